@@ -1,0 +1,37 @@
+//! The conformance suite of Lockyard: one set of cases, written once, for every lock on every platform.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`stage`] | what a test asks of a machine beyond the seam: threads, and to see that one of them waits |
+//! | [`lock`] | a lock as the suite sees it: adapter traits |
+//! | [`adapters`] | Lockyard's own locks behind them |
+//! | [`data`] | what a lock under test protects, and the checks that notice when it does not |
+//! | [`cases`] | the cases |
+//! | [`suite`] | the list of cases, and [`conformance!`] |
+//! | [`broken`] | locks that the suite must reject |
+//! | [`native`] | the real machine as a stage, with a watchdog |
+//! | [`scripted`] | a machine whose every step is decided by the test: single preemptions, one by one; definite hangs |
+//!
+//! A new lock implements [`lock::Lock`] and gets the whole suite by one line:
+//!
+//! ```
+//! use lockyard::platform::linux::Linux;
+//! use lockyard::spin::qspinlock::RawQSpinLock;
+//!
+//! lockyard_check::conformance!(spin: RawQSpinLock<Linux>, [exclusive, fair]);
+//! # fn main() {}
+//! ```
+//!
+//! A new platform implements [`stage::Stage`]. The cases name no thread, clock or atomic of the host: clippy sees to that.
+
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+#![allow(clippy::missing_panics_doc)] // checks panic; that is what they are for
+
+pub mod adapters;
+pub mod broken;
+pub mod cases;
+pub mod data;
+pub mod lock;
+pub mod native;
+pub mod stage;
+pub mod suite;

@@ -1,0 +1,154 @@
+//! A lock as the suite sees it: adapter traits, and the guard that cases hold it by.
+//!
+//! A new lock implements [`Lock`], and whichever of [`Timed`], [`Shared`] and [`Count`] it can; `conformance!` does the rest.
+
+use core::fmt::Debug;
+
+use lockyard::GaveUp;
+use lockyard::cancel::Until;
+
+use crate::stage::Stage;
+
+/// A way of holding a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Alone.
+    Write,
+    /// With other readers.
+    Read,
+}
+
+impl Way {
+    /// Whether holders of both ways may hold the lock together.
+    pub fn shares(self, other: Self) -> bool {
+        self == Way::Read && other == Way::Read
+    }
+}
+
+/// A lock.
+pub trait Lock: Default + Debug + Send + Sync {
+    /// Where it runs.
+    type P: Stage;
+
+    /// The ways in which it can be held: `[Write]`, or `[Write, Read]`.
+    const WAYS: &'static [Way] = &[Way::Write];
+
+    /// Takes the lock.
+    fn lock(&self, way: Way);
+
+    /// Takes the lock if that is possible now.
+    fn try_lock(&self, way: Way) -> bool;
+
+    /// Releases the lock.
+    ///
+    /// # Safety
+    /// The caller holds it that way, or acts for the holder.
+    unsafe fn unlock(&self, way: Way);
+
+    /// The lock's state as text: what a failed attempt must not change. Leaves out what are only hints.
+    fn state(&self) -> String {
+        format!("{self:?}")
+    }
+
+    /// Whether nobody holds the lock, nobody waits, and nothing is left of those who did.
+    fn at_rest(&self) -> bool {
+        self.state() == Self::default().state()
+    }
+}
+
+/// A lock whose waits can end early.
+pub trait Timed: Lock {
+    /// Takes the lock unless `until` comes first.
+    ///
+    /// # Errors
+    /// Why the wait ended.
+    fn lock_until(&self, way: Way, until: Until<'_, Self::P>) -> Result<(), GaveUp>;
+}
+
+/// A reader-writer lock.
+pub trait Shared: Lock {
+    /// Turns the write lock into a read lock.
+    ///
+    /// # Safety
+    /// The caller holds the write lock.
+    unsafe fn downgrade(&self);
+}
+
+/// A counting semaphore.
+pub trait Count: Debug + Send + Sync + Sized {
+    /// Where it runs.
+    type P: Stage;
+
+    /// A semaphore with `units`.
+    fn with_units(units: u32) -> Self;
+    /// Takes a unit; waits for one.
+    fn down(&self);
+    /// Takes a unit if there is one.
+    fn try_down(&self) -> bool;
+    /// Takes a unit unless `until` comes first.
+    ///
+    /// # Errors
+    /// Why the wait ended.
+    fn down_until(&self, until: Until<'_, Self::P>) -> Result<(), GaveUp>;
+    /// Returns a unit. `false`: there are too many.
+    fn up(&self) -> bool;
+    /// Units available.
+    fn units(&self) -> u32;
+    /// The most units it holds.
+    const MOST: u32;
+
+    /// The state as text.
+    fn state(&self) -> String {
+        format!("{self:?}")
+    }
+}
+
+/// A held lock: released when dropped, also by a failed check, so that other threads of a case can go on and fail as well.
+#[derive(Debug)]
+pub struct Held<'a, L: Lock> {
+    lock: &'a L,
+    way: Way,
+}
+
+impl<'a, L: Lock> Held<'a, L> {
+    /// Takes `lock`.
+    pub fn new(lock: &'a L, way: Way) -> Self {
+        lock.lock(way);
+        Self { lock, way }
+    }
+
+    /// Takes `lock` if that is possible now.
+    pub fn try_new(lock: &'a L, way: Way) -> Option<Self> {
+        lock.try_lock(way).then_some(Self { lock, way })
+    }
+
+    /// Takes `lock` unless `until` comes first.
+    ///
+    /// # Errors
+    /// Why the wait ended.
+    pub fn until(lock: &'a L, way: Way, until: Until<'_, L::P>) -> Result<Self, GaveUp>
+    where
+        L: Timed,
+    {
+        lock.lock_until(way, until).map(|()| Self { lock, way })
+    }
+
+    /// From writing to reading.
+    pub fn downgrade(mut self) -> Self
+    where
+        L: Shared,
+    {
+        assert_eq!(self.way, Way::Write);
+        // SAFETY: this guard stands for the write lock.
+        unsafe { self.lock.downgrade() };
+        self.way = Way::Read;
+        self
+    }
+}
+
+impl<L: Lock> Drop for Held<'_, L> {
+    fn drop(&mut self) {
+        // SAFETY: this guard stands for an acquisition that way.
+        unsafe { self.lock.unlock(self.way) };
+    }
+}

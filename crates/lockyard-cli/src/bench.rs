@@ -1,0 +1,167 @@
+//! `lockyard bench`: every combination of the values that the user gave, as cells.
+
+use std::time::Duration;
+
+use lockyard_work::{Mix, Spec, Workload};
+
+use crate::cli::{BenchArgs, MixArg};
+use crate::failure::Failure;
+use crate::options;
+use crate::run::{PlannedCell, warmup};
+use crate::selection::Group;
+use crate::suggest;
+use crate::values::{Bounds, seconds};
+
+const MOST_THREADS: u64 = Spec::MOST_THREADS as u64;
+const MOST_PAUSES: u64 = 10_000_000;
+/// A plan with more cells than this is a typing error.
+const MOST_CELLS: usize = 20_000;
+
+/// The values that `lockyard bench` sweeps. `None`: what the workload usually has.
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    workloads: Vec<Workload>,
+    threads: Option<Vec<u64>>,
+    readers: Option<Vec<u64>>,
+    writers: Option<Vec<u64>>,
+    cs: Option<Vec<u64>>,
+    think: Option<Vec<u64>>,
+    read_pct: Option<Vec<u64>>,
+    sleep_us: Option<Vec<u64>>,
+    mix: Option<Mix>,
+    window: Duration,
+    seed: u64,
+}
+
+impl Sweep {
+    /// Checks the values, each by itself.
+    ///
+    /// # Errors
+    /// One line for the first that is wrong.
+    pub(crate) fn check(args: &BenchArgs) -> Result<Self, Failure> {
+        let list = |flag, least, most, text: &Option<String>| {
+            text.as_ref().map(|text| Bounds { flag, least, most }.list(text)).transpose()
+        };
+        Ok(Self {
+            workloads: workloads(&args.workload)?,
+            threads: list("--threads", 1, MOST_THREADS, &args.threads)?,
+            readers: list("--readers", 0, MOST_THREADS, &args.readers)?,
+            writers: list("--writers", 0, MOST_THREADS, &args.writers)?,
+            cs: list("--cs", 0, MOST_PAUSES, &args.cs)?,
+            think: list("--think", 0, MOST_PAUSES, &args.think)?,
+            read_pct: list("--read-pct", 0, 100, &args.read_pct)?,
+            sleep_us: list("--sleep-us", 0, 1_000_000, &args.sleep_us)?,
+            mix: args.mix.map(|mix| match mix {
+                MixArg::Random => Mix::Random,
+                MixArg::Alternate => Mix::Alternate,
+                MixArg::Roles => Mix::Roles,
+            }),
+            window: seconds("--secs", &args.secs, 0.001, 3600.0)?,
+            seed: options::seed(&args.seed)?,
+        })
+    }
+
+    /// The seed of all cells.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// All combinations for all groups, each checked for all its locks.
+    ///
+    /// # Errors
+    /// One line for the first combination that makes no sense or that a lock cannot run.
+    pub(crate) fn cells(&self, groups: &[Group], rounds: usize) -> Result<Vec<PlannedCell>, Failure> {
+        let mut cells = Vec::new();
+        for group in groups {
+            let shared = group.candidates.iter().all(|candidate| candidate.shared);
+            for &workload in &self.workloads {
+                let able = group.candidates.iter().all(|candidate| candidate.supports(workload));
+                if !able && groups.len() > 1 {
+                    continue; // `--family all --workload starve-readers` means those that can.
+                }
+                for spec in self.specs(workload, shared)? {
+                    for candidate in &group.candidates {
+                        candidate.check(&spec).map_err(|error| {
+                            let way_on = if candidate.shared { "" } else { "; choose --family rw" };
+                            Failure::usage(format!("{error}{way_on}"))
+                        })?;
+                    }
+                    let (group, candidates) = (group.name.clone(), group.candidates.clone());
+                    cells.push(PlannedCell { group, candidates, spec, rounds, weight: 1.0 });
+                }
+                if cells.len() > MOST_CELLS {
+                    return Err(Failure::usage(format!("more than {MOST_CELLS} cells; shorten the lists")));
+                }
+            }
+        }
+        if cells.is_empty() {
+            return Err(Failure::usage("--workload: none of the chosen locks can run it; choose --family rw"));
+        }
+        Ok(cells)
+    }
+
+    /// The cells of one workload. Values that it ignores do not multiply them.
+    fn specs(&self, workload: Workload, shared: bool) -> Result<Vec<Spec>, Failure> {
+        let usual = Spec::new(workload);
+        let mix = self.mix.filter(|_| shared).unwrap_or(usual.mix);
+        let base = Spec { mix, duration: self.window, warmup: warmup(self.window), seed: self.seed, ..usual };
+        let roles = base.has_roles();
+        if roles && self.threads.is_some() {
+            return Err(Failure::usage(format!(
+                "--threads: the threads of {workload} have roles here; give --readers and --writers instead"
+            )));
+        }
+        if !roles && (self.readers.is_some() || self.writers.is_some()) {
+            return Err(Failure::usage(format!(
+                "--readers, --writers: the threads of {workload} have no roles; give --threads, or --mix roles"
+            )));
+        }
+        let draws = mix == Mix::Random && matches!(workload, Workload::Contend | Workload::Uncontended);
+        let read_pct = match (&self.read_pct, workload) {
+            _ if !(shared && draws) => vec![u64::from(base.read_pct)],
+            (Some(list), _) => list.clone(),
+            (None, Workload::Uncontended) => vec![0, 100],
+            (None, _) => vec![50],
+        };
+        let or = |list: &Option<Vec<u64>>, usual: usize| list.clone().unwrap_or_else(|| vec![usual as u64]);
+        let readers = or(&self.readers, base.readers);
+        let writers = or(&self.writers, base.writers);
+        let threads = or(&self.threads, base.threads);
+        let sleeps = or(&self.sleep_us, base.cs_sleep.as_micros() as usize);
+        let sections = or(&self.cs, base.cs as usize);
+        let thinks = or(&self.think, base.think as usize);
+        let mut specs = vec![base];
+        cross(&mut specs, &threads, |spec, value| spec.threads = value as usize);
+        cross(&mut specs, &readers, |spec, value| spec.readers = value as usize);
+        cross(&mut specs, &writers, |spec, value| spec.writers = value as usize);
+        cross(&mut specs, &sleeps, |spec, value| spec.cs_sleep = Duration::from_micros(value));
+        cross(&mut specs, &sections, |spec, value| spec.cs = value as u32);
+        cross(&mut specs, &thinks, |spec, value| spec.think = value as u32);
+        cross(&mut specs, &read_pct, |spec, value| spec.read_pct = value as u32);
+        Ok(specs)
+    }
+}
+
+/// Replaces each spec by one per value, stopping once there are too many for any plan.
+fn cross(specs: &mut Vec<Spec>, values: &[u64], set: impl Fn(&mut Spec, u64)) {
+    let each = |spec: Spec| {
+        let set = &set;
+        values.iter().map(move |&value| {
+            let mut spec = spec.clone();
+            set(&mut spec, value);
+            spec
+        })
+    };
+    *specs = specs.drain(..).flat_map(each).take(MOST_CELLS + 1).collect();
+}
+
+fn workloads(text: &str) -> Result<Vec<Workload>, Failure> {
+    let names: Vec<&str> = Workload::ALL.iter().map(|workload| workload.name()).collect();
+    let mut chosen = Vec::new();
+    for name in text.split(',') {
+        let name = suggest::known("workload", "--workload", name.trim(), &names)?;
+        chosen.extend(Workload::ALL.iter().copied().filter(|workload| workload.name() == name));
+    }
+    chosen.dedup();
+    Ok(chosen)
+}

@@ -1,0 +1,291 @@
+//! The command line as the user sees it. Help, completions and the manual page all come from here.
+//!
+//! Values are taken as text and checked in [`crate::options`], so that every refusal reads alike: one line, what
+//! was wrong, where, and what to do.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::failure::Failure;
+use crate::suggest;
+
+const EXAMPLES: &str = "\
+Examples:
+  lockyard                                   compare everything on this machine, about a minute
+  lockyard --quick                           the same in about 15 seconds, coarser
+  lockyard bench --lock mutex --threads 2,16,64
+  lockyard bench --family rw --read-pct 50,95 --threads 16 --json > rw.jsonl
+  lockyard list peers
+
+Exit codes: 0 done, 1 failed while running, 2 bad request (nothing measured, nothing written), \
+130 interrupted (what was measured so far has been printed and written).";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  lockyard compare
+  lockyard compare --secs-total 20 --out-dir /tmp
+  lockyard compare --family rw,mutex --secs-total 120
+
+Cells: one thread alone; 2 threads; 8 threads per CPU; for reader-writer locks also 50 % and 95 % reads, and \
+the two starvation tests (overlapping readers against one writer, looping writers against one reader).
+
+All locks of a family are measured in turn within each round, so a noisy moment of the machine hits all of \
+them alike; the printed numbers are medians over the rounds.";
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  lockyard bench --lock mutex --peer all --threads 2,16,64 --cs 1,20,100
+  lockyard bench --lock rwsem --policy today,v5.10,no-rspin --peer none --threads 2:16:2
+  lockyard bench --lock qspinlock --peer pthread-spin,std-mutex --threads 16,64
+  lockyard bench --family semaphore --threads 16 --secs 2 --rounds 7 --out semaphore.csv
+  lockyard bench --family rw --workload starve-writers --json | jq '.lock, .wait_max'
+
+Lists take commas and inclusive ranges first:last:step. Each combination of threads, section, think time and \
+read share is one cell. Within a cell the locks run one after another, round by round, so their ratios do not \
+depend on how the machine's speed drifts. Critical sections and think times are counted in PAUSE instructions.
+
+Without named peers each family is compared in itself; named peers are compared with all chosen locks, \
+whatever their family.";
+
+/// Lockyard: the Linux kernel's adaptive locks in userspace, measured beside the locks people use today.
+///
+/// Without a command: `lockyard compare`, which measures every lock family on this machine beside std's,
+/// parking_lot's and pthread's locks, prints tables, and writes lockyard-compare.html and lockyard-compare.json.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lockyard",
+    version,
+    about,
+    long_about,
+    after_help = EXAMPLES,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    max_term_width = 110
+)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
+    /// The options of the default command, `compare`.
+    #[command(flatten)]
+    pub(crate) compare: CompareArgs,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Measure every lock family beside its peers on this machine (the default command)
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(CompareArgs),
+
+    /// Measure chosen locks, peers, policies and workloads over chosen sweeps
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(Box<BenchArgs>),
+
+    /// List the names that the other commands accept
+    List(ListArgs),
+
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Example:\n  lockyard completions bash > ~/.local/share/bash-completion/completions/lockyard"
+    )]
+    Completions {
+        /// The shell to complete for.
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+
+    /// Print the manual page (roff)
+    #[command(after_help = "Example:\n  lockyard man > lockyard.1 && man ./lockyard.1")]
+    Man {
+        /// The command whose page is wanted; without it the main page.
+        #[arg(value_name = "COMMAND")]
+        command: Option<String>,
+    },
+}
+
+/// Options of `lockyard compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// Time to spend on measuring, in seconds, all families together [default: 55, with --quick 14]
+    #[arg(long, value_name = "SECS", allow_negative_numbers = true)]
+    pub(crate) secs_total: Option<String>,
+
+    /// Directory for lockyard-compare.html and lockyard-compare.json
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) out_dir: PathBuf,
+
+    /// Families to compare: mutex, spin, rw, semaphore, or all
+    #[arg(long, value_name = "LIST", default_value = "all")]
+    pub(crate) family: String,
+
+    /// Seed of everything random in the workloads
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "1")]
+    pub(crate) seed: String,
+
+    /// A coarser run in about a quarter of the time
+    #[arg(long, conflicts_with = "secs_total")]
+    pub(crate) quick: bool,
+
+    /// Run although this machine offers one CPU (contended numbers then mean little)
+    #[arg(long, action = ArgAction::SetTrue)]
+    pub(crate) allow_one_cpu: bool,
+}
+
+/// Options of `lockyard bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Lockyard's locks to measure: names of `lockyard list locks`, also with a policy (rwsem:v5.10), all, or none
+    /// [default: those of --family, else mutex]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) lock: Option<String>,
+
+    /// Locks to compare with: names of `lockyard list peers`, all (those of the same families), or none
+    #[arg(long, value_name = "LIST", default_value = "all")]
+    pub(crate) peer: String,
+
+    /// Policies of the chosen locks: names of `lockyard list policies`, or all but those known to be defective [default: each lock's default]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) policy: Option<String>,
+
+    /// Choose locks and peers by family: mutex, spin, rw, semaphore, or all
+    #[arg(long, value_name = "LIST")]
+    pub(crate) family: Option<String>,
+
+    /// What the threads do: names of `lockyard list workloads`
+    #[arg(long, value_name = "LIST", default_value = "contend")]
+    pub(crate) workload: String,
+
+    /// Locking threads [default: what the workload usually has, mostly 2]
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
+    pub(crate) threads: Option<String>,
+
+    /// Length of the critical section, in PAUSE instructions [default: what the workload usually has]
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
+    pub(crate) cs: Option<String>,
+
+    /// Time between two acquisitions of a thread, in PAUSE instructions [default: what the workload usually has]
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
+    pub(crate) think: Option<String>,
+
+    /// Share of acquisitions that are reads, in percent; reader-writer locks only [default: 50; uncontended: 0,100]
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
+    pub(crate) read_pct: Option<String>,
+
+    /// How reads and writes mix: each acquisition draws (random), each thread takes turns (alternate), or each thread
+    /// reads or writes for life (roles) [default: what the workload usually has]
+    #[arg(long, value_name = "MIX")]
+    pub(crate) mix: Option<MixArg>,
+
+    /// Reading threads, where threads have roles
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
+    pub(crate) readers: Option<String>,
+
+    /// Writing threads, where threads have roles
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
+    pub(crate) writers: Option<String>,
+
+    /// Sleep inside the critical section, in microseconds [default: 1000 in the starvation tests, else 0]
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
+    pub(crate) sleep_us: Option<String>,
+
+    /// Length of one measurement in seconds
+    #[arg(long, value_name = "SECS", allow_negative_numbers = true, default_value = "1")]
+    pub(crate) secs: String,
+
+    /// How often each candidate is measured in each cell; the median is reported
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "5")]
+    pub(crate) rounds: String,
+
+    /// Seed of everything random in the workloads
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "1")]
+    pub(crate) seed: String,
+
+    /// Print JSON lines instead of tables: one object per candidate and cell
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+
+    /// Print CSV instead of tables: a header, then one line per candidate and cell
+    #[arg(long)]
+    pub(crate) csv: bool,
+
+    /// Write the result to FILE and the tables to stdout; FILE holds JSON lines, CSV or tables, chosen by --json or --csv,
+    /// else by its ending (.json, .jsonl, .csv, anything else)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Show the lock events under each table
+    #[arg(long)]
+    pub(crate) events: bool,
+
+    /// Run although this machine offers one CPU (contended numbers then mean little)
+    #[arg(long)]
+    pub(crate) allow_one_cpu: bool,
+}
+
+/// How reads and writes mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MixArg {
+    /// Each acquisition draws, with the probability of --read-pct
+    Random,
+    /// Each thread alternates strictly
+    Alternate,
+    /// Each thread reads or writes for life
+    Roles,
+}
+
+/// Options of `lockyard list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// What to list; everything without it.
+    #[arg(value_name = "WHAT")]
+    pub(crate) what: Option<Listing>,
+}
+
+/// What `lockyard list` can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Listing {
+    /// Lockyard's locks
+    Locks,
+    /// The policies of each lock
+    Policies,
+    /// What threads can be made to do
+    Workloads,
+    /// The locks compared with
+    Peers,
+    /// The lock events and their meaning
+    Events,
+}
+
+/// The definition behind the manual page of `command`; of the whole tool without one.
+///
+/// # Errors
+/// One line for an unknown command.
+pub(crate) fn page_of(command: Option<&str>) -> Result<clap::Command, Failure> {
+    let mut whole = Cli::command();
+    whole.build();
+    let Some(name) = command else { return Ok(whole) };
+    let names: Vec<&str> = whole.get_subcommands().map(clap::Command::get_name).collect();
+    suggest::known("command", "man", name, &names)?;
+    // A built subcommand is displayed under its whole invocation: lockyard-bench.
+    Ok(whole.find_subcommand(name).cloned().unwrap_or(whole))
+}
+
+/// A parse error as one line: what, the nearest valid spelling, where to read on.
+pub(crate) fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let mut parts: Vec<String> = Vec::new();
+    for paragraph in text.split("\n\n") {
+        let paragraph = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(what) = paragraph.strip_prefix("error: ") {
+            parts.push(what.to_owned());
+        } else if let Some(tip) = paragraph.strip_prefix("tip: ") {
+            parts.push(tip.to_owned());
+        }
+    }
+    parts.push("see --help".to_owned());
+    parts.join("; ")
+}

@@ -1,0 +1,159 @@
+//! The `lockyard` command: what Lockyard's locks do on this machine, beside the locks people use today.
+//!
+//! Arguments ([`cli`]) become validated options ([`options`]), those a plan ([`compare`], [`bench`]), the plan is measured
+//! ([`run`]) and its results are reported ([`report`]). What goes wrong before the first measurement is one line on
+//! stderr and exit code 2.
+
+// This crate is a user of clocks, files and signals; the ban is for the lock algorithms.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use lockyard_work::{Machine, candidates};
+
+use crate::cli::{Cli, Command};
+use crate::failure::{Failure, INTERRUPTED};
+use crate::machine::MachineFacts;
+use crate::options::{BenchOptions, CompareOptions, Format};
+use crate::report::table::Look;
+use crate::results::Results;
+use crate::run::{Measured, Pace};
+
+mod bench;
+mod cli;
+mod clock;
+mod compare;
+mod describe;
+mod events;
+mod failure;
+mod interrupt;
+mod list;
+mod machine;
+mod options;
+mod output;
+mod progress;
+mod report;
+mod results;
+mod run;
+mod selection;
+mod suggest;
+mod values;
+
+fn main() -> ExitCode {
+    let done = parse().and_then(|cli| match cli {
+        Some(cli) => carry_out(cli),
+        None => Ok(0),
+    });
+    let (code, failure) = match done {
+        Ok(code) => (code, None),
+        Err(failure) => (failure.exit_code(), Some(failure)),
+    };
+    if let Some(failure @ (Failure::Usage(_) | Failure::Run(_))) = failure {
+        // A closed stderr leaves nobody to tell.
+        let _ = writeln!(io::stderr(), "lockyard: {failure}");
+    }
+    ExitCode::from(code)
+}
+
+/// The command line; `None` if it only asked for help or the version, which has been printed.
+fn parse() -> Result<Option<Cli>, Failure> {
+    match Cli::try_parse() {
+        Ok(cli) => Ok(Some(cli)),
+        Err(error) if error.use_stderr() => Err(Failure::usage(cli::one_line(&error))),
+        Err(help) => help.print().map(|()| None).map_err(Failure::from),
+    }
+}
+
+fn carry_out(cli: Cli) -> Result<u8, Failure> {
+    match cli.command.unwrap_or(Command::Compare(cli.compare)) {
+        Command::Compare(args) => compare(&CompareOptions::check(&args)?),
+        Command::Bench(args) => bench(&BenchOptions::check(&args, candidates())?),
+        Command::List(args) => print(&list::render(candidates(), args.what)),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "lockyard", &mut script);
+            print(&String::from_utf8_lossy(&script))
+        }
+        Command::Man { command } => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(cli::page_of(command.as_deref())?).render(&mut page)?;
+            print(&String::from_utf8_lossy(&page))
+        }
+    }
+}
+
+fn compare(options: &CompareOptions) -> Result<u8, Failure> {
+    let look = Look { styled: styled(), full_titles: false, events: true };
+    let machine = facts();
+    print(&format!("{}\n", report::table::machine(&machine.lines(), look)))?;
+    let started = clock::now_utc();
+    interrupt::listen()?;
+    let measured = run::run(compare::plan(candidates(), options), Pace::Budget(options.budget))?;
+    let results = results("compare", machine, started, options.seed, measured);
+    // Files first: a closed stdout must not lose them.
+    options.html.write(&report::html::page(&results))?;
+    options.json.write(&report::json::document(&results)?)?;
+    print(&report::table::render(&results, look))?;
+    print(&format!("\n{}", report::table::summary(&results, look)))?;
+    print(&format!("\nwrote {} and {}\n", options.html.path().display(), options.json.path().display()))?;
+    finish(&results)
+}
+
+fn bench(options: &BenchOptions) -> Result<u8, Failure> {
+    let machine = facts();
+    let look = Look { styled: styled(), full_titles: true, events: options.events };
+    let started = clock::now_utc();
+    interrupt::listen()?;
+    let measured = run::run(options.cells.clone(), Pace::AsPlanned)?;
+    let results = results("bench", machine, started, options.seed, measured);
+    if let Some((target, format)) = &options.out {
+        target.write(&formatted(&results, *format, Look { styled: false, ..look })?)?;
+    }
+    print(&formatted(&results, options.format, look)?)?;
+    finish(&results)
+}
+
+fn formatted(results: &Results, format: Format, look: Look) -> Result<String, Failure> {
+    match format {
+        Format::Tables => Ok(format!("{}\n\n{}", results.machine.line(), report::table::render(results, look))),
+        Format::JsonLines => report::json::lines(results),
+        Format::Csv => Ok(report::csv::render(results)),
+    }
+}
+
+fn results(command: &'static str, machine: MachineFacts, started: String, seed: u64, measured: Measured) -> Results {
+    let Measured { groups, interrupted, elapsed } = measured;
+    Results { command, machine, started, elapsed, seed, interrupted, groups }
+}
+
+/// The exit code of a run that has been reported, and its last words.
+fn finish(results: &Results) -> Result<u8, Failure> {
+    if results.interrupted {
+        let _ = writeln!(io::stderr(), "lockyard: interrupted; the report holds what was measured so far");
+        return Ok(INTERRUPTED);
+    }
+    match results.failures().count() {
+        0 => Ok(0),
+        failed => Err(Failure::run(format!("{failed} measurements failed; the report names them"))),
+    }
+}
+
+fn facts() -> MachineFacts {
+    MachineFacts::read(lockyard::platform::linux::Linux::pause_ns())
+}
+
+/// Whether stdout shows bold and dim text.
+fn styled() -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    io::stdout().is_terminal() && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Prints to stdout; a reader that has gone away is not an error to speak of.
+fn print(text: &str) -> Result<u8, Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(0)
+}

@@ -1,0 +1,161 @@
+//! Arguments turned into validated options. Nothing is measured before everything here has passed, including whether the
+//! results can be written.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lockyard::platform::linux::topology;
+use lockyard_work::{Candidate, Family};
+
+use crate::bench::Sweep;
+use crate::cli::{BenchArgs, CompareArgs};
+use crate::failure::Failure;
+use crate::output::Target;
+use crate::run::PlannedCell;
+use crate::selection::{self, Wanted};
+use crate::values::{Bounds, seconds};
+
+/// Options of `lockyard compare`.
+#[derive(Debug)]
+pub(crate) struct CompareOptions {
+    /// Time for all measurements together.
+    pub(crate) budget: Duration,
+    /// Families to compare.
+    pub(crate) families: Vec<Family>,
+    /// CPUs this process may use.
+    pub(crate) cpus: usize,
+    /// Seed of the workloads.
+    pub(crate) seed: u64,
+    /// Where the page goes.
+    pub(crate) html: Target,
+    /// Where the data goes.
+    pub(crate) json: Target,
+}
+
+/// Options of `lockyard bench`.
+#[derive(Debug)]
+pub(crate) struct BenchOptions {
+    /// What is measured, in order.
+    pub(crate) cells: Vec<PlannedCell>,
+    /// Seed of the workloads.
+    pub(crate) seed: u64,
+    /// What is printed.
+    pub(crate) format: Format,
+    /// What is written, and where.
+    pub(crate) out: Option<(Target, Format)>,
+    /// Whether tables come with lock events.
+    pub(crate) events: bool,
+}
+
+/// How results are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Tables for people.
+    Tables,
+    /// One JSON object per lock and cell.
+    JsonLines,
+    /// A header, then one line per lock and cell.
+    Csv,
+}
+
+impl CompareOptions {
+    /// Checks the arguments of `lockyard compare`.
+    ///
+    /// # Errors
+    /// One line for the first thing that is wrong.
+    pub(crate) fn check(args: &CompareArgs) -> Result<Self, Failure> {
+        let budget = match (&args.secs_total, args.quick) {
+            (Some(text), _) => seconds("--secs-total", text, 0.1, 86_400.0)?,
+            (None, true) => Duration::from_secs(14),
+            (None, false) => Duration::from_secs(55),
+        };
+        let families = selection::families(&args.family)?;
+        let seed = seed(&args.seed)?;
+        let cpus = two_cpus(args.allow_one_cpu)?;
+        if !args.out_dir.is_dir() {
+            return Err(Failure::usage(format!(
+                "--out-dir: '{}' is not a directory; create it first or choose another",
+                args.out_dir.display()
+            )));
+        }
+        let target = |name: &str| Target::check("--out-dir", &args.out_dir.join(name));
+        Ok(Self {
+            budget,
+            families,
+            cpus,
+            seed,
+            html: target("lockyard-compare.html")?,
+            json: target("lockyard-compare.json")?,
+        })
+    }
+}
+
+impl BenchOptions {
+    /// Checks the arguments of `lockyard bench` against the locks there are.
+    ///
+    /// # Errors
+    /// One line for the first thing that is wrong.
+    pub(crate) fn check(args: &BenchArgs, all: &'static [Candidate]) -> Result<Self, Failure> {
+        let groups = selection::choose(
+            all,
+            Wanted {
+                lock: args.lock.as_deref(),
+                peer: &args.peer,
+                policy: args.policy.as_deref(),
+                family: args.family.as_deref(),
+            },
+        )?;
+        let sweep = Sweep::check(args)?;
+        let rounds = Bounds { flag: "--rounds", least: 1, most: 10_000 }.number(&args.rounds)? as usize;
+        let seed = sweep.seed();
+        let cells = sweep.cells(&groups, rounds)?;
+        if cells.iter().any(|cell| cell.spec.lockers() > 1) {
+            two_cpus(args.allow_one_cpu)?;
+        }
+        let format = match (args.json, args.csv) {
+            (true, _) => Format::JsonLines,
+            (_, true) => Format::Csv,
+            _ => Format::Tables,
+        };
+        let out = match &args.out {
+            None => None,
+            Some(path) => {
+                let written = if format == Format::Tables { Format::of(path) } else { format };
+                Some((Target::check("--out", path)?, written))
+            }
+        };
+        // What goes into a file in a program's form is for people on the screen.
+        let format = if out.is_some() { Format::Tables } else { format };
+        Ok(Self { cells, seed, format, out, events: args.events })
+    }
+}
+
+impl Format {
+    /// The format that a file's ending asks for.
+    fn of(path: &Path) -> Self {
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("json" | "jsonl" | "ndjson") => Format::JsonLines,
+            Some("csv") => Format::Csv,
+            _ => Format::Tables,
+        }
+    }
+}
+
+/// `--seed`.
+pub(crate) fn seed(text: &str) -> Result<u64, Failure> {
+    text.trim()
+        .parse()
+        .map_err(|_| Failure::usage(format!("--seed: '{text}' is not a whole number; give one from 0 to {}", u64::MAX)))
+}
+
+/// The CPUs this process may use, of which contended measurements need two.
+fn two_cpus(allow_one: bool) -> Result<usize, Failure> {
+    let cpus = topology::usable_cpus() as usize;
+    if cpus < 2 && !allow_one {
+        return Err(Failure::usage(
+            "this process may use 1 CPU, and contended comparisons need 2; free another CPU (taskset, container limits) \
+             or pass --allow-one-cpu",
+        ));
+    }
+    Ok(cpus)
+}

@@ -1,0 +1,168 @@
+//! Files that are either whole or not there.
+//!
+//! A report is written to a temporary file beside its target and renamed over it, so a reader never sees half of
+//! one and an interrupted run leaves the previous report in place. Whether the place can be written is
+//! tried *before* measuring: nobody waits a minute to hear of a missing directory.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+
+use crate::failure::{Failure, plain};
+
+/// A place where a report can be written.
+#[derive(Debug)]
+pub(crate) struct Target {
+    shown: PathBuf,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// A regular file, present or not: written beside and renamed.
+    File(PathBuf),
+    /// A device or pipe such as `/dev/null`: never replaced, written straight.
+    Special(PathBuf),
+}
+
+impl Target {
+    /// Checks that `path` can be written. Leaves nothing behind.
+    ///
+    /// # Errors
+    /// One line that names the path, the reason and what to do.
+    pub(crate) fn check(flag: &str, path: &Path) -> Result<Self, Failure> {
+        let refuse = |why: String| {
+            Failure::usage(format!("{flag}: cannot write '{}': {why}; choose a writable place", path.display()))
+        };
+        let place = match fs::metadata(path) {
+            Ok(found) if found.is_dir() => return Err(refuse("it is a directory".to_owned())),
+            Ok(found) => {
+                // Opened, not truncated: an old report stays until the new one is whole.
+                OpenOptions::new().write(true).open(path).map_err(|error| refuse(plain(&error)))?;
+                if found.is_file() {
+                    // Through a symbolic link the file it names is replaced, not the link.
+                    Place::File(fs::canonicalize(path).map_err(|error| refuse(plain(&error)))?)
+                } else {
+                    Place::Special(path.to_owned())
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Place::File(path.to_owned()),
+            Err(error) => return Err(refuse(plain(&error))),
+        };
+        if let Place::File(file) = &place {
+            if file.file_name().is_none() {
+                return Err(refuse("it names no file".to_owned()));
+            }
+            let probe = Temporary::create(file).map_err(|error| refuse(plain(&error)))?;
+            drop(probe);
+        }
+        Ok(Self { shown: path.to_owned(), place })
+    }
+
+    /// Writes `content` and makes it visible at once.
+    ///
+    /// # Errors
+    /// One line that names the path and the reason; the old content is still there.
+    pub(crate) fn write(&self, content: &str) -> Result<(), Failure> {
+        let done = match &self.place {
+            Place::File(file) => Temporary::create(file).and_then(|temporary| temporary.commit(file, content)),
+            Place::Special(path) => {
+                OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(content.as_bytes()))
+            }
+        };
+        done.map_err(|error| Failure::run(format!("cannot write '{}': {}", self.shown.display(), plain(&error))))
+    }
+
+    /// The path as the user gave it.
+    pub(crate) fn path(&self) -> &Path {
+        &self.shown
+    }
+}
+
+/// A temporary file beside its target; removed when dropped unless it was committed.
+struct Temporary {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Temporary {
+    fn create(target: &Path) -> io::Result<Self> {
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let path = target.with_file_name(format!(".{name}.{}.part", process::id()));
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
+        Ok(Self { path, file: Some(file) })
+    }
+
+    fn commit(mut self, target: &Path, content: &str) -> io::Result<()> {
+        if let Some(mut file) = self.file.take() {
+            file.write_all(content.as_bytes())?;
+            file.flush()?;
+        }
+        fs::rename(&self.path, target)?;
+        // Renamed: nothing of that name is left to remove.
+        self.path = PathBuf::new();
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.path.as_os_str().is_empty() {
+            // Best effort: the error that matters has been reported already.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("lockyard-output-{}-{name}", process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn checking_leaves_nothing_and_writing_leaves_one_file() {
+        let dir = scratch("whole");
+        let target = Target::check("--out", &dir.join("report.json")).unwrap();
+        assert!(names(&dir).is_empty());
+        target.write("one").unwrap();
+        target.write("two").unwrap();
+        assert_eq!(names(&dir), ["report.json"]);
+        assert_eq!(fs::read_to_string(dir.join("report.json")).unwrap(), "two");
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn impossible_places_are_refused() {
+        let dir = scratch("refuse");
+        let line = Target::check("--out", &dir.join("missing/report.json")).unwrap_err().to_string();
+        assert!(line.contains("no such file or directory; choose a writable place"), "{line}");
+        let line = Target::check("--out", &dir).unwrap_err().to_string();
+        assert!(line.contains("it is a directory"), "{line}");
+        assert!(names(&dir).is_empty());
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_link_is_followed_and_a_device_is_never_replaced() {
+        let dir = scratch("links");
+        fs::write(dir.join("real"), "old").unwrap();
+        std::os::unix::fs::symlink(dir.join("real"), dir.join("link")).unwrap();
+        Target::check("--out", &dir.join("link")).unwrap().write("new").unwrap();
+        assert!(fs::symlink_metadata(dir.join("link")).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(dir.join("real")).unwrap(), "new");
+        Target::check("--out", Path::new("/dev/null")).unwrap().write("gone").unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

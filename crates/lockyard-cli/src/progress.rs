@@ -1,0 +1,102 @@
+//! What the user sees on stderr while the machine is being measured.
+//!
+//! On a terminal: one bar with the current cell and the time left. Elsewhere (a log, a pipe): one short line per
+//! cell, so that a log shows where the time went, and nothing that needs a cursor.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::interrupt;
+
+/// Progress towards a known number of milliseconds of measuring.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    shown: Shown,
+    started: Instant,
+    planned: Duration,
+    told_of_interrupt: bool,
+}
+
+#[derive(Debug)]
+enum Shown {
+    Bar(ProgressBar),
+    Lines { last: String },
+}
+
+impl Progress {
+    /// Begins to show progress towards `planned`.
+    pub(crate) fn start(planned: Duration) -> Self {
+        let shown = if io::stderr().is_terminal() {
+            let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
+            // The template is a constant: if it were wrong, the default style would still show progress.
+            if let Ok(style) = ProgressStyle::with_template("{bar:24.cyan/dim} {percent:>3} %  {prefix}  {msg:.dim}") {
+                bar.set_style(style.progress_chars("━╸─"));
+            }
+            Shown::Bar(bar)
+        } else {
+            Shown::Lines { last: String::new() }
+        };
+        Self { shown, started: Instant::now(), planned, told_of_interrupt: false }
+    }
+
+    /// Says that `share` (0 to 1) of the work is done, and that `lock` of `group` is about to do `what`.
+    pub(crate) fn at(&mut self, share: f64, group: &str, what: &str, lock: &str) {
+        let share = share.clamp(0.0, 1.0);
+        let left = self.left(share);
+        match &mut self.shown {
+            Shown::Bar(bar) => {
+                bar.set_position((share * 1000.0) as u64);
+                bar.set_prefix(format!("{} left", brief(left)));
+                bar.set_message(format!("{group}: {what}: {lock}"));
+                if interrupt::asked() && !self.told_of_interrupt {
+                    self.told_of_interrupt = true;
+                    bar.println("interrupted: ending after this measurement (Ctrl-C again to quit without a report)");
+                }
+            }
+            Shown::Lines { last } => {
+                let cell = format!("{group}: {what}");
+                if *last != cell {
+                    // A closed stderr is no reason to stop measuring.
+                    let _ = writeln!(io::stderr(), "[{:>3.0} %, {} left] {cell}", share * 100.0, brief(left));
+                    *last = cell;
+                }
+            }
+        }
+    }
+
+    /// Removes the bar.
+    pub(crate) fn finish(self) {
+        if let Shown::Bar(bar) = &self.shown {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// The time left: the plan at first, what the clock says later.
+    fn left(&self, share: f64) -> Duration {
+        let passed = self.started.elapsed();
+        if share < 0.02 {
+            return self.planned.saturating_sub(passed);
+        }
+        passed.mul_f64(((1.0 - share) / share).min(1e6))
+    }
+}
+
+/// A time left, as one reads it: `47 s`, `2 min 05 s`.
+fn brief(time: Duration) -> String {
+    let seconds = time.as_secs_f64().ceil() as u64;
+    if seconds < 120 { format!("{seconds} s") } else { format!("{} min {:02} s", seconds / 60, seconds % 60) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_left_are_short() {
+        assert_eq!(brief(Duration::from_millis(10)), "1 s");
+        assert_eq!(brief(Duration::from_secs(47)), "47 s");
+        assert_eq!(brief(Duration::from_secs(125)), "2 min 05 s");
+    }
+}

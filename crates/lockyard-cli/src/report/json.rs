@@ -1,0 +1,158 @@
+//! JSON for programs: one document for `compare`, one object per line for `bench`.
+
+use lockyard_work::record::Record;
+use lockyard_work::{Mix, Summary, Workload};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::machine::MachineFacts;
+use crate::results::{self, CellResult, Results};
+
+/// One lock in one cell: the cell, the medians, and every measurement behind them.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    machine: &'a MachineFacts,
+    #[serde(flatten)]
+    cell: CellFields,
+    #[serde(flatten)]
+    summary: &'a Summary,
+    interrupted: bool,
+    records: Vec<&'a Record>,
+}
+
+/// What defines a cell.
+#[derive(Debug, Serialize)]
+pub(super) struct CellFields {
+    workload: Workload,
+    threads: usize,
+    cs: u32,
+    cs_sleep_ns: u64,
+    think: u32,
+    read_pct: u32,
+    mix: Mix,
+    seed: u64,
+    window_ns: u64,
+}
+
+impl CellFields {
+    pub(super) fn of(cell: &CellResult) -> Self {
+        let spec = &cell.spec;
+        Self {
+            workload: spec.workload,
+            threads: spec.lockers(),
+            cs: spec.cs,
+            cs_sleep_ns: spec.cs_sleep.as_nanos() as u64,
+            think: spec.think,
+            read_pct: spec.read_pct,
+            mix: spec.mix,
+            seed: spec.seed,
+            window_ns: spec.duration.as_nanos() as u64,
+        }
+    }
+}
+
+/// The document of `compare`.
+#[derive(Debug, Serialize)]
+struct Document<'a> {
+    lockyard: &'static str,
+    command: &'static str,
+    started_utc: &'a str,
+    elapsed_s: f64,
+    interrupted: bool,
+    seed: u64,
+    machine: &'a MachineFacts,
+    groups: Vec<Group<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Group<'a> {
+    name: &'a str,
+    cells: Vec<Cell<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Cell<'a> {
+    title: String,
+    #[serde(flatten)]
+    fields: CellFields,
+    rounds: usize,
+    complete: bool,
+    best_peer: Option<String>,
+    locks: &'a [Summary],
+    failures: Vec<Broken<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Broken<'a> {
+    lock: &'a str,
+    why: &'a str,
+}
+
+/// One object per lock and cell, one per line.
+///
+/// # Errors
+/// A value that JSON cannot hold: a defect.
+pub(crate) fn lines(results: &Results) -> Result<String, Failure> {
+    let mut out = String::new();
+    for cell in results.groups.iter().flat_map(|group| &group.cells) {
+        for summary in &cell.locks {
+            let of_lock = |record: &&Record| record.label() == summary.label();
+            let line = Line {
+                machine: &results.machine,
+                cell: CellFields::of(cell),
+                summary,
+                interrupted: !cell.complete,
+                records: cell.records.iter().filter(of_lock).collect(),
+            };
+            out.push_str(&serde_json::to_string(&line).map_err(broken)?);
+            out.push('\n');
+        }
+    }
+    Ok(out)
+}
+
+/// The whole run as one document.
+///
+/// # Errors
+/// A value that JSON cannot hold: a defect.
+pub(crate) fn document(results: &Results) -> Result<String, Failure> {
+    let cell = |cell: &'_ CellResult| -> (String, Option<String>) {
+        (results::title(&cell.spec, false), cell.best_peer().map(Summary::label))
+    };
+    let groups = results.groups.iter().map(|group| Group {
+        name: &group.name,
+        cells: group
+            .cells
+            .iter()
+            .map(|one| {
+                let (title, best_peer) = cell(one);
+                Cell {
+                    title,
+                    fields: CellFields::of(one),
+                    rounds: one.rounds,
+                    complete: one.complete,
+                    best_peer,
+                    locks: &one.locks,
+                    failures: one.failures.iter().map(|(lock, why)| Broken { lock, why }).collect(),
+                }
+            })
+            .collect(),
+    });
+    let document = Document {
+        lockyard: env!("CARGO_PKG_VERSION"),
+        command: results.command,
+        started_utc: &results.started,
+        elapsed_s: results.elapsed.as_secs_f64(),
+        interrupted: results.interrupted,
+        seed: results.seed,
+        machine: &results.machine,
+        groups: groups.collect(),
+    };
+    let mut text = serde_json::to_string_pretty(&document).map_err(broken)?;
+    text.push('\n');
+    Ok(text)
+}
+
+fn broken(error: serde_json::Error) -> Failure {
+    Failure::run(format!("cannot express the results as JSON: {error}"))
+}

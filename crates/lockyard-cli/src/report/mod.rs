@@ -1,0 +1,11 @@
+//! Reports, one file per format. All of them take [`Results`](crate::results::Results) and give text.
+
+pub(crate) mod csv;
+pub(crate) mod html;
+pub(crate) mod json;
+pub(crate) mod numbers;
+pub(crate) mod svg;
+pub(crate) mod table;
+
+#[cfg(test)]
+pub(crate) mod fixture;

@@ -1,0 +1,309 @@
+//! Tables for people: one per group of locks, its cells below each other, and a legend.
+
+use std::fmt::Write;
+
+use comfy_table::{Attribute, Cell, CellAlignment, LineStyle, Table, TableStyle};
+use lockyard_work::{Origin, Summary, Workload};
+
+use super::numbers;
+use crate::events;
+use crate::results::{self, CellResult, GroupResult, Results};
+
+/// A rule under the header, no other line.
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// The most events that are shown per lock.
+const MOST_EVENTS: usize = 8;
+
+/// How tables look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// Whether bold and dim text is possible.
+    pub(crate) styled: bool,
+    /// Whether cells name their section and think time.
+    pub(crate) full_titles: bool,
+    /// Whether lock events follow.
+    pub(crate) events: bool,
+}
+
+impl Look {
+    fn bold(self, text: &str) -> String {
+        if self.styled { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    fn dim(self, text: &str) -> String {
+        if self.styled { format!("\x1b[2m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// The machine, as it is printed before measuring.
+pub(crate) fn machine(lines: &[(&'static str, String)], look: Look) -> String {
+    let mut out = String::new();
+    for (name, value) in lines {
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(out, "{} {value}", look.dim(&format!("{name:<11}")));
+    }
+    out
+}
+
+/// All tables, events and legend.
+pub(crate) fn render(results: &Results, look: Look) -> String {
+    let mut out = String::new();
+    for group in &results.groups {
+        let _ = writeln!(out, "{}", group_table(group, look));
+        if look.events {
+            out.push_str(&events_of(group, look));
+        }
+    }
+    for (lock, cell, why) in results.failures() {
+        let _ = writeln!(out, "FAILED: {lock}, {cell}: {why}");
+    }
+    if !results.groups.is_empty() {
+        out.push_str(&legend(results, look));
+    }
+    if let Some(warning) = results.disturbance() {
+        let _ = writeln!(out, "\n{}", look.bold(&format!("Note: {warning}")));
+    }
+    out
+}
+
+/// Lockyard's locks against the best peer, one line per cell.
+pub(crate) fn summary(results: &Results, look: Look) -> String {
+    let mut rows = Vec::new();
+    for group in &results.groups {
+        for cell in &group.cells {
+            let Some(best) = cell.best_peer() else { continue };
+            for lock in cell.locks.iter().filter(|lock| lock.origin == Origin::Lockyard) {
+                rows.push(vec![
+                    lock.label(),
+                    results::title(&cell.spec, look.full_titles),
+                    ratio(lock),
+                    best.label(),
+                    wait_and_idle(cell, lock),
+                    wait_and_idle(cell, best),
+                ]);
+            }
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = new_table(look, ["Lockyard", "cell", "vs best peer", "best peer", "our wait", "its wait"]);
+    align_right(&mut table, &[2, 4, 5]);
+    let mut previous = String::new();
+    for mut row in rows {
+        if row[0] == previous {
+            row[0].clear();
+        } else {
+            previous.clone_from(&row[0]);
+        }
+        table.add_row(row);
+    }
+    let lines = trimmed(&table);
+    format!("{}{}\n{lines}", look.bold("Summary"), look.dim("  longest waits; idle: threads that never had a turn"))
+}
+
+fn group_table(group: &GroupResult, look: Look) -> String {
+    let head = ["", "kops/s", "±", "vs best peer", "fairness", "longest wait", "no turn"];
+    let mut table = new_table(look, head);
+    align_right(&mut table, &[1, 2, 3, 4, 5, 6]);
+    for cell in &group.cells {
+        for lock in &cell.locks {
+            table.add_row(row(cell, lock, look));
+        }
+    }
+    // Every row is one line: cells are titled by lines set between the rows.
+    let mut lines = table.lines();
+    let mut out = format!("{}{}\n", look.bold(&format!("{} locks", group.name)), look.dim(&basis(group, look)));
+    for line in lines.by_ref().take(2) {
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    for cell in &group.cells {
+        let _ = writeln!(out, "{}", look.bold(&results::title(&cell.spec, look.full_titles)));
+        for line in lines.by_ref().take(cell.locks.len()) {
+            let _ = writeln!(out, "{}", line.trim_end());
+        }
+    }
+    out
+}
+
+/// What the numbers of a group rest on: `  medians of 3 rounds of 170 ms`, and the section that titles leave out.
+fn basis(group: &GroupResult, look: Look) -> String {
+    let rounds = || group.cells.iter().flat_map(|cell| &cell.locks).map(|lock| lock.rounds);
+    let windows = || group.cells.iter().map(|cell| cell.spec.duration);
+    let (Some(least), Some(most)) = (rounds().min(), rounds().max()) else { return String::new() };
+    let (Some(shortest), Some(longest)) = (windows().min(), windows().max()) else { return String::new() };
+    let span = |low: String, high: String| if low == high { low } else { format!("{low} to {high}") };
+    let time = |window: std::time::Duration| numbers::chosen_time(window.as_nanos() as f64);
+    let rounds = if (least, most) == (1, 1) {
+        "1 round".to_owned()
+    } else {
+        format!("medians of {} rounds", span(least.to_string(), most.to_string()))
+    };
+    let contended = group.cells.iter().find(|cell| cell.spec.workload == Workload::Contend && !look.full_titles);
+    let section = contended
+        .map_or_else(String::new, |cell| format!("; section {}, think {} PAUSEs", cell.spec.cs, cell.spec.think));
+    format!("  {rounds} of {}{section}", span(time(shortest), time(longest)))
+}
+
+fn row(cell: &CellResult, lock: &Summary, look: Look) -> Vec<Cell> {
+    let best = cell.is_best_peer(lock);
+    let ours = lock.origin == Origin::Lockyard;
+    let mark = if ours { "▸" } else { " " };
+    let alone = cell.is_alone();
+    let idle = match lock.worst_idle_threads {
+        0 => "–".to_owned(),
+        idle => idle.to_string(),
+    };
+    let texts = [
+        format!("{mark} {}", lock.label()),
+        cell.rate(lock),
+        if lock.rounds > 1 { numbers::spread(lock.spread) } else { "–".to_owned() },
+        format!("{}{}", if best { "★ " } else { "" }, ratio(lock)),
+        if alone { "–".to_owned() } else { format!("{:.2}", lock.fairness) },
+        wait(cell, lock),
+        idle,
+    ];
+    let cell_of = |text: String| {
+        let cell = Cell::new(text);
+        if look.styled && ours { cell.add_attribute(Attribute::Bold) } else { cell }
+    };
+    texts.into_iter().map(cell_of).collect()
+}
+
+fn ratio(lock: &Summary) -> String {
+    lock.ratio_to_best_peer.map_or_else(|| "–".to_owned(), numbers::ratio)
+}
+
+/// The longest wait; where threads have roles, with the role that waited longest.
+pub(crate) fn wait(cell: &CellResult, lock: &Summary) -> String {
+    if cell.is_alone() || lock.wait_max <= 0.0 {
+        return "–".to_owned();
+    }
+    let longest = lock.roles.iter().max_by(|a, b| a.wait_max.total_cmp(&b.wait_max));
+    let role = longest.map_or("", |role| if role.role == "readers" { " r" } else { " w" });
+    format!("{}{role}", numbers::time(lock.wait_max))
+}
+
+/// The longest wait, and how many threads never had a turn: `226 ms, 3 idle`.
+pub(crate) fn wait_and_idle(cell: &CellResult, lock: &Summary) -> String {
+    let wait = wait(cell, lock);
+    if lock.worst_idle_threads > 0 { format!("{wait}, {} idle", lock.worst_idle_threads) } else { wait }
+}
+
+/// What Lockyard's locks of a group did inside, in their busiest cell.
+fn events_of(group: &GroupResult, look: Look) -> String {
+    let mut out = String::new();
+    let mut seen: Vec<String> = Vec::new();
+    for lock in group.cells.iter().flat_map(|cell| &cell.locks) {
+        let label = lock.label();
+        if lock.origin != Origin::Lockyard || seen.contains(&label) {
+            continue;
+        }
+        if let Some((cell, busiest)) = busiest(group, &label) {
+            let _ = writeln!(
+                out,
+                "{} {}",
+                look.bold(&format!("What {label} did")),
+                look.dim(&format!(
+                    "({}; counts of all rounds, and per 1000 turns)",
+                    results::title(&cell.spec, look.full_titles)
+                ))
+            );
+            let _ = writeln!(out, "{}", event_table(busiest, look));
+        }
+        seen.push(label);
+    }
+    out
+}
+
+/// The cell with the most threads in which the lock called `label` counted anything.
+fn busiest<'a>(group: &'a GroupResult, label: &str) -> Option<(&'a CellResult, &'a Summary)> {
+    let mut found: Option<(&CellResult, &Summary)> = None;
+    for cell in &group.cells {
+        for lock in cell.locks.iter().filter(|lock| lock.label() == label && !ranked_events(lock).is_empty()) {
+            if found.is_none_or(|(best, _)| cell.spec.lockers() > best.spec.lockers()) {
+                found = Some((cell, lock));
+            }
+        }
+    }
+    found
+}
+
+/// The events that explain a lock, most frequent first: name, count, and count per thousand turns.
+pub(crate) fn ranked_events(lock: &Summary) -> Vec<(&str, u64, f64)> {
+    let mut events: Vec<(&str, u64, f64)> = lock
+        .events
+        .iter()
+        .filter(|(name, count)| (**count as i64) > 0 && events::belongs(name, lock.lock))
+        .map(|(name, count)| (name.as_str(), *count, lock.events_per_kop.get(name).copied().unwrap_or(0.0)))
+        .collect();
+    events.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    events
+}
+
+fn event_table(lock: &Summary, look: Look) -> String {
+    let mut table = new_table(look, ["  event", "count", "per 1000", "meaning"]);
+    align_right(&mut table, &[1, 2]);
+    let events = ranked_events(lock);
+    for (name, count, rate) in events.iter().take(MOST_EVENTS) {
+        table.add_row(vec![
+            format!("  {name}"),
+            numbers::grouped(*count),
+            numbers::three(*rate),
+            events::plain(name).to_owned(),
+        ]);
+    }
+    let mut out = trimmed(&table);
+    if events.len() > MOST_EVENTS {
+        let _ = writeln!(out, "{}", look.dim(&format!("  … and {} rarer", events.len() - MOST_EVENTS)));
+    }
+    out
+}
+
+fn legend(results: &Results, look: Look) -> String {
+    let cells = || results.groups.iter().flat_map(|group| &group.cells);
+    let mut lines = vec![
+        "▸ Lockyard's own; the others are what people use today. One turn is one lock and unlock of one thread.",
+        "kops/s        thousand turns per second, all threads together; one thread alone: time of one turn",
+        "±             largest minus smallest round, in percent of the median",
+        "vs best peer  throughput against the fastest lock that is not Lockyard's (★) in the same cell",
+        "fairness      share of the turns that the busier half of the threads got: 0.50 is even, 1.00 starves half",
+        "longest wait  the longest wait for one turn in a round",
+        "no turn       threads that got nothing at all in the worst round",
+    ];
+    if cells().any(|cell| cell.spec.has_roles()) {
+        lines[5] = "longest wait  the longest wait for one turn in a round; r, w: it was a reader's, a writer's";
+    }
+    let mut out = String::new();
+    for line in lines {
+        let _ = writeln!(out, "{}", look.dim(line));
+    }
+    out
+}
+
+fn new_table<const N: usize>(look: Look, head: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(STYLE).set_header(head.to_vec());
+    if look.styled {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table
+}
+
+fn align_right(table: &mut Table, columns: &[usize]) {
+    for index in columns {
+        if let Some(column) = table.column_mut(*index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}
+
+fn trimmed(table: &Table) -> String {
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}

@@ -1,0 +1,192 @@
+//! What a run found out, as every report takes it.
+
+use std::time::Duration;
+
+use lockyard_work::record::Record;
+use lockyard_work::{Mix, Origin, Spec, Summary, Workload};
+
+use crate::machine::MachineFacts;
+use crate::report::numbers;
+
+/// The share of CPU time taken by other programs from which on a report warns.
+const NOTICEABLE: f64 = 0.05;
+
+/// A whole run.
+#[derive(Clone, Debug)]
+pub(crate) struct Results {
+    /// `compare` or `bench`.
+    pub(crate) command: &'static str,
+    /// Where it ran.
+    pub(crate) machine: MachineFacts,
+    /// When it began, in UTC: `2026-11-21 08:10:00`.
+    pub(crate) started: String,
+    /// How long it took.
+    pub(crate) elapsed: Duration,
+    /// Seed of the workloads.
+    pub(crate) seed: u64,
+    /// Whether a signal ended it before all was measured.
+    pub(crate) interrupted: bool,
+    /// The groups of locks that were compared with each other.
+    pub(crate) groups: Vec<GroupResult>,
+}
+
+/// Locks that were compared with each other, over some cells.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupResult {
+    /// What the locks have in common: `mutex`, `rw` …
+    pub(crate) name: String,
+    /// The cells that have at least one measurement.
+    pub(crate) cells: Vec<CellResult>,
+}
+
+/// All locks of a group on one cell.
+#[derive(Clone, Debug)]
+pub(crate) struct CellResult {
+    /// What was run.
+    pub(crate) spec: Spec,
+    /// Rounds planned.
+    pub(crate) rounds: usize,
+    /// Medians per lock, in the order in which they are shown.
+    pub(crate) locks: Vec<Summary>,
+    /// Every measurement behind the medians.
+    pub(crate) records: Vec<Record>,
+    /// Locks that failed, and why.
+    pub(crate) failures: Vec<(String, String)>,
+    /// Whether all rounds were measured.
+    pub(crate) complete: bool,
+}
+
+impl Results {
+    /// A warning, if other programs took a noticeable share of the CPUs while this run measured.
+    pub(crate) fn disturbance(&self) -> Option<String> {
+        let shares: Vec<f64> = self
+            .groups
+            .iter()
+            .flat_map(|group| &group.cells)
+            .flat_map(|cell| &cell.locks)
+            .map(|lock| lock.others)
+            .collect();
+        let share = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+        (share > NOTICEABLE).then(|| {
+            format!(
+                "other programs used {:.0} % of the CPUs meanwhile: numbers are rough, repeat on a quiet machine",
+                share * 100.0
+            )
+        })
+    }
+
+    /// Every failure of every cell: the lock, the cell and the reason.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (&str, String, &str)> {
+        self.groups.iter().flat_map(|group| &group.cells).flat_map(|cell| {
+            cell.failures.iter().map(|(lock, why)| (lock.as_str(), title(&cell.spec, true), why.as_str()))
+        })
+    }
+}
+
+impl CellResult {
+    /// The fastest of the locks that are not Lockyard's.
+    pub(crate) fn best_peer(&self) -> Option<&Summary> {
+        let peers = self.locks.iter().filter(|lock| lock.origin == Origin::Peer && lock.kops_per_s > 0.0);
+        peers.max_by(|a, b| a.kops_per_s.total_cmp(&b.kops_per_s))
+    }
+
+    /// Whether `lock` is the fastest peer.
+    pub(crate) fn is_best_peer(&self, lock: &Summary) -> bool {
+        lock.origin == Origin::Peer && self.best_peer().is_some_and(|best| best.lock == lock.lock)
+    }
+
+    /// Whether the cost of one operation says more than a rate: one thread alone.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.spec.lockers() == 1
+    }
+
+    /// Throughput in the unit that suits the cell.
+    pub(crate) fn rate(&self, lock: &Summary) -> String {
+        if self.is_alone() { numbers::time(lock.ns_per_op) } else { numbers::three(lock.kops_per_s) }
+    }
+}
+
+/// Lockyard's locks first, as they are listed; then the others, fastest first.
+pub(crate) fn in_order(mut locks: Vec<Summary>) -> Vec<Summary> {
+    locks.sort_by(|a, b| match (a.origin, b.origin) {
+        (Origin::Peer, Origin::Peer) => b.kops_per_s.total_cmp(&a.kops_per_s),
+        (a, b) => a.cmp(&b),
+    });
+    locks
+}
+
+/// A cell in words. Section and think time are named only in `full`: where all cells share them, a heading says so.
+pub(crate) fn title(spec: &Spec, full: bool) -> String {
+    let mut parts = Vec::new();
+    match spec.workload {
+        Workload::Uncontended | Workload::Contend => {}
+        Workload::StarveReaders | Workload::StarveWriters => parts.push(format!("{}:", spec.workload)),
+        other => parts.push(format!("{other},")),
+    }
+    let readers = numbers::count(spec.readers, "reader");
+    let writers = numbers::count(spec.writers, "writer");
+    parts.push(match spec.workload {
+        Workload::Uncontended => return format!("alone{}", if spec.read_pct == 100 { ", reading" } else { "" }),
+        Workload::StarveReaders => format!("{writers} against {readers}"),
+        Workload::StarveWriters => format!("{readers} against {writers}"),
+        _ if spec.has_roles() => format!("{readers} and {writers}"),
+        _ => numbers::count(spec.threads, "thread"),
+    });
+    let mut title = parts.join(" ");
+    let mut add = |part: String| {
+        title.push_str(", ");
+        title.push_str(&part);
+    };
+    if !spec.cs_sleep.is_zero() {
+        add(format!("{} sections", numbers::chosen_time(spec.cs_sleep.as_nanos() as f64)));
+    }
+    if full {
+        if spec.cs_sleep.is_zero() || spec.cs > 0 {
+            add(format!("section {}", spec.cs));
+        }
+        add(format!("think {}", spec.think));
+    }
+    match (spec.mix, spec.workload) {
+        (Mix::Random, Workload::Contend) if spec.read_pct > 0 => add(format!("{} % reads", spec.read_pct)),
+        (Mix::Alternate, Workload::Contend | Workload::RwsemMicro) => add("reads and writes in turn".to_owned()),
+        _ => {}
+    }
+    title
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn titles_say_what_was_run() {
+        let contend = Spec { threads: 16, cs: 20, think: 1, ..Spec::new(Workload::Contend) };
+        assert_eq!(title(&contend, false), "16 threads");
+        assert_eq!(
+            title(&Spec { read_pct: 95, ..contend.clone() }, true),
+            "16 threads, section 20, think 1, 95 % reads"
+        );
+        assert_eq!(
+            title(&Spec { threads: 1, mix: Mix::Alternate, ..contend }, false),
+            "1 thread, reads and writes in turn"
+        );
+        assert_eq!(title(&Spec::new(Workload::Uncontended), true), "alone");
+        assert_eq!(title(&Spec { read_pct: 100, ..Spec::new(Workload::Uncontended) }, true), "alone, reading");
+        let starve = Spec { cs_sleep: Duration::from_millis(1), ..Spec::new(Workload::StarveReaders) };
+        assert_eq!(title(&starve, false), "starve-readers: 4 writers against 1 reader, 1 ms sections");
+        assert_eq!(title(&Spec::new(Workload::QrwLoop), false), "qrw-loop, 2 threads");
+    }
+
+    #[test]
+    fn ours_come_first_then_the_fastest() {
+        let cell = fixture::results().groups.remove(0).cells.remove(1);
+        let mut locks = cell.locks.clone();
+        locks.reverse();
+        let names: Vec<&str> = in_order(locks).iter().map(|lock| lock.lock).collect();
+        assert_eq!(names, ["mutex", "std-mutex", "pthread-mutex"]);
+        assert_eq!(cell.best_peer().map(|best| best.lock), Some("std-mutex"));
+    }
+}

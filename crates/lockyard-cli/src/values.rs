@@ -1,0 +1,172 @@
+//! Lists of numbers as a user writes them: `2,16,64`, `1:10:3`, or both mixed.
+//!
+//! A range `a:b:step` includes `b` when the steps reach it; `a:b` steps by one. Values keep their order, repeats
+//! are dropped, and a list that would hold more than [`MOST_VALUES`] values is refused: it is a typing error
+//! more often than a wish.
+
+use crate::failure::Failure;
+
+/// The longest list accepted.
+pub(crate) const MOST_VALUES: usize = 1000;
+
+/// What a list of numbers is for: its flag, and the values that make sense there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// The flag as the user writes it, for messages.
+    pub(crate) flag: &'static str,
+    /// The smallest value allowed.
+    pub(crate) least: u64,
+    /// The largest value allowed.
+    pub(crate) most: u64,
+}
+
+impl Bounds {
+    /// Parses a list of numbers, all of them within the bounds.
+    ///
+    /// # Errors
+    /// One line that names the flag, the offending part and what would be accepted.
+    pub(crate) fn list(&self, text: &str) -> Result<Vec<u64>, Failure> {
+        let mut values = Vec::new();
+        for part in text.split(',') {
+            let part = part.trim();
+            if part.is_empty() {
+                return Err(self.refuse(format!("'{text}' has an empty entry")));
+            }
+            if part.contains(':') {
+                self.range(part, &mut values)?;
+            } else {
+                push_new(&mut values, self.number(part)?);
+            }
+            if values.len() > MOST_VALUES {
+                return Err(self.refuse(format!("'{text}' is more than {MOST_VALUES} values")));
+            }
+        }
+        Ok(values)
+    }
+
+    /// Parses one number within the bounds.
+    ///
+    /// # Errors
+    /// One line that names the flag and what would be accepted.
+    pub(crate) fn number(&self, text: &str) -> Result<u64, Failure> {
+        let value: u64 = text.trim().parse().map_err(|_| self.refuse(format!("'{text}' is not a whole number")))?;
+        if value < self.least || value > self.most {
+            let Bounds { least, most, .. } = *self;
+            let allowed = if most == u64::MAX { format!("at least {least}") } else { format!("{least} to {most}") };
+            return Err(self.refuse(format!("{value} is out of bounds ({allowed})")));
+        }
+        Ok(value)
+    }
+
+    fn range(&self, part: &str, values: &mut Vec<u64>) -> Result<(), Failure> {
+        let fields: Vec<&str> = part.split(':').collect();
+        let (first, last, step) = match fields.as_slice() {
+            [first, last] => (self.number(first)?, self.number(last)?, 1),
+            [first, last, step] => {
+                let step: u64 = step
+                    .trim()
+                    .parse()
+                    .map_err(|_| self.refuse(format!("the step of '{part}' is not a whole number")))?;
+                (self.number(first)?, self.number(last)?, step)
+            }
+            _ => return Err(self.refuse(format!("'{part}' is not a range first:last:step"))),
+        };
+        if step == 0 {
+            return Err(self.refuse(format!("the step of '{part}' is zero")));
+        }
+        if first > last {
+            return Err(self.refuse(format!("the range '{part}' is empty ({first} is above {last})")));
+        }
+        if (last - first) / step >= MOST_VALUES as u64 {
+            return Err(self.refuse(format!("'{part}' is more than {MOST_VALUES} values")));
+        }
+        let mut value = first;
+        loop {
+            push_new(values, value);
+            match value.checked_add(step) {
+                Some(next) if next <= last => value = next,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn refuse(&self, what: String) -> Failure {
+        Failure::usage(format!("{}: {what}; give numbers such as 2,16,64 or a range 2:64:2", self.flag))
+    }
+}
+
+/// Parses a length of time in seconds: `0.5`, `2`.
+///
+/// # Errors
+/// One line that names the flag and what would be accepted.
+pub(crate) fn seconds(flag: &str, text: &str, least: f64, most: f64) -> Result<std::time::Duration, Failure> {
+    let refuse = |what: &str| {
+        Failure::usage(format!("{flag}: '{text}' {what}; give seconds from {least} to {most}, such as 0.5 or 2"))
+    };
+    let value: f64 = text.trim().parse().map_err(|_| refuse("is not a number"))?;
+    if !(value >= least && value <= most) {
+        return Err(refuse("is out of bounds"));
+    }
+    Ok(std::time::Duration::from_secs_f64(value))
+}
+
+fn push_new(values: &mut Vec<u64>, value: u64) {
+    if !values.contains(&value) {
+        values.push(value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THREADS: Bounds = Bounds { flag: "--threads", least: 1, most: 4096 };
+
+    fn message(text: &str) -> String {
+        THREADS.list(text).expect_err("must be refused").to_string()
+    }
+
+    #[test]
+    fn lists_and_ranges_mix() {
+        assert_eq!(THREADS.list("2,16,64").unwrap(), [2, 16, 64]);
+        assert_eq!(THREADS.list("1:10:3").unwrap(), [1, 4, 7, 10]);
+        assert_eq!(THREADS.list("1:10:4").unwrap(), [1, 5, 9]);
+        assert_eq!(THREADS.list("3:5").unwrap(), [3, 4, 5]);
+        assert_eq!(THREADS.list("1, 2:4:2 ,8").unwrap(), [1, 2, 4, 8]);
+        assert_eq!(THREADS.list("7:7:5").unwrap(), [7]);
+    }
+
+    #[test]
+    fn repeats_are_dropped_and_order_kept() {
+        assert_eq!(THREADS.list("8,2,8,1:3").unwrap(), [8, 2, 1, 3]);
+    }
+
+    #[test]
+    fn refusals_name_the_flag_and_the_reason() {
+        assert!(message("0").contains("--threads: 0 is out of bounds (1 to 4096)"));
+        assert!(message("x").contains("'x' is not a whole number"));
+        assert!(message("-1").contains("'-1' is not a whole number"));
+        assert!(message("").contains("empty entry"));
+        assert!(message("1,,2").contains("empty entry"));
+        assert!(message("8:2:1").contains("is empty (8 is above 2)"));
+        assert!(message("1:8:0").contains("step of '1:8:0' is zero"));
+        assert!(message("1:2:3:4").contains("not a range"));
+        assert!(message("1:4096:1").contains("more than 1000 values"));
+        assert!(!message("x").contains('\n'));
+    }
+
+    #[test]
+    fn a_range_at_the_top_of_the_type_ends() {
+        let any = Bounds { flag: "--seed", least: 0, most: u64::MAX };
+        let top = u64::MAX;
+        assert_eq!(any.list(&format!("{}:{top}:3", top - 4)).unwrap(), [top - 4, top - 1]);
+    }
+
+    #[test]
+    fn seconds_have_bounds() {
+        assert_eq!(seconds("--secs", "0.25", 0.001, 10.0).unwrap().as_millis(), 250);
+        for bad in ["0", "-1", "nan", "inf", "abc", "11"] {
+            assert!(seconds("--secs", bad, 0.001, 10.0).is_err(), "{bad}");
+        }
+    }
+}

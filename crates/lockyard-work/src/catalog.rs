@@ -1,0 +1,130 @@
+//! The locks there are: Lockyard's, and the ones people use today.
+
+use lockyard::platform::linux::Linux;
+
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::measure::{check, measure_exclusive, measure_shared};
+use crate::record::Record;
+use crate::spec::{Spec, Workload};
+use crate::subject::{Family, Label, Origin, Shared, Subject};
+use crate::{locks, peers};
+
+/// A lock that can be measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate {
+    /// The lock's name.
+    pub name: &'static str,
+    /// Its policy, if it comes in several.
+    pub policy: Option<&'static str>,
+    /// Which locks it is compared with.
+    pub family: Family,
+    /// Who made it.
+    pub origin: Origin,
+    /// Whether readers can share it.
+    pub shared: bool,
+    /// Why it should only be measured when it is asked for by name, if so: a known defect kept for study.
+    pub caution: Option<&'static str>,
+    /// Runs one cell on it.
+    pub measure: fn(&Spec) -> Result<Record, Error>,
+}
+
+impl Candidate {
+    /// The lock `S`, which has no read side, on the machine `M`.
+    pub const fn exclusive<M: Machine, S: Subject>() -> Self {
+        Self::new(S::LABEL, false, measure_exclusive::<M, S>)
+    }
+
+    /// The lock `S`, which readers can share, on the machine `M`.
+    pub const fn shared<M: Machine, S: Subject + Shared>() -> Self {
+        Self::new(S::LABEL, true, measure_shared::<M, S>)
+    }
+
+    const fn new(label: Label, shared: bool, measure: fn(&Spec) -> Result<Record, Error>) -> Self {
+        let Label { name, policy, family, origin } = label;
+        Self { name, policy, family, origin, shared, caution: None, measure }
+    }
+
+    /// The same, with a word of caution.
+    pub(crate) const fn caution(mut self, why: &'static str) -> Self {
+        self.caution = Some(why);
+        self
+    }
+
+    /// The name, with the policy behind a colon if there is one: `rwsem:today`.
+    pub fn label(&self) -> String {
+        self.as_label().full()
+    }
+
+    /// Whether it can run `workload` at all.
+    pub fn supports(&self, workload: Workload) -> bool {
+        self.shared || !workload.needs_shared()
+    }
+
+    /// Whether it can run `spec`.
+    ///
+    /// # Errors
+    /// One line that says why not.
+    pub fn check(&self, spec: &Spec) -> Result<(), Error> {
+        check(&self.as_label(), self.shared, spec)
+    }
+
+    fn as_label(&self) -> Label {
+        Label { name: self.name, policy: self.policy, family: self.family, origin: self.origin }
+    }
+}
+
+/// Every lock of the real machine: Lockyard's first, then the peers, by family.
+pub fn candidates() -> &'static [Candidate] {
+    static ALL: [Candidate; LOCKYARD + PEERS] = {
+        let lockyard = lockyard_candidates::<Linux>();
+        let peers = peers::candidates::<Linux>();
+        let mut all = [peers[0]; LOCKYARD + PEERS];
+        let mut index = 0;
+        while index < all.len() {
+            all[index] = if index < LOCKYARD { lockyard[index] } else { peers[index - LOCKYARD] };
+            index += 1;
+        }
+        all
+    };
+    &ALL
+}
+
+const LOCKYARD: usize = locks::COUNT;
+const PEERS: usize = peers::COUNT;
+
+/// Lockyard's locks on the machine `M`, default policies first.
+pub const fn lockyard_candidates<M: Machine>() -> [Candidate; LOCKYARD] {
+    locks::candidates::<M>()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn labels_are_unique() {
+        let labels: BTreeSet<String> = candidates().iter().map(Candidate::label).collect();
+        assert_eq!(labels.len(), candidates().len());
+    }
+
+    #[test]
+    fn every_family_has_both_origins() {
+        for family in Family::ALL {
+            for origin in [Origin::Lockyard, Origin::Peer] {
+                assert!(candidates().iter().any(|c| c.family == family && c.origin == origin), "{family:?} {origin:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mutex_does_not_read() {
+        let mutex = candidates().iter().find(|candidate| candidate.name == "std-mutex").unwrap();
+        assert!(!mutex.supports(Workload::QrwLoop) && mutex.supports(Workload::Contend));
+        let spec = Spec { read_pct: 50, ..Spec::new(Workload::Contend) };
+        let error = mutex.check(&spec).unwrap_err().to_string();
+        assert_eq!(error, "std-mutex cannot run contend: it has no read side");
+    }
+}

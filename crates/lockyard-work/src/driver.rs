@@ -1,0 +1,165 @@
+//! Runs a workload's threads and the controller that opens and closes the measured window.
+//!
+//! ```text
+//! threads   |--- warm-up ---|------ window ------|- leave
+//! phase      WARMUP          MEASURE              CLOSED        written by the controller alone
+//! ```
+//!
+//! The controller is a thread of its own that sleeps and never locks. Each locking thread keeps its counters to
+//! itself ([`Worker`]) and hands them in when it leaves. Nobody waits for a starved thread to be served inside the
+//! window: after it has closed the others leave, the thread gets its lock, and accounts for a wait that was open when
+//! the window closed.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::error::Error;
+use crate::invariant::Object;
+use crate::machine::{Machine, Usage};
+use crate::padded::Padded;
+use crate::spec::Spec;
+use crate::subject::Exclusive;
+use crate::worker::{Tally, Worker};
+
+/// What a locking thread is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Reads and writes as it comes.
+    Both,
+    /// Reads for life.
+    Reader,
+    /// Writes for life.
+    Writer,
+}
+
+/// Where the run is. Ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub(crate) enum Phase {
+    Warmup = 0,
+    Measure = 1,
+    Closed = 2,
+}
+
+/// What the controller tells the threads.
+#[derive(Debug)]
+pub(crate) struct Control {
+    phase: AtomicU32,
+    closed_at: AtomicU64,
+}
+
+impl Control {
+    pub(crate) fn new() -> Self {
+        Self { phase: AtomicU32::new(Phase::Warmup as u32), closed_at: AtomicU64::new(0) }
+    }
+
+    /// Acquire: who sees CLOSED also sees when.
+    #[inline(always)]
+    pub(crate) fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Warmup,
+            1 => Phase::Measure,
+            _ => Phase::Closed,
+        }
+    }
+
+    /// The stamp at which the window closed. Meaningful once it has.
+    pub(crate) fn closed_at(&self) -> u64 {
+        self.closed_at.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn open(&self) {
+        self.phase.store(Phase::Measure as u32, Ordering::Release);
+    }
+
+    pub(crate) fn close(&self, now: u64) {
+        self.closed_at.store(now, Ordering::Relaxed);
+        self.phase.store(Phase::Closed as u32, Ordering::Release);
+    }
+}
+
+/// What a run yields, before it is made a record.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// Length of the window as it was.
+    pub(crate) window_ns: u64,
+    /// One per thread.
+    pub(crate) tallies: Vec<Tally>,
+    /// Lock events in the window.
+    pub(crate) events: BTreeMap<String, u64>,
+    /// Resources used in the window.
+    pub(crate) usage: Usage,
+    /// What this workload alone can say.
+    pub(crate) metrics: BTreeMap<String, f64>,
+    /// Measured cost of one operation, where the window's length does not tell.
+    pub(crate) ns_per_op: Option<f64>,
+}
+
+/// What the controller saw.
+struct Window {
+    ns: u64,
+    events: BTreeMap<String, u64>,
+    usage: Usage,
+}
+
+/// Runs `work` on one thread per role, for warm-up and window, and checks `objects` afterwards.
+///
+/// `work` loops while [`Worker::on`].
+pub(crate) fn drive<M: Machine, L: Exclusive>(
+    spec: &Spec,
+    roles: &[Role],
+    objects: &[Object<L>],
+    work: impl Fn(&mut Worker<'_, M>) + Sync,
+) -> Result<Run, Error> {
+    M::pause_ns(); // calibrates now, not in the window
+    let control = Padded(Control::new());
+    let window = OnceLock::new();
+    let handed_in: Vec<OnceLock<Tally>> = roles.iter().map(|_| OnceLock::new()).collect();
+    M::run(roles.len() + 1, &|thread| match thread.checked_sub(1) {
+        None => {
+            let _ = window.set(preside::<M>(spec, &control));
+        }
+        Some(index) => {
+            let mut worker = Worker::new(&control, index, roles[index], spec.seed);
+            work(&mut worker);
+            let _ = handed_in[index].set(worker.finish());
+        }
+    })?;
+    let tallies: Vec<Tally> = handed_in.into_iter().filter_map(OnceLock::into_inner).collect();
+    let window: Window = window.into_inner().expect("the controller ran");
+    verify(&tallies, objects)?;
+    Ok(Run {
+        window_ns: window.ns,
+        tallies,
+        events: window.events,
+        usage: window.usage,
+        metrics: BTreeMap::new(),
+        ns_per_op: None,
+    })
+}
+
+/// The controller's life.
+fn preside<M: Machine>(spec: &Spec, control: &Control) -> Window {
+    M::sleep(spec.warmup.as_nanos() as u64);
+    let (events, usage) = (M::events(), M::usage());
+    let opened_at = M::stamp();
+    control.open();
+    M::sleep(spec.duration.as_nanos() as u64);
+    let closed_at = M::stamp();
+    control.close(closed_at);
+    let events = M::events().since(&events);
+    Window {
+        ns: closed_at.saturating_sub(opened_at).max(1),
+        events: events.iter().filter(|(_, count)| *count != 0).map(|(name, count)| (name.to_owned(), count)).collect(),
+        usage: M::usage().since(&usage),
+    }
+}
+
+/// Whether the lock excluded: nobody met anybody, and every write is in the data.
+fn verify<L>(tallies: &[Tally], objects: &[Object<L>]) -> Result<(), Error> {
+    let torn: u64 = tallies.iter().map(|tally| tally.torn).sum();
+    let made: i64 = tallies.iter().map(|tally| tally.writes_made).sum();
+    let kept: i64 = objects.iter().map(|object| object.data.writes()).sum();
+    if torn != 0 || made != kept { Err(Error::Exclusion { torn, lost: made - kept }) } else { Ok(()) }
+}

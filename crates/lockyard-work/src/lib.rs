@@ -1,0 +1,53 @@
+//! Workloads for locks: what is run, on which lock, and what is written down about it.
+//!
+//! A workload is written once, generic over the [`Machine`] it runs on and over the lock under test
+//! ([`Exclusive`], [`Shared`]); `Linux` is the real machine, a simulator is another one. The measured loops are
+//! monomorphised: nothing between the loop and the lock is called through a pointer.
+//!
+//! * [`machine`]: what a workload needs beyond the locks' own seam.
+//! * [`subject`]: a lock under test.
+//! * [`spec`]: one cell of a matrix, and what makes it valid.
+//! * [`record`]: what a run yields, the same for every machine.
+//! * [`catalog`]: the locks there are, Lockyard's and the peers.
+//! * [`rounds`]: several locks, measured in turn, reduced to medians.
+//!
+//! ```no_run
+//! use lockyard_work::{Spec, Workload, candidates};
+//!
+//! let spec = Spec { threads: 16, cs: 20, ..Spec::new(Workload::Contend) };
+//! for candidate in candidates() {
+//!     if candidate.check(&spec).is_ok() {
+//!         let record = (candidate.measure)(&spec)?;
+//!         println!("{}: {:.0} kops/s", candidate.label(), record.kops_per_s);
+//!     }
+//! }
+//! # Ok::<(), lockyard_work::Error>(())
+//! ```
+
+pub mod catalog;
+mod driver;
+pub mod error;
+pub mod histogram;
+mod invariant;
+mod locks;
+pub mod machine;
+pub mod measure;
+mod padded;
+mod peers;
+mod prng;
+pub mod record;
+pub mod rounds;
+pub mod spec;
+pub mod statistics;
+pub mod subject;
+mod worker;
+mod workload;
+
+pub use catalog::{Candidate, candidates, lockyard_candidates};
+pub use error::Error;
+pub use machine::{Machine, MachineError, Usage};
+pub use measure::{measure_exclusive, measure_shared};
+pub use record::Record;
+pub use rounds::{Progress, Report, Summary};
+pub use spec::{Mix, Spec, Workload};
+pub use subject::{Exclusive, Family, Label, Origin, Shared, Subject};

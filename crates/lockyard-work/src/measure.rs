@@ -1,0 +1,57 @@
+//! One measurement: a lock type, a machine type and a cell in; a record out.
+//!
+//! [`measure_exclusive`] and [`measure_shared`] are the functions a [`Candidate`](crate::Candidate) points to. Each
+//! is compiled for its lock and machine, so the pointer is followed once per run and never inside a loop.
+
+use crate::driver::Run;
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::record::Record;
+use crate::spec::{Spec, Workload};
+use crate::subject::{Label, Shared, Subject};
+use crate::workload::{bkl_aim7, build_model, contend, pf1_model, qrw_loop, starve, torture_spin, uncontended};
+
+/// Whether a lock that is called `label`, and that readers can share or not, can run `spec`.
+pub(crate) fn check(label: &Label, shared: bool, spec: &Spec) -> Result<(), Error> {
+    spec.validate()?;
+    if spec.reads() && !shared {
+        let why = "it has no read side";
+        return Err(Error::Unsupported { lock: label.full(), workload: spec.workload, why });
+    }
+    Ok(())
+}
+
+/// Runs `spec` on `S`, which has no read side.
+///
+/// # Errors
+/// The cell makes no sense or needs a read side, the machine cannot run it, or the lock does not exclude.
+pub fn measure_exclusive<M: Machine, S: Subject>(spec: &Spec) -> Result<Record, Error> {
+    check(&S::LABEL, false, spec)?;
+    let run = match spec.workload {
+        Workload::Uncontended => uncontended::exclusive::<M, S>(spec),
+        Workload::TortureSpin => torture_spin::run::<M, S>(spec),
+        Workload::BklAim7 => bkl_aim7::run::<M, S>(spec),
+        // `check` let no workload through that reads.
+        _ => contend::exclusive::<M, S>(spec),
+    };
+    Ok(Record::of::<M>(&S::LABEL, spec, run?))
+}
+
+/// Runs `spec` on `S`, whose write side also runs what needs no read side.
+///
+/// # Errors
+/// As [`measure_exclusive`].
+pub fn measure_shared<M: Machine, S: Subject + Shared>(spec: &Spec) -> Result<Record, Error> {
+    check(&S::LABEL, true, spec)?;
+    let run: Result<Run, Error> = match spec.workload {
+        Workload::Uncontended => uncontended::shared::<M, S>(spec),
+        Workload::Contend | Workload::RwsemMicro => contend::mixed::<M, S>(spec),
+        Workload::QrwLoop => qrw_loop::run::<M, S>(spec),
+        Workload::TortureSpin => torture_spin::run::<M, S>(spec),
+        Workload::BklAim7 => bkl_aim7::run::<M, S>(spec),
+        Workload::Pf1Model => pf1_model::run::<M, S>(spec),
+        Workload::BuildModel => build_model::run::<M, S>(spec),
+        Workload::StarveWriters | Workload::StarveReaders => starve::run::<M, S>(spec),
+    };
+    Ok(Record::of::<M>(&S::LABEL, spec, run?))
+}

@@ -1,0 +1,51 @@
+//! `parking_lot` 0.13.
+
+use crate::subject::{Exclusive, Family, Label, Shared, Subject};
+
+/// `parking_lot::Mutex`.
+#[derive(Debug)]
+pub(crate) struct Mutex(::parking_lot::Mutex<()>);
+
+impl Exclusive for Mutex {
+    fn new() -> Self {
+        Self(::parking_lot::Mutex::new(()))
+    }
+
+    #[inline(always)]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.0.lock();
+        section()
+    }
+}
+
+impl Subject for Mutex {
+    const LABEL: Label = Label::peer("parking_lot-mutex", Family::Mutex);
+}
+
+/// `parking_lot::RwLock`.
+#[derive(Debug)]
+pub(crate) struct RwLock(::parking_lot::RwLock<()>);
+
+impl Exclusive for RwLock {
+    fn new() -> Self {
+        Self(::parking_lot::RwLock::new(()))
+    }
+
+    #[inline(always)]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.0.write();
+        section()
+    }
+}
+
+impl Shared for RwLock {
+    #[inline(always)]
+    fn with_shared<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.0.read();
+        section()
+    }
+}
+
+impl Subject for RwLock {
+    const LABEL: Label = Label::peer("parking_lot-rwlock", Family::Rw);
+}

@@ -1,0 +1,51 @@
+//! `usync` 0.2: one word, a lock-free queue of threads that park.
+
+use crate::subject::{Exclusive, Family, Label, Shared, Subject};
+
+/// `usync::Mutex`.
+#[derive(Debug)]
+pub(crate) struct Mutex(::usync::Mutex<()>);
+
+impl Exclusive for Mutex {
+    fn new() -> Self {
+        Self(::usync::Mutex::new(()))
+    }
+
+    #[inline(always)]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.0.lock();
+        section()
+    }
+}
+
+impl Subject for Mutex {
+    const LABEL: Label = Label::peer("usync-mutex", Family::Mutex);
+}
+
+/// `usync::RwLock`.
+#[derive(Debug)]
+pub(crate) struct RwLock(::usync::RwLock<()>);
+
+impl Exclusive for RwLock {
+    fn new() -> Self {
+        Self(::usync::RwLock::new(()))
+    }
+
+    #[inline(always)]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.0.write();
+        section()
+    }
+}
+
+impl Shared for RwLock {
+    #[inline(always)]
+    fn with_shared<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.0.read();
+        section()
+    }
+}
+
+impl Subject for RwLock {
+    const LABEL: Label = Label::peer("usync-rwlock", Family::Rw);
+}

@@ -1,0 +1,286 @@
+//! One cell of a matrix: which workload, how many threads, how long the sections, for how long.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use crate::error::Error;
+
+macro_rules! workloads {
+    ($($name:ident = $text:literal: $what:literal,)*) => {
+        /// What the threads do.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Workload {
+            $(#[doc = $what] $name,)*
+        }
+
+        impl Workload {
+            /// All workloads, in the order in which they are listed.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The name that users write.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text),* }
+            }
+
+            /// What it is, in one line.
+            pub const fn what(self) -> &'static str {
+                match self { $(Self::$name => $what),* }
+            }
+        }
+    };
+}
+
+workloads! {
+    Uncontended = "uncontended": "one thread locks and unlocks an idle lock, a second one sleeps",
+    Contend = "contend": "lock, section, unlock, think",
+    RwsemMicro = "rwsem-micro": "the kernel's rwsem microbenchmark: no think time, reads and writes mixed",
+    QrwLoop = "qrw-loop": "the qrwlock test: empty sections, five reads to a write",
+    TortureSpin = "torture-spin": "locktorture's spinlock writers, steady setting, pinned",
+    BklAim7 = "bkl-aim7": "AIM7 tasks on one big lock that is dropped around sleeps",
+    Pf1Model = "pf1-model": "page faults under one lock: short reads, rare long writes",
+    BuildModel = "build-model": "a parallel build: thousands of locks, most of them idle",
+    StarveWriters = "starve-writers": "overlapping sleeping readers against one writer",
+    StarveReaders = "starve-readers": "looping sleeping writers against one reader",
+}
+
+impl Workload {
+    /// Whether it takes locks for reading, whatever the share asked for.
+    pub const fn needs_shared(self) -> bool {
+        matches!(
+            self,
+            Self::RwsemMicro
+                | Self::QrwLoop
+                | Self::Pf1Model
+                | Self::BuildModel
+                | Self::StarveWriters
+                | Self::StarveReaders
+        )
+    }
+
+    /// Whether its threads are readers or writers for life, by [`Spec::mix`] or always.
+    pub const fn has_roles(self, mix: Mix) -> bool {
+        match self {
+            Self::StarveWriters | Self::StarveReaders => true,
+            Self::RwsemMicro | Self::Contend => matches!(mix, Mix::Roles),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Workload {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let found = Self::ALL.iter().copied().find(|workload| workload.name() == text);
+        found.ok_or_else(|| Error::Spec(format!("unknown workload '{text}'")))
+    }
+}
+
+impl Serialize for Workload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// How reads and writes are mixed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mix {
+    /// Each operation draws: a read with probability [`Spec::read_pct`].
+    Random,
+    /// Each thread alternates strictly; odd threads begin with a write.
+    Alternate,
+    /// Each thread is a reader or a writer for life, see [`Spec::readers`] and [`Spec::writers`].
+    Roles,
+}
+
+/// One cell. Build it from [`Spec::new`], which fills in what the workload usually has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spec {
+    /// What the threads do.
+    pub workload: Workload,
+    /// Locking threads, where threads have no roles.
+    pub threads: usize,
+    /// Reading threads, where threads have roles.
+    pub readers: usize,
+    /// Writing threads, where threads have roles.
+    pub writers: usize,
+    /// PAUSEs inside the section.
+    pub cs: u32,
+    /// Sleep inside the section, on top of `cs`. Zero: none.
+    pub cs_sleep: Duration,
+    /// PAUSEs between two sections.
+    pub think: u32,
+    /// Reads in 100 operations, with [`Mix::Random`].
+    pub read_pct: u32,
+    /// Reads to one write, for `qrw-loop`.
+    pub ratio: u32,
+    /// How reads and writes are mixed.
+    pub mix: Mix,
+    /// Length of the measured window.
+    pub duration: Duration,
+    /// What is run, and thrown away, before the window opens.
+    pub warmup: Duration,
+    /// Seed of every random draw.
+    pub seed: u64,
+}
+
+impl Spec {
+    /// The most threads one cell may have.
+    pub const MOST_THREADS: usize = 32_000;
+
+    /// The usual cell of `workload`.
+    pub fn new(workload: Workload) -> Self {
+        let usual = Self {
+            workload,
+            threads: 2,
+            readers: 1,
+            writers: 1,
+            cs: 0,
+            cs_sleep: Duration::ZERO,
+            think: 0,
+            read_pct: 0,
+            ratio: 5,
+            mix: Mix::Random,
+            duration: Duration::from_secs(1),
+            warmup: Duration::from_millis(100),
+            seed: 1,
+        };
+        let turn = Duration::from_millis(1);
+        match workload {
+            Workload::Uncontended => Self { threads: 1, ..usual },
+            Workload::Contend => Self { cs: 1, think: 1, ..usual },
+            Workload::RwsemMicro => Self { cs: 1, mix: Mix::Alternate, ..usual },
+            Workload::BklAim7 => Self { threads: 64, ..usual },
+            Workload::BuildModel => Self { threads: 96, ..usual },
+            Workload::StarveWriters => Self { readers: 8, writers: 1, cs_sleep: turn, mix: Mix::Roles, ..usual },
+            Workload::StarveReaders => Self { readers: 1, writers: 4, cs_sleep: turn, mix: Mix::Roles, ..usual },
+            Workload::QrwLoop | Workload::TortureSpin | Workload::Pf1Model => usual,
+        }
+    }
+
+    /// Whether the threads have roles in this cell.
+    pub fn has_roles(&self) -> bool {
+        self.workload.has_roles(self.mix)
+    }
+
+    /// The number of locking threads.
+    pub fn lockers(&self) -> usize {
+        if self.has_roles() { self.readers + self.writers } else { self.threads }
+    }
+
+    /// Whether locks are taken for reading in this cell.
+    pub fn reads(&self) -> bool {
+        self.workload.needs_shared()
+            || matches!(self.workload, Workload::Contend | Workload::Uncontended)
+                && (self.read_pct > 0 || self.mix != Mix::Random)
+    }
+
+    /// Checks that the cell makes sense.
+    ///
+    /// # Errors
+    /// One line that names the value and what would be accepted.
+    pub fn validate(&self) -> Result<(), Error> {
+        let refuse = |what: String| Err(Error::Spec(what));
+        let workload = self.workload;
+        let lockers = self.lockers();
+        if self.has_roles() {
+            let name = workload.name();
+            match workload {
+                Workload::StarveWriters | Workload::StarveReaders if self.readers == 0 || self.writers == 0 => {
+                    return refuse(format!("{name} needs at least one reader and one writer"));
+                }
+                _ if lockers == 0 => return refuse(format!("{name} needs at least one reader or writer")),
+                _ => {}
+            }
+        } else if lockers == 0 {
+            return refuse("threads: at least 1 is needed, 0 given".to_owned());
+        }
+        if lockers > Self::MOST_THREADS {
+            return refuse(format!("threads: at most {} are possible, {lockers} given", Self::MOST_THREADS));
+        }
+        if workload == Workload::Uncontended {
+            if self.threads != 1 {
+                return refuse(format!("uncontended measures one thread, {} given", self.threads));
+            }
+            if self.mix != Mix::Random || self.read_pct != 0 && self.read_pct != 100 {
+                return refuse("uncontended measures reads or writes: read share 0 or 100".to_owned());
+            }
+        }
+        if self.read_pct > 100 {
+            return refuse(format!("read share: 0 to 100 per cent, {} given", self.read_pct));
+        }
+        if self.ratio == 0 {
+            return refuse("reads to a write: at least 1".to_owned());
+        }
+        for (name, pauses) in [("section", self.cs), ("think time", self.think)] {
+            if pauses > 10_000_000 {
+                return refuse(format!("{name}: at most 10000000 PAUSEs, {pauses} given"));
+            }
+        }
+        if self.cs_sleep > Duration::from_secs(1) {
+            return refuse(format!("sleep in the section: at most 1 s, {:?} given", self.cs_sleep));
+        }
+        if self.duration < Duration::from_millis(1) || self.duration > Duration::from_secs(3600) {
+            return refuse(format!("duration: 1 ms to 1 h, {:?} given", self.duration));
+        }
+        if self.warmup > Duration::from_secs(60) {
+            return refuse(format!("warm-up: at most 60 s, {:?} given", self.warmup));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_cells_are_valid() {
+        for &workload in Workload::ALL {
+            Spec::new(workload).validate().unwrap();
+            assert_eq!(workload.name().parse::<Workload>().unwrap(), workload);
+        }
+        assert!("contention".parse::<Workload>().is_err());
+    }
+
+    #[test]
+    fn nonsense_is_refused_in_one_line() {
+        let contend = || Spec::new(Workload::Contend);
+        let starve = || Spec::new(Workload::StarveWriters);
+        let bad = [
+            (Spec { threads: 0, ..contend() }, "threads"),
+            (Spec { threads: 1_000_000, ..contend() }, "at most 32000"),
+            (Spec { read_pct: 101, ..contend() }, "read share"),
+            (Spec { cs: u32::MAX, ..contend() }, "section"),
+            (Spec { think: u32::MAX, ..contend() }, "think"),
+            (Spec { duration: Duration::ZERO, ..contend() }, "duration"),
+            (Spec { warmup: Duration::from_secs(100), ..contend() }, "warm-up"),
+            (Spec { cs_sleep: Duration::from_secs(2), ..contend() }, "sleep"),
+            (Spec { ratio: 0, ..Spec::new(Workload::QrwLoop) }, "reads to a write"),
+            (Spec { writers: 0, ..starve() }, "starve-writers needs"),
+            (Spec { readers: 0, writers: 0, mix: Mix::Roles, ..Spec::new(Workload::RwsemMicro) }, "needs at least"),
+            (Spec { threads: 2, ..Spec::new(Workload::Uncontended) }, "one thread"),
+            (Spec { read_pct: 50, ..Spec::new(Workload::Uncontended) }, "0 or 100"),
+        ];
+        for (spec, part) in bad {
+            let message = spec.validate().expect_err(part).to_string();
+            assert!(message.contains(part) && !message.contains('\n'), "{message}");
+        }
+    }
+
+    #[test]
+    fn roles_decide_the_number_of_threads() {
+        assert_eq!(Spec::new(Workload::StarveWriters).lockers(), 9);
+        assert_eq!(Spec { threads: 7, ..Spec::new(Workload::Contend) }.lockers(), 7);
+    }
+}

@@ -1,0 +1,109 @@
+//! A lock under test: what a workload does to it, and what it is called.
+//!
+//! The interface is a closure, not a pair of calls, so that each lock is used as its own users use it: std's with the
+//! guard on the stack, pthread's as two C calls, a raw lock as two method calls. Nothing is added to any of them.
+
+use serde::Serialize;
+
+/// A lock that one thread at a time may hold.
+pub trait Exclusive: Send + Sync + Sized {
+    /// An unlocked lock.
+    fn new() -> Self;
+
+    /// Runs `section` with the lock held exclusively.
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R;
+}
+
+/// A lock that many readers may hold together.
+pub trait Shared: Exclusive {
+    /// Runs `section` with the lock held for reading.
+    fn with_shared<R>(&self, section: impl FnOnce() -> R) -> R;
+}
+
+/// A lock with a name: what the catalogue lists.
+pub trait Subject: Exclusive {
+    /// What it is called, and where it belongs.
+    const LABEL: Label;
+}
+
+/// The name and the place of a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label {
+    /// The lock's name, such as `rwsem` or `std-mutex`.
+    pub name: &'static str,
+    /// The policy's name, for locks that come in several.
+    pub policy: Option<&'static str>,
+    /// Which locks it is compared with.
+    pub family: Family,
+    /// Who made it.
+    pub origin: Origin,
+}
+
+impl Label {
+    /// A peer of `family`.
+    pub const fn peer(name: &'static str, family: Family) -> Self {
+        Self { name, policy: None, family, origin: Origin::Peer }
+    }
+
+    /// One of Lockyard's locks.
+    pub const fn lockyard(name: &'static str, policy: Option<&'static str>, family: Family) -> Self {
+        Self { name, policy, family, origin: Origin::Lockyard }
+    }
+
+    /// The name, with the policy behind a colon if there is one: `rwsem:today`.
+    pub fn full(&self) -> String {
+        match self.policy {
+            Some(policy) => format!("{}:{policy}", self.name),
+            None => self.name.to_owned(),
+        }
+    }
+}
+
+/// Locks that can stand in for each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// Sleeping mutual exclusion with an owner.
+    Mutex,
+    /// Spinning mutual exclusion.
+    Spin,
+    /// Readers and writers.
+    Rw,
+    /// Counting semaphores, used here with one unit.
+    Semaphore,
+}
+
+impl Family {
+    /// All families.
+    pub const ALL: [Self; 4] = [Self::Mutex, Self::Spin, Self::Rw, Self::Semaphore];
+
+    /// The name, as in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Spin => "spin",
+            Self::Rw => "rw",
+            Self::Semaphore => "semaphore",
+        }
+    }
+}
+
+/// Who made a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// This project.
+    Lockyard,
+    /// Somebody else: what we measure ourselves against.
+    Peer,
+}
+
+impl Origin {
+    /// The name, as in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lockyard => "lockyard",
+            Self::Peer => "peer",
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `torture-spin`: the writers of locktorture on a spinlock, steady setting. (`spec/workloads.md` section 3)
+//!
+//! Steady: no stutter, no shuffling, no long holds, no change of priority, threads pinned round robin. What remains
+//! of the cycle, for n writers: once in 2²⁰ cycles a sleep of one tick; inside the section 2 µs busy with probability
+//! 1/(400 n), and the CPU given away with probability 1/(20000 n). The section is otherwise empty (`cs` adds to it).
+//! The write-held flag that the original checks is the protected data that every workload here checks.
+
+use super::{crew, hold};
+use crate::driver::{Run, drive};
+use crate::error::Error;
+use crate::invariant::Object;
+use crate::machine::Machine;
+use crate::spec::Spec;
+use crate::subject::Exclusive;
+
+const TICK_NS: u64 = 4_000_000;
+const SHORT_NS: u64 = 2_000;
+
+pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
+    let object = Object::<L>::new();
+    let writers = spec.threads as u64;
+    let short = M::pauses(SHORT_NS);
+    drive::<M, L>(spec, &crew(spec), core::slice::from_ref(&object), |worker| {
+        M::pin(worker.index);
+        while worker.on() {
+            if worker.prng.one_in(1 << 20) {
+                M::sleep(TICK_NS);
+            }
+            let busy = worker.prng.one_in(writers * 400);
+            let give_way = worker.prng.one_in(writers * 20_000);
+            worker.write(&object, || {
+                hold::<M>(spec);
+                if busy {
+                    M::pause(short);
+                }
+                if give_way {
+                    M::nap(0);
+                }
+            });
+            M::pause(spec.think);
+        }
+    })
+}

@@ -1,0 +1,103 @@
+//! `lock_api::RawRwLock` for the rw-semaphore, every policy.
+
+use lock_api::GuardNoSend;
+
+use crate::platform::ConstPlatform;
+use crate::rwsem::RawRwSem;
+use crate::rwsem::policy::Policy;
+
+// SAFETY: a writer excludes everybody, readers exclude writers; acquisitions are Acquire, releases Release (the rwsem's theory page).
+unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawRwLock for RawRwSem<P, Y> {
+    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
+    const INIT: Self = Self::new();
+    type SharedGuard = GuardNoSend;
+    type ExclusiveGuard = GuardNoSend;
+
+    #[inline]
+    fn lock_shared(&self) -> GuardNoSend {
+        self.read_acquire();
+        GuardNoSend::new()
+    }
+
+    #[inline]
+    fn try_lock_shared(&self) -> Option<GuardNoSend> {
+        self.try_read_acquire().then(GuardNoSend::new)
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self, _guard: GuardNoSend) {
+        // SAFETY: the guard stands for a read acquisition.
+        unsafe { self.read_release() };
+    }
+
+    #[inline]
+    fn lock_exclusive(&self) -> GuardNoSend {
+        self.write_acquire();
+        GuardNoSend::new()
+    }
+
+    #[inline]
+    fn try_lock_exclusive(&self) -> Option<GuardNoSend> {
+        self.try_write_acquire().then(GuardNoSend::new)
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive(&self, _guard: GuardNoSend) {
+        // SAFETY: the guard stands for the write acquisition.
+        unsafe { self.write_release() };
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.is_locked()
+    }
+
+    #[inline]
+    fn is_locked_exclusive(&self) -> bool {
+        self.is_write_locked()
+    }
+}
+
+// SAFETY: the write lock becomes a read lock in one step, with Release.
+unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawRwLockDowngrade for RawRwSem<P, Y> {
+    unsafe fn downgrade(&self, _guard: GuardNoSend) -> GuardNoSend {
+        // SAFETY: the guard stands for the write acquisition.
+        unsafe { self.downgrade() };
+        GuardNoSend::new()
+    }
+}
+
+#[cfg(all(feature = "std", target_os = "linux"))]
+mod timed {
+    use core::time::Duration;
+
+    use lock_api::GuardNoSend;
+
+    use crate::api::time::{after, at};
+    use crate::platform::linux::Linux;
+    use crate::rwsem::RawRwSem;
+    use crate::rwsem::policy::Policy;
+
+    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its deadline.
+    unsafe impl<Y: Policy> lock_api::RawRwLockTimed for RawRwSem<Linux, Y> {
+        type Duration = Duration;
+        #[allow(clippy::disallowed_types)] // lock_api's users speak std
+        type Instant = std::time::Instant;
+
+        fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardNoSend> {
+            self.read_acquire_until(after(timeout)).ok().map(|()| GuardNoSend::new())
+        }
+
+        fn try_lock_shared_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
+            self.read_acquire_until(at(deadline)).ok().map(|()| GuardNoSend::new())
+        }
+
+        fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardNoSend> {
+            self.write_acquire_until(after(timeout)).ok().map(|()| GuardNoSend::new())
+        }
+
+        fn try_lock_exclusive_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
+            self.write_acquire_until(at(deadline)).ok().map(|()| GuardNoSend::new())
+        }
+    }
+}

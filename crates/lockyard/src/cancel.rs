@@ -1,0 +1,168 @@
+//! When a blocking acquisition gives up: a deadline, a cancellation token, or never.
+//!
+//! A [`CancelToken`] takes the place of the kernel's "killable" and "interruptible" waits. [`CancelToken::cancel`] wakes every thread that
+//! waits with the token; their lock calls return [`GaveUp::Cancelled`], unless the lock was granted to them first. A
+//! cancelled token stays cancelled: later waits with it fail at once, but an acquisition that need not wait still succeeds.
+//!
+//! **Ordering.** `cancelled` is stored (Release) before the token's lock is taken to wake the list; a waiter joins the list under that lock
+//! and reads `cancelled` (Acquire) afterwards. One of the two sees the other. Wake-ups are sticky, so one that comes between the waiter's
+//! look and its sleep is not lost.
+//!
+//! **Lifetime.** A token must outlive the waits that use it; the borrow says so.
+
+use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
+use crate::spin::qspinlock::RawQSpinLock;
+use crate::wait::queue::{TOKEN, WaitQueue};
+use crate::wait::thread::Thread;
+
+/// Why a blocking acquisition returned without the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GaveUp {
+    /// The deadline passed.
+    TimedOut,
+    /// The token was cancelled.
+    Cancelled,
+}
+
+impl core::fmt::Display for GaveUp {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            GaveUp::TimedOut => "the lock was not acquired before the deadline",
+            GaveUp::Cancelled => "the wait for the lock was cancelled",
+        })
+    }
+}
+
+impl core::error::Error for GaveUp {}
+
+/// Cancels waits. See the [module text](self).
+#[derive(Debug)]
+pub struct CancelToken<P: Platform> {
+    cancelled: P::U32,
+    lock: RawQSpinLock<P>,
+    waiters: WaitQueue<P, TOKEN>,
+}
+
+impl<P: Platform> Default for CancelToken<P> {
+    fn default() -> Self {
+        Self { cancelled: P::U32::default(), lock: RawQSpinLock::default(), waiters: WaitQueue::default() }
+    }
+}
+
+impl<P: Platform> CancelToken<P> {
+    /// A token that is not cancelled.
+    pub const fn new() -> Self
+    where
+        P: ConstPlatform,
+    {
+        Self { cancelled: P::U32::ZERO, lock: RawQSpinLock::new(), waiters: WaitQueue::new() }
+    }
+
+    /// Cancels: every present and future wait with this token ends.
+    pub fn cancel(&self) {
+        self.cancelled.store(1, Release);
+        self.lock.acquire();
+        let mut next = self.waiters.first();
+        while let Some(waiter) = next {
+            next = self.waiters.after(waiter);
+            waiter.unpark();
+        }
+        // SAFETY: acquired above.
+        unsafe { self.lock.release() };
+    }
+
+    /// Whether [`CancelToken::cancel`] was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Acquire) != 0
+    }
+}
+
+/// When a wait ends without success.
+#[derive(Debug)]
+pub struct Until<'a, P: Platform> {
+    deadline: Option<u64>,
+    token: Option<&'a CancelToken<P>>,
+}
+
+impl<P: Platform> Clone for Until<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Until<'_, P> {}
+
+impl<'a, P: Platform> Until<'a, P> {
+    /// Never.
+    pub const FOREVER: Self = Self { deadline: None, token: None };
+
+    /// At `deadline`, absolute nanoseconds of [`Platform::now`].
+    pub const fn deadline(deadline: u64) -> Self {
+        Self { deadline: Some(deadline), token: None }
+    }
+
+    /// After `ns` nanoseconds from now.
+    pub fn after(ns: u64) -> Self {
+        Self::deadline(P::now().saturating_add(ns))
+    }
+
+    /// When `token` is cancelled.
+    pub const fn cancelled(token: &'a CancelToken<P>) -> Self {
+        Self { deadline: None, token: Some(token) }
+    }
+
+    /// ... or when `token` is cancelled.
+    #[must_use]
+    pub const fn or_cancelled(mut self, token: &'a CancelToken<P>) -> Self {
+        self.token = Some(token);
+        self
+    }
+
+    /// The time at which to stop sleeping.
+    pub(crate) fn wake_time(&self) -> Option<u64> {
+        self.deadline
+    }
+
+    /// The earlier of the wait's own end and `other`.
+    pub(crate) fn wake_time_or(&self, other: u64) -> Option<u64> {
+        Some(self.deadline.map_or(other, |deadline| deadline.min(other)))
+    }
+
+    /// Whether the wait is over. Reads the clock only if there is a deadline.
+    pub(crate) fn over(&self) -> Option<GaveUp> {
+        if self.token.is_some_and(CancelToken::is_cancelled) {
+            return Some(GaveUp::Cancelled);
+        }
+        self.deadline.is_some_and(|deadline| P::now() >= deadline).then_some(GaveUp::TimedOut)
+    }
+
+    /// Runs a wait of `me`: its token, if any, knows whom to wake meanwhile.
+    pub(crate) fn watching<R>(&self, me: &Thread<P>, wait: impl FnOnce() -> R) -> R {
+        let Some(token) = self.token else { return wait() };
+        let listed = |change: fn(&WaitQueue<P, TOKEN>, &Thread<P>) -> bool| {
+            token.lock.acquire();
+            change(&token.waiters, me);
+            // SAFETY: acquired above.
+            unsafe { token.lock.release() };
+        };
+        listed(WaitQueue::push);
+        let result = wait();
+        listed(WaitQueue::remove);
+        result
+    }
+
+    /// For a thread that may not queue (registry exhausted, signal handler): tries again and again, giving the CPU away in between.
+    pub(crate) fn poll(&self, mut attempt: impl FnMut() -> bool) -> Result<(), GaveUp> {
+        let mut round = 0u32;
+        loop {
+            if attempt() {
+                return Ok(());
+            }
+            if let Some(end) = self.over() {
+                return Err(end);
+            }
+            P::nap(round);
+            round = round.saturating_add(1);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Lock events: what the slow paths decided, counted by name.
+//!
+//! Names are the Linux kernel's where the kernel has the event (`lock_event_counts` in its debug file system), so that numbers can be laid beside
+//! published ones; the rest are Lockyard's own. Fast-path acquisitions are never counted.
+//!
+//! Counting is per thread, without a shared cache line: on Linux each thread's record carries its own array, which stays
+//! when the thread exits and is summed on demand. Reading is [`snapshot`]; "reset" is subtraction
+//! ([`Snapshot::since`]), so that several readers do not disturb each other. With the feature `events` off every call vanishes and the arrays take no memory.
+//!
+//! An increment is a plain read and write of the thread's own word: a signal handler that counts in between may lose one. Sums are exact for threads that have
+//! been joined, and lag a little for running ones.
+
+macro_rules! events {
+    ($($(#[$group:meta])* $name:ident = $text:literal: $what:literal,)*) => {
+        /// A lock event. The name that users see is [`Event::name`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        pub enum Event {
+            $(#[doc = $what] $name,)*
+        }
+
+        impl Event {
+            /// Every event, in the order of their numbers.
+            pub const ALL: &'static [Event] = &[$(Event::$name),*];
+
+            /// The name under which the event is published.
+            pub const fn name(self) -> &'static str {
+                match self { $(Event::$name => $text),* }
+            }
+
+            /// When it is counted, in one line.
+            pub const fn what(self) -> &'static str {
+                match self { $(Event::$name => $what),* }
+            }
+        }
+    };
+}
+
+events! {
+    LockPending = "lock_pending": "spinlock taken by its one active waiter without queueing",
+    LockSlowpath = "lock_slowpath": "spinlock acquisition that queued, counted when it reached the head",
+    LockUseNode2 = "lock_use_node2": "spinlock queued with the thread's second node (nested, signal handler)",
+    LockUseNode3 = "lock_use_node3": "spinlock queued with the thread's third node",
+    LockUseNode4 = "lock_use_node4": "spinlock queued with the thread's fourth node",
+    LockNoNode = "lock_no_node": "spinlock waiter without a queue node: too deep, or thread registry exhausted",
+    PvHashHops = "pv_hash_hops": "slots probed to register a sleeping spinlock head",
+    PvKickUnlock = "pv_kick_unlock": "spinlock unlock that woke the sleeping head",
+    PvLockStealing = "pv_lock_stealing": "spinlock taken past the queue while its head was not spinning",
+    PvSpuriousWakeup = "pv_spurious_wakeup": "queued spinlock waiter woke without having become head",
+    PvWaitAgain = "pv_wait_again": "spinlock head slept again in the same acquisition",
+    PvWaitEarly = "pv_wait_early": "queued spinlock waiter slept early: its predecessor was asleep",
+    PvWaitHead = "pv_wait_head": "spinlock head slept",
+    PvWaitNode = "pv_wait_node": "queued spinlock waiter slept",
+
+    RwsemSleepReader = "rwsem_sleep_reader": "queued rwsem reader returned from sleep",
+    RwsemSleepWriter = "rwsem_sleep_writer": "queued rwsem writer returned from sleep",
+    RwsemWakeReader = "rwsem_wake_reader": "rwsem grant pass that released at least one reader",
+    RwsemWakeWriter = "rwsem_wake_writer": "first queued rwsem writer was woken",
+    RwsemOptLock = "rwsem_opt_lock": "rwsem write lock taken while spinning (rwsem_opt_wlock up to v5.10)",
+    RwsemOptRlock = "rwsem_opt_rlock": "rwsem read lock taken while spinning",
+    RwsemOptRlock2 = "rwsem_opt_rlock2": "rwsem read lock taken by the one try after a failed spin",
+    RwsemOptFail = "rwsem_opt_fail": "rwsem spin that ended, or was refused, without the lock",
+    RwsemOptNospin = "rwsem_opt_nospin": "rwsem writer spent its spin budget on a reader-held lock",
+    RwsemOptNorspin = "rwsem_opt_norspin": "rwsem reader spinning was switched off by the adaptive rule",
+    RwsemRlock = "rwsem_rlock": "rwsem read lock taken after queueing",
+    RwsemRlockFast = "rwsem_rlock_fast": "slow-path rwsem reader let in at once: no queue, no writer",
+    RwsemRlockSteal = "rwsem_rlock_steal": "slow-path rwsem reader went in past waiting threads",
+    RwsemRlockFail = "rwsem_rlock_fail": "queued rwsem reader gave up (timeout or cancel)",
+    RwsemRlockHandoff = "rwsem_rlock_handoff": "rwsem handoff requested for a waiting reader",
+    RwsemRtrylock = "rwsem_rtrylock": "rwsem read trylock that succeeded (xadd-baseline only)",
+    RwsemWlock = "rwsem_wlock": "rwsem write lock taken after queueing",
+    RwsemWlockFail = "rwsem_wlock_fail": "queued rwsem writer gave up (timeout or cancel)",
+    RwsemWlockHandoff = "rwsem_wlock_handoff": "rwsem handoff requested by a waiting writer",
+    RwsemWtrylock = "rwsem_wtrylock": "rwsem write trylock that succeeded (xadd-baseline only)",
+
+    MutexSlowpath = "mutex_slowpath": "mutex acquisition that did not succeed at once",
+    MutexOptLock = "mutex_opt_lock": "mutex taken while spinning, without queueing",
+    MutexOptFail = "mutex_opt_fail": "mutex spin that ended, or was refused, without the lock",
+    MutexLock = "mutex_lock": "mutex taken after queueing",
+    MutexFail = "mutex_fail": "queued mutex waiter gave up (timeout or cancel)",
+    MutexSleep = "mutex_sleep": "queued mutex waiter returned from sleep",
+    MutexWake = "mutex_wake": "mutex unlock that woke the first waiter",
+    MutexHandoff = "mutex_handoff": "first mutex waiter's turn was over: it asked to be let in before everybody else",
+
+    SemSlowpath = "sem_slowpath": "semaphore down that found no unit",
+    SemOptDown = "sem_opt_down": "semaphore unit taken while spinning, without queueing",
+    SemOptFail = "sem_opt_fail": "semaphore spin that ended without a unit",
+    SemDown = "sem_down": "semaphore unit taken after queueing",
+    SemFail = "sem_fail": "queued semaphore waiter gave up (timeout or cancel)",
+    SemSleep = "sem_sleep": "queued semaphore waiter returned from sleep",
+    SemWake = "sem_wake": "semaphore up that woke the first waiter",
+    SemHandoff = "sem_handoff": "semaphore unit given to, or kept for, the first waiter",
+
+    OsqWait = "osq_wait": "spinner queued behind another spinner of the same lock",
+    OsqCancel = "osq_cancel": "spinner left the spin queue without reaching its head",
+    ParkSleep = "park_sleep": "thread went to sleep in the kernel",
+    ParkWake = "park_wake": "thread woke another through the kernel",
+}
+
+/// The number of events.
+pub const COUNT: usize = Event::ALL.len();
+
+/// The sums of all events at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Snapshot {
+    counts: [u64; COUNT],
+}
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self { counts: [0; COUNT] }
+    }
+}
+
+impl Snapshot {
+    /// The sums in `counts`, indexed by event number. For platforms that keep their own tables.
+    pub const fn from_counts(counts: [u64; COUNT]) -> Self {
+        Self { counts }
+    }
+
+    /// The count of `event`.
+    pub fn get(&self, event: Event) -> u64 {
+        self.counts[event as usize]
+    }
+
+    /// What was counted between `earlier` and this snapshot.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut counts = self.counts;
+        for (now, before) in counts.iter_mut().zip(earlier.counts) {
+            *now = now.wrapping_sub(before);
+        }
+        Self { counts }
+    }
+
+    /// Names and counts, in the order of [`Event::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        Event::ALL.iter().map(|&event| (event.name(), self.get(event)))
+    }
+}
+
+/// The sums over all threads of this process, living and gone, on the real machine.
+///
+/// Costs a walk over the thread records ever used. All zero with the feature `events` off.
+#[cfg(all(feature = "std", target_os = "linux"))]
+pub fn snapshot() -> Snapshot {
+    crate::platform::linux::threads::event_sums()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_numbers_dense() {
+        for (number, &event) in Event::ALL.iter().enumerate() {
+            assert_eq!(event as usize, number);
+            assert!(!event.what().is_empty());
+            assert_eq!(Event::ALL.iter().filter(|other| other.name() == event.name()).count(), 1);
+        }
+    }
+
+    #[test]
+    fn since_subtracts_even_across_a_negative_count() {
+        let mut before = [0; COUNT];
+        before[0] = 5;
+        let mut after = before;
+        after[0] = 3;
+        let delta = Snapshot::from_counts(after).since(&Snapshot::from_counts(before));
+        assert_eq!(delta.get(Event::ALL[0]) as i64, -2);
+    }
+}

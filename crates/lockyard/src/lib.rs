@@ -1,0 +1,96 @@
+//! Lockyard: the Linux kernel's adaptive locks, rebuilt for userspace.
+//!
+//! | type | raw lock | bytes | waits by | bound on bypass |
+//! |---|---|---|---|---|
+//! | [`Mutex`] | [`mutex::RawMutex`] | 32 | spinning while the owner runs, then sleeping | one turn per waiter ahead |
+//! | [`RwSem`] | [`rwsem::RawRwSem`] | 32 | the same, for readers and writers | one turn per waiter ahead, both kinds |
+//! | [`Semaphore`] | [`semaphore::RawSemaphore`] | 24 | the same | one turn per waiter ahead |
+//! | [`SpinLock`] | [`spin::qspinlock::RawQSpinLock`] | 4 | spinning, then sleeping (a thread is a virtual CPU) | one turn per waiter ahead |
+//!
+//! A *turn* is 0.4 ms ([`wait::turn::TURN_NS`]): for so long, running threads may pass a lock around while others sleep. That
+//! is what keeps throughput when threads outnumber CPUs; the bound is what keeps every thread going.
+//!
+//! ```
+//! use lockyard::{Mutex, RwSem};
+//!
+//! static COUNTER: Mutex<u64> = Mutex::new(0);
+//! *COUNTER.lock() += 1;
+//!
+//! let table = RwSem::new(vec![1, 2, 3]);
+//! assert_eq!(table.read().len(), 3);
+//! table.write().push(4);
+//! ```
+//!
+//! # Promises
+//!
+//! * All-zero bytes are an unlocked lock; `const fn new`.
+//! * No allocation, no panic, no change of errno and no thread-local destructor on any lock path.
+//! * No spinning without bound on a thread that may not be running.
+//! * A lock's memory must stay until every unlock call on it has returned. [`SpinLock`] alone may be freed by the next
+//!   owner as soon as that one has unlocked it.
+//! * Locks are not recursive. A guard may be forgotten: the lock stays locked, nothing else happens. A locked lock may be dropped by whoever owns it.
+//! * After `fork` the child has the locks as they were; those that other threads held stay held.
+//!
+//! # Looking inside
+//!
+//! Every decision of a slow path counts a named event: [`event::snapshot`].
+//!
+//! # Features
+//!
+//! `std` (default): the real machine, Linux. Without it only the generic algorithms remain, for platforms of your own.
+//! `events` (default): the counters; without it they cost nothing and take no memory.
+
+#![no_std]
+
+#[cfg(feature = "std")]
+extern crate std;
+
+pub mod api;
+pub mod cancel;
+pub mod event;
+pub mod mutex;
+pub mod platform;
+pub mod rwsem;
+pub mod semaphore;
+pub mod spin;
+pub mod wait;
+
+pub use cancel::GaveUp;
+
+#[cfg(all(feature = "std", target_os = "linux"))]
+pub use front::*;
+
+/// The types users see: the raw locks on the real machine, behind `lock_api`'s guards.
+#[cfg(all(feature = "std", target_os = "linux"))]
+mod front {
+    use crate::platform::linux::Linux;
+    use crate::{api, cancel, mutex, rwsem, semaphore, spin};
+
+    pub use crate::api::{CancellableMutex, CancellableRwLock};
+
+    /// A mutex: spins while the owner runs, sleeps otherwise, bounded unfairness. See [`mutex`].
+    pub type Mutex<T> = lock_api::Mutex<mutex::RawMutex<Linux>, T>;
+    /// A locked [`Mutex`].
+    pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, mutex::RawMutex<Linux>, T>;
+
+    /// A reader-writer lock. The policy `Y` chooses among the kernel's forms of it; see [`rwsem`].
+    pub type RwSem<T, Y = rwsem::policy::Today> = lock_api::RwLock<rwsem::RawRwSem<Linux, Y>, T>;
+    /// A [`RwSem`] locked for reading.
+    pub type RwSemReadGuard<'a, T, Y = rwsem::policy::Today> = lock_api::RwLockReadGuard<'a, rwsem::RawRwSem<Linux, Y>, T>;
+    /// A [`RwSem`] locked for writing.
+    pub type RwSemWriteGuard<'a, T, Y = rwsem::policy::Today> =
+        lock_api::RwLockWriteGuard<'a, rwsem::RawRwSem<Linux, Y>, T>;
+
+    /// A queued spinlock of 4 bytes that never burns CPU without bound. See [`spin::qspinlock`].
+    pub type SpinLock<T> = lock_api::Mutex<spin::qspinlock::RawQSpinLock<Linux>, T>;
+    /// A locked [`SpinLock`].
+    pub type SpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::qspinlock::RawQSpinLock<Linux>, T>;
+
+    /// A counting semaphore. See [`semaphore`].
+    pub type Semaphore<Y = semaphore::OpportunisticSafe> = api::Semaphore<Linux, Y>;
+    /// A permit of a [`Semaphore`].
+    pub type SemaphorePermit<'a, Y = semaphore::OpportunisticSafe> = api::SemaphorePermit<'a, Linux, Y>;
+
+    /// Ends waits: a lock call that waits with a token returns [`GaveUp::Cancelled`](cancel::GaveUp) once it is cancelled.
+    pub type CancelToken = cancel::CancelToken<Linux>;
+}

@@ -1,0 +1,284 @@
+//! The mutex: spins while the owner runs, sleeps otherwise, bounded unfairness.
+//!
+//! # The word
+//!
+//! | bits | name | meaning | changed by |
+//! |---|---|---|---|
+//! | 0–14 | owner | thread id, 0 = free | taker, releaser |
+//! | 16 | `WAITERS` | the queue is not empty | the first waiter when it queues, the last when it leaves; under the wait lock |
+//! | 17 | `HANDOFF` | the first waiter's turn is over: nobody else may take it | the first waiter, in a failed try on a held mutex; cleared when it takes it |
+//! | 18 | `LISTENING` | the first waiter sleeps and asks to be woken by the next release | the first waiter, likewise; cleared by the release that obeys |
+//!
+//! | word | state | who may take it |
+//! |---|---|---|
+//! | 0 | free | anyone, one compare-exchange |
+//! | t | held, nobody queued | |
+//! | t + W | held; the first waiter is awake, or sleeps by its own timer | |
+//! | t + W + L | held; the release wakes the first waiter | |
+//! | t + W + H (+ L) | held, asked for | |
+//! | W | free with waiters | anyone who runs |
+//! | W + H (+ L) | free, kept for the first waiter | the first waiter |
+//!
+//! # Waiting
+//!
+//! As [`wait::turn`](crate::wait::turn) says: spin while the owner runs, queue, listen, doze, ask for handoff.
+//!
+//! **Bound on bypass.** One turn ([`TURN_NS`](crate::wait::turn::TURN_NS)), a hold and a wake-up per waiter ahead, and one for itself. The
+//! kernel's mutex asks for handoff after the first failed wake-up; a turn bounds the cost of context switches instead. The kernel's release then names the
+//! first waiter as owner, to be picked up; here the free mutex is kept for it, which says the same with one flag fewer, lets a release be one
+//! unconditional instruction, and cannot mistake a thread's own ownership for a gift (the kernel's 2017 bug).
+//!
+//! # Invariants
+//!
+//! 1. `WAITERS` is set exactly when the queue is not empty (whenever the wait lock is free); without it no other flag is set.
+//! 2. `HANDOFF` and `LISTENING` are set on a held mutex only, in one step with finding it held: no release can slip in between (the kernel's 2021 bug).
+//! 3. Only the first waiter asks. A cancelled one may leave its request behind: it then serves the new first waiter, which has been woken.
+//!
+//! # Memory ordering
+//!
+//! `word`: taking is Acquire, releasing is Release. Every change is a read-modify-write, which keeps release sequences alive. Asking and obeying
+//! are AcqRel: a releaser that sees a request also sees the queue as the requester did, and reads its first waiter without the wait lock. If that
+//! name is stale, its bearer has left the queue and woken the next.
+//!
+//! **Destruction.** A release touches the mutex after another thread may own it, if there are waiters: the memory must stay until every
+//! `unlock` has returned. **fork**: a mutex held by another thread stays held in the child.
+//!
+//! Sources: Documentation/locking/mutex-design (Linux); "locking/mutex: Add lock handoff to avoid starvation" (2016), "Fix mutex handoff" (2017),
+//! "Introduce __mutex_trylock_or_handoff()" (2021).
+
+use crate::cancel::{GaveUp, Until};
+use crate::event::Event;
+use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
+use crate::spin::qspinlock::RawQSpinLock;
+use crate::wait::osq::Osq;
+use crate::wait::queue::WaitQueue;
+use crate::wait::thread::ThreadId;
+use crate::wait::turn::{self, Contended, Events, Request};
+
+const OWNER: u32 = 0xffff;
+/// Everything but the owner. Not all the upper bits: on x86-64 this mask is what makes a release one `lock and` whose flags tell the
+/// result; with `!OWNER` the compiler sees a comparison instead of a mask and falls back to a compare-exchange loop.
+const FLAGS: u32 = 0xff_0000;
+const WAITERS: u32 = 1 << 16;
+const HANDOFF: u32 = 1 << 17;
+const LISTENING: u32 = 1 << 18;
+
+/// The mutex: 32 bytes, three words of which belong to the embedder. See the [module text](self).
+#[derive(Debug)]
+#[repr(C)]
+pub struct RawMutex<P: Platform> {
+    word: P::U32,
+    /// Free for an embedder (where glibc keeps a recursion count and an owner); all zero otherwise.
+    embedder: [P::U32; 2],
+    wait_lock: RawQSpinLock<P>,
+    /// Free for an embedder (where glibc keeps the kind).
+    embedder_kind: P::U32,
+    osq: Osq<P>,
+    queue: WaitQueue<P>,
+    spare: P::U32,
+}
+
+#[cfg(all(feature = "std", target_os = "linux"))]
+const _: () = {
+    type M = RawMutex<crate::platform::linux::Linux>;
+    assert!(size_of::<M>() == 32 && core::mem::offset_of!(M, embedder_kind) == 16);
+    assert!(core::mem::offset_of!(M, embedder) == 4);
+};
+
+impl<P: Platform> Default for RawMutex<P> {
+    fn default() -> Self {
+        Self {
+            word: P::U32::default(),
+            embedder: Default::default(),
+            wait_lock: RawQSpinLock::default(),
+            embedder_kind: P::U32::default(),
+            osq: Osq::default(),
+            queue: WaitQueue::default(),
+            spare: P::U32::default(),
+        }
+    }
+}
+
+impl<P: Platform> RawMutex<P> {
+    /// An unlocked mutex, in constants.
+    pub const fn new() -> Self
+    where
+        P: ConstPlatform,
+    {
+        Self {
+            word: P::U32::ZERO,
+            embedder: [P::U32::ZERO, P::U32::ZERO],
+            wait_lock: RawQSpinLock::new(),
+            embedder_kind: P::U32::ZERO,
+            osq: Osq::new(),
+            queue: WaitQueue::new(),
+            spare: P::U32::ZERO,
+        }
+    }
+
+    /// Takes the mutex.
+    #[inline]
+    pub fn acquire(&self) {
+        if !self.acquire_fast() {
+            self.acquire_forever();
+        }
+    }
+
+    /// Takes the mutex unless `until` comes first. An acquisition that need not wait succeeds whatever `until` says.
+    ///
+    /// # Errors
+    /// Why the wait ended.
+    #[inline]
+    pub fn acquire_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        if self.acquire_fast() { Ok(()) } else { self.acquire_slow(until) }
+    }
+
+    /// Takes the mutex if it is free and not kept for a waiter whose turn is over. May pass waiters.
+    #[inline]
+    pub fn try_acquire(&self) -> bool {
+        self.acquire_fast() || self.take(false, 0)
+    }
+
+    #[inline(always)]
+    fn acquire_fast(&self) -> bool {
+        P::id().is_some_and(|me| self.word.compare_exchange(0, me.raw(), Acquire, Relaxed).is_ok())
+    }
+
+    /// Releases the mutex.
+    ///
+    /// # Safety
+    /// The caller holds it, or acts for the holder.
+    #[inline]
+    pub unsafe fn release(&self) {
+        if self.word.fetch_and(FLAGS, Release) & FLAGS != 0 {
+            self.released();
+        }
+    }
+
+    /// Whether somebody holds the mutex.
+    #[inline]
+    pub fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) & OWNER != 0
+    }
+
+    /// Whether somebody waits in the queue.
+    #[inline]
+    pub fn is_contended(&self) -> bool {
+        self.word.load(Relaxed) & WAITERS != 0
+    }
+
+    /// Whether the mutex, as `word` says, is there for the taking.
+    #[inline(always)]
+    fn open(word: u32, first: bool) -> bool {
+        word & OWNER == 0 && (first || word & HANDOFF == 0)
+    }
+
+    /// Takes the mutex if it is open to the caller; otherwise leaves `request` on it while it is held.
+    fn take(&self, first: bool, request: u32) -> bool {
+        let me = P::id().unwrap_or(ThreadId::ANONYMOUS).raw();
+        let mut word = self.word.load(Relaxed);
+        loop {
+            let open = Self::open(word, first);
+            let next = match (open, first) {
+                (true, true) => word & WAITERS | me,
+                (true, false) => word | me,
+                (false, _) if word & OWNER != 0 && word & request != request => word | request,
+                (false, _) => return false,
+            };
+            match self.word.compare_exchange_weak(word, next, AcqRel, Relaxed) {
+                Ok(_) => return open,
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    #[cold]
+    fn acquire_forever(&self) {
+        // The result cannot be an error.
+        let _ = self.acquire_slow(Until::FOREVER);
+    }
+
+    #[cold]
+    fn acquire_slow(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        // Free with waiters, or this thread's first lock: one more try before anything dearer.
+        if P::id().is_none() {
+            P::current();
+        }
+        if self.take(false, 0) {
+            return Ok(());
+        }
+        P::count(Event::MutexSlowpath, 1);
+        turn::acquire(&Want(self), until)
+    }
+
+    /// After a release with waiters: wakes the first, if it listens.
+    #[cold]
+    fn released(&self) {
+        if self.word.load(Relaxed) & LISTENING != 0
+            && self.word.fetch_and(!LISTENING, AcqRel) & LISTENING != 0
+            && let Some(first) = self.queue.first()
+        {
+            P::count(Event::MutexWake, 1);
+            first.unpark();
+        }
+    }
+}
+
+/// A thread that wants the mutex.
+struct Want<'a, P: Platform>(&'a RawMutex<P>);
+
+impl<P: Platform> Contended<P> for Want<'_, P> {
+    const EVENTS: Events = Events {
+        spun: Event::MutexOptLock,
+        spin_failed: Event::MutexOptFail,
+        queued: Event::MutexLock,
+        gave_up: Event::MutexFail,
+        slept: Event::MutexSleep,
+    };
+
+    fn wait_lock(&self) -> &RawQSpinLock<P> {
+        &self.0.wait_lock
+    }
+
+    fn waiters(&self) -> &WaitQueue<P> {
+        &self.0.queue
+    }
+
+    fn osq(&self) -> &Osq<P> {
+        &self.0.osq
+    }
+
+    fn owner(&self) -> Option<ThreadId> {
+        ThreadId::from_raw(self.0.word.load(Relaxed) & OWNER)
+    }
+
+    fn open(&self, first: bool) -> bool {
+        RawMutex::<P>::open(self.0.word.load(Relaxed), first)
+    }
+
+    fn try_take(&self, first: bool) -> bool {
+        self.0.take(first, 0)
+    }
+
+    fn try_or_ask(&self, request: Request) -> bool {
+        match request {
+            Request::Listen => self.0.take(true, LISTENING),
+            Request::Handoff => {
+                P::count(Event::MutexHandoff, 1);
+                self.0.take(true, HANDOFF)
+            }
+        }
+    }
+
+    fn joined(&self, first: bool) {
+        if first {
+            self.0.word.fetch_or(WAITERS, Relaxed);
+        }
+    }
+
+    fn left(&self, empty: bool) {
+        if empty {
+            self.0.word.fetch_and(OWNER, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The seam: everything a lock algorithm may ask of the machine, and nothing else.
+//!
+//! A lock is written once, generic over [`Platform`]. [`Linux`](crate::platform::linux::Linux) is the real machine and
+//! inlines away; a simulator gives every access a price by the state of its cache line; a model checker
+//! explores interleavings. No algorithm file names a std atomic, a thread, a clock or a system call.
+//!
+//! # What the seam is made of
+//!
+//! * **Words** ([`Word`], [`Lanes`]): atomics of 32 and 64 bits, and a 32-bit word whose bytes and
+//!   half-words can be touched alone. Every operation carries its [`Ordering`].
+//! * **Waiting** ([`Platform::spin`]): one call polls a closure until it yields or its [`Patience`] is
+//!   spent. The closure may read any words; the machine may run it once per cache-line
+//!   invalidation (simulator), or treat it as one blocking operation (checker). There is no hand-written spin loop
+//!   in a lock.
+//! * **Sleeping** ([`Platform::park`], [`Platform::unpark`]): on a 32-bit word, with a deadline. Spurious returns are legal.
+//! * **Threads** ([`Thread`]): type-stable records named by a [`ThreadId`], never by pointer. A record
+//!   may be reused after its thread has gone, never unmapped; a stale wake-up of a reused record is harmless.
+//! * **Hints**: who runs ([`Platform::is_running`]), who should give way ([`Platform::should_yield`]), which CPU and node this is. A hint may
+//!   be wrong at any time; wrong answers cost time, never correctness.
+//!
+//! # Zero
+//!
+//! All-zero bytes are an unlocked lock on every platform. Platforms whose words can be built in constants implement
+//! [`ConstPlatform`], which is what gives users `const fn new`; the others build locks through `Default`.
+
+#[cfg(all(feature = "std", target_os = "linux"))]
+pub mod linux;
+
+use core::fmt::Debug;
+
+pub use core::sync::atomic::Ordering;
+
+pub use crate::event::Event;
+pub use crate::wait::heads::ParkedHeads;
+pub use crate::wait::thread::{Thread, ThreadId};
+
+/// An atomic word of value type `V` (`u32` or `u64`).
+///
+/// The operations are those of `core::sync::atomic`, with the same meaning and the same panics (a store with an acquire
+/// ordering, a load with a release ordering). `Default` is the word with value zero.
+pub trait Word<V>: Default + Send + Sync + 'static {
+    /// Reads the value.
+    fn load(&self, order: Ordering) -> V;
+    /// Writes the value.
+    fn store(&self, value: V, order: Ordering);
+    /// Writes `value` and returns the old one.
+    fn swap(&self, value: V, order: Ordering) -> V;
+    /// Writes `new` if the value is `current`. `Ok(current)` on success, `Err(actual)` otherwise.
+    ///
+    /// # Errors
+    /// The value found, when it was not `current`.
+    fn compare_exchange(&self, current: V, new: V, success: Ordering, failure: Ordering) -> Result<V, V>;
+    /// As [`Word::compare_exchange`], but may fail spuriously: for use in loops.
+    ///
+    /// # Errors
+    /// The value found.
+    fn compare_exchange_weak(&self, current: V, new: V, success: Ordering, failure: Ordering) -> Result<V, V>;
+    /// Adds, wrapping; returns the old value.
+    fn fetch_add(&self, value: V, order: Ordering) -> V;
+    /// Subtracts, wrapping; returns the old value.
+    fn fetch_sub(&self, value: V, order: Ordering) -> V;
+    /// Bitwise or; returns the old value.
+    fn fetch_or(&self, value: V, order: Ordering) -> V;
+    /// Bitwise and; returns the old value.
+    fn fetch_and(&self, value: V, order: Ordering) -> V;
+}
+
+/// A 32-bit word whose bytes and half-words can be operated on alone.
+///
+/// **Meaning.** Every lane operation is a 32-bit read-modify-write that changes one lane and preserves the
+/// others. Rust does not define racing atomics of different sizes on the same bytes; with this meaning
+/// there is only one size. A machine whose sub-word instructions are indistinguishable from that (x86-64) may use them,
+/// the provided methods are the whole-word form for everybody else.
+///
+/// Lane 0 holds the least significant bits.
+pub trait Lanes: Word<u32> {
+    /// Stores byte lane `lane` (0 to 3).
+    #[inline]
+    fn store_byte(&self, lane: u32, value: u8, order: Ordering) {
+        let shift = lane * 8;
+        let mut word = self.load(Ordering::Relaxed);
+        loop {
+            let new = word & !(0xff << shift) | u32::from(value) << shift;
+            match self.compare_exchange_weak(word, new, order, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    /// Compare-exchange of byte lane `lane` (0 to 3). Fails only if that lane differs.
+    ///
+    /// # Errors
+    /// The lane's value, when it was not `current`.
+    #[inline]
+    fn compare_exchange_byte(
+        &self,
+        lane: u32,
+        current: u8,
+        new: u8,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u8, u8> {
+        let shift = lane * 8;
+        let mut word = self.load(failure);
+        loop {
+            let found = (word >> shift) as u8;
+            if found != current {
+                return Err(found);
+            }
+            let next = word & !(0xff << shift) | u32::from(new) << shift;
+            match self.compare_exchange_weak(word, next, success, failure) {
+                Ok(_) => return Ok(current),
+                Err(seen) => word = seen,
+            }
+        }
+    }
+
+    /// Compare-exchange of half-word lane `lane` (0 or 1). Fails only if that lane differs.
+    ///
+    /// # Errors
+    /// The lane's value, when it was not `current`.
+    #[inline]
+    fn compare_exchange_half(
+        &self,
+        lane: u32,
+        current: u16,
+        new: u16,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u16, u16> {
+        let shift = lane * 16;
+        let mut word = self.load(failure);
+        loop {
+            let found = (word >> shift) as u16;
+            if found != current {
+                return Err(found);
+            }
+            let next = word & !(0xffff << shift) | u32::from(new) << shift;
+            match self.compare_exchange_weak(word, next, success, failure) {
+                Ok(_) => return Ok(current),
+                Err(seen) => word = seen,
+            }
+        }
+    }
+
+    /// Swaps half-word lane `lane` (0 or 1); returns the lane's old value.
+    #[inline]
+    fn swap_half(&self, lane: u32, value: u16, order: Ordering) -> u16 {
+        let shift = lane * 16;
+        let mut word = self.load(Ordering::Relaxed);
+        loop {
+            let next = word & !(0xffff << shift) | u32::from(value) << shift;
+            match self.compare_exchange_weak(word, next, order, Ordering::Relaxed) {
+                Ok(_) => return (word >> shift) as u16,
+                Err(seen) => word = seen,
+            }
+        }
+    }
+}
+
+/// How long a spin may last: the conditions under which [`Platform::spin`] gives up.
+///
+/// Every field is a reason to stop; a wait ends at the first that applies. They are data, not code, so that a machine which knows when each
+/// becomes true (the simulator) need not poll.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// Stop after about this long, in nanoseconds of spinning. `u32::MAX` means no such limit.
+    pub ns: u32,
+    /// Stop at this absolute time of [`Platform::now`].
+    pub deadline: Option<u64>,
+    /// Stop when this thread is seen not to be running.
+    pub running: Option<ThreadId>,
+    /// Stop when [`Platform::should_yield`] says so.
+    pub courteous: bool,
+    /// Not a reason to stop: the distance between polls doubles up to this many nanoseconds. 0 polls at every relax.
+    pub stride_ns: u32,
+}
+
+impl Patience {
+    /// Spin for about `ns` nanoseconds.
+    #[inline(always)]
+    pub const fn ns(ns: u32) -> Self {
+        Self { ns, deadline: None, running: None, courteous: false, stride_ns: 0 }
+    }
+
+    /// ... but no longer than until `deadline`.
+    #[inline(always)]
+    pub const fn until(mut self, deadline: Option<u64>) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// ... and only while `thread` is running.
+    #[inline(always)]
+    pub const fn while_running(mut self, thread: ThreadId) -> Self {
+        self.running = Some(thread);
+        self
+    }
+
+    /// ... polling ever more rarely, in the end every `ns` nanoseconds: a rival that looks at the word less disturbs its
+    /// owner less.
+    #[inline(always)]
+    pub const fn stride(mut self, ns: u32) -> Self {
+        self.stride_ns = ns;
+        self
+    }
+
+    /// ... and only while nobody else needs this CPU.
+    #[inline(always)]
+    pub const fn courteous(mut self) -> Self {
+        self.courteous = true;
+        self
+    }
+}
+
+/// The machine a lock runs on.
+///
+/// All functions are associated: a lock carries no handle. A platform that has several instances (simulations) finds
+/// the current one by the host thread that runs it.
+///
+/// # Safety
+///
+/// Locks build mutual exclusion and memory safety on an implementation, which must guarantee that
+/// * words are atomic and honour their orderings;
+/// * [`Platform::current`] gives two live threads different records, and a thread the same record for as long as it lives;
+/// * [`Platform::thread`] and [`Platform::heads`] return references that stay valid as long as any lock of this platform exists;
+/// * [`Platform::unpark`] after a change of the word wakes a thread that is in, or is about to enter, [`Platform::park`] for the old value;
+/// * [`Platform::fence_light`] and [`Platform::fence_heavy`] pair as they document.
+pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
+    /// The 32-bit atomic.
+    type U32: Word<u32> + Debug;
+    /// The 64-bit atomic.
+    type U64: Word<u64> + Debug;
+    /// The 32-bit atomic with byte and half-word lanes.
+    type Lanes: Lanes + Debug;
+
+    // ---- waiting --------------------------------------------------------------------------------------------
+
+    /// One spin-loop hint (x86 `PAUSE`). Every retry that is not a [`Platform::spin`] calls it.
+    fn relax();
+
+    /// Polls `ready` until it yields a value or `patience` is spent (`None`).
+    ///
+    /// `ready` may load any words and may try a read-modify-write when the loads look right; it must not block. It runs
+    /// at least once. What its last unsuccessful run loaded is what a simulator watches.
+    fn spin<T>(patience: Patience, ready: impl FnMut() -> Option<T>) -> Option<T>;
+
+    /// Waits for another thread to finish a window of a few instructions, for example to link itself behind us.
+    ///
+    /// The other thread may have been descheduled inside the window, so after a short spin the caller gives its CPU away
+    /// between polls, and sleeps in growing naps after that: never unbounded burning.
+    fn wait_window<T>(mut ready: impl FnMut() -> Option<T>) -> T {
+        if let Some(value) = Self::spin(Patience::ns(2_000), &mut ready) {
+            return value;
+        }
+        let mut round = 0u32;
+        loop {
+            Self::nap(round);
+            round = round.saturating_add(1);
+            if let Some(value) = ready() {
+                return value;
+            }
+        }
+    }
+
+    /// Gives the CPU away for a while that grows with `round`: yields at first, sleeps up to about a millisecond later.
+    fn nap(round: u32);
+
+    /// Sleeps while `*word == expected`, until woken or until `deadline` (absolute, ns of [`Platform::now`]). May return spuriously.
+    fn park(word: &Self::U32, expected: u32, deadline: Option<u64>);
+
+    /// Wakes one thread sleeping on `word`.
+    fn unpark(word: &Self::U32);
+
+    // ---- ordering -------------------------------------------------------------------------------------------
+
+    /// The cheap half of an asymmetric fence: orders the caller's earlier store before its later load, provided that the
+    /// other side uses [`Platform::fence_heavy`]. Free on Linux (compiler fence; the heavy side interrupts this CPU).
+    fn fence_light();
+
+    /// The dear half: a full fence here and, in effect, in every running thread of the process. A microsecond or more.
+    ///
+    /// Returns `false` where the machine cannot do it; the caller must then poll with a bounded sleep instead of relying
+    /// on being woken.
+    fn fence_heavy() -> bool;
+
+    // ---- time -----------------------------------------------------------------------------------------------
+
+    /// Monotonic nanoseconds since an arbitrary start.
+    fn now() -> u64;
+
+    /// A cheaper, coarser [`Platform::now`] on the same scale; it lags by up to one tick (1 to 10 ms).
+    fn tick() -> u64;
+
+    // ---- threads --------------------------------------------------------------------------------------------
+
+    /// The calling thread's identity if it is registered, without registering it: the fast path's question. One load.
+    fn id() -> Option<ThreadId>;
+
+    /// The calling thread's record, registering it on first use.
+    ///
+    /// `None` when the registry is exhausted: the thread is then [`ThreadId::ANONYMOUS`] and must not queue.
+    fn current() -> Option<&'static Thread<Self>>;
+
+    /// The record of thread `id`, which must have come from this platform and must not be anonymous.
+    fn thread(id: ThreadId) -> &'static Thread<Self>;
+
+    /// Whether `id` is thought to be on a CPU. Anonymous threads never are. A hint.
+    fn is_running(id: ThreadId) -> bool;
+
+    /// Whether the caller should stop spinning for the sake of others. A hint; Linux cannot tell and answers `false`, spins
+    /// are bounded in time instead.
+    fn should_yield() -> bool;
+
+    /// How long, in nanoseconds, one thread may spin optimistically for one acquisition. Where nothing tells that the CPU
+    /// is needed elsewhere (Linux) this bounds the waste; a machine whose [`Platform::should_yield`] is exact says `u32::MAX`.
+    fn spin_budget() -> u32;
+
+    /// Whether `id` has real-time priority (rwsem hands over to such waiters at once). A hint.
+    fn is_realtime(id: ThreadId) -> bool {
+        let _ = id;
+        false
+    }
+
+    /// The number of CPUs this program may use. A hint: with one, nobody spins.
+    fn cpus() -> u32;
+
+    /// The NUMA node the caller runs on, 0-based. A hint.
+    fn node() -> u32;
+
+    // ---- process-wide state ---------------------------------------------------------------------------------
+
+    /// The table of sleeping spinlock queue heads.
+    fn heads() -> &'static ParkedHeads<Self>;
+
+    /// A key for a lock's address, stable while the lock lives and reproducible between runs where the platform promises
+    /// that. Two locks may share a key: it only costs spurious wake-ups.
+    fn key<T>(lock: *const T) -> u64;
+
+    /// Counts `event`, adding `amount` (one place adds −1).
+    fn count(event: Event, amount: i64);
+}
+
+/// A platform whose words can be built in constants: this is what `const fn new` needs.
+pub trait ConstPlatform: Platform<U32: ConstZero, U64: ConstZero, Lanes: ConstZero> {}
+
+/// A word that exists in constants, with value zero.
+pub trait ConstZero {
+    /// The word with value zero.
+    #[allow(clippy::declare_interior_mutable_const)] // a constructor: each use makes a new word
+    const ZERO: Self;
+}

@@ -1,0 +1,210 @@
+//! The real machine.
+//!
+//! | file | what |
+//! |---|---|
+//! | `words` | atomics, sub-word lanes |
+//! | `threads` | the registry of thread records, events, who runs where |
+//! | `rseq` | the current CPU |
+//! | `futex` | sleeping and waking |
+//! | `clock` | time |
+//! | `topology` | CPUs, NUMA nodes and caches from sysfs |
+//!
+//! Errno is never touched: system calls are raw. Nothing here allocates, except where `topology` reads a description for people.
+
+// This is where the seam ends: the one place that may name the machine.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod clock;
+mod futex;
+mod rseq;
+pub mod threads;
+pub mod topology;
+mod words;
+
+use core::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
+
+use rustix::thread::{MembarrierCommand, NanosleepRelativeResult, Timespec, membarrier, nanosleep, sched_yield};
+
+use crate::event::Event;
+use crate::platform::{ConstPlatform, Patience, Platform};
+use crate::wait::heads::ParkedHeads;
+use crate::wait::thread::{Thread, ThreadId};
+
+pub use words::{LaneWord, U32, U64};
+
+/// The real machine: Linux, this process. See the [module text](self).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Linux;
+
+static HEADS: ParkedHeads<Linux> = ParkedHeads::new();
+
+/// Spin polls between two looks at things that are not free (who runs, the clock).
+const LOOK: u32 = 16;
+
+// SAFETY: words are the machine's atomics; `threads` gives each live thread its own slot of a static table; futex waits
+// compare the word in the kernel, so a wake after a change cannot be missed; for the fences see `fence_light`.
+unsafe impl Platform for Linux {
+    type U32 = U32;
+    type U64 = U64;
+    type Lanes = LaneWord;
+
+    #[inline(always)]
+    fn relax() {
+        core::hint::spin_loop();
+    }
+
+    #[inline(always)]
+    fn spin<T>(patience: Patience, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+        if let Some(value) = ready() {
+            return Some(value);
+        }
+        if Self::cpus() == 1 {
+            return None;
+        }
+        let relax_ps = u64::from(clock::relax_ps());
+        let polls = (u64::from(patience.ns) * 1000 / relax_ps) as u32;
+        let longest = (u64::from(patience.stride_ns) * 1000 / relax_ps) as u32;
+        let (mut relaxed, mut stride, mut look) = (0u32, 1u32, LOOK);
+        while relaxed < polls {
+            for _ in 0..stride {
+                core::hint::spin_loop();
+            }
+            relaxed += stride;
+            stride = (stride * 2).min(longest).max(1);
+            if let Some(value) = ready() {
+                return Some(value);
+            }
+            if relaxed >= look {
+                look = relaxed + LOOK;
+                if let Some(id) = threads::id() {
+                    threads::refresh(id);
+                }
+                if patience.running.is_some_and(|owner| !threads::is_running(owner))
+                    || patience.deadline.is_some_and(|deadline| clock::now() >= deadline)
+                {
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    #[inline(never)]
+    fn nap(round: u32) {
+        if round < 4 {
+            sched_yield();
+            return;
+        }
+        let ns = 20_000i64 << (round - 4).min(6);
+        match nanosleep(&Timespec { tv_sec: 0, tv_nsec: ns as _ }) {
+            NanosleepRelativeResult::Ok | NanosleepRelativeResult::Interrupted(_) | NanosleepRelativeResult::Err(_) => {}
+        }
+    }
+
+    #[inline(never)]
+    fn park(word: &U32, expected: u32, deadline: Option<u64>) {
+        futex::wait(&word.0, expected, deadline);
+    }
+
+    #[inline(never)]
+    fn unpark(word: &U32) {
+        futex::wake_one(&word.0);
+    }
+
+    /// A compiler fence: the other side's `membarrier` makes every running thread of this process execute a full fence, and a thread that is
+    /// not running executed one when it was switched out.
+    #[inline(always)]
+    fn fence_light() {
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    #[cold]
+    fn fence_heavy() -> bool {
+        fence(Ordering::SeqCst); // our own half, needed when membarrier is refused as well
+        if membarrier(MembarrierCommand::PrivateExpedited).is_ok() {
+            return true;
+        }
+        // Not yet registered in this process image (registration is once, and is lost by exec), or not available.
+        membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
+            && membarrier(MembarrierCommand::PrivateExpedited).is_ok()
+    }
+
+    #[inline]
+    fn now() -> u64 {
+        clock::now()
+    }
+
+    #[inline]
+    fn tick() -> u64 {
+        clock::tick()
+    }
+
+    #[inline(always)]
+    fn id() -> Option<ThreadId> {
+        threads::id()
+    }
+
+    #[inline]
+    fn current() -> Option<&'static Thread<Self>> {
+        threads::current()
+    }
+
+    #[inline(always)]
+    fn thread(id: ThreadId) -> &'static Thread<Self> {
+        threads::record(id)
+    }
+
+    #[inline]
+    fn is_running(id: ThreadId) -> bool {
+        threads::is_running(id)
+    }
+
+    #[inline(always)]
+    fn should_yield() -> bool {
+        false
+    }
+
+    /// A few context switches: a spin that succeeds within this was worth it, one that does not costs little more than
+    /// sleeping at once would have.
+    #[inline(always)]
+    fn spin_budget() -> u32 {
+        20_000
+    }
+
+    #[inline]
+    fn cpus() -> u32 {
+        static CPUS: AtomicU32 = AtomicU32::new(0);
+        match CPUS.load(Ordering::Relaxed) {
+            0 => {
+                let cpus = topology::usable_cpus();
+                CPUS.store(cpus, Ordering::Relaxed);
+                cpus
+            }
+            cpus => cpus,
+        }
+    }
+
+    #[inline]
+    fn node() -> u32 {
+        topology::node_of(rseq::cpu())
+    }
+
+    #[inline(always)]
+    fn heads() -> &'static ParkedHeads<Self> {
+        &HEADS
+    }
+
+    #[inline(always)]
+    fn key<T>(lock: *const T) -> u64 {
+        lock.addr() as u64
+    }
+
+    #[inline(always)]
+    fn count(event: Event, amount: i64) {
+        if cfg!(feature = "events") {
+            threads::count(event, amount);
+        }
+    }
+}
+
+impl ConstPlatform for Linux {}

@@ -1,0 +1,230 @@
+//! Atomic words of the real machine: `core::sync::atomic`, and sub-word lanes by the instructions that have them.
+//!
+//! On x86-64 a byte store and a byte or half-word compare-exchange on a 32-bit word are what the machine does for "a
+//! 32-bit read-modify-write that touches one lane": coherence works on lines, a locked sub-word instruction is atomic against every overlapping one, and a plain
+//! byte store cannot lose a neighbour's change. They are written in assembly because Rust has no such access on an
+//! `AtomicU32`; to the compiler each is an opaque operation on that one atomic. Other architectures use the
+//! whole-word forms of [`Lanes`].
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::platform::{ConstZero, Lanes, Ordering, Word};
+
+macro_rules! forward {
+    ($name:ident, $value:ty, $atomic:ty) => {
+        impl Word<$value> for $name {
+            #[inline(always)]
+            fn load(&self, order: Ordering) -> $value {
+                self.0.load(order)
+            }
+            #[inline(always)]
+            fn store(&self, value: $value, order: Ordering) {
+                self.0.store(value, order);
+            }
+            #[inline(always)]
+            fn swap(&self, value: $value, order: Ordering) -> $value {
+                self.0.swap(value, order)
+            }
+            #[inline(always)]
+            fn compare_exchange(&self, current: $value, new: $value, ok: Ordering, no: Ordering) -> Result<$value, $value> {
+                self.0.compare_exchange(current, new, ok, no)
+            }
+            #[inline(always)]
+            fn compare_exchange_weak(
+                &self,
+                current: $value,
+                new: $value,
+                ok: Ordering,
+                no: Ordering,
+            ) -> Result<$value, $value> {
+                self.0.compare_exchange_weak(current, new, ok, no)
+            }
+            #[inline(always)]
+            fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_add(value, order)
+            }
+            #[inline(always)]
+            fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_sub(value, order)
+            }
+            #[inline(always)]
+            fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_or(value, order)
+            }
+            #[inline(always)]
+            fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_and(value, order)
+            }
+        }
+
+        impl ConstZero for $name {
+            const ZERO: Self = Self(<$atomic>::new(0));
+        }
+    };
+}
+
+/// The 32-bit atomic.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct U32(pub(super) AtomicU32);
+
+/// The 64-bit atomic.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct U64(pub(super) AtomicU64);
+
+/// The 32-bit atomic with lanes.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct LaneWord(AtomicU32);
+
+impl U64 {
+    /// The word with `value`.
+    pub const fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+}
+
+forward!(U32, u32, AtomicU32);
+forward!(U64, u64, AtomicU64);
+forward!(LaneWord, u32, AtomicU32);
+
+#[cfg(any(not(target_arch = "x86_64"), miri))]
+impl Lanes for LaneWord {}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+impl Lanes for LaneWord {
+    // Every asm block below lets the compiler assume that memory may change (no `nomem`), so neither earlier nor later
+    // accesses move across it; x86-64's own order (TSO; locked instructions are full fences) does the rest for any `Ordering`
+    // up to AcqRel, and for SeqCst in the locked ones. A SeqCst byte store would need more and is refused.
+
+    #[inline(always)]
+    fn store_byte(&self, lane: u32, value: u8, order: Ordering) {
+        debug_assert!(lane < 4 && !matches!(order, Ordering::SeqCst));
+        let byte = self.0.as_ptr().cast::<u8>().wrapping_add(lane as usize);
+        // SAFETY: `byte` is inside the 4 bytes of this word (lane < 4); see the module text for why this is an access of
+        // the one atomic.
+        unsafe { core::arch::asm!("mov byte ptr [{}], {}", in(reg) byte, in(reg_byte) value, options(nostack, preserves_flags)) };
+    }
+
+    #[inline(always)]
+    fn compare_exchange_byte(&self, lane: u32, current: u8, new: u8, _ok: Ordering, _no: Ordering) -> Result<u8, u8> {
+        debug_assert!(lane < 4);
+        let byte = self.0.as_ptr().cast::<u8>().wrapping_add(lane as usize);
+        let found: u8;
+        // SAFETY: as in `store_byte`.
+        unsafe {
+            core::arch::asm!(
+                "lock cmpxchg byte ptr [{}], {}",
+                in(reg) byte, in(reg_byte) new, inout("al") current => found,
+                options(nostack)
+            );
+        }
+        if found == current { Ok(found) } else { Err(found) }
+    }
+
+    #[inline(always)]
+    fn compare_exchange_half(&self, lane: u32, current: u16, new: u16, _ok: Ordering, _no: Ordering) -> Result<u16, u16> {
+        debug_assert!(lane < 2);
+        let half = self.0.as_ptr().cast::<u16>().wrapping_add(lane as usize);
+        let found: u16;
+        // SAFETY: as in `store_byte`, with lane < 2.
+        unsafe {
+            core::arch::asm!(
+                "lock cmpxchg word ptr [{}], {:x}",
+                in(reg) half, in(reg) new, inout("ax") current => found,
+                options(nostack)
+            );
+        }
+        if found == current { Ok(found) } else { Err(found) }
+    }
+
+    #[inline(always)]
+    fn swap_half(&self, lane: u32, value: u16, _order: Ordering) -> u16 {
+        debug_assert!(lane < 2);
+        let half = self.0.as_ptr().cast::<u16>().wrapping_add(lane as usize);
+        let old: u16;
+        // SAFETY: as in `store_byte`, with lane < 2.
+        unsafe {
+            core::arch::asm!(
+                "xchg word ptr [{}], {:x}",
+                in(reg) half, inout(reg) value => old,
+                options(nostack, preserves_flags)
+            );
+        }
+        old
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::Ordering::*;
+
+    /// Runs the same operations on the sub-word form and on the whole-word form.
+    #[test]
+    fn lanes_agree_with_the_whole_word_form() {
+        struct Whole(U32);
+        impl Word<u32> for Whole {
+            fn load(&self, o: Ordering) -> u32 {
+                self.0.load(o)
+            }
+            fn store(&self, v: u32, o: Ordering) {
+                self.0.store(v, o);
+            }
+            fn swap(&self, v: u32, o: Ordering) -> u32 {
+                self.0.swap(v, o)
+            }
+            fn compare_exchange(&self, c: u32, n: u32, s: Ordering, f: Ordering) -> Result<u32, u32> {
+                self.0.compare_exchange(c, n, s, f)
+            }
+            fn compare_exchange_weak(&self, c: u32, n: u32, s: Ordering, f: Ordering) -> Result<u32, u32> {
+                self.0.compare_exchange_weak(c, n, s, f)
+            }
+            fn fetch_add(&self, v: u32, o: Ordering) -> u32 {
+                self.0.fetch_add(v, o)
+            }
+            fn fetch_sub(&self, v: u32, o: Ordering) -> u32 {
+                self.0.fetch_sub(v, o)
+            }
+            fn fetch_or(&self, v: u32, o: Ordering) -> u32 {
+                self.0.fetch_or(v, o)
+            }
+            fn fetch_and(&self, v: u32, o: Ordering) -> u32 {
+                self.0.fetch_and(v, o)
+            }
+        }
+        impl Default for Whole {
+            fn default() -> Self {
+                Self(U32::default())
+            }
+        }
+        impl Lanes for Whole {}
+
+        let (lanes, whole) = (LaneWord::default(), Whole::default());
+        for word in [0u32, 0x0403_0201, 0xffff_ffff, 0x8000_0001] {
+            for lane in 0..4 {
+                lanes.store(word, Relaxed);
+                whole.store(word, Relaxed);
+                lanes.store_byte(lane, 0x5a, Release);
+                whole.store_byte(lane, 0x5a, Release);
+                assert_eq!(lanes.load(Relaxed), whole.load(Relaxed));
+                for current in [0x5a, 0x5b] {
+                    let a = lanes.compare_exchange_byte(lane, current, 0x77, AcqRel, Relaxed);
+                    assert_eq!(a, whole.compare_exchange_byte(lane, current, 0x77, AcqRel, Relaxed));
+                    assert_eq!(lanes.load(Relaxed), whole.load(Relaxed));
+                }
+            }
+            for lane in 0..2 {
+                lanes.store(word, Relaxed);
+                whole.store(word, Relaxed);
+                assert_eq!(lanes.swap_half(lane, 0x1234, AcqRel), whole.swap_half(lane, 0x1234, AcqRel));
+                for current in [0x1234, 0x4321] {
+                    let a = lanes.compare_exchange_half(lane, current, 0xbeef, AcqRel, Relaxed);
+                    assert_eq!(a, whole.compare_exchange_half(lane, current, 0xbeef, AcqRel, Relaxed));
+                    assert_eq!(lanes.load(Relaxed), whole.load(Relaxed));
+                }
+            }
+        }
+    }
+}

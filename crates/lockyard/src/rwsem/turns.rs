@@ -1,0 +1,170 @@
+//! The rwsem's waiting in userspace: readers and writers take turns, as [`wait::turn`](crate::wait::turn) says.
+//!
+//! Policies with `TURNS` (the default, [`Today`](super::policy::Today)) share the kernel's count, owner word and fast paths, but wait otherwise:
+//! every waiter, reader or writer, takes the lock itself; nobody is made owner in its sleep. That costs a wake-up per turn instead of one per
+//! release, and keeps the lock with threads that run.
+//!
+//! | bit of count | here |
+//! |---|---|
+//! | `WAITERS` | the queue is not empty: fast paths come here. Running threads may still pass: a reader unless a writer holds, a writer if nobody holds |
+//! | `HANDOFF` | the first waiter's turn is over: nobody else passes. Cleared by it when it takes the lock |
+//! | `LISTENING` | the first waiter sleeps and asks for the next release. Cleared by the release that wakes it |
+//!
+//! The flags change as the kernel's do: `WAITERS` under the wait lock; the requests by the first waiter, in a failed try on a held lock.
+//!
+//! **Readers together.** A first reader that gets in leaves the queue, and thereby wakes the next waiter; if that is a reader it gets in as well, and so on.
+//!
+//! **Bound.** Readers and writers alike: one turn, a hold and a wake-up per waiter ahead. A stream of overlapping readers cannot keep a writer out longer than its
+//! turn, and a stream of writers no reader.
+//!
+//! **Ordering.** As the engine's: every take is Acquire, every release a Release read-modify-write. A release that sees `LISTENING` clears it with AcqRel and
+//! then reads the first waiter's name; see `wait::turn` for why a stale name does no harm.
+
+use crate::cancel::{GaveUp, Until};
+use crate::event::Event;
+use crate::platform::{Ordering::*, Platform, Word};
+use crate::spin::qspinlock::RawQSpinLock;
+use crate::wait::osq::Osq;
+use crate::wait::queue::WaitQueue;
+use crate::wait::thread::ThreadId;
+use crate::wait::turn::{self, Contended, Events, Request};
+
+use super::policy::Policy;
+use super::{BIAS, HANDOFF, LISTENING, LOCKED, RawRwSem, READFAIL, WAITERS, WRITER};
+
+impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
+    /// A reader whose bias is in `count` but must not simply proceed.
+    pub(super) fn turns_read_slow(&self, count: u64, until: Until<'_, P>) -> Result<(), GaveUp> {
+        if count & (WRITER | HANDOFF | READFAIL) == 0 {
+            // Only waiters ahead, and their turn is not over.
+            self.own_as_reader();
+            P::count(Event::RwsemRlockSteal, 1);
+            return Ok(());
+        }
+        let left = self.count.fetch_sub(BIAS, Release) - BIAS;
+        if left & LISTENING != 0 && left & LOCKED == 0 {
+            self.turns_released(left);
+        }
+        turn::acquire(&Want::<P, Y, false>(self), until)
+    }
+
+    /// A writer that found the count not zero.
+    pub(super) fn turns_write_slow(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        let want = Want::<P, Y, true>(self);
+        if want.try_take(false) {
+            return Ok(());
+        }
+        turn::acquire(&want, until)
+    }
+
+    /// After a release, or a downgrade, that left `count` with `LISTENING` set: wakes the first waiter.
+    #[cold]
+    pub(super) fn turns_released(&self, _count: u64) {
+        if self.count.fetch_and(!LISTENING, AcqRel) & LISTENING != 0
+            && let Some(first) = self.queue.first()
+        {
+            P::count(Event::RwsemWakeWriter, 1);
+            first.unpark();
+        }
+    }
+}
+
+/// A thread that wants the lock, for writing or for reading.
+struct Want<'a, P: Platform, Y: Policy, const WRITE: bool>(&'a RawRwSem<P, Y>);
+
+impl<P: Platform, Y: Policy, const WRITE: bool> Want<'_, P, Y, WRITE> {
+    /// Whether the lock, as `count` says, lets us in.
+    fn lets_in(count: u64, first: bool) -> bool {
+        count & (if WRITE { LOCKED } else { WRITER | READFAIL }) == 0 && (first || count & HANDOFF == 0)
+    }
+
+    fn take(&self, first: bool, request: u64) -> bool {
+        let mut count = self.0.count.load(Relaxed);
+        loop {
+            let mine = Self::lets_in(count, first);
+            let next = match (mine, first) {
+                (true, true) => (count & !(HANDOFF | LISTENING)) + Self::HOLD,
+                (true, false) => count + Self::HOLD,
+                (false, _) if count & request != request => count | request,
+                (false, _) => return false,
+            };
+            match self.0.count.compare_exchange_weak(count, next, AcqRel, Relaxed) {
+                Ok(_) if mine => {
+                    if WRITE {
+                        self.0.own_as_writer();
+                    } else {
+                        self.0.own_as_reader();
+                    }
+                    return true;
+                }
+                Ok(_) => return false,
+                Err(found) => count = found,
+            }
+        }
+    }
+
+    const HOLD: u64 = if WRITE { WRITER } else { BIAS };
+}
+
+impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, WRITE> {
+    const EVENTS: Events = if WRITE {
+        Events {
+            spun: Event::RwsemOptLock,
+            spin_failed: Event::RwsemOptFail,
+            queued: Event::RwsemWlock,
+            gave_up: Event::RwsemWlockFail,
+            slept: Event::RwsemSleepWriter,
+        }
+    } else {
+        Events {
+            spun: Event::RwsemOptRlock,
+            spin_failed: Event::RwsemOptFail,
+            queued: Event::RwsemRlock,
+            gave_up: Event::RwsemRlockFail,
+            slept: Event::RwsemSleepReader,
+        }
+    };
+
+    fn wait_lock(&self) -> &RawQSpinLock<P> {
+        &self.0.wait_lock
+    }
+
+    fn waiters(&self) -> &WaitQueue<P> {
+        &self.0.queue
+    }
+
+    fn osq(&self) -> &Osq<P> {
+        &self.0.osq
+    }
+
+    fn owner(&self) -> Option<ThreadId> {
+        self.0.write_owner()
+    }
+
+    fn open(&self, first: bool) -> bool {
+        Self::lets_in(self.0.count.load(Relaxed), first)
+    }
+
+    fn try_take(&self, first: bool) -> bool {
+        self.take(first, 0)
+    }
+
+    fn try_or_ask(&self, request: Request) -> bool {
+        if request == Request::Handoff {
+            P::count(if WRITE { Event::RwsemWlockHandoff } else { Event::RwsemRlockHandoff }, 1);
+        }
+        self.take(true, if request == Request::Listen { LISTENING } else { HANDOFF })
+    }
+
+    fn joined(&self, first: bool) {
+        if first {
+            self.0.count.fetch_or(WAITERS, Relaxed);
+        }
+    }
+
+    fn left(&self, empty: bool) {
+        if empty {
+            self.0.count.fetch_and(!(WAITERS | HANDOFF | LISTENING), Relaxed);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Spinlocks: four bytes, one algorithm per file.
+
+pub mod qspinlock;

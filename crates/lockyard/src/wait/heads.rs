@@ -1,0 +1,124 @@
+//! The table of sleeping spinlock heads: how an unlock finds whom to wake, without room for it in the lock word and
+//! without touching the lock after releasing it.
+//!
+//! A spinlock has four bytes: its word names the last waiter, not the first. A queue head that goes to sleep registers
+//! (lock key, thread) here; an unlock looks at one counter of the lock's line, and only if it is not zero searches the line's entries.
+//!
+//! ```text
+//! line = [ count | entry | entry | … 7 ]        64 lines of 64 bytes, chosen by the lock's address
+//! entry = lock key (48 bits) << 16 | thread id (14 bits),  0 = free
+//! ```
+//!
+//! | word | written by |
+//! |---|---|
+//! | `entry` | 0 → value: the head, by compare-exchange. value → 0: whoever takes it out, by compare-exchange (unlocker or the head itself) |
+//! | `count` | +1 by a head before it claims an entry; −1 by whoever took an entry out, or by the head that found none free |
+//!
+//! **Ordering.** The pair that must not fail is {head: count += 1, entry; heavy fence; read lock word} against {unlock: lock
+//! word := 0; light fence; read count}. The fences are the seam's asymmetric pair: the unlock's side costs nothing.
+//! An entry is claimed with Release and taken with Acquire.
+//!
+//! **False matches** (two locks with one key, an address reused after free) wake a head that re-checks, registers again
+//! and sleeps again: cost, not harm. **A full line** makes the head sleep in short naps instead. An entry left behind by `fork`
+//! (its thread does not exist in the child) is taken out by the next unlock that matches it.
+
+use crate::event::Event;
+use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
+use crate::wait::thread::ThreadId;
+
+const LINES: usize = 64;
+const SLOTS: usize = 7;
+
+/// One line: the heads sleeping on the locks that hash here.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Line<P: Platform> {
+    count: P::U64,
+    entries: [P::U64; SLOTS],
+}
+
+/// The table. One per platform instance, see [`Platform::heads`].
+#[derive(Debug)]
+pub struct ParkedHeads<P: Platform> {
+    lines: [Line<P>; LINES],
+}
+
+impl<P: Platform> Default for ParkedHeads<P> {
+    fn default() -> Self {
+        Self {
+            lines: core::array::from_fn(|_| Line { count: P::U64::default(), entries: Default::default() }),
+        }
+    }
+}
+
+impl<P: Platform> ParkedHeads<P> {
+    /// An empty table, in constants.
+    pub const fn new() -> Self
+    where
+        P: ConstPlatform,
+    {
+        Self { lines: [const { Line { count: P::U64::ZERO, entries: [const { P::U64::ZERO }; SLOTS] } }; LINES] }
+    }
+
+    #[inline(always)]
+    fn line(&self, key: u64) -> &Line<P> {
+        // Locks are 4 bytes; neighbours in an array share lines of the table in runs of four, which spreads well enough
+        // and costs one shift.
+        &self.lines[(key >> 4) as usize % LINES]
+    }
+
+    fn entry(key: u64, head: ThreadId) -> u64 {
+        key << 16 | u64::from(head.raw())
+    }
+
+    /// Whether some head may be asleep on the lock with `key`. The unlock's only cost.
+    #[inline(always)]
+    pub(crate) fn any(&self, key: u64) -> bool {
+        self.line(key).count.load(Relaxed) != 0
+    }
+
+    /// Registers `head` as asleep on `key`. `false` if the line is full.
+    pub(crate) fn insert(&self, key: u64, head: ThreadId) -> bool {
+        let line = self.line(key);
+        line.count.fetch_add(1, Relaxed);
+        for (hops, entry) in line.entries.iter().enumerate() {
+            if entry.load(Relaxed) == 0 && entry.compare_exchange(0, Self::entry(key, head), Release, Relaxed).is_ok() {
+                P::count(Event::PvHashHops, hops as i64 + 1);
+                return true;
+            }
+        }
+        line.count.fetch_sub(1, Relaxed);
+        false
+    }
+
+    /// Takes `head` out, if nobody has yet.
+    pub(crate) fn remove(&self, key: u64, head: ThreadId) {
+        self.take(key, |found| found == Self::entry(key, head), |_| {});
+    }
+
+    /// Takes out and wakes every head asleep on `key`.
+    #[cold]
+    pub(crate) fn kick(&self, key: u64) {
+        self.take(
+            key,
+            |found| found != 0 && found >> 16 == key << 16 >> 16,
+            |head| {
+                P::count(Event::PvKickUnlock, 1);
+                P::thread(head).unpark();
+            },
+        );
+    }
+
+    fn take(&self, key: u64, matches: impl Fn(u64) -> bool, mut taken: impl FnMut(ThreadId)) {
+        let line = self.line(key);
+        for entry in &line.entries {
+            let found = entry.load(Relaxed);
+            if matches(found) && entry.compare_exchange(found, 0, Acquire, Relaxed).is_ok() {
+                line.count.fetch_sub(1, Relaxed);
+                if let Some(head) = ThreadId::from_raw(found as u16 as u32) {
+                    taken(head);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What locks share when they wait: the thread record and its parking token, the FIFO of sleeping waiters, the queue of
+//! spinners, and the table of sleeping spinlock heads.
+
+pub mod heads;
+pub mod osq;
+pub mod queue;
+pub mod thread;
+pub mod turn;

@@ -1,0 +1,217 @@
+//! The FIFO of sleeping waiters: links in the thread records, first waiter in the lock.
+//!
+//! A thread sleeps for at most one lock at a time, so its place in the queue is a field of its record: no memory of the
+//! waiter's stack is ever reachable from the lock, and a record outlives every wait. The queue is a ring by name: `first`
+//! names the first waiter (0 = empty), `next` and `prev` the neighbours; `first.prev` is the last.
+//!
+//! **Who may write.** `first`, `next`, `prev` and the waiter's plain fields change only under the owning lock's `wait_lock`, which
+//! orders them; all accesses are Relaxed. `granted` is the exception: set by a granter under the wait lock with Release, read by the waiter
+//! without it, with Acquire: what the granter (and the last holder) wrote is then visible.
+//!
+//! **Lifetime.** From the moment `granted` is set the waiter may return and wait elsewhere: a granter has unlinked it before and
+//! reads nothing of it afterwards but the name.
+
+use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
+use crate::wait::thread::{Thread, ThreadId};
+
+/// A place in one queue.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Link<P: Platform> {
+    next: P::U32,
+    prev: P::U32,
+}
+
+impl<P: Platform> Default for Link<P> {
+    fn default() -> Self {
+        Self { next: P::U32::default(), prev: P::U32::default() }
+    }
+}
+
+impl<P: Platform> Link<P> {
+    const fn new() -> Self
+    where
+        P: ConstPlatform,
+    {
+        Self { next: P::U32::ZERO, prev: P::U32::ZERO }
+    }
+}
+
+/// Which of a thread's two places: in a lock's queue, or in the list of a cancellation token.
+pub(crate) const LOCK: usize = 0;
+/// See [`LOCK`].
+pub(crate) const TOKEN: usize = 1;
+
+/// What a lock and its waiter tell each other; a field of the thread record.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Waiter<P: Platform> {
+    links: [Link<P>; 2],
+    /// Set by a granter: the lock, or the unit, is yours.
+    pub(crate) granted: P::U32,
+    /// What the waiter wants, in the lock's own terms.
+    pub(crate) kind: P::U32,
+    /// The lock's own note about this waiter.
+    pub(crate) note: P::U32,
+    /// In a queue: refuses a nested wait from a signal handler. Touched only by the owner.
+    pub(crate) busy: P::U32,
+    /// From this time on the waiter is entitled to a handoff.
+    pub(crate) due: P::U64,
+}
+
+impl<P: Platform> Default for Waiter<P> {
+    fn default() -> Self {
+        Self {
+            links: Default::default(),
+            granted: P::U32::default(),
+            kind: P::U32::default(),
+            note: P::U32::default(),
+            busy: P::U32::default(),
+            due: P::U64::default(),
+        }
+    }
+}
+
+impl<P: Platform> Waiter<P> {
+    pub(crate) const fn new() -> Self
+    where
+        P: ConstPlatform,
+    {
+        Self {
+            links: [const { Link::new() }; 2],
+            granted: P::U32::ZERO,
+            kind: P::U32::ZERO,
+            note: P::U32::ZERO,
+            busy: P::U32::ZERO,
+            due: P::U64::ZERO,
+        }
+    }
+}
+
+/// A queue of threads through their `PLACE` links. All-zero is empty.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct WaitQueue<P: Platform, const PLACE: usize = LOCK> {
+    first: P::U32,
+}
+
+impl<P: Platform, const PLACE: usize> Default for WaitQueue<P, PLACE> {
+    fn default() -> Self {
+        Self { first: P::U32::default() }
+    }
+}
+
+impl<P: Platform, const PLACE: usize> WaitQueue<P, PLACE> {
+    pub(crate) const fn new() -> Self
+    where
+        P: ConstPlatform,
+    {
+        Self { first: P::U32::ZERO }
+    }
+
+    fn link(id: u32) -> &'static Link<P> {
+        // Zero cannot occur: links of queued threads name queued threads. Record 1 stands in, so that there is no panic here.
+        let id = ThreadId::from_raw(id).unwrap_or(const { ThreadId::from_raw(1).unwrap() });
+        &P::thread(id).waiter.links[PLACE]
+    }
+
+    /// Whether nobody waits. Exact under the wait lock, a hint without it.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.load(Relaxed) == 0
+    }
+
+    /// The first waiter.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<&'static Thread<P>> {
+        ThreadId::from_raw(self.first.load(Relaxed)).map(P::thread)
+    }
+
+    /// Whether `thread` is first. A hint without the wait lock.
+    #[inline]
+    pub(crate) fn is_first(&self, thread: &Thread<P>) -> bool {
+        self.first.load(Relaxed) == thread.id().raw()
+    }
+
+    /// Whether `thread` is the only waiter.
+    pub(crate) fn is_only(&self, thread: &Thread<P>) -> bool {
+        self.is_first(thread) && Self::link(thread.id().raw()).next.load(Relaxed) == thread.id().raw()
+    }
+
+    /// The waiter behind `thread`, unless it is the last.
+    pub(crate) fn after(&self, thread: &Thread<P>) -> Option<&'static Thread<P>> {
+        let next = Self::link(thread.id().raw()).next.load(Relaxed);
+        (next != self.first.load(Relaxed)).then(|| ThreadId::from_raw(next)).flatten().map(P::thread)
+    }
+
+    /// Appends `thread`. `true`: it is the first.
+    pub(crate) fn push(&self, thread: &Thread<P>) -> bool {
+        let id = thread.id().raw();
+        let own = Self::link(id);
+        let first = self.first.load(Relaxed);
+        if first == 0 {
+            own.next.store(id, Relaxed);
+            own.prev.store(id, Relaxed);
+            self.first.store(id, Relaxed);
+            return true;
+        }
+        let last = Self::link(first).prev.load(Relaxed);
+        own.prev.store(last, Relaxed);
+        own.next.store(first, Relaxed);
+        Self::link(last).next.store(id, Relaxed);
+        Self::link(first).prev.store(id, Relaxed);
+        false
+    }
+
+    /// Takes `thread` out, which is queued. `true`: the queue is now empty.
+    pub(crate) fn remove(&self, thread: &Thread<P>) -> bool {
+        let id = thread.id().raw();
+        let own = Self::link(id);
+        let (next, prev) = (own.next.load(Relaxed), own.prev.load(Relaxed));
+        if next == id {
+            self.first.store(0, Relaxed);
+            return true;
+        }
+        Self::link(prev).next.store(next, Relaxed);
+        Self::link(next).prev.store(prev, Relaxed);
+        if self.first.load(Relaxed) == id {
+            self.first.store(next, Relaxed);
+        }
+        false
+    }
+}
+
+/// Threads to wake once the wait lock is dropped. Holds names, so the threads may be anywhere by then.
+#[derive(Debug)]
+pub(crate) struct WakeList<const N: usize> {
+    names: [u16; N],
+    len: usize,
+}
+
+impl<const N: usize> WakeList<N> {
+    pub(crate) const fn new() -> Self {
+        Self { names: [0; N], len: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds a thread. More than `N` do not occur: each user's list has room for the most it wakes at once.
+    pub(crate) fn push(&mut self, thread: ThreadId) {
+        if let Some(slot) = self.names.get_mut(self.len) {
+            *slot = thread.raw() as u16;
+            self.len += 1;
+        }
+    }
+
+    /// Wakes them all, in order.
+    pub(crate) fn wake<P: Platform>(&mut self) {
+        for &name in self.names.iter().take(self.len) {
+            if let Some(id) = ThreadId::from_raw(u32::from(name)) {
+                P::thread(id).unpark();
+            }
+        }
+        self.len = 0;
+    }
+}

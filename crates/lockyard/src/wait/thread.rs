@@ -1,0 +1,160 @@
+//! The thread record: what other threads may touch of a thread, and its parking token.
+//!
+//! Records are type-stable: they are never unmapped while a lock exists, and are named by [`ThreadId`], so that a
+//! waker, a spinner or an unlocker may touch one after its thread has moved on or exited.
+//!
+//! # Parking token
+//!
+//! | token | meaning | may be set by |
+//! |---|---|---|
+//! | `EMPTY` | nothing pending | the owner |
+//! | `NOTIFIED` | a wake-up is due; the next park returns at once | anyone |
+//! | `PARKED` | the owner sleeps, or is about to | the owner |
+//!
+//! The token is sticky: a wake-up given before the owner sleeps is not lost, whatever the order of their instructions,
+//! because both sides only do read-modify-writes on one word. It carries no reason. Every waiter therefore waits in a loop over its own
+//! condition; a wake-up meant for an earlier wait, or for the record's earlier thread, costs one round.
+//!
+//! # Memory ordering
+//!
+//! `token`: a wake-up is a Release swap, consuming it is an Acquire swap, so what the waker wrote before is visible to
+//! the waiter's re-check. Coherence of this one word gives "either the sleeper sees the wake, or the waker sees the
+//! sleeper". `id` is written once by the thread that claims the record, before anyone can know its name.
+
+use core::num::NonZeroU32;
+
+use crate::event::Event;
+use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
+use crate::spin::qspinlock::QueueNode;
+use crate::wait::osq::OsqNode;
+use crate::wait::queue::Waiter;
+
+/// The name of a thread record: 1 to [`ThreadId::MAX_INDEX`], or [`ThreadId::ANONYMOUS`].
+///
+/// Fits in 15 bits, zero is never used: lock words store it beside their flags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct ThreadId(NonZeroU32);
+
+impl ThreadId {
+    /// The largest name of a record: 14 bits, what a queued spinlock's tail has room for.
+    pub const MAX_INDEX: u32 = (1 << 14) - 1;
+
+    /// Every thread that found the registry exhausted. It may own locks; it must not queue.
+    pub const ANONYMOUS: ThreadId = ThreadId(NonZeroU32::new(1 << 14).unwrap());
+
+    /// Bits that a name takes.
+    pub const BITS: u32 = 15;
+
+    /// The id with number `raw`, if it is one.
+    #[inline(always)]
+    pub const fn from_raw(raw: u32) -> Option<Self> {
+        match NonZeroU32::new(raw) {
+            Some(id) => Some(Self(id)),
+            None => None,
+        }
+    }
+
+    /// The number of this id.
+    #[inline(always)]
+    pub const fn raw(self) -> u32 {
+        self.0.get()
+    }
+
+    /// Whether this is [`ThreadId::ANONYMOUS`].
+    #[inline(always)]
+    pub const fn is_anonymous(self) -> bool {
+        self.raw() > Self::MAX_INDEX
+    }
+}
+
+/// Nesting levels of queued spinlocks in one thread: the thread itself and signal handlers.
+pub(crate) const NESTING: usize = 4;
+
+const EMPTY: u32 = 0;
+const NOTIFIED: u32 = 1;
+const PARKED: u32 = 2;
+
+/// A thread's record. See the module text.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct Thread<P: Platform> {
+    /// Parking token.
+    token: P::U32,
+    /// This record's own number; zero until first claimed.
+    id: P::U32,
+    /// Queue nodes in use. Touched only by the owner (and its signal handlers).
+    pub(crate) depth: P::U32,
+    /// The node with which the thread queues among a lock's spinners.
+    pub(crate) osq: OsqNode<P>,
+    /// The nodes with which the thread queues for spinlocks.
+    pub(crate) nodes: [QueueNode<P>; NESTING],
+    /// The place in which the thread sleeps for a lock.
+    pub(crate) waiter: Waiter<P>,
+}
+
+impl<P: Platform> Default for Thread<P> {
+    fn default() -> Self {
+        Self {
+            token: P::U32::default(),
+            id: P::U32::default(),
+            depth: P::U32::default(),
+            osq: OsqNode::default(),
+            nodes: Default::default(),
+            waiter: Waiter::default(),
+        }
+    }
+}
+
+impl<P: Platform> Thread<P> {
+    /// A record that nobody has claimed, in constants.
+    pub const fn new() -> Self
+    where
+        P: ConstPlatform,
+    {
+        Self {
+            token: P::U32::ZERO,
+            id: P::U32::ZERO,
+            depth: P::U32::ZERO,
+            osq: OsqNode::new(),
+            nodes: [const { QueueNode::new() }; NESTING],
+            waiter: Waiter::new(),
+        }
+    }
+
+    /// Names a record. For platforms, when a thread claims it.
+    pub fn set_id(&self, id: ThreadId) {
+        self.id.store(id.raw(), Relaxed);
+    }
+
+    /// The record's name.
+    ///
+    /// # Panics
+    /// If no thread ever claimed it.
+    #[inline]
+    pub fn id(&self) -> ThreadId {
+        ThreadId::from_raw(self.id.load(Relaxed)).expect("an unclaimed thread record was used")
+    }
+
+    /// Whether the thread is in no queue: a record may only change hands then.
+    pub fn is_idle(&self) -> bool {
+        self.depth.load(Relaxed) == 0 && self.waiter.busy.load(Relaxed) == 0
+    }
+
+    /// Sleeps until notified or until `deadline`; returns at once if a notification is pending. May return spuriously. Only for the record's own thread.
+    pub(crate) fn park(&self, deadline: Option<u64>) {
+        if self.token.compare_exchange(EMPTY, PARKED, Acquire, Acquire).is_ok() {
+            P::count(Event::ParkSleep, 1);
+            P::park(&self.token, PARKED, deadline);
+        }
+        self.token.swap(EMPTY, Acquire);
+    }
+
+    /// Notifies the record's thread: wakes it, or makes its next park return at once.
+    pub(crate) fn unpark(&self) {
+        if self.token.swap(NOTIFIED, Release) == PARKED {
+            P::count(Event::ParkWake, 1);
+            P::unpark(&self.token);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The shape of the uncontended fast paths, read from the compiled program.
+//!
+//! Each probe of `lockyard-cost` is one lock operation. Its fast path is the shortest way from its first instruction to
+//! a `ret` that calls nothing; the check counts the instructions on it and those among them that lock the bus.
+//! So a `Mutex` lock is one compare-exchange with no call before it, and a `SpinLock` unlock locks nothing.
+
+use std::collections::VecDeque;
+use std::process::Command;
+
+use crate::counts;
+use crate::tools::{self, Outcome};
+
+/// What a fast path must look like on x86-64.
+struct Shape {
+    probe: &'static str,
+    /// The locked instructions it has, in order: the beginning of each.
+    locked: &'static [&'static str],
+    /// The most instructions it may have, its `ret` included.
+    longest: usize,
+}
+
+/// Any locked instruction: each of them begins like this.
+const ANY: &str = "";
+
+const SHAPES: [Shape; 10] = [
+    Shape { probe: "probe_mutex_lock", locked: &["lock cmpxchg"], longest: 10 },
+    Shape { probe: "probe_mutex_unlock", locked: &[ANY], longest: 10 },
+    Shape { probe: "probe_spin_lock", locked: &["lock cmpxchg"], longest: 10 },
+    Shape { probe: "probe_spin_unlock", locked: &[], longest: 10 },
+    Shape { probe: "probe_rwsem_read", locked: &[ANY], longest: 22 },
+    Shape { probe: "probe_rwsem_read_unlock", locked: &[ANY], longest: 22 },
+    Shape { probe: "probe_rwsem_write", locked: &["lock cmpxchg"], longest: 22 },
+    Shape { probe: "probe_rwsem_write_unlock", locked: &[ANY], longest: 22 },
+    Shape { probe: "probe_semaphore_acquire", locked: &["lock cmpxchg"], longest: 15 },
+    Shape { probe: "probe_semaphore_release", locked: &[ANY], longest: 15 },
+];
+
+/// Fails with one line per fast path that has not its shape.
+pub(crate) fn check() -> Outcome {
+    if std::env::consts::ARCH != "x86_64" {
+        println!("not checked on {}: the shapes are written down for x86_64 only", std::env::consts::ARCH);
+        return Ok(());
+    }
+    tools::need("objdump", "binutils")?;
+    let program = counts::build()?;
+    let symbols = tools::capture(Command::new("objdump").args(["-t", &program]))?;
+    let listing = tools::capture(Command::new("objdump").args(["-d", "--no-show-raw-insn", &program]))?;
+    let mut wrong = Vec::new();
+    for shape in &SHAPES {
+        let code =
+            function(&symbols, &listing, shape.probe).ok_or_else(|| format!("no {} in {program}", shape.probe))?;
+        let Some(path) = fast_path(&code) else {
+            wrong.push(format!("{}: every way to its end calls something", shape.probe));
+            continue;
+        };
+        let locked: Vec<&str> = path.iter().copied().filter(|text| is_locked(text)).collect();
+        println!("{:<26} {:>2} instructions, locked: {}", shape.probe, path.len(), list(&locked));
+        let as_expected = locked.len() == shape.locked.len()
+            && locked.iter().zip(shape.locked).all(|(text, start)| text.starts_with(start));
+        if !as_expected || path.len() > shape.longest {
+            let rule = format!("at most {} instructions, locked: {}", shape.longest, list(shape.locked));
+            wrong.push(format!("{} must have {rule}, but is:\n    {}", shape.probe, path.join("\n    ")));
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{}\nrerun: cargo xtask counts", wrong.join("\n"))) }
+}
+
+fn list(words: &[&str]) -> String {
+    let words: Vec<&str> = words.iter().map(|word| if *word == ANY { "any" } else { word }).collect();
+    if words.is_empty() { "none".to_owned() } else { words.join("; ") }
+}
+
+/// An instruction and its address.
+type Instruction<'a> = (u64, &'a str);
+
+/// The instructions of `symbol`, from the symbols of `objdump -t` and the listing of `objdump -d --no-show-raw-insn`.
+/// Functions with the same code share an address, where the listing names only one of them.
+fn function<'a>(symbols: &str, listing: &'a str, symbol: &str) -> Option<Vec<Instruction<'a>>> {
+    let entry = symbols.lines().find(|line| line.split_whitespace().last() == Some(symbol))?;
+    let head = format!("{} <", entry.split_whitespace().next()?);
+    let lines = listing.lines().skip_while(|line| !line.starts_with(&head)).skip(1).take_while(|line| !line.is_empty());
+    let parsed = lines.filter_map(|line| {
+        let (address, text) = line.split_once(':')?;
+        let text = text.split('#').next().unwrap_or(text).trim();
+        Some((u64::from_str_radix(address.trim(), 16).ok()?, text))
+    });
+    Some(parsed.collect())
+}
+
+/// The shortest way from the first instruction to a `ret`, without a call or a jump out of the function.
+fn fast_path<'a>(code: &[Instruction<'a>]) -> Option<Vec<&'a str>> {
+    let mut came_from: Vec<Option<usize>> = vec![None; code.len()];
+    let mut queue = VecDeque::from([0]);
+    while let Some(at) = queue.pop_front() {
+        let text = code.get(at)?.1;
+        if text.starts_with("ret") {
+            let mut path = vec![text];
+            let mut step = at;
+            while step != 0 {
+                step = came_from[step]?;
+                path.push(code[step].1);
+            }
+            path.reverse();
+            return Some(path);
+        }
+        for next in successors(code, at) {
+            if next != 0 && next < code.len() && came_from[next].is_none() {
+                came_from[next] = Some(at);
+                queue.push_back(next);
+            }
+        }
+    }
+    None
+}
+
+fn successors(code: &[Instruction<'_>], at: usize) -> Vec<usize> {
+    let mut words = code[at].1.split_whitespace();
+    let operation = words.next().unwrap_or_default();
+    let mut target = || {
+        let address = u64::from_str_radix(words.next()?, 16).ok()?;
+        code.iter().position(|instruction| instruction.0 == address)
+    };
+    match operation {
+        "call" | "ud2" | "hlt" | "int3" => vec![],
+        "jmp" => target().into_iter().collect(),
+        _ if operation.starts_with('j') => target().into_iter().chain([at + 1]).collect(),
+        _ => vec![at + 1],
+    }
+}
+
+/// `xchg` with memory locks the bus without the prefix; a full fence costs the same.
+fn is_locked(text: &str) -> bool {
+    text.starts_with("lock ") || text.starts_with("mfence") || text.starts_with("xchg") && text.contains('(')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYMBOLS: &str = "\
+0000000000001010 g     F .text\t0000000000000026              probe
+0000000000001040 g     F .text\t0000000000000007              next
+0000000000001040 g     F .text\t0000000000000007              same
+";
+
+    const LISTING: &str = "\
+0000000000001000 <other>:
+    1000:\tret
+
+0000000000001010 <probe>:
+    1010:\tmov    %fs:0xfffffffffffffff8,%ecx
+    1018:\ttest   %ecx,%ecx
+    101a:\tje     1030 <probe+0x20>
+    101c:\txor    %eax,%eax
+    101e:\tlock cmpxchg %ecx,(%rdi)
+    1022:\tjne    1030 <probe+0x20>
+    1024:\tret
+    1030:\tcall   1000 <other>
+    1035:\tret
+
+0000000000001040 <next>:
+    1040:\txchg   %eax,(%rdi)
+    1042:\tjmp    1000 <other>
+";
+
+    #[test]
+    fn the_fast_path_is_the_way_without_calls() {
+        let path = fast_path(&function(SYMBOLS, LISTING, "probe").unwrap()).unwrap();
+        assert_eq!(path.len(), 7);
+        assert_eq!(path.iter().filter(|text| is_locked(text)).count(), 1);
+    }
+
+    #[test]
+    fn a_tail_call_is_no_fast_path() {
+        let code = function(SYMBOLS, LISTING, "same").unwrap();
+        assert!(is_locked(code[0].1));
+        assert!(fast_path(&code).is_none());
+    }
+}

@@ -1,0 +1,61 @@
+//! `cargo xtask`: every check of the project, runnable at a desk.
+//!
+//! Nothing here comes from a registry: std, `cargo` and a few Debian tools, which are installed when missing.
+//! `steps.rs` says what is checked and in which order, the other modules are the checks that cargo does not have.
+
+mod asm;
+mod counts;
+mod licences;
+mod sources;
+mod steps;
+mod tools;
+
+use std::process::ExitCode;
+
+use steps::{ASSEMBLY, BUILD, CLIPPY, COUNTS, DEPENDENCIES, DOC_TESTS, DOCS, FORMAT, SOURCES, TESTS};
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test      everything below except `deny`; the closing line counts the checks
+  fmt       format all sources (`lint` only looks)
+  lint      formatting, house rules of the sources, licences, clippy with warnings as errors
+  doc       doc tests, then the documentation with warnings as errors
+  counts    instructions per uncontended lock + unlock, and the shape of the fast paths in assembly
+            --bless   write the counts found to the budget
+  deny      cargo-deny over deny.toml: licences, sources, duplicates (installs cargo-deny when missing)
+  help      this text
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let Err(error) = std::env::set_current_dir(tools::root()) {
+        eprintln!("xtask: {}: {error}", tools::root().display());
+        return ExitCode::from(2);
+    }
+    let passed = match words.as_slice() {
+        ["test"] => {
+            steps::run(&[FORMAT, SOURCES, DEPENDENCIES, BUILD, CLIPPY, TESTS, DOC_TESTS, DOCS, COUNTS, ASSEMBLY])
+        }
+        ["lint"] => steps::run(&[FORMAT, SOURCES, DEPENDENCIES, CLIPPY]),
+        ["doc"] => steps::run(&[DOC_TESTS, DOCS]),
+        ["counts"] => steps::run(&[COUNTS, ASSEMBLY]),
+        ["counts", "--bless"] => report(counts::bless()),
+        ["fmt"] => report(tools::cargo("fmt --all")),
+        ["deny"] => report(steps::deny()),
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            true
+        }
+        _ => {
+            eprintln!("xtask: no such command: {}\n\n{HELP}", words.join(" "));
+            return ExitCode::from(2);
+        }
+    };
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn report(outcome: tools::Outcome) -> bool {
+    outcome.inspect_err(|error| eprintln!("xtask: {error}")).is_ok()
+}

@@ -1,0 +1,163 @@
+//! House rules that no compiler checks, over every `.rs` file of the workspace.
+//!
+//! * A file has at most 600 lines.
+//! * Nothing is left for later and no test is switched off.
+//! * The library reaches the machine through the seam only: outside `platform.rs` and `platform/` no file of
+//!   `crates/lockyard/src` names an atomic, a thread, a clock or a system call. Clippy forbids the same
+//!   by path (`crates/lockyard/clippy.toml`); this check sees code that the current features leave out, too.
+//!   `src/api/` alone may read std's clock, because `lock_api` states deadlines in it.
+//!
+//! Comments and string literals are not looked at, nor, for the seam, unit tests (`#[cfg(test)]` to the end of the file).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::tools::Outcome;
+
+const LONGEST: usize = 600;
+
+const UNFINISHED: [&str; 3] = ["todo!", "unimplemented!", "#[ignore"];
+
+const SEAM: [&str; 9] = [
+    "core::sync::atomic",
+    "std::sync",
+    "std::thread",
+    "Instant::now",
+    "SystemTime",
+    "libc::",
+    "rustix::",
+    "hint::spin_loop",
+    "asm!",
+];
+
+const LIBRARY: &str = "crates/lockyard/src";
+
+/// The surface speaks std's `Instant` where `lock_api` does.
+const SURFACE: (&str, &str) = ("crates/lockyard/src/api", "Instant::now");
+
+/// Fails with one line per breach.
+pub(crate) fn check() -> Outcome {
+    let mut files = Vec::new();
+    for folder in ["crates", "xtask"] {
+        collect(Path::new(folder), &mut files)?;
+    }
+    files.sort();
+    let mut breaches = Vec::new();
+    for file in &files {
+        let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        breaches.extend(look(file, &text));
+    }
+    println!("{} files", files.len());
+    if breaches.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{}\n{} breaches; rerun: cargo xtask lint", breaches.join("\n"), breaches.len()))
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Outcome {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn look(file: &Path, text: &str) -> Vec<String> {
+    let mut breaches = Vec::new();
+    let mut found = |line: usize, what: &str| breaches.push(format!("{}:{line}: {what}", file.display()));
+    let lines = text.lines().count();
+    if lines > LONGEST {
+        found(LONGEST, &format!("{lines} lines; one algorithm, one file, at most {LONGEST}"));
+    }
+    let mut algorithm = file.starts_with(LIBRARY)
+        && !file.starts_with(Path::new(LIBRARY).join("platform"))
+        && file != Path::new(LIBRARY).join("platform.rs");
+    for (number, line) in code_of(text).lines().enumerate() {
+        for word in UNFINISHED.iter().filter(|word| line.contains(**word)) {
+            found(number + 1, &format!("`{word}` left in the code"));
+        }
+        algorithm &= !line.contains("#[cfg(test)]") && !line.contains("#[cfg(all(test");
+        for word in SEAM.iter().filter(|word| algorithm && line.contains(**word)) {
+            if file.starts_with(SURFACE.0) && *word == SURFACE.1 {
+                continue;
+            }
+            found(number + 1, &format!("`{word}` outside the seam: ask `crate::platform::Platform`"));
+        }
+    }
+    breaches
+}
+
+/// The text with comments and the contents of string and character literals blanked, line by line.
+fn code_of(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let length = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest.find("*/").map_or(rest.len(), |end| end + 2)
+        } else if let Some(length) = literal(rest) {
+            length
+        } else {
+            code.push(first);
+            rest = &rest[first.len_utf8()..];
+            continue;
+        };
+        code.extend(rest[..length].chars().filter(|c| *c == '\n'));
+        rest = &rest[length..];
+    }
+    code
+}
+
+/// The length of the string or character literal that `text` starts with.
+fn literal(text: &str) -> Option<usize> {
+    if let Some(raw) = text.strip_prefix('r') {
+        let hashes = raw.len() - raw.trim_start_matches('#').len();
+        if raw[hashes..].starts_with('"') {
+            let end = format!("\"{}", &raw[..hashes]);
+            let body = hashes + 1;
+            return Some(1 + raw[body..].find(&end).map_or(raw.len(), |at| body + at + end.len()));
+        }
+    }
+    let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            _ if c == quote => return Some(at + 1),
+            // A lifetime, not a character: a literal would have closed by now.
+            _ if quote == '\'' && at > 1 && !text[1..].starts_with('\\') => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_literals_are_not_code() {
+        let text = "a // b\nc /* d\ne */ f \"g \\\" h\" i 'j' k<'l> '\\'' m r#\"n \" o\"# p for";
+        assert_eq!(code_of(text), "a \nc \n f  i  k<'l>  m  p for");
+    }
+
+    #[test]
+    fn breaches_are_found_where_they_are() {
+        let breaches = |path: &str, text: &str| look(Path::new(path), text).len();
+        let atomics = "//! std::thread\nuse core::sync::atomic::AtomicU32;\n#[cfg(test)]\nuse std::thread;\n";
+        assert_eq!(breaches("crates/lockyard/src/mutex.rs", atomics), 1);
+        assert_eq!(breaches("crates/lockyard/src/platform.rs", atomics), 0);
+        assert_eq!(breaches("crates/lockyard/src/platform/linux/clock.rs", atomics), 0);
+        assert_eq!(breaches("crates/lockyard-work/src/lib.rs", atomics), 0);
+        assert_eq!(breaches("crates/lockyard/src/api/mod.rs", "use std::thread;\nInstant::now()"), 1);
+        assert_eq!(breaches("crates/lockyard-work/src/lib.rs", "fn f() { todo!() }\n#[ignore]\n"), 2);
+        assert_eq!(breaches("xtask/src/long.rs", &"\n".repeat(LONGEST + 1)), 1);
+    }
+}

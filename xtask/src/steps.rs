@@ -1,0 +1,134 @@
+//! What `cargo xtask test` does, step by step.
+//!
+//! Every step prints a heading and its duration; a failed one prints the exact command to rerun. All steps run even if
+//! one fails, except that nothing which needs compiled code is tried after the build failed.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use crate::tools::{Outcome, cargo, cargo_with};
+use crate::{asm, counts, licences, sources};
+
+/// One check.
+#[derive(Clone, Copy)]
+pub(crate) struct Step {
+    name: &'static str,
+    needs_build: bool,
+    check: fn() -> Outcome,
+}
+
+pub(crate) const FORMAT: Step = Step { name: "formatting", needs_build: false, check: formatting };
+pub(crate) const SOURCES: Step = Step { name: "house rules", needs_build: false, check: sources::check };
+pub(crate) const DEPENDENCIES: Step = Step { name: "dependencies", needs_build: false, check: licences::check };
+pub(crate) const BUILD: Step = Step { name: "build", needs_build: false, check: build };
+pub(crate) const CLIPPY: Step = Step { name: "clippy", needs_build: true, check: clippy };
+pub(crate) const TESTS: Step = Step { name: "tests", needs_build: true, check: tests };
+pub(crate) const DOC_TESTS: Step = Step { name: "doc tests", needs_build: true, check: doc_tests };
+pub(crate) const DOCS: Step = Step { name: "documentation", needs_build: true, check: docs };
+pub(crate) const COUNTS: Step = Step { name: "instruction counts", needs_build: true, check: counts::check };
+pub(crate) const ASSEMBLY: Step = Step { name: "assembly", needs_build: true, check: asm::check };
+
+fn formatting() -> Outcome {
+    let colour = if std::io::stdout().is_terminal() { "" } else { " -- --color never" };
+    cargo(&format!("fmt --all --check{colour}")).map_err(|reason| format!("{reason} (`cargo xtask fmt` formats)"))
+}
+
+fn build() -> Outcome {
+    cargo("build --release --workspace")
+}
+
+/// Twice: everything, without the rule about the seam (tests and benchmarks use std's threads and clocks); then
+/// the library alone under that rule, once for each set of features.
+fn clippy() -> Outcome {
+    const SEAM_OFF: &str = "-A clippy::disallowed_types -A clippy::disallowed_methods";
+    cargo(&format!("clippy --workspace --all-targets -- -D warnings {SEAM_OFF}"))?;
+    for features in ["", " --no-default-features", " --no-default-features -F std", " --no-default-features -F events"]
+    {
+        cargo(&format!("clippy -p lockyard --lib{features} -- -D warnings"))?;
+    }
+    Ok(())
+}
+
+fn tests() -> Outcome {
+    cargo("test --workspace --lib --bins --tests --examples")
+}
+
+fn doc_tests() -> Outcome {
+    cargo("test --workspace --doc")
+}
+
+/// The command and the library share a name, so that their pages share a folder: the library's come last and stay.
+fn docs() -> Outcome {
+    let strict = [("RUSTDOCFLAGS", "-D warnings")];
+    cargo_with(&strict, "doc --no-deps -p lockyard-cli -p xtask -p lockyard-cost --bins --document-private-items")?;
+    cargo_with(&strict, "doc --no-deps --workspace --lib")
+}
+
+/// cargo-deny takes minutes to compile, hence apart from `test`, which has its own check of licences and sources.
+pub(crate) fn deny() -> Outcome {
+    if cargo("deny --version").is_err() {
+        cargo("install --locked cargo-deny --version 0.20.2")?;
+    }
+    cargo("deny check bans licenses sources")
+}
+
+/// Runs `steps`, prints the summary, and says whether all passed.
+pub(crate) fn run(steps: &[Step]) -> bool {
+    let mut results: Vec<(&str, Verdict, Duration)> = Vec::new();
+    let mut built = true;
+    for (number, step) in steps.iter().enumerate() {
+        if step.needs_build && !built {
+            results.push((step.name, Verdict::Skipped, Duration::ZERO));
+            continue;
+        }
+        println!("\n=== {} ({} of {}) ===", step.name, number + 1, steps.len());
+        let start = Instant::now();
+        let outcome = (step.check)();
+        let took = start.elapsed();
+        let verdict = match &outcome {
+            Ok(()) => {
+                println!("--- {} passed in {}", step.name, seconds(took));
+                Verdict::Passed
+            }
+            Err(reason) => {
+                println!("--- {} FAILED in {}\n{reason}", step.name, seconds(took));
+                built &= step.name != BUILD.name;
+                Verdict::Failed(reason.clone())
+            }
+        };
+        drop(std::io::stdout().flush());
+        results.push((step.name, verdict, took));
+    }
+    summary(&results)
+}
+
+enum Verdict {
+    Passed,
+    Failed(String),
+    Skipped,
+}
+
+fn summary(results: &[(&str, Verdict, Duration)]) -> bool {
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    println!("\n=== summary ===");
+    for (name, verdict, took) in results {
+        let (count, word) = match verdict {
+            Verdict::Passed => (&mut passed, "passed"),
+            Verdict::Failed(_) => (&mut failed, "FAILED"),
+            Verdict::Skipped => (&mut skipped, "skipped: no build"),
+        };
+        *count += 1;
+        println!("{name:<20} {:>8}  {word}", seconds(*took));
+        if let Verdict::Failed(reason) = verdict {
+            println!("{:20}           {}", "", reason.lines().last().unwrap_or_default());
+        }
+    }
+    println!("{:<20} {:>8}", "all", seconds(results.iter().map(|result| result.2).sum()));
+    let skipped_words = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
+    println!("{passed} passed, {failed} failed{skipped_words}");
+    failed == 0
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
