@@ -38,13 +38,13 @@ fn build() -> Outcome {
 }
 
 /// Twice: everything, without the rule about the seam (tests and benchmarks use std's threads and clocks); then
-/// the library alone under that rule, once for each set of features.
+/// the library and the conformance suite under that rule, and the library once more for each set of features.
 fn clippy() -> Outcome {
     const SEAM_OFF: &str = "-A clippy::disallowed_types -A clippy::disallowed_methods";
     cargo(&format!("clippy --workspace --all-targets -- -D warnings {SEAM_OFF}"))?;
-    for features in ["", " --no-default-features", " --no-default-features -F std", " --no-default-features -F events"]
-    {
-        cargo(&format!("clippy -p lockyard --lib{features} -- -D warnings"))?;
+    cargo("clippy -p lockyard -p lockyard-check --lib -- -D warnings")?;
+    for features in ["", " -F std", " -F events"] {
+        cargo(&format!("clippy -p lockyard --lib --no-default-features{features} -- -D warnings"))?;
     }
     Ok(())
 }

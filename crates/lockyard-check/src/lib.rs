@@ -33,5 +33,6 @@ pub mod cases;
 pub mod data;
 pub mod lock;
 pub mod native;
+pub mod scripted;
 pub mod stage;
 pub mod suite;

@@ -119,7 +119,7 @@ impl<'a, L: Lock> Held<'a, L> {
 
     /// Takes `lock` if that is possible now.
     pub fn try_new(lock: &'a L, way: Way) -> Option<Self> {
-        lock.try_lock(way).then_some(Self { lock, way })
+        lock.try_lock(way).then(|| Self { lock, way })
     }
 
     /// Takes `lock` unless `until` comes first.

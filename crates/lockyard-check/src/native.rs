@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use std::cell::Cell;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::abort;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,16 +82,22 @@ pub fn guarded<R>(name: &str, case: impl FnOnce() -> R) -> R {
     let (alive, watch) = channel::<()>();
     let watchdog = thread::spawn(move || {
         if watch.recv_timeout(Duration::from_secs(seconds)) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("\nWATCHDOG: {watched} has not ended after {seconds} s: a lost wake-up, starvation, or a deadlock");
-            eprintln!("lock events of the process meanwhile:");
+            let mut text = format!("\nWATCHDOG: {watched} has not ended after {seconds} s: a lost wake-up, starvation, or a deadlock\n");
+            text.push_str("lock events of the process meanwhile:\n");
             for (event, count) in lockyard::event::snapshot().since(&before).iter().filter(|&(_, count)| count > 0) {
-                eprintln!("    {event:<24} {count}");
+                text.push_str(&format!("    {event:<24} {count}\n"));
             }
-            abort();
+            die(&text);
         }
     });
     let result = catch_unwind(AssertUnwindSafe(case));
     drop(alive);
     let _ = watchdog.join();
     result.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Ends the process with a message that the test harness does not swallow.
+pub(crate) fn die(text: &str) -> ! {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    abort();
 }

@@ -14,11 +14,11 @@ macro_rules! group {
                 ping_pong chase_of_three chase_of_four sleeping_contenders almost_idle every_way a_queue_drains
                 a_long_queue_drains
             }
-            lives { exit_of_a_holder exits_while_others_wait drop_of_a_held_lock forgotten_guard }
+            lives { exit_of_a_holder drop_of_a_held_lock forgotten_guard }
         }
     };
     (churn => $then:ident $arguments:tt) => {
-        $crate::$then! { $arguments Lock: lives { many_short_threads } }
+        $crate::$then! { $arguments Lock: lives { many_short_threads exits_while_others_wait } }
     };
     (fair => $then:ident $arguments:tt) => {
         $crate::$then! { $arguments Lock:
@@ -68,7 +68,7 @@ macro_rules! group {
 /// | group | for |
 /// |---|---|
 /// | `exclusive` | every [`Lock`](crate::lock::Lock) |
-/// | `churn` | the same: 10,000 short threads |
+/// | `churn` | the same, where a run may start further runs: 10,000 short threads |
 /// | `fair` | locks with a bound on bypass |
 /// | `timed` | every [`Timed`](crate::lock::Timed) |
 /// | `shared` | every [`Shared`](crate::lock::Shared) |

@@ -1,5 +1,6 @@
 //! `lockyard bench`: every combination of the values that the user gave, as cells.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockyard_work::{Mix, Spec, Workload};
@@ -153,6 +154,12 @@ fn cross(specs: &mut Vec<Spec>, values: &[u64], set: impl Fn(&mut Spec, u64)) {
         })
     };
     *specs = specs.drain(..).flat_map(each).take(MOST_CELLS + 1).collect();
+}
+
+/// The locks of a plan that come with a word of caution: each once, with the word.
+pub(crate) fn cautions(cells: &[PlannedCell]) -> BTreeMap<String, &'static str> {
+    let locks = cells.iter().flat_map(|cell| &cell.candidates);
+    locks.filter_map(|lock| Some((lock.label(), lock.caution?))).collect()
 }
 
 fn workloads(text: &str) -> Result<Vec<Workload>, Failure> {

@@ -57,8 +57,6 @@ whatever their family.";
 #[command(
     name = "lockyard",
     version,
-    about,
-    long_about,
     after_help = EXAMPLES,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
@@ -147,7 +145,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "LIST", default_value = "all")]
     pub(crate) peer: String,
 
-    /// Policies of the chosen locks: names of `lockyard list policies`, or all but those known to be defective [default: each lock's default]
+    /// Policies of the chosen locks: names of `lockyard list policies`, or all (but those known to be defective) [default: each lock's default]
     #[arg(long, value_name = "LIST")]
     pub(crate) policy: Option<String>,
 

@@ -1,25 +1,37 @@
-//! Ctrl-C (and SIGTERM, SIGHUP): the first one asks the run to end cleanly, the second one ends it at once.
+//! Ctrl-C (and SIGTERM, as `timeout` sends it): the first one asks the run to end cleanly, the second ends it at once.
 //!
-//! Ending at once leaves nothing half-written either: files appear by rename only ([`crate::output`]).
+//! A thread sleeps until a signal comes, so that the answer is seen at once although a measurement goes on. Ending at once leaves
+//! nothing half-written either: files appear by rename only ([`crate::output`]).
 
+use std::io;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
-use crate::failure::{Failure, INTERRUPTED};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::failure::{Failure, INTERRUPTED, plain};
+use crate::progress;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Begins to listen for the signals.
 ///
 /// # Errors
-/// The system refused the handler.
+/// The system refused the handlers or the thread.
 pub(crate) fn listen() -> Result<(), Failure> {
-    ctrlc::set_handler(|| {
-        if STOP.swap(true, Ordering::Relaxed) {
-            process::exit(i32::from(INTERRUPTED));
+    let refuse = |error: io::Error| Failure::run(format!("cannot listen for Ctrl-C: {}", plain(&error)));
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(refuse)?;
+    let wait = move || {
+        for _ in signals.forever() {
+            if STOP.swap(true, Ordering::Relaxed) {
+                process::exit(i32::from(INTERRUPTED));
+            }
+            progress::say("lockyard: ending after this measurement; interrupt again to quit without a report");
         }
-    })
-    .map_err(|error| Failure::run(format!("cannot listen for Ctrl-C: {error}")))
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop).map_err(refuse)
 }
 
 /// The flag that a signal raises.

@@ -92,26 +92,32 @@ fn compare(options: &CompareOptions) -> Result<u8, Failure> {
     interrupt::listen()?;
     let measured = run::run(compare::plan(candidates(), options), Pace::Budget(options.budget))?;
     let results = results("compare", machine, started, options.seed, measured);
-    // Files first: a closed stdout must not lose them.
-    options.html.write(&report::html::page(&results))?;
-    options.json.write(&report::json::document(&results)?)?;
+    // Files first: a closed stdout must not lose them. A full disk must not lose the tables either.
+    let page = options.html.write(&report::html::page(&results));
+    let data = report::json::document(&results).and_then(|text| options.json.write(&text));
     print(&report::table::render(&results, look))?;
-    print(&format!("\n{}", report::table::summary(&results, look)))?;
-    print(&format!("\nwrote {} and {}\n", options.html.path().display(), options.json.path().display()))?;
+    print(&format!("\n{}\n", report::table::summary(&results, look)))?;
+    page.and(data)?;
+    print(&format!("wrote {} and {}\n", options.html.path().display(), options.json.path().display()))?;
     finish(&results)
 }
 
 fn bench(options: &BenchOptions) -> Result<u8, Failure> {
     let machine = facts();
     let look = Look { styled: styled(), full_titles: true, events: options.events };
+    for (lock, why) in bench::cautions(&options.cells) {
+        let _ = writeln!(io::stderr(), "lockyard: note: {lock}: {why}");
+    }
     let started = clock::now_utc();
     interrupt::listen()?;
     let measured = run::run(options.cells.clone(), Pace::AsPlanned)?;
     let results = results("bench", machine, started, options.seed, measured);
-    if let Some((target, format)) = &options.out {
-        target.write(&formatted(&results, *format, Look { styled: false, ..look })?)?;
-    }
+    let written = options.out.as_ref().map_or(Ok(()), |(target, format)| {
+        let text = formatted(&results, *format, Look { styled: false, ..look })?;
+        target.write(&text)
+    });
     print(&formatted(&results, options.format, look)?)?;
+    written?;
     finish(&results)
 }
 

@@ -4,11 +4,26 @@
 //! cell, so that a log shows where the time went, and nothing that needs a cursor.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::interrupt;
+/// The bar on the screen, for whoever has something to say above it.
+static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Says a line on stderr, above the bar if there is one.
+pub(crate) fn say(line: &str) {
+    match &*BAR.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(bar) => bar.println(line),
+        // A closed stderr is no reason to stop.
+        None => drop(writeln!(io::stderr(), "{line}")),
+    }
+}
+
+fn show(bar: Option<ProgressBar>) {
+    *BAR.lock().unwrap_or_else(PoisonError::into_inner) = bar;
+}
 
 /// Progress towards a known number of milliseconds of measuring.
 #[derive(Debug)]
@@ -16,7 +31,6 @@ pub(crate) struct Progress {
     shown: Shown,
     started: Instant,
     planned: Duration,
-    told_of_interrupt: bool,
 }
 
 #[derive(Debug)]
@@ -34,11 +48,12 @@ impl Progress {
             if let Ok(style) = ProgressStyle::with_template("{bar:24.cyan/dim} {percent:>3} %  {prefix}  {msg:.dim}") {
                 bar.set_style(style.progress_chars("━╸─"));
             }
+            show(Some(bar.clone()));
             Shown::Bar(bar)
         } else {
             Shown::Lines { last: String::new() }
         };
-        Self { shown, started: Instant::now(), planned, told_of_interrupt: false }
+        Self { shown, started: Instant::now(), planned }
     }
 
     /// Says that `share` (0 to 1) of the work is done, and that `lock` of `group` is about to do `what`.
@@ -50,16 +65,11 @@ impl Progress {
                 bar.set_position((share * 1000.0) as u64);
                 bar.set_prefix(format!("{} left", brief(left)));
                 bar.set_message(format!("{group}: {what}: {lock}"));
-                if interrupt::asked() && !self.told_of_interrupt {
-                    self.told_of_interrupt = true;
-                    bar.println("interrupted: ending after this measurement (Ctrl-C again to quit without a report)");
-                }
             }
             Shown::Lines { last } => {
                 let cell = format!("{group}: {what}");
                 if *last != cell {
-                    // A closed stderr is no reason to stop measuring.
-                    let _ = writeln!(io::stderr(), "[{:>3.0} %, {} left] {cell}", share * 100.0, brief(left));
+                    say(&format!("[{:>3.0} %, {} left] {cell}", share * 100.0, brief(left)));
                     *last = cell;
                 }
             }
@@ -69,6 +79,7 @@ impl Progress {
     /// Removes the bar.
     pub(crate) fn finish(self) {
         if let Shown::Bar(bar) = &self.shown {
+            show(None);
             bar.finish_and_clear();
         }
     }

@@ -144,7 +144,9 @@ pub(crate) fn title(spec: &Spec, full: bool) -> String {
         if spec.cs_sleep.is_zero() || spec.cs > 0 {
             add(format!("section {}", spec.cs));
         }
-        add(format!("think {}", spec.think));
+        if spec.cs_sleep.is_zero() || spec.think > 0 {
+            add(format!("think {}", spec.think));
+        }
     }
     match (spec.mix, spec.workload) {
         (Mix::Random, Workload::Contend) if spec.read_pct > 0 => add(format!("{} % reads", spec.read_pct)),
@@ -152,6 +154,14 @@ pub(crate) fn title(spec: &Spec, full: bool) -> String {
         _ => {}
     }
     title
+}
+
+/// A cell in a few words, for tables with many columns: a starvation test by its name alone.
+pub(crate) fn short_title(spec: &Spec) -> String {
+    match spec.workload {
+        Workload::StarveReaders | Workload::StarveWriters => spec.workload.name().to_owned(),
+        _ => title(spec, false),
+    }
 }
 
 #[cfg(test)]
@@ -176,6 +186,7 @@ mod tests {
         assert_eq!(title(&Spec::new(Workload::Uncontended), true), "alone");
         assert_eq!(title(&Spec { read_pct: 100, ..Spec::new(Workload::Uncontended) }, true), "alone, reading");
         let starve = Spec { cs_sleep: Duration::from_millis(1), ..Spec::new(Workload::StarveReaders) };
+        assert_eq!(short_title(&starve), "starve-readers");
         assert_eq!(title(&starve, false), "starve-readers: 4 writers against 1 reader, 1 ms sections");
         assert_eq!(title(&Spec::new(Workload::QrwLoop), false), "qrw-loop, 2 threads");
     }

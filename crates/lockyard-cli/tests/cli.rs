@@ -285,8 +285,8 @@ fn compare_writes_a_whole_page_and_its_data() {
     fs::remove_dir_all(folder).expect("removable");
 }
 
-/// Starts a run, sends SIGINT once it measures, and returns what came of it.
-fn interrupted(arguments: &[&str]) -> Output {
+/// Starts a run, sends SIGINT `times` once it measures, and returns what came of it.
+fn interrupted(arguments: &[&str], times: usize) -> Output {
     let mut child = Command::new(cargo_bin!("lockyard"))
         .args(arguments)
         .stdout(Stdio::piped())
@@ -297,8 +297,10 @@ fn interrupted(arguments: &[&str]) -> Output {
     let mut progress = BufReader::new(child.stderr.take().expect("piped"));
     let mut line = String::new();
     progress.read_line(&mut line).expect("a line");
-    thread::sleep(Duration::from_millis(150));
-    kill_process(Pid::from_child(&child), Signal::INT).expect("the child is there");
+    for _ in 0..times {
+        thread::sleep(Duration::from_millis(150));
+        kill_process(Pid::from_child(&child), Signal::INT).expect("the child is there");
+    }
     let mut rest = Vec::new();
     std::io::Read::read_to_end(&mut progress, &mut rest).expect("stderr closes");
     let mut output = child.wait_with_output().expect("the child ends");
@@ -309,7 +311,7 @@ fn interrupted(arguments: &[&str]) -> Output {
 #[test]
 fn an_interrupted_bench_reports_what_it_has() {
     let long = ["bench", "--lock", "mutex", "--peer", "std-mutex", "--secs", "0.05", "--rounds", "2000", "--json"];
-    let output = interrupted(&long);
+    let output = interrupted(&long, 1);
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     assert!(stderr(&output).contains("interrupted"));
     let text = stdout(&output);
@@ -325,7 +327,7 @@ fn an_interrupted_bench_reports_what_it_has() {
 fn an_interrupted_compare_still_writes_whole_files() {
     let folder = scratch("interrupted");
     let path = folder.to_string_lossy().into_owned();
-    let output = interrupted(&["compare", "--family", "mutex", "--secs-total", "300", "--out-dir", &path]);
+    let output = interrupted(&["compare", "--family", "mutex", "--secs-total", "300", "--out-dir", &path], 1);
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     assert_eq!(names(&folder), ["lockyard-compare.html", "lockyard-compare.json"]);
     let page = fs::read_to_string(folder.join("lockyard-compare.html")).expect("the page");
@@ -333,6 +335,20 @@ fn an_interrupted_compare_still_writes_whole_files() {
     let data = fs::read_to_string(folder.join("lockyard-compare.json")).expect("the data");
     let data: serde_json::Value = serde_json::from_str(&data).expect("JSON");
     assert_eq!(data["interrupted"], true);
+    fs::remove_dir_all(folder).expect("removable");
+}
+
+#[test]
+fn a_second_interrupt_ends_at_once_and_leaves_nothing() {
+    let folder = scratch("twice");
+    let file = folder.join("result.json");
+    let path = file.to_string_lossy().into_owned();
+    let output = interrupted(
+        &["bench", "--lock", "mutex", "--peer", "none", "--secs", "600", "--rounds", "1", "--out", &path],
+        2,
+    );
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(output.stdout.is_empty() && names(&folder).is_empty());
     fs::remove_dir_all(folder).expect("removable");
 }
 

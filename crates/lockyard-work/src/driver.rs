@@ -96,6 +96,18 @@ pub(crate) struct Run {
     pub(crate) ns_per_op: Option<f64>,
 }
 
+impl Run {
+    /// Turns of all threads.
+    pub(crate) fn turns(&self) -> u64 {
+        self.tallies.iter().map(Tally::turns).sum()
+    }
+
+    /// Adds what only this workload can say.
+    pub(crate) fn say(&mut self, name: &str, value: f64) {
+        self.metrics.insert(name.to_owned(), value);
+    }
+}
+
 /// What the controller saw.
 struct Window {
     ns: u64,
@@ -103,15 +115,25 @@ struct Window {
     usage: Usage,
 }
 
-/// Runs `work` on one thread per role, for warm-up and window, and checks `objects` afterwards.
+/// Runs `work` on each of the cell's threads, for warm-up and window, and checks `objects` afterwards.
 ///
-/// `work` loops while [`Worker::on`].
+/// `work` loops while [`Worker::on`]. It is compiled for its lock; all that surrounds it is compiled once per machine.
 pub(crate) fn drive<M: Machine, L: Exclusive>(
     spec: &Spec,
-    roles: &[Role],
     objects: &[Object<L>],
     work: impl Fn(&mut Worker<'_, M>) + Sync,
 ) -> Result<Run, Error> {
+    run::<M>(spec, &work, &|| objects.iter().map(|object| object.data.writes()).sum())
+}
+
+/// `kept` is the number of writes that the protected data remembers.
+#[inline(never)]
+fn run<M: Machine>(
+    spec: &Spec,
+    work: &(dyn Fn(&mut Worker<'_, M>) + Sync),
+    kept: &dyn Fn() -> i64,
+) -> Result<Run, Error> {
+    let roles = crew(spec);
     M::pause_ns(); // calibrates now, not in the window
     let control = Padded(Control::new());
     let window = OnceLock::new();
@@ -126,9 +148,9 @@ pub(crate) fn drive<M: Machine, L: Exclusive>(
             let _ = handed_in[index].set(worker.finish());
         }
     })?;
-    let tallies: Vec<Tally> = handed_in.into_iter().filter_map(OnceLock::into_inner).collect();
     let window: Window = window.into_inner().expect("the controller ran");
-    verify(&tallies, objects)?;
+    let tallies: Vec<Tally> = handed_in.into_iter().filter_map(OnceLock::into_inner).collect();
+    verify(&tallies, kept())?;
     Ok(Run {
         window_ns: window.ns,
         tallies,
@@ -137,6 +159,16 @@ pub(crate) fn drive<M: Machine, L: Exclusive>(
         metrics: BTreeMap::new(),
         ns_per_op: None,
     })
+}
+
+/// The threads of a cell, readers first.
+fn crew(spec: &Spec) -> Vec<Role> {
+    if !spec.has_roles() {
+        return vec![Role::Both; spec.threads];
+    }
+    let mut roles = vec![Role::Reader; spec.readers];
+    roles.resize(spec.readers + spec.writers, Role::Writer);
+    roles
 }
 
 /// The controller's life.
@@ -156,10 +188,9 @@ fn preside<M: Machine>(spec: &Spec, control: &Control) -> Window {
     }
 }
 
-/// Whether the lock excluded: nobody met anybody, and every write is in the data.
-fn verify<L>(tallies: &[Tally], objects: &[Object<L>]) -> Result<(), Error> {
+/// Whether the lock excluded: nobody met anybody, and every write made is among those that the data `kept`.
+fn verify(tallies: &[Tally], kept: i64) -> Result<(), Error> {
     let torn: u64 = tallies.iter().map(|tally| tally.torn).sum();
     let made: i64 = tallies.iter().map(|tally| tally.writes_made).sum();
-    let kept: i64 = objects.iter().map(|object| object.data.writes()).sum();
     if torn != 0 || made != kept { Err(Error::Exclusion { torn, lost: made - kept }) } else { Ok(()) }
 }

@@ -37,6 +37,7 @@ mod peers;
 mod prng;
 pub mod record;
 pub mod rounds;
+mod section;
 pub mod spec;
 pub mod statistics;
 pub mod subject;

@@ -158,6 +158,7 @@ impl Crowd {
 
 impl Record {
     /// The record of `run`.
+    #[inline(never)] // one copy, not one per lock
     pub(crate) fn of<M: Machine>(label: &Label, spec: &Spec, run: Run) -> Self {
         let crowd = Crowd::of(run.tallies.iter());
         let operations: u64 = crowd.counts.iter().sum();

@@ -11,6 +11,7 @@ use crate::histogram::Histogram;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::prng::Prng;
+use crate::section::Section;
 use crate::subject::{Exclusive, Shared};
 
 /// What one thread did in the window.
@@ -84,14 +85,14 @@ impl<'a, M: Machine> Worker<'a, M> {
         self.control.phase() != Phase::Closed
     }
 
-    /// One write turn.
-    #[inline(always)]
-    pub(crate) fn write<L: Exclusive>(&mut self, object: &Object<L>, section: impl FnOnce()) {
+    /// One write turn. Compiled once per lock: every workload measures the same instructions.
+    #[inline(never)]
+    pub(crate) fn write<L: Exclusive>(&mut self, object: &Object<L>, section: Section) {
         let called = M::stamp();
         let (entered, excluded) = object.lock.with(|| {
             let entered = M::stamp();
             let (x, alone) = object.data.enter();
-            section();
+            section.spend::<M>();
             (entered, object.data.leave(x) & alone)
         });
         self.tally.writes_made += 1;
@@ -99,14 +100,14 @@ impl<'a, M: Machine> Worker<'a, M> {
         self.turn(Kind::Write, called, entered);
     }
 
-    /// One read turn.
-    #[inline(always)]
-    pub(crate) fn read<L: Shared>(&mut self, object: &Object<L>, section: impl FnOnce()) {
+    /// One read turn. Compiled once per lock, likewise.
+    #[inline(never)]
+    pub(crate) fn read<L: Shared>(&mut self, object: &Object<L>, section: Section) {
         let called = M::stamp();
         let (entered, excluded) = object.lock.with_shared(|| {
             let entered = M::stamp();
             let excluded = object.data.look();
-            section();
+            section.spend::<M>();
             (entered, object.data.look() & excluded)
         });
         self.tally.torn += u64::from(!excluded);

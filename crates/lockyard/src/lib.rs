@@ -73,8 +73,10 @@ mod front {
     /// A locked [`Mutex`].
     pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, mutex::RawMutex<Linux>, T>;
 
-    /// A reader-writer lock. The policy `Y` chooses among the kernel's forms of it; see [`rwsem`].
-    pub type RwSem<T, Y = rwsem::policy::Today> = lock_api::RwLock<rwsem::RawRwSem<Linux, Y>, T>;
+    /// A reader-writer lock. See [`rwsem`].
+    pub type RwSem<T> = RwSemWith<rwsem::policy::Today, T>;
+    /// A reader-writer lock with policy `Y`, one of the kernel's forms of it; see [`rwsem::policy`].
+    pub type RwSemWith<Y, T> = lock_api::RwLock<rwsem::RawRwSem<Linux, Y>, T>;
     /// A [`RwSem`] locked for reading.
     pub type RwSemReadGuard<'a, T, Y = rwsem::policy::Today> = lock_api::RwLockReadGuard<'a, rwsem::RawRwSem<Linux, Y>, T>;
     /// A [`RwSem`] locked for writing.
@@ -87,7 +89,9 @@ mod front {
     pub type SpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::qspinlock::RawQSpinLock<Linux>, T>;
 
     /// A counting semaphore. See [`semaphore`].
-    pub type Semaphore<Y = semaphore::OpportunisticSafe> = api::Semaphore<Linux, Y>;
+    pub type Semaphore = SemaphoreWith<semaphore::OpportunisticSafe>;
+    /// A counting semaphore with policy `Y`; see [`semaphore`].
+    pub type SemaphoreWith<Y> = api::Semaphore<Linux, Y>;
     /// A permit of a [`Semaphore`].
     pub type SemaphorePermit<'a, Y = semaphore::OpportunisticSafe> = api::SemaphorePermit<'a, Linux, Y>;
 

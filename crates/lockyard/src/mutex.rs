@@ -7,7 +7,7 @@
 //! | 0–14 | owner | thread id, 0 = free | taker, releaser |
 //! | 16 | `WAITERS` | the queue is not empty | the first waiter when it queues, the last when it leaves; under the wait lock |
 //! | 17 | `HANDOFF` | the first waiter's turn is over: nobody else may take it | the first waiter, in a failed try on a held mutex; cleared when it takes it |
-//! | 18 | `LISTENING` | the first waiter sleeps and asks to be woken by the next release | the first waiter, likewise; cleared by the release that obeys |
+//! | 18 | `LISTENING` | the first waiter sleeps and asks to be woken by the next release | the first waiter, likewise, or the owner for it; cleared by the release that obeys |
 //!
 //! | word | state | who may take it |
 //! |---|---|---|
@@ -276,9 +276,11 @@ impl<P: Platform> Contended<P> for Want<'_, P> {
         }
     }
 
-    fn left(&self, empty: bool) {
+    fn left(&self, empty: bool, listen: bool) {
         if empty {
             self.0.word.fetch_and(OWNER, Relaxed);
+        } else if listen {
+            self.0.word.fetch_or(LISTENING, AcqRel);
         }
     }
 }

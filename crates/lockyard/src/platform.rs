@@ -173,15 +173,15 @@ pub struct Patience {
     pub running: Option<ThreadId>,
     /// Stop when [`Platform::should_yield`] says so.
     pub courteous: bool,
-    /// Not a reason to stop: the distance between polls doubles up to this many nanoseconds. 0 polls at every relax.
-    pub stride_ns: u32,
+    /// Not a reason to stop: the distance between polls, in nanoseconds, at first, and the one to which it doubles. (0, 0) polls at every relax.
+    pub stride_ns: (u32, u32),
 }
 
 impl Patience {
     /// Spin for about `ns` nanoseconds.
     #[inline(always)]
     pub const fn ns(ns: u32) -> Self {
-        Self { ns, deadline: None, running: None, courteous: false, stride_ns: 0 }
+        Self { ns, deadline: None, running: None, courteous: false, stride_ns: (0, 0) }
     }
 
     /// ... but no longer than until `deadline`.
@@ -198,11 +198,11 @@ impl Patience {
         self
     }
 
-    /// ... polling ever more rarely, in the end every `ns` nanoseconds: a rival that looks at the word less disturbs its
+    /// ... polling ever more rarely, from every `first` to every `last` nanoseconds: a rival that looks at the word less disturbs its
     /// owner less.
     #[inline(always)]
-    pub const fn stride(mut self, ns: u32) -> Self {
-        self.stride_ns = ns;
+    pub const fn stride(mut self, first: u32, last: u32) -> Self {
+        self.stride_ns = (first, last);
         self
     }
 

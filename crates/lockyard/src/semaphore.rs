@@ -290,13 +290,18 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
             self.word.fetch_sub(1, Relaxed);
             return false;
         }
+        self.wake_first();
+        true
+    }
+
+    /// Wakes the first waiter, if it listens.
+    fn wake_first(&self) {
         if self.word.fetch_and(!LISTENING, AcqRel) & LISTENING != 0
             && let Some(first) = self.queue.first()
         {
             P::count(Event::SemWake, 1);
             first.unpark();
         }
-        true
     }
 
     /// An up in the kernel's forms, with waiters.
@@ -386,9 +391,12 @@ impl<P: Platform, Y: Policy> Contended<P> for Want<'_, P, Y> {
         }
     }
 
-    fn left(&self, empty: bool) {
+    fn left(&self, empty: bool, listen: bool) {
         if empty {
             self.0.word.fetch_and(VALUE, Relaxed);
+        } else if listen && self.0.word.fetch_or(LISTENING, AcqRel) & VALUE != 0 {
+            // Units are left, and no up may come: the next waiter is to have one now.
+            self.0.wake_first();
         }
     }
 }

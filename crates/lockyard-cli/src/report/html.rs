@@ -60,35 +60,28 @@ fn head(out: &mut String, results: &Results) {
 }
 
 fn summary(out: &mut String, results: &Results) {
-    let mut rows = String::new();
-    for group in &results.groups {
-        for cell in &group.cells {
-            let Some(best) = cell.best_peer() else { continue };
-            for lock in cell.locks.iter().filter(|lock| lock.origin == Origin::Lockyard) {
-                let ratio = lock.ratio_to_best_peer.unwrap_or(0.0);
-                let class = if ratio >= 1.0 { "n good" } else { "n" };
-                let _ = writeln!(
-                    rows,
-                    "<tr><td>{}</td><td>{}</td><td class=\"{class}\">{}</td><td>{}</td><td class=\"n\">{}</td>\
-                     <td class=\"n\">{}</td></tr>",
-                    escape(&lock.label()),
-                    escape(&results::title(&cell.spec, false)),
-                    numbers::ratio(ratio),
-                    escape(&best.label()),
-                    table::wait_and_idle(cell, lock),
-                    table::wait_and_idle(cell, best),
-                );
-            }
-        }
+    let rows = table::summary_rows(results);
+    if rows.is_empty() {
+        return;
     }
-    if !rows.is_empty() {
-        let _ = write!(
+    out.push_str(
+        "<h2>Summary</h2>\n<div class=\"scroll\"><table>\n<tr><th>Lockyard</th><th>cell</th><th class=\"n\">vs best peer</th>\
+         <th>best peer</th><th class=\"n\">our longest wait</th><th class=\"n\">its longest wait</th></tr>\n",
+    );
+    for row in rows {
+        let _ = writeln!(
             out,
-            "<h2>Summary</h2>\n<div class=\"scroll\"><table>\n<tr><th>Lockyard</th><th>cell</th>\
-             <th class=\"n\">throughput vs best peer</th><th>best peer</th><th class=\"n\">longest wait</th>\
-             <th class=\"n\">the best peer’s</th></tr>\n{rows}</table></div>\n"
+            "<tr><td>{}</td><td>{}</td><td class=\"n{}\">{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+            escape(&row.lock),
+            escape(&row.cell),
+            if row.ahead { " good" } else { "" },
+            escape(&row.ratio),
+            escape(&row.best_peer),
+            escape(&row.our_wait),
+            escape(&row.its_wait),
         );
     }
+    out.push_str("</table></div>\n");
 }
 
 fn section(out: &mut String, group: &GroupResult) {
@@ -117,7 +110,8 @@ fn panel(cell: &CellResult) -> Panel {
             rate_text: format!("{} {unit}{ratio}", cell.rate(lock)),
             wait_ns: if cell.is_alone() { 0.0 } else { lock.wait_max },
             wait_text: table::wait(cell, lock),
-            idle: lock.worst_idle_threads,
+            // Alone, a thread without a turn only means that the window was too short for it to be scheduled.
+            idle: if cell.is_alone() { 0 } else { lock.worst_idle_threads },
         }
     };
     Panel { title: results::title(&cell.spec, false), bars: cell.locks.iter().map(bar).collect() }
@@ -161,7 +155,7 @@ fn number_row(out: &mut String, cell: &CellResult, lock: &Summary) {
         wait(lock.wait_p999),
         table::wait(cell, lock),
     ] {
-        let _ = write!(out, "<td class=\"n\">{text}</td>");
+        let _ = write!(out, "<td class=\"n\">{}</td>", escape(&text));
     }
     let warn = if idle > 0 { " warn" } else { "" };
     let _ = write!(out, "<td class=\"n{warn}\">{}</td>", if idle > 0 { idle.to_string() } else { "–".to_owned() });
@@ -190,7 +184,7 @@ fn event_tables(out: &mut String, group: &GroupResult) {
                      <td class=\"words\">{}</td></tr>",
                     escape(name),
                     numbers::grouped(count),
-                    numbers::three(rate),
+                    escape(&numbers::three(rate)),
                     escape(events::plain(name)),
                 );
             }

@@ -69,38 +69,62 @@ pub(crate) fn render(results: &Results, look: Look) -> String {
 
 /// Lockyard's locks against the best peer, one line per cell.
 pub(crate) fn summary(results: &Results, look: Look) -> String {
-    let mut rows = Vec::new();
-    for group in &results.groups {
-        for cell in &group.cells {
-            let Some(best) = cell.best_peer() else { continue };
-            for lock in cell.locks.iter().filter(|lock| lock.origin == Origin::Lockyard) {
-                rows.push(vec![
-                    lock.label(),
-                    results::title(&cell.spec, look.full_titles),
-                    ratio(lock),
-                    best.label(),
-                    wait_and_idle(cell, lock),
-                    wait_and_idle(cell, best),
-                ]);
-            }
-        }
-    }
+    let rows = summary_rows(results);
     if rows.is_empty() {
         return String::new();
     }
     let mut table = new_table(look, ["Lockyard", "cell", "vs best peer", "best peer", "our wait", "its wait"]);
     align_right(&mut table, &[2, 4, 5]);
-    let mut previous = String::new();
-    for mut row in rows {
-        if row[0] == previous {
-            row[0].clear();
-        } else {
-            previous.clone_from(&row[0]);
-        }
-        table.add_row(row);
+    for row in rows {
+        table.add_row(vec![row.lock, row.cell, row.ratio, row.best_peer, row.our_wait, row.its_wait]);
     }
     let lines = trimmed(&table);
     format!("{}{}\n{lines}", look.bold("Summary"), look.dim("  longest waits; idle: threads that never had a turn"))
+}
+
+/// One of Lockyard's locks in one cell, against the best peer.
+#[derive(Debug)]
+pub(crate) struct SummaryRow {
+    /// The lock; empty if the row above names it.
+    pub(crate) lock: String,
+    /// What was run.
+    pub(crate) cell: String,
+    /// Throughput against the best peer.
+    pub(crate) ratio: String,
+    /// Whether Lockyard is ahead.
+    pub(crate) ahead: bool,
+    /// The best peer.
+    pub(crate) best_peer: String,
+    /// Longest wait and threads without a turn of ours.
+    pub(crate) our_wait: String,
+    /// The same of the best peer.
+    pub(crate) its_wait: String,
+}
+
+/// The rows of the summary. Cells without any peer have none.
+pub(crate) fn summary_rows(results: &Results) -> Vec<SummaryRow> {
+    let mut rows = Vec::new();
+    let mut previous = String::new();
+    for cell in results.groups.iter().flat_map(|group| &group.cells) {
+        if cell.locks.iter().all(|lock| lock.origin == Origin::Lockyard) {
+            continue;
+        }
+        let best = cell.best_peer();
+        for lock in cell.locks.iter().filter(|lock| lock.origin == Origin::Lockyard) {
+            let label = lock.label();
+            rows.push(SummaryRow {
+                lock: if label == previous { String::new() } else { label.clone() },
+                cell: results::short_title(&cell.spec),
+                ratio: ratio(lock),
+                ahead: best.is_none() || lock.ratio_to_best_peer.is_some_and(|ratio| ratio >= 1.0),
+                best_peer: best.map_or_else(|| "no peer had a turn".to_owned(), Summary::label),
+                our_wait: wait_and_idle(cell, lock),
+                its_wait: best.map_or_else(|| "–".to_owned(), |best| wait_and_idle(cell, best)),
+            });
+            previous = label;
+        }
+    }
+    rows
 }
 
 fn group_table(group: &GroupResult, look: Look) -> String {
@@ -186,9 +210,13 @@ pub(crate) fn wait(cell: &CellResult, lock: &Summary) -> String {
 }
 
 /// The longest wait, and how many threads never had a turn: `226 ms, 3 idle`.
-pub(crate) fn wait_and_idle(cell: &CellResult, lock: &Summary) -> String {
+fn wait_and_idle(cell: &CellResult, lock: &Summary) -> String {
     let wait = wait(cell, lock);
-    if lock.worst_idle_threads > 0 { format!("{wait}, {} idle", lock.worst_idle_threads) } else { wait }
+    if !cell.is_alone() && lock.worst_idle_threads > 0 {
+        format!("{wait}, {} idle", lock.worst_idle_threads)
+    } else {
+        wait
+    }
 }
 
 /// What Lockyard's locks of a group did inside, in their busiest cell.
@@ -205,10 +233,7 @@ fn events_of(group: &GroupResult, look: Look) -> String {
                 out,
                 "{} {}",
                 look.bold(&format!("What {label} did")),
-                look.dim(&format!(
-                    "({}; counts of all rounds, and per 1000 turns)",
-                    results::title(&cell.spec, look.full_titles)
-                ))
+                look.dim(&format!("({})", results::title(&cell.spec, look.full_titles)))
             );
             let _ = writeln!(out, "{}", event_table(busiest, look));
         }
@@ -275,6 +300,9 @@ fn legend(results: &Results, look: Look) -> String {
     if cells().any(|cell| cell.spec.has_roles()) {
         lines[5] = "longest wait  the longest wait for one turn in a round; r, w: it was a reader's, a writer's";
     }
+    if look.events {
+        lines.push("count         lock events of all rounds; per 1000: of them in a thousand turns");
+    }
     let mut out = String::new();
     for line in lines {
         let _ = writeln!(out, "{}", look.dim(line));
@@ -306,4 +334,88 @@ fn align_right(table: &mut Table, columns: &[usize]) {
 
 fn trimmed(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    const PLAIN: Look = Look { styled: false, full_titles: false, events: true };
+
+    #[test]
+    fn a_group_is_one_table_with_titled_cells() {
+        let table = group_table(&fixture::results().groups[0], PLAIN);
+        let expected = "\
+mutex locks  medians of 3 rounds of 50 ms to 200 ms; section 20, think 1 PAUSEs
+                  kops/s     ±   vs best peer   fairness   longest wait   no turn
+─────────────────────────────────────────────────────────────────────────────────
+alone
+▸ mutex          14.3 ns   3 %         1.02 ×          –              –         –
+  std-mutex      14.5 ns   3 %       ★ 1.00 ×          –              –         –
+  pthread-mutex  16.7 ns   3 %         0.87 ×          –              –         –
+16 threads
+▸ mutex              812   3 %         1.08 ×       0.52        8.20 ms         –
+  std-mutex          750   3 %       ★ 1.00 ×       0.52        31.4 ms         –
+  pthread-mutex      400   3 %         0.53 ×       0.52         226 ms         3
+";
+        let squeezed = |text: &str| {
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+        };
+        let (found, wanted) = (squeezed(&table), squeezed(expected));
+        for (found, wanted) in found.iter().zip(&wanted).filter(|(_, wanted)| !wanted.starts_with('─')) {
+            assert_eq!(found, wanted);
+        }
+        assert_eq!(found.len(), wanted.len());
+        assert!(table.lines().all(|line| line == line.trim_end()));
+    }
+
+    #[test]
+    fn events_are_ranked_explained_and_of_this_lock() {
+        let text = events_of(&fixture::results().groups[0], PLAIN);
+        assert!(text.starts_with("What mutex did (16 threads)"), "{text}");
+        let slow = text.find("mutex_slowpath").expect("the most frequent");
+        let spun = text.find("mutex_opt_lock").expect("the second");
+        assert!(slow < spun && text.contains("4,200") && text.contains("found the lock taken"));
+        assert!(!text.contains("lock_slowpath    "), "the spinlock inside is not what is looked at");
+    }
+
+    #[test]
+    fn the_summary_sets_our_wait_beside_the_best_peers() {
+        let text = summary(&fixture::results(), PLAIN);
+        let line = text.lines().find(|line| line.contains("16 threads")).expect("a line per cell");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(words, ["16", "threads", "1.08", "×", "std-mutex", "8.20", "ms", "31.4", "ms"]);
+    }
+
+    #[test]
+    fn a_cell_in_which_no_peer_had_a_turn_is_not_lost() {
+        let mut results = fixture::results();
+        for lock in results.groups[0].cells[1].locks.iter_mut().filter(|lock| lock.origin == Origin::Peer) {
+            lock.kops_per_s = 0.0;
+        }
+        results.groups[0].cells[1].locks[0].ratio_to_best_peer = None;
+        let rows = summary_rows(&results);
+        assert_eq!((rows.len(), rows[1].best_peer.as_str(), rows[1].ahead), (2, "no peer had a turn", true));
+    }
+
+    #[test]
+    fn failures_and_noise_are_said() {
+        let mut results = fixture::results();
+        results.groups[0].cells[1].failures.push(("mutex".to_owned(), "mutual exclusion violated".to_owned()));
+        for lock in results.groups[0].cells.iter_mut().flat_map(|cell| &mut cell.locks) {
+            lock.others = 0.3;
+        }
+        let text = render(&results, PLAIN);
+        assert!(text.contains("FAILED: mutex, 16 threads, section 20, think 1: mutual exclusion violated"));
+        assert!(text.contains("other programs used 30 % of the CPUs"));
+        assert!(!render(&fixture::results(), PLAIN).contains("other programs"));
+    }
+
+    #[test]
+    fn only_a_terminal_gets_escapes() {
+        let styled = Look { styled: true, ..PLAIN };
+        assert!(render(&fixture::results(), styled).contains("\x1b[1m"));
+        assert!(!render(&fixture::results(), PLAIN).contains('\x1b'));
+    }
 }

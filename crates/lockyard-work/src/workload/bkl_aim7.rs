@@ -10,12 +10,12 @@
 //! for. `cs` adds PAUSEs to each section. Metrics: `jobs_per_min`, `job_timing_index`; the record's `busy` is the
 //! other half of the picture.
 
-use super::{crew, hold};
 use crate::driver::{Run, drive};
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::prng::Prng;
+use crate::section::Section;
 use crate::spec::Spec;
 use crate::subject::Exclusive;
 
@@ -31,8 +31,10 @@ const SLEEP_NS: u64 = 100_000;
 
 pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
     let object = Object::<L>::new();
-    let section = M::pauses(SECTION_NS);
-    let mut run = drive::<M, L>(spec, &crew(spec), core::slice::from_ref(&object), |worker| {
+    let pauses = M::pauses(SECTION_NS);
+    let whole = Section::of(spec).plus(pauses);
+    let half = Section { pauses: pauses / 2, ..Section::default() };
+    let mut run = drive::<M, L>(spec, core::slice::from_ref(&object), |worker| {
         'tasks: while worker.on() {
             let computes = worker.prng.percent(COMPUTE_PCT);
             let piece = piece::<M>(&mut worker.prng, if computes { COMPUTE_NS } else { LOCKING_NS });
@@ -45,24 +47,25 @@ pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
                     continue;
                 }
                 if worker.prng.one_in(10) {
-                    worker.write(&object, || M::pause(section / 2));
+                    worker.write(&object, half);
                     M::sleep(SLEEP_NS);
-                    worker.write(&object, || M::pause(section / 2));
+                    worker.write(&object, half);
                 } else {
-                    worker.write(&object, || {
-                        M::pause(section);
-                        hold::<M>(spec);
-                    });
+                    worker.write(&object, whole);
                 }
             }
             worker.job();
         }
     })?;
-    let jobs: Vec<u64> = run.tallies.iter().map(|tally| tally.jobs).collect();
-    let minutes = run.window_ns as f64 / 60e9;
-    run.metrics.insert("jobs_per_min".to_owned(), jobs.iter().sum::<u64>() as f64 / minutes);
-    run.metrics.insert("job_timing_index".to_owned(), timing_index(&jobs));
+    sum_up(&mut run);
     Ok(run)
+}
+
+#[inline(never)]
+fn sum_up(run: &mut Run) {
+    let jobs: Vec<u64> = run.tallies.iter().map(|tally| tally.jobs).collect();
+    run.say("jobs_per_min", jobs.iter().sum::<u64>() as f64 * 60e9 / run.window_ns as f64);
+    run.say("job_timing_index", timing_index(&jobs));
 }
 
 /// PAUSEs in one piece of a job of `mean` ns.

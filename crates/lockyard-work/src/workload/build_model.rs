@@ -6,12 +6,12 @@
 //! threads are not born and joined here. Nearly all acquisitions are uncontended; the lock events of the rest are the
 //! result.
 
-use super::{crew, hold};
 use crate::driver::{Run, drive};
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::prng::Prng;
+use crate::section::Section;
 use crate::spec::Spec;
 use crate::subject::Shared;
 
@@ -29,29 +29,23 @@ const TASK_NS: u64 = 50_000_000;
 pub(crate) fn run<M: Machine, L: Shared>(spec: &Spec) -> Result<Run, Error> {
     let objects: Vec<Object<L>> = (0..LOCKS).map(|_| Object::new()).collect();
     let popularity = Popularity::new(LOCKS, ZIPF);
-    let [compute, read, write] = [COMPUTE_NS, READ_NS, WRITE_NS].map(|ns| M::pauses(ns));
-    drive::<M, L>(spec, &crew(spec), &objects, |worker| {
+    let compute = M::pauses(COMPUTE_NS) + spec.think;
+    let [read, write] = [READ_NS, WRITE_NS].map(|ns| Section::of(spec).plus(M::pauses(ns)));
+    let sleeping_write = Section { sleep_ns: SLEEP_NS, ..write };
+    drive::<M, L>(spec, &objects, |worker| {
         while worker.on() {
             let born = M::stamp();
             let at_hand: [&Object<L>; AT_HAND] = core::array::from_fn(|_| &objects[popularity.draw(&mut worker.prng)]);
             while worker.on() && M::stamp().saturating_sub(born) < TASK_NS {
-                M::pause(compute + spec.think);
+                M::pause(compute);
                 for _ in 0..READS {
                     let object = at_hand[worker.prng.below(AT_HAND as u32) as usize];
-                    worker.read(object, || {
-                        M::pause(read);
-                        hold::<M>(spec);
-                    });
+                    worker.read(object, read);
                 }
                 for _ in 0..WRITES {
                     let object = at_hand[worker.prng.below(AT_HAND as u32) as usize];
-                    let sleeps = worker.prng.percent(1);
-                    worker.write(object, || {
-                        M::pause(write);
-                        if sleeps {
-                            M::sleep(SLEEP_NS);
-                        }
-                    });
+                    let section = if worker.prng.percent(1) { sleeping_write } else { write };
+                    worker.write(object, section);
                 }
             }
             worker.job();

@@ -5,11 +5,11 @@
 //! original downgrades from the last write to the last read; not every peer can, so they are two sections for all.
 //! Threads begin at evenly spaced pages, so that a short window sees unmaps. Metric: `reads_per_s`.
 
-use super::{crew, hold};
 use crate::driver::{Run, drive};
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
+use crate::section::Section;
 use crate::spec::Spec;
 use crate::subject::Shared;
 
@@ -22,26 +22,30 @@ const TEARDOWN_NS: u64 = 3_000_000;
 
 pub(crate) fn run<M: Machine, L: Shared>(spec: &Spec) -> Result<Run, Error> {
     let object = Object::<L>::new();
-    let [fault, touch, map, unmap, teardown] =
-        [FAULT_NS, TOUCH_NS, MAP_NS, UNMAP_NS, TEARDOWN_NS].map(|ns| M::pauses(ns));
-    let mut run = drive::<M, L>(spec, &crew(spec), core::slice::from_ref(&object), |worker| {
+    let section = |ns| Section { pauses: M::pauses(ns), ..Section::default() };
+    let [map, unmap, teardown] = [MAP_NS, UNMAP_NS, TEARDOWN_NS].map(section);
+    let fault = Section::of(spec).plus(M::pauses(FAULT_NS));
+    let touch = M::pauses(TOUCH_NS) + spec.think;
+    let mut run = drive::<M, L>(spec, core::slice::from_ref(&object), |worker| {
         let mut page = worker.index * PAGES / spec.threads;
         while worker.on() {
-            worker.read(&object, || {
-                M::pause(fault);
-                hold::<M>(spec);
-            });
-            M::pause(touch + spec.think);
+            worker.read(&object, fault);
+            M::pause(touch);
             page += 1;
             if page == PAGES {
                 page = 0;
-                worker.write(&object, || M::pause(unmap));
-                worker.read(&object, || M::pause(teardown));
-                worker.write(&object, || M::pause(map));
+                worker.write(&object, unmap);
+                worker.read(&object, teardown);
+                worker.write(&object, map);
             }
         }
     })?;
-    let reads: u64 = run.tallies.iter().map(|tally| tally.reads).sum();
-    run.metrics.insert("reads_per_s".to_owned(), reads as f64 * 1e9 / run.window_ns as f64);
+    sum_up(&mut run);
     Ok(run)
+}
+
+#[inline(never)]
+fn sum_up(run: &mut Run) {
+    let reads: u64 = run.tallies.iter().map(|tally| tally.reads).sum();
+    run.say("reads_per_s", reads as f64 * 1e9 / run.window_ns as f64);
 }

@@ -6,7 +6,7 @@
 //! the lock is never free for longer than a handover; a reader gets in only if the lock makes a writer wait. The
 //! roles' own waits are the result.
 
-use super::{contend, crew};
+use super::contend;
 use crate::driver::{Role, Run, drive};
 use crate::error::Error;
 use crate::invariant::Object;
@@ -17,7 +17,7 @@ use crate::subject::Shared;
 pub(crate) fn run<M: Machine, L: Shared>(spec: &Spec) -> Result<Run, Error> {
     let object = Object::<L>::new();
     let section = spec.cs_sleep.as_nanos() as u64;
-    drive::<M, L>(spec, &crew(spec), core::slice::from_ref(&object), |worker| {
+    drive::<M, L>(spec, core::slice::from_ref(&object), |worker| {
         if worker.role == Role::Reader {
             M::sleep(section * worker.index as u64 / spec.readers as u64);
         }

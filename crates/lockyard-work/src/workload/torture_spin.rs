@@ -5,11 +5,11 @@
 //! 1/(400 n), and the CPU given away with probability 1/(20000 n). The section is otherwise empty (`cs` adds to it).
 //! The write-held flag that the original checks is the protected data that every workload here checks.
 
-use super::{crew, hold};
 use crate::driver::{Run, drive};
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
+use crate::section::Section;
 use crate::spec::Spec;
 use crate::subject::Exclusive;
 
@@ -19,24 +19,17 @@ const SHORT_NS: u64 = 2_000;
 pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
     let object = Object::<L>::new();
     let writers = spec.threads as u64;
+    let section = Section::of(spec);
     let short = M::pauses(SHORT_NS);
-    drive::<M, L>(spec, &crew(spec), core::slice::from_ref(&object), |worker| {
+    drive::<M, L>(spec, core::slice::from_ref(&object), |worker| {
         M::pin(worker.index);
         while worker.on() {
             if worker.prng.one_in(1 << 20) {
                 M::sleep(TICK_NS);
             }
-            let busy = worker.prng.one_in(writers * 400);
+            let busy = if worker.prng.one_in(writers * 400) { short } else { 0 };
             let give_way = worker.prng.one_in(writers * 20_000);
-            worker.write(&object, || {
-                hold::<M>(spec);
-                if busy {
-                    M::pause(short);
-                }
-                if give_way {
-                    M::nap(0);
-                }
-            });
+            worker.write(&object, Section { give_way, ..section.plus(busy) });
             M::pause(spec.think);
         }
     })

@@ -5,7 +5,7 @@
 //! batch is what is reported: an interrupt spoils one batch, not the result. With nobody to exclude there is no
 //! protected data.
 
-use crate::driver::{Role, Run, drive};
+use crate::driver::{Run, drive};
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
@@ -30,7 +30,7 @@ pub(crate) fn shared<M: Machine, L: Shared>(spec: &Spec) -> Result<Run, Error> {
 fn batches<M: Machine, L: Exclusive>(spec: &Spec, pair: impl Fn(&L) + Sync) -> Result<Run, Error> {
     let object = Object::<L>::new();
     let objects = core::slice::from_ref(&object);
-    let mut run = drive::<M, L>(spec, &[Role::Both], objects, |worker| {
+    let mut run = drive::<M, L>(spec, objects, |worker| {
         let lock: &L = &object.lock;
         while worker.on() {
             let start = M::stamp();
@@ -40,7 +40,12 @@ fn batches<M: Machine, L: Exclusive>(spec: &Spec, pair: impl Fn(&L) + Sync) -> R
             worker.batch(BATCH, M::stamp().saturating_sub(start));
         }
     })?;
+    sum_up(&mut run);
+    Ok(run)
+}
+
+#[inline(never)]
+fn sum_up(run: &mut Run) {
     let batches: Vec<f64> = run.tallies.iter().flat_map(|tally| &tally.batches).map(|&ns| ns as f64).collect();
     run.ns_per_op = Some(median(&batches) / BATCH as f64);
-    Ok(run)
 }

@@ -80,12 +80,14 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
 
     /// A grant pass.
     #[cold]
+    #[inline(never)]
     pub(super) fn wake(&self, mode: Mode) {
         self.locked_waking(|wakes| self.grant(mode, wakes));
     }
 
     /// The last reader has left a lock with waiters.
     #[cold]
+    #[inline(never)]
     pub(super) fn read_released(&self) {
         self.clear_nonspinnable();
         self.wake(Mode::Any);

@@ -5,7 +5,7 @@
 //! | word | meaning | written by |
 //! |---|---|---|
 //! | `count` | who holds the lock, and whether somebody waits: below | everybody, by read-modify-writes |
-//! | `owner` | who has or last had it: a hint, see [`owner`] | holders; spinners mark it |
+//! | `owner` | who has or last had it: a hint, see `owner` | holders; spinners mark it |
 //! | `wait_lock` | guards the queue, and every change of `WAITERS` and `HANDOFF` | |
 //! | `queue` | the sleeping waiters, first come, first served | under `wait_lock` |
 //! | `osq` | the spinners, see [`crate::wait::osq`] | spinners |
@@ -16,7 +16,8 @@
 //! | 0 | [`WRITER`] | a writer holds the lock |
 //! | 1 | [`WAITERS`] | the queue is not empty |
 //! | 2 | [`HANDOFF`] | barging is forbidden: the first waiter is next |
-//! | 3 | [`LISTENING`] | the first waiter asks to be woken by the next release (only [`turns`], Lockyard's own) |
+//! | 3 | [`LISTENING`] | the first waiter asks to be woken by the next release (only `turns`, Lockyard's own) |
+//! | 4 | [`PENDING`] | a writer spins for a lock that readers hold: no more readers (only `turns`) |
 //! | 8–62 | readers, in units of [`BIAS`] | hold the lock, **or test it**: a reader announces itself first, and takes that back if it must wait |
 //! | 63 | [`READFAIL`] | the readers have overflowed; no more may come |
 //!
@@ -27,21 +28,21 @@
 //! | write, try to write | 0 | + `WRITER` | no |
 //! | spinner takes it to write | nobody holds, no `HANDOFF` | + `WRITER` | no |
 //! | first waiter queues | | + `WAITERS`; a reader − `BIAS` | yes |
-//! | queued writer wins | nobody holds; see [`write`] | + `WRITER`, − `HANDOFF`, − `WAITERS` if alone | yes |
+//! | queued writer wins | nobody holds; see `write` | + `WRITER`, − `HANDOFF`, − `WAITERS` if alone | yes |
 //! | waiter asks for handoff | held, no `HANDOFF` | + `HANDOFF` | yes |
-//! | queued readers are granted | see [`grant`] | + `BIAS` each, − `HANDOFF`, − `WAITERS` if none is left | yes |
+//! | queued readers are granted | see `grant` | + `BIAS` each, − `HANDOFF`, − `WAITERS` if none is left | yes |
 //! | last waiter gives up | | − `WAITERS`, − `HANDOFF` | yes |
 //! | release | | − `BIAS` or − `WRITER`; wakes if there are `WAITERS` (a reader: and nobody else is left) | no |
 //! | downgrade | | + `BIAS` − `WRITER`; lets queued readers in | no |
 //!
-//! The policies `xadd-baseline` read the word otherwise: see [`biased`].
+//! The policies `xadd-baseline` read the word otherwise: see `biased`.
 //!
 //! # Invariants
 //!
 //! 1. At most one writer; never a writer and a reader that holds. (Readers that test may be counted beside a writer.)
 //! 2. Whenever `wait_lock` is free: `WAITERS` ⇔ the queue is not empty.
 //! 3. `HANDOFF` ⇒ the queue is not empty.
-//! 4. `WAITERS` and `HANDOFF` change only under `wait_lock`. (Under [`turns`], requests come from the first waiter without it.)
+//! 4. `WAITERS` and `HANDOFF` change only under `wait_lock`. (Under `turns`, requests come from the first waiter without it.)
 //! 5. A queued writer is removed only by itself; a queued reader by who grants it the lock, or by itself if not granted.
 //! 6. A granted reader's bias is in `count` before it is told.
 //! 7. A write release that sees `WAITERS` makes a grant pass; a read release if also nobody holds or tests the lock any more.
@@ -55,10 +56,10 @@
 //! `count`: every taking is Acquire, every release is a Release read-modify-write, so that a writer synchronises with *all* readers before
 //! it: each continues the release sequence of those it followed. Flags change by Relaxed read-modify-writes. A releaser that sees `WAITERS` takes `wait_lock`
 //! after whoever set the bit there: had it come before, its change of `count` would have, too, and it could not have seen the bit.
-//! `owner`: Relaxed; zeroed before a writer's release. `granted`: see [`grant`].
+//! `owner`: Relaxed; zeroed before a writer's release. `granted`: see `grant`.
 //!
 //! **Bound on bypass.** With handoff, a first waiter is passed for its time (4 ms) and until a failed try after that; each waiter ahead costs as much.
-//! Without handoff there is no bound. [`turns`] has its own.
+//! Without handoff there is no bound. `turns` has its own.
 //!
 //! **Destruction.** A release touches the lock after the next owner may have it (queue, wait lock): the memory must stay until every
 //! release has returned. **fork**: a lock that other threads hold stays held in the child. **Recursion**: none, for readers either: with a
@@ -100,6 +101,8 @@ pub const WAITERS: u64 = 2;
 pub const HANDOFF: u64 = 4;
 /// The first waiter asks to be woken by the next release.
 pub const LISTENING: u64 = 8;
+/// A writer spins for a lock that readers hold: no more of them for the moment.
+pub const PENDING: u64 = 16;
 /// One reader.
 pub const BIAS: u64 = 256;
 /// The readers have overflowed.
@@ -109,7 +112,7 @@ pub const READERS: u64 = !(BIAS - 1);
 /// Somebody holds or tests the lock.
 pub const LOCKED: u64 = WRITER | READERS;
 /// A reader must not simply proceed.
-pub const READ_BLOCK: u64 = WRITER | WAITERS | HANDOFF | READFAIL;
+pub const READ_BLOCK: u64 = WRITER | WAITERS | HANDOFF | PENDING | READFAIL;
 
 /// The most readers served by one grant pass.
 pub const MAX_GRANTS: usize = 256;

@@ -31,7 +31,7 @@ use core::fmt::Debug;
 /// What the count word means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CountScheme {
-    /// A signed sum: see [`biased`](super::biased).
+    /// A signed sum: see `biased.rs`.
     Biased,
     /// Flags and a number of readers: see [`rwsem`](super).
     Bits,

@@ -37,7 +37,7 @@ use crate::wait::thread::{Thread, ThreadId};
 use super::grant::Mode;
 use super::owner::{self, Kind, OwnerState, READER_OWNED};
 use super::policy::{CountScheme, Policy, ReaderSpin, RtNullOwner};
-use super::{BIAS, HANDOFF, LOCKED, RawRwSem, READFAIL, WRITER, biased};
+use super::{BIAS, HANDOFF, LOCKED, READFAIL, RawRwSem, WRITER, biased};
 
 /// How long the lock may look held by nobody before a spinner takes the holder to be off its CPU. Long enough for the holder's store to get through to
 /// the line on a large machine where everybody else is after it as well.

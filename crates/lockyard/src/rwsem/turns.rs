@@ -9,6 +9,7 @@
 //! | `WAITERS` | the queue is not empty: fast paths come here. Running threads may still pass: a reader unless a writer holds, a writer if nobody holds |
 //! | `HANDOFF` | the first waiter's turn is over: nobody else passes. Cleared by it when it takes the lock |
 //! | `LISTENING` | the first waiter sleeps and asks for the next release. Cleared by the release that wakes it |
+//! | `PENDING` | the one writer at the head of the spin queue has spun in vain while readers overlapped: no new ones, unless first in the queue. Set and cleared by it |
 //!
 //! The flags change as the kernel's do: `WAITERS` under the wait lock; the requests by the first waiter, in a failed try on a held lock.
 //!
@@ -20,6 +21,8 @@
 //! **Ordering.** As the engine's: every take is Acquire, every release a Release read-modify-write. A release that sees `LISTENING` clears it with AcqRel and
 //! then reads the first waiter's name; see `wait::turn` for why a stale name does no harm.
 
+use core::cell::Cell;
+
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
@@ -30,13 +33,13 @@ use crate::wait::thread::ThreadId;
 use crate::wait::turn::{self, Contended, Events, Request};
 
 use super::policy::Policy;
-use super::{BIAS, HANDOFF, LISTENING, LOCKED, RawRwSem, READFAIL, WAITERS, WRITER};
+use super::{BIAS, HANDOFF, LISTENING, LOCKED, PENDING, RawRwSem, READFAIL, WAITERS, WRITER};
 
 impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     /// A reader whose bias is in `count` but must not simply proceed.
     pub(super) fn turns_read_slow(&self, count: u64, until: Until<'_, P>) -> Result<(), GaveUp> {
-        if count & (WRITER | HANDOFF | READFAIL) == 0 {
-            // Only waiters ahead, and their turn is not over.
+        if count & (WRITER | HANDOFF | PENDING | READFAIL) == 0 {
+            // Only waiters ahead, and no turn is over.
             self.own_as_reader();
             P::count(Event::RwsemRlockSteal, 1);
             return Ok(());
@@ -45,12 +48,12 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         if left & LISTENING != 0 && left & LOCKED == 0 {
             self.turns_released(left);
         }
-        turn::acquire(&Want::<P, Y, false>(self), until)
+        turn::acquire(&Want::<P, Y, false>::new(self), until)
     }
 
     /// A writer that found the count not zero.
     pub(super) fn turns_write_slow(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        let want = Want::<P, Y, true>(self);
+        let want = Want::<P, Y, true>::new(self);
         if want.try_take(false) {
             return Ok(());
         }
@@ -70,16 +73,26 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
 }
 
 /// A thread that wants the lock, for writing or for reading.
-struct Want<'a, P: Platform, Y: Policy, const WRITE: bool>(&'a RawRwSem<P, Y>);
+struct Want<'a, P: Platform, Y: Policy, const WRITE: bool> {
+    rwsem: &'a RawRwSem<P, Y>,
+    /// How often this spinner has looked, and how often it has seen a writer.
+    looks: Cell<u32>,
+    writers_seen: Cell<u32>,
+}
 
-impl<P: Platform, Y: Policy, const WRITE: bool> Want<'_, P, Y, WRITE> {
+impl<'a, P: Platform, Y: Policy, const WRITE: bool> Want<'a, P, Y, WRITE> {
+    fn new(rwsem: &'a RawRwSem<P, Y>) -> Self {
+        Self { rwsem, looks: Cell::new(0), writers_seen: Cell::new(0) }
+    }
+
     /// Whether the lock, as `count` says, lets us in.
     fn lets_in(count: u64, first: bool) -> bool {
-        count & (if WRITE { LOCKED } else { WRITER | READFAIL }) == 0 && (first || count & HANDOFF == 0)
+        let (held, forbidden) = if WRITE { (LOCKED, HANDOFF) } else { (WRITER | READFAIL, HANDOFF | PENDING) };
+        count & held == 0 && (first || count & forbidden == 0)
     }
 
     fn take(&self, first: bool, request: u64) -> bool {
-        let mut count = self.0.count.load(Relaxed);
+        let mut count = self.rwsem.count.load(Relaxed);
         loop {
             let mine = Self::lets_in(count, first);
             let next = match (mine, first) {
@@ -88,12 +101,12 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Want<'_, P, Y, WRITE> {
                 (false, _) if count & request != request => count | request,
                 (false, _) => return false,
             };
-            match self.0.count.compare_exchange_weak(count, next, AcqRel, Relaxed) {
+            match self.rwsem.count.compare_exchange_weak(count, next, AcqRel, Relaxed) {
                 Ok(_) if mine => {
                     if WRITE {
-                        self.0.own_as_writer();
+                        self.rwsem.own_as_writer();
                     } else {
-                        self.0.own_as_reader();
+                        self.rwsem.own_as_reader();
                     }
                     return true;
                 }
@@ -125,24 +138,45 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
         }
     };
 
+    /// A reader looks often: it keeps no other reader out when it gets in.
+    const STRIDE_NS: (u32, u32) = if WRITE { turn::STRIDE_NS } else { (100, 600) };
+
     fn wait_lock(&self) -> &RawQSpinLock<P> {
-        &self.0.wait_lock
+        &self.rwsem.wait_lock
     }
 
     fn waiters(&self) -> &WaitQueue<P> {
-        &self.0.queue
+        &self.rwsem.queue
     }
 
     fn osq(&self) -> &Osq<P> {
-        &self.0.osq
+        &self.rwsem.osq
     }
 
     fn owner(&self) -> Option<ThreadId> {
-        self.0.write_owner()
+        self.rwsem.write_owner()
+    }
+
+    /// Only where mostly readers were in the way: among writers, waiting longer costs less than handing over more often.
+    fn press(&self) -> bool {
+        let press = WRITE && self.writers_seen.get() * 3 < self.looks.get();
+        if press {
+            self.rwsem.count.fetch_or(PENDING, Relaxed);
+        }
+        press
+    }
+
+    fn relent(&self) {
+        if self.rwsem.count.load(Relaxed) & PENDING != 0 {
+            self.rwsem.count.fetch_and(!PENDING, Relaxed);
+        }
     }
 
     fn open(&self, first: bool) -> bool {
-        Self::lets_in(self.0.count.load(Relaxed), first)
+        let count = self.rwsem.count.load(Relaxed);
+        self.looks.set(self.looks.get() + 1);
+        self.writers_seen.set(self.writers_seen.get() + (count & WRITER) as u32);
+        Self::lets_in(count, first)
     }
 
     fn try_take(&self, first: bool) -> bool {
@@ -158,13 +192,19 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
 
     fn joined(&self, first: bool) {
         if first {
-            self.0.count.fetch_or(WAITERS, Relaxed);
+            self.rwsem.count.fetch_or(WAITERS, Relaxed);
         }
     }
 
-    fn left(&self, empty: bool) {
+    fn left(&self, empty: bool, listen: bool) {
         if empty {
-            self.0.count.fetch_and(!(WAITERS | HANDOFF | LISTENING), Relaxed);
+            self.rwsem.count.fetch_and(!(WAITERS | HANDOFF | LISTENING), Relaxed);
+        } else if listen {
+            let count = self.rwsem.count.fetch_or(LISTENING, AcqRel) | LISTENING;
+            if !WRITE {
+                // We read: the next waiter may be a reader, too, and need not wait for our release.
+                self.rwsem.turns_released(count);
+            }
         }
     }
 }

@@ -26,7 +26,7 @@
 //!
 //! # Memory ordering
 //!
-//! Taking is Acquire. Setting `WAITERS` is AcqRel, which only the biased scheme needs (see [`biased`](super::biased)): a release that sees the bit takes the
+//! Taking is Acquire. Setting `WAITERS` is AcqRel, which only the biased scheme needs (see `biased.rs`): a release that sees the bit takes the
 //! wait lock, and must come after us there, or it would have been before us in the count's order.
 //!
 //! **Bounds.** Tries that see no owner are repeated at most [`NULL_RETRIES`] times before the entitled writer sleeps: a holder may have lost its
@@ -100,13 +100,12 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         });
         let mut won = first_try.unwrap_or_else(|| self.locked(|| self.queued_try(wait)));
         while !won {
-            let retry = self.see_no_owner(wait, until);
-            if !retry {
-                if let Some(end) = self.write_sleep(wait, until) {
-                    let promised = Y::TRACK == Track::State && wait.place == Place::Handoff;
-                    self.locked_waking(|wakes| self.abort(wait.thread, promised, wakes));
-                    return Err(end);
-                }
+            if !self.see_no_owner(wait, until)
+                && let Some(end) = self.write_sleep(wait, until)
+            {
+                let promised = Y::TRACK == Track::State && wait.place == Place::Handoff;
+                self.locked_waking(|wakes| self.abort(wait.thread, promised, wakes));
+                return Err(end);
             }
             won = self.locked(|| self.queued_try(wait));
         }

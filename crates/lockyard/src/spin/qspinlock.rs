@@ -23,15 +23,17 @@
 //!
 //! # Waiting
 //!
-//! *Newcomer*: while somebody is queued but the head is not pending, tries to steal for [`STEAL_NS`]; then queues.
-//! *Queued*: spins [`QUEUED_NS`] on its own node, then sleeps until it is made head.
-//! *Head*: competes for [`COMPETE_NS`] without pending. Then it *listens*: registers in the table of [sleeping heads](crate::wait::heads) and
-//! sleeps until an unlock wakes it. If the lock has been taken again when it runs, running threads are passing it around faster than a sleeper wakes up: it
-//! *dozes* for the rest of its **turn** ([`TURN_NS`]) by its own timer, asking nobody to wake it. Then it sets pending and is served by the
-//! next unlock.
+//! As the sleeping locks do ([`wait::turn`](crate::wait::turn)): each waiter has a turn, which begins when the turn of the one before it ends.
 //!
-//! **Bound on bypass.** Newcomers pass a queued waiter only while the head sleeps: at most one turn plus a wake-up per waiter ahead. Inside
-//! the queue the order is first come, first served. With n waiters: n × (turn + wake-up + one hold).
+//! *Newcomer*: while somebody is queued but the head is not pending, tries to steal for [`STEAL_NS`]; then queues.
+//! *Queued*: spins [`QUEUED_NS`] on its own node, then sleeps until it is made head, or until its turn ends.
+//! *Head*: competes for [`COMPETE_NS`] without pending. Then it *listens*: registers in the table of [sleeping heads](crate::wait::heads) and
+//! sleeps until an unlock wakes it, or its turn ends. If the lock has been taken again when it runs, running threads are passing it around
+//! faster than a sleeper wakes up: it *dozes* for the rest of its turn, asking nobody to wake it. When its turn is over it sets pending and is
+//! served by the next unlock.
+//!
+//! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends: [`TURN_NS`] and a wake-up per waiter ahead. Inside
+//! the queue the order is first come, first served.
 //!
 //! # Memory ordering
 //!
@@ -52,6 +54,7 @@
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Patience, Platform, Word};
 use crate::wait::thread::{NESTING, Thread, ThreadId};
+use crate::wait::turn::{TURN_NS, TURNS_NS};
 
 const LOCKED: u32 = 1;
 const PENDING_LANE: u32 = 1;
@@ -69,8 +72,6 @@ pub const STEAL_NS: u32 = 1_000;
 pub const QUEUED_NS: u32 = 5_000;
 /// How long a head competes before it sleeps, and how long a pending head spins.
 pub const COMPETE_NS: u32 = 5_000;
-/// How long a head lets running threads pass the lock around before it insists.
-pub const TURN_NS: u64 = 400_000;
 /// How long a head sleeps where it cannot rely on being woken.
 const BLIND_NS: u64 = 1_000_000;
 
@@ -85,11 +86,13 @@ const HEAD: u32 = 2;
 pub(crate) struct QueueNode<P: Platform> {
     next: P::U32,
     wait: P::U32,
+    /// When the waiter's turn ends. A hint to the next waiter, which may read an earlier use's.
+    due: P::U64,
 }
 
 impl<P: Platform> Default for QueueNode<P> {
     fn default() -> Self {
-        Self { next: P::U32::default(), wait: P::U32::default() }
+        Self { next: P::U32::default(), wait: P::U32::default(), due: P::U64::default() }
     }
 }
 
@@ -98,7 +101,7 @@ impl<P: Platform> QueueNode<P> {
     where
         P: ConstPlatform,
     {
-        Self { next: P::U32::ZERO, wait: P::U32::ZERO }
+        Self { next: P::U32::ZERO, wait: P::U32::ZERO, due: P::U64::ZERO }
     }
 }
 
@@ -242,15 +245,19 @@ impl<P: Platform> RawQSpinLock<P> {
         }
         let node = &me.nodes[level as usize % NESTING];
         let name = NodeName::new(me.id(), level);
+        let now = P::now();
         node.next.store(0, Relaxed);
         node.wait.store(WAITING, Relaxed);
+        node.due.store(now + TURN_NS, Relaxed);
 
         let previous = self.word.swap_half(TAIL_LANE, name.0, AcqRel);
         if let Some(previous) = NodeName::from_raw(u32::from(previous)).and_then(NodeName::node::<P>) {
             previous.next.store(u32::from(name.0), Release);
-            self.wait_for_headship(me, node);
+            let before = previous.due.load(Relaxed).clamp(now, now + TURNS_NS);
+            node.due.store(before + TURN_NS, Relaxed);
+            Self::wait_for_headship(me, node);
         }
-        self.take_as_head(me);
+        let passed = self.take_as_head(me, node.due.load(Relaxed));
         P::count(Event::LockSlowpath, 1);
 
         // The lock is ours. Leave the queue: either nobody is behind us, or the next becomes head.
@@ -263,11 +270,11 @@ impl<P: Platform> RawQSpinLock<P> {
             }
         }
         let next = P::wait_window(|| NodeName::from_raw(node.next.load(Acquire)));
-        self.promote(next);
+        self.promote(next, passed);
     }
 
     /// Queued behind somebody: waits to become head.
-    fn wait_for_headship(&self, me: &Thread<P>, node: &QueueNode<P>) {
+    fn wait_for_headship(me: &Thread<P>, node: &QueueNode<P>) {
         let granted = || (node.wait.load(Acquire) == HEAD).then_some(());
         if P::spin(Patience::ns(QUEUED_NS), granted).is_some() {
             return;
@@ -276,39 +283,40 @@ impl<P: Platform> RawQSpinLock<P> {
             return;
         }
         P::count(Event::PvWaitNode, 1);
+        let mut turn_end = node.due.load(Relaxed);
         loop {
-            me.park(None);
+            me.park(Some(turn_end));
             if granted().is_some() {
                 return;
             }
             P::count(Event::PvSpuriousWakeup, 1);
+            turn_end = turn_end.max(P::now() + TURN_NS);
         }
     }
 
-    /// Makes `next` head. If it sleeps, our own unlock will wake it, outside the critical section.
-    fn promote(&self, next: NodeName) {
+    /// Makes `next` head. If it sleeps and we were not passed ourselves, our own unlock will wake it, outside the critical section; else
+    /// its turn's end will.
+    fn promote(&self, next: NodeName, passed: bool) {
         let (Some(node), Some(thread)) = (next.node::<P>(), next.thread::<P>()) else { return };
-        if node.wait.swap(HEAD, AcqRel) == ASLEEP && !P::heads().insert(P::key(self), thread.id()) {
+        if node.wait.swap(HEAD, AcqRel) == ASLEEP && !passed && !P::heads().insert(P::key(self), thread.id()) {
             thread.unpark();
         }
     }
 
-    /// First in the queue: returns with the lock held and pending clear.
-    fn take_as_head(&self, me: &Thread<P>) {
+    /// First in the queue: returns with the lock held and pending clear; whether others have passed us meanwhile.
+    fn take_as_head(&self, me: &Thread<P>, turn_end: u64) -> bool {
         let patience = Patience::ns(COMPETE_NS);
         let compete = || P::spin(patience, || self.try_steal().then_some(())).is_some();
-        if compete() {
-            return;
-        }
-        let turn_end = P::now() + TURN_NS;
-        if self.sleep_as_head(me, 0) || compete() {
-            return;
-        }
         if P::now() < turn_end {
-            P::count(Event::PvWaitHead, 1);
-            me.park(Some(turn_end));
+            if compete() || self.sleep_as_head(me, Some(turn_end)) || compete() {
+                return false;
+            }
+            if P::now() < turn_end {
+                P::count(Event::PvWaitHead, 1);
+                me.park(Some(turn_end));
+            }
         }
-        let mut round = 1;
+        let mut again = false;
         loop {
             self.word.store_byte(PENDING_LANE, 1, Relaxed);
             let taken = P::spin(patience, || {
@@ -322,29 +330,27 @@ impl<P: Platform> RawQSpinLock<P> {
                 .then_some(())
             });
             if taken.is_some() {
-                return;
+                return true;
             }
             self.word.store_byte(PENDING_LANE, 0, Relaxed);
-            if self.sleep_as_head(me, round) {
-                return;
+            P::count(Event::PvWaitAgain, i64::from(again));
+            if self.sleep_as_head(me, None) {
+                return true;
             }
-            round += 1;
+            again = true;
         }
     }
 
-    /// Sleeps until an unlock. `true`: took the lock instead.
+    /// Sleeps until an unlock, or `end`. `true`: took the lock instead.
     #[cold]
-    fn sleep_as_head(&self, me: &Thread<P>, round: u32) -> bool {
+    fn sleep_as_head(&self, me: &Thread<P>, end: Option<u64>) -> bool {
         let key = P::key(self);
         let registered = P::heads().insert(key, me.id());
         let woken = P::fence_heavy() && registered;
         let taken = self.try_steal();
         if !taken {
             P::count(Event::PvWaitHead, 1);
-            if round > 1 {
-                P::count(Event::PvWaitAgain, 1);
-            }
-            me.park((!woken).then(|| P::now() + BLIND_NS));
+            me.park(if woken { end } else { Some(end.unwrap_or(u64::MAX).min(P::now() + BLIND_NS)) });
         }
         if registered {
             P::heads().remove(key, me.id());

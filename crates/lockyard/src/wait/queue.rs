@@ -127,6 +127,12 @@ impl<P: Platform, const PLACE: usize> WaitQueue<P, PLACE> {
         ThreadId::from_raw(self.first.load(Relaxed)).map(P::thread)
     }
 
+    /// The last waiter.
+    pub(crate) fn last(&self) -> Option<&'static Thread<P>> {
+        let first = self.first.load(Relaxed);
+        ThreadId::from_raw(first).and_then(|_| ThreadId::from_raw(Self::link(first).prev.load(Relaxed))).map(P::thread)
+    }
+
     /// Whether `thread` is first. A hint without the wait lock.
     #[inline]
     pub(crate) fn is_first(&self, thread: &Thread<P>) -> bool {

@@ -7,31 +7,37 @@
 //! newcomer ──▶ spins behind other spinners, while the owner runs ──▶ took it
 //!     │ gave up
 //!     ▼
-//! queues (FIFO) ──▶ sleeps until it is first
-//!     ▼
-//! first: competes ──▶ listens: sleeps until a release ──▶ competes ──▶ dozes by its own timer until its turn ends
-//!     ▼                                                                      │
-//! asks for handoff, spins for it, sleeps until given ◀───────────────────────┘
+//! queues (FIFO), is told when its turn ends ──▶ sleeps until then
+//!     │ first                                         │ turn over, and first
+//!     ▼                                               ▼
+//! competes ──▶ listens: sleeps until a release,   asks for handoff, spins for it,
+//!              or until its turn ends ──▶ competes    sleeps until a release
 //! ```
 //!
-//! * **Listening** answers a lock that is held long: the release wakes the first waiter at once (or the end of its turn does).
+//! * Each waiter has a **turn** of [`TURN_NS`], which begins when the turn of the one before it ends. While it lasts, running threads may take the
+//!   lock; when it is over the lock lets nobody in but this waiter, if it is first.
+//! * **Listening** answers a lock that is held long: the release wakes the first waiter at once.
 //! * **Dozing** answers a lock that has been taken again whenever a woken waiter runs: being woken again would be in vain, so nobody is asked to.
-//! * **Handoff** answers both when the turn is over: the lock lets nobody but the first waiter in.
+//!   A waiter that got the lock *listens on behalf of the next* if it was not passed itself; else the next dozes to the end of its turn.
+//!
+//! Nobody is woken at a hand-over while the CPUs are busy with the two threads it concerns: a thread that is woken then waits behind one of
+//! them for a scheduler tick. Timers go off when a CPU is idle.
 //!
 //! # Bound on bypass
 //!
-//! A queued waiter is passed only by threads that run, and only during the turn of each waiter ahead of it and its own. With n threads waiting it gets the lock after at most
-//! n × ([`TURN_NS`] + one hold + one wake-up), a little over 7 ms for 16 threads.
+//! A queued waiter is passed only by threads that run, and only until its turn ends. With n threads waiting it gets the lock after at most
+//! n × ([`TURN_NS`] + one hold + one wake-up).
 //!
 //! # Invariants
 //!
 //! 1. `waiter.busy` is set while its thread is in the queue, or about to leave it.
-//! 2. Every first waiter runs, or has left a request (`Listen`, `Handoff`) on a lock that was held at that moment, or sleeps with a timer.
-//! 3. Whoever leaves the head of the queue, for whatever reason, wakes the next.
-//! 4. A waiter tries before it looks at its deadline, and once more before it leaves.
+//! 2. Every waiter runs or sleeps with a timer no further than the end of its turn, or one turn on. So nothing below can be lost, only late.
+//! 3. A first waiter that listens has left its request on a lock that was held at that moment, or the thread before it has when it took the lock.
+//! 4. Who leaves the head of the queue without the lock wakes the next.
+//! 5. A waiter tries before it looks at its deadline, and once more before it leaves.
 //!
-//! From 2: the release of the hold on which the request was left sees it, and wakes (or grants to) the thread that is first by then;
-//! if the requester has left meanwhile, 3 has woken that one anyway. The name of the first waiter may thus be read without the wait lock.
+//! The release of the hold on which a request was left sees it, and wakes the thread that is first by then. It reads that name without the
+//! wait lock: if it is stale, its bearer has left the queue since, and 2 or 4 has taken care of the next.
 //!
 //! Sources: mutex and rwsem handoff (Linux, 2016 and 2019); woken first waiter spins (Linux 2016); culling: Dice, "Malthusian Locks" (EuroSys 2017).
 
@@ -43,12 +49,18 @@ use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
 use crate::wait::thread::{Thread, ThreadId};
 
-/// How long the first waiter is passed by running threads before it asks for handoff.
+/// How long running threads may pass a waiter when everybody before it has been served.
 pub const TURN_NS: u64 = 400_000;
+/// The furthest that the ends of all turns together may lie ahead: what more waiters there are share this.
+pub const TURNS_NS: u64 = 1_000_000_000;
 /// How long the first waiter competes before it sleeps, and how long it spins for a lock it has asked for. About one context switch.
 pub const COMPETE_NS: u32 = 5_000;
-/// The longest distance between two looks of a spinner: a rival that looks less disturbs the owner less.
-pub const STRIDE_NS: u32 = 2_000;
+/// How long a spinner leaves it to chance to meet a lock that is shared at a moment when it is free.
+pub const PRESS_NS: u32 = 2_000;
+/// The distance between its looks from then on.
+pub const PRESSED_STRIDE_NS: (u32, u32) = (50, 200);
+/// The distance between two looks of a spinner, at first and in the end: a rival that looks less disturbs the owner less.
+pub const STRIDE_NS: (u32, u32) = (100, 4_000);
 
 /// What the first waiter asks of a held lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +94,17 @@ pub(crate) trait Contended<P: Platform> {
     /// The thread that must run for the lock to become free, if one is known.
     fn owner(&self) -> Option<ThreadId>;
 
+    /// The distance between a spinner's looks, at first and in the end. See [`Patience::stride`].
+    const STRIDE_NS: (u32, u32) = STRIDE_NS;
+
+    /// The one spinner has spun for [`PRESS_NS`] in vain: it may ask those who share the lock for a gap. `true`: it did.
+    fn press(&self) -> bool {
+        false
+    }
+
+    /// The spinner that has pressed has stopped spinning.
+    fn relent(&self) {}
+
     /// Whether a try would probably succeed. Loads only.
     fn open(&self, first: bool) -> bool;
 
@@ -95,8 +118,9 @@ pub(crate) trait Contended<P: Platform> {
     /// Under the wait lock: a waiter has queued; `first`: the queue was empty.
     fn joined(&self, first: bool);
 
-    /// Under the wait lock: a waiter has left the queue; `empty`: it was the last.
-    fn left(&self, empty: bool);
+    /// Under the wait lock: a waiter has left the queue; `empty`: it was the last. `listen`: it holds the lock, and its
+    /// release is to wake the next.
+    fn left(&self, empty: bool, listen: bool);
 }
 
 /// Takes the lock unless `until` comes first.
@@ -120,11 +144,22 @@ fn spin<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, until: Until<'_,
     if P::cpus() == 1 || P::should_yield() || lock.owner().is_some_and(|owner| !P::is_running(owner)) {
         return false;
     }
-    let patience = Patience::ns(P::spin_budget()).until(until.wake_time()).courteous();
+    let budget = P::spin_budget();
+    let patience = Patience::ns(budget).until(until.wake_time()).courteous().stride(L::STRIDE_NS.0, L::STRIDE_NS.1);
     if !lock.osq().join(me, patience) {
         return false;
     }
-    let taken = compete(lock, false, patience.stride(STRIDE_NS));
+    let mut taken = compete(lock, false, Patience { ns: PRESS_NS.min(budget), ..patience });
+    if !taken {
+        // Those who are asked leave a gap soon: look often, it is ours.
+        taken = if lock.press() {
+            let taken = compete(lock, false, patience.stride(PRESSED_STRIDE_NS.0, PRESSED_STRIDE_NS.1));
+            lock.relent();
+            taken
+        } else {
+            compete(lock, false, patience)
+        };
+    }
     lock.osq().leave(me);
     taken
 }
@@ -146,7 +181,15 @@ fn compete<P: Platform, L: Contended<P>>(lock: &L, first: bool, mut patience: Pa
     }
 }
 
+/// How a queued wait went.
+struct Wait {
+    /// The lock was taken by others while this waiter was awake for it.
+    passed: bool,
+    result: Result<(), GaveUp>,
+}
+
 fn queue<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, until: Until<'_, P>) -> Result<(), GaveUp> {
+    let now = P::now();
     lock.wait_lock().acquire();
     if lock.try_take(false) {
         // SAFETY: acquired above.
@@ -154,66 +197,67 @@ fn queue<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, until: 
         return Ok(());
     }
     me.waiter.busy.store(1, Relaxed);
+    let before = lock.waiters().last().map_or(now, |last| last.waiter.due.load(Relaxed).clamp(now, now + TURNS_NS));
+    me.waiter.due.store(before + TURN_NS, Relaxed);
     let first = lock.waiters().push(me);
     lock.joined(first);
     // SAFETY: acquired above.
     unsafe { lock.wait_lock().release() };
 
-    let result = wait(lock, me, until);
+    let mut wait = wait(lock, me, until);
 
     lock.wait_lock().acquire();
-    // Last look: what was given to us is ours, whatever the deadline says.
+    // Last look: what came at the last moment is ours, whatever the deadline says.
     let first = lock.waiters().is_first(me);
-    let result = result.or_else(|end| if lock.try_take(first) { Ok(()) } else { Err(end) });
+    if wait.result.is_err() && lock.try_take(first) {
+        wait.result = Ok(());
+    }
     let empty = lock.waiters().remove(me);
-    lock.left(empty);
-    let next = if first { lock.waiters().first() } else { None };
+    lock.left(empty, !empty && wait.result.is_ok() && !wait.passed);
+    let next = if first && wait.result.is_err() { lock.waiters().first() } else { None };
     // SAFETY: acquired above.
     unsafe { lock.wait_lock().release() };
     me.waiter.busy.store(0, Relaxed);
     if let Some(next) = next {
         next.unpark();
     }
-    P::count(if result.is_ok() { L::EVENTS.queued } else { L::EVENTS.gave_up }, 1);
-    result
+    P::count(if wait.result.is_ok() { L::EVENTS.queued } else { L::EVENTS.gave_up }, 1);
+    wait.result
 }
 
 /// Queued: waits until the lock is ours or `until` comes.
-fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, until: Until<'_, P>) -> Result<(), GaveUp> {
-    let mut turn_end = None;
+fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, until: Until<'_, P>) -> Wait {
+    let patience = Patience::ns(COMPETE_NS).until(until.wake_time());
+    let mut turn_end = me.waiter.due.load(Relaxed);
+    let mut passed = false;
     let mut listened = false;
     loop {
         let first = lock.waiters().is_first(me);
         if lock.try_take(first) {
-            return Ok(());
+            return Wait { passed, result: Ok(()) };
         }
         if let Some(end) = until.over() {
-            return Err(end);
+            return Wait { passed, result: Err(end) };
         }
-        if !first {
-            me.park(until.wake_time());
-            P::count(L::EVENTS.slept, 1);
-            continue;
-        }
-        let turn_end = *turn_end.get_or_insert_with(|| P::now() + TURN_NS);
-        let patience = Patience::ns(COMPETE_NS).until(until.wake_time());
-        if compete(lock, true, patience) {
-            return Ok(());
-        }
-        if P::now() >= turn_end {
-            // Nobody else gets in from here on. We are awake, so the lock will not lie idle.
-            if lock.try_or_ask(Request::Handoff) || compete(lock, true, patience) || lock.try_or_ask(Request::Listen) {
-                return Ok(());
+        let over = P::now() >= turn_end;
+        if first {
+            // A turn that is over: nobody else gets in from here on, and we are awake, so the lock will not lie idle.
+            let asked = over && lock.try_or_ask(Request::Handoff);
+            if asked || compete(lock, true, patience) {
+                return Wait { passed: passed || over, result: Ok(()) };
             }
-            me.park(until.wake_time());
-        } else {
-            // The timer also ends listening: nobody may ever release (overlapping readers), or those who do may not see us.
-            if !listened && lock.try_or_ask(Request::Listen) {
-                return Ok(());
+            passed |= listened;
+            if (over || !listened) && lock.try_or_ask(Request::Listen) {
+                return Wait { passed: passed || over, result: Ok(()) };
             }
             listened = true;
-            me.park(until.wake_time_or(turn_end));
         }
+        if over {
+            // Those before us are late, or the owner is: look again in a while.
+            turn_end = P::now() + TURN_NS;
+            passed = true;
+        }
+        me.park(until.wake_time_or(turn_end));
         P::count(L::EVENTS.slept, 1);
     }
 }

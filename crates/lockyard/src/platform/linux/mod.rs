@@ -62,15 +62,16 @@ unsafe impl Platform for Linux {
             return None;
         }
         let relax_ps = u64::from(clock::relax_ps());
-        let polls = (u64::from(patience.ns) * 1000 / relax_ps) as u32;
-        let longest = (u64::from(patience.stride_ns) * 1000 / relax_ps) as u32;
-        let (mut relaxed, mut stride, mut look) = (0u32, 1u32, LOOK);
+        let relaxes = |ns: u32| (u64::from(ns) * 1000 / relax_ps) as u32;
+        let polls = relaxes(patience.ns);
+        let longest = relaxes(patience.stride_ns.1).max(1);
+        let (mut relaxed, mut stride, mut look) = (0u32, relaxes(patience.stride_ns.0).max(1), LOOK);
         while relaxed < polls {
             for _ in 0..stride {
                 core::hint::spin_loop();
             }
             relaxed += stride;
-            stride = (stride * 2).min(longest).max(1);
+            stride = (stride * 2).min(longest);
             if let Some(value) = ready() {
                 return Some(value);
             }

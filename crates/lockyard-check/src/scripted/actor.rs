@@ -1,0 +1,379 @@
+//! The script's side: actors, what they are told to do, and how it ends.
+
+use std::cell::RefCell;
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use lockyard::event::Event;
+use lockyard::platform::Platform;
+use lockyard::wait::thread::ThreadId;
+
+use super::Scripted;
+use super::scene::{self, Core, Me, State};
+
+thread_local! {
+    /// Where a script that is played many times is: said when it fails.
+    static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Notes where a script that is played many times is.
+pub(super) fn place(text: String) {
+    PLACE.set(text);
+}
+
+/// A thread of the theatre, which takes parts in many scenes.
+#[derive(Debug)]
+struct Player {
+    tasks: Sender<Box<dyn FnOnce() + Send>>,
+    id: ThreadId,
+}
+
+/// Those who have no part now.
+static FREE: Mutex<Vec<Player>> = Mutex::new(Vec::new());
+
+impl Player {
+    fn hire() -> Self {
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        free.unwrap_or_else(|| {
+            let (tasks, todo) = channel::<Box<dyn FnOnce() + Send>>();
+            let (name, named) = channel();
+            thread::spawn(move || {
+                let me = Scripted::current().expect("the theatre has records for everybody");
+                // Nobody listens any more if the test has failed meanwhile.
+                let _ = name.send(me.id());
+                todo.into_iter().for_each(|task| task());
+            });
+            Self { tasks, id: named.recv().expect("a player says its name first") }
+        })
+    }
+
+    fn dismiss(self) {
+        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+    }
+}
+
+/// A scene with its actors. See the [module text](super).
+#[derive(Debug)]
+pub struct Scene {
+    core: Arc<Core>,
+}
+
+/// A thread that does what the script says. Each has one task at a time. (`'e` may only be what it is: tasks borrow for so long.)
+pub struct Actor<'e> {
+    core: Arc<Core>,
+    number: usize,
+    player: Player,
+    scope: PhantomData<&'e mut &'e ()>,
+}
+
+impl Debug for Actor<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "actor {}: {:?}", self.number, self.core.world().roles[self.number])
+    }
+}
+
+/// What a task came to, once it has ended.
+#[derive(Debug)]
+pub struct Outcome<R>(Arc<Mutex<Option<R>>>);
+
+impl<R> Outcome<R> {
+    /// Whether the task has ended.
+    pub fn is_done(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// The task's result. Panics with `why` if it has not ended.
+    pub fn expect(self, why: &str) -> R {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_else(|| panic!("not ended: {why}"))
+    }
+}
+
+impl Scene {
+    /// Plays `script` with `N` actors. In the end all must be without a task.
+    pub fn play<'e, const N: usize>(script: impl FnOnce(&Scene, [&Actor<'e>; N])) {
+        Self::play_with(N, |scene, actors| {
+            let actors: Vec<&Actor<'e>> = actors.iter().collect();
+            let Ok(actors) = actors.try_into() else { unreachable!("as many actors as asked for") };
+            script(scene, actors);
+        });
+    }
+
+    /// As [`Scene::play`], with a number of actors that is known later.
+    pub fn play_with<'e>(actors: usize, script: impl FnOnce(&Scene, &[Actor<'e>])) {
+        let players: Vec<Player> = (0..actors).map(|_| Player::hire()).collect();
+        let core = Core::new(&players.iter().map(|player| player.id).collect::<Vec<_>>());
+        let cast: Vec<Actor<'e>> = players
+            .into_iter()
+            .enumerate()
+            .map(|(number, player)| Actor { core: core.clone(), number, player, scope: PhantomData })
+            .collect();
+        let outer = scene::me();
+        // The script sees the scene's clock and events as an actor does; it must not wait.
+        scene::enter(Some(Me { core: core.clone(), number: usize::MAX }));
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            script(&Scene { core: core.clone() }, &cast);
+            let stuck: Vec<_> = cast.iter().filter(|actor| !actor.is_idle()).collect();
+            assert!(stuck.is_empty(), "the script ended before its actors: {stuck:#?}");
+        }));
+        scene::enter(outer);
+        let place = PLACE.take();
+        if let Err(panic) = ended {
+            // Tasks borrow from the script's surroundings: we may only leave when none is under way. Actors that wait for ever cannot
+            // be brought to their end, so the process goes instead.
+            if cast.iter().any(|actor| !actor.is_idle()) {
+                report(&panic, &place, &cast);
+            }
+            eprintln!("at: {place}");
+            cast.into_iter().for_each(|actor| actor.player.dismiss());
+            resume_unwind(panic);
+        }
+        cast.into_iter().for_each(|actor| actor.player.dismiss());
+    }
+
+    /// Waits until nothing more can happen without the script.
+    pub fn settle(&self) {
+        self.core.settle();
+        assert!(!self.core.world().roles.iter().any(|role| role.failed), "an actor has failed");
+    }
+
+    /// Turns the clock forward.
+    pub fn advance(&self, ns: u64) {
+        self.core.change(|world| world.now += ns);
+        self.settle();
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> u64 {
+        self.core.world().now
+    }
+
+    /// How often `event` was counted in this scene.
+    pub fn events(&self, event: Event) -> i64 {
+        self.core.world().events(event)
+    }
+
+    /// Lets everything run to its end, turning the clock to the next deadline whenever nothing else can happen. Returns how far it was
+    /// turned. Panics if somebody can never wake again.
+    pub fn finish(&self) -> u64 {
+        let start = self.now();
+        let mut naps = 0;
+        loop {
+            self.settle();
+            let end = self.core.change(|world| {
+                if world.roles.iter().all(|role| role.state == State::Idle) {
+                    return Some(Ok(()));
+                }
+                let next = world.roles.iter().filter(|role| !role.frozen).filter_map(|role| match role.state {
+                    State::Parked { deadline, .. } => deadline,
+                    _ => None,
+                });
+                if let Some(next) = next.min() {
+                    world.now = next.max(world.now);
+                    return None;
+                }
+                // Polls may wait for a time of their own.
+                if naps < 200 && world.roles.iter().any(|role| matches!(role.state, State::Napping(_))) {
+                    naps += 1;
+                    world.now += 100_000;
+                    return None;
+                }
+                Some(Err(()))
+            });
+            match end {
+                Some(Ok(())) => return self.now() - start,
+                Some(Err(())) => panic!("nobody can go on: a lost wake-up or a deadlock"),
+                None => {}
+            }
+        }
+    }
+
+    /// Whether everybody is done, or somebody waits for what will never come: the clock is turned as far as need be.
+    pub fn can_finish(&self) -> bool {
+        catch_unwind(AssertUnwindSafe(|| self.finish())).is_ok()
+    }
+}
+
+/// A script has failed and left actors waiting: say why, and end the process, which cannot go on without them.
+fn report(panic: &Box<dyn std::any::Any + Send>, place: &str, cast: &[Actor<'_>]) -> ! {
+    let why = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    let mut text = format!("\nSCRIPT FAILED in {}, {place}: {}\n", thread::current().name().unwrap_or("?"), why.unwrap_or("a panic"));
+    for actor in cast {
+        text.push_str(&format!("    {actor:?}\n"));
+    }
+    crate::native::die(&text);
+}
+
+impl<'e> Actor<'e> {
+    fn send<R: Send + 'e>(
+        &self,
+        stop: Option<u64>,
+        signal: Option<(u64, Box<dyn FnOnce() + Send + 'e>)>,
+        task: impl FnOnce() -> R + Send + 'e,
+    ) -> Outcome<R> {
+        assert!(self.is_idle(), "{self:?} has a task already");
+        let result = Arc::new(Mutex::new(None));
+        let outcome = Outcome(result.clone());
+        self.core.change(|world| world.roles[self.number].state = State::Running);
+        let me = Me { core: self.core.clone(), number: self.number };
+        let task: Box<dyn FnOnce() + Send + 'e> = Box::new(move || {
+            let core = me.core.clone();
+            let number = me.number;
+            scene::enter(Some(me));
+            // SAFETY: the handler is dropped, run or not, before this task ends (`begin` below), so it does not outlive `'e`.
+            let signal = signal.map(|(at, handler)| unsafe { (at, std::mem::transmute::<_, Box<dyn FnOnce()>>(handler)) });
+            scene::begin(stop, signal);
+            match catch_unwind(AssertUnwindSafe(task)) {
+                Ok(value) => *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(value),
+                Err(_) => core.change(|world| world.roles[number].failed = true),
+            }
+            let steps = scene::steps();
+            scene::begin(None, None);
+            scene::enter(None);
+            drop(result);
+            core.change(|world| {
+                world.roles[number].steps = steps;
+                world.roles[number].state = State::Idle;
+            });
+        });
+        // SAFETY: `play_with` does not return, nor unwind, before this actor is idle, which it becomes after the task has been consumed.
+        let task = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + 'e>, Box<dyn FnOnce() + Send>>(task) };
+        let Ok(()) = self.player.tasks.send(task) else { panic!("an actor has left") };
+        outcome
+    }
+
+    /// Starts a task and returns when the scene has settled: the task is done, or waits.
+    pub fn starts<R: Send + 'e>(&self, task: impl FnOnce() -> R + Send + 'e) -> Outcome<R> {
+        let outcome = self.send(None, None, task);
+        self.core.settle();
+        outcome
+    }
+
+    /// Starts a task if the last one has ended.
+    pub fn starts_if_idle<R: Send + 'e>(&self, task: impl FnOnce() -> R + Send + 'e) -> Option<Outcome<R>> {
+        self.is_idle().then(|| self.starts(task))
+    }
+
+    /// Does a task that must not wait.
+    pub fn does<R: Send + 'e>(&self, task: impl FnOnce() -> R + Send + 'e) -> R {
+        self.starts(task).expect("a task that should not have had to wait")
+    }
+
+    /// Starts a task that stops before its `stop`-th step, if it gets so far. See [`Actor::is_stopped`].
+    pub fn starts_until<R: Send + 'e>(&self, stop: u64, task: impl FnOnce() -> R + Send + 'e) -> Outcome<R> {
+        let outcome = self.send(Some(stop), None, task);
+        self.core.settle();
+        outcome
+    }
+
+    /// As [`Actor::starts_until`]; when the actor resumes, `handler` runs first, on its thread, as the handler of a signal would that came there.
+    pub fn interrupted<R: Send + 'e>(
+        &self,
+        at: u64,
+        handler: impl FnOnce() + Send + 'e,
+        task: impl FnOnce() -> R + Send + 'e,
+    ) -> Outcome<R> {
+        let outcome = self.send(Some(at), Some((at, Box::new(handler))), task);
+        self.core.settle();
+        outcome
+    }
+
+    /// Whether the actor was stopped, and has not been resumed.
+    pub fn is_stopped(&self) -> bool {
+        self.core.world().roles[self.number].state == State::Stopped
+    }
+
+    /// Whether the actor has no task.
+    pub fn is_idle(&self) -> bool {
+        self.core.world().roles[self.number].state == State::Idle
+    }
+
+    /// Whether the actor waits: asleep, or polling in vain.
+    pub fn waits(&self) -> bool {
+        matches!(self.core.world().roles[self.number].state, State::Parked { .. } | State::Napping(_))
+    }
+
+    /// Whether the actor sleeps with no timer to wake it.
+    pub fn sleeps_for_ever(&self) -> bool {
+        matches!(self.core.world().roles[self.number].state, State::Parked { deadline: None, .. })
+    }
+
+    /// How many steps its last task made.
+    pub fn steps(&self) -> u64 {
+        self.core.world().roles[self.number].steps
+    }
+
+    /// A stopped actor goes on.
+    pub fn resumes(&self) {
+        self.core.change(|world| {
+            if world.roles[self.number].state == State::Stopped {
+                world.roles[self.number].state = State::Running;
+            }
+        });
+        self.core.settle();
+    }
+
+    /// Wake-ups do not reach the actor until [`Actor::thaw`].
+    pub fn freeze(&self) {
+        self.core.change(|world| world.roles[self.number].frozen = true);
+    }
+
+    /// Wake-ups reach the actor again, those that came meanwhile first.
+    pub fn thaw(&self) {
+        self.core.change(|world| world.roles[self.number].frozen = false);
+        self.core.settle();
+    }
+
+    /// Whether others believe that the actor is on a CPU. In the beginning they do not.
+    pub fn is_on_cpu(&self, on_cpu: bool) {
+        self.core.change(|world| world.roles[self.number].on_cpu = on_cpu);
+    }
+
+    /// Whether the actor has real-time priority.
+    pub fn is_realtime(&self, realtime: bool) {
+        self.core.change(|world| world.roles[self.number].realtime = realtime);
+    }
+
+    /// Wakes the actor for no reason.
+    pub fn wakes_spuriously(&self) {
+        let word = match self.core.world().roles[self.number].state {
+            State::Parked { word, .. } => word,
+            _ => return,
+        };
+        // SAFETY: the actor is parked and settled; the script decides when it goes on.
+        Scripted::nudge(unsafe { &*word });
+        self.core.change(|_| {});
+        self.core.settle();
+    }
+}
+
+impl Scripted {
+    /// Changes a parking token as any wake-up does.
+    fn nudge(word: &super::U32) {
+        use lockyard::platform::{Ordering, Word};
+        word.swap(1, Ordering::Release);
+    }
+}
+
+/// Plays `script` again and again, with a stop one step later each time, until its actor is no longer stopped: the script gets the step's number, and returns whether the stop took
+/// place. Returns how many stops there were.
+pub fn every_stop(mut script: impl FnMut(u64) -> bool) -> u64 {
+    (0..).find(|&stop| !script(stop)).unwrap_or(0)
+}
+
+/// [`Stage::run`](crate::stage::Stage::run): every actor has one task, and the scene runs to its end.
+pub(super) fn run(threads: usize, act: impl Fn(usize) + Sync) {
+    let act = &act;
+    Scene::play_with(threads, |scene, actors| {
+        for actor in actors {
+            let number = actor.number;
+            drop(actor.send(None, None, move || {
+                act(number);
+            }));
+        }
+        scene.finish();
+    });
+}

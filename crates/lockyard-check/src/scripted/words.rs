@@ -1,0 +1,131 @@
+//! The words of the scripted machine: those of the real one, with a place to stop before each operation.
+
+use lockyard::platform::linux;
+use lockyard::platform::{ConstZero, Lanes, Ordering, Word};
+
+use super::scene::step;
+
+macro_rules! word {
+    ($name:ident, $inner:ty, $value:ty, $doc:literal) => {
+        #[doc = $doc]
+        #[derive(Default)]
+        pub struct $name($inner);
+
+        impl core::fmt::Debug for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                write!(f, "{:#x}", self.0.load(Ordering::Relaxed))
+            }
+        }
+
+        #[allow(clippy::declare_interior_mutable_const)] // a constructor
+        impl ConstZero for $name {
+            const ZERO: Self = Self(<$inner as ConstZero>::ZERO);
+        }
+
+        impl Word<$value> for $name {
+            fn load(&self, order: Ordering) -> $value {
+                step();
+                self.0.load(order)
+            }
+
+            fn store(&self, value: $value, order: Ordering) {
+                step();
+                self.0.store(value, order);
+            }
+
+            fn swap(&self, value: $value, order: Ordering) -> $value {
+                step();
+                self.0.swap(value, order)
+            }
+
+            fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                step();
+                self.0.compare_exchange(current, new, success, failure)
+            }
+
+            fn compare_exchange_weak(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.compare_exchange(current, new, success, failure)
+            }
+
+            fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                step();
+                self.0.fetch_add(value, order)
+            }
+
+            fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                step();
+                self.0.fetch_sub(value, order)
+            }
+
+            fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                step();
+                self.0.fetch_or(value, order)
+            }
+
+            fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                step();
+                self.0.fetch_and(value, order)
+            }
+        }
+    };
+}
+
+word!(U32, linux::U32, u32, "The 32-bit atomic.");
+word!(U64, linux::U64, u64, "The 64-bit atomic.");
+word!(LaneWord, linux::LaneWord, u32, "The 32-bit atomic with lanes.");
+
+impl U32 {
+    /// Reads the value without making a step: for the theatre itself.
+    pub(super) fn peek(&self) -> u32 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Each lane operation is one step, as on a machine that has them.
+impl Lanes for LaneWord {
+    fn store_byte(&self, lane: u32, value: u8, order: Ordering) {
+        step();
+        self.0.store_byte(lane, value, order);
+    }
+
+    fn compare_exchange_byte(
+        &self,
+        lane: u32,
+        current: u8,
+        new: u8,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u8, u8> {
+        step();
+        self.0.compare_exchange_byte(lane, current, new, success, failure)
+    }
+
+    fn compare_exchange_half(
+        &self,
+        lane: u32,
+        current: u16,
+        new: u16,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u16, u16> {
+        step();
+        self.0.compare_exchange_half(lane, current, new, success, failure)
+    }
+
+    fn swap_half(&self, lane: u32, value: u16, order: Ordering) -> u16 {
+        step();
+        self.0.swap_half(lane, value, order)
+    }
+}

@@ -1,0 +1,201 @@
+//! What the policies make of hints that Linux does not give, on [`Tireless`]; and spins that must end although nothing ends them from outside.
+
+use core::sync::atomic::Ordering::SeqCst;
+use std::thread::scope;
+use std::vec::Vec;
+
+use super::machine::{Tireless, become_realtime};
+use super::{assert_at_rest, eventually, waiting};
+use crate::cancel::Until;
+use crate::platform::{Platform, Word};
+use crate::rwsem::grant::HANDOFF_SET;
+use crate::rwsem::owner::{Kind, RD_NONSPINNABLE, WR_NONSPINNABLE, me};
+use crate::rwsem::policy::*;
+use crate::rwsem::{BIAS, HANDOFF, RawRwSem, WAITERS, WRITER, biased};
+
+type Tried<Y> = RawRwSem<Tireless, Y>;
+
+fn count<Y: Policy>(lock: &Tried<Y>) -> u64 {
+    lock.count.load(SeqCst)
+}
+
+/// A lock that the caller holds for reading, and for which nobody spins.
+fn held_unspinnable<Y: Policy>() -> Tried<Y> {
+    let lock = Tried::<Y>::new();
+    lock.read_acquire();
+    lock.set_nonspinnable();
+    lock
+}
+
+/// Writers queue one after the other, the last with real-time priority; `look` sees the queue before it is woken. Then all get the lock.
+fn queue_of_writers<Y: Policy>(writers: usize, look: impl FnOnce(&Tried<Y>)) {
+    let lock = &held_unspinnable::<Y>();
+    scope(|scope| {
+        for who in 1..=writers {
+            scope.spawn(move || {
+                if who == writers {
+                    become_realtime();
+                }
+                lock.write_acquire();
+                // SAFETY: acquired above.
+                unsafe { lock.write_release() };
+            });
+            eventually("a writer queues", || waiting(lock) == who);
+        }
+        look(lock);
+        // SAFETY: held since the start.
+        unsafe { lock.read_release() };
+    });
+    assert_at_rest(lock);
+}
+
+fn wake_last<Y: Policy>(lock: &Tried<Y>) {
+    lock.locked(|| {
+        let mut last = lock.queue.first();
+        while let Some(next) = last.and_then(|thread| lock.queue.after(thread)) {
+            last = Some(next);
+        }
+        last.unwrap().unpark();
+    });
+}
+
+/// Who in the queue is entitled to the handoff.
+fn entitled<Y: Policy>(lock: &Tried<Y>) -> Vec<bool> {
+    lock.locked(|| {
+        let mut list = Vec::new();
+        let mut next = lock.queue.first();
+        while let Some(thread) = next {
+            list.push(thread.waiter.kind.load(SeqCst) & HANDOFF_SET != 0);
+            next = lock.queue.after(thread);
+        }
+        list
+    })
+}
+
+#[test]
+fn a_real_time_writer_asks_at_once_or_after_its_first_wake_up() {
+    queue_of_writers::<TodayKernel>(1, |lock| {
+        eventually("it asks at once", || count(lock) & HANDOFF != 0);
+        assert_eq!(entitled(lock), [true]);
+    });
+    queue_of_writers::<V5_10>(1, |lock| {
+        assert_eq!(count(lock) & HANDOFF, 0);
+        eventually("it asks when woken", || {
+            wake_last(lock);
+            count(lock) & HANDOFF != 0
+        });
+    });
+    queue_of_writers::<HandoffNone>(1, |lock| {
+        (0..20).for_each(|_| wake_last(lock));
+        assert_eq!(count(lock) & HANDOFF, 0);
+    });
+}
+
+/// Historical bug B13: the one that asks must not spin for it if it is not first.
+#[test]
+fn the_first_waiter_is_entitled_whoever_asks() {
+    queue_of_writers::<TodayKernel>(2, |lock| {
+        eventually("the second asks", || count(lock) & HANDOFF != 0);
+        assert_eq!(entitled(lock), [true, false]);
+    });
+    queue_of_writers::<V5_16>(2, |lock| {
+        eventually("the second asks", || count(lock) & HANDOFF != 0);
+        assert_eq!(entitled(lock), [false, true]);
+    });
+}
+
+#[test]
+fn a_real_time_spinner_does_not_wait_for_an_owner_to_appear() {
+    fn leaves<Y: Policy>() {
+        std::thread::spawn(|| {
+            become_realtime();
+            let lock = Tried::<Y>::new();
+            lock.count.store(WAITERS | HANDOFF, SeqCst);
+            assert!(!lock.spin(Tireless::current().unwrap(), Kind::Write, Until::FOREVER), "{}", Y::NAME);
+            assert_eq!(count(&lock), WAITERS | HANDOFF);
+        })
+        .join()
+        .unwrap();
+    }
+    leaves::<Handoff4ms>();
+    leaves::<V5_10>();
+    leaves::<TodayKernel>();
+}
+
+/// The holder lost its CPU between the count and the owner word.
+#[test]
+fn nobody_spins_for_ever_in_the_owner_gap() {
+    fn leaves<Y: Policy>(held: u64) {
+        let lock = Tried::<Y>::new();
+        lock.count.store(held, SeqCst);
+        assert!(!lock.spin(Tireless::current().unwrap(), Kind::Write, Until::FOREVER), "{}", Y::NAME);
+        assert_eq!(count(&lock), held);
+    }
+    leaves::<XaddBaseline>(biased::W);
+    leaves::<HandoffNone>(WRITER);
+    leaves::<V5_10>(WRITER);
+    leaves::<TodayKernel>(WRITER);
+    leaves::<TodayKernel>(BIAS);
+}
+
+#[test]
+fn a_writer_s_spin_on_readers_ends_with_a_mark() {
+    fn marks<Y: Policy>() -> (u32, bool, bool) {
+        let lock = Tried::<Y>::new();
+        lock.read_acquire();
+        assert!(!lock.spin(Tireless::current().unwrap(), Kind::Write, Until::FOREVER));
+        let marks = lock.owner.load(SeqCst) & (RD_NONSPINNABLE | WR_NONSPINNABLE);
+        let may = (marks, lock.can_spin(Kind::Read), lock.can_spin(Kind::Write));
+        lock.clear_nonspinnable();
+        assert_eq!(lock.can_spin(Kind::Write), Y::NONSPIN != Nonspin::WithReader);
+        may
+    }
+    assert_eq!(marks::<WakeAllReaders>(), (RD_NONSPINNABLE, false, false));
+    assert_eq!(marks::<TimedWriterSpin>(), (RD_NONSPINNABLE | WR_NONSPINNABLE, false, false));
+    assert_eq!(marks::<V5_10>(), (RD_NONSPINNABLE | WR_NONSPINNABLE, false, false));
+    assert_eq!(marks::<TodayKernel>(), (RD_NONSPINNABLE, false, false));
+}
+
+/// The last holder took a testing reader for a holder and woke nobody; the reader's tries are all in vain.
+#[test]
+fn a_reader_that_swallowed_the_heir_s_wake_up_passes_it_on() {
+    fn passes_on<Y: Policy>() {
+        let lock = &held_unspinnable::<Y>();
+        scope(|scope| {
+            let heir = scope.spawn(|| {
+                lock.write_acquire();
+                // SAFETY: acquired above.
+                unsafe { lock.write_release() };
+            });
+            eventually("the writer queues", || waiting(lock) == 1);
+            eventually("it asks for handoff", || {
+                wake_last(lock);
+                count(lock) & HANDOFF != 0
+            });
+            // A reader tests; the holder leaves, sees the bias, and wakes nobody.
+            lock.count.fetch_add(BIAS, SeqCst);
+            // SAFETY: held since the start.
+            unsafe { lock.read_release() };
+            assert_eq!(count(lock), BIAS | WAITERS | HANDOFF);
+            lock.take_bias_back();
+            eventually("the heir gets it", || heir.is_finished());
+        });
+        assert_at_rest(lock);
+    }
+    passes_on::<ReaderSpinOnWriter>();
+    passes_on::<V5_10>();
+    passes_on::<LimitRspin>();
+}
+
+#[test]
+fn the_phase_trylock_needs_other_readers() {
+    let lock = Tried::<V5_10>::new();
+    let me = me::<Tireless>();
+    lock.read_acquire();
+    let note = lock.owner_note();
+    assert!(!lock.phase_try(me, note), "the same readers as before");
+    let stranger = std::thread::spawn(|| Tireless::current().unwrap().id()).join().unwrap();
+    lock.owned_by_reader(stranger, 0);
+    assert!(lock.phase_try(me, note), "a new phase");
+    assert_eq!(count(&lock), 2 * BIAS);
+}
