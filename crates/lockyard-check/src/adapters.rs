@@ -175,7 +175,9 @@ mod tests {
 
     #[test]
     fn leaves_a_field_out() {
-        assert_eq!(without("L { count: U(1), owner: U(2), queue: Q { first: U(3) } }", "owner"),
-            "L { count: U(1), queue: Q { first: U(3) } }");
+        assert_eq!(
+            without("L { count: U(1), owner: U(2), queue: Q { first: U(3) } }", "owner"),
+            "L { count: U(1), queue: Q { first: U(3) } }"
+        );
     }
 }

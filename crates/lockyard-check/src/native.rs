@@ -81,8 +81,16 @@ pub fn guarded<R>(name: &str, case: impl FnOnce() -> R) -> R {
     let watched = name.to_owned();
     let (alive, watch) = channel::<()>();
     let watchdog = thread::spawn(move || {
-        if watch.recv_timeout(Duration::from_secs(seconds)) == Err(RecvTimeoutError::Timeout) {
-            let mut text = format!("\nWATCHDOG: {watched} has not ended after {seconds} s: a lost wake-up, starvation, or a deadlock\n");
+        // Counted second by second: a machine that was suspended meanwhile has not been hung for that long.
+        let mut left = seconds;
+        while watch.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
+            left = left.saturating_sub(1);
+            if left > 0 {
+                continue;
+            }
+            let mut text = format!(
+                "\nWATCHDOG: {watched} has not ended after {seconds} s: a lost wake-up, starvation, or a deadlock\n"
+            );
             text.push_str("lock events of the process meanwhile:\n");
             for (event, count) in lockyard::event::snapshot().since(&before).iter().filter(|&(_, count)| count > 0) {
                 text.push_str(&format!("    {event:<24} {count}\n"));

@@ -46,13 +46,7 @@ pub trait Stage: Platform {
 
 /// Waits until `condition` holds. Panics if another thread of the case has, so that one failed check does not become a hang.
 pub fn until<P: Stage>(mut condition: impl FnMut() -> bool) {
-    let failed = P::wait_window(|| {
-        if condition() {
-            Some(false)
-        } else {
-            P::failed().then_some(true)
-        }
-    });
+    let failed = P::wait_window(|| if condition() { Some(false) } else { P::failed().then_some(true) });
     assert!(!failed, "waited for a thread whose own check had failed");
 }
 

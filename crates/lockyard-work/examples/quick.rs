@@ -26,7 +26,7 @@ fn main() {
         .collect();
     println!("think {think}, reads {reads} %, {secs} s a cell");
     println!(
-        "{:<24} {:>7} {:>4} {:>9} {:>8} {:>6} {:>8} {:>9} {:>5} {:>5} {:>6} {:>8}",
+        "{:<31} {:>7} {:>4} {:>9} {:>8} {:>6} {:>8} {:>9} {:>5} {:>5} {:>6} {:>8}",
         "lock", "threads", "cs", "kops/s", "ns/op", "fair", "p99 us", "max ms", "idle", "busy", "others", "csw/s"
     );
     for threads in [2, 16, 64] {
@@ -57,7 +57,7 @@ fn main() {
 fn line(record: &Record) -> String {
     let switches = record.voluntary_switches + record.involuntary_switches;
     format!(
-        "{:<24} {:>7} {:>4} {:>9.0} {:>8.0} {:>6.3} {:>8.1} {:>9.2} {:>5} {:>5.2} {:>6.2} {:>8.0}",
+        "{:<31} {:>7} {:>4} {:>9.0} {:>8.0} {:>6.3} {:>8.1} {:>9.2} {:>5} {:>5.2} {:>6.2} {:>8.0}",
         record.label(),
         record.threads,
         record.cs,

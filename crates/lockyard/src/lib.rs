@@ -78,7 +78,8 @@ mod front {
     /// A reader-writer lock with policy `Y`, one of the kernel's forms of it; see [`rwsem::policy`].
     pub type RwSemWith<Y, T> = lock_api::RwLock<rwsem::RawRwSem<Linux, Y>, T>;
     /// A [`RwSem`] locked for reading.
-    pub type RwSemReadGuard<'a, T, Y = rwsem::policy::Today> = lock_api::RwLockReadGuard<'a, rwsem::RawRwSem<Linux, Y>, T>;
+    pub type RwSemReadGuard<'a, T, Y = rwsem::policy::Today> =
+        lock_api::RwLockReadGuard<'a, rwsem::RawRwSem<Linux, Y>, T>;
     /// A [`RwSem`] locked for writing.
     pub type RwSemWriteGuard<'a, T, Y = rwsem::policy::Today> =
         lock_api::RwLockWriteGuard<'a, rwsem::RawRwSem<Linux, Y>, T>;

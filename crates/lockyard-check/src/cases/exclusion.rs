@@ -49,11 +49,8 @@ pub fn mixed_operations<L: Lock>() {
         let mut dice = Dice::new(me as u64 + 1);
         for _ in 0..scale.rounds {
             let way = L::WAYS[dice.roll(L::WAYS.len() as u32) as usize];
-            let held = if dice.roll(2) == 0 {
-                Held::try_new(&guarded.lock, way)
-            } else {
-                Some(Held::new(&guarded.lock, way))
-            };
+            let held =
+                if dice.roll(2) == 0 { Held::try_new(&guarded.lock, way) } else { Some(Held::new(&guarded.lock, way)) };
             if held.is_some() && guarded.section(me, way) == 1 {
                 writes.advance();
             }

@@ -122,9 +122,7 @@ pub fn a_writer_gets_past_overlapping_readers<L: Lock>() {
             let held = Held::new(&lock, Way::Read);
             let entries = inside[other].count();
             inside[me].advance();
-            until::<L::P>(|| {
-                inside[other].count() > entries || seats.queued(other) || served.count() >= SERVED
-            });
+            until::<L::P>(|| inside[other].count() > entries || seats.queued(other) || served.count() >= SERVED);
             drop(held);
         }
         inside[me].advance();

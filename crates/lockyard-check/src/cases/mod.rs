@@ -59,7 +59,6 @@ impl<L: Lock> Guarded<L> {
 /// Every sequence of `length` ways that `L` has.
 pub(crate) fn patterns<L: Lock>(length: usize) -> impl Iterator<Item = Vec<Way>> {
     let ways = L::WAYS.len();
-    (0..ways.pow(length as u32)).map(move |number| {
-        (0..length as u32).map(|place| L::WAYS[number / ways.pow(place) % ways]).collect()
-    })
+    (0..ways.pow(length as u32))
+        .map(move |number| (0..length as u32).map(|place| L::WAYS[number / ways.pow(place) % ways]).collect())
 }

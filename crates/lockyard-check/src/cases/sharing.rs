@@ -132,7 +132,11 @@ pub fn downgrade_is_one_step<L: Shared>() {
                 if round % 16 == 0 {
                     L::P::nap(0);
                 }
-                assert_eq!(written.count(), mine, "somebody wrote between a write section and the read section it became");
+                assert_eq!(
+                    written.count(),
+                    mine,
+                    "somebody wrote between a write section and the read section it became"
+                );
             }
         }
     });

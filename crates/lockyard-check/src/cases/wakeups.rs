@@ -93,8 +93,9 @@ pub fn a_queue_drains<L: Lock>() {
 pub fn a_long_queue_drains<L: Lock>() {
     let length = <L::P as Stage>::SCALE.queue;
     for period in 1..=L::WAYS.len() + 1 {
-        let ways: Vec<Way> =
-            (0..length).map(|place| if place % period == 0 { Way::Write } else { L::WAYS[L::WAYS.len() - 1] }).collect();
+        let ways: Vec<Way> = (0..length)
+            .map(|place| if place % period == 0 { Way::Write } else { L::WAYS[L::WAYS.len() - 1] })
+            .collect();
         drain::<L>(Way::Write, &ways);
     }
 }

@@ -200,7 +200,11 @@ impl Scene {
 /// A script has failed and left actors waiting: say why, and end the process, which cannot go on without them.
 fn report(panic: &Box<dyn std::any::Any + Send>, place: &str, cast: &[Actor<'_>]) -> ! {
     let why = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-    let mut text = format!("\nSCRIPT FAILED in {}, {place}: {}\n", thread::current().name().unwrap_or("?"), why.unwrap_or("a panic"));
+    let mut text = format!(
+        "\nSCRIPT FAILED in {}, {place}: {}\n",
+        thread::current().name().unwrap_or("?"),
+        why.unwrap_or("a panic")
+    );
     for actor in cast {
         text.push_str(&format!("    {actor:?}\n"));
     }
@@ -224,7 +228,9 @@ impl<'e> Actor<'e> {
             let number = me.number;
             scene::enter(Some(me));
             // SAFETY: the handler is dropped, run or not, before this task ends (`begin` below), so it does not outlive `'e`.
-            let signal = signal.map(|(at, handler)| unsafe { (at, std::mem::transmute::<_, Box<dyn FnOnce()>>(handler)) });
+            let signal = signal.map(|(at, handler)| unsafe {
+                (at, std::mem::transmute::<Box<dyn FnOnce() + Send>, Box<dyn FnOnce()>>(handler))
+            });
             scene::begin(stop, signal);
             match catch_unwind(AssertUnwindSafe(task)) {
                 Ok(value) => *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(value),

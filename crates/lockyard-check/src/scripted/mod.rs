@@ -169,15 +169,8 @@ impl ConstPlatform for Scripted {}
 
 /// The suite runs here, too: small, in virtual time, with hangs that are noticed at once.
 impl Stage for Scripted {
-    const SCALE: Scale = Scale {
-        rounds: 24,
-        sleeps: 40,
-        threads: 3,
-        crowd: 5,
-        short_lived: 16,
-        queue: 6,
-        timeout_ns: 20_000_000,
-    };
+    const SCALE: Scale =
+        Scale { rounds: 24, sleeps: 40, threads: 3, crowd: 5, short_lived: 16, queue: 6, timeout_ns: 20_000_000 };
 
     fn perform(name: &'static str, case: fn()) {
         crate::native::guarded(name, case);

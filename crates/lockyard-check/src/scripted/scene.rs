@@ -25,7 +25,11 @@ pub(super) enum State {
     Idle,
     Running,
     /// Sleeps while the word at this address has this value, or until the deadline.
-    Parked { word: *const words::U32, expected: u32, deadline: Option<u64> },
+    Parked {
+        word: *const words::U32,
+        expected: u32,
+        deadline: Option<u64>,
+    },
     /// Before one of its steps, until the script lets it go on.
     Stopped,
     /// Between two polls of something that has not happened, so many in a row; or polling.
@@ -54,16 +58,7 @@ pub(super) struct Role {
 
 impl Role {
     fn new(id: ThreadId) -> Self {
-        Self {
-            id,
-            state: State::Idle,
-            frozen: false,
-            on_cpu: false,
-            realtime: false,
-            naps: 0,
-            steps: 0,
-            failed: false,
-        }
+        Self { id, state: State::Idle, frozen: false, on_cpu: false, realtime: false, naps: 0, steps: 0, failed: false }
     }
 
     fn is_napper(&self) -> bool {
@@ -241,7 +236,9 @@ pub(super) fn step() {
     let signal = UNTIL_SIGNAL.get();
     if signal >= 0 {
         UNTIL_SIGNAL.set(signal - 1);
-        if signal == 0 && let Some(handler) = HANDLER.take() {
+        if signal == 0
+            && let Some(handler) = HANDLER.take()
+        {
             handler();
         }
     }

@@ -76,11 +76,8 @@ where
     for ways in patterns::<L>(N) {
         for on_cpu in [false, true] {
             every_stop(|stop| {
-                let stand = Stand::<L> {
-                    guarded: Guarded::default(),
-                    writes: Steps::default(),
-                    token: CancelToken::default(),
-                };
+                let stand =
+                    Stand::<L> { guarded: Guarded::default(), writes: Steps::default(), token: CancelToken::default() };
                 let mut stopped = false;
                 place(format!("stop {stop}, ways {ways:?}, on CPU: {on_cpu}"));
                 Scene::play(|scene, actors| {

@@ -16,26 +16,7 @@ const STACK: usize = 256 << 10;
 
 impl Machine for Linux {
     fn run(n: usize, body: &(dyn Fn(usize) + Sync)) -> Result<(), MachineError> {
-        let go = OnceLock::new();
-        thread::scope(|scope| {
-            for index in 0..n {
-                let go = &go;
-                let builder = thread::Builder::new().name(format!("work-{index}")).stack_size(STACK);
-                let spawned = builder.spawn_scoped(scope, move || {
-                    if *go.wait() {
-                        body(index);
-                    }
-                });
-                if let Err(error) = spawned {
-                    let _ = go.set(false);
-                    return Err(MachineError::new(format!(
-                        "cannot start {n} threads: {index} were started, then: {error}"
-                    )));
-                }
-            }
-            let _ = go.set(true);
-            Ok(())
-        })
+        run_with_stacks(n, STACK, body)
     }
 
     fn sleep(ns: u64) {
@@ -114,6 +95,29 @@ impl Machine for Linux {
     }
 }
 
+/// Threads with `stack` bytes each. They wait until all exist; if one cannot be started, none runs its body.
+fn run_with_stacks(n: usize, stack: usize, body: &(dyn Fn(usize) + Sync)) -> Result<(), MachineError> {
+    let go = OnceLock::new();
+    thread::scope(|scope| {
+        for index in 0..n {
+            let go = &go;
+            let builder = thread::Builder::new().name(format!("work-{index}")).stack_size(stack);
+            let spawned = builder.spawn_scoped(scope, move || {
+                if *go.wait() {
+                    body(index);
+                }
+            });
+            if let Err(error) = spawned {
+                let _ = go.set(false);
+                let what = format!("cannot start {n} threads: {index} were started, then: {error}");
+                return Err(MachineError::new(what));
+            }
+        }
+        let _ = go.set(true);
+        Ok(())
+    })
+}
+
 /// CPU time of everything on the machine: the first line of `/proc/stat`, in ticks of 10 ms, without idle and waiting
 /// for disks, and without guests (which are counted as user time already). Stolen time counts: it was not ours.
 fn machine_ns() -> u64 {
@@ -150,6 +154,14 @@ mod tests {
         })
         .unwrap();
         assert!(seen.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+    }
+
+    #[test]
+    fn too_many_threads_are_an_error_and_nothing_runs() {
+        // Stacks that cannot be had stand in for threads that cannot.
+        let error = run_with_stacks(3, 1 << 46, &|_| panic!("ran")).unwrap_err().to_string();
+        assert!(error.starts_with("cannot start 3 threads: 0 were started, then: "), "{error}");
+        assert!(!error.contains('\n'));
     }
 
     #[test]

@@ -90,7 +90,6 @@ use crate::wait::queue::WaitQueue;
 use crate::wait::thread::Thread;
 
 use grant::Mode;
-use owner::me;
 use policy::{CountScheme, Policy};
 
 /// A writer holds the lock.
@@ -111,6 +110,9 @@ pub const READFAIL: u64 = 1 << 63;
 pub const READERS: u64 = !(BIAS - 1);
 /// Somebody holds or tests the lock.
 pub const LOCKED: u64 = WRITER | READERS;
+/// Everything but the writer, and but the bits that are never set: on x86-64 this mask makes a release one `lock and` whose flags tell the
+/// result (without them the compiler sees a comparison, and falls back to a compare-exchange loop).
+const NOT_WRITER: u64 = !(WRITER | 0xe0);
 /// A reader must not simply proceed.
 pub const READ_BLOCK: u64 = WRITER | WAITERS | HANDOFF | PENDING | READFAIL;
 
@@ -232,7 +234,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         if Y::COUNT == CountScheme::Biased {
             return self.biased_read_fast();
         }
-        let me = me::<P>();
+        let me = Self::me();
         let count = self.count.fetch_add(BIAS, Acquire).wrapping_add(BIAS);
         if count & Self::READ_BLOCK != 0 {
             return Err(count);
@@ -247,7 +249,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         if Y::COUNT == CountScheme::Biased {
             return self.biased_try_read();
         }
-        let me = me::<P>();
+        let me = Self::me();
         let mut count = self.count.load(Relaxed);
         while count & Self::READ_BLOCK == 0 {
             match self.count.compare_exchange_weak(count, count + BIAS, Acquire, Relaxed) {
@@ -309,7 +311,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         if Y::COUNT == CountScheme::Biased {
             return self.biased_write_fast();
         }
-        let me = me::<P>();
+        let me = Self::me();
         let taken = self.count.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok();
         if taken {
             self.owned_by_writer(me);
@@ -329,16 +331,18 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     /// The caller holds it for writing, or acts for the thread that does.
     #[inline]
     pub unsafe fn write_release(&self) {
+        if Y::TURNS {
+            if self.count.fetch_and(NOT_WRITER, Release) & NOT_WRITER != 0 {
+                self.turns_write_released();
+            }
+            return;
+        }
         self.owner.store(0, Relaxed);
         if Y::COUNT == CountScheme::Biased {
             return self.biased_write_release();
         }
         let count = self.count.fetch_sub(WRITER, Release).wrapping_sub(WRITER);
-        if Y::TURNS {
-            if count & LISTENING != 0 {
-                self.turns_released(count);
-            }
-        } else if count & WAITERS != 0 {
+        if count & WAITERS != 0 {
             self.wake(Mode::Any);
         }
     }

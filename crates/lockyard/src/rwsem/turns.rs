@@ -1,6 +1,6 @@
 //! The rwsem's waiting in userspace: readers and writers take turns, as [`wait::turn`](crate::wait::turn) says.
 //!
-//! Policies with `TURNS` (the default, [`Today`](super::policy::Today)) share the kernel's count, owner word and fast paths, but wait otherwise:
+//! Policies with `TURNS` (the default, [`Today`](super::policy::Today)) share the kernel's count, but wait otherwise:
 //! every waiter, reader or writer, takes the lock itself; nobody is made owner in its sleep. That costs a wake-up per turn instead of one per
 //! release, and keeps the lock with threads that run.
 //!
@@ -33,14 +33,13 @@ use crate::wait::thread::ThreadId;
 use crate::wait::turn::{self, Contended, Events, Request};
 
 use super::policy::Policy;
-use super::{BIAS, HANDOFF, LISTENING, LOCKED, PENDING, RawRwSem, READFAIL, WAITERS, WRITER};
+use super::{BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READFAIL, RawRwSem, WAITERS, WRITER};
 
 impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     /// A reader whose bias is in `count` but must not simply proceed.
     pub(super) fn turns_read_slow(&self, count: u64, until: Until<'_, P>) -> Result<(), GaveUp> {
         if count & (WRITER | HANDOFF | PENDING | READFAIL) == 0 {
             // Only waiters ahead, and no turn is over.
-            self.own_as_reader();
             P::count(Event::RwsemRlockSteal, 1);
             return Ok(());
         }
@@ -58,6 +57,15 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
             return Ok(());
         }
         turn::acquire(&want, until)
+    }
+
+    /// After a write release that left other bits set.
+    #[cold]
+    pub(super) fn turns_write_released(&self) {
+        let count = self.count.load(Relaxed);
+        if count & LISTENING != 0 {
+            self.turns_released(count);
+        }
     }
 
     /// After a release, or a downgrade, that left `count` with `LISTENING` set: wakes the first waiter.
@@ -102,15 +110,7 @@ impl<'a, P: Platform, Y: Policy, const WRITE: bool> Want<'a, P, Y, WRITE> {
                 (false, _) => return false,
             };
             match self.rwsem.count.compare_exchange_weak(count, next, AcqRel, Relaxed) {
-                Ok(_) if mine => {
-                    if WRITE {
-                        self.rwsem.own_as_writer();
-                    } else {
-                        self.rwsem.own_as_reader();
-                    }
-                    return true;
-                }
-                Ok(_) => return false,
+                Ok(_) => return mine,
                 Err(found) => count = found,
             }
         }
@@ -153,8 +153,9 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
         &self.rwsem.osq
     }
 
+    /// Nobody notes owners here: see `rwsem::owner`.
     fn owner(&self) -> Option<ThreadId> {
-        self.rwsem.write_owner()
+        None
     }
 
     /// Only where mostly readers were in the way: among writers, waiting longer costs less than handing over more often.

@@ -323,10 +323,7 @@ impl<P: Platform> RawQSpinLock<P> {
                 let free = self.word.load(Relaxed) & LOCKED_MASK == 0;
                 // Both lanes at once: a stealer may have passed its check of pending just before we set it.
                 (free
-                    && self
-                        .word
-                        .compare_exchange_half(0, LOCKED_PENDING & !1, LOCKED as u16, Acquire, Relaxed)
-                        .is_ok())
+                    && self.word.compare_exchange_half(0, LOCKED_PENDING & !1, LOCKED as u16, Acquire, Relaxed).is_ok())
                 .then_some(())
             });
             if taken.is_some() {

@@ -45,9 +45,7 @@ pub struct ParkedHeads<P: Platform> {
 
 impl<P: Platform> Default for ParkedHeads<P> {
     fn default() -> Self {
-        Self {
-            lines: core::array::from_fn(|_| Line { count: P::U64::default(), entries: Default::default() }),
-        }
+        Self { lines: core::array::from_fn(|_| Line { count: P::U64::default(), entries: Default::default() }) }
     }
 }
 

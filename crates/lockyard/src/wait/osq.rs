@@ -154,8 +154,8 @@ impl<P: Platform> Osq<P> {
     pub(crate) fn leave(&self, me: &Thread<P>) {
         let own = &me.osq;
         let id = me.id();
-        let last = self.tail.load(Relaxed) == id.raw()
-            && self.tail.compare_exchange(id.raw(), 0, Release, Relaxed).is_ok();
+        let last =
+            self.tail.load(Relaxed) == id.raw() && self.tail.compare_exchange(id.raw(), 0, Release, Relaxed).is_ok();
         if !last && let Some(next) = self.take_next(own, id, 0) {
             P::thread(next).osq.locked.store(1, Release);
         }

@@ -98,7 +98,8 @@ unsafe impl Platform for Linux {
         }
         let ns = 20_000i64 << (round - 4).min(6);
         match nanosleep(&Timespec { tv_sec: 0, tv_nsec: ns as _ }) {
-            NanosleepRelativeResult::Ok | NanosleepRelativeResult::Interrupted(_) | NanosleepRelativeResult::Err(_) => {}
+            NanosleepRelativeResult::Ok | NanosleepRelativeResult::Interrupted(_) | NanosleepRelativeResult::Err(_) => {
+            }
         }
     }
 

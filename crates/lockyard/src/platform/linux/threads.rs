@@ -183,19 +183,15 @@ fn search(owner: &Owner, tries: u32) -> Option<ThreadId> {
         let slot = &TABLE[index as usize];
         let claim = slot.claim.load(Acquire);
         // A slot between `fresh` and its first claim has no owner yet, and is its finder's.
-        let reusable = claim != 0
-            && slot.process.load(Relaxed) == owner.process
-            && slot.thread.is_idle()
-            && !alive(claim as u32);
+        let reusable =
+            claim != 0 && slot.process.load(Relaxed) == owner.process && slot.thread.is_idle() && !alive(claim as u32);
         (reusable && take(slot, claim, owner)).then(|| name(slot, index))
     })
 }
 
 /// Takes the next slot that nobody has ever claimed.
 fn fresh(owner: &Owner) -> Option<ThreadId> {
-    let index = HIGH
-        .fetch_update(AcqRel, Relaxed, |high| (high < ThreadId::MAX_INDEX).then_some(high + 1))
-        .ok()? + 1;
+    let index = HIGH.fetch_update(AcqRel, Relaxed, |high| (high < ThreadId::MAX_INDEX).then_some(high + 1)).ok()? + 1;
     let slot = &TABLE[index as usize];
     take(slot, 0, owner).then(|| name(slot, index))
 }

@@ -26,7 +26,13 @@ macro_rules! forward {
                 self.0.swap(value, order)
             }
             #[inline(always)]
-            fn compare_exchange(&self, current: $value, new: $value, ok: Ordering, no: Ordering) -> Result<$value, $value> {
+            fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                ok: Ordering,
+                no: Ordering,
+            ) -> Result<$value, $value> {
                 self.0.compare_exchange(current, new, ok, no)
             }
             #[inline(always)]
@@ -104,7 +110,9 @@ impl Lanes for LaneWord {
         let byte = self.0.as_ptr().cast::<u8>().wrapping_add(lane as usize);
         // SAFETY: `byte` is inside the 4 bytes of this word (lane < 4); see the module text for why this is an access of
         // the one atomic.
-        unsafe { core::arch::asm!("mov byte ptr [{}], {}", in(reg) byte, in(reg_byte) value, options(nostack, preserves_flags)) };
+        unsafe {
+            core::arch::asm!("mov byte ptr [{}], {}", in(reg) byte, in(reg_byte) value, options(nostack, preserves_flags))
+        };
     }
 
     #[inline(always)]
@@ -124,7 +132,14 @@ impl Lanes for LaneWord {
     }
 
     #[inline(always)]
-    fn compare_exchange_half(&self, lane: u32, current: u16, new: u16, _ok: Ordering, _no: Ordering) -> Result<u16, u16> {
+    fn compare_exchange_half(
+        &self,
+        lane: u32,
+        current: u16,
+        new: u16,
+        _ok: Ordering,
+        _no: Ordering,
+    ) -> Result<u16, u16> {
         debug_assert!(lane < 2);
         let half = self.0.as_ptr().cast::<u16>().wrapping_add(lane as usize);
         let found: u16;
@@ -164,6 +179,7 @@ mod tests {
     /// Runs the same operations on the sub-word form and on the whole-word form.
     #[test]
     fn lanes_agree_with_the_whole_word_form() {
+        #[derive(Default)]
         struct Whole(U32);
         impl Word<u32> for Whole {
             fn load(&self, o: Ordering) -> u32 {
@@ -192,11 +208,6 @@ mod tests {
             }
             fn fetch_and(&self, v: u32, o: Ordering) -> u32 {
                 self.0.fetch_and(v, o)
-            }
-        }
-        impl Default for Whole {
-            fn default() -> Self {
-                Self(U32::default())
             }
         }
         impl Lanes for Whole {}

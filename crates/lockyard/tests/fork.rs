@@ -1,0 +1,279 @@
+//! A process that forks while its threads fight for locks.
+//!
+//! The child has one thread, the one that forked. What it held it still holds and can release, take again, and use with new threads. What others held stays held:
+//! the child must not touch that. The parent notices nothing.
+
+// This test is about the system's processes and threads.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::{Mutex as StdMutex, PoisonError};
+use std::thread::{scope, spawn};
+
+use lockyard::cancel::Until;
+use lockyard::mutex::RawMutex;
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
+use lockyard::rwsem::{RawRwSem, policy};
+use lockyard::semaphore::{DirectHandoff, OpportunisticSafe};
+use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::{Mutex, RwSem, Semaphore, SpinLock};
+use lockyard_check::adapters::Binary;
+use lockyard_check::lock::{Held, Lock, Way};
+use lockyard_check::native::guarded;
+use lockyard_check::stage::Seats;
+
+/// One fork at a time: the child's only thread must find std's own locks free.
+static FORKING: StdMutex<()> = StdMutex::new(());
+
+/// Runs `child` in a child process, which must return `Ok` within half a minute.
+fn in_child(child: impl FnOnce() -> Result<(), &'static str>) {
+    // SAFETY: the child uses nothing but locks, threads and memory, all of which the C library keeps usable, and leaves by `_exit`.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let status = match child() {
+            Ok(()) => 0,
+            Err(why) => {
+                let text = format!("in the child: {why}\n");
+                // SAFETY: a buffer and its length.
+                unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+                1
+            }
+        };
+        // SAFETY: ends the child without the parent's exit handlers.
+        unsafe { libc::_exit(status) };
+    }
+    assert!(pid > 0, "fork failed");
+    let end = Linux::now() + 30_000_000_000;
+    let mut status = 0;
+    // SAFETY: our own child.
+    while unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) } == 0 {
+        if Linux::now() > end {
+            // SAFETY: our own child, which has not been waited for yet.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+            // SAFETY: as above.
+            unsafe { libc::waitpid(pid, &mut status, 0) };
+            panic!("the child hangs");
+        }
+        Linux::nap(10);
+    }
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "the child ended with status {status:#x}");
+}
+
+fn test(name: &str, body: impl FnOnce()) {
+    let _forking = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    guarded(name, body);
+}
+
+fn check(condition: bool, why: &'static str) -> Result<(), &'static str> {
+    condition.then_some(()).ok_or(why)
+}
+
+/// Threads of the child contend for `lock`.
+fn contend<L: Lock<P = Linux>>(lock: &L) -> Result<(), &'static str> {
+    let count = AtomicU32::new(0);
+    scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                for round in 0..200 {
+                    let _held = Held::new(lock, L::WAYS[0]);
+                    let seen = count.load(SeqCst);
+                    Linux::nap(if round % 16 == 0 { 4 } else { 0 });
+                    count.store(seen + 1, SeqCst);
+                }
+            });
+        }
+    });
+    check(count.load(SeqCst) == 800, "the child's threads do not exclude each other")
+}
+
+/// Forks, again and again, while threads hammer all kinds of locks.
+#[test]
+fn fork_in_the_middle_of_contention() {
+    test("fork under contention", || {
+        let (spin, mutex, rwsem, semaphore) = (SpinLock::new(0), Mutex::new(0), RwSem::new(0), Semaphore::new(1));
+        let stop = AtomicBool::new(false);
+        let rounds = AtomicU32::new(0);
+        scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| {
+                    while !stop.load(SeqCst) {
+                        *spin.lock() += 1;
+                        *mutex.lock() += 1;
+                        *rwsem.write() += 1;
+                        std::hint::black_box(*rwsem.read());
+                        drop(semaphore.acquire());
+                        rounds.fetch_add(1, SeqCst);
+                    }
+                });
+            }
+            for _ in 0..10 {
+                let before = rounds.load(SeqCst);
+                in_child(|| {
+                    // Its own locks, on all paths.
+                    contend(&RawQSpinLock::<Linux>::default())?;
+                    contend(&RawMutex::<Linux>::default())?;
+                    contend(&RawRwSem::<Linux, policy::Today>::default())?;
+                    contend(&Binary::<Linux, OpportunisticSafe>::default())
+                });
+                // The parent goes on.
+                let mut round = 0;
+                while rounds.load(SeqCst) < before + 10 {
+                    Linux::nap(round);
+                    round += 1;
+                }
+            }
+            stop.store(true, SeqCst);
+        });
+        assert_eq!((*spin.lock(), *mutex.lock()), (*rwsem.read(), rounds.load(SeqCst)));
+    });
+}
+
+/// What the forking thread holds is the child's as well as the parent's: both release it, and use it on.
+fn held_across<L: Lock<P = Linux>>(name: &str) {
+    test(name, || {
+        for &way in L::WAYS {
+            let lock = L::default();
+            let held = Held::new(&lock, way);
+            in_child(|| {
+                check(!lock.try_lock(Way::Write), "a lock that was held is free in the child")?;
+                // SAFETY: held by this thread, in the child as in the parent.
+                unsafe { lock.unlock(way) };
+                check(lock.at_rest(), "a released lock is not at rest in the child")?;
+                drop(Held::new(&lock, way));
+                contend(&lock)
+            });
+            assert!(!lock.try_lock(Way::Write), "released by the child's unlock");
+            drop(held);
+            assert!(lock.at_rest());
+            assert_eq!(contend(&lock), Ok(()));
+        }
+    });
+}
+
+#[test]
+fn locks_held_by_the_forking_thread() {
+    held_across::<RawQSpinLock<Linux>>("fork with a spinlock held");
+    held_across::<RawMutex<Linux>>("fork with a mutex held");
+    held_across::<RawRwSem<Linux, policy::Today>>("fork with an rwsem held");
+    held_across::<RawRwSem<Linux, policy::TodayKernel>>("fork with the kernel's rwsem held");
+    held_across::<Binary<Linux, OpportunisticSafe>>("fork with a semaphore held");
+    held_across::<Binary<Linux, DirectHandoff>>("fork with a direct-handoff semaphore held");
+}
+
+/// The same while threads of the parent are queued. They do not exist in the child: its release wakes nobody, and must return.
+fn held_with_waiters<L: Lock<P = Linux>>(name: &str, patience: u64, child: impl Fn(&L) -> Result<(), &'static str>) {
+    test(name, || {
+        let lock = L::default();
+        let seats = Seats::<Linux>::new(3);
+        let held = Held::new(&lock, Way::Write);
+        scope(|threads| {
+            for seat in 0..3 {
+                let (lock, seats) = (&lock, &seats);
+                threads.spawn(move || {
+                    seats.sit(seat);
+                    drop(Held::new(lock, Way::Write));
+                });
+            }
+            (0..3).for_each(|seat| seats.wait_queued(seat));
+            let later = Linux::now() + patience;
+            while Linux::now() < later {
+                Linux::nap(8);
+            }
+            in_child(|| {
+                // SAFETY: held by this thread, in the child as in the parent.
+                unsafe { lock.unlock(Way::Write) };
+                child(&lock)
+            });
+            drop(held);
+        });
+        assert!(lock.at_rest());
+    });
+}
+
+#[test]
+fn release_in_the_child_with_the_parents_waiters() {
+    fn nothing<L: Lock<P = Linux>>(_: &L) -> Result<(), &'static str> {
+        Ok(())
+    }
+    for patience in [0, 5_000_000] {
+        held_with_waiters::<RawQSpinLock<Linux>>("fork: spinlock with waiters", patience, nothing);
+        held_with_waiters::<RawMutex<Linux>>("fork: mutex with waiters", patience, nothing);
+        held_with_waiters::<RawRwSem<Linux, policy::Today>>("fork: rwsem with waiters", patience, nothing);
+        held_with_waiters::<RawRwSem<Linux, policy::TodayKernel>>(
+            "fork: kernel's rwsem with waiters",
+            patience,
+            nothing,
+        );
+        held_with_waiters::<Binary<Linux, OpportunisticSafe>>("fork: semaphore with waiters", patience, nothing);
+        held_with_waiters::<Binary<Linux, DirectHandoff>>("fork: direct semaphore with waiters", patience, nothing);
+    }
+}
+
+/// The child's main thread keeps its name; its new threads get other names.
+#[test]
+fn new_threads_in_the_child_do_not_take_the_forkers_name() {
+    test("names after fork", || {
+        // Many records whose threads are gone in the parent, and gone in the child all the more.
+        for _ in 0..50 {
+            spawn(|| Linux::current().is_some()).join().unwrap();
+        }
+        let mine = Linux::current().map(|thread| thread.id());
+        let stop = AtomicBool::new(false);
+        scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| {
+                    Linux::current();
+                    while !stop.load(SeqCst) {
+                        Linux::nap(6);
+                    }
+                });
+            }
+            in_child(|| {
+                check(Linux::current().map(|thread| thread.id()) == mine, "the forking thread lost its name")?;
+                let mutex = Mutex::new(0);
+                for _ in 0..200 {
+                    let _held = mutex.lock();
+                    let other = spawn(|| Linux::current().map(|thread| thread.id())).join().unwrap();
+                    check(other.is_some() && other != mine, "a new thread took the forking thread's name")?;
+                }
+                // A grandchild as well.
+                in_child(|| {
+                    check(Linux::current().map(|thread| thread.id()) == mine, "lost in the grandchild")?;
+                    let other = spawn(|| Linux::current().map(|thread| thread.id())).join().unwrap();
+                    check(other.is_some() && other != mine, "taken in the grandchild")
+                });
+                Ok(())
+            });
+            stop.store(true, SeqCst);
+        });
+    });
+}
+
+/// A timed wait works in the child on a lock that a thread of the parent holds: it times out, since nobody will release it.
+#[test]
+fn a_lock_held_by_another_thread_stays_held_in_the_child() {
+    test("held by another", || {
+        let mutex = RawMutex::<Linux>::default();
+        let ready = AtomicBool::new(false);
+        let stop = AtomicBool::new(false);
+        scope(|threads| {
+            threads.spawn(|| {
+                let _held = Held::new(&mutex, Way::Write);
+                ready.store(true, SeqCst);
+                while !stop.load(SeqCst) {
+                    Linux::nap(6);
+                }
+            });
+            while !ready.load(SeqCst) {
+                Linux::nap(6);
+            }
+            in_child(|| {
+                check(mutex.is_locked() && !mutex.try_acquire(), "free in the child")?;
+                check(mutex.acquire_until(Until::after(1_000_000)).is_err(), "taken in the child")
+            });
+            stop.store(true, SeqCst);
+        });
+        assert!(mutex.at_rest());
+    });
+}

@@ -1,0 +1,120 @@
+//! Errno is the caller's: no lock operation touches it, not on its slowest path.
+
+use std::sync::Barrier;
+use std::thread::scope;
+
+use lockyard::cancel::Until;
+use lockyard::mutex::RawMutex;
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
+use lockyard::rwsem::{RawRwSem, policy};
+use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
+use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::{CancelToken, Semaphore};
+use lockyard_check::adapters::Binary;
+use lockyard_check::lock::{Lock, Timed};
+use lockyard_check::native::guarded;
+
+/// A value that no system call returns.
+const MARK: i32 = 4242;
+
+fn errno() -> *mut i32 {
+    // SAFETY: always answers for the calling thread.
+    unsafe { libc::__errno_location() }
+}
+
+/// Runs `operations` and checks that errno is as before.
+fn untouched(what: &str, operations: impl FnOnce()) {
+    // SAFETY: the calling thread's own.
+    unsafe { *errno() = MARK };
+    operations();
+    // SAFETY: the calling thread's own.
+    assert_eq!(unsafe { *errno() }, MARK, "{what} changed errno");
+}
+
+fn contended<L: Lock<P = Linux>>(name: &str) {
+    let lock = L::default();
+    let start = Barrier::new(4);
+    scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                start.wait();
+                // The thread's first lock registers it: that, too.
+                untouched(name, || {
+                    for round in 0..400 {
+                        let way = L::WAYS[round % L::WAYS.len()];
+                        lock.lock(way);
+                        Linux::nap(if round % 16 == 0 { 4 } else { 0 });
+                        // SAFETY: locked above.
+                        unsafe { lock.unlock(way) };
+                        if lock.try_lock(way) {
+                            // SAFETY: just taken.
+                            unsafe { lock.unlock(way) };
+                        }
+                    }
+                });
+            });
+        }
+    });
+}
+
+fn ending<L: Timed<P = Linux>>(name: &str) {
+    let lock = L::default();
+    let token = CancelToken::new();
+    for &way in L::WAYS {
+        lock.lock(L::WAYS[0]);
+        scope(|threads| {
+            threads.spawn(|| {
+                untouched(name, || {
+                    assert!(lock.lock_until(way, Until::deadline(0)).is_err());
+                    assert!(lock.lock_until(way, Until::after(2_000_000)).is_err());
+                });
+            });
+            threads.spawn(|| untouched(name, || assert!(lock.lock_until(way, Until::cancelled(&token)).is_err())));
+            untouched(name, || token.cancel());
+        });
+        // SAFETY: locked above.
+        unsafe { lock.unlock(L::WAYS[0]) };
+    }
+}
+
+#[test]
+fn contended_operations_leave_errno_alone() {
+    guarded("errno", || {
+        contended::<RawQSpinLock<Linux>>("a spinlock");
+        contended::<RawMutex<Linux>>("a mutex");
+        contended::<RawRwSem<Linux, policy::Today>>("an rwsem");
+        contended::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
+        contended::<Binary<Linux, OpportunisticSafe>>("a semaphore");
+        contended::<Binary<Linux, DirectHandoff>>("a semaphore with direct handoff");
+    });
+}
+
+#[test]
+fn ended_waits_leave_errno_alone() {
+    guarded("errno", || {
+        ending::<RawMutex<Linux>>("a mutex");
+        ending::<RawRwSem<Linux, policy::Today>>("an rwsem");
+        ending::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
+        ending::<Binary<Linux, OpportunisticSafe>>("a semaphore");
+        ending::<Binary<Linux, DirectHandoff>>("a semaphore with direct handoff");
+    });
+}
+
+#[test]
+fn a_semaphores_up_leaves_errno_alone() {
+    guarded("errno", || {
+        let semaphore = Semaphore::new(0);
+        let raw = RawSemaphore::<Linux, DirectHandoff>::with_units(0);
+        scope(|threads| {
+            threads.spawn(|| (0..200).for_each(|_| semaphore.acquire().forget()));
+            threads.spawn(|| (0..200).for_each(|_| raw.down()));
+            untouched("up", || {
+                for round in 0..200 {
+                    assert!(semaphore.release() && raw.up());
+                    Linux::nap(if round % 8 == 0 { 4 } else { 0 });
+                }
+            });
+        });
+    });
+}
