@@ -125,11 +125,6 @@ fn a_lock_that_prefers_readers_for_ever() {
 }
 
 #[test]
-fn a_lock_that_prefers_bargers_for_ever() {
-    hangs("BargersFirst", "fairness::a_waiter_gets_past_a_barger");
-}
-
-#[test]
 fn a_semaphore_that_loses_units() {
     hangs("LosesUnits", "counting::bursts_of_events");
 }

@@ -29,7 +29,7 @@
 //!
 //! **Bounds.** Steps A and B wait for a neighbour that is between two instructions, through [`Platform::wait_window`].
 //! **Lifetime.** Neighbours are touched after they may have left: records are type-stable. A thread is in one OSQ at a time;
-//! a signal handler that interrupts it there must not take a lock that spins here (it is refused: `join` is not re-entrant, see [`Osq::join`]).
+//! a signal handler that interrupts it there must not take a lock that spins here (it is refused: `join` is not re-entrant).
 //!
 //! Source: Documentation/locking/mutex-design; described in the Linux kernel since 3.15 as osq_lock (an MCS queue with unqueue).
 
