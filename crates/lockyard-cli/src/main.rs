@@ -1,6 +1,6 @@
 //! The `lockyard` command: what Lockyard's locks do on this machine, beside the locks people use today.
 //!
-//! Arguments ([`cli`]) become validated options ([`options`]), those a plan ([`compare`], [`bench`]), the plan is measured
+//! Arguments ([`cli`]) become validated options ([`options`]), those a plan (`compare`, `bench`), the plan is measured
 //! ([`run`]) and its results are reported ([`report`]). What goes wrong before the first measurement is one line on
 //! stderr and exit code 2.
 
