@@ -76,8 +76,6 @@ macro_rules! group {
 /// | `counting` | every [`Count`](crate::lock::Count) |
 /// | `quick_ups` | those that do not lose wake-ups |
 ///
-/// With `every policy of AnyRwSem<…>, except &[…]` each test goes through the policies of the rwsem.
-///
 /// ```
 /// use lockyard::mutex::RawMutex;
 /// use lockyard::platform::linux::Linux;
@@ -98,39 +96,6 @@ macro_rules! conformance {
                 $crate::group!($group => tests());
             })*
         }
-    };
-    ($name:ident: every policy of $lock:ty, except $except:expr, [$($group:ident),* $(,)?]) => {
-        #[cfg(test)]
-        mod $name {
-            #[allow(unused_imports)]
-            use super::*;
-            type Subject = $lock;
-            const EXCEPT: &[&str] = $except;
-            $(mod $group {
-                use super::{EXCEPT, Subject};
-                $crate::group!($group => tests_of_every_policy());
-            })*
-        }
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! tests_of_every_policy {
-    (() $kind:ident: $($file:ident { $($case:ident)* })*) => {
-        $(mod $file {
-            use super::{EXCEPT, Subject};
-            $(#[test]
-            fn $case() {
-                for name in $crate::adapters::policies_except(EXCEPT) {
-                    $crate::adapters::choose(name);
-                    <<Subject as $crate::lock::$kind>::P as $crate::stage::Stage>::perform(
-                        concat!(module_path!(), "::", stringify!($case)),
-                        $crate::cases::$file::$case::<Subject>,
-                    );
-                }
-            })*
-        })*
     };
 }
 

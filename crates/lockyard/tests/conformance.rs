@@ -5,15 +5,12 @@ use lockyard::platform::linux::Linux;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::qspinlock::RawQSpinLock;
-use lockyard_check::adapters::{AnyRwSem, Binary};
+use lockyard_check::adapters::Binary;
 use lockyard_check::conformance;
 
 conformance!(spinlock: RawQSpinLock<Linux>, [exclusive, churn, fair]);
 conformance!(mutex: RawMutex<Linux>, [exclusive, churn, timed, fair]);
 conformance!(rwsem: RawRwSem<Linux, policy::Today>, [exclusive, churn, timed, fair, shared, fair_shared]);
-conformance!(rwsem_today_kernel: RawRwSem<Linux, policy::TodayKernel>, [exclusive, timed, fair, shared, fair_shared]);
-// Without the literal forms of bugs: see `history`.
-conformance!(rwsem_of: every policy of AnyRwSem<Linux>, except &["xadd-baseline-literal", "v5.16"], [brief]);
 
 conformance!(semaphore: RawSemaphore<Linux, OpportunisticSafe>, [counting, quick_ups]);
 conformance!(semaphore_direct_handoff: RawSemaphore<Linux, DirectHandoff>, [counting, quick_ups]);
