@@ -8,6 +8,8 @@
 //! and reads `cancelled` (Acquire) afterwards. One of the two sees the other. Wake-ups are sticky, so one that comes between the waiter's
 //! look and its sleep is not lost.
 //!
+//! **Signal handlers.** A thread has one link for token lists: from before it joins one until it has left, a wait from a handler does not queue.
+//!
 //! **Lifetime.** A token must outlive the waits that use it; the borrow says so.
 
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
@@ -145,9 +147,11 @@ impl<'a, P: Platform> Until<'a, P> {
             // SAFETY: acquired above.
             unsafe { token.lock.release() };
         };
+        me.waiter.enter();
         listed(WaitQueue::push);
         let result = wait();
         listed(WaitQueue::remove);
+        me.waiter.leave();
         result
     }
 

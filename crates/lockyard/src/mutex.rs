@@ -5,19 +5,18 @@
 //! | bits | name | meaning | changed by |
 //! |---|---|---|---|
 //! | 0–14 | owner | thread id, 0 = free | taker, releaser |
-//! | 16 | `WAITERS` | the queue is not empty | the first waiter when it queues, the last when it leaves; under the wait lock |
-//! | 17 | `HANDOFF` | the first waiter's turn is over: nobody else may take it | the first waiter, in a failed try on a held mutex; cleared when it takes it |
-//! | 18 | `LISTENING` | the first waiter sleeps and asks to be woken by the next release | the first waiter, likewise, or the owner for it; cleared by the release that obeys |
+//! | 16 | `HANDOFF` | the first waiter's turn is over: nobody else may take it | the first waiter, in a failed try on a held mutex, or another under the wait lock; cleared when the first takes it |
+//! | 17 | `LISTENING` | the first waiter sleeps and asks to be woken by the next release | the first waiter, in a failed try, or the owner for it; cleared by the release that obeys |
 //!
 //! | word | state | who may take it |
 //! |---|---|---|
-//! | 0 | free | anyone, one compare-exchange |
-//! | t | held, nobody queued | |
-//! | t + W | held; the first waiter is awake, or sleeps by its own timer | |
-//! | t + W + L | held; the release wakes the first waiter | |
-//! | t + W + H (+ L) | held, asked for | |
-//! | W | free with waiters | anyone who runs |
-//! | W + H (+ L) | free, kept for the first waiter | the first waiter |
+//! | 0 | free; queued threads sleep by their own timers | anyone, one compare-exchange |
+//! | t | held, likewise | |
+//! | t + L | held; the release wakes the first waiter | |
+//! | t + H (+ L) | held, asked for | |
+//! | H (+ L) | free, kept for the first waiter | the first waiter |
+//!
+//! That threads are queued does not show in the word: those who sleep do not slow down those who run.
 //!
 //! # Waiting
 //!
@@ -30,9 +29,10 @@
 //!
 //! # Invariants
 //!
-//! 1. `WAITERS` is set exactly when the queue is not empty (whenever the wait lock is free); without it no other flag is set.
-//! 2. `HANDOFF` and `LISTENING` are set on a held mutex only, in one step with finding it held: no release can slip in between (the kernel's 2021 bug).
-//! 3. Only the first waiter asks. A cancelled one may leave its request behind: it then serves the new first waiter, which has been woken.
+//! 1. A flag is set only while somebody is queued: who empties the queue clears them, under the wait lock.
+//! 2. The first waiter sets flags on a held mutex only, in one step with finding it held: no release can slip in between (the kernel's 2021 bug).
+//!    Another sets `HANDOFF` for it only when it has been woken, or is being woken: it will look.
+//! 3. A cancelled first waiter may leave its request behind: it then serves the new first waiter, which has been woken.
 //!
 //! # Memory ordering
 //!
@@ -40,7 +40,7 @@
 //! are AcqRel: a releaser that sees a request also sees the queue as the requester did, and reads its first waiter without the wait lock. If that
 //! name is stale, its bearer has left the queue and woken the next.
 //!
-//! **Destruction.** A release touches the mutex after another thread may own it, if there are waiters: the memory must stay until every
+//! **Destruction.** A release touches the mutex after another thread may own it, if there are requests: the memory must stay until every
 //! `unlock` has returned. **fork**: a mutex held by another thread stays held in the child.
 //!
 //! Sources: Documentation/locking/mutex-design (Linux); "locking/mutex: Add lock handoff to avoid starvation" (2016), "Fix mutex handoff" (2017),
@@ -53,15 +53,14 @@ use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
 use crate::wait::thread::ThreadId;
-use crate::wait::turn::{self, Contended, Events, Request};
+use crate::wait::turn::{self, Contended, Events, Look, Request};
 
 const OWNER: u32 = 0xffff;
 /// Everything but the owner. Not all the upper bits: on x86-64 this mask is what makes a release one `lock and` whose flags tell the
 /// result; with `!OWNER` the compiler sees a comparison instead of a mask and falls back to a compare-exchange loop.
 const FLAGS: u32 = 0xff_0000;
-const WAITERS: u32 = 1 << 16;
-const HANDOFF: u32 = 1 << 17;
-const LISTENING: u32 = 1 << 18;
+const HANDOFF: u32 = 1 << 16;
+const LISTENING: u32 = 1 << 17;
 
 /// The mutex: 32 bytes, three words of which belong to the embedder. See the [module text](self).
 #[derive(Debug)]
@@ -164,7 +163,7 @@ impl<P: Platform> RawMutex<P> {
     /// Whether somebody waits in the queue.
     #[inline]
     pub fn is_contended(&self) -> bool {
-        self.word.load(Relaxed) & WAITERS != 0
+        !self.queue.is_empty()
     }
 
     /// Whether the mutex, as `word` says, is there for the taking.
@@ -180,7 +179,7 @@ impl<P: Platform> RawMutex<P> {
         loop {
             let open = Self::open(word, first);
             let next = match (open, first) {
-                (true, true) => word & WAITERS | me,
+                (true, true) => me,
                 (true, false) => word | me,
                 (false, _) if word & OWNER != 0 && word & request != request => word | request,
                 (false, _) => return false,
@@ -252,8 +251,13 @@ impl<P: Platform> Contended<P> for Want<'_, P> {
         ThreadId::from_raw(self.0.word.load(Relaxed) & OWNER)
     }
 
-    fn open(&self, first: bool) -> bool {
-        RawMutex::<P>::open(self.0.word.load(Relaxed), first)
+    fn look(&self, first: bool) -> Look {
+        let word = self.0.word.load(Relaxed);
+        match RawMutex::<P>::open(word, first) {
+            true => Look::Open,
+            false if word & HANDOFF != 0 && !first => Look::Kept,
+            false => Look::Closed,
+        }
     }
 
     fn try_take(&self, first: bool) -> bool {
@@ -270,9 +274,9 @@ impl<P: Platform> Contended<P> for Want<'_, P> {
         }
     }
 
-    fn joined(&self, first: bool) {
-        if first {
-            self.0.word.fetch_or(WAITERS, Relaxed);
+    fn ask_for_first(&self) {
+        if self.0.word.fetch_or(HANDOFF, Relaxed) & HANDOFF == 0 {
+            P::count(Event::MutexHandoff, 1);
         }
     }
 

@@ -43,7 +43,7 @@ use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
 use crate::wait::thread::{Thread, ThreadId};
-use crate::wait::turn::{self, Contended, Events, Request};
+use crate::wait::turn::{self, Contended, Events, Look, Request};
 
 const WAITERS: u64 = 1 << 32;
 const LISTENING: u64 = 1 << 33;
@@ -251,7 +251,7 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
             return Ok(());
         }
         me.waiter.granted.store(0, Relaxed);
-        me.waiter.busy.store(1, Relaxed);
+        me.waiter.enter();
         self.queue.push(me);
         let result = loop {
             // Success was looked at before: a unit that arrived at the last moment is never lost.
@@ -277,7 +277,7 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
         }
         // SAFETY: acquired above.
         unsafe { self.wait_lock.release() };
-        me.waiter.busy.store(0, Relaxed);
+        me.waiter.leave();
         P::count(if result.is_ok() { Event::SemDown } else { Event::SemFail }, 1);
         result
     }
@@ -369,13 +369,23 @@ impl<P: Platform, Y: Policy> Contended<P> for Want<'_, P, Y> {
         None
     }
 
-    fn open(&self, first: bool) -> bool {
+    fn look(&self, first: bool) -> Look {
         let word = self.0.word.load(Relaxed);
-        word & VALUE != 0 && (first || word & HANDOFF == 0)
+        match (word & HANDOFF != 0 && !first, word & VALUE != 0) {
+            (true, _) => Look::Kept,
+            (false, true) => Look::Open,
+            (false, false) => Look::Closed,
+        }
     }
 
     fn try_take(&self, first: bool) -> bool {
         self.0.take(first, 0)
+    }
+
+    fn ask_for_first(&self) {
+        if self.0.word.fetch_or(HANDOFF, Relaxed) & HANDOFF == 0 {
+            P::count(Event::SemHandoff, 1);
+        }
     }
 
     fn try_or_ask(&self, request: Request) -> bool {

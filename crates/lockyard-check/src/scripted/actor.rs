@@ -159,6 +159,15 @@ impl Scene {
     /// Lets everything run to its end, turning the clock to the next deadline whenever nothing else can happen. Returns how far it was
     /// turned. Panics if somebody can never wake again.
     pub fn finish(&self) -> u64 {
+        self.end(false)
+    }
+
+    /// As [`Scene::finish`], but those who are stopped, or come to their stop only now, go on before the clock is turned.
+    pub fn finish_all(&self) -> u64 {
+        self.end(true)
+    }
+
+    fn end(&self, resume: bool) -> u64 {
         let start = self.now();
         let mut naps = 0;
         loop {
@@ -166,6 +175,14 @@ impl Scene {
             let end = self.core.change(|world| {
                 if world.roles.iter().all(|role| role.state == State::Idle) {
                     return Some(Ok(()));
+                }
+                let mut resumed = false;
+                for role in world.roles.iter_mut().filter(|role| resume && role.state == State::Stopped) {
+                    role.state = State::Running;
+                    resumed = true;
+                }
+                if resumed {
+                    return None;
                 }
                 let next = world.roles.iter().filter(|role| !role.frozen).filter_map(|role| match role.state {
                     State::Parked { deadline, .. } => deadline,
@@ -221,7 +238,10 @@ impl<'e> Actor<'e> {
         assert!(self.is_idle(), "{self:?} has a task already");
         let result = Arc::new(Mutex::new(None));
         let outcome = Outcome(result.clone());
-        self.core.change(|world| world.roles[self.number].state = State::Running);
+        self.core.change(|world| {
+            world.roles[self.number].state = State::Running;
+            world.roles[self.number].stops = stop.is_some();
+        });
         let me = Me { core: self.core.clone(), number: self.number };
         let task: Box<dyn FnOnce() + Send + 'e> = Box::new(move || {
             let core = me.core.clone();
@@ -312,9 +332,10 @@ impl<'e> Actor<'e> {
         self.core.world().roles[self.number].steps
     }
 
-    /// A stopped actor goes on.
+    /// A stopped actor goes on; one that has not come to its stop yet will not stop there.
     pub fn resumes(&self) {
         self.core.change(|world| {
+            world.roles[self.number].stops = false;
             if world.roles[self.number].state == State::Stopped {
                 world.roles[self.number].state = State::Running;
             }

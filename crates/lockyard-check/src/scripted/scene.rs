@@ -44,6 +44,8 @@ unsafe impl Send for State {}
 pub(super) struct Role {
     pub(super) id: ThreadId,
     pub(super) state: State,
+    /// Whether its stop still counts: the script has not let it go on.
+    pub(super) stops: bool,
     /// Does not wake, though its wake-up may be due.
     pub(super) frozen: bool,
     pub(super) on_cpu: bool,
@@ -58,7 +60,17 @@ pub(super) struct Role {
 
 impl Role {
     fn new(id: ThreadId) -> Self {
-        Self { id, state: State::Idle, frozen: false, on_cpu: false, realtime: false, naps: 0, steps: 0, failed: false }
+        Self {
+            id,
+            state: State::Idle,
+            stops: false,
+            frozen: false,
+            on_cpu: false,
+            realtime: false,
+            naps: 0,
+            steps: 0,
+            failed: false,
+        }
     }
 
     fn is_napper(&self) -> bool {
@@ -246,7 +258,9 @@ pub(super) fn step() {
 }
 
 fn stopped() {
-    if let Some(me) = me() {
+    if let Some(me) = me()
+        && me.core.world().roles[me.number].stops
+    {
         me.core.stay(me.number, State::Stopped);
     }
 }

@@ -77,10 +77,10 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
                 }
             }
         }
-        thread.waiter.busy.store(1, Relaxed);
+        thread.waiter.enter();
         self.prepare(thread, 0, note);
         let result = until.watching(thread, || self.read_queued(thread, counted, until));
-        thread.waiter.busy.store(0, Relaxed);
+        thread.waiter.leave();
         result
     }
 

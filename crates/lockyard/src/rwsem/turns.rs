@@ -6,12 +6,15 @@
 //!
 //! | bit of count | here |
 //! |---|---|
-//! | `WAITERS` | the queue is not empty: fast paths come here. Running threads may still pass: a reader unless a writer holds, a writer if nobody holds |
+//! | `WAITERS` | never set: those who wait do not slow down those who run. Running threads may pass: a reader unless a writer holds, a writer if nobody holds |
 //! | `HANDOFF` | the first waiter's turn is over: nobody else passes. Cleared by it when it takes the lock |
 //! | `LISTENING` | the first waiter sleeps and asks for the next release. Cleared by the release that wakes it |
-//! | `PENDING` | the one writer at the head of the spin queue has spun in vain while readers overlapped: no new ones, unless first in the queue. Set and cleared by it |
+//! | `PENDING` | the one writer at the head of the spin queue has spun in vain on a lock that is mostly read: no new readers, unless first in the queue. Set and cleared by it |
 //!
-//! The flags change as the kernel's do: `WAITERS` under the wait lock; the requests by the first waiter, in a failed try on a held lock.
+//! The requests change as `wait::turn` says.
+//!
+//! **Pressing.** Each thread remembers of the lock it last spun for how often it found readers in its way. A writer presses where that is nearly always: among
+//! writers, waiting longer costs less than handing over more often.
 //!
 //! **Readers together.** A first reader that gets in leaves the queue, and thereby wakes the next waiter; if that is a reader it gets in as well, and so on.
 //!
@@ -21,19 +24,17 @@
 //! **Ordering.** As the engine's: every take is Acquire, every release a Release read-modify-write. A release that sees `LISTENING` clears it with AcqRel and
 //! then reads the first waiter's name; see `wait::turn` for why a stale name does no harm.
 
-use core::cell::Cell;
-
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
-use crate::wait::thread::ThreadId;
-use crate::wait::turn::{self, Contended, Events, Request};
+use crate::wait::thread::{Thread, ThreadId};
+use crate::wait::turn::{self, Contended, Events, Look, Request};
 
 use super::policy::Policy;
-use super::{BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READFAIL, RawRwSem, WAITERS, WRITER};
+use super::{BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READFAIL, RawRwSem, WRITER};
 
 impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     /// A reader whose bias is in `count` but must not simply proceed.
@@ -47,12 +48,12 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         if left & LISTENING != 0 && left & LOCKED == 0 {
             self.turns_released(left);
         }
-        turn::acquire(&Want::<P, Y, false>::new(self), until)
+        turn::acquire(&Want::<P, Y, false>(self), until)
     }
 
     /// A writer that found the count not zero.
     pub(super) fn turns_write_slow(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        let want = Want::<P, Y, true>::new(self);
+        let want = Want::<P, Y, true>(self);
         if want.try_take(false) {
             return Ok(());
         }
@@ -81,18 +82,9 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
 }
 
 /// A thread that wants the lock, for writing or for reading.
-struct Want<'a, P: Platform, Y: Policy, const WRITE: bool> {
-    rwsem: &'a RawRwSem<P, Y>,
-    /// How often this spinner has looked, and how often it has seen a writer.
-    looks: Cell<u32>,
-    writers_seen: Cell<u32>,
-}
+struct Want<'a, P: Platform, Y: Policy, const WRITE: bool>(&'a RawRwSem<P, Y>);
 
-impl<'a, P: Platform, Y: Policy, const WRITE: bool> Want<'a, P, Y, WRITE> {
-    fn new(rwsem: &'a RawRwSem<P, Y>) -> Self {
-        Self { rwsem, looks: Cell::new(0), writers_seen: Cell::new(0) }
-    }
-
+impl<P: Platform, Y: Policy, const WRITE: bool> Want<'_, P, Y, WRITE> {
     /// Whether the lock, as `count` says, lets us in.
     fn lets_in(count: u64, first: bool) -> bool {
         let (held, forbidden) = if WRITE { (LOCKED, HANDOFF) } else { (WRITER | READFAIL, HANDOFF | PENDING) };
@@ -100,7 +92,7 @@ impl<'a, P: Platform, Y: Policy, const WRITE: bool> Want<'a, P, Y, WRITE> {
     }
 
     fn take(&self, first: bool, request: u64) -> bool {
-        let mut count = self.rwsem.count.load(Relaxed);
+        let mut count = self.0.count.load(Relaxed);
         loop {
             let mine = Self::lets_in(count, first);
             let next = match (mine, first) {
@@ -109,7 +101,7 @@ impl<'a, P: Platform, Y: Policy, const WRITE: bool> Want<'a, P, Y, WRITE> {
                 (false, _) if count & request != request => count | request,
                 (false, _) => return false,
             };
-            match self.rwsem.count.compare_exchange_weak(count, next, AcqRel, Relaxed) {
+            match self.0.count.compare_exchange_weak(count, next, AcqRel, Relaxed) {
                 Ok(_) => return mine,
                 Err(found) => count = found,
             }
@@ -142,15 +134,15 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
     const STRIDE_NS: (u32, u32) = if WRITE { turn::STRIDE_NS } else { (100, 600) };
 
     fn wait_lock(&self) -> &RawQSpinLock<P> {
-        &self.rwsem.wait_lock
+        &self.0.wait_lock
     }
 
     fn waiters(&self) -> &WaitQueue<P> {
-        &self.rwsem.queue
+        &self.0.queue
     }
 
     fn osq(&self) -> &Osq<P> {
-        &self.rwsem.osq
+        &self.0.osq
     }
 
     /// Nobody notes owners here: see `rwsem::owner`.
@@ -158,26 +150,26 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
         None
     }
 
-    /// Only where mostly readers were in the way: among writers, waiting longer costs less than handing over more often.
-    fn press(&self) -> bool {
-        let press = WRITE && self.writers_seen.get() * 3 < self.looks.get();
+    fn press(&self, me: &Thread<P>) -> bool {
+        let read = self.0.count.load(Relaxed) & WRITER == 0;
+        let press = WRITE && me.waiter.mostly_read.observe(P::key(self.0), read);
         if press {
-            self.rwsem.count.fetch_or(PENDING, Relaxed);
+            self.0.count.fetch_or(PENDING, Relaxed);
         }
         press
     }
 
     fn relent(&self) {
-        if self.rwsem.count.load(Relaxed) & PENDING != 0 {
-            self.rwsem.count.fetch_and(!PENDING, Relaxed);
-        }
+        self.0.count.fetch_and(!PENDING, Relaxed);
     }
 
-    fn open(&self, first: bool) -> bool {
-        let count = self.rwsem.count.load(Relaxed);
-        self.looks.set(self.looks.get() + 1);
-        self.writers_seen.set(self.writers_seen.get() + (count & WRITER) as u32);
-        Self::lets_in(count, first)
+    fn look(&self, first: bool) -> Look {
+        let count = self.0.count.load(Relaxed);
+        match Self::lets_in(count, first) {
+            true => Look::Open,
+            false if count & HANDOFF != 0 && !first => Look::Kept,
+            false => Look::Closed,
+        }
     }
 
     fn try_take(&self, first: bool) -> bool {
@@ -191,20 +183,18 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
         self.take(true, if request == Request::Listen { LISTENING } else { HANDOFF })
     }
 
-    fn joined(&self, first: bool) {
-        if first {
-            self.rwsem.count.fetch_or(WAITERS, Relaxed);
-        }
+    fn ask_for_first(&self) {
+        self.0.count.fetch_or(HANDOFF, Relaxed);
     }
 
     fn left(&self, empty: bool, listen: bool) {
         if empty {
-            self.rwsem.count.fetch_and(!(WAITERS | HANDOFF | LISTENING), Relaxed);
+            self.0.count.fetch_and(!(HANDOFF | LISTENING), Relaxed);
         } else if listen {
-            let count = self.rwsem.count.fetch_or(LISTENING, AcqRel) | LISTENING;
+            let count = self.0.count.fetch_or(LISTENING, AcqRel) | LISTENING;
             if !WRITE {
                 // We read: the next waiter may be a reader, too, and need not wait for our release.
-                self.rwsem.turns_released(count);
+                self.0.turns_released(count);
             }
         }
     }

@@ -83,11 +83,11 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
             return Ok(());
         }
         let disable_rspin = Y::ADAPTIVE_RSPIN && self.has_marks();
-        thread.waiter.busy.store(1, Relaxed);
+        thread.waiter.enter();
         self.prepare(thread, WRITES, 0);
         let mut wait = Wait { thread, place: Place::NotFirst, slept: false, retries: 0, disable_rspin };
         let result = until.watching(thread, || self.write_queued(&mut wait, until));
-        thread.waiter.busy.store(0, Relaxed);
+        thread.waiter.leave();
         P::count(if result.is_ok() { Event::RwsemWlock } else { Event::RwsemWlockFail }, 1);
         result
     }

@@ -7,15 +7,15 @@
 //!
 //! | bits | name | meaning | written by |
 //! |---|---|---|---|
-//! | 0–7 | locked | 0 free, 1 held | taker: 0 → 1 by compare-exchange; owner: 1 → 0 by a byte store |
+//! | 0–7 | locked | 0 free, 1 held | taker: 0 → 1 by a compare-exchange that includes pending, whatever the tail; owner: 1 → 0 by a byte store |
 //! | 8 | pending | the head is awake and next: stealing forbidden | the head only |
 //! | 9–15 | – | zero in this lock (other kinds of spinlock mark themselves here) | nobody |
 //! | 16–31 | tail | last waiter: nesting level (2 bits), thread id (14 bits); 0 = nobody queued | a new waiter swaps itself in; the head clears it if it is last |
 //!
 //! | state (tail, pending, locked) | event | next |
 //! |---|---|---|
-//! | 0,0,0 | `lock`, `try_lock` | 0,0,1 |
-//! | \*,0,0 | a newcomer steals | \*,0,1 |
+//! | 0,0,0 | `try_lock` | 0,0,1 |
+//! | \*,0,0 | `lock` | \*,0,1 |
 //! | p,x,y | a waiter queues | n,x,y |
 //! | n,x,0 | the head n takes it, last in the queue | 0,0,1 |
 //! | m,x,0 | the head takes it, others behind | m,0,1, and the next becomes head |
@@ -155,7 +155,8 @@ impl<P: Platform> RawQSpinLock<P> {
     /// Takes the lock.
     #[inline]
     pub fn acquire(&self) {
-        if self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_err() {
+        // Locked and pending, whatever the tail: who runs may pass a queue whose head is not pending.
+        if self.word.compare_exchange_half(0, 0, LOCKED as u16, Acquire, Relaxed).is_err() {
             self.acquire_slow();
         }
     }
@@ -202,9 +203,13 @@ impl<P: Platform> RawQSpinLock<P> {
             let level = me.depth.load(Relaxed);
             if (level as usize) < NESTING {
                 // Stored before the node is touched: a signal handler from here on uses the next one.
+                let parks = me.parks();
                 me.depth.store(level + 1, Relaxed);
                 self.acquire_queued(me, level);
                 me.depth.store(level, Relaxed);
+                if level > 0 || me.waiter.busy.load(Relaxed) != 0 {
+                    me.give_back(parks);
+                }
                 return;
             }
         }

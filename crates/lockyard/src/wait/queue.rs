@@ -53,8 +53,12 @@ pub(crate) struct Waiter<P: Platform> {
     pub(crate) kind: P::U32,
     /// The lock's own note about this waiter.
     pub(crate) note: P::U32,
-    /// In a queue: refuses a nested wait from a signal handler. Touched only by the owner.
+    /// In how many lists the thread is, or is about to be: refuses a nested wait from a signal handler. Touched only by the owner.
     pub(crate) busy: P::U32,
+    /// Its number among those of its queue: one more than that of the one before it.
+    pub(crate) place: P::U32,
+    /// What the thread knows of the lock it last spun for.
+    pub(crate) mostly_read: MostlyRead<P>,
     /// From this time on the waiter is entitled to a handoff.
     pub(crate) due: P::U64,
 }
@@ -67,6 +71,8 @@ impl<P: Platform> Default for Waiter<P> {
             kind: P::U32::default(),
             note: P::U32::default(),
             busy: P::U32::default(),
+            place: P::U32::default(),
+            mostly_read: MostlyRead::default(),
             due: P::U64::default(),
         }
     }
@@ -83,8 +89,50 @@ impl<P: Platform> Waiter<P> {
             kind: P::U32::ZERO,
             note: P::U32::ZERO,
             busy: P::U32::ZERO,
+            place: P::U32::ZERO,
+            mostly_read: MostlyRead { word: P::U32::ZERO },
             due: P::U64::ZERO,
         }
+    }
+}
+
+impl<P: Platform> Waiter<P> {
+    /// Before the thread's links are touched.
+    pub(crate) fn enter(&self) {
+        self.busy.store(self.busy.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// After they were touched for the last time.
+    pub(crate) fn leave(&self) {
+        self.busy.store(self.busy.load(Relaxed) - 1, Relaxed);
+    }
+}
+
+/// How often a thread found readers in its way at one lock, the last that it spun for. Touched only by the thread.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct MostlyRead<P: Platform> {
+    /// Bits 0–7: rises by 1 with each reader, falls by 4 with each writer: high where more than four in five are readers. Above: which lock.
+    word: P::U32,
+}
+
+impl<P: Platform> Default for MostlyRead<P> {
+    fn default() -> Self {
+        Self { word: P::U32::default() }
+    }
+}
+
+impl<P: Platform> MostlyRead<P> {
+    const MOST: u32 = 16;
+
+    /// Notes that a reader, or a writer, was in the way at the lock with this key. Whether it is mostly readers there.
+    pub(crate) fn observe(&self, key: u64, reader: bool) -> bool {
+        let known = self.word.load(Relaxed);
+        let lock = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32 & !0xff;
+        let level = if known & !0xff == lock { known & 0xff } else { 0 };
+        let level = if reader { (level + 1).min(Self::MOST) } else { level.saturating_sub(4) };
+        self.word.store(lock | level, Relaxed);
+        level >= Self::MOST / 2
     }
 }
 

@@ -83,6 +83,8 @@ pub struct Thread<P: Platform> {
     token: P::U32,
     /// This record's own number; zero until first claimed.
     id: P::U32,
+    /// How often the thread parked. Touched only by the owner (and its signal handlers).
+    parks: P::U32,
     /// Queue nodes in use. Touched only by the owner (and its signal handlers).
     pub(crate) depth: P::U32,
     /// The node with which the thread queues among a lock's spinners.
@@ -98,6 +100,7 @@ impl<P: Platform> Default for Thread<P> {
         Self {
             token: P::U32::default(),
             id: P::U32::default(),
+            parks: P::U32::default(),
             depth: P::U32::default(),
             osq: OsqNode::default(),
             nodes: Default::default(),
@@ -115,6 +118,7 @@ impl<P: Platform> Thread<P> {
         Self {
             token: P::U32::ZERO,
             id: P::U32::ZERO,
+            parks: P::U32::ZERO,
             depth: P::U32::ZERO,
             osq: OsqNode::new(),
             nodes: [const { QueueNode::new() }; NESTING],
@@ -141,13 +145,37 @@ impl<P: Platform> Thread<P> {
         self.depth.load(Relaxed) == 0 && self.waiter.busy.load(Relaxed) == 0
     }
 
+    /// Whether a notification is pending: the thread was woken and has not run since. A hint.
+    pub(crate) fn is_notified(&self) -> bool {
+        self.token.load(Relaxed) == NOTIFIED
+    }
+
+    /// Whether this is `other`'s record.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other)
+    }
+
     /// Sleeps until notified or until `deadline`; returns at once if a notification is pending. May return spuriously. Only for the record's own thread.
     pub(crate) fn park(&self, deadline: Option<u64>) {
+        self.parks.store(self.parks().wrapping_add(1), Relaxed);
         if self.token.compare_exchange(EMPTY, PARKED, Acquire, Acquire).is_ok() {
             P::count(Event::ParkSleep, 1);
             P::park(&self.token, PARKED, deadline);
         }
         self.token.swap(EMPTY, Acquire);
+    }
+
+    /// How often the thread has parked so far. Only for the record's own thread.
+    pub(crate) fn parks(&self) -> u32 {
+        self.parks.load(Relaxed)
+    }
+
+    /// After a wait inside another wait (a signal handler's, a queue's own spinlock's): if it parked since there were `parks`, it may have
+    /// taken a notification that was meant for the outer one, which therefore gets one. Only for the record's own thread.
+    pub(crate) fn give_back(&self, parks: u32) {
+        if self.parks() != parks {
+            self.token.store(NOTIFIED, Relaxed);
+        }
     }
 
     /// Notifies the record's thread: wakes it, or makes its next park return at once.

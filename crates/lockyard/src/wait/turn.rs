@@ -14,14 +14,15 @@
 //!              or until its turn ends ──▶ competes    sleeps until a release
 //! ```
 //!
-//! * Each waiter has a **turn** of [`TURN_NS`], which begins when the turn of the one before it ends. While it lasts, running threads may take the
-//!   lock; when it is over the lock lets nobody in but this waiter, if it is first.
+//! * Each waiter has a **turn** of [`TURN_NS`], which begins when the turn of the one before it ends, or when that one has got the lock. While it
+//!   lasts, running threads may take the lock; when it is over the lock lets nobody in but this waiter, if it is first.
 //! * **Listening** answers a lock that is held long: the release wakes the first waiter at once.
 //! * **Dozing** answers a lock that has been taken again whenever a woken waiter runs: being woken again would be in vain, so nobody is asked to.
-//!   A waiter that got the lock *listens on behalf of the next* if it was not passed itself; else the next dozes to the end of its turn.
-//!
-//! Nobody is woken at a hand-over while the CPUs are busy with the two threads it concerns: a thread that is woken then waits behind one of
-//! them for a scheduler tick. Timers go off when a CPU is idle.
+//!   A waiter that got the lock *listens on behalf of the next* if it was not passed itself; else the next dozes to the end of its turn, unless it has
+//!   set its timer for a time when all before it should have used up their turns, and they have not.
+//! * **Giving way.** A thread that is woken while all CPUs are busy waits behind one of us for a scheduler tick, though another CPU may fall idle
+//!   meanwhile. Whoever queues and sees that the first waiter has been woken and has not run, or is late, asks for handoff in its name; and nobody spins
+//!   for a lock that is kept for somebody else, but queues and sleeps: then the CPU is free.
 //!
 //! # Bound on bypass
 //!
@@ -33,8 +34,10 @@
 //! 1. `waiter.busy` is set while its thread is in the queue, or about to leave it.
 //! 2. Every waiter runs or sleeps with a timer no further than the end of its turn, or one turn on. So nothing below can be lost, only late.
 //! 3. A first waiter that listens has left its request on a lock that was held at that moment, or the thread before it has when it took the lock.
+//!    Handoff asked for in its name may fall on a free lock: it has been woken, and will come.
 //! 4. Who leaves the head of the queue without the lock wakes the next.
 //! 5. A waiter tries before it looks at its deadline, and once more before it leaves.
+//! 6. Requests are made by the first waiter or under the wait lock while somebody is queued, and cleared by whoever empties the queue: none outlives it.
 //!
 //! The release of the hold on which a request was left sees it, and wakes the thread that is first by then. It reads that name without the
 //! wait lock: if it is stale, its bearer has left the queue since, and 2 or 4 has taken care of the next.
@@ -53,6 +56,8 @@ use crate::wait::thread::{Thread, ThreadId};
 pub const TURN_NS: u64 = 400_000;
 /// The furthest that the ends of all turns together may lie ahead: what more waiters there are share this.
 pub const TURNS_NS: u64 = 1_000_000_000;
+/// A first waiter that has not moved so long after its turn ended is asleep, or waits for a CPU that we use.
+pub const GRACE_NS: u64 = 100_000;
 /// How long the first waiter competes before it sleeps, and how long it spins for a lock it has asked for. About one context switch.
 pub const COMPETE_NS: u32 = 5_000;
 /// How long a spinner leaves it to chance to meet a lock that is shared at a moment when it is free.
@@ -69,6 +74,15 @@ pub(crate) enum Request {
     Listen,
     /// Let nobody in but me.
     Handoff,
+}
+
+/// How a lock looks to somebody who wants it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    Open,
+    Closed,
+    /// Kept for the first waiter, who perhaps waits for our CPU.
+    Kept,
 }
 
 /// Under which names a lock counts how its waits ended.
@@ -98,15 +112,16 @@ pub(crate) trait Contended<P: Platform> {
     const STRIDE_NS: (u32, u32) = STRIDE_NS;
 
     /// The one spinner has spun for [`PRESS_NS`] in vain: it may ask those who share the lock for a gap. `true`: it did.
-    fn press(&self) -> bool {
+    fn press(&self, me: &Thread<P>) -> bool {
+        let _ = me;
         false
     }
 
     /// The spinner that has pressed has stopped spinning.
     fn relent(&self) {}
 
-    /// Whether a try would probably succeed. Loads only.
-    fn open(&self, first: bool) -> bool;
+    /// What a try would probably come to. One load: a line that is fought over does not stay for a second.
+    fn look(&self, first: bool) -> Look;
 
     /// Takes the lock, or collects it if it was given to the caller. `first`: the caller is the first waiter, so a handoff
     /// that forbids everybody else does not forbid it.
@@ -115,8 +130,13 @@ pub(crate) trait Contended<P: Platform> {
     /// As `try_take` for the first waiter; a failed try leaves `request` on the held lock, in the same atomic step.
     fn try_or_ask(&self, request: Request) -> bool;
 
+    /// Under the wait lock, somebody being queued: asks for handoff in the first waiter's name.
+    fn ask_for_first(&self);
+
     /// Under the wait lock: a waiter has queued; `first`: the queue was empty.
-    fn joined(&self, first: bool);
+    fn joined(&self, first: bool) {
+        let _ = first;
+    }
 
     /// Under the wait lock: a waiter has left the queue; `empty`: it was the last. `listen`: it holds the lock, and its
     /// release is to wake the next.
@@ -145,21 +165,21 @@ fn spin<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, until: Until<'_,
         return false;
     }
     let budget = P::spin_budget();
-    let patience = Patience::ns(budget).until(until.wake_time()).courteous().stride(L::STRIDE_NS.0, L::STRIDE_NS.1);
+    let patience = Patience::ns(budget).until(until.wake_time()).courteous();
     if !lock.osq().join(me, patience) {
         return false;
     }
-    let mut taken = compete(lock, false, Patience { ns: PRESS_NS.min(budget), ..patience });
-    if !taken {
-        // Those who are asked leave a gap soon: look often, it is ours.
-        taken = if lock.press() {
+    let waits = patience.stride(L::STRIDE_NS.0, L::STRIDE_NS.1);
+    let taken = compete(lock, false, Patience { ns: PRESS_NS.min(budget), ..waits }) || {
+        if lock.press(me) {
+            // Those who are asked leave a gap soon: look often, it is ours.
             let taken = compete(lock, false, patience.stride(PRESSED_STRIDE_NS.0, PRESSED_STRIDE_NS.1));
             lock.relent();
             taken
         } else {
-            compete(lock, false, patience)
-        };
-    }
+            compete(lock, false, waits)
+        }
+    };
     lock.osq().leave(me);
     taken
 }
@@ -169,8 +189,13 @@ fn compete<P: Platform, L: Contended<P>>(lock: &L, first: bool, mut patience: Pa
     loop {
         let owner = lock.owner();
         patience.running = owner;
-        if P::spin(patience, || (lock.open(first) && lock.try_take(first)).then_some(())).is_some() {
-            return true;
+        let ended = P::spin(patience, || match lock.look(first) {
+            Look::Open => lock.try_take(first).then_some(true),
+            Look::Closed => None,
+            Look::Kept => Some(false),
+        });
+        if let Some(taken) = ended {
+            return taken;
         }
         // Out of patience, or the owner stopped running. If it is another owner by now, give that one half the time.
         patience.ns /= 2;
@@ -196,13 +221,29 @@ fn queue<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, until: 
         unsafe { lock.wait_lock().release() };
         return Ok(());
     }
-    me.waiter.busy.store(1, Relaxed);
-    let before = lock.waiters().last().map_or(now, |last| last.waiter.due.load(Relaxed).clamp(now, now + TURNS_NS));
-    me.waiter.due.store(before + TURN_NS, Relaxed);
+    me.waiter.enter();
+    // The first's turn ends in a turn at the latest, and each one behind it has one more. (A gap that one left who gave up does not matter.)
+    let place = |of: &Thread<P>| of.waiter.place.load(Relaxed);
+    let (place, ahead) = match (lock.waiters().first(), lock.waiters().last()) {
+        (Some(first), Some(last)) => (place(last).wrapping_add(1), place(last).wrapping_sub(place(first)) + 1),
+        _ => (0, 0),
+    };
+    me.waiter.place.store(place, Relaxed);
+    me.waiter.due.store(now + (TURN_NS * (u64::from(ahead) + 1)).min(TURNS_NS), Relaxed);
     let first = lock.waiters().push(me);
     lock.joined(first);
+    let late = lock
+        .waiters()
+        .first()
+        .filter(|first| !first.is_same(me) && (first.is_notified() || now > first.waiter.due.load(Relaxed) + GRACE_NS));
+    if late.is_some() {
+        lock.ask_for_first();
+    }
     // SAFETY: acquired above.
     unsafe { lock.wait_lock().release() };
+    if let Some(first) = late {
+        first.unpark();
+    }
 
     let mut wait = wait(lock, me, until);
 
@@ -213,11 +254,13 @@ fn queue<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, until: 
         wait.result = Ok(());
     }
     let empty = lock.waiters().remove(me);
-    lock.left(empty, !empty && wait.result.is_ok() && !wait.passed);
+    // The next has its time from when all before it were expected to use up theirs; that may be long.
+    let early = lock.waiters().first().is_some_and(|next| next.waiter.due.load(Relaxed) > P::now() + 2 * TURN_NS);
+    lock.left(empty, !empty && wait.result.is_ok() && (!wait.passed || early));
     let next = if first && wait.result.is_err() { lock.waiters().first() } else { None };
     // SAFETY: acquired above.
     unsafe { lock.wait_lock().release() };
-    me.waiter.busy.store(0, Relaxed);
+    me.waiter.leave();
     if let Some(next) = next {
         next.unpark();
     }
@@ -239,8 +282,11 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, until: Until<'_,
         if let Some(end) = until.over() {
             return Wait { passed, result: Err(end) };
         }
-        let over = P::now() >= turn_end;
+        let now = P::now();
+        let over = now >= turn_end;
         if first {
+            turn_end = turn_end.min(now + TURN_NS);
+            me.waiter.due.store(turn_end, Relaxed);
             // A turn that is over: nobody else gets in from here on, and we are awake, so the lock will not lie idle.
             let asked = over && lock.try_or_ask(Request::Handoff);
             if asked || compete(lock, true, patience) {

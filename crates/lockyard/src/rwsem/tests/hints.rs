@@ -41,7 +41,9 @@ fn queue_of_writers<Y: Policy>(writers: usize, look: impl FnOnce(&Tried<Y>)) {
                 // SAFETY: acquired above.
                 unsafe { lock.write_release() };
             });
-            eventually("a writer queues", || waiting(lock) == who);
+            // Counting them takes the queue's lock, for which a waiter may have to park, and so wake once more than it would: the first shows
+            // in the word.
+            eventually("a writer queues", || if who == 1 { count(lock) & WAITERS != 0 } else { waiting(lock) == who });
         }
         look(lock);
         // SAFETY: held since the start.

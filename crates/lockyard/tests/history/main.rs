@@ -1,0 +1,38 @@
+//! The bugs that others had: each a test, named by its number in the project's analysis of the kernel's history, played step by step.
+//!
+//! | file | bugs |
+//! |---|---|
+//! | `rwsem` | B0, B2, B8 to B10, B12, B13, B17; races R1, R2, R7, R10 to R12 |
+//! | `mutex` | M1 to M3 |
+//! | `osq` | O1 to O3: cancelling as first, middle and last, against leaving and each other |
+//! | `semaphore` | the lost wake-up of 2008, shown; and its repair |
+//! | `signals` | handlers that use locks while their thread waits for one |
+//!
+//! Schedules are scripts (`lockyard_check::scripted`): nothing depends on time or luck, and "hangs" is a fact, not a timeout.
+//! What needs weak memory to show (B1, B3, B4, O1) is for the model checkers.
+
+mod mutex;
+mod osq;
+mod rwsem;
+mod semaphore;
+mod signals;
+
+use lockyard_check::stage::Stage;
+
+/// Every script runs under the watchdog, in case the theatre itself hangs.
+fn watched(name: &'static str, script: fn()) {
+    lockyard_check::scripted::Scripted::perform(name, script);
+}
+
+/// Tests of the functions named.
+macro_rules! scripts {
+    ($($(#[$attribute:meta])* fn $name:ident() $body:block)*) => {
+        $($(#[$attribute])*
+        #[test]
+        fn $name() {
+            fn script() $body
+            $crate::watched(concat!(module_path!(), "::", stringify!($name)), script);
+        })*
+    };
+}
+pub(crate) use scripts;
