@@ -1,0 +1,224 @@
+//! From a task's stack to the engine.
+//!
+//! The simulation that runs on this host thread is found through a thread-local pointer; it is null outside simulated
+//! threads, where words are plain memory and nothing costs anything.
+//!
+//! [`Host`] is that pointer. Its methods are the only code that suspends; each borrow of the engine ends before.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+use super::Engine;
+use super::heap::Ps;
+use super::task::{Account, Doing, State};
+use crate::machine::line::NOBODY;
+
+thread_local! {
+    static CURRENT: Cell<Option<NonNull<Engine>>> = const { Cell::new(None) };
+}
+
+/// Sets the engine whose tasks run on this host thread; returns the one before.
+pub(crate) fn enter(engine: Option<NonNull<Engine>>) -> Option<NonNull<Engine>> {
+    CURRENT.replace(engine)
+}
+
+/// The engine of the simulated thread that is running.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Host(NonNull<Engine>);
+
+impl Host {
+    /// The engine, if this is a simulated thread.
+    #[inline(always)]
+    pub(crate) fn here() -> Option<Self> {
+        CURRENT.get().map(Self)
+    }
+
+    /// The engine, for one statement.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) fn engine<'a>(self) -> &'a mut Engine {
+        // SAFETY: the loop sets the pointer to an engine that outlives every resumption (`run::Runner`). One host thread runs one task or
+        // the loop at a time, and borrows end with their statement, before any suspension: no two are alive at once.
+        unsafe { &mut *self.0.as_ptr() }
+    }
+
+    /// Number of the running task.
+    #[inline(always)]
+    pub(crate) fn task(self) -> u32 {
+        self.engine().current
+    }
+
+    /// Lets other events happen; returns when the task goes on.
+    #[inline(always)]
+    pub(crate) fn suspend(self) {
+        let yielder = {
+            let engine = self.engine();
+            engine.tasks[engine.current as usize].yielder
+        };
+        // SAFETY: set when the task began; it lives on the task's own stack for as long as the task runs.
+        unsafe { (*yielder).suspend(()) };
+    }
+
+    /// Waits for a line, for stores or for another CPU. Whoever is waited for schedules the task.
+    #[inline(always)]
+    pub(crate) fn wait(self) {
+        let engine = self.engine();
+        engine.tasks[engine.current as usize].doing = Doing::Memory;
+        self.suspend();
+    }
+
+    /// Computes for `ps`.
+    #[inline]
+    pub(crate) fn pass(self, ps: Ps) {
+        let engine = self.engine();
+        let end = engine.now + ps;
+        if end < engine.limit {
+            engine.now = end;
+        } else {
+            self.pass_slowly(ps);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass_slowly(self, ps: Ps) {
+        let engine = self.engine();
+        let task = engine.current;
+        let state = &engine.tasks[task as usize];
+        if state.give_up && state.kernel == 0 {
+            self.give_way();
+        }
+        let engine = self.engine();
+        let until = engine.now + ps;
+        if until < engine.limit {
+            engine.now = until;
+            return;
+        }
+        engine.tasks[task as usize].doing = Doing::Computing { until };
+        engine.wake_at(until, task);
+        self.suspend();
+    }
+
+    /// Leaves the CPU to whoever is better.
+    fn give_way(self) {
+        self.drain_stores();
+        let engine = self.engine();
+        let task = engine.current;
+        // The stores may have taken long enough for the reason to be gone.
+        if !engine.tasks[task as usize].give_up {
+            return;
+        }
+        engine.tasks[task as usize].involuntary += 1;
+        engine.requeue(task, true);
+        self.suspend();
+    }
+
+    /// Enters the simulated kernel: not preemptible until [`Host::leave_kernel`].
+    pub(crate) fn enter_kernel(self) {
+        let engine = self.engine();
+        engine.tasks[engine.current as usize].kernel += 1;
+    }
+
+    /// Leaves the simulated kernel.
+    pub(crate) fn leave_kernel(self) {
+        let engine = self.engine();
+        let task = engine.current;
+        let state = &mut engine.tasks[task as usize];
+        state.kernel -= 1;
+        if state.give_up && state.kernel == 0 {
+            engine.limit = 0;
+            self.pass(0);
+        }
+    }
+
+    /// Sleeps until woken; returns at once if that has happened already.
+    pub(crate) fn block(self) {
+        self.drain_stores();
+        let engine = self.engine();
+        let task = engine.current;
+        let state = &mut engine.tasks[task as usize];
+        if std::mem::take(&mut state.woken) {
+            return;
+        }
+        state.state = State::Sleeping;
+        state.voluntary += 1;
+        engine.account(task, Account::Sleeping);
+        engine.leave_cpu(task);
+        self.suspend();
+    }
+
+    /// Lets others of this CPU run.
+    pub(crate) fn yield_cpu(self) {
+        self.enter_kernel();
+        let cost = self.engine().model.os.yield_call;
+        self.pass(cost);
+        self.drain_stores();
+        let engine = self.engine();
+        let task = engine.current;
+        if engine.yields_to_somebody(task) {
+            engine.tasks[task as usize].voluntary += 1;
+            engine.requeue(task, false);
+            self.suspend();
+        }
+        self.leave_kernel();
+    }
+
+    /// Sleeps for about `ps`.
+    pub(crate) fn sleep(self, ps: Ps) {
+        self.enter_kernel();
+        let entry = self.engine().model.os.futex_wait_entry;
+        self.pass(entry);
+        let engine = self.engine();
+        let task = engine.current;
+        engine.tasks[task as usize].woken = false;
+        engine.arm_timer(task, engine.now + ps);
+        self.block();
+        self.leave_kernel();
+    }
+
+    /// Moves to `cpu` and stays there.
+    pub(crate) fn pin(self, cpu: u32) {
+        let engine = self.engine();
+        let task = engine.current;
+        engine.tasks[task as usize].pinned = Some(cpu);
+        if engine.here == cpu {
+            return;
+        }
+        self.enter_kernel();
+        self.drain_stores();
+        let engine = self.engine();
+        engine.account(task, Account::Runnable);
+        engine.tasks[task as usize].state = State::Runnable;
+        engine.leave_cpu(task);
+        engine.arrive(task, cpu, 0);
+        self.suspend();
+        self.leave_kernel();
+    }
+
+    /// A place where an adversary may interfere.
+    #[inline(always)]
+    pub(crate) fn fault_point(self) {
+        if self.engine().faults.active {
+            self.fault();
+        }
+    }
+
+    #[cold]
+    fn fault(self) {
+        let engine = self.engine();
+        let task = engine.current;
+        if task == NOBODY || engine.tasks[task as usize].kernel > 0 {
+            return;
+        }
+        if let Some(away) = engine.faults.preemption() {
+            // Off the CPU for a while, as if somebody better had come.
+            self.enter_kernel();
+            self.drain_stores();
+            let engine = self.engine();
+            engine.tasks[task as usize].woken = false;
+            engine.arm_timer(task, engine.now + away);
+            self.block();
+            self.leave_kernel();
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The engine: discrete events in integer picoseconds, tasks as coroutines, one simulation to a host thread.
+//!
+//! | file | what |
+//! |---|---|
+//! | `heap` | the event queue |
+//! | `task` | a simulated thread's state |
+//! | `arena` | the memory of the simulated program |
+//! | `host` | from a task's stack to the engine: passing time, suspending |
+//! | `access` | loads, stores, read-modify-writes, fences |
+//! | `spin` | waiting for a change of lines |
+//! | `run` | the loop that takes events and resumes tasks |
+//! | `random` | random draws |
+//!
+//! **Run-ahead.** A task that computes or hits goes on without a switch as long as its clock stays below the next
+//! event's time; otherwise it schedules itself and suspends. The order of events is that of (time, order of scheduling), and a task alone
+//! at the front would be the next event anyway: results are the same with run-ahead off.
+//!
+//! **Borrows.** Tasks and the loop reach the engine through a raw pointer and borrow it for one statement at a time; no
+//! borrow lives across a suspension. Functions that may suspend are methods of [`host::Host`], all others of [`Engine`].
+
+pub(crate) mod access;
+pub(crate) mod arena;
+pub(crate) mod heap;
+pub(crate) mod host;
+pub(crate) mod random;
+pub(crate) mod run;
+pub(crate) mod spin;
+pub(crate) mod task;
+
+use std::sync::Arc;
+
+use lockyard::event::COUNT;
+
+use crate::error::Error;
+use crate::faults::FaultState;
+use crate::machine::line::{KernelLine, Lines, NOBODY, Place, Shape};
+use crate::machine::model::{Model, ONE};
+use crate::scheduler::class::Fair;
+use crate::scheduler::cpu::{Activity, Cpu};
+use crate::scheduler::futex::Futexes;
+use crate::simulation::Config;
+use crate::trace::Ring;
+use heap::{Heap, Ps, What};
+use random::Random;
+use task::{Account, Task};
+
+/// Sums of a run.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Tally {
+    /// Memory operations.
+    pub(crate) operations: u64,
+    /// Transfers by distance class.
+    pub(crate) transfers: [u64; 7],
+    /// Coroutine switches.
+    pub(crate) resumes: u64,
+}
+
+/// A simulation's state.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) now: Ps,
+    /// The running task may go on by itself while its clock is below this.
+    pub(crate) limit: Ps,
+    /// The running task, its CPU and core, and by how much siblings slow it.
+    pub(crate) current: u32,
+    pub(crate) here: u32,
+    pub(crate) core: u16,
+    pub(crate) slow: u64,
+    pub(crate) run_ahead: bool,
+    pub(crate) time_limit: Ps,
+    pub(crate) heap: Heap,
+    pub(crate) model: Arc<Model>,
+    pub(crate) random: Random,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) lines: Lines,
+    pub(crate) futexes: Futexes,
+    pub(crate) fair: Fair,
+    /// Tasks in run queues.
+    pub(crate) waiting: usize,
+    pub(crate) priorities_line: u32,
+    /// CPUs in the order of the placement.
+    pub(crate) order: Vec<u32>,
+    pub(crate) finished: usize,
+    pub(crate) counts: [u64; COUNT],
+    pub(crate) tally: Tally,
+    pub(crate) faults: FaultState,
+    pub(crate) trace: Option<Ring>,
+    pub(crate) failure: Option<Error>,
+    /// Address of record 0, distance between records, address of the table of heads.
+    pub(crate) records: usize,
+    pub(crate) heads: usize,
+    /// Threads with a CPU of their own choice: thread, CPU, pinned.
+    pub(crate) assigned: Vec<(u32, u32, bool)>,
+    /// Sums at moments the program asked for them.
+    pub(crate) marks: Vec<crate::report::Mark>,
+}
+
+impl Engine {
+    pub(crate) fn new(config: &Config, base: usize, len: usize) -> Self {
+        let model = config.machine.clone();
+        let topology = model.topology().clone();
+        let cores = topology.cores();
+        let shape = Shape {
+            cores,
+            clusters: topology.clusters(),
+            domains: (0..cores).map(|core| topology.llc_of(core) + 1).max().unwrap_or(1),
+            cluster_of: model.cluster_of.clone(),
+            domain_of: model.llc_of.clone(),
+        };
+        let mut lines = Lines::new(shape, base, len);
+        let cpus = (0..topology.cpus())
+            .map(|cpu| {
+                let core = topology.core_of(cpu);
+                let place = Place::Kernel(KernelLine::RunQueue(cpu as u32));
+                Cpu::new(core as u16, lines.create(place, topology.node_of(core) as u16))
+            })
+            .collect();
+        let priorities_line = lines.create(Place::Kernel(KernelLine::Priorities), 0);
+        let os = &model.os;
+        let fair = Fair {
+            form: config.fair,
+            latency: os.cfs_latency,
+            least_slice: os.cfs_min_slice,
+            wakeup_granularity: os.cfs_wakeup_gran,
+            wakeup_preemption: config.wakeup_preemption,
+        };
+        Self {
+            now: 0,
+            limit: 0,
+            current: NOBODY,
+            here: 0,
+            core: 0,
+            slow: ONE,
+            run_ahead: config.run_ahead,
+            time_limit: config.time_limit_ns.saturating_mul(1000),
+            heap: Heap::default(),
+            random: Random::new(config.seed, u64::from_le_bytes(*b"machine ")),
+            tasks: Vec::new(),
+            futexes: Futexes::new(topology.cpus()),
+            fair,
+            waiting: 0,
+            priorities_line,
+            order: topology.order(config.placement, config.seed),
+            finished: 0,
+            counts: [0; COUNT],
+            tally: Tally::default(),
+            faults: FaultState::new(&config.faults, config.seed),
+            trace: config.trace.map(Ring::new),
+            failure: None,
+            records: 0,
+            heads: 0,
+            assigned: Vec::new(),
+            marks: Vec::new(),
+            cpus,
+            lines,
+            model,
+        }
+    }
+
+    /// Schedules `what`; the running task does not go past it.
+    #[inline(always)]
+    pub(crate) fn schedule(&mut self, time: Ps, what: What) {
+        self.limit = self.limit.min(time);
+        self.heap.push(time, what);
+    }
+
+    /// `task` goes on at `time`, and not as scheduled before.
+    #[inline(always)]
+    pub(crate) fn wake_at(&mut self, time: Ps, task: u32) {
+        let state = &mut self.tasks[task as usize];
+        state.stamp = state.stamp.wrapping_add(1);
+        let stamp = state.stamp;
+        self.schedule(time, What::Task { task, stamp });
+    }
+
+    /// From now on the time of `task` goes to `account`.
+    pub(crate) fn account(&mut self, task: u32, account: Account) {
+        let now = self.now;
+        let state = &mut self.tasks[task as usize];
+        if let Some(ring) = &mut self.trace {
+            ring.note(now, state.cpu, task, account);
+        }
+        state.charge(now, account);
+        if matches!(account, Account::Running | Account::Spinning) {
+            let activity = if account == Account::Spinning { Activity::Spinning } else { Activity::Busy };
+            self.cpus[state.cpu as usize].activity = activity;
+        }
+    }
+
+    /// By how much the hardware threads beside `cpu` slow it.
+    pub(crate) fn slowdown(&self, cpu: u32) -> u64 {
+        let topology = self.model.topology();
+        let (cores, smt) = (topology.cores(), topology.smt);
+        let mut slow = ONE;
+        if smt > 1 {
+            let core = cpu as usize % cores;
+            for other in (0..smt).map(|thread| thread * cores + core).filter(|&other| other != cpu as usize) {
+                slow = slow.max(match self.cpus[other].activity {
+                    Activity::Idle => ONE,
+                    Activity::Spinning => self.model.smt_spin,
+                    Activity::Busy => self.model.smt_busy,
+                });
+            }
+        }
+        slow
+    }
+
+    /// A name for an address that does not depend on the host: an arena offset, or a line's number.
+    pub(crate) fn key(&mut self, address: usize) -> u64 {
+        match self.lines.place(address) {
+            Place::Arena(line) => (line * 64 + address % 64) as u64,
+            _ => {
+                let node = self.model.node_of[usize::from(self.core)];
+                let line = self.lines.find(address, node);
+                (1 << 40) + u64::from(line) * 64 + (address % 64) as u64
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The loop: takes the next event, changes the state, resumes the task that goes on.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+use super::Engine;
+use super::arena::{Arena, TaskStack};
+use super::heap::{Ps, What};
+use super::host::{self, Host};
+use super::task::{Account, State};
+use crate::error::Error;
+use crate::machine::line::{Asker, NOBODY};
+
+type Thread = Coroutine<(), (), (), TaskStack>;
+
+impl Engine {
+    /// Lets an event happen. Returns the task that goes on with it.
+    fn happen(&mut self, what: What) -> Option<u32> {
+        match what {
+            What::Task { task, stamp } => (self.tasks[task as usize].stamp == stamp).then_some(task),
+            What::Grant { line, stamp } => match self.grant(line, stamp)? {
+                Asker::Task(task) => Some(task),
+                Asker::Buffer { cpu, store } => {
+                    self.store_granted(cpu, store);
+                    None
+                }
+            },
+            What::Switched { cpu, stamp } => self.switched(cpu, stamp),
+            What::Tick { cpu } => {
+                self.tick(cpu);
+                None
+            }
+            What::Timer { task, stamp } => {
+                self.timer(task, stamp);
+                None
+            }
+            What::SpinLimit { task, stamp } => {
+                self.spin_limit(task, stamp);
+                None
+            }
+            What::Wake { task } => {
+                self.wake_arrives(task);
+                None
+            }
+            What::Force { cpu, stamp } => {
+                self.force(cpu, stamp);
+                None
+            }
+        }
+    }
+
+    /// `task` is about to run.
+    #[inline(always)]
+    fn put_on(&mut self, task: u32) {
+        let state = &self.tasks[task as usize];
+        let (cpu, give_up) = (state.cpu, state.give_up);
+        self.current = task;
+        self.here = cpu;
+        self.core = self.cpus[cpu as usize].core;
+        self.slow = self.slowdown(cpu);
+        self.tally.resumes += 1;
+        self.limit = if self.run_ahead && !give_up { self.heap.next_time().min(self.time_limit) } else { 0 };
+    }
+
+    fn ended(&mut self, task: u32) {
+        self.account(task, Account::Sleeping);
+        self.tasks[task as usize].state = State::Done;
+        self.finished += 1;
+        self.leave_cpu(task);
+    }
+
+    /// What the threads that are not done wait for.
+    fn waiting(&self, names: &dyn Fn(&Self, Wanted) -> String) -> String {
+        let lines = self.tasks.iter().enumerate().filter(|(_, task)| task.state != State::Done).map(|(index, task)| {
+            match (task.state, self.sleeps_on(index as u32)) {
+                (_, Some(key)) => format!("thread {index} sleeps on {}", names(self, Wanted::Key(key))),
+                (State::Running, None) => match task.watch.lines().first() {
+                    Some(&line) => format!("thread {index} spins on {}", names(self, Wanted::Line(line))),
+                    None => format!("thread {index} is stuck"),
+                },
+                (State::Runnable, None) => format!("thread {index} waits for CPU {}", task.cpu),
+                _ => format!("thread {index} sleeps"),
+            }
+        });
+        const SHOWN: usize = 6;
+        let all: Vec<String> = lines.collect();
+        let more = if all.len() > SHOWN { format!(", and {} more", all.len() - SHOWN) } else { String::new() };
+        format!("{}{more}", all[..all.len().min(SHOWN)].join(", "))
+    }
+}
+
+/// Something to be named in a message.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wanted {
+    Key(u64),
+    Line(u32),
+}
+
+/// Runs `body(i)` for every task of `engine` until all are done.
+pub(crate) fn run(
+    engine: &mut Engine,
+    arena: &mut Arena,
+    starts: &[Ps],
+    body: &(dyn Fn(usize) + Sync),
+    names: &dyn Fn(&Engine, Wanted) -> String,
+) -> Result<(), Error> {
+    let mut threads: Vec<Thread> = Vec::with_capacity(starts.len());
+    // SAFETY: the closures below are only run by `resume` in this function, and all coroutines are done or reset before it
+    // returns; so `body` is alive whenever it is called.
+    let body: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(body) };
+    for (index, &start) in starts.iter().enumerate() {
+        let stack = arena.stack(index)?;
+        let cpu = engine.tasks[index].cpu;
+        engine.tasks[index] = super::task::Task::new(cpu, stack.range());
+        engine.schedule(start, What::Wake { task: index as u32 });
+        threads.push(Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| live(yielder, index, body)));
+    }
+    let pointer = NonNull::from(&mut *engine);
+    let before = host::enter(Some(pointer));
+    // From here to the end of the loop the engine is reached through `pointer` only, as the tasks do.
+    let result = events(Host::here(), &mut threads, names);
+    host::enter(before);
+    for thread in &mut threads {
+        if thread.started() && !thread.done() {
+            // SAFETY: the thread is abandoned: nothing on its stack is used again. What it owned on the heap is lost.
+            unsafe { thread.force_reset() };
+        }
+    }
+    result
+}
+
+fn events(host: Option<Host>, threads: &mut [Thread], names: &dyn Fn(&Engine, Wanted) -> String) -> Result<(), Error> {
+    let Some(host) = host else { return Ok(()) };
+    loop {
+        let engine = host.engine();
+        let Some((time, what)) = engine.heap.pop() else {
+            return Err(Error::Deadlock(format!(
+                "deadlock at {} ns: every thread waits and nothing is due: {}",
+                engine.now / 1000,
+                engine.waiting(names)
+            )));
+        };
+        if time > engine.time_limit {
+            return Err(Error::TimeLimit(format!(
+                "the simulation has not ended after {} ms of simulated time: {}",
+                engine.time_limit / 1_000_000_000,
+                engine.waiting(names)
+            )));
+        }
+        engine.now = time;
+        let Some(task) = engine.happen(what) else { continue };
+        engine.put_on(task);
+        let done = matches!(threads[task as usize].resume(()), CoroutineResult::Return(()));
+        let engine = host.engine();
+        if done {
+            engine.ended(task);
+        }
+        engine.current = NOBODY;
+        if let Some(failure) = engine.failure.take() {
+            return Err(failure);
+        }
+        if engine.finished == threads.len() {
+            return Ok(());
+        }
+    }
+}
+
+/// A thread's life, on its own stack.
+fn live(yielder: &Yielder<(), ()>, index: usize, body: &'static (dyn Fn(usize) + Sync)) {
+    let Some(host) = Host::here() else { return };
+    host.engine().tasks[index].yielder = yielder;
+    let outcome = catch_unwind(AssertUnwindSafe(|| body(index)));
+    if let Err(payload) = outcome {
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        let text = text.as_deref().and_then(|text| text.lines().next()).unwrap_or("no message").to_owned();
+        host.engine().failure.get_or_insert(Error::Panic(format!("thread {index} panicked: {text}")));
+        return;
+    }
+    host.drain_stores();
+}

@@ -1,0 +1,220 @@
+//! Spinning as an event (`spec/simulation.md` 4.6).
+//!
+//! A closure that does not yield has looked at some lines; as long as none of them changes it would not yield the next
+//! time either. So the task sleeps, with its lines on a watch list, until another core takes one of them. It then notices
+//! at its next poll, which comes at a multiple of the poll period (loop overhead and one PAUSE; longer with a stride),
+//! refetches the line at the usual price, and runs the closure again. Where threads wait with WFE they notice a fixed time
+//! after the event. Spent patience, an owner that leaves its CPU and a need to give way wake the task in the same way.
+//!
+//! A task whose lines have already changed when the closure returns polls again after one period. PAUSE thus
+//! delays detection by half a period on average and spreads herds.
+
+use lockyard::platform::Patience;
+
+use super::Engine;
+use super::heap::{Ps, What};
+use super::host::Host;
+use super::task::{Account, Doing, Rhythm, State};
+use crate::machine::line::NOBODY;
+
+impl Host {
+    /// Runs `ready` until it yields or `patience` is spent.
+    pub(crate) fn spin<T>(self, patience: Patience, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+        let start = self.engine().now;
+        if let Some(value) = self.poll(&mut ready) {
+            return Some(value);
+        }
+        if !self.begin_spin(&patience, start) {
+            return None;
+        }
+        let value = loop {
+            if self.out_of_patience(&patience) {
+                break None;
+            }
+            self.watch();
+            if let Some(value) = self.poll(&mut ready) {
+                break Some(value);
+            }
+        };
+        self.engine().end_spin();
+        value
+    }
+
+    /// Prepares to wait. `false`: there is nobody to wait for.
+    #[inline(never)]
+    fn begin_spin(self, patience: &Patience, start: Ps) -> bool {
+        let engine = self.engine();
+        if engine.cpus.len() == 1 {
+            return false;
+        }
+        engine.begin_spin(patience, start);
+        true
+    }
+
+    #[inline(never)]
+    fn out_of_patience(self, patience: &Patience) -> bool {
+        let engine = self.engine();
+        let task = &engine.tasks[engine.current as usize];
+        engine.now >= task.spin_limit
+            || patience.running.is_some() && !engine.runs(task.spins_for)
+            || patience.courteous && engine.cpus[engine.here as usize].need_resched
+    }
+
+    /// Sleeps until it is worth running the closure again.
+    #[inline(never)]
+    fn watch(self) {
+        self.engine().watch();
+        self.suspend();
+    }
+
+    /// Runs the closure once and notes what it looks at.
+    #[inline]
+    fn poll<T>(self, ready: &mut impl FnMut() -> Option<T>) -> Option<T> {
+        let engine = self.engine();
+        let task = engine.current as usize;
+        engine.tasks[task].watch.begin();
+        let value = ready();
+        self.engine().tasks[task].watch.recording = false;
+        value
+    }
+}
+
+impl Engine {
+    /// Whether task `owner` is on a CPU.
+    pub(crate) fn runs(&self, owner: u32) -> bool {
+        self.tasks.get(owner as usize).is_some_and(|task| task.on_cpu())
+    }
+
+    fn begin_spin(&mut self, patience: &Patience, start: Ps) {
+        let task = self.current;
+        let now = self.now;
+        let mut limit = if patience.ns == u32::MAX { Ps::MAX } else { start + Ps::from(patience.ns) * 1000 };
+        if let Some(deadline) = patience.deadline {
+            limit = limit.min(deadline.saturating_mul(1000));
+        }
+        let owner = patience.running.map(|id| if id.is_anonymous() { NOBODY } else { id.raw() - 1 });
+        let period = self.model.poll.max(1);
+        let (first, longest) = patience.stride_ns;
+        let first = (Ps::from(first) * 1000).max(period);
+        let longest = (Ps::from(longest) * 1000).max(first);
+        let state = &mut self.tasks[task as usize];
+        state.spinning = true;
+        state.spin_limit = limit;
+        state.courteous = patience.courteous;
+        state.rhythm = Rhythm { last: now, step: first, longest };
+        state.spin_stamp = state.spin_stamp.wrapping_add(1);
+        state.spins_for = owner.unwrap_or(NOBODY);
+        let stamp = state.spin_stamp;
+        if let Some(owner) = owner.and_then(|owner| self.tasks.get_mut(owner as usize)) {
+            owner.spun_for_by.push(task);
+        }
+        if limit != Ps::MAX {
+            self.schedule(limit.max(now), What::SpinLimit { task, stamp });
+        }
+        self.account(task, Account::Spinning);
+    }
+
+    fn end_spin(&mut self) {
+        let task = self.current;
+        let state = &mut self.tasks[task as usize];
+        state.spinning = false;
+        state.courteous = false;
+        state.spin_stamp = state.spin_stamp.wrapping_add(1);
+        let owner = std::mem::replace(&mut state.spins_for, NOBODY);
+        if let Some(owner) = self.tasks.get_mut(owner as usize)
+            && let Some(index) = owner.spun_for_by.iter().position(|&spinner| spinner == task)
+        {
+            owner.spun_for_by.swap_remove(index);
+        }
+        self.account(task, Account::Running);
+    }
+
+    /// The running task waits for a change of what it looked at. The caller suspends it.
+    fn watch(&mut self) {
+        let task = self.current;
+        let now = self.now;
+        let core = self.core;
+        let state = &mut self.tasks[task as usize];
+        state.rhythm.last = now;
+        let watch = state.watch;
+        let changed = watch.overflow || watch.lines().iter().any(|&line| !self.lines[line].held_by(core));
+        if changed || watch.lines().is_empty() {
+            let until = self.next_poll(task, now + 1);
+            self.tasks[task as usize].doing = Doing::Computing { until };
+            self.wake_at(until, task);
+            return;
+        }
+        state.doing = Doing::Watching;
+        let stamp = state.watch_stamp;
+        for &line in watch.lines() {
+            let tasks = &self.tasks;
+            let watchers = &mut self.lines[line].watchers;
+            if watchers.len() >= 16 && watchers.len().is_power_of_two() {
+                watchers.retain(|&(task, stamp)| tasks[task as usize].watch_stamp == stamp);
+            }
+            watchers.push((task, stamp));
+        }
+    }
+
+    /// When `task` looks next, if something changes at `time`.
+    fn next_poll(&mut self, task: u32, time: Ps) -> Ps {
+        match self.model.wfe_wake {
+            Some(delay) => time + delay,
+            None => self.tasks[task as usize].rhythm.poll_after(time),
+        }
+    }
+
+    /// Something happened that a watching task may want to know.
+    pub(crate) fn poke(&mut self, task: u32) {
+        let state = &mut self.tasks[task as usize];
+        if state.state != State::Running || state.doing != Doing::Watching {
+            return;
+        }
+        state.watch_stamp = state.watch_stamp.wrapping_add(1);
+        let until = self.next_poll(task, self.now);
+        self.tasks[task as usize].doing = Doing::Computing { until };
+        self.wake_at(until, task);
+    }
+
+    /// Patience is spent.
+    pub(crate) fn spin_limit(&mut self, task: u32, stamp: u32) {
+        if self.tasks[task as usize].spin_stamp == stamp {
+            self.poke(task);
+        }
+    }
+
+    /// `core` has taken the line: everybody else's copy is gone.
+    pub(crate) fn invalidate_watchers(&mut self, line: u32, core: u16) {
+        let mut watchers = std::mem::take(&mut self.lines[line].watchers);
+        watchers.retain(|&(task, stamp)| {
+            let state = &self.tasks[task as usize];
+            if state.watch_stamp != stamp || state.state != State::Running {
+                return false;
+            }
+            if self.cpus[state.cpu as usize].core == core {
+                return true;
+            }
+            self.poke(task);
+            false
+        });
+        self.lines[line].watchers = watchers;
+    }
+
+    /// `cpu` has written to a line of its core: sibling threads notice.
+    pub(crate) fn notify_siblings(&mut self, line: u32, cpu: u32) {
+        let core = self.cpus[cpu as usize].core;
+        let mut watchers = std::mem::take(&mut self.lines[line].watchers);
+        watchers.retain(|&(task, stamp)| {
+            let state = &self.tasks[task as usize];
+            if state.watch_stamp != stamp || state.state != State::Running {
+                return false;
+            }
+            if state.cpu != cpu && self.cpus[state.cpu as usize].core == core {
+                self.poke(task);
+                return false;
+            }
+            true
+        });
+        self.lines[line].watchers = watchers;
+    }
+}

@@ -1,0 +1,36 @@
+//! What can go wrong. Every message is one line, meant for a user's eyes.
+
+use std::fmt;
+
+/// Why a simulation was refused, or did not come to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// A machine file is wrong: file, line and reason.
+    Machine(String),
+    /// The configuration asks for something that makes no sense.
+    Config(String),
+    /// The host does not have the memory.
+    Memory(String),
+    /// Every thread waits, and nothing will ever wake one. Names the waiting threads.
+    Deadlock(String),
+    /// The virtual-time limit was reached.
+    TimeLimit(String),
+    /// A simulated thread panicked.
+    Panic(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Machine(text)
+            | Self::Config(text)
+            | Self::Memory(text)
+            | Self::Deadlock(text)
+            | Self::TimeLimit(text)
+            | Self::Panic(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

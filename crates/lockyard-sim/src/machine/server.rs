@@ -1,0 +1,267 @@
+//! In which order, and when, the requests for a line are served (`spec/simulation.md` 4.4, 4.5).
+//!
+//! Requests that move a line go through one server per line. With φ the share of a transfer that the request needs to
+//! reach the point where requests are ordered, ρ the spacing of grants under load, o the owner, c the asker:
+//!
+//! ```text
+//! arrives = issued + φ L(o, c)
+//! next    = the pending request with the smallest `arrives` (ties: order of issue)
+//! done    = max( arrives + (1 − φ) L(o, c),  free_at + ρ L(o, c) )
+//! free_at = done of the last grant + how long its core keeps the line (one `rmw_own`)
+//! ```
+//!
+//! So an unloaded transfer takes L, and a line with a queue moves every ρL + hold. A plan is *committed* at
+//! max(arrives, free_at); until then a request that arrives earlier takes its place. Until it is done the owner still
+//! hits: bursts and the advantage of siblings follow.
+//!
+//! **Herds.** A load of a line that somebody owns is a request like any other, at `load_from_modified` of L; afterwards
+//! the line is shared, and the loads behind it are fills: the first in a sharing domain pays its way, the others
+//! follow from the shared cache, one per `coherence.fill`; caches are served by the home one per `coherence.home`. A
+//! write waits for the fills under way: they have to be invalidated.
+//!
+//! Every latency is multiplied by the request's jitter, drawn when it is issued.
+
+use super::line::{Asker, Flight, NO_CORE, NOBODY, Request};
+use super::model::{Distance, ONE, Protocol};
+use crate::engine::Engine;
+use crate::engine::heap::{Ps, What};
+
+/// A latency and its class.
+type Cost = (Ps, Distance);
+
+#[inline(always)]
+fn scale(ps: Ps, ratio: u64) -> Ps {
+    ps * ratio / ONE
+}
+
+impl Engine {
+    /// Asks for a line on behalf of `asker`, who does not have it.
+    pub(crate) fn request(&mut self, line: u32, asker: Asker, core: u16, owning: bool) {
+        let jitter = self.model.jitter;
+        let drawn = if jitter == 0 { 0 } else { self.random.below(2 * jitter as u32 + 1) };
+        let request = Request { asker, core, owning, issued: self.now, jitter: ONE - jitter + u64::from(drawn) };
+        let Some(flight) = self.lines[line].flight else {
+            if !owning && self.can_fill(line) {
+                self.fill(line, request);
+            } else {
+                self.launch(line, request);
+            }
+            return;
+        };
+        let overtakes = self.now < flight.committed && self.arrival(line, &request) < flight.arrives;
+        if overtakes {
+            self.lines[line].pending.push_front(flight.request);
+            self.launch(line, request);
+        } else {
+            self.lines[line].pending.push_back(request);
+        }
+    }
+
+    /// Shared copies exist, and nobody owns the line.
+    fn can_fill(&self, line: u32) -> bool {
+        let line = &self.lines[line];
+        line.owner == NO_CORE && line.sharers.count() != 0
+    }
+
+    /// Full latency of serving `request` now.
+    fn latency(&self, line: u32, request: &Request) -> Cost {
+        let (line, model, core) = (&self.lines[line], &self.model, request.core);
+        let (ps, distance) = if line.owner == core {
+            (model.sibling, Distance::Sibling)
+        } else if line.owner != NO_CORE {
+            let ps = model.transfer(line.owner, core);
+            let ps = if request.owning { ps } else { scale(ps, model.load_from_modified) };
+            (ps, model.distance(line.owner, core))
+        } else if line.sharers.count() != 0 {
+            // Only writes come here: loads of shared lines are fills.
+            let own = model.cluster_of[usize::from(core)];
+            let farthest =
+                line.sharers.other_clusters(&self.lines.shape, core).map(|other| model.between(other, own)).max();
+            match farthest {
+                Some(ps) => (scale(ps, model.rmw_on_shared), model.distance(line.last, core)),
+                // Ours is the only copy: the home has to be told.
+                None => (scale(model.between(own, own), model.load_shared_same), Distance::Sibling),
+            }
+        } else {
+            (model.memory(core, line.home), Distance::Memory)
+        };
+        (scale(ps, request.jitter), distance)
+    }
+
+    fn arrival(&self, line: u32, request: &Request) -> Ps {
+        request.issued + scale(self.latency(line, request).0, self.model.flight)
+    }
+
+    /// Plans `request` as the next to be granted.
+    fn launch(&mut self, line: u32, request: Request) {
+        let latency = self.latency(line, &request).0;
+        let flight = scale(latency, self.model.flight);
+        let arrives = request.issued + flight;
+        let occupancy = scale(latency, self.model.occupancy);
+        let state = &mut self.lines[line];
+        let free_at = state.free_at.max(if request.owning { state.filled } else { 0 });
+        let done = (arrives + latency - flight).max(if free_at == 0 { 0 } else { free_at + occupancy }).max(self.now);
+        state.flight = Some(Flight { request, arrives, committed: arrives.max(free_at) });
+        state.stamp += 1;
+        let stamp = state.stamp;
+        self.schedule(done, What::Grant { line, stamp });
+    }
+
+    /// The plan is done. Returns who goes on.
+    pub(crate) fn grant(&mut self, line: u32, stamp: u32) -> Option<Asker> {
+        if self.lines[line].stamp != stamp {
+            return None;
+        }
+        let flight = self.lines[line].flight.take()?;
+        let request = flight.request;
+        let (_, distance) = self.latency(line, &request);
+        self.count_transfer(line, request.asker, distance);
+        if request.owning {
+            self.take_ownership(line, request.core);
+            self.lines[line].free_at = self.now + self.model.rmw_own;
+        } else {
+            self.share(line, request.core);
+            self.lines[line].free_at = self.now;
+        }
+        self.next_flight(line);
+        Some(request.asker)
+    }
+
+    /// Makes `core` the owner; everybody else's copy is gone.
+    pub(crate) fn take_ownership(&mut self, line: u32, core: u16) {
+        let idle = self.cpus[usize::from(core)].idle_time;
+        let now = self.now;
+        let state = &mut self.lines[line];
+        state.sharers.clear();
+        state.touched = now;
+        state.idle_then = idle;
+        state.last_cpu = NOBODY;
+        state.owner = core;
+        state.last = core;
+        state.dirty = true;
+        if !state.watchers.is_empty() {
+            self.invalidate_watchers(line, core);
+        }
+    }
+
+    /// A load by `core` was served by the owner, or by memory.
+    fn share(&mut self, line: u32, core: u16) {
+        let now = self.now;
+        let domain = self.lines.shape.domain_of[usize::from(core)];
+        let owner = self.lines[line].owner;
+        if owner == NO_CORE && self.lines[line].sharers.count() == 0 {
+            // From memory: exclusive.
+            let state = &mut self.lines[line];
+            state.owner = core;
+            state.last = core;
+            state.dirty = false;
+            state.touched = now;
+            return;
+        }
+        let (state, shape) = self.lines.with_shape(line);
+        if owner != NO_CORE {
+            state.sharers.add(shape, owner);
+            let own = shape.domain_of[usize::from(owner)];
+            state.sharers.first(own, now);
+            state.owner = NO_CORE;
+            // MESIF: the newest copy forwards, and memory is up to date. MOESI: the owner keeps supplying.
+            if self.model.protocol != Protocol::Moesi {
+                state.last = core;
+                state.dirty = false;
+            }
+        }
+        state.sharers.add(shape, core);
+        state.sharers.first(domain, now);
+        state.filled = state.filled.max(now);
+        state.home_free = state.home_free.max(now);
+    }
+
+    /// Serves a load of a shared line.
+    fn fill(&mut self, line: u32, request: Request) {
+        let (now, core) = (self.now, request.core);
+        let jitter = |ps: Ps| scale(ps, request.jitter);
+        let model = self.model.clone();
+        let (state, shape) = self.lines.with_shape(line);
+        let domain = shape.domain_of[usize::from(core)];
+        let own = shape.cluster_of[usize::from(core)];
+        let (done, distance) = if state.sharers.contains(core) {
+            (now + model.l1, None)
+        } else if state.sharers.in_domain(domain) {
+            let ready = now + jitter(scale(model.between(own, own), model.load_shared_same));
+            (state.sharers.slot(domain, ready, model.fill), Some(Distance::Cluster))
+        } else {
+            let (latency, distance) = match model.protocol {
+                Protocol::Moesi if state.dirty => (
+                    scale(model.transfer(state.last, core), model.load_from_modified),
+                    model.distance(state.last, core),
+                ),
+                Protocol::Mesif => {
+                    let nearest =
+                        state.sharers.other_clusters(shape, core).min_by_key(|&other| model.between(other, own));
+                    let nearest = nearest.unwrap_or(own);
+                    let ps = scale(model.between(nearest, own), model.load_shared_remote);
+                    (ps, model.distance(nearest * (shape.cores / shape.clusters) as u16, core))
+                }
+                Protocol::Moesi | Protocol::Mesi => (model.memory(core, state.home), Distance::Memory),
+            };
+            state.home_free = (now + jitter(latency)).max(state.home_free + model.home_fill);
+            let done = state.home_free;
+            state.sharers.add(shape, core);
+            state.sharers.first(domain, done);
+            (done, Some(distance))
+        };
+        state.sharers.add(shape, core);
+        state.filled = state.filled.max(done);
+        if let Some(distance) = distance {
+            self.count_transfer(line, request.asker, distance);
+        }
+        if let Asker::Task(task) = request.asker {
+            self.wake_at(done, task);
+        }
+    }
+
+    /// Chooses among the pending requests.
+    fn next_flight(&mut self, line: u32) {
+        loop {
+            let Some(first) = self.lines[line].pending.front() else { return };
+            let (mut best, mut best_arrival) = (0, self.arrival(line, first));
+            for index in 1..self.lines[line].pending.len() {
+                let request = &self.lines[line].pending[index];
+                if request.issued >= best_arrival {
+                    break;
+                }
+                let arrival = self.arrival(line, request);
+                if arrival < best_arrival {
+                    (best, best_arrival) = (index, arrival);
+                }
+            }
+            let Some(request) = self.lines[line].pending.remove(best) else { return };
+            if !request.owning && self.can_fill(line) {
+                self.fill(line, request);
+                continue;
+            }
+            if !request.owning && self.lines[line].owner == request.core {
+                // A sibling thread has brought it.
+                if let Asker::Task(task) = request.asker {
+                    self.wake_at(self.now + self.model.l1, task);
+                }
+                continue;
+            }
+            self.launch(line, request);
+            return;
+        }
+    }
+
+    #[inline]
+    fn count_transfer(&mut self, line: u32, asker: Asker, distance: Distance) {
+        self.lines[line].transfers += 1;
+        let task = match asker {
+            Asker::Task(task) => task,
+            Asker::Buffer { cpu, .. } => self.cpus[cpu as usize].current,
+        };
+        self.tally.transfers[distance as usize] += 1;
+        if let Some(task) = self.tasks.get_mut(task as usize) {
+            task.transfers += 1;
+        }
+    }
+}

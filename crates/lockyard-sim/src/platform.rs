@@ -1,0 +1,197 @@
+//! The seam, implemented: [`Sim`] is a [`Platform`] on which every lock of the library runs as it is.
+//!
+//! | ask | answer |
+//! |---|---|
+//! | words | [`words`]: an access costs what its cache line's state says |
+//! | `relax` | one PAUSE and the loop around it |
+//! | `spin` | asleep until a watched line changes, see `engine::spin` |
+//! | `park`, `unpark` | a simulated futex, see `scheduler::futex` |
+//! | `fence_light` | nothing; `fence_heavy`: an interrupt round that drains every store buffer |
+//! | `now`, `tick` | the simulated clock; coarse: the last scheduler tick |
+//! | `current`, `thread` | records in the arena; thread i has id i + 1 |
+//! | `is_running`, `should_yield` | exact |
+//! | `key` | arena offset; outside objects by order of first touch |
+//! | `count` | a host-side table |
+//!
+//! **'static.** Records and the table of heads live in the simulation's arena. They are handed out as `'static`, which
+//! holds for everything that runs inside: simulated threads cannot outlive their simulation. Keep none outside.
+
+pub mod words;
+
+use lockyard::event::Event;
+use lockyard::platform::{ConstPlatform, Ordering, ParkedHeads, Patience, Platform, Thread, ThreadId, Word};
+
+use crate::engine::heap::Ps;
+use crate::engine::host::Host;
+use words::{LaneWord, U32, U64};
+
+/// The simulated machine: whichever simulation runs on this host thread. See the [module text](self).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sim;
+
+/// Heads of locks that are used outside simulated threads: none ever sleeps there.
+static OUTSIDE: ParkedHeads<Sim> = ParkedHeads::new();
+
+/// Distance between two thread records.
+pub(crate) const RECORD: usize = size_of::<Thread<Sim>>();
+
+// SAFETY: one task runs at a time and acts on a word without interruption, so words are atomic, with orderings no weaker than x86-64's or,
+// for weak stores, release/acquire (stores wait for earlier ones if they release, loads are in order). Task i has record i
+// for its life; records and heads are in the arena, which outlives all tasks. Park compares the word under the bucket's lock, which
+// unpark takes: a wake after a change is not missed. The heavy fence returns when every store that was buffered anywhere is visible.
+unsafe impl Platform for Sim {
+    type U32 = U32;
+    type U64 = U64;
+    type Lanes = LaneWord;
+
+    fn relax() {
+        if let Some(host) = Host::here() {
+            host.fault_point();
+            let poll = host.engine().model.poll;
+            host.pass(poll);
+        }
+    }
+
+    #[inline]
+    fn spin<T>(patience: Patience, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+        match Host::here() {
+            Some(host) => host.spin(patience, ready),
+            None => ready(),
+        }
+    }
+
+    fn nap(round: u32) {
+        const YIELDS: u32 = 4;
+        let Some(host) = Host::here() else { return };
+        if round < YIELDS {
+            host.yield_cpu();
+        } else {
+            host.sleep(20_000_000 << (round - YIELDS).min(6));
+        }
+    }
+
+    fn park(word: &U32, expected: u32, deadline: Option<u64>) {
+        if let Some(host) = Host::here() {
+            host.fault_point();
+            host.park(word.place(), expected, deadline, || word.load(Ordering::Relaxed));
+        }
+    }
+
+    fn unpark(word: &U32) {
+        if let Some(host) = Host::here() {
+            host.fault_point();
+            host.unpark(word.place());
+        }
+    }
+
+    #[inline]
+    fn fence_light() {
+        if let Some(host) = Host::here() {
+            host.fault_point();
+        }
+    }
+
+    fn fence_heavy() -> bool {
+        if let Some(host) = Host::here() {
+            host.fence_everywhere();
+        }
+        true
+    }
+
+    fn now() -> u64 {
+        let Some(host) = Host::here() else { return 0 };
+        let cost = host.engine().model.os.clock_read;
+        host.pass(cost);
+        host.engine().now / 1000
+    }
+
+    fn tick() -> u64 {
+        let Some(host) = Host::here() else { return 0 };
+        let cost = host.engine().model.os.tick_read;
+        host.pass(cost);
+        let engine = host.engine();
+        let tick: Ps = engine.model.os.tick;
+        engine.now / tick * tick / 1000
+    }
+
+    #[inline]
+    fn id() -> Option<ThreadId> {
+        ThreadId::from_raw(Host::here()?.task() + 1)
+    }
+
+    #[inline]
+    fn current() -> Option<&'static Thread<Self>> {
+        Self::id().map(Self::thread)
+    }
+
+    #[inline]
+    fn thread(id: ThreadId) -> &'static Thread<Self> {
+        let host = Host::here().expect("thread records belong to a running simulation");
+        let engine = host.engine();
+        let index = (id.raw() as usize - 1).min(engine.tasks.len() - 1);
+        // SAFETY: the arena holds a record for each task from `records` on, initialised before any task ran.
+        unsafe { &*((engine.records + index * RECORD) as *const Thread<Self>) }
+    }
+
+    #[inline]
+    fn is_running(id: ThreadId) -> bool {
+        let Some(host) = Host::here() else { return false };
+        host.fault_point();
+        let cost = host.engine().model.l1;
+        host.pass(cost);
+        !id.is_anonymous() && host.engine().runs(id.raw() - 1)
+    }
+
+    #[inline]
+    fn should_yield() -> bool {
+        let Some(host) = Host::here() else { return false };
+        let engine = host.engine();
+        engine.cpus[engine.here as usize].need_resched
+    }
+
+    fn spin_budget() -> u32 {
+        u32::MAX
+    }
+
+    fn is_realtime(id: ThreadId) -> bool {
+        let Some(host) = Host::here() else { return false };
+        host.engine().tasks.get(id.raw() as usize - 1).is_some_and(|task| task.class.is_realtime())
+    }
+
+    fn cpus() -> u32 {
+        Host::here().map_or_else(crate::session::cpus, |host| host.engine().cpus.len() as u32)
+    }
+
+    fn node() -> u32 {
+        let Some(host) = Host::here() else { return 0 };
+        let engine = host.engine();
+        u32::from(engine.model.node_of[usize::from(engine.core)])
+    }
+
+    #[inline]
+    fn heads() -> &'static ParkedHeads<Self> {
+        match Host::here() {
+            // SAFETY: the arena holds the table, initialised before any task ran.
+            Some(host) => unsafe { &*(host.engine().heads as *const ParkedHeads<Self>) },
+            None => &OUTSIDE,
+        }
+    }
+
+    #[inline]
+    fn key<T>(lock: *const T) -> u64 {
+        match Host::here() {
+            Some(host) => host.engine().key(lock.addr()),
+            None => lock.addr() as u64,
+        }
+    }
+
+    #[inline]
+    fn count(event: Event, amount: i64) {
+        if let Some(host) = Host::here() {
+            let count = &mut host.engine().counts[event as usize];
+            *count = count.wrapping_add(amount as u64);
+        }
+    }
+}
+
+impl ConstPlatform for Sim {}

@@ -1,0 +1,65 @@
+//! A CPU: a hardware thread with a task, a queue, and a store buffer.
+
+use super::idle::Governor;
+use super::queue::Queue;
+use crate::engine::heap::Ps;
+use crate::machine::buffer::StoreBuffer;
+use crate::machine::line::NOBODY;
+
+/// What a CPU's siblings notice of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Activity {
+    Idle,
+    Spinning,
+    Busy,
+}
+
+/// A CPU.
+#[derive(Debug)]
+pub(crate) struct Cpu {
+    pub(crate) core: u16,
+    /// The task on it.
+    pub(crate) current: u32,
+    pub(crate) queue: Queue,
+    pub(crate) buffer: StoreBuffer,
+    pub(crate) activity: Activity,
+    /// Somebody better waits.
+    pub(crate) need_resched: bool,
+    /// Distinguishes the event that ends a switch from older ones.
+    pub(crate) stamp: u32,
+    pub(crate) ticking: bool,
+    pub(crate) governor: Governor,
+    /// The idle state it is in; `None` polls.
+    pub(crate) idle_state: Option<usize>,
+    pub(crate) idle_since: Ps,
+    /// All time it idled, without the present.
+    pub(crate) idle_time: Ps,
+    pub(crate) switches: u64,
+    pub(crate) rq_line: u32,
+}
+
+impl Cpu {
+    pub(crate) fn new(core: u16, rq_line: u32) -> Self {
+        Self {
+            core,
+            current: NOBODY,
+            queue: Queue::default(),
+            buffer: StoreBuffer::default(),
+            activity: Activity::Idle,
+            need_resched: false,
+            stamp: 0,
+            ticking: false,
+            governor: Governor::default(),
+            idle_state: None,
+            idle_since: 0,
+            idle_time: 0,
+            switches: 0,
+            rq_line,
+        }
+    }
+
+    /// Whether it has nothing to do.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.current == NOBODY && self.queue.is_empty()
+    }
+}

@@ -1,0 +1,202 @@
+//! Sleeping on a word.
+//!
+//! As the kernel does it: words hash to buckets, each with a spinlock and a list of sleepers. Sleeping locks the bucket, compares the
+//! word, joins the list, unlocks and blocks; waking locks the bucket, takes a sleeper out, unlocks and wakes it. A bucket's lock is a queued
+//! lock on a simulated line: whoever finds it held queues with a line of its own. Costs: `futex_wait_entry` for going to sleep,
+//! `futex_wake_none` for a wake-up that finds nobody, `futex_wake_call` in all for one that wakes, of which `wake_waker_side` is
+//! the scheduler's part: half before the target learns of it and half after, with a transfer of the target's run-queue line in between. For real-time tasks the
+//! map of priorities, one line for the machine, is written as well.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use lockyard::platform::Patience;
+
+use crate::engine::Engine;
+use crate::engine::host::Host;
+use crate::machine::line::{KernelLine, NOBODY, Place};
+
+#[derive(Debug)]
+struct Bucket {
+    line: u32,
+    held: bool,
+    /// Tasks that queue for the lock.
+    queue: VecDeque<u32>,
+    /// Sleepers with the key of their word, first come first.
+    sleepers: VecDeque<(u64, u32)>,
+}
+
+/// All buckets that were ever used.
+#[derive(Debug)]
+pub(crate) struct Futexes {
+    mask: u64,
+    numbers: BTreeMap<u32, u32>,
+    buckets: Vec<Bucket>,
+}
+
+impl Futexes {
+    /// 256 buckets to a CPU, as Linux has.
+    pub(crate) fn new(cpus: usize) -> Self {
+        Self { mask: (256 * cpus as u64).next_power_of_two() - 1, numbers: BTreeMap::new(), buckets: Vec::new() }
+    }
+}
+
+impl Engine {
+    fn bucket(&mut self, key: u64) -> u32 {
+        let hash = ((key >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24 & self.futexes.mask) as u32;
+        if let Some(&number) = self.futexes.numbers.get(&hash) {
+            return number;
+        }
+        let node = self.model.node_of[usize::from(self.core)];
+        let line = self.lines.create(Place::Kernel(KernelLine::Bucket(hash)), node);
+        let number = self.futexes.buckets.len() as u32;
+        self.futexes.buckets.push(Bucket { line, held: false, queue: VecDeque::new(), sleepers: VecDeque::new() });
+        self.futexes.numbers.insert(hash, number);
+        number
+    }
+
+    fn bucket_at(&mut self, number: u32) -> &mut Bucket {
+        &mut self.futexes.buckets[number as usize]
+    }
+
+    /// `task` sleeps in no bucket any more.
+    pub(crate) fn leave_bucket(&mut self, task: u32) {
+        if let Some(number) = self.tasks[task as usize].bucket.take() {
+            self.bucket_at(number).sleepers.retain(|&(_, sleeper)| sleeper != task);
+        }
+    }
+
+    /// The word on which `task` sleeps, for messages.
+    pub(crate) fn sleeps_on(&self, task: u32) -> Option<u64> {
+        let number = self.tasks[task as usize].bucket?;
+        let sleepers = &self.futexes.buckets[number as usize].sleepers;
+        sleepers.iter().find(|sleeper| sleeper.1 == task).map(|sleeper| sleeper.0)
+    }
+
+    /// The line with which `task` queues for bucket locks.
+    fn node_line(&mut self, task: u32) -> u32 {
+        if self.tasks[task as usize].node_line == NOBODY {
+            let node = self.model.node_of[usize::from(self.core)];
+            let line = self.lines.create(Place::Kernel(KernelLine::Node(task)), node);
+            self.tasks[task as usize].node_line = line;
+        }
+        self.tasks[task as usize].node_line
+    }
+}
+
+impl Host {
+    fn lock_bucket(self, number: u32) {
+        let line = self.engine().bucket_at(number).line;
+        let task = self.task();
+        let taken = self.kernel_update(line, || {
+            let engine = self.engine();
+            let bucket = engine.bucket_at(number);
+            if !std::mem::replace(&mut bucket.held, true) {
+                return true;
+            }
+            bucket.queue.push_back(task);
+            engine.tasks[task as usize].granted = false;
+            false
+        });
+        if taken {
+            return;
+        }
+        let own = self.engine().node_line(task);
+        loop {
+            let granted = self.spin(Patience::ns(u32::MAX), || {
+                self.kernel_load(own);
+                self.engine().tasks[task as usize].granted.then_some(())
+            });
+            if granted.is_some() {
+                return;
+            }
+        }
+    }
+
+    fn unlock_bucket(self, number: u32) {
+        let line = self.engine().bucket_at(number).line;
+        // Whoever comes until the line is here has queued.
+        let next = self.kernel_update(line, || {
+            let bucket = self.engine().bucket_at(number);
+            let next = bucket.queue.pop_front();
+            bucket.held = next.is_some();
+            next
+        });
+        if let Some(next) = next {
+            let node = self.engine().node_line(next);
+            self.kernel_update(node, || self.engine().tasks[next as usize].granted = true);
+        }
+    }
+
+    /// Sleeps while `read()`, a load of the word at `address`, yields `expected`, until woken or until `deadline` (ns).
+    pub(crate) fn park(self, address: usize, expected: u32, deadline: Option<u64>, read: impl Fn() -> u32) {
+        self.enter_kernel();
+        let entry = self.engine().model.os.futex_wait_entry;
+        let task = self.task();
+        self.engine().tasks[task as usize].woken = false;
+        self.pass(entry / 2);
+        let key = self.engine().key(address);
+        let number = self.engine().bucket(key);
+        self.lock_bucket(number);
+        if read() != expected {
+            self.unlock_bucket(number);
+            return self.leave_kernel();
+        }
+        self.engine().bucket_at(number).sleepers.push_back((key, task));
+        self.engine().tasks[task as usize].bucket = Some(number);
+        self.unlock_bucket(number);
+        if let Some(deadline) = deadline {
+            self.engine().arm_timer(task, deadline.saturating_mul(1000));
+        }
+        if let Some(delay) = self.engine().faults.spurious_wake() {
+            let engine = self.engine();
+            engine.arm_timer(task, engine.now + delay);
+        }
+        self.pass(entry - entry / 2);
+        if self.engine().tasks[task as usize].class.is_realtime() {
+            self.kernel_update(self.engine().priorities_line, || ());
+        }
+        self.block();
+        self.engine().leave_bucket(task);
+        self.leave_kernel();
+    }
+
+    /// Wakes one sleeper of the word at `address`.
+    pub(crate) fn unpark(self, address: usize) {
+        self.enter_kernel();
+        let (none, all, waker) = {
+            let os = &self.engine().model.os;
+            (os.futex_wake_none, os.futex_wake_call, os.wake_waker_side)
+        };
+        self.pass(none);
+        let key = self.engine().key(address);
+        let number = self.engine().bucket(key);
+        let line = self.engine().bucket_at(number).line;
+        self.kernel_load(line);
+        let bucket = self.engine().bucket_at(number);
+        if bucket.sleepers.is_empty() && !bucket.held {
+            return self.leave_kernel();
+        }
+        self.lock_bucket(number);
+        let sleepers = &mut self.engine().bucket_at(number).sleepers;
+        let found = sleepers.iter().position(|sleeper| sleeper.0 == key).and_then(|index| sleepers.remove(index));
+        if let Some((_, task)) = found {
+            self.engine().tasks[task as usize].bucket = None;
+        }
+        self.unlock_bucket(number);
+        if let Some((_, task)) = found {
+            self.pass(all.saturating_sub(none + waker));
+            let engine = self.engine();
+            let queue = engine.cpus[engine.tasks[task as usize].cpu as usize].rq_line;
+            self.kernel_update(queue, || ());
+            if self.engine().tasks[task as usize].class.is_realtime() {
+                self.kernel_update(self.engine().priorities_line, || ());
+            }
+            self.pass(waker / 2);
+            let engine = self.engine();
+            let here = engine.here;
+            engine.wake(task, here);
+            self.pass(waker - waker / 2);
+        }
+        self.leave_kernel();
+    }
+}

@@ -1,0 +1,19 @@
+//! The scheduler: who runs where, and what it costs to sleep and to wake (`spec/simulation.md` section 5).
+//!
+//! | file | what |
+//! |---|---|
+//! | `class` | scheduling classes and the parameters of the fair one |
+//! | `cpu` | a CPU: its task, its queue, its idle states, its store buffer |
+//! | `queue` | run queues: fair by virtual time, real-time by priority |
+//! | `idle` | idle states and the governor that chooses among them |
+//! | `switch` | leaving and taking a CPU: blocking, preemption, ticks, slices, pulling |
+//! | `wake` | where a woken task goes, and when it arrives there; timers |
+//! | `futex` | sleeping on a word: hash buckets with a lock that is itself simulated |
+
+pub mod class;
+pub(crate) mod cpu;
+pub(crate) mod futex;
+pub(crate) mod idle;
+pub(crate) mod queue;
+mod switch;
+mod wake;

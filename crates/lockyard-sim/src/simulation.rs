@@ -1,0 +1,281 @@
+//! A simulation: a machine, a program's threads, and what came of it.
+//!
+//! ```
+//! use lockyard::spin::qspinlock::RawQSpinLock;
+//! use lockyard_sim::{Config, Sim, Simulation, machine::catalog};
+//!
+//! let config = Config::new(catalog::machine("epyc9654_2s:nps4")?);
+//! let simulation = Simulation::new(&config, 64)?;
+//! let lock = simulation.place("lock", RawQSpinLock::<Sim>::default())?;
+//! let report = simulation.run(|_| {
+//!     for _ in 0..10 {
+//!         lock.acquire();
+//!         // SAFETY: acquired above.
+//!         unsafe { lock.release() };
+//!         lockyard_sim::operation();
+//!     }
+//! })?;
+//! assert_eq!(report.operations(), 640);
+//! # Ok::<(), lockyard_sim::Error>(())
+//! ```
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use lockyard::platform::{ParkedHeads, Thread, ThreadId};
+
+use crate::engine::Engine;
+use crate::engine::arena::Arena;
+use crate::engine::heap::Ps;
+use crate::engine::host::Host;
+use crate::engine::random::Random;
+use crate::engine::run::{self, Wanted};
+use crate::engine::task::Task;
+use crate::error::Error;
+use crate::faults::Faults;
+use crate::machine::model::Model;
+use crate::machine::topology::Placement;
+use crate::names::Names;
+use crate::platform::{RECORD, Sim};
+use crate::report::Report;
+use crate::scheduler::class::{Class, FairForm};
+
+/// In which order threads begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// 100 ns apart, in an order drawn from the seed.
+    #[default]
+    Shuffled,
+    /// 100 ns apart, by number.
+    InOrder,
+    /// All at once.
+    Together,
+}
+
+/// Distance between two starts.
+const START: Ps = 100_000;
+
+/// How to simulate.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The machine.
+    pub machine: Arc<Model>,
+    /// Seed of every random draw of the machine.
+    pub seed: u64,
+    /// Where threads begin.
+    pub placement: Placement,
+    /// When threads begin.
+    pub start: Start,
+    /// The form of the fair scheduling class.
+    pub fair: FairForm,
+    /// Whether a woken thread may preempt a fair one.
+    pub wakeup_preemption: bool,
+    /// What goes wrong on purpose.
+    pub faults: Faults,
+    /// Simulated time after which a run is given up, ns.
+    pub time_limit_ns: u64,
+    /// Whether a task goes on without a switch while it is the earliest. Changes speed, not results.
+    pub run_ahead: bool,
+    /// How many state changes to record, if any.
+    pub trace: Option<usize>,
+    /// Stack of a simulated thread.
+    pub stack_bytes: usize,
+}
+
+impl Config {
+    /// The usual way to simulate `machine`.
+    pub fn new(machine: Arc<Model>) -> Self {
+        Self {
+            machine,
+            seed: 1,
+            placement: Placement::Fill,
+            start: Start::Shuffled,
+            fair: FairForm::Cfs,
+            wakeup_preemption: true,
+            faults: Faults::default(),
+            time_limit_ns: 600_000_000_000,
+            run_ahead: true,
+            trace: None,
+            stack_bytes: 128 << 10,
+        }
+    }
+}
+
+/// The most threads of a simulation.
+pub const MOST_THREADS: usize = 4_097;
+
+/// A machine with a program that has not run yet.
+#[derive(Debug)]
+pub struct Simulation {
+    engine: RefCell<Box<Engine>>,
+    arena: RefCell<Arena>,
+    names: RefCell<Names>,
+    starts: Vec<Ps>,
+    ran: Cell<bool>,
+}
+
+impl Simulation {
+    /// A simulation of `threads` threads.
+    ///
+    /// # Errors
+    /// Too many threads or none, a stack too small, no memory.
+    pub fn new(config: &Config, threads: usize) -> Result<Self, Error> {
+        if threads == 0 || threads > MOST_THREADS {
+            return Err(Error::Config(format!("threads: 1 to {MOST_THREADS} can be simulated, {threads} given")));
+        }
+        if config.stack_bytes < 16 << 10 {
+            return Err(Error::Config(format!("stack: at least 16 KiB, {} bytes given", config.stack_bytes)));
+        }
+        if Host::here().is_some() {
+            return Err(Error::Config("a simulated thread cannot simulate".to_owned()));
+        }
+        let heads = size_of::<ParkedHeads<Sim>>().next_multiple_of(align_of::<Thread<Sim>>());
+        let mut arena = Arena::new(heads + threads * RECORD, threads, config.stack_bytes)?;
+        let base = arena.base();
+        let mut engine = Box::new(Engine::new(config, base, arena.len()));
+        engine.heads = base;
+        engine.records = base + heads;
+        // SAFETY: the arena has room for the table and for `threads` records behind it, suitably aligned (the base is a page).
+        unsafe {
+            (base as *mut ParkedHeads<Sim>).write(ParkedHeads::default());
+            for index in 0..threads {
+                let record = (engine.records + index * RECORD) as *mut Thread<Sim>;
+                record.write(Thread::default());
+                (*record).set_id(ThreadId::from_raw(index as u32 + 1).expect("not zero"));
+            }
+        }
+        let mut turns: Vec<u64> = (0..threads as u64).collect();
+        match config.start {
+            Start::Shuffled => Random::new(config.seed, u64::from_le_bytes(*b"start   ")).shuffle(&mut turns),
+            Start::InOrder => {}
+            Start::Together => turns.fill(0),
+        }
+        let cpus = engine.order.len();
+        for index in 0..threads {
+            let cpu = engine.order[index % cpus];
+            engine.tasks.push(Task::new(cpu, 0..0));
+        }
+        let names = Names::new(base, heads, engine.records, threads, RECORD);
+        // One object that belongs to nobody keeps `place` from sharing a line with the last record.
+        arena.place(0, 128);
+        Ok(Self {
+            engine: RefCell::new(engine),
+            arena: RefCell::new(arena),
+            names: RefCell::new(names),
+            starts: turns.into_iter().map(|turn| turn * START).collect(),
+            ran: Cell::new(false),
+        })
+    }
+
+    /// Puts an object into the simulated memory, at the next place that its alignment allows: neighbours share lines as they
+    /// would in a program. Reports call its lines `name`.
+    ///
+    /// # Errors
+    /// The memory is full.
+    pub fn place<T>(&self, name: &str, value: T) -> Result<&T, Error> {
+        const { assert!(!std::mem::needs_drop::<T>(), "placed objects are not dropped") };
+        let place = self.arena.borrow_mut().place(size_of::<T>(), align_of::<T>());
+        let place = place.ok_or_else(|| Error::Memory(format!("no room in the simulated memory for '{name}'")))?;
+        let place = place.cast::<T>();
+        // SAFETY: room of the right size and alignment that belongs to this object alone, for as long as the arena: `self`.
+        let object = unsafe {
+            place.write(value);
+            &*place
+        };
+        self.name(name, object);
+        Ok(object)
+    }
+
+    /// Starts the next placed object on a new pair of lines.
+    pub fn new_line(&self) {
+        self.arena.borrow_mut().place(0, 128);
+    }
+
+    /// Gives the lines of an object a name, wherever it is.
+    pub fn name<T>(&self, name: &str, object: &T) {
+        self.names.borrow_mut().add(std::ptr::from_ref(object).addr(), size_of::<T>(), name);
+    }
+
+    /// Sets the first CPU of a thread, and whether it stays there.
+    pub fn assign(&self, thread: usize, cpu: usize, pinned: bool) {
+        let mut engine = self.engine.borrow_mut();
+        let cpu = (cpu % engine.cpus.len()) as u32;
+        engine.tasks[thread].cpu = cpu;
+        engine.assigned.push((thread as u32, cpu, pinned));
+    }
+
+    /// Thread 0 begins on the last CPU of the placement, and the others one CPU earlier than they would.
+    pub(crate) fn shift_by_one(&self) {
+        let mut engine = self.engine.borrow_mut();
+        let cpus = engine.order.len();
+        for index in 0..engine.tasks.len() {
+            engine.tasks[index].cpu = engine.order[(index + cpus - 1) % cpus];
+        }
+    }
+
+    /// Runs `body(i)` on each thread, until all are done.
+    ///
+    /// # Errors
+    /// A deadlock, the time limit, a panic of a thread, no memory for the stacks, a second run.
+    pub fn run(&self, body: impl Fn(usize) + Sync) -> Result<Report, Error> {
+        if self.ran.replace(true) {
+            return Err(Error::Config("a simulation runs once".to_owned()));
+        }
+        let mut engine = self.engine.borrow_mut();
+        let mut arena = self.arena.borrow_mut();
+        let names = self.names.borrow();
+        let pins = std::mem::take(&mut engine.assigned);
+        let name = |engine: &Engine, wanted: Wanted| names.of(engine, wanted);
+        let body = |index: usize| {
+            for &(_, cpu, _) in pins.iter().filter(|pin| pin.0 as usize == index && pin.2) {
+                pin_here(cpu as usize);
+            }
+            body(index);
+        };
+        run::run(&mut engine, &mut arena, &self.starts, &body, &name)?;
+        Ok(Report::of(&mut engine, &names))
+    }
+}
+
+/// Counts a completed operation of the calling simulated thread, for [`Report::threads`].
+pub fn operation() {
+    if let Some(host) = Host::here() {
+        let engine = host.engine();
+        engine.tasks[engine.current as usize].operations += 1;
+    }
+}
+
+/// Lets the calling simulated thread compute for `ns` nanoseconds.
+pub fn compute(ns: u64) {
+    if let Some(host) = Host::here() {
+        host.fault_point();
+        let slow = host.engine().slow;
+        host.pass(ns * 1000 * slow / crate::machine::model::ONE);
+    }
+}
+
+/// Simulated time in picoseconds, free of charge. Zero outside simulated threads.
+pub fn clock_ps() -> u64 {
+    Host::here().map_or(0, |host| host.engine().now)
+}
+
+/// The CPU of the calling simulated thread.
+pub fn cpu() -> usize {
+    Host::here().map_or(0, |host| host.engine().here as usize)
+}
+
+/// Moves the calling simulated thread to `cpu` for good.
+pub fn pin_here(cpu: usize) {
+    if let Some(host) = Host::here() {
+        let cpu = cpu % host.engine().cpus.len();
+        host.pin(cpu as u32);
+    }
+}
+
+/// Changes the scheduling class of the calling simulated thread. Takes effect at its next turn.
+pub fn set_class(class: Class) {
+    if let Some(host) = Host::here() {
+        let engine = host.engine();
+        engine.tasks[engine.current as usize].class = class;
+    }
+}

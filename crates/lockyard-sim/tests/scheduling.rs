@@ -1,0 +1,258 @@
+//! The scheduler model: sleeping and waking, slices, priorities, idle states; and what is detected.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Host};
+
+use lockyard::platform::{Ordering::*, Patience, Platform, Word};
+use lockyard_sim::machine::catalog;
+use lockyard_sim::machine::model::Model;
+use lockyard_sim::scheduler::class::{Class, FairForm};
+use lockyard_sim::{
+    Config, Error, Sim, Simulation, Start, clock_ps, compute, cpu, operation, pin_here, set_class, words,
+};
+use lockyard_work::Machine;
+
+fn machine(id: &str) -> Arc<Model> {
+    catalog::machine(id).unwrap()
+}
+
+fn config(id: &str) -> Config {
+    Config { start: Start::Together, ..Config::new(machine(id)) }
+}
+
+/// Time from a wake-up call to the sleeper's running, for sleeps of about `ns`.
+fn wake_latency(id: &str, ns: u64) -> u64 {
+    let simulation = Simulation::new(&config(id), 2).unwrap();
+    simulation.new_line();
+    let word = simulation.place("word", words::U32::default()).unwrap();
+    simulation.new_line();
+    let answer = simulation.place("answer", words::U32::default()).unwrap();
+    let called = AtomicU64::new(0);
+    let latency = AtomicU64::new(0);
+    simulation
+        .run(|thread| {
+            for round in 0..40 {
+                if thread == 0 {
+                    Sim::park(word, round, None);
+                    latency.store(clock_ps() - called.load(Host::Relaxed), Host::Relaxed);
+                    answer.swap(round + 1, AcqRel);
+                } else {
+                    compute(ns);
+                    word.swap(round + 1, AcqRel);
+                    called.store(clock_ps(), Host::Relaxed);
+                    Sim::unpark(word);
+                    Sim::spin(Patience::ns(u32::MAX), || (answer.load(Acquire) > round).then_some(()));
+                }
+            }
+        })
+        .unwrap();
+    latency.load(Host::Relaxed) / 1000
+}
+
+#[test]
+fn waking_costs_the_exit_latency_that_fits_the_sleep() {
+    // intel_idle: a 30 us sleep pays 10 us (C1E) on a 2-socket Skylake and 1 us (C1) on an 8-socket Ivy Bridge.
+    let (skylake, ivy) = (wake_latency("skx_2s_40c", 32_000), wake_latency("ivb_ex_8s", 32_000));
+    assert!((12_000..14_000).contains(&skylake), "{skylake}");
+    assert!((3_000..5_000).contains(&ivy), "{ivy}");
+    // Turn-around of a shallow sleep: 2 to 5 us.
+    let short = wake_latency("skx_2s_40c", 8_000);
+    assert!((2_000..5_500).contains(&short), "{short}");
+    assert!(wake_latency("skx_2s_40c", 2_000_000) > 130_000);
+}
+
+#[test]
+fn a_changed_word_is_not_slept_on_and_timers_end_sleeps() {
+    let simulation = Simulation::new(&config("skx_2s_40c"), 1).unwrap();
+    let word = simulation.place("word", words::U32::default()).unwrap();
+    simulation
+        .run(|_| {
+            let begin = clock_ps();
+            Sim::park(word, 1, None);
+            assert!(clock_ps() - begin < 2_000_000);
+            let deadline = Sim::now() + 100_000;
+            Sim::park(word, 0, Some(deadline));
+            let late = clock_ps() / 1000 - deadline;
+            // 50 us of slack, an idle exit, a switch.
+            assert!((50_000..200_000).contains(&late), "{late}");
+        })
+        .unwrap();
+}
+
+#[test]
+fn fair_tasks_share_a_cpu_and_slices_end() {
+    for fair in [FairForm::Cfs, FairForm::Eevdf] {
+        let simulation = Simulation::new(&Config { fair, ..config("quad2008") }, 6).unwrap();
+        let report = simulation
+            .run(|_| {
+                pin_here(0);
+                while clock_ps() < 600_000_000_000 {
+                    compute(100_000);
+                    operation();
+                }
+            })
+            .unwrap();
+        let counts: Vec<u64> = report.threads.iter().map(|thread| thread.operations).collect();
+        let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+        assert!(*least > 0 && most - least <= most / 3, "{fair:?} {counts:?}");
+        assert!(report.threads.iter().all(|thread| thread.involuntary_switches >= 4));
+    }
+}
+
+#[test]
+fn waiting_tasks_go_to_idle_cpus() {
+    let simulation = Simulation::new(&config("quad2008"), 4).unwrap();
+    for thread in 0..4 {
+        simulation.assign(thread, 0, false);
+    }
+    let report = simulation.run(|_| compute(200_000_000)).unwrap();
+    assert!(report.whole.ns < 260_000_000, "{}", report.whole.ns);
+    assert_eq!(report.threads.iter().filter(|thread| thread.migrations > 0).count(), 3);
+}
+
+#[test]
+fn realtime_preempts_by_priority() {
+    let simulation = Simulation::new(&config("quad2008"), 2).unwrap();
+    simulation.new_line();
+    let word = simulation.place("word", words::U32::default()).unwrap();
+    let done = AtomicUsize::new(0);
+    simulation
+        .run(|thread| {
+            set_class(Class::Fifo(if thread == 0 { 2 } else { 1 }));
+            pin_here(0);
+            if thread == 0 {
+                Sim::park(word, 0, None);
+                assert_eq!(done.load(Host::Relaxed), 0, "the lower one ran on");
+            } else {
+                compute(50_000);
+                word.swap(1, AcqRel);
+                Sim::unpark(word);
+                compute(1_000_000);
+                done.store(1, Host::Relaxed);
+            }
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_spinner_notices_that_its_owner_sleeps_and_a_polite_one_that_it_is_in_the_way() {
+    let simulation = Simulation::new(&config("skx_2s_40c"), 3).unwrap();
+    let word = simulation.place("word", words::U32::default()).unwrap();
+    simulation
+        .run(|thread| match thread {
+            0 => {
+                compute(30_000);
+                <Sim as Machine>::sleep(1_000_000);
+            }
+            1 => {
+                let owner = lockyard::platform::ThreadId::from_raw(1).unwrap();
+                let patience = Patience::ns(u32::MAX).while_running(owner);
+                assert!(Sim::spin(patience, || (word.load(Relaxed) == 1).then_some(())).is_none());
+                let ns = clock_ps() / 1000;
+                assert!((30_000..32_500).contains(&ns), "{ns}");
+                pin_here(7);
+                let patience = Patience::ns(u32::MAX).courteous();
+                assert!(Sim::spin(patience, || (word.load(Relaxed) == 1).then_some(())).is_none());
+                assert!(Sim::should_yield());
+            }
+            _ => {
+                compute(100_000);
+                set_class(Class::Fifo(1));
+                pin_here(7);
+                assert_eq!(cpu(), 7);
+            }
+        })
+        .unwrap();
+}
+
+#[test]
+fn deadlocks_are_named() {
+    let simulation = Simulation::new(&config("quad2008"), 2).unwrap();
+    let word = simulation.place("the word", words::U32::default()).unwrap();
+    let error = simulation
+        .run(|thread| {
+            if thread == 0 {
+                Sim::park(word, 0, None);
+            } else {
+                Sim::spin(Patience::ns(u32::MAX), || (word.load(Relaxed) == 9).then_some(()));
+            }
+        })
+        .unwrap_err();
+    let Error::Deadlock(text) = error else { panic!("{error}") };
+    assert!(text.contains("thread 0 sleeps on the word") && text.contains("thread 1 spins on the word"), "{text}");
+}
+
+#[test]
+fn endless_runs_panics_and_nonsense_are_errors() {
+    let limit = Config { time_limit_ns: 1_000_000, ..config("quad2008") };
+    let error = Simulation::new(&limit, 1)
+        .unwrap()
+        .run(|_| {
+            loop {
+                compute(100)
+            }
+        })
+        .unwrap_err();
+    assert!(matches!(error, Error::TimeLimit(_)), "{error}");
+    let error = Simulation::new(&config("quad2008"), 2).unwrap().run(|thread| assert!(thread == 0, "no")).unwrap_err();
+    assert_eq!(error, Error::Panic("thread 1 panicked: no".to_owned()));
+    assert!(Simulation::new(&config("quad2008"), 0).is_err());
+    assert!(Simulation::new(&config("quad2008"), 5_000).is_err());
+}
+
+#[test]
+fn the_heavy_fence_sees_every_store() {
+    // Store buffering: each side stores, then loads the other's word. With the light fence on one side and the heavy one on the
+    // other, at least one sees the other.
+    for delay in (0..3_000).step_by(150) {
+        let simulation = Simulation::new(&Config { seed: delay, ..config("skx_2s_40c") }, 2).unwrap();
+        simulation.assign(1, 20, false);
+        simulation.new_line();
+        let a = simulation.place("a", words::U32::default()).unwrap();
+        simulation.new_line();
+        let b = simulation.place("b", words::U32::default()).unwrap();
+        let seen = [AtomicU64::new(9), AtomicU64::new(9)];
+        simulation
+            .run(|thread| {
+                // Both lines are shared, so stores wait for ownership.
+                let _ = (a.load(Relaxed), b.load(Relaxed));
+                compute(10_000);
+                if thread == 0 {
+                    compute(delay);
+                    a.store(1, Release);
+                    Sim::fence_light();
+                    seen[0].store(b.load(Relaxed).into(), Host::Relaxed);
+                } else {
+                    b.fetch_add(1, AcqRel);
+                    assert!(Sim::fence_heavy());
+                    seen[1].store(a.load(Relaxed).into(), Host::Relaxed);
+                }
+            })
+            .unwrap();
+        let seen = [seen[0].load(Host::Relaxed), seen[1].load(Host::Relaxed)];
+        assert_ne!(seen, [0, 0], "delay {delay}");
+    }
+}
+
+#[test]
+fn four_thousand_threads_on_a_thousand_cpus() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/machines/ivb_ex_8s.toml")).unwrap();
+    let text = text.replace("cores_per_cluster = 15", "cores_per_cluster = 64");
+    let path = std::env::temp_dir().join(format!("lockyard-sim-{}.toml", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    let machine = catalog::machine(path.to_str().unwrap());
+    std::fs::remove_file(&path).unwrap();
+    let machine = machine.unwrap();
+    assert_eq!(machine.topology().cpus(), 1024);
+    let simulation = Simulation::new(&Config::new(machine), 4096).unwrap();
+    let lock = simulation.place("lock", lockyard::mutex::RawMutex::<Sim>::default()).unwrap();
+    let report = simulation
+        .run(|_| {
+            lock.acquire();
+            // SAFETY: acquired above.
+            unsafe { lock.release() };
+            operation();
+        })
+        .unwrap();
+    assert_eq!(report.operations(), 4096);
+}
