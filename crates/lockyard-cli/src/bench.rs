@@ -1,24 +1,24 @@
-//! `lockyard bench`: every combination of the values that the user gave, as cells.
+//! `lockyard bench` and `lockyard sim`: every combination of the values that the user gave, as cells.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockyard_work::{Mix, Spec, Workload};
 
-use crate::cli::{BenchArgs, MixArg};
+use crate::cli::{MixArg, SweepArgs};
 use crate::failure::Failure;
 use crate::options;
-use crate::run::{PlannedCell, warmup};
+use crate::run::PlannedCell;
 use crate::selection::Group;
 use crate::suggest;
-use crate::values::{Bounds, seconds};
+use crate::values::Bounds;
 
 const MOST_THREADS: u64 = Spec::MOST_THREADS as u64;
 const MOST_PAUSES: u64 = 10_000_000;
 /// A plan with more cells than this is a typing error.
 const MOST_CELLS: usize = 20_000;
 
-/// The values that `lockyard bench` sweeps. `None`: what the workload usually has.
+/// The values that are swept. `None`: what the workload usually has.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     workloads: Vec<Workload>,
@@ -31,15 +31,16 @@ pub(crate) struct Sweep {
     sleep_us: Option<Vec<u64>>,
     mix: Option<Mix>,
     window: Duration,
+    warmup: Duration,
     seed: u64,
 }
 
 impl Sweep {
-    /// Checks the values, each by itself.
+    /// Checks the values, each by itself. Every cell is measured for `window`, after `warmup`.
     ///
     /// # Errors
     /// One line for the first that is wrong.
-    pub(crate) fn check(args: &BenchArgs) -> Result<Self, Failure> {
+    pub(crate) fn check(args: &SweepArgs, window: Duration, warmup: Duration) -> Result<Self, Failure> {
         let list = |flag, least, most, text: &Option<String>| {
             text.as_ref().map(|text| Bounds { flag, least, most }.list(text)).transpose()
         };
@@ -57,7 +58,8 @@ impl Sweep {
                 MixArg::Alternate => Mix::Alternate,
                 MixArg::Roles => Mix::Roles,
             }),
-            window: seconds("--secs", &args.secs, 0.001, 3600.0)?,
+            window,
+            warmup,
             seed: options::seed(&args.seed)?,
         })
     }
@@ -105,7 +107,7 @@ impl Sweep {
     fn specs(&self, workload: Workload, shared: bool) -> Result<Vec<Spec>, Failure> {
         let usual = Spec::new(workload);
         let mix = self.mix.filter(|_| shared).unwrap_or(usual.mix);
-        let base = Spec { mix, duration: self.window, warmup: warmup(self.window), seed: self.seed, ..usual };
+        let base = Spec { mix, duration: self.window, warmup: self.warmup, seed: self.seed, ..usual };
         let roles = base.has_roles();
         if roles && self.threads.is_some() {
             return Err(Failure::usage(format!(

@@ -17,6 +17,7 @@ Examples:
   lockyard --quick                           the same in about 15 seconds, coarser
   lockyard bench --lock mutex --threads 2,16,64
   lockyard bench --family rw --read-pct 50,95 --threads 16 --json > rw.jsonl
+  lockyard sim --machine epyc9654_2s:nps4 --lock mutex --threads 2,96,384
   lockyard list peers
 
 Exit codes: 0 done, 1 failed while running, 2 bad request (nothing measured, nothing written), \
@@ -48,6 +49,24 @@ depend on how the machine's speed drifts. Critical sections and think times are 
 
 Without named peers each family is compared in itself; named peers are compared with all chosen locks, \
 whatever their family.";
+
+const SIM_EXAMPLES: &str = "\
+Examples:
+  lockyard sim --machine epyc9654_2s:nps4 --lock qspinlock --threads 2,24,96,384
+  lockyard sim --machine ivb_ex_8s --lock rwsem --policy reader-spin-on-writer,timed-writer-spin \\
+      --workload rwsem-micro --threads 2,8,32,64,128,240
+  lockyard sim --machine this --lock mutex --threads 2 --cs 20 --json
+
+The very lock source that ships runs inside a deterministic model of caches, interconnect, scheduler and futexes: same \
+machine, workload and seed give the same result to the last digit. A prediction is as good as the machine's numbers, \
+each of which has a source, a confidence and a range in its file. Threads are simulated threads, times simulated times.";
+
+const TRACE_EXAMPLES: &str = "\
+Example:
+  lockyard trace --machine clx_2s_48c --lock mutex --threads 24 --duration 1ms --window 100us --out trace.json
+
+Open the file at https://ui.perfetto.dev or chrome://tracing: one track per CPU and per thread (running, spinning, ready, sleeping), \
+one per thread for the sections, and an arrow from each section to the next one of the same lock.";
 
 /// Lockyard: the Linux kernel's adaptive locks in userspace, measured beside the locks people use today.
 ///
@@ -82,6 +101,14 @@ pub(crate) enum Command {
     /// Measure chosen locks, peers, policies and workloads over chosen sweeps
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(Box<BenchArgs>),
+
+    /// Run Lockyard's locks on a simulated many-core machine
+    #[command(after_help = SIM_EXAMPLES)]
+    Sim(Box<SimArgs>),
+
+    /// Draw what every CPU and thread of a simulated machine did, as a trace for Perfetto or Chrome
+    #[command(after_help = TRACE_EXAMPLES)]
+    Trace(Box<TraceArgs>),
 
     /// List the names that the other commands accept
     List(ListArgs),
@@ -153,6 +180,43 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "LIST")]
     pub(crate) family: Option<String>,
 
+    /// What is swept.
+    #[command(flatten)]
+    pub(crate) sweep: SweepArgs,
+
+    /// Length of one measurement in seconds
+    #[arg(long, value_name = "SECS", allow_negative_numbers = true, default_value = "1")]
+    pub(crate) secs: String,
+
+    /// How often each candidate is measured in each cell; the median is reported
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "5")]
+    pub(crate) rounds: String,
+
+    /// Print JSON lines instead of tables: one object per candidate and cell
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+
+    /// Print CSV instead of tables: a header, then one line per candidate and cell
+    #[arg(long)]
+    pub(crate) csv: bool,
+
+    /// Write the result to FILE and the tables to stdout; FILE holds JSON lines, CSV or tables, chosen by --json or --csv,
+    /// else by its ending (.json, .jsonl, .csv, anything else)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Show the lock events under each table
+    #[arg(long)]
+    pub(crate) events: bool,
+
+    /// Run although this machine offers one CPU (contended numbers then mean little)
+    #[arg(long)]
+    pub(crate) allow_one_cpu: bool,
+}
+
+/// The cells that `bench` and `sim` sweep.
+#[derive(Debug, Args)]
+pub(crate) struct SweepArgs {
     /// What the threads do: names of `lockyard list workloads`
     #[arg(long, value_name = "LIST", default_value = "contend")]
     pub(crate) workload: String,
@@ -190,23 +254,49 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) sleep_us: Option<String>,
 
-    /// Length of one measurement in seconds
-    #[arg(long, value_name = "SECS", allow_negative_numbers = true, default_value = "1")]
-    pub(crate) secs: String,
-
-    /// How often each candidate is measured in each cell; the median is reported
-    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "5")]
-    pub(crate) rounds: String,
-
     /// Seed of everything random in the workloads
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "1")]
     pub(crate) seed: String,
+}
 
-    /// Print JSON lines instead of tables: one object per candidate and cell
+/// Options of `lockyard sim`.
+#[derive(Debug, Args)]
+pub(crate) struct SimArgs {
+    /// Machines to simulate: names of `lockyard list machines`, with a mode behind a colon (epyc9654_2s:nps4), this, or a path
+    /// to a machine file
+    #[arg(long, value_name = "LIST")]
+    pub(crate) machine: String,
+
+    /// Lockyard's locks: names of `lockyard list locks`, also with a policy (rwsem:v5.10), or all
+    /// [default: those of --family, else mutex]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) lock: Option<String>,
+
+    /// Policies of the chosen locks: names of `lockyard list policies`, or all (but those known to be defective) [default: each lock's default]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) policy: Option<String>,
+
+    /// Choose locks by family: mutex, spin, rw, semaphore, or all
+    #[arg(long, value_name = "LIST")]
+    pub(crate) family: Option<String>,
+
+    /// What is swept.
+    #[command(flatten)]
+    pub(crate) sweep: SweepArgs,
+
+    /// Where threads begin: fill (socket by socket), spread (round the NUMA nodes), random, or all three
+    #[arg(long, value_name = "LIST", default_value = "fill")]
+    pub(crate) placement: String,
+
+    /// Simulated time that is measured: 500us, 10ms, 1s
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, default_value = "10ms")]
+    pub(crate) duration: String,
+
+    /// Print JSON lines instead of tables: one object per lock and cell
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
 
-    /// Print CSV instead of tables: a header, then one line per candidate and cell
+    /// Print CSV instead of tables: a header, then one line per lock and cell
     #[arg(long)]
     pub(crate) csv: bool,
 
@@ -218,10 +308,18 @@ pub(crate) struct BenchArgs {
     /// Show the lock events under each table
     #[arg(long)]
     pub(crate) events: bool,
+}
 
-    /// Run although this machine offers one CPU (contended numbers then mean little)
-    #[arg(long)]
-    pub(crate) allow_one_cpu: bool,
+/// Options of `lockyard trace`: those of `sim`, for one run.
+#[derive(Debug, Args)]
+pub(crate) struct TraceArgs {
+    /// What is simulated.
+    #[command(flatten)]
+    pub(crate) sim: SimArgs,
+
+    /// How much of the end of the run is drawn: 50us, 1ms
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, default_value = "200us")]
+    pub(crate) window: String,
 }
 
 /// How reads and writes mix.
@@ -254,6 +352,8 @@ pub(crate) enum Listing {
     Workloads,
     /// The locks compared with
     Peers,
+    /// The machines that can be simulated
+    Machines,
     /// The lock events and their meaning
     Events,
 }

@@ -9,6 +9,7 @@ use crate::cli::Listing;
 use crate::describe;
 use crate::events;
 use crate::selection;
+use crate::simulate::machines;
 
 /// The listing asked for; all of them without one.
 pub(crate) fn render(all: &'static [Candidate], what: Option<Listing>) -> String {
@@ -20,6 +21,7 @@ pub(crate) fn render(all: &'static [Candidate], what: Option<Listing>) -> String
                 ("Policies", Listing::Policies),
                 ("Peers", Listing::Peers),
                 ("Workloads", Listing::Workloads),
+                ("Machines", Listing::Machines),
                 ("Events", Listing::Events),
             ]
             .map(|(head, listing)| {
@@ -38,6 +40,7 @@ fn section(all: &'static [Candidate], listing: Listing) -> String {
         Listing::Peers => locks(all, Origin::Peer),
         Listing::Policies => policies(all),
         Listing::Workloads => Workload::ALL.iter().map(|one| row([one.name(), one.what()])).collect(),
+        Listing::Machines => machines::listing(),
         Listing::Events => Event::ALL.iter().map(|one| row([one.name(), events::plain(one.name())])).collect(),
     };
     columns(&rows)

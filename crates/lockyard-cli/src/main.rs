@@ -20,6 +20,8 @@ use crate::options::{BenchOptions, CompareOptions, Format};
 use crate::report::table::Look;
 use crate::results::Results;
 use crate::run::{Measured, Pace};
+use crate::simulate::SimOptions;
+use crate::simulate::trace::TraceOptions;
 
 mod bench;
 mod cli;
@@ -38,6 +40,7 @@ mod report;
 mod results;
 mod run;
 mod selection;
+mod simulate;
 mod suggest;
 mod values;
 
@@ -70,6 +73,8 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
     match cli.command.unwrap_or(Command::Compare(cli.compare)) {
         Command::Compare(args) => compare(&CompareOptions::check(&args)?),
         Command::Bench(args) => bench(&BenchOptions::check(&args, candidates())?),
+        Command::Sim(args) => sim(SimOptions::check(&args)?),
+        Command::Trace(args) => trace(TraceOptions::check(&args)?),
         Command::List(args) => print(&list::render(candidates(), args.what)),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -97,6 +102,11 @@ fn compare(options: &CompareOptions) -> Result<u8, Failure> {
     let data = report::json::document(&results).and_then(|text| options.json.write(&text));
     print(&report::table::render(&results, look))?;
     print(&format!("\n{}\n", report::table::summary(&results, look)))?;
+    if !results.interrupted {
+        let (outcomes, _) = simulate::run(simulate::sample(options.seed));
+        let title = look.bold("The same locks on a machine you may not have, simulated (lockyard sim --help)");
+        print(&format!("{title}\n{}", simulate::table::tables(&outcomes, look, false)))?;
+    }
     page.and(data)?;
     print(&format!("wrote {} and {}\n", options.html.path().display(), options.json.path().display()))?;
     finish(&results)
@@ -121,6 +131,53 @@ fn bench(options: &BenchOptions) -> Result<u8, Failure> {
     finish(&results)
 }
 
+fn sim(options: SimOptions) -> Result<u8, Failure> {
+    let look = Look { styled: styled(), full_titles: true, events: options.events };
+    interrupt::listen()?;
+    let (outcomes, interrupted) = simulate::run(options.runs);
+    let failed: Vec<&String> = outcomes.iter().filter_map(|outcome| outcome.result.as_ref().err()).collect();
+    if let (Some(why), true) = (failed.first(), failed.len() == outcomes.len()) {
+        return Err(Failure::usage((*why).clone()));
+    }
+    let text = |format: Format, look: Look| match format {
+        Format::Tables => Ok(simulate::table::render(&outcomes, look)),
+        Format::JsonLines => simulate::json::lines(&outcomes),
+        Format::Csv => Ok(simulate::json::csv(&outcomes)),
+    };
+    let written = options
+        .out
+        .as_ref()
+        .map_or(Ok(()), |(target, format)| target.write(&text(*format, Look { styled: false, ..look })?));
+    print(&text(options.format, look)?)?;
+    written?;
+    if interrupted {
+        return Ok(stopped());
+    }
+    match failed.first() {
+        None => Ok(0),
+        Some(why) => {
+            Err(Failure::run(format!("{} of {} simulations failed; the first: {why}", failed.len(), outcomes.len())))
+        }
+    }
+}
+
+fn trace(options: TraceOptions) -> Result<u8, Failure> {
+    let TraceOptions { run, window, out } = options;
+    interrupt::listen()?;
+    let (outcomes, _) = simulate::run(vec![run]);
+    let Some(outcome) = outcomes.first() else { return Ok(stopped()) };
+    let (text, count) = simulate::trace::document(outcome, window)?;
+    // A trace that cannot be written is a bad place to write it to: there is nothing else to show.
+    out.write(&text).map_err(|failure| Failure::usage(failure.to_string()))?;
+    print(&format!("wrote {}: {}\n", out.path().display(), simulate::trace::said(outcome, window, count)))
+}
+
+/// Says that a signal ended the run.
+fn stopped() -> u8 {
+    let _ = writeln!(io::stderr(), "lockyard: interrupted; the report holds what was measured so far");
+    INTERRUPTED
+}
+
 fn formatted(results: &Results, format: Format, look: Look) -> Result<String, Failure> {
     match format {
         Format::Tables => Ok(format!("{}\n\n{}", results.machine.line(), report::table::render(results, look))),
@@ -137,8 +194,7 @@ fn results(command: &'static str, machine: MachineFacts, started: String, seed: 
 /// The exit code of a run that has been reported, and its last words.
 fn finish(results: &Results) -> Result<u8, Failure> {
     if results.interrupted {
-        let _ = writeln!(io::stderr(), "lockyard: interrupted; the report holds what was measured so far");
-        return Ok(INTERRUPTED);
+        return Ok(stopped());
     }
     match results.failures().count() {
         0 => Ok(0),

@@ -11,7 +11,7 @@ use crate::bench::Sweep;
 use crate::cli::{BenchArgs, CompareArgs};
 use crate::failure::Failure;
 use crate::output::Target;
-use crate::run::PlannedCell;
+use crate::run::{PlannedCell, warmup};
 use crate::selection::{self, Wanted};
 use crate::values::{Bounds, seconds};
 
@@ -105,29 +105,37 @@ impl BenchOptions {
                 family: args.family.as_deref(),
             },
         )?;
-        let sweep = Sweep::check(args)?;
+        let window = seconds("--secs", &args.secs, 0.001, 3600.0)?;
+        let sweep = Sweep::check(&args.sweep, window, warmup(window))?;
         let rounds = Bounds { flag: "--rounds", least: 1, most: 10_000 }.number(&args.rounds)? as usize;
         let seed = sweep.seed();
         let cells = sweep.cells(&groups, rounds)?;
         if cells.iter().any(|cell| cell.spec.lockers() > 1) {
             two_cpus(args.allow_one_cpu)?;
         }
-        let format = match (args.json, args.csv) {
-            (true, _) => Format::JsonLines,
-            (_, true) => Format::Csv,
-            _ => Format::Tables,
-        };
-        let out = match &args.out {
-            None => None,
-            Some(path) => {
-                let written = if format == Format::Tables { Format::of(path) } else { format };
-                Some((Target::check("--out", path)?, written))
-            }
-        };
-        // What goes into a file in a program's form is for people on the screen.
-        let format = if out.is_some() { Format::Tables } else { format };
+        let (format, out) = outputs(args.json, args.csv, args.out.as_deref())?;
         Ok(Self { cells, seed, format, out, events: args.events })
     }
+}
+
+/// What is printed, and what is written where.
+///
+/// # Errors
+/// One line: the file cannot be written.
+pub(crate) fn outputs(
+    json: bool,
+    csv: bool,
+    out: Option<&Path>,
+) -> Result<(Format, Option<(Target, Format)>), Failure> {
+    let format = match (json, csv) {
+        (true, _) => Format::JsonLines,
+        (_, true) => Format::Csv,
+        _ => Format::Tables,
+    };
+    let Some(path) = out else { return Ok((format, None)) };
+    let written = if format == Format::Tables { Format::of(path) } else { format };
+    // What goes into a file in a program's form is for people on the screen.
+    Ok((Format::Tables, Some((Target::check("--out", path)?, written))))
 }
 
 impl Format {

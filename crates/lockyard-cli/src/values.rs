@@ -110,6 +110,28 @@ pub(crate) fn seconds(flag: &str, text: &str, least: f64, most: f64) -> Result<s
     Ok(std::time::Duration::from_secs_f64(value))
 }
 
+/// Parses a simulated time with its unit, from `least` to `most` nanoseconds: `500us`, `10ms`, `1s`.
+///
+/// # Errors
+/// One line that names the flag and what would be accepted.
+pub(crate) fn duration(flag: &str, text: &str, least: u64, most: u64) -> Result<std::time::Duration, Failure> {
+    const UNITS: [(&str, f64); 5] = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let refuse = |what: &str| {
+        let (least, most) = (least as f64 / 1e3, most as f64 / 1e9);
+        Failure::usage(format!(
+            "{flag}: '{text}' {what}; give a time from {least}us to {most}s, such as 500us, 10ms or 1s"
+        ))
+    };
+    let found = UNITS.into_iter().find_map(|(unit, ns)| Some((text.trim().strip_suffix(unit)?, ns)));
+    let (number, unit) = found.ok_or_else(|| refuse("has no unit"))?;
+    let value: f64 = number.trim().parse().map_err(|_| refuse("is not a time"))?;
+    let ns = (value * unit).round();
+    if !(ns >= least as f64 && ns <= most as f64) {
+        return Err(refuse("is out of bounds"));
+    }
+    Ok(std::time::Duration::from_nanos(ns as u64))
+}
+
 fn push_new(values: &mut Vec<u64>, value: u64) {
     if !values.contains(&value) {
         values.push(value);
@@ -160,6 +182,16 @@ mod tests {
         let any = Bounds { flag: "--seed", least: 0, most: u64::MAX };
         let top = u64::MAX;
         assert_eq!(any.list(&format!("{}:{top}:3", top - 4)).unwrap(), [top - 4, top - 1]);
+    }
+
+    #[test]
+    fn durations_have_units_and_bounds() {
+        let parse = |text: &str| duration("--duration", text, 1_000, 60_000_000_000);
+        assert_eq!(["500us", "1.5 ms", "2s"].map(|text| parse(text).unwrap().as_micros()), [500, 1_500, 2_000_000]);
+        for bad in ["0", "0ms", "-1ms", "10", "ms", "nanms", "1h", "61s", "10ns"] {
+            let line = parse(bad).unwrap_err().to_string();
+            assert!(line.starts_with(&format!("--duration: '{bad}' ")), "{line}");
+        }
     }
 
     #[test]

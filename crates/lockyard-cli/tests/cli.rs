@@ -365,3 +365,52 @@ fn a_reader_that_leaves_early_is_no_failure() {
     assert_eq!(output.status.code(), Some(0));
     assert!(output.stderr.is_empty(), "{}", stderr(&output));
 }
+
+#[test]
+fn a_simulation_repeats_to_the_last_digit_and_is_a_record() {
+    let arguments =
+        ["sim", "--machine", "skx_1s", "--lock", "mutex,rwsem", "--threads", "2,6", "--duration", "300us", "--json"];
+    let output = lockyard(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(lockyard(&arguments).stdout, output.stdout);
+    let lines: Vec<serde_json::Value> =
+        stdout(&output).lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect();
+    assert_eq!(lines.len(), 4);
+    for line in &lines {
+        assert!(line["kops_per_s"].as_f64().is_some_and(|rate| rate > 0.0) && line["machine_id"] == "skx_1s", "{line}");
+        assert!(line["transfers_per_op"].as_object().is_some_and(|classes| !classes.is_empty()), "{line}");
+        assert_eq!(line["hottest"][0]["name"], "lock");
+    }
+}
+
+#[test]
+fn simulations_that_make_no_sense_are_refused() {
+    refused(&["sim", "--machine", "epyc9645_2s"], "did you mean 'epyc9654_2s'?");
+    refused(&["sim", "--machine", "epyc9654_2s:nps3"], "has no mode 'nps3'");
+    refused(&["sim", "--machine", "/nowhere/machine.toml"], "/nowhere/machine.toml");
+    refused(&["sim", "--machine", "skx_1s", "--threads", "4097"], "at most 4096 can be simulated");
+    refused(&["sim", "--machine", "skx_1s", "--threads", "0"], "--threads: 0 is out of bounds");
+    refused(&["sim", "--machine", "skx_1s", "--duration", "0ms"], "--duration: '0ms' is out of bounds");
+    refused(&["sim", "--machine", "skx_1s", "--placement", "up"], "unknown placement 'up'");
+    refused(&["sim", "--machine", "skx_1s", "--lock", "std-mutex"], "'std-mutex'");
+    refused(&["trace", "--machine", "skx_1s"], "--out: say where the trace goes");
+    refused(&["trace", "--machine", "skx_1s", "--threads", "2,4", "--out", "/dev/null"], "2 were chosen");
+    refused(
+        &["trace", "--machine", "skx_1s", "--threads", "2", "--duration", "50us", "--out", "/dev/full"],
+        "no space left",
+    );
+}
+
+#[test]
+fn a_trace_is_one_json_document() {
+    let folder = scratch("trace");
+    let path = folder.join("trace.json");
+    let out = path.to_str().expect("a path in UTF-8");
+    let output = lockyard(&["trace", "--machine", "skx_1s", "--threads", "4", "--duration", "200us", "--out", out]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = fs::read_to_string(&path).expect("the trace was written");
+    let trace: serde_json::Value = serde_json::from_str(&text).expect("a JSON document");
+    assert!(trace["traceEvents"].as_array().is_some_and(|events| events.len() > 100));
+    assert_eq!(names(&folder), ["trace.json"]);
+    fs::remove_dir_all(folder).expect("ours");
+}

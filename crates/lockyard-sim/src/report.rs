@@ -96,11 +96,11 @@ impl Mark {
 }
 
 impl Engine {
-    /// The sums so far.
+    /// The sums so far, without the thread that presides over the others, if one does.
     pub(crate) fn mark(&mut self) -> Mark {
         let now = self.now;
         let mut spent = [0; 4];
-        for task in &mut self.tasks {
+        for task in self.tasks.iter_mut().skip(usize::from(self.presided)) {
             let account = task.account;
             task.charge(now, account);
             for (sum, own) in spent.iter_mut().zip(task.spent) {

@@ -18,6 +18,8 @@ use crate::simulation::{Config, Simulation};
 struct Session {
     config: Config,
     reports: Vec<Report>,
+    /// Names for the next simulation: address, size, name.
+    names: Vec<(usize, usize, String)>,
 }
 
 thread_local! {
@@ -50,7 +52,7 @@ pub fn session<R>(config: &Config, work: impl FnOnce() -> R) -> (R, Vec<Report>)
             SESSION.set(self.0.take());
         }
     }
-    let before = SESSION.replace(Some(Session { config: config.clone(), reports: Vec::new() }));
+    let before = SESSION.replace(Some(Session { config: config.clone(), reports: Vec::new(), names: Vec::new() }));
     let restore = Restore(before);
     let result = work();
     let reports = SESSION.take().map_or_else(Vec::new, |session| session.reports);
@@ -75,6 +77,11 @@ impl Machine for Sim {
         let refuse = |error: crate::Error| MachineError::new(error.to_string());
         let simulation = Simulation::new(&config, n).map_err(refuse)?;
         simulation.shift_by_one();
+        let names =
+            SESSION.with_borrow_mut(|session| session.as_mut().map(|session| std::mem::take(&mut session.names)));
+        for (address, size, name) in names.unwrap_or_default() {
+            simulation.name_at(address, size, &name);
+        }
         let report = simulation.run(body).map_err(refuse)?;
         SESSION.with_borrow_mut(|session| {
             if let Some(session) = session {
@@ -112,6 +119,18 @@ impl Machine for Sim {
             let order = &host.engine().order;
             let cpu = order[index % order.len()];
             host.pin(cpu);
+        }
+    }
+
+    fn name<T>(name: &str, object: &T) {
+        let name = (std::ptr::from_ref(object).addr(), size_of::<T>(), name.to_owned());
+        SESSION.with_borrow_mut(|session| session.as_mut().map(|session| session.names.push(name)));
+    }
+
+    #[inline(never)]
+    fn passes<L>(lock: &L, enters: bool) {
+        if let Some(host) = Host::here() {
+            host.engine().note_passage(std::ptr::from_ref(lock).addr(), enters);
         }
     }
 

@@ -193,7 +193,11 @@ impl Simulation {
 
     /// Gives the lines of an object a name, wherever it is.
     pub fn name<T>(&self, name: &str, object: &T) {
-        self.names.borrow_mut().add(std::ptr::from_ref(object).addr(), size_of::<T>(), name);
+        self.name_at(std::ptr::from_ref(object).addr(), size_of::<T>(), name);
+    }
+
+    pub(crate) fn name_at(&self, address: usize, size: usize, name: &str) {
+        self.names.borrow_mut().add(address, size, name);
     }
 
     /// Sets the first CPU of a thread, and whether it stays there.
@@ -204,9 +208,11 @@ impl Simulation {
         engine.assigned.push((thread as u32, cpu, pinned));
     }
 
-    /// Thread 0 begins on the last CPU of the placement, and the others one CPU earlier than they would.
+    /// Thread 0 presides: it begins on the last CPU of the placement, and the others one CPU earlier than they would. Its time is not
+    /// part of the sums.
     pub(crate) fn shift_by_one(&self) {
         let mut engine = self.engine.borrow_mut();
+        engine.presided = true;
         let cpus = engine.order.len();
         for index in 0..engine.tasks.len() {
             engine.tasks[index].cpu = engine.order[(index + cpus - 1) % cpus];

@@ -37,11 +37,26 @@ pub struct Change {
     pub activity: Activity,
 }
 
+/// At `ps`, `thread` entered a section of `lock` or was about to leave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Passage {
+    /// Simulated time, picoseconds.
+    pub ps: u64,
+    /// The thread.
+    pub thread: u32,
+    /// The lock: a number that distinguishes locks on different lines.
+    pub lock: u32,
+    /// In or out.
+    pub enters: bool,
+}
+
 /// The recorded changes.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Trace {
     /// In order of time.
     pub changes: Vec<Change>,
+    /// Sections begun and ended, in order of time.
+    pub passages: Vec<Passage>,
     /// Earlier ones that did not fit.
     pub dropped: u64,
 }
@@ -50,12 +65,13 @@ pub struct Trace {
 pub(crate) struct Ring {
     most: usize,
     changes: VecDeque<Change>,
+    passages: VecDeque<Passage>,
     dropped: u64,
 }
 
 impl Ring {
     pub(crate) fn new(most: usize) -> Self {
-        Self { most: most.max(1), changes: VecDeque::new(), dropped: 0 }
+        Self { most: most.max(1), changes: VecDeque::new(), passages: VecDeque::new(), dropped: 0 }
     }
 
     pub(crate) fn note(&mut self, ps: Ps, cpu: u32, thread: u32, account: Account) {
@@ -72,7 +88,15 @@ impl Ring {
         self.changes.push_back(Change { ps, thread, cpu, activity });
     }
 
+    pub(crate) fn pass(&mut self, passage: Passage) {
+        if self.passages.len() == self.most {
+            self.passages.pop_front();
+            self.dropped += 1;
+        }
+        self.passages.push_back(passage);
+    }
+
     pub(crate) fn into_trace(self) -> Trace {
-        Trace { changes: self.changes.into(), dropped: self.dropped }
+        Trace { changes: self.changes.into(), passages: self.passages.into(), dropped: self.dropped }
     }
 }

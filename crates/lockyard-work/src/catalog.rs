@@ -90,7 +90,8 @@ pub fn candidates() -> &'static [Candidate] {
     &ALL
 }
 
-const LOCKYARD: usize = locks::COUNT;
+/// How many locks of Lockyard's, with all policies, there are.
+pub const LOCKYARD: usize = locks::COUNT;
 const PEERS: usize = peers::COUNT;
 
 /// Lockyard's locks on the machine `M`, default policies first.

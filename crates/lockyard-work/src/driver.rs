@@ -123,6 +123,9 @@ pub(crate) fn drive<M: Machine, L: Exclusive>(
     objects: &[Object<L>],
     work: impl Fn(&mut Worker<'_, M>) + Sync,
 ) -> Result<Run, Error> {
+    for object in objects {
+        M::name("lock", &object.lock.0);
+    }
     run::<M>(spec, &work, &|| objects.iter().map(|object| object.data.writes()).sum())
 }
 

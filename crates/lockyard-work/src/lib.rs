@@ -44,7 +44,7 @@ pub mod subject;
 mod worker;
 mod workload;
 
-pub use catalog::{Candidate, candidates, lockyard_candidates};
+pub use catalog::{Candidate, LOCKYARD, candidates, lockyard_candidates};
 pub use error::Error;
 pub use machine::{Machine, MachineError, Usage};
 pub use measure::{measure_exclusive, measure_shared};

@@ -38,6 +38,17 @@ pub trait Machine: Platform {
         let _ = index;
     }
 
+    /// Names an object in whatever the machine reports about memory. Where it reports nothing it does nothing.
+    fn name<T>(name: &str, object: &T) {
+        let _ = (name, object);
+    }
+
+    /// The calling thread has entered a section of `lock`, or is about to leave it. Where nobody draws traces it does nothing.
+    #[inline(always)]
+    fn passes<L>(lock: &L, enters: bool) {
+        let _ = (lock, enters);
+    }
+
     /// What the program has used so far.
     fn usage() -> Usage {
         Usage::default()

@@ -230,8 +230,8 @@ impl Spec {
         if self.cs_sleep > Duration::from_secs(1) {
             return refuse(format!("sleep in the section: at most 1 s, {:?} given", self.cs_sleep));
         }
-        if self.duration < Duration::from_millis(1) || self.duration > Duration::from_secs(3600) {
-            return refuse(format!("duration: 1 ms to 1 h, {:?} given", self.duration));
+        if self.duration < Duration::from_micros(1) || self.duration > Duration::from_secs(3600) {
+            return refuse(format!("duration: 1 µs to 1 h, {:?} given", self.duration));
         }
         if self.warmup > Duration::from_secs(60) {
             return refuse(format!("warm-up: at most 60 s, {:?} given", self.warmup));

@@ -91,8 +91,10 @@ impl<'a, M: Machine> Worker<'a, M> {
         let called = M::stamp();
         let (entered, excluded) = object.lock.with(|| {
             let entered = M::stamp();
+            M::passes(&object.lock, true);
             let (x, alone) = object.data.enter();
             section.spend::<M>();
+            M::passes(&object.lock, false);
             (entered, object.data.leave(x) & alone)
         });
         self.tally.writes_made += 1;
@@ -106,8 +108,10 @@ impl<'a, M: Machine> Worker<'a, M> {
         let called = M::stamp();
         let (entered, excluded) = object.lock.with_shared(|| {
             let entered = M::stamp();
+            M::passes(&object.lock, true);
             let excluded = object.data.look();
             section.spend::<M>();
+            M::passes(&object.lock, false);
             (entered, object.data.look() & excluded)
         });
         self.tally.torn += u64::from(!excluded);

@@ -61,7 +61,7 @@ fn fields(cell: &CellResult, lock: &Summary, machine: &str) -> Vec<String> {
 }
 
 /// A field as RFC 4180 wants it.
-fn quoted(field: &str) -> String {
+pub(crate) fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {

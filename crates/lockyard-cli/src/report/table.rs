@@ -27,11 +27,11 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    fn bold(self, text: &str) -> String {
+    pub(crate) fn bold(self, text: &str) -> String {
         if self.styled { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    fn dim(self, text: &str) -> String {
+    pub(crate) fn dim(self, text: &str) -> String {
         if self.styled { format!("\x1b[2m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
@@ -310,7 +310,8 @@ fn legend(results: &Results, look: Look) -> String {
     out
 }
 
-fn new_table<const N: usize>(look: Look, head: [&str; N]) -> Table {
+/// A table with these heads, in our style.
+pub(crate) fn new_table<const N: usize>(look: Look, head: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE).set_header(head.to_vec());
     if look.styled {
@@ -324,7 +325,8 @@ fn new_table<const N: usize>(look: Look, head: [&str; N]) -> Table {
     table
 }
 
-fn align_right(table: &mut Table, columns: &[usize]) {
+/// Aligns columns to the right.
+pub(crate) fn align_right(table: &mut Table, columns: &[usize]) {
     for index in columns {
         if let Some(column) = table.column_mut(*index) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -332,7 +334,8 @@ fn align_right(table: &mut Table, columns: &[usize]) {
     }
 }
 
-fn trimmed(table: &Table) -> String {
+/// The table as text, without blanks at the ends of lines.
+pub(crate) fn trimmed(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 

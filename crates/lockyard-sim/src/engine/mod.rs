@@ -39,7 +39,7 @@ use crate::scheduler::class::Fair;
 use crate::scheduler::cpu::{Activity, Cpu};
 use crate::scheduler::futex::Futexes;
 use crate::simulation::Config;
-use crate::trace::Ring;
+use crate::trace::{Passage, Ring};
 use heap::{Heap, Ps, What};
 use random::Random;
 use task::{Account, Task};
@@ -92,6 +92,8 @@ pub(crate) struct Engine {
     pub(crate) heads: usize,
     /// Threads with a CPU of their own choice: thread, CPU, pinned.
     pub(crate) assigned: Vec<(u32, u32, bool)>,
+    /// Thread 0 only presides over the others.
+    pub(crate) presided: bool,
     /// Sums at moments the program asked for them.
     pub(crate) marks: Vec<crate::report::Mark>,
 }
@@ -151,6 +153,7 @@ impl Engine {
             records: 0,
             heads: 0,
             assigned: Vec::new(),
+            presided: false,
             marks: Vec::new(),
             cpus,
             lines,
@@ -185,6 +188,19 @@ impl Engine {
         if matches!(account, Account::Running | Account::Spinning) {
             let activity = if account == Account::Spinning { Activity::Spinning } else { Activity::Busy };
             self.cpus[state.cpu as usize].activity = activity;
+        }
+    }
+
+    /// For the trace: the running task has entered a section of the lock at `address`, or is about to leave it.
+    pub(crate) fn note_passage(&mut self, address: usize, enters: bool) {
+        if self.trace.is_none() {
+            return;
+        }
+        let node = self.model.node_of[usize::from(self.core)];
+        let lock = self.lines.find(address, node);
+        let (now, thread) = (self.now, self.current);
+        if let Some(ring) = &mut self.trace {
+            ring.pass(Passage { ps: now, thread, lock, enters });
         }
     }
 

@@ -38,6 +38,15 @@ pub fn ids() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|machine| machine.0)
 }
 
+/// The modes of a built-in machine; none if it has no choice.
+pub fn modes(id: &str) -> Vec<String> {
+    let file = BUILT_IN.iter().find(|machine| machine.0 == id);
+    file.and_then(|(_, text)| Sheet::read(id, text).ok()).map_or_else(Vec::new, |sheet| {
+        let modes = sheet.names_below("topology.modes");
+        modes.into_iter().map(|mode| mode.to_string()).collect()
+    })
+}
+
 /// The machine called `id`, `id:mode`, `this`, or a path to a machine file (anything with a slash or ending in `.toml`,
 /// with a mode behind a colon or not).
 ///

@@ -1,0 +1,58 @@
+//! The machines that can be simulated: finding and listing them.
+
+use std::sync::Arc;
+
+use lockyard_sim::machine::catalog;
+use lockyard_sim::machine::model::Model;
+
+use crate::failure::Failure;
+use crate::suggest;
+
+/// The machines named in a list.
+///
+/// # Errors
+/// One line: an unknown machine or mode, a file that cannot be read or is wrong.
+pub(crate) fn chosen(flag: &str, text: &str) -> Result<Vec<Arc<Model>>, Failure> {
+    text.split(',').map(|name| one(flag, name.trim())).collect()
+}
+
+/// The machine of that name.
+///
+/// # Errors
+/// As [`chosen`].
+pub(crate) fn one(flag: &str, name: &str) -> Result<Arc<Model>, Failure> {
+    let is_path = name.contains('/') || name.contains(".toml");
+    if !is_path {
+        let id = name.split(':').next().unwrap_or_default();
+        let mut known: Vec<&str> = catalog::ids().collect();
+        known.push(catalog::THIS);
+        suggest::known("machine", flag, id, &known)?;
+    }
+    catalog::machine(name).map_err(|error| Failure::usage(format!("{flag}: {error}")))
+}
+
+/// A line per machine: id, size, name.
+pub(crate) fn listing() -> Vec<Vec<String>> {
+    let line = |id: &str| {
+        let Ok(model) = catalog::machine(id) else { return vec![id.to_owned()] };
+        let topology = model.topology();
+        let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
+        let size = format!("{}, {}", count(topology.sockets, "socket"), count(topology.cpus(), "CPU"));
+        vec![id.to_owned(), size, model.name().to_owned()]
+    };
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for id in catalog::ids() {
+        rows.push(line(id));
+        rows.extend(catalog::modes(id).into_iter().map(|mode| {
+            let id = format!("{id}:{mode}");
+            let nodes = catalog::machine(&id).map_or(0, |model| model.topology().nodes);
+            vec![id, format!("{nodes} NUMA nodes"), "the same machine, other firmware setting".to_owned()]
+        }));
+    }
+    rows.push(vec![
+        catalog::THIS.to_owned(),
+        String::new(),
+        "the machine this runs on, as far as the system tells".to_owned(),
+    ]);
+    rows
+}

@@ -1,0 +1,237 @@
+//! `lockyard trace`: a simulated window as a Chrome trace, which Perfetto (<https://ui.perfetto.dev>) and `chrome://tracing` show.
+//!
+//! Three groups of tracks: what each CPU ran, what each thread did (running, spinning, ready, sleeping), and which thread was in a section. Arrows
+//! lead from the end of a section to the beginning of the next one of the same lock in another thread.
+//!
+//! The format: "Trace Event Format", complete events (`X`) with times in microseconds, flow events (`s`, `f`), metadata (`M`).
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use lockyard_sim::Config;
+use lockyard_sim::trace::{Activity, Trace};
+
+use super::{Outcome, Run, SimOptions};
+use crate::cli::TraceArgs;
+use crate::failure::Failure;
+use crate::output::Target;
+use crate::values;
+
+/// The most state changes that a trace holds.
+const MOST_CHANGES: usize = 4 << 20;
+
+const CPUS: u32 = 1;
+const THREADS: u32 = 2;
+const SECTIONS: u32 = 3;
+
+/// Options of `lockyard trace`.
+#[derive(Debug)]
+pub(crate) struct TraceOptions {
+    /// What is simulated.
+    pub(crate) run: Run,
+    /// The last so many picoseconds of it are kept.
+    pub(crate) window: u64,
+    /// Where the trace goes.
+    pub(crate) out: Target,
+}
+
+impl TraceOptions {
+    /// Checks the arguments of `lockyard trace`.
+    ///
+    /// # Errors
+    /// One line for the first thing that is wrong.
+    pub(crate) fn check(args: &TraceArgs) -> Result<Self, Failure> {
+        let window = values::duration("--window", &args.window, 1_000, 1_000_000_000)?;
+        let options = SimOptions::check(&args.sim)?;
+        let [run] = <[Run; 1]>::try_from(options.runs).map_err(|runs| {
+            Failure::usage(format!("a trace is of one lock in one cell on one machine; {} were chosen", runs.len()))
+        })?;
+        let run = Run { config: Config { trace: Some(MOST_CHANGES), ..run.config }, ..run };
+        let path = args
+            .sim
+            .out
+            .as_deref()
+            .ok_or_else(|| Failure::usage("--out: say where the trace goes, such as trace.json"))?;
+        let out = Target::check("--out", path)?;
+        Ok(Self { run, window: window.as_nanos() as u64 * 1000, out })
+    }
+}
+
+/// The trace of a run, and how many things it shows.
+///
+/// # Errors
+/// The simulation failed.
+pub(crate) fn document(outcome: &Outcome, window: u64) -> Result<(String, usize), Failure> {
+    let (record, report) = outcome.result.as_ref().map_err(|why| Failure::run(why.clone()))?;
+    let trace = report.trace.as_ref().ok_or_else(|| Failure::run("the simulation kept no trace"))?;
+    let end = trace.changes.last().map_or(0, |change| change.ps);
+    let mut page = Page { from: end.saturating_sub(window), end, events: Vec::new() };
+    page.names(trace);
+    page.activities(trace);
+    page.sections(trace);
+    let count = page.events.len();
+    let title = serde_json::to_string(&format!("{} on {}", record.label(), outcome.run.machine())).unwrap_or_default();
+    let mut text = format!("{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"title\":{title}}},\"traceEvents\":[\n");
+    text.push_str(&page.events.join(",\n"));
+    text.push_str("\n]}\n");
+    Ok((text, count))
+}
+
+/// Events as they are written.
+struct Page {
+    from: u64,
+    end: u64,
+    events: Vec<String>,
+}
+
+fn us(ps: u64) -> String {
+    format!("{}.{:06}", ps / 1_000_000, ps % 1_000_000)
+}
+
+fn called(activity: Activity) -> &'static str {
+    match activity {
+        Activity::Running => "running",
+        Activity::Spinning => "spinning",
+        Activity::Runnable => "ready",
+        Activity::Sleeping => "sleeping",
+    }
+}
+
+impl Page {
+    /// A slice of a track, as far as it lies in the window.
+    fn slice(&mut self, group: u32, track: u32, name: &str, begin: u64, end: u64) {
+        let begin = begin.max(self.from);
+        if end > begin {
+            let (at, length) = (us(begin - self.from), us(end - begin));
+            self.events
+                .push(format!(r#"{{"ph":"X","pid":{group},"tid":{track},"name":"{name}","ts":{at},"dur":{length}}}"#));
+        }
+    }
+
+    fn names(&mut self, trace: &Trace) {
+        for (group, name) in [(CPUS, "CPUs"), (THREADS, "threads"), (SECTIONS, "in the section")] {
+            self.events.push(format!(r#"{{"ph":"M","pid":{group},"name":"process_name","args":{{"name":"{name}"}}}}"#));
+        }
+        let mut tracks = BTreeMap::new();
+        for change in &trace.changes {
+            tracks.insert((CPUS, change.cpu), format!("CPU {}", change.cpu));
+            tracks.insert((THREADS, change.thread), format!("thread {}", change.thread));
+        }
+        for passage in &trace.passages {
+            tracks.insert((SECTIONS, passage.thread), format!("thread {}", passage.thread));
+        }
+        for ((group, track), name) in tracks {
+            self.events.push(format!(
+                r#"{{"ph":"M","pid":{group},"tid":{track},"name":"thread_name","args":{{"name":"{name}"}}}}"#
+            ));
+        }
+    }
+
+    /// What each thread did, and so each CPU.
+    fn activities(&mut self, trace: &Trace) {
+        let mut now = BTreeMap::new();
+        for change in &trace.changes {
+            if let Some((since, cpu, activity)) = now.insert(change.thread, (change.ps, change.cpu, change.activity)) {
+                self.activity(change.thread, cpu, activity, since, change.ps);
+            }
+        }
+        for (thread, (since, cpu, activity)) in now {
+            self.activity(thread, cpu, activity, since, self.end);
+        }
+    }
+
+    fn activity(&mut self, thread: u32, cpu: u32, activity: Activity, begin: u64, end: u64) {
+        let what = called(activity);
+        self.slice(THREADS, thread, what, begin, end);
+        if matches!(activity, Activity::Running | Activity::Spinning) {
+            self.slice(CPUS, cpu, &format!("thread {thread} {what}"), begin, end);
+        }
+    }
+
+    /// Sections, and arrows from one to the next of the same lock.
+    fn sections(&mut self, trace: &Trace) {
+        let mut inside = BTreeMap::new();
+        let mut left = BTreeMap::new();
+        let mut arrows = 0;
+        for passage in &trace.passages {
+            let key = (passage.thread, passage.lock);
+            if passage.enters {
+                inside.insert(key, passage.ps);
+                let from =
+                    left.remove(&passage.lock).filter(|&(thread, ps)| thread != passage.thread && ps >= self.from);
+                if let Some((thread, ps)) = from {
+                    arrows += 1;
+                    self.arrow(arrows, thread, ps, passage.thread, passage.ps);
+                }
+            } else if let Some(since) = inside.remove(&key) {
+                self.slice(SECTIONS, passage.thread, "holding", since, passage.ps);
+                left.insert(passage.lock, (passage.thread, passage.ps));
+            }
+        }
+        for ((thread, _), since) in inside {
+            self.slice(SECTIONS, thread, "holding", since, self.end);
+        }
+    }
+
+    fn arrow(&mut self, number: u32, releaser: u32, left: u64, acquirer: u32, entered: u64) {
+        // Arrows begin within the slice that they leave: a moment before its end.
+        let (left, entered) = (us((left - self.from).saturating_sub(1)), us(entered - self.from));
+        let mut add = |ph: &str, thread: u32, at: &str| {
+            self.events.push(format!(
+                r#"{{"ph":{ph},"id":{number},"pid":{SECTIONS},"tid":{thread},"name":"handover","cat":"lock","ts":{at}}}"#
+            ));
+        };
+        add(r#""s""#, releaser, &left);
+        add(r#""f","bp":"e""#, acquirer, &entered);
+    }
+}
+
+/// What was written, in a line for people.
+pub(crate) fn said(outcome: &Outcome, window: u64, count: usize) -> String {
+    let mut line = String::new();
+    let dropped =
+        outcome.result.as_ref().ok().and_then(|(_, report)| Some(report.trace.as_ref()?.dropped)).unwrap_or(0);
+    let _ = write!(line, "the last {} us: {count} events", window / 1_000_000);
+    if dropped > 0 {
+        let _ = write!(line, "; {dropped} earlier ones were not kept");
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use lockyard_sim::machine::catalog;
+    use lockyard_work::{Spec, Workload};
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_trace_has_nested_slices_and_paired_arrows() {
+        let config = Config { trace: Some(MOST_CHANGES), ..Config::new(catalog::machine("skx_1s").unwrap()) };
+        let spec = Spec {
+            threads: 4,
+            cs: 1,
+            duration: std::time::Duration::from_micros(200),
+            warmup: std::time::Duration::from_micros(50),
+            ..Spec::new(Workload::Contend)
+        };
+        let run = Run { config, lock: &super::super::LOCKS[0], spec };
+        let result = run.simulate();
+        let outcome = Outcome { run, result };
+        let (text, count) = document(&outcome, 100_000_000).unwrap();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let events = value["traceEvents"].as_array().unwrap();
+        assert_eq!(events.len(), count);
+        let of = |ph: &str| events.iter().filter(|event| event["ph"] == ph).count();
+        assert!(of("s") > 10 && of("s") == of("f"), "{} {}", of("s"), of("f"));
+        // Sections exclude each other.
+        let mut held: Vec<(f64, f64)> = events
+            .iter()
+            .filter(|event| event["name"] == "holding")
+            .map(|event| (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap()))
+            .collect();
+        held.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert!(held.len() > 10 && held.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0 + 1e-6));
+    }
+}
