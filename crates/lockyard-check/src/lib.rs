@@ -10,6 +10,7 @@
 //! | [`suite`] | the list of cases, and [`conformance!`] |
 //! | [`broken`] | locks that the suite must reject |
 //! | [`native`] | the real machine as a stage, with a watchdog |
+//! | [`simulated`] | the simulated machine as a stage, with random schedules |
 //! | [`scripted`] | a machine whose every step is decided by the test: single preemptions, one by one; definite hangs |
 //!
 //! A new lock implements [`lock::Lock`] and gets the whole suite by one line:
@@ -35,5 +36,6 @@ pub mod data;
 pub mod lock;
 pub mod native;
 pub mod scripted;
+pub mod simulated;
 pub mod stage;
 pub mod suite;

@@ -256,3 +256,39 @@ fn four_thousand_threads_on_a_thousand_cpus() {
         .unwrap();
     assert_eq!(report.operations(), 4096);
 }
+
+/// A spinner looks at a line, at another one for which it has to wait, and at the first line again; the change falls in between.
+#[test]
+fn a_change_between_two_looks_at_a_line_is_noticed() {
+    for delay in (0..1_200).step_by(10) {
+        let simulation = Simulation::new(&Config { seed: delay, ..config("skx_2s_40c") }, 3).unwrap();
+        simulation.assign(1, 20, false);
+        simulation.new_line();
+        let pair = simulation.place("pair", [words::U32::default(), words::U32::default()]).unwrap();
+        simulation.new_line();
+        let far = simulation.place("far", words::U32::default()).unwrap();
+        simulation
+            .run(|thread| match thread {
+                0 => {
+                    let patience = lockyard::platform::Patience::ns(u32::MAX);
+                    let seen = Sim::spin(patience, || {
+                        let first = pair[0].load(Acquire);
+                        far.load(Relaxed);
+                        pair[1].load(Relaxed);
+                        (first != 0).then_some(())
+                    });
+                    assert!(seen.is_some());
+                }
+                1 => {
+                    compute(1_000 + delay);
+                    pair[0].store(1, Release);
+                }
+                _ => {
+                    for _ in 0..200 {
+                        far.fetch_add(1, Relaxed);
+                    }
+                }
+            })
+            .unwrap_or_else(|error| panic!("after {delay} ns: {error}"));
+    }
+}

@@ -18,22 +18,35 @@ fn releases(order: Ordering) -> bool {
 }
 
 impl Engine {
-    /// The line of `address` for the running task; remembers it if the task is about to wait.
+    /// The line of `address` for the running task; remembers it if the task is about to wait. `true`: for the first time.
     #[inline(always)]
-    fn touch(&mut self, address: usize) -> u32 {
+    fn touch(&mut self, address: usize) -> (u32, bool) {
         let node = self.model.node_of[usize::from(self.core)];
         let line = self.lines.find(address, node);
-        self.look(line);
-        line
+        (line, self.look(line))
     }
 
     #[inline(always)]
-    fn look(&mut self, line: u32) {
+    fn look(&mut self, line: u32) -> bool {
         self.tally.operations += 1;
         let watch = &mut self.tasks[self.current as usize].watch;
+        watch.recording && watch.note(line, self.lines[line].version)
+    }
+
+    /// What the running task knows of the line is as of now: it has just been read for the first time, or changed by the task itself.
+    #[inline(always)]
+    fn up_to_date(&mut self, line: u32) {
+        let watch = &mut self.tasks[self.current as usize].watch;
         if watch.recording {
-            watch.note(line);
+            watch.update(line, self.lines[line].version);
         }
+    }
+
+    /// Whether nobody else has changed the line since the running task saw it.
+    #[inline(always)]
+    fn is_up_to_date(&mut self, line: u32) -> bool {
+        let watch = &mut self.tasks[self.current as usize].watch;
+        watch.recording && watch.seen(line) == Some(self.lines[line].version)
     }
 
     /// What a hit on an owned line costs, `base` if nothing speaks against it.
@@ -74,9 +87,20 @@ impl Engine {
         self.lines[line].last_cpu = here;
     }
 
+    /// The running task has written to a line that its core owns.
+    #[inline(always)]
+    fn write_here(&mut self, line: u32) {
+        let fresh = self.is_up_to_date(line);
+        self.written(line, self.here);
+        if fresh {
+            self.up_to_date(line);
+        }
+    }
+
     /// `cpu` has written to a line that its core owns: threads of this core that watch it notice.
     #[inline(always)]
     pub(crate) fn written(&mut self, line: u32, cpu: u32) {
+        self.lines[line].version = self.lines[line].version.wrapping_add(1);
         if !self.lines[line].watchers.is_empty() {
             self.notify_siblings(line, cpu);
         }
@@ -107,7 +131,7 @@ impl Host {
     pub(crate) fn begin_load(self, address: usize, full: u64) -> Seen {
         self.fault_point();
         let engine = self.engine();
-        let line = engine.touch(address);
+        let (line, first) = engine.touch(address);
         let buffer = &engine.cpus[engine.here as usize].buffer;
         if !buffer.is_empty() {
             match buffer.forward(address, full, 0) {
@@ -119,11 +143,11 @@ impl Host {
                 Some(Err(())) => self.drain_stores(),
             }
         }
-        Seen::Memory(self.read_line(line))
+        Seen::Memory(self.read_line(line, first))
     }
 
     #[inline(always)]
-    fn read_line(self, line: u32) -> Access {
+    fn read_line(self, line: u32, first: bool) -> Access {
         let engine = self.engine();
         let core = engine.core;
         let state = &engine.lines[line];
@@ -141,6 +165,9 @@ impl Host {
         if engine.lines[line].owner == engine.core {
             engine.arrived(line);
         }
+        if first {
+            engine.up_to_date(line);
+        }
         Access { line, cost: 0 }
     }
 
@@ -155,7 +182,7 @@ impl Host {
     pub(crate) fn begin_update(self, address: usize, order: Ordering) -> Access {
         self.fault_point();
         let engine = self.engine();
-        let line = engine.touch(address);
+        let (line, _) = engine.touch(address);
         let buffer = &engine.cpus[engine.here as usize].buffer;
         if !buffer.is_empty() && (!engine.model.weak_stores || releases(order) || buffer.has_line(line)) {
             self.drain_stores();
@@ -172,9 +199,14 @@ impl Host {
             return Access { line, cost };
         }
         let asker = Asker::Task(engine.current);
+        let (fresh, before) = (engine.is_up_to_date(line), engine.lines[line].version);
         engine.request(line, asker, core, true);
         self.wait();
-        self.engine().arrived(line);
+        let engine = self.engine();
+        engine.arrived(line);
+        if fresh && engine.lines[line].version == before.wrapping_add(1) {
+            engine.up_to_date(line);
+        }
         Access { line, cost: 0 }
     }
 
@@ -182,7 +214,7 @@ impl Host {
     #[inline(never)]
     pub(crate) fn end_update(self, access: Access) {
         let engine = self.engine();
-        engine.written(access.line, engine.here);
+        engine.write_here(access.line);
         self.pass(access.cost);
     }
 
@@ -197,7 +229,7 @@ impl Host {
         }
         self.fault_point();
         let engine = self.engine();
-        let line = engine.touch(write.address);
+        let (line, _) = engine.touch(write.address);
         let (core, here) = (engine.core, engine.here);
         let state = &engine.lines[line];
         let cycle = engine.model.cycle;
@@ -205,7 +237,7 @@ impl Host {
             let cost = engine.hit(line, cycle);
             // SAFETY: as above.
             unsafe { write.perform() };
-            engine.written(line, here);
+            engine.write_here(line);
             return self.pass(cost);
         }
         if state.owner == NO_CORE && state.untouched() {
@@ -272,8 +304,8 @@ impl Host {
 
     /// A load of one of the kernel's lines.
     pub(crate) fn kernel_load(self, line: u32) {
-        self.engine().look(line);
-        let access = self.read_line(line);
+        let first = self.engine().look(line);
+        let access = self.read_line(line, first);
         self.end_load(access);
     }
 

@@ -76,15 +76,15 @@ impl Engine {
         let lines = self.tasks.iter().enumerate().filter(|(_, task)| task.state != State::Done).map(|(index, task)| {
             match (task.state, self.sleeps_on(index as u32)) {
                 (_, Some(key)) => format!("thread {index} sleeps on {}", names(self, Wanted::Key(key))),
-                (State::Running, None) => match task.watch.lines().first() {
-                    Some(&line) => format!("thread {index} spins on {}", names(self, Wanted::Line(line))),
+                (State::Running, None) => match task.watch.lines().next() {
+                    Some((line, _)) => format!("thread {index} spins on {}", names(self, Wanted::Line(line))),
                     None => format!("thread {index} is stuck"),
                 },
                 (State::Runnable, None) => format!("thread {index} waits for CPU {}", task.cpu),
                 _ => format!("thread {index} sleeps"),
             }
         });
-        const SHOWN: usize = 6;
+        const SHOWN: usize = 12;
         let all: Vec<String> = lines.collect();
         let more = if all.len() > SHOWN { format!(", and {} more", all.len() - SHOWN) } else { String::new() };
         format!("{}{more}", all[..all.len().min(SHOWN)].join(", "))

@@ -137,8 +137,9 @@ impl Engine {
         let state = &mut self.tasks[task as usize];
         state.rhythm.last = now;
         let watch = state.watch;
-        let changed = watch.overflow || watch.lines().iter().any(|&line| !self.lines[line].held_by(core));
-        if changed || watch.lines().is_empty() {
+        // Held again is not enough: a line may have gone and come back between two looks of the closure.
+        let stale = |(line, version)| !self.lines[line].held_by(core) || self.lines[line].version != version;
+        if watch.overflow || watch.lines().any(stale) || watch.lines().next().is_none() {
             let until = self.next_poll(task, now + 1);
             self.tasks[task as usize].doing = Doing::Computing { until };
             self.wake_at(until, task);
@@ -146,7 +147,7 @@ impl Engine {
         }
         state.doing = Doing::Watching;
         let stamp = state.watch_stamp;
-        for &line in watch.lines() {
+        for (line, _) in watch.lines() {
             let tasks = &self.tasks;
             let watchers = &mut self.lines[line].watchers;
             if watchers.len() >= 16 && watchers.len().is_power_of_two() {

@@ -54,7 +54,8 @@ pub(crate) enum Account {
 /// Lines that the last run of a spin closure looked at.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Watch {
-    lines: [u32; Watch::MOST],
+    /// Lines, with the version that was seen first.
+    lines: [(u32, u32); Watch::MOST],
     len: u8,
     /// There were more: poll.
     pub(crate) overflow: bool,
@@ -64,7 +65,8 @@ pub(crate) struct Watch {
 impl Watch {
     const MOST: usize = 8;
 
-    pub(crate) const NOTHING: Self = Self { lines: [NOBODY; Self::MOST], len: 0, overflow: false, recording: false };
+    pub(crate) const NOTHING: Self =
+        Self { lines: [(NOBODY, 0); Self::MOST], len: 0, overflow: false, recording: false };
 
     /// Forgets everything, and notes from now on.
     #[inline(always)]
@@ -74,22 +76,40 @@ impl Watch {
         self.recording = true;
     }
 
+    /// The closure looks at a line. `true`: for the first time.
     #[inline]
-    pub(crate) fn note(&mut self, line: u32) {
-        if self.lines[..usize::from(self.len)].contains(&line) {
-            return;
+    pub(crate) fn note(&mut self, line: u32, version: u32) -> bool {
+        if self.entry(line).is_some() {
+            return false;
         }
         match self.lines.get_mut(usize::from(self.len)) {
             Some(slot) => {
-                *slot = line;
+                *slot = (line, version);
                 self.len += 1;
             }
             None => self.overflow = true,
         }
+        true
     }
 
-    pub(crate) fn lines(&self) -> &[u32] {
-        &self.lines[..usize::from(self.len)]
+    fn entry(&mut self, line: u32) -> Option<&mut (u32, u32)> {
+        self.lines[..usize::from(self.len)].iter_mut().find(|entry| entry.0 == line)
+    }
+
+    /// What was seen of a line is as of `version`.
+    pub(crate) fn update(&mut self, line: u32, version: u32) {
+        if let Some(entry) = self.entry(line) {
+            entry.1 = version;
+        }
+    }
+
+    /// The version that was seen of a line.
+    pub(crate) fn seen(&mut self, line: u32) -> Option<u32> {
+        self.entry(line).map(|entry| entry.1)
+    }
+
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
+        self.lines[..usize::from(self.len)].iter().copied()
     }
 }
 
@@ -274,10 +294,13 @@ mod tests {
     fn a_watch_remembers_each_line_once_and_says_when_it_is_full() {
         let mut watch = Watch::NOTHING;
         for line in [3, 3, 4] {
-            watch.note(line);
+            watch.note(line, line + 1);
         }
-        assert_eq!((watch.lines(), watch.overflow), ([3, 4].as_slice(), false));
-        (0..20).for_each(|line| watch.note(line));
+        watch.update(4, 7);
+        assert_eq!((watch.lines().collect::<Vec<_>>(), watch.overflow), (vec![(3, 4), (4, 7)], false));
+        for line in 0..20 {
+            watch.note(line, 0);
+        }
         assert!(watch.overflow);
     }
 }

@@ -159,6 +159,8 @@ pub(crate) struct Line {
     /// When its owner touched it last, and how long the owner's core had idled by then.
     pub(crate) touched: Ps,
     pub(crate) idle_then: Ps,
+    /// Rises with each change of its words.
+    pub(crate) version: u32,
     /// Distinguishes plans for `flight`.
     pub(crate) stamp: u32,
     pub(crate) flight: Option<Flight>,
@@ -210,6 +212,7 @@ impl Line {
             home_free: 0,
             touched: 0,
             idle_then: 0,
+            version: 0,
             stamp: 0,
             flight: None,
             pending: VecDeque::new(),

@@ -132,6 +132,7 @@ impl Engine {
         let idle = self.cpus[usize::from(core)].idle_time;
         let now = self.now;
         let state = &mut self.lines[line];
+        state.version = state.version.wrapping_add(1);
         state.sharers.clear();
         state.touched = now;
         state.idle_then = idle;

@@ -145,7 +145,7 @@ impl Engine {
         let state = &mut self.tasks[task as usize];
         state.timer_stamp = state.timer_stamp.wrapping_add(1);
         let stamp = state.timer_stamp;
-        self.schedule(time.max(self.now) + slack, What::Timer { task, stamp });
+        self.schedule(time.max(self.now).saturating_add(slack), What::Timer { task, stamp });
     }
 
     /// A timer fires.

@@ -60,6 +60,8 @@ pub const TURNS_NS: u64 = 1_000_000_000;
 pub const GRACE_NS: u64 = 100_000;
 /// How long the first waiter competes before it sleeps, and how long it spins for a lock it has asked for. About one context switch.
 pub const COMPETE_NS: u32 = 5_000;
+/// How long a spinner goes on that has no holder to watch.
+pub const BLIND_NS: u32 = 20_000;
 /// How long a spinner leaves it to chance to meet a lock that is shared at a moment when it is free.
 pub const PRESS_NS: u32 = 2_000;
 /// The distance between its looks from then on.
@@ -189,6 +191,10 @@ fn compete<P: Platform, L: Contended<P>>(lock: &L, first: bool, mut patience: Pa
     loop {
         let owner = lock.owner();
         patience.running = owner;
+        if owner.is_none() {
+            // Nothing would end the spin if whoever holds the lock sleeps, however long a machine lets us spin.
+            patience.ns = patience.ns.min(BLIND_NS);
+        }
         let ended = P::spin(patience, || match lock.look(first) {
             Look::Open => lock.try_take(first).then_some(true),
             Look::Closed => None,
