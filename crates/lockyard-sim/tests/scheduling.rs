@@ -284,9 +284,8 @@ fn a_change_between_two_looks_at_a_line_is_noticed() {
                     pair[0].store(1, Release);
                 }
                 _ => {
-                    for _ in 0..200 {
-                        far.fetch_add(1, Relaxed);
-                    }
+                    compute(1_400);
+                    far.fetch_add(1, Relaxed);
                 }
             })
             .unwrap_or_else(|error| panic!("after {delay} ns: {error}"));
