@@ -68,6 +68,17 @@ Example:
 Open the file at https://ui.perfetto.dev or chrome://tracing: one track per CPU and per thread (running, spinning, ready, sleeping), \
 one per thread for the sections, and an arrow from each section to the next one of the same lock.";
 
+const REPRODUCE_EXAMPLES: &str = "\
+Examples:
+  lockyard reproduce --all                   all published tables, a few minutes
+  lockyard reproduce rwsem_07 semaphore_01
+  lockyard reproduce --all --json > score.json
+  lockyard reproduce rwsem_01 --html rwsem_01.html
+
+Every cell runs on each placement with several seeds; the middle is the prediction. The band also covers both ends of \
+the ranges of uncertain machine numbers. The result depends on source, machine files and seeds only, not on this \
+machine or on --workers.";
+
 /// Lockyard: the Linux kernel's adaptive locks in userspace, measured beside the locks people use today.
 ///
 /// Without a command: `lockyard compare`, which measures every lock family on this machine beside std's,
@@ -109,6 +120,10 @@ pub(crate) enum Command {
     /// Draw what every CPU and thread of a simulated machine did, as a trace for Perfetto or Chrome
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(Box<TraceArgs>),
+
+    /// Rerun published tables on simulated machines and score the predictions
+    #[command(after_help = REPRODUCE_EXAMPLES)]
+    Reproduce(ReproduceArgs),
 
     /// List the names that the other commands accept
     List(ListArgs),
@@ -333,6 +348,38 @@ pub(crate) enum MixArg {
     Roles,
 }
 
+/// Options of `lockyard reproduce`.
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArgs {
+    /// Figures to rerun: names of `lockyard list figures`, also in their short form (rwsem_07)
+    #[arg(value_name = "FIGURE", required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) figures: Vec<String>,
+
+    /// Rerun all of them
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Print one JSON document instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Also write a page with charts to FILE
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Seeds per placement
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "2")]
+    pub(crate) seeds: String,
+
+    /// Simulations that run at a time; 0 means one per CPU
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "0")]
+    pub(crate) workers: String,
+
+    /// Leave out the ends of the ranges of uncertain machine numbers: narrower bands in less time
+    #[arg(long)]
+    pub(crate) no_ranges: bool,
+}
+
 /// Options of `lockyard list`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
@@ -356,6 +403,8 @@ pub(crate) enum Listing {
     Machines,
     /// The lock events and their meaning
     Events,
+    /// The published tables that can be rerun
+    Figures,
 }
 
 /// The definition behind the manual page of `command`; of the whole tool without one.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use lockyard::event::Event;
+use lockyard_figures::Figure;
 use lockyard_work::{Candidate, Origin, Workload};
 
 use crate::cli::Listing;
@@ -23,6 +24,7 @@ pub(crate) fn render(all: &'static [Candidate], what: Option<Listing>) -> String
                 ("Workloads", Listing::Workloads),
                 ("Machines", Listing::Machines),
                 ("Events", Listing::Events),
+                ("Figures", Listing::Figures),
             ]
             .map(|(head, listing)| {
                 let lines = section(all, listing);
@@ -42,6 +44,7 @@ fn section(all: &'static [Candidate], listing: Listing) -> String {
         Listing::Workloads => Workload::ALL.iter().map(|one| row([one.name(), one.what()])).collect(),
         Listing::Machines => machines::listing(),
         Listing::Events => Event::ALL.iter().map(|one| row([one.name(), events::plain(one.name())])).collect(),
+        Listing::Figures => lockyard_figures::figures().iter().map(figure).collect(),
     };
     columns(&rows)
 }
@@ -71,6 +74,14 @@ fn policies(all: &'static [Candidate]) -> Vec<Vec<String>> {
     };
     let ours = all.iter().filter(|one| one.origin == Origin::Lockyard);
     ours.filter_map(|one| Some(describe(one, one.policy?))).collect()
+}
+
+fn figure(figure: &Figure) -> Vec<String> {
+    let machines = figure.machines();
+    let machines = if machines.is_empty() { "not simulated".to_owned() } else { machines.join(", ") };
+    let subject =
+        figure.table().map_or_else(|error| error.to_string(), |table| table.about("commit subject").to_owned());
+    vec![figure.id().to_owned(), figure.kind().to_owned(), machines, subject]
 }
 
 fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {

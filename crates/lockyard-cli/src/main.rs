@@ -18,6 +18,7 @@ use crate::failure::{Failure, INTERRUPTED};
 use crate::machine::MachineFacts;
 use crate::options::{BenchOptions, CompareOptions, Format};
 use crate::report::table::Look;
+use crate::reproduce::ReproduceOptions;
 use crate::results::Results;
 use crate::run::{Measured, Pace};
 use crate::simulate::SimOptions;
@@ -37,6 +38,7 @@ mod options;
 mod output;
 mod progress;
 mod report;
+mod reproduce;
 mod results;
 mod run;
 mod selection;
@@ -75,6 +77,7 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
         Command::Bench(args) => bench(&BenchOptions::check(&args, candidates())?),
         Command::Sim(args) => sim(SimOptions::check(&args)?),
         Command::Trace(args) => trace(TraceOptions::check(&args)?),
+        Command::Reproduce(args) => reproduce(&ReproduceOptions::check(&args)?),
         Command::List(args) => print(&list::render(candidates(), args.what)),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -176,6 +179,28 @@ fn trace(options: TraceOptions) -> Result<u8, Failure> {
 fn stopped() -> u8 {
     let _ = writeln!(io::stderr(), "lockyard: interrupted; the report holds what was measured so far");
     INTERRUPTED
+}
+
+fn reproduce(options: &ReproduceOptions) -> Result<u8, Failure> {
+    interrupt::listen()?;
+    let done = reproduce::run(options)?;
+    // Files first, as above.
+    let page = options.html.as_ref().map_or(Ok(()), |target| target.write(&report::figures_html::page(&done)));
+    let look = Look { styled: styled(), full_titles: false, events: false };
+    print(&match options.json {
+        true => report::json::pretty(&done)?,
+        false => report::figures_table::render(&done, look),
+    })?;
+    page?;
+    if let Some(target) = options.html.as_ref().filter(|_| !options.json) {
+        print(&format!("wrote {}\n", target.path().display()))?;
+    }
+    if done.unfinished.is_empty() {
+        return Ok(0);
+    }
+    let unfinished = done.unfinished.join(", ");
+    let _ = writeln!(io::stderr(), "lockyard: interrupted; the report holds what was complete, without {unfinished}");
+    Ok(INTERRUPTED)
 }
 
 fn formatted(results: &Results, format: Format, look: Look) -> Result<String, Failure> {

@@ -414,3 +414,59 @@ fn a_trace_is_one_json_document() {
     assert_eq!(names(&folder), ["trace.json"]);
     fs::remove_dir_all(folder).expect("ours");
 }
+
+#[test]
+fn figures_that_cannot_be_rerun_are_refused() {
+    refused(&["reproduce"], "<FIGURE");
+    refused(&["reproduce", "rwsem_7"], "unknown figure 'rwsem_7'; did you mean");
+    refused(&["reproduce", "nothing"], "known are rwsem_01_remove_reader_spin_kops, rwsem_02");
+    refused(&["reproduce", "--all", "rwsem_07"], "cannot be used with");
+    refused(&["reproduce", "rwsem_06", "--seeds", "0"], "--seeds");
+    refused(&["reproduce", "rwsem_06", "--workers", "x"], "--workers");
+    refused(&["reproduce", "rwsem_06", "--html", "/nowhere/page.html"], "--html: cannot write '/nowhere/page.html'");
+    let folder = scratch("reproduce-refused");
+    let page = folder.join("page.html");
+    refused(&["reproduce", "rwsem_06", "nothing", "--html", page.to_str().expect("UTF-8")], "unknown figure");
+    assert!(names(&folder).is_empty());
+}
+
+#[test]
+fn a_rerun_figure_is_printed_and_drawn() {
+    let folder = scratch("reproduce");
+    let page = folder.join("page.html");
+    let page_name = page.to_str().expect("UTF-8");
+    // The cheapest figures: nothing, or next to nothing, is simulated.
+    let output = lockyard(&["reproduce", "rwsem_06", "rwsem_12", "--html", page_name]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    for part in [
+        "rwsem_06_timed_spin_loop_ns",
+        "4-socket Broadwell",
+        "n/a: no machine file",
+        "verdict:",
+        "Scores",
+        "all changes",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.contains(&format!("wrote {page_name}")));
+    assert_eq!(names(&folder), ["page.html"]);
+    let html = fs::read_to_string(&page).expect("the page is there");
+    assert!(html.starts_with("<!DOCTYPE html>") && html.ends_with("</html>\n"));
+    assert!(!html.contains("<script") && !html.contains("src=") && !html.contains("href="));
+    for tag in ["svg", "table", "tr", "td", "th", "details", "dl", "div", "g", "text"] {
+        let opened = html.matches(&format!("<{tag} ")).count() + html.matches(&format!("<{tag}>")).count();
+        assert_eq!(opened, html.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+}
+
+#[test]
+fn a_rerun_figure_is_one_document_and_does_not_depend_on_workers() {
+    let json = |workers: &str| stdout(&lockyard(&["reproduce", "rwsem_06", "--json", "--workers", workers]));
+    let text = json("1");
+    let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(document["figures"][0]["figure"], "rwsem_06_timed_spin_loop_ns");
+    assert!(document["figures"][0]["cells"][0]["simulated"]["median"].as_f64().is_some_and(|ns| ns > 0.0));
+    assert!(document["figures"][0]["score"]["error"]["median"].is_number());
+    assert_eq!(text, json("2"));
+}

@@ -25,7 +25,7 @@ use crate::engine::heap::Ps;
 use crate::engine::host::Host;
 use words::{LaneWord, U32, U64};
 
-/// The simulated machine: whichever simulation runs on this host thread. See the [module text](self).
+/// The simulated machine: whichever simulation runs on this host thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sim;
 

@@ -74,6 +74,8 @@ pub struct Config {
     pub faults: Faults,
     /// Simulated time after which a run is given up, ns.
     pub time_limit_ns: u64,
+    /// Events of the engine after which a run is given up: what it may cost the host, whatever the host is.
+    pub event_limit: u64,
     /// Whether a task goes on without a switch while it is the earliest. Changes speed, not results.
     pub run_ahead: bool,
     /// How many state changes to record, if any.
@@ -94,6 +96,7 @@ impl Config {
             wakeup_preemption: true,
             faults: Faults::default(),
             time_limit_ns: 600_000_000_000,
+            event_limit: u64::MAX,
             run_ahead: true,
             trace: None,
             stack_bytes: 128 << 10,

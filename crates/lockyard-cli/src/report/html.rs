@@ -13,14 +13,7 @@ const STYLE: &str = include_str!("page.css");
 
 /// The whole page. Writing to a string cannot fail, here and below.
 pub(crate) fn page(results: &Results) -> String {
-    let mut out = String::new();
-    let _ = write!(
-        out,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Lockyard on {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
-        escape(&results.machine.model)
-    );
+    let mut out = begin(&format!("Lockyard on {}", results.machine.model));
     head(&mut out, results);
     summary(&mut out, results);
     for group in &results.groups {
@@ -29,6 +22,16 @@ pub(crate) fn page(results: &Results) -> String {
     reading(&mut out);
     out.push_str("</body>\n</html>\n");
     out
+}
+
+/// The beginning of a page, up to and with the opening of its body.
+pub(super) fn begin(title: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
+        escape(title)
+    )
 }
 
 fn head(out: &mut String, results: &Results) {

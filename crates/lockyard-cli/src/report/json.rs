@@ -148,7 +148,15 @@ pub(crate) fn document(results: &Results) -> Result<String, Failure> {
         machine: &results.machine,
         groups: groups.collect(),
     };
-    let mut text = serde_json::to_string_pretty(&document).map_err(broken)?;
+    pretty(&document)
+}
+
+/// Any result as one document.
+///
+/// # Errors
+/// A value that JSON cannot hold: a defect.
+pub(crate) fn pretty(value: &impl Serialize) -> Result<String, Failure> {
+    let mut text = serde_json::to_string_pretty(value).map_err(broken)?;
     text.push('\n');
     Ok(text)
 }

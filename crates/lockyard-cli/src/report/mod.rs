@@ -1,8 +1,11 @@
 //! Reports, one file per format. All of them take [`Results`](crate::results::Results) and give text.
 
 pub(crate) mod csv;
+pub(crate) mod figures_html;
+pub(crate) mod figures_table;
 pub(crate) mod html;
 pub(crate) mod json;
+pub(crate) mod lines;
 pub(crate) mod numbers;
 pub(crate) mod svg;
 pub(crate) mod table;

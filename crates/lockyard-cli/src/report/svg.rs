@@ -181,7 +181,7 @@ impl LogAxis {
     }
 }
 
-fn text(out: &mut String, x: f64, y: f64, class: &str, anchor: &str, content: &str) {
+pub(super) fn text(out: &mut String, x: f64, y: f64, class: &str, anchor: &str, content: &str) {
     let content = escape(content);
     let _ = write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\" text-anchor=\"{anchor}\">{content}</text>");
 }

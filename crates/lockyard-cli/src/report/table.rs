@@ -311,9 +311,9 @@ fn legend(results: &Results, look: Look) -> String {
 }
 
 /// A table with these heads, in our style.
-pub(crate) fn new_table<const N: usize>(look: Look, head: [&str; N]) -> Table {
+pub(crate) fn new_table<T: AsRef<str>>(look: Look, head: impl IntoIterator<Item = T>) -> Table {
     let mut table = Table::new();
-    table.load_style(STYLE).set_header(head.to_vec());
+    table.load_style(STYLE).set_header(head.into_iter().map(|name| Cell::new(name.as_ref())).collect::<Vec<_>>());
     if look.styled {
         table.enforce_styling();
     } else {

@@ -142,6 +142,13 @@ fn events(host: Option<Host>, threads: &mut [Thread], names: &dyn Fn(&Engine, Wa
                 engine.waiting(names)
             )));
         };
+        if engine.heap.scheduled() > engine.event_limit {
+            return Err(Error::TimeLimit(format!(
+                "given up at {} ms of simulated time, after {} engine events",
+                time / 1_000_000_000,
+                engine.event_limit
+            )));
+        }
         if time > engine.time_limit {
             return Err(Error::TimeLimit(format!(
                 "the simulation has not ended after {} ms of simulated time: {}",

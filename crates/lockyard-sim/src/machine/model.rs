@@ -1,6 +1,6 @@
 //! A machine as the engine wants it: integers in picoseconds, ratios in 1/1024.
 //!
-//! Built once from a [`Sheet`] of a machine and the common one; decimal numbers end here. Costs
+//! Built once from a sheet of a machine and the common one; decimal numbers end here. Costs
 //! (`spec/simulation.md` 4.2, 4.3), with L(a, b) the measured transfer from core a to core b:
 //!
 //! | operation of core c | cost |

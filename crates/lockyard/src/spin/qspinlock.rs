@@ -32,6 +32,9 @@
 //! faster than a sleeper wakes up: it *dozes* for the rest of its turn, asking nobody to wake it. When its turn is over it sets pending and is
 //! served by the next unlock.
 //!
+//! Where the machine says exactly when a CPU is needed ([`Platform::spin_budget`] without limit: a simulated kernel), sleeping early buys nothing: a
+//! queued waiter spins as long as the one before it runs, a head for [`EXACT_COMPETE_NS`].
+//!
 //! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends: [`TURN_NS`] and a wake-up per waiter ahead. Inside
 //! the queue the order is first come, first served.
 //!
@@ -72,6 +75,8 @@ pub const STEAL_NS: u32 = 1_000;
 pub const QUEUED_NS: u32 = 5_000;
 /// How long a head competes before it sleeps, and how long a pending head spins.
 pub const COMPETE_NS: u32 = 5_000;
+/// How long a head competes on a machine that tells exactly when a CPU is needed: the limit of the kernel's paravirtual waiters.
+pub const EXACT_COMPETE_NS: u32 = 200_000;
 /// How long a head sleeps where it cannot rely on being woken.
 const BLIND_NS: u64 = 1_000_000;
 
@@ -256,11 +261,12 @@ impl<P: Platform> RawQSpinLock<P> {
         node.due.store(now + TURN_NS, Relaxed);
 
         let previous = self.word.swap_half(TAIL_LANE, name.0, AcqRel);
-        if let Some(previous) = NodeName::from_raw(u32::from(previous)).and_then(NodeName::node::<P>) {
+        let previous = NodeName::from_raw(u32::from(previous));
+        if let Some((thread, previous)) = previous.and_then(|name| Some((name.thread::<P>()?, name.node::<P>()?))) {
             previous.next.store(u32::from(name.0), Release);
             let before = previous.due.load(Relaxed).clamp(now, now + TURNS_NS);
             node.due.store(before + TURN_NS, Relaxed);
-            Self::wait_for_headship(me, node);
+            Self::wait_for_headship(me, node, thread);
         }
         let passed = self.take_as_head(me, node.due.load(Relaxed));
         P::count(Event::LockSlowpath, 1);
@@ -278,10 +284,21 @@ impl<P: Platform> RawQSpinLock<P> {
         self.promote(next, passed);
     }
 
-    /// Queued behind somebody: waits to become head.
-    fn wait_for_headship(me: &Thread<P>, node: &QueueNode<P>) {
+    /// Whether spinning may go on for as long as the CPU is not needed and the one waited for runs: then queueing in order beats sleeping.
+    #[inline(always)]
+    fn is_exact() -> bool {
+        P::spin_budget() == u32::MAX
+    }
+
+    /// Queued behind `previous`: waits to become head.
+    fn wait_for_headship(me: &Thread<P>, node: &QueueNode<P>, previous: &Thread<P>) {
         let granted = || (node.wait.load(Acquire) == HEAD).then_some(());
-        if P::spin(Patience::ns(QUEUED_NS), granted).is_some() {
+        let patience = if Self::is_exact() {
+            Patience::ns(u32::MAX).courteous().while_running(previous.id())
+        } else {
+            Patience::ns(QUEUED_NS)
+        };
+        if P::spin(patience, granted).is_some() {
             return;
         }
         if node.wait.compare_exchange(WAITING, ASLEEP, AcqRel, Acquire).is_err() {
@@ -310,7 +327,8 @@ impl<P: Platform> RawQSpinLock<P> {
 
     /// First in the queue: returns with the lock held and pending clear; whether others have passed us meanwhile.
     fn take_as_head(&self, me: &Thread<P>, turn_end: u64) -> bool {
-        let patience = Patience::ns(COMPETE_NS);
+        let patience =
+            if Self::is_exact() { Patience::ns(EXACT_COMPETE_NS).courteous() } else { Patience::ns(COMPETE_NS) };
         let compete = || P::spin(patience, || self.try_steal().then_some(())).is_some();
         if P::now() < turn_end {
             if compete() || self.sleep_as_head(me, Some(turn_end)) || compete() {

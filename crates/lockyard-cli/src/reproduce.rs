@@ -1,0 +1,80 @@
+//! `lockyard reproduce`: published tables, rerun on simulated machines.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use lockyard_figures::{Figure, Options, Progress as Step, Reproduction, figures};
+
+use crate::cli::ReproduceArgs;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::Target;
+use crate::progress::Progress;
+use crate::suggest;
+use crate::values::Bounds;
+
+/// Options of `lockyard reproduce`.
+#[derive(Debug)]
+pub(crate) struct ReproduceOptions {
+    /// What to rerun.
+    figures: Vec<&'static Figure>,
+    /// How.
+    options: Options,
+    /// Whether stdout gets JSON.
+    pub(crate) json: bool,
+    /// Where the page goes, if it is wanted.
+    pub(crate) html: Option<Target>,
+}
+
+/// A first guess at the time for all figures.
+const USUAL: Duration = Duration::from_secs(180);
+
+impl ReproduceOptions {
+    /// Checks the arguments of `lockyard reproduce`.
+    ///
+    /// # Errors
+    /// One line for the first thing that is wrong.
+    pub(crate) fn check(args: &ReproduceArgs) -> Result<Self, Failure> {
+        let mut wanted: Vec<&'static Figure> = Vec::new();
+        if args.all {
+            wanted.extend(figures());
+        }
+        for name in &args.figures {
+            let figure = lockyard_figures::find(name).ok_or_else(|| unknown(name))?;
+            if !wanted.iter().any(|known| known.id() == figure.id()) {
+                wanted.push(figure);
+            }
+        }
+        let seeds = Bounds { flag: "--seeds", least: 1, most: 100 }.number(&args.seeds)?;
+        let workers = Bounds { flag: "--workers", least: 0, most: 1024 }.number(&args.workers)? as usize;
+        let html = args.html.as_ref().map(|path| Target::check("--html", path)).transpose()?;
+        let options = Options { workers, seeds, ranges: !args.no_ranges, ..Options::default() };
+        Ok(Self { figures: wanted, options, json: args.json, html })
+    }
+}
+
+fn unknown(name: &str) -> Failure {
+    let known: Vec<&str> = figures().iter().map(Figure::id).collect();
+    let guess = suggest::nearest(name, &known).map_or_else(String::new, |near| format!("did you mean '{near}'? "));
+    Failure::usage(format!("FIGURE: unknown figure '{name}'; {guess}known are {}", known.join(", ")))
+}
+
+/// Reruns what is wanted, until done or interrupted.
+///
+/// # Errors
+/// A defect in the data, or a host that refuses threads.
+pub(crate) fn run(options: &ReproduceOptions) -> Result<Reproduction, Failure> {
+    let share = options.figures.len() as f64 / figures().len() as f64;
+    let progress = Mutex::new(Progress::start(USUAL.mul_f64(share)));
+    let step = |step: Step<'_>| {
+        if let Ok(mut progress) = progress.lock() {
+            let tenth = (step.share * 10.0) as usize + 1;
+            progress.at(step.share, "reproduce", &format!("part {} of 10", tenth.min(10)), step.job);
+        }
+    };
+    let done = lockyard_figures::reproduce(&options.figures, &options.options, &step, interrupt::flag());
+    if let Ok(progress) = progress.into_inner() {
+        progress.finish();
+    }
+    done.map_err(|error| Failure::run(error.to_string()))
+}

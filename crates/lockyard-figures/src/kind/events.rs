@@ -1,0 +1,159 @@
+//! Tables of lock events: how often the slow paths did what.
+//!
+//! Counts depend on how long a machine ran, so cells are **shares**: an event's count over the sum of all events of its column that both
+//! sides have. What is judged: where a table has two columns, how a share changes between them; else how
+//! often an event occurs relative to the table's leading event.
+//!
+//! Two of the tables were taken after a boot and a kernel build. Nothing here boots a machine: `build-model` (`spec/workloads.md` 9),
+//! thousands of locks of uneven popularity under a parallel build, stands in for both. It knows no trylock, so
+//! trylock events stay empty.
+
+use std::time::Duration;
+
+use lockyard_sim::machine::catalog;
+use lockyard_work::{Spec, Workload};
+
+use super::rates::{microbenchmark, rwsem};
+use crate::error::Error;
+use crate::plan::{Cell, Job, Plan, Take};
+use crate::table::Table;
+
+/// A table of events.
+#[derive(Debug)]
+pub(crate) struct Events {
+    machine: &'static str,
+    policy: &'static str,
+    /// Columns of counts; those of the microbenchmark end in a number of threads.
+    columns: &'static [&'static str],
+    work: Work,
+    /// What stands in for what.
+    remark: &'static str,
+}
+
+#[derive(Debug)]
+enum Work {
+    /// The rwsem microbenchmark; the first column is compared with the second.
+    Microbenchmark,
+    /// A parallel build; events are compared with this one.
+    Build { leading: &'static str },
+}
+
+/// Readers enter past waiting threads.
+pub(crate) const READER_STEAL: Events = Events {
+    machine: "clx_2s_48c",
+    policy: "reader-steal",
+    columns: &["count"],
+    work: Work::Build { leading: "rwsem_opt_rlock" },
+    remark: "the published machine is not named; clx_2s_48c, the series' other machine, stands in for it",
+};
+
+/// The events behind the collapse of timed writer spinning.
+pub(crate) const TIMED_WRITER_SPIN: Events = Events {
+    machine: "ivb_ex_8s",
+    policy: "timed-writer-spin",
+    columns: &["threads_32", "threads_64"],
+    work: Work::Microbenchmark,
+    remark: "the same runs as in rwsem_07",
+};
+
+/// The first event counts.
+pub(crate) const BOOT: Events = Events {
+    machine: "x86_4s_112t",
+    policy: "xadd-baseline",
+    columns: &["count"],
+    work: Work::Build { leading: "rwsem_opt_wlock" },
+    remark: "a boot is mostly uncontended and single-threaded at first; a build on all CPUs is neither",
+};
+
+/// Names that changed since: as published, as today.
+const RENAMED: [(&str, &str); 1] = [("rwsem_opt_wlock", "rwsem_opt_lock")];
+/// What no workload here does.
+const NEVER: &str = "_wtrylock _rtrylock";
+
+/// The build's window: long enough for tasks of 50 ms to sleep and to follow each other.
+const BUILD: Duration = Duration::from_millis(60);
+const BUILD_WARMUP: Duration = Duration::from_millis(10);
+
+fn number(event: &str) -> String {
+    let today = RENAMED.iter().find(|pair| pair.0 == event).map_or(event, |pair| pair.1);
+    format!("event.{today}")
+}
+
+/// The number at the end of a column's name.
+fn threads(table: &Table, column: &str) -> Result<usize, Error> {
+    let digits = column.rsplit('_').next().and_then(|digits| digits.parse().ok());
+    digits.ok_or_else(|| Error::Data(format!("{}.csv: column '{column}' names no number of threads", table.id)))
+}
+
+impl Events {
+    pub(crate) const fn machine(&self) -> &'static str {
+        self.machine
+    }
+
+    pub(crate) fn plan(&self, table: &Table) -> Result<Plan, Error> {
+        let cpus = catalog::machine(self.machine)?.topology().cpus();
+        let mut plan = Plan { keys: vec!["event".to_owned()], unit: "share of the events", ..Plan::default() };
+        let possible = |row: usize| !NEVER.split(' ').any(|ending| table.rows[row][0].ends_with(ending));
+        let rows: Vec<usize> = (0..table.rows.len()).filter(|row| possible(*row)).collect();
+        let all: Vec<String> = rows.iter().map(|row| number(table.rows[*row][0])).collect();
+        let mut sums = Vec::new();
+        for column in self.columns {
+            let counts = rows.iter().map(|row| table.number(*row, column)).collect::<Result<Vec<_>, _>>()?;
+            sums.push(counts.iter().sum::<f64>());
+        }
+        // Positions of the cells, row by row.
+        let mut places: Vec<Vec<usize>> = Vec::new();
+        for row in 0..table.rows.len() {
+            let event = table.rows[row][0];
+            let mut own = Vec::new();
+            for (column, sum) in self.columns.iter().zip(&sums) {
+                let count = table.number(row, column)?;
+                let spec = match self.work {
+                    Work::Microbenchmark => microbenchmark(threads(table, column)?, 1),
+                    Work::Build { .. } => {
+                        let spec = Spec::new(Workload::BuildModel);
+                        Spec { threads: cpus, duration: BUILD, warmup: BUILD_WARMUP, ..spec }
+                    }
+                };
+                let job = Job::Workload { machine: self.machine, lock: rwsem(self.policy), spec: Box::new(spec) };
+                let source = if possible(row) {
+                    Ok((plan.job(job), Take { over: all.clone(), ..Take::plain(&number(event)) }))
+                } else {
+                    Err("build-model makes no trylocks".to_owned())
+                };
+                own.push(plan.cell(Cell {
+                    row: event.to_owned(),
+                    column: (*column).to_owned(),
+                    threads: None,
+                    panel: String::new(),
+                    published: if possible(row) { count / sum } else { 0.0 },
+                    source,
+                }));
+            }
+            places.push(own);
+        }
+        for row in rows {
+            let event = table.rows[row][0];
+            match self.work {
+                Work::Microbenchmark => {
+                    let label = format!("{event}: {} → {}", self.columns[0], self.columns[1]);
+                    plan.change(label, places[row][0], places[row][1], 0.0);
+                }
+                Work::Build { leading } if leading != event => {
+                    let first = places[table.row(leading)?][0];
+                    plan.change(format!("{event} per {leading}"), first, places[row][0], 0.0);
+                }
+                Work::Build { .. } => {}
+            }
+        }
+        plan.notes.push(format!("policy: {}; {}", self.policy, self.remark));
+        if matches!(self.work, Work::Build { .. }) {
+            plan.notes.push(format!(
+                "published after “{}”; build-model with {cpus} threads for {} ms stands in for it: a stand-in, not a rerun",
+                table.about("workload"),
+                BUILD.as_millis()
+            ));
+        }
+        Ok(plan)
+    }
+}

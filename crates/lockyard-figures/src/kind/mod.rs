@@ -1,0 +1,8 @@
+//! Kinds of figures: how a table of a kind becomes a plan. One file per kind; each begins with what stands for what.
+
+pub(crate) mod aim7;
+pub(crate) mod code_size;
+pub(crate) mod events;
+pub(crate) mod rates;
+pub(crate) mod spin_loop;
+pub(crate) mod spread;

@@ -1,0 +1,185 @@
+//! What rerunning a table takes: jobs for the simulator, cells to fill, changes to judge.
+//!
+//! Every kind of figure turns its table into a [`Plan`]; everything behind that (running, scoring, reporting) knows plans
+//! only. Several figures may want the same job: it runs once.
+
+use std::collections::BTreeMap;
+
+use lockyard_work::Spec;
+use serde::Serialize;
+
+/// Something to run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Job {
+    /// A workload on a lock of a machine, once per variant.
+    Workload {
+        /// The machine's id.
+        machine: &'static str,
+        /// The lock, with its policy: `rwsem:no-rspin`.
+        lock: String,
+        /// The workload. The seed is the variant's.
+        spec: Box<Spec>,
+    },
+    /// Sixteen iterations of the spinning loop, alone on a machine.
+    SpinLoop {
+        /// The machine's id.
+        machine: &'static str,
+    },
+    /// The machine code of a lock in the running program. Not simulated.
+    CodeSize {
+        /// The lock, with its policy.
+        lock: &'static str,
+    },
+}
+
+impl Job {
+    /// How long it takes, relative to other jobs.
+    pub(crate) fn weight(&self) -> f64 {
+        match self {
+            Self::Workload { spec, .. } => (spec.duration + spec.warmup).as_secs_f64() * 1e3,
+            Self::SpinLoop { .. } | Self::CodeSize { .. } => 0.1,
+        }
+    }
+
+    /// Whether variants make a difference.
+    pub(crate) fn varies(&self) -> bool {
+        !matches!(self, Self::CodeSize { .. })
+    }
+
+    /// In one line, for progress.
+    pub fn title(&self) -> String {
+        match self {
+            Self::Workload { machine, lock, spec } => format!("{lock} × {} on {machine}", spec.lockers()),
+            Self::SpinLoop { machine } => format!("spin loop on {machine}"),
+            Self::CodeSize { lock } => format!("code of {lock}"),
+        }
+    }
+}
+
+/// What a job yields.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// Numbers by name: `kops_per_s`, `min`, `event.rwsem_opt_lock`, `metric.jobs_per_min` …
+    pub numbers: BTreeMap<String, f64>,
+    /// Where the time and the cache lines went.
+    pub shape: Option<Shape>,
+}
+
+/// Where the time and the cache lines went.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Shape {
+    /// Share of all threads' time spent executing.
+    pub running: f64,
+    /// … spinning.
+    pub spinning: f64,
+    /// … ready, without a CPU.
+    pub runnable: f64,
+    /// … asleep.
+    pub sleeping: f64,
+    /// Line transfers per operation.
+    pub transfers_per_op: f64,
+    /// The lines that moved most.
+    pub hottest: Vec<String>,
+    /// Median wait, ns.
+    pub wait_p50_ns: u64,
+    /// Longest wait, ns.
+    pub wait_max_ns: u64,
+}
+
+/// How a cell's number comes from its job's outcome.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Take {
+    /// The name of the number.
+    pub name: String,
+    /// What it is multiplied by.
+    pub factor: f64,
+    /// Names whose sum it is divided by, if any.
+    pub over: Vec<String>,
+}
+
+impl Take {
+    /// The number called `name`.
+    pub(crate) fn plain(name: &str) -> Self {
+        Self { name: name.to_owned(), factor: 1.0, over: Vec::new() }
+    }
+
+    /// The number, if the outcome has it.
+    pub(crate) fn from(&self, outcome: &Outcome) -> Option<f64> {
+        let number = outcome.numbers.get(&self.name)?;
+        if self.over.is_empty() {
+            return Some(number * self.factor);
+        }
+        let sum: f64 = self.over.iter().filter_map(|name| outcome.numbers.get(name)).sum();
+        (sum > 0.0).then(|| number * self.factor / sum)
+    }
+}
+
+/// One number of a table.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    /// The row, as calibration calls it: the fields that identify it, joined by commas.
+    pub row: String,
+    /// The column.
+    pub column: String,
+    /// Threads, where the row is a number of threads.
+    pub threads: Option<u32>,
+    /// Which chart it is drawn in, where there are several.
+    pub panel: String,
+    /// The published number.
+    pub published: f64,
+    /// Where the simulated number comes from: the position of a job and what to take, or why there is none.
+    pub source: Result<(usize, Take), String>,
+}
+
+/// Two cells whose ratio is judged.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// What changed, for people.
+    pub label: String,
+    /// Position of the cell before.
+    pub before: usize,
+    /// Position of the cell after.
+    pub after: usize,
+    /// Simulated numbers below this count as this: one operation, where zero would make a ratio meaningless.
+    pub floor: f64,
+}
+
+/// What rerunning a table takes.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// What to run.
+    pub jobs: Vec<Job>,
+    /// What to fill in, row by row.
+    pub cells: Vec<Cell>,
+    /// What to judge.
+    pub changes: Vec<Change>,
+    /// What identifies a row: names of the first columns.
+    pub keys: Vec<String>,
+    /// Unit of the cells.
+    pub unit: &'static str,
+    /// What was chosen, and what the reader must know.
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// The position of `job`, which is added if it is new.
+    pub(crate) fn job(&mut self, job: Job) -> usize {
+        self.jobs.iter().position(|known| *known == job).unwrap_or_else(|| {
+            self.jobs.push(job);
+            self.jobs.len() - 1
+        })
+    }
+
+    /// Adds a cell and returns its position.
+    pub(crate) fn cell(&mut self, cell: Cell) -> usize {
+        self.cells.push(cell);
+        self.cells.len() - 1
+    }
+
+    /// Adds a change, if both published numbers are above zero: a ratio needs two.
+    pub(crate) fn change(&mut self, label: String, before: usize, after: usize, floor: f64) {
+        if self.cells[before].published > 0.0 && self.cells[after].published > 0.0 {
+            self.changes.push(Change { label, before, after, floor });
+        }
+    }
+}

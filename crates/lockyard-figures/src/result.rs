@@ -1,0 +1,239 @@
+//! What came of a figure: the table with both sides, the changes, the score.
+
+use lockyard_sim::calibration;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::figure::{Figure, Quantity, figures};
+use crate::plan::{Change, Outcome, Plan, Shape, Take};
+use crate::run::Outcomes;
+use crate::score::{Estimate, Pair, Score, geometric_mean};
+use crate::variant::Variant;
+
+/// A rerun figure.
+#[derive(Debug, Clone, Serialize)]
+pub struct FigureResult {
+    /// The stem of its data file.
+    pub figure: &'static str,
+    /// Subject of the commit whose message published it.
+    pub subject: &'static str,
+    /// The published machine.
+    pub machine: &'static str,
+    /// The simulated machines.
+    pub simulated_on: Vec<&'static str>,
+    /// The published workload.
+    pub workload: &'static str,
+    /// Unit of the cells.
+    pub unit: &'static str,
+    /// Names of what identifies a row.
+    pub keys: Vec<String>,
+    /// What was chosen, and what the reader must know.
+    pub notes: Vec<String>,
+    /// All cells, row by row.
+    pub cells: Vec<CellResult>,
+    /// All changes.
+    pub changes: Vec<ChangeResult>,
+    /// How good that is.
+    pub score: Score,
+}
+
+/// One cell.
+#[derive(Debug, Clone, Serialize)]
+pub struct CellResult {
+    /// The row.
+    pub row: String,
+    /// The column.
+    pub column: String,
+    /// Threads, where the row is a number of threads.
+    pub threads: Option<u32>,
+    /// Which chart it is drawn in, where there are several.
+    pub panel: String,
+    /// As published; `None` where there is nothing to compare.
+    pub published: Option<f64>,
+    /// As simulated.
+    pub simulated: Option<Estimate>,
+    /// Why there is no simulated number, or what went wrong in some of the runs.
+    pub note: Option<String>,
+    /// Something was fitted on this row: it is not scored.
+    pub fitted: bool,
+    /// Where time and lines went in the first variant.
+    pub shape: Option<Shape>,
+}
+
+/// One change.
+#[derive(Debug, Clone, Serialize)]
+pub struct ChangeResult {
+    /// What changed.
+    pub label: String,
+    /// Published after/before.
+    pub published: f64,
+    /// Simulated after/before; each variant's own ratio.
+    pub simulated: Option<Estimate>,
+    /// A row was fitted on: not scored.
+    pub fitted: bool,
+}
+
+/// Puts the outcomes into the table. `jobs[i]` is the place of the plan's job `i` in `outcomes`.
+pub(crate) fn of(
+    figure: &Figure,
+    plan: Plan,
+    jobs: &[usize],
+    outcomes: &[Outcomes],
+    variants: &[Variant],
+) -> Result<FigureResult, Error> {
+    let table = figure.table()?;
+    let fitted = fitted_rows(figure)?;
+    let cells: Vec<CellResult> = plan
+        .cells
+        .iter()
+        .map(|cell| {
+            let is_fitted = fitted.contains(&cell.row);
+            let (simulated, note, shape) = match &cell.source {
+                Err(why) => (None, Some(why.clone()), None),
+                Ok((job, take)) => {
+                    let runs = &outcomes[jobs[*job]];
+                    let shape = runs.first().and_then(|run| run.as_ref()?.as_ref().ok()?.shape.clone());
+                    (estimate(variants, &numbers(runs, take)), failures(runs), shape)
+                }
+            };
+            CellResult {
+                row: cell.row.clone(),
+                column: cell.column.clone(),
+                threads: cell.threads,
+                panel: cell.panel.clone(),
+                published: cell
+                    .source
+                    .is_ok()
+                    .then_some(cell.published)
+                    .or((cell.published > 0.0).then_some(cell.published)),
+                simulated,
+                note,
+                fitted: is_fitted,
+                shape,
+            }
+        })
+        .collect();
+    let changes: Vec<ChangeResult> = plan
+        .changes
+        .iter()
+        .map(|change| ChangeResult {
+            label: change.label.clone(),
+            published: ratio(&plan, change),
+            simulated: simulated_ratio(&plan, change, jobs, outcomes, variants),
+            fitted: cells[change.before].fitted || cells[change.after].fitted,
+        })
+        .collect();
+    let pairs: Vec<Pair> = changes
+        .iter()
+        .filter(|change| !change.fitted)
+        .filter_map(|change| Some(Pair { published: change.published, simulated: change.simulated? }))
+        .collect();
+    let missing = changes.iter().filter(|change| !change.fitted && change.simulated.is_none()).count();
+    let scored = cells.iter().filter(|cell| !cell.fitted);
+    let sides: Vec<(f64, f64)> = scored.filter_map(|cell| Some((cell.published?, cell.simulated?.median))).collect();
+    Ok(FigureResult {
+        figure: figure.id(),
+        subject: table.about("commit subject"),
+        machine: table.about("machine"),
+        simulated_on: figure.machines(),
+        workload: table.about("workload"),
+        unit: plan.unit,
+        keys: plan.keys,
+        notes: plan.notes,
+        score: Score { missing, ..Score::of(table.rows.len(), &pairs, &sides, mean_of_others(figure)?) },
+        cells,
+        changes,
+    })
+}
+
+/// All figures together: their changes in one score; no rank correlation, since units differ.
+pub(crate) fn together(results: &[FigureResult]) -> Score {
+    let mut pairs = Vec::new();
+    for result in results {
+        let scored = result.changes.iter().filter(|change| !change.fitted);
+        pairs.extend(
+            scored.filter_map(|change| Some(Pair { published: change.published, simulated: change.simulated? })),
+        );
+    }
+    let rows = results.iter().map(|result| result.score.rows).sum();
+    let missing = results.iter().map(|result| result.score.missing).sum();
+    Score { missing, ..Score::of(rows, &pairs, &[], None) }
+}
+
+/// The rows of `figure` that calibration names as `table:row`.
+fn fitted_rows(figure: &Figure) -> Result<Vec<String>, Error> {
+    let rows = calibration::read()?.rows();
+    let own = rows.iter().filter_map(|row| row.split_once(':'));
+    Ok(own
+        .filter(|(table, _)| *table == figure.id() || *table == figure.short())
+        .map(|(_, row)| row.to_owned())
+        .collect())
+}
+
+/// The geometric mean of the published changes of all other tables with the same quantity.
+fn mean_of_others(figure: &Figure) -> Result<Option<f64>, Error> {
+    let mut ratios = Vec::new();
+    let alike = |other: &&Figure| other.id() != figure.id() && other.quantity() == figure.quantity();
+    if figure.quantity() == Quantity::Spread {
+        return Ok(None);
+    }
+    for other in figures().iter().filter(alike) {
+        let plan = other.plan()?;
+        ratios.extend(plan.changes.iter().map(|change| ratio(&plan, change)));
+    }
+    Ok(geometric_mean(ratios))
+}
+
+fn ratio(plan: &Plan, change: &Change) -> f64 {
+    plan.cells[change.after].published / plan.cells[change.before].published
+}
+
+/// The numbers of a job, variant by variant.
+fn numbers(runs: &Outcomes, take: &Take) -> Vec<Option<f64>> {
+    let number = |run: &Option<Result<Outcome, String>>| take.from(run.as_ref()?.as_ref().ok()?);
+    runs.iter().map(number).collect()
+}
+
+fn estimate(variants: &[Variant], numbers: &[Option<f64>]) -> Option<Estimate> {
+    let known = || variants.iter().zip(numbers).filter_map(|(variant, number)| Some((variant, (*number)?)));
+    let own: Vec<f64> = known().filter(|known| known.0.is_own()).map(|known| known.1).collect();
+    let all: Vec<f64> = known().map(|known| known.1).collect();
+    Estimate::of(&own, &all)
+}
+
+fn simulated_ratio(
+    plan: &Plan,
+    change: &Change,
+    jobs: &[usize],
+    outcomes: &[Outcomes],
+    variants: &[Variant],
+) -> Option<Estimate> {
+    let side = |cell: usize| {
+        let (job, take) = plan.cells[cell].source.as_ref().ok()?;
+        Some(numbers(&outcomes[jobs[*job]], take))
+    };
+    let (before, after) = (side(change.before)?, side(change.after)?);
+    let one = |before: &Option<f64>, after: &Option<f64>| {
+        let (before, after) = ((*before)?.max(change.floor), (*after)?.max(change.floor));
+        // Nothing before and something after: no finite ratio says so. Nothing on both sides: no change was seen, which is
+        // a prediction like any other and scored as one.
+        match (before > 0.0, after > 0.0) {
+            (true, _) => Some(after / before),
+            (false, true) => Some(f64::INFINITY),
+            (false, false) => Some(1.0),
+        }
+    };
+    let ratios: Vec<Option<f64>> = before.iter().zip(&after).map(|(before, after)| one(before, after)).collect();
+    estimate(variants, &ratios)
+}
+
+/// What went wrong in a job's runs, if anything did.
+fn failures(runs: &Outcomes) -> Option<String> {
+    let failed: Vec<&String> = runs.iter().flatten().filter_map(|run| run.as_ref().err()).collect();
+    let first = failed.first()?;
+    Some(if runs.len() == 1 {
+        (*first).clone()
+    } else {
+        format!("{} of {} runs failed: {first}", failed.len(), runs.len())
+    })
+}

@@ -1,0 +1,143 @@
+//! The variants of a machine that a table is rerun on.
+//!
+//! Nobody published where threads sat, and the machines are known only within ranges. So each job runs several times:
+//!
+//! * every placement with two seeds, on the machine's own numbers: the middle of these is the prediction;
+//! * with whole groups of uncertain numbers at the lower and at the upper end of their ranges, placed by filling: these
+//!   widen the band and do not move the middle.
+//!
+//! Only numbers with confidence D or E move. All tables get the same variants: nothing here knows locks, policies, workloads or tables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lockyard_sim::Config;
+use lockyard_sim::machine::catalog;
+use lockyard_sim::machine::model::Model;
+use lockyard_sim::machine::topology::Placement;
+use serde::Serialize;
+
+use crate::error::Error;
+
+/// Groups of numbers that move together: what a line costs under contention, and what sleeping costs.
+const GROUPS: [(&str, &[&str]); 2] = [
+    ("line service", &["model.occupancy_ratio", "model.request_flight_share"]),
+    ("wake-up", &["os.ctx_switch", "os.wake_waker_side", "os.wake_ipi"]),
+];
+
+/// Engine events after which a run is given up: many times what any useful run needs, a few seconds of the host.
+const MOST_EVENTS: u64 = 12_000_000;
+
+/// An end of the ranges of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// The lower one.
+    Low,
+    /// The upper one.
+    High,
+}
+
+/// One way to rerun a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Variant {
+    /// Where threads begin.
+    pub placement: Placement,
+    /// Seed of machine and workload.
+    pub seed: u64,
+    /// Which group of numbers is moved, if any, and where to.
+    pub moved: Option<(&'static str, End)>,
+}
+
+impl Variant {
+    /// The variants of every job, those with the machine's own numbers first.
+    pub fn all(seeds: u64, ranges: bool) -> Vec<Self> {
+        let seeds = 1..=seeds.max(1);
+        let own = seeds.flat_map(|seed| Placement::ALL.map(|placement| Self { placement, seed, moved: None }));
+        let edges = GROUPS.iter().flat_map(|group| [End::Low, End::High].map(|end| (group.0, end)));
+        let edges =
+            edges.filter(|_| ranges).map(|moved| Self { placement: Placement::Fill, seed: 1, moved: Some(moved) });
+        own.chain(edges).collect()
+    }
+
+    /// Whether the machine has its own numbers.
+    pub fn is_own(&self) -> bool {
+        self.moved.is_none()
+    }
+
+    /// The simulator's configuration for `machine`.
+    pub(crate) fn config(&self, machines: &Machines) -> Config {
+        Config {
+            seed: self.seed,
+            placement: self.placement,
+            event_limit: MOST_EVENTS,
+            ..Config::new(machines.model(self.moved))
+        }
+    }
+}
+
+/// What a band is over, in one line.
+pub fn describe(variants: &[Variant]) -> String {
+    let own = variants.iter().filter(|variant| variant.is_own()).count();
+    let groups = GROUPS.map(|(name, paths)| format!("{name} ({})", paths.join(", ")));
+    let placements = Placement::ALL.map(Placement::name).join(", ");
+    let ranges = if own < variants.len() {
+        format!("; the band also over both ends of the ranges of {}", groups.join(" and "))
+    } else {
+        String::new()
+    };
+    format!("{own} runs a cell: placements {placements} × seeds 1 to {}{ranges}", own / Placement::ALL.len())
+}
+
+/// A machine with its own numbers, and with those of each group moved.
+#[derive(Debug, Clone)]
+pub(crate) struct Machines(BTreeMap<Option<(&'static str, bool)>, Arc<Model>>);
+
+impl Machines {
+    pub(crate) fn build(id: &str) -> Result<Self, Error> {
+        let own = catalog::machine(id)?;
+        let mut all = BTreeMap::from([(None, own.clone())]);
+        for (name, paths) in GROUPS {
+            for high in [false, true] {
+                let movable = paths.iter().filter_map(|path| Some((*path, own.quantities().get(*path)?)));
+                let changes: Vec<(&str, f64)> = movable
+                    .filter(|(_, quantity)| quantity.movable())
+                    .map(|(path, quantity)| (path, if high { quantity.high } else { quantity.low }))
+                    .collect();
+                all.insert(Some((name, high)), catalog::with(id, &changes)?);
+            }
+        }
+        Ok(Self(all))
+    }
+
+    fn model(&self, moved: Option<(&'static str, End)>) -> Arc<Model> {
+        let key = moved.map(|(name, end)| (name, end == End::High));
+        self.0.get(&key).or_else(|| self.0.get(&None)).expect("the machine itself is always there").clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_move_every_machine() {
+        for id in catalog::ids() {
+            let machines = Machines::build(id).unwrap();
+            let prints: std::collections::BTreeSet<u64> =
+                machines.0.values().map(|model| model.fingerprint()).collect();
+            assert_eq!(prints.len(), 1 + 2 * GROUPS.len(), "{id}");
+        }
+    }
+
+    #[test]
+    fn own_numbers_come_first_and_edges_are_placed_by_filling() {
+        let variants = Variant::all(2, true);
+        assert_eq!(variants.len(), 6 + 4);
+        assert!(variants[..6].iter().all(Variant::is_own) && !variants[6..].iter().any(Variant::is_own));
+        assert!(
+            describe(&variants).starts_with("6 runs a cell: placements fill, spread, random × seeds 1 to 2; the band")
+        );
+        assert_eq!(Variant::all(1, false).len(), 3);
+    }
+}
