@@ -299,9 +299,18 @@ pub(crate) struct SimArgs {
     #[command(flatten)]
     pub(crate) sweep: SweepArgs,
 
+    /// Change a number of the machine, by its path in the machine file or common.toml: only numbers that are derived or estimated, and only
+    /// inside their range (model.occupancy_ratio=0.5); may be given several times
+    #[arg(long, value_name = "PATH=NUMBER")]
+    pub(crate) set: Vec<String>,
+
     /// Where threads begin: fill (socket by socket), spread (round the NUMA nodes), random, or all three
     #[arg(long, value_name = "LIST", default_value = "fill")]
     pub(crate) placement: String,
+
+    /// The locks are part of the kernel, as in most published tables: they block and wake threads without system calls
+    #[arg(long)]
+    pub(crate) in_kernel: bool,
 
     /// Simulated time that is measured: 500us, 10ms, 1s
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, default_value = "10ms")]
@@ -374,6 +383,11 @@ pub(crate) struct ReproduceArgs {
     /// Simulations that run at a time; 0 means one per CPU
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "0")]
     pub(crate) workers: String,
+
+    /// Change a number of the machines, by its path in the machine file or common.toml: only numbers that are derived or estimated, and only
+    /// inside their range (model.occupancy_ratio=0.5); may be given several times
+    #[arg(long, value_name = "PATH=NUMBER")]
+    pub(crate) set: Vec<String>,
 
     /// Leave out the ends of the ranges of uncertain machine numbers: narrower bands in less time
     #[arg(long)]

@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::Target;
 use crate::progress::Progress;
+use crate::simulate::machines;
 use crate::suggest;
 use crate::values::Bounds;
 
@@ -48,7 +49,8 @@ impl ReproduceOptions {
         let seeds = Bounds { flag: "--seeds", least: 1, most: 100 }.number(&args.seeds)?;
         let workers = Bounds { flag: "--workers", least: 0, most: 1024 }.number(&args.workers)? as usize;
         let html = args.html.as_ref().map(|path| Target::check("--html", path)).transpose()?;
-        let options = Options { workers, seeds, ranges: !args.no_ranges, ..Options::default() };
+        let changes = machines::changes(&args.set)?;
+        let options = Options { workers, seeds, ranges: !args.no_ranges, changes, ..Options::default() };
         Ok(Self { figures: wanted, options, json: args.json, html })
     }
 }

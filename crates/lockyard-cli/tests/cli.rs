@@ -388,6 +388,10 @@ fn simulations_that_make_no_sense_are_refused() {
     refused(&["sim", "--machine", "epyc9645_2s"], "did you mean 'epyc9654_2s'?");
     refused(&["sim", "--machine", "epyc9654_2s:nps3"], "has no mode 'nps3'");
     refused(&["sim", "--machine", "/nowhere/machine.toml"], "/nowhere/machine.toml");
+    refused(&["sim", "--machine", "skx_1s", "--set", "model.instructions"], "is not PATH=NUMBER");
+    refused(&["sim", "--machine", "skx_1s", "--set", "model.nothing=1"], "unknown number 'model.nothing'");
+    refused(&["sim", "--machine", "skx_1s", "--set", "model.occupancy_ratio=7"], "outside its range");
+    refused(&["sim", "--machine", "skx_1s", "--set", "clock.pause=3"], "must not move");
     refused(&["sim", "--machine", "skx_1s", "--threads", "4097"], "at most 4096 can be simulated");
     refused(&["sim", "--machine", "skx_1s", "--threads", "0"], "--threads: 0 is out of bounds");
     refused(&["sim", "--machine", "skx_1s", "--duration", "0ms"], "--duration: '0ms' is out of bounds");

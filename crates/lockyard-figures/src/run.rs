@@ -27,13 +27,15 @@ pub struct Options {
     pub seeds: u64,
     /// Whether the ends of ranges are run, too.
     pub ranges: bool,
+    /// Numbers of all machines that are changed, by path. A machine that does not have the number keeps its own.
+    pub changes: Vec<(String, f64)>,
     /// The most simulated time of a window; longer ones are cut. For tests.
     pub longest: Option<std::time::Duration>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { workers: 0, seeds: 2, ranges: true, longest: None }
+        Self { workers: 0, seeds: 2, ranges: true, changes: Vec::new(), longest: None }
     }
 }
 
@@ -57,7 +59,7 @@ pub(crate) fn run(
     progress: &(dyn Fn(Progress<'_>) + Sync),
     stop: &AtomicBool,
 ) -> Result<Vec<Outcomes>, Error> {
-    let machines = machines(jobs)?;
+    let machines = machines(jobs, &options.changes)?;
     let mut tasks: Vec<(usize, usize)> = Vec::new();
     for (number, job) in jobs.iter().enumerate() {
         let count = if job.varies() { variants.len() } else { 1 };
@@ -89,13 +91,13 @@ pub(crate) fn run(
     Ok(outcomes)
 }
 
-fn machines(jobs: &[Job]) -> Result<BTreeMap<&'static str, Machines>, Error> {
+fn machines(jobs: &[Job], changes: &[(String, f64)]) -> Result<BTreeMap<&'static str, Machines>, Error> {
     let mut machines = BTreeMap::new();
     for job in jobs {
         if let Job::Workload { machine, .. } | Job::SpinLoop { machine } = job
             && !machines.contains_key(machine)
         {
-            machines.insert(*machine, Machines::build(machine)?);
+            machines.insert(*machine, Machines::build(machine, changes)?);
         }
     }
     Ok(machines)

@@ -71,6 +71,8 @@ impl Variant {
             seed: self.seed,
             placement: self.placement,
             event_limit: MOST_EVENTS,
+            // Every published table is of locks inside a kernel.
+            in_kernel: true,
             ..Config::new(machines.model(self.moved))
         }
     }
@@ -94,16 +96,20 @@ pub fn describe(variants: &[Variant]) -> String {
 pub(crate) struct Machines(BTreeMap<Option<(&'static str, bool)>, Arc<Model>>);
 
 impl Machines {
-    pub(crate) fn build(id: &str) -> Result<Self, Error> {
-        let own = catalog::machine(id)?;
+    pub(crate) fn build(id: &str, changes: &[(String, f64)]) -> Result<Self, Error> {
+        let base = catalog::machine(id)?;
+        let has = |path: &str| base.quantities().contains_key(path);
+        let changes: Vec<(&str, f64)> =
+            changes.iter().map(|(path, value)| (path.as_str(), *value)).filter(|(path, _)| has(path)).collect();
+        let own = catalog::with(id, &changes)?;
         let mut all = BTreeMap::from([(None, own.clone())]);
         for (name, paths) in GROUPS {
             for high in [false, true] {
                 let movable = paths.iter().filter_map(|path| Some((*path, own.quantities().get(*path)?)));
-                let changes: Vec<(&str, f64)> = movable
+                let edges = movable
                     .filter(|(_, quantity)| quantity.movable())
-                    .map(|(path, quantity)| (path, if high { quantity.high } else { quantity.low }))
-                    .collect();
+                    .map(|(path, quantity)| (path, if high { quantity.high } else { quantity.low }));
+                let changes: Vec<(&str, f64)> = changes.iter().copied().chain(edges).collect();
                 all.insert(Some((name, high)), catalog::with(id, &changes)?);
             }
         }
@@ -123,7 +129,7 @@ mod tests {
     #[test]
     fn ranges_move_every_machine() {
         for id in catalog::ids() {
-            let machines = Machines::build(id).unwrap();
+            let machines = Machines::build(id, &[]).unwrap();
             let prints: std::collections::BTreeSet<u64> =
                 machines.0.values().map(|model| model.fingerprint()).collect();
             assert_eq!(prints.len(), 1 + 2 * GROUPS.len(), "{id}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockyard_figures::{Figure, Options, Reproduction, find, reproduce};
 
 fn short(workers: usize) -> Options {
-    Options { workers, seeds: 1, ranges: false, longest: Some(Duration::from_millis(1)) }
+    Options { workers, seeds: 1, ranges: false, changes: Vec::new(), longest: Some(Duration::from_millis(1)) }
 }
 
 fn wanted(names: &[&str]) -> Vec<&'static Figure> {

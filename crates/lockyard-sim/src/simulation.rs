@@ -70,6 +70,8 @@ pub struct Config {
     pub fair: FairForm,
     /// Whether a woken thread may preempt a fair one.
     pub wakeup_preemption: bool,
+    /// Whether the locks are part of the kernel, as those of the published tables are: they block and wake threads without system calls.
+    pub in_kernel: bool,
     /// What goes wrong on purpose.
     pub faults: Faults,
     /// Simulated time after which a run is given up, ns.
@@ -94,6 +96,7 @@ impl Config {
             start: Start::Shuffled,
             fair: FairForm::Cfs,
             wakeup_preemption: true,
+            in_kernel: false,
             faults: Faults::default(),
             time_limit_ns: 600_000_000_000,
             event_limit: u64::MAX,

@@ -22,7 +22,11 @@ fn config(id: &str) -> Config {
 
 /// Time from a wake-up call to the sleeper's running, for sleeps of about `ns`.
 fn wake_latency(id: &str, ns: u64) -> u64 {
-    let simulation = Simulation::new(&config(id), 2).unwrap();
+    wake_latency_of(&config(id), ns)
+}
+
+fn wake_latency_of(config: &Config, ns: u64) -> u64 {
+    let simulation = Simulation::new(config, 2).unwrap();
     simulation.new_line();
     let word = simulation.place("word", words::U32::default()).unwrap();
     simulation.new_line();
@@ -49,12 +53,54 @@ fn wake_latency(id: &str, ns: u64) -> u64 {
     latency.load(Host::Relaxed) / 1000
 }
 
+/// Threads 0 and 1 share CPU 0 of four idle ones; 1 sleeps and is woken from CPU 2 while 0 computes. Where does it run?
+fn woken_on(id: &str) -> usize {
+    let simulation = Simulation::new(&config(id), 3).unwrap();
+    for (thread, cpu) in [0, 0, 2].into_iter().enumerate() {
+        simulation.assign(thread, cpu, false);
+    }
+    simulation.new_line();
+    let word = simulation.place("word", words::U32::default()).unwrap();
+    let found = AtomicUsize::new(usize::MAX);
+    simulation
+        .run(|thread| match thread {
+            0 => compute(2_000_000),
+            1 => {
+                Sim::park(word, 0, None);
+                found.store(cpu(), Host::Relaxed);
+            }
+            _ => {
+                compute(1_500_000);
+                word.swap(1, AcqRel);
+                Sim::unpark(word);
+                // A CPU that runs out of work would take it.
+                compute(1_000_000);
+            }
+        })
+        .unwrap();
+    found.load(Host::Relaxed)
+}
+
+#[test]
+fn a_wake_up_looks_for_an_idle_cpu_where_the_system_does() {
+    // The kernel of 2008 queued a woken task where it had slept.
+    assert_eq!(woken_on("quad2008"), 0);
+    assert_ne!(woken_on("skx_1s"), 0);
+}
+
 #[test]
 fn waking_costs_the_exit_latency_that_fits_the_sleep() {
     // intel_idle: a 30 us sleep pays 10 us (C1E) on a 2-socket Skylake and 1 us (C1) on an 8-socket Ivy Bridge.
     let (skylake, ivy) = (wake_latency("skx_2s_40c", 32_000), wake_latency("ivb_ex_8s", 32_000));
     assert!((12_000..14_000).contains(&skylake), "{skylake}");
     assert!((3_000..5_000).contains(&ivy), "{ivy}");
+    // A wake-up inside the kernel is the scheduler's part alone.
+    let inside = wake_latency_of(&Config { in_kernel: true, ..config("skx_2s_40c") }, 32_000);
+    assert!(inside + 200 < skylake, "{inside} and {skylake}");
+    // Nothing deeper than the shallowest state in use: no such exit latency.
+    let shallow = catalog::with("skx_2s_40c", &[("idle.deepest", 1.0)]).unwrap();
+    let shallow = wake_latency_of(&Config { start: Start::Together, ..Config::new(shallow) }, 32_000);
+    assert!((7_000..9_000).contains(&(skylake - shallow)), "{shallow} and {skylake}");
     // Turn-around of a shallow sleep: 2 to 5 us.
     let short = wake_latency("skx_2s_40c", 8_000);
     assert!((2_000..5_500).contains(&short), "{short}");

@@ -8,19 +8,33 @@ use lockyard_sim::machine::model::Model;
 use crate::failure::Failure;
 use crate::suggest;
 
-/// The machines named in a list.
+/// The numbers given with `--set`.
+///
+/// # Errors
+/// One line: not of the form PATH=NUMBER.
+pub(crate) fn changes(texts: &[String]) -> Result<Vec<(String, f64)>, Failure> {
+    let one = |text: &String| {
+        let parts =
+            text.split_once('=').and_then(|(path, value)| Some((path.trim().to_owned(), value.trim().parse().ok()?)));
+        let wanted = || Failure::usage(format!("--set: '{text}' is not PATH=NUMBER, as in model.occupancy_ratio=0.5"));
+        parts.ok_or_else(wanted)
+    };
+    texts.iter().map(one).collect()
+}
+
+/// The machines named in a list, with some numbers changed.
 ///
 /// # Errors
 /// One line: an unknown machine or mode, a file that cannot be read or is wrong.
-pub(crate) fn chosen(flag: &str, text: &str) -> Result<Vec<Arc<Model>>, Failure> {
-    text.split(',').map(|name| one(flag, name.trim())).collect()
+pub(crate) fn chosen(flag: &str, text: &str, changes: &[(String, f64)]) -> Result<Vec<Arc<Model>>, Failure> {
+    text.split(',').map(|name| one(flag, name.trim(), changes)).collect()
 }
 
 /// The machine of that name.
 ///
 /// # Errors
 /// As [`chosen`].
-pub(crate) fn one(flag: &str, name: &str) -> Result<Arc<Model>, Failure> {
+pub(crate) fn one(flag: &str, name: &str, changes: &[(String, f64)]) -> Result<Arc<Model>, Failure> {
     let is_path = name.contains('/') || name.contains(".toml");
     if !is_path {
         let id = name.split(':').next().unwrap_or_default();
@@ -28,7 +42,8 @@ pub(crate) fn one(flag: &str, name: &str) -> Result<Arc<Model>, Failure> {
         known.push(catalog::THIS);
         suggest::known("machine", flag, id, &known)?;
     }
-    catalog::machine(name).map_err(|error| Failure::usage(format!("{flag}: {error}")))
+    let changes: Vec<(&str, f64)> = changes.iter().map(|(path, value)| (path.as_str(), *value)).collect();
+    catalog::with(name, &changes).map_err(|error| Failure::usage(format!("{flag}: {error}")))
 }
 
 /// A line per machine: id, size, name.

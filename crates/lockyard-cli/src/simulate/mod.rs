@@ -75,7 +75,7 @@ impl SimOptions {
     /// # Errors
     /// One line for the first thing that is wrong.
     pub(crate) fn check(args: &SimArgs) -> Result<Self, Failure> {
-        let machines = machines::chosen("--machine", &args.machine)?;
+        let machines = machines::chosen("--machine", &args.machine, &machines::changes(&args.set)?)?;
         let wanted = Wanted {
             lock: args.lock.as_deref(),
             peer: "none",
@@ -97,7 +97,8 @@ impl SimOptions {
         let mut runs = Vec::new();
         for machine in &machines {
             for &placement in &placements {
-                let config = Config { placement, seed: sweep.seed(), ..Config::new(machine.clone()) };
+                let in_kernel = args.in_kernel;
+                let config = Config { placement, seed: sweep.seed(), in_kernel, ..Config::new(machine.clone()) };
                 for cell in &cells {
                     let run = |lock: &&'static Candidate| Run { config: config.clone(), lock, spec: cell.spec.clone() };
                     runs.extend(cell.candidates.iter().map(run));

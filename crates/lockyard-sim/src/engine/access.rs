@@ -10,7 +10,7 @@ use super::Engine;
 use super::heap::Ps;
 use super::host::Host;
 use crate::machine::buffer::Write;
-use crate::machine::line::{Asker, NO_CORE};
+use crate::machine::line::Asker;
 use crate::machine::model::ONE;
 
 fn releases(order: Ordering) -> bool {
@@ -87,6 +87,15 @@ impl Engine {
         self.lines[line].last_cpu = here;
     }
 
+    /// Instructions around a memory operation take this long; no two times the same, or threads would fall into step for ever.
+    #[inline(always)]
+    fn step(&mut self) -> Ps {
+        match self.model.step {
+            0 => 0,
+            step => step / 2 + Ps::from(self.random.below(step as u32 + 1)),
+        }
+    }
+
     /// The running task has written to a line that its core owns.
     #[inline(always)]
     fn write_here(&mut self, line: u32) {
@@ -149,13 +158,12 @@ impl Host {
     #[inline(always)]
     fn read_line(self, line: u32, first: bool) -> Access {
         let engine = self.engine();
-        let core = engine.core;
-        let state = &engine.lines[line];
-        if state.owner == core {
+        let (core, now) = (engine.core, engine.now);
+        if engine.lines[line].serves(core, false, now) {
             let cost = engine.hit(line, engine.model.l1);
             return Access { line, cost };
         }
-        if state.sharers.contains(core) {
+        if engine.lines[line].shared_by(core, now) {
             return Access { line, cost: engine.model.l1 };
         }
         let asker = Asker::Task(engine.current);
@@ -174,7 +182,8 @@ impl Host {
     /// Ends a load.
     #[inline(always)]
     pub(crate) fn end_load(self, access: Access) {
-        self.pass(access.cost);
+        let step = self.engine().step();
+        self.pass(access.cost + step);
     }
 
     /// Begins a read-modify-write of the word at `address`.
@@ -193,8 +202,8 @@ impl Host {
     #[inline(always)]
     fn write_line(self, line: u32) -> Access {
         let engine = self.engine();
-        let core = engine.core;
-        if engine.lines[line].owner == core {
+        let (core, now) = (engine.core, engine.now);
+        if engine.lines[line].serves(core, true, now) {
             let cost = engine.hit(line, engine.model.rmw_own);
             return Access { line, cost };
         }
@@ -215,7 +224,8 @@ impl Host {
     pub(crate) fn end_update(self, access: Access) {
         let engine = self.engine();
         engine.write_here(access.line);
-        self.pass(access.cost);
+        let step = engine.step();
+        self.pass(access.cost + step);
     }
 
     /// A store.
@@ -230,23 +240,23 @@ impl Host {
         self.fault_point();
         let engine = self.engine();
         let (line, _) = engine.touch(write.address);
-        let (core, here) = (engine.core, engine.here);
-        let state = &engine.lines[line];
+        let (core, here, now) = (engine.core, engine.here, engine.now);
         let cycle = engine.model.cycle;
-        if state.owner == core && engine.cpus[here as usize].buffer.is_empty() {
+        let step = engine.step();
+        if engine.cpus[here as usize].buffer.is_empty() && engine.lines[line].serves(core, true, now) {
             let cost = engine.hit(line, cycle);
             // SAFETY: as above.
             unsafe { write.perform() };
             engine.write_here(line);
-            return self.pass(cost);
+            return self.pass(cost + step);
         }
-        if state.owner == NO_CORE && state.untouched() {
+        if engine.lines[line].untouched() {
             // Nobody has ever looked: nobody can tell when it became visible.
             engine.take_ownership(line, core);
             engine.arrived(line);
             // SAFETY: as above.
             unsafe { write.perform() };
-            return self.pass(cycle);
+            return self.pass(cycle + step);
         }
         if engine.tasks[engine.current as usize].stack.contains(&write.address) {
             // The task's own stack may be used for something else before a buffer is drained.
@@ -263,7 +273,7 @@ impl Host {
         }
         let engine = self.engine();
         engine.buffer_store(here, line, write, releases(order));
-        self.pass(cycle);
+        self.pass(cycle + step);
     }
 
     /// Waits until every store of this CPU is visible.

@@ -16,6 +16,8 @@ pub(crate) type Ps = u64;
 pub(crate) enum What {
     /// A task goes on: its computation, its fill or its poll is due.
     Task { task: u32, stamp: u32 },
+    /// The request in flight on a line has reached the other copies.
+    Commit { line: u32, stamp: u32 },
     /// The request in flight on a line is granted.
     Grant { line: u32, stamp: u32 },
     /// A CPU has finished switching to its current task.

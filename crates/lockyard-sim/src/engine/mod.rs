@@ -72,6 +72,8 @@ pub(crate) struct Engine {
     pub(crate) heap: Heap,
     pub(crate) model: Arc<Model>,
     pub(crate) random: Random,
+    /// Whether blocking and waking need no system call.
+    pub(crate) in_kernel: bool,
     pub(crate) tasks: Vec<Task>,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) lines: Lines,
@@ -139,6 +141,7 @@ impl Engine {
             time_limit: config.time_limit_ns.saturating_mul(1000),
             event_limit: config.event_limit,
             heap: Heap::default(),
+            in_kernel: config.in_kernel,
             random: Random::new(config.seed, u64::from_le_bytes(*b"machine ")),
             tasks: Vec::new(),
             futexes: Futexes::new(topology.cpus()),

@@ -20,6 +20,10 @@ impl Engine {
     fn happen(&mut self, what: What) -> Option<u32> {
         match what {
             What::Task { task, stamp } => (self.tasks[task as usize].stamp == stamp).then_some(task),
+            What::Commit { line, stamp } => {
+                self.commit(line, stamp);
+                None
+            }
             What::Grant { line, stamp } => match self.grant(line, stamp)? {
                 Asker::Task(task) => Some(task),
                 Asker::Buffer { cpu, store } => {

@@ -2,8 +2,8 @@
 //!
 //! A closure that does not yield has looked at some lines; as long as none of them changes it would not yield the next
 //! time either. So the task sleeps, with its lines on a watch list, until another core takes one of them. It then notices
-//! at its next poll, which comes at a multiple of the poll period (loop overhead and one PAUSE; longer with a stride),
-//! refetches the line at the usual price, and runs the closure again. Where threads wait with WFE they notice a fixed time
+//! at its next poll, which comes at a multiple of the poll period (loop overhead and one PAUSE; longer with a stride;
+//! give or take a quarter of it), refetches the line at the usual price, and runs the closure again. Where threads wait with WFE they notice a fixed time
 //! after the event. Spent patience, an owner that leaves its CPU and a need to give way wake the task in the same way.
 //!
 //! A task whose lines have already changed when the closure returns polls again after one period. PAUSE thus
@@ -138,7 +138,7 @@ impl Engine {
         state.rhythm.last = now;
         let watch = state.watch;
         // Held again is not enough: a line may have gone and come back between two looks of the closure.
-        let stale = |(line, version)| !self.lines[line].held_by(core) || self.lines[line].version != version;
+        let stale = |(line, version)| !self.lines[line].held_by(core, now) || self.lines[line].version != version;
         if watch.overflow || watch.lines().any(stale) || watch.lines().next().is_none() {
             let until = self.next_poll(task, now + 1);
             self.tasks[task as usize].doing = Doing::Computing { until };
@@ -155,13 +155,25 @@ impl Engine {
             }
             watchers.push((task, stamp));
         }
+        for (line, _) in watch.lines() {
+            self.announce(line);
+        }
     }
 
     /// When `task` looks next, if something changes at `time`.
     fn next_poll(&mut self, task: u32, time: Ps) -> Ps {
         match self.model.wfe_wake {
             Some(delay) => time + delay,
-            None => self.tasks[task as usize].rhythm.poll_after(time),
+            None => {
+                let rhythm = &mut self.tasks[task as usize].rhythm;
+                let since = time.saturating_sub(rhythm.last);
+                let poll = rhythm.poll_after(time);
+                let period = rhythm.step.max(1);
+                // No two PAUSEs take the same time: after a few, a poll may fall anywhere in its period.
+                let loose = if since > 4 * period { period } else { period / 4 };
+                let early = poll - Ps::from(self.random.below(u32::try_from(loose).unwrap_or(u32::MAX)));
+                if early >= time { early } else { early + loose }
+            }
         }
     }
 

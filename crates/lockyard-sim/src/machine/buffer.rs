@@ -126,7 +126,7 @@ impl Engine {
     /// Makes visible what can be made visible, and asks for lines that can be asked for.
     pub(crate) fn drain(&mut self, cpu: u32) {
         let core = self.cpus[cpu as usize].core;
-        let weak = self.model.weak_stores;
+        let (weak, now) = (self.model.weak_stores, self.now);
         let mut index = 0;
         while index < self.cpus[cpu as usize].buffer.stores.len() {
             let stores = &self.cpus[cpu as usize].buffer.stores;
@@ -140,7 +140,7 @@ impl Engine {
                 index += 1;
                 continue;
             }
-            if self.lines[line].owner == core && !store.asked {
+            if !store.asked && self.lines[line].serves(core, true, now) {
                 self.complete(cpu, index);
                 continue;
             }

@@ -49,6 +49,12 @@ pub(crate) struct Flight {
     pub(crate) arrives: Ps,
     /// From then on nothing can overtake it.
     pub(crate) committed: Ps,
+    /// When it reaches the copies.
+    pub(crate) lost: Ps,
+    /// How often the owner may still use the line after that.
+    pub(crate) burst: u32,
+    /// Whether watchers will be told then.
+    pub(crate) announced: bool,
 }
 
 /// Who has copies, when more than one core may.
@@ -222,10 +228,39 @@ impl Line {
         }
     }
 
-    /// Whether `core` has a copy.
+    /// Whether a write by another core has reached the copies: they are as good as gone.
     #[inline(always)]
-    pub(crate) fn held_by(&self, core: u16) -> bool {
-        self.owner == core || self.sharers.contains(core)
+    fn invalidated(&self, now: Ps) -> bool {
+        self.flight.as_ref().is_some_and(|flight| flight.request.owning && now >= flight.lost)
+    }
+
+    /// Whether `core` shares the line and may still read its copy at `now`.
+    #[inline(always)]
+    pub(crate) fn shared_by(&self, core: u16, now: Ps) -> bool {
+        self.sharers.contains(core) && !self.invalidated(now)
+    }
+
+    /// Whether `core` has a copy that it may read at `now`.
+    #[inline(always)]
+    pub(crate) fn held_by(&self, core: u16, now: Ps) -> bool {
+        (self.owner == core || self.sharers.contains(core)) && !self.invalidated(now)
+    }
+
+    /// Whether `core` owns the line and a write (a read if not `writing`) of it finds it there at `now`. Once another core's request has
+    /// reached it, the line is as good as gone: the owner gets a bounded burst out of it.
+    #[inline(always)]
+    pub(crate) fn serves(&mut self, core: u16, writing: bool, now: Ps) -> bool {
+        if self.owner != core {
+            return false;
+        }
+        match &mut self.flight {
+            Some(flight) if now >= flight.lost && (writing || flight.request.owning) => {
+                let served = flight.burst != 0;
+                flight.burst = flight.burst.saturating_sub(1);
+                served
+            }
+            _ => true,
+        }
     }
 
     /// Whether nobody has, or has asked for, a copy.

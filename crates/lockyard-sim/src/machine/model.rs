@@ -11,6 +11,7 @@
 //! | load, no copy | memory(c, home) |
 //! | read-modify-write or store, modified at o | L(o, c) |
 //! | the same, shared | `rmw_on_shared` × max L(copy, c) |
+//! | any operation | and `instructions` for what surrounds it |
 
 use std::collections::BTreeMap;
 
@@ -106,6 +107,10 @@ pub(crate) struct Os {
     pub(crate) tick_read: Ps,
     pub(crate) poll_wake: Ps,
     pub(crate) polite: Ps,
+    /// Whether a wake-up looks for an idle CPU if the task's own is busy.
+    pub(crate) idle_search: bool,
+    /// Whether an idle CPU wakes when its flags are written, without an interrupt.
+    pub(crate) idle_watches: bool,
     pub(crate) tick: Ps,
 }
 
@@ -141,8 +146,14 @@ pub struct Model {
     pub(crate) rmw_on_shared: u64,
     pub(crate) occupancy: u64,
     pub(crate) flight: u64,
+    /// The last part of a transfer: the data's way from the old copy.
+    pub(crate) data_share: u64,
+    /// How often an owner may still use a line that another core's request has been committed for.
+    pub(crate) burst_max: u32,
     /// Jitter: transfers are multiplied by ONE ± this, evenly.
     pub(crate) jitter: u64,
+    /// Instructions around each memory operation.
+    pub(crate) step: Ps,
     pub(crate) store_buffer: usize,
     pub(crate) evict: Ps,
     pub(crate) smt_spin: u64,
@@ -222,7 +233,7 @@ impl Model {
             id: machine.text("id")?.to_owned(),
             mode,
             name: machine.text("name")?.to_owned(),
-            idle: idle_states(machine)?,
+            idle: idle_states(machine, &reader)?,
             quantities,
             fingerprint: 0,
             os: os(&reader)?,
@@ -260,7 +271,14 @@ impl Model {
             } else {
                 reader.ratio("model.request_flight_share")?.min(ONE)
             },
+            data_share: reader.ratio("model.data_share")?.min(ONE),
+            burst_max: reader.value(if reader.has("atomic.burst_max") {
+                "atomic.burst_max"
+            } else {
+                "model.burst_max"
+            })? as u32,
             jitter: reader.ratio("model.latency_jitter")?.min(ONE / 2),
+            step: reader.ps("model.instructions")?,
             store_buffer: (reader.value("model.store_buffer_entries")? as usize).max(1),
             evict: reader.ps("model.t_evict")?,
             smt_spin: reader.ratio("model.smt_spin")?,
@@ -472,7 +490,7 @@ fn topology(sheet: &Sheet, mode: Option<&str>) -> Result<(Topology, Option<Strin
     Ok((topology, mode))
 }
 
-fn idle_states(sheet: &Sheet) -> Result<Vec<IdleState>, Error> {
+fn idle_states(sheet: &Sheet, reader: &Reader<'_>) -> Result<Vec<IdleState>, Error> {
     let wanted = "a list of [\"name\", exit us, residency us]";
     let states = sheet.list("idle.states_us", wanted, |item| {
         let Plain::List(parts) = item else { return None };
@@ -492,6 +510,11 @@ fn idle_states(sheet: &Sheet) -> Result<Vec<IdleState>, Error> {
     let states = states.ok_or_else(|| sheet.complain(line, "missing field 'idle.states_us'"))?;
     if states.is_empty() || !states.is_sorted_by_key(|state| state.residency) {
         return Err(sheet.complain(line, "'idle.states_us' must name at least one state, by rising residency"));
+    }
+    let mut states = states;
+    if reader.has("idle.deepest") {
+        // Zero leaves polling only.
+        states.truncate(reader.value("idle.deepest")? as usize);
     }
     Ok(states)
 }
@@ -539,6 +562,8 @@ fn os(reader: &Reader<'_>) -> Result<Os, Error> {
         tick_read: reader.ps("os.tick_read")?,
         poll_wake: reader.ps("os.poll_wake")?,
         polite: reader.ps("os.polite")?,
+        idle_watches: reader.value("os.idle_watches")? > 0.5,
+        idle_search: reader.value("os.idle_search")? > 0.5,
         tick: (1e12 / reader.value("clock.tick_hz")?.max(1.0)).round() as Ps,
     })
 }

@@ -20,6 +20,7 @@ const fn field(path: &'static str, units: &'static [&'static str], required: boo
 }
 
 const TIME: &[&str] = &["ns", "us", "ms", "cycles"];
+const HITS: &[&str] = &["hits"];
 const RATIO: &[&str] = &["x", "relative"];
 
 /// Numbers of a machine.
@@ -44,6 +45,8 @@ const MACHINE: &[Field] = &[
     field("transfer.hop2", TIME, false),
     field("atomic.rmw_own", TIME, true),
     field("atomic.request_flight_share", RATIO, false),
+    field("atomic.burst_max", HITS, false),
+    field("idle.deepest", &["states"], false),
     field("memory.local", TIME, true),
     field("memory.other_die", TIME, false),
     field("memory.hop1", TIME, false),
@@ -61,6 +64,9 @@ const COMMON: &[Field] = &[
     field("model.spin_iter_overhead", TIME, true),
     field("model.store_buffer_entries", &["entries"], true),
     field("model.request_flight_share", RATIO, true),
+    field("model.data_share", RATIO, true),
+    field("model.burst_max", HITS, true),
+    field("model.instructions", TIME, true),
     field("model.latency_jitter", RATIO, true),
     field("model.t_evict", TIME, true),
     field("model.smt_spin", RATIO, true),
@@ -84,6 +90,8 @@ const COMMON: &[Field] = &[
     field("os.tick_read", TIME, true),
     field("os.poll_wake", TIME, true),
     field("os.polite", TIME, true),
+    field("os.idle_search", RATIO, true),
+    field("os.idle_watches", RATIO, true),
 ];
 
 /// Anything else that a file may say.

@@ -11,8 +11,10 @@
 //! ```
 //!
 //! So an unloaded transfer takes L, and a line with a queue moves every ρL + hold. A plan is *committed* at
-//! max(arrives, free_at); until then a request that arrives earlier takes its place. Until it is done the owner still
-//! hits: bursts and the advantage of siblings follow.
+//! max(arrives, free_at); until then a request that arrives earlier takes its place. It reaches the old copies
+//! when only the data's way to the asker remains, δL before it is done. Until then the owner still
+//! hits: bursts and the advantage of siblings follow. Afterwards it does so at most `burst_max` times more, and then has to ask like everybody else; copies of others are
+//! gone, and whoever watches them polls, and asks, while the line is still on its way.
 //!
 //! **Herds.** A load of a line that somebody owns is a request like any other, at `load_from_modified` of L; afterwards
 //! the line is shared, and the loads behind it are fills: the first in a sharing domain pays its way, the others
@@ -101,10 +103,42 @@ impl Engine {
         let state = &mut self.lines[line];
         let free_at = state.free_at.max(if request.owning { state.filled } else { 0 });
         let done = (arrives + latency - flight).max(if free_at == 0 { 0 } else { free_at + occupancy }).max(self.now);
-        state.flight = Some(Flight { request, arrives, committed: arrives.max(free_at) });
+        let committed = arrives.max(free_at);
+        // The last part of the way is the data's, from the old copy to the asker.
+        let lost = committed.max(done.saturating_sub(scale(latency, self.model.data_share)));
+        let burst = self.model.burst_max;
+        state.flight = Some(Flight { request, arrives, committed, lost, burst, announced: false });
         state.stamp += 1;
         let stamp = state.stamp;
         self.schedule(done, What::Grant { line, stamp });
+        if !self.lines[line].watchers.is_empty() {
+            self.announce(line);
+        }
+    }
+
+    /// Sees to it that those who watch `line` learn when the write in flight reaches their copies, if there is one.
+    pub(crate) fn announce(&mut self, line: u32) {
+        let state = &mut self.lines[line];
+        let stamp = state.stamp;
+        if let Some(flight) = &mut state.flight
+            && flight.request.owning
+            && !flight.announced
+        {
+            flight.announced = true;
+            let time = flight.lost.max(self.now);
+            self.schedule(time, What::Commit { line, stamp });
+        }
+    }
+
+    /// The write in flight has reached the copies.
+    pub(crate) fn commit(&mut self, line: u32, stamp: u32) {
+        let state = &self.lines[line];
+        if state.stamp == stamp
+            && let Some(flight) = &state.flight
+        {
+            let core = flight.request.core;
+            self.invalidate_watchers(line, core);
+        }
     }
 
     /// The plan is done. Returns who goes on.

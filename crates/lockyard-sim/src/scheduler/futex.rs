@@ -6,12 +6,15 @@
 //! `futex_wake_none` for a wake-up that finds nobody, `futex_wake_call` in all for one that wakes, of which `wake_waker_side` is
 //! the scheduler's part: half before the target learns of it and half after, with a transfer of the target's run-queue line in between. For real-time tasks the
 //! map of priorities, one line for the machine, is written as well.
+//!
+//! Locks that are simulated as part of the kernel ([`Config::in_kernel`](crate::Config)) block and wake without any of that: only the scheduler's part remains.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use lockyard::platform::Patience;
 
 use crate::engine::Engine;
+use crate::engine::heap::Ps;
 use crate::engine::host::Host;
 use crate::machine::line::{KernelLine, NOBODY, Place};
 
@@ -56,6 +59,15 @@ impl Engine {
 
     fn bucket_at(&mut self, number: u32) -> &mut Bucket {
         &mut self.futexes.buckets[number as usize]
+    }
+
+    /// Takes the first sleeper of the word with `key` out of its bucket.
+    fn take_sleeper(&mut self, number: u32, key: u64) -> Option<u32> {
+        let sleepers = &mut self.bucket_at(number).sleepers;
+        let index = sleepers.iter().position(|sleeper| sleeper.0 == key)?;
+        let (_, task) = sleepers.remove(index)?;
+        self.tasks[task as usize].bucket = None;
+        Some(task)
     }
 
     /// `task` sleeps in no bucket any more.
@@ -129,6 +141,9 @@ impl Host {
 
     /// Sleeps while `read()`, a load of the word at `address`, yields `expected`, until woken or until `deadline` (ns).
     pub(crate) fn park(self, address: usize, expected: u32, deadline: Option<u64>, read: impl Fn() -> u32) {
+        if self.engine().in_kernel {
+            return self.park_in_kernel(address, expected, deadline, read);
+        }
         self.enter_kernel();
         let entry = self.engine().model.os.futex_wait_entry;
         let task = self.task();
@@ -144,6 +159,12 @@ impl Host {
         self.engine().bucket_at(number).sleepers.push_back((key, task));
         self.engine().tasks[task as usize].bucket = Some(number);
         self.unlock_bucket(number);
+        self.fall_asleep(deadline, entry - entry / 2);
+    }
+
+    /// The end of going to sleep.
+    fn fall_asleep(self, deadline: Option<u64>, cost: Ps) {
+        let task = self.task();
         if let Some(deadline) = deadline {
             self.engine().arm_timer(task, deadline.saturating_mul(1000));
         }
@@ -151,13 +172,29 @@ impl Host {
             let engine = self.engine();
             engine.arm_timer(task, engine.now + delay);
         }
-        self.pass(entry - entry / 2);
+        self.pass(cost);
         if self.engine().tasks[task as usize].class.is_realtime() {
             self.kernel_update(self.engine().priorities_line, || ());
         }
         self.block();
         self.engine().leave_bucket(task);
         self.leave_kernel();
+    }
+
+    /// As [`Host::park`] for code that is itself part of the kernel: no system call, no bucket. It says that it sleeps, looks again, and blocks.
+    fn park_in_kernel(self, address: usize, expected: u32, deadline: Option<u64>, read: impl Fn() -> u32) {
+        self.enter_kernel();
+        let task = self.task();
+        self.engine().tasks[task as usize].woken = false;
+        let key = self.engine().key(address);
+        let number = self.engine().bucket(key);
+        self.engine().bucket_at(number).sleepers.push_back((key, task));
+        self.engine().tasks[task as usize].bucket = Some(number);
+        if read() != expected {
+            self.engine().leave_bucket(task);
+            return self.leave_kernel();
+        }
+        self.fall_asleep(deadline, 0);
     }
 
     /// Wakes one sleeper of the word at `address`.
@@ -167,9 +204,15 @@ impl Host {
             let os = &self.engine().model.os;
             (os.futex_wake_none, os.futex_wake_call, os.wake_waker_side)
         };
-        self.pass(none);
         let key = self.engine().key(address);
         let number = self.engine().bucket(key);
+        if self.engine().in_kernel {
+            if let Some(task) = self.engine().take_sleeper(number, key) {
+                self.rouse(task);
+            }
+            return self.leave_kernel();
+        }
+        self.pass(none);
         let line = self.engine().bucket_at(number).line;
         self.kernel_load(line);
         let bucket = self.engine().bucket_at(number);
@@ -177,26 +220,28 @@ impl Host {
             return self.leave_kernel();
         }
         self.lock_bucket(number);
-        let sleepers = &mut self.engine().bucket_at(number).sleepers;
-        let found = sleepers.iter().position(|sleeper| sleeper.0 == key).and_then(|index| sleepers.remove(index));
-        if let Some((_, task)) = found {
-            self.engine().tasks[task as usize].bucket = None;
-        }
+        let found = self.engine().take_sleeper(number, key);
         self.unlock_bucket(number);
-        if let Some((_, task)) = found {
+        if let Some(task) = found {
             self.pass(all.saturating_sub(none + waker));
-            let engine = self.engine();
-            let queue = engine.cpus[engine.tasks[task as usize].cpu as usize].rq_line;
-            self.kernel_update(queue, || ());
-            if self.engine().tasks[task as usize].class.is_realtime() {
-                self.kernel_update(self.engine().priorities_line, || ());
-            }
-            self.pass(waker / 2);
-            let engine = self.engine();
-            let here = engine.here;
-            engine.wake(task, here);
-            self.pass(waker - waker / 2);
+            self.rouse(task);
         }
         self.leave_kernel();
+    }
+
+    /// The scheduler's part of waking `task`.
+    fn rouse(self, task: u32) {
+        let waker = self.engine().model.os.wake_waker_side;
+        let engine = self.engine();
+        let queue = engine.cpus[engine.tasks[task as usize].cpu as usize].rq_line;
+        self.kernel_update(queue, || ());
+        if self.engine().tasks[task as usize].class.is_realtime() {
+            self.kernel_update(self.engine().priorities_line, || ());
+        }
+        self.pass(waker / 2);
+        let engine = self.engine();
+        let here = engine.here;
+        engine.wake(task, here);
+        self.pass(waker - waker / 2);
     }
 }

@@ -1,8 +1,8 @@
 //! Waking: where a woken task goes, and when it runs there.
 //!
 //! Fair: its previous CPU if that idles; else an idle core, else an idle hardware thread, in the same last-level-cache
-//! domain; else the previous CPU's queue. Real-time: its previous CPU unless somebody as good runs there; then the CPU with the lowest priority. An idle
-//! target costs an interrupt (unless it polls, or wakes by its own timer), the exit latency of its idle state, and the context switch. On a busy
+//! domain (where the system looks for one: `os.idle_search`); else the previous CPU's queue. Real-time: its previous CPU unless somebody as good runs there; then the CPU with the lowest priority. An idle
+//! target costs an interrupt (unless it polls, watches its flags while it idles as MWAIT does, or wakes by its own timer), the exit latency of its idle state, and the context switch. On a busy
 //! target the task queues, and preempts if it is better or far enough behind.
 //!
 //! Timers fire `timer_slack` late for fair tasks, on the CPU where the task slept.
@@ -36,7 +36,9 @@ impl Engine {
         let cpu = self.choose_cpu(task);
         let ipi = if by == TIMER || by == cpu {
             0
-        } else if self.cpus[cpu as usize].idle_state.is_none() && self.cpus[cpu as usize].is_idle() {
+        } else if self.cpus[cpu as usize].is_idle()
+            && (self.cpus[cpu as usize].idle_state.is_none() || self.model.os.idle_watches)
+        {
             self.model.os.poll_wake
         } else {
             self.model.os.wake_ipi
@@ -112,6 +114,9 @@ impl Engine {
         }
         if state.class != Class::Fair {
             return self.choose_by_priority(state.class.priority(), previous);
+        }
+        if !self.model.os.idle_search {
+            return previous;
         }
         let topology = self.model.topology();
         let (cores, core) = (topology.cores(), self.cpus[previous as usize].core);

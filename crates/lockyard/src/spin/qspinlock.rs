@@ -305,6 +305,7 @@ impl<P: Platform> RawQSpinLock<P> {
             return;
         }
         P::count(Event::PvWaitNode, 1);
+        let queued = P::now();
         let mut turn_end = node.due.load(Relaxed);
         loop {
             me.park(Some(turn_end));
@@ -312,15 +313,21 @@ impl<P: Platform> RawQSpinLock<P> {
                 return;
             }
             P::count(Event::PvSpuriousWakeup, 1);
-            turn_end = turn_end.max(P::now() + TURN_NS);
+            let now = P::now();
+            if now >= turn_end {
+                // The queue is late. Looking again every turn, hundreds would leave no time for anybody else: look less the later it is.
+                turn_end = now + TURN_NS.max((now - queued) / 2);
+                node.due.store(turn_end, Relaxed);
+            }
         }
     }
 
-    /// Makes `next` head. If it sleeps and we were not passed ourselves, our own unlock will wake it, outside the critical section; else
-    /// its turn's end will.
+    /// Makes `next` head. If it sleeps and we were not passed ourselves, or if its turn is to last long, our own unlock will wake it, outside
+    /// the critical section; else its turn's end will.
     fn promote(&self, next: NodeName, passed: bool) {
         let (Some(node), Some(thread)) = (next.node::<P>(), next.thread::<P>()) else { return };
-        if node.wait.swap(HEAD, AcqRel) == ASLEEP && !passed && !P::heads().insert(P::key(self), thread.id()) {
+        let doze = passed && node.due.load(Relaxed) <= P::now() + 2 * TURN_NS;
+        if node.wait.swap(HEAD, AcqRel) == ASLEEP && !doze && !P::heads().insert(P::key(self), thread.id()) {
             thread.unpark();
         }
     }

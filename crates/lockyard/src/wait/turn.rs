@@ -32,7 +32,7 @@
 //! # Invariants
 //!
 //! 1. `waiter.busy` is set while its thread is in the queue, or about to leave it.
-//! 2. Every waiter runs or sleeps with a timer no further than the end of its turn, or one turn on. So nothing below can be lost, only late.
+//! 2. Every waiter runs or sleeps with a timer no further than the end of its turn, or one turn on for each before it. So nothing below can be lost, only late.
 //! 3. A first waiter that listens has left its request on a lock that was held at that moment, or the thread before it has when it took the lock.
 //!    Handoff asked for in its name may fall on a free lock: it has been woken, and will come.
 //! 4. Who leaves the head of the queue without the lock wakes the next.
@@ -212,6 +212,11 @@ fn compete<P: Platform, L: Contended<P>>(lock: &L, first: bool, mut patience: Pa
     }
 }
 
+/// The ticket that a waiter drew when it queued: the difference of two is at least how many stand between them.
+fn place_of<P: Platform>(thread: &Thread<P>) -> u32 {
+    thread.waiter.place.load(Relaxed)
+}
+
 /// How a queued wait went.
 struct Wait {
     /// The lock was taken by others while this waiter was awake for it.
@@ -229,9 +234,8 @@ fn queue<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, until: 
     }
     me.waiter.enter();
     // The first's turn ends in a turn at the latest, and each one behind it has one more. (A gap that one left who gave up does not matter.)
-    let place = |of: &Thread<P>| of.waiter.place.load(Relaxed);
     let (place, ahead) = match (lock.waiters().first(), lock.waiters().last()) {
-        (Some(first), Some(last)) => (place(last).wrapping_add(1), place(last).wrapping_sub(place(first)) + 1),
+        (Some(first), Some(last)) => (place_of(last).wrapping_add(1), place_of(last).wrapping_sub(place_of(first)) + 1),
         _ => (0, 0),
     };
     me.waiter.place.store(place, Relaxed);
@@ -251,7 +255,7 @@ fn queue<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, until: 
         first.unpark();
     }
 
-    let mut wait = wait(lock, me, until);
+    let mut wait = wait(lock, me, ahead, until);
 
     lock.wait_lock().acquire();
     // Last look: what came at the last moment is ours, whatever the deadline says.
@@ -274,8 +278,8 @@ fn queue<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, until: 
     wait.result
 }
 
-/// Queued: waits until the lock is ours or `until` comes.
-fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, until: Until<'_, P>) -> Wait {
+/// Queued behind at most `ahead` others: waits until the lock is ours or `until` comes.
+fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, until: Until<'_, P>) -> Wait {
     let patience = Patience::ns(COMPETE_NS).until(until.wake_time());
     let mut turn_end = me.waiter.due.load(Relaxed);
     let mut passed = false;
@@ -305,8 +309,11 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, until: Until<'_,
             listened = true;
         }
         if over {
-            // Those before us are late, or the owner is: look again in a while.
-            turn_end = P::now() + TURN_NS;
+            // Those before us are late, or the owner is: look again when their turns will be over. (Hundreds that looked again every turn would
+            // leave no time for anybody else.) Without the wait lock the first may be anybody's by now.
+            let still = lock.waiters().first().map_or(0, |first| place_of(me).wrapping_sub(place_of(first))).min(ahead);
+            turn_end = P::now() + (TURN_NS * u64::from(still).max(1)).min(TURNS_NS);
+            me.waiter.due.store(turn_end, Relaxed);
             passed = true;
         }
         me.park(until.wake_time_or(turn_end));
