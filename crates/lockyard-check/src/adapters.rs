@@ -6,12 +6,13 @@ use lockyard::mutex::RawMutex;
 use lockyard::rwsem::RawRwSem;
 use lockyard::rwsem::policy::Policy;
 use lockyard::semaphore::{self, RawSemaphore};
-use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::spin::hq::{RawHqSpinLock, Tunable};
+use lockyard::spin::queued::{Kind, RawQueuedSpinLock};
 
 use crate::lock::{Count, Lock, Shared, Timed, Way};
 use crate::stage::Stage;
 
-impl<P: Stage> Lock for RawQSpinLock<P> {
+impl<P: Stage, K: Kind<P>> Lock for RawQueuedSpinLock<P, K> {
     type P = P;
 
     fn lock(&self, _way: Way) {
@@ -25,6 +26,53 @@ impl<P: Stage> Lock for RawQSpinLock<P> {
     unsafe fn unlock(&self, _way: Way) {
         // SAFETY: the caller's promise.
         unsafe { self.release() };
+    }
+
+    /// The type bit stays.
+    fn at_rest(&self) -> bool {
+        self.raw() & !u32::from(K::REST) == 0
+    }
+}
+
+/// A hierarchical spinlock that needs hardly any contention to queue by node, and leaves a node soon.
+#[derive(Debug)]
+pub struct EagerHq<P: Stage>(pub RawHqSpinLock<P>);
+
+impl<P: Stage> Default for EagerHq<P> {
+    fn default() -> Self {
+        let tunables = P::hq().tunables();
+        for (tunable, value) in [
+            (Tunable::FairnessThreshold, 2),
+            (Tunable::GeneralHandoffsTurnNuma, 0),
+            (Tunable::RemoteHandoffsTurnNuma, 0),
+            (Tunable::WaitersPerLaneTurnNuma, 1),
+            (Tunable::LocalHandoffsToIncreaseRemotes, 0),
+            (Tunable::Lanes, if P::nodes() > 1 { 0 } else { 3 }),
+        ] {
+            tunables.set(tunable, value).expect("in range");
+        }
+        Self(RawHqSpinLock::default())
+    }
+}
+
+impl<P: Stage> Lock for EagerHq<P> {
+    type P = P;
+
+    fn lock(&self, _way: Way) {
+        self.0.acquire();
+    }
+
+    fn try_lock(&self, _way: Way) -> bool {
+        self.0.try_acquire()
+    }
+
+    unsafe fn unlock(&self, _way: Way) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.release() };
+    }
+
+    fn at_rest(&self) -> bool {
+        self.0.at_rest()
     }
 }
 

@@ -3,12 +3,17 @@
 use lockyard::mutex::RawMutex;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
+use lockyard::spin::cna::RawCnaSpinLock;
+use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
-use lockyard_check::adapters::Binary;
+use lockyard_check::adapters::{Binary, EagerHq};
 use lockyard_check::conformance;
 use lockyard_sim::Sim;
 
 conformance!(spinlock: RawQSpinLock<Sim>, [exclusive]);
+conformance!(cna: RawCnaSpinLock<Sim>, [exclusive]);
+conformance!(hq_spinlock: RawHqSpinLock<Sim>, [exclusive]);
+conformance!(hq_spinlock_eager: EagerHq<Sim>, [exclusive]);
 conformance!(mutex: RawMutex<Sim>, [exclusive, timed]);
 conformance!(rwsem: RawRwSem<Sim, policy::Today>, [exclusive, timed, shared]);
 conformance!(rwsem_kernel: RawRwSem<Sim, policy::TodayKernel>, [exclusive, timed, shared]);

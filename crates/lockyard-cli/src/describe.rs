@@ -4,6 +4,8 @@
 pub(crate) fn lock(name: &str) -> &'static str {
     match name {
         "qspinlock" => "queued spinlock of 4 bytes whose waiters sleep when spinning is useless",
+        "hq-spinlock" => "queued spinlock of 4 bytes that queues by NUMA node while it is contended",
+        "cna" => "queued spinlock that hands over within a NUMA node, by moving waiters of others aside",
         "mutex" => "spins on a running holder, then queues; handoff to who waited too long",
         "rwsem" => "reader-writer semaphore with optimistic spinning and handoff",
         "semaphore" => "counting semaphore, used with one unit",

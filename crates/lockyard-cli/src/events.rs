@@ -8,6 +8,8 @@ use lockyard::event::Event;
 /// Name prefixes of the events that belong to a lock, by the lock's name.
 const OWN: &[(&str, &[&str])] = &[
     ("qspinlock", &["lock_", "pv_"]),
+    ("hq-spinlock", &["hq_", "lock_", "pv_"]),
+    ("cna", &["cna_", "lock_", "pv_"]),
     ("mutex", &["mutex_", "osq_"]),
     ("rwsem", &["rwsem_", "osq_"]),
     ("semaphore", &["sem_", "osq_"]),

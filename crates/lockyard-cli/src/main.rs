@@ -11,6 +11,8 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
 use lockyard_work::{Machine, candidates};
 
 use crate::cli::{Cli, Command};
@@ -72,6 +74,8 @@ fn parse() -> Result<Option<Cli>, Failure> {
 }
 
 fn carry_out(cli: Cli) -> Result<u8, Failure> {
+    // Simulated machines begin with the same settings.
+    Linux::hq().tunables().set_from_environment().map_err(|error| Failure::usage(error.to_string()))?;
     match cli.command.unwrap_or(Command::Compare(cli.compare)) {
         Command::Compare(args) => compare(&CompareOptions::check(&args)?),
         Command::Bench(args) => bench(&BenchOptions::check(&args, candidates())?),

@@ -10,6 +10,7 @@
 //! | `now`, `tick` | the simulated clock; coarse: the last scheduler tick |
 //! | `current`, `thread` | records in the arena; thread i has id i + 1 |
 //! | `is_running`, `should_yield` | exact |
+//! | `hq` | a pool in the arena; settings as outside, at first as on the real machine |
 //! | `key` | arena offset; outside objects by order of first touch |
 //! | `count` | a host-side table |
 //!
@@ -19,7 +20,8 @@
 pub mod words;
 
 use lockyard::event::Event;
-use lockyard::platform::{ConstPlatform, Ordering, ParkedHeads, Patience, Platform, Thread, ThreadId, Word};
+use lockyard::platform::linux::Linux;
+use lockyard::platform::{ConstPlatform, Ordering, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId, Word};
 
 use crate::engine::heap::Ps;
 use crate::engine::host::Host;
@@ -31,6 +33,15 @@ pub struct Sim;
 
 /// Heads of locks that are used outside simulated threads: none ever sleeps there.
 static OUTSIDE: ParkedHeads<Sim> = ParkedHeads::new();
+
+thread_local! {
+    /// The pool of locks outside simulated threads, which are never contended. What is set here holds in simulations.
+    static SETTINGS: &'static Pool<Sim> = {
+        let pool = Box::leak(Box::<Pool<Sim>>::default());
+        pool.tunables().copy_from(Linux::hq().tunables());
+        pool
+    };
+}
 
 /// Distance between two thread records.
 pub(crate) const RECORD: usize = size_of::<Thread<Sim>>();
@@ -166,6 +177,20 @@ unsafe impl Platform for Sim {
         let Some(host) = Host::here() else { return 0 };
         let engine = host.engine();
         u32::from(engine.model.node_of[usize::from(engine.core)])
+    }
+
+    fn nodes() -> u32 {
+        Host::here().map_or(1, |host| host.engine().model.topology().nodes as u32)
+    }
+
+    /// Outside a simulation: where settings are made for the simulations that this host thread creates afterwards.
+    #[inline]
+    fn hq() -> &'static Pool<Self> {
+        match Host::here() {
+            // SAFETY: the arena holds the pool, initialised before any task ran.
+            Some(host) => unsafe { &*(host.engine().pool as *const Pool<Sim>) },
+            None => SETTINGS.with(|settings| *settings),
+        }
     }
 
     #[inline]

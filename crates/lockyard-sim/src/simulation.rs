@@ -22,7 +22,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use lockyard::platform::{ParkedHeads, Thread, ThreadId};
+use lockyard::platform::{ParkedHeads, Platform as _, Pool, Thread, ThreadId};
 
 use crate::engine::Engine;
 use crate::engine::arena::Arena;
@@ -141,9 +141,15 @@ impl Simulation {
         let mut engine = Box::new(Engine::new(config, base, arena.len()));
         engine.heads = base;
         engine.records = base + heads;
-        // SAFETY: the arena has room for the table and for `threads` records behind it, suitably aligned (the base is a page).
+        let pool = arena.place_last(size_of::<Pool<Sim>>(), align_of::<Pool<Sim>>());
+        let pool = pool.ok_or_else(|| Error::Memory("no room for the pool of the hierarchical locks".to_owned()))?;
+        let pool = pool.cast::<Pool<Sim>>();
+        engine.pool = pool.addr();
+        // SAFETY: the arena has room for the table and for `threads` records behind it, suitably aligned (the base is a page), and for the pool.
         unsafe {
             (base as *mut ParkedHeads<Sim>).write(ParkedHeads::default());
+            pool.write(const { Pool::new() });
+            (*pool).tunables().copy_from(Sim::hq().tunables());
             for index in 0..threads {
                 let record = (engine.records + index * RECORD) as *mut Thread<Sim>;
                 record.write(Thread::default());
@@ -161,7 +167,8 @@ impl Simulation {
             let cpu = engine.order[index % cpus];
             engine.tasks.push(Task::new(cpu, 0..0));
         }
-        let names = Names::new(base, heads, engine.records, threads, RECORD);
+        let mut names = Names::new(base, heads, engine.records, threads, RECORD);
+        names.add(engine.pool, size_of::<Pool<Sim>>(), "hq pool");
         // One object that belongs to nobody keeps `place` from sharing a line with the last record.
         arena.place(0, 128);
         Ok(Self {

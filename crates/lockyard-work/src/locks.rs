@@ -3,14 +3,17 @@
 use lockyard::mutex::RawMutex;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{self, RawSemaphore};
-use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::spin::cna::Cna;
+use lockyard::spin::hq::Hq;
+use lockyard::spin::qspinlock::Plain;
+use lockyard::spin::queued::{Kind, RawQueuedSpinLock};
 
 use crate::catalog::Candidate;
 use crate::machine::Machine;
 use crate::subject::{Exclusive, Family, Label, Shared, Subject};
 
 /// How many there are.
-pub(crate) const COUNT: usize = 24;
+pub(crate) const COUNT: usize = 26;
 
 /// All of them, default policies first.
 pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
@@ -19,7 +22,9 @@ pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
     const LOSES_WAKE_UPS: &str = "loses wake-ups when used for counting, as it did in the kernel";
     [
         Candidate::exclusive::<M, Mutex<M>>(),
-        Candidate::exclusive::<M, SpinLock<M>>(),
+        Candidate::exclusive::<M, SpinLock<M, Plain>>(),
+        Candidate::exclusive::<M, SpinLock<M, Hq>>(),
+        Candidate::exclusive::<M, SpinLock<M, Cna>>(),
         rwsem::<M, policy::Today>(),
         rwsem::<M, policy::TodayKernel>(),
         rwsem::<M, policy::V5_16>().caution(HANGS),
@@ -76,13 +81,13 @@ impl<M: Machine> Subject for Mutex<M> {
     const LABEL: Label = Label::lockyard("mutex", None, Family::Mutex);
 }
 
-/// `qspinlock`.
+/// A spinlock that queues its waiters the way of kind `K`.
 #[derive(Debug)]
-struct SpinLock<M: Machine>(RawQSpinLock<M>);
+struct SpinLock<M: Machine, K: Kind<M>>(RawQueuedSpinLock<M, K>);
 
-impl<M: Machine> Exclusive for SpinLock<M> {
+impl<M: Machine, K: Kind<M>> Exclusive for SpinLock<M, K> {
     fn new() -> Self {
-        Self(RawQSpinLock::default())
+        Self(RawQueuedSpinLock::default())
     }
 
     #[inline(always)]
@@ -95,8 +100,16 @@ impl<M: Machine> Exclusive for SpinLock<M> {
     }
 }
 
-impl<M: Machine> Subject for SpinLock<M> {
+impl<M: Machine> Subject for SpinLock<M, Plain> {
     const LABEL: Label = Label::lockyard("qspinlock", None, Family::Spin);
+}
+
+impl<M: Machine> Subject for SpinLock<M, Hq> {
+    const LABEL: Label = Label::lockyard("hq-spinlock", None, Family::Spin);
+}
+
+impl<M: Machine> Subject for SpinLock<M, Cna> {
+    const LABEL: Label = Label::lockyard("cna", None, Family::Spin);
 }
 
 /// `rwsem` with policy `Y`.

@@ -52,6 +52,18 @@ events! {
     PvWaitHead = "pv_wait_head": "spinlock head slept",
     PvWaitNode = "pv_wait_node": "queued spinlock waiter slept",
 
+    CnaAside = "cna_aside": "CNA head moved a waiter of another NUMA node aside",
+    CnaFlush = "cna_flush": "CNA waiters who had been aside for long went to the front of the queue",
+    CnaSplice = "cna_splice": "CNA waiters who had been aside became the queue: nobody else was left",
+
+    HqEnter = "hq_enter": "contended hq-spinlock began to queue its waiters by NUMA node",
+    HqLeave = "hq_leave": "hq-spinlock without waiters became plain again",
+    HqConflict = "hq_conflict": "contended hq-spinlock stayed plain: the pool had no free record for it",
+    HqLocalHandoff = "hq_local_handoff": "hq-spinlock head promoted a waiter of its own lane",
+    HqRemoteHandoff = "hq_remote_handoff": "hq-spinlock head promoted a waiter of another lane",
+    HqForcedHandoff = "hq_forced_handoff": "those of them for which the head's lane still had waiters: its quota was spent",
+    HqRollback = "hq_rollback": "hq-spinlock head found nobody, but could not become plain: a waiter was on its way",
+
     RwsemSleepReader = "rwsem_sleep_reader": "queued rwsem reader returned from sleep",
     RwsemSleepWriter = "rwsem_sleep_writer": "queued rwsem writer returned from sleep",
     RwsemWakeReader = "rwsem_wake_reader": "rwsem grant pass that released at least one reader",

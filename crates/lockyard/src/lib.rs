@@ -6,6 +6,8 @@
 //! | [`RwSem`] | [`rwsem::RawRwSem`] | 32 | the same, for readers and writers | one turn per waiter ahead, both kinds |
 //! | [`Semaphore`] | [`semaphore::RawSemaphore`] | 24 | the same | one turn per waiter ahead |
 //! | [`SpinLock`] | [`spin::qspinlock::RawQSpinLock`] | 4 | spinning, then sleeping (a thread is a virtual CPU) | one turn per waiter ahead |
+//! | [`CnaSpinLock`] | [`spin::cna::RawCnaSpinLock`] | 4 | the same, the queue sorted by NUMA node | the same, and 1 ms |
+//! | [`HqSpinLock`] | [`spin::hq::RawHqSpinLock`] | 4 | the same; queued by NUMA node while contended | the same per waiter of the own node, times the nodes |
 //!
 //! A *turn* is 0.4 ms ([`wait::turn::TURN_NS`]): for so long, running threads may pass a lock around while others sleep. That
 //! is what keeps throughput when threads outnumber CPUs; the bound is what keeps every thread going.
@@ -56,6 +58,7 @@ pub mod spin;
 pub mod wait;
 
 pub use cancel::GaveUp;
+pub use spin::hq;
 
 #[cfg(all(feature = "std", target_os = "linux"))]
 pub use front::*;
@@ -88,6 +91,16 @@ mod front {
     pub type SpinLock<T> = lock_api::Mutex<spin::qspinlock::RawQSpinLock<Linux>, T>;
     /// A locked [`SpinLock`].
     pub type SpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::qspinlock::RawQSpinLock<Linux>, T>;
+
+    /// A [`SpinLock`] whose waiters of other NUMA nodes are moved aside. See [`spin::cna`].
+    pub type CnaSpinLock<T> = lock_api::Mutex<spin::cna::RawCnaSpinLock<Linux>, T>;
+    /// A locked [`CnaSpinLock`].
+    pub type CnaSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::cna::RawCnaSpinLock<Linux>, T>;
+
+    /// A [`SpinLock`] that queues by NUMA node while it is contended. See [`spin::hq`].
+    pub type HqSpinLock<T> = lock_api::Mutex<spin::hq::RawHqSpinLock<Linux>, T>;
+    /// A locked [`HqSpinLock`].
+    pub type HqSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::hq::RawHqSpinLock<Linux>, T>;
 
     /// A counting semaphore. See [`semaphore`].
     pub type Semaphore = SemaphoreWith<semaphore::OpportunisticSafe>;

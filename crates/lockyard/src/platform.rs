@@ -31,6 +31,7 @@ use core::fmt::Debug;
 pub use core::sync::atomic::Ordering;
 
 pub use crate::event::Event;
+pub use crate::spin::hq::Pool;
 pub use crate::wait::heads::ParkedHeads;
 pub use crate::wait::thread::{Thread, ThreadId};
 
@@ -224,7 +225,7 @@ impl Patience {
 /// Locks build mutual exclusion and memory safety on an implementation, which must guarantee that
 /// * words are atomic and honour their orderings;
 /// * [`Platform::current`] gives two live threads different records, and a thread the same record for as long as it lives;
-/// * [`Platform::thread`] and [`Platform::heads`] return references that stay valid as long as any lock of this platform exists;
+/// * [`Platform::thread`], [`Platform::heads`] and [`Platform::hq`] return references that stay valid as long as any lock of this platform exists;
 /// * [`Platform::unpark`] after a change of the word wakes a thread that is in, or is about to enter, [`Platform::park`] for the old value;
 /// * [`Platform::fence_light`] and [`Platform::fence_heavy`] pair as they document.
 pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
@@ -329,10 +330,16 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// The NUMA node the caller runs on, 0-based. A hint.
     fn node() -> u32;
 
+    /// The number of NUMA nodes: more than any [`Platform::node`]. A hint.
+    fn nodes() -> u32;
+
     // ---- process-wide state ---------------------------------------------------------------------------------
 
     /// The table of sleeping spinlock queue heads.
     fn heads() -> &'static ParkedHeads<Self>;
+
+    /// What contended hierarchical spinlocks borrow, and what is set for all of them.
+    fn hq() -> &'static Pool<Self>;
 
     /// A key for a lock's address, stable while the lock lives and reproducible between runs where the platform promises
     /// that. Two locks may share a key: it only costs spurious wake-ups.

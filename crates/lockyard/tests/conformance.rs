@@ -4,11 +4,14 @@ use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
+use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
-use lockyard_check::adapters::Binary;
+use lockyard_check::adapters::{Binary, EagerHq};
 use lockyard_check::conformance;
 
 conformance!(spinlock: RawQSpinLock<Linux>, [exclusive, churn, fair]);
+conformance!(cna: RawCnaSpinLock<Linux>, [exclusive, churn, fair]);
+conformance!(hq_spinlock: EagerHq<Linux>, [exclusive, churn, fair]);
 conformance!(mutex: RawMutex<Linux>, [exclusive, churn, timed, fair]);
 conformance!(rwsem: RawRwSem<Linux, policy::Today>, [exclusive, churn, timed, fair, shared, fair_shared]);
 

@@ -3,12 +3,14 @@
 use lockyard::mutex::RawMutex;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
+use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard_check::adapters::Binary;
 use lockyard_check::preempted;
 use lockyard_check::scripted::Scripted;
 
 preempted!(spinlock: RawQSpinLock<Scripted>, [exclusive]);
+preempted!(cna: RawCnaSpinLock<Scripted>, [exclusive]);
 preempted!(mutex: RawMutex<Scripted>, [exclusive, timed]);
 preempted!(semaphore: RawSemaphore<Scripted, OpportunisticSafe>, [counting]);
 preempted!(semaphore_direct_handoff: RawSemaphore<Scripted, DirectHandoff>, [counting]);

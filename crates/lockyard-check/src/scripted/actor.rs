@@ -364,6 +364,11 @@ impl<'e> Actor<'e> {
         self.core.change(|world| world.roles[self.number].realtime = realtime);
     }
 
+    /// Moves the actor to a NUMA node, one of [`NODES`](super::NODES).
+    pub fn is_on_node(&self, node: u32) {
+        self.core.change(|world| world.roles[self.number].node = node % super::NODES);
+    }
+
     /// Wakes the actor for no reason.
     pub fn wakes_spuriously(&self) {
         let word = match self.core.world().roles[self.number].state {

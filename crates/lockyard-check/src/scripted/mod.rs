@@ -41,7 +41,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use lockyard::event::Event;
-use lockyard::platform::{ConstPlatform, Patience, Platform};
+use lockyard::platform::{ConstPlatform, Patience, Platform, Pool};
 use lockyard::wait::heads::ParkedHeads;
 use lockyard::wait::thread::{Thread, ThreadId};
 
@@ -53,6 +53,9 @@ use crate::stage::{Scale, Stage};
 /// The scripted machine. See the [module text](self).
 #[derive(Debug, Clone, Copy)]
 pub struct Scripted;
+
+/// NUMA nodes. Actors are dealt out over them by number; see [`Actor::is_on_node`].
+pub const NODES: u32 = 3;
 
 const RECORDS: usize = ThreadId::MAX_INDEX as usize + 1;
 
@@ -149,7 +152,16 @@ unsafe impl Platform for Scripted {
     }
 
     fn node() -> u32 {
-        0
+        scene::node()
+    }
+
+    fn nodes() -> u32 {
+        NODES
+    }
+
+    fn hq() -> &'static Pool<Self> {
+        static HQ: Pool<Scripted> = Pool::new();
+        &HQ
     }
 
     fn heads() -> &'static ParkedHeads<Self> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use lockyard::event::{COUNT, Event};
 use lockyard::wait::thread::ThreadId;
 
-use super::words;
+use super::{NODES, words};
 
 /// How long a napping actor sleeps between polls, in real time.
 const NAP: Duration = Duration::from_micros(20);
@@ -50,6 +50,7 @@ pub(super) struct Role {
     pub(super) frozen: bool,
     pub(super) on_cpu: bool,
     pub(super) realtime: bool,
+    pub(super) node: u32,
     /// Naps ever taken.
     naps: u64,
     /// Steps that the running task has made.
@@ -59,9 +60,10 @@ pub(super) struct Role {
 }
 
 impl Role {
-    fn new(id: ThreadId) -> Self {
+    fn new(id: ThreadId, number: usize) -> Self {
         Self {
             id,
+            node: number as u32 % NODES,
             state: State::Idle,
             stops: false,
             frozen: false,
@@ -119,7 +121,7 @@ pub(super) struct Core {
 impl Core {
     /// A scene for threads with these names.
     pub(super) fn new(names: &[ThreadId]) -> Arc<Self> {
-        let roles = names.iter().map(|&id| Role::new(id)).collect();
+        let roles = names.iter().enumerate().map(|(number, &id)| Role::new(id, number)).collect();
         // Not zero: a time of 0 looks like "never" to careless code.
         let world = World { now: 1_000_000_000, roles, events: [0; COUNT] };
         let seats = names.iter().map(|_| Condvar::new()).collect();
@@ -304,6 +306,11 @@ pub(super) fn unpark() {
 
 pub(super) fn now() -> u64 {
     me().map_or(0, |me| me.core.world().now)
+}
+
+/// The NUMA node of the calling actor.
+pub(super) fn node() -> u32 {
+    me().map_or(0, |me| me.core.world().roles.get(me.number).map_or(0, |role| role.node))
 }
 
 pub(super) fn count(event: Event, amount: i64) {

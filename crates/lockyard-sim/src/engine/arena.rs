@@ -1,10 +1,11 @@
-//! The memory of a simulated program: thread records, the table of sleeping heads, placed objects and stacks.
+//! The memory of a simulated program: thread records, the table of sleeping heads, placed objects, the pool of contended
+//! hierarchical locks, and stacks.
 //!
 //! One mapping per simulation, so that the place of everything in it is an offset that is the same on every host:
 //! cache-line identity, keys of locks and false sharing follow from offsets and never from host addresses.
 //!
 //! ```text
-//! | heads | thread records | placed objects … | guard | stack 0 | guard | stack 1 | …
+//! | heads | thread records | placed objects … | hq pool | guard | stack 0 | guard | stack 1 | …
 //! 0                                          stacks
 //! ```
 //!
@@ -53,6 +54,8 @@ pub(crate) struct Arena {
     mapping: Option<Mapping>,
     /// End of the placed objects.
     top: usize,
+    /// Where there is no more room for them.
+    end: usize,
 }
 
 /// One stack of an arena.
@@ -98,7 +101,8 @@ impl Arena {
         // SAFETY: the front of our own mapping.
         unsafe { core::ptr::write_bytes(mapping.base as *mut u8, 0, mapping.used) };
         mapping.used = records;
-        Ok(Self { mapping: Some(mapping), top: records })
+        let end = mapping.stacks;
+        Ok(Self { mapping: Some(mapping), top: records, end })
     }
 
     fn map(len: usize, stacks: usize, stride: usize) -> Result<Mapping, Error> {
@@ -131,12 +135,22 @@ impl Arena {
         let mapping = self.mapping.as_mut().expect("taken only when the arena is dropped");
         let start = self.top.next_multiple_of(align);
         let end = start.checked_add(size)?;
-        if end > mapping.stacks {
+        if end > self.end {
             return None;
         }
         self.top = end;
         mapping.used = end;
         Some((mapping.base + start) as *mut u8)
+    }
+
+    /// Room for an object at the far end, where it moves no other. Not zeroed.
+    pub(crate) fn place_last(&mut self, size: usize, align: usize) -> Option<*mut u8> {
+        let start = self.end.checked_sub(size)? / align * align;
+        if start < self.top {
+            return None;
+        }
+        self.end = start;
+        Some((self.base() + start) as *mut u8)
     }
 
     /// Stack number `index`.

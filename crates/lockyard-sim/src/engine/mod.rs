@@ -90,9 +90,10 @@ pub(crate) struct Engine {
     pub(crate) faults: FaultState,
     pub(crate) trace: Option<Ring>,
     pub(crate) failure: Option<Error>,
-    /// Address of record 0, distance between records, address of the table of heads.
+    /// Addresses of record 0, of the table of heads, of the hierarchical locks' pool.
     pub(crate) records: usize,
     pub(crate) heads: usize,
+    pub(crate) pool: usize,
     /// Threads with a CPU of their own choice: thread, CPU, pinned.
     pub(crate) assigned: Vec<(u32, u32, bool)>,
     /// Thread 0 only presides over the others.
@@ -157,6 +158,7 @@ impl Engine {
             failure: None,
             records: 0,
             heads: 0,
+            pool: 0,
             assigned: Vec::new(),
             presided: false,
             marks: Vec::new(),

@@ -2,13 +2,13 @@
 
 use crate::mutex::RawMutex;
 use crate::platform::ConstPlatform;
-use crate::spin::qspinlock::RawQSpinLock;
+use crate::spin::queued::{Kind, RawQueuedSpinLock};
 
 macro_rules! exclusive {
-    ($lock:ident, $guard:ty, $safety:literal) => {
+    ($lock:ident $(<$kind:ident: $bound:ident>)?, $guard:ty, $safety:literal) => {
         #[doc = $safety]
         // SAFETY: see the doc line: the lock's theory page argues mutual exclusion and Acquire on Release.
-        unsafe impl<P: ConstPlatform> lock_api::RawMutex for $lock<P> {
+        unsafe impl<P: ConstPlatform $(, $kind: $bound<P>)?> lock_api::RawMutex for $lock<P $(, $kind)?> {
             #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
             const INIT: Self = Self::new();
             type Guard = $guard;
@@ -39,7 +39,7 @@ macro_rules! exclusive {
 }
 
 exclusive!(RawMutex, lock_api::GuardNoSend, "One thread owns the word at a time.");
-exclusive!(RawQSpinLock, lock_api::GuardSend, "One thread sets the locked byte at a time.");
+exclusive!(RawQueuedSpinLock<K: Kind>, lock_api::GuardSend, "One thread sets the locked byte at a time.");
 
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod timed {

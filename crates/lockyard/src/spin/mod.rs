@@ -1,3 +1,6 @@
-//! Spinlocks: four bytes, one algorithm per file.
+//! Spinlocks: four bytes each. What the queued ones share is in [`queued`], what they differ in one file or folder per kind.
 
+pub mod cna;
+pub mod hq;
 pub mod qspinlock;
+pub mod queued;

@@ -25,7 +25,7 @@ use core::num::NonZeroU32;
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
-use crate::spin::qspinlock::QueueNode;
+use crate::spin::queued::QueueNode;
 use crate::wait::osq::OsqNode;
 use crate::wait::queue::Waiter;
 

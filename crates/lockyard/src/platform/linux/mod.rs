@@ -27,6 +27,7 @@ use rustix::thread::{MembarrierCommand, NanosleepRelativeResult, Timespec, memba
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, Patience, Platform};
+use crate::spin::hq::Pool;
 use crate::wait::heads::ParkedHeads;
 use crate::wait::thread::{Thread, ThreadId};
 
@@ -37,6 +38,7 @@ pub use words::{LaneWord, U32, U64};
 pub struct Linux;
 
 static HEADS: ParkedHeads<Linux> = ParkedHeads::new();
+static HQ: Pool<Linux> = Pool::new();
 
 /// Spin polls between two looks at things that are not free (who runs, the clock).
 const LOOK: u32 = 16;
@@ -189,6 +191,15 @@ unsafe impl Platform for Linux {
     #[inline]
     fn node() -> u32 {
         topology::node_of(rseq::cpu())
+    }
+
+    fn nodes() -> u32 {
+        topology::nodes()
+    }
+
+    #[inline(always)]
+    fn hq() -> &'static Pool<Self> {
+        &HQ
     }
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 //!
 //! Locks ask one thing, [`node_of`]: a table filled on first use, without allocating. People get [`Topology`].
 
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::*};
 use std::{fs, string::String, vec::Vec};
 
 use rustix::fs::{Mode, OFlags, open};
@@ -13,6 +13,8 @@ const CPUS: usize = 4096;
 const NODES: usize = 256;
 
 static NODE_OF: [AtomicU8; CPUS] = [const { AtomicU8::new(0) }; CPUS];
+/// The highest node with a CPU list.
+static LAST_NODE: AtomicU32 = AtomicU32::new(0);
 static KNOWN: AtomicBool = AtomicBool::new(false);
 
 /// The NUMA node of `cpu`; 0 where sysfs does not say.
@@ -22,6 +24,15 @@ pub fn node_of(cpu: u32) -> u32 {
         learn();
     }
     u32::from(NODE_OF[cpu as usize % CPUS].load(Relaxed))
+}
+
+/// One more than the highest node; 1 where sysfs knows none.
+#[inline]
+pub fn nodes() -> u32 {
+    if !KNOWN.load(Acquire) {
+        learn();
+    }
+    LAST_NODE.load(Relaxed) + 1
 }
 
 /// CPUs this process may run on; at least 1.
@@ -44,6 +55,7 @@ fn learn() {
         let Ok(file) = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else { continue };
         let mut text = [0u8; 1024];
         let Ok(length) = read(&file, &mut text[..]) else { continue };
+        LAST_NODE.fetch_max(node as u32, Relaxed);
         for_each_cpu(&text[..length], |cpu| {
             if let Some(entry) = NODE_OF.get(cpu) {
                 entry.store(node as u8, Relaxed);
@@ -197,6 +209,7 @@ mod tests {
         let machine = Topology::read();
         assert!(machine.usable >= 1 && !machine.nodes.is_empty());
         for node in &machine.nodes {
+            assert!(node.id < nodes());
             for &cpu in &node.cpus {
                 assert_eq!(node_of(cpu), node.id);
             }

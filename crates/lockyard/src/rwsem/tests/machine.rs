@@ -8,7 +8,7 @@ use std::thread_local;
 
 use crate::event::Event;
 use crate::platform::linux::{LaneWord, Linux, U32, U64};
-use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering, Patience, Platform, Word};
+use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering, Patience, Platform, Pool, Word};
 use crate::wait::heads::ParkedHeads;
 use crate::wait::thread::{Thread, ThreadId};
 
@@ -203,6 +203,15 @@ unsafe impl Platform for Tireless {
 
     fn node() -> u32 {
         0
+    }
+
+    fn nodes() -> u32 {
+        1
+    }
+
+    fn hq() -> &'static Pool<Self> {
+        static HQ: Pool<Tireless> = Pool::new();
+        &HQ
     }
 
     fn heads() -> &'static ParkedHeads<Self> {

@@ -1,0 +1,375 @@
+//! The hierarchical queued spinlock (HQ): a plain queued spinlock that, while it is contended from several NUMA nodes, queues its waiters by node and
+//! hands over inside a node first.
+//!
+//! On a machine with many nodes a plain queue sends lock word and data across the machine at every hand-over. Here arriving waiters touch only their own
+//! node's queue, a *lane*, and successive owners are mostly neighbours. Without contention it is the plain lock: the same fast path, the same four
+//! bytes, no record. Waiting, turns, destruction, fork: see [`queued`](super::queued).
+//!
+//! # Modes
+//!
+//! | mode | tail of the word | waiters queue | from here |
+//! |---|---|---|---|
+//! | plain | 0, or the last waiter | in one queue, as [`qspinlock`](super::qspinlock)'s | → hierarchical: a head that leaves, with waiters behind it and evidence of contention, and a free record |
+//! | hierarchical | a mark (1, 2, 3: the name of no thread), says where the record is | in the lane of their node | → plain: a head that leaves and finds nobody in any lane |
+//!
+//! Only the headship's bearer changes the mode, and it owns the lock then. A waiter puts itself into the word's queue by compare-exchange of the tail half it
+//! has seen, not by a swap: so it cannot queue in a mode that has ended, and nobody's queue must be repaired. Locked byte, pending byte and fast path are the same
+//! in both modes, and so is stealing: within a turn it keeps the lock where it is.
+//!
+//! **The type bit** (9) is set in a lock of this kind and clear in others, so that code which holds a raw word can tell that the tail may be a mark. A free lock's
+//! word is therefore `0x200`. All-zero memory is an unlocked lock all the same: whoever takes it first, in the slow path, stamps it. The published lock
+//! rests at `0x600`, with its mode in bits 10 and 11, which its fast path must examine; here the tail says the mode, and the fast path is that of the plain lock.
+//!
+//! # Lanes, chain, headship
+//!
+//! A [record](pool) holds a lane per node, and the *chain*: who has the headship (the right to compete for the word), and which other lanes have
+//! waiters.
+//!
+//! | who | finds | does |
+//! |---|---|---|
+//! | waiter | its lane has waiters | queues behind the last, as in any queue |
+//! | waiter | its lane is empty, headship free | is head |
+//! | waiter | its lane is empty, headship elsewhere | notes its lane in the chain, waits to be granted |
+//! | head, having taken the lock | somebody behind it in the lane, quota left | promotes that one |
+//! | head | quota spent, other lanes in the chain | leaves its lane in the chain, promotes the head of the next lane, round the table |
+//! | head | its lane empty, other lanes in the chain | promotes the head of the next lane |
+//! | head | nobody anywhere | closes all lanes, takes the mark out of the word, gives the record back |
+//! | head | nobody, but somebody on its way into a lane | opens the lanes again and leaves the headship free for that one |
+//!
+//! Lane words carry the number of the record's use: a waiter that comes too late finds its compare-exchange fail, and looks at the lock's word again. A waiter belongs to
+//! the lane in which it queued, wherever its thread has moved since; which lane has the headship is the record's knowledge, not the waiter's. A
+//! thread that has left the queue is nobody's neighbour: its exit concerns nobody.
+//!
+//! # Contention detection
+//!
+//! Each head is told the hand-overs of this busy period and how many of them changed the node, and tells the next. A hand-over between two
+//! waiters that alternate does not count. With more than [50](Tunable::GeneralHandoffsTurnNuma) hand-overs and more than
+//! [2](Tunable::RemoteHandoffsTurnNuma) changes of node (or, if the last stay in hierarchical mode paid, at the first change) the head counts who is behind it, and with [2](Tunable::WaitersPerLaneTurnNuma)
+//! waiters for each node that occurs it turns to hierarchical mode at once, when it has the lock: it takes a record, and its queue becomes its node's
+//! lane. So a lock that is never idle turns, too. Too few waiters, or a pool without a free record, mean the plain queue, and a new attempt after as many
+//! hand-overs again. A lock in hierarchical mode with few waiters stays so until there is none.
+//!
+//! **Bound on bypass.** Inside a lane first come, first served. A lane is left after [1000](Tunable::FairnessThreshold) hand-overs if others wait, and
+//! lanes are served in turn: with l lanes and n waiters ahead in one's own a waiter is passed by at most (l − 1) × 1001 hand-overs for each 1001 of its
+//! own lane, each of one turn at most. Its own turn having passed meanwhile, it is served at once when it is head.
+//!
+//! **try_lock** does what it does in plain mode: it succeeds if the lock is free and nobody waits. A lock in hierarchical mode has waiters.
+//!
+//! # Memory ordering
+//!
+//! * Into hierarchical mode: the tail's change from last waiter to mark (AcqRel) continues that waiter's Release and follows the record's setup; a newcomer sees both by its
+//!   Acquire load of the mark.
+//! * Out of it: the change to 0 follows the closing of the lanes and precedes the record's `owner` := 0 (Release).
+//! * Record and lanes: see [`pool`]. What one head tells the next travels with `promote` (Release) as in every kind, or with the headship.
+//!
+//! # What is different from the published series
+//!
+//! Its remote count is never advanced (here it is), its switch needs a queue that drains (here the head switches at once), a change of node counted
+//! only after a run of more than two on one node, which strict alternation never shows (here every change counts; the run decides whether a stay paid); a
+//! lock that changes mode under a waiter leaves queues to be adopted (here it cannot); lanes form a linked chain (here a word of bits, as there are few).
+//!
+//! A head in a lane pauses between its looks ([`NEIGHBOUR_STRIDE_NS`]): that part of the gain is not the lanes', and a machine that waits for events (WFE) has none of it.
+//!
+//! **Not good for** a lock whose threads outnumber the CPUs: then the order of sleepers matters, not their node.
+//!
+//! Sources: "[RFC PATCH v3 0/7] hq-spinlock" (Fedorov and Stepanov, April 2026), its idea, tunables and evaluation; cohort locks: Dice, Marathe, Shavit (2012).
+
+pub mod pool;
+pub mod tunables;
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+mod tests;
+
+use crate::event::Event;
+use crate::platform::{Lanes, Ordering::*, Platform, Word};
+use crate::spin::queued::{
+    Ahead, Kind, LOCKED_MASK, NodeName, Place, QueueNode, RawQueuedSpinLock, TAIL_LANE, TAIL_SHIFT,
+};
+
+use pool::{Binding, Mark};
+pub use pool::{Pool, Statistics};
+pub use tunables::{OutOfRange, Tunable, Tunables};
+
+/// The bit that tells a hierarchical lock from others: bit 9 of its word.
+pub const TYPE: u32 = 1 << 9;
+
+/// The distance between two looks of a head in hierarchical mode, at first and in the end. A look takes the line from the owner, and a neighbour's come
+/// quicker than those of a head across the machine: without a pause the owner would lose the lock after half as many turns.
+pub const NEIGHBOUR_STRIDE_NS: (u32, u32) = (50, 100);
+
+/// The hierarchical queued spinlock: 4 bytes. See the [module text](self).
+pub type RawHqSpinLock<P> = RawQueuedSpinLock<P, Hq>;
+
+/// One queue; under contention one per NUMA node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hq;
+
+impl<P: Platform> Kind<P> for Hq {
+    const REST: u16 = TYPE as u16;
+
+    fn has_waiters(_lock: &RawHqSpinLock<P>, word: u32) -> bool {
+        word & !(LOCKED_MASK | TYPE) != 0
+    }
+
+    fn enqueue(lock: &RawHqSpinLock<P>, place: &Place<P>) -> Ahead {
+        place.node.lane.store(P::hq().lane_of(place.thread().raw()), Relaxed);
+        place.node.past.store(0, Relaxed);
+        // Without a look at the lock's word, if its record is where it usually is.
+        if let Some(ahead) = queue_in_lane(&P::hq().find(P::key(lock), Mark::HOME), place) {
+            return ahead;
+        }
+        // A guess that is usually wrong, but brings what there is, and the line: cheaper than to look first.
+        let mut tail = 0;
+        // A mode change is a few instructions of its head, who may be descheduled in between.
+        P::wait_window(|| {
+            loop {
+                if let Some(mark) = Mark::of_tail(tail.into()) {
+                    let queued = queue_in_lane(&P::hq().find(P::key(lock), mark), place);
+                    if queued.is_some() {
+                        return queued;
+                    }
+                    tail = (lock.word.load(Acquire) >> TAIL_SHIFT) as u16;
+                    if tail == mark.raw() {
+                        return None;
+                    }
+                    continue;
+                }
+                match lock.word.compare_exchange_half(TAIL_LANE, tail, place.name.raw(), AcqRel, Acquire) {
+                    Ok(_) => return Some(Ahead::of(tail)),
+                    Err(found) => tail = found,
+                }
+            }
+        })
+    }
+
+    /// Accounts for the hand-over that made us head, while the owner still has the lock: what it costs delays nobody.
+    fn arrange(lock: &RawHqSpinLock<P>, place: &Place<P>) {
+        let told = place.node.past.load(Relaxed);
+        if Visit::unpack(told).is_none() {
+            place.node.past.store(Past::unpack(told).account(lock, place).pack(), Relaxed);
+        }
+    }
+
+    fn stride_ns(place: &Place<P>) -> (u32, u32) {
+        let in_lane = Visit::unpack(place.node.past.load(Relaxed)).is_some();
+        if in_lane { NEIGHBOUR_STRIDE_NS } else { (0, 0) }
+    }
+
+    fn leave(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ahead, passed: bool) {
+        match Visit::unpack(place.node.past.load(Relaxed)) {
+            Some(visit) => leave_lane(lock, &P::hq().find(P::key(lock), visit.mark), place, visit, passed),
+            None => leave_queue(lock, place, ahead, passed),
+        }
+    }
+}
+
+impl<P: Platform> RawHqSpinLock<P> {
+    /// Hand-overs since the lock entered hierarchical mode; `None` in plain mode.
+    pub fn statistics(&self) -> Option<Statistics> {
+        let mark = Mark::of_tail(self.raw() >> TAIL_SHIFT)?;
+        P::hq().find(P::key(self), mark).statistics()
+    }
+}
+
+/// Queues `place` in its lane. `None`: the lock is leaving hierarchical mode, or has left it.
+fn queue_in_lane<P: Platform>(binding: &Binding<P>, place: &Place<P>) -> Option<Ahead> {
+    let (open, lanes) = binding.look()?;
+    let number = place.node.lane.load(Relaxed) % lanes;
+    let lane = binding.lane(number);
+    let mut seen = lane.word.load(Relaxed);
+    loop {
+        if seen >> 16 != open >> 16 {
+            return None;
+        }
+        let next = open | u64::from(place.name.raw());
+        match lane.word.compare_exchange_weak(seen, next, AcqRel, Relaxed) {
+            Ok(_) => break,
+            Err(found) => seen = found,
+        }
+        P::relax();
+    }
+    if let before @ Ahead::Waiter(_) = Ahead::of(seen as u16) {
+        return Some(before);
+    }
+    lane.head.store(place.name.raw().into(), Relaxed);
+    // Before anybody can grant us anything: as head we shall want to know.
+    place.node.past.store(Visit { mark: binding.mark, run: 0 }.pack(), Relaxed);
+    Some(if binding.enter_chain(number) { Ahead::Nobody } else { Ahead::Others })
+}
+
+/// What a head in plain mode knows of this busy period.
+#[derive(Debug, Clone, Copy)]
+struct Past {
+    handoffs: u16,
+    /// Those that changed the node.
+    remote: u16,
+    /// The node of the last head, + 1.
+    lane: u16,
+    /// It is time to turn.
+    ripe: bool,
+}
+
+impl Past {
+    fn unpack(word: u64) -> Self {
+        Self { handoffs: word as u16, remote: (word >> 16) as u16, lane: (word >> 32) as u16, ripe: word >> 63 != 0 }
+    }
+
+    fn pack(self) -> u64 {
+        u64::from(self.handoffs)
+            | u64::from(self.remote) << 16
+            | u64::from(self.lane) << 32
+            | u64::from(self.ripe) << 63
+    }
+
+    /// What the new head `place` makes of what it was told.
+    fn account<P: Platform>(self, lock: &RawHqSpinLock<P>, place: &Place<P>) -> Self {
+        let lane = place.node.lane.load(Relaxed) as u16 + 1;
+        let moved = self.lane != 0 && self.lane != lane;
+        let past = Self { remote: self.remote.saturating_add(moved.into()), lane, ..self };
+        let pool = P::hq();
+        let more = |count: u16, than: Tunable| u32::from(count) > pool.tunables().get(than);
+        let contended =
+            more(past.handoffs, Tunable::GeneralHandoffsTurnNuma) && more(past.remote, Tunable::RemoteHandoffsTurnNuma);
+        if !(contended || moved && pool.is_warm(P::key(lock))) || pool.lane_count() == 1 {
+            return past;
+        }
+        if is_crowded(place.node, pool) { Self { ripe: true, ..past } } else { past.afresh() }
+    }
+
+    /// From the beginning, for as many hand-overs again.
+    fn afresh(self) -> Self {
+        Self { handoffs: 0, remote: 0, ripe: false, ..self }
+    }
+}
+
+/// Whether there are enough waiters behind the head for each lane that occurs. Lanes of one waiter would make every hand-over a remote one.
+fn is_crowded<P: Platform>(head: &'static QueueNode<P>, pool: &Pool<P>) -> bool {
+    let crowd = pool.tunables().get(Tunable::WaitersPerLaneTurnNuma);
+    let (mut node, mut seen, mut waiters) = (head, 0u64, 0);
+    while waiters < crowd * pool.lane_count() {
+        let Some(next) = NodeName::from_raw(node.next.load(Acquire)).and_then(NodeName::node) else { break };
+        node = next;
+        seen |= 1 << (node.lane.load(Relaxed) % 64);
+        waiters += 1;
+    }
+    waiters > 0 && waiters >= crowd * seen.count_ones()
+}
+
+/// What a head in hierarchical mode has been told: where the record is, and the hand-overs of this visit of its lane. The mode changes only by its own
+/// doing, so this is also how it knows the mode.
+#[derive(Debug, Clone, Copy)]
+struct Visit {
+    mark: Mark,
+    run: u32,
+}
+
+impl Visit {
+    fn unpack(word: u64) -> Option<Self> {
+        Mark::of_tail((word >> 48) as u32 & 3).map(|mark| Self { mark, run: word as u32 })
+    }
+
+    fn pack(self) -> u64 {
+        u64::from(self.mark.raw()) << 48 | u64::from(self.run)
+    }
+}
+
+/// Plain mode: nobody is behind us, or the next becomes head, or it is time to turn.
+fn leave_queue<P: Platform>(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ahead, passed: bool) {
+    if lock.replace_last(place.name, 0) {
+        return;
+    }
+    let next = place.successor();
+    let mut past = Past::unpack(place.node.past.load(Relaxed));
+    past.handoffs = past.handoffs.saturating_add((ahead != Ahead::Waiter(next)).into());
+    if past.ripe {
+        if let Some(binding) = P::hq().grab(P::key(lock), place.node.lane.load(Relaxed)) {
+            turn(lock, &binding);
+            return grant(lock, next, Visit { mark: binding.mark, run: 1 }.pack(), passed);
+        }
+        past = past.afresh();
+    }
+    grant(lock, next, past.pack(), passed);
+}
+
+/// Into hierarchical mode: the queue becomes the lane of its head, which is the caller and owns the lock.
+fn turn<P: Platform>(lock: &RawHqSpinLock<P>, binding: &Binding<P>) {
+    let mut last = (lock.word.load(Relaxed) >> TAIL_SHIFT) as u16;
+    while let Err(found) = lock.word.compare_exchange_half(TAIL_LANE, last, binding.mark.raw(), AcqRel, Relaxed) {
+        last = found;
+        P::relax();
+    }
+    // Until here the lane was closed: those who found the mark already wait for this.
+    binding.lane(binding.current()).word.store(binding.open() | u64::from(last), Release);
+    P::count(Event::HqEnter, 1);
+}
+
+/// Hierarchical mode: whoever is next becomes head; if nobody is, the lock is plain again.
+fn leave_lane<P: Platform>(
+    lock: &RawHqSpinLock<P>,
+    binding: &Binding<P>,
+    place: &Place<P>,
+    visit: Visit,
+    passed: bool,
+) {
+    let run = visit.run;
+    let lane = binding.lane(binding.current());
+    let open = binding.open();
+    let mine = open | u64::from(place.name.raw());
+    let linked = NodeName::from_raw(place.node.next.load(Acquire));
+    let is_last = linked.is_none()
+        && lane.word.load(Relaxed) == mine
+        && lane.word.compare_exchange(mine, open, AcqRel, Relaxed).is_ok();
+    if !is_last {
+        let next = linked.unwrap_or_else(|| place.successor());
+        let spent = run >= P::hq().tunables().get(Tunable::FairnessThreshold);
+        let Some(other) = spent.then(|| binding.next_lane()).flatten() else {
+            P::count(Event::HqLocalHandoff, 1);
+            return grant(lock, next, Visit { run: run.saturating_add(1), ..visit }.pack(), passed);
+        };
+        P::count(Event::HqForcedHandoff, 1);
+        lane.head.store(next.raw().into(), Relaxed);
+        return grant_lane(lock, binding, other, true, run, passed);
+    }
+    loop {
+        if let Some(other) = binding.next_lane() {
+            return grant_lane(lock, binding, other, false, run, passed);
+        }
+        if binding.close() {
+            lock.word.swap_half(TAIL_LANE, 0, AcqRel);
+            binding.give_back();
+            return P::count(Event::HqLeave, 1);
+        }
+        P::count(Event::HqRollback, 1);
+        if binding.leave_chain() {
+            return;
+        }
+        P::relax();
+    }
+}
+
+/// Makes the first waiter of another lane head.
+fn grant_lane<P: Platform>(
+    lock: &RawHqSpinLock<P>,
+    binding: &Binding<P>,
+    other: u32,
+    left: bool,
+    run: u32,
+    passed: bool,
+) {
+    binding.move_to(other, left, run);
+    P::count(Event::HqRemoteHandoff, 1);
+    if let Some(head) = NodeName::from_raw(binding.lane(other).head.load(Relaxed)) {
+        grant(lock, head, Visit { mark: binding.mark, run: 0 }.pack(), passed);
+    }
+}
+
+/// Makes `next` head, and tells it of the past.
+fn grant<P: Platform>(lock: &RawHqSpinLock<P>, next: NodeName, past: u64, passed: bool) {
+    if let Some(node) = next.node::<P>() {
+        node.past.store(past, Relaxed);
+    }
+    lock.promote(next, passed);
+}
+
+#[cfg(all(feature = "std", target_os = "linux"))]
+const _: () = assert!(size_of::<RawHqSpinLock<crate::platform::linux::Linux>>() == 4);

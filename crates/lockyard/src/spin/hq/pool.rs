@@ -1,0 +1,362 @@
+//! The pool of records: where the lanes of contended hierarchical locks are, for as long as they are contended.
+//!
+//! A static table per platform, bounded, never grown, all-zero when unused: untouched pages of it cost nothing. A record is found from the lock's key and
+//! the mark in the lock word, which says at which of three places of the table it is. The lanes of one number lie together, one
+//! page of 4 KiB for all records, so that a node's lanes share no page with another node's.
+//!
+//! | word | meaning | written by |
+//! |---|---|---|
+//! | `owner` | key of the lock that has the record, + 1; 0: free | 0 → key by who grabs it; key → 0 by who gives it back; both own the lock |
+//! | `generation` | number of this use of the record | who grabs it, before anybody can queue |
+//! | `lanes` | how many lanes this use has | likewise |
+//! | `current` | the lane that has the headship | the headship's bearer |
+//! | `chain` | whether somebody is head, and a bit for each other lane with waiters | a waiter that opens a lane sets bits; the headship's bearer changes the rest |
+//! | `lane.word` | generation << 16, last waiter of the lane; 0: closed | a waiter puts itself in by compare-exchange, if the generation is the one it knows; the headship's bearer clears, opens and closes |
+//! | `lane.head` | first waiter of a lane that has not the headship | who opens the lane; the bearer that takes the headship elsewhere |
+//!
+//! **Ordering.** `generation` and `owner` are stored with Release and loaded with Acquire, in this order by a waiter: a generation read while the record was
+//! still somebody else's is older than the lanes', and its compare-exchange fails. `lane.word` passes nodes (AcqRel),
+//! `chain` passes `lane.head` and, when the headship lies free, what only its bearer writes (AcqRel).
+
+use crate::event::Event;
+use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
+use crate::spin::hq::tunables::{Tunable, Tunables};
+
+/// The most lanes of a lock. Nodes beyond share lanes.
+pub const LANES: usize = 16;
+/// Records of a platform: so many locks can be in hierarchical mode at a time.
+pub const RECORDS: usize = 64;
+/// Somebody is head. (In `chain`, above the lanes' bits.)
+pub(super) const HEADSHIP: u64 = 1 << LANES;
+
+/// What stands in the tail of a lock in hierarchical mode: a name of no thread, which says where its record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark(u16);
+
+impl Mark {
+    const ALL: [Self; 3] = [Self(3), Self(2), Self(1)];
+    /// Of the first place: where the record is unless others were there first.
+    pub(super) const HOME: Self = Self::ALL[0];
+
+    pub(super) fn of_tail(tail: u32) -> Option<Self> {
+        (1..=3).contains(&tail).then_some(Self(tail as u16))
+    }
+
+    pub(super) fn raw(self) -> u16 {
+        self.0
+    }
+}
+
+/// The queue of one node's waiters.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Lane<P: Platform> {
+    pub(super) word: P::U64,
+    pub(super) head: P::U32,
+}
+
+impl<P: Platform> Default for Lane<P> {
+    fn default() -> Self {
+        Self { word: P::U64::default(), head: P::U32::default() }
+    }
+}
+
+/// What a lock borrows. The first line is read by everybody and hardly ever written, the second is the headship's.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(super) struct Record<P: Platform> {
+    owner: P::U64,
+    pub(super) generation: P::U64,
+    /// Key + 1 of the lock that last had the record, if that paid.
+    warm: P::U64,
+    pub(super) lanes: P::U32,
+    pub(super) current: P::U32,
+    second_line: Headship<P>,
+}
+
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Headship<P: Platform> {
+    chain: P::U64,
+    /// Visits of lanes that paid.
+    paid: P::U32,
+    local: P::U32,
+    remote: P::U32,
+}
+
+impl<P: Platform> Default for Record<P> {
+    fn default() -> Self {
+        Self {
+            owner: P::U64::default(),
+            generation: P::U64::default(),
+            warm: P::U64::default(),
+            lanes: P::U32::default(),
+            current: P::U32::default(),
+            second_line: Headship {
+                chain: P::U64::default(),
+                paid: P::U32::default(),
+                local: P::U32::default(),
+                remote: P::U32::default(),
+            },
+        }
+    }
+}
+
+/// Hand-overs of a lock since it entered hierarchical mode. Those of the visit under way are not yet counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Inside a lane.
+    pub local: u32,
+    /// To another lane.
+    pub remote: u32,
+}
+
+/// The records of a platform, and what is set for all its hierarchical locks. See [`Platform::hq`].
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Pool<P: Platform> {
+    lanes: [[Lane<P>; RECORDS]; LANES],
+    records: [Record<P>; RECORDS],
+    tunables: Tunables<P>,
+    in_use: P::U32,
+    most_in_use: P::U32,
+}
+
+impl<P: Platform> Default for Pool<P> {
+    fn default() -> Self {
+        Self {
+            lanes: core::array::from_fn(|_| core::array::from_fn(|_| Lane::default())),
+            records: core::array::from_fn(|_| Record::default()),
+            tunables: Tunables::default(),
+            in_use: P::U32::default(),
+            most_in_use: P::U32::default(),
+        }
+    }
+}
+
+impl<P: ConstPlatform> Pool<P> {
+    /// A pool with all records free, in constants.
+    pub const fn new() -> Self {
+        Self {
+            lanes: [const { [const { Lane { word: P::U64::ZERO, head: P::U32::ZERO } }; RECORDS] }; LANES],
+            records: [const {
+                Record {
+                    owner: P::U64::ZERO,
+                    generation: P::U64::ZERO,
+                    warm: P::U64::ZERO,
+                    lanes: P::U32::ZERO,
+                    current: P::U32::ZERO,
+                    second_line: Headship {
+                        chain: P::U64::ZERO,
+                        paid: P::U32::ZERO,
+                        local: P::U32::ZERO,
+                        remote: P::U32::ZERO,
+                    },
+                }
+            }; RECORDS],
+            tunables: Tunables::new(),
+            in_use: P::U32::ZERO,
+            most_in_use: P::U32::ZERO,
+        }
+    }
+}
+
+impl<P: Platform> Pool<P> {
+    /// What can be set.
+    #[inline]
+    pub fn tunables(&self) -> &Tunables<P> {
+        &self.tunables
+    }
+
+    /// Locks in hierarchical mode now.
+    pub fn in_use(&self) -> u32 {
+        self.in_use.load(Relaxed)
+    }
+
+    /// The most there were at a time, since the last call.
+    pub fn most_in_use(&self) -> u32 {
+        self.most_in_use.swap(self.in_use(), Relaxed)
+    }
+
+    /// How many lanes a lock gets. One: hierarchical mode would be of no use.
+    pub(super) fn lane_count(&self) -> u32 {
+        match self.tunables.get(Tunable::Lanes) {
+            0 => P::nodes().clamp(1, LANES as u32),
+            lanes => lanes,
+        }
+    }
+
+    /// The lane of the calling thread, called `id`.
+    pub(super) fn lane_of(&self, id: u32) -> u32 {
+        let place = if self.tunables.get(Tunable::Lanes) == 0 { P::node() } else { id };
+        place % self.lane_count()
+    }
+
+    fn index(key: u64, mark: Mark) -> usize {
+        let home = key.wrapping_mul(0x61c8_8646_80b5_83eb) >> (64 - RECORDS.ilog2());
+        (home as usize + usize::from(Mark::HOME.0 - mark.0)) % RECORDS
+    }
+
+    /// Whether locks with these keys have the same places.
+    #[cfg(test)]
+    pub(super) fn same_places(one: u64, other: u64) -> bool {
+        Self::index(one, Mark::HOME) == Self::index(other, Mark::HOME)
+    }
+
+    /// The record of the lock with `key` and `mark`, if it has it still.
+    pub(super) fn find(&'static self, key: u64, mark: Mark) -> Binding<P> {
+        let index = Self::index(key, mark);
+        Binding { pool: self, index, record: &self.records[index], key, mark }
+    }
+
+    /// Whether the last stay of this lock in hierarchical mode paid. A hint.
+    pub(super) fn is_warm(&self, key: u64) -> bool {
+        self.records[Self::index(key, Mark::HOME)].warm.load(Relaxed) == key + 1
+    }
+
+    /// Takes a free record for the lock with `key`, whose owner and head the caller is, with `current` as lane of the headship. Its other lanes are
+    /// open, and a waiter may find them before the mark stands in the lock word: who grabs a record must go on and turn.
+    pub(super) fn grab(&'static self, key: u64, hint: u32) -> Option<Binding<P>> {
+        let mut places = Mark::ALL.iter().map(|&mark| self.find(key, mark));
+        let mut free = |binding: &Binding<P>| {
+            let owner = &binding.record.owner;
+            owner.load(Relaxed) == 0 && owner.compare_exchange(0, key + 1, Acquire, Relaxed).is_ok()
+        };
+        let Some(binding) = places.find(&mut free) else {
+            P::count(Event::HqConflict, 1);
+            return None;
+        };
+        let record = binding.record;
+        let generation = (record.generation.load(Relaxed) + 1) & (u64::MAX >> 16);
+        let lanes = self.lane_count();
+        let current = hint % lanes;
+        record.lanes.store(lanes, Relaxed);
+        record.current.store(current, Relaxed);
+        let Headship { chain, paid, local, remote } = &record.second_line;
+        chain.store(HEADSHIP, Relaxed);
+        [paid, local, remote].into_iter().for_each(|word| word.store(0, Relaxed));
+        record.generation.store(generation.max(1), Release);
+        for lane in (0..lanes).filter(|lane| *lane != current) {
+            binding.lane(lane).word.store(binding.open(), Release);
+        }
+        let in_use = self.in_use.fetch_add(1, Relaxed) + 1;
+        if in_use > self.most_in_use.load(Relaxed) {
+            self.most_in_use.store(in_use, Relaxed);
+        }
+        Some(binding)
+    }
+}
+
+/// A lock and its record.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Binding<P: Platform> {
+    pool: &'static Pool<P>,
+    index: usize,
+    record: &'static Record<P>,
+    key: u64,
+    pub(super) mark: Mark,
+}
+
+impl<P: Platform> Binding<P> {
+    pub(super) fn lane(&self, lane: u32) -> &'static Lane<P> {
+        &self.pool.lanes[lane as usize % LANES][self.index]
+    }
+
+    /// The word of an open lane without waiters, for the present use of the record.
+    pub(super) fn open(&self) -> u64 {
+        self.record.generation.load(Relaxed) << 16
+    }
+
+    /// The word of an empty lane and how many lanes there are, if the record is still this lock's. For those who do not hold it in hierarchical mode.
+    pub(super) fn look(&self) -> Option<(u64, u32)> {
+        if self.record.owner.load(Relaxed) != self.key + 1 {
+            return None;
+        }
+        let open = self.record.generation.load(Acquire) << 16;
+        let lanes = self.record.lanes.load(Acquire);
+        // A record that is being grabbed for the first time has no generation yet, and its lanes are closed.
+        (self.record.owner.load(Acquire) == self.key + 1 && open != 0).then_some((open, lanes.max(1)))
+    }
+
+    pub(super) fn current(&self) -> u32 {
+        self.record.current.load(Relaxed)
+    }
+
+    /// A waiter has opened `lane`: whether it has the headship. If not, its lane is noted and it will be granted.
+    pub(super) fn enter_chain(&self, lane: u32) -> bool {
+        let chain = &self.record.second_line.chain;
+        let mut seen = chain.load(Relaxed);
+        loop {
+            let free = seen & HEADSHIP == 0;
+            let next = if free { seen | HEADSHIP } else { seen | 1 << lane };
+            match chain.compare_exchange_weak(seen, next, AcqRel, Relaxed) {
+                Ok(_) => {
+                    if free {
+                        self.record.current.store(lane, Relaxed);
+                    }
+                    return free;
+                }
+                Err(found) => seen = found,
+            }
+            P::relax();
+        }
+    }
+
+    /// The next lane after the current one that has waiters, round the table.
+    pub(super) fn next_lane(&self) -> Option<u32> {
+        let waiting = self.record.second_line.chain.load(Relaxed) & (HEADSHIP - 1);
+        let after = self.current() + 1;
+        let from = waiting >> after << after;
+        [from, waiting].into_iter().find(|lanes| *lanes != 0).map(u64::trailing_zeros)
+    }
+
+    /// Moves the headship to `lane`, after `run` hand-overs inside the current one, which has waiters left or not.
+    pub(super) fn move_to(&self, lane: u32, left: bool, run: u32) {
+        let Headship { chain, paid, local, remote } = &self.record.second_line;
+        if left {
+            chain.fetch_or(1 << self.current(), AcqRel);
+        }
+        chain.fetch_and(!(1 << lane), AcqRel);
+        self.record.current.store(lane, Relaxed);
+        let add = |word: &P::U32, count: u32| word.store(word.load(Relaxed).wrapping_add(count), Relaxed);
+        add(paid, u32::from(run > self.pool.tunables.get(Tunable::LocalHandoffsToIncreaseRemotes)));
+        add(local, run);
+        add(remote, 1);
+    }
+
+    /// Lets the headship lie free for the next waiter. `false`: somebody waits for it.
+    pub(super) fn leave_chain(&self) -> bool {
+        self.record.second_line.chain.compare_exchange(HEADSHIP, 0, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Closes all lanes; none if somebody is in one, or on its way into one.
+    pub(super) fn close(&self) -> bool {
+        let open = self.open();
+        let lanes = self.record.lanes.load(Relaxed);
+        if (0..lanes).any(|lane| self.lane(lane).word.load(Relaxed) != open) {
+            return false;
+        }
+        for lane in 0..lanes {
+            if self.lane(lane).word.compare_exchange(open, 0, AcqRel, Relaxed).is_err() {
+                (0..lane).for_each(|lane| self.lane(lane).word.store(open, Release));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Gives the record back. The lanes are closed and the mark is gone from the lock word.
+    pub(super) fn give_back(self) {
+        let keep = self.pool.tunables.get(Tunable::RemoteHandoffsKeepNuma);
+        let paid = self.record.second_line.paid.load(Relaxed);
+        self.record.warm.store(if paid >= keep { self.key + 1 } else { 0 }, Relaxed);
+        self.pool.in_use.fetch_sub(1, Relaxed);
+        self.record.owner.store(0, Release);
+    }
+
+    pub(super) fn statistics(&self) -> Option<Statistics> {
+        self.look()?;
+        let Headship { local, remote, .. } = &self.record.second_line;
+        Some(Statistics { local: local.load(Relaxed), remote: remote.load(Relaxed) })
+    }
+}

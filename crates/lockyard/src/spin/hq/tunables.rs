@@ -1,0 +1,133 @@
+//! What can be set of the hierarchical lock while it runs, for all locks of a platform together.
+
+use core::fmt;
+
+use crate::platform::{ConstPlatform, ConstZero, Ordering::Relaxed, Platform, Word};
+use crate::spin::hq::pool::LANES;
+
+macro_rules! tunables {
+    ($($(#[doc = $what:literal])* $name:ident = $text:literal, $variable:literal: $default:literal, $most:expr;)*) => {
+        /// Something that can be set.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Tunable {
+            $($(#[doc = $what])* $name,)*
+        }
+
+        impl Tunable {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The name: the kernel's where the kernel has it.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text),* }
+            }
+
+            /// The environment variable.
+            pub const fn variable(self) -> &'static str {
+                match self { $(Self::$name => $variable),* }
+            }
+
+            /// The value if nobody sets another.
+            pub const fn default(self) -> u32 {
+                match self { $(Self::$name => $default),* }
+            }
+
+            /// The largest value that makes sense; the least is 0.
+            pub const fn most(self) -> u32 {
+                match self { $(Self::$name => $most),* }
+            }
+        }
+    };
+}
+
+tunables! {
+    /// Hand-overs inside a lane before one to another lane is forced.
+    FairnessThreshold = "fairness_threshold", "LOCKYARD_HQ_FAIRNESS_THRESHOLD": 1000, u32::MAX;
+    /// More hand-overs than this in one busy period are needed to leave the plain queue.
+    GeneralHandoffsTurnNuma = "general_handoffs_turn_numa", "LOCKYARD_HQ_GENERAL_HANDOFFS_TURN_NUMA": 50, u16::MAX as u32;
+    /// More of them than this must have changed the node.
+    RemoteHandoffsTurnNuma = "remote_handoffs_turn_numa", "LOCKYARD_HQ_REMOTE_HANDOFFS_TURN_NUMA": 2, u16::MAX as u32;
+    /// And so many waiters must be there for each lane that occurs among them, at least 1.
+    WaitersPerLaneTurnNuma = "waiters_per_lane_turn_numa", "LOCKYARD_HQ_WAITERS_PER_LANE_TURN_NUMA": 2, 64;
+    /// A lock whose lanes were visited so often with profit leaves the plain queue again at the first change of node.
+    RemoteHandoffsKeepNuma = "remote_handoffs_keep_numa", "LOCKYARD_HQ_REMOTE_HANDOFFS_KEEP_NUMA": 1, u32::MAX;
+    /// A visit of a lane with more hand-overs than this counts as profit.
+    LocalHandoffsToIncreaseRemotes = "local_handoffs_to_increase_remotes", "LOCKYARD_HQ_LOCAL_HANDOFFS_TO_INCREASE_REMOTES": 2, u32::MAX;
+    /// Lanes: 0 one per NUMA node, 1 never leave the plain queue, else so many, whatever the nodes (threads are dealt out by id): for tests on a small machine.
+    Lanes = "lanes", "LOCKYARD_HQ_LANES": 0, LANES as u32;
+}
+
+/// A value that was refused, in one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfRange(pub Tunable);
+
+impl fmt::Display for OutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: a number from 0 to {} is needed", self.0.variable(), self.0.most())
+    }
+}
+
+impl core::error::Error for OutOfRange {}
+
+/// The settings. Any value is safe at any time, also between two steps of a lock: it decides who is next, never whether.
+#[derive(Debug)]
+pub struct Tunables<P: Platform> {
+    /// Each differs from its default by so many bits: all-zero memory is the defaults.
+    words: [P::U32; Tunable::ALL.len()],
+}
+
+impl<P: Platform> Default for Tunables<P> {
+    fn default() -> Self {
+        Self { words: Default::default() }
+    }
+}
+
+impl<P: Platform> Tunables<P> {
+    pub(super) const fn new() -> Self
+    where
+        P: ConstPlatform,
+    {
+        Self { words: [const { P::U32::ZERO }; Tunable::ALL.len()] }
+    }
+
+    /// The value of `tunable`.
+    #[inline]
+    pub fn get(&self, tunable: Tunable) -> u32 {
+        self.words[tunable as usize].load(Relaxed) ^ tunable.default()
+    }
+
+    /// Sets `tunable`.
+    ///
+    /// # Errors
+    /// The value is too large; nothing has changed.
+    pub fn set(&self, tunable: Tunable, value: u32) -> Result<(), OutOfRange> {
+        if value > tunable.most() {
+            return Err(OutOfRange(tunable));
+        }
+        self.words[tunable as usize].store(value ^ tunable.default(), Relaxed);
+        Ok(())
+    }
+
+    /// Sets everything as in `other`.
+    pub fn copy_from<Q: Platform>(&self, other: &Tunables<Q>) {
+        for &tunable in Tunable::ALL {
+            self.words[tunable as usize].store(other.get(tunable) ^ tunable.default(), Relaxed);
+        }
+    }
+
+    /// Sets what the environment names (`LOCKYARD_HQ_…`, see [`Tunable::variable`]). For a program's beginning: it allocates.
+    ///
+    /// # Errors
+    /// The first value that is no number or out of range; those before it are set.
+    #[cfg(feature = "std")]
+    pub fn set_from_environment(&self) -> Result<(), OutOfRange> {
+        for &tunable in Tunable::ALL {
+            if let Some(text) = std::env::var_os(tunable.variable()) {
+                let value = text.to_str().and_then(|text| text.trim().parse().ok());
+                self.set(tunable, value.ok_or(OutOfRange(tunable))?)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,554 @@
+//! What all queued spinlocks share: the lock word, stealing, waiting in turns, the head that alone watches the word.
+//!
+//! Waiters queue; the first of them, the *head*, alone watches the lock word. Nobody burns CPU without bound: heads and queued waiters
+//! spin while that is useful, then sleep. How waiters queue, and whom a head promotes when it has the lock, is a matter of the [`Kind`]:
+//!
+//! | kind | queue | successor |
+//! |---|---|---|
+//! | [`Plain`](super::qspinlock::Plain) | one, its tail in the word | the next waiter |
+//! | [`Cna`](super::cna::Cna) | one, its tail in the word, and those who were moved aside | the next waiter of the same NUMA node |
+//! | [`Hq`](super::hq::Hq) | the same as plain; under contention one per NUMA node, outside the word | the next waiter of the same node, up to a quota |
+//!
+//! # The word
+//!
+//! | bits | name | meaning | written by |
+//! |---|---|---|---|
+//! | 0–7 | locked | 0 free, 1 held | taker: 0 → 1 by a compare-exchange that includes pending, whatever the tail; owner: 1 → 0 by a byte store |
+//! | 8 | pending | the head is awake and next: stealing forbidden | the head only |
+//! | 9 | type | 1 in a lock that may queue by node ([`Hq`](super::hq::Hq)), 0 in others; never taken back | the first to take the lock |
+//! | 10–15 | – | zero | nobody |
+//! | 16–31 | tail | last waiter: thread id (14 bits), nesting level (2 bits); 0 = nobody queued; thread id 0: a mark of the kind | a new waiter puts itself in; the head clears it if it is last |
+//!
+//! | state (tail, pending, locked) | event | next |
+//! |---|---|---|
+//! | 0,0,0 | `try_lock` | 0,0,1 |
+//! | \*,0,0 | `lock` | \*,0,1 |
+//! | p,x,y | a waiter queues | n,x,y |
+//! | n,x,0 | the head n takes it, last in the queue | 0,0,1 |
+//! | m,x,0 | the head takes it, others behind | m,0,1, and the next becomes head |
+//! | \*,\*,1 | `unlock` | \*,\*,0 |
+//!
+//! The low half-word of a free lock is a constant of the kind, [`Kind::REST`], and the fast path looks at nothing else: what a kind
+//! does with its queues costs an uncontended lock nothing.
+//!
+//! # Waiting
+//!
+//! As the sleeping locks do ([`wait::turn`](crate::wait::turn)): each waiter has a turn, which begins when the turn of the one before it ends.
+//!
+//! *Newcomer*: while somebody is queued but the head is not pending, tries to steal for [`STEAL_NS`]; then queues.
+//! *Queued*: spins [`QUEUED_NS`] on its own node, then sleeps until it is made head, or until its turn ends.
+//! *Head*: competes for [`COMPETE_NS`] without pending. Then it *listens*: registers in the table of [sleeping heads](crate::wait::heads) and
+//! sleeps until an unlock wakes it, or its turn ends. If the lock has been taken again when it runs, running threads are passing it around
+//! faster than a sleeper wakes up: it *dozes* for the rest of its turn, asking nobody to wake it. When its turn is over it sets pending and is
+//! served by the next unlock.
+//!
+//! Where the machine says exactly when a CPU is needed ([`Platform::spin_budget`] without limit: a simulated kernel), sleeping early buys nothing: a
+//! queued waiter spins as long as the one before it runs, a head for [`EXACT_COMPETE_NS`].
+//!
+//! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends: [`TURN_NS`] and a wake-up per waiter ahead. Inside
+//! the queue the order is first come, first served.
+//!
+//! # Memory ordering
+//!
+//! * `word`: every taker's compare-exchange is Acquire and pairs with the owner's Release store. The tail swap is AcqRel:
+//!   Release publishes the node to the successor, Acquire makes the predecessor's node readable.
+//! * `node.next`: Release store by the successor, Acquire load by the predecessor (no address dependency is relied on).
+//! * `node.wait`: Release swap by the granter, Acquire by the waiter.
+//! * Sleeping head against unlock: {register; heavy fence; read word} against {store 0; light fence; read table}; see `heads`.
+//!
+//! **Destruction.** `unlock` does not touch the lock after its store: another thread may take, release and free it at
+//! once. What it looks at then is the table, by address. A waiter is a user: it must be gone before the lock is.
+//!
+//! **fork.** A lock held or queued on by other threads at `fork` stays so in the child, as with any lock.
+//!
+//! Sources: paravirtual qspinlock (Linux 4.2 and later: `locking/pvqspinlock`, hybrid queued/unfair mode 11752adb); Mellor-Crummey and
+//! Scott 1991; asymmetric fences after folly and P1202; culling after Dice, "Malthusian Locks" (2017).
+
+use core::fmt::Debug;
+use core::marker::PhantomData;
+
+use crate::event::Event;
+use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Patience, Platform, Word};
+use crate::wait::thread::{NESTING, Thread, ThreadId};
+use crate::wait::turn::{TURN_NS, TURNS_NS};
+
+pub(super) const LOCKED: u32 = 1;
+const PENDING_LANE: u32 = 1;
+const LOCKED_LANE: u32 = 0;
+pub(super) const TAIL_LANE: u32 = 1;
+pub(super) const LOCKED_MASK: u32 = 0xff;
+pub(super) const PENDING_MASK: u32 = 0x100;
+const PENDING: u16 = 0x100;
+pub(super) const TAIL_SHIFT: u32 = 16;
+const NODE_BITS: u32 = 2;
+
+/// How long a newcomer tries to steal before it queues.
+pub const STEAL_NS: u32 = 1_000;
+/// How long a queued waiter spins on its node before it sleeps. About one context switch.
+pub const QUEUED_NS: u32 = 5_000;
+/// How long a head competes before it sleeps, and how long a pending head spins.
+pub const COMPETE_NS: u32 = 5_000;
+/// How long a head competes on a machine that tells exactly when a CPU is needed: the limit of the kernel's paravirtual waiters.
+pub const EXACT_COMPETE_NS: u32 = 200_000;
+/// How long a head sleeps where it cannot rely on being woken.
+const BLIND_NS: u64 = 1_000_000;
+
+// node.wait
+const WAITING: u32 = 0;
+const ASLEEP: u32 = 1;
+const HEAD: u32 = 2;
+
+/// A place in a spinlock's queue; a field of the thread record, in use only while waiting.
+///
+/// The first half is every kind's. The second is the kind's own, and written by the waiter before it queues, then by heads only.
+#[derive(Debug)]
+#[repr(C)]
+pub struct QueueNode<P: Platform> {
+    pub(super) next: P::U32,
+    wait: P::U32,
+    /// When the waiter's turn ends. A hint to the next waiter, which may read an earlier use's.
+    due: P::U64,
+    /// The NUMA node of the waiter, or what its kind takes for it.
+    pub(super) lane: P::U32,
+    /// Last of those who were moved aside.
+    pub(super) aside: P::U32,
+    /// What the waiter is told of the queue's past when it is made head.
+    pub(super) past: P::U64,
+}
+
+impl<P: Platform> Default for QueueNode<P> {
+    fn default() -> Self {
+        Self {
+            next: P::U32::default(),
+            wait: P::U32::default(),
+            due: P::U64::default(),
+            lane: P::U32::default(),
+            aside: P::U32::default(),
+            past: P::U64::default(),
+        }
+    }
+}
+
+impl<P: Platform> QueueNode<P> {
+    pub(crate) const fn new() -> Self
+    where
+        P: ConstPlatform,
+    {
+        Self {
+            next: P::U32::ZERO,
+            wait: P::U32::ZERO,
+            due: P::U64::ZERO,
+            lane: P::U32::ZERO,
+            aside: P::U32::ZERO,
+            past: P::U64::ZERO,
+        }
+    }
+}
+
+/// The name of a node in 16 bits: thread id and nesting level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeName(u16);
+
+impl NodeName {
+    fn new(thread: ThreadId, level: u32) -> Self {
+        Self((thread.raw() << NODE_BITS | level) as u16)
+    }
+
+    pub(super) fn of_tail(word: u32) -> Option<Self> {
+        Self::from_raw(word >> TAIL_SHIFT)
+    }
+
+    pub(super) fn from_raw(raw: u32) -> Option<Self> {
+        (raw != 0).then_some(Self(raw as u16))
+    }
+
+    pub(super) fn raw(self) -> u16 {
+        self.0
+    }
+
+    fn thread<P: Platform>(self) -> Option<&'static Thread<P>> {
+        ThreadId::from_raw(u32::from(self.0) >> NODE_BITS).map(P::thread)
+    }
+
+    pub(super) fn node<P: Platform>(self) -> Option<&'static QueueNode<P>> {
+        self.thread().map(|thread: &Thread<P>| &thread.nodes[usize::from(self.0) % NESTING])
+    }
+}
+
+/// A thread that queues, and the node that it queues with.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<P: Platform> {
+    me: &'static Thread<P>,
+    pub(super) node: &'static QueueNode<P>,
+    pub(super) name: NodeName,
+}
+
+impl<P: Platform> Place<P> {
+    pub(super) fn thread(&self) -> ThreadId {
+        self.me.id()
+    }
+
+    /// When the waiter's turn ends.
+    pub(super) fn due(&self) -> u64 {
+        self.node.due.load(Relaxed)
+    }
+
+    /// The waiter behind, who is there or is about to link itself.
+    pub(super) fn successor(&self) -> NodeName {
+        P::wait_window(|| NodeName::from_raw(self.node.next.load(Acquire)))
+    }
+}
+
+/// Who is before a waiter that has just queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ahead {
+    /// Nobody: it is the head.
+    Nobody,
+    /// This waiter, to whom it has to link itself.
+    Waiter(NodeName),
+    /// Waiters of other queues, one of whom will make it head.
+    Others,
+}
+
+impl Ahead {
+    pub(super) fn of(previous: u16) -> Self {
+        NodeName::from_raw(previous.into()).map_or(Self::Nobody, Self::Waiter)
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::super::qspinlock::Plain {}
+    impl Sealed for super::super::cna::Cna {}
+    impl Sealed for super::super::hq::Hq {}
+}
+
+/// A way of queueing: what tells one queued spinlock from another. Costs nothing at run time but what it does.
+///
+/// Everything here runs in the slow path.
+pub trait Kind<P: Platform>: Sized + Debug + Send + Sync + 'static + sealed::Sealed {
+    /// The low half-word of a free lock.
+    const REST: u16 = 0;
+
+    /// Whether somebody waits for a lock with this word. A hint.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn has_waiters(_lock: &RawQueuedSpinLock<P, Self>, word: u32) -> bool {
+        word & !LOCKED_MASK != u32::from(Self::REST)
+    }
+
+    /// Puts `place` into a queue. From here on others may link themselves behind it.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn enqueue(lock: &RawQueuedSpinLock<P, Self>, place: &Place<P>) -> Ahead {
+        lock.swap_tail(place)
+    }
+
+    /// `place` is the head now and will compete for the lock.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn arrange(_lock: &RawQueuedSpinLock<P, Self>, _place: &Place<P>) {}
+
+    /// The distance between two looks of a head at the word, at first and in the end; 0: as often as it can.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn stride_ns(_place: &Place<P>) -> (u32, u32) {
+        (0, 0)
+    }
+
+    /// `place`, the head, has got the lock, and was `passed` by others or not: it leaves the queue and promotes whoever is next.
+    #[doc(hidden)]
+    fn leave(lock: &RawQueuedSpinLock<P, Self>, place: &Place<P>, ahead: Ahead, passed: bool);
+}
+
+/// A queued spinlock of kind `K`: 4 bytes, all-zero is unlocked. See the [module text](self).
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct RawQueuedSpinLock<P: Platform, K> {
+    pub(super) word: P::Lanes,
+    kind: PhantomData<K>,
+}
+
+impl<P: Platform, K> Default for RawQueuedSpinLock<P, K> {
+    fn default() -> Self {
+        Self { word: P::Lanes::default(), kind: PhantomData }
+    }
+}
+
+impl<P: ConstPlatform, K> RawQueuedSpinLock<P, K> {
+    /// An unlocked lock, in constants.
+    pub const fn new() -> Self {
+        Self { word: P::Lanes::ZERO, kind: PhantomData }
+    }
+}
+
+impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
+    /// Takes the lock.
+    #[inline]
+    pub fn acquire(&self) {
+        // Locked and pending, whatever the tail: who runs may pass a queue whose head is not pending.
+        if self.word.compare_exchange_half(0, K::REST, K::REST | LOCKED as u16, Acquire, Relaxed).is_err() {
+            self.acquire_slow();
+        }
+    }
+
+    /// Takes the lock if it is free and nobody waits: never overtakes.
+    #[inline]
+    pub fn try_acquire(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        let idle = word & LOCKED_MASK == 0 && !K::has_waiters(self, word);
+        let taken = word | u32::from(K::REST) | LOCKED;
+        idle && self.word.compare_exchange(word, taken, Acquire, Relaxed).is_ok()
+    }
+
+    /// Releases the lock.
+    ///
+    /// # Safety
+    /// The caller holds it, or acts for the holder.
+    #[inline]
+    pub unsafe fn release(&self) {
+        let key = P::key(self);
+        self.word.store_byte(LOCKED_LANE, 0, Release);
+        // From here on the lock may be gone: only its key is used.
+        P::fence_light();
+        if P::heads().any(key) {
+            P::heads().kick(key);
+        }
+    }
+
+    /// Whether somebody holds the lock or waits for it.
+    #[inline]
+    pub fn is_locked(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        word & LOCKED_MASK != 0 || K::has_waiters(self, word)
+    }
+
+    /// The lock word. For those who keep a lock in memory of their own layout: the type bit tells the kinds apart.
+    #[inline]
+    pub fn raw(&self) -> u32 {
+        self.word.load(Relaxed)
+    }
+
+    /// Whether somebody waits for the lock.
+    #[inline]
+    pub fn is_contended(&self) -> bool {
+        K::has_waiters(self, self.word.load(Relaxed))
+    }
+
+    #[cold]
+    fn acquire_slow(&self) {
+        if self.steal() {
+            return;
+        }
+        if let Some(me) = P::current() {
+            let level = me.depth.load(Relaxed);
+            if (level as usize) < NESTING {
+                // Stored before the node is touched: a signal handler from here on uses the next one.
+                let parks = me.parks();
+                me.depth.store(level + 1, Relaxed);
+                self.acquire_queued(me, level);
+                me.depth.store(level, Relaxed);
+                if level > 0 || me.waiter.busy.load(Relaxed) != 0 {
+                    me.give_back(parks);
+                }
+                return;
+            }
+        }
+        P::count(Event::LockNoNode, 1);
+        let mut round = 0;
+        while !self.try_steal() {
+            P::nap(round);
+            round = round.saturating_add(1);
+        }
+    }
+
+    /// One attempt past the queue, unless its head is pending.
+    #[inline]
+    fn try_steal(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        if word & (LOCKED_MASK | PENDING_MASK) != 0 {
+            return false;
+        }
+        if word as u16 != K::REST {
+            // All-zero memory: from now on its kind can be told. A held lock has been through here, or was never without its bits.
+            return self.word.compare_exchange_half(0, word as u16, K::REST | LOCKED as u16, Acquire, Relaxed).is_ok();
+        }
+        self.word.compare_exchange_byte(LOCKED_LANE, 0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    /// The newcomer's attempt: for a while if there is a queue that sleeps, once otherwise.
+    fn steal(&self) -> bool {
+        let stolen = P::spin(Patience::ns(STEAL_NS), || {
+            if self.try_steal() {
+                return Some(true);
+            }
+            let word = self.word.load(Relaxed);
+            (word & PENDING_MASK != 0 || NodeName::of_tail(word).is_none()).then_some(false)
+        });
+        let stolen = stolen == Some(true);
+        if stolen {
+            P::count(Event::PvLockStealing, 1);
+        }
+        stolen
+    }
+
+    fn acquire_queued(&self, me: &'static Thread<P>, level: u32) {
+        if let 1..=3 = level {
+            P::count([Event::LockUseNode2, Event::LockUseNode3, Event::LockUseNode4][level as usize - 1], 1);
+        }
+        let node = &me.nodes[level as usize % NESTING];
+        let name = NodeName::new(me.id(), level);
+        let now = P::now();
+        node.next.store(0, Relaxed);
+        node.wait.store(WAITING, Relaxed);
+        node.due.store(now + TURN_NS, Relaxed);
+
+        let place = Place { me, node, name };
+        let ahead = K::enqueue(self, &place);
+        let previous = match ahead {
+            Ahead::Nobody | Ahead::Others => None,
+            Ahead::Waiter(previous) => previous.thread::<P>().zip(previous.node::<P>()),
+        };
+        if let Some((_, previous)) = previous {
+            previous.next.store(u32::from(name.0), Release);
+            let before = previous.due.load(Relaxed).clamp(now, now + TURNS_NS);
+            node.due.store(before + TURN_NS, Relaxed);
+        }
+        if ahead != Ahead::Nobody {
+            Self::wait_for_headship(me, node, previous.map(|(thread, _)| thread));
+        }
+        K::arrange(self, &place);
+        let passed = self.take_as_head(&place);
+        P::count(Event::LockSlowpath, 1);
+        K::leave(self, &place, ahead, passed);
+    }
+
+    /// Makes `place` the tail of the word's queue.
+    #[inline(always)]
+    pub(super) fn swap_tail(&self, place: &Place<P>) -> Ahead {
+        Ahead::of(self.word.swap_half(TAIL_LANE, place.name.0, AcqRel))
+    }
+
+    /// The lock is held by `last`, the head: if nobody is behind it in the word's queue, `tail` becomes the tail, 0 for an empty queue. `false`: somebody is.
+    #[inline(always)]
+    pub(super) fn replace_last(&self, last: NodeName, tail: u16) -> bool {
+        let alone = u32::from(last.0) << TAIL_SHIFT | u32::from(K::REST);
+        let left = u32::from(tail) << TAIL_SHIFT | u32::from(K::REST) | LOCKED;
+        // A tail that is left behind must be found with the links that were made for it.
+        let order = if tail == 0 { Relaxed } else { Release };
+        let mut word = self.word.load(Relaxed);
+        while word & !(LOCKED_MASK | PENDING_MASK) == alone {
+            match self.word.compare_exchange_weak(word, left, order, Relaxed) {
+                Ok(_) => return true,
+                Err(found) => word = found,
+            }
+        }
+        false
+    }
+
+    /// The pending byte of a lock whose head is not pending: what it shares with the kind's bits.
+    const PENDING_BYTE: u8 = (K::REST >> 8) as u8;
+
+    /// Whether spinning may go on for as long as the CPU is not needed and the one waited for runs: then queueing in order beats sleeping.
+    #[inline(always)]
+    fn is_exact() -> bool {
+        P::spin_budget() == u32::MAX
+    }
+
+    /// Queued behind `previous`, or behind whoever heads another queue: waits to become head.
+    fn wait_for_headship(me: &Thread<P>, node: &QueueNode<P>, previous: Option<&Thread<P>>) {
+        let granted = || (node.wait.load(Acquire) == HEAD).then_some(());
+        let patience = match previous {
+            _ if !Self::is_exact() => Patience::ns(QUEUED_NS),
+            Some(previous) => Patience::ns(u32::MAX).courteous().while_running(previous.id()),
+            None => Patience::ns(u32::MAX).courteous(),
+        };
+        if P::spin(patience, granted).is_some() {
+            return;
+        }
+        if node.wait.compare_exchange(WAITING, ASLEEP, AcqRel, Acquire).is_err() {
+            return;
+        }
+        P::count(Event::PvWaitNode, 1);
+        let queued = P::now();
+        let mut turn_end = node.due.load(Relaxed);
+        loop {
+            me.park(Some(turn_end));
+            if granted().is_some() {
+                return;
+            }
+            P::count(Event::PvSpuriousWakeup, 1);
+            let now = P::now();
+            if now >= turn_end {
+                // The queue is late. Looking again every turn, hundreds would leave no time for anybody else: look less the later it is.
+                turn_end = now + TURN_NS.max((now - queued) / 2);
+                node.due.store(turn_end, Relaxed);
+            }
+        }
+    }
+
+    /// Makes `next` head. If it sleeps and we were not passed ourselves, or if its turn is to last long, our own unlock will wake it, outside
+    /// the critical section; else its turn's end will.
+    pub(super) fn promote(&self, next: NodeName, passed: bool) {
+        let (Some(node), Some(thread)) = (next.node::<P>(), next.thread::<P>()) else { return };
+        let doze = passed && node.due.load(Relaxed) <= P::now() + 2 * TURN_NS;
+        if node.wait.swap(HEAD, AcqRel) == ASLEEP && !doze && !P::heads().insert(P::key(self), thread.id()) {
+            thread.unpark();
+        }
+    }
+
+    /// First in the queue: returns with the lock held and pending clear; whether others have passed us meanwhile.
+    fn take_as_head(&self, place: &Place<P>) -> bool {
+        let (me, turn_end) = (place.me, place.due());
+        let patience =
+            if Self::is_exact() { Patience::ns(EXACT_COMPETE_NS).courteous() } else { Patience::ns(COMPETE_NS) };
+        let (first, last) = K::stride_ns(place);
+        let patience = patience.stride(first, last);
+        let compete = || P::spin(patience, || self.try_steal().then_some(())).is_some();
+        if P::now() < turn_end {
+            if compete() || self.sleep_as_head(me, Some(turn_end)) || compete() {
+                return false;
+            }
+            if P::now() < turn_end {
+                P::count(Event::PvWaitHead, 1);
+                me.park(Some(turn_end));
+            }
+        }
+        let mut again = false;
+        loop {
+            self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE | 1, Relaxed);
+            let taken = P::spin(patience, || {
+                let free = self.word.load(Relaxed) & LOCKED_MASK == 0;
+                // Both lanes at once: a stealer may have passed its check of pending just before we set it.
+                let (asked, taken) = (K::REST | PENDING, K::REST | LOCKED as u16);
+                (free && self.word.compare_exchange_half(0, asked, taken, Acquire, Relaxed).is_ok()).then_some(())
+            });
+            if taken.is_some() {
+                return true;
+            }
+            self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE, Relaxed);
+            P::count(Event::PvWaitAgain, i64::from(again));
+            if self.sleep_as_head(me, None) {
+                return true;
+            }
+            again = true;
+        }
+    }
+
+    /// Sleeps until an unlock, or `end`. `true`: took the lock instead.
+    #[cold]
+    fn sleep_as_head(&self, me: &Thread<P>, end: Option<u64>) -> bool {
+        let key = P::key(self);
+        let registered = P::heads().insert(key, me.id());
+        let woken = P::fence_heavy() && registered;
+        let taken = self.try_steal();
+        if !taken {
+            P::count(Event::PvWaitHead, 1);
+            me.park(if woken { end } else { Some(end.unwrap_or(u64::MAX).min(P::now() + BLIND_NS)) });
+        }
+        if registered {
+            P::heads().remove(key, me.id());
+        }
+        taken
+    }
+}

@@ -1,0 +1,250 @@
+//! The hierarchical spinlock's own states, step by step: into the lanes, between them, back; everybody stopped everywhere.
+//!
+//! Actors are dealt out over three NUMA nodes. The lock under test turns at the first change of node and leaves a lane after two hand-overs.
+
+use std::cell::Cell;
+
+use lockyard::event::Event;
+use lockyard::platform::Platform;
+use lockyard::spin::hq::{RawHqSpinLock, Tunable};
+use lockyard_check::adapters::EagerHq;
+use lockyard_check::lock::Lock;
+use lockyard_check::preempted;
+use lockyard_check::scripted::{Actor, NODES, Scene, Scripted, every_stop};
+use lockyard_check::stage::{Stage, Steps};
+
+type Hq = EagerHq<Scripted>;
+
+preempted!(sweeps: Hq, [exclusive]);
+
+/// Every script runs under the watchdog, in case the theatre itself hangs.
+macro_rules! scripts {
+    ($($(#[$attribute:meta])* fn $name:ident() $body:block)*) => {
+        $($(#[$attribute])*
+        #[test]
+        fn $name() {
+            fn script() $body
+            Scripted::perform(concat!(module_path!(), "::", stringify!($name)), script);
+        })*
+    };
+}
+
+/// A lock, and what it protects: a count that is not atomic in effect.
+#[derive(Default)]
+struct Stand {
+    lock: Hq,
+    inside: Steps<Scripted>,
+    sections: Steps<Scripted>,
+}
+
+impl Stand {
+    fn lock(&self) -> &RawHqSpinLock<Scripted> {
+        &self.lock.0
+    }
+
+    fn release(&self) {
+        // SAFETY: each script releases what one of its actors holds.
+        unsafe { self.lock().release() };
+    }
+
+    fn cycle(&self) {
+        self.lock().acquire();
+        assert_eq!(self.inside.advance(), 1, "two owners");
+        self.sections.advance();
+        self.inside.retreat();
+        self.release();
+    }
+
+    fn cycles(&self, count: u32) {
+        (0..count).for_each(|_| self.cycle());
+    }
+
+    /// After the scene: everybody was served, and the lock is a plain one without waiters.
+    fn finish(&self, sections: u32) {
+        assert_eq!(self.sections.count(), sections);
+        assert!(self.lock.at_rest() && self.lock().statistics().is_none(), "{:?}", self.lock);
+    }
+}
+
+scripts! {
+    /// Five waiters of three nodes: the queue becomes a lane, newcomers queue by node, each is served, the lock is plain again.
+    fn a_contended_lock_turns_and_comes_back() {
+        let stand = Stand::default();
+        Scene::play(|scene, [holder, a, b, c, d, e, f]| {
+            holder.does(|| stand.lock().acquire());
+            for actor in [a, b, c] {
+                actor.starts(|| stand.cycle());
+            }
+            // `a` hands over to `b` of another node, who has `c` behind it and is stopped when it has turned.
+            holder.starts(|| stand.release());
+            scene.finish();
+            assert_eq!(scene.events(Event::HqEnter), 1);
+            assert_eq!(scene.events(Event::HqLeave), 1);
+            holder.does(|| stand.lock().acquire());
+            for actor in [a, b, c, d, e, f] {
+                actor.starts(|| stand.cycles(2));
+            }
+            holder.starts(|| stand.release());
+            scene.finish();
+            assert_eq!(scene.events(Event::HqEnter), scene.events(Event::HqLeave));
+            assert_eq!(scene.events(Event::HqConflict), 0);
+        });
+        stand.finish(15);
+    }
+
+    /// In hierarchical mode: waiters of a node are served together, those of others next, and nobody is forgotten.
+    fn lanes_are_served_in_turn() {
+        let stand = Stand::default();
+        let order = std::sync::Mutex::new(Vec::new());
+        Scene::play_with(10, |scene, actors| {
+            let (holder, waiters) = actors.split_first().unwrap();
+            let (first, late) = waiters.split_at(3);
+            holder.does(|| stand.lock().acquire());
+            let turner = |number: usize| {
+                stand.lock().acquire();
+                order.lock().unwrap().push(number as u32 % NODES);
+                stand.release();
+            };
+            // Nodes 1, 2, 0: the second of them turns, as soon as it has the lock.
+            for (number, actor) in (1..).zip(first) {
+                actor.starts(move || turner(number));
+            }
+            holder.starts(|| stand.release());
+            scene.finish();
+            assert_eq!(order.lock().unwrap().len(), 3);
+            order.lock().unwrap().clear();
+            // And now with a crowd that arrives while the lock is in hierarchical mode: the third of four waiters is stopped in its section.
+            holder.does(|| stand.lock().acquire());
+            let hold = || {
+                stand.lock().acquire();
+                order.lock().unwrap().push(9);
+            };
+            first[0].starts(move || turner(1));
+            first[1].starts(hold);
+            first[2].starts(move || turner(0));
+            holder.starts(|| stand.release());
+            assert!(stand.lock().statistics().is_some(), "the second has turned");
+            for (number, actor) in late.iter().enumerate() {
+                actor.is_on_node(number as u32);
+                actor.starts(move || turner(number));
+            }
+            assert!(late.iter().all(Actor::waits));
+            assert!(!stand.lock().try_acquire() && stand.lock().is_contended());
+            first[1].starts(|| stand.release());
+            scene.finish();
+            // The lane of the second (node 2) holds the third (node 0) and two of node 2: quota 2, then round the table.
+            assert_eq!(*order.lock().unwrap(), [1, 9, 0, 2, 0, 0, 1, 1, 2]);
+            assert!(scene.events(Event::HqForcedHandoff) >= 1);
+        });
+        assert!(stand.lock.at_rest());
+    }
+
+    /// Threads that have moved to another node since they queued are served where they queued.
+    fn waiters_change_their_node() {
+        for to in 0..NODES {
+            let stand = Stand::default();
+            Scene::play(|scene, [holder, a, b, c, d, e]| {
+                holder.does(|| stand.lock().acquire());
+                for actor in [a, b, c, d, e] {
+                    actor.starts(|| stand.cycles(2));
+                    actor.is_on_node(to);
+                }
+                holder.starts(|| stand.release());
+                scene.finish();
+            });
+            stand.finish(10);
+        }
+    }
+
+    /// Each of five waiters stopped before each of its steps, from its arrival to its last unlock, while the others go on as far as they can
+    /// and a newcomer comes.
+    fn everybody_is_preempted_everywhere() {
+        let turned = Cell::new(0);
+        for victim in 0..5 {
+            let stops = every_stop(|stop| {
+                let stand = Stand::default();
+                let mut stopped = false;
+                Scene::play(|scene, [holder, a, b, c, d, e, late]| {
+                    holder.does(|| stand.lock().acquire());
+                    for (number, actor) in [a, b, c, d, e].into_iter().enumerate() {
+                        if number == victim {
+                            actor.starts_until(stop, || stand.cycles(2));
+                        } else {
+                            actor.starts(|| stand.cycles(2));
+                        }
+                    }
+                    holder.starts(|| stand.release());
+                    late.starts(|| stand.cycles(2));
+                    stopped = [a, b, c, d, e][victim].is_stopped();
+                    [a, b, c, d, e][victim].resumes();
+                    scene.finish_all();
+                    turned.set(turned.get() + scene.events(Event::HqEnter));
+                });
+                stand.finish(12);
+                stopped
+            });
+            assert!(stops > 20, "{stops}");
+        }
+        assert!(turned.get() > 200, "{}", turned.get());
+    }
+
+    /// Two of them stopped, at every pair of places of a coarse grid.
+    fn two_are_preempted() {
+        let rolled_back = Cell::new(0);
+        for grid in 0..4 {
+            every_stop(|first_stop| {
+                let mut any = false;
+                every_stop(|second_stop| {
+                    let stand = Stand::default();
+                    let mut both = (false, false);
+                    Scene::play(|scene, [holder, a, b, c, d]| {
+                        holder.does(|| stand.lock().acquire());
+                        a.starts(|| stand.cycle());
+                        b.starts_until(first_stop * 4 + grid, || stand.cycles(2));
+                        c.starts(|| stand.cycle());
+                        d.starts_until(second_stop * 5 + grid, || stand.cycles(2));
+                        holder.starts(|| stand.release());
+                        both = (b.is_stopped(), d.is_stopped());
+                        b.resumes();
+                        scene.settle();
+                        d.resumes();
+                        scene.finish_all();
+                        rolled_back.set(rolled_back.get() + scene.events(Event::HqRollback));
+                    });
+                    stand.finish(6);
+                    any |= both.0;
+                    both.1
+                });
+                any
+            });
+        }
+        assert!(rolled_back.get() > 0);
+    }
+
+    /// All-zero memory is an unlocked lock; its first slow path makes it a hierarchical one, and code that holds the word can tell.
+    fn all_zero_is_unlocked() {
+        let lock = RawHqSpinLock::<Scripted>::new();
+        assert_eq!((lock.raw(), lock.is_locked(), lock.is_contended()), (0, false, false));
+        assert!(lock.try_acquire() && lock.is_locked() && !lock.is_contended() && !lock.try_acquire());
+        // SAFETY: acquired above.
+        unsafe { lock.release() };
+        assert_eq!(lock.raw(), lockyard::spin::hq::TYPE);
+        let lock = RawHqSpinLock::<Scripted>::new();
+        Scene::play(|_, [actor]| actor.does(|| lock.acquire()));
+        assert_eq!(lock.raw(), lockyard::spin::hq::TYPE | 1);
+    }
+
+    /// Settings are checked, and read back; all-zero memory has the defaults.
+    fn settings() {
+        let tunables = lockyard::spin::hq::Tunables::<Scripted>::default();
+        for &tunable in Tunable::ALL {
+            assert_eq!(tunables.get(tunable), tunable.default());
+            tunables.set(tunable, tunable.most()).unwrap();
+            assert_eq!(tunables.get(tunable), tunable.most());
+        }
+        let refused = tunables.set(Tunable::Lanes, 17).unwrap_err();
+        assert_eq!(refused.to_string(), "LOCKYARD_HQ_LANES: a number from 0 to 16 is needed");
+        assert_eq!(tunables.get(Tunable::Lanes), 16);
+        assert!(Scripted::hq().tunables().get(Tunable::FairnessThreshold) > 0);
+    }
+}
