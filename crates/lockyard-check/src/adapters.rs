@@ -2,37 +2,62 @@
 
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
+use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
+use lockyard::qrwlock::{self, RawQRwLock};
 use lockyard::rwsem::RawRwSem;
 use lockyard::rwsem::policy::Policy;
 use lockyard::semaphore::{self, RawSemaphore};
+use lockyard::spin::WordLock;
 use lockyard::spin::hq::{RawHqSpinLock, Tunable};
+use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::queued::{Kind, RawQueuedSpinLock};
+use lockyard::spin::ticket::RawTicketLock;
+use lockyard::spin::ttas::RawTtasLock;
 
-use crate::lock::{Count, Lock, Shared, Timed, Way};
+use crate::lock::{Count, Last, Lock, References, Shared, Timed, Way};
 use crate::stage::Stage;
 
-impl<P: Stage, K: Kind<P>> Lock for RawQueuedSpinLock<P, K> {
-    type P = P;
+macro_rules! exclusive {
+    ($lock:ident $(<$kind:ident: $bound:ident>)? $(, $more:item)*) => {
+        impl<P: Stage $(, $kind: $bound<P>)?> Lock for $lock<P $(, $kind)?> {
+            type P = P;
 
-    fn lock(&self, _way: Way) {
-        self.acquire();
-    }
+            fn lock(&self, _way: Way) {
+                self.acquire();
+            }
 
-    fn try_lock(&self, _way: Way) -> bool {
-        self.try_acquire()
-    }
+            fn try_lock(&self, _way: Way) -> bool {
+                self.try_acquire()
+            }
 
-    unsafe fn unlock(&self, _way: Way) {
-        // SAFETY: the caller's promise.
-        unsafe { self.release() };
-    }
+            unsafe fn unlock(&self, _way: Way) {
+                // SAFETY: the caller's promise.
+                unsafe { self.release() };
+            }
 
-    /// The type bit stays.
+            $($more)*
+        }
+    };
+}
+
+exclusive!(RawMutex);
+// The type bit stays.
+exclusive!(
+    RawQueuedSpinLock<K: Kind>,
     fn at_rest(&self) -> bool {
         self.raw() & !u32::from(K::REST) == 0
     }
-}
+);
+exclusive!(RawMcsLock);
+exclusive!(RawTtasLock);
+// Its numbers go on: free is not all-zero once it has been used.
+exclusive!(
+    RawTicketLock,
+    fn at_rest(&self) -> bool {
+        !self.is_locked()
+    }
+);
 
 /// A hierarchical spinlock that needs hardly any contention to queue by node, and leaves a node soon.
 #[derive(Debug)]
@@ -58,38 +83,21 @@ impl<P: Stage> Default for EagerHq<P> {
 impl<P: Stage> Lock for EagerHq<P> {
     type P = P;
 
-    fn lock(&self, _way: Way) {
-        self.0.acquire();
+    fn lock(&self, way: Way) {
+        self.0.lock(way);
     }
 
-    fn try_lock(&self, _way: Way) -> bool {
-        self.0.try_acquire()
+    fn try_lock(&self, way: Way) -> bool {
+        self.0.try_lock(way)
     }
 
-    unsafe fn unlock(&self, _way: Way) {
+    unsafe fn unlock(&self, way: Way) {
         // SAFETY: the caller's promise.
-        unsafe { self.0.release() };
+        unsafe { self.0.unlock(way) };
     }
 
     fn at_rest(&self) -> bool {
         self.0.at_rest()
-    }
-}
-
-impl<P: Stage> Lock for RawMutex<P> {
-    type P = P;
-
-    fn lock(&self, _way: Way) {
-        self.acquire();
-    }
-
-    fn try_lock(&self, _way: Way) -> bool {
-        self.try_acquire()
-    }
-
-    unsafe fn unlock(&self, _way: Way) {
-        // SAFETY: the caller's promise.
-        unsafe { self.release() };
     }
 }
 
@@ -143,6 +151,98 @@ impl<P: Stage, Y: Policy> Timed for RawRwSem<P, Y> {
 }
 
 impl<P: Stage, Y: Policy> Shared for RawRwSem<P, Y> {
+    unsafe fn downgrade(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.downgrade() };
+    }
+}
+
+/// Its spinlock as a lock.
+impl<P: Stage, K: WordLock<P>> Lock for LockRef<P, K> {
+    type P = P;
+
+    fn lock(&self, _way: Way) {
+        core::mem::forget(self.lock());
+    }
+
+    fn try_lock(&self, _way: Way) -> bool {
+        self.try_lock().map(core::mem::forget).is_some()
+    }
+
+    unsafe fn unlock(&self, _way: Way) {
+        // SAFETY: the caller's promise.
+        unsafe { self.force_unlock() };
+    }
+
+    fn at_rest(&self) -> bool {
+        !self.is_locked() && self.count() == 0
+    }
+}
+
+impl<P: Stage, K: WordLock<P>> References for LockRef<P, K> {
+    fn count(&self) -> i32 {
+        self.count()
+    }
+
+    fn get(&self) {
+        self.get();
+    }
+
+    fn get_not_zero(&self) -> bool {
+        self.get_not_zero()
+    }
+
+    fn get_not_dead(&self) -> bool {
+        self.get_not_dead()
+    }
+
+    fn put_return(&self) -> Option<u32> {
+        self.put_return()
+    }
+
+    fn put_or(&self, last: impl FnOnce(i32) -> Last) -> bool {
+        let Some(guard) = self.put_or_lock() else { return false };
+        if last(guard.count()) == Last::Put {
+            guard.put();
+        }
+        true
+    }
+
+    fn kill(&self) {
+        self.lock().mark_dead();
+    }
+}
+
+impl<P: Stage, Y: qrwlock::policy::Policy> Lock for RawQRwLock<P, Y> {
+    type P = P;
+    const WAYS: &'static [Way] = &[Way::Write, Way::Read];
+
+    fn lock(&self, way: Way) {
+        match way {
+            Way::Write => self.write_acquire(),
+            Way::Read => self.read_acquire(),
+        }
+    }
+
+    fn try_lock(&self, way: Way) -> bool {
+        match way {
+            Way::Write => self.try_write_acquire(),
+            Way::Read => self.try_read_acquire(),
+        }
+    }
+
+    unsafe fn unlock(&self, way: Way) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match way {
+                Way::Write => self.write_release(),
+                Way::Read => self.read_release(),
+            }
+        }
+    }
+}
+
+impl<P: Stage, Y: qrwlock::policy::Policy> Shared for RawQRwLock<P, Y> {
     unsafe fn downgrade(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.downgrade() };

@@ -1,6 +1,6 @@
 //! A lock as the suite sees it: adapter traits, and the guard that cases hold it by.
 //!
-//! A new lock implements [`Lock`], and whichever of [`Timed`], [`Shared`] and [`Count`] it can; `conformance!` does the rest.
+//! A new lock implements [`Lock`], and whichever of [`Timed`], [`Shared`], [`Count`] and [`References`] it can; `conformance!` does the rest.
 
 use core::fmt::Debug;
 
@@ -101,6 +101,33 @@ pub trait Count: Debug + Send + Sync + Sized {
     fn state(&self) -> String {
         format!("{self:?}")
     }
+}
+
+/// What becomes of the last reference, decided under the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Last {
+    /// It stays.
+    Keep,
+    /// It is given up.
+    Put,
+}
+
+/// A lock with a reference count.
+pub trait References: Lock {
+    /// The count as it is.
+    fn count(&self) -> i32;
+    /// One more: the caller has one.
+    fn get(&self);
+    /// One more if there is one.
+    fn get_not_zero(&self) -> bool;
+    /// One more unless the object is dead.
+    fn get_not_dead(&self) -> bool;
+    /// One less, without the lock.
+    fn put_return(&self) -> Option<u32>;
+    /// One less, unless it is the last: then `last` says under the lock what becomes of it. Whether it was.
+    fn put_or(&self, last: impl FnOnce(i32) -> Last) -> bool;
+    /// Marks the object dead, under the lock.
+    fn kill(&self);
 }
 
 /// A held lock: released when dropped, also by a failed check, so that other threads of a case can go on and fail as well.

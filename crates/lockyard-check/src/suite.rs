@@ -50,6 +50,18 @@ macro_rules! group {
             }
         }
     };
+    (references => $then:ident $arguments:tt) => {
+        $crate::$then! { $arguments Lock:
+            references {
+                references_are_conserved exactly_one_has_the_last the_dead_stay_dead the_owner_is_alone_with_the_count
+            }
+        }
+    };
+    (parking => $then:ident $arguments:tt) => {
+        $crate::$then! { $arguments Lock:
+            parking { growing_loses_nobody wakes_whom_it_should deadlines_and_wakes_agree }
+        }
+    };
     (counting => $then:ident $arguments:tt) => {
         $crate::$then! { $arguments Count:
             counting {
@@ -73,6 +85,8 @@ macro_rules! group {
 /// | `timed` | every [`Timed`](crate::lock::Timed) |
 /// | `shared` | every [`Shared`](crate::lock::Shared) |
 /// | `fair_shared` | those with a bound for readers and writers |
+/// | `references` | every [`References`](crate::lock::References) |
+/// | `parking` | every [`Hashed`](crate::cases::parking::Hashed) |
 /// | `counting` | every [`Count`](crate::lock::Count) |
 /// | `quick_ups` | those that do not lose wake-ups |
 ///
@@ -139,6 +153,8 @@ mod tests {
             include_str!("cases/exclusion.rs"),
             include_str!("cases/fairness.rs"),
             include_str!("cases/lives.rs"),
+            include_str!("cases/parking.rs"),
+            include_str!("cases/references.rs"),
             include_str!("cases/sharing.rs"),
             include_str!("cases/timeouts.rs"),
             include_str!("cases/trying.rs"),

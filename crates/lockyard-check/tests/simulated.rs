@@ -1,12 +1,18 @@
 //! The suite on simulated machines: every lock, every policy that is not known to be defective, under random schedules.
 
+use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
+use lockyard::qrwlock::{RawQRwLock, policy as qrw};
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::RawHqSpinLock;
+use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::spin::ticket::RawTicketLock;
+use lockyard::spin::ttas::RawTtasLock;
 use lockyard_check::adapters::{Binary, EagerHq};
+use lockyard_check::cases::parking::HashedMutex;
 use lockyard_check::conformance;
 use lockyard_sim::Sim;
 
@@ -14,11 +20,24 @@ conformance!(spinlock: RawQSpinLock<Sim>, [exclusive]);
 conformance!(cna: RawCnaSpinLock<Sim>, [exclusive]);
 conformance!(hq_spinlock: RawHqSpinLock<Sim>, [exclusive]);
 conformance!(hq_spinlock_eager: EagerHq<Sim>, [exclusive]);
+conformance!(mcs: RawMcsLock<Sim>, [exclusive]);
+conformance!(ticket: RawTicketLock<Sim>, [exclusive]);
+conformance!(ttas: RawTtasLock<Sim>, [exclusive]);
 conformance!(mutex: RawMutex<Sim>, [exclusive, timed]);
 conformance!(rwsem: RawRwSem<Sim, policy::Today>, [exclusive, timed, shared]);
 conformance!(rwsem_kernel: RawRwSem<Sim, policy::TodayKernel>, [exclusive, timed, shared]);
 conformance!(rwsem_v5_10: RawRwSem<Sim, policy::V5_10>, [exclusive, timed, shared]);
 conformance!(rwsem_handoff_4ms: RawRwSem<Sim, policy::Handoff4ms>, [exclusive, timed, shared]);
+conformance!(qrwlock: RawQRwLock<Sim>, [exclusive, shared]);
+conformance!(qrwlock_fetch_add: RawQRwLock<Sim, qrw::FetchAdd>, [exclusive, shared]);
+conformance!(qrwlock_byte_cas: RawQRwLock<Sim, qrw::ByteCas>, [exclusive, shared]);
+conformance!(qrwlock_word_cas: RawQRwLock<Sim, qrw::WordCas>, [exclusive, shared]);
+conformance!(lockref: LockRef<Sim>, [exclusive, references]);
+conformance!(lockref_mcs: LockRef<Sim, RawMcsLock<Sim>>, [references]);
+conformance!(lockref_ticket: LockRef<Sim, RawTicketLock<Sim>>, [references]);
+conformance!(lockref_ttas: LockRef<Sim, RawTtasLock<Sim>>, [references]);
+conformance!(futex_hash: HashedMutex<Sim, RawQSpinLock<Sim>>, [exclusive, parking]);
+conformance!(futex_hash_ticket: HashedMutex<Sim, RawTicketLock<Sim>>, [parking]);
 conformance!(semaphore: RawSemaphore<Sim, OpportunisticSafe>, [counting, quick_ups]);
 conformance!(semaphore_direct_handoff: RawSemaphore<Sim, DirectHandoff>, [counting, quick_ups]);
 conformance!(binary_semaphore: Binary<Sim, OpportunisticSafe>, [exclusive, timed]);

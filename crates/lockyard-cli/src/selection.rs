@@ -47,14 +47,14 @@ pub(crate) fn families(text: &str) -> Result<Vec<Family>, Failure> {
     Ok(Family::ALL.into_iter().filter(|family| chosen.contains(&family.name())).collect())
 }
 
-/// Each of `families` with the default policies of its locks and all its peers.
+/// Each of `families` with the default policies of its locks, baselines apart, and all its peers.
 pub(crate) fn defaults(all: &'static [Candidate], families: &[Family]) -> Vec<Group> {
     let group = |family: &Family| Group {
         name: family.name().to_owned(),
         candidates: all
             .iter()
             .filter(|candidate| candidate.family == *family)
-            .filter(|candidate| candidate.origin == Origin::Peer || is_default(all, candidate))
+            .filter(|candidate| candidate.origin == Origin::Peer || is_default(all, candidate) && !candidate.by_name)
             .collect(),
     };
     families.iter().map(group).filter(|group| !group.candidates.is_empty()).collect()
@@ -131,13 +131,14 @@ struct Ours {
 /// `--lock`, before `--policy`: all policies of the named locks, or exactly one for `lock:policy`.
 fn ours(all: &'static [Candidate], text: Option<&str>, by_family: bool) -> Result<Vec<Ours>, Failure> {
     let lockyard = || all.iter().filter(|candidate| candidate.origin == Origin::Lockyard);
+    let any = |candidate| Ours { candidate, exact: false };
     let text = match text.map(str::trim) {
-        None if by_family => "all",
+        None if by_family => return Ok(lockyard().filter(|candidate| !candidate.by_name).map(any).collect()),
         None => "mutex",
         Some(text) => text,
     };
     match text {
-        "all" => return Ok(lockyard().map(|candidate| Ours { candidate, exact: false }).collect()),
+        "all" => return Ok(lockyard().map(any).collect()),
         "none" => return Ok(Vec::new()),
         _ => {}
     }
@@ -218,11 +219,21 @@ mod tests {
     }
 
     const fn candidate(name: &'static str, policy: Option<&'static str>, family: Family, origin: Origin) -> Candidate {
-        Candidate { name, policy, family, origin, shared: matches!(family, Family::Rw), caution: None, measure: refuse }
+        Candidate {
+            name,
+            policy,
+            family,
+            origin,
+            shared: matches!(family, Family::Rw),
+            caution: None,
+            by_name: false,
+            measure: refuse,
+        }
     }
 
-    static ALL: [Candidate; 9] = [
+    static ALL: [Candidate; 10] = [
         candidate("qspinlock", None, Family::Spin, Origin::Lockyard),
+        Candidate { by_name: true, ..candidate("baseline", None, Family::Spin, Origin::Lockyard) },
         candidate("mutex", None, Family::Mutex, Origin::Lockyard),
         candidate("rwsem", Some("today"), Family::Rw, Origin::Lockyard),
         candidate("rwsem", Some("v5.10"), Family::Rw, Origin::Lockyard),
@@ -251,6 +262,8 @@ mod tests {
         assert_eq!(chosen(Some("all"), "all", None, None).len(), 3);
         assert_eq!(chosen(Some("none"), "all", None, Some("mutex")), ["mutex: std-mutex"]);
         assert_eq!(defaults(&ALL, &[Family::Rw])[0].candidates.len(), 2);
+        assert_eq!(defaults(&ALL, &[Family::Spin])[0].candidates.len(), 2);
+        assert_eq!(chosen(Some("baseline"), "none", None, None), ["spin: baseline"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! | `relax` | one PAUSE and the loop around it |
 //! | `spin` | asleep until a watched line changes, see `engine::spin` |
 //! | `park`, `unpark` | a simulated futex, see `scheduler::futex` |
+//! | `fence` | waits for the CPU's own store buffer |
 //! | `fence_light` | nothing; `fence_heavy`: an interrupt round that drains every store buffer |
 //! | `now`, `tick` | the simulated clock; coarse: the last scheduler tick |
 //! | `current`, `thread` | records in the arena; thread i has id i + 1 |
@@ -21,7 +22,9 @@ pub mod words;
 
 use lockyard::event::Event;
 use lockyard::platform::linux::Linux;
-use lockyard::platform::{ConstPlatform, Ordering, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId, Word};
+use lockyard::platform::{
+    ConstPlatform, Ordering, Pair, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId, Word,
+};
 
 use crate::engine::heap::Ps;
 use crate::engine::host::Host;
@@ -54,6 +57,16 @@ unsafe impl Platform for Sim {
     type U32 = U32;
     type U64 = U64;
     type Lanes = LaneWord;
+
+    const PAIRS: bool = true;
+
+    fn pair_load(pair: &Pair<Self>) -> u64 {
+        words::pair_load(pair)
+    }
+
+    fn pair_exchange(pair: &Pair<Self>, current: u64, new: u64, success: Ordering) -> Result<u64, u64> {
+        words::pair_exchange(pair, current, new, success)
+    }
 
     fn relax() {
         if let Some(host) = Host::here() {
@@ -92,6 +105,13 @@ unsafe impl Platform for Sim {
         if let Some(host) = Host::here() {
             host.fault_point();
             host.unpark(word.place());
+        }
+    }
+
+    fn fence() {
+        if let Some(host) = Host::here() {
+            host.fault_point();
+            host.drain_stores();
         }
     }
 

@@ -40,7 +40,13 @@ fn every_lock_runs_every_workload_it_can() {
             continue;
         }
         for &workload in Workload::ALL {
-            let spec = Spec { threads: if workload == Workload::Uncontended { 1 } else { 6 }, ..spec(workload, 6, 1) };
+            let threads = match workload {
+                Workload::Uncontended => 1,
+                // Nobody waits there: with more threads than CPUs the controller would get its CPU late.
+                Workload::FutexHash => 3,
+                _ => 6,
+            };
+            let spec = spec(workload, threads, 1);
             if candidate.check(&spec).is_ok() {
                 measure("quad2008", &candidate.label(), &spec);
             }

@@ -4,10 +4,10 @@ use lockyard::platform::linux::Linux;
 
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::measure::{check, measure_exclusive, measure_shared};
+use crate::measure::{check, measure_counted, measure_exclusive, measure_shared};
 use crate::record::Record;
 use crate::spec::{Spec, Workload};
-use crate::subject::{Family, Label, Origin, Shared, Subject};
+use crate::subject::{Counted, Family, Label, Origin, Shared, Subject};
 use crate::{locks, peers};
 
 /// A lock that can be measured.
@@ -25,6 +25,8 @@ pub struct Candidate {
     pub shared: bool,
     /// Why it should only be measured when it is asked for by name, if so: a known defect kept for study.
     pub caution: Option<&'static str>,
+    /// Whether comparisons that name no locks leave it out: a baseline, or a lock inside another one.
+    pub by_name: bool,
     /// Runs one cell on it.
     pub measure: fn(&Spec) -> Result<Record, Error>,
 }
@@ -40,14 +42,25 @@ impl Candidate {
         Self::new(S::LABEL, true, measure_shared::<M, S>)
     }
 
+    /// The lock `S`, which has a reference count of its own, on the machine `M`.
+    pub const fn counted<M: Machine, S: Subject + Counted>() -> Self {
+        Self::new(S::LABEL, false, measure_counted::<M, S>)
+    }
+
     const fn new(label: Label, shared: bool, measure: fn(&Spec) -> Result<Record, Error>) -> Self {
         let Label { name, policy, family, origin } = label;
-        Self { name, policy, family, origin, shared, caution: None, measure }
+        Self { name, policy, family, origin, shared, caution: None, by_name: false, measure }
     }
 
     /// The same, with a word of caution.
     pub(crate) const fn caution(mut self, why: &'static str) -> Self {
         self.caution = Some(why);
+        self
+    }
+
+    /// The same, left out where no lock is named.
+    pub(crate) const fn by_name(mut self) -> Self {
+        self.by_name = true;
         self
     }
 

@@ -1,19 +1,24 @@
 //! Lockyard's own locks under test, on any machine: the raw locks, without guards in between.
 
+use lockyard::lockref;
 use lockyard::mutex::RawMutex;
+use lockyard::qrwlock::{self, RawQRwLock};
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{self, RawSemaphore};
-use lockyard::spin::cna::Cna;
-use lockyard::spin::hq::Hq;
-use lockyard::spin::qspinlock::Plain;
-use lockyard::spin::queued::{Kind, RawQueuedSpinLock};
+use lockyard::spin::WordLock;
+use lockyard::spin::cna::RawCnaSpinLock;
+use lockyard::spin::hq::RawHqSpinLock;
+use lockyard::spin::mcs::RawMcsLock;
+use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::spin::ticket::RawTicketLock;
+use lockyard::spin::ttas::RawTtasLock;
 
 use crate::catalog::Candidate;
 use crate::machine::Machine;
-use crate::subject::{Exclusive, Family, Label, Shared, Subject};
+use crate::subject::{Counted, Exclusive, Family, Label, Shared, Subject};
 
 /// How many there are.
-pub(crate) const COUNT: usize = 26;
+pub(crate) const COUNT: usize = 39;
 
 /// All of them, default policies first.
 pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
@@ -22,9 +27,18 @@ pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
     const LOSES_WAKE_UPS: &str = "loses wake-ups when used for counting, as it did in the kernel";
     [
         Candidate::exclusive::<M, Mutex<M>>(),
-        Candidate::exclusive::<M, SpinLock<M, Plain>>(),
-        Candidate::exclusive::<M, SpinLock<M, Hq>>(),
-        Candidate::exclusive::<M, SpinLock<M, Cna>>(),
+        Candidate::exclusive::<M, SpinLock<M>>(),
+        Candidate::exclusive::<M, HqSpinLock<M>>(),
+        Candidate::exclusive::<M, CnaSpinLock<M>>(),
+        Candidate::exclusive::<M, Mcs<M>>().by_name(),
+        Candidate::exclusive::<M, Ticket<M>>().by_name(),
+        Candidate::exclusive::<M, Ttas<M>>().by_name(),
+        lockref::<M, RawQSpinLock<M>>(),
+        lockref::<M, RawHqSpinLock<M>>(),
+        lockref::<M, RawCnaSpinLock<M>>(),
+        lockref::<M, RawMcsLock<M>>(),
+        lockref::<M, RawTicketLock<M>>(),
+        lockref::<M, RawTtasLock<M>>(),
         rwsem::<M, policy::Today>(),
         rwsem::<M, policy::TodayKernel>(),
         rwsem::<M, policy::V5_16>().caution(HANGS),
@@ -44,106 +58,146 @@ pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
         rwsem::<M, policy::HandoffNone>(),
         rwsem::<M, policy::XaddBaseline>(),
         rwsem::<M, policy::XaddBaselineLiteral>().caution(LITERAL),
+        qrwlock::<M, qrwlock::policy::Today>(),
+        qrwlock::<M, qrwlock::policy::FetchAdd>(),
+        qrwlock::<M, qrwlock::policy::ByteCas>(),
+        qrwlock::<M, qrwlock::policy::WordCas>(),
         semaphore::<M, semaphore::OpportunisticSafe>(),
         semaphore::<M, semaphore::DirectHandoff>(),
         semaphore::<M, semaphore::Opportunistic2008>().caution(LOSES_WAKE_UPS),
     ]
 }
 
+const fn lockref<M: Machine, K: WordLock<M>>() -> Candidate {
+    Candidate::counted::<M, LockRef<M, K>>().by_name()
+}
+
 const fn rwsem<M: Machine, Y: policy::Policy>() -> Candidate {
     Candidate::shared::<M, RwSem<M, Y>>()
+}
+
+const fn qrwlock<M: Machine, Y: qrwlock::policy::Policy>() -> Candidate {
+    Candidate::shared::<M, QRwLock<M, Y>>()
 }
 
 const fn semaphore<M: Machine, Y: semaphore::Policy>() -> Candidate {
     Candidate::exclusive::<M, Semaphore<M, Y>>()
 }
 
-/// `mutex`.
-#[derive(Debug)]
-struct Mutex<M: Machine>(RawMutex<M>);
+macro_rules! exclusive {
+    ($($name:ident = $text:literal, $raw:ident, $family:ident;)*) => {$(
+        #[doc = concat!("`", $text, "`.")]
+        #[derive(Debug)]
+        struct $name<M: Machine>($raw<M>);
 
-impl<M: Machine> Exclusive for Mutex<M> {
+        impl<M: Machine> Exclusive for $name<M> {
+            fn new() -> Self {
+                Self($raw::default())
+            }
+
+            #[inline(always)]
+            fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+                self.0.acquire();
+                let result = section();
+                // SAFETY: acquired above by this thread.
+                unsafe { self.0.release() };
+                result
+            }
+        }
+
+        impl<M: Machine> Subject for $name<M> {
+            const LABEL: Label = Label::lockyard($text, None, Family::$family);
+        }
+    )*};
+}
+
+exclusive! {
+    Mutex = "mutex", RawMutex, Mutex;
+    SpinLock = "qspinlock", RawQSpinLock, Spin;
+    HqSpinLock = "hq-spinlock", RawHqSpinLock, Spin;
+    CnaSpinLock = "cna", RawCnaSpinLock, Spin;
+    Mcs = "mcs", RawMcsLock, Spin;
+    Ticket = "ticket", RawTicketLock, Spin;
+    Ttas = "ttas", RawTtasLock, Spin;
+}
+
+macro_rules! shared {
+    ($($name:ident = $text:literal, $raw:ident, $policy:path;)*) => {$(
+        #[doc = concat!("`", $text, "` with policy `Y`.")]
+        #[derive(Debug)]
+        struct $name<M: Machine, Y: $policy>($raw<M, Y>);
+
+        impl<M: Machine, Y: $policy> Exclusive for $name<M, Y> {
+            fn new() -> Self {
+                Self($raw::default())
+            }
+
+            #[inline(always)]
+            fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+                self.0.write_acquire();
+                let result = section();
+                // SAFETY: acquired above by this thread.
+                unsafe { self.0.write_release() };
+                result
+            }
+        }
+
+        impl<M: Machine, Y: $policy> Shared for $name<M, Y> {
+            #[inline(always)]
+            fn with_shared<R>(&self, section: impl FnOnce() -> R) -> R {
+                self.0.read_acquire();
+                let result = section();
+                // SAFETY: acquired above by this thread.
+                unsafe { self.0.read_release() };
+                result
+            }
+        }
+
+        impl<M: Machine, Y: $policy> Subject for $name<M, Y> {
+            const LABEL: Label = Label::lockyard($text, Some(Y::NAME), Family::Rw);
+        }
+    )*};
+}
+
+shared! {
+    RwSem = "rwsem", RawRwSem, policy::Policy;
+    QRwLock = "qrwlock", RawQRwLock, qrwlock::policy::Policy;
+}
+
+/// `lockref` with a spinlock of kind `K`: that is its policy. As a lock it is that spinlock.
+#[derive(Debug)]
+struct LockRef<M: Machine, K: WordLock<M>>(lockref::LockRef<M, K>);
+
+impl<M: Machine, K: WordLock<M>> Exclusive for LockRef<M, K> {
     fn new() -> Self {
-        Self(RawMutex::default())
+        Self(lockref::LockRef::with_count(1))
     }
 
     #[inline(always)]
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.0.acquire();
-        let result = section();
-        // SAFETY: acquired above by this thread.
-        unsafe { self.0.release() };
-        result
+        let _guard = self.0.lock();
+        section()
     }
 }
 
-impl<M: Machine> Subject for Mutex<M> {
-    const LABEL: Label = Label::lockyard("mutex", None, Family::Mutex);
-}
-
-/// A spinlock that queues its waiters the way of kind `K`.
-#[derive(Debug)]
-struct SpinLock<M: Machine, K: Kind<M>>(RawQueuedSpinLock<M, K>);
-
-impl<M: Machine, K: Kind<M>> Exclusive for SpinLock<M, K> {
-    fn new() -> Self {
-        Self(RawQueuedSpinLock::default())
+impl<M: Machine, K: WordLock<M>> Counted for LockRef<M, K> {
+    #[inline]
+    fn get(&self) {
+        self.0.get_not_dead();
     }
 
-    #[inline(always)]
-    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.0.acquire();
-        let result = section();
-        // SAFETY: acquired above by this thread.
-        unsafe { self.0.release() };
-        result
+    #[inline]
+    fn put(&self) {
+        drop(self.0.put_or_lock());
+    }
+
+    fn references(&self) -> i64 {
+        i64::from(self.0.count()) - 1
     }
 }
 
-impl<M: Machine> Subject for SpinLock<M, Plain> {
-    const LABEL: Label = Label::lockyard("qspinlock", None, Family::Spin);
-}
-
-impl<M: Machine> Subject for SpinLock<M, Hq> {
-    const LABEL: Label = Label::lockyard("hq-spinlock", None, Family::Spin);
-}
-
-impl<M: Machine> Subject for SpinLock<M, Cna> {
-    const LABEL: Label = Label::lockyard("cna", None, Family::Spin);
-}
-
-/// `rwsem` with policy `Y`.
-#[derive(Debug)]
-struct RwSem<M: Machine, Y: policy::Policy>(RawRwSem<M, Y>);
-
-impl<M: Machine, Y: policy::Policy> Exclusive for RwSem<M, Y> {
-    fn new() -> Self {
-        Self(RawRwSem::default())
-    }
-
-    #[inline(always)]
-    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.0.write_acquire();
-        let result = section();
-        // SAFETY: acquired above by this thread.
-        unsafe { self.0.write_release() };
-        result
-    }
-}
-
-impl<M: Machine, Y: policy::Policy> Shared for RwSem<M, Y> {
-    #[inline(always)]
-    fn with_shared<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.0.read_acquire();
-        let result = section();
-        // SAFETY: acquired above by this thread.
-        unsafe { self.0.read_release() };
-        result
-    }
-}
-
-impl<M: Machine, Y: policy::Policy> Subject for RwSem<M, Y> {
-    const LABEL: Label = Label::lockyard("rwsem", Some(Y::NAME), Family::Rw);
+impl<M: Machine, K: WordLock<M>> Subject for LockRef<M, K> {
+    const LABEL: Label = Label::lockyard("lockref", Some(K::NAME), Family::Spin);
 }
 
 /// `semaphore` with policy `Y`, and one unit: down is lock, up is unlock.
@@ -187,6 +241,7 @@ mod tests {
         };
         assert_eq!(listed("rwsem")[0], "today");
         assert_eq!(sorted(&listed("rwsem")), sorted(policy::NAMES));
+        assert_eq!(listed("qrwlock"), qrwlock::policy::NAMES);
         assert_eq!(listed("semaphore"), semaphore::POLICIES);
     }
 }

@@ -1,6 +1,6 @@
 //! One measurement: a lock type, a machine type and a cell in; a record out.
 //!
-//! [`measure_exclusive`] and [`measure_shared`] are the functions a [`Candidate`](crate::Candidate) points to. Each
+//! [`measure_exclusive`], [`measure_shared`] and [`measure_counted`] are the functions a [`Candidate`](crate::Candidate) points to. Each
 //! is compiled for its lock and machine, so the pointer is followed once per run and never inside a loop.
 
 use crate::driver::Run;
@@ -8,8 +8,11 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::record::Record;
 use crate::spec::{Spec, Workload};
-use crate::subject::{Label, Shared, Subject};
-use crate::workload::{bkl_aim7, build_model, contend, pf1_model, qrw_loop, starve, torture_spin, uncontended};
+use crate::subject::{Counted, Label, Shared, Subject};
+use crate::workload::{
+    bkl_aim7, build_model, contend, futex_hash, kv_model, lockref_model, pf1_model, qrw_loop, starve, torture_spin,
+    uncontended,
+};
 
 /// Whether a lock that is called `label`, and that readers can share or not, can run `spec`.
 pub(crate) fn check(label: &Label, shared: bool, spec: &Spec) -> Result<(), Error> {
@@ -31,10 +34,25 @@ pub fn measure_exclusive<M: Machine, S: Subject>(spec: &Spec) -> Result<Record, 
         Workload::Uncontended => uncontended::exclusive::<M, S>(spec),
         Workload::TortureSpin => torture_spin::run::<M, S>(spec),
         Workload::BklAim7 => bkl_aim7::run::<M, S>(spec),
+        Workload::LockrefModel => lockref_model::run::<M, lockref_model::Beside<M, S>>(spec),
+        Workload::KvModel => kv_model::run::<M, S>(spec),
+        Workload::FutexHash => futex_hash::run::<M, S>(spec),
         // `check` let no workload through that reads.
         _ => contend::exclusive::<M, S>(spec),
     };
     Ok(Record::of::<M>(&S::LABEL, spec, run?))
+}
+
+/// Runs `spec` on `S`, which has a reference count of its own and no read side.
+///
+/// # Errors
+/// As [`measure_exclusive`].
+pub fn measure_counted<M: Machine, S: Subject + Counted>(spec: &Spec) -> Result<Record, Error> {
+    if spec.workload != Workload::LockrefModel {
+        return measure_exclusive::<M, S>(spec);
+    }
+    check(&S::LABEL, false, spec)?;
+    Ok(Record::of::<M>(&S::LABEL, spec, lockref_model::run::<M, S>(spec)?))
 }
 
 /// Runs `spec` on `S`, whose write side also runs what needs no read side.
@@ -49,6 +67,9 @@ pub fn measure_shared<M: Machine, S: Subject + Shared>(spec: &Spec) -> Result<Re
         Workload::QrwLoop => qrw_loop::run::<M, S>(spec),
         Workload::TortureSpin => torture_spin::run::<M, S>(spec),
         Workload::BklAim7 => bkl_aim7::run::<M, S>(spec),
+        Workload::LockrefModel => lockref_model::run::<M, lockref_model::Beside<M, S>>(spec),
+        Workload::KvModel => kv_model::run::<M, S>(spec),
+        Workload::FutexHash => futex_hash::run::<M, S>(spec),
         Workload::Pf1Model => pf1_model::run::<M, S>(spec),
         Workload::BuildModel => build_model::run::<M, S>(spec),
         Workload::StarveWriters | Workload::StarveReaders => starve::run::<M, S>(spec),

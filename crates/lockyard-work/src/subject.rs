@@ -20,6 +20,18 @@ pub trait Shared: Exclusive {
     fn with_shared<R>(&self, section: impl FnOnce() -> R) -> R;
 }
 
+/// A lock with a reference count that stands still while the lock is held.
+pub trait Counted: Exclusive {
+    /// Takes a reference; the object has one.
+    fn get(&self);
+
+    /// Gives one up, which is not the object's own.
+    fn put(&self);
+
+    /// The references taken and not given up.
+    fn references(&self) -> i64;
+}
+
 /// A lock with a name: what the catalogue lists.
 pub trait Subject: Exclusive {
     /// What it is called, and where it belongs.

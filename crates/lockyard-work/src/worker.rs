@@ -118,6 +118,13 @@ impl<'a, M: Machine> Worker<'a, M> {
         self.turn(Kind::Read, called, entered);
     }
 
+    /// One turn of which everything is the wait: `act` is all there is to it.
+    pub(crate) fn operate(&mut self, act: impl FnOnce()) {
+        let called = M::stamp();
+        act();
+        self.turn(Kind::Write, called, M::stamp());
+    }
+
     /// `batch` write turns of which nobody measures the waits, in `ns` all together.
     pub(crate) fn batch(&mut self, batch: u64, ns: u64) {
         if self.in_window() {

@@ -6,6 +6,9 @@
 pub(crate) mod bkl_aim7;
 pub(crate) mod build_model;
 pub(crate) mod contend;
+pub(crate) mod futex_hash;
+pub(crate) mod kv_model;
+pub(crate) mod lockref_model;
 pub(crate) mod pf1_model;
 pub(crate) mod qrw_loop;
 pub(crate) mod starve;

@@ -63,6 +63,15 @@ events! {
     HqRemoteHandoff = "hq_remote_handoff": "hq-spinlock head promoted a waiter of another lane",
     HqForcedHandoff = "hq_forced_handoff": "those of them for which the head's lane still had waiters: its quota was spent",
     HqRollback = "hq_rollback": "hq-spinlock head found nobody, but could not become plain: a waiter was on its way",
+    QrwReadSlowpath = "qrw_read_slowpath": "qrwlock read acquisition that found a writer inside or waiting, counted when it was in",
+    QrwWriteSlowpath = "qrw_write_slowpath": "qrwlock write acquisition that found the lock taken, counted when it was in",
+    QrwWaitingFail = "qrw_waiting_fail": "attempt of the first waiting qrwlock writer to set the waiting mark that failed",
+    QrwWlockFail = "qrw_wlock_fail": "attempt of the first waiting qrwlock writer to take the lock that failed",
+    QrwSleep = "qrw_sleep": "first qrwlock waiter slept",
+
+    LockrefLocked = "lockref_locked": "lockref operation that took the lock, or failed, because somebody held it or waited for it",
+    LockrefRetry = "lockref_retry": "lockref exchange that failed: the count had changed or the lock was taken",
+    LockrefLimit = "lockref_limit": "lockref operation that took the lock, or failed, after its last try without it",
 
     RwsemSleepReader = "rwsem_sleep_reader": "queued rwsem reader returned from sleep",
     RwsemSleepWriter = "rwsem_sleep_writer": "queued rwsem writer returned from sleep",
@@ -105,6 +114,8 @@ events! {
 
     OsqWait = "osq_wait": "spinner queued behind another spinner of the same lock",
     OsqCancel = "osq_cancel": "spinner left the spin queue without reaching its head",
+    FutexSleep = "futex_sleep": "thread queued in a futex hash to sleep on a word",
+    FutexWake = "futex_wake": "threads woken through a futex hash",
     ParkSleep = "park_sleep": "thread went to sleep in the kernel",
     ParkWake = "park_wake": "thread woke another through the kernel",
 }

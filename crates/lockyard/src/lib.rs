@@ -8,6 +8,9 @@
 //! | [`SpinLock`] | [`spin::qspinlock::RawQSpinLock`] | 4 | spinning, then sleeping (a thread is a virtual CPU) | one turn per waiter ahead |
 //! | [`CnaSpinLock`] | [`spin::cna::RawCnaSpinLock`] | 4 | the same, the queue sorted by NUMA node | the same, and 1 ms |
 //! | [`HqSpinLock`] | [`spin::hq::RawHqSpinLock`] | 4 | the same; queued by NUMA node while contended | the same per waiter of the own node, times the nodes |
+//! | [`QRwLock`] | [`qrwlock::RawQRwLock`] | 8 | the same, for readers and writers | one turn per waiter ahead, both kinds |
+//! | [`LockRef`] | [`lockref::LockRef`] | 8 | a count and a spinlock in one word: as [`SpinLock`], and only while somebody holds it | as [`SpinLock`] |
+//! | [`McsLock`], [`TicketLock`], [`TtasLock`] | [`spin::mcs`], [`spin::ticket`], [`spin::ttas`] | 4 | spinning; baselines to measure against | in order; in order; none |
 //!
 //! A *turn* is 0.4 ms ([`wait::turn::TURN_NS`]): for so long, running threads may pass a lock around while others sleep. That
 //! is what keeps throughput when threads outnumber CPUs; the bound is what keeps every thread going.
@@ -50,8 +53,11 @@ extern crate std;
 pub mod api;
 pub mod cancel;
 pub mod event;
+pub mod futex_hash;
+pub mod lockref;
 pub mod mutex;
 pub mod platform;
+pub mod qrwlock;
 pub mod rwsem;
 pub mod semaphore;
 pub mod spin;
@@ -67,7 +73,7 @@ pub use front::*;
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod front {
     use crate::platform::linux::Linux;
-    use crate::{api, cancel, mutex, rwsem, semaphore, spin};
+    use crate::{api, cancel, futex_hash, lockref, mutex, qrwlock, rwsem, semaphore, spin};
 
     pub use crate::api::{CancellableMutex, CancellableRwLock};
 
@@ -101,6 +107,80 @@ mod front {
     pub type HqSpinLock<T> = lock_api::Mutex<spin::hq::RawHqSpinLock<Linux>, T>;
     /// A locked [`HqSpinLock`].
     pub type HqSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::hq::RawHqSpinLock<Linux>, T>;
+    /// The MCS lock, a baseline: strict order, a line of its own for each waiter. See [`spin::mcs`].
+    pub type McsLock<T> = lock_api::Mutex<spin::mcs::RawMcsLock<Linux>, T>;
+    /// A locked [`McsLock`].
+    pub type McsLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::mcs::RawMcsLock<Linux>, T>;
+    /// The ticket spinlock, a baseline: strict order, one line for all. See [`spin::ticket`].
+    pub type TicketLock<T> = lock_api::Mutex<spin::ticket::RawTicketLock<Linux>, T>;
+    /// A locked [`TicketLock`].
+    pub type TicketLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::ticket::RawTicketLock<Linux>, T>;
+    /// The test-and-test-and-set spinlock, a baseline: no order at all. See [`spin::ttas`].
+    pub type TtasLock<T> = lock_api::Mutex<spin::ttas::RawTtasLock<Linux>, T>;
+    /// A locked [`TtasLock`].
+    pub type TtasLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::ttas::RawTtasLock<Linux>, T>;
+
+    /// A queued reader-writer spinlock of 8 bytes, for short sections. See [`qrwlock`].
+    ///
+    /// ```
+    /// static ROUTES: lockyard::QRwLock<[u8; 4]> = lockyard::QRwLock::new([1, 2, 3, 4]);
+    /// assert_eq!(ROUTES.read().len(), 4);
+    /// ROUTES.write()[0] = 9;
+    /// ```
+    pub type QRwLock<T> = QRwLockWith<qrwlock::policy::Today, T>;
+    /// A queued reader-writer spinlock with policy `Y`; see [`qrwlock::policy`].
+    pub type QRwLockWith<Y, T> = lock_api::RwLock<qrwlock::RawQRwLock<Linux, Y>, T>;
+    /// A [`QRwLock`] locked for reading.
+    pub type QRwLockReadGuard<'a, T, Y = qrwlock::policy::Today> =
+        lock_api::RwLockReadGuard<'a, qrwlock::RawQRwLock<Linux, Y>, T>;
+    /// A [`QRwLock`] locked for writing.
+    pub type QRwLockWriteGuard<'a, T, Y = qrwlock::policy::Today> =
+        lock_api::RwLockWriteGuard<'a, qrwlock::RawQRwLock<Linux, Y>, T>;
+
+    /// Parking by address: threads sleep on words, in a table of buckets. See [`futex_hash`].
+    ///
+    /// ```
+    /// use lockyard::futex_hash::Waited;
+    /// use lockyard::platform::linux::U32;
+    /// use lockyard::platform::{Ordering, Word};
+    /// use lockyard::{FutexBucket, FutexHash};
+    ///
+    /// static BUCKETS: [FutexBucket; 16] = [const { FutexBucket::new() }; 16];
+    /// static HASH: FutexHash = FutexHash::new(&BUCKETS);
+    ///
+    /// let ready = U32::default();
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| {
+    ///         ready.store(1, Ordering::Release);
+    ///         HASH.wake(&ready, usize::MAX);
+    ///     });
+    ///     while ready.load(Ordering::Acquire) == 0 {
+    ///         HASH.wait(&ready, 0, None);
+    ///     }
+    /// });
+    /// assert_eq!(HASH.wait(&ready, 0, None), Waited::Differs);
+    /// ```
+    pub type FutexHash = futex_hash::FutexHash<'static, Linux>;
+    /// A bucket of a [`FutexHash`].
+    pub type FutexBucket = futex_hash::Bucket<Linux>;
+
+    /// A reference count and a spinlock in 8 bytes. See [`lockref`].
+    ///
+    /// ```
+    /// static ENTRY: lockyard::LockRef = lockyard::LockRef::new();
+    /// assert!(ENTRY.get_not_dead()); // a lookup
+    /// ENTRY.get(); // a copy of the reference
+    /// assert!(ENTRY.put_or_lock().is_none());
+    /// let last = ENTRY.put_or_lock().expect("the last reference is given up under the lock");
+    /// last.mark_dead();
+    /// drop(last);
+    /// assert!(!ENTRY.get_not_dead());
+    /// ```
+    pub type LockRef = LockRefWith<spin::qspinlock::RawQSpinLock<Linux>>;
+    /// A [`LockRef`] whose spinlock is of kind `K`.
+    pub type LockRefWith<K> = lockref::LockRef<Linux, K>;
+    /// The locked spinlock of a [`LockRef`].
+    pub type LockRefGuard<'a, K = spin::qspinlock::RawQSpinLock<Linux>> = lockref::LockRefGuard<'a, Linux, K>;
 
     /// A counting semaphore. See [`semaphore`].
     pub type Semaphore = SemaphoreWith<semaphore::OpportunisticSafe>;

@@ -89,6 +89,20 @@ pub trait Lanes: Word<u32> {
         }
     }
 
+    /// Stores half-word lane `lane` (0 or 1).
+    #[inline]
+    fn store_half(&self, lane: u32, value: u16, order: Ordering) {
+        let shift = lane * 16;
+        let mut word = self.load(Ordering::Relaxed);
+        loop {
+            let new = word & !(0xffff << shift) | u32::from(value) << shift;
+            match self.compare_exchange_weak(word, new, order, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(found) => word = found,
+            }
+        }
+    }
+
     /// Compare-exchange of byte lane `lane` (0 to 3). Fails only if that lane differs.
     ///
     /// # Errors
@@ -157,6 +171,35 @@ pub trait Lanes: Word<u32> {
                 Err(seen) => word = seen,
             }
         }
+    }
+}
+
+/// A word with lanes and its neighbour, which a machine may be able to read and exchange as one value of 64 bits.
+///
+/// As one value, `low` is the less significant half. **Meaning.** An exchange of the whole is a 64-bit read-modify-write; every operation on a half counts as one
+/// that changes that half alone. (See [`Lanes`] for why that has to be said.)
+#[derive(Debug)]
+#[repr(C, align(8))]
+pub struct Pair<P: Platform> {
+    /// Bits 0 to 31.
+    pub low: P::Lanes,
+    /// Bits 32 to 63.
+    pub high: P::U32,
+}
+
+impl<P: Platform> Default for Pair<P> {
+    fn default() -> Self {
+        Self { low: P::Lanes::default(), high: P::U32::default() }
+    }
+}
+
+impl<P: Platform> Pair<P> {
+    /// Both zero, in constants.
+    pub const fn new() -> Self
+    where
+        P: ConstPlatform,
+    {
+        Self { low: P::Lanes::ZERO, high: P::U32::ZERO }
     }
 }
 
@@ -236,6 +279,25 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// The 32-bit atomic with byte and half-word lanes.
     type Lanes: Lanes + Debug;
 
+    // ---- pairs of words -------------------------------------------------------------------------------------
+
+    /// Whether this machine can exchange both halves of a [`Pair`] in one step. If not, [`Platform::pair_exchange`] always fails.
+    const PAIRS: bool = false;
+
+    /// Reads both halves, as one value where there are pairs. Relaxed.
+    fn pair_load(pair: &Pair<Self>) -> u64 {
+        u64::from(pair.high.load(Ordering::Relaxed)) << 32 | u64::from(pair.low.load(Ordering::Relaxed))
+    }
+
+    /// Writes `new` to both halves if they are `current`, in one step. A failure is Relaxed.
+    ///
+    /// # Errors
+    /// The value found.
+    fn pair_exchange(pair: &Pair<Self>, current: u64, new: u64, success: Ordering) -> Result<u64, u64> {
+        let _ = (current, new, success);
+        Err(Self::pair_load(pair))
+    }
+
     // ---- waiting --------------------------------------------------------------------------------------------
 
     /// One spin-loop hint (x86 `PAUSE`). Every retry that is not a [`Platform::spin`] calls it.
@@ -275,6 +337,11 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     fn unpark(word: &Self::U32);
 
     // ---- ordering -------------------------------------------------------------------------------------------
+
+    /// A full fence: orders the caller's earlier accesses before its later ones, against everybody who has one between theirs.
+    ///
+    /// For two sides that both write one word and then read another, both often. Where one side is rare, see [`Platform::fence_heavy`].
+    fn fence();
 
     /// The cheap half of an asymmetric fence: orders the caller's earlier store before its later load, provided that the
     /// other side uses [`Platform::fence_heavy`]. Free on Linux (compiler fence; the heavy side interrupts this CPU).

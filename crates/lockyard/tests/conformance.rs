@@ -1,20 +1,40 @@
 //! The conformance suite on the real machine: every lock, every form of it. One line per lock; the cases are in `lockyard-check`.
 
+use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
+use lockyard::qrwlock::{RawQRwLock, policy as qrw};
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::cna::RawCnaSpinLock;
+use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::spin::ticket::RawTicketLock;
+use lockyard::spin::ttas::RawTtasLock;
 use lockyard_check::adapters::{Binary, EagerHq};
+use lockyard_check::cases::parking::HashedMutex;
 use lockyard_check::conformance;
 
 conformance!(spinlock: RawQSpinLock<Linux>, [exclusive, churn, fair]);
 conformance!(cna: RawCnaSpinLock<Linux>, [exclusive, churn, fair]);
 conformance!(hq_spinlock: EagerHq<Linux>, [exclusive, churn, fair]);
+conformance!(mcs: RawMcsLock<Linux>, [exclusive, churn, fair]);
+conformance!(ticket: RawTicketLock<Linux>, [exclusive, churn, fair]);
+// Promises nothing to anybody: whoever naps while two others pass the lock around may nap for long.
+conformance!(ttas: RawTtasLock<Linux>, [exclusive]);
 conformance!(mutex: RawMutex<Linux>, [exclusive, churn, timed, fair]);
 conformance!(rwsem: RawRwSem<Linux, policy::Today>, [exclusive, churn, timed, fair, shared, fair_shared]);
 
+conformance!(qrwlock: RawQRwLock<Linux>, [exclusive, churn, fair, shared, fair_shared]);
+conformance!(qrwlock_fetch_add: RawQRwLock<Linux, qrw::FetchAdd>, [exclusive, churn, fair, shared, fair_shared]);
+conformance!(qrwlock_byte_cas: RawQRwLock<Linux, qrw::ByteCas>, [exclusive, churn, shared]);
+conformance!(qrwlock_word_cas: RawQRwLock<Linux, qrw::WordCas>, [exclusive, churn, shared]);
+conformance!(lockref: LockRef<Linux>, [exclusive, churn, fair, references]);
+conformance!(lockref_mcs: LockRef<Linux, RawMcsLock<Linux>>, [references]);
+conformance!(lockref_ticket: LockRef<Linux, RawTicketLock<Linux>>, [references]);
+conformance!(lockref_ttas: LockRef<Linux, RawTtasLock<Linux>>, [references]);
+conformance!(futex_hash: HashedMutex<Linux, RawQSpinLock<Linux>>, [exclusive, parking]);
+conformance!(futex_hash_ticket: HashedMutex<Linux, RawTicketLock<Linux>>, [parking]);
 conformance!(semaphore: RawSemaphore<Linux, OpportunisticSafe>, [counting, quick_ups]);
 conformance!(semaphore_direct_handoff: RawSemaphore<Linux, DirectHandoff>, [counting, quick_ups]);
 // Loses wake-ups when more than one unit is about: no `quick_ups` here, and see `history_semaphore`.

@@ -95,6 +95,7 @@ scripts! {
     /// In hierarchical mode: waiters of a node are served together, those of others next, and nobody is forgotten.
     fn lanes_are_served_in_turn() {
         let stand = Stand::default();
+        #[allow(clippy::disallowed_types)] // notes of the test, not part of what is tested
         let order = std::sync::Mutex::new(Vec::new());
         Scene::play_with(10, |scene, actors| {
             let (holder, waiters) = actors.split_first().unwrap();

@@ -8,6 +8,8 @@
 //! | `fairness` | a waiter gets through, whatever others do |
 //! | `timeouts`, `cancelling` | a wait ends when it should, not earlier, and without harm to the others |
 //! | `sharing` | readers are inside together; downgrade |
+//! | `parking` | a futex hash loses no wake-up, and may grow |
+//! | `references` | a count beside a lock is exact, and stands still under it |
 //! | `counting` | units are conserved, and each `up` reaches a waiter |
 //! | `lives` | threads that come and go |
 //!
@@ -18,6 +20,8 @@ pub mod counting;
 pub mod exclusion;
 pub mod fairness;
 pub mod lives;
+pub mod parking;
+pub mod references;
 pub mod sharing;
 pub mod timeouts;
 pub mod trying;

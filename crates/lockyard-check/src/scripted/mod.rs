@@ -41,7 +41,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use lockyard::event::Event;
-use lockyard::platform::{ConstPlatform, Patience, Platform, Pool};
+use lockyard::platform::linux::Linux;
+use lockyard::platform::{ConstPlatform, Pair, Patience, Platform, Pool};
 use lockyard::wait::heads::ParkedHeads;
 use lockyard::wait::thread::{Thread, ThreadId};
 
@@ -74,6 +75,16 @@ unsafe impl Platform for Scripted {
     type U64 = U64;
     type Lanes = LaneWord;
 
+    const PAIRS: bool = Linux::PAIRS;
+
+    fn pair_load(pair: &Pair<Self>) -> u64 {
+        words::pair_load(pair)
+    }
+
+    fn pair_exchange(pair: &Pair<Self>, current: u64, new: u64, success: Ordering) -> Result<u64, u64> {
+        words::pair_exchange(pair, current, new, success)
+    }
+
     fn relax() {
         scene::relax();
     }
@@ -92,6 +103,10 @@ unsafe impl Platform for Scripted {
 
     fn unpark(_word: &U32) {
         scene::unpark();
+    }
+
+    fn fence() {
+        fence(Ordering::SeqCst);
     }
 
     fn fence_light() {

@@ -1,14 +1,16 @@
 //! The words of the scripted machine: those of the real one, with a place to stop before each operation.
 
-use lockyard::platform::linux;
-use lockyard::platform::{ConstZero, Lanes, Ordering, Word};
+use lockyard::platform::linux::{self, Linux};
+use lockyard::platform::{ConstZero, Lanes, Ordering, Pair, Platform, Word};
 
+use super::Scripted;
 use super::scene::step;
 
 macro_rules! word {
     ($name:ident, $inner:ty, $value:ty, $doc:literal) => {
         #[doc = $doc]
         #[derive(Default)]
+        #[repr(transparent)]
         pub struct $name($inner);
 
         impl core::fmt::Debug for $name {
@@ -100,6 +102,11 @@ impl Lanes for LaneWord {
         self.0.store_byte(lane, value, order);
     }
 
+    fn store_half(&self, lane: u32, value: u16, order: Ordering) {
+        step();
+        self.0.store_half(lane, value, order);
+    }
+
     fn compare_exchange_byte(
         &self,
         lane: u32,
@@ -128,4 +135,21 @@ impl Lanes for LaneWord {
         step();
         self.0.swap_half(lane, value, order)
     }
+}
+
+fn inner(pair: &Pair<Scripted>) -> &Pair<Linux> {
+    // SAFETY: the scripted words are transparent wrappers of the real ones, so both pairs are the same 8 bytes.
+    unsafe { &*core::ptr::from_ref(pair).cast::<Pair<Linux>>() }
+}
+
+/// Reads a pair in one step.
+pub(super) fn pair_load(pair: &Pair<Scripted>) -> u64 {
+    step();
+    Linux::pair_load(inner(pair))
+}
+
+/// Exchanges a pair in one step.
+pub(super) fn pair_exchange(pair: &Pair<Scripted>, current: u64, new: u64, order: Ordering) -> Result<u64, u64> {
+    step();
+    Linux::pair_exchange(inner(pair), current, new, order)
 }

@@ -155,6 +155,17 @@ impl Host {
         Seen::Memory(self.read_line(line, first))
     }
 
+    /// Begins a load of the two words at `address`. Stores of our own to their line become visible first: a load is not put together from several.
+    pub(crate) fn begin_wide_load(self, address: usize) -> Access {
+        self.fault_point();
+        let engine = self.engine();
+        let (line, first) = engine.touch(address);
+        if engine.cpus[engine.here as usize].buffer.has_line(line) {
+            self.drain_stores();
+        }
+        self.read_line(line, first)
+    }
+
     #[inline(always)]
     fn read_line(self, line: u32, first: bool) -> Access {
         let engine = self.engine();

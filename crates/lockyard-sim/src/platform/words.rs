@@ -5,11 +5,12 @@
 use core::cell::UnsafeCell;
 use core::fmt;
 
-use lockyard::platform::{ConstZero, Lanes, Ordering, Word};
+use lockyard::platform::{ConstZero, Lanes, Ordering, Pair, Word};
 
 use crate::engine::access::Seen;
 use crate::engine::host::Host;
 use crate::machine::buffer::Write;
+use crate::platform::Sim;
 
 macro_rules! word {
     ($(#[$doc:meta])* $name:ident, $value:ty, $bytes:literal) => {
@@ -168,6 +169,16 @@ word! {
 }
 
 impl LaneWord {
+    fn lane_store(&self, shift: u32, lane: u32, value: u32, order: Ordering) {
+        match Host::here() {
+            Some(host) => {
+                let (value, mask) = (u64::from(value) << shift, u64::from(lane) << shift);
+                host.store(Write { address: self.address(), value, mask, bytes: 4 }, order);
+            }
+            None => self.poke(self.peek() & !(lane << shift) | value << shift),
+        }
+    }
+
     fn lane_exchange(&self, shift: u32, lane: u32, current: u32, new: u32, order: Ordering) -> Result<u32, u32> {
         self.update(order, |word| {
             let whole = word.peek();
@@ -184,14 +195,12 @@ impl LaneWord {
 impl Lanes for LaneWord {
     #[inline]
     fn store_byte(&self, lane: u32, value: u8, order: Ordering) {
-        let (shift, mask) = (lane * 8, 0xff << (lane * 8));
-        match Host::here() {
-            Some(host) => {
-                let value = u64::from(value) << shift;
-                host.store(Write { address: self.address(), value, mask, bytes: 4 }, order);
-            }
-            None => self.poke(self.peek() & !(mask as u32) | u32::from(value) << shift),
-        }
+        self.lane_store(lane * 8, 0xff, value.into(), order);
+    }
+
+    #[inline]
+    fn store_half(&self, lane: u32, value: u16, order: Ordering) {
+        self.lane_store(lane * 16, 0xffff, value.into(), order);
     }
 
     #[inline]
@@ -228,6 +237,32 @@ impl Lanes for LaneWord {
     }
 }
 
+fn peek_pair(pair: &Pair<Sim>) -> u64 {
+    u64::from(pair.high.peek()) << 32 | u64::from(pair.low.peek())
+}
+
+/// Reads both halves: one access of their line.
+pub(super) fn pair_load(pair: &Pair<Sim>) -> u64 {
+    let Some(host) = Host::here() else { return peek_pair(pair) };
+    let access = host.begin_wide_load(pair.low.address());
+    let value = peek_pair(pair);
+    host.end_load(access);
+    value
+}
+
+/// Exchanges both halves: one access of their line.
+pub(super) fn pair_exchange(pair: &Pair<Sim>, current: u64, new: u64, order: Ordering) -> Result<u64, u64> {
+    pair.low.update(order, |low| {
+        let found = peek_pair(pair);
+        if found != current {
+            return Err(found);
+        }
+        low.poke(new as u32);
+        pair.high.poke((new >> 32) as u32);
+        Ok(found)
+    })
+}
+
 impl U32 {
     pub(super) fn place(&self) -> usize {
         self.address()
@@ -249,6 +284,8 @@ mod tests {
         assert_eq!(word.compare_exchange_half(0, 0xaa01, 7, AcqRel, Relaxed), Ok(0xaa01));
         assert_eq!(word.swap_half(1, 5, AcqRel), 0x0403);
         assert_eq!(word.load(Relaxed), 0x0005_0007);
+        word.store_half(1, 0x1234, Release);
+        assert_eq!(word.load(Relaxed), 0x1234_0007);
         let wide = U64::default();
         assert_eq!((wide.fetch_add(3, Relaxed), wide.fetch_or(4, Relaxed), wide.swap(1, Relaxed)), (0, 3, 7));
     }

@@ -2,7 +2,10 @@
 
 use crate::mutex::RawMutex;
 use crate::platform::ConstPlatform;
+use crate::spin::mcs::RawMcsLock;
 use crate::spin::queued::{Kind, RawQueuedSpinLock};
+use crate::spin::ticket::RawTicketLock;
+use crate::spin::ttas::RawTtasLock;
 
 macro_rules! exclusive {
     ($lock:ident $(<$kind:ident: $bound:ident>)?, $guard:ty, $safety:literal) => {
@@ -40,6 +43,9 @@ macro_rules! exclusive {
 
 exclusive!(RawMutex, lock_api::GuardNoSend, "One thread owns the word at a time.");
 exclusive!(RawQueuedSpinLock<K: Kind>, lock_api::GuardSend, "One thread sets the locked byte at a time.");
+exclusive!(RawMcsLock, lock_api::GuardSend, "One thread takes the free word, or is named by the owner before it.");
+exclusive!(RawTicketLock, lock_api::GuardSend, "One thread draws each number.");
+exclusive!(RawTtasLock, lock_api::GuardSend, "One thread sets the word at a time.");
 
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod timed {

@@ -1,71 +1,79 @@
-//! `lock_api::RawRwLock` for the rw-semaphore, every policy.
+//! `lock_api::RawRwLock` for the locks with readers, every policy.
 
-use lock_api::GuardNoSend;
+use lock_api::{GuardNoSend, GuardSend};
 
 use crate::platform::ConstPlatform;
-use crate::rwsem::RawRwSem;
-use crate::rwsem::policy::Policy;
+use crate::qrwlock::{self, RawQRwLock};
+use crate::rwsem::{self, RawRwSem};
 
-// SAFETY: a writer excludes everybody, readers exclude writers; acquisitions are Acquire, releases Release (the rwsem's theory page).
-unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawRwLock for RawRwSem<P, Y> {
-    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-    const INIT: Self = Self::new();
-    type SharedGuard = GuardNoSend;
-    type ExclusiveGuard = GuardNoSend;
+macro_rules! shared {
+    ($lock:ident, $policy:path, $guard:ident, $safety:literal) => {
+        #[doc = $safety]
+        // SAFETY: see the doc line: the lock's theory page argues exclusion and Acquire on Release.
+        unsafe impl<P: ConstPlatform, Y: $policy> lock_api::RawRwLock for $lock<P, Y> {
+            #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
+            const INIT: Self = Self::new();
+            type SharedGuard = $guard;
+            type ExclusiveGuard = $guard;
 
-    #[inline]
-    fn lock_shared(&self) -> GuardNoSend {
-        self.read_acquire();
-        GuardNoSend::new()
-    }
+            #[inline]
+            fn lock_shared(&self) -> $guard {
+                self.read_acquire();
+                $guard::new()
+            }
 
-    #[inline]
-    fn try_lock_shared(&self) -> Option<GuardNoSend> {
-        self.try_read_acquire().then(GuardNoSend::new)
-    }
+            #[inline]
+            fn try_lock_shared(&self) -> Option<$guard> {
+                self.try_read_acquire().then($guard::new)
+            }
 
-    #[inline]
-    unsafe fn unlock_shared(&self, _guard: GuardNoSend) {
-        // SAFETY: the guard stands for a read acquisition.
-        unsafe { self.read_release() };
-    }
+            #[inline]
+            unsafe fn unlock_shared(&self, _guard: $guard) {
+                // SAFETY: the guard stands for a read acquisition.
+                unsafe { self.read_release() };
+            }
 
-    #[inline]
-    fn lock_exclusive(&self) -> GuardNoSend {
-        self.write_acquire();
-        GuardNoSend::new()
-    }
+            #[inline]
+            fn lock_exclusive(&self) -> $guard {
+                self.write_acquire();
+                $guard::new()
+            }
 
-    #[inline]
-    fn try_lock_exclusive(&self) -> Option<GuardNoSend> {
-        self.try_write_acquire().then(GuardNoSend::new)
-    }
+            #[inline]
+            fn try_lock_exclusive(&self) -> Option<$guard> {
+                self.try_write_acquire().then($guard::new)
+            }
 
-    #[inline]
-    unsafe fn unlock_exclusive(&self, _guard: GuardNoSend) {
-        // SAFETY: the guard stands for the write acquisition.
-        unsafe { self.write_release() };
-    }
+            #[inline]
+            unsafe fn unlock_exclusive(&self, _guard: $guard) {
+                // SAFETY: the guard stands for the write acquisition.
+                unsafe { self.write_release() };
+            }
 
-    #[inline]
-    fn is_locked(&self) -> bool {
-        self.is_locked()
-    }
+            #[inline]
+            fn is_locked(&self) -> bool {
+                self.is_locked()
+            }
 
-    #[inline]
-    fn is_locked_exclusive(&self) -> bool {
-        self.is_write_locked()
-    }
+            #[inline]
+            fn is_locked_exclusive(&self) -> bool {
+                self.is_write_locked()
+            }
+        }
+
+        // SAFETY: the write lock becomes a read lock in one step, with Release.
+        unsafe impl<P: ConstPlatform, Y: $policy> lock_api::RawRwLockDowngrade for $lock<P, Y> {
+            unsafe fn downgrade(&self, _guard: $guard) -> $guard {
+                // SAFETY: the guard stands for the write acquisition.
+                unsafe { self.downgrade() };
+                $guard::new()
+            }
+        }
+    };
 }
 
-// SAFETY: the write lock becomes a read lock in one step, with Release.
-unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawRwLockDowngrade for RawRwSem<P, Y> {
-    unsafe fn downgrade(&self, _guard: GuardNoSend) -> GuardNoSend {
-        // SAFETY: the guard stands for the write acquisition.
-        unsafe { self.downgrade() };
-        GuardNoSend::new()
-    }
-}
+shared!(RawRwSem, rwsem::policy::Policy, GuardNoSend, "A writer excludes everybody, readers exclude writers.");
+shared!(RawQRwLock, qrwlock::policy::Policy, GuardSend, "A writer takes the whole word, readers find no writer in it.");
 
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod timed {

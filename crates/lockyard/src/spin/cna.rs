@@ -58,6 +58,8 @@ pub type RawCnaSpinLock<P> = RawQueuedSpinLock<P, Cna>;
 pub struct Cna;
 
 impl<P: Platform> Kind<P> for Cna {
+    const NAME: &'static str = "cna";
+
     fn enqueue(lock: &RawCnaSpinLock<P>, place: &Place<P>) -> Ahead {
         let lane = if P::is_realtime(place.thread()) { PRIORITY } else { P::node() + 1 };
         place.node.lane.store(lane, Relaxed);

@@ -22,6 +22,8 @@ pub type RawQSpinLock<P> = RawQueuedSpinLock<P, Plain>;
 pub struct Plain;
 
 impl<P: Platform> Kind<P> for Plain {
+    const NAME: &'static str = "qspinlock";
+
     /// Either nobody is behind us, or the next becomes head.
     #[inline(always)]
     fn leave(lock: &RawQSpinLock<P>, place: &Place<P>, _ahead: Ahead, passed: bool) {

@@ -227,6 +227,9 @@ mod sealed {
 ///
 /// Everything here runs in the slow path.
 pub trait Kind<P: Platform>: Sized + Debug + Send + Sync + 'static + sealed::Sealed {
+    /// The name under which the lock is listed.
+    const NAME: &'static str;
+
     /// The low half-word of a free lock.
     const REST: u16 = 0;
 

@@ -61,6 +61,8 @@ pub(crate) struct Waiter<P: Platform> {
     pub(crate) mostly_read: MostlyRead<P>,
     /// From this time on the waiter is entitled to a handoff.
     pub(crate) due: P::U64,
+    /// The key of the word that it sleeps on, in a futex hash. Written before it queues.
+    pub(crate) key: P::U64,
 }
 
 impl<P: Platform> Default for Waiter<P> {
@@ -74,6 +76,7 @@ impl<P: Platform> Default for Waiter<P> {
             place: P::U32::default(),
             mostly_read: MostlyRead::default(),
             due: P::U64::default(),
+            key: P::U64::default(),
         }
     }
 }
@@ -92,6 +95,7 @@ impl<P: Platform> Waiter<P> {
             place: P::U32::ZERO,
             mostly_read: MostlyRead { word: P::U32::ZERO },
             due: P::U64::ZERO,
+            key: P::U64::ZERO,
         }
     }
 }

@@ -25,6 +25,7 @@ use core::num::NonZeroU32;
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
+use crate::spin::mcs::McsNode;
 use crate::spin::queued::QueueNode;
 use crate::wait::osq::OsqNode;
 use crate::wait::queue::Waiter;
@@ -93,6 +94,8 @@ pub struct Thread<P: Platform> {
     pub(crate) nodes: [QueueNode<P>; NESTING],
     /// The place in which the thread sleeps for a lock.
     pub(crate) waiter: Waiter<P>,
+    /// The nodes with which the thread queues for MCS locks.
+    pub(crate) mcs: [McsNode<P>; NESTING],
 }
 
 impl<P: Platform> Default for Thread<P> {
@@ -105,6 +108,7 @@ impl<P: Platform> Default for Thread<P> {
             osq: OsqNode::default(),
             nodes: Default::default(),
             waiter: Waiter::default(),
+            mcs: Default::default(),
         }
     }
 }
@@ -123,6 +127,7 @@ impl<P: Platform> Thread<P> {
             osq: OsqNode::new(),
             nodes: [const { QueueNode::new() }; NESTING],
             waiter: Waiter::new(),
+            mcs: [const { McsNode::new() }; NESTING],
         }
     }
 
@@ -185,4 +190,25 @@ impl<P: Platform> Thread<P> {
             P::unpark(&self.token);
         }
     }
+}
+
+/// Runs `wait`, during which the calling thread counts as waiting, one nesting level deeper than what it waits for already.
+///
+/// `wait` is given the thread's record and the level, or `None` if there is no record, or no level, to wait with: then it must not queue.
+/// Afterwards an outer wait gets back what an inner one may have taken from it.
+pub(crate) fn while_waiting<P: Platform, R>(wait: impl FnOnce(Option<(&'static Thread<P>, usize)>) -> R) -> R {
+    let Some(me) = P::current() else { return wait(None) };
+    let level = me.depth.load(Relaxed);
+    if level as usize >= NESTING {
+        return wait(None);
+    }
+    // Stored before anything of the level is touched: a signal handler from here on uses the next one.
+    let parks = me.parks();
+    me.depth.store(level + 1, Relaxed);
+    let result = wait(Some((me, level as usize)));
+    me.depth.store(level, Relaxed);
+    if level > 0 || me.waiter.busy.load(Relaxed) != 0 {
+        me.give_back(parks);
+    }
+    result
 }

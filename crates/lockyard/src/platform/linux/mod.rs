@@ -26,7 +26,7 @@ use core::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 use rustix::thread::{MembarrierCommand, NanosleepRelativeResult, Timespec, membarrier, nanosleep, sched_yield};
 
 use crate::event::Event;
-use crate::platform::{ConstPlatform, Patience, Platform};
+use crate::platform::{ConstPlatform, Pair, Patience, Platform};
 use crate::spin::hq::Pool;
 use crate::wait::heads::ParkedHeads;
 use crate::wait::thread::{Thread, ThreadId};
@@ -49,6 +49,20 @@ unsafe impl Platform for Linux {
     type U32 = U32;
     type U64 = U64;
     type Lanes = LaneWord;
+
+    const PAIRS: bool = words::PAIRS;
+
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[inline(always)]
+    fn pair_load(pair: &Pair<Self>) -> u64 {
+        words::pair_load(pair)
+    }
+
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[inline(always)]
+    fn pair_exchange(pair: &Pair<Self>, current: u64, new: u64, _success: Ordering) -> Result<u64, u64> {
+        words::pair_exchange(pair, current, new)
+    }
 
     #[inline(always)]
     fn relax() {
@@ -113,6 +127,11 @@ unsafe impl Platform for Linux {
     #[inline(never)]
     fn unpark(word: &U32) {
         futex::wake_one(&word.0);
+    }
+
+    #[inline(always)]
+    fn fence() {
+        fence(Ordering::SeqCst);
     }
 
     /// A compiler fence: the other side's `membarrier` makes every running thread of this process execute a full fence, and a thread that is

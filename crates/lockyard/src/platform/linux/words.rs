@@ -1,14 +1,15 @@
 //! Atomic words of the real machine: `core::sync::atomic`, and sub-word lanes by the instructions that have them.
 //!
-//! On x86-64 a byte store and a byte or half-word compare-exchange on a 32-bit word are what the machine does for "a
+//! On x86-64 a byte or half-word store and compare-exchange on a 32-bit word are what the machine does for "a
 //! 32-bit read-modify-write that touches one lane": coherence works on lines, a locked sub-word instruction is atomic against every overlapping one, and a plain
-//! byte store cannot lose a neighbour's change. They are written in assembly because Rust has no such access on an
+//! store of either cannot lose a neighbour's change. They are written in assembly because Rust has no such access on an
 //! `AtomicU32`; to the compiler each is an opaque operation on that one atomic. Other architectures use the
 //! whole-word forms of [`Lanes`].
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::platform::{ConstZero, Lanes, Ordering, Word};
+use super::Linux;
+use crate::platform::{ConstZero, Lanes, Ordering, Pair, Word};
 
 macro_rules! forward {
     ($name:ident, $value:ty, $atomic:ty) => {
@@ -116,6 +117,16 @@ impl Lanes for LaneWord {
     }
 
     #[inline(always)]
+    fn store_half(&self, lane: u32, value: u16, order: Ordering) {
+        debug_assert!(lane < 2 && !matches!(order, Ordering::SeqCst));
+        let half = self.0.as_ptr().cast::<u16>().wrapping_add(lane as usize);
+        // SAFETY: `half` is an aligned half of this word (lane < 2); otherwise as in `store_byte`.
+        unsafe {
+            core::arch::asm!("mov word ptr [{}], {:x}", in(reg) half, in(reg) value, options(nostack, preserves_flags))
+        };
+    }
+
+    #[inline(always)]
     fn compare_exchange_byte(&self, lane: u32, current: u8, new: u8, _ok: Ordering, _no: Ordering) -> Result<u8, u8> {
         debug_assert!(lane < 4);
         let byte = self.0.as_ptr().cast::<u8>().wrapping_add(lane as usize);
@@ -169,6 +180,38 @@ impl Lanes for LaneWord {
         }
         old
     }
+}
+
+/// Whether both halves of a pair can be exchanged in one step.
+pub(super) const PAIRS: bool = cfg!(all(target_arch = "x86_64", not(miri)));
+
+/// Reads both halves as one value.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+pub(super) fn pair_load(pair: &Pair<Linux>) -> u64 {
+    let value: u64;
+    // SAFETY: a pair is 8 bytes, aligned to 8, which makes a plain load of all of them atomic. As for lanes, it is one opaque operation on
+    // both atomics to the compiler.
+    unsafe {
+        core::arch::asm!("mov {}, qword ptr [{}]", out(reg) value, in(reg) pair, options(nostack, preserves_flags));
+    }
+    value
+}
+
+/// Exchanges both halves in one step.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+pub(super) fn pair_exchange(pair: &Pair<Linux>, current: u64, new: u64) -> Result<u64, u64> {
+    let found: u64;
+    // SAFETY: as in `pair_load`; a locked instruction is atomic against every one that overlaps it.
+    unsafe {
+        core::arch::asm!(
+            "lock cmpxchg qword ptr [{}], {}",
+            in(reg) pair, in(reg) new, inout("rax") current => found,
+            options(nostack)
+        );
+    }
+    if found == current { Ok(found) } else { Err(found) }
 }
 
 #[cfg(test)]
@@ -229,6 +272,8 @@ mod tests {
             for lane in 0..2 {
                 lanes.store(word, Relaxed);
                 whole.store(word, Relaxed);
+                lanes.store_half(lane, 0x4711, Release);
+                whole.store_half(lane, 0x4711, Release);
                 assert_eq!(lanes.swap_half(lane, 0x1234, AcqRel), whole.swap_half(lane, 0x1234, AcqRel));
                 for current in [0x1234, 0x4321] {
                     let a = lanes.compare_exchange_half(lane, current, 0xbeef, AcqRel, Relaxed);
@@ -237,5 +282,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn a_pair_is_its_halves() {
+        let pair = Pair::<Linux>::default();
+        pair.low.store(0x0403_0201, Relaxed);
+        pair.high.store(7, Relaxed);
+        assert_eq!(pair_load(&pair), 0x0000_0007_0403_0201);
+        assert_eq!(pair_exchange(&pair, 7, 0), Err(0x0000_0007_0403_0201));
+        pair.low.store_byte(3, 9, Release);
+        assert_eq!(pair_exchange(&pair, 0x0000_0007_0903_0201, u64::MAX << 8), Ok(0x0000_0007_0903_0201));
+        assert_eq!((pair.low.load(Relaxed), pair.high.load(Relaxed)), (u32::MAX << 8, u32::MAX));
     }
 }

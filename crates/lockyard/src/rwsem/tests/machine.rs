@@ -141,6 +141,10 @@ unsafe impl Platform for Tireless {
         Linux::unpark(&word.0);
     }
 
+    fn fence() {
+        Linux::fence();
+    }
+
     fn fence_light() {
         Linux::fence_light();
     }

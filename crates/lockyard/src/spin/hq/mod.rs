@@ -105,6 +105,7 @@ pub type RawHqSpinLock<P> = RawQueuedSpinLock<P, Hq>;
 pub struct Hq;
 
 impl<P: Platform> Kind<P> for Hq {
+    const NAME: &'static str = "hq-spinlock";
     const REST: u16 = TYPE as u16;
 
     fn has_waiters(_lock: &RawHqSpinLock<P>, word: u32) -> bool {

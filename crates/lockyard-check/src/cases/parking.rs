@@ -1,0 +1,171 @@
+//! A futex hash loses no wake-up, wakes whom it should, and may grow meanwhile. Not a lock: a mutex is built on it here.
+
+use core::fmt::Debug;
+
+use lockyard::futex_hash::{Bucket, BucketLock, FutexHash, Waited};
+use lockyard::platform::{Ordering::*, Platform, Word};
+
+use crate::cases::Guarded;
+use crate::lock::{Held, Lock, Way};
+use crate::stage::{Stage, Steps, until};
+
+/// The three-state futex mutex of the books (0 free, 1 held, 2 held and somebody may sleep) on a hash of its own with buckets of lock `L`.
+#[derive(Debug)]
+pub struct HashedMutex<P: Stage, L: BucketLock<P> + Debug + 'static> {
+    word: P::U32,
+    hash: FutexHash<'static, P, L>,
+}
+
+/// Tables are never given back, and neither are these.
+fn table<P: Stage, L: BucketLock<P> + Debug + 'static>(buckets: usize) -> &'static [Bucket<P, L>] {
+    Box::leak((0..buckets).map(|_| Bucket::default()).collect::<Vec<_>>().into_boxed_slice())
+}
+
+impl<P: Stage, L: BucketLock<P> + Debug + 'static> Default for HashedMutex<P, L> {
+    fn default() -> Self {
+        Self { word: P::U32::default(), hash: FutexHash::with_table(table(2)) }
+    }
+}
+
+impl<P: Stage, L: BucketLock<P> + Debug + 'static> Lock for HashedMutex<P, L> {
+    type P = P;
+
+    fn lock(&self, _way: Way) {
+        if self.word.compare_exchange(0, 1, Acquire, Relaxed).is_ok() {
+            return;
+        }
+        while self.word.swap(2, Acquire) != 0 {
+            self.hash.wait(&self.word, 2, None);
+        }
+    }
+
+    fn try_lock(&self, _way: Way) -> bool {
+        self.word.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    unsafe fn unlock(&self, _way: Way) {
+        if self.word.swap(0, Release) == 2 {
+            self.hash.wake(&self.word, 1);
+        }
+    }
+
+    fn at_rest(&self) -> bool {
+        self.word.load(Relaxed) == 0
+    }
+}
+
+/// A lock on a futex hash that can grow.
+pub trait Hashed: Lock {
+    /// Grows the hash to so many buckets.
+    fn grow(&self, buckets: usize) -> bool;
+    /// Sleeps on word `number` while it is zero.
+    fn wait(&self, word: &<Self::P as Platform>::U32, deadline: Option<u64>) -> Waited;
+    /// Wakes sleepers.
+    fn wake(&self, word: &<Self::P as Platform>::U32, most: usize) -> usize;
+}
+
+impl<P: Stage, L: BucketLock<P> + Debug + 'static> Hashed for HashedMutex<P, L> {
+    fn grow(&self, buckets: usize) -> bool {
+        self.hash.grow(table(buckets))
+    }
+
+    fn wait(&self, word: &P::U32, deadline: Option<u64>) -> Waited {
+        self.hash.wait(word, 0, deadline)
+    }
+
+    fn wake(&self, word: &P::U32, most: usize) -> usize {
+        self.hash.wake(word, most)
+    }
+}
+
+/// The mutex excludes and nobody is forgotten while the table grows under it.
+pub fn growing_loses_nobody<L: Hashed>() {
+    let scale = <L::P as Stage>::SCALE;
+    let guarded = Guarded::<L>::default();
+    let rounds = scale.sleeps / 4;
+    L::P::run(scale.threads, |me| {
+        for round in 0..rounds {
+            let held = Held::new(&guarded.lock, Way::Write);
+            if round % 4 == 0 {
+                L::P::nap(0);
+            }
+            guarded.section(me, Way::Write);
+            if me == 0 && round % (rounds / 4).max(1) == 0 {
+                guarded.lock.grow(4 << (4 * round / rounds.max(1)));
+            }
+            drop(held);
+        }
+    });
+    guarded.finish(u64::from(rounds) * scale.threads as u64);
+    assert!(!guarded.lock.grow(2), "a table that is not larger");
+}
+
+/// Sleepers of two words in one table: a wake-up reaches those of its word, as many as asked for, first come first; the rest by the deadline
+/// or by the next.
+pub fn wakes_whom_it_should<L: Hashed>() {
+    let scale = <L::P as Stage>::SCALE;
+    let lock = L::default();
+    let words: [<L::P as Platform>::U32; 2] = Default::default();
+    let woken = [Steps::<L::P>::default(), Steps::default()];
+    let each = scale.threads;
+    L::P::run(2 * each + 1, |me| {
+        if me < 2 * each {
+            let of = me % 2;
+            assert_eq!(lock.wait(&words[of], None), Waited::Woken);
+            woken[of].advance();
+            return;
+        }
+        let mut left = each;
+        while left > 0 {
+            let some = lock.wake(&words[0], 1);
+            assert!(some <= 1);
+            left -= some;
+            L::P::nap(0);
+        }
+        woken[0].wait_for(each);
+        assert_eq!((woken[1].count(), lock.wake(&words[0], usize::MAX)), (0, 0));
+        let mut left = each;
+        until::<L::P>(|| {
+            left -= lock.wake(&words[1], left);
+            left == 0
+        });
+    });
+    assert_eq!(woken.each_ref().map(|woken| woken.count() as usize), [each; 2]);
+    words[0].store(1, Relaxed);
+    L::P::run(1, |_| assert_eq!(lock.wait(&words[0], None), Waited::Differs));
+}
+
+/// A deadline ends a wait, and what was granted at the last moment is not lost: the wakes that found somebody are the waits that say so.
+pub fn deadlines_and_wakes_agree<L: Hashed>() {
+    let scale = <L::P as Stage>::SCALE;
+    let lock = L::default();
+    let word = <L::P as Platform>::U32::default();
+    let (slept, woken, gone) = (Steps::<L::P>::default(), Steps::<L::P>::default(), Steps::<L::P>::default());
+    let rounds = scale.sleeps / 10;
+    L::P::run(scale.threads, |me| {
+        if me == 0 {
+            until::<L::P>(|| {
+                (0..lock.wake(&word, 1)).for_each(|_| {
+                    woken.advance();
+                });
+                gone.count() as usize == scale.threads - 1
+            });
+        } else {
+            for _ in 0..rounds {
+                let deadline = L::P::now() + 20_000;
+                match lock.wait(&word, Some(deadline)) {
+                    Waited::Woken => {
+                        slept.advance();
+                    }
+                    waited => {
+                        assert_eq!(waited, Waited::TimedOut);
+                        assert!(L::P::now() >= deadline, "gave up early");
+                    }
+                }
+            }
+            gone.advance();
+        }
+    });
+    assert_eq!(slept.count(), woken.count());
+    assert_eq!(lock.wake(&word, usize::MAX), 0, "somebody is still queued");
+}

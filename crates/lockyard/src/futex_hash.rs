@@ -1,0 +1,379 @@
+//! Parking by address: threads sleep on a word, in buckets with a spinlock each, and are woken by address.
+//!
+//! What the kernel's futex is made of, as a library: for platforms whose threads can be put to sleep and woken one by one but that have no futex, for
+//! tables apart from everybody else's, and to measure bucket locks. Where the real one is at hand ([`Platform::park`]) it is the one to use: it needs no
+//! table, and works across processes.
+//!
+//! # A bucket
+//!
+//! | line | word | meaning | written by |
+//! |---|---|---|---|
+//! | 1 | waiters | bits 0–30: threads queued, or about to lock the bucket to queue; bit 31: moved, look in the next table | a waiter before it locks: + 1; whoever takes it out, or it itself, under the lock: − 1; the grower, under the lock: moved |
+//! | 1 | lock | any [`BucketLock`] | – |
+//! | 2 | queue | sleepers of all words that hash here, first come first | under the lock |
+//!
+//! The queue is on a line of its own: those who only look at `waiters`, or spin for the lock, do not disturb its owner's work on the queue. A
+//! sleeper's place, its key and its `granted` flag are in its thread record.
+//!
+//! | what | steps |
+//! |---|---|
+//! | [`wait`](FutexHash::wait) | waiters + 1; full fence; lock; the word differs: waiters − 1, unlock, return; else queue, unlock, sleep until granted or late |
+//! | late | lock; granted after all: woken; else take out, waiters − 1, unlock |
+//! | [`wake`](FutexHash::wake) | full fence; waiters is 0: return; lock; take out those with the key, waiters − 1, granted; unlock; wake them |
+//!
+//! # Invariants
+//!
+//! 1. `waiters` is never less than the number of queued threads.
+//! 2. A queued thread is in the bucket of its key in the newest table whose older buckets for the key have all been moved.
+//! 3. A waker touches nothing of a sleeper after `granted` but its name.
+//!
+//! # Growing
+//!
+//! [`grow`](FutexHash::grow) publishes a larger table and moves bucket by bucket, each under its lock: queue over, then *moved*. Whoever has locked, or
+//! looked at, a moved bucket goes on to the next table. Tables never shrink and are never given back, so there is nothing to count and no grace period:
+//! doubling, all old ones together are as large as the new one.
+//!
+//! # Memory ordering
+//!
+//! * The pair that must not fail: {waiter: waiters + 1; full fence; read the word} against {waker: write the word; full fence; read waiters}. Both
+//!   need [`Platform::fence`], for a store, or an addition, and a load of another word. Not both can miss.
+//! * `moved` is Release and read with Acquire: the next table and its bucket's `waiters`, raised before, are visible. `current` likewise. A waiter that began in
+//!   the next table has seen *moved*, or `current`, before its fence; so a waker that missed its count reads *moved* behind its own fence.
+//! * `granted`: Release by the waker, Acquire by the sleeper: it returns after what the waker did. The queue is the lock's.
+//!
+//! **Waiting** for the bucket lock is the lock's. On a platform that sleeps by this table, its own bucket locks must not: take one that naps
+//! ([`RawTicketLock`](crate::spin::ticket::RawTicketLock), [`RawTtasLock`](crate::spin::ttas::RawTtasLock)). **Bound on bypass:** sleepers of a
+//! word are woken in the order in which they queued. **Without a record** (registry exhausted, a signal handler on top of a wait) a thread does not
+//! queue: it naps once and returns as if woken.
+//!
+//! **Destruction.** The tables outlive the waits; the word may go as soon as its waiters have been woken. **fork.** Sleepers of other threads are still
+//! queued in the child and never leave: wake-ups may be spent on them.
+//!
+//! Sources: futexes (Linux, `perf bench futex hash` is the measure of this table); Franke, Russell and Kirkwood, "Fuss, futexes and furwocks" (2002); the
+//! private hash that grows (Linux 2025); queue and lock on two lines: an RFC of June 2026.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+
+use crate::event::Event;
+use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
+use crate::spin::WordLock;
+use crate::spin::qspinlock::RawQSpinLock;
+use crate::wait::queue::{WaitQueue, WakeList};
+use crate::wait::thread::Thread;
+
+const MOVED: u32 = 1 << 31;
+/// The most tables that one hash has had.
+const TABLES: usize = 20;
+/// How many are woken for one acquisition of the bucket lock.
+const WAKES: usize = 16;
+
+/// A lock for buckets: every [`WordLock`] is one, and whatever else runs a section under a lock.
+pub trait BucketLock<P: Platform>: Default + Send + Sync {
+    /// Runs `section` with the lock held.
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R;
+}
+
+impl<P: Platform, K: WordLock<P>> BucketLock<P> for K {
+    #[inline]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.acquire();
+        let result = section();
+        // SAFETY: acquired above.
+        unsafe { self.release() };
+        result
+    }
+}
+
+/// The bucket's second line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Queue<P: Platform>(WaitQueue<P>);
+
+/// A bucket of a [`FutexHash`]. All-zero is empty if that is an unlocked `L`.
+#[repr(C, align(64))]
+pub struct Bucket<P: Platform, L: BucketLock<P> = RawQSpinLock<P>> {
+    waiters: P::U32,
+    lock: L,
+    queue: Queue<P>,
+}
+
+impl<P: Platform, L: BucketLock<P>> Default for Bucket<P, L> {
+    fn default() -> Self {
+        Self { waiters: P::U32::default(), lock: L::default(), queue: Queue(WaitQueue::default()) }
+    }
+}
+
+impl<P: ConstPlatform> Bucket<P> {
+    /// An empty bucket, in constants.
+    pub const fn new() -> Self {
+        Self { waiters: P::U32::ZERO, lock: RawQSpinLock::new(), queue: Queue(WaitQueue::new()) }
+    }
+}
+
+impl<P: Platform, L: BucketLock<P>> fmt::Debug for Bucket<P, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bucket").field("waiters", &self.waiters).finish_non_exhaustive()
+    }
+}
+
+impl<P: Platform, L: BucketLock<P>> Bucket<P, L> {
+    /// Under the lock: whether its sleepers are in the next table.
+    fn is_moved(&self) -> bool {
+        self.waiters.load(Relaxed) & MOVED != 0
+    }
+
+    /// Under the lock: takes a sleeper out.
+    fn take_out(&self, thread: &Thread<P>) {
+        self.queue.0.remove(thread);
+        self.waiters.fetch_sub(1, Relaxed);
+    }
+}
+
+/// How a [`wait`](FutexHash::wait) ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waited {
+    /// A waker took the thread out, or it could not queue: look at the word again.
+    Woken,
+    /// The word had another value.
+    Differs,
+    /// The deadline came first.
+    TimedOut,
+}
+
+/// What there was to do in one bucket.
+enum Found<T> {
+    Here(T),
+    Moved,
+}
+
+/// Parking by address over tables of buckets. See the [module text](self).
+pub struct FutexHash<'t, P: Platform, L: BucketLock<P> = RawQSpinLock<P>> {
+    /// Written once each, by the grower, before anybody is told: by `current` or by a moved bucket.
+    tables: [UnsafeCell<&'t [Bucket<P, L>]>; TABLES],
+    current: P::U32,
+    growing: L,
+}
+
+// SAFETY: a table's cell is read only by who has been told of it, after its only write; buckets are Sync.
+unsafe impl<P: Platform, L: BucketLock<P>> Sync for FutexHash<'_, P, L> {}
+
+impl<P: Platform, L: BucketLock<P>> fmt::Debug for FutexHash<'_, P, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FutexHash").field("buckets", &self.buckets()).finish_non_exhaustive()
+    }
+}
+
+impl<P: ConstPlatform> FutexHash<'static, P> {
+    /// A hash over `table` with queued spinlocks, in constants. See [`FutexHash::with_table`].
+    pub const fn new(table: &'static [Bucket<P>]) -> Self {
+        assert!(table.len().is_power_of_two(), "the number of buckets is a power of two");
+        Self {
+            tables: [const { UnsafeCell::new(&[] as &[Bucket<P>]) }; TABLES],
+            current: P::U32::ZERO,
+            growing: RawQSpinLock::new(),
+        }
+        .first(table)
+    }
+
+    const fn first(mut self, table: &'static [Bucket<P>]) -> Self {
+        self.tables[0] = UnsafeCell::new(table);
+        self
+    }
+}
+
+impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
+    /// A hash over `table`.
+    ///
+    /// # Panics
+    /// If the number of buckets is not a power of two.
+    pub fn with_table(table: &'t [Bucket<P, L>]) -> Self {
+        assert!(table.len().is_power_of_two(), "the number of buckets is a power of two");
+        let tables = core::array::from_fn(|_| UnsafeCell::new(table));
+        Self { tables, current: P::U32::default(), growing: L::default() }
+    }
+
+    /// How many buckets there are now.
+    pub fn buckets(&self) -> usize {
+        self.table(self.current.load(Acquire) as usize).len()
+    }
+
+    /// Sleeps while `*word == expected`, until woken or until `deadline` (absolute, ns of [`Platform::now`]).
+    pub fn wait(&self, word: &P::U32, expected: u32, deadline: Option<u64>) -> Waited {
+        let Some(me) = P::current().filter(|me| me.waiter.busy.load(Relaxed) == 0) else {
+            P::nap(0);
+            return Waited::Woken;
+        };
+        let key = P::key(word);
+        if !self.queue(me, key, || word.load(Relaxed) == expected) {
+            return Waited::Differs;
+        }
+        P::count(Event::FutexSleep, 1);
+        let waited = self.sleep(me, key, deadline);
+        me.waiter.leave();
+        waited
+    }
+
+    /// Wakes up to `most` threads that sleep on `word`. Returns how many.
+    pub fn wake(&self, word: &P::U32, most: usize) -> usize {
+        let key = P::key(word);
+        P::fence();
+        let mut table = self.current.load(Acquire) as usize;
+        let mut woken = 0;
+        while woken < most {
+            let bucket = self.bucket(table, key);
+            let waiters = bucket.waiters.load(Acquire);
+            if waiters == 0 {
+                break;
+            }
+            let found = if waiters & MOVED == 0 { Self::wake_some(bucket, key, most - woken) } else { Found::Moved };
+            match found {
+                Found::Moved => table += 1,
+                Found::Here(some) => {
+                    woken += some;
+                    if some < WAKES {
+                        break;
+                    }
+                }
+            }
+        }
+        P::count(Event::FutexWake, woken as i64);
+        woken
+    }
+
+    /// Goes over to a larger table. `false`: there have been too many tables, or this one is not larger.
+    ///
+    /// Takes the locks of all buckets, one after the other. Waiters and wakers may be about.
+    ///
+    /// # Panics
+    /// If the number of buckets is not a power of two.
+    pub fn grow(&self, table: &'t [Bucket<P, L>]) -> bool {
+        assert!(table.len().is_power_of_two(), "the number of buckets is a power of two");
+        self.growing.with(|| {
+            let old = self.current.load(Relaxed) as usize;
+            if old + 1 == TABLES || table.len() <= self.table(old).len() {
+                return false;
+            }
+            // SAFETY: nobody has been told of this cell, and whoever writes it holds `growing`.
+            unsafe { *self.tables[old + 1].get() = table };
+            for bucket in self.table(old) {
+                bucket.lock.with(|| self.move_bucket(bucket, old + 1));
+            }
+            self.current.store(old as u32 + 1, Release);
+            true
+        })
+    }
+
+    /// Under the lock of `from`: its sleepers go to table `to`.
+    fn move_bucket(&self, from: &Bucket<P, L>, to: usize) {
+        while let Some(thread) = from.queue.0.first() {
+            let bucket = self.bucket(to, thread.waiter.key.load(Relaxed));
+            bucket.waiters.fetch_add(1, Relaxed);
+            from.take_out(thread);
+            bucket.lock.with(|| bucket.queue.0.push(thread));
+        }
+        from.waiters.fetch_or(MOVED, Release);
+    }
+
+    /// Queues `me` if `expected`.
+    fn queue(&self, me: &Thread<P>, key: u64, expected: impl Fn() -> bool) -> bool {
+        let mut table = self.current.load(Acquire) as usize;
+        loop {
+            let bucket = self.bucket(table, key);
+            bucket.waiters.fetch_add(1, Relaxed);
+            P::fence();
+            let found = bucket.lock.with(|| {
+                if bucket.is_moved() {
+                    return Found::Moved;
+                }
+                let queued = expected();
+                if queued {
+                    // Not before: until here the bucket's lock may have used the thread's place to wait itself.
+                    me.waiter.enter();
+                    me.waiter.granted.store(0, Relaxed);
+                    me.waiter.key.store(key, Relaxed);
+                    bucket.queue.0.push(me);
+                }
+                Found::Here(queued)
+            });
+            if let Found::Here(true) = found {
+                return true;
+            }
+            bucket.waiters.fetch_sub(1, Relaxed);
+            match found {
+                Found::Here(_) => return false,
+                Found::Moved => table += 1,
+            }
+        }
+    }
+
+    fn sleep(&self, me: &Thread<P>, key: u64, deadline: Option<u64>) -> Waited {
+        loop {
+            if me.waiter.granted.load(Acquire) != 0 {
+                return Waited::Woken;
+            }
+            if deadline.is_some_and(|deadline| P::now() >= deadline) {
+                return self.give_up(me, key);
+            }
+            me.park(deadline);
+        }
+    }
+
+    /// Late: takes `me` out, unless a waker has.
+    fn give_up(&self, me: &Thread<P>, key: u64) -> Waited {
+        let mut table = self.current.load(Acquire) as usize;
+        loop {
+            let bucket = self.bucket(table, key);
+            let found = bucket.lock.with(|| {
+                if bucket.is_moved() {
+                    return Found::Moved;
+                }
+                if me.waiter.granted.load(Acquire) != 0 {
+                    return Found::Here(Waited::Woken);
+                }
+                bucket.take_out(me);
+                Found::Here(Waited::TimedOut)
+            });
+            match found {
+                Found::Here(waited) => return waited,
+                Found::Moved => table += 1,
+            }
+        }
+    }
+
+    /// Wakes up to `most`, and up to [`WAKES`], of the bucket's sleepers with `key`.
+    fn wake_some(bucket: &Bucket<P, L>, key: u64, most: usize) -> Found<usize> {
+        let mut list = WakeList::<WAKES>::new();
+        let mut taken = 0;
+        let moved = bucket.lock.with(|| {
+            if bucket.is_moved() {
+                return true;
+            }
+            let mut next = bucket.queue.0.first();
+            while let Some(thread) = next.filter(|_| taken < most.min(WAKES)) {
+                next = bucket.queue.0.after(thread);
+                if thread.waiter.key.load(Relaxed) == key {
+                    bucket.take_out(thread);
+                    list.push(thread.id());
+                    thread.waiter.granted.store(1, Release);
+                    taken += 1;
+                }
+            }
+            false
+        });
+        list.wake::<P>();
+        if moved { Found::Moved } else { Found::Here(taken) }
+    }
+
+    fn table(&self, number: usize) -> &'t [Bucket<P, L>] {
+        // SAFETY: whoever knows the number has been told, with Acquire, after the cell was written for the only time. There is no next table
+        // behind the last: its buckets are never moved.
+        unsafe { *self.tables[number].get() }
+    }
+
+    fn bucket(&self, table: usize, key: u64) -> &'t Bucket<P, L> {
+        let table = self.table(table);
+        let hash = (key >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &table[hash as usize & (table.len() - 1)]
+    }
+}

@@ -1,0 +1,272 @@
+//! The MCS lock: each waiter spins on its own line, and a hand-over costs the same however many wait.
+//!
+//! The queue lock of the books, a baseline to measure against: no stealing, no pending bit, no head that watches the lock word. What it gains at
+//! high contention it loses when the next in line has no CPU: the lock then waits for that thread alone.
+//!
+//! The original keeps the owner's node in the queue as long as the lock is held, so every held lock needs a node. This is the form in which
+//! the lock itself stands in for it (K42): a node is in use only while its thread waits.
+//!
+//! # The word
+//!
+//! | bits | name | meaning | written by |
+//! |---|---|---|---|
+//! | 0–15 | next | the first waiter, 0 = nobody waits | the first waiter, together with tail; an owner that has just left the queue |
+//! | 16–31 | tail | 0 free; 1 held, nobody waits; else the last waiter: nesting level (2 bits), thread id (14 bits) | newcomers; the owner when nobody waits |
+//!
+//! | state (next, tail) | event | next |
+//! |---|---|---|
+//! | 0,0 | `acquire` | 0,HELD |
+//! | 0,HELD | `release` | 0,0 |
+//! | 0,HELD | a newcomer n | n,n |
+//! | a,b | a newcomer n | a,n, then b's node names n |
+//! | a,b | `release` | unchanged; a's node says that it is the owner now |
+//! | a,a | a has become owner | 0,HELD |
+//! | a,b | a has become owner; its node names c | c,b |
+//!
+//! Every change but the last is a compare-exchange of the whole word, so `next` is zero exactly when `tail` is not a waiter: `release` never waits.
+//!
+//! # Waiting
+//!
+//! Spins on its own node while the waiter before it runs, for [`Platform::spin_budget`] at most (without limit where the machine tells when the CPU
+//! is needed); the first waiter, who does not know the owner, as any spinlock's. Then it sleeps until it is made owner. **Bound
+//! on bypass:** none pass; first come, first served. Threads without a node (registry exhausted, nested too deep) try now and then, and only get a lock
+//! that nobody waits for.
+//!
+//! # Memory ordering
+//!
+//! * `word`: taking it free is Acquire and reads from the Release compare-exchange that freed it. A newcomer's is Release, and Acquire if somebody
+//!   is before it: its node is ready for whoever reads its name, and it may write to the node whose name it read. A releaser reads with Acquire.
+//! * `node.next`: Release store by the newcomer, Acquire load by the owner.
+//! * `node.wait`: Release swap by the releaser, Acquire by the waiter: the critical sections' own pair.
+//!
+//! **Destruction.** `release` does not touch the lock after its compare-exchange: the lock may be freed by the next owner. The node it then touches is type-stable. **fork.** A lock that other threads held or queued for stays so in the child.
+//!
+//! Sources: Mellor-Crummey and Scott 1991; the K42 variant: Auslander et al., US patent application 2003/0200457, and Scott,
+//! "Shared-Memory Synchronization" (2013), section 4.3.
+
+use crate::event::Event;
+use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Patience, Platform, Word};
+use crate::spin::bout;
+use crate::wait::thread::{NESTING, Thread, ThreadId, while_waiting};
+
+const NEXT_LANE: u32 = 0;
+const NEXT_MASK: u32 = 0xffff;
+const TAIL_SHIFT: u32 = 16;
+const NODE_BITS: u32 = 2;
+/// Held, and nobody waits. Not a name: thread ids begin with 1, and so names with 4.
+const HELD: u32 = 1 << TAIL_SHIFT;
+
+// node.wait
+const WAITING: u32 = 0;
+const ASLEEP: u32 = 1;
+const OWNER: u32 = 2;
+
+/// A place in an MCS lock's queue; a field of the thread record, in use only while waiting.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct McsNode<P: Platform> {
+    next: P::U32,
+    wait: P::U32,
+}
+
+impl<P: Platform> Default for McsNode<P> {
+    fn default() -> Self {
+        Self { next: P::U32::default(), wait: P::U32::default() }
+    }
+}
+
+impl<P: Platform> McsNode<P> {
+    pub(crate) const fn new() -> Self
+    where
+        P: ConstPlatform,
+    {
+        Self { next: P::U32::ZERO, wait: P::U32::ZERO }
+    }
+}
+
+/// The name of a node in 16 bits: thread id and nesting level.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Name(u16);
+
+impl Name {
+    fn new(thread: ThreadId, level: usize) -> Self {
+        Self((thread.raw() << NODE_BITS) as u16 | level as u16)
+    }
+
+    fn from_raw(raw: u32) -> Option<Self> {
+        (raw >> NODE_BITS != 0).then_some(Self(raw as u16))
+    }
+
+    fn thread<P: Platform>(self) -> Option<&'static Thread<P>> {
+        ThreadId::from_raw(u32::from(self.0) >> NODE_BITS).map(P::thread)
+    }
+
+    fn node_in<P: Platform>(self, thread: &Thread<P>) -> &McsNode<P> {
+        &thread.mcs[usize::from(self.0) % NESTING]
+    }
+
+    fn as_tail(self) -> u32 {
+        u32::from(self.0) << TAIL_SHIFT
+    }
+}
+
+/// The MCS lock: 4 bytes. See the [module text](self).
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct RawMcsLock<P: Platform> {
+    word: P::Lanes,
+}
+
+impl<P: Platform> Default for RawMcsLock<P> {
+    fn default() -> Self {
+        Self { word: P::Lanes::default() }
+    }
+}
+
+impl<P: ConstPlatform> RawMcsLock<P> {
+    /// An unlocked lock, in constants.
+    pub const fn new() -> Self {
+        Self { word: P::Lanes::ZERO }
+    }
+}
+
+impl<P: Platform> RawMcsLock<P> {
+    /// Takes the lock. One compare-exchange if it is free.
+    #[inline]
+    pub fn acquire(&self) {
+        if self.word.compare_exchange(0, HELD, Acquire, Relaxed).is_err() {
+            self.acquire_slow();
+        }
+    }
+
+    /// Takes the lock if it is free: never overtakes.
+    #[inline]
+    pub fn try_acquire(&self) -> bool {
+        self.word.load(Relaxed) == 0 && self.word.compare_exchange(0, HELD, Acquire, Relaxed).is_ok()
+    }
+
+    /// Releases the lock: frees it, or makes the first waiter its owner.
+    ///
+    /// # Safety
+    /// The caller holds it, or acts for the holder.
+    #[inline]
+    pub unsafe fn release(&self) {
+        if let Err(word) = self.word.compare_exchange(HELD, 0, Release, Acquire) {
+            Self::hand_over(word);
+        }
+    }
+
+    /// Whether somebody holds the lock.
+    #[inline]
+    pub fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) != 0
+    }
+
+    /// Whether somebody waits for the lock.
+    #[inline]
+    pub fn is_contended(&self) -> bool {
+        self.word.load(Relaxed) & NEXT_MASK != 0
+    }
+
+    fn hand_over(word: u32) {
+        let Some(next) = Name::from_raw(word & NEXT_MASK) else { return };
+        let Some(thread) = next.thread::<P>() else { return };
+        if next.node_in(thread).wait.swap(OWNER, AcqRel) == ASLEEP {
+            P::count(Event::PvKickUnlock, 1);
+            thread.unpark();
+        }
+    }
+
+    #[cold]
+    fn acquire_slow(&self) {
+        while_waiting::<P, _>(|place| {
+            if let Some((me, level)) = place {
+                return self.acquire_queued(me, level);
+            }
+            P::count(Event::LockNoNode, 1);
+            let mut round = 0;
+            while !self.try_acquire() {
+                P::nap(round);
+                round = round.saturating_add(1);
+            }
+        });
+    }
+
+    fn acquire_queued(&self, me: &'static Thread<P>, level: usize) {
+        let name = Name::new(me.id(), level);
+        let node = name.node_in(me);
+        node.next.store(0, Relaxed);
+        node.wait.store(WAITING, Relaxed);
+        let previous = match self.enqueue(name) {
+            Place::Owner => return,
+            Place::First => None,
+            Place::Behind(previous) => previous.thread::<P>().inspect(|thread| {
+                previous.node_in(thread).next.store(u32::from(name.0), Release);
+            }),
+        };
+        Self::wait_for_ownership(me, node, previous);
+        self.leave_queue(name, node);
+        P::count(Event::LockSlowpath, 1);
+    }
+
+    /// Takes the lock if it has become free, or becomes the last waiter.
+    fn enqueue(&self, name: Name) -> Place {
+        let mut word = self.word.load(Relaxed);
+        loop {
+            let (place, new) = match word {
+                0 => (Place::Owner, HELD),
+                HELD => (Place::First, name.as_tail() | u32::from(name.0)),
+                _ => (Place::Behind(Name((word >> TAIL_SHIFT) as u16)), name.as_tail() | word & NEXT_MASK),
+            };
+            match self.word.compare_exchange_weak(word, new, AcqRel, Relaxed) {
+                Ok(_) => return place,
+                Err(found) => word = found,
+            }
+            P::relax();
+        }
+    }
+
+    fn wait_for_ownership(me: &Thread<P>, node: &McsNode<P>, previous: Option<&Thread<P>>) {
+        let owner = || (node.wait.load(Acquire) == OWNER).then_some(());
+        let patience = match previous {
+            Some(previous) => Patience::ns(P::spin_budget()).courteous().while_running(previous.id()),
+            None => bout::<P>(),
+        };
+        if P::spin(patience, owner).is_some() {
+            return;
+        }
+        if node.wait.compare_exchange(WAITING, ASLEEP, AcqRel, Acquire).is_err() {
+            return;
+        }
+        P::count(Event::PvWaitNode, 1);
+        loop {
+            me.park(None);
+            if owner().is_some() {
+                return;
+            }
+            P::count(Event::PvSpuriousWakeup, 1);
+        }
+    }
+
+    /// The lock is ours: the word is to name the waiter behind us, if there is one.
+    fn leave_queue(&self, name: Name, node: &McsNode<P>) {
+        let only = name.as_tail() | u32::from(name.0);
+        if self.word.load(Relaxed) == only && self.word.compare_exchange(only, HELD, Relaxed, Relaxed).is_ok() {
+            return;
+        }
+        // It has become last, and is about to say so.
+        let next = P::wait_window(|| Name::from_raw(node.next.load(Acquire)));
+        self.word.store_half(NEXT_LANE, next.0, Relaxed);
+    }
+}
+
+/// Where a newcomer stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Owner,
+    First,
+    Behind(Name),
+}
+
+#[cfg(all(feature = "std", target_os = "linux"))]
+const _: () = assert!(size_of::<RawMcsLock<crate::platform::linux::Linux>>() == 4);

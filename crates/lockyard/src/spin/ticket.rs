@@ -1,0 +1,177 @@
+//! The ticket spinlock: draw a number, wait until it is called.
+//!
+//! A baseline to measure against: fair to the last thread, and every release invalidates the copies of all waiters, so a hand-over costs the more the
+//! more of them there are; and the next in line may be the one thread that has no CPU. It was Linux's spinlock from 2.6.25 to 4.1.
+//!
+//! # The word
+//!
+//! | bits | name | meaning | written by |
+//! |---|---|---|---|
+//! | 0–15 | serving | the number that may enter | the owner, by a half-word store of one more |
+//! | 16–31 | next | the number that the next comer draws | every comer, by adding one (the carry falls off the word) |
+//!
+//! Free: both are equal, not necessarily zero. At most 65,535 threads may wait for one lock: as many as can have a thread record, four nesting
+//! levels deep each; threads without a record draw no number.
+//!
+//! # Waiting
+//!
+//! Spins until `serving` is its number, a *bout* at a time. Between bouts it gives its CPU away: it yields as long as the numbers move,
+//! and sleeps, for longer each time, while they do not. No wake-up: when the thread whose turn it is sleeps or has been preempted, everybody
+//! waits for it. **Bound on bypass:** none pass; first come, first served. Threads without a record (registry exhausted) try now and
+//! then, and only get a lock that nobody waits for.
+//!
+//! **Memory ordering.** `serving`: the owner's half-word store is Release; the draw that is served at once and a waiter's load of its number are
+//! Acquire. Draws in between are read-modify-writes of the same word and keep the release sequence. `next` alone orders nothing.
+//!
+//! **Destruction.** `release` reads `serving`, which only its caller may change, before it stores it, and does not touch the lock
+//! afterwards. **fork.** Numbers that other threads had drawn are never returned in the child: such a lock stays locked.
+//!
+//! Sources: Mellor-Crummey and Scott 1991, section 2.2; Boyd-Wickizer et al., "Non-scalable locks are dangerous" (2012).
+
+use crate::event::Event;
+use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Platform, Word};
+use crate::spin::bout;
+use crate::wait::thread::while_waiting;
+
+const SERVING_LANE: u32 = 0;
+const NEXT_SHIFT: u32 = 16;
+const DRAW: u32 = 1 << NEXT_SHIFT;
+
+fn serving(word: u32) -> u16 {
+    word as u16
+}
+
+fn next(word: u32) -> u16 {
+    (word >> NEXT_SHIFT) as u16
+}
+
+/// The ticket spinlock: 4 bytes. See the [module text](self).
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct RawTicketLock<P: Platform> {
+    word: P::Lanes,
+}
+
+impl<P: Platform> Default for RawTicketLock<P> {
+    fn default() -> Self {
+        Self { word: P::Lanes::default() }
+    }
+}
+
+impl<P: ConstPlatform> RawTicketLock<P> {
+    /// An unlocked lock, in constants.
+    pub const fn new() -> Self {
+        Self { word: P::Lanes::ZERO }
+    }
+}
+
+impl<P: Platform> RawTicketLock<P> {
+    /// Takes the lock. One atomic addition if it is free.
+    #[inline]
+    pub fn acquire(&self) {
+        if P::id().is_some_and(|id| !id.is_anonymous()) {
+            let word = self.word.fetch_add(DRAW, Acquire);
+            if next(word) != serving(word) {
+                self.wait_for(next(word));
+            }
+        } else {
+            self.acquire_unregistered();
+        }
+    }
+
+    /// Takes the lock if it is free and nobody waits: never overtakes.
+    #[inline]
+    pub fn try_acquire(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        Self::is_free(word) && self.word.compare_exchange(word, word.wrapping_add(DRAW), Acquire, Relaxed).is_ok()
+    }
+
+    /// Releases the lock.
+    ///
+    /// # Safety
+    /// The caller holds it, or acts for the holder.
+    #[inline]
+    pub unsafe fn release(&self) {
+        let word = self.word.load(Relaxed);
+        self.word.store_half(SERVING_LANE, serving(word).wrapping_add(1), Release);
+    }
+
+    /// Whether somebody holds the lock or waits for it.
+    #[inline]
+    pub fn is_locked(&self) -> bool {
+        !Self::is_free(self.word.load(Relaxed))
+    }
+
+    /// Whether somebody waits for the lock.
+    #[inline]
+    pub fn is_contended(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        next(word).wrapping_sub(serving(word)) > 1
+    }
+
+    /// Whether a lock with this word is free.
+    #[inline]
+    pub(crate) const fn is_free(word: u32) -> bool {
+        word as u16 == (word >> NEXT_SHIFT) as u16
+    }
+
+    /// The first acquisition of a thread, and every one of an anonymous thread.
+    #[cold]
+    fn acquire_unregistered(&self) {
+        if P::current().is_some() {
+            return self.acquire();
+        }
+        P::count(Event::LockNoNode, 1);
+        let mut round = 0;
+        while !self.try_acquire() {
+            P::nap(round);
+            round = round.saturating_add(1);
+        }
+    }
+
+    #[cold]
+    fn wait_for(&self, number: u16) {
+        while_waiting::<P, _>(|_| {
+            let mut called = serving(self.word.load(Relaxed));
+            let mut round = 0u32;
+            while P::spin(bout::<P>(), || (serving(self.word.load(Acquire)) == number).then_some(())).is_none() {
+                let now = serving(self.word.load(Relaxed));
+                round = if now == called { round.saturating_add(1) } else { 0 };
+                called = now;
+                P::nap(round);
+            }
+        });
+        P::count(Event::LockSlowpath, 1);
+    }
+}
+
+#[cfg(all(feature = "std", target_os = "linux"))]
+const _: () = assert!(size_of::<RawTicketLock<crate::platform::linux::Linux>>() == 4);
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::platform::linux::Linux;
+
+    #[test]
+    fn numbers_go_round() {
+        let lock = RawTicketLock::<Linux>::new();
+        for _ in 0..70_000 {
+            lock.acquire();
+            assert!(lock.is_locked() && !lock.is_contended() && !lock.try_acquire());
+            // SAFETY: acquired above.
+            unsafe { lock.release() };
+            assert!(!lock.is_locked());
+        }
+    }
+
+    #[test]
+    fn contended_once_a_number_is_drawn_behind_the_owners() {
+        let lock = RawTicketLock::<Linux>::new();
+        lock.word.store(0xffff_ffff, Relaxed);
+        lock.acquire();
+        assert_eq!(lock.word.load(Relaxed), 0x0000_ffff);
+        lock.word.fetch_add(DRAW, Relaxed);
+        assert!(lock.is_contended() && lock.is_locked());
+    }
+}
