@@ -502,7 +502,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
 
     /// First in the queue: returns with the lock held and pending clear; whether others have passed us meanwhile.
     fn take_as_head(&self, place: &Place<P>) -> bool {
-        let (me, turn_end) = (place.me, place.due());
+        // The queue may have been quicker than expected, or our look at it late.
+        let (me, turn_end) = (place.me, place.due().min(P::now() + TURN_NS));
         let patience =
             if Self::is_exact() { Patience::ns(EXACT_COMPETE_NS).courteous() } else { Patience::ns(COMPETE_NS) };
         let (first, last) = K::stride_ns(place);
