@@ -18,6 +18,7 @@ Examples:
   lockyard bench --lock mutex --threads 2,16,64
   lockyard bench --family rw --read-pct 50,95 --threads 16 --json > rw.jsonl
   lockyard sim --machine epyc9654_2s:nps4 --lock mutex --threads 2,96,384
+  lockyard stat --lock hq-spinlock --threads 16
   lockyard list peers
 
 Exit codes: 0 done, 1 failed while running, 2 bad request (nothing measured, nothing written), \
@@ -67,6 +68,16 @@ Example:
 
 Open the file at https://ui.perfetto.dev or chrome://tracing: one track per CPU and per thread (running, spinning, ready, sleeping), \
 one per thread for the sections, and an arrow from each section to the next one of the same lock.";
+
+const STAT_EXAMPLES: &str = "\
+Examples:
+  lockyard stat
+  lockyard stat --lock hq-spinlock --workload kv-model --threads 64 --secs 5
+  LOCKYARD_HQ_LANES=2 lockyard stat --json
+
+A hierarchical spinlock queues its waiters by NUMA node while it is contended from several. Its lanes are in a pool of records that all \
+locks of a process share. The run has 16 threads without --threads. The tunables come from the environment \
+(LOCKYARD_HQ_...) and hold for every command, on simulated machines too; their names and ranges are in the first table.";
 
 const REPRODUCE_EXAMPLES: &str = "\
 Examples:
@@ -124,6 +135,10 @@ pub(crate) enum Command {
     /// Rerun published tables on simulated machines and score the predictions
     #[command(after_help = REPRODUCE_EXAMPLES)]
     Reproduce(ReproduceArgs),
+
+    /// Show what hierarchical spinlocks do on this machine, and what is set for them
+    #[command(after_help = STAT_EXAMPLES)]
+    Stat(Box<StatArgs>),
 
     /// List the names that the other commands accept
     List(ListArgs),
@@ -392,6 +407,26 @@ pub(crate) struct ReproduceArgs {
     /// Leave out the ends of the ranges of uncertain machine numbers: narrower bands in less time
     #[arg(long)]
     pub(crate) no_ranges: bool,
+}
+
+/// Options of `lockyard stat`.
+#[derive(Debug, Args)]
+pub(crate) struct StatArgs {
+    /// The lock: hq-spinlock, or one that has it inside (lockref:hq-spinlock)
+    #[arg(long, value_name = "LOCK", default_value = "hq-spinlock")]
+    pub(crate) lock: String,
+
+    /// What is run. One value each; 16 threads without --threads.
+    #[command(flatten)]
+    pub(crate) sweep: SweepArgs,
+
+    /// Length of the run in seconds
+    #[arg(long, value_name = "SECS", allow_negative_numbers = true, default_value = "1")]
+    pub(crate) secs: String,
+
+    /// Print one JSON document instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Options of `lockyard list`.

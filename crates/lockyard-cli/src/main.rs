@@ -25,6 +25,7 @@ use crate::results::Results;
 use crate::run::{Measured, Pace};
 use crate::simulate::SimOptions;
 use crate::simulate::trace::TraceOptions;
+use crate::stat::StatOptions;
 
 mod bench;
 mod cli;
@@ -45,6 +46,7 @@ mod results;
 mod run;
 mod selection;
 mod simulate;
+mod stat;
 mod suggest;
 mod values;
 
@@ -82,6 +84,7 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
         Command::Sim(args) => sim(SimOptions::check(&args)?),
         Command::Trace(args) => trace(TraceOptions::check(&args)?),
         Command::Reproduce(args) => reproduce(&ReproduceOptions::check(&args)?),
+        Command::Stat(args) => stat(&StatOptions::check(&args, candidates())?),
         Command::List(args) => print(&list::render(candidates(), args.what)),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -205,6 +208,12 @@ fn reproduce(options: &ReproduceOptions) -> Result<u8, Failure> {
     let unfinished = done.unfinished.join(", ");
     let _ = writeln!(io::stderr(), "lockyard: interrupted; the report holds what was complete, without {unfinished}");
     Ok(INTERRUPTED)
+}
+
+fn stat(options: &StatOptions) -> Result<u8, Failure> {
+    let found = stat::run(options, facts())?;
+    let look = Look { styled: styled(), full_titles: true, events: true };
+    print(&if options.json { report::json::pretty(&found)? } else { report::stat::render(&found, look) })
 }
 
 fn formatted(results: &Results, format: Format, look: Look) -> Result<String, Failure> {

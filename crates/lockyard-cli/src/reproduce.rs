@@ -28,7 +28,7 @@ pub(crate) struct ReproduceOptions {
 }
 
 /// A first guess at the time for all figures.
-const USUAL: Duration = Duration::from_secs(180);
+const USUAL: Duration = Duration::from_secs(190);
 
 impl ReproduceOptions {
     /// Checks the arguments of `lockyard reproduce`.

@@ -28,8 +28,12 @@ fn stderr(output: &Output) -> String {
 /// Refused: exit code 2, one line on stderr that contains `part`, nothing on stdout.
 #[track_caller]
 fn refused(arguments: &[&str], part: &str) {
-    let output = lockyard(arguments);
-    let line = stderr(&output);
+    is_refusal(&lockyard(arguments), arguments, part);
+}
+
+#[track_caller]
+fn is_refusal(output: &Output, arguments: &[&str], part: &str) {
+    let line = stderr(output);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
     assert_eq!(line.lines().count(), 1, "{arguments:?}: {line}");
     assert!(line.starts_with("lockyard: ") && line.contains(part), "{arguments:?}: {line}");
@@ -171,7 +175,7 @@ fn help_version_completions_and_manual_pages() {
     };
     assert!(shown(&["--version"]).starts_with("lockyard "));
     assert!(shown(&["--help"]).contains("Examples:"));
-    for command in ["compare", "bench"] {
+    for command in ["compare", "bench", "stat"] {
         assert!(shown(&[command, "--help"]).contains("Examples:"), "{command}");
     }
     for command in ["list", "completions", "man"] {
@@ -180,6 +184,8 @@ fn help_version_completions_and_manual_pages() {
     assert!(shown(&["completions", "bash"]).contains("--read-pct"));
     assert!(shown(&["man"]).contains(".TH lockyard 1"));
     assert!(shown(&["man", "bench"]).contains("lockyard\\-bench"));
+    assert!(shown(&["completions", "fish"]).contains("stat") && shown(&["man"]).contains("lockyard\\-stat"));
+    assert!(shown(&["man", "stat"]).contains("LOCKYARD_HQ_"));
 }
 
 /// The arguments of a bench that takes a moment.
@@ -405,6 +411,84 @@ fn simulations_that_make_no_sense_are_refused() {
     );
 }
 
+/// Runs with environment variables set.
+fn with_environment(variables: &[(&str, &str)], arguments: &[&str]) -> Output {
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.args(arguments).envs(variables.iter().copied()).output().expect("the binary runs")
+}
+
+#[test]
+fn bad_tunables_are_refused_in_one_line() {
+    for (variable, value, range) in [
+        ("LOCKYARD_HQ_LANES", "17", "0 to 16"),
+        ("LOCKYARD_HQ_LANES", "two", "0 to 16"),
+        ("LOCKYARD_HQ_FAIRNESS_THRESHOLD", "-1", "0 to 4294967295"),
+        ("LOCKYARD_HQ_GENERAL_HANDOFFS_TURN_NUMA", "65536", "0 to 65535"),
+        ("LOCKYARD_HQ_REMOTE_HANDOFFS_TURN_NUMA", "", "0 to 65535"),
+        ("LOCKYARD_HQ_WAITERS_PER_LANE_TURN_NUMA", "1.5", "0 to 64"),
+    ] {
+        for arguments in [&["stat", "--secs", "0.01"][..], &["sim", "--machine", "skx_1s"], &["list", "locks"]] {
+            let output = with_environment(&[(variable, value)], arguments);
+            is_refusal(&output, arguments, &format!("{variable}: a number from {range} is needed"));
+        }
+    }
+}
+
+#[test]
+fn stat_shows_tunables_and_statistics() {
+    let arguments = ["stat", "--secs", "0.05", "--threads", "4"];
+    let lanes = [("LOCKYARD_HQ_LANES", "2"), ("LOCKYARD_HQ_FAIRNESS_THRESHOLD", "100")];
+    let output = with_environment(&lanes, &arguments);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    for part in ["Tunables in force", "LOCKYARD_HQ_FAIRNESS_THRESHOLD", "0 … 65535", "records in use", "hq_conflict"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains('\x1b') && text.lines().all(|line| line == line.trim_end()), "{text}");
+
+    let output = with_environment(&lanes, &[&arguments[..], &["--json", "--workload", "kv-model"]].concat());
+    let document: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    let setting = |name: &str| {
+        let settings = document["tunables"].as_array().expect("a list").clone();
+        settings.into_iter().find(|setting| setting["name"] == name).expect("a setting")
+    };
+    assert_eq!((&setting("lanes")["value"], &setting("lanes")["default"]), (&2.into(), &0.into()));
+    assert_eq!(setting("fairness_threshold")["value"], 100);
+    assert_eq!(document["pool"]["lanes"], 2);
+    assert!(document["pool"]["most_in_use"].is_u64() && document["locks"].is_array());
+    assert_eq!(document["record"]["workload"], "kv-model");
+}
+
+#[test]
+fn statistics_that_nobody_keeps_are_refused() {
+    refused(&["stat", "--lock", "mutex"], "'mutex' keeps no statistics; choose hq-spinlock or lockref:hq-spinlock");
+    refused(&["stat", "--lock", "hq-spinlok"], "did you mean 'hq-spinlock'?");
+    refused(&["stat", "--threads", "2,4"], "stat shows one run; 2 were chosen");
+    refused(&["stat", "--workload", "rwsem-micro"], "it has no read side");
+    refused(&["stat", "--secs", "0"], "--secs: '0' is out of bounds");
+}
+
+#[test]
+fn a_simulation_names_the_tunables_of_hierarchical_locks() {
+    let arguments = [
+        "sim",
+        "--machine",
+        "skx_1s",
+        "--lock",
+        "hq-spinlock,mutex",
+        "--threads",
+        "2",
+        "--duration",
+        "200us",
+        "--events",
+    ];
+    let text = stdout(&lockyard(&arguments));
+    assert_eq!(text.matches("hq-spinlock tunables: all at their defaults").count(), 1, "{text}");
+    let text = stdout(&with_environment(&[("LOCKYARD_HQ_FAIRNESS_THRESHOLD", "7")], &arguments));
+    assert!(text.contains("hq-spinlock tunables: fairness_threshold 7 (default 1000)"), "{text}");
+}
+
 #[test]
 fn a_trace_is_one_json_document() {
     let folder = scratch("trace");
@@ -423,7 +507,7 @@ fn a_trace_is_one_json_document() {
 fn figures_that_cannot_be_rerun_are_refused() {
     refused(&["reproduce"], "<FIGURE");
     refused(&["reproduce", "rwsem_7"], "unknown figure 'rwsem_7'; did you mean");
-    refused(&["reproduce", "nothing"], "known are rwsem_01_remove_reader_spin_kops, rwsem_02");
+    refused(&["reproduce", "nothing"], "known are hq_locktorture_epyc_fairness, hq_locktorture_epyc_gain");
     refused(&["reproduce", "--all", "rwsem_07"], "cannot be used with");
     refused(&["reproduce", "rwsem_06", "--seeds", "0"], "--seeds");
     refused(&["reproduce", "rwsem_06", "--workers", "x"], "--workers");

@@ -4,7 +4,10 @@ use crate::error::Error;
 use crate::kind::aim7::{self, Aim7};
 use crate::kind::code_size::{self, CodeSize};
 use crate::kind::events::{self, Events};
+use crate::kind::fairness::{self, Fairness};
+use crate::kind::gains::{self, Gains};
 use crate::kind::rates::{self, Rates};
+use crate::kind::rw_loop::{self, RwLoop};
 use crate::kind::spin_loop::{self, SpinLoop};
 use crate::kind::spread::{self, Spread};
 use crate::plan::Plan;
@@ -19,6 +22,9 @@ pub struct Figure {
 
 #[derive(Debug)]
 enum Kind {
+    Gains(Gains),
+    Fairness(Fairness),
+    RwLoop(RwLoop),
     Rates(Rates),
     Spread(Spread),
     Events(Events),
@@ -32,12 +38,19 @@ enum Kind {
 pub(crate) enum Quantity {
     Throughput,
     Spread,
+    Fairness,
     Events,
     Time,
+    WorkTime,
     Size,
 }
 
-static FIGURES: [Figure; 11] = [
+static FIGURES: [Figure; 16] = [
+    Figure { id: "hq_locktorture_epyc_fairness", kind: Kind::Fairness(fairness::TORTURE_EPYC) },
+    Figure { id: "hq_locktorture_epyc_gain", kind: Kind::Gains(gains::TORTURE_EPYC) },
+    Figure { id: "hq_locktorture_kunpeng_gain", kind: Kind::Gains(gains::TORTURE_KUNPENG) },
+    Figure { id: "hq_memcached_epyc", kind: Kind::Gains(gains::MEMCACHED) },
+    Figure { id: "qrwlock_waiting_flag", kind: Kind::RwLoop(rw_loop::WAITING_FLAG) },
     Figure { id: "rwsem_01_remove_reader_spin_kops", kind: Kind::Rates(rates::REMOVE_READER_SPIN) },
     Figure { id: "rwsem_02_reader_steal_events", kind: Kind::Events(events::READER_STEAL) },
     Figure { id: "rwsem_06_timed_spin_loop_ns", kind: Kind::SpinLoop(spin_loop::TIMED_SPIN) },
@@ -67,15 +80,19 @@ impl Figure {
         self.id
     }
 
-    /// The id up to its number: `rwsem_07`.
+    /// The id up to its number: `rwsem_07`; an id without a number has no shorter form.
     pub fn short(&self) -> &'static str {
         let end = self.id.match_indices('_').nth(1).map_or(self.id.len(), |found| found.0);
-        &self.id[..end]
+        let short = &self.id[..end];
+        if short.ends_with(|last: char| last.is_ascii_digit()) { short } else { self.id }
     }
 
     /// What kind of table it is, in one word.
     pub fn kind(&self) -> &'static str {
         match self.kind {
+            Kind::Gains(_) => "gains",
+            Kind::Fairness(_) => "fairness",
+            Kind::RwLoop(_) => "times",
             Kind::Rates(_) => "rates",
             Kind::Spread(_) => "spread",
             Kind::Events(_) => "events",
@@ -88,6 +105,9 @@ impl Figure {
     /// Ids of the machines that it is simulated on; none if nothing is simulated.
     pub fn machines(&self) -> Vec<&'static str> {
         match &self.kind {
+            Kind::Gains(gains) => gains.machines(),
+            Kind::Fairness(fairness) => fairness.machines(),
+            Kind::RwLoop(rw_loop) => vec![rw_loop.machine()],
             Kind::Rates(rates) => vec![rates.machine()],
             Kind::Spread(spread) => vec![spread.machine()],
             Kind::Events(events) => vec![events.machine()],
@@ -112,6 +132,9 @@ impl Figure {
     pub fn plan(&self) -> Result<Plan, Error> {
         let table = self.table()?;
         match &self.kind {
+            Kind::Gains(gains) => gains.plan(&table),
+            Kind::Fairness(fairness) => fairness.plan(&table),
+            Kind::RwLoop(rw_loop) => rw_loop.plan(&table),
             Kind::Rates(rates) => rates.plan(&table),
             Kind::Spread(spread) => spread.plan(&table),
             Kind::Events(events) => events.plan(&table),
@@ -123,7 +146,9 @@ impl Figure {
 
     pub(crate) fn quantity(&self) -> Quantity {
         match self.kind {
-            Kind::Rates(_) | Kind::Aim7(_) => Quantity::Throughput,
+            Kind::Rates(_) | Kind::Gains(_) | Kind::Aim7(_) => Quantity::Throughput,
+            Kind::Fairness(_) => Quantity::Fairness,
+            Kind::RwLoop(_) => Quantity::WorkTime,
             Kind::Spread(_) => Quantity::Spread,
             Kind::Events(_) => Quantity::Events,
             Kind::SpinLoop(_) => Quantity::Time,
@@ -139,14 +164,14 @@ mod tests {
     use lockyard_work::lockyard_candidates;
 
     use super::*;
-    use crate::plan::Job;
+    use crate::plan::{Job, Source};
     use crate::table::stems;
 
     #[test]
     fn every_table_is_bound_and_every_figure_has_a_table() {
         assert_eq!(figures().iter().map(Figure::id).collect::<Vec<_>>(), stems().collect::<Vec<_>>());
         assert_eq!(find("rwsem_07").map(Figure::id), Some("rwsem_07_timed_writer_spin_kops"));
-        assert!(find("rwsem").is_none() && find("").is_none());
+        assert!(find("rwsem").is_none() && find("hq_locktorture").is_none() && find("").is_none());
     }
 
     #[test]
@@ -168,9 +193,8 @@ mod tests {
                 }
             }
             assert!(!plan.cells.is_empty() && !plan.notes.is_empty());
-            for cell in plan.cells.iter().filter_map(|cell| cell.source.as_ref().ok()) {
-                assert!(cell.0 < plan.jobs.len());
-            }
+            let sources = plan.cells.iter().filter_map(|cell| cell.source.as_ref().ok());
+            assert!(sources.flat_map(Source::jobs).all(|job| job < plan.jobs.len()));
         }
     }
 
@@ -178,8 +202,8 @@ mod tests {
     fn tables_are_taken_over_whole() {
         // Cells by figure: rows × columns, counted by hand in the files.
         let cells: Vec<usize> = figures().iter().map(|figure| figure.plan().unwrap().cells.len()).collect();
-        assert_eq!(cells, [56, 3, 3, 16, 12, 14, 6, 2, 13, 9, 2]);
+        assert_eq!(cells, [14, 28, 1, 10, 22, 56, 3, 3, 16, 12, 14, 6, 2, 13, 9, 2]);
         let changes: Vec<usize> = figures().iter().map(|figure| figure.plan().unwrap().changes.len()).collect();
-        assert_eq!(changes, [42, 2, 1, 8, 6, 7, 3, 1, 8, 3, 1]);
+        assert_eq!(changes, [7, 14, 1, 5, 11, 42, 2, 1, 8, 6, 7, 3, 1, 8, 3, 1]);
     }
 }

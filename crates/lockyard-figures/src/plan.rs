@@ -125,19 +125,41 @@ pub struct Cell {
     pub threads: Option<u32>,
     /// Which chart it is drawn in, where there are several.
     pub panel: String,
-    /// The published number.
-    pub published: f64,
-    /// Where the simulated number comes from: the position of a job and what to take, or why there is none.
-    pub source: Result<(usize, Take), String>,
+    /// The published number; `None` where there is nothing to compare.
+    pub published: Option<f64>,
+    /// Where the simulated number comes from, or why there is none.
+    pub source: Result<Source, String>,
 }
 
-/// Two cells whose ratio is judged.
+/// Where a simulated number comes from. Jobs are named by their positions.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// A number of a job.
+    Number(usize, Take),
+    /// The same number of two jobs: of the first by that of the second. For tables that publish nothing but ratios.
+    Ratio(usize, usize, Take),
+}
+
+impl Source {
+    /// The jobs that it needs.
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = usize> {
+        let (first, second) = match self {
+            Self::Number(job, _) => (*job, None),
+            Self::Ratio(after, before, _) => (*after, Some(*before)),
+        };
+        std::iter::once(first).chain(second)
+    }
+}
+
+/// Two cells whose ratio is judged, or a cell that is a ratio.
 #[derive(Debug, Clone)]
 pub struct Change {
     /// What changed, for people.
     pub label: String,
-    /// Position of the cell before.
-    pub before: usize,
+    /// The published ratio.
+    pub published: f64,
+    /// Position of the cell before; `None` if the cell after is the ratio of after and before.
+    pub before: Option<usize>,
     /// Position of the cell after.
     pub after: usize,
     /// Simulated numbers below this count as this: one operation, where zero would make a ratio meaningless.
@@ -178,8 +200,16 @@ impl Plan {
 
     /// Adds a change, if both published numbers are above zero: a ratio needs two.
     pub(crate) fn change(&mut self, label: String, before: usize, after: usize, floor: f64) {
-        if self.cells[before].published > 0.0 && self.cells[after].published > 0.0 {
-            self.changes.push(Change { label, before, after, floor });
+        let published = |cell: usize| self.cells[cell].published.filter(|number| *number > 0.0);
+        if let (Some(first), Some(second)) = (published(before), published(after)) {
+            self.changes.push(Change { label, published: second / first, before: Some(before), after, floor });
+        }
+    }
+
+    /// Adds a change whose ratio is itself a cell, if it was published.
+    pub(crate) fn ratio(&mut self, label: String, cell: usize) {
+        if let Some(published) = self.cells[cell].published {
+            self.changes.push(Change { label, published, before: None, after: cell, floor: 0.0 });
         }
     }
 }

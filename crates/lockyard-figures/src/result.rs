@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::figure::{Figure, Quantity, figures};
-use crate::plan::{Change, Outcome, Plan, Shape, Take};
+use crate::plan::{Change, Outcome, Plan, Shape, Source, Take};
 use crate::run::Outcomes;
 use crate::score::{Estimate, Pair, Score, geometric_mean};
 use crate::variant::Variant;
@@ -90,10 +90,11 @@ pub(crate) fn of(
             let is_fitted = fitted.contains(&cell.row);
             let (simulated, note, shape) = match &cell.source {
                 Err(why) => (None, Some(why.clone()), None),
-                Ok((job, take)) => {
-                    let runs = &outcomes[jobs[*job]];
-                    let shape = runs.first().and_then(|run| run.as_ref()?.as_ref().ok()?.shape.clone());
-                    (estimate(variants, &numbers(runs, take)), failures(runs), shape)
+                Ok(source) => {
+                    let runs = || source.jobs().map(|job| &outcomes[jobs[job]]);
+                    let first = runs().next().and_then(|runs| runs.first());
+                    let shape = first.and_then(|run| run.as_ref()?.as_ref().ok()?.shape.clone());
+                    (estimate(variants, &numbers(source, jobs, outcomes)), runs().find_map(failures), shape)
                 }
             };
             CellResult {
@@ -101,11 +102,7 @@ pub(crate) fn of(
                 column: cell.column.clone(),
                 threads: cell.threads,
                 panel: cell.panel.clone(),
-                published: cell
-                    .source
-                    .is_ok()
-                    .then_some(cell.published)
-                    .or((cell.published > 0.0).then_some(cell.published)),
+                published: cell.published,
                 simulated,
                 note,
                 fitted: is_fitted,
@@ -118,9 +115,9 @@ pub(crate) fn of(
         .iter()
         .map(|change| ChangeResult {
             label: change.label.clone(),
-            published: ratio(&plan, change),
+            published: change.published,
             simulated: simulated_ratio(&plan, change, jobs, outcomes, variants),
-            fitted: cells[change.before].fitted || cells[change.after].fitted,
+            fitted: change.before.is_some_and(|before| cells[before].fitted) || cells[change.after].fitted,
         })
         .collect();
     let pairs: Vec<Pair> = changes
@@ -178,20 +175,36 @@ fn mean_of_others(figure: &Figure) -> Result<Option<f64>, Error> {
         return Ok(None);
     }
     for other in figures().iter().filter(alike) {
-        let plan = other.plan()?;
-        ratios.extend(plan.changes.iter().map(|change| ratio(&plan, change)));
+        ratios.extend(other.plan()?.changes.iter().map(|change| change.published));
     }
     Ok(geometric_mean(ratios))
 }
 
-fn ratio(plan: &Plan, change: &Change) -> f64 {
-    plan.cells[change.after].published / plan.cells[change.before].published
+/// The numbers of a cell, variant by variant; of a ratio each variant's own.
+fn numbers(source: &Source, jobs: &[usize], outcomes: &[Outcomes]) -> Vec<Option<f64>> {
+    let of = |job: usize, take: &Take| -> Vec<Option<f64>> {
+        let number = |run: &Option<Result<Outcome, String>>| take.from(run.as_ref()?.as_ref().ok()?);
+        outcomes[jobs[job]].iter().map(number).collect()
+    };
+    match source {
+        Source::Number(job, take) => of(*job, take),
+        Source::Ratio(after, before, take) => ratios(&of(*before, take), &of(*after, take), 0.0),
+    }
 }
 
-/// The numbers of a job, variant by variant.
-fn numbers(runs: &Outcomes, take: &Take) -> Vec<Option<f64>> {
-    let number = |run: &Option<Result<Outcome, String>>| take.from(run.as_ref()?.as_ref().ok()?);
-    runs.iter().map(number).collect()
+/// After/before, where both are known; what is below `floor` counts as `floor`.
+fn ratios(before: &[Option<f64>], after: &[Option<f64>], floor: f64) -> Vec<Option<f64>> {
+    let one = |(before, after): (&Option<f64>, &Option<f64>)| {
+        let (before, after) = ((*before)?.max(floor), (*after)?.max(floor));
+        // Nothing before and something after: no finite ratio says so. Nothing on both sides: no change was seen, which is
+        // a prediction like any other and scored as one.
+        match (before > 0.0, after > 0.0) {
+            (true, _) => Some(after / before),
+            (false, true) => Some(f64::INFINITY),
+            (false, false) => Some(1.0),
+        }
+    };
+    before.iter().zip(after).map(one).collect()
 }
 
 fn estimate(variants: &[Variant], numbers: &[Option<f64>]) -> Option<Estimate> {
@@ -208,23 +221,13 @@ fn simulated_ratio(
     outcomes: &[Outcomes],
     variants: &[Variant],
 ) -> Option<Estimate> {
-    let side = |cell: usize| {
-        let (job, take) = plan.cells[cell].source.as_ref().ok()?;
-        Some(numbers(&outcomes[jobs[*job]], take))
+    let side = |cell: usize| Some(numbers(plan.cells[cell].source.as_ref().ok()?, jobs, outcomes));
+    let after = side(change.after)?;
+    let found = match change.before {
+        Some(before) => ratios(&side(before)?, &after, change.floor),
+        None => after,
     };
-    let (before, after) = (side(change.before)?, side(change.after)?);
-    let one = |before: &Option<f64>, after: &Option<f64>| {
-        let (before, after) = ((*before)?.max(change.floor), (*after)?.max(change.floor));
-        // Nothing before and something after: no finite ratio says so. Nothing on both sides: no change was seen, which is
-        // a prediction like any other and scored as one.
-        match (before > 0.0, after > 0.0) {
-            (true, _) => Some(after / before),
-            (false, true) => Some(f64::INFINITY),
-            (false, false) => Some(1.0),
-        }
-    };
-    let ratios: Vec<Option<f64>> = before.iter().zip(&after).map(|(before, after)| one(before, after)).collect();
-    estimate(variants, &ratios)
+    estimate(variants, &found)
 }
 
 /// What went wrong in a job's runs, if anything did.

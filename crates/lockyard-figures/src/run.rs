@@ -140,6 +140,7 @@ fn numbers(record: &Record) -> BTreeMap<String, f64> {
         ("min", record.per_thread.min as f64),
         ("mean", record.per_thread.mean),
         ("max", record.per_thread.max as f64),
+        ("fairness", record.fairness),
         ("busy", record.busy),
     ]
     .map(|(name, number)| (name.to_owned(), number))

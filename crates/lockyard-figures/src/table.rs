@@ -19,6 +19,11 @@ macro_rules! files {
 }
 
 files! {
+    "hq_locktorture_epyc_fairness",
+    "hq_locktorture_epyc_gain",
+    "hq_locktorture_kunpeng_gain",
+    "hq_memcached_epyc",
+    "qrwlock_waiting_flag",
     "rwsem_01_remove_reader_spin_kops",
     "rwsem_02_reader_steal_events",
     "rwsem_06_timed_spin_loop_ns",
@@ -120,6 +125,17 @@ impl Table {
         number.ok_or_else(|| Error::Data(format!("{}.csv: '{text}' under '{column}' is not a number", self.id)))
     }
 
+    /// The ratio that row `row` under `column` gives as a change in per cent: 0.99 where it says -1.
+    ///
+    /// # Errors
+    /// There is no such column or row, or no change above -100 % in it.
+    pub fn ratio(&self, row: usize, column: &str) -> Result<f64, Error> {
+        let text = self.text(row, column)?;
+        let percent = text.parse().ok().filter(|change: &f64| change.is_finite() && *change > -100.0);
+        let refuse = || Error::Data(format!("{}.csv: '{text}' under '{column}' is not a change in per cent", self.id));
+        Ok(1.0 + percent.ok_or_else(refuse)? / 100.0)
+    }
+
     /// The number that stands before `words` in the head's text `name`: 240 in "240 writers" before " writers".
     ///
     /// # Errors
@@ -183,6 +199,12 @@ mod tests {
         assert_eq!(stated.stated("workload", " threads"), Ok(240.0));
         assert_eq!(stated.stated("workload", " second"), Ok(5.0));
         assert!(stated.stated("workload", " writers").is_err() && stated.stated("unit", " threads").is_err());
+        let changes = Table::parse("t", "x,y\n-25,-100\n").unwrap();
+        assert_eq!(changes.ratio(0, "x"), Ok(0.75));
+        assert_eq!(
+            changes.ratio(0, "y").unwrap_err().to_string(),
+            "t.csv: '-100' under 'y' is not a change in per cent"
+        );
         assert!(table.number(1, "x").is_err() && table.number(0, "z").is_err() && table.row("2").is_err());
     }
 

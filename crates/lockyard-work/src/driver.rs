@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::{Machine, Usage};
 use crate::padded::Padded;
+use crate::record::LockStatistics;
 use crate::spec::Spec;
 use crate::subject::Exclusive;
 use crate::worker::{Tally, Worker};
@@ -88,6 +89,8 @@ pub(crate) struct Run {
     pub(crate) tallies: Vec<Tally>,
     /// Lock events in the window.
     pub(crate) events: BTreeMap<String, u64>,
+    /// What locks counted of themselves when the window closed.
+    pub(crate) locks: Vec<LockStatistics>,
     /// Resources used in the window.
     pub(crate) usage: Usage,
     /// What this workload alone can say.
@@ -112,6 +115,7 @@ impl Run {
 struct Window {
     ns: u64,
     events: BTreeMap<String, u64>,
+    locks: Vec<LockStatistics>,
     usage: Usage,
 }
 
@@ -126,15 +130,22 @@ pub(crate) fn drive<M: Machine, L: Exclusive>(
     for object in objects {
         M::name("lock", &object.lock.0);
     }
-    run::<M>(spec, &work, &|| objects.iter().map(|object| object.data.writes()).sum())
+    let kept = || objects.iter().map(|object| object.data.writes()).sum();
+    let counted = || {
+        let own = objects.iter().enumerate().map(|(lock, object)| (lock, object.lock.0.statistics()));
+        let counting = own.filter(|(_, numbers)| !numbers.is_empty());
+        counting.map(|(lock, numbers)| LockStatistics { lock, numbers: numbers.into_iter().collect() }).collect()
+    };
+    run::<M>(spec, &work, &kept, &counted)
 }
 
-/// `kept` is the number of writes that the protected data remembers.
+/// `kept` is the number of writes that the protected data remembers, `counted` what locks count of themselves.
 #[inline(never)]
 fn run<M: Machine>(
     spec: &Spec,
     work: &(dyn Fn(&mut Worker<'_, M>) + Sync),
     kept: &dyn Fn() -> i64,
+    counted: &(dyn Fn() -> Vec<LockStatistics> + Sync),
 ) -> Result<Run, Error> {
     let roles = crew(spec);
     M::pause_ns(); // calibrates now, not in the window
@@ -143,7 +154,7 @@ fn run<M: Machine>(
     let handed_in: Vec<OnceLock<Tally>> = roles.iter().map(|_| OnceLock::new()).collect();
     M::run(roles.len() + 1, &|thread| match thread.checked_sub(1) {
         None => {
-            let _ = window.set(preside::<M>(spec, &control));
+            let _ = window.set(preside::<M>(spec, &control, counted));
         }
         Some(index) => {
             let mut worker = Worker::new(&control, index, roles[index], spec.seed);
@@ -158,6 +169,7 @@ fn run<M: Machine>(
         window_ns: window.ns,
         tallies,
         events: window.events,
+        locks: window.locks,
         usage: window.usage,
         metrics: BTreeMap::new(),
         ns_per_op: None,
@@ -175,7 +187,7 @@ fn crew(spec: &Spec) -> Vec<Role> {
 }
 
 /// The controller's life.
-fn preside<M: Machine>(spec: &Spec, control: &Control) -> Window {
+fn preside<M: Machine>(spec: &Spec, control: &Control, counted: &dyn Fn() -> Vec<LockStatistics>) -> Window {
     M::sleep(spec.warmup.as_nanos() as u64);
     let (events, usage) = (M::events(), M::usage());
     let opened_at = M::stamp();
@@ -184,9 +196,12 @@ fn preside<M: Machine>(spec: &Spec, control: &Control) -> Window {
     let closed_at = M::stamp();
     control.close(closed_at);
     let events = M::events().since(&events);
+    // After the window, so that looking disturbs nothing in it; before the queues that stand then have gone.
+    let locks = counted();
     Window {
         ns: closed_at.saturating_sub(opened_at).max(1),
         events: events.iter().filter(|(_, count)| *count != 0).map(|(name, count)| (name.to_owned(), count)).collect(),
+        locks,
         usage: M::usage().since(&usage),
     }
 }

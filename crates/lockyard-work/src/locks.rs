@@ -7,7 +7,7 @@ use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{self, RawSemaphore};
 use lockyard::spin::WordLock;
 use lockyard::spin::cna::RawCnaSpinLock;
-use lockyard::spin::hq::RawHqSpinLock;
+use lockyard::spin::hq::{self, RawHqSpinLock};
 use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
@@ -85,7 +85,7 @@ const fn semaphore<M: Machine, Y: semaphore::Policy>() -> Candidate {
 }
 
 macro_rules! exclusive {
-    ($($name:ident = $text:literal, $raw:ident, $family:ident;)*) => {$(
+    ($($name:ident = $text:literal, $raw:ident, $family:ident $(, $statistics:ident)?;)*) => {$(
         #[doc = concat!("`", $text, "`.")]
         #[derive(Debug)]
         struct $name<M: Machine>($raw<M>);
@@ -103,6 +103,10 @@ macro_rules! exclusive {
                 unsafe { self.0.release() };
                 result
             }
+
+            $(fn statistics(&self) -> Vec<(&'static str, u64)> {
+                $statistics(&self.0)
+            })?
         }
 
         impl<M: Machine> Subject for $name<M> {
@@ -114,11 +118,17 @@ macro_rules! exclusive {
 exclusive! {
     Mutex = "mutex", RawMutex, Mutex;
     SpinLock = "qspinlock", RawQSpinLock, Spin;
-    HqSpinLock = "hq-spinlock", RawHqSpinLock, Spin;
+    HqSpinLock = "hq-spinlock", RawHqSpinLock, Spin, hand_overs;
     CnaSpinLock = "cna", RawCnaSpinLock, Spin;
     Mcs = "mcs", RawMcsLock, Spin;
     Ticket = "ticket", RawTicketLock, Spin;
     Ttas = "ttas", RawTtasLock, Spin;
+}
+
+/// What a hierarchical lock counts while it is in hierarchical mode.
+fn hand_overs<M: Machine>(lock: &RawHqSpinLock<M>) -> Vec<(&'static str, u64)> {
+    let counted = |found: hq::Statistics| vec![("local", found.local.into()), ("remote", found.remote.into())];
+    lock.statistics().map(counted).unwrap_or_default()
 }
 
 macro_rules! shared {

@@ -78,8 +78,21 @@ pub struct Record {
     pub metrics: BTreeMap<String, f64>,
     /// Lock events in the window that were not zero. Empty for peers.
     pub events: BTreeMap<String, u64>,
+    /// Locks of the workload that counted something of themselves when the window closed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<LockStatistics>,
     /// Operations of each thread.
     pub counts: Vec<u64>,
+}
+
+/// What one of a workload's locks counts of itself. Hierarchical spinlocks do, since they last entered hierarchical mode and as long as they are in
+/// it: hand-overs to the same node (`local`) and to another one (`remote`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LockStatistics {
+    /// The lock's number in the workload.
+    pub lock: usize,
+    /// The counts, by name.
+    pub numbers: BTreeMap<&'static str, u64>,
 }
 
 /// Waiting times, ns. Those still open when the window closed count as far as they had come.
@@ -197,6 +210,7 @@ impl Record {
             involuntary_switches: run.usage.involuntary_switches,
             metrics: run.metrics,
             events: if label.origin == Origin::Lockyard { run.events } else { BTreeMap::new() },
+            locks: run.locks,
             counts: crowd.counts,
         }
     }

@@ -12,6 +12,11 @@ pub trait Exclusive: Send + Sync + Sized {
 
     /// Runs `section` with the lock held exclusively.
     fn with<R>(&self, section: impl FnOnce() -> R) -> R;
+
+    /// What the lock counts of itself, by name, if it counts at the moment. Most never do.
+    fn statistics(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// A lock that many readers may hold together.

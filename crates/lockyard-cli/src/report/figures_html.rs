@@ -95,7 +95,8 @@ fn charts(figure: &FigureResult) -> Vec<(String, Vec<Series>)> {
     let mut charts: Vec<(String, Vec<Series>)> = Vec::new();
     for cell in &figure.cells {
         let Some(threads) = cell.threads.map(f64::from) else { continue };
-        let title = if cell.panel.is_empty() { "Throughput".to_owned() } else { format!("Throughput, {}", cell.panel) };
+        let what = "Published and simulated";
+        let title = if cell.panel.is_empty() { what.to_owned() } else { format!("{what}, {}", cell.panel) };
         let chart = match charts.iter().position(|chart| chart.0 == title) {
             Some(known) => &mut charts[known].1,
             None => {

@@ -12,6 +12,7 @@ use crate::events;
 use crate::report::numbers;
 use crate::report::table::{Look, align_right, new_table, trimmed};
 use crate::results;
+use crate::stat;
 
 /// The most hot lines and events that are shown per lock.
 const MOST: usize = 6;
@@ -119,6 +120,9 @@ fn details(cell: &[Outcome], look: Look) -> String {
         if look.events {
             let events = ranked(&record.events, record.operations);
             let _ = writeln!(out, "  {}", look.dim(&format!("{label} events per 1000 turns: {}", listed(&events))));
+            if stat::is_hierarchical(&label) {
+                let _ = writeln!(out, "  {}", look.dim(&stat::settings_line()));
+            }
         }
     }
     out

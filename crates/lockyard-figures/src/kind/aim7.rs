@@ -11,7 +11,7 @@ use lockyard_sim::machine::catalog;
 use lockyard_work::{Spec, Workload};
 
 use crate::error::Error;
-use crate::plan::{Cell, Job, Plan, Take};
+use crate::plan::{Cell, Job, Plan, Source, Take};
 use crate::table::Table;
 
 /// The table of AIM7 runs.
@@ -76,8 +76,8 @@ impl Aim7 {
                     column: column.to_owned(),
                     threads: None,
                     panel: String::new(),
-                    published,
-                    source: Ok((job, take)),
+                    published: Some(published),
+                    source: Ok(Source::Number(job, take)),
                 });
                 rates.extend((column == "jobs_per_min").then_some(cell));
             }

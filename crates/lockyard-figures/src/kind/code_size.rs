@@ -25,7 +25,7 @@ use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 
 use crate::error::Error;
-use crate::plan::{Cell, Job, Outcome, Plan, Take};
+use crate::plan::{Cell, Job, Outcome, Plan, Source, Take};
 use crate::table::Table;
 
 /// A table of code sizes: two rows.
@@ -57,8 +57,8 @@ impl CodeSize {
                 column: self.column.to_owned(),
                 threads: None,
                 panel: String::new(),
-                published: table.number(table.row(name)?, self.column)?,
-                source: Ok((job, Take::plain("bytes"))),
+                published: Some(table.number(table.row(name)?, self.column)?),
+                source: Ok(Source::Number(job, Take::plain("bytes"))),
             }));
         }
         plan.change("bytes: before → after".to_owned(), cells[0], cells[1], 0.0);

@@ -15,7 +15,7 @@ use lockyard_work::{Spec, Workload};
 
 use super::rates::{microbenchmark, rwsem};
 use crate::error::Error;
-use crate::plan::{Cell, Job, Plan, Take};
+use crate::plan::{Cell, Job, Plan, Source, Take};
 use crate::table::Table;
 
 /// A table of events.
@@ -117,7 +117,7 @@ impl Events {
                 };
                 let job = Job::Workload { machine: self.machine, lock: rwsem(self.policy), spec: Box::new(spec) };
                 let source = if possible(row) {
-                    Ok((plan.job(job), Take { over: all.clone(), ..Take::plain(&number(event)) }))
+                    Ok(Source::Number(plan.job(job), Take { over: all.clone(), ..Take::plain(&number(event)) }))
                 } else {
                     Err("build-model makes no trylocks".to_owned())
                 };
@@ -126,7 +126,7 @@ impl Events {
                     column: (*column).to_owned(),
                     threads: None,
                     panel: String::new(),
-                    published: if possible(row) { count / sum } else { 0.0 },
+                    published: possible(row).then_some(count / sum),
                     source,
                 }));
             }

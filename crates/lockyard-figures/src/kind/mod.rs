@@ -3,6 +3,9 @@
 pub(crate) mod aim7;
 pub(crate) mod code_size;
 pub(crate) mod events;
+pub(crate) mod fairness;
+pub(crate) mod gains;
 pub(crate) mod rates;
+pub(crate) mod rw_loop;
 pub(crate) mod spin_loop;
 pub(crate) mod spread;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use lockyard_work::{Spec, Workload};
 
 use crate::error::Error;
-use crate::plan::{Cell, Job, Plan, Take};
+use crate::plan::{Cell, Job, Plan, Source, Take};
 use crate::table::Table;
 
 /// A table of rates.
@@ -90,8 +90,8 @@ impl Rates {
                     } else {
                         String::new()
                     },
-                    published: table.number(row, column)?,
-                    source: Ok((job, Take::plain("kops_per_s"))),
+                    published: Some(table.number(row, column)?),
+                    source: Ok(Source::Number(job, Take::plain("kops_per_s"))),
                 });
                 cells.push((*column, cell));
             }

@@ -8,7 +8,7 @@ use lockyard::platform::{Ordering, Platform, Word};
 use lockyard_sim::{Config, Sim, Simulation, clock_ps, words};
 
 use crate::error::Error;
-use crate::plan::{Cell, Job, Outcome, Plan, Take};
+use crate::plan::{Cell, Job, Outcome, Plan, Source, Take};
 use crate::table::Table;
 
 /// The table of loops.
@@ -42,7 +42,7 @@ impl SpinLoop {
         for (name, machine) in self.machines {
             let row = table.row(name)?;
             let source = match machine {
-                Some(machine) => Ok((plan.job(Job::SpinLoop { machine }), Take::plain("ns"))),
+                Some(machine) => Ok(Source::Number(plan.job(Job::SpinLoop { machine }), Take::plain("ns"))),
                 None => Err("no machine file for this system".to_owned()),
             };
             let simulated = source.is_ok();
@@ -51,7 +51,7 @@ impl SpinLoop {
                 column: column.to_owned(),
                 threads: None,
                 panel: String::new(),
-                published: table.number(row, column)?,
+                published: Some(table.number(row, column)?),
                 source,
             });
             cells.extend(simulated.then_some(cell));

@@ -11,7 +11,7 @@ use lockyard_work::{Mix, Spec, Workload};
 
 use super::rates::rwsem;
 use crate::error::Error;
-use crate::plan::{Cell, Job, Plan, Take};
+use crate::plan::{Cell, Job, Plan, Source, Take};
 use crate::table::Table;
 
 /// A table of operations per thread.
@@ -60,8 +60,8 @@ impl Spread {
                     column: column.to_owned(),
                     threads: None,
                     panel: String::new(),
-                    published: table.number(row, column)?,
-                    source: Ok((job, Take::plain(column))),
+                    published: Some(table.number(row, column)?),
+                    source: Ok(Source::Number(job, Take::plain(column))),
                 }));
             }
         }
