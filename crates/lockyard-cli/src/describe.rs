@@ -56,6 +56,8 @@ pub(crate) fn policy(lock: &str, name: &str) -> &'static str {
         ("rwsem", "xadd-baseline") => "v5.1: readers are woken up to the first writer",
         ("rwsem", "xadd-baseline-literal") => "... with its race between waking and counting readers",
         ("lockref", "qspinlock") => "with a queued spinlock",
+        ("lockref", "hq-spinlock") => "with a queued spinlock that queues by NUMA node",
+        ("lockref", "cna") => "with a queued spinlock that hands over within a NUMA node",
         ("lockref", "mcs") => "with an MCS lock",
         ("lockref", "ticket") => "with a ticket lock",
         ("lockref", "ttas") => "with a test-and-test-and-set lock",

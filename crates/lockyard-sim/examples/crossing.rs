@@ -4,10 +4,10 @@
 //!
 //! The machines are EPYC 9654 pairs with fewer dies: `n/2` of the twelve eight-core dies of each socket, each die a NUMA node, one thread to a core, the
 //! measured distances between the dies that are left. Their files are written to the second argument, for `lockyard sim --machine
-//! target/crossing/dies24.toml`. On each of them a fixed number of threads per node hammers one lock (`torture-spin`: empty sections, no think time), so
+//! target/crossing/dies24.toml`. On each of them a fixed number of threads per node hammers one lock (`torture-spin`: empty sections), so
 //! that the queue per node stays as it is while nodes are added. The picture shows medians and the range over seeds; the numbers go to stdout, with
-//! those of the whole machine with threads on all its CPUs but one: with think time, too, so that nobody takes the lock twice in a row and every turn is
-//! a hand-over.
+//! those of the whole machine with threads on all its CPUs but one. Both without think time, where an owner has several turns before it loses the lock, and
+//! with so much that every turn is a hand-over.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -19,6 +19,10 @@ use lockyard_sim::{Config, Sim, session};
 use lockyard_work::{Candidate, Spec, Workload, lockyard_candidates};
 
 type Failure = Box<dyn std::error::Error>;
+/// A line per lock.
+type Lines = Vec<Vec<Point>>;
+/// A think time and its panels, each of a crowd.
+type Row = (u32, Vec<(usize, Lines)>);
 
 const NODES: [usize; 7] = [2, 4, 6, 8, 12, 16, 24];
 /// Threads on each node, a panel each. One core of each node is left over: whatever else runs would take the CPU of a waiter.
@@ -38,26 +42,37 @@ fn main() -> Result<(), Failure> {
     let [picture, folder] = arguments.as_slice() else { return Err("PICTURE FOLDER".into()) };
     let folder = Path::new(folder);
     std::fs::create_dir_all(folder)?;
-    let mut panels = Vec::new();
+    let mut rows = Vec::new();
     let machines = NODES.map(|nodes| (nodes, folder.join(format!("dies{nodes}.toml")).display().to_string()));
     for (nodes, path) in &machines {
         std::fs::write(path, machine(*nodes))?;
     }
-    println!("| threads per node | nodes | {} |", LOCKS.map(|lock| format!("{lock}, ns")).join(" | "));
-    println!("|---|---|{}", "---|".repeat(LOCKS.len()));
-    for crowd in CROWDS {
-        let mut lines: Vec<Vec<Point>> = vec![Vec::new(); LOCKS.len()];
-        for (nodes, path) in &machines {
-            for (line, lock) in lines.iter_mut().zip(LOCKS) {
-                line.push(Point::at(*nodes, turns(path, lock, crowd * nodes, THINK[0])?));
-            }
-            let row: Vec<String> = lines.iter().filter_map(|line| line.last()).map(Point::text).collect();
-            println!("| {crowd} | {nodes} | {} |", row.join(" | "));
+    for think in THINK {
+        println!("Think time {think} PAUSEs:\n");
+        println!("| threads per node | nodes | {} |", LOCKS.map(|lock| format!("{lock}, ns")).join(" | "));
+        println!("|---|---|{}", "---|".repeat(LOCKS.len()));
+        let mut row = Vec::new();
+        for crowd in CROWDS {
+            row.push((crowd, sweep(&machines, crowd, think)?));
         }
-        panels.push((crowd, lines));
+        rows.push((think, row));
+        println!();
     }
-    std::fs::write(picture, svg(&panels))?;
+    std::fs::write(picture, svg(&rows))?;
     THINK.into_iter().try_for_each(limits)
+}
+
+/// One panel: a line per lock.
+fn sweep(machines: &[(usize, String)], crowd: usize, think: u32) -> Result<Lines, Failure> {
+    let mut lines: Lines = vec![Vec::new(); LOCKS.len()];
+    for (nodes, path) in machines {
+        for (line, lock) in lines.iter_mut().zip(LOCKS) {
+            line.push(Point::at(*nodes, turns(path, lock, crowd * nodes, think)?));
+        }
+        let row: Vec<String> = lines.iter().filter_map(|line| line.last()).map(Point::text).collect();
+        println!("| {crowd} | {nodes} | {} |", row.join(" | "));
+    }
+    Ok(lines)
 }
 
 /// The machine file of a pair with `nodes / 2` dies to a socket.
@@ -174,59 +189,62 @@ const PANEL: f64 = 300.0;
 const LEFT: f64 = 56.0;
 const TOP: f64 = 56.0;
 const WIDE: f64 = 232.0;
-const HIGH: f64 = 240.0;
+const HIGH: f64 = 180.0;
+/// From a row of panels to the next.
+const ROW: f64 = 258.0;
 
 const STYLE: &str = "\
 text{font:12px system-ui,sans-serif;fill:#222}.t{font-weight:600}.s{fill:#666;font-size:11px}.g{stroke:#ddd}.x{stroke:#888}\
 path{fill:none;stroke-width:2}.b{stroke:none;opacity:.18}.l0{stroke:#888}.l1{stroke:#c60}.l2{stroke:#06c}.f0{fill:#888}.f1{fill:#c60}.f2{fill:#06c}\
 @media(prefers-color-scheme:dark){text{fill:#ddd}.s{fill:#aaa}.g{stroke:#444}.l2{stroke:#4af}.f2{fill:#4af}.l1{stroke:#fa4}.f1{fill:#fa4}}";
 
-/// One panel per crowd, all on the same axes.
-fn svg(panels: &[(usize, Vec<Vec<Point>>)]) -> String {
-    let highest = panels.iter().flat_map(|panel| &panel.1).flatten().map(|point| point.high).fold(0.0, f64::max);
-    let step = if highest > 600.0 { 200.0 } else { 100.0 };
-    let top = (highest / step).ceil() * step;
-    let width = PANEL * panels.len() as f64 + 8.0;
+/// A row of panels per think time, on the same axes, a panel per crowd.
+fn svg(rows: &[Row]) -> String {
+    let (width, height) = (PANEL * CROWDS.len() as f64 + 8.0, ROW * rows.len() as f64 + 50.0);
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(
         out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} 362\" role=\"img\" aria-label=\"Simulated time per turn of a spinlock \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Simulated time per turn of a spinlock \
          against the number of NUMA nodes\"><style>{STYLE}</style>"
     );
-    text(
-        &mut out,
-        8.0,
-        16.0,
-        "t",
-        "start",
-        "Simulated time per turn of one contended spinlock, ns (lower is better), against NUMA nodes of 8 cores",
-    );
-    for (number, (crowd, lines)) in panels.iter().enumerate() {
-        panel(&mut out, PANEL * number as f64 + LEFT, *crowd, lines, top, step);
+    let title =
+        "Simulated time per turn of one contended spinlock, ns (lower is better), against NUMA nodes of 8 cores";
+    text(&mut out, 8.0, 16.0, "t", "start", title);
+    for (row, (think, panels)) in rows.iter().enumerate() {
+        let highest = panels.iter().flat_map(|panel| &panel.1).flatten().map(|point| point.high).fold(0.0, f64::max);
+        let step = if highest > 120.0 { 100.0 } else { 20.0 };
+        let scale = Scale { up: TOP + ROW * row as f64, top: (highest / step).ceil() * step, step };
+        for (number, (crowd, lines)) in panels.iter().enumerate() {
+            let title = format!("{crowd} threads per node, think time {think} PAUSEs");
+            panel(&mut out, PANEL * number as f64 + LEFT, &title, lines, &scale);
+        }
     }
+    let bottom = height - 14.0;
     for (number, lock) in LOCKS.iter().enumerate() {
         let at = LEFT + 120.0 * number as f64;
-        let _ = write!(out, "<path class=\"l{number}\" d=\"M{at} 348h24\"/>");
-        text(&mut out, at + 30.0, 352.0, "", "start", lock);
+        let _ = write!(out, "<path class=\"l{number}\" d=\"M{at} {}h24\"/>", bottom - 4.0);
+        text(&mut out, at + 30.0, bottom, "", "start", lock);
     }
-    text(
-        &mut out,
-        LEFT + 120.0 * LOCKS.len() as f64,
-        352.0,
-        "s",
-        "start",
-        "line: median of three seeds; band: their range",
-    );
+    let range = "line: median of three seeds; band: their range";
+    text(&mut out, LEFT + 120.0 * LOCKS.len() as f64, bottom, "s", "start", range);
     out.push_str("</svg>\n");
     out
 }
 
-fn panel(out: &mut String, left: f64, crowd: usize, lines: &[Vec<Point>], top: f64, step: f64) {
+/// Where a row of panels begins, and its upright axis.
+struct Scale {
+    up: f64,
+    top: f64,
+    step: f64,
+}
+
+fn panel(out: &mut String, left: f64, title: &str, lines: &[Vec<Point>], scale: &Scale) {
+    let Scale { up, top, step } = *scale;
     let most = NODES[NODES.len() - 1] as f64;
     let x = |nodes: usize| left + WIDE * nodes as f64 / most;
-    let y = |ns: f64| TOP + HIGH * (1.0 - ns / top);
-    text(out, left, TOP - 14.0, "", "start", &format!("{crowd} threads per node"));
+    let y = |ns: f64| up + HIGH * (1.0 - ns / top);
+    text(out, left, up - 14.0, "", "start", title);
     let mut tick = 0.0;
     while tick <= top {
         let at = y(tick);
@@ -235,9 +253,9 @@ fn panel(out: &mut String, left: f64, crowd: usize, lines: &[Vec<Point>], top: f
         tick += step;
     }
     for nodes in NODES {
-        text(out, x(nodes), TOP + HIGH + 16.0, "s", "middle", &nodes.to_string());
+        text(out, x(nodes), up + HIGH + 16.0, "s", "middle", &nodes.to_string());
     }
-    text(out, left + WIDE / 2.0, TOP + HIGH + 34.0, "s", "middle", "NUMA nodes");
+    text(out, left + WIDE / 2.0, up + HIGH + 34.0, "s", "middle", "NUMA nodes");
     for (number, line) in lines.iter().enumerate() {
         let place = |point: &Point, ns: f64| format!("{:.1} {:.1}", x(point.nodes), y(ns));
         let up = line.iter().map(|point| place(point, point.high));
