@@ -23,6 +23,9 @@ cargo xtask COMMAND
   doc       doc tests, then the documentation with warnings as errors
   counts    instructions per uncontended lock + unlock, and the shape of the fast paths in assembly
             --bless   write the counts found to the budget
+  seeds     cases of one lock on thousands of simulated schedules, preempted at every call of the seam:
+            --lock NAME   hq-spinlock, cna, qspinlock, qrwlock, lockref
+            --from SEED --count SEEDS   which schedules (1, 1000); exit code 1 with the command to repeat a failure
   deny      cargo-deny over deny.toml: licences, sources, duplicates (installs cargo-deny when missing)
   help      this text
 ";
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         ["counts", "--bless"] => report(counts::bless()),
         ["fmt"] => report(tools::cargo("fmt --all")),
         ["deny"] => report(steps::deny()),
+        ["seeds", options @ ..] => return ExitCode::from(steps::seeds(options)),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             true

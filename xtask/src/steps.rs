@@ -4,6 +4,7 @@
 //! one fails, except that nothing which needs compiled code is tried after the build failed.
 
 use std::io::{IsTerminal, Write};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::tools::{Outcome, cargo, cargo_with};
@@ -70,6 +71,13 @@ pub(crate) fn deny() -> Outcome {
         cargo("install --locked cargo-deny --version 0.20.2")?;
     }
     cargo("deny check bans licenses sources")
+}
+
+/// The search for a schedule that breaks a lock takes as long as one likes: apart from `test`, without a limit, and it speaks for itself. Its exit code.
+pub(crate) fn seeds(options: &[&str]) -> u8 {
+    let words = ["run", "--release", "--quiet", "-p", "lockyard-check", "--example", "seeds", "--"];
+    let status = Command::new("cargo").args(words).args(options).status();
+    status.ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(2)
 }
 
 /// Runs `steps`, prints the summary, and says whether all passed.

@@ -68,7 +68,7 @@ impl<P: Platform> Kind<P> for Cna {
         lock.swap_tail(place)
     }
 
-    fn arrange(lock: &RawCnaSpinLock<P>, place: &Place<P>) {
+    fn arrange(lock: &RawCnaSpinLock<P>, place: &mut Place<P>) {
         if place.node.aside.load(Relaxed) == 0 && !is_shuffled(place) {
             return;
         }

@@ -16,7 +16,8 @@
 //! | 0–7 | locked | 0 free, 1 held | taker: 0 → 1 by a compare-exchange that includes pending, whatever the tail; owner: 1 → 0 by a byte store |
 //! | 8 | pending | the head is awake and next: stealing forbidden | the head only |
 //! | 9 | type | 1 in a lock that may queue by node ([`Hq`](super::hq::Hq)), 0 in others; never taken back | the first to take the lock |
-//! | 10–15 | – | zero | nobody |
+//! | 10 | asleep | exact machines only: the head sleeps, or has been woken and has not run yet | the head; before it is head, whoever makes it so |
+//! | 11–15 | – | zero | nobody |
 //! | 16–31 | tail | last waiter: thread id (14 bits), nesting level (2 bits); 0 = nobody queued; thread id 0: a mark of the kind | a new waiter puts itself in; the head clears it if it is last |
 //!
 //! | state (tail, pending, locked) | event | next |
@@ -42,11 +43,13 @@
 //! faster than a sleeper wakes up: it *dozes* for the rest of its turn, asking nobody to wake it. When its turn is over it sets pending and is
 //! served by the next unlock.
 //!
-//! Where the machine says exactly when a CPU is needed ([`Platform::spin_budget`] without limit: a simulated kernel), sleeping early buys nothing: a
-//! queued waiter spins as long as the one before it runs, a head for [`EXACT_COMPETE_NS`].
+//! An *exact* machine says when a CPU is needed ([`Platform::spin_budget`] without limit: a simulated kernel). There sleeping early buys nothing: a
+//! queued waiter spins until its CPU is needed, also behind one that sleeps (or one sleeper would send all behind it to sleep), a head for
+//! [`EXACT_COMPETE_NS`]. Nor does passing a head that is awake: newcomers
+//! queue, as in the kernel, unless the word says that the head sleeps.
 //!
-//! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends: [`TURN_NS`] and a wake-up per waiter ahead. Inside
-//! the queue the order is first come, first served.
+//! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends: [`TURN_NS`] and a wake-up per waiter ahead; on an exact machine
+//! only while the head sleeps. Inside the queue the order is first come, first served.
 //!
 //! # Memory ordering
 //!
@@ -79,6 +82,7 @@ pub(super) const TAIL_LANE: u32 = 1;
 pub(super) const LOCKED_MASK: u32 = 0xff;
 pub(super) const PENDING_MASK: u32 = 0x100;
 const PENDING: u16 = 0x100;
+const ASLEEP_MASK: u32 = 0x400;
 pub(super) const TAIL_SHIFT: u32 = 16;
 const NODE_BITS: u32 = 2;
 
@@ -130,6 +134,11 @@ impl<P: Platform> Default for QueueNode<P> {
 }
 
 impl<P: Platform> QueueNode<P> {
+    /// Whether the waiter sleeps because its CPU is needed, as far as that can be known. A hint.
+    pub(super) fn gives_way(&self) -> bool {
+        P::spin_budget() == u32::MAX && self.wait.load(Relaxed) == ASLEEP
+    }
+
     pub(crate) const fn new() -> Self
     where
         P: ConstPlatform,
@@ -181,6 +190,10 @@ pub struct Place<P: Platform> {
     me: &'static Thread<P>,
     pub(super) node: &'static QueueNode<P>,
     pub(super) name: NodeName,
+    /// Whether its CPU was needed before it became head: it has slept, on an exact machine. Elsewhere waiters sleep for no reason but time.
+    pub(super) gave_way: bool,
+    /// For the kind: what the head makes of what it was told. Here and not in the node, whose line would have to be asked for while the lock is free.
+    pub(super) past: u64,
 }
 
 impl<P: Platform> Place<P> {
@@ -250,14 +263,7 @@ pub trait Kind<P: Platform>: Sized + Debug + Send + Sync + 'static + sealed::Sea
     /// `place` is the head now and will compete for the lock.
     #[doc(hidden)]
     #[inline(always)]
-    fn arrange(_lock: &RawQueuedSpinLock<P, Self>, _place: &Place<P>) {}
-
-    /// The distance between two looks of a head at the word, at first and in the end; 0: as often as it can.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn stride_ns(_place: &Place<P>) -> (u32, u32) {
-        (0, 0)
-    }
+    fn arrange(_lock: &RawQueuedSpinLock<P, Self>, _place: &mut Place<P>) {}
 
     /// `place`, the head, has got the lock, and was `passed` by others or not: it leaves the queue and promotes whoever is next.
     #[doc(hidden)]
@@ -289,8 +295,14 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     /// Takes the lock.
     #[inline]
     pub fn acquire(&self) {
-        // Locked and pending, whatever the tail: who runs may pass a queue whose head is not pending.
-        if self.word.compare_exchange_half(0, K::REST, K::REST | LOCKED as u16, Acquire, Relaxed).is_err() {
+        let (free, taken) = (K::REST, K::REST | LOCKED as u16);
+        let got = if Self::is_exact() {
+            self.word.compare_exchange(free.into(), taken.into(), Acquire, Relaxed).is_ok()
+        } else {
+            // Locked and pending, whatever the tail: who runs may pass a queue whose head is not pending.
+            self.word.compare_exchange_half(0, free, taken, Acquire, Relaxed).is_ok()
+        };
+        if !got {
             self.acquire_slow();
         }
     }
@@ -372,7 +384,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         if word & (LOCKED_MASK | PENDING_MASK) != 0 {
             return false;
         }
-        if word as u16 != K::REST {
+        if word as u16 & K::REST != K::REST {
             // All-zero memory: from now on its kind can be told. A held lock has been through here, or was never without its bits.
             return self.word.compare_exchange_half(0, word as u16, K::REST | LOCKED as u16, Acquire, Relaxed).is_ok();
         }
@@ -382,6 +394,9 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     /// The newcomer's attempt: for a while if there is a queue that sleeps, once otherwise.
     fn steal(&self) -> bool {
         let stolen = P::spin(Patience::ns(STEAL_NS), || {
+            if Self::is_exact() && !self.may_pass() {
+                return Some(false);
+            }
             if self.try_steal() {
                 return Some(true);
             }
@@ -395,6 +410,21 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         stolen
     }
 
+    /// On an exact machine: whether nobody is queued, or only behind a head that sleeps.
+    fn may_pass(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        word & ASLEEP_MASK != 0 || NodeName::of_tail(word).is_none()
+    }
+
+    /// For newcomers on an exact machine: whether the head sleeps.
+    #[inline(always)]
+    fn mark_asleep(&self, asleep: bool) {
+        if Self::is_exact() {
+            let mark = if asleep { (ASLEEP_MASK >> 8) as u8 } else { 0 };
+            self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE | mark, Relaxed);
+        }
+    }
+
     fn acquire_queued(&self, me: &'static Thread<P>, level: u32) {
         if let 1..=3 = level {
             P::count([Event::LockUseNode2, Event::LockUseNode3, Event::LockUseNode4][level as usize - 1], 1);
@@ -406,21 +436,21 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         node.wait.store(WAITING, Relaxed);
         node.due.store(now + TURN_NS, Relaxed);
 
-        let place = Place { me, node, name };
+        let mut place = Place { me, node, name, gave_way: false, past: 0 };
         let ahead = K::enqueue(self, &place);
         let previous = match ahead {
             Ahead::Nobody | Ahead::Others => None,
-            Ahead::Waiter(previous) => previous.thread::<P>().zip(previous.node::<P>()),
+            Ahead::Waiter(previous) => previous.node::<P>(),
         };
-        if let Some((_, previous)) = previous {
+        if let Some(previous) = previous {
             previous.next.store(u32::from(name.0), Release);
             let before = previous.due.load(Relaxed).clamp(now, now + TURNS_NS);
             node.due.store(before + TURN_NS, Relaxed);
         }
         if ahead != Ahead::Nobody {
-            Self::wait_for_headship(me, node, previous.map(|(thread, _)| thread));
+            place.gave_way = Self::wait_for_headship(me, node) && Self::is_exact();
         }
-        K::arrange(self, &place);
+        K::arrange(self, &mut place);
         let passed = self.take_as_head(&place);
         P::count(Event::LockSlowpath, 1);
         K::leave(self, &place, ahead, passed);
@@ -452,25 +482,21 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     /// The pending byte of a lock whose head is not pending: what it shares with the kind's bits.
     const PENDING_BYTE: u8 = (K::REST >> 8) as u8;
 
-    /// Whether spinning may go on for as long as the CPU is not needed and the one waited for runs: then queueing in order beats sleeping.
+    /// Whether the machine tells when a CPU is needed: spinning may go on until then, and queueing in order beats sleeping.
     #[inline(always)]
     fn is_exact() -> bool {
         P::spin_budget() == u32::MAX
     }
 
-    /// Queued behind `previous`, or behind whoever heads another queue: waits to become head.
-    fn wait_for_headship(me: &Thread<P>, node: &QueueNode<P>, previous: Option<&Thread<P>>) {
+    /// Queued: waits to become head. Whether it slept.
+    fn wait_for_headship(me: &Thread<P>, node: &QueueNode<P>) -> bool {
         let granted = || (node.wait.load(Acquire) == HEAD).then_some(());
-        let patience = match previous {
-            _ if !Self::is_exact() => Patience::ns(QUEUED_NS),
-            Some(previous) => Patience::ns(u32::MAX).courteous().while_running(previous.id()),
-            None => Patience::ns(u32::MAX).courteous(),
-        };
+        let patience = if Self::is_exact() { Patience::ns(u32::MAX).courteous() } else { Patience::ns(QUEUED_NS) };
         if P::spin(patience, granted).is_some() {
-            return;
+            return false;
         }
         if node.wait.compare_exchange(WAITING, ASLEEP, AcqRel, Acquire).is_err() {
-            return;
+            return false;
         }
         P::count(Event::PvWaitNode, 1);
         let queued = P::now();
@@ -478,7 +504,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         loop {
             me.park(Some(turn_end));
             if granted().is_some() {
-                return;
+                return true;
             }
             P::count(Event::PvSpuriousWakeup, 1);
             let now = P::now();
@@ -494,7 +520,14 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     /// the critical section; else its turn's end will.
     pub(super) fn promote(&self, next: NodeName, passed: bool) {
         let (Some(node), Some(thread)) = (next.node::<P>(), next.thread::<P>()) else { return };
-        let doze = passed && node.due.load(Relaxed) <= P::now() + 2 * TURN_NS;
+        let doze = passed && !Self::is_exact() && node.due.load(Relaxed) <= P::now() + 2 * TURN_NS;
+        if Self::is_exact() {
+            // Marked before it can run and take the mark away; and its line is asked for once only.
+            if node.wait.compare_exchange(WAITING, HEAD, AcqRel, Acquire).is_ok() {
+                return;
+            }
+            self.mark_asleep(true);
+        }
         if node.wait.swap(HEAD, AcqRel) == ASLEEP && !doze && !P::heads().insert(P::key(self), thread.id()) {
             thread.unpark();
         }
@@ -506,10 +539,16 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         let (me, turn_end) = (place.me, place.due().min(P::now() + TURN_NS));
         let patience =
             if Self::is_exact() { Patience::ns(EXACT_COMPETE_NS).courteous() } else { Patience::ns(COMPETE_NS) };
-        let (first, last) = K::stride_ns(place);
-        let patience = patience.stride(first, last);
         let compete = || P::spin(patience, || self.try_steal().then_some(())).is_some();
-        if P::now() < turn_end {
+        if Self::is_exact() {
+            // Nobody passes us while we are awake.
+            if self.word.load(Relaxed) & ASLEEP_MASK != 0 {
+                self.mark_asleep(false);
+            }
+            if compete() || self.sleep_as_head(me, None) {
+                return false;
+            }
+        } else if P::now() < turn_end {
             if compete() || self.sleep_as_head(me, Some(turn_end)) || compete() {
                 return false;
             }
@@ -543,6 +582,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     #[cold]
     fn sleep_as_head(&self, me: &Thread<P>, end: Option<u64>) -> bool {
         let key = P::key(self);
+        self.mark_asleep(true);
         let registered = P::heads().insert(key, me.id());
         let woken = P::fence_heavy() && registered;
         let taken = self.try_steal();
@@ -553,6 +593,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         if registered {
             P::heads().remove(key, me.id());
         }
+        self.mark_asleep(false);
         taken
     }
 }

@@ -10,7 +10,7 @@
 //! | mode | tail of the word | waiters queue | from here |
 //! |---|---|---|---|
 //! | plain | 0, or the last waiter | in one queue, as [`qspinlock`](super::qspinlock)'s | → hierarchical: a head that leaves, with waiters behind it and evidence of contention, and a free record |
-//! | hierarchical | a mark (1, 2, 3: the name of no thread), says where the record is | in the lane of their node | → plain: a head that leaves and finds nobody in any lane |
+//! | hierarchical | a mark (1, 2, 3: the name of no thread), says where the record is | in the lane of their node | → plain: a head that leaves and finds nobody in any lane, or that it does not pay |
 //!
 //! Only the headship's bearer changes the mode, and it owns the lock then. A waiter puts itself into the word's queue by compare-exchange of the tail half it
 //! has seen, not by a swap: so it cannot queue in a mode that has ended, and nobody's queue must be repaired. Locked byte, pending byte and fast path are the same
@@ -30,6 +30,7 @@
 //! | waiter | its lane has waiters | queues behind the last, as in any queue |
 //! | waiter | its lane is empty, headship free | is head |
 //! | waiter | its lane is empty, headship elsewhere | notes its lane in the chain, waits to be granted |
+//! | head, having taken the lock | its CPU was needed while it waited, or visits of lanes have long been in vain | strings the lanes together: they are the word's queue again |
 //! | head, having taken the lock | somebody behind it in the lane, quota left | promotes that one |
 //! | head | quota spent, other lanes in the chain | leaves its lane in the chain, promotes the head of the next lane, round the table |
 //! | head | its lane empty, other lanes in the chain | promotes the head of the next lane |
@@ -44,10 +45,12 @@
 //!
 //! Each head is told the hand-overs of this busy period and how many of them changed the node, and tells the next. A hand-over between two
 //! waiters that alternate does not count. With more than [50](Tunable::GeneralHandoffsTurnNuma) hand-overs and more than
-//! [2](Tunable::RemoteHandoffsTurnNuma) changes of node (or, if the last stay in hierarchical mode paid, at the first change) the head counts who is behind it, and with [2](Tunable::WaitersPerLaneTurnNuma)
+//! [2](Tunable::RemoteHandoffsTurnNuma) changes of node (or, if the last stay in hierarchical mode paid, at the first change) the head counts who is behind it, and with [3](Tunable::WaitersPerLaneTurnNuma)
 //! waiters for each node that occurs it turns to hierarchical mode at once, when it has the lock: it takes a record, and its queue becomes its node's
 //! lane. So a lock that is never idle turns, too. Too few waiters, or a pool without a free record, mean the plain queue, and a new attempt after as many
-//! hand-overs again. A lock in hierarchical mode with few waiters stays so until there is none.
+//! hand-overs again. A lock in hierarchical mode turns back when there is no waiter left; when as many visits of lanes in a row were in vain as hand-overs are needed to enter, at most
+//! [2](Tunable::LocalHandoffsToIncreaseRemotes) hand-overs each; and when its head had to sleep because its CPU was needed (an exact machine tells): nearness is nothing
+//! beside a wake-up. For the same reason such waiters do not count among those that are needed to enter.
 //!
 //! **Bound on bypass.** Inside a lane first come, first served. A lane is left after [1000](Tunable::FairnessThreshold) hand-overs if others wait, and
 //! lanes are served in turn: with l lanes and n waiters ahead in one's own a waiter is passed by at most (l − 1) × 1001 hand-overs for each 1001 of its
@@ -59,7 +62,8 @@
 //!
 //! * Into hierarchical mode: the tail's change from last waiter to mark (AcqRel) continues that waiter's Release and follows the record's setup; a newcomer sees both by its
 //!   Acquire load of the mark.
-//! * Out of it: the change to 0 follows the closing of the lanes and precedes the record's `owner` := 0 (Release).
+//! * Out of it: the change to 0, or to the last waiter of all lanes (AcqRel: with the links between them), follows the closing of the lanes and precedes the
+//!   record's `owner` := 0 (Release).
 //! * Record and lanes: see [`pool`]. What one head tells the next travels with `promote` (Release) as in every kind, or with the headship.
 //!
 //! # What is different from the published series
@@ -67,8 +71,6 @@
 //! Its remote count is never advanced (here it is), its switch needs a queue that drains (here the head switches at once), a change of node counted
 //! only after a run of more than two on one node, which strict alternation never shows (here every change counts; the run decides whether a stay paid); a
 //! lock that changes mode under a waiter leaves queues to be adopted (here it cannot); lanes form a linked chain (here a word of bits, as there are few).
-//!
-//! A head in a lane pauses between its looks ([`NEIGHBOUR_STRIDE_NS`]): that part of the gain is not the lanes', and a machine that waits for events (WFE) has none of it.
 //!
 //! **Not good for** a lock whose threads outnumber the CPUs: then the order of sleepers matters, not their node.
 //!
@@ -92,10 +94,6 @@ pub use tunables::{OutOfRange, Tunable, Tunables};
 
 /// The bit that tells a hierarchical lock from others: bit 9 of its word.
 pub const TYPE: u32 = 1 << 9;
-
-/// The distance between two looks of a head in hierarchical mode, at first and in the end. A look takes the line from the owner, and a neighbour's come
-/// quicker than those of a head across the machine: without a pause the owner would lose the lock after half as many turns.
-pub const NEIGHBOUR_STRIDE_NS: (u32, u32) = (50, 100);
 
 /// The hierarchical queued spinlock: 4 bytes. See the [module text](self).
 pub type RawHqSpinLock<P> = RawQueuedSpinLock<P, Hq>;
@@ -143,21 +141,17 @@ impl<P: Platform> Kind<P> for Hq {
         })
     }
 
-    /// Accounts for the hand-over that made us head, while the owner still has the lock: what it costs delays nobody.
-    fn arrange(lock: &RawHqSpinLock<P>, place: &Place<P>) {
+    /// Accounts for the hand-over that made us head.
+    fn arrange(lock: &RawHqSpinLock<P>, place: &mut Place<P>) {
         let told = place.node.past.load(Relaxed);
-        if Visit::unpack(told).is_none() {
-            place.node.past.store(Past::unpack(told).account(lock, place).pack(), Relaxed);
-        }
-    }
-
-    fn stride_ns(place: &Place<P>) -> (u32, u32) {
-        let in_lane = Visit::unpack(place.node.past.load(Relaxed)).is_some();
-        if in_lane { NEIGHBOUR_STRIDE_NS } else { (0, 0) }
+        place.past = match Visit::unpack(told) {
+            Some(_) => told,
+            None => Past::unpack(told).account(lock, place).pack(),
+        };
     }
 
     fn leave(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ahead, passed: bool) {
-        match Visit::unpack(place.node.past.load(Relaxed)) {
+        match Visit::unpack(place.past) {
             Some(visit) => leave_lane(lock, &P::hq().find(P::key(lock), visit.mark), place, visit, passed),
             None => leave_queue(lock, place, ahead, passed),
         }
@@ -227,11 +221,15 @@ impl Past {
         let lane = place.node.lane.load(Relaxed) as u16 + 1;
         let moved = self.lane != 0 && self.lane != lane;
         let past = Self { remote: self.remote.saturating_add(moved.into()), lane, ..self };
+        if !moved {
+            // Nothing more to do in a queue of one node.
+            return past;
+        }
         let pool = P::hq();
         let more = |count: u16, than: Tunable| u32::from(count) > pool.tunables().get(than);
         let contended =
             more(past.handoffs, Tunable::GeneralHandoffsTurnNuma) && more(past.remote, Tunable::RemoteHandoffsTurnNuma);
-        if !(contended || moved && pool.is_warm(P::key(lock))) || pool.lane_count() == 1 {
+        if !(contended || pool.is_warm(P::key(lock))) || pool.lane_count() == 1 {
             return past;
         }
         if is_crowded(place.node, pool) { Self { ripe: true, ..past } } else { past.afresh() }
@@ -243,15 +241,18 @@ impl Past {
     }
 }
 
-/// Whether there are enough waiters behind the head for each lane that occurs. Lanes of one waiter would make every hand-over a remote one.
+/// Whether there are enough waiters behind the head for each lane that occurs. Lanes of one waiter would make every hand-over a remote one; and to
+/// wake a waiter costs more than any distance, so that those who sleep for want of a CPU do not count.
 fn is_crowded<P: Platform>(head: &'static QueueNode<P>, pool: &Pool<P>) -> bool {
     let crowd = pool.tunables().get(Tunable::WaitersPerLaneTurnNuma);
     let (mut node, mut seen, mut waiters) = (head, 0u64, 0);
-    while waiters < crowd * pool.lane_count() {
+    for _ in 0..crowd * pool.lane_count() {
         let Some(next) = NodeName::from_raw(node.next.load(Acquire)).and_then(NodeName::node) else { break };
         node = next;
-        seen |= 1 << (node.lane.load(Relaxed) % 64);
-        waiters += 1;
+        if !node.gives_way() {
+            seen |= 1 << (node.lane.load(Relaxed) % 64);
+            waiters += 1;
+        }
     }
     waiters > 0 && waiters >= crowd * seen.count_ones()
 }
@@ -280,7 +281,7 @@ fn leave_queue<P: Platform>(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ah
         return;
     }
     let next = place.successor();
-    let mut past = Past::unpack(place.node.past.load(Relaxed));
+    let mut past = Past::unpack(place.past);
     past.handoffs = past.handoffs.saturating_add((ahead != Ahead::Waiter(next)).into());
     if past.ripe {
         if let Some(binding) = P::hq().grab(P::key(lock), place.node.lane.load(Relaxed)) {
@@ -304,7 +305,7 @@ fn turn<P: Platform>(lock: &RawHqSpinLock<P>, binding: &Binding<P>) {
     P::count(Event::HqEnter, 1);
 }
 
-/// Hierarchical mode: whoever is next becomes head; if nobody is, the lock is plain again.
+/// Hierarchical mode: whoever is next becomes head; if nobody is, or it does not pay, the lock is plain again.
 fn leave_lane<P: Platform>(
     lock: &RawHqSpinLock<P>,
     binding: &Binding<P>,
@@ -320,8 +321,12 @@ fn leave_lane<P: Platform>(
     let is_last = linked.is_none()
         && lane.word.load(Relaxed) == mine
         && lane.word.compare_exchange(mine, open, AcqRel, Relaxed).is_ok();
-    if !is_last {
-        let next = linked.unwrap_or_else(|| place.successor());
+    let next = (!is_last).then(|| linked.unwrap_or_else(|| place.successor()));
+    let in_vain = place.gave_way || run == 0 && binding.is_in_vain();
+    if in_vain && fold(lock, binding, next, passed, true) {
+        return;
+    }
+    if let Some(next) = next {
         let spent = run >= P::hq().tunables().get(Tunable::FairnessThreshold);
         let Some(other) = spent.then(|| binding.next_lane()).flatten() else {
             P::count(Event::HqLocalHandoff, 1);
@@ -335,10 +340,8 @@ fn leave_lane<P: Platform>(
         if let Some(other) = binding.next_lane() {
             return grant_lane(lock, binding, other, false, run, passed);
         }
-        if binding.close() {
-            lock.word.swap_half(TAIL_LANE, 0, AcqRel);
-            binding.give_back();
-            return P::count(Event::HqLeave, 1);
+        if fold(lock, binding, None, passed, false) {
+            return;
         }
         P::count(Event::HqRollback, 1);
         if binding.leave_chain() {
@@ -346,6 +349,38 @@ fn leave_lane<P: Platform>(
         }
         P::relax();
     }
+}
+
+/// Out of hierarchical mode: the lanes, one behind the other, become the queue, and its first waiter head. `next` is the one behind the caller in its lane.
+/// `false`: not now, somebody is on its way into a lane.
+fn fold<P: Platform>(
+    lock: &RawHqSpinLock<P>,
+    binding: &Binding<P>,
+    next: Option<NodeName>,
+    passed: bool,
+    early: bool,
+) -> bool {
+    let Some(lasts) = binding.close(next.is_none()) else { return false };
+    let current = binding.current();
+    let mut queue: Option<(NodeName, NodeName)> = None;
+    for lane in (current..).take(lasts.len()).map(|lane| lane % lasts.len() as u32) {
+        let head = next.filter(|_| lane == current);
+        let head = head.or_else(|| NodeName::from_raw(binding.lane(lane).head.load(Relaxed)));
+        let Some((last, head)) = NodeName::from_raw(lasts[lane as usize].into()).zip(head) else { continue };
+        if let Some(end) = queue.and_then(|(_, end)| end.node::<P>()) {
+            end.next.store(head.raw().into(), Release);
+        }
+        queue = Some((queue.map_or(head, |(first, _)| first), last));
+    }
+    // Release: who queues behind the last finds the links.
+    lock.word.swap_half(TAIL_LANE, queue.map_or(0, |(_, last)| last.raw()), AcqRel);
+    binding.give_back(early);
+    P::count(Event::HqLeave, 1);
+    if let Some((first, _)) = queue {
+        let past = Past { lane: current as u16 + 1, ..Past::unpack(0) };
+        grant(lock, first, past.pack(), passed);
+    }
+    true
 }
 
 /// Makes the first waiter of another lane head.

@@ -80,6 +80,8 @@ struct Headship<P: Platform> {
     chain: P::U64,
     /// Visits of lanes that paid.
     paid: P::U32,
+    /// Visits since then that did not.
+    unpaid: P::U32,
     local: P::U32,
     remote: P::U32,
 }
@@ -95,6 +97,7 @@ impl<P: Platform> Default for Record<P> {
             second_line: Headship {
                 chain: P::U64::default(),
                 paid: P::U32::default(),
+                unpaid: P::U32::default(),
                 local: P::U32::default(),
                 remote: P::U32::default(),
             },
@@ -149,6 +152,7 @@ impl<P: ConstPlatform> Pool<P> {
                     second_line: Headship {
                         chain: P::U64::ZERO,
                         paid: P::U32::ZERO,
+                        unpaid: P::U32::ZERO,
                         local: P::U32::ZERO,
                         remote: P::U32::ZERO,
                     },
@@ -232,9 +236,9 @@ impl<P: Platform> Pool<P> {
         let current = hint % lanes;
         record.lanes.store(lanes, Relaxed);
         record.current.store(current, Relaxed);
-        let Headship { chain, paid, local, remote } = &record.second_line;
+        let Headship { chain, paid, unpaid, local, remote } = &record.second_line;
         chain.store(HEADSHIP, Relaxed);
-        [paid, local, remote].into_iter().for_each(|word| word.store(0, Relaxed));
+        [paid, unpaid, local, remote].into_iter().for_each(|word| word.store(0, Relaxed));
         record.generation.store(generation.max(1), Release);
         for lane in (0..lanes).filter(|lane| *lane != current) {
             binding.lane(lane).word.store(binding.open(), Release);
@@ -312,16 +316,23 @@ impl<P: Platform> Binding<P> {
 
     /// Moves the headship to `lane`, after `run` hand-overs inside the current one, which has waiters left or not.
     pub(super) fn move_to(&self, lane: u32, left: bool, run: u32) {
-        let Headship { chain, paid, local, remote } = &self.record.second_line;
+        let Headship { chain, paid, unpaid, local, remote } = &self.record.second_line;
         if left {
             chain.fetch_or(1 << self.current(), AcqRel);
         }
         chain.fetch_and(!(1 << lane), AcqRel);
         self.record.current.store(lane, Relaxed);
         let add = |word: &P::U32, count: u32| word.store(word.load(Relaxed).wrapping_add(count), Relaxed);
-        add(paid, u32::from(run > self.pool.tunables.get(Tunable::LocalHandoffsToIncreaseRemotes)));
+        let pays = run > self.pool.tunables.get(Tunable::LocalHandoffsToIncreaseRemotes);
+        add(paid, u32::from(pays));
+        unpaid.store(if pays { 0 } else { unpaid.load(Relaxed).saturating_add(1) }, Relaxed);
         add(local, run);
         add(remote, 1);
+    }
+
+    /// Whether as many visits in a row did not pay as hand-overs are needed to leave the plain queue.
+    pub(super) fn is_in_vain(&self) -> bool {
+        self.record.second_line.unpaid.load(Relaxed) > self.pool.tunables.get(Tunable::GeneralHandoffsTurnNuma)
     }
 
     /// Lets the headship lie free for the next waiter. `false`: somebody waits for it.
@@ -329,27 +340,39 @@ impl<P: Platform> Binding<P> {
         self.record.second_line.chain.compare_exchange(HEADSHIP, 0, AcqRel, Relaxed).is_ok()
     }
 
-    /// Closes all lanes; none if somebody is in one, or on its way into one.
-    pub(super) fn close(&self) -> bool {
+    /// Closes all lanes and tells the last waiter of each, 0 for none. For the headship's bearer, who is still in its lane or has `left` it. `None`: somebody
+    /// is on its way into a lane, and they are as they were.
+    pub(super) fn close(&self, left: bool) -> Option<[u16; LANES]> {
         let open = self.open();
         let lanes = self.record.lanes.load(Relaxed);
-        if (0..lanes).any(|lane| self.lane(lane).word.load(Relaxed) != open) {
-            return false;
-        }
+        // Acquire: the first waiters of the lanes that are noted.
+        let noted = self.record.second_line.chain.load(Acquire) | u64::from(!left) << self.current();
+        let mut lasts = [0; LANES];
         for lane in 0..lanes {
-            if self.lane(lane).word.compare_exchange(open, 0, AcqRel, Relaxed).is_err() {
-                (0..lane).for_each(|lane| self.lane(lane).word.store(open, Release));
-                return false;
+            let word = &self.lane(lane).word;
+            let mut seen = word.load(Relaxed);
+            while seen == open || noted >> lane & 1 != 0 {
+                match word.compare_exchange_weak(seen, 0, AcqRel, Relaxed) {
+                    Ok(_) => break,
+                    Err(found) => seen = found,
+                }
+                P::relax();
             }
+            if seen != open && noted >> lane & 1 == 0 {
+                let closed = (0..lane).zip(lasts);
+                closed.for_each(|(lane, last)| self.lane(lane).word.store(open | u64::from(last), Release));
+                return None;
+            }
+            lasts[lane as usize % LANES] = seen as u16;
         }
-        true
+        Some(lasts)
     }
 
-    /// Gives the record back. The lanes are closed and the mark is gone from the lock word.
-    pub(super) fn give_back(self) {
+    /// Gives the record back; the stay in hierarchical mode ended for want of waiters, or `early`. The lanes are closed and the mark is gone from the lock word.
+    pub(super) fn give_back(self, early: bool) {
         let keep = self.pool.tunables.get(Tunable::RemoteHandoffsKeepNuma);
-        let paid = self.record.second_line.paid.load(Relaxed);
-        self.record.warm.store(if paid >= keep { self.key + 1 } else { 0 }, Relaxed);
+        let paid = !early && self.record.second_line.paid.load(Relaxed) >= keep;
+        self.record.warm.store(if paid { self.key + 1 } else { 0 }, Relaxed);
         self.pool.in_use.fetch_sub(1, Relaxed);
         self.record.owner.store(0, Release);
     }

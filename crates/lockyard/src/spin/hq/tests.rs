@@ -5,7 +5,7 @@
 use std::thread::scope;
 use std::vec::Vec;
 
-use super::pool::Pool;
+use super::pool::{LANES, Pool};
 use super::{RawHqSpinLock, TYPE, Tunable};
 use crate::platform::linux::Linux;
 use crate::platform::{Ordering::Relaxed, Platform, Word};
@@ -62,9 +62,9 @@ fn a_lock_has_three_places_and_gives_them_back() {
             assert!(binding.next_lane().is_none());
             // The lane of the headship is still closed: nobody can have queued there.
             binding.lane(1).word.store(binding.open(), Relaxed);
-            assert!(binding.close());
+            assert_eq!(binding.close(true), Some([0; LANES]));
             assert!(binding.look().is_some());
-            binding.give_back();
+            binding.give_back(false);
             assert!(binding.look().is_none());
         }
         assert_eq!((POOL.in_use(), POOL.most_in_use(), POOL.most_in_use()), (0, 3, 0));
@@ -82,8 +82,8 @@ fn a_pool_without_a_free_record_means_the_plain_queue() {
     contend(&lock);
     for binding in taken {
         binding.lane(0).word.store(binding.open(), Relaxed);
-        assert!(binding.close());
-        binding.give_back();
+        assert!(binding.close(true).is_some());
+        binding.give_back(false);
     }
     contend(&lock);
 }
