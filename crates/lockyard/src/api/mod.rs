@@ -12,13 +12,13 @@ pub use permit::{Semaphore, SemaphorePermit};
 
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod time {
-    // `lock_api` speaks std's `Instant`; this is where it becomes the seam's nanoseconds.
-    #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+    // `lock_api` speaks std's `Instant`; the platform makes the seam's nanoseconds of it.
+    #![allow(clippy::disallowed_types)]
     use core::time::Duration;
     use std::time::Instant;
 
     use crate::cancel::Until;
-    use crate::platform::linux::Linux;
+    use crate::platform::linux::{Linux, clock};
 
     /// Until `timeout` has passed.
     pub(super) fn after(timeout: Duration) -> Until<'static, Linux> {
@@ -27,6 +27,6 @@ mod time {
 
     /// Until `deadline`.
     pub(super) fn at(deadline: Instant) -> Until<'static, Linux> {
-        after(deadline.saturating_duration_since(Instant::now()))
+        after(clock::until(deadline))
     }
 }

@@ -1,12 +1,20 @@
 //! Time: the monotonic clock (vDSO, about 20 ns), its coarse form (about 5 ns, lags by a tick), and the length of one `PAUSE`.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::time::Duration;
+use std::time::Instant;
+
 use rustix::time::{ClockId, clock_gettime};
 
 /// Monotonic nanoseconds.
 #[inline]
 pub(super) fn now() -> u64 {
     read(ClockId::Monotonic)
+}
+
+/// How long it is until `deadline`, as std's users name it; nothing if it is over.
+pub(crate) fn until(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
 }
 
 /// Monotonic nanoseconds as of the last tick.

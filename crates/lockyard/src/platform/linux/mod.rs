@@ -14,7 +14,7 @@
 // This is where the seam ends: the one place that may name the machine.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-mod clock;
+pub(crate) mod clock;
 mod futex;
 mod rseq;
 pub mod threads;
