@@ -420,8 +420,8 @@ fn with_environment(variables: &[(&str, &str)], arguments: &[&str]) -> Output {
 #[test]
 fn bad_tunables_are_refused_in_one_line() {
     for (variable, value, range) in [
-        ("LOCKYARD_HQ_LANES", "17", "0 to 16"),
-        ("LOCKYARD_HQ_LANES", "two", "0 to 16"),
+        ("LOCKYARD_HQ_LANES", "33", "0 to 32"),
+        ("LOCKYARD_HQ_LANES", "two", "0 to 32"),
         ("LOCKYARD_HQ_FAIRNESS_THRESHOLD", "-1", "0 to 4294967295"),
         ("LOCKYARD_HQ_GENERAL_HANDOFFS_TURN_NUMA", "65536", "0 to 65535"),
         ("LOCKYARD_HQ_REMOTE_HANDOFFS_TURN_NUMA", "", "0 to 65535"),

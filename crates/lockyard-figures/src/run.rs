@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lockyard_sim::report::Report;
-use lockyard_sim::{Sim, session};
-use lockyard_work::{Record, Spec, lockyard_candidates};
+use lockyard_sim::{LOCKS, session};
+use lockyard_work::{Record, Spec};
 use rayon::prelude::*;
 
 use crate::error::Error;
@@ -126,8 +126,7 @@ fn run_one(
 }
 
 fn workload(lock: &str, spec: &Spec, config: &lockyard_sim::Config) -> Result<Outcome, String> {
-    let all = lockyard_candidates::<Sim>();
-    let candidate = all.iter().find(|candidate| candidate.label() == lock);
+    let candidate = LOCKS.iter().find(|candidate| candidate.label() == lock);
     let candidate = candidate.ok_or_else(|| format!("unknown lock '{lock}'"))?;
     let (record, reports) = session(config, || (candidate.measure)(spec));
     let record = record.map_err(|error| error.to_string())?;

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use lockyard_sim::machine::catalog;
 use lockyard_sim::machine::topology::Placement;
-use lockyard_sim::{Config, Sim, session};
-use lockyard_work::{Candidate, Spec, Workload, lockyard_candidates};
+use lockyard_sim::{Config, session};
+use lockyard_work::{Candidate, Spec, Workload};
 
 type Failure = Box<dyn std::error::Error>;
 /// A line per lock.
@@ -123,7 +123,7 @@ fn machine(nodes: usize) -> String {
 
 /// What a turn takes, all threads together, ns, seed by seed.
 fn turns(machine: &str, lock: &str, threads: usize, think: u32) -> Result<Vec<f64>, Failure> {
-    let all = lockyard_candidates::<Sim>();
+    let all = &lockyard_sim::LOCKS;
     let lock: &Candidate = all.iter().find(|known| known.label() == lock).ok_or("no such lock")?;
     let mut found = Vec::new();
     for seed in SEEDS {

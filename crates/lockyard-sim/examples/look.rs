@@ -5,8 +5,8 @@
 use std::time::{Duration, Instant};
 
 use lockyard_sim::machine::catalog;
-use lockyard_sim::{Config, Error, Sim, session};
-use lockyard_work::{Spec, lockyard_candidates};
+use lockyard_sim::{Config, Error, LOCKS, session};
+use lockyard_work::Spec;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,8 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         seed: number(1, 1)?,
         ..Spec::new(workload.parse()?)
     };
-    let all = lockyard_candidates::<Sim>();
-    let candidate = all.iter().find(|candidate| candidate.label() == *lock);
+    let candidate = LOCKS.iter().find(|candidate| candidate.label() == *lock);
     let candidate = candidate.ok_or_else(|| Error::Config(format!("unknown lock '{lock}'")))?;
     let config = Config { seed: spec.seed, ..Config::new(catalog::machine(machine)?) };
     let begin = Instant::now();

@@ -35,5 +35,5 @@ pub mod trace;
 
 pub use error::Error;
 pub use platform::{Sim, words};
-pub use session::session;
+pub use session::{LOCKS, session};
 pub use simulation::{Config, MOST_THREADS, Simulation, Start, clock_ps, compute, cpu, operation, pin_here, set_class};

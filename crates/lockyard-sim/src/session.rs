@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 
 use lockyard::event::Snapshot;
-use lockyard_work::{Machine, MachineError, Usage};
+use lockyard_work::{Candidate, LOCKYARD, Machine, MachineError, Usage, lockyard_candidates};
 
 use crate::engine::host::Host;
 use crate::engine::task::Account;
@@ -26,11 +26,15 @@ thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
 }
 
+/// Lockyard's locks on the simulated machine, default policies first. They are compiled once, here: whoever called the generic function would compile
+/// all of them again.
+pub static LOCKS: [Candidate; LOCKYARD] = lockyard_candidates::<Sim>();
+
 /// Runs `work` with the machine of `config` as [`Sim`]. Returns its result and the reports of the simulations it ran.
 ///
 /// ```
-/// use lockyard_sim::{Config, Sim, machine::catalog, session};
-/// use lockyard_work::{Spec, Workload, lockyard_candidates};
+/// use lockyard_sim::{Config, LOCKS, machine::catalog, session};
+/// use lockyard_work::{Spec, Workload};
 ///
 /// let config = Config::new(catalog::machine("quad2008")?);
 /// let spec = Spec {
@@ -39,8 +43,7 @@ thread_local! {
 ///     warmup: std::time::Duration::ZERO,
 ///     ..Spec::new(Workload::Contend)
 /// };
-/// let mutex = lockyard_candidates::<Sim>()[0];
-/// let (record, reports) = session(&config, || (mutex.measure)(&spec));
+/// let (record, reports) = session(&config, || (LOCKS[0].measure)(&spec));
 /// assert!(record.is_ok_and(|record| record.operations > 0) && reports.len() == 1);
 /// # Ok::<(), lockyard_sim::Error>(())
 /// ```
@@ -102,6 +105,13 @@ impl Machine for Sim {
             host.fault_point();
             let pause = host.engine().model.pause;
             host.pass(u64::from(n) * pause);
+        }
+    }
+
+    fn around() {
+        if let Some(host) = Host::here() {
+            let around = host.engine().around();
+            host.pass(around);
         }
     }
 

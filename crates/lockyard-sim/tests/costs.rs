@@ -10,7 +10,16 @@ use lockyard_sim::{Config, Sim, Simulation, Start, clock_ps, compute, operation,
 
 /// A machine whose transfers do not jitter, and nothing but memory takes time.
 fn calm(id: &str) -> Arc<Model> {
-    catalog::with(id, &[("model.latency_jitter", 0.0), ("model.instructions", 0.0)]).unwrap()
+    catalog::with(
+        id,
+        &[
+            ("model.latency_jitter", 0.0),
+            ("model.instructions", 0.0),
+            ("model.workload_code", 0.0),
+            ("os.tick_cost", 0.0),
+        ],
+    )
+    .unwrap()
 }
 
 fn config(machine: &Arc<Model>) -> Config {

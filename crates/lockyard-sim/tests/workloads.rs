@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use lockyard_sim::machine::catalog;
 use lockyard_sim::report::Report;
-use lockyard_sim::{Config, Sim, session};
-use lockyard_work::{Candidate, Record, Spec, Workload, lockyard_candidates};
+use lockyard_sim::{Config, LOCKS, session};
+use lockyard_work::{Candidate, Record, Spec, Workload};
 
 fn candidate(label: &str) -> Candidate {
-    *lockyard_candidates::<Sim>().iter().find(|candidate| candidate.label() == label).unwrap()
+    *LOCKS.iter().find(|candidate| candidate.label() == label).unwrap()
 }
 
 fn spec(workload: Workload, threads: usize, ms: u64) -> Spec {
@@ -35,7 +35,7 @@ fn measure(machine: &str, label: &str, spec: &Spec) -> (Record, Report) {
 
 #[test]
 fn every_lock_runs_every_workload_it_can() {
-    for candidate in lockyard_candidates::<Sim>() {
+    for candidate in LOCKS {
         if candidate.caution.is_some() {
             continue;
         }

@@ -27,6 +27,11 @@ pub trait Machine: Platform {
     /// Executes `n` PAUSE instructions, or this machine's equivalent.
     fn pause(n: u32);
 
+    /// The instructions of a workload's own code: once in each section, once after each turn. Where instructions take their time by
+    /// themselves it does nothing.
+    #[inline(always)]
+    fn around() {}
+
     /// A cheap time stamp in nanoseconds. Stamps of different threads may differ by a few.
     fn stamp() -> u64;
 

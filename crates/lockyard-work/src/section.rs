@@ -29,6 +29,7 @@ impl Section {
     /// Spends it.
     #[inline(always)]
     pub(crate) fn spend<M: Machine>(&self) {
+        M::around();
         M::pause(self.pauses);
         if self.sleep_ns != 0 || self.give_way {
             self.leave_cpu::<M>();

@@ -148,6 +148,7 @@ impl<'a, M: Machine> Worker<'a, M> {
 
     #[inline(always)]
     fn turn(&mut self, kind: Kind, called: u64, entered: u64) {
+        M::around();
         if self.in_window() {
             self.count(kind, entered.saturating_sub(called));
         } else {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::machine::topology::Placement;
 use lockyard_sim::report::Report;
-use lockyard_sim::{Config, MOST_THREADS, Sim, session};
-use lockyard_work::{Candidate, LOCKYARD, Record, Spec, Workload, lockyard_candidates};
+use lockyard_sim::{Config, LOCKS, MOST_THREADS, session};
+use lockyard_work::{Candidate, Record, Spec, Workload};
 use rayon::prelude::*;
 
 use crate::bench::Sweep;
@@ -27,9 +27,6 @@ pub(crate) mod json;
 pub(crate) mod machines;
 pub(crate) mod table;
 pub(crate) mod trace;
-
-/// Lockyard's locks on the simulated machine.
-pub(crate) static LOCKS: [Candidate; LOCKYARD] = lockyard_candidates::<Sim>();
 
 /// Options of `lockyard sim`.
 #[derive(Debug)]

@@ -221,7 +221,7 @@ mod tests {
             warmup: std::time::Duration::from_micros(50),
             ..Spec::new(Workload::Contend)
         };
-        let run = Run { config, lock: &super::super::LOCKS[0], spec };
+        let run = Run { config, lock: &lockyard_sim::LOCKS[0], spec };
         let result = run.simulate();
         let outcome = Outcome { run, result };
         let (text, count) = document(&outcome, 100_000_000).unwrap();

@@ -87,12 +87,23 @@ impl Engine {
         self.lines[line].last_cpu = here;
     }
 
-    /// Instructions around a memory operation take this long; no two times the same, or threads would fall into step for ever.
+    /// Instructions around a memory operation take this long.
     #[inline(always)]
     fn step(&mut self) -> Ps {
-        match self.model.step {
+        self.uneven(self.model.step)
+    }
+
+    /// The instructions of a workload's own code take this long.
+    pub(crate) fn around(&mut self) -> Ps {
+        self.uneven(self.model.around)
+    }
+
+    /// About `ps`; no two times the same, or threads would fall into step for ever.
+    #[inline(always)]
+    pub(crate) fn uneven(&mut self, ps: Ps) -> Ps {
+        match ps {
             0 => 0,
-            step => step / 2 + Ps::from(self.random.below(step as u32 + 1)),
+            ps => ps / 2 + Ps::from(self.random.below(ps as u32 + 1)),
         }
     }
 

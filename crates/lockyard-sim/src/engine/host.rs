@@ -83,6 +83,7 @@ impl Host {
     #[inline(never)]
     fn pass_slowly(self, ps: Ps) {
         let engine = self.engine();
+        let ps = ps + engine.interruption(ps);
         let task = engine.current;
         let state = &engine.tasks[task as usize];
         if state.give_up && state.kernel == 0 {

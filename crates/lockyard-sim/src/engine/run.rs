@@ -65,7 +65,9 @@ impl Engine {
         self.core = self.cpus[cpu as usize].core;
         self.slow = self.slowdown(cpu);
         self.tally.resumes += 1;
-        self.limit = if self.run_ahead && !give_up { self.heap.next_time().min(self.time_limit) } else { 0 };
+        let interrupt = self.cpus[cpu as usize].interrupt_at;
+        self.limit =
+            if self.run_ahead && !give_up { self.heap.next_time().min(self.time_limit).min(interrupt) } else { 0 };
     }
 
     fn ended(&mut self, task: u32) {

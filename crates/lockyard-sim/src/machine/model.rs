@@ -12,6 +12,7 @@
 //! | read-modify-write or store, modified at o | L(o, c) |
 //! | the same, shared | `rmw_on_shared` × max L(copy, c) |
 //! | any operation | and `instructions` for what surrounds it |
+//! | a workload's own code | `workload_code` in each section, and again after each turn |
 
 use std::collections::BTreeMap;
 
@@ -105,6 +106,10 @@ pub(crate) struct Os {
     pub(crate) timer_slack: Ps,
     pub(crate) clock_read: Ps,
     pub(crate) tick_read: Ps,
+    /// Whether an idle CPU leaves the task that a queue woke last where it is.
+    pub(crate) buddies_stay: bool,
+    /// What the timer's interrupt takes.
+    pub(crate) tick_cost: Ps,
     pub(crate) poll_wake: Ps,
     pub(crate) polite: Ps,
     /// Whether a wake-up looks for an idle CPU if the task's own is busy.
@@ -154,6 +159,8 @@ pub struct Model {
     pub(crate) jitter: u64,
     /// Instructions around each memory operation.
     pub(crate) step: Ps,
+    /// Instructions of a workload's own code, in a section and after a turn.
+    pub(crate) around: Ps,
     pub(crate) store_buffer: usize,
     pub(crate) evict: Ps,
     pub(crate) smt_spin: u64,
@@ -279,6 +286,7 @@ impl Model {
             })? as u32,
             jitter: reader.ratio("model.latency_jitter")?.min(ONE / 2),
             step: reader.ps("model.instructions")?,
+            around: reader.ps("model.workload_code")?,
             store_buffer: (reader.value("model.store_buffer_entries")? as usize).max(1),
             evict: reader.ps("model.t_evict")?,
             smt_spin: reader.ratio("model.smt_spin")?,
@@ -560,6 +568,8 @@ fn os(reader: &Reader<'_>) -> Result<Os, Error> {
         timer_slack: reader.ps("os.timer_slack")?,
         clock_read: reader.ps("os.clock_read")?,
         tick_read: reader.ps("os.tick_read")?,
+        buddies_stay: reader.value("os.buddies_stay")? > 0.5,
+        tick_cost: reader.ps("os.tick_cost")?,
         poll_wake: reader.ps("os.poll_wake")?,
         polite: reader.ps("os.polite")?,
         idle_watches: reader.value("os.idle_watches")? > 0.5,

@@ -67,6 +67,7 @@ const COMMON: &[Field] = &[
     field("model.data_share", RATIO, true),
     field("model.burst_max", HITS, true),
     field("model.instructions", TIME, true),
+    field("model.workload_code", TIME, true),
     field("model.latency_jitter", RATIO, true),
     field("model.t_evict", TIME, true),
     field("model.smt_spin", RATIO, true),
@@ -88,9 +89,11 @@ const COMMON: &[Field] = &[
     field("os.timer_slack", TIME, true),
     field("os.clock_read", TIME, true),
     field("os.tick_read", TIME, true),
+    field("os.tick_cost", TIME, true),
     field("os.poll_wake", TIME, true),
     field("os.polite", TIME, true),
     field("os.idle_search", RATIO, true),
+    field("os.buddies_stay", RATIO, true),
     field("os.idle_watches", RATIO, true),
 ];
 

@@ -23,11 +23,15 @@ pub(crate) struct Cpu {
     pub(crate) queue: Queue,
     pub(crate) buffer: StoreBuffer,
     pub(crate) activity: Activity,
+    /// The fair task that was woken here last.
+    pub(crate) buddy: u32,
     /// Somebody better waits.
     pub(crate) need_resched: bool,
     /// Distinguishes the event that ends a switch from older ones.
     pub(crate) stamp: u32,
     pub(crate) ticking: bool,
+    /// When its timer interrupts whoever runs on it.
+    pub(crate) interrupt_at: Ps,
     pub(crate) governor: Governor,
     /// The idle state it is in; `None` polls.
     pub(crate) idle_state: Option<usize>,
@@ -46,9 +50,11 @@ impl Cpu {
             queue: Queue::default(),
             buffer: StoreBuffer::default(),
             activity: Activity::Idle,
+            buddy: NOBODY,
             need_resched: false,
             stamp: 0,
             ticking: false,
+            interrupt_at: 0,
             governor: Governor::default(),
             idle_state: None,
             idle_since: 0,

@@ -8,9 +8,10 @@
 //! not empty. A task that spins politely (`Patience::courteous`: in the kernel such code disables preemption and looks at the flag) is told and has `polite`
 //! time to stop by itself.
 //!
-//! **Ticks** happen only on CPUs whose queue is not empty; elsewhere they would change nothing. A tick ends slices and
+//! **Ticks** act only on CPUs whose queue is not empty; elsewhere they take `tick_cost` from whoever runs, and change nothing. A tick ends slices and
 //! hands queued tasks to idle CPUs. **Pulling.** A CPU that runs out of work takes a waiting task from the nearest queue, unless the task
-//! is pinned or has run within `migration_cost` (its data are still in the other CPU's cache).
+//! is pinned or has run within `migration_cost` (its data are still in the other CPU's cache), or, with `buddies_stay`, is the one that was
+//! woken last in that queue; a tick hands over such a task as well.
 
 use crate::engine::Engine;
 use crate::engine::heap::{Ps, What};
@@ -215,6 +216,20 @@ impl Engine {
         self.requeue(task, true);
     }
 
+    /// What the timer's interrupt takes from the running task, which computes for `ps`. One that came while the task waited, or did not run,
+    /// is over, or nearly so.
+    pub(crate) fn interruption(&mut self, ps: Ps) -> Ps {
+        let (now, here) = (self.now, self.here as usize);
+        let at = self.cpus[here].interrupt_at;
+        if now + ps < at {
+            return 0;
+        }
+        let (tick, takes) = (self.model.os.tick, self.model.os.tick_cost);
+        let takes = self.uneven(takes);
+        self.cpus[here].interrupt_at = ((now + ps) / tick + 1) * tick;
+        takes.saturating_sub(now.saturating_sub(at))
+    }
+
     /// A scheduler tick.
     pub(crate) fn tick(&mut self, cpu: u32) {
         let task = self.cpus[cpu as usize].current;
@@ -258,6 +273,12 @@ impl Engine {
         state.pinned.is_none_or(|pinned| pinned == cpu) && cold
     }
 
+    /// Whether `cpu`, out of work, takes `task`.
+    fn may_pull(&self, task: u32, cpu: u32) -> bool {
+        let buddy = self.model.os.buddies_stay && self.cpus[self.tasks[task as usize].cpu as usize].buddy == task;
+        !buddy && self.may_move(task, cpu)
+    }
+
     /// Takes a waiting task from the nearest CPU that has one.
     fn pull(&mut self, cpu: u32) -> Option<u32> {
         if self.waiting == 0 {
@@ -266,12 +287,12 @@ impl Engine {
         let core = self.cpus[cpu as usize].core;
         let from = (0..self.cpus.len() as u32)
             .filter(|&other| other != cpu && self.cpus[other as usize].current != NOBODY)
-            .filter(|&other| self.cpus[other as usize].queue.iter().any(|task| self.may_move(task, cpu)))
+            .filter(|&other| self.cpus[other as usize].queue.iter().any(|task| self.may_pull(task, cpu)))
             .min_by_key(|&other| {
                 let victim = &self.cpus[other as usize];
                 (self.model.distance(core, victim.core), usize::MAX - victim.queue.len(), other)
             })?;
-        let task = self.cpus[from as usize].queue.iter().find(|&task| self.may_move(task, cpu))?;
+        let task = self.cpus[from as usize].queue.iter().find(|&task| self.may_pull(task, cpu))?;
         self.detach(task, cpu);
         Some(task)
     }

@@ -71,6 +71,7 @@ impl Engine {
             return;
         }
         self.update_virtual(cpu);
+        self.cpus[cpu as usize].buddy = task;
         self.enqueue(task, cpu, false);
         if self.cpus[cpu as usize].current != NOBODY && self.preempts(task, cpu) {
             self.ask_to_leave(cpu, ipi);

@@ -23,7 +23,7 @@ use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::hq::tunables::{Tunable, Tunables};
 
 /// The most lanes of a lock. Nodes beyond share lanes.
-pub const LANES: usize = 16;
+pub const LANES: usize = 32;
 /// Records of a platform: so many locks can be in hierarchical mode at a time.
 pub const RECORDS: usize = 64;
 /// Somebody is head. (In `chain`, above the lanes' bits.)
