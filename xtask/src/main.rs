@@ -26,6 +26,8 @@ cargo xtask COMMAND
   seeds     cases of one lock on thousands of simulated schedules, preempted at every call of the seam:
             --lock NAME   hq-spinlock, cna, qspinlock, qrwlock, lockref
             --from SEED --count SEEDS   which schedules (1, 1000); exit code 1 with the command to repeat a failure
+  priorities  priority inheritance on random simulated cases, every invariant checked before every step:
+            --cases N --from SEED   how many, and the first (100000, 1); exit code 1 with the command to repeat a failure
   deny      cargo-deny over deny.toml: licences, sources, duplicates (installs cargo-deny when missing)
   help      this text
 ";
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         ["counts", "--bless"] => report(counts::bless()),
         ["fmt"] => report(tools::cargo("fmt --all")),
         ["deny"] => report(steps::deny()),
+        ["priorities", options @ ..] => return ExitCode::from(steps::priorities(options)),
         ["seeds", options @ ..] => return ExitCode::from(steps::seeds(options)),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

@@ -80,6 +80,13 @@ pub(crate) fn seeds(options: &[&str]) -> u8 {
     status.ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(2)
 }
 
+/// The property of priority inheritance on as many random cases as one likes: as [`seeds`].
+pub(crate) fn priorities(options: &[&str]) -> u8 {
+    let words = ["run", "--release", "--quiet", "-p", "lockyard-check", "--example", "priorities", "--"];
+    let status = Command::new("cargo").args(words).args(options).status();
+    status.ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(2)
+}
+
 /// Runs `steps`, prints the summary, and says whether all passed.
 pub(crate) fn run(steps: &[Step]) -> bool {
     let mut results: Vec<(&str, Verdict, Duration)> = Vec::new();

@@ -5,6 +5,7 @@ use lockyard::cancel::Until;
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::qrwlock::{self, RawQRwLock};
+use lockyard::rtmutex::{self, RawRtMutex, Refused};
 use lockyard::rwsem::RawRwSem;
 use lockyard::rwsem::policy::Policy;
 use lockyard::semaphore::{self, RawSemaphore};
@@ -104,6 +105,38 @@ impl<P: Stage> Lock for EagerHq<P> {
 impl<P: Stage> Timed for RawMutex<P> {
     fn lock_until(&self, _way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.acquire_until(until)
+    }
+}
+
+/// No case makes a deadlock, so one that is reported is a defect.
+impl<P: Stage, Y: rtmutex::policy::Policy> Lock for RawRtMutex<P, Y> {
+    type P = P;
+
+    fn lock(&self, _way: Way) {
+        self.acquire().unwrap_or_else(|cycle| panic!("{cycle}"));
+    }
+
+    fn try_lock(&self, _way: Way) -> bool {
+        self.try_acquire()
+    }
+
+    unsafe fn unlock(&self, _way: Way) {
+        // SAFETY: the caller's promise: it is the owner, or acts for one that has gone.
+        unsafe {
+            if self.release().is_err() {
+                self.release_for_owner();
+            }
+        }
+    }
+}
+
+impl<P: Stage, Y: rtmutex::policy::Policy> Timed for RawRtMutex<P, Y> {
+    fn lock_until(&self, _way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
+        self.acquire_until(until).map_err(|refused| match refused {
+            Refused::TimedOut => GaveUp::TimedOut,
+            Refused::Cancelled => GaveUp::Cancelled,
+            Refused::Deadlock(cycle) => panic!("{cycle}"),
+        })
     }
 }
 

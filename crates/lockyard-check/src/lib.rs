@@ -11,6 +11,7 @@
 //! | [`broken`] | locks that the suite must reject |
 //! | [`native`] | the real machine as a stage, with a watchdog |
 //! | [`simulated`] | the simulated machine as a stage, with random schedules |
+//! | [`priorities`] | priority inheritance as a property, on random cases |
 //! | [`scripted`] | a machine whose every step is decided by the test: single preemptions, one by one; definite hangs |
 //!
 //! A new lock implements [`lock::Lock`] and gets the whole suite by one line:
@@ -35,6 +36,7 @@ pub mod cases;
 pub mod data;
 pub mod lock;
 pub mod native;
+pub mod priorities;
 pub mod scripted;
 pub mod simulated;
 pub mod stage;

@@ -3,6 +3,7 @@
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::rtmutex::{RawRtMutex, policy as rt};
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::cna::RawCnaSpinLock;
@@ -24,6 +25,8 @@ conformance!(mcs: RawMcsLock<Sim>, [exclusive]);
 conformance!(ticket: RawTicketLock<Sim>, [exclusive]);
 conformance!(ttas: RawTtasLock<Sim>, [exclusive]);
 conformance!(mutex: RawMutex<Sim>, [exclusive, timed]);
+conformance!(rtmutex: RawRtMutex<Sim>, [exclusive, timed]);
+conformance!(rtmutex_2016: RawRtMutex<Sim, rt::Published2016>, [exclusive]);
 conformance!(rwsem: RawRwSem<Sim, policy::Today>, [exclusive, timed, shared]);
 conformance!(rwsem_kernel: RawRwSem<Sim, policy::TodayKernel>, [exclusive, timed, shared]);
 conformance!(rwsem_v5_10: RawRwSem<Sim, policy::V5_10>, [exclusive, timed, shared]);

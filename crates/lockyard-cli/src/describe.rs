@@ -10,6 +10,7 @@ pub(crate) fn lock(name: &str) -> &'static str {
         "mcs" => "MCS queue lock of 4 bytes, a baseline: strict order, each waiter on its own line",
         "ticket" => "ticket spinlock of 4 bytes, a baseline: strict order, all waiters on one line",
         "ttas" => "test-and-test-and-set spinlock, a baseline: no order, all waiters on one line",
+        "rtmutex-tree" => "mutex with priority inheritance by an own waiter order; takes the right to set priorities",
         "mutex" => "spins on a running holder, then queues; handoff to who waited too long",
         "qrwlock" => "queued reader-writer spinlock of 8 bytes, for short sections",
         "rwsem" => "reader-writer semaphore with optimistic spinning and handoff",
@@ -55,6 +56,12 @@ pub(crate) fn policy(lock: &str, name: &str) -> &'static str {
         ("rwsem", "handoff-none") => "no bound on barging",
         ("rwsem", "xadd-baseline") => "v5.1: readers are woken up to the first writer",
         ("rwsem", "xadd-baseline-literal") => "... with its race between waking and counting readers",
+        ("rtmutex-tree", "today") => {
+            "the first waiter spins while the owner runs; time-sharing threads may pass it 32 times"
+        }
+        ("rtmutex-tree", "top-spin-2016") => "the first waiter spins, as first published; strict order",
+        ("rtmutex-tree", "no-spin") => "the first waiter sleeps at once; strict order",
+        ("rtmutex-tree", "strict") => "the first waiter spins; strict order",
         ("lockref", "qspinlock") => "with a queued spinlock",
         ("lockref", "hq-spinlock") => "with a queued spinlock that queues by NUMA node",
         ("lockref", "cna") => "with a queued spinlock that hands over within a NUMA node",

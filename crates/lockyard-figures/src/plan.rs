@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use lockyard_work::Spec;
 use serde::Serialize;
 
+use crate::score::CHANGE;
+
 /// Something to run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Job {
@@ -164,6 +166,19 @@ pub struct Change {
     pub after: usize,
     /// Simulated numbers below this count as this: one operation, where zero would make a ratio meaningless.
     pub floor: f64,
+    /// A published change below this share is no change: its direction is not scored.
+    pub noise: f64,
+}
+
+/// Cells in a row that make a curve, of which the position of the peak and the height of the plateau are judged.
+#[derive(Debug, Clone)]
+pub struct Curve {
+    /// What it is of.
+    pub label: String,
+    /// Positions of its cells.
+    pub cells: Vec<usize>,
+    /// How many of the last are the plateau.
+    pub plateau: usize,
 }
 
 /// What rerunning a table takes.
@@ -175,6 +190,8 @@ pub struct Plan {
     pub cells: Vec<Cell>,
     /// What to judge.
     pub changes: Vec<Change>,
+    /// What to judge as a whole.
+    pub curves: Vec<Curve>,
     /// What identifies a row: names of the first columns.
     pub keys: Vec<String>,
     /// Unit of the cells.
@@ -202,14 +219,28 @@ impl Plan {
     pub(crate) fn change(&mut self, label: String, before: usize, after: usize, floor: f64) {
         let published = |cell: usize| self.cells[cell].published.filter(|number| *number > 0.0);
         if let (Some(first), Some(second)) = (published(before), published(after)) {
-            self.changes.push(Change { label, published: second / first, before: Some(before), after, floor });
+            self.changes.push(Change {
+                label,
+                published: second / first,
+                before: Some(before),
+                after,
+                floor,
+                noise: CHANGE,
+            });
         }
+    }
+
+    /// Adds a change that was published with a standard deviation: below `noise`, a share, it is none.
+    pub(crate) fn change_beyond(&mut self, label: String, before: usize, after: usize, noise: f64) {
+        let known = self.changes.len();
+        self.change(label, before, after, 0.0);
+        self.changes.iter_mut().skip(known).for_each(|change| change.noise = noise);
     }
 
     /// Adds a change whose ratio is itself a cell, if it was published.
     pub(crate) fn ratio(&mut self, label: String, cell: usize) {
         if let Some(published) = self.cells[cell].published {
-            self.changes.push(Change { label, published, before: None, after: cell, floor: 0.0 });
+            self.changes.push(Change { label, published, before: None, after: cell, floor: 0.0, noise: CHANGE });
         }
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::figure::{Figure, Quantity, figures};
-use crate::plan::{Change, Outcome, Plan, Shape, Source, Take};
+use crate::plan::{Change, Curve, Outcome, Plan, Shape, Source, Take};
 use crate::run::Outcomes;
 use crate::score::{Estimate, Pair, Score, geometric_mean};
 use crate::variant::Variant;
@@ -71,6 +71,16 @@ pub struct ChangeResult {
     pub simulated: Option<Estimate>,
     /// A row was fitted on: not scored.
     pub fitted: bool,
+    /// Published changes below this share are none.
+    #[serde(skip)]
+    pub noise: f64,
+}
+
+impl ChangeResult {
+    /// What is scored of it.
+    fn pair(&self) -> Option<Pair> {
+        Some(Pair { published: self.published, simulated: self.simulated?, noise: self.noise })
+    }
 }
 
 /// Puts the outcomes into the table. `jobs[i]` is the place of the plan's job `i` in `outcomes`.
@@ -118,13 +128,10 @@ pub(crate) fn of(
             published: change.published,
             simulated: simulated_ratio(&plan, change, jobs, outcomes, variants),
             fitted: change.before.is_some_and(|before| cells[before].fitted) || cells[change.after].fitted,
+            noise: change.noise,
         })
         .collect();
-    let pairs: Vec<Pair> = changes
-        .iter()
-        .filter(|change| !change.fitted)
-        .filter_map(|change| Some(Pair { published: change.published, simulated: change.simulated? }))
-        .collect();
+    let pairs: Vec<Pair> = changes.iter().filter(|change| !change.fitted).filter_map(ChangeResult::pair).collect();
     let missing = changes.iter().filter(|change| !change.fitted && change.simulated.is_none()).count();
     let scored = cells.iter().filter(|cell| !cell.fitted);
     let sides: Vec<(f64, f64)> = scored.filter_map(|cell| Some((cell.published?, cell.simulated?.median))).collect();
@@ -136,11 +143,31 @@ pub(crate) fn of(
         workload: table.about("workload"),
         unit: plan.unit,
         keys: plan.keys,
-        notes: plan.notes,
+        notes: plan.notes.into_iter().chain(plan.curves.iter().filter_map(|curve| shape_of(curve, &cells))).collect(),
         score: Score { missing, ..Score::of(table.rows.len(), &pairs, &sides, mean_of_others(figure)?) },
         cells,
         changes,
     })
+}
+
+/// What a curve says on both sides: where its peak is, and how high its plateau.
+fn shape_of(curve: &Curve, cells: &[CellResult]) -> Option<String> {
+    let side = |number: &dyn Fn(&CellResult) -> Option<f64>| -> Option<(String, f64)> {
+        let numbers: Vec<f64> = curve.cells.iter().map(|&cell| number(&cells[cell])).collect::<Option<_>>()?;
+        let (place, peak) = numbers.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let last = &numbers[numbers.len().saturating_sub(curve.plateau)..];
+        let plateau = last.iter().sum::<f64>() / last.len().max(1) as f64;
+        Some((cells[curve.cells[place]].row.clone(), plateau / peak))
+    };
+    let (published_peak, published_plateau) = side(&|cell| cell.published)?;
+    let (simulated_peak, simulated_plateau) = side(&|cell| Some(cell.simulated?.median))?;
+    Some(format!(
+        "{}: peak published at {published_peak}, simulated at {simulated_peak} ({}); mean of the last {} by the peak: published {published_plateau:.2}, \
+         simulated {simulated_plateau:.2}",
+        curve.label,
+        if published_peak == simulated_peak { "right" } else { "wrong" },
+        curve.plateau
+    ))
 }
 
 /// All figures together: their changes in one score; no rank correlation, since units differ.
@@ -148,9 +175,7 @@ pub(crate) fn together(results: &[FigureResult]) -> Score {
     let mut pairs = Vec::new();
     for result in results {
         let scored = result.changes.iter().filter(|change| !change.fitted);
-        pairs.extend(
-            scored.filter_map(|change| Some(Pair { published: change.published, simulated: change.simulated? })),
-        );
+        pairs.extend(scored.filter_map(ChangeResult::pair));
     }
     let rows = results.iter().map(|result| result.score.rows).sum();
     let missing = results.iter().map(|result| result.score.missing).sum();

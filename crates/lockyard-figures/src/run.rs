@@ -115,7 +115,10 @@ fn run_one(
             let longest = options.longest.unwrap_or(spec.duration);
             let duration = spec.duration.min(longest);
             let spec = Spec { seed: variant.seed, duration, warmup: spec.warmup.min(longest), ..(**spec).clone() };
-            workload(lock, &spec, &variant.config(&machines[machine]))
+            let config = variant.config(&machines[machine]);
+            // Every published table is of locks inside a kernel; what a program does around them is not.
+            let in_kernel = config.in_kernel && !spec.workload.is_realtime();
+            workload(lock, &spec, &lockyard_sim::Config { in_kernel, ..config })
         }
         Job::SpinLoop { machine } => {
             spin_loop::run(&variant.config(&machines[machine])).map_err(|error| error.to_string())

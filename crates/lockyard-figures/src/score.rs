@@ -3,7 +3,7 @@
 //! A table says two things: numbers, and what a change of the lock did to them. The numbers depend on a machine that is known only in part; the
 //! **ratio after/before** is what a commit message argues with, and what is scored here.
 //!
-//! * **sign**: among the changes of more than 5 %, the share whose direction is right;
+//! * **sign**: among the changes of more than 5 % (of more than the standard deviation, where that was published), the share whose direction is right;
 //! * **Spearman**: rank correlation of all published cells with the simulated ones, ties at their mean rank;
 //! * **error**: `|simulated ratio / published ratio − 1|`, median and 90th percentile (nearest rank);
 //! * **band**: from the lowest to the highest ratio over the variants; how many published ratios lie inside, and its median width, `high/low`;
@@ -56,6 +56,8 @@ pub struct Pair {
     pub published: f64,
     /// As simulated.
     pub simulated: Estimate,
+    /// A published change below this share is none.
+    pub noise: f64,
 }
 
 /// Errors of a set of ratios.
@@ -82,7 +84,7 @@ pub struct Score {
     pub changes: usize,
     /// Changes that could not be scored, because runs failed.
     pub missing: usize,
-    /// Changes of more than 5 %.
+    /// Changes of more than 5 %, or than the published standard deviation.
     pub signs: usize,
     /// Of which the direction is right.
     pub signs_right: usize,
@@ -108,7 +110,7 @@ impl Score {
         };
         let widths: Vec<f64> = changes.iter().map(|pair| pair.simulated.high / pair.simulated.low.max(0.0)).collect();
         let inside = |pair: &&Pair| (pair.simulated.low..=pair.simulated.high).contains(&pair.published);
-        let signed: Vec<&Pair> = changes.iter().filter(|pair| (pair.published - 1.0).abs() > CHANGE).collect();
+        let signed: Vec<&Pair> = changes.iter().filter(|pair| (pair.published - 1.0).abs() > pair.noise).collect();
         Self {
             rows,
             changes: changes.len(),
@@ -223,7 +225,7 @@ mod tests {
 
     fn pair(published: f64, simulated: f64) -> Pair {
         let simulated = Estimate { median: simulated, low: simulated * 0.8, high: simulated * 1.2 };
-        Pair { published, simulated }
+        Pair { published, simulated, noise: CHANGE }
     }
 
     #[test]
@@ -280,7 +282,7 @@ mod tests {
         let bad = Score::of(2, &[pair(2.0, 0.9), pair(1.0, 3.0)], &[], Some(1.5));
         assert!(bad.verdicts().iter().all(|verdict| !verdict.1), "{:?}", bad.verdicts());
         // A collapse to nothing leaves an endless band, not a wrong number.
-        let zero = Pair { published: 2.0, simulated: Estimate { median: 0.5, low: 0.0, high: 1.0 } };
+        let zero = Pair { published: 2.0, simulated: Estimate { median: 0.5, low: 0.0, high: 1.0 }, noise: CHANGE };
         assert_eq!(Score::of(1, &[zero], &[], None).band, Some(f64::INFINITY));
     }
 }

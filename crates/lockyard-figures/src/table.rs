@@ -23,6 +23,7 @@ files! {
     "hq_locktorture_epyc_gain",
     "hq_locktorture_kunpeng_gain",
     "hq_memcached_epyc",
+    "pi_stress_rtmutex_topspinner_2016",
     "qrwlock_waiting_flag",
     "rwsem_01_remove_reader_spin_kops",
     "rwsem_02_reader_steal_events",

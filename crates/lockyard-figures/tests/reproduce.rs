@@ -49,6 +49,26 @@ fn every_cell_has_a_number_or_a_reason() {
 }
 
 #[test]
+fn a_curve_says_where_its_peak_is_on_both_sides() {
+    let done = run(&["pi_stress_rtmutex_topspinner_2016"], &short(0));
+    let figure = &done.figures[0];
+    for cell in &figure.cells {
+        println!(
+            "{} {}: published {:?}, simulated {:?}, {:?}",
+            cell.row, cell.column, cell.published, cell.simulated, cell.note
+        );
+    }
+    figure.notes.iter().for_each(|note| println!("{note}"));
+    println!("{:?}", figure.score);
+    assert!(figure.cells.iter().all(|cell| cell.simulated.is_some_and(|found| found.median > 0.0)));
+    let told =
+        |column: &str| figure.notes.iter().any(|note| note.starts_with(&format!("{column}: peak published at 7,")));
+    assert!(told("vanilla") && told("patched"), "{:?}", figure.notes);
+    // The rows whose published change is larger than their standard deviation, by hand: all but those of 1 and 4 groups.
+    assert_eq!(figure.score.signs, 6);
+}
+
+#[test]
 fn the_loop_costs_what_a_poll_costs() {
     let done = run(&["rwsem_06"], &short(1));
     for cell in done.figures[0].cells.iter().filter(|cell| cell.simulated.is_some()) {

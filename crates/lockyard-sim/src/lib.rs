@@ -36,4 +36,6 @@ pub mod trace;
 pub use error::Error;
 pub use platform::{Sim, words};
 pub use session::{LOCKS, session};
-pub use simulation::{Config, MOST_THREADS, Simulation, Start, clock_ps, compute, cpu, operation, pin_here, set_class};
+pub use simulation::{
+    Config, MOST_THREADS, Simulation, Start, clock_ps, compute, cpu, is_parked, operation, pin_here, set_class,
+};

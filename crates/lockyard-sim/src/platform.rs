@@ -11,6 +11,7 @@
 //! | `now`, `tick` | the simulated clock; coarse: the last scheduler tick |
 //! | `current`, `thread` | records in the arena; thread i has id i + 1 |
 //! | `is_running`, `should_yield` | exact |
+//! | `priority`, `set_priority` | the simulated scheduler's, see `scheduler::priority` |
 //! | `hq` | a pool in the arena; settings as outside, at first as on the real machine |
 //! | `key` | arena offset; outside objects by order of first touch |
 //! | `count` | a host-side table |
@@ -157,7 +158,7 @@ unsafe impl Platform for Sim {
 
     #[inline]
     fn thread(id: ThreadId) -> &'static Thread<Self> {
-        let host = Host::here().expect("thread records belong to a running simulation");
+        let host = Host::here().or_else(Host::observed).expect("thread records belong to a running simulation");
         let engine = host.engine();
         let index = (id.raw() as usize - 1).min(engine.tasks.len() - 1);
         // SAFETY: the arena holds a record for each task from `records` on, initialised before any task ran.
@@ -187,6 +188,21 @@ unsafe impl Platform for Sim {
     fn is_realtime(id: ThreadId) -> bool {
         let Some(host) = Host::here() else { return false };
         host.engine().tasks.get(id.raw() as usize - 1).is_some_and(|task| task.class.is_realtime())
+    }
+
+    fn priority(id: ThreadId) -> u32 {
+        let found =
+            |host: Host| host.engine().tasks.get(id.raw() as usize - 1).map_or(0, |task| task.class.priority().into());
+        let Some(host) = Host::here() else { return Host::observed().map_or(0, found) };
+        let cost = host.engine().model.l1;
+        host.pass(cost);
+        found(host)
+    }
+
+    fn set_priority(id: ThreadId, base: u32, effective: u32) -> bool {
+        let Some(host) = Host::here() else { return false };
+        host.fault_point();
+        host.set_priority(id.raw() - 1, base, effective)
     }
 
     fn cpus() -> u32 {

@@ -254,6 +254,18 @@ impl Simulation {
         run::run(&mut engine, &mut arena, &self.starts, &body, &name)?;
         Ok(Report::of(&mut engine, &names))
     }
+
+    /// As [`Simulation::run`]; `observer` looks at everything before each step of any thread: before each access to a word, each spin, sleep and wake-up. It sees memory as
+    /// all CPUs do (what is in a store buffer it does not see), costs no simulated time and changes nothing.
+    ///
+    /// # Errors
+    /// As [`Simulation::run`]. A panic of the observer ends the run like one of the thread whose step it was.
+    pub fn run_observed(&self, body: impl Fn(usize) + Sync, observer: &mut dyn FnMut()) -> Result<Report, Error> {
+        // SAFETY: only the lifetime is forgotten. It is called during `run` only (a simulation runs once), which ends before the borrow.
+        let observer = unsafe { std::mem::transmute::<&mut dyn FnMut(), &'static mut dyn FnMut()>(observer) };
+        self.engine.borrow_mut().set_observer(observer);
+        self.run(body)
+    }
 }
 
 /// Counts a completed operation of the calling simulated thread, for [`Report::threads`].
@@ -291,10 +303,19 @@ pub fn pin_here(cpu: usize) {
     }
 }
 
-/// Changes the scheduling class of the calling simulated thread. Takes effect at its next turn.
+/// Changes the scheduling class of the calling simulated thread, free of charge. If somebody better waits for its CPU, it gives way. What is lent to the
+/// thread at that moment is lost.
 pub fn set_class(class: Class) {
     if let Some(host) = Host::here() {
         let engine = host.engine();
-        engine.tasks[engine.current as usize].class = class;
+        let task = engine.current;
+        engine.tasks[task as usize].own_class = class;
+        engine.change_class(task, class);
     }
+}
+
+/// Whether a thread sleeps on a word and nobody has woken it: for observers, see [`Simulation::run_observed`]. `false` when nothing is simulated.
+pub fn is_parked(thread: usize) -> bool {
+    let host = Host::here().or_else(Host::observed);
+    host.is_some_and(|host| host.engine().is_parked(thread))
 }

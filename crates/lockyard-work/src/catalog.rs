@@ -71,7 +71,7 @@ impl Candidate {
 
     /// Whether it can run `workload` at all.
     pub fn supports(&self, workload: Workload) -> bool {
-        self.shared || !workload.needs_shared()
+        (self.shared || !workload.needs_shared()) && !(workload.is_realtime() && self.family == Family::Spin)
     }
 
     /// Whether it can run `spec`.

@@ -3,6 +3,7 @@
 use lockyard::lockref;
 use lockyard::mutex::RawMutex;
 use lockyard::qrwlock::{self, RawQRwLock};
+use lockyard::rtmutex::{self, RawRtMutex};
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{self, RawSemaphore};
 use lockyard::spin::WordLock;
@@ -18,7 +19,7 @@ use crate::machine::Machine;
 use crate::subject::{Counted, Exclusive, Family, Label, Shared, Subject};
 
 /// How many there are.
-pub(crate) const COUNT: usize = 39;
+pub(crate) const COUNT: usize = 43;
 
 /// All of them, default policies first.
 pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
@@ -27,6 +28,10 @@ pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
     const LOSES_WAKE_UPS: &str = "loses wake-ups when used for counting, as it did in the kernel";
     [
         Candidate::exclusive::<M, Mutex<M>>(),
+        tree_rt_mutex::<M, rtmutex::policy::Today>(),
+        tree_rt_mutex::<M, rtmutex::policy::Published2016>(),
+        tree_rt_mutex::<M, rtmutex::policy::NoSpin>(),
+        tree_rt_mutex::<M, rtmutex::policy::Strict>(),
         Candidate::exclusive::<M, SpinLock<M>>(),
         Candidate::exclusive::<M, HqSpinLock<M>>(),
         Candidate::exclusive::<M, CnaSpinLock<M>>(),
@@ -66,6 +71,10 @@ pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
         semaphore::<M, semaphore::DirectHandoff>(),
         semaphore::<M, semaphore::Opportunistic2008>().caution(LOSES_WAKE_UPS),
     ]
+}
+
+const fn tree_rt_mutex<M: Machine, Y: rtmutex::policy::Policy>() -> Candidate {
+    Candidate::exclusive::<M, TreeRtMutex<M, Y>>().by_name()
 }
 
 const fn lockref<M: Machine, K: WordLock<M>>() -> Candidate {
@@ -174,6 +183,30 @@ shared! {
     QRwLock = "qrwlock", RawQRwLock, qrwlock::policy::Policy;
 }
 
+/// `rtmutex-tree` with policy `Y`.
+#[derive(Debug)]
+struct TreeRtMutex<M: Machine, Y: rtmutex::policy::Policy>(RawRtMutex<M, Y>);
+
+impl<M: Machine, Y: rtmutex::policy::Policy> Exclusive for TreeRtMutex<M, Y> {
+    fn new() -> Self {
+        Self(RawRtMutex::default())
+    }
+
+    #[inline(always)]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        // No workload closes a cycle of locks; the checked data would notice.
+        let _ = self.0.acquire();
+        let result = section();
+        // SAFETY: acquired above by this thread.
+        let _ = unsafe { self.0.release() };
+        result
+    }
+}
+
+impl<M: Machine, Y: rtmutex::policy::Policy> Subject for TreeRtMutex<M, Y> {
+    const LABEL: Label = Label::lockyard("rtmutex-tree", Some(Y::NAME), Family::Mutex);
+}
+
 /// `lockref` with a spinlock of kind `K`: that is its policy. As a lock it is that spinlock.
 #[derive(Debug)]
 struct LockRef<M: Machine, K: WordLock<M>>(lockref::LockRef<M, K>);
@@ -251,6 +284,7 @@ mod tests {
         };
         assert_eq!(listed("rwsem")[0], "today");
         assert_eq!(sorted(&listed("rwsem")), sorted(policy::NAMES));
+        assert_eq!(listed("rtmutex-tree"), rtmutex::policy::NAMES);
         assert_eq!(listed("qrwlock"), qrwlock::policy::NAMES);
         assert_eq!(listed("semaphore"), semaphore::POLICIES);
     }

@@ -8,10 +8,10 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::record::Record;
 use crate::spec::{Spec, Workload};
-use crate::subject::{Counted, Label, Shared, Subject};
+use crate::subject::{Counted, Family, Label, Shared, Subject};
 use crate::workload::{
-    bkl_aim7, build_model, contend, futex_hash, kv_model, lockref_model, pf1_model, qrw_loop, starve, torture_spin,
-    uncontended,
+    bkl_aim7, build_model, contend, futex_hash, kv_model, lockref_model, pf1_model, pi_stress, qrw_loop, starve,
+    torture_spin, uncontended,
 };
 
 /// Whether a lock that is called `label`, and that readers can share or not, can run `spec`.
@@ -19,6 +19,10 @@ pub(crate) fn check(label: &Label, shared: bool, spec: &Spec) -> Result<(), Erro
     spec.validate()?;
     if spec.reads() && !shared {
         let why = "it has no read side";
+        return Err(Error::Unsupported { lock: label.full(), workload: spec.workload, why });
+    }
+    if spec.workload.is_realtime() && label.family == Family::Spin {
+        let why = "a FIFO thread that spins on its owner's CPU keeps the owner from running";
         return Err(Error::Unsupported { lock: label.full(), workload: spec.workload, why });
     }
     Ok(())
@@ -37,6 +41,7 @@ pub fn measure_exclusive<M: Machine, S: Subject>(spec: &Spec) -> Result<Record, 
         Workload::LockrefModel => lockref_model::run::<M, lockref_model::Beside<M, S>>(spec),
         Workload::KvModel => kv_model::run::<M, S>(spec),
         Workload::FutexHash => futex_hash::run::<M, S>(spec),
+        Workload::PiStress => pi_stress::run::<M, S>(spec),
         // `check` let no workload through that reads.
         _ => contend::exclusive::<M, S>(spec),
     };
@@ -70,6 +75,7 @@ pub fn measure_shared<M: Machine, S: Subject + Shared>(spec: &Spec) -> Result<Re
         Workload::LockrefModel => lockref_model::run::<M, lockref_model::Beside<M, S>>(spec),
         Workload::KvModel => kv_model::run::<M, S>(spec),
         Workload::FutexHash => futex_hash::run::<M, S>(spec),
+        Workload::PiStress => pi_stress::run::<M, S>(spec),
         Workload::Pf1Model => pf1_model::run::<M, S>(spec),
         Workload::BuildModel => build_model::run::<M, S>(spec),
         Workload::StarveWriters | Workload::StarveReaders => starve::run::<M, S>(spec),

@@ -44,6 +44,7 @@ workloads! {
     LockrefModel = "lockref-model": "requests for one file: every one takes and gives up two references to one object",
     KvModel = "kv-model": "memcached: as many sets as gets, under key and LRU locks",
     FutexHash = "futex-hash": "perf bench futex hash: waits on words with another value; the lock is the buckets'",
+    PiStress = "pi-stress": "groups of three FIFO threads on one CPU each: high inherits through low past middle; threads = 3 × groups",
     BuildModel = "build-model": "a parallel build: thousands of locks, most of them idle",
     StarveWriters = "starve-writers": "overlapping sleeping readers against one writer",
     StarveReaders = "starve-readers": "looping sleeping writers against one reader",
@@ -61,6 +62,11 @@ impl Workload {
                 | Self::StarveWriters
                 | Self::StarveReaders
         )
+    }
+
+    /// Whether its threads have fixed priorities: it takes the right to set them.
+    pub const fn is_realtime(self) -> bool {
+        matches!(self, Self::PiStress)
     }
 
     /// Whether its threads are readers or writers for life, by [`Spec::mix`] or always.
@@ -165,6 +171,7 @@ impl Spec {
             Workload::RwsemMicro => Self { cs: 1, mix: Mix::Alternate, ..usual },
             Workload::BklAim7 => Self { threads: 64, ..usual },
             Workload::BuildModel => Self { threads: 96, ..usual },
+            Workload::PiStress => Self { threads: 3, ..usual },
             Workload::LockrefModel | Workload::KvModel | Workload::FutexHash => usual,
             Workload::StarveWriters => Self { readers: 8, writers: 1, cs_sleep: turn, mix: Mix::Roles, ..usual },
             Workload::StarveReaders => Self { readers: 1, writers: 4, cs_sleep: turn, mix: Mix::Roles, ..usual },
@@ -211,6 +218,9 @@ impl Spec {
         }
         if lockers > Self::MOST_THREADS {
             return refuse(format!("threads: at most {} are possible, {lockers} given", Self::MOST_THREADS));
+        }
+        if workload == Workload::PiStress && !self.threads.is_multiple_of(3) {
+            return refuse(format!("pi-stress: threads come in groups of three, {} given", self.threads));
         }
         if workload == Workload::Uncontended {
             if self.threads != 1 {
@@ -274,6 +284,7 @@ mod tests {
             (Spec { writers: 0, ..starve() }, "starve-writers needs"),
             (Spec { readers: 0, writers: 0, mix: Mix::Roles, ..Spec::new(Workload::RwsemMicro) }, "needs at least"),
             (Spec { threads: 2, ..Spec::new(Workload::Uncontended) }, "one thread"),
+            (Spec { threads: 4, ..Spec::new(Workload::PiStress) }, "groups of three"),
             (Spec { read_pct: 50, ..Spec::new(Workload::Uncontended) }, "0 or 100"),
         ];
         for (spec, part) in bad {

@@ -102,6 +102,22 @@ impl<'a, M: Machine> Worker<'a, M> {
         self.turn(Kind::Write, called, entered);
     }
 
+    /// One write turn whose section is `act`.
+    pub(crate) fn write_around<L: Exclusive>(&mut self, object: &Object<L>, act: impl FnOnce()) {
+        let called = M::stamp();
+        let (entered, excluded) = object.lock.with(|| {
+            let entered = M::stamp();
+            M::passes(&object.lock, true);
+            let (x, alone) = object.data.enter();
+            act();
+            M::passes(&object.lock, false);
+            (entered, object.data.leave(x) & alone)
+        });
+        self.tally.writes_made += 1;
+        self.tally.torn += u64::from(!excluded);
+        self.turn(Kind::Write, called, entered);
+    }
+
     /// One read turn. Compiled once per lock, likewise.
     #[inline(never)]
     pub(crate) fn read<L: Shared>(&mut self, object: &Object<L>, section: Section) {

@@ -10,6 +10,7 @@ pub(crate) mod futex_hash;
 pub(crate) mod kv_model;
 pub(crate) mod lockref_model;
 pub(crate) mod pf1_model;
+pub(crate) mod pi_stress;
 pub(crate) mod qrw_loop;
 pub(crate) mod starve;
 pub(crate) mod torture_spin;

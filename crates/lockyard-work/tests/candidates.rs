@@ -35,13 +35,18 @@ fn hold_together(candidate: &Candidate, spec: &Spec, record: &Record) {
 }
 
 fn run_all(spec: &Spec) {
+    if spec.workload.is_realtime() && !lockyard::can_lend_priorities() {
+        eprintln!("SKIPPED {}: no right to set priorities (CAP_SYS_NICE or RLIMIT_RTPRIO)", spec.workload);
+        return;
+    }
     for candidate in candidates() {
         if candidate.caution.is_some() {
             continue; // may hang
         }
         if !candidate.supports(spec.workload) {
             let error = candidate.check(spec).expect_err("not supported").to_string();
-            assert!(error.contains("no read side"), "{error}");
+            let why = if spec.workload.is_realtime() { "a FIFO thread that spins" } else { "no read side" };
+            assert!(error.contains(why), "{error}");
             continue;
         }
         if candidate.check(spec).is_ok() {
@@ -73,6 +78,7 @@ workloads! {
     lockref_model: LockrefModel,
     kv_model: KvModel,
     futex_hash: FutexHash,
+    pi_stress: PiStress,
     build_model: BuildModel,
     starve_writers: StarveWriters,
     starve_readers: StarveReaders,

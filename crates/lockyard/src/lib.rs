@@ -9,6 +9,7 @@
 //! | [`CnaSpinLock`] | [`spin::cna::RawCnaSpinLock`] | 4 | the same, the queue sorted by NUMA node | the same, and 1 ms |
 //! | [`HqSpinLock`] | [`spin::hq::RawHqSpinLock`] | 4 | the same; queued by NUMA node while contended | the same per waiter of the own node, times the nodes |
 //! | [`QRwLock`] | [`qrwlock::RawQRwLock`] | 8 | the same, for readers and writers | one turn per waiter ahead, both kinds |
+//! | [`TreeRtMutex`] | [`rtmutex::RawRtMutex`] | 12 | spinning as first waiter while the owner runs, then sleeping; lends its priority meanwhile | by priority |
 //! | [`LockRef`] | [`lockref::LockRef`] | 8 | a count and a spinlock in one word: as [`SpinLock`], and only while somebody holds it | as [`SpinLock`] |
 //! | [`McsLock`], [`TicketLock`], [`TtasLock`] | [`spin::mcs`], [`spin::ticket`], [`spin::ttas`] | 4 | spinning; baselines to measure against | in order; in order; none |
 //!
@@ -29,7 +30,7 @@
 //! # Promises
 //!
 //! * All-zero bytes are an unlocked lock; `const fn new`.
-//! * No allocation, no panic, no change of errno and no thread-local destructor on any lock path.
+//! * No allocation, no panic (but for [`TreeRtMutex`]'s: a deadlock or a foreign unlock, which its guards cannot return), no change of errno and no thread-local destructor on any lock path.
 //! * No spinning without bound on a thread that may not be running.
 //! * A lock's memory must stay until every unlock call on it has returned. [`SpinLock`] alone may be freed by the next
 //!   owner as soon as that one has unlocked it.
@@ -58,12 +59,14 @@ pub mod lockref;
 pub mod mutex;
 pub mod platform;
 pub mod qrwlock;
+pub mod rtmutex;
 pub mod rwsem;
 pub mod semaphore;
 pub mod spin;
 pub mod wait;
 
 pub use cancel::GaveUp;
+pub use rtmutex::RawRtMutex;
 pub use spin::hq;
 
 #[cfg(all(feature = "std", target_os = "linux"))]
@@ -73,7 +76,7 @@ pub use front::*;
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod front {
     use crate::platform::linux::Linux;
-    use crate::{api, cancel, futex_hash, lockref, mutex, qrwlock, rwsem, semaphore, spin};
+    use crate::{api, cancel, futex_hash, lockref, mutex, qrwlock, rtmutex, rwsem, semaphore, spin};
 
     pub use crate::api::{CancellableMutex, CancellableRwLock};
 
@@ -81,6 +84,21 @@ mod front {
     pub type Mutex<T> = lock_api::Mutex<mutex::RawMutex<Linux>, T>;
     /// A locked [`Mutex`].
     pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, mutex::RawMutex<Linux>, T>;
+
+    /// A mutex with priority inheritance, by Lockyard's own waiter tree: any policy, deadlocks named. Lending takes the right to set priorities
+    /// ([`can_lend_priorities`]). See [`rtmutex`].
+    ///
+    /// ```
+    /// static SHARED: lockyard::TreeRtMutex<u32> = lockyard::TreeRtMutex::new(0);
+    /// *SHARED.lock() += 1;
+    /// ```
+    pub type TreeRtMutex<T> = TreeRtMutexWith<rtmutex::policy::Today, T>;
+    /// A [`TreeRtMutex`] with policy `Y`; see [`rtmutex::policy`].
+    pub type TreeRtMutexWith<Y, T> = lock_api::Mutex<rtmutex::RawRtMutex<Linux, Y>, T>;
+    /// A locked [`TreeRtMutex`].
+    pub type TreeRtMutexGuard<'a, T, Y = rtmutex::policy::Today> =
+        lock_api::MutexGuard<'a, rtmutex::RawRtMutex<Linux, Y>, T>;
+    pub use crate::platform::linux::can_lend_priorities;
 
     /// A reader-writer lock. See [`rwsem`].
     pub type RwSem<T> = RwSemWith<rwsem::policy::Today, T>;

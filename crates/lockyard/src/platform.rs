@@ -391,6 +391,21 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
         false
     }
 
+    /// The priority of `id` as its program set it, or as it is lent if [`Platform::set_priority`] lent it one: 0 for the time-sharing classes, 1 to 99 for fixed priorities,
+    /// higher is more urgent. Where nothing is known: 0.
+    fn priority(id: ThreadId) -> u32 {
+        let _ = id;
+        0
+    }
+
+    /// Lets `id` run with priority `effective`, of which `base` is its own and the rest is lent. Equal: nothing is lent. Calls for one thread do not overlap.
+    ///
+    /// `false`: this machine cannot, or the program may not. Locks then keep their order and inherit nothing.
+    fn set_priority(id: ThreadId, base: u32, effective: u32) -> bool {
+        let _ = (id, base, effective);
+        false
+    }
+
     /// The number of CPUs this program may use. A hint: with one, nobody spins.
     fn cpus() -> u32;
 

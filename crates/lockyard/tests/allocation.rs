@@ -9,7 +9,6 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread::scope;
 
-use lockyard::CancelToken;
 use lockyard::cancel::Until;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
@@ -17,6 +16,7 @@ use lockyard::platform::linux::Linux;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::{CancelToken, RawRtMutex};
 use lockyard_check::adapters::Binary;
 use lockyard_check::lock::{Lock, Shared, Timed, Way};
 use lockyard_check::native::guarded;
@@ -151,6 +151,8 @@ fn no_lock_allocates() {
     contended::<RawRwSem<Linux, policy::XaddBaseline>>("the rwsem of 2019");
     contended::<Binary<Linux, OpportunisticSafe>>("a semaphore");
     contended::<Binary<Linux, DirectHandoff>>("a semaphore with direct handoff");
+    contended::<RawRtMutex<Linux>>("an rt-mutex");
+    ending::<RawRtMutex<Linux>>("an rt-mutex with an end");
     ending::<RawMutex<Linux>>("a mutex with an end");
     ending::<RawRwSem<Linux, policy::Today>>("an rwsem with an end");
     ending::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem with an end");

@@ -4,6 +4,7 @@ use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::rtmutex::{RawRtMutex, policy as rt};
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::cna::RawCnaSpinLock;
@@ -24,6 +25,9 @@ conformance!(ticket: RawTicketLock<Linux>, [exclusive, churn, fair]);
 conformance!(ttas: RawTtasLock<Linux>, [exclusive]);
 conformance!(mutex: RawMutex<Linux>, [exclusive, churn, timed, fair]);
 conformance!(rwsem: RawRwSem<Linux, policy::Today>, [exclusive, churn, timed, fair, shared, fair_shared]);
+conformance!(rtmutex: RawRtMutex<Linux>, [exclusive, churn, timed, fair]);
+conformance!(rtmutex_2016: RawRtMutex<Linux, rt::Published2016>, [exclusive, timed, fair]);
+conformance!(rtmutex_no_spin: RawRtMutex<Linux, rt::NoSpin>, [exclusive]);
 
 conformance!(qrwlock: RawQRwLock<Linux>, [exclusive, churn, fair, shared, fair_shared]);
 conformance!(qrwlock_fetch_add: RawQRwLock<Linux, qrw::FetchAdd>, [exclusive, churn, fair, shared, fair_shared]);

@@ -1,6 +1,7 @@
 //! Exhaustive single preemption of every lock, and of the rwsem policies whose code differs most: see `lockyard_check::scripted::sweeps`.
 
 use lockyard::mutex::RawMutex;
+use lockyard::rtmutex::RawRtMutex;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::cna::RawCnaSpinLock;
@@ -12,6 +13,7 @@ use lockyard_check::scripted::Scripted;
 preempted!(spinlock: RawQSpinLock<Scripted>, [exclusive]);
 preempted!(cna: RawCnaSpinLock<Scripted>, [exclusive]);
 preempted!(mutex: RawMutex<Scripted>, [exclusive, timed]);
+preempted!(rtmutex: RawRtMutex<Scripted>, [exclusive, timed]);
 preempted!(semaphore: RawSemaphore<Scripted, OpportunisticSafe>, [counting]);
 preempted!(semaphore_direct_handoff: RawSemaphore<Scripted, DirectHandoff>, [counting]);
 preempted!(binary_semaphore: Binary<Scripted, OpportunisticSafe>, [exclusive, timed]);

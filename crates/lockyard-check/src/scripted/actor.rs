@@ -364,6 +364,21 @@ impl<'e> Actor<'e> {
         self.core.change(|world| world.roles[self.number].realtime = realtime);
     }
 
+    /// Gives the actor a priority of its own, as a program does that asks the scheduler. Not while something is lent to it.
+    pub fn has_priority(&self, priority: u32) {
+        self.core.change(|world| world.roles[self.number].priority = (priority, priority));
+    }
+
+    /// The priority with which the actor runs now: its own, or what is lent to it.
+    pub fn priority(&self) -> u32 {
+        self.core.world().roles[self.number].priority.1
+    }
+
+    /// The name of the actor's thread.
+    pub fn id(&self) -> ThreadId {
+        self.player.id
+    }
+
     /// Moves the actor to a NUMA node, one of [`NODES`](super::NODES).
     pub fn is_on_node(&self, node: u32) {
         self.core.change(|world| world.roles[self.number].node = node % super::NODES);

@@ -162,6 +162,14 @@ unsafe impl Platform for Scripted {
         scene::about(id, |role| role.realtime)
     }
 
+    fn priority(id: ThreadId) -> u32 {
+        scene::change(id, |role| role.priority.1).unwrap_or(0)
+    }
+
+    fn set_priority(id: ThreadId, base: u32, effective: u32) -> bool {
+        scene::change(id, |role| role.priority = (base, effective)).is_some()
+    }
+
     fn cpus() -> u32 {
         2
     }

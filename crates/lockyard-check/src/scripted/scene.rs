@@ -50,6 +50,8 @@ pub(super) struct Role {
     pub(super) frozen: bool,
     pub(super) on_cpu: bool,
     pub(super) realtime: bool,
+    /// Priority as the actor's program set it, and with what is lent to it.
+    pub(super) priority: (u32, u32),
     pub(super) node: u32,
     /// Naps ever taken.
     naps: u64,
@@ -69,6 +71,7 @@ impl Role {
             frozen: false,
             on_cpu: false,
             realtime: false,
+            priority: (0, 0),
             naps: 0,
             steps: 0,
             failed: false,
@@ -322,6 +325,11 @@ pub(super) fn count(event: Event, amount: i64) {
 /// Asks about the actor called `id` in the caller's scene.
 pub(super) fn about(id: ThreadId, ask: impl FnOnce(&Role) -> bool) -> bool {
     me().is_some_and(|me| me.core.world().roles.iter().find(|role| role.id == id).is_some_and(ask))
+}
+
+/// Does something to the actor called `id` in the caller's scene, if there is one.
+pub(super) fn change<R>(id: ThreadId, change: impl FnOnce(&mut Role) -> R) -> Option<R> {
+    me().and_then(|me| me.core.world().roles.iter_mut().find(|role| role.id == id).map(change))
 }
 
 impl World {

@@ -5,6 +5,7 @@ pub(crate) mod code_size;
 pub(crate) mod events;
 pub(crate) mod fairness;
 pub(crate) mod gains;
+pub(crate) mod pi_stress;
 pub(crate) mod rates;
 pub(crate) mod rw_loop;
 pub(crate) mod spin_loop;

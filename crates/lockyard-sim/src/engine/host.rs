@@ -15,6 +15,8 @@ use crate::machine::line::NOBODY;
 
 thread_local! {
     static CURRENT: Cell<Option<NonNull<Engine>>> = const { Cell::new(None) };
+    /// The engine that is looked at, while an observer looks.
+    static OBSERVED: Cell<Option<NonNull<Engine>>> = const { Cell::new(None) };
 }
 
 /// Sets the engine whose tasks run on this host thread; returns the one before.
@@ -204,8 +206,34 @@ impl Host {
         }
     }
 
+    /// The engine that an observer looks at, if this is one.
+    pub(crate) fn observed() -> Option<Self> {
+        OBSERVED.get().map(Self)
+    }
+
+    /// Has the observer look: outside simulated threads, as far as words are concerned.
+    #[cold]
+    fn observe(self) {
+        /// Puts everything back, also when the observer panics.
+        struct Restore(Host, NonNull<dyn FnMut()>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                OBSERVED.set(None);
+                enter(Some(self.0.0));
+                self.0.engine().observer = Some(self.1);
+            }
+        }
+        let Some(observer) = self.engine().observer.take() else { return };
+        let mut restore = Restore(self, observer);
+        OBSERVED.set(Some(self.0));
+        enter(None);
+        // SAFETY: it outlives the run (`set_observer`), and nobody else has it: it was taken out.
+        unsafe { restore.1.as_mut()() };
+    }
+
     #[cold]
     fn fault(self) {
+        self.observe();
         let engine = self.engine();
         let task = engine.current;
         if task == NOBODY || engine.tasks[task as usize].kernel > 0 {

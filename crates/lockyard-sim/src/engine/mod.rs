@@ -27,6 +27,7 @@ pub(crate) mod run;
 pub(crate) mod spin;
 pub(crate) mod task;
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use lockyard::event::COUNT;
@@ -42,7 +43,7 @@ use crate::simulation::Config;
 use crate::trace::{Passage, Ring};
 use heap::{Heap, Ps, What};
 use random::Random;
-use task::{Account, Task};
+use task::{Account, State, Task};
 
 /// Sums of a run.
 #[derive(Debug, Default, Clone)]
@@ -88,6 +89,8 @@ pub(crate) struct Engine {
     pub(crate) counts: [u64; COUNT],
     pub(crate) tally: Tally,
     pub(crate) faults: FaultState,
+    /// Looks at everything before each step.
+    pub(crate) observer: Option<NonNull<dyn FnMut()>>,
     pub(crate) trace: Option<Ring>,
     pub(crate) failure: Option<Error>,
     /// Addresses of record 0, of the table of heads, of the hierarchical locks' pool.
@@ -154,6 +157,7 @@ impl Engine {
             counts: [0; COUNT],
             tally: Tally::default(),
             faults: FaultState::new(&config.faults, config.seed),
+            observer: None,
             trace: config.trace.map(Ring::new),
             failure: None,
             records: 0,
@@ -166,6 +170,17 @@ impl Engine {
             lines,
             model,
         }
+    }
+
+    /// From now on `observer` is called before each step. It must outlive the run.
+    pub(crate) fn set_observer(&mut self, observer: &'static mut dyn FnMut()) {
+        self.observer = Some(NonNull::from(observer));
+        self.faults.active = true;
+    }
+
+    /// Whether `thread` sleeps on a word and nobody has woken it.
+    pub(crate) fn is_parked(&self, thread: usize) -> bool {
+        self.tasks.get(thread).is_some_and(|task| task.state == State::Sleeping && task.bucket.is_some() && !task.woken)
     }
 
     /// Schedules `what`; the running task does not go past it.

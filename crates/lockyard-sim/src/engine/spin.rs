@@ -17,6 +17,9 @@ use super::host::Host;
 use super::task::{Account, Doing, Rhythm, State};
 use crate::machine::line::NOBODY;
 
+/// See [`Engine::bound_realtime_spin`]: the budget of the real machine.
+const REALTIME_SPIN: Ps = 20_000_000;
+
 impl Host {
     /// Runs `ready` until it yields or `patience` is spent.
     pub(crate) fn spin<T>(self, patience: Patience, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
@@ -112,6 +115,20 @@ impl Engine {
             self.schedule(limit.max(now), What::SpinLimit { task, stamp });
         }
         self.account(task, Account::Spinning);
+        self.bound_realtime_spin(task);
+    }
+
+    /// A polite spinner relies on being told when its CPU is needed. Nobody tells a real-time task that one below it needs it, and that may be the very one it waits for:
+    /// unless it watches the one, it spins no longer than threads of a machine that tells nothing.
+    pub(crate) fn bound_realtime_spin(&mut self, task: u32) {
+        let limit = self.now + REALTIME_SPIN;
+        let state = &mut self.tasks[task as usize];
+        let blind = state.spinning && state.courteous && state.spins_for == NOBODY && state.class.is_realtime();
+        if blind && limit < state.spin_limit {
+            state.spin_limit = limit;
+            let stamp = state.spin_stamp;
+            self.schedule(limit, What::SpinLimit { task, stamp });
+        }
     }
 
     fn end_spin(&mut self) {

@@ -152,6 +152,8 @@ pub(crate) struct Task {
     /// Where it may run; anywhere if none.
     pub(crate) pinned: Option<u32>,
     pub(crate) class: Class,
+    /// Its class when nothing is lent to it.
+    pub(crate) own_class: Class,
     /// Distinguishes the event by which it goes on from older ones.
     pub(crate) stamp: u32,
     /// Computation left when it was preempted.
@@ -217,6 +219,7 @@ impl Task {
             cpu,
             pinned: None,
             class: Class::Fair,
+            own_class: Class::Fair,
             stamp: 0,
             left: 0,
             kernel: 0,

@@ -6,6 +6,7 @@
 //! | `cpu` | a CPU: its task, its queue, its idle states, its store buffer |
 //! | `queue` | run queues: fair by virtual time, real-time by priority |
 //! | `idle` | idle states and the governor that chooses among them |
+//! | `priority` | changing the class of a task that may be anywhere |
 //! | `switch` | leaving and taking a CPU: blocking, preemption, ticks, slices, pulling |
 //! | `wake` | where a woken task goes, and when it arrives there; timers |
 //! | `futex` | sleeping on a word: hash buckets with a lock that is itself simulated |
@@ -14,6 +15,7 @@ pub mod class;
 pub(crate) mod cpu;
 pub(crate) mod futex;
 pub(crate) mod idle;
+mod priority;
 pub(crate) mod queue;
 mod switch;
 mod wake;

@@ -59,6 +59,12 @@ impl Queue {
         }
     }
 
+    /// Whether `task` is queued under `key`.
+    pub(crate) fn holds(&self, task: u32, class: Class, key: (u64, u64)) -> bool {
+        let queue = if class.is_realtime() { &self.realtime } else { &self.fair };
+        queue.get(&key) == Some(&task)
+    }
+
     /// The key and the task that should run next.
     fn choose(&self, fair: &Fair) -> Option<(bool, (u64, u64))> {
         if let Some((&key, _)) = self.realtime.first_key_value() {

@@ -298,7 +298,7 @@ impl Engine {
     }
 
     /// Takes a queued task out of its queue, on its way to `cpu`.
-    fn detach(&mut self, task: u32, cpu: u32) {
+    pub(super) fn detach(&mut self, task: u32, cpu: u32) {
         let state = &mut self.tasks[task as usize];
         let from = state.cpu as usize;
         let (class, key) = (state.class, state.queue_key);

@@ -104,7 +104,7 @@ impl Engine {
         state.virtual_time = state.virtual_time.max(floor);
     }
 
-    fn choose_cpu(&self, task: u32) -> u32 {
+    pub(super) fn choose_cpu(&self, task: u32) -> u32 {
         let state = &self.tasks[task as usize];
         if let Some(pinned) = state.pinned {
             return pinned;

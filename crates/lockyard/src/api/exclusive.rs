@@ -2,6 +2,8 @@
 
 use crate::mutex::RawMutex;
 use crate::platform::ConstPlatform;
+use crate::rtmutex::RawRtMutex;
+use crate::rtmutex::policy::Policy;
 use crate::spin::mcs::RawMcsLock;
 use crate::spin::queued::{Kind, RawQueuedSpinLock};
 use crate::spin::ticket::RawTicketLock;
@@ -47,13 +49,59 @@ exclusive!(RawMcsLock, lock_api::GuardSend, "One thread takes the free word, or 
 exclusive!(RawTicketLock, lock_api::GuardSend, "One thread draws each number.");
 exclusive!(RawTtasLock, lock_api::GuardSend, "One thread sets the word at a time.");
 
+/// One thread's name is in the word at a time.
+///
+/// The guard cannot carry an error: what [`RawRtMutex`] returns, a deadlock or a foreign unlock, is a panic here.
+// SAFETY: see the doc line: the lock's theory page argues mutual exclusion and Acquire on Release.
+unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutex for RawRtMutex<P, Y> {
+    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
+    const INIT: Self = Self::new();
+    type Guard = lock_api::GuardNoSend;
+
+    #[inline]
+    fn lock(&self) -> Self::Guard {
+        if let Err(cycle) = self.acquire() {
+            refused(&cycle);
+        }
+        lock_api::GuardNoSend::new()
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<Self::Guard> {
+        self.try_acquire().then(lock_api::GuardNoSend::new)
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, _guard: Self::Guard) {
+        // SAFETY: the guard stands for an acquisition of this lock.
+        if let Err(error) = unsafe { self.release() } {
+            refused(&error);
+        }
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.is_locked()
+    }
+}
+
+#[cold]
+#[track_caller]
+fn refused(error: &dyn core::fmt::Display) -> ! {
+    panic!("{error}")
+}
+
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod timed {
     use core::time::Duration;
 
+    use crate::api::exclusive::refused;
     use crate::api::time::{after, at};
+    use crate::cancel::Until;
     use crate::mutex::RawMutex;
     use crate::platform::linux::Linux;
+    use crate::rtmutex::policy::Policy;
+    use crate::rtmutex::{RawRtMutex, Refused};
 
     // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its deadline.
     unsafe impl lock_api::RawMutexTimed for RawMutex<Linux> {
@@ -67,6 +115,29 @@ mod timed {
 
         fn try_lock_until(&self, deadline: Self::Instant) -> Option<Self::Guard> {
             self.acquire_until(at(deadline)).ok().map(|()| lock_api::GuardNoSend::new())
+        }
+    }
+
+    // SAFETY: as above.
+    unsafe impl<Y: Policy> lock_api::RawMutexTimed for RawRtMutex<Linux, Y> {
+        type Duration = Duration;
+        #[allow(clippy::disallowed_types)] // lock_api's users speak std
+        type Instant = std::time::Instant;
+
+        fn try_lock_for(&self, timeout: Duration) -> Option<Self::Guard> {
+            timed(self, after(timeout))
+        }
+
+        fn try_lock_until(&self, deadline: Self::Instant) -> Option<Self::Guard> {
+            timed(self, at(deadline))
+        }
+    }
+
+    fn timed<Y: Policy>(mutex: &RawRtMutex<Linux, Y>, until: Until<'static, Linux>) -> Option<lock_api::GuardNoSend> {
+        match mutex.acquire_until(until) {
+            Ok(()) => Some(lock_api::GuardNoSend::new()),
+            Err(Refused::Deadlock(cycle)) => refused(&cycle),
+            Err(_) => None,
         }
     }
 }

@@ -25,6 +25,7 @@ use core::num::NonZeroU32;
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
+use crate::rtmutex::waiter::Inheritance;
 use crate::spin::mcs::McsNode;
 use crate::spin::queued::QueueNode;
 use crate::wait::osq::OsqNode;
@@ -96,6 +97,8 @@ pub struct Thread<P: Platform> {
     pub(crate) waiter: Waiter<P>,
     /// The nodes with which the thread queues for MCS locks.
     pub(crate) mcs: [McsNode<P>; NESTING],
+    /// The thread's part in priority inheritance.
+    pub(crate) pi: Inheritance<P>,
 }
 
 impl<P: Platform> Default for Thread<P> {
@@ -109,6 +112,7 @@ impl<P: Platform> Default for Thread<P> {
             nodes: Default::default(),
             waiter: Waiter::default(),
             mcs: Default::default(),
+            pi: Inheritance::default(),
         }
     }
 }
@@ -128,6 +132,7 @@ impl<P: Platform> Thread<P> {
             nodes: [const { QueueNode::new() }; NESTING],
             waiter: Waiter::new(),
             mcs: [const { McsNode::new() }; NESTING],
+            pi: Inheritance::new(),
         }
     }
 
@@ -145,9 +150,14 @@ impl<P: Platform> Thread<P> {
         ThreadId::from_raw(self.id.load(Relaxed)).expect("an unclaimed thread record was used")
     }
 
-    /// Whether the thread is in no queue: a record may only change hands then.
+    /// Whether the thread is in no queue.
     pub fn is_idle(&self) -> bool {
         self.depth.load(Relaxed) == 0 && self.waiter.busy.load(Relaxed) == 0
+    }
+
+    /// Whether the record may change hands: the thread is in no queue, and no lock that inherits priorities by name knows it as its owner.
+    pub fn is_unused(&self) -> bool {
+        self.is_idle() && self.pi.is_idle()
     }
 
     /// Whether a notification is pending: the thread was woken and has not run since. A hint.

@@ -3,6 +3,7 @@
 use std::sync::Barrier;
 use std::thread::scope;
 
+use lockyard::RawRtMutex;
 use lockyard::cancel::Until;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
@@ -83,6 +84,7 @@ fn contended_operations_leave_errno_alone() {
     guarded("errno", || {
         contended::<RawQSpinLock<Linux>>("a spinlock");
         contended::<RawMutex<Linux>>("a mutex");
+        contended::<RawRtMutex<Linux>>("an rt-mutex");
         contended::<RawRwSem<Linux, policy::Today>>("an rwsem");
         contended::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
         contended::<Binary<Linux, OpportunisticSafe>>("a semaphore");
@@ -94,6 +96,7 @@ fn contended_operations_leave_errno_alone() {
 fn ended_waits_leave_errno_alone() {
     guarded("errno", || {
         ending::<RawMutex<Linux>>("a mutex");
+        ending::<RawRtMutex<Linux>>("an rt-mutex");
         ending::<RawRwSem<Linux, policy::Today>>("an rwsem");
         ending::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
         ending::<Binary<Linux, OpportunisticSafe>>("a semaphore");

@@ -7,6 +7,7 @@
 //! | `rseq` | the current CPU |
 //! | `futex` | sleeping and waking |
 //! | `clock` | time |
+//! | `scheduling` | priorities of threads: read and lent |
 //! | `topology` | CPUs, NUMA nodes and caches from sysfs |
 //!
 //! Errno is never touched: system calls are raw. Nothing here allocates, except where `topology` reads a description for people.
@@ -17,6 +18,7 @@
 pub(crate) mod clock;
 mod futex;
 mod rseq;
+mod scheduling;
 pub mod threads;
 pub mod topology;
 mod words;
@@ -31,6 +33,7 @@ use crate::spin::hq::Pool;
 use crate::wait::heads::ParkedHeads;
 use crate::wait::thread::{Thread, ThreadId};
 
+pub use scheduling::can_lend_priorities;
 pub use words::{LaneWord, U32, U64};
 
 /// The real machine: Linux, this process. See the [module text](self).
@@ -192,6 +195,14 @@ unsafe impl Platform for Linux {
     #[inline(always)]
     fn spin_budget() -> u32 {
         20_000
+    }
+
+    fn priority(id: ThreadId) -> u32 {
+        scheduling::priority(id)
+    }
+
+    fn set_priority(id: ThreadId, base: u32, effective: u32) -> bool {
+        scheduling::set_priority(id, base, effective)
     }
 
     #[inline]

@@ -37,6 +37,7 @@ use rustix::process::{Pid, getpgid, getpid};
 use rustix::thread::gettid;
 
 use crate::event::{COUNT, Event, Snapshot};
+use crate::platform::linux::scheduling::Lent;
 use crate::platform::linux::{Linux, rseq};
 use crate::wait::thread::{Thread, ThreadId};
 
@@ -50,6 +51,7 @@ struct Slot {
     process: AtomicU32,
     /// CPU + 1 where the thread was last seen; 0: never seen.
     cpu: AtomicU32,
+    lent: Lent,
     thread: Thread<Linux>,
     events: [AtomicU64; EVENTS],
 }
@@ -59,6 +61,7 @@ static TABLE: [Slot; SLOTS] = [const {
         claim: AtomicU64::new(0),
         process: AtomicU32::new(0),
         cpu: AtomicU32::new(0),
+        lent: Lent::new(),
         thread: Thread::new(),
         events: [const { AtomicU64::new(0) }; EVENTS],
     }
@@ -133,6 +136,16 @@ pub(super) fn is_running(id: ThreadId) -> bool {
     }
 }
 
+/// The kernel's name of `id`, zero for the caller, and what was lent to it. None if it belongs to another process (a parent before `fork`).
+pub(super) fn kernel_thread(id: ThreadId) -> Option<(u32, &'static Lent)> {
+    let slot = &TABLE[id.raw() as usize & (SLOTS - 1)];
+    if self::id() == Some(id) {
+        return Some((0, &slot.lent));
+    }
+    let ours = !id.is_anonymous() && slot.process.load(Relaxed) == getpid().as_raw_pid() as u32;
+    ours.then(|| (slot.claim.load(Relaxed) as u32, &slot.lent)).filter(|&(tid, _)| tid != 0)
+}
+
 /// Counts an event for the calling thread.
 #[inline]
 pub(super) fn count(event: Event, amount: i64) {
@@ -183,8 +196,10 @@ fn search(owner: &Owner, tries: u32) -> Option<ThreadId> {
         let slot = &TABLE[index as usize];
         let claim = slot.claim.load(Acquire);
         // A slot between `fresh` and its first claim has no owner yet, and is its finder's.
-        let reusable =
-            claim != 0 && slot.process.load(Relaxed) == owner.process && slot.thread.is_idle() && !alive(claim as u32);
+        let reusable = claim != 0
+            && slot.process.load(Relaxed) == owner.process
+            && slot.thread.is_unused()
+            && !alive(claim as u32);
         (reusable && take(slot, claim, owner)).then(|| name(slot, index))
     })
 }
@@ -209,6 +224,7 @@ fn name(slot: &Slot, index: u32) -> ThreadId {
     let id = ThreadId::from_raw(index).unwrap_or(ThreadId::ANONYMOUS);
     slot.thread.set_id(id);
     slot.cpu.store(0, Relaxed);
+    slot.lent.clear();
     id
 }
 

@@ -1,0 +1,11 @@
+//! The own-tree rt-mutex on simulated machines.
+//!
+//! | file | what |
+//! |---|---|
+//! | `property` | every invariant before every step, on random cases; `cargo xtask priorities` runs a hundred thousand |
+//! | `inversion` | how long the high wait, with threads of middle priority that never stop |
+//! | `spinning` | the first waiter's spin pays, stops when it should, and is the only one |
+
+mod inversion;
+mod property;
+mod spinning;

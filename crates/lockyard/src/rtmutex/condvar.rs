@@ -1,0 +1,179 @@
+//! A condition variable for [`RawRtMutex`] that keeps priority inheritance.
+//!
+//! Sleepers wait by priority, first come first served among equals. A signal does not wake one to a mutex that is held: it moves it there
+//! ([proxy locking](super)), where it lends its priority until it is let in.
+//!
+//! # States of a sleeper
+//!
+//! | `requeue` | meaning | set by |
+//! |---|---|---|
+//! | `NONE` | in no condition variable | the sleeper |
+//! | `SLEEPING` | in the list | the sleeper |
+//! | `QUEUED` | waits for the mutex | who signals |
+//! | `HOLDER` | owns the mutex | who signals |
+//! | `REFUSED` | would have waited for itself: it locks, and fails, on its own | who signals |
+//!
+//! All changes are made under the condition variable's lock, which is held for the whole of a move: a sleeper whose time is up finds itself in the list, or moved,
+//! never in between. Order of locks: this one, the mutex's wait lock, a thread's.
+//!
+//! **Ordering.** A sleeper is in the list before it releases the mutex, so whoever changes the condition under the mutex and signals afterwards finds it.
+//!
+//! **Spurious wake-ups**: none. A sleeper that times out has not consumed a signal.
+//!
+//! Sources: futex-requeue-pi (Linux documentation); `spec/rtmutex.md` 11 and 16.7.
+
+use core::fmt::Debug;
+
+use super::plist::{PriorityList, WAITING};
+use super::policy::Policy;
+use super::proxy::Started;
+use super::{RawRtMutex, Refused, waiter};
+use crate::cancel::Until;
+use crate::platform::{ConstPlatform, Ordering::*, Platform, Word};
+use crate::spin::qspinlock::RawQSpinLock;
+use crate::wait::thread::Thread;
+
+const NONE: u32 = 0;
+const SLEEPING: u32 = 1;
+const QUEUED: u32 = 2;
+const HOLDER: u32 = 3;
+const REFUSED: u32 = 4;
+
+/// The condition variable: 8 bytes. All sleepers of one use the same mutex. See the [module text](self).
+#[derive(Debug)]
+#[repr(C)]
+pub struct RawRtCondvar<P: Platform> {
+    lock: RawQSpinLock<P>,
+    sleepers: PriorityList<P, WAITING>,
+}
+
+impl<P: Platform> Default for RawRtCondvar<P> {
+    fn default() -> Self {
+        Self { lock: RawQSpinLock::default(), sleepers: PriorityList::default() }
+    }
+}
+
+impl<P: Platform> RawRtCondvar<P> {
+    /// A condition variable without sleepers, in constants.
+    pub const fn new() -> Self
+    where
+        P: ConstPlatform,
+    {
+        Self { lock: RawQSpinLock::new(), sleepers: PriorityList::new() }
+    }
+
+    /// Releases `mutex`, sleeps until it is signalled or until `until` comes, and takes `mutex` again. `Ok(true)`: signalled; `Ok(false)`: its time was up.
+    /// Either way the caller holds the mutex.
+    ///
+    /// # Errors
+    /// Taking the mutex again would have been a deadlock. Then the caller does not hold it.
+    ///
+    /// # Safety
+    /// The caller holds `mutex`, is registered (not [`ThreadId::ANONYMOUS`](crate::wait::thread::ThreadId::ANONYMOUS)) and waits for nothing else (it is no signal handler); all sleepers use the same mutex.
+    pub unsafe fn wait<Y: Policy>(&self, mutex: &RawRtMutex<P, Y>, until: Until<'_, P>) -> Result<bool, Refused> {
+        let Some(me) = P::current() else { return Ok(false) };
+        me.waiter.enter();
+        let result = until.watching(me, || self.sleep(me, mutex, until));
+        me.waiter.leave();
+        match result {
+            Ok(signalled) => Ok(signalled),
+            // The wait was over, one way or the other; the mutex is not: it is waited for however long it takes.
+            Err(signalled) => mutex.acquire().map(|()| signalled).map_err(Refused::Deadlock),
+        }
+    }
+
+    /// Sleeps. `Ok(true)`: holds the mutex. `Err`: does not; whether it was signalled.
+    fn sleep<Y: Policy>(
+        &self,
+        me: &'static Thread<P>,
+        mutex: &RawRtMutex<P, Y>,
+        until: Until<'_, P>,
+    ) -> Result<bool, bool> {
+        let state = &me.pi.requeue;
+        self.lock.acquire();
+        let priority = waiter::lock(me).priority();
+        state.store(SLEEPING, Relaxed);
+        self.sleepers.insert(me.id(), priority);
+        self.unlock();
+        // SAFETY: the caller's promise.
+        let _ = unsafe { mutex.release() };
+        loop {
+            let over = state.load(Acquire) == SLEEPING && until.over().is_some();
+            self.lock.acquire();
+            let now = state.load(Relaxed);
+            if now == SLEEPING && over {
+                self.sleepers.remove(me.id());
+            }
+            self.unlock();
+            match now {
+                SLEEPING if over => {
+                    state.store(NONE, Relaxed);
+                    return Err(false);
+                }
+                SLEEPING => me.park(until.wake_time()),
+                HOLDER => {
+                    state.store(NONE, Relaxed);
+                    RawRtMutex::<P, Y>::hold_proxy();
+                    return Ok(true);
+                }
+                QUEUED => {
+                    state.store(NONE, Relaxed);
+                    // Signalled in time: what is left is the mutex.
+                    return match mutex.wait_proxy(me, Until::FOREVER) {
+                        Ok(()) => {
+                            RawRtMutex::<P, Y>::hold_proxy();
+                            Ok(true)
+                        }
+                        Err(_) => Err(true),
+                    };
+                }
+                _ => {
+                    state.store(NONE, Relaxed);
+                    return Err(true);
+                }
+            }
+        }
+    }
+
+    /// Signals the most urgent sleeper: moves it to `mutex`, the one that all of them use. Whether there was one.
+    pub fn notify_one<Y: Policy>(&self, mutex: &RawRtMutex<P, Y>) -> bool {
+        self.lock.acquire();
+        let (first, wake) = (self.sleepers.first(), self.move_first(mutex));
+        self.unlock();
+        if let Some(thread) = wake {
+            thread.unpark();
+        }
+        first.is_some()
+    }
+
+    /// Signals all sleepers, most urgent first.
+    pub fn notify_all<Y: Policy>(&self, mutex: &RawRtMutex<P, Y>) {
+        while self.notify_one(mutex) {}
+    }
+
+    /// Whether somebody sleeps.
+    pub fn has_sleepers(&self) -> bool {
+        self.sleepers.first().is_some()
+    }
+
+    /// Under the lock: moves the first sleeper. Returns whom to wake.
+    fn move_first<Y: Policy>(&self, mutex: &RawRtMutex<P, Y>) -> Option<&'static Thread<P>> {
+        let sleeper: &'static Thread<P> = P::thread(self.sleepers.first()?);
+        self.sleepers.remove(sleeper.id());
+        // SAFETY: it sleeps in `sleep` and looks at `requeue` under our lock before it does anything else, then acts as that says.
+        let started = unsafe { mutex.start_proxy(sleeper) };
+        let state = match started {
+            Ok(Started::Queued) => QUEUED,
+            Ok(Started::Taken) => HOLDER,
+            Err(_) => REFUSED,
+        };
+        sleeper.pi.requeue.store(state, Release);
+        // Who waits for the mutex is woken by its release, unless that has happened already: a wake-up too many costs one round.
+        (state != QUEUED).then_some(sleeper)
+    }
+
+    fn unlock(&self) {
+        // SAFETY: every caller has acquired it.
+        unsafe { self.lock.release() };
+    }
+}
