@@ -22,9 +22,11 @@ struct Shape {
 /// Any locked instruction: each of them begins like this.
 const ANY: &str = "";
 
-const SHAPES: [Shape; 10] = [
+const SHAPES: [Shape; 12] = [
     Shape { probe: "probe_mutex_lock", locked: &["lock cmpxchg"], longest: 10 },
     Shape { probe: "probe_mutex_unlock", locked: &[ANY], longest: 10 },
+    Shape { probe: "probe_rt_mutex_lock", locked: &["lock cmpxchg"], longest: 26 },
+    Shape { probe: "probe_rt_mutex_unlock", locked: &["lock cmpxchg"], longest: 22 },
     Shape { probe: "probe_spin_lock", locked: &["lock cmpxchg"], longest: 10 },
     Shape { probe: "probe_spin_unlock", locked: &[], longest: 10 },
     Shape { probe: "probe_rwsem_read", locked: &[ANY], longest: 22 },

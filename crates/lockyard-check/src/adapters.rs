@@ -4,6 +4,8 @@ use lockyard::GaveUp;
 use lockyard::cancel::Until;
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
+use lockyard::pi_mutex::{self, PiError, RawPiMutex};
+use lockyard::platform::pi::PiPlatform;
 use lockyard::qrwlock::{self, RawQRwLock};
 use lockyard::rtmutex::{self, RawRtMutex, Refused};
 use lockyard::rwsem::RawRwSem;
@@ -136,6 +138,43 @@ impl<P: Stage, Y: rtmutex::policy::Policy> Timed for RawRtMutex<P, Y> {
             Refused::TimedOut => GaveUp::TimedOut,
             Refused::Cancelled => GaveUp::Cancelled,
             Refused::Deadlock(cycle) => panic!("{cycle}"),
+        })
+    }
+}
+
+impl<P: Stage + PiPlatform, S: pi_mutex::Policy> Lock for RawPiMutex<P, S> {
+    type P = P;
+    const RELEASED_BY_OTHERS: bool = false;
+
+    fn lock(&self, _way: Way) {
+        self.acquire().expect("a mutex that can be locked");
+    }
+
+    fn try_lock(&self, _way: Way) -> bool {
+        self.try_acquire()
+    }
+
+    unsafe fn unlock(&self, _way: Way) {
+        // SAFETY: the caller's promise.
+        unsafe { self.release() }.expect("a mutex that we hold");
+    }
+
+    /// Without the hint at the last owner, and without the kernel's mark in the word, which a wait that has timed out leaves to the next release.
+    fn state(&self) -> String {
+        format!("owner {} {}", self.owner(), without(&without(&format!("{self:?}"), "hint"), "word"))
+    }
+
+    fn at_rest(&self) -> bool {
+        self.state() == Self::default().state() && !self.is_contended()
+    }
+}
+
+impl<P: Stage + PiPlatform, S: pi_mutex::Policy> Timed for RawPiMutex<P, S> {
+    fn lock_until(&self, _way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
+        self.acquire_until(until).map_err(|error| match error {
+            PiError::TimedOut => GaveUp::TimedOut,
+            PiError::Cancelled => GaveUp::Cancelled,
+            error => panic!("{error}"),
         })
     }
 }

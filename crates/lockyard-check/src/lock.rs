@@ -33,6 +33,9 @@ pub trait Lock: Default + Debug + Send + Sync {
     /// The ways in which it can be held: `[Write]`, or `[Write, Read]`.
     const WAYS: &'static [Way] = &[Way::Write];
 
+    /// Whether another thread may release it for its holder. Locks that inherit priorities know their owners, and refuse.
+    const RELEASED_BY_OTHERS: bool = true;
+
     /// Takes the lock.
     fn lock(&self, way: Way);
 

@@ -85,7 +85,11 @@ impl Sweep {
                 for spec in self.specs(workload, shared)? {
                     for candidate in &group.candidates {
                         candidate.check(&spec).map_err(|error| {
-                            let way_on = if candidate.shared { "" } else { "; choose --family rw" };
+                            let way_on = if candidate.shared || workload.needs_priorities() {
+                                ""
+                            } else {
+                                "; choose --family rw"
+                            };
                             Failure::usage(format!("{error}{way_on}"))
                         })?;
                     }

@@ -2,15 +2,16 @@
 
 use std::hint::black_box;
 
-use lockyard::{Mutex, RwSem, Semaphore, SpinLock};
+use lockyard::{Mutex, RtMutex, RwSem, Semaphore, SpinLock};
 
 /// Runs so many pairs on a fresh lock.
 pub(crate) type Run = fn(u32);
 
 /// Every loop by the name that `cargo xtask counts` uses; its symbol has `cost_` before it.
-pub(crate) const PAIRS: [(&str, Run); 6] = [
+pub(crate) const PAIRS: [(&str, Run); 7] = [
     ("empty_loop", |pairs| cost_empty_loop(&(), pairs)),
     ("mutex_lock_unlock", |pairs| cost_mutex_lock_unlock(&Mutex::new(()), pairs)),
+    ("rt_mutex_lock_unlock", |pairs| cost_rt_mutex_lock_unlock(&RtMutex::new(()), pairs)),
     ("spin_lock_unlock", |pairs| cost_spin_lock_unlock(&SpinLock::new(()), pairs)),
     ("rwsem_read", |pairs| cost_rwsem_read(&RwSem::new(()), pairs)),
     ("rwsem_write", |pairs| cost_rwsem_write(&RwSem::new(()), pairs)),
@@ -36,6 +37,7 @@ macro_rules! loops {
 loops! {
     cost_empty_loop(_lock: ()) {};
     cost_mutex_lock_unlock(lock: Mutex<()>) drop(lock.lock());
+    cost_rt_mutex_lock_unlock(lock: RtMutex<()>) drop(lock.lock());
     cost_spin_lock_unlock(lock: SpinLock<()>) drop(lock.lock());
     cost_rwsem_read(lock: RwSem<()>) drop(lock.read());
     cost_rwsem_write(lock: RwSem<()>) drop(lock.write());

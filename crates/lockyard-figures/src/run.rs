@@ -117,7 +117,7 @@ fn run_one(
             let spec = Spec { seed: variant.seed, duration, warmup: spec.warmup.min(longest), ..(**spec).clone() };
             let config = variant.config(&machines[machine]);
             // Every published table is of locks inside a kernel; what a program does around them is not.
-            let in_kernel = config.in_kernel && !spec.workload.is_realtime();
+            let in_kernel = config.in_kernel && !spec.workload.needs_priorities();
             workload(lock, &spec, &lockyard_sim::Config { in_kernel, ..config })
         }
         Job::SpinLoop { machine } => {

@@ -71,7 +71,7 @@ impl Candidate {
 
     /// Whether it can run `workload` at all.
     pub fn supports(&self, workload: Workload) -> bool {
-        (self.shared || !workload.needs_shared()) && !(workload.is_realtime() && self.family == Family::Spin)
+        (self.shared || !workload.needs_shared()) && (self.family == Family::Mutex || !workload.needs_priorities())
     }
 
     /// Whether it can run `spec`.
@@ -89,13 +89,18 @@ impl Candidate {
 
 /// Every lock of the real machine: Lockyard's first, then the peers, by family.
 pub fn candidates() -> &'static [Candidate] {
-    static ALL: [Candidate; LOCKYARD + PEERS] = {
+    static ALL: [Candidate; LOCKYARD + NATIVE + PEERS] = {
         let lockyard = lockyard_candidates::<Linux>();
+        let native = locks::native::candidates();
         let peers = peers::candidates::<Linux>();
-        let mut all = [peers[0]; LOCKYARD + PEERS];
+        let mut all = [peers[0]; LOCKYARD + NATIVE + PEERS];
         let mut index = 0;
         while index < all.len() {
-            all[index] = if index < LOCKYARD { lockyard[index] } else { peers[index - LOCKYARD] };
+            all[index] = match index {
+                _ if index < LOCKYARD => lockyard[index],
+                _ if index < LOCKYARD + NATIVE => native[index - LOCKYARD],
+                _ => peers[index - LOCKYARD - NATIVE],
+            };
             index += 1;
         }
         all
@@ -105,6 +110,8 @@ pub fn candidates() -> &'static [Candidate] {
 
 /// How many locks of Lockyard's, with all policies, there are.
 pub const LOCKYARD: usize = locks::COUNT;
+/// How many more there are on the real machine.
+const NATIVE: usize = locks::native::COUNT;
 const PEERS: usize = peers::COUNT;
 
 /// Lockyard's locks on the machine `M`, default policies first.

@@ -157,7 +157,7 @@ fn run<M: Machine>(
     let handed_in: Vec<OnceLock<Tally>> = roles.iter().map(|_| OnceLock::new()).collect();
     M::run(roles.len() + 1, &|thread| match thread.checked_sub(1) {
         None => {
-            if let Some(me) = M::current().filter(|_| spec.workload.is_realtime()) {
+            if let Some(me) = M::current().filter(|_| spec.workload.needs_priorities()) {
                 // Or nobody would open the window where those below never leave the CPU. Refused where they are: they say so.
                 M::set_priority(me.id(), PRESIDES_AT, PRESIDES_AT);
             }

@@ -18,6 +18,8 @@ use crate::catalog::Candidate;
 use crate::machine::Machine;
 use crate::subject::{Counted, Exclusive, Family, Label, Shared, Subject};
 
+pub(crate) mod native;
+
 /// How many there are.
 pub(crate) const COUNT: usize = 43;
 

@@ -43,6 +43,15 @@ pub trait Machine: Platform {
         let _ = index;
     }
 
+    /// Gives the calling thread the fixed priority `priority` (1 to 99, `SCHED_FIFO`), for the rest of its life.
+    ///
+    /// # Errors
+    /// One line that says why not, and what is needed.
+    fn fixed_priority(priority: u32) -> Result<(), MachineError> {
+        let _ = priority;
+        Err(MachineError::new("this machine has no fixed priorities"))
+    }
+
     /// Names an object in whatever the machine reports about memory. Where it reports nothing it does nothing.
     fn name<T>(name: &str, object: &T) {
         let _ = (name, object);

@@ -10,8 +10,8 @@ use crate::record::Record;
 use crate::spec::{Spec, Workload};
 use crate::subject::{Counted, Family, Label, Shared, Subject};
 use crate::workload::{
-    bkl_aim7, build_model, contend, futex_hash, kv_model, lockref_model, pf1_model, pi_stress, qrw_loop, starve,
-    torture_spin, uncontended,
+    bkl_aim7, build_model, contend, futex_hash, kv_model, lockref_model, pf1_model, pi_cross, pi_inversion, pi_stress,
+    qrw_loop, starve, torture_spin, uncontended,
 };
 
 /// Whether a lock that is called `label`, and that readers can share or not, can run `spec`.
@@ -21,8 +21,8 @@ pub(crate) fn check(label: &Label, shared: bool, spec: &Spec) -> Result<(), Erro
         let why = "it has no read side";
         return Err(Error::Unsupported { lock: label.full(), workload: spec.workload, why });
     }
-    if spec.workload.is_realtime() && label.family == Family::Spin {
-        let why = "a FIFO thread that spins on its owner's CPU keeps the owner from running";
+    if spec.workload.needs_priorities() && label.family != Family::Mutex {
+        let why = "it may spin for ever on an owner that it keeps from running; choose a mutex";
         return Err(Error::Unsupported { lock: label.full(), workload: spec.workload, why });
     }
     Ok(())
@@ -42,6 +42,8 @@ pub fn measure_exclusive<M: Machine, S: Subject>(spec: &Spec) -> Result<Record, 
         Workload::KvModel => kv_model::run::<M, S>(spec),
         Workload::FutexHash => futex_hash::run::<M, S>(spec),
         Workload::PiStress => pi_stress::run::<M, S>(spec),
+        Workload::PiCross => pi_cross::run::<M, S>(spec),
+        Workload::PiInversion => pi_inversion::run::<M, S>(spec),
         // `check` let no workload through that reads.
         _ => contend::exclusive::<M, S>(spec),
     };
@@ -75,9 +77,11 @@ pub fn measure_shared<M: Machine, S: Subject + Shared>(spec: &Spec) -> Result<Re
         Workload::LockrefModel => lockref_model::run::<M, lockref_model::Beside<M, S>>(spec),
         Workload::KvModel => kv_model::run::<M, S>(spec),
         Workload::FutexHash => futex_hash::run::<M, S>(spec),
-        Workload::PiStress => pi_stress::run::<M, S>(spec),
         Workload::Pf1Model => pf1_model::run::<M, S>(spec),
         Workload::BuildModel => build_model::run::<M, S>(spec),
+        Workload::PiStress | Workload::PiCross | Workload::PiInversion => {
+            unreachable!("`check` lets mutexes through only")
+        }
         Workload::StarveWriters | Workload::StarveReaders => starve::run::<M, S>(spec),
     };
     Ok(Record::of::<M>(&S::LABEL, spec, run?))

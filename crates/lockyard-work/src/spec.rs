@@ -46,6 +46,8 @@ workloads! {
     FutexHash = "futex-hash": "perf bench futex hash: waits on words with another value; the lock is the buckets'",
     PiStress = "pi-stress": "groups of three FIFO threads on one CPU each: high inherits through low past middle; threads = 3 × groups",
     BuildModel = "build-model": "a parallel build: thousands of locks, most of them idle",
+    PiCross = "pi-cross": "fixed priorities, owner and waiter on different CPUs: low and high lock, medium interferes",
+    PiInversion = "pi-inversion": "fixed priorities on one CPU: high waits for a chain of threads - 2 owners, medium is ready to run",
     StarveWriters = "starve-writers": "overlapping sleeping readers against one writer",
     StarveReaders = "starve-readers": "looping sleeping writers against one reader",
 }
@@ -64,9 +66,9 @@ impl Workload {
         )
     }
 
-    /// Whether its threads have fixed priorities: it takes the right to set them.
-    pub const fn is_realtime(self) -> bool {
-        matches!(self, Self::PiStress)
+    /// Whether its threads have fixed priorities: it takes the right to set them. A lock that spins without end would never let go there.
+    pub const fn needs_priorities(self) -> bool {
+        matches!(self, Self::PiStress | Self::PiCross | Self::PiInversion)
     }
 
     /// Whether its threads are readers or writers for life, by [`Spec::mix`] or always.
@@ -173,6 +175,8 @@ impl Spec {
             Workload::BuildModel => Self { threads: 96, ..usual },
             Workload::PiStress => Self { threads: 3, ..usual },
             Workload::LockrefModel | Workload::KvModel | Workload::FutexHash => usual,
+            Workload::PiCross => Self { threads: 3, cs: 1, think: 1, ..usual },
+            Workload::PiInversion => Self { threads: 3, cs: 25_000, think: 250_000, ..usual },
             Workload::StarveWriters => Self { readers: 8, writers: 1, cs_sleep: turn, mix: Mix::Roles, ..usual },
             Workload::StarveReaders => Self { readers: 1, writers: 4, cs_sleep: turn, mix: Mix::Roles, ..usual },
             Workload::QrwLoop | Workload::TortureSpin | Workload::Pf1Model => usual,
@@ -230,6 +234,15 @@ impl Spec {
                 return refuse("uncontended measures reads or writes: read share 0 or 100".to_owned());
             }
         }
+        if workload == Workload::PiCross && self.threads != 3 {
+            return refuse(format!("pi-cross has three threads: low, high and medium; {} given", self.threads));
+        }
+        if workload == Workload::PiInversion && !(3..=10).contains(&self.threads) {
+            return refuse(format!(
+                "pi-inversion has 3 to 10 threads: a chain of 1 to 8 owners, medium and high; {} given",
+                self.threads
+            ));
+        }
         if self.read_pct > 100 {
             return refuse(format!("read share: 0 to 100 per cent, {} given", self.read_pct));
         }
@@ -286,6 +299,9 @@ mod tests {
             (Spec { threads: 2, ..Spec::new(Workload::Uncontended) }, "one thread"),
             (Spec { threads: 4, ..Spec::new(Workload::PiStress) }, "groups of three"),
             (Spec { read_pct: 50, ..Spec::new(Workload::Uncontended) }, "0 or 100"),
+            (Spec { threads: 2, ..Spec::new(Workload::PiCross) }, "three threads"),
+            (Spec { threads: 2, ..Spec::new(Workload::PiInversion) }, "3 to 10"),
+            (Spec { threads: 11, ..Spec::new(Workload::PiInversion) }, "3 to 10"),
         ];
         for (spec, part) in bad {
             let message = spec.validate().expect_err(part).to_string();

@@ -141,6 +141,12 @@ impl<'a, M: Machine> Worker<'a, M> {
         self.turn(Kind::Write, called, M::stamp());
     }
 
+    /// A wait that the workload has measured itself. Whether it counts.
+    pub(crate) fn waited(&mut self, called: u64, entered: u64) -> bool {
+        self.turn(Kind::Write, called, entered);
+        self.phase == Phase::Measure
+    }
+
     /// `batch` write turns of which nobody measures the waits, in `ns` all together.
     pub(crate) fn batch(&mut self, batch: u64, ns: u64) {
         if self.in_window() {

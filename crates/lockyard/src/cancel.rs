@@ -130,6 +130,11 @@ impl<'a, P: Platform> Until<'a, P> {
         Some(self.deadline.map_or(other, |deadline| deadline.min(other)))
     }
 
+    /// Whether a token may end the wait.
+    pub(crate) fn is_cancellable(&self) -> bool {
+        self.token.is_some()
+    }
+
     /// Whether the wait is over. Reads the clock only if there is a deadline.
     pub(crate) fn over(&self) -> Option<GaveUp> {
         if self.token.is_some_and(CancelToken::is_cancelled) {

@@ -5,6 +5,7 @@
 //! | [`Mutex`] | [`mutex::RawMutex`] | 32 | spinning while the owner runs, then sleeping | one turn per waiter ahead |
 //! | [`RwSem`] | [`rwsem::RawRwSem`] | 32 | the same, for readers and writers | one turn per waiter ahead, both kinds |
 //! | [`Semaphore`] | [`semaphore::RawSemaphore`] | 24 | the same | one turn per waiter ahead |
+//! | [`RtMutex`] | [`pi_mutex::RawPiMutex`] | 24 | priority inheritance: in the kernel, by priority, where priorities matter; as [`Mutex`] among equals | none between classes; one turn per waiter ahead among equals |
 //! | [`SpinLock`] | [`spin::qspinlock::RawQSpinLock`] | 4 | spinning, then sleeping (a thread is a virtual CPU) | one turn per waiter ahead |
 //! | [`CnaSpinLock`] | [`spin::cna::RawCnaSpinLock`] | 4 | the same, the queue sorted by NUMA node | the same, and 1 ms |
 //! | [`HqSpinLock`] | [`spin::hq::RawHqSpinLock`] | 4 | the same; queued by NUMA node while contended | the same per waiter of the own node, times the nodes |
@@ -30,12 +31,13 @@
 //! # Promises
 //!
 //! * All-zero bytes are an unlocked lock; `const fn new`.
-//! * No allocation, no panic (but for [`TreeRtMutex`]'s: a deadlock or a foreign unlock, which its guards cannot return), no change of errno and no thread-local destructor on any lock path.
+//! * No allocation, no panic, no change of errno and no thread-local destructor on any lock path. ([`RtMutex`] and [`TreeRtMutex`] panic where they could only
+//!   hang, and at a foreign unlock.)
 //! * No spinning without bound on a thread that may not be running.
 //! * A lock's memory must stay until every unlock call on it has returned. [`SpinLock`] alone may be freed by the next
 //!   owner as soon as that one has unlocked it.
 //! * Locks are not recursive. A guard may be forgotten: the lock stays locked, nothing else happens. A locked lock may be dropped by whoever owns it.
-//! * After `fork` the child has the locks as they were; those that other threads held stay held.
+//! * After `fork` the child has the locks as they were; those that other threads held stay held. (A held [`RtMutex`] belongs to a thread of the parent.)
 //!
 //! # Looking inside
 //!
@@ -57,6 +59,8 @@ pub mod event;
 pub mod futex_hash;
 pub mod lockref;
 pub mod mutex;
+pub mod pi_condvar;
+pub mod pi_mutex;
 pub mod platform;
 pub mod qrwlock;
 pub mod rtmutex;
@@ -76,9 +80,12 @@ pub use front::*;
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod front {
     use crate::platform::linux::Linux;
-    use crate::{api, cancel, futex_hash, lockref, mutex, qrwlock, rtmutex, rwsem, semaphore, spin};
+    use crate::{
+        api, cancel, futex_hash, lockref, mutex, pi_condvar, pi_mutex, qrwlock, rtmutex, rwsem, semaphore, spin,
+    };
 
-    pub use crate::api::{CancellableMutex, CancellableRwLock};
+    pub use crate::api::{CancellableMutex, CancellableRwLock, CheckedMutex};
+    pub use crate::pi_mutex::PiError;
 
     /// A mutex: spins while the owner runs, sleeps otherwise, bounded unfairness. See [`mutex`].
     pub type Mutex<T> = lock_api::Mutex<mutex::RawMutex<Linux>, T>;
@@ -99,6 +106,50 @@ mod front {
     pub type TreeRtMutexGuard<'a, T, Y = rtmutex::policy::Today> =
         lock_api::MutexGuard<'a, rtmutex::RawRtMutex<Linux, Y>, T>;
     pub use crate::platform::linux::can_lend_priorities;
+    /// A priority-inheritance mutex: a thread of low priority that holds it runs at the priority of the most urgent one that waits for it. See [`pi_mutex`].
+    ///
+    /// Order: by priority; among time-sharing threads as [`Mutex`]. Ordering: Acquire and Release. Cost: without contention one compare-exchange each way.
+    /// Needs no privilege. Works in one process, between threads that keep their own thread ids: see `fork` there.
+    ///
+    /// # Panics
+    /// `lock` panics where it could only hang: locked by its own owner, a cycle of waits, an owner that has exited. [`CheckedMutex`] returns errors instead.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use lockyard::RtMutex;
+    ///
+    /// static SETPOINT: RtMutex<f64> = RtMutex::new(0.5);
+    ///
+    /// *SETPOINT.lock() += 0.25; // a control loop of high priority waits at most for the section of whoever is inside
+    /// assert_eq!(SETPOINT.try_lock_for(Duration::from_millis(1)).map(|value| *value), Some(0.75));
+    /// ```
+    pub type RtMutex<T> = RtMutexWith<pi_mutex::Lateral, T>;
+    /// A [`RtMutex`] with policy `S`; see [`pi_mutex::policy`].
+    pub type RtMutexWith<S, T> = lock_api::Mutex<pi_mutex::RawPiMutex<Linux, S>, T>;
+    /// A locked [`RtMutex`].
+    pub type RtMutexGuard<'a, T, S = pi_mutex::Lateral> = lock_api::MutexGuard<'a, pi_mutex::RawPiMutex<Linux, S>, T>;
+    /// The condition variable of [`RtMutex`]: a notified thread waits for the mutex by its priority from the notification on. Waits may end
+    /// spuriously; notifications are not counted (`false`, 0). See [`pi_condvar`].
+    ///
+    /// ```
+    /// use lockyard::{RtCondvar, RtMutex};
+    ///
+    /// static SAMPLES: RtMutex<Vec<u32>> = RtMutex::new(Vec::new());
+    /// static ARRIVED: RtCondvar = RtCondvar::new();
+    ///
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| {
+    ///         SAMPLES.lock().push(7);
+    ///         ARRIVED.notify_one();
+    ///     });
+    ///     let mut samples = SAMPLES.lock();
+    ///     ARRIVED.wait_while(&mut samples, |samples| samples.is_empty());
+    ///     assert_eq!(samples.pop(), Some(7));
+    /// });
+    /// ```
+    pub type RtCondvar = RtCondvarWith<pi_mutex::Lateral>;
+    /// The condition variable of [`RtMutexWith`].
+    pub type RtCondvarWith<S> = lock_api::Condvar<pi_condvar::RawPiCondvar<Linux, S>>;
 
     /// A reader-writer lock. See [`rwsem`].
     pub type RwSem<T> = RwSemWith<rwsem::policy::Today, T>;

@@ -25,6 +25,7 @@
 
 #[cfg(all(feature = "std", target_os = "linux"))]
 pub mod linux;
+pub mod pi;
 
 use core::fmt::Debug;
 

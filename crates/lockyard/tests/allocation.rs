@@ -11,6 +11,7 @@ use std::thread::scope;
 
 use lockyard::cancel::Until;
 use lockyard::mutex::RawMutex;
+use lockyard::pi_mutex::{RawPiMutex, policy as pi};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::rwsem::{RawRwSem, policy};
@@ -146,6 +147,8 @@ fn no_lock_allocates() {
 
     contended::<RawQSpinLock<Linux>>("a spinlock");
     contended::<RawMutex<Linux>>("a mutex");
+    contended::<RawPiMutex<Linux>>("a PI mutex");
+    contended::<RawPiMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel");
     contended::<RawRwSem<Linux, policy::Today>>("an rwsem");
     contended::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
     contended::<RawRwSem<Linux, policy::XaddBaseline>>("the rwsem of 2019");
@@ -154,6 +157,8 @@ fn no_lock_allocates() {
     contended::<RawRtMutex<Linux>>("an rt-mutex");
     ending::<RawRtMutex<Linux>>("an rt-mutex with an end");
     ending::<RawMutex<Linux>>("a mutex with an end");
+    ending::<RawPiMutex<Linux>>("a PI mutex with an end");
+    ending::<RawPiMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel, with an end");
     ending::<RawRwSem<Linux, policy::Today>>("an rwsem with an end");
     ending::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem with an end");
     ending::<Binary<Linux, OpportunisticSafe>>("a semaphore with an end");

@@ -2,6 +2,7 @@
 
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
+use lockyard::pi_mutex::{RawPiMutex, policy as pi};
 use lockyard::platform::linux::Linux;
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
 use lockyard::rtmutex::{RawRtMutex, policy as rt};
@@ -24,6 +25,9 @@ conformance!(ticket: RawTicketLock<Linux>, [exclusive, churn, fair]);
 // Promises nothing to anybody: whoever naps while two others pass the lock around may nap for long.
 conformance!(ttas: RawTtasLock<Linux>, [exclusive]);
 conformance!(mutex: RawMutex<Linux>, [exclusive, churn, timed, fair]);
+conformance!(pi_mutex: RawPiMutex<Linux>, [exclusive, churn, timed, fair]);
+conformance!(pi_mutex_published: RawPiMutex<Linux, pi::Published>, [exclusive, timed]);
+conformance!(pi_mutex_off: RawPiMutex<Linux, pi::Off>, [exclusive, timed, fair]);
 conformance!(rwsem: RawRwSem<Linux, policy::Today>, [exclusive, churn, timed, fair, shared, fair_shared]);
 conformance!(rtmutex: RawRtMutex<Linux>, [exclusive, churn, timed, fair]);
 conformance!(rtmutex_2016: RawRtMutex<Linux, rt::Published2016>, [exclusive, timed, fair]);

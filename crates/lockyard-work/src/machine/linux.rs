@@ -63,6 +63,19 @@ impl Machine for Linux {
         }
     }
 
+    fn fixed_priority(priority: u32) -> Result<(), MachineError> {
+        let parameters = libc::sched_param { sched_priority: priority as i32 };
+        // SAFETY: reads the parameters; 0 is the calling thread.
+        match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) } {
+            0 => Ok(()),
+            _ => {
+                let why = std::io::Error::last_os_error();
+                let what = format!("SCHED_FIFO: {why}; run as root, with CAP_SYS_NICE, or with `ulimit -r 99`");
+                Err(MachineError::new(what))
+            }
+        }
+    }
+
     fn usage() -> Usage {
         // SAFETY: the call fills the structure, for which any bytes are valid.
         let usage = unsafe {

@@ -4,10 +4,12 @@
 
 mod cancellable;
 mod exclusive;
+mod inheriting;
 mod permit;
 mod shared;
 
 pub use cancellable::{CancellableMutex, CancellableRwLock};
+pub use inheriting::CheckedMutex;
 pub use permit::{Semaphore, SemaphorePermit};
 
 #[cfg(all(feature = "std", target_os = "linux"))]

@@ -2,16 +2,18 @@
 
 use std::sync::Barrier;
 use std::thread::scope;
+use std::time::Duration;
 
 use lockyard::RawRtMutex;
 use lockyard::cancel::Until;
 use lockyard::mutex::RawMutex;
+use lockyard::pi_mutex::{RawPiMutex, policy as pi};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::qspinlock::RawQSpinLock;
-use lockyard::{CancelToken, Semaphore};
+use lockyard::{CancelToken, RtCondvar, RtMutex, Semaphore};
 use lockyard_check::adapters::Binary;
 use lockyard_check::lock::{Lock, Timed};
 use lockyard_check::native::guarded;
@@ -85,6 +87,8 @@ fn contended_operations_leave_errno_alone() {
         contended::<RawQSpinLock<Linux>>("a spinlock");
         contended::<RawMutex<Linux>>("a mutex");
         contended::<RawRtMutex<Linux>>("an rt-mutex");
+        contended::<RawPiMutex<Linux>>("a PI mutex");
+        contended::<RawPiMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel");
         contended::<RawRwSem<Linux, policy::Today>>("an rwsem");
         contended::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
         contended::<Binary<Linux, OpportunisticSafe>>("a semaphore");
@@ -97,10 +101,34 @@ fn ended_waits_leave_errno_alone() {
     guarded("errno", || {
         ending::<RawMutex<Linux>>("a mutex");
         ending::<RawRtMutex<Linux>>("an rt-mutex");
+        ending::<RawPiMutex<Linux>>("a PI mutex");
+        ending::<RawPiMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel");
         ending::<RawRwSem<Linux, policy::Today>>("an rwsem");
         ending::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
         ending::<Binary<Linux, OpportunisticSafe>>("a semaphore");
         ending::<Binary<Linux, DirectHandoff>>("a semaphore with direct handoff");
+    });
+}
+
+#[test]
+fn a_pi_condition_variable_leaves_errno_alone() {
+    guarded("errno", || {
+        let (turn, changed) = (RtMutex::new(0u32), RtCondvar::new());
+        let play = |mine: u32| {
+            untouched("a condition variable", || {
+                for _ in 0..200 {
+                    let mut turn = turn.lock();
+                    changed.wait_while(&mut turn, |turn| *turn % 2 != mine);
+                    *turn += 1;
+                    changed.notify_one();
+                    changed.wait_for(&mut turn, Duration::from_nanos(1));
+                }
+            });
+        };
+        scope(|threads| {
+            threads.spawn(|| play(0));
+            play(1);
+        });
     });
 }
 

@@ -3,6 +3,8 @@
 use std::mem::{MaybeUninit, size_of};
 
 use lockyard::mutex::RawMutex;
+use lockyard::pi_condvar::RawPiCondvar;
+use lockyard::pi_mutex::RawPiMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
@@ -13,6 +15,7 @@ use lockyard::{CancelToken, Mutex, RwSem, Semaphore, SpinLock};
 fn sizes_fit_into_the_c_librarys_objects() {
     assert_eq!(size_of::<RawQSpinLock<Linux>>(), 4);
     assert_eq!(size_of::<RawMutex<Linux>>(), 32);
+    assert_eq!((size_of::<RawPiMutex<Linux>>(), size_of::<RawPiCondvar<Linux>>()), (24, 16));
     assert!(size_of::<RawRwSem<Linux, policy::Today>>() <= 40);
     assert!(size_of::<RawSemaphore<Linux>>() <= 32);
     assert!(size_of::<RawQSpinLock<Linux>>() <= size_of::<libc::pthread_spinlock_t>());
@@ -61,6 +64,19 @@ fn zero_bytes_are_an_unlocked_mutex() {
         unsafe { lock.release() };
         assert!(!lock.is_locked());
     });
+}
+
+#[test]
+fn zero_bytes_are_an_unlocked_pi_mutex() {
+    zeroed!(RawPiMutex<Linux>, |lock| {
+        assert!(!lock.is_locked());
+        lock.acquire().unwrap();
+        assert!(!lock.try_acquire());
+        // SAFETY: acquired above.
+        unsafe { lock.release() }.unwrap();
+        assert!(!lock.is_locked());
+    });
+    zeroed!(RawPiCondvar<Linux>, |condvar| condvar.notify_all());
 }
 
 #[test]

@@ -6,13 +6,14 @@ use std::rc::Rc;
 use std::sync::MutexGuard as StdGuard;
 
 use lockyard::mutex::RawMutex;
+use lockyard::pi_mutex::RawPiMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::{
-    CancelToken, GaveUp, Mutex, MutexGuard, RwSem, RwSemReadGuard, RwSemWriteGuard, Semaphore, SemaphorePermit,
-    SpinLock, SpinLockGuard,
+    CancelToken, GaveUp, Mutex, MutexGuard, PiError, RtCondvar, RtMutex, RtMutexGuard, RwSem, RwSemReadGuard,
+    RwSemWriteGuard, Semaphore, SemaphorePermit, SpinLock, SpinLockGuard,
 };
 
 fn is_send<T: Send>() {}
@@ -34,6 +35,11 @@ macro_rules! not {
 
 #[test]
 fn locks_are_send_and_sync_as_their_data() {
+    is_send::<(RtMutex<u8>, RtCondvar, RawPiMutex<Linux>)>();
+    is_sync::<(RtMutex<u8>, RtCondvar, RawPiMutex<Linux>)>();
+    is_debug::<(RtMutex<u8>, RtCondvar, RtMutexGuard<'_, u8>, PiError)>();
+    not!(RtMutex<Rc<u8>>: Send);
+    not!(RtMutexGuard<'_, u8>: Send); // only the owner unlocks
     is_send::<(Mutex<u8>, RwSem<u8>, SpinLock<u8>, Semaphore, CancelToken)>();
     is_sync::<(Mutex<u8>, RwSem<u8>, SpinLock<u8>, Semaphore, CancelToken)>();
     is_send::<(RawMutex<Linux>, RawRwSem<Linux, policy::Today>, RawQSpinLock<Linux>, RawSemaphore<Linux>)>();

@@ -17,6 +17,11 @@ pub(crate) fn until(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
 
+/// When `timeout` will have passed, as std's users name it, if that can be named.
+pub(crate) fn after(timeout: Duration) -> Option<Instant> {
+    Instant::now().checked_add(timeout)
+}
+
 /// Monotonic nanoseconds as of the last tick.
 #[inline]
 pub(super) fn tick() -> u64 {

@@ -6,6 +6,8 @@
 //! | `threads` | the registry of thread records, events, who runs where |
 //! | `rseq` | the current CPU |
 //! | `futex` | sleeping and waking |
+//! | `pi` | PI futexes, kernel thread ids |
+//! | `syscall` | what rustix has not |
 //! | `clock` | time |
 //! | `scheduling` | priorities of threads: read and lent |
 //! | `topology` | CPUs, NUMA nodes and caches from sysfs |
@@ -17,8 +19,10 @@
 
 pub(crate) mod clock;
 mod futex;
+mod pi;
 mod rseq;
 mod scheduling;
+mod syscall;
 pub mod threads;
 pub mod topology;
 mod words;

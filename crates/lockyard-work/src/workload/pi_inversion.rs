@@ -1,0 +1,142 @@
+//! `pi-inversion`: how long the most urgent thread waits while the owner of what it wants is outranked by a third. (`pi-classic` and `pi-chain` of
+//! `spec/workloads.md` section 4.3; as cyclictest, it reports one latency: high's wait)
+//!
+//! All threads run on one CPU, by fixed priority. `threads` − 2 of them form a chain of as many locks: the first owns the first lock, each further one owns
+//! the next and waits for the one before. *High* wants the last. *Medium* outranks all owners and has nothing to do with the locks: it thinks (`think`, much
+//! longer than a section). The rounds are staged:
+//!
+//! ```text
+//! first   locks 1, lets the others go on: each outranks it, so it runs until it waits for the lock before its own
+//!         lets high go on, which readies medium and wants the last lock
+//! then    with inheritance: first runs its section at high's priority, unlocks; the locks pass along the chain to high; medium thinks
+//!         without: medium thinks, then all that
+//! ```
+//!
+//! What is measured: `rounds`; `late`, those in which high waited more than 100 µs longer than the first owner's section took by the clock; and by how much at most
+//! (`beyond_section_us`). The section begins when high waits. A pause after each round keeps the system, which throttles threads of fixed priority, out of the game.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use super::gate::Gate;
+use super::priorities::permitted;
+use crate::driver::{Run, drive};
+use crate::error::Error;
+use crate::invariant::Object;
+use crate::machine::Machine;
+use crate::spec::Spec;
+use crate::subject::Exclusive;
+use crate::worker::Worker;
+
+const MEDIUM: u32 = 20;
+const HIGH: u32 = 30;
+/// More than this beyond a section is late.
+const LATE_NS: u64 = 100_000;
+/// Where the threads run: the second CPU they may use, if there are two, since interrupts mostly go to the first.
+const CPU: usize = 1;
+/// The pause after a round, in thirds of what the round takes: fixed priorities use three quarters of the CPU at most.
+const PAUSE_THIRDS: u64 = 1;
+
+/// What the threads of a run share.
+struct Stage<M: Machine, L> {
+    /// The chain, first lock first.
+    objects: Vec<Object<L>>,
+    /// One for each thread.
+    gates: Vec<Gate<M>>,
+    /// Passed once for each thread that has ended its part of the round.
+    ended: Gate<M>,
+    over: AtomicBool,
+    /// What the first owner's section took in this round.
+    section_ns: AtomicU64,
+    rounds: AtomicU64,
+    late: AtomicU64,
+    beyond_ns: AtomicU64,
+}
+
+pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
+    permitted::<M>(spec)?;
+    let depth = spec.threads - 2;
+    let stage = Stage::<M, L> {
+        objects: (0..depth).map(|_| Object::new()).collect(),
+        gates: (0..spec.threads).map(|_| Gate::default()).collect(),
+        ended: Gate::default(),
+        over: AtomicBool::new(false),
+        section_ns: AtomicU64::new(0),
+        rounds: AtomicU64::new(0),
+        late: AtomicU64::new(0),
+        beyond_ns: AtomicU64::new(0),
+    };
+    let (medium, high) = (depth, depth + 1);
+    let mut run = drive::<M, L>(spec, &stage.objects, |worker| {
+        M::pin(CPU);
+        let me = worker.index;
+        let priority = if me == high {
+            HIGH
+        } else if me == medium {
+            MEDIUM
+        } else {
+            1 + me as u32
+        };
+        // `permitted` has tried it.
+        let _ = M::fixed_priority(priority);
+        if me == high {
+            stage.high(worker, spec);
+            return;
+        }
+        loop {
+            stage.gates[me].pass();
+            if stage.over.load(Relaxed) {
+                return;
+            }
+            match me {
+                0 => stage.first(spec),
+                _ if me == medium => M::pause(spec.think),
+                _ => stage.objects[me].lock.with(|| stage.objects[me - 1].lock.with(|| ())),
+            }
+            stage.ended.open();
+        }
+    })?;
+    let number = |counter: &AtomicU64| counter.load(Relaxed) as f64;
+    run.say("rounds", number(&stage.rounds));
+    run.say("late", number(&stage.late));
+    run.say("beyond_section_us", number(&stage.beyond_ns) / 1e3);
+    Ok(run)
+}
+
+impl<M: Machine, L: Exclusive> Stage<M, L> {
+    /// The life of the most urgent thread, which leads the rounds.
+    fn high(&self, worker: &mut Worker<'_, M>, spec: &Spec) {
+        let (medium, high) = (self.objects.len(), self.objects.len() + 1);
+        let round_ns = (f64::from(spec.cs) + f64::from(spec.think)) * M::pause_ns();
+        while worker.on() {
+            self.gates[0].open();
+            self.gates[high].pass();
+            self.gates[medium].open();
+            let called = M::stamp();
+            let entered = self.objects[medium - 1].lock.with(M::stamp);
+            let wait = entered.saturating_sub(called);
+            if worker.waited(called, entered) {
+                let beyond = wait.saturating_sub(self.section_ns.load(Relaxed));
+                self.rounds.fetch_add(1, Relaxed);
+                self.late.fetch_add(u64::from(beyond > LATE_NS), Relaxed);
+                self.beyond_ns.fetch_max(beyond, Relaxed);
+            }
+            (0..high).for_each(|_| self.ended.pass());
+            M::sleep((round_ns as u64 * PAUSE_THIRDS).div_ceil(3));
+        }
+        self.over.store(true, Relaxed);
+        self.gates[..high].iter().for_each(Gate::open);
+    }
+
+    /// A round of the first owner.
+    fn first(&self, spec: &Spec) {
+        let (depth, high) = (self.objects.len(), self.objects.len() + 1);
+        self.objects[0].lock.with(|| {
+            self.gates[1..depth].iter().for_each(Gate::open);
+            self.gates[high].open();
+            // High waits. Without inheritance medium runs now, and then it is our turn.
+            let begin = M::stamp();
+            M::pause(spec.cs);
+            self.section_ns.store(M::stamp().saturating_sub(begin), Relaxed);
+        });
+    }
+}

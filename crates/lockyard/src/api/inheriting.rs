@@ -1,0 +1,217 @@
+//! `lock_api` for the PI mutex and its condition variable, and lock calls that say what is wrong.
+
+use lock_api::{GuardNoSend, MutexGuard};
+
+use crate::cancel::Until;
+use crate::pi_condvar::RawPiCondvar;
+use crate::pi_mutex::{PiError, Policy, RawPiMutex};
+use crate::platform::ConstPlatform;
+use crate::platform::pi::PiPlatform;
+
+/// A PI mutex whose lock calls return errors where `lock` panics.
+///
+/// ```
+/// use lockyard::{CheckedMutex, PiError, RtMutex};
+///
+/// let mutex = RtMutex::new(1);
+/// let mut guard = mutex.lock_checked()?;
+/// *guard += 1;
+/// assert_eq!(mutex.lock_checked().unwrap_err(), PiError::Deadlock); // we own it already
+/// drop(guard);
+/// # Ok::<(), PiError>(())
+/// ```
+pub trait CheckedMutex<P: ConstPlatform + PiPlatform, S: Policy> {
+    /// What the mutex protects.
+    type Target: ?Sized;
+
+    /// Locks.
+    ///
+    /// # Errors
+    /// [`PiError::Deadlock`], [`PiError::OwnerDied`], [`PiError::Corrupt`].
+    fn lock_checked(&self) -> Result<MutexGuard<'_, RawPiMutex<P, S>, Self::Target>, PiError>;
+
+    /// Locks, unless `until` comes first.
+    ///
+    /// # Errors
+    /// As [`CheckedMutex::lock_checked`], and [`PiError::TimedOut`] or [`PiError::Cancelled`].
+    fn lock_checked_until(
+        &self,
+        until: Until<'_, P>,
+    ) -> Result<MutexGuard<'_, RawPiMutex<P, S>, Self::Target>, PiError>;
+}
+
+impl<P: ConstPlatform + PiPlatform, S: Policy, T: ?Sized> CheckedMutex<P, S> for lock_api::Mutex<RawPiMutex<P, S>, T> {
+    type Target = T;
+
+    fn lock_checked(&self) -> Result<MutexGuard<'_, RawPiMutex<P, S>, T>, PiError> {
+        // SAFETY: the raw mutex is only acquired here, and the guard releases it.
+        unsafe {
+            self.raw().acquire()?;
+            Ok(self.make_guard_unchecked(GuardNoSend::new()))
+        }
+    }
+
+    fn lock_checked_until(&self, until: Until<'_, P>) -> Result<MutexGuard<'_, RawPiMutex<P, S>, T>, PiError> {
+        // SAFETY: as above.
+        unsafe {
+            self.raw().acquire_until(until)?;
+            Ok(self.make_guard_unchecked(GuardNoSend::new()))
+        }
+    }
+}
+
+/// There is no other way to say so through `lock_api`.
+#[cold]
+#[track_caller]
+fn refused(error: PiError) -> ! {
+    panic!("{error}")
+}
+
+/// One thread's id is in the word at a time.
+///
+/// # Panics
+/// `lock`, where it could only hang: the caller owns the mutex, or it would close a cycle of waits, or the owner exited. `unlock`, by another than the owner (in the child of a fork).
+// SAFETY: see the first line; the lock's theory page argues mutual exclusion and Acquire on Release.
+unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawMutex for RawPiMutex<P, S> {
+    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
+    const INIT: Self = Self::new();
+    type Guard = GuardNoSend;
+
+    #[inline]
+    fn lock(&self) -> GuardNoSend {
+        match self.acquire() {
+            Ok(()) => GuardNoSend::new(),
+            Err(error) => refused(error),
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<GuardNoSend> {
+        self.try_acquire().then(GuardNoSend::new)
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, _guard: GuardNoSend) {
+        // SAFETY: the guard stands for an acquisition of this lock.
+        if let Err(error) = unsafe { self.release() } {
+            refused(error);
+        }
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.is_locked()
+    }
+}
+
+/// Ends the program when it is dropped by a panic: a second one.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a wait for a PI condition variable released its mutex and could not take it again");
+    }
+}
+
+/// Waits; `true`: the deadline passed.
+///
+/// # Safety
+/// As [`lock_api::RawCondvar::wait`].
+unsafe fn wait<P: ConstPlatform + PiPlatform, S: Policy>(
+    condvar: &RawPiCondvar<P, S>,
+    mutex: &RawPiMutex<P, S>,
+    until: Until<'_, P>,
+) -> bool {
+    // SAFETY: the caller's promise.
+    match unsafe { condvar.wait(mutex, until) } {
+        Ok(timed_out) => timed_out,
+        Err(error @ PiError::NotOwner) => refused(error),
+        Err(error) => {
+            // The caller must find the mutex locked, or nothing at all.
+            let _bomb = Bomb;
+            refused(error)
+        }
+    }
+}
+
+/// Waits may end spuriously; notifications are not counted.
+// SAFETY: the mutex is released after the waiter can be notified, and taken again before it returns, or the program ends.
+unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawCondvar for RawPiCondvar<P, S> {
+    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
+    const INIT: Self = Self::new();
+    type RawMutex = RawPiMutex<P, S>;
+
+    unsafe fn wait(&self, mutex: &Self::RawMutex, _guard: &mut GuardNoSend) {
+        // SAFETY: the caller's promise.
+        unsafe { wait(self, mutex, Until::FOREVER) };
+    }
+
+    fn notify_one(&self) -> bool {
+        self.notify_one();
+        false
+    }
+
+    fn notify_all(&self) -> usize {
+        self.notify_all();
+        0
+    }
+}
+
+#[cfg(all(feature = "std", target_os = "linux"))]
+mod timed {
+    use core::time::Duration;
+
+    use lock_api::GuardNoSend;
+
+    use super::{refused, wait};
+    use crate::api::time::{after, at};
+    use crate::cancel::Until;
+    use crate::pi_condvar::RawPiCondvar;
+    use crate::pi_mutex::{PiError, Policy, RawPiMutex};
+    use crate::platform::linux::{Linux, clock};
+
+    fn within<S: Policy>(mutex: &RawPiMutex<Linux, S>, until: Until<'_, Linux>) -> Option<GuardNoSend> {
+        match mutex.acquire_until(until) {
+            Ok(()) => Some(GuardNoSend::new()),
+            Err(PiError::TimedOut) => None,
+            Err(error) => refused(error),
+        }
+    }
+
+    /// # Panics
+    /// As `lock`.
+    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its deadline.
+    unsafe impl<S: Policy> lock_api::RawMutexTimed for RawPiMutex<Linux, S> {
+        type Duration = Duration;
+        #[allow(clippy::disallowed_types)] // lock_api's users speak std
+        type Instant = std::time::Instant;
+
+        fn try_lock_for(&self, timeout: Duration) -> Option<GuardNoSend> {
+            within(self, after(timeout))
+        }
+
+        fn try_lock_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
+            within(self, at(deadline))
+        }
+    }
+
+    /// That a wait has not timed out does not mean that there was a notification.
+    // SAFETY: as the wait without a deadline; `true` is only returned after the deadline.
+    unsafe impl<S: Policy> lock_api::RawCondvarTimed for RawPiCondvar<Linux, S> {
+        #[allow(clippy::disallowed_types)] // lock_api's users speak std
+        fn checked_duration_to_instant(timeout: &Duration) -> Option<std::time::Instant> {
+            clock::after(*timeout)
+        }
+
+        #[allow(clippy::disallowed_types)] // lock_api's users speak std
+        unsafe fn wait_until(
+            &self,
+            mutex: &Self::RawMutex,
+            _guard: &mut GuardNoSend,
+            deadline: &std::time::Instant,
+        ) -> bool {
+            // SAFETY: the caller's promise.
+            unsafe { wait(self, mutex, at(*deadline)) }
+        }
+    }
+}

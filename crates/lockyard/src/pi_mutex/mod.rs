@@ -1,0 +1,507 @@
+//! The priority-inheritance mutex of the real machine: a kernel PI futex, with as little of the kernel as strict order between classes allows.
+//!
+//! The kernel boosts an owner only for those who wait in the kernel, and from then on hands the word over itself: every release is a system call and a
+//! switch to a thread that sleeps. That is right where priorities differ, and costs a factor of 20 to 50 where they do not. So who waits where depends on
+//! what its waiting can do for anybody:
+//!
+//! | caller | waits | because |
+//! |---|---|---|
+//! | of fixed priority, or with deadlines | as top waiter: spins for [`SPIN_NS`], then in the kernel | its priority must be lent, soon |
+//! | time-sharing, and holding another such mutex | likewise, for [`NESTED_SPIN_NS`] | somebody urgent may wait for *it*: the chain must not end here |
+//! | time-sharing, holding none | among its equals, in user space ([`lateral`]), for its turn; then in the kernel | it is of the lowest class: it has nothing to lend, and nobody below it could pass it |
+//!
+//! # The word
+//!
+//! The kernel's: see [`platform::pi`](crate::platform::pi). Beside it stand flags of our own, which bind only those who wait in user space:
+//!
+//! | flag | meaning | changed by |
+//! |---|---|---|
+//! | `LISTENING` | the first lateral waiter sleeps and asks to be woken by the next release | it, or the owner for it; cleared by the release that obeys, and by who empties the queue |
+//! | `KEPT` | no other lateral waiter may take the mutex before the first | whoever queues and finds the first woken but not running; cleared when the first leaves |
+//! | `TOP_SPINS` | the top waiter spins: time-sharing threads keep off. One spinner at a time: this is its slot | the spinner |
+//! | `DEAD` | an owner exited with the mutex held | who finds out; for ever |
+//!
+//! | word | state | who changes it |
+//! |---|---|---|
+//! | 0 | free | anyone whom no flag forbids, one compare-exchange to its thread id |
+//! | t | held; kernel knows nothing | t, one compare-exchange to 0; the kernel, to t + `WAITERS` |
+//! | t + `WAITERS` | held; threads wait in the kernel, or did during this hold | the kernel: t's release is a system call that names the next owner, or writes 0 |
+//! | t + `OWNER_DIED` (+ `WAITERS`) | the owner before t exited: t refuses, and says so | the kernel |
+//!
+//! # Strict order between classes
+//!
+//! While a thread waits in the kernel the word is never 0, so nobody passes it. While one spins as top waiter, time-sharing threads keep off, and the release that it waits
+//! for can be passed by a thread that was about to exchange the word already, once; another thread of fixed priority goes to the kernel at once, which ends the spin. So the
+//! wait of the most urgent thread is at most
+//!
+//! > the rest of its spin, and one section of each owner in its chain, at the waiter's own priority, and their switches.
+//!
+//! A lateral waiter is time-sharing and holds no mutex of this kind. Two things escape it: that it holds a PI lock of another make for which somebody urgent waits, and that its own
+//! priority was raised meanwhile. Both are bounded by the turns of those ahead and its own, after which it waits in the kernel; where that is too long, [`policy::Merged`] is the policy.
+//!
+//! **Bound on bypass.** Among equals in the kernel: none, order of arrival. Among lateral waiters: that of [`wait::turn`](crate::wait::turn), a turn for each ahead.
+//!
+//! # Errors
+//!
+//! A lock that its owner locks again, and one that closes a cycle of waits, is refused: whoever could be part of a cycle waits in the kernel, which looks. So is one whose
+//! owner exited: its data may still be in use ([`lock_api::MutexGuard::leak`]), so it stays locked for ever, but nobody hangs on it. The kernel goes by thread ids: if the dead
+//! owner's has been given to a new thread, that one is waited for. A release by another than the owner is refused.
+//!
+//! # Memory ordering
+//!
+//! `word`: taking is Acquire, releasing is Release or stronger; through the kernel, its system calls. A release stores the word and then reads the flags, a listener
+//! stores its flag and then reads the word: all four are SeqCst, so one of them sees the other (the one reason for SeqCst here). A release through the kernel puts a full fence in between.
+//! `DEAD` is stored before the finder gives the word back, and read by each taker after it took it: the word orders them. `hint` (who owns it, by the name of its record): a hint, Relaxed.
+//!
+//! **Destruction.** A release reads the flags after another thread may own the mutex: the memory must stay until every `release` has returned. **fork**: a mutex that was
+//! held belongs to a thread of the parent; in the child it must be made anew. Free ones can be used in both.
+//!
+//! **Without PI futexes** (a kernel built without them) those who would wait in the kernel poll, and nothing is inherited.
+//!
+//! Sources: Documentation/locking/pi-futex, futex(2), spec of FUTEX_LOCK_PI2 (Linux 5.14); "locking/rtmutex: Reduce top-waiter blocking on a lock" (2016), "Add adaptive
+//! spinwait mechanism", "lateral steal" (2021); Sha, Rajkumar, Lehoczky, "Priority Inheritance Protocols" (1990).
+
+pub mod lateral;
+pub mod policy;
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+mod tests;
+
+use core::marker::PhantomData;
+
+use crate::cancel::{GaveUp, Until};
+use crate::event::Event;
+use crate::platform::pi::{Class, OWNER, OWNER_DIED, PiPlatform, Refused, WAITERS};
+use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Patience, Platform, Word};
+use crate::spin::qspinlock::RawQSpinLock;
+use crate::wait::osq::Osq;
+use crate::wait::queue::WaitQueue;
+use crate::wait::thread::ThreadId;
+
+pub use policy::{Lateral, Policy, TopWaiter};
+
+/// How long a thread of fixed priority spins before it waits in the kernel. While it does, the owner is not boosted: it is part of the longest wait.
+pub const SPIN_NS: u32 = 2_000;
+/// The same for a time-sharing thread that holds another mutex. Less than a blocked hand-over costs.
+pub const NESTED_SPIN_NS: u32 = 5_000;
+/// The kernel cannot be told that a wait was cancelled: who waits there with a token looks at it this often.
+const CANCEL_NS: u64 = 1_000_000;
+
+const LISTENING: u32 = 1;
+const KEPT: u32 = 1 << 1;
+const TOP_SPINS: u32 = 1 << 2;
+const DEAD: u32 = 1 << 3;
+
+/// Why a mutex was not locked, or not unlocked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PiError {
+    /// The deadline passed.
+    TimedOut,
+    /// The token was cancelled.
+    Cancelled,
+    /// The caller owns the mutex already, or its owner waits, directly or through others, for one that the caller owns.
+    Deadlock,
+    /// A thread exited while it held the mutex, which stays locked.
+    OwnerDied,
+    /// The caller does not own the mutex that it wants to unlock.
+    NotOwner,
+    /// The mutex's memory was overwritten.
+    Corrupt,
+}
+
+impl core::fmt::Display for PiError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            PiError::TimedOut => "the mutex was not locked before the deadline",
+            PiError::Cancelled => "the wait for the mutex was cancelled",
+            PiError::Deadlock => {
+                "locking the mutex would deadlock: the caller owns it, or its owner waits for the caller"
+            }
+            PiError::OwnerDied => "the mutex stays locked: its owner exited without unlocking it",
+            PiError::NotOwner => "the mutex cannot be unlocked: the caller does not own it",
+            PiError::Corrupt => "the mutex cannot be used: its memory was overwritten",
+        })
+    }
+}
+
+impl core::error::Error for PiError {}
+
+impl From<GaveUp> for PiError {
+    fn from(why: GaveUp) -> Self {
+        match why {
+            GaveUp::TimedOut => PiError::TimedOut,
+            GaveUp::Cancelled => PiError::Cancelled,
+        }
+    }
+}
+
+/// The priority-inheritance mutex: 24 bytes, aligned to 8 (condition variables keep its address). See the [module text](self).
+#[derive(Debug)]
+#[repr(C, align(8))]
+pub struct RawPiMutex<P: Platform, S: Policy = Lateral> {
+    word: P::U32,
+    flags: P::U32,
+    /// The owner's record, as far as anybody has noted it.
+    hint: P::U32,
+    /// This and what follows: the lateral waiters.
+    wait_lock: RawQSpinLock<P>,
+    osq: Osq<P>,
+    queue: WaitQueue<P>,
+    policy: PhantomData<S>,
+}
+
+#[cfg(all(feature = "std", target_os = "linux"))]
+const _: () = assert!(size_of::<RawPiMutex<crate::platform::linux::Linux>>() == 24);
+
+impl<P: Platform, S: Policy> Default for RawPiMutex<P, S> {
+    fn default() -> Self {
+        Self {
+            word: P::U32::default(),
+            flags: P::U32::default(),
+            hint: P::U32::default(),
+            wait_lock: RawQSpinLock::default(),
+            osq: Osq::default(),
+            queue: WaitQueue::default(),
+            policy: PhantomData,
+        }
+    }
+}
+
+impl<P: Platform, S: Policy> RawPiMutex<P, S> {
+    /// An unlocked mutex, in constants.
+    pub const fn new() -> Self
+    where
+        P: ConstPlatform,
+    {
+        Self {
+            word: P::U32::ZERO,
+            flags: P::U32::ZERO,
+            hint: P::U32::ZERO,
+            wait_lock: RawQSpinLock::new(),
+            osq: Osq::new(),
+            queue: WaitQueue::new(),
+            policy: PhantomData,
+        }
+    }
+
+    /// Whether somebody holds the mutex, or did when it exited.
+    #[inline]
+    pub fn is_locked(&self) -> bool {
+        self.owner() != 0 || self.flags.load(Relaxed) & DEAD != 0
+    }
+
+    /// The kernel thread id of the owner; 0: free.
+    #[inline]
+    pub fn owner(&self) -> u32 {
+        self.word.load(Relaxed) & OWNER
+    }
+
+    /// Whether somebody waits, or did during the present hold.
+    #[inline]
+    pub fn is_contended(&self) -> bool {
+        self.word.load(Relaxed) & WAITERS != 0 || !self.queue.is_empty()
+    }
+}
+
+impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
+    /// Takes the mutex.
+    ///
+    /// # Errors
+    /// [`PiError::Deadlock`], [`PiError::OwnerDied`], [`PiError::Corrupt`].
+    #[inline]
+    pub fn acquire(&self) -> Result<(), PiError> {
+        if self.acquire_fast() { Ok(()) } else { self.acquire_slow(Until::FOREVER) }
+    }
+
+    /// Takes the mutex unless `until` comes first. An acquisition that need not wait succeeds whatever `until` says. A cancelled wait may end a
+    /// millisecond late.
+    ///
+    /// # Errors
+    /// As [`RawPiMutex::acquire`], and why the wait ended.
+    #[inline]
+    pub fn acquire_until(&self, until: Until<'_, P>) -> Result<(), PiError> {
+        if self.acquire_fast() { Ok(()) } else { self.acquire_slow(until) }
+    }
+
+    /// Takes the mutex if it is free and not kept for somebody else. Never waits, and leaves no trace when it fails.
+    #[inline]
+    pub fn try_acquire(&self) -> bool {
+        self.acquire_fast() || self.try_slow()
+    }
+
+    #[inline(always)]
+    fn acquire_fast(&self) -> bool {
+        P::tid().is_some_and(|me| {
+            self.flags.load(Relaxed) == 0
+                && self.word.compare_exchange(0, me.get(), Acquire, Relaxed).is_ok()
+                && self.taken(me.get())
+        })
+    }
+
+    /// Releases the mutex.
+    ///
+    /// # Errors
+    /// [`PiError::NotOwner`], [`PiError::Corrupt`].
+    ///
+    /// # Safety
+    /// Nothing that relies on the mutex being held is done afterwards.
+    #[inline]
+    pub unsafe fn release(&self) -> Result<(), PiError> {
+        match P::tid() {
+            Some(me) if self.word.compare_exchange(me.get(), 0, SeqCst, Relaxed).is_ok() => {
+                P::unhold();
+                if self.flags.load(SeqCst) != 0 {
+                    self.released();
+                }
+                Ok(())
+            }
+            _ => self.release_slow(),
+        }
+    }
+
+    /// The caller, `me`, has exchanged 0 for its thread id. `false`: it must not have the mutex, and has it no more.
+    #[inline(always)]
+    fn taken(&self, me: u32) -> bool {
+        if self.flags.load(Relaxed) & DEAD != 0 {
+            self.give_back(me);
+            return false;
+        }
+        self.owned();
+        true
+    }
+
+    /// The caller has the mutex.
+    #[inline(always)]
+    fn owned(&self) {
+        P::hold();
+        self.hint.store(P::id().map_or(0, ThreadId::raw), Relaxed);
+    }
+
+    #[cold]
+    fn give_back(&self, me: u32) {
+        if self.word.compare_exchange(me, 0, Release, Relaxed).is_err() {
+            // Cannot fail: the word is ours, and the kernel has it for those who wait.
+            let _ = P::unlock_pi(&self.word);
+        }
+    }
+
+    /// Takes the mutex if it is free, and no flag of `against` is set.
+    fn take(&self, me: u32, against: u32) -> bool {
+        self.flags.load(Relaxed) & (against | DEAD) == 0
+            && self.word.load(Relaxed) == 0
+            && self.word.compare_exchange(0, me, Acquire, Relaxed).is_ok()
+            && self.taken(me)
+    }
+
+    fn is_dead(&self) -> bool {
+        self.flags.load(Relaxed) & DEAD != 0
+    }
+
+    #[cold]
+    fn try_slow(&self) -> bool {
+        if self.word.load(Relaxed) != 0 {
+            return false;
+        }
+        let me = Self::me();
+        P::current(); // so that waiters can see whether we run
+        // What is kept is kept from equals only.
+        let equal = || P::holds() == 0 && P::class() == Class::TimeSharing;
+        self.take(me, KEPT | TOP_SPINS) || self.flags.load(Relaxed) & KEPT != 0 && !equal() && self.take(me, TOP_SPINS)
+    }
+
+    /// The calling thread's kernel id.
+    fn me() -> u32 {
+        P::tid().unwrap_or_else(P::register).get()
+    }
+
+    #[cold]
+    fn acquire_slow(&self, until: Until<'_, P>) -> Result<(), PiError> {
+        let me = Self::me();
+        let record = P::current();
+        // The first lock of this thread, or free with flags: one more try before anything dearer.
+        if self.take(me, KEPT | TOP_SPINS) {
+            return Ok(());
+        }
+        P::count(Event::PiMutexSlowpath, 1);
+        if self.is_dead() {
+            return Err(PiError::OwnerDied);
+        }
+        if self.word.load(Relaxed) & OWNER == me {
+            P::count(Event::PiMutexDeadlock, 1);
+            return Err(PiError::Deadlock);
+        }
+        // In a signal handler that interrupted a wait there is no second place to queue with.
+        let can_queue = record.is_some_and(|record| record.waiter.busy.load(Relaxed) == 0);
+        let class = P::class();
+        if S::LATERAL && can_queue && class == Class::TimeSharing && P::holds() == 0 {
+            return lateral::acquire(self, me, until);
+        }
+        self.acquire_urgent(me, class, until)
+    }
+
+    /// For those whose waiting matters to others: spins as top waiter, then waits in the kernel.
+    fn acquire_urgent(&self, me: u32, class: Class, until: Until<'_, P>) -> Result<(), PiError> {
+        if self.take(me, TOP_SPINS) {
+            return Ok(());
+        }
+        if let Some(end) = until.over() {
+            // Not for a moment: the mark would stay, and make the owner's release a system call.
+            return Err(end.into());
+        }
+        if S::TOP_WAITER != TopWaiter::Sleeps {
+            let patience = match class {
+                Class::TimeSharing => NESTED_SPIN_NS,
+                Class::RealTime => SPIN_NS,
+                Class::Deadline => 0,
+            };
+            if self.spin(me, patience, until) {
+                P::count(Event::PiMutexSpin, 1);
+                return Ok(());
+            }
+            P::count(Event::PiMutexSpinFail, 1);
+        }
+        self.wait_in_kernel(until)
+    }
+
+    /// Spins as the top waiter: there is one at a time, and only while nobody waits in the kernel and the owner runs.
+    fn spin(&self, me: u32, ns: u32, until: Until<'_, P>) -> bool {
+        let met = self.word.load(Relaxed);
+        let owner = ThreadId::from_raw(self.hint.load(Relaxed));
+        let hopeless = met & !OWNER != 0 || owner.is_some_and(|owner| !P::is_running(owner));
+        if ns == 0 || hopeless || P::cpus() == 1 || P::should_yield() {
+            return false;
+        }
+        if self.flags.fetch_or(TOP_SPINS, Relaxed) & TOP_SPINS != 0 {
+            return false;
+        }
+        let mut patience = Patience::ns(ns).until(until.wake_time()).courteous();
+        patience.running = owner;
+        let taken = P::spin(patience, || {
+            let word = self.word.load(Relaxed);
+            if word == 0 {
+                return self.word.compare_exchange(0, me, Acquire, Relaxed).is_ok().then_some(true);
+            }
+            // Somebody waits in the kernel: it decides who is next. Or another took the mutex, and the spinner was sure of that one owner only.
+            let over = word & !OWNER != 0 || S::TOP_WAITER == TopWaiter::SpinsOnOneOwner && word != met && met != 0;
+            over.then_some(false)
+        });
+        let taken = taken == Some(true);
+        let flags = self.flags.fetch_and(!TOP_SPINS, SeqCst);
+        if taken {
+            return self.taken(me);
+        }
+        if flags & LISTENING != 0 {
+            self.released(); // it may have been released, and the listener kept off
+        }
+        false
+    }
+
+    /// Waits in the kernel, which boosts whoever is in the way.
+    fn wait_in_kernel(&self, until: Until<'_, P>) -> Result<(), PiError> {
+        P::count(Event::PiMutexBlock, 1);
+        let record = P::current();
+        if let Some(me) = record {
+            me.waiter.enter();
+        }
+        let result = self.lock_pi(until);
+        if let Some(me) = record {
+            me.waiter.leave();
+        }
+        match result {
+            Ok(()) => self.inherited(),
+            Err(error) => {
+                if error == PiError::Deadlock {
+                    P::count(Event::PiMutexDeadlock, 1);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn lock_pi(&self, until: Until<'_, P>) -> Result<(), PiError> {
+        let mut round = 0;
+        loop {
+            let deadline = match until.is_cancellable() {
+                true => until.wake_time_or(P::now() + CANCEL_NS),
+                false => until.wake_time(),
+            };
+            match P::lock_pi(&self.word, deadline) {
+                Ok(()) => return Ok(()),
+                Err(Refused::TimedOut) => {
+                    if let Some(end) = until.over() {
+                        return Err(end.into());
+                    }
+                }
+                Err(Refused::Deadlock) => return Err(PiError::Deadlock),
+                Err(Refused::NoOwner) => {
+                    self.flags.fetch_or(DEAD, Relaxed);
+                    return Err(PiError::OwnerDied);
+                }
+                Err(Refused::NoMemory | Refused::Unsupported) => {
+                    let me = Self::me();
+                    if self.word.load(Relaxed) == 0 && self.word.compare_exchange(0, me, Acquire, Relaxed).is_ok() {
+                        return Ok(());
+                    }
+                    if let Some(end) = until.over() {
+                        return Err(end.into());
+                    }
+                    P::nap(round);
+                    round = round.saturating_add(1);
+                }
+                Err(Refused::Changed) => P::relax(),
+                Err(Refused::NotOwner | Refused::Corrupt) => return Err(PiError::Corrupt),
+            }
+        }
+    }
+
+    /// The kernel has made the caller the owner. Refuses what a dead thread left.
+    pub(crate) fn inherited(&self) -> Result<(), PiError> {
+        if self.word.load(Acquire) & OWNER_DIED != 0 {
+            self.flags.fetch_or(DEAD, Relaxed);
+        }
+        if self.is_dead() {
+            self.give_back(Self::me());
+            return Err(PiError::OwnerDied);
+        }
+        self.owned();
+        Ok(())
+    }
+
+    #[cold]
+    fn release_slow(&self) -> Result<(), PiError> {
+        let me = Self::me();
+        if self.word.load(Relaxed) & OWNER != me {
+            return Err(PiError::NotOwner);
+        }
+        // Ours, and only the kernel adds to it meanwhile.
+        if self.word.compare_exchange(me, 0, Release, Relaxed).is_err() {
+            P::count(Event::PiMutexUnlock, 1);
+            P::unlock_pi(&self.word).map_err(|refused| match refused {
+                Refused::NotOwner => PiError::NotOwner,
+                _ => PiError::Corrupt,
+            })?;
+        }
+        P::unhold();
+        P::fence(); // between the word, which the kernel wrote, and the flags
+        self.released();
+        Ok(())
+    }
+
+    /// After a release: wakes the first lateral waiter if it listens and the mutex is still free. If it is not, the next release will see the flag.
+    #[cold]
+    fn released(&self) {
+        if self.flags.load(SeqCst) & LISTENING != 0
+            && self.word.load(SeqCst) == 0
+            && self.flags.fetch_and(!LISTENING, AcqRel) & LISTENING != 0
+            && let Some(first) = self.queue.first()
+        {
+            P::count(Event::PiMutexWake, 1);
+            first.unpark();
+        }
+    }
+
+    /// The word, for the condition variable's kernel calls.
+    pub(crate) fn word(&self) -> &P::U32 {
+        &self.word
+    }
+}

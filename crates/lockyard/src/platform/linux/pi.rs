@@ -1,0 +1,232 @@
+//! Priority inheritance on Linux: PI futexes, and kernel thread ids that survive a fork.
+//!
+//! # Thread ids and fork
+//!
+//! A PI word holds the kernel's thread id, so the fast path must know it without asking. A thread-local keeps it; but the child of a fork has a
+//! copy of the thread-local and another id. A page that the kernel wipes in a child (`MADV_WIPEONFORK`) tells: it holds the number of this process's
+//! *epoch*, and a thread's id counts only together with the epoch in which it was learnt. The first who finds the page wiped opens the next epoch;
+//! numbers are never used again along a chain of forks, since the counter they come from is copied. Where the kernel cannot wipe, no id is kept and every lock asks for it.
+//!
+//! A child made by `vfork`, or otherwise sharing this memory, must not lock.
+
+use core::cell::Cell;
+use core::num::NonZeroU32;
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
+use std::thread_local;
+
+use rustix::io::Errno;
+use rustix::thread::futex::{self, Flags, Timespec};
+use rustix::thread::gettid;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{Linux, U32, clock, syscall};
+use crate::platform::pi::{Class, PiPlatform, Refused};
+
+/// As large as the largest page of the architecture, and alone on it.
+#[repr(C)]
+#[cfg_attr(target_arch = "x86_64", repr(align(4096)))]
+#[cfg_attr(not(target_arch = "x86_64"), repr(align(65536)))]
+struct Wiped(AtomicU32);
+
+/// The epoch, zero in a process that has not opened one: a new one, or the child of a fork.
+static EPOCH: Wiped = Wiped(AtomicU32::new(0));
+
+/// The last epoch opened by this process and its ancestors.
+static LAST_EPOCH: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    // Const-initialised and without a destructor: an access is one load, at any time of the thread's life.
+    /// Epoch (upper half) and kernel thread id.
+    static ME: Cell<u64> = const { Cell::new(0) };
+    /// PI words held.
+    static HELD: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The epoch, opened if need be; `None` if there can be none.
+#[cold]
+fn epoch() -> Option<u32> {
+    let open = EPOCH.0.load(Acquire);
+    if open != 0 {
+        return Some(open);
+    }
+    #[cfg(not(miri))]
+    {
+        use rustix::mm::{Advice, madvise};
+        // SAFETY: the range is exactly one static of ours; the advice changes nothing but what a child finds in it.
+        let wiped =
+            unsafe { madvise((&raw const EPOCH).cast_mut().cast(), size_of::<Wiped>(), Advice::LinuxWipeOnFork) };
+        wiped.ok()?;
+    }
+    let next = LAST_EPOCH.fetch_add(1, Relaxed).wrapping_add(1).max(1);
+    match EPOCH.0.compare_exchange(0, next, AcqRel, Acquire) {
+        Ok(_) => Some(next),
+        Err(opened) => Some(opened),
+    }
+}
+
+// SAFETY: ids come from the kernel and count only in the process where they were asked for; the futex operations are the kernel's, whose
+// system calls order memory on both sides.
+unsafe impl PiPlatform for Linux {
+    #[inline(always)]
+    fn tid() -> Option<NonZeroU32> {
+        let me = ME.get();
+        if (me >> 32) as u32 == EPOCH.0.load(Relaxed) { NonZeroU32::new(me as u32) } else { None }
+    }
+
+    #[cold]
+    fn register() -> NonZeroU32 {
+        let tid = gettid().as_raw_nonzero().unsigned_abs();
+        if let Some(epoch) = epoch() {
+            let me = u64::from(epoch) << 32 | u64::from(tid.get());
+            if ME.replace(me) != me {
+                // A new thread, or the child of a fork: what its parent held is the parent's.
+                HELD.set(0);
+            }
+        }
+        tid
+    }
+
+    #[inline(always)]
+    fn hold() {
+        HELD.set(HELD.get().wrapping_add(1));
+    }
+
+    #[inline(always)]
+    fn unhold() {
+        HELD.set(HELD.get().wrapping_sub(1));
+    }
+
+    #[inline(always)]
+    fn holds() -> u32 {
+        HELD.get()
+    }
+
+    fn class() -> Class {
+        const RESET_ON_FORK: isize = 0x4000_0000;
+        match syscall::scheduler() & !RESET_ON_FORK {
+            0 | 3 | 5 | 7 => Class::TimeSharing, // SCHED_OTHER, BATCH, IDLE, EXT
+            6 => Class::Deadline,
+            _ => Class::RealTime,
+        }
+    }
+
+    #[inline(never)]
+    fn lock_pi(word: &U32, deadline: Option<u64>) -> Result<(), Refused> {
+        /// Set where the kernel is older than 5.14.
+        static WITHOUT_LOCK_PI2: AtomicU32 = AtomicU32::new(0);
+        loop {
+            let done = if WITHOUT_LOCK_PI2.load(Relaxed) == 0 {
+                let done = futex::lock_pi2(&word.0, Flags::PRIVATE, deadline.map(timespec).as_ref());
+                if done == Err(Errno::NOSYS) {
+                    WITHOUT_LOCK_PI2.store(1, Relaxed);
+                    continue;
+                }
+                done
+            } else {
+                // Knows the wall clock only. If that is set meanwhile the wait ends early or late; who ended early waits again.
+                let left = |end: u64| end.saturating_sub(clock::now());
+                let wall = deadline.map(|end| timespec(wall_clock().saturating_add(left(end))));
+                let done = futex::lock_pi(&word.0, Flags::PRIVATE, wall.as_ref());
+                if done == Err(Errno::TIMEDOUT) && deadline.is_some_and(|end| left(end) > 0) {
+                    continue;
+                }
+                done
+            };
+            match done {
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                done => return done.map_err(refused),
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn unlock_pi(word: &U32) -> Result<(), Refused> {
+        loop {
+            match futex::unlock_pi(&word.0, Flags::PRIVATE) {
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(Errno::PERM) => return Err(Refused::NotOwner),
+                done => return done.map_err(refused),
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn wait_requeue_pi(word: &U32, expected: u32, deadline: Option<u64>, pi: &U32) -> Result<(), Refused> {
+        if !syscall::KNOWN {
+            return Err(Refused::Unsupported); // nobody could be moved
+        }
+        let deadline = deadline.map(timespec);
+        futex::wait_requeue_pi(&word.0, Flags::PRIVATE, expected, deadline.as_ref(), &pi.0).map_err(refused)
+    }
+
+    #[inline(never)]
+    fn requeue_pi(word: &U32, expected: u32, all: bool, pi: *const U32) -> Result<(), Refused> {
+        let more = if all { i32::MAX as u32 } else { 0 };
+        let word = (&raw const word.0).expose_provenance();
+        // SAFETY: `word` is a reference.
+        match unsafe { syscall::cmp_requeue_pi(word, expected, more, pi.addr()) } {
+            0.. => Ok(()),
+            error => Err(refused(Errno::from_raw_os_error(-error as i32))),
+        }
+    }
+
+    #[inline(never)]
+    fn unpark_all(word: &U32) {
+        let _ = futex::wake(&word.0, Flags::PRIVATE, i32::MAX as u32);
+    }
+}
+
+fn timespec(ns: u64) -> Timespec {
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
+}
+
+fn wall_clock() -> u64 {
+    let time = clock_gettime(ClockId::Realtime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn refused(error: Errno) -> Refused {
+    match error {
+        Errno::TIMEDOUT => Refused::TimedOut,
+        Errno::DEADLK => Refused::Deadlock,
+        // A dead thread, and one of another process or the kernel's own.
+        Errno::SRCH | Errno::PERM => Refused::NoOwner,
+        Errno::AGAIN | Errno::INTR => Refused::Changed,
+        Errno::NOMEM => Refused::NoMemory,
+        Errno::NOSYS => Refused::Unsupported,
+        _ => Refused::Corrupt,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_knows_its_own_id() {
+        let mine = Linux::register();
+        assert_eq!(Linux::tid(), Some(mine));
+        assert_eq!(mine.get(), gettid().as_raw_nonzero().unsigned_abs().get());
+        let other = std::thread::spawn(|| (Linux::tid(), Linux::register(), Linux::tid())).join().unwrap();
+        assert_eq!((other.0, other.2), (None, Some(other.1)));
+        assert_ne!(other.1, mine);
+    }
+
+    #[test]
+    fn a_thread_is_time_sharing_by_default() {
+        assert_eq!(Linux::class(), Class::TimeSharing);
+    }
+
+    #[test]
+    fn a_reference_count_of_holds_comes_back_to_where_it_was() {
+        Linux::register();
+        let before = Linux::holds();
+        Linux::hold();
+        assert_eq!(Linux::holds(), before + 1);
+        Linux::unhold();
+        assert_eq!(Linux::holds(), before);
+    }
+}

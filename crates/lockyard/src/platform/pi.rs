@@ -1,0 +1,116 @@
+//! The seam of priority inheritance: what a lock asks of a machine whose own scheduler lends priorities along PI words.
+//!
+//! Not every machine has that, so it is a trait of its own. Linux implements it with PI futexes; a machine that offers nothing but "set that thread's
+//! priority" runs the generic algorithm instead, with its own tree of waiters.
+//!
+//! # The PI word
+//!
+//! | bits | name | meaning |
+//! |---|---|---|
+//! | 0–29 | [`OWNER`] | the owner's kernel thread id ([`PiPlatform::tid`]); 0: free |
+//! | 30 | [`OWNER_DIED`] | the owner exited while it held the word |
+//! | 31 | [`WAITERS`] | threads wait in the machine: it alone changes the word now |
+//!
+//! A lock may exchange 0 for its own thread id, and exactly its own thread id for 0. Everything else is the machine's.
+
+use core::num::NonZeroU32;
+
+use crate::platform::Platform;
+
+/// The owner's bits of a PI word.
+pub const OWNER: u32 = 0x3fff_ffff;
+/// The owner exited while it held the word.
+pub const OWNER_DIED: u32 = 1 << 30;
+/// Threads wait in the machine.
+pub const WAITERS: u32 = 1 << 31;
+
+/// How urgent a thread is by itself, without what others lend it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Shares the time that is left: the lowest class. All its members count as equally urgent, whatever their nice values.
+    TimeSharing,
+    /// Has a fixed priority (`SCHED_FIFO`, `SCHED_RR`), or one that the machine will not tell.
+    RealTime,
+    /// Has deadlines (`SCHED_DEADLINE`).
+    Deadline,
+}
+
+/// Why the machine did not do what was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The deadline passed. The caller does not own the word.
+    TimedOut,
+    /// The caller owns the word already, or its owner waits, through others, for something that the caller owns.
+    Deadlock,
+    /// The word names no living thread of this process.
+    NoOwner,
+    /// The caller does not own the word.
+    NotOwner,
+    /// The word waited on has another value, or the wait ended for no reason. The caller does not own the PI word.
+    Changed,
+    /// The machine has no memory for the wait just now.
+    NoMemory,
+    /// The machine cannot do this, now or ever.
+    Unsupported,
+    /// The word is not what the machine made of it.
+    Corrupt,
+}
+
+/// A machine that lends priorities along PI words.
+///
+/// # Safety
+///
+/// Locks build mutual exclusion on an implementation, which must guarantee that
+/// * [`PiPlatform::tid`] and [`PiPlatform::register`] give the calling thread's own kernel id, also in the child of a fork, and no two living threads have the same;
+/// * `Ok` from [`PiPlatform::lock_pi`] and [`PiPlatform::wait_requeue_pi`] means that the caller owns the word, and what its last owner did before it
+///   released the word happened before;
+/// * [`PiPlatform::unlock_pi`] gives the word to the most urgent of its waiters, or makes it 0.
+pub unsafe trait PiPlatform: Platform {
+    /// The calling thread's kernel id if it is known: the fast path's question. `None` does not mean that it has none.
+    fn tid() -> Option<NonZeroU32>;
+
+    /// The calling thread's kernel id. Makes it known to [`PiPlatform::tid`] where that is possible.
+    fn register() -> NonZeroU32;
+
+    /// Notes that the calling thread holds one PI word more.
+    fn hold();
+
+    /// ... or one fewer.
+    fn unhold();
+
+    /// How many PI words the calling thread holds.
+    fn holds() -> u32;
+
+    /// The calling thread's own class.
+    fn class() -> Class;
+
+    /// Waits in the machine until the caller owns `word`, or until `deadline` (absolute ns of [`Platform::now`]). Waiters are served by
+    /// priority, equals in the order of their arrival; the owner, and whoever it waits for, is lent the highest of their priorities. A free word is taken at once.
+    ///
+    /// # Errors
+    /// Why the caller does not own the word.
+    fn lock_pi(word: &Self::U32, deadline: Option<u64>) -> Result<(), Refused>;
+
+    /// Releases `word` through the machine.
+    ///
+    /// # Errors
+    /// Why it is not released.
+    fn unlock_pi(word: &Self::U32) -> Result<(), Refused>;
+
+    /// Sleeps while `*word == expected`; a call of [`PiPlatform::requeue_pi`] moves the sleeper to `pi`, where it waits as in [`PiPlatform::lock_pi`].
+    ///
+    /// # Errors
+    /// Why the caller does not own `pi`.
+    fn wait_requeue_pi(word: &Self::U32, expected: u32, deadline: Option<u64>, pi: &Self::U32) -> Result<(), Refused>;
+
+    /// If `*word == expected`: lets the most urgent sleeper on `word` (`all`: every one) go on to own `pi`, or to wait for it.
+    ///
+    /// `pi` is an address, because its memory may be gone if nobody sleeps any more.
+    ///
+    /// # Errors
+    /// [`Refused::Changed`] if `*word` is another value; otherwise why not.
+    fn requeue_pi(word: &Self::U32, expected: u32, all: bool, pi: *const Self::U32) -> Result<(), Refused>;
+
+    /// Wakes everybody who sleeps on `word` in [`Platform::park`].
+    fn unpark_all(word: &Self::U32);
+}

@@ -1,0 +1,109 @@
+//! The child of a fork has other thread ids. What was free it can use, with new threads and inheritance; what was held belongs to the parent's threads.
+
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::thread::scope;
+
+use lockyard::PiError;
+use lockyard::pi_mutex::{Lateral, Policy, RawPiMutex, policy};
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
+use lockyard::platform::pi::PiPlatform;
+use lockyard_check::native::guarded;
+
+/// Runs `child` in a child process, which must return `Ok` within half a minute.
+fn in_child(child: impl FnOnce() -> Result<(), &'static str>) {
+    // SAFETY: the child uses nothing but locks, threads and memory, all of which the C library keeps usable, and leaves by `_exit`.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let status = match child() {
+            Ok(()) => 0,
+            Err(why) => {
+                let text = format!("in the child: {why}\n");
+                // SAFETY: a buffer and its length.
+                unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+                1
+            }
+        };
+        // SAFETY: ends the child without the parent's exit handlers.
+        unsafe { libc::_exit(status) };
+    }
+    assert!(pid > 0, "fork failed");
+    let end = Linux::now() + 30_000_000_000;
+    let mut status = 0;
+    // SAFETY: our own child.
+    while unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) } == 0 {
+        if Linux::now() > end {
+            // SAFETY: our own child, which has not been waited for yet.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+            // SAFETY: as above.
+            unsafe { libc::waitpid(pid, &mut status, 0) };
+            panic!("the child hangs");
+        }
+        Linux::nap(10);
+    }
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "the child ended with status {status:#x}");
+}
+
+fn check(condition: bool, why: &'static str) -> Result<(), &'static str> {
+    condition.then_some(()).ok_or(why)
+}
+
+fn tid() -> u32 {
+    // SAFETY: asks for the caller's own id.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+/// Threads of the child contend, in the kernel as well, so that a wrong thread id would be noticed.
+fn contend<S: Policy>(mutex: &RawPiMutex<Linux, S>) -> Result<(), &'static str> {
+    let count = AtomicU32::new(0);
+    let failed = AtomicU32::new(0);
+    let turn = |round: u32| {
+        mutex.acquire()?;
+        let seen = count.load(SeqCst);
+        Linux::nap(if round.is_multiple_of(16) { 4 } else { 0 });
+        count.store(seen + 1, SeqCst);
+        // SAFETY: acquired above.
+        unsafe { mutex.release() }
+    };
+    let many = || (0..200).for_each(|round| _ = turn(round).map_err(|_| failed.fetch_add(1, SeqCst)));
+    scope(|threads| {
+        (0..3).for_each(|_| _ = threads.spawn(many));
+        many();
+    });
+    check(failed.load(SeqCst) == 0, "a lock call of the child failed")?;
+    check(count.load(SeqCst) == 800, "the child's threads do not exclude each other")
+}
+
+#[test]
+fn the_child_has_thread_ids_of_its_own() {
+    guarded("fork and PI mutexes", || {
+        let free = RawPiMutex::<Linux>::default();
+        let held = RawPiMutex::<Linux>::default();
+        held.acquire().unwrap(); // also makes the id known
+        assert_eq!(Linux::tid().map(u32::from), Some(tid()));
+        in_child(|| {
+            check(Linux::tid().is_none(), "the parent's id is still known")?;
+            // A thread of the child asks for its id first: the forking thread's id must not come to life again with that.
+            scope(|threads| threads.spawn(|| _ = Linux::register()).join()).map_err(|_| "panic")?;
+            check(Linux::tid().is_none(), "the parent's id came back")?;
+            check(free.try_acquire(), "a free mutex is not free in the child")?;
+            check(Linux::tid().map(u32::from) == Some(tid()), "the child does not know its id")?;
+            // SAFETY: acquired above.
+            check(unsafe { free.release() } == Ok(()), "the child cannot release what it took")?;
+            contend(&free)?;
+            contend(&RawPiMutex::<Linux, policy::Off>::default())?;
+            // The parent's.
+            // SAFETY: refused.
+            check(unsafe { held.release() } == Err(PiError::NotOwner), "the child released its parent's mutex")?;
+            check(
+                !held.try_acquire() && held.acquire() == Err(PiError::OwnerDied),
+                "the child took its parent's mutex",
+            )?;
+            in_child(|| contend(&RawPiMutex::<Linux, Lateral>::default()));
+            contend(&free)
+        });
+        // SAFETY: acquired above.
+        unsafe { held.release() }.unwrap();
+        contend(&held).unwrap();
+    });
+}
