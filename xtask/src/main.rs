@@ -5,6 +5,7 @@
 
 mod asm;
 mod counts;
+mod install;
 mod licences;
 mod sources;
 mod steps;
@@ -12,14 +13,20 @@ mod tools;
 
 use std::process::ExitCode;
 
-use steps::{ASSEMBLY, BUILD, CLIPPY, COUNTS, DEPENDENCIES, DOC_TESTS, DOCS, FORMAT, SOURCES, TESTS};
+use steps::{
+    ASSEMBLY, BUILD, CLIPPY, COUNTS, DEPENDENCIES, DOC_TESTS, DOCS, FORMAT, HEADER, INSTALLED, SOURCES, TESTS,
+};
 
 const HELP: &str = "\
 cargo xtask COMMAND
 
   test      everything below except `deny`; the closing line counts the checks
   fmt       format all sources (`lint` only looks)
-  lint      formatting, house rules of the sources, licences, clippy with warnings as errors
+  lint      formatting, house rules of the sources, licences, clippy with warnings as errors, the C header
+  header    make crates/lockyard-capi/include/lockyard.h from the sources; --check only looks
+  install   --prefix DIR   the command, the C libraries, headers and pkg-config file under DIR (/usr/local);
+            DESTDIR in the environment goes before it, for packages
+            --check   installs into the build's own folder and uses it as a C programmer would
   doc       doc tests, then the documentation with warnings as errors
   counts    instructions per uncontended lock + unlock, and the shape of the fast paths in assembly
             --bless   write the counts found to the budget
@@ -41,9 +48,14 @@ fn main() -> ExitCode {
     }
     let passed = match words.as_slice() {
         ["test"] => {
-            steps::run(&[FORMAT, SOURCES, DEPENDENCIES, BUILD, CLIPPY, TESTS, DOC_TESTS, DOCS, COUNTS, ASSEMBLY])
+            let first = [FORMAT, SOURCES, DEPENDENCIES, BUILD, CLIPPY, TESTS, DOC_TESTS, DOCS];
+            steps::run(&[&first[..], &[COUNTS, ASSEMBLY, INSTALLED]].concat())
         }
-        ["lint"] => steps::run(&[FORMAT, SOURCES, DEPENDENCIES, CLIPPY]),
+        ["lint"] => steps::run(&[FORMAT, SOURCES, DEPENDENCIES, CLIPPY, HEADER]),
+        ["header"] => report(steps::header()),
+        ["header", "--check"] => steps::run(&[HEADER]),
+        ["install", "--check"] => steps::run(&[INSTALLED]),
+        ["install", options @ ..] => report(install::run(options)),
         ["doc"] => steps::run(&[DOC_TESTS, DOCS]),
         ["counts"] => steps::run(&[COUNTS, ASSEMBLY]),
         ["counts", "--bless"] => report(counts::bless()),

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::tools::{Outcome, cargo, cargo_with};
-use crate::{asm, counts, licences, sources};
+use crate::{asm, counts, install, licences, sources, tools};
 
 /// One check.
 #[derive(Clone, Copy)]
@@ -23,6 +23,8 @@ pub(crate) const SOURCES: Step = Step { name: "house rules", needs_build: false,
 pub(crate) const DEPENDENCIES: Step = Step { name: "dependencies", needs_build: false, check: licences::check };
 pub(crate) const BUILD: Step = Step { name: "build", needs_build: false, check: build };
 pub(crate) const CLIPPY: Step = Step { name: "clippy", needs_build: true, check: clippy };
+pub(crate) const HEADER: Step = Step { name: "C header", needs_build: true, check: header_check };
+pub(crate) const INSTALLED: Step = Step { name: "installed files", needs_build: true, check: install::check };
 pub(crate) const TESTS: Step = Step { name: "tests", needs_build: true, check: tests };
 pub(crate) const DOC_TESTS: Step = Step { name: "doc tests", needs_build: true, check: doc_tests };
 pub(crate) const DOCS: Step = Step { name: "documentation", needs_build: true, check: docs };
@@ -50,7 +52,23 @@ fn clippy() -> Outcome {
     Ok(())
 }
 
+/// Writes `lockyard.h`, as cbindgen reads it from the sources.
+pub(crate) fn header() -> Outcome {
+    cargo_with(&[("LOCKYARD_WRITE_HEADER", "1")], HEADER_COMMAND)
+}
+
+fn header_check() -> Outcome {
+    cargo(HEADER_COMMAND)
+}
+
+/// A test, so that cbindgen is compiled once for all uses.
+const HEADER_COMMAND: &str = "test --quiet -p lockyard-capi --test header";
+
+/// With the compilers that the tests of the C interface need.
 fn tests() -> Outcome {
+    for (program, package) in [("g++", "g++"), ("clang++", "clang"), ("readelf", "binutils")] {
+        tools::need(program, package)?;
+    }
     cargo("test --workspace --lib --bins --tests --examples")
 }
 

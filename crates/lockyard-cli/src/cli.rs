@@ -3,6 +3,7 @@
 //! Values are taken as text and checked in [`crate::options`], so that every refusal reads alike: one line, what
 //! was wrong, where, and what to do.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -69,14 +70,30 @@ Example:
 Open the file at https://ui.perfetto.dev or chrome://tracing: one track per CPU and per thread (running, spinning, ready, sleeping), \
 one per thread for the sections, and an arrow from each section to the next one of the same lock.";
 
+const RUN_EXAMPLES: &str = "\
+Examples:
+  lockyard run -- memcached -t 4
+  lockyard run --lock hq -- mariadbd
+  lockyard run --lock mutex=mutex,rwlock=qrw -- ./server & lockyard stat --pid $! --interval 1s
+
+The program keeps its process id, its signals and its exit code: this command becomes it. The library that puts it on Lockyard's locks is \
+LOCKYARD_PRELOAD, else liblockyard_preload.so beside this command or in ../lib. Programs that are setuid or linked statically \
+would run without it, and are refused.";
+
 const STAT_EXAMPLES: &str = "\
 Examples:
-  lockyard stat
+  lockyard stat --pid 1234                            since it began, or since the last --reset
+  lockyard stat --pid 1234 --interval 1s              every second, until it ends or Ctrl-C
+  lockyard stat --pid 1234 --openmetrics
+  lockyard stat -- memcached -t 4                     starts it; the report follows its end, on stderr
   lockyard stat --lock hq-spinlock --workload kv-model --threads 64 --secs 5
   LOCKYARD_HQ_LANES=2 lockyard stat --json
 
-A hierarchical spinlock queues its waiters by NUMA node while it is contended from several. Its lanes are in a pool of records that all \
-locks of a process share. The run has 16 threads without --threads. The tunables come from the environment \
+Of another process: lock events (lockyard list events), and its lock classes with the most waiting. It must have been started with lockyard \
+run, lockyard stat, or, if it is linked with liblockyard, with LOCKYARD_STAT=1; it is neither stopped nor slowed down by looking.
+
+Without a process: a short run of a hierarchical spinlock, which queues its waiters by NUMA node while it is contended from several. Its lanes \
+are in a pool of records that all locks of a process share. The run has 16 threads without --threads. The tunables come from the environment \
 (LOCKYARD_HQ_...) and hold for every command, on simulated machines too; their names and ranges are in the first table.";
 
 const REPRODUCE_EXAMPLES: &str = "\
@@ -136,7 +153,11 @@ pub(crate) enum Command {
     #[command(after_help = REPRODUCE_EXAMPLES)]
     Reproduce(ReproduceArgs),
 
-    /// Show what hierarchical spinlocks do on this machine, and what is set for them
+    /// Run a program on Lockyard's locks
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+
+    /// Show what the locks of a process do; without one, what hierarchical spinlocks do on this machine
     #[command(after_help = STAT_EXAMPLES)]
     Stat(Box<StatArgs>),
 
@@ -409,9 +430,46 @@ pub(crate) struct ReproduceArgs {
     pub(crate) no_ranges: bool,
 }
 
+/// Options of `lockyard run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Which locks serve which objects: KIND=LOCK, where KIND is mutex (mutex, spin, hq, rt), rwlock (rwsem, rwsem:POLICY, qrw), spin (spin,
+    /// hq) or sem (lockyard), or glibc for any; a LOCK alone is for mutexes
+    #[arg(long, value_name = "LIST")]
+    pub(crate) lock: Option<String>,
+
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
 /// Options of `lockyard stat`.
 #[derive(Debug, Args)]
 pub(crate) struct StatArgs {
+    /// Look at this process
+    #[arg(long, value_name = "PID", allow_negative_numbers = true, group = "subject", conflicts_with_all = ["lock", "secs", "SweepArgs"])]
+    pub(crate) pid: Option<String>,
+
+    /// Start this program, and look at it and its children
+    #[arg(last = true, value_name = "PROGRAM", group = "subject", conflicts_with_all = ["lock", "secs", "SweepArgs", "reset"])]
+    pub(crate) program: Vec<OsString>,
+
+    /// Report what happened in each interval: 500ms, 1s
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, requires = "subject")]
+    pub(crate) interval: Option<String>,
+
+    /// Begin to count anew after this report; for everybody who looks
+    #[arg(long, requires = "pid")]
+    pub(crate) reset: bool,
+
+    /// Print the OpenMetrics text format
+    #[arg(long, requires = "subject", conflicts_with = "json")]
+    pub(crate) openmetrics: bool,
+
+    /// Write the report to FILE; with --interval the latest one
+    #[arg(long, value_name = "FILE", requires = "subject")]
+    pub(crate) out: Option<PathBuf>,
+
     /// The lock: hq-spinlock, or one that has it inside (lockref:hq-spinlock)
     #[arg(long, value_name = "LOCK", default_value = "hq-spinlock")]
     pub(crate) lock: String,
@@ -424,7 +482,7 @@ pub(crate) struct StatArgs {
     #[arg(long, value_name = "SECS", allow_negative_numbers = true, default_value = "1")]
     pub(crate) secs: String,
 
-    /// Print one JSON document instead of tables
+    /// Print one JSON document instead of tables; with --interval one line each
     #[arg(long)]
     pub(crate) json: bool,
 }

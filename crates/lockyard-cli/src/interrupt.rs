@@ -21,6 +21,18 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// # Errors
 /// The system refused the handlers or the thread.
 pub(crate) fn listen() -> Result<(), Failure> {
+    listen_and_say(Some("lockyard: ending after this measurement; interrupt again to quit without a report"))
+}
+
+/// The same, without a word: whoever asks looks often.
+///
+/// # Errors
+/// As [`listen`].
+pub(crate) fn listen_quietly() -> Result<(), Failure> {
+    listen_and_say(None)
+}
+
+fn listen_and_say(line: Option<&'static str>) -> Result<(), Failure> {
     let refuse = |error: io::Error| Failure::run(format!("cannot listen for Ctrl-C: {}", plain(&error)));
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(refuse)?;
     let wait = move || {
@@ -28,7 +40,9 @@ pub(crate) fn listen() -> Result<(), Failure> {
             if STOP.swap(true, Ordering::Relaxed) {
                 process::exit(i32::from(INTERRUPTED));
             }
-            progress::say("lockyard: ending after this measurement; interrupt again to quit without a report");
+            if let Some(line) = line {
+                progress::say(line);
+            }
         }
     };
     thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop).map_err(refuse)

@@ -18,6 +18,7 @@ use lockyard_work::{Machine, candidates};
 use crate::cli::{Cli, Command};
 use crate::failure::{Failure, INTERRUPTED};
 use crate::machine::MachineFacts;
+use crate::observe::Observation;
 use crate::options::{BenchOptions, CompareOptions, Format};
 use crate::report::table::Look;
 use crate::reproduce::ReproduceOptions;
@@ -35,8 +36,10 @@ mod describe;
 mod events;
 mod failure;
 mod interrupt;
+mod launch;
 mod list;
 mod machine;
+mod observe;
 mod options;
 mod output;
 mod progress;
@@ -84,6 +87,8 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
         Command::Sim(args) => sim(SimOptions::check(&args)?),
         Command::Trace(args) => trace(TraceOptions::check(&args)?),
         Command::Reproduce(args) => reproduce(&ReproduceOptions::check(&args)?),
+        Command::Run(args) => launch::run(&args),
+        Command::Stat(args) if Observation::is_meant(&args) => Observation::check(&args)?.run(styled()),
         Command::Stat(args) => stat(&StatOptions::check(&args, candidates())?),
         Command::List(args) => print(&list::render(candidates(), args.what)),
         Command::Completions { shell } => {

@@ -175,7 +175,7 @@ fn help_version_completions_and_manual_pages() {
     };
     assert!(shown(&["--version"]).starts_with("lockyard "));
     assert!(shown(&["--help"]).contains("Examples:"));
-    for command in ["compare", "bench", "stat"] {
+    for command in ["compare", "bench", "run", "stat"] {
         assert!(shown(&[command, "--help"]).contains("Examples:"), "{command}");
     }
     for command in ["list", "completions", "man"] {

@@ -193,6 +193,15 @@ impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
         unsafe { self.raw().release() };
     }
 
+    /// A guard for a lock whose guard was forgotten.
+    ///
+    /// # Safety
+    /// It is locked, and no other guard stands for that.
+    #[inline]
+    pub unsafe fn make_guard_unchecked(&self) -> LockRefGuard<'_, P, K> {
+        LockRefGuard { lockref: self }
+    }
+
     /// The references: negative if the object is dead. A hint, unless the caller holds the lock.
     #[inline]
     pub fn count(&self) -> i32 {

@@ -151,6 +151,14 @@ pub(crate) fn document(results: &Results) -> Result<String, Failure> {
     pretty(&document)
 }
 
+/// One object on a line of its own.
+///
+/// # Errors
+/// A value that JSON cannot hold: a defect.
+pub(crate) fn line(value: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(value).map(|text| text + "\n").map_err(broken)
+}
+
 /// Any result as one document.
 ///
 /// # Errors

@@ -7,6 +7,8 @@ pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod numbers;
+pub(crate) mod observed;
+pub(crate) mod openmetrics;
 pub(crate) mod stat;
 pub(crate) mod svg;
 pub(crate) mod table;

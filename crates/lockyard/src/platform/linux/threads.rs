@@ -23,6 +23,11 @@
 //!
 //! Beyond 16,383 live threads a thread becomes anonymous for its lifetime: its locks poll instead of queueing.
 //!
+//! # Event words
+//!
+//! A thread counts in words of its own slot, or in words that somebody has [lent](lend) for that slot, where another process can read them. Each
+//! slot knows which: counting asks nobody else. What was counted moves along when words are lent or taken back, so that sums go on.
+//!
 //! # The running mirror
 //!
 //! `slot.cpu` = CPU where the thread was last seen; `ON_CPU[cpu]` = thread last seen there. Both are refreshed at slow-path entry and
@@ -30,7 +35,7 @@
 //! asking thread's own. All relaxed: a hint.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use std::thread_local;
 
 use rustix::process::{Pid, getpgid, getpid};
@@ -52,9 +57,17 @@ struct Slot {
     /// CPU + 1 where the thread was last seen; 0: never seen.
     cpu: AtomicU32,
     lent: Lent,
+    /// Words elsewhere in which this thread counts; null: `events` are in use.
+    counts: AtomicPtr<EventWords>,
     thread: Thread<Linux>,
     events: [AtomicU64; EVENTS],
 }
+
+/// A word per event, by event number: what one thread has counted.
+pub type EventWords = [AtomicU64; COUNT];
+
+/// Lends words for a slot (0 to [`ThreadId::MAX_INDEX`]), or has none to lend.
+pub type Lender = fn(slot: u32) -> Option<&'static EventWords>;
 
 static TABLE: [Slot; SLOTS] = [const {
     Slot {
@@ -62,6 +75,7 @@ static TABLE: [Slot; SLOTS] = [const {
         process: AtomicU32::new(0),
         cpu: AtomicU32::new(0),
         lent: Lent::new(),
+        counts: AtomicPtr::new(core::ptr::null_mut()),
         thread: Thread::new(),
         events: [const { AtomicU64::new(0) }; EVENTS],
     }
@@ -69,6 +83,9 @@ static TABLE: [Slot; SLOTS] = [const {
 
 /// The highest slot ever claimed.
 static HIGH: AtomicU32 = AtomicU32::new(0);
+
+/// A [`Lender`], or null.
+static LENDER: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Where the next search for a dead owner's slot begins.
 static CURSOR: AtomicU32 = AtomicU32::new(0);
@@ -146,11 +163,33 @@ pub(super) fn kernel_thread(id: ThreadId) -> Option<(u32, &'static Lent)> {
     ours.then(|| (slot.claim.load(Relaxed) as u32, &slot.lent)).filter(|&(tid, _)| tid != 0)
 }
 
+impl Slot {
+    /// Where the slot's thread counts.
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: null, or from a reference that a lender gave for as long as the slot names it.
+        match unsafe { self.counts.load(Acquire).as_ref() } {
+            Some(lent) => lent,
+            None => &self.events,
+        }
+    }
+
+    /// Makes the thread count in `to` from now on, what it has counted included.
+    fn move_words(&self, to: Option<&'static EventWords>) {
+        let from = self.words();
+        let new = to.map_or(&self.events[..], |words| &words[..]);
+        for (old, new) in from.iter().zip(new) {
+            new.fetch_add(old.swap(0, Relaxed), Relaxed);
+        }
+        self.counts.store(to.map_or(core::ptr::null_mut(), |words| core::ptr::from_ref(words).cast_mut()), Release);
+    }
+}
+
 /// Counts an event for the calling thread.
 #[inline]
 pub(super) fn count(event: Event, amount: i64) {
     let slot = SELF.get() as usize & (SLOTS - 1);
-    if let Some(word) = TABLE[slot].events.get(event as usize) {
+    if let Some(word) = TABLE[slot].words().get(event as usize) {
         if slot == 0 {
             word.fetch_add(amount as u64, Relaxed);
         } else {
@@ -159,11 +198,56 @@ pub(super) fn count(event: Event, amount: i64) {
     }
 }
 
+/// What the calling thread has counted of `event` so far; for a thread without a record, what all such have.
+#[inline]
+pub fn counted(event: Event) -> u64 {
+    let slot = &TABLE[SELF.get() as usize & (SLOTS - 1)];
+    slot.words().get(event as usize).map_or(0, |word| word.load(Relaxed))
+}
+
+/// From now on threads count in words of `lender`: those that have a record at once, others when they get one. Meant for the start of a program: what a
+/// running thread counts in the moment of its move may be lost.
+///
+/// # Safety
+/// The words stay until [`take_back`] has returned, and belong to their slot alone.
+pub unsafe fn lend(lender: Lender) {
+    if EVENTS == 0 {
+        return;
+    }
+    LENDER.store(lender as *mut (), Release);
+    for slot in 0..=HIGH.load(Acquire) {
+        lend_to(slot);
+    }
+}
+
+/// Threads count in words of their own again, and no reference to the lender's is left. For a process with one thread: a child after `fork`.
+pub fn take_back() {
+    LENDER.store(core::ptr::null_mut(), Release);
+    for slot in &TABLE[..=HIGH.load(Acquire) as usize] {
+        if !slot.counts.load(Relaxed).is_null() {
+            slot.move_words(None);
+        }
+    }
+}
+
+fn lend_to(index: u32) {
+    let lender = LENDER.load(Acquire);
+    let slot = &TABLE[index as usize & (SLOTS - 1)];
+    if lender.is_null() || !slot.counts.load(Relaxed).is_null() {
+        return;
+    }
+    // SAFETY: not null: `lend` stored a `Lender`.
+    let lender = unsafe { core::mem::transmute::<*mut (), Lender>(lender) };
+    if let Some(words) = lender(index) {
+        slot.move_words(Some(words));
+    }
+}
+
 /// The sums over all slots ever claimed.
 pub(crate) fn event_sums() -> Snapshot {
     let mut counts = [0u64; COUNT];
     for slot in &TABLE[..=HIGH.load(Acquire) as usize] {
-        for (sum, word) in counts.iter_mut().zip(&slot.events) {
+        for (sum, word) in counts.iter_mut().zip(slot.words()) {
             *sum = sum.wrapping_add(word.load(Relaxed));
         }
     }
@@ -179,6 +263,9 @@ pub fn records_used() -> u32 {
 fn register() -> ThreadId {
     let owner = Owner { process: getpid().as_raw_pid() as u32, tid: gettid().as_raw_pid() as u32 };
     let id = search(&owner, 8).or_else(|| fresh(&owner)).or_else(|| search(&owner, 256)).unwrap_or(ThreadId::ANONYMOUS);
+    if !id.is_anonymous() {
+        lend_to(id.raw());
+    }
     SELF.set(id.raw());
     id
 }
@@ -255,6 +342,33 @@ mod tests {
             std::thread::spawn(|| assert!(current().is_some())).join().unwrap();
         }
         assert!(records_used() < 1_000, "{} records for 2,000 threads that never met", records_used());
+    }
+
+    #[test]
+    fn counts_move_to_lent_words_and_back() {
+        static WORDS: [EventWords; SLOTS] = [const { [const { AtomicU64::new(0) }; COUNT] }; SLOTS];
+        if !cfg!(feature = "events") {
+            return;
+        }
+        let slot = current().unwrap().id().raw() as usize;
+        let before = counted(Event::PvWaitAgain);
+        count(Event::PvWaitAgain, 3);
+        // SAFETY: a static, indexed by slot.
+        unsafe { lend(|slot| WORDS.get(slot as usize)) };
+        count(Event::PvWaitAgain, 4);
+        assert_eq!(counted(Event::PvWaitAgain), before + 7);
+        assert_eq!(WORDS[slot][Event::PvWaitAgain as usize].load(Relaxed), before + 7);
+        let other = std::thread::spawn(|| {
+            count(Event::PvWaitAgain, 0);
+            current().unwrap().id().raw() as usize
+        });
+        let other = other.join().unwrap();
+        assert_eq!(TABLE[other].counts.load(Relaxed).cast_const(), &raw const WORDS[other]);
+        // Other tests of this process run: only the calling thread's and the dead one's slots may move here.
+        LENDER.store(core::ptr::null_mut(), Relaxed);
+        TABLE[slot].move_words(None);
+        assert_eq!(counted(Event::PvWaitAgain), before + 7);
+        assert_eq!(WORDS[slot][Event::PvWaitAgain as usize].load(Relaxed), 0);
     }
 
     #[test]

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/**
+ * Lockyard: the Linux kernel's adaptive locks, for C.
+ *
+ * Link with `pkg-config --cflags --libs lockyard`. lockyard.hpp has classes for C++.
+ *
+ * Promises, of every function here:
+ *  - All-zero bytes are an unlocked lock (LY_..._INIT says so): memory from calloc, and statics, need no call. There is no destroy
+ *    function: a lock owns nothing.
+ *  - Errors are errno values as return codes, 0 is success. errno itself is never touched, nothing is allocated, nothing is thrown,
+ *    no thread-local destructor runs.
+ *  - A thread that cannot have the lock spins while that is useful and then sleeps: never unbounded burning.
+ *  - What happened before a lock was released happened before the acquisition that follows.
+ *  - No call is a cancellation point, and none returns EINTR.
+ *  - Locks are not recursive, are not shared between processes, and must not be moved or copied while in use.
+ *  - After fork the child has the locks as they were; those that other threads held stay held.
+ *
+ * A lock's memory must stay until every unlock call on it has returned; a ly_spinlock_t alone may be freed by its next owner as soon as
+ * that one has unlocked it. Pointers to locks must be valid; they are not checked.
+ *
+ * A *turn* is 0.4 ms: for so long per waiter ahead, running threads may pass a waiter; then it is let in before all others.
+ */
+
+#ifndef LOCKYARD_H
+#define LOCKYARD_H
+
+/* Made by `cargo xtask header` from crates/lockyard-capi/src. Do not edit. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+struct timespec; /* strict C99 has none */
+
+#ifdef __cplusplus
+#define LY_U64_(value) static_cast<uint64_t>(value)
+#else
+#define LY_U64_(value) ((uint64_t)(value))
+#endif
+
+/** Unlocked: the same as all-zero bytes. */
+#define LY_MUTEX_INIT {{0}}
+/** Unlocked. */
+#define LY_RWSEM_INIT {{0}}
+/** A semaphore with `units` (a constant where a static needs one; at most LY_SEM_MAX). All-zero bytes have none. */
+#define LY_SEM_INIT(units) {{LY_U64_(units)}}
+/** The most units a semaphore holds. */
+#define LY_SEM_MAX 2147483647u
+/** Unlocked. */
+#define LY_SPINLOCK_INIT {0}
+/** Unlocked. */
+#define LY_HQ_SPINLOCK_INIT {0}
+/** Unlocked. */
+#define LY_QRWLOCK_INIT {{0}}
+/** Unlocked, with `count` references (0 to INT32_MAX). All-zero bytes have none. */
+#define LY_LOCKREF_INIT(count) {LY_U64_(count) << 32}
+
+
+/**
+ * A reference count and a spinlock in 8 bytes: references come and go without the lock, as long as nobody holds it.
+ *
+ * The count is negative once the object is dead.
+ */
+typedef struct ly_lockref_t {
+    uint64_t word;
+} ly_lockref_t;
+
+/**
+ * A mutex: spins while the owner runs, sleeps otherwise. 32 bytes.
+ *
+ * Bound on bypass: one turn per waiter ahead. The thread that locked it must unlock it. Uncontended: one compare-exchange each way.
+ */
+typedef struct ly_mutex_t {
+    uint32_t word[8];
+} ly_mutex_t;
+
+/**
+ * A queued reader-writer spinlock for short sections with many readers. 8 bytes.
+ *
+ * Bound on bypass: one turn per waiter ahead, readers and writers alike. Reading is not recursive.
+ */
+typedef struct ly_qrwlock_t {
+    uint32_t word[2];
+} ly_qrwlock_t;
+
+/**
+ * A reader-writer lock that spins and sleeps as the mutex does. 32 bytes.
+ *
+ * Bound on bypass, for readers and for writers: one turn per waiter ahead. Reading is not recursive: a thread that reads and asks again may wait for
+ * a writer that waits for it.
+ */
+typedef struct ly_rwsem_t {
+    uint64_t word[4];
+} ly_rwsem_t;
+
+/**
+ * A counting semaphore. 24 bytes.
+ *
+ * Bound on bypass: one turn per waiter ahead. Any thread may post.
+ */
+typedef struct ly_sem_t {
+    uint64_t word[3];
+} ly_sem_t;
+
+/**
+ * A queued spinlock that sleeps when spinning does not pay. 4 bytes.
+ *
+ * For sections of a microsecond and less. Bound on bypass: one turn per waiter ahead. Any thread may unlock it.
+ */
+typedef struct ly_spinlock_t {
+    uint32_t word;
+} ly_spinlock_t;
+
+/**
+ * A queued spinlock whose waiters queue by NUMA node while it is contended from several nodes. 4 bytes.
+ *
+ * Bound on bypass: one turn per waiter ahead in the own node, times the nodes. Any thread may unlock it.
+ */
+typedef struct ly_hq_spinlock_t {
+    uint32_t word;
+} ly_hq_spinlock_t;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * Lockyard's version, such as "0.1.0": of the library that runs, which may be newer than the header.
+ */
+const char *ly_version(void);
+
+/**
+ * Makes `*object` unlocked, with `count` references (at most 65535).
+ */
+void ly_lockref_init(struct ly_lockref_t *object, uint16_t count);
+
+/**
+ * Takes one more reference: the caller has one.
+ */
+void ly_lockref_get(struct ly_lockref_t *object);
+
+/**
+ * Takes a reference if there is one already. Whether it did.
+ */
+bool ly_lockref_get_not_zero(struct ly_lockref_t *object);
+
+/**
+ * Takes a reference unless the object is dead. Whether it did.
+ */
+bool ly_lockref_get_not_dead(struct ly_lockref_t *object);
+
+/**
+ * Gives a reference up without ever taking the lock: how many are left. -1: there was none, or the lock was in the way; nothing was given up.
+ */
+int32_t ly_lockref_put_return(struct ly_lockref_t *object);
+
+/**
+ * Gives a reference up, and returns true, unless it is the last: then nothing is given up, the object is locked, and it returns false.
+ */
+bool ly_lockref_put_or_lock(struct ly_lockref_t *object);
+
+/**
+ * Locks; waits for it. Always 0.
+ */
+int ly_lockref_lock(struct ly_lockref_t *object);
+
+/**
+ * Locks if it is free and nobody waits. EBUSY: it is not.
+ */
+int ly_lockref_trylock(struct ly_lockref_t *object);
+
+/**
+ * Unlocks what somebody has locked. Always 0.
+ */
+int ly_lockref_unlock(struct ly_lockref_t *object);
+
+/**
+ * Takes a reference to an object that the caller has locked.
+ */
+void ly_lockref_get_locked(struct ly_lockref_t *object);
+
+/**
+ * Gives up a reference to an object that the caller has locked, the last one too. How many are left; nothing happens if there is none.
+ */
+uint32_t ly_lockref_put_locked(struct ly_lockref_t *object);
+
+/**
+ * Nobody gets a reference to the object any more, except by ly_lockref_get. The caller has locked it.
+ */
+void ly_lockref_mark_dead(struct ly_lockref_t *object);
+
+/**
+ * The references: negative if the object is dead. Stale when it returns, unless the caller has locked the object.
+ */
+int32_t ly_lockref_count(const struct ly_lockref_t *object);
+
+/**
+ * Makes `*mutex` unlocked, whatever it was. Not needed for zeroed memory.
+ */
+void ly_mutex_init(struct ly_mutex_t *mutex);
+
+/**
+ * Locks the mutex; waits for it. Always 0.
+ */
+int ly_mutex_lock(struct ly_mutex_t *mutex);
+
+/**
+ * Locks the mutex if it is free and not kept for a waiter whose turn is over. EBUSY: it is not.
+ */
+int ly_mutex_trylock(struct ly_mutex_t *mutex);
+
+/**
+ * Locks the mutex; waits for it until `*abstime`, a time of CLOCK_REALTIME.
+ *
+ * ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999. A mutex that is free is locked whatever the
+ * time says.
+ */
+int ly_mutex_timedlock(struct ly_mutex_t *mutex,
+                       const struct timespec *abstime);
+
+/**
+ * As ly_mutex_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
+ */
+int ly_mutex_clocklock(struct ly_mutex_t *mutex, int clock, const struct timespec *abstime);
+
+/**
+ * Unlocks the mutex, which the caller must have locked. Always 0.
+ */
+int ly_mutex_unlock(struct ly_mutex_t *mutex);
+
+/**
+ * Names the class under which `lockyard stat` shows the mutex; all with the same name are one class. Call it before the mutex is used; a mutex that is
+ * initialised again has none. ENOSPC: there are too many classes.
+ */
+int ly_mutex_set_class(struct ly_mutex_t *mutex,
+                       const char *name);
+
+/**
+ * Makes `*lock` unlocked, whatever it was. Not needed for zeroed memory.
+ */
+void ly_qrwlock_init(struct ly_qrwlock_t *lock);
+
+/**
+ * Locks for reading; waits for it. Always 0.
+ */
+int ly_qrwlock_read_lock(struct ly_qrwlock_t *lock);
+
+/**
+ * Locks for reading if that needs no wait. EBUSY: it does.
+ */
+int ly_qrwlock_read_trylock(struct ly_qrwlock_t *lock);
+
+/**
+ * Unlocks what somebody has locked for reading. Always 0.
+ */
+int ly_qrwlock_read_unlock(struct ly_qrwlock_t *lock);
+
+/**
+ * Locks for writing; waits for it. Always 0.
+ */
+int ly_qrwlock_write_lock(struct ly_qrwlock_t *lock);
+
+/**
+ * Locks for writing if that needs no wait. EBUSY: it does.
+ */
+int ly_qrwlock_write_trylock(struct ly_qrwlock_t *lock);
+
+/**
+ * Unlocks what somebody has locked for writing. Always 0.
+ */
+int ly_qrwlock_write_unlock(struct ly_qrwlock_t *lock);
+
+/**
+ * Makes the write lock a read lock in one step. Always 0.
+ */
+int ly_qrwlock_downgrade_write(struct ly_qrwlock_t *lock);
+
+/**
+ * Makes `*sem` unlocked, whatever it was. Not needed for zeroed memory.
+ */
+void ly_rwsem_init(struct ly_rwsem_t *sem);
+
+/**
+ * Locks for reading; waits for it. Always 0.
+ */
+int ly_rwsem_down_read(struct ly_rwsem_t *sem);
+
+/**
+ * Locks for reading if that needs no wait. EBUSY: it does.
+ */
+int ly_rwsem_down_read_trylock(struct ly_rwsem_t *sem);
+
+/**
+ * Locks for reading; waits for it until `*abstime`, a time of CLOCK_REALTIME.
+ *
+ * ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999.
+ */
+int ly_rwsem_down_read_timedlock(struct ly_rwsem_t *sem, const struct timespec *abstime);
+
+/**
+ * As ly_rwsem_down_read_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
+ */
+int ly_rwsem_down_read_clocklock(struct ly_rwsem_t *sem, int clock, const struct timespec *abstime);
+
+/**
+ * Unlocks what the caller locked for reading. Always 0.
+ */
+int ly_rwsem_up_read(struct ly_rwsem_t *sem);
+
+/**
+ * Locks for writing; waits for it. Always 0.
+ */
+int ly_rwsem_down_write(struct ly_rwsem_t *sem);
+
+/**
+ * Locks for writing if that needs no wait. EBUSY: it does.
+ */
+int ly_rwsem_down_write_trylock(struct ly_rwsem_t *sem);
+
+/**
+ * Locks for writing; waits for it until `*abstime`, a time of CLOCK_REALTIME.
+ *
+ * ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999.
+ */
+int ly_rwsem_down_write_timedlock(struct ly_rwsem_t *sem, const struct timespec *abstime);
+
+/**
+ * As ly_rwsem_down_write_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
+ */
+int ly_rwsem_down_write_clocklock(struct ly_rwsem_t *sem, int clock, const struct timespec *abstime);
+
+/**
+ * Unlocks what the caller locked for writing. Always 0.
+ */
+int ly_rwsem_up_write(struct ly_rwsem_t *sem);
+
+/**
+ * Makes the caller's write lock a read lock in one step: no writer comes in between, waiting readers are let in. Always 0.
+ */
+int ly_rwsem_downgrade_write(struct ly_rwsem_t *sem);
+
+/**
+ * Names the class under which `lockyard stat` shows the lock; see ly_mutex_set_class.
+ */
+int ly_rwsem_set_class(struct ly_rwsem_t *sem, const char *name);
+
+/**
+ * Makes `*sem` a semaphore with `units`. EINVAL: more than LY_SEM_MAX; nothing was written.
+ */
+int ly_sem_init(struct ly_sem_t *sem, unsigned int units);
+
+/**
+ * Takes a unit; waits for one. Always 0.
+ */
+int ly_sem_wait(struct ly_sem_t *sem);
+
+/**
+ * Takes a unit if there is one that is not kept for a waiter. EAGAIN: there is none.
+ */
+int ly_sem_trywait(struct ly_sem_t *sem);
+
+/**
+ * Takes a unit; waits for one until `*abstime`, a time of CLOCK_REALTIME.
+ *
+ * ETIMEDOUT: then there was none. EINVAL: the nanoseconds are not between 0 and 999999999.
+ */
+int ly_sem_timedwait(struct ly_sem_t *sem, const struct timespec *abstime);
+
+/**
+ * As ly_sem_timedwait, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
+ */
+int ly_sem_clockwait(struct ly_sem_t *sem, int clock, const struct timespec *abstime);
+
+/**
+ * Adds a unit and wakes a waiter, if there is one that listens. Safe in signal handlers. EOVERFLOW: there are LY_SEM_MAX already.
+ */
+int ly_sem_post(struct ly_sem_t *sem);
+
+/**
+ * The units there are. Stale when it returns.
+ */
+unsigned int ly_sem_getvalue(const struct ly_sem_t *sem);
+
+/**
+ * Names the class under which `lockyard stat` shows the semaphore; see ly_mutex_set_class.
+ */
+int ly_sem_set_class(struct ly_sem_t *sem, const char *name);
+
+/**
+ * Makes `*lock` unlocked, whatever it was. Not needed for zeroed memory.
+ */
+void ly_spin_init(struct ly_spinlock_t *lock);
+
+/**
+ * Locks; waits for it. Always 0.
+ */
+int ly_spin_lock(struct ly_spinlock_t *lock);
+
+/**
+ * Locks if it is free and nobody waits: never overtakes. EBUSY: it is not.
+ */
+int ly_spin_trylock(struct ly_spinlock_t *lock);
+
+/**
+ * Unlocks what somebody has locked. Always 0.
+ */
+int ly_spin_unlock(struct ly_spinlock_t *lock);
+
+/**
+ * Makes `*lock` unlocked, whatever it was. Not needed for zeroed memory.
+ */
+void ly_hq_spin_init(struct ly_hq_spinlock_t *lock);
+
+/**
+ * Locks; waits for it. Always 0.
+ */
+int ly_hq_spin_lock(struct ly_hq_spinlock_t *lock);
+
+/**
+ * Locks if it is free and nobody waits: never overtakes. EBUSY: it is not.
+ */
+int ly_hq_spin_trylock(struct ly_hq_spinlock_t *lock);
+
+/**
+ * Unlocks what somebody has locked. Always 0.
+ */
+int ly_hq_spin_unlock(struct ly_hq_spinlock_t *lock);
+
+/**
+ * Lets `lockyard stat` see what this process's locks do, from now on: see `lockyard stat --help`. Lock calls become a few nanoseconds dearer.
+ *
+ * The shared library does this by itself at its start when LOCKYARD_STAT is set in the environment and not 0. Otherwise an errno value: what kept
+ * `/dev/shm/lockyard.PID` from being made. The locks work as well without.
+ */
+int ly_stat_open(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* LOCKYARD_H */

@@ -1,0 +1,120 @@
+//! The C types, and the locks they hold.
+//!
+//! C gets integers, never an atomic: what an atomic looks like in C depends on the compiler and the language. The integers are as large and as
+//! aligned as the lock, and zero when it is unlocked; only the functions of this library may touch them.
+
+use lockyard::lockref::LockRef;
+use lockyard::mutex::RawMutex;
+use lockyard::platform::linux::Linux;
+use lockyard::qrwlock::{self, RawQRwLock};
+use lockyard::rwsem::{self, RawRwSem};
+use lockyard::semaphore::{MAX_UNITS, RawSemaphore};
+use lockyard::spin::hq::RawHqSpinLock;
+use lockyard::spin::qspinlock::RawQSpinLock;
+
+/// A C type that holds a lock.
+pub(crate) trait Holds: Sized {
+    /// The lock.
+    type Lock: 'static;
+
+    /// The lock at `place`.
+    ///
+    /// # Safety
+    /// `place` points to a lock that stays there for `'a`: the C caller's promise.
+    #[inline(always)]
+    unsafe fn lock<'a>(place: *mut Self) -> &'a Self::Lock {
+        // SAFETY: the caller's promise; size and alignment are the same, asserted below, and every bit pattern a C caller can have made without
+        // breaking the header's rules is one that the lock itself wrote, or zero.
+        unsafe { &*place.cast::<Self::Lock>() }
+    }
+}
+
+macro_rules! holds {
+    ($($name:ident = $lock:ty;)*) => { $(
+        impl Holds for $name {
+            type Lock = $lock;
+        }
+
+        const _: () = assert!(size_of::<$name>() == size_of::<$lock>() && align_of::<$name>() == align_of::<$lock>());
+    )* };
+}
+
+holds! {
+    ly_mutex_t = RawMutex<Linux>;
+    ly_rwsem_t = RawRwSem<Linux, rwsem::policy::Today>;
+    ly_sem_t = RawSemaphore<Linux>;
+    ly_spinlock_t = RawQSpinLock<Linux>;
+    ly_hq_spinlock_t = RawHqSpinLock<Linux>;
+    ly_qrwlock_t = RawQRwLock<Linux, qrwlock::policy::Today>;
+    ly_lockref_t = LockRef<Linux>;
+}
+
+// The header's `LY_LOCKREF_INIT` puts the count into the upper half of one integer.
+const _: () = assert!(cfg!(target_endian = "little"));
+
+/// The header's `LY_SEM_MAX`.
+const _: () = assert!(MAX_UNITS == 2_147_483_647);
+
+/// A mutex: spins while the owner runs, sleeps otherwise. 32 bytes.
+///
+/// Bound on bypass: one turn per waiter ahead. The thread that locked it must unlock it. Uncontended: one compare-exchange each way.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ly_mutex_t {
+    word: [u32; 8],
+}
+
+/// A reader-writer lock that spins and sleeps as the mutex does. 32 bytes.
+///
+/// Bound on bypass, for readers and for writers: one turn per waiter ahead. Reading is not recursive: a thread that reads and asks again may wait for
+/// a writer that waits for it.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ly_rwsem_t {
+    word: [u64; 4],
+}
+
+/// A counting semaphore. 24 bytes.
+///
+/// Bound on bypass: one turn per waiter ahead. Any thread may post.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ly_sem_t {
+    word: [u64; 3],
+}
+
+/// A queued spinlock that sleeps when spinning does not pay. 4 bytes.
+///
+/// For sections of a microsecond and less. Bound on bypass: one turn per waiter ahead. Any thread may unlock it.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ly_spinlock_t {
+    word: u32,
+}
+
+/// A queued spinlock whose waiters queue by NUMA node while it is contended from several nodes. 4 bytes.
+///
+/// Bound on bypass: one turn per waiter ahead in the own node, times the nodes. Any thread may unlock it.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ly_hq_spinlock_t {
+    word: u32,
+}
+
+/// A queued reader-writer spinlock for short sections with many readers. 8 bytes.
+///
+/// Bound on bypass: one turn per waiter ahead, readers and writers alike. Reading is not recursive.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ly_qrwlock_t {
+    word: [u32; 2],
+}
+
+/// A reference count and a spinlock in 8 bytes: references come and go without the lock, as long as nobody holds it.
+///
+/// The count is negative once the object is dead.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ly_lockref_t {
+    word: u64,
+}

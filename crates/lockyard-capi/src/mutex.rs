@@ -1,0 +1,86 @@
+//! `ly_mutex_…`: [`lockyard::mutex`].
+
+use core::ffi::{c_char, c_int};
+
+use libc::timespec;
+
+use crate::deadline;
+use crate::layout::{Holds, ly_mutex_t};
+use crate::watch::{self, Kind, Place};
+
+static KIND: Kind = Kind::new("mutex");
+
+/// Makes `*mutex` unlocked, whatever it was. Not needed for zeroed memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_mutex_init(mutex: *mut ly_mutex_t) {
+    // SAFETY: the C caller's promise; zero is an unlocked mutex.
+    unsafe { mutex.write_bytes(0, 1) };
+}
+
+/// Locks the mutex; waits for it. Always 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_mutex_lock(mutex: *mut ly_mutex_t) -> c_int {
+    // SAFETY: the C caller's promise.
+    let inner = unsafe { Holds::lock(mutex) };
+    watch::take(&KIND, place(mutex), mutex, || inner.try_acquire(), || inner.acquire());
+    0
+}
+
+/// Locks the mutex if it is free and not kept for a waiter whose turn is over. EBUSY: it is not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_mutex_trylock(mutex: *mut ly_mutex_t) -> c_int {
+    // SAFETY: the C caller's promise.
+    let inner = unsafe { Holds::lock(mutex) };
+    watch::attempt(&KIND, place(mutex), mutex, || inner.try_acquire(), libc::EBUSY)
+}
+
+/// Locks the mutex; waits for it until `*abstime`, a time of CLOCK_REALTIME.
+///
+/// ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999. A mutex that is free is locked whatever the
+/// time says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_mutex_timedlock(mutex: *mut ly_mutex_t, abstime: *const timespec) -> c_int {
+    // SAFETY: the C caller's promise.
+    unsafe { ly_mutex_clocklock(mutex, libc::CLOCK_REALTIME, abstime) }
+}
+
+/// As ly_mutex_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_mutex_clocklock(mutex: *mut ly_mutex_t, clock: c_int, abstime: *const timespec) -> c_int {
+    // SAFETY: the C caller's promise.
+    let inner = unsafe { Holds::lock(mutex) };
+    if watch::attempt(&KIND, place(mutex), mutex, || inner.try_acquire(), libc::EBUSY) == 0 {
+        return 0;
+    }
+    // SAFETY: the C caller's promise.
+    watch::wait(&KIND, place(mutex), mutex, || unsafe {
+        deadline::until(clock, abstime, |until| inner.acquire_until(until))
+    })
+}
+
+/// Unlocks the mutex, which the caller must have locked. Always 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_mutex_unlock(mutex: *mut ly_mutex_t) -> c_int {
+    // SAFETY: the C caller's promises: a mutex, which it holds.
+    unsafe { Holds::lock(mutex).release() };
+    watch::give(mutex);
+    0
+}
+
+/// Names the class under which `lockyard stat` shows the mutex; all with the same name are one class. Call it before the mutex is used; a mutex that is
+/// initialised again has none. ENOSPC: there are too many classes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_mutex_set_class(mutex: *mut ly_mutex_t, name: *const c_char) -> c_int {
+    // SAFETY: the C caller's promises.
+    unsafe { KIND.set(class_word(mutex), name) }
+}
+
+/// The first of the words that the mutex leaves to its embedder.
+fn class_word(mutex: *mut ly_mutex_t) -> *mut u32 {
+    mutex.cast::<u32>().wrapping_add(1)
+}
+
+fn place(mutex: *mut ly_mutex_t) -> Place {
+    // SAFETY: nobody else uses that word.
+    unsafe { Place::new(class_word(mutex)) }
+}

@@ -1,0 +1,149 @@
+//! `ly_rwsem_…`: [`lockyard::rwsem`], with the policy of today.
+
+use core::ffi::{c_char, c_int};
+
+use libc::timespec;
+
+use crate::deadline;
+use crate::layout::{Holds, ly_rwsem_t};
+use crate::watch::{self, Kind, Place};
+
+static KIND: Kind = Kind::new("rwsem");
+
+/// Makes `*sem` unlocked, whatever it was. Not needed for zeroed memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rwsem_init(sem: *mut ly_rwsem_t) {
+    // SAFETY: the C caller's promise; zero is an unlocked lock.
+    unsafe { sem.write_bytes(0, 1) };
+}
+
+/// Locks for reading; waits for it. Always 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rwsem_down_read(sem: *mut ly_rwsem_t) -> c_int {
+    // SAFETY: the C caller's promise.
+    let inner = unsafe { Holds::lock(sem) };
+    watch::take(&KIND, place(sem), sem, || inner.try_read_acquire(), || inner.read_acquire());
+    0
+}
+
+/// Locks for reading if that needs no wait. EBUSY: it does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rwsem_down_read_trylock(sem: *mut ly_rwsem_t) -> c_int {
+    // SAFETY: the C caller's promise.
+    let inner = unsafe { Holds::lock(sem) };
+    watch::attempt(&KIND, place(sem), sem, || inner.try_read_acquire(), libc::EBUSY)
+}
+
+/// Locks for reading; waits for it until `*abstime`, a time of CLOCK_REALTIME.
+///
+/// ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rwsem_down_read_timedlock(sem: *mut ly_rwsem_t, abstime: *const timespec) -> c_int {
+    // SAFETY: the C caller's promise.
+    unsafe { ly_rwsem_down_read_clocklock(sem, libc::CLOCK_REALTIME, abstime) }
+}
+
+/// As ly_rwsem_down_read_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rwsem_down_read_clocklock(
+    sem: *mut ly_rwsem_t,
+    clock: c_int,
+    abstime: *const timespec,
+) -> c_int {
+    // SAFETY: the C caller's promise.
+    let inner = unsafe { Holds::lock(sem) };
+    if watch::attempt(&KIND, place(sem), sem, || inner.try_read_acquire(), libc::EBUSY) == 0 {
+        return 0;
+    }
+    // SAFETY: the C caller's promise.
+    watch::wait(&KIND, place(sem), sem, || unsafe {
+        deadline::until(clock, abstime, |until| inner.read_acquire_until(until))
+    })
+}
+
+/// Unlocks what the caller locked for reading. Always 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rwsem_up_read(sem: *mut ly_rwsem_t) -> c_int {
+    // SAFETY: the C caller's promises: a lock, which it holds for reading.
+    unsafe { Holds::lock(sem).read_release() };
+    watch::give(sem);
+    0
+}
+
+/// Locks for writing; waits for it. Always 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rwsem_down_write(sem: *mut ly_rwsem_t) -> c_int {
+    // SAFETY: the C caller's promise.
+    let inner = unsafe { Holds::lock(sem) };
+    watch::take(&KIND, place(sem), sem, || inner.try_write_acquire(), || inner.write_acquire());
+    0
+}
+
+/// Locks for writing if that needs no wait. EBUSY: it does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rwsem_down_write_trylock(sem: *mut ly_rwsem_t) -> c_int {
+    // SAFETY: the C caller's promise.
+    let inner = unsafe { Holds::lock(sem) };
+    watch::attempt(&KIND, place(sem), sem, || inner.try_write_acquire(), libc::EBUSY)
+}
+
+/// Locks for writing; waits for it until `*abstime`, a time of CLOCK_REALTIME.
+///
+/// ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rwsem_down_write_timedlock(sem: *mut ly_rwsem_t, abstime: *const timespec) -> c_int {
+    // SAFETY: the C caller's promise.
+    unsafe { ly_rwsem_down_write_clocklock(sem, libc::CLOCK_REALTIME, abstime) }
+}
+
+/// As ly_rwsem_down_write_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rwsem_down_write_clocklock(
+    sem: *mut ly_rwsem_t,
+    clock: c_int,
+    abstime: *const timespec,
+) -> c_int {
+    // SAFETY: the C caller's promise.
+    let inner = unsafe { Holds::lock(sem) };
+    if watch::attempt(&KIND, place(sem), sem, || inner.try_write_acquire(), libc::EBUSY) == 0 {
+        return 0;
+    }
+    // SAFETY: the C caller's promise.
+    watch::wait(&KIND, place(sem), sem, || unsafe {
+        deadline::until(clock, abstime, |until| inner.write_acquire_until(until))
+    })
+}
+
+/// Unlocks what the caller locked for writing. Always 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rwsem_up_write(sem: *mut ly_rwsem_t) -> c_int {
+    // SAFETY: the C caller's promises: a lock, which it holds for writing.
+    unsafe { Holds::lock(sem).write_release() };
+    watch::give(sem);
+    0
+}
+
+/// Makes the caller's write lock a read lock in one step: no writer comes in between, waiting readers are let in. Always 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rwsem_downgrade_write(sem: *mut ly_rwsem_t) -> c_int {
+    // SAFETY: the C caller's promises: a lock, which it holds for writing.
+    unsafe { Holds::lock(sem).downgrade() };
+    0
+}
+
+/// Names the class under which `lockyard stat` shows the lock; see ly_mutex_set_class.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rwsem_set_class(sem: *mut ly_rwsem_t, name: *const c_char) -> c_int {
+    // SAFETY: the C caller's promises.
+    unsafe { KIND.set(class_word(sem), name) }
+}
+
+/// The word that the lock leaves to its embedder: its last.
+fn class_word(sem: *mut ly_rwsem_t) -> *mut u32 {
+    sem.cast::<u32>().wrapping_add(7)
+}
+
+fn place(sem: *mut ly_rwsem_t) -> Place {
+    // SAFETY: nobody else uses that word.
+    unsafe { Place::new(class_word(sem)) }
+}

@@ -1,0 +1,181 @@
+//! What the locks do, for `lockyard stat`: every way into a lock goes through [`take`] or [`timed`], every way out through [`give`].
+//!
+//! Unless somebody watches, that is one load and a branch, and then the lock's own path. See [`lockyard_segment`].
+
+use core::ffi::{CStr, c_char, c_int};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use lockyard_segment::{self as segment, Class, Refused};
+
+/// What a lock is called that has no class of its own: its kind.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    name: &'static [u8],
+    class: AtomicU32,
+}
+
+impl Kind {
+    pub(crate) const fn new(name: &'static str) -> Self {
+        Self { name: name.as_bytes(), class: AtomicU32::new(0) }
+    }
+
+    /// The class `raw` that a lock names, or that of all which name none.
+    fn class(&self, raw: u32) -> Class {
+        match (raw, self.class.load(Relaxed)) {
+            (0, 0) => {
+                let class = segment::class(self.name, b"", 0);
+                self.class.store(class.raw(), Relaxed);
+                class
+            }
+            (0, own) => Class::from_raw(own),
+            (raw, _) => Class::from_raw(raw),
+        }
+    }
+
+    /// Gives the lock whose class word is at `place` the class `name`. `ENOSPC`: there are too many.
+    ///
+    /// # Safety
+    /// `place` points to a word that only this module uses, `name` to a text.
+    pub(crate) unsafe fn set(&self, place: *mut u32, name: *const c_char) -> c_int {
+        // SAFETY: the caller's promise.
+        let name = unsafe { CStr::from_ptr(name) };
+        let class = segment::class(self.name, name.to_bytes(), 0);
+        // SAFETY: the caller's promise.
+        unsafe { word(place) }.store(class.raw(), Relaxed);
+        if class == Class::NONE { libc::ENOSPC } else { 0 }
+    }
+}
+
+unsafe fn word<'a>(place: *mut u32) -> &'a AtomicU32 {
+    // SAFETY: the caller's promise: a word of a lock, aligned, and used by this module only.
+    unsafe { AtomicU32::from_ptr(place) }
+}
+
+/// The class word of a lock, or none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place(*mut u32);
+
+impl Place {
+    pub(crate) const NONE: Self = Self(core::ptr::null_mut());
+
+    /// # Safety
+    /// `place` points to a word that only this module uses.
+    pub(crate) const unsafe fn new(place: *mut u32) -> Self {
+        Self(place)
+    }
+
+    fn raw(self) -> u32 {
+        // SAFETY: `new`'s promise.
+        if self.0.is_null() { 0 } else { unsafe { word(self.0) }.load(Relaxed) }
+    }
+}
+
+/// Takes the lock at `lock` with `acquire`; `attempt` is the try that needs no wait.
+#[inline(always)]
+pub(crate) fn take<T>(kind: &Kind, place: Place, lock: *mut T, attempt: impl FnOnce() -> bool, acquire: impl FnOnce()) {
+    if segment::watched() {
+        told(kind, place, lock.addr(), attempt, acquire);
+    } else {
+        acquire();
+    }
+}
+
+#[cold]
+fn told(kind: &Kind, place: Place, lock: usize, attempt: impl FnOnce() -> bool, acquire: impl FnOnce()) {
+    let class = kind.class(place.raw());
+    if attempt() {
+        segment::acquired(class, lock);
+    } else {
+        let waiting = segment::contended(class, lock);
+        acquire();
+        waiting.got();
+    }
+}
+
+/// Takes the lock at `lock` if `attempt` does; else `code`.
+#[inline(always)]
+pub(crate) fn attempt<T>(
+    kind: &Kind,
+    place: Place,
+    lock: *mut T,
+    attempt: impl FnOnce() -> bool,
+    code: c_int,
+) -> c_int {
+    if !attempt() {
+        return code;
+    }
+    if segment::watched() {
+        segment::acquired(kind.class(place.raw()), lock.addr());
+    }
+    0
+}
+
+/// A wait for the lock at `lock` that may end without it; `attempt` has failed.
+#[inline]
+pub(crate) fn wait<T>(kind: &Kind, place: Place, lock: *mut T, acquire: impl FnOnce() -> c_int) -> c_int {
+    if !segment::watched() {
+        return acquire();
+    }
+    let waiting = segment::contended(kind.class(place.raw()), lock.addr());
+    let result = acquire();
+    if result == 0 {
+        waiting.got();
+    } else {
+        waiting.gave_up();
+    }
+    result
+}
+
+/// The lock at `lock`, which may be gone by now, has been released.
+#[inline(always)]
+pub(crate) fn give<T>(lock: *mut T) {
+    if segment::watched() {
+        segment::released(lock.addr());
+    }
+}
+
+/// Lets `lockyard stat` see what this process's locks do, from now on: see `lockyard stat --help`. Lock calls become a few nanoseconds dearer.
+///
+/// The shared library does this by itself at its start when LOCKYARD_STAT is set in the environment and not 0. Otherwise an errno value: what kept
+/// `/dev/shm/lockyard.PID` from being made. The locks work as well without.
+#[unsafe(no_mangle)]
+pub extern "C" fn ly_stat_open() -> c_int {
+    static REGISTERED: AtomicU32 = AtomicU32::new(0);
+    match segment::open(b"liblockyard") {
+        Err(Refused::File(error) | Refused::Memory(error)) => return error,
+        Ok(()) => {}
+    }
+    if REGISTERED.swap(1, Relaxed) == 0 {
+        // SAFETY: functions that live as long as the process: the library is never unloaded.
+        unsafe {
+            // Without them a child would count in its parent's segment, and the name would stay until the next program removes it: no reason to fail.
+            libc::pthread_atfork(None, None, Some(after_fork_in_child));
+            libc::atexit(at_exit);
+        }
+    }
+    0
+}
+
+unsafe extern "C" fn after_fork_in_child() {
+    segment::after_fork_in_child();
+}
+
+extern "C" fn at_exit() {
+    segment::close();
+}
+
+/// Runs when the shared library is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+extern "C" fn at_load() {
+    // SAFETY: at load, before threads that might change the environment; the text is not kept.
+    let asked = unsafe {
+        let value = libc::getenv(c"LOCKYARD_STAT".as_ptr());
+        !value.is_null() && !matches!(CStr::from_ptr(value).to_bytes(), b"" | b"0")
+    };
+    if asked {
+        ly_stat_open();
+    }
+}

@@ -1,0 +1,220 @@
+/* Every function of lockyard.h in every state a single thread can make: its result, and that errno stays. Also: an example of each call. */
+#include <lockyard.h>
+
+#include <errno.h>
+#include <stdalign.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A value that no system call returns. */
+#define MARK 4242
+
+#define IS(call, result)                                                                                             \
+    do {                                                                                                             \
+        errno = MARK;                                                                                                \
+        long found = (long)(call);                                                                                   \
+        if (found != (long)(result) || errno != MARK) {                                                              \
+            fprintf(stderr, "line %d: %s is %ld, expected %s; errno %d\n", __LINE__, #call, found, #result, errno);  \
+            exit(1);                                                                                                 \
+        }                                                                                                            \
+    } while (0)
+
+/* As programs write them: statics need no call. */
+static ly_mutex_t mutex = LY_MUTEX_INIT;
+static ly_rwsem_t rwsem = LY_RWSEM_INIT;
+static ly_sem_t sem = LY_SEM_INIT(2);
+static ly_spinlock_t spin = LY_SPINLOCK_INIT;
+static ly_hq_spinlock_t hq = LY_HQ_SPINLOCK_INIT;
+static ly_qrwlock_t qrw = LY_QRWLOCK_INIT;
+static ly_lockref_t ref = LY_LOCKREF_INIT(1);
+
+static const struct timespec PAST = {1, 0};
+static const struct timespec NONE = {1, 1000000000};
+
+enum { REALTIME = 0, MONOTONIC = 1, CPUTIME = 2 };
+
+static void mutexes(void)
+{
+    IS(ly_mutex_set_class(&mutex, "accounts"), 0);
+    IS(ly_mutex_lock(&mutex), 0);
+    IS(ly_mutex_trylock(&mutex), EBUSY);
+    IS(ly_mutex_timedlock(&mutex, &PAST), ETIMEDOUT);
+    IS(ly_mutex_timedlock(&mutex, &NONE), EINVAL);
+    IS(ly_mutex_clocklock(&mutex, MONOTONIC, &PAST), ETIMEDOUT);
+    IS(ly_mutex_clocklock(&mutex, REALTIME, &PAST), ETIMEDOUT);
+    IS(ly_mutex_clocklock(&mutex, CPUTIME, &PAST), EINVAL);
+    IS(ly_mutex_unlock(&mutex), 0);
+    /* What need not wait does not look at the time. */
+    IS(ly_mutex_timedlock(&mutex, &NONE), 0);
+    IS(ly_mutex_unlock(&mutex), 0);
+    IS(ly_mutex_trylock(&mutex), 0);
+    ly_mutex_init(&mutex);
+    IS(ly_mutex_trylock(&mutex), 0);
+    IS(ly_mutex_unlock(&mutex), 0);
+}
+
+static void rwsems(void)
+{
+    IS(ly_rwsem_set_class(&rwsem, "table"), 0);
+    IS(ly_rwsem_down_read(&rwsem), 0);
+    IS(ly_rwsem_down_read_trylock(&rwsem), 0);
+    IS(ly_rwsem_down_write_trylock(&rwsem), EBUSY);
+    IS(ly_rwsem_down_write_timedlock(&rwsem, &PAST), ETIMEDOUT);
+    IS(ly_rwsem_down_write_clocklock(&rwsem, CPUTIME, &PAST), EINVAL);
+    IS(ly_rwsem_up_read(&rwsem), 0);
+    IS(ly_rwsem_up_read(&rwsem), 0);
+    IS(ly_rwsem_down_write(&rwsem), 0);
+    IS(ly_rwsem_down_read_trylock(&rwsem), EBUSY);
+    IS(ly_rwsem_down_read_timedlock(&rwsem, &PAST), ETIMEDOUT);
+    IS(ly_rwsem_down_read_timedlock(&rwsem, &NONE), EINVAL);
+    IS(ly_rwsem_down_read_clocklock(&rwsem, MONOTONIC, &PAST), ETIMEDOUT);
+    IS(ly_rwsem_downgrade_write(&rwsem), 0);
+    IS(ly_rwsem_down_read_clocklock(&rwsem, MONOTONIC, &PAST), 0);
+    IS(ly_rwsem_down_write_clocklock(&rwsem, MONOTONIC, &PAST), ETIMEDOUT);
+    IS(ly_rwsem_up_read(&rwsem), 0);
+    IS(ly_rwsem_up_read(&rwsem), 0);
+    IS(ly_rwsem_down_write_trylock(&rwsem), 0);
+    IS(ly_rwsem_up_write(&rwsem), 0);
+    IS(ly_rwsem_down_write_timedlock(&rwsem, &PAST), 0);
+    ly_rwsem_init(&rwsem);
+    IS(ly_rwsem_down_write_trylock(&rwsem), 0);
+    IS(ly_rwsem_up_write(&rwsem), 0);
+}
+
+static void semaphores(void)
+{
+    IS(ly_sem_set_class(&sem, "slots"), 0);
+    IS(ly_sem_getvalue(&sem), 2);
+    IS(ly_sem_wait(&sem), 0);
+    IS(ly_sem_trywait(&sem), 0);
+    IS(ly_sem_trywait(&sem), EAGAIN);
+    IS(ly_sem_timedwait(&sem, &PAST), ETIMEDOUT);
+    IS(ly_sem_timedwait(&sem, &NONE), EINVAL);
+    IS(ly_sem_clockwait(&sem, MONOTONIC, &PAST), ETIMEDOUT);
+    IS(ly_sem_post(&sem), 0);
+    IS(ly_sem_clockwait(&sem, CPUTIME, &PAST), 0);
+    IS(ly_sem_init(&sem, LY_SEM_MAX + 1u), EINVAL);
+    IS(ly_sem_getvalue(&sem), 0);
+    IS(ly_sem_init(&sem, LY_SEM_MAX), 0);
+    IS(ly_sem_post(&sem), EOVERFLOW);
+    IS(ly_sem_getvalue(&sem), LY_SEM_MAX);
+}
+
+static void spinlocks(void)
+{
+    IS(ly_spin_lock(&spin), 0);
+    IS(ly_spin_trylock(&spin), EBUSY);
+    IS(ly_spin_unlock(&spin), 0);
+    IS(ly_spin_trylock(&spin), 0);
+    ly_spin_init(&spin);
+    IS(ly_spin_trylock(&spin), 0);
+    IS(ly_spin_unlock(&spin), 0);
+
+    IS(ly_hq_spin_lock(&hq), 0);
+    IS(ly_hq_spin_trylock(&hq), EBUSY);
+    IS(ly_hq_spin_unlock(&hq), 0);
+    IS(ly_hq_spin_trylock(&hq), 0);
+    ly_hq_spin_init(&hq);
+    IS(ly_hq_spin_trylock(&hq), 0);
+    IS(ly_hq_spin_unlock(&hq), 0);
+}
+
+static void qrwlocks(void)
+{
+    IS(ly_qrwlock_read_lock(&qrw), 0);
+    IS(ly_qrwlock_read_trylock(&qrw), 0);
+    IS(ly_qrwlock_write_trylock(&qrw), EBUSY);
+    IS(ly_qrwlock_read_unlock(&qrw), 0);
+    IS(ly_qrwlock_read_unlock(&qrw), 0);
+    IS(ly_qrwlock_write_lock(&qrw), 0);
+    IS(ly_qrwlock_read_trylock(&qrw), EBUSY);
+    IS(ly_qrwlock_downgrade_write(&qrw), 0);
+    IS(ly_qrwlock_read_trylock(&qrw), 0);
+    IS(ly_qrwlock_read_unlock(&qrw), 0);
+    IS(ly_qrwlock_read_unlock(&qrw), 0);
+    IS(ly_qrwlock_write_trylock(&qrw), 0);
+    IS(ly_qrwlock_write_unlock(&qrw), 0);
+    IS(ly_qrwlock_write_trylock(&qrw), 0);
+    ly_qrwlock_init(&qrw);
+    IS(ly_qrwlock_write_trylock(&qrw), 0);
+    IS(ly_qrwlock_write_unlock(&qrw), 0);
+}
+
+static void lockrefs(void)
+{
+    IS(ly_lockref_count(&ref), 1);
+    ly_lockref_get(&ref);
+    IS(ly_lockref_get_not_zero(&ref), true);
+    IS(ly_lockref_get_not_dead(&ref), true);
+    IS(ly_lockref_count(&ref), 4);
+    IS(ly_lockref_put_or_lock(&ref), true);
+    IS(ly_lockref_lock(&ref), 0);
+    IS(ly_lockref_trylock(&ref), EBUSY);
+    IS(ly_lockref_put_return(&ref), -1);
+    ly_lockref_get_locked(&ref);
+    IS(ly_lockref_put_locked(&ref), 3);
+    IS(ly_lockref_put_locked(&ref), 2);
+    IS(ly_lockref_put_locked(&ref), 1);
+    IS(ly_lockref_unlock(&ref), 0);
+    IS(ly_lockref_put_or_lock(&ref), false);
+    IS(ly_lockref_put_locked(&ref), 0);
+    ly_lockref_mark_dead(&ref);
+    IS(ly_lockref_unlock(&ref), 0);
+    IS(ly_lockref_get_not_dead(&ref), false);
+    IS(ly_lockref_count(&ref) < 0, true);
+    ly_lockref_init(&ref, 7);
+    IS(ly_lockref_trylock(&ref), 0);
+    IS(ly_lockref_unlock(&ref), 0);
+    IS(ly_lockref_count(&ref), 7);
+}
+
+/* All-zero is unlocked, in memory that has seen no initialiser. */
+static void zeroes(void)
+{
+    struct {
+        ly_mutex_t mutex;
+        ly_rwsem_t rwsem;
+        ly_sem_t sem;
+        ly_spinlock_t spin;
+        ly_hq_spinlock_t hq;
+        ly_qrwlock_t qrw;
+        ly_lockref_t ref;
+    } *all = calloc(1, sizeof *all);
+    IS(all != NULL, true);
+    IS(ly_mutex_trylock(&all->mutex), 0);
+    IS(ly_rwsem_down_write_trylock(&all->rwsem), 0);
+    IS(ly_sem_trywait(&all->sem), EAGAIN);
+    IS(ly_spin_trylock(&all->spin), 0);
+    IS(ly_hq_spin_trylock(&all->hq), 0);
+    IS(ly_qrwlock_write_trylock(&all->qrw), 0);
+    IS(ly_lockref_count(&all->ref), 0);
+    free(all);
+}
+
+/* The sizes that the header and other people's structures rely on. */
+_Static_assert(sizeof(ly_mutex_t) == 32 && alignof(ly_mutex_t) == 4, "ly_mutex_t");
+_Static_assert(sizeof(ly_rwsem_t) == 32 && alignof(ly_rwsem_t) == 8, "ly_rwsem_t");
+_Static_assert(sizeof(ly_sem_t) == 24 && alignof(ly_sem_t) == 8, "ly_sem_t");
+_Static_assert(sizeof(ly_spinlock_t) == 4 && alignof(ly_spinlock_t) == 4, "ly_spinlock_t");
+_Static_assert(sizeof(ly_hq_spinlock_t) == 4 && alignof(ly_hq_spinlock_t) == 4, "ly_hq_spinlock_t");
+_Static_assert(sizeof(ly_qrwlock_t) == 8 && alignof(ly_qrwlock_t) == 4, "ly_qrwlock_t");
+_Static_assert(sizeof(ly_lockref_t) == 8 && alignof(ly_lockref_t) == 8, "ly_lockref_t");
+
+int main(void)
+{
+    mutexes();
+    rwsems();
+    semaphores();
+    spinlocks();
+    qrwlocks();
+    lockrefs();
+    zeroes();
+    IS(ly_stat_open(), 0);
+    IS(ly_stat_open(), 0);
+    IS(ly_spin_lock(&spin), 0);
+    IS(ly_spin_unlock(&spin), 0);
+    IS(strchr(ly_version(), '.') != NULL, true);
+    puts("as documented");
+    return 0;
+}

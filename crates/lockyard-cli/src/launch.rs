@@ -1,0 +1,208 @@
+//! Programs on Lockyard's locks: `lockyard run -- PROGRAM`, and what `lockyard stat -- PROGRAM` has in common with it.
+//!
+//! The preload library is `LOCKYARD_PRELOAD`, or `liblockyard_preload.so` beside this command or in `../lib`. An empty `LOCKYARD_PRELOAD` means
+//! none: for programs that are linked with liblockyard.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lockyard::rwsem::policy;
+
+use crate::cli::RunArgs;
+use crate::failure::{Failure, plain};
+use crate::suggest;
+
+const LIBRARY: &str = "liblockyard_preload.so";
+
+/// A kind of pthread object: how `--lock` names it, its variable, and the locks that can serve it.
+struct Served {
+    kind: &'static str,
+    variable: &'static str,
+    by: &'static [&'static str],
+}
+
+const SERVED: [Served; 4] = [
+    Served { kind: "mutex", variable: "LOCKYARD_MUTEX", by: &["mutex", "spin", "hq", "rt", "glibc"] },
+    Served { kind: "rwlock", variable: "LOCKYARD_RWLOCK", by: &["rwsem", "qrw", "glibc"] },
+    Served { kind: "spin", variable: "LOCKYARD_SPIN", by: &["spin", "hq", "glibc"] },
+    Served { kind: "sem", variable: "LOCKYARD_SEM", by: &["lockyard", "glibc"] },
+];
+
+/// A program to be started on Lockyard's locks.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    program: OsString,
+    arguments: Vec<OsString>,
+    environment: Vec<(&'static str, OsString)>,
+}
+
+impl Launch {
+    /// Checks that the program can be started, and that it will be on our locks.
+    ///
+    /// # Errors
+    /// One line for the first thing that is wrong.
+    pub(crate) fn check(words: &[OsString], locks: Option<&str>) -> Result<Self, Failure> {
+        let [program, arguments @ ..] = words else {
+            return Err(Failure::usage("no program is named; put it after --, as in: lockyard run -- memcached -t 4"));
+        };
+        let mut environment = locks.map_or(Ok(Vec::new()), chosen)?;
+        if let Some(library) = library()? {
+            fit_for_preload(program)?;
+            let mut preload = library.into_os_string();
+            // Ours last: an allocator that is preloaded as well takes locks of ours, not the other way round.
+            if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+                preload = [others.as_os_str(), preload.as_os_str()].join(OsStr::new(":"));
+            }
+            environment.push(("LD_PRELOAD", preload));
+        }
+        // What is linked with liblockyard opens its statistics by this; the preload library does so anyway.
+        environment.push(("LOCKYARD_STAT", "1".into()));
+        Ok(Self { program: program.clone(), arguments: arguments.to_vec(), environment })
+    }
+
+    /// The program, as it was named.
+    pub(crate) fn name(&self) -> String {
+        self.program.to_string_lossy().into_owned()
+    }
+
+    /// How it is started.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).envs(self.environment.iter().map(|(name, value)| (*name, value)));
+        command
+    }
+
+    /// Why it could not be started, in a line.
+    pub(crate) fn refused(&self, error: &std::io::Error) -> Failure {
+        Failure::usage(format!("cannot start '{}': {}", self.name(), plain(error)))
+    }
+}
+
+/// `lockyard run`: becomes the program. Its signals, its exit code and its process id are those of this command.
+///
+/// # Errors
+/// It cannot be started.
+pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
+    let launch = Launch::check(&args.program, args.lock.as_deref())?;
+    Err(launch.refused(&launch.command().exec()))
+}
+
+/// What `--lock` says, as the preload library's variables.
+fn chosen(list: &str) -> Result<Vec<(&'static str, OsString)>, Failure> {
+    let kinds: Vec<&str> = SERVED.iter().map(|served| served.kind).collect();
+    let one = |part: &str| {
+        let (kind, lock) = part.trim().split_once('=').unwrap_or(("mutex", part.trim()));
+        suggest::known("kind of object", "--lock", kind, &kinds)?;
+        let served = SERVED.iter().find(|served| served.kind == kind).unwrap_or(&SERVED[0]);
+        match lock.split_once(':') {
+            Some(("rwsem", name)) if kind == "rwlock" => suggest::known("policy", "--lock", name, policy::NAMES)?,
+            _ => suggest::known("lock", "--lock", lock, served.by)?,
+        };
+        Ok((served.variable, lock.into()))
+    };
+    list.split(',').map(one).collect()
+}
+
+/// The preload library; `None` if none is wanted.
+fn library() -> Result<Option<PathBuf>, Failure> {
+    if let Some(set) = std::env::var_os("LOCKYARD_PRELOAD") {
+        let path = PathBuf::from(set);
+        return match path.as_os_str().is_empty() {
+            true => Ok(None),
+            false if path.is_file() => Ok(Some(path)),
+            false => Err(Failure::usage(format!("LOCKYARD_PRELOAD: '{}' is no file", path.display()))),
+        };
+    }
+    let here = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned)).unwrap_or_default();
+    let places = [here.join(LIBRARY), here.join("../lib").join(LIBRARY)];
+    let found = places.into_iter().find(|place| place.is_file());
+    found.map(Some).ok_or_else(|| {
+        Failure::usage(format!(
+            "no {LIBRARY} in {} or ../lib; set LOCKYARD_PRELOAD to it, or to nothing for a program linked with liblockyard",
+            here.display()
+        ))
+    })
+}
+
+/// Refuses what the loader would silently run without the library.
+fn fit_for_preload(program: &OsStr) -> Result<(), Failure> {
+    // What is not found or not readable is the system's to refuse.
+    let Some(file) = find(program) else { return Ok(()) };
+    let refuse = |why: &str| Err(Failure::usage(format!("'{}' {why}: LD_PRELOAD has no effect on it", file.display())));
+    let Ok(found) = fs::metadata(&file) else { return Ok(()) };
+    let foreign = found.uid() != own_user();
+    if found.permissions().mode() & 0o4000 != 0 && foreign {
+        return refuse("is setuid");
+    }
+    if File::open(&file).is_ok_and(|file| is_static(&file)) {
+        return refuse("is linked statically");
+    }
+    Ok(())
+}
+
+fn own_user() -> u32 {
+    fs::metadata("/proc/self").map_or(0, |own| own.uid())
+}
+
+fn find(program: &OsStr) -> Option<PathBuf> {
+    if program.as_encoded_bytes().contains(&b'/') {
+        return Some(PathBuf::from(program));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// Whether `file` is a 64-bit ELF program without an interpreter: nobody would load a library for it.
+fn is_static(mut file: &File) -> bool {
+    const INTERPRETER: u32 = 3;
+    let mut head = [0u8; 64];
+    if file.read_exact(&mut head).is_err() || head[..5] != *b"\x7fELF\x02" || head[5] != 1 {
+        return false;
+    }
+    let half = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+    let table = u64::from_le_bytes(head[32..40].try_into().unwrap_or_default());
+    let (size, count) = (u64::from(half(54)), u64::from(half(56)));
+    (0..count).all(|entry| {
+        let mut kind = [0u8; 4];
+        file.read_exact_at(&mut kind, table + entry * size).is_ok() && u32::from_le_bytes(kind) != INTERPRETER
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(list: &str) -> String {
+        match chosen(list) {
+            Ok(all) => format!("{all:?}"),
+            Err(failure) => failure.to_string(),
+        }
+    }
+
+    #[test]
+    fn locks_are_chosen_by_kind_of_object() {
+        assert_eq!(shown("hq"), "[(\"LOCKYARD_MUTEX\", \"hq\")]");
+        assert_eq!(
+            shown("mutex=spin,rwlock=rwsem:v5.10"),
+            "[(\"LOCKYARD_MUTEX\", \"spin\"), (\"LOCKYARD_RWLOCK\", \"rwsem:v5.10\")]"
+        );
+        assert!(shown("mutx=hq").contains("did you mean 'mutex'?"));
+        assert!(
+            shown("rwlock=hq").starts_with("--lock: unknown lock 'hq'; valid: rwsem, qrw, glibc"),
+            "{}",
+            shown("rwlock=hq")
+        );
+        assert!(shown("rwlock=rwsem:v5").starts_with("--lock: unknown policy 'v5'"));
+    }
+
+    #[test]
+    fn this_test_is_a_program_with_an_interpreter() {
+        assert!(!is_static(&File::open(std::env::current_exe().unwrap()).unwrap()));
+        assert!(!is_static(&File::open("/proc/self/cmdline").unwrap()));
+    }
+}

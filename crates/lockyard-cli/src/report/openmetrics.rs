@@ -1,0 +1,117 @@
+//! A sample in the OpenMetrics text format, for Prometheus and its kin: counters end in `_total`, times are seconds, `# EOF` is last.
+
+use std::fmt::Write;
+
+use lockyard_segment::Sample;
+use lockyard_segment::histogram::{BUCKETS, lower};
+use lockyard_segment::reader::{ClassSample, Counts};
+
+/// Quarters of an octave are more than a time series has use for.
+const STEP: usize = 4;
+
+/// What a metric family of the classes is called, for people, and its count.
+type Family = (&'static str, &'static str, fn(&Counts) -> u64);
+
+const COUNTERS: [Family; 5] = [
+    ("acquired", "Lock acquisitions", |counts| counts.acquired),
+    ("contended", "Lock acquisitions that did not succeed at once", |counts| counts.contended),
+    ("gave_up", "Waits that ended without the lock", |counts| counts.gave_up),
+    ("parks", "Sleeps of threads that waited for a lock", |counts| counts.parks),
+    ("handoffs", "Waits in which the lock was asked to be kept for the waiter", |counts| counts.handoffs),
+];
+
+/// Everything. Writing to a string cannot fail, here and below.
+pub(crate) fn render(sample: &Sample) -> String {
+    let mut out = String::new();
+    labelled(&mut out, "events", "Lock events by name", "event", &sample.events);
+    labelled(&mut out, "fallbacks", "Objects left to the C library", "reason", &sample.fallbacks);
+    for (name, help, count) in COUNTERS {
+        head(&mut out, name, "counter", help);
+        for class in &sample.classes {
+            let _ = writeln!(out, "lockyard_{name}_total{{{}}} {}", labels(class), count(&class.counts));
+        }
+    }
+    times(&mut out, sample, "wait_seconds", "Waiting time", |counts| (&counts.waits, counts.wait_ns));
+    times(&mut out, sample, "hold_seconds", "Hold time of one acquisition in 64", |counts| {
+        (&counts.holds, counts.hold_ns)
+    });
+    out.push_str("# EOF\n");
+    out
+}
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(out, "# TYPE lockyard_{name} {kind}");
+    if name.ends_with("_seconds") {
+        let _ = writeln!(out, "# UNIT lockyard_{name} seconds");
+    }
+    let _ = writeln!(out, "# HELP lockyard_{name} {help}.");
+}
+
+fn labelled(out: &mut String, name: &str, help: &str, label: &str, counts: &[(String, u64)]) {
+    head(out, name, "counter", help);
+    for (value, count) in counts {
+        let _ = writeln!(out, "lockyard_{name}_total{{{label}=\"{}\"}} {count}", escaped(value));
+    }
+}
+
+fn times(out: &mut String, sample: &Sample, name: &str, help: &str, of: fn(&Counts) -> (&Vec<u64>, u64)) {
+    head(out, name, "histogram", help);
+    for class in &sample.classes {
+        let (counts, sum) = of(&class.counts);
+        let labels = labels(class);
+        let mut seen = 0;
+        // The last class has no upper end but infinity.
+        for (index, octave) in counts[..BUCKETS - STEP].chunks(STEP).enumerate() {
+            seen += octave.iter().sum::<u64>();
+            let end = lower((index + 1) * STEP) as f64 / 1e9;
+            let _ = writeln!(out, "lockyard_{name}_bucket{{{labels},le=\"{end:?}\"}} {seen}");
+        }
+        let all: u64 = counts.iter().sum();
+        let _ = writeln!(out, "lockyard_{name}_bucket{{{labels},le=\"+Inf\"}} {all}");
+        let _ = writeln!(out, "lockyard_{name}_count{{{labels}}} {all}");
+        let _ = writeln!(out, "lockyard_{name}_sum{{{labels}}} {:?}", sum as f64 / 1e9);
+    }
+}
+
+fn labels(class: &ClassSample) -> String {
+    let mut labels = format!("kind=\"{}\",class=\"{}\"", escaped(&class.kind), escaped(&class.name));
+    if class.site != 0 {
+        let _ = write!(labels, ",site=\"{:#x}\"", class.site);
+    }
+    labels
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_is_kept() {
+        let mut counts = Counts { acquired: 5, contended: 2, wait_ns: 1_500_000_000, ..Counts::default() };
+        counts.waits[0] = 1;
+        counts.waits[BUCKETS - 1] = 1;
+        let class = ClassSample { kind: "mutex".to_owned(), name: "a\"\\".to_owned(), site: 255, counts };
+        let sample = Sample { events: vec![("park_sleep".to_owned(), 3)], classes: vec![class], ..Sample::default() };
+        let text = render(&sample);
+        assert!(text.ends_with("\n# EOF\n") && text.matches("# EOF").count() == 1);
+        assert!(text.contains("lockyard_events_total{event=\"park_sleep\"} 3\n"), "{text}");
+        let labels = "kind=\"mutex\",class=\"a\\\"\\\\\",site=\"0xff\"";
+        assert!(text.contains(&format!("lockyard_acquired_total{{{labels}}} 5\n")), "{text}");
+        assert!(text.contains(&format!("lockyard_wait_seconds_bucket{{{labels},le=\"6.4e-8\"}} 1\n")), "{text}");
+        assert!(text.contains(&format!("lockyard_wait_seconds_bucket{{{labels},le=\"+Inf\"}} 2\n")), "{text}");
+        assert!(text.contains(&format!("lockyard_wait_seconds_sum{{{labels}}} 1.5\n")), "{text}");
+        // One description per family, before its samples; counts of buckets never fall.
+        let families: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+        assert_eq!(families.len(), 9);
+        let buckets: Vec<u64> = text
+            .lines()
+            .filter(|line| line.starts_with("lockyard_wait_seconds_bucket"))
+            .map(|line| line.rsplit(' ').next().unwrap().parse().unwrap())
+            .collect();
+        assert!(buckets.is_sorted() && buckets.len() == BUCKETS / STEP, "{buckets:?}");
+    }
+}

@@ -1,0 +1,242 @@
+//! `lockyard run` and `lockyard stat` on other processes. The other process is this test itself, or this test again in a role.
+//!
+//! No test asserts a time or a rate.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+use assert_cmd::cargo::cargo_bin;
+use lockyard::mutex::RawMutex;
+use lockyard::platform::linux::Linux;
+use lockyard_segment::{self as segment, Class};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// `lockyard` with `arguments`, without a preload library.
+fn lockyard(arguments: &[&str]) -> Command {
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.args(arguments).env("LOCKYARD_PRELOAD", "");
+    command
+}
+
+fn output(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = command.output().expect("the binary runs");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// Refused: exit code 2, one line on stderr that contains `part`, nothing on stdout.
+#[track_caller]
+fn refused(command: &mut Command, part: &str) {
+    let (code, out, line) = output(command);
+    assert_eq!((code, line.lines().count(), out.as_str()), (Some(2), 1, ""), "{line}");
+    assert!(line.starts_with("lockyard: ") && line.contains(part), "{line}");
+}
+
+fn turn(lock: &RawMutex<Linux>, class: Class) {
+    let address = core::ptr::from_ref(lock).addr();
+    if lock.try_acquire() {
+        segment::acquired(class, address);
+    } else {
+        let waiting = segment::contended(class, address);
+        lock.acquire();
+        waiting.got();
+    }
+    (0..200).for_each(|_| core::hint::spin_loop());
+    // SAFETY: taken above.
+    unsafe { lock.release() };
+    segment::released(address);
+}
+
+fn class<'a>(document: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+    let classes = document["classes"].as_array().expect("a list");
+    classes.iter().find(|class| class["name"] == name).expect("the class is there")
+}
+
+#[test]
+fn a_running_process_is_shown_in_every_form() {
+    static LOCK: RawMutex<Linux> = RawMutex::new();
+    segment::open(b"mutex=mutex").expect("a segment");
+    let wanted = segment::class(b"mutex", b"wanted", 0);
+    let me = std::process::id().to_string();
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let (code, out, err) = output(&mut lockyard(&[&["stat", "--pid", &me, "--json"], arguments].concat()));
+        assert_eq!((code, err.as_str()), (Some(0), ""));
+        serde_json::from_str(&out).expect("JSON")
+    };
+    let stop = AtomicBool::new(false);
+    thread::scope(|threads| {
+        for _ in 0..3 {
+            threads.spawn(|| {
+                while !stop.load(Relaxed) {
+                    turn(&LOCK, wanted)
+                }
+            });
+        }
+        // Under load: it grows from look to look, and somebody waits in the end.
+        let count = |document: &serde_json::Value| class(document, "wanted")["acquired"].as_u64().expect("a number");
+        let first = json(&[]);
+        let mut last = json(&[]);
+        while count(&last) <= count(&first) || class(&last, "wanted")["contended"] == 0 {
+            last = json(&[]);
+        }
+
+        let mut child = lockyard(&["stat", "--pid", &me, "--interval", "20ms", "--json"]);
+        let mut child = child.stdout(Stdio::piped()).spawn().expect("the binary runs");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        for line in lines.take(3) {
+            let document: serde_json::Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+            assert!(document["events"].as_array().is_some_and(|events| !events.is_empty()));
+        }
+        kill_process(Pid::from_child(&child), Signal::INT).expect("it is there");
+        assert_eq!(child.wait().expect("it ends").code(), Some(0));
+        stop.store(true, Relaxed);
+    });
+
+    let (code, text, _) = output(&mut lockyard(&["stat", "--pid", &me]));
+    assert_eq!(code, Some(0));
+    for part in
+        [format!("(process {me})"), "mutex=mutex".to_owned(), "mutex_slowpath".to_owned(), "mutex wanted".to_owned()]
+    {
+        assert!(text.contains(&part), "{part}: {text}");
+    }
+    assert!(!text.contains('\x1b') && text.lines().all(|line| line == line.trim_end()), "{text}");
+    let (_, metrics, _) = output(&mut lockyard(&["stat", "--pid", &me, "--openmetrics"]));
+    assert!(
+        metrics.contains("lockyard_acquired_total{kind=\"mutex\",class=\"wanted\"}") && metrics.ends_with("# EOF\n")
+    );
+
+    // At rest: what is shown with --reset is shown for the last time.
+    let before = json(&["--reset"]);
+    assert!(class(&before, "wanted")["acquired"].as_u64() > Some(0));
+    assert_eq!(json(&[])["classes"].as_array().map(Vec::len), Some(0));
+    segment::close();
+}
+
+#[test]
+fn processes_that_tell_nothing_are_refused() {
+    let mut sleeper = Command::new("sleep").arg("600").spawn().expect("sleep");
+    let id = sleeper.id().to_string();
+    refused(&mut lockyard(&["stat", "--pid", &id]), "has no lock statistics; start it with `lockyard run -- PROGRAM`");
+    sleeper.kill().expect("it is there");
+    sleeper.wait().expect("it ends");
+    refused(&mut lockyard(&["stat", "--pid", &id]), &format!("--pid: there is no process {id}"));
+    refused(&mut lockyard(&["stat", "--pid", "me"]), "--pid: 'me' is not a whole number");
+    refused(&mut lockyard(&["stat", "--pid", "0"]), "--pid: 0 is out of bounds (1 to 2147483647)");
+}
+
+#[test]
+fn options_that_do_not_go_together_are_refused() {
+    refused(&mut lockyard(&["stat", "--interval", "1s"]), "not provided");
+    refused(&mut lockyard(&["stat", "--reset"]), "not provided");
+    refused(&mut lockyard(&["stat", "--pid", "1", "--lock", "hq-spinlock"]), "cannot be used with");
+    refused(&mut lockyard(&["stat", "--pid", "1", "--threads", "4"]), "cannot be used with");
+    refused(&mut lockyard(&["stat", "--pid", "1", "--", "true"]), "cannot be used with");
+    refused(&mut lockyard(&["stat", "--pid", "1", "--interval", "1"]), "--interval: '1' has no unit");
+    refused(&mut lockyard(&["run"]), "no program is named");
+    refused(&mut lockyard(&["run", "--lock", "mutx=hq", "--", "true"]), "did you mean 'mutex'?");
+    refused(&mut lockyard(&["run", "--", "/no/such/program"]), "cannot start '/no/such/program': no such file");
+    let preload = |library: &str| {
+        let mut command = lockyard(&["run", "--", "true"]);
+        command.env("LOCKYARD_PRELOAD", library);
+        command
+    };
+    refused(&mut preload("/no/such/library.so"), "LOCKYARD_PRELOAD: '/no/such/library.so' is no file");
+}
+
+/// Any library will do to see that it is preloaded: the C library, of which this test has one.
+fn some_library() -> String {
+    let maps = fs::read_to_string("/proc/self/maps").expect("maps");
+    let path = maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("libc.so")));
+    path.expect("a C library").to_owned()
+}
+
+#[test]
+fn run_becomes_the_program() {
+    let library = some_library();
+    let run = |arguments: &[&str]| {
+        let mut command = lockyard(&[&["run"], arguments].concat());
+        command.env("LOCKYARD_PRELOAD", &library).env("LD_PRELOAD", "");
+        command
+    };
+    let script = "echo $LD_PRELOAD $LOCKYARD_MUTEX $LOCKYARD_RWLOCK $LOCKYARD_STAT $#; exit 7";
+    let (code, out, _) = output(&mut run(&["--lock", "hq,rwlock=qrw", "--", "sh", "-c", script, "sh", "--lock", "x"]));
+    assert_eq!((code, out.trim()), (Some(7), format!("{library} hq qrw 1 2").as_str()));
+    // What is preloaded already comes first.
+    let (_, out, _) = output(run(&["--", "sh", "-c", "echo $LD_PRELOAD"]).env("LD_PRELOAD", &library));
+    assert_eq!(out.trim(), format!("{library}:{library}"));
+}
+
+/// A program without an interpreter: 64 bytes of head, no table.
+#[test]
+fn a_static_program_is_refused() {
+    let file = scratch("static").join("program");
+    let mut head = [0u8; 64];
+    head[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    fs::write(&file, head).expect("a file");
+    let name = file.to_string_lossy().into_owned();
+    let mut command = lockyard(&["run", "--", &name]);
+    refused(command.env("LOCKYARD_PRELOAD", some_library()), "is linked statically: LD_PRELOAD has no effect on it");
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("observe-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).expect("a scratch directory");
+    path
+}
+
+/// Not a test of its own: a program that takes a lock a hundred times, and so does its child.
+#[test]
+fn role() {
+    if std::env::var_os("OBSERVE_ROLE").is_none() {
+        return;
+    }
+    static LOCK: RawMutex<Linux> = RawMutex::new();
+    assert_eq!(std::env::var("LOCKYARD_STAT").as_deref(), Ok("1"));
+    segment::open(b"").expect("a segment");
+    let class = segment::class(b"mutex", b"hundred", 0);
+    (0..100).for_each(|_| turn(&LOCK, class));
+    if std::env::var("OBSERVE_ROLE").as_deref() == Ok("parent") {
+        let mut child = Command::new(std::env::current_exe().expect("a file"));
+        child.args(["--exact", "role"]).env("OBSERVE_ROLE", "child").stdout(Stdio::null());
+        assert_eq!(child.status().expect("it starts").code(), Some(5));
+    }
+    segment::close();
+    std::process::exit(5);
+}
+
+#[test]
+fn a_program_is_watched_to_its_end_with_its_children() {
+    let exe = std::env::current_exe().expect("a file").to_string_lossy().into_owned();
+    let file = scratch("report").join("report.json");
+    let path = file.to_string_lossy().into_owned();
+    let mut command = lockyard(&["stat", "--json", "--out", &path, "--", &exe, "--exact", "role"]);
+    let (code, _, _) = output(command.env("OBSERVE_ROLE", "only"));
+    assert_eq!(code, Some(5), "the program's exit code");
+    let report = |file: &Path| -> serde_json::Value {
+        serde_json::from_str(&fs::read_to_string(file).expect("a report")).expect("JSON")
+    };
+    assert_eq!(class(&report(&file), "hundred")["acquired"], 100);
+    let process = report(&file)["process"].as_u64().expect("a number");
+    assert!(!Path::new(&format!("/dev/shm/lockyard.{process}")).exists());
+
+    let mut command = lockyard(&["stat", "--json", "--out", &path, "--", &exe, "--exact", "role"]);
+    output(command.env("OBSERVE_ROLE", "parent"));
+    assert_eq!(class(&report(&file), "hundred")["acquired"], 200, "with its child");
+
+    // On stderr, because stdout is the program's.
+    let mut command = lockyard(&["stat", "--", &exe, "--exact", "role", "--nocapture"]);
+    let (_, out, err) = output(command.env("OBSERVE_ROLE", "only"));
+    assert!(err.contains("mutex hundred") && !out.contains("mutex hundred"), "{err}");
+}
+
+#[test]
+fn a_program_that_tells_nothing_is_said_so() {
+    let (code, _, err) = output(&mut lockyard(&["stat", "--", "true"]));
+    assert_eq!((code, err.lines().count()), (Some(1), 1), "{err}");
+    assert!(err.contains("'true' told nothing: neither the preload library nor liblockyard was in it"), "{err}");
+}

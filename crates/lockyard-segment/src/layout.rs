@@ -1,0 +1,225 @@
+//! What is where in the segment, version 1.
+//!
+//! | part | offset | bytes | written by |
+//! |---|---|---|---|
+//! | [`Header`] | 0 | 4,096 | the process |
+//! | names of events | 4,096 | 4,096 | the process, once |
+//! | [`Baseline`] | 8,192 | 4,096 | whoever resets |
+//! | classes, [`CLASSES`] of [`ClassRecord`] | 12,288 | 393,216 | the process |
+//! | what they had counted when somebody reset, [`CLASSES`] of [`Tally`] | 405,504 | 393,216 | whoever resets |
+//! | thread pages, [`THREADS`] of [`ThreadPage`] | 798,720 | 4,096 each | the thread |
+//!
+//! The first 48 bytes of the header are the same in every version. Everything else may change with [`VERSION`]; events are found by their names, so that
+//! a reader and a process of different sets of events understand each other.
+//!
+//! A reset writes no counter: it notes what they are, and readers subtract.
+
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use lockyard::event;
+use lockyard::platform::ThreadId;
+
+use crate::histogram::BUCKETS;
+
+/// "lockyard".
+pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyard");
+/// The version of this layout.
+pub const VERSION: u32 = 1;
+/// Room for events.
+pub const EVENTS: usize = 128;
+/// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
+pub const CLASSES: usize = 192;
+/// Reasons to leave a lock to the C library.
+pub const FALLBACKS: usize = 16;
+/// Thread pages: one per thread record, number 0 for threads without.
+pub const THREADS: usize = ThreadId::MAX_INDEX as usize + 1;
+/// The unit in which memory is made real.
+pub const PAGE: usize = 4096;
+
+const _: () = {
+    assert!(event::COUNT <= EVENTS);
+    assert!(size_of::<Header>() == PAGE && size_of::<Baseline>() == PAGE && size_of::<ThreadPage>() == PAGE);
+    assert!(size_of::<ClassRecord>() == 2048 && size_of::<Padded>() == 2048);
+    assert!(THREADS_OFFSET == 798_720 && THREADS_OFFSET <= 1 << 20);
+};
+
+/// Where thread pages begin.
+pub const THREADS_OFFSET: usize = size_of::<Shared>();
+/// The file's length; most of it is never made real.
+pub const LENGTH: usize = THREADS_OFFSET + THREADS * PAGE;
+
+/// A short text, zero-padded.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Text<const N: usize>([AtomicU8; N]);
+
+impl<const N: usize> Text<N> {
+    pub(crate) const fn new() -> Self {
+        Self([const { AtomicU8::new(0) }; N])
+    }
+
+    /// As much of `text` as there is room for.
+    pub(crate) fn set(&self, text: &[u8]) {
+        for (index, byte) in self.0.iter().enumerate() {
+            byte.store(text.get(index).copied().unwrap_or(0), Relaxed);
+        }
+    }
+
+    /// Whether it is what [`Text::set`] makes of `text`.
+    pub(crate) fn is(&self, text: &[u8]) -> bool {
+        self.0.iter().enumerate().all(|(index, byte)| byte.load(Relaxed) == text.get(index).copied().unwrap_or(0))
+    }
+
+    pub(crate) fn copy_from(&self, other: &Self) {
+        for (to, from) in self.0.iter().zip(&other.0) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+    }
+
+    /// The text; bytes that are none are replaced.
+    pub fn get(&self) -> String {
+        let bytes: Vec<u8> = self.0.iter().map(|byte| byte.load(Relaxed)).take_while(|byte| *byte != 0).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// What the segment is, and whose.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Header {
+    /// [`MAGIC`], written last (Release).
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// The process.
+    pub process: AtomicU32,
+    /// When the process began, in the kernel's ticks since boot (field 22 of its `stat`).
+    pub began: AtomicU64,
+    /// The namespace of the process id: its inode.
+    pub namespace: AtomicU64,
+    /// The `lockyard stat` that reads the last numbers and removes the name, or 0.
+    pub session: AtomicU32,
+    /// 1 once the process has ended.
+    pub ended: AtomicU32,
+    /// When it ended, nanoseconds of the monotonic clock.
+    pub ended_ns: AtomicU64,
+    /// When the segment was opened, likewise.
+    pub opened_ns: AtomicU64,
+    /// Events that have names.
+    pub events: AtomicU32,
+    /// Reasons to fall back that have names.
+    pub reasons: AtomicU32,
+    /// Threads without a page: they count in private memory.
+    pub private: AtomicU32,
+    /// Which locks were chosen, for people.
+    pub locks: Text<128>,
+    /// How often which reason made the C library serve.
+    pub fallbacks: [AtomicU64; FALLBACKS],
+    /// Names of the reasons.
+    pub reason_names: [Text<32>; FALLBACKS],
+    /// A bit per class whose record is real, and its names whole (Release).
+    pub classes: [AtomicU64; CLASSES / 64],
+    /// A bit per thread page that is real (Release).
+    pub pages: [AtomicU64; THREADS / 64],
+}
+
+/// What the counters were when somebody reset them.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Baseline {
+    /// When, nanoseconds of the monotonic clock; 0: never.
+    pub reset_ns: AtomicU64,
+    /// The sums of events.
+    pub events: [AtomicU64; EVENTS],
+    /// Fallbacks.
+    pub fallbacks: [AtomicU64; FALLBACKS],
+}
+
+/// What a class has counted.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Tally {
+    /// Acquisitions; in a [`Baseline`] only, else they are in the thread pages.
+    pub acquired: AtomicU64,
+    /// Acquisitions that did not succeed at once.
+    pub contended: AtomicU64,
+    /// ... of which ended without the lock.
+    pub gave_up: AtomicU64,
+    /// How often their threads slept.
+    pub parks: AtomicU64,
+    /// How often they asked for the lock to be kept for them.
+    pub handoffs: AtomicU64,
+    /// Waiting time.
+    pub wait_ns: AtomicU64,
+    /// The longest wait.
+    pub wait_max: AtomicU64,
+    /// Hold time of the acquisitions whose hold time was taken.
+    pub hold_ns: AtomicU64,
+    /// The longest of them.
+    pub hold_max: AtomicU64,
+    /// Waits by [class of time](crate::histogram).
+    pub waits: [AtomicU64; BUCKETS],
+    /// Hold times, likewise.
+    pub holds: [AtomicU64; BUCKETS],
+}
+
+/// A lock class.
+#[derive(Debug)]
+#[repr(C, align(2048))]
+pub struct ClassRecord {
+    /// The address of the code that makes these locks, or 0.
+    pub site: AtomicU64,
+    /// Which lock: "mutex", "rwsem".
+    pub kind: Text<16>,
+    /// What it is for.
+    pub name: Text<64>,
+    /// What it has counted.
+    pub tally: Tally,
+}
+
+/// A [`Tally`] in as much room as a class has.
+#[derive(Debug)]
+#[repr(C, align(2048))]
+pub struct Padded(pub Tally);
+
+/// What one thread has counted. Written by that thread alone, except number 0.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct ThreadPage {
+    /// Lock events, by number.
+    pub events: [AtomicU64; EVENTS],
+    /// Acquisitions, by class.
+    pub acquired: [AtomicU64; CLASSES],
+    /// Acquisitions: when to take a hold time.
+    pub ticks: AtomicU64,
+    /// The lock whose hold time is being taken, since when, and its class.
+    pub held: AtomicU64,
+    /// Since when.
+    pub held_since: AtomicU64,
+    /// Its class.
+    pub held_class: AtomicU64,
+    /// A wait that is not in its class's tally yet: 1 + the class, or 0.
+    pub waited: AtomicU64,
+    /// How long it was.
+    pub waited_ns: AtomicU64,
+    /// How often the thread slept in it.
+    pub waited_parks: AtomicU64,
+    /// How often it asked for the lock to be kept for it.
+    pub waited_handoffs: AtomicU64,
+}
+
+/// All but the thread pages.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Shared {
+    /// What it is.
+    pub header: Header,
+    /// Names of the events, by number.
+    pub names: [Text<32>; EVENTS],
+    /// What was counted before the reset.
+    pub baseline: Baseline,
+    /// The classes.
+    pub classes: [ClassRecord; CLASSES],
+    /// What they had counted before the reset.
+    pub class_baselines: [Padded; CLASSES],
+}

@@ -1,0 +1,172 @@
+//! Processes and the names of their segments, without allocation: a lock may be waited for while this runs.
+
+use core::ffi::CStr;
+use core::fmt::{self, Write};
+use core::mem::MaybeUninit;
+
+use rustix::fd::AsFd;
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, openat, stat, unlinkat};
+use rustix::io::{Errno, pread, read};
+use rustix::mm::{Advice, madvise};
+
+use crate::layout::{Header, MAGIC, PAGE};
+
+/// Where the names are.
+pub(crate) const FOLDER: &CStr = c"/dev/shm";
+const PREFIX: &[u8] = b"lockyard.";
+
+/// A zero-terminated text on the stack.
+pub(crate) struct Name {
+    bytes: [u8; 64],
+    length: usize,
+}
+
+impl Name {
+    pub(crate) fn new(text: fmt::Arguments<'_>) -> Self {
+        let mut name = Self { bytes: [0; 64], length: 0 };
+        // A text that does not fit is cut off: none is that long.
+        let _ = name.write_fmt(text);
+        name
+    }
+
+    pub(crate) fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+}
+
+impl Write for Name {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = self.bytes.len() - 1 - self.length;
+        let taken = text.len().min(room);
+        self.bytes[self.length..self.length + taken].copy_from_slice(&text.as_bytes()[..taken]);
+        self.length += taken;
+        Ok(())
+    }
+}
+
+/// The name of the segment of `process`, inside [`FOLDER`].
+pub(crate) fn file_name(process: u32) -> Name {
+    Name::new(format_args!("lockyard.{process}"))
+}
+
+/// When `process` began, in ticks since boot; `None` if there is no such process.
+pub(crate) fn began(process: u32) -> Option<u64> {
+    let path = Name::new(format_args!("/proc/{process}/stat"));
+    let file = openat(rustix::fs::CWD, path.as_c_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut buffer = [0u8; 512];
+    let length = read(&file, &mut buffer).ok()?;
+    // "id (name) state …": the name may hold spaces and brackets, so count from its last bracket. The state is field 3.
+    let text = &buffer[..length];
+    let after = text.iter().rposition(|byte| *byte == b')')? + 1;
+    let mut fields = text[after..].split(|byte| *byte == b' ').filter(|field| !field.is_empty());
+    let state = fields.next()?;
+    let began = core::str::from_utf8(fields.nth(18)?).ok()?.parse().ok()?;
+    // Dead and not yet collected: it will not count any more.
+    (state != b"Z" && state != b"X").then_some(began)
+}
+
+/// The namespace in which this process's id means something.
+pub(crate) fn namespace() -> u64 {
+    stat(c"/proc/self/ns/pid").map_or(0, |found| found.st_ino)
+}
+
+/// The fields of a header that are the same in every version: process, beginning, namespace, session.
+pub(crate) struct Identity {
+    pub(crate) process: u32,
+    pub(crate) began: u64,
+    pub(crate) namespace: u64,
+    pub(crate) session: u32,
+}
+
+/// Reads them; `None` if the file is no segment, or not yet.
+pub(crate) fn identity(file: impl AsFd) -> Option<Identity> {
+    const _: () = assert!(core::mem::offset_of!(Header, session) == 32);
+    let mut bytes = [0u8; 48];
+    let length = pread(file, &mut bytes, 0).ok()?;
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
+    (length == bytes.len() && word(0) == MAGIC).then(|| Identity {
+        process: (word(8) >> 32) as u32,
+        began: word(16),
+        namespace: word(24),
+        session: word(32) as u32,
+    })
+}
+
+/// Calls `visit` with the process id of every name of a segment.
+pub(crate) fn each_name(mut visit: impl FnMut(u32)) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = openat(rustix::fs::CWD, FOLDER, flags, Mode::empty())?;
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
+    let mut entries = RawDir::new(folder, &mut buffer);
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let digits = entry.file_name().to_bytes().strip_prefix(PREFIX);
+        if let Some(id) = digits.and_then(|digits| core::str::from_utf8(digits).ok()?.parse().ok()) {
+            visit(id);
+        }
+    }
+    Ok(())
+}
+
+/// Removes the segments of this user's processes that are gone. Names of other namespaces stay: their process ids are not ours to judge.
+pub(crate) fn sweep() {
+    let namespace = namespace();
+    let user = rustix::process::geteuid().as_raw();
+    let _ = each_name(|process| {
+        let name = file_name(process);
+        let Ok(file) = open(process, OFlags::RDONLY) else { return };
+        let mine = rustix::fs::fstat(&file).is_ok_and(|found| found.st_uid == user);
+        // Without an identity it is being made at this moment, unless nobody is there to make it.
+        let gone = match identity(&file) {
+            Some(found) => found.namespace == namespace && began(process) != Some(found.began) && !alive(found.session),
+            None => began(process).is_none(),
+        };
+        if mine && gone {
+            remove(&name);
+        }
+    });
+}
+
+/// Opens the segment file of `process`; never through a symbolic link, and without waiting: anybody can put a pipe there.
+pub(crate) fn open(process: u32, flags: OFlags) -> Result<rustix::fd::OwnedFd, Errno> {
+    let folder = openat(rustix::fs::CWD, FOLDER, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    openat(&folder, file_name(process).as_c_str(), flags, Mode::RUSR | Mode::WUSR)
+}
+
+pub(crate) fn remove(name: &Name) {
+    if let Ok(folder) = openat(rustix::fs::CWD, FOLDER, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        let _ = unlinkat(&folder, name.as_c_str(), AtFlags::empty());
+    }
+}
+
+/// Makes a page of a mapped segment real. An error instead of a SIGBUS later: `/dev/shm` may be full.
+pub(crate) fn populate(page: *mut u8) -> Result<(), Errno> {
+    // SAFETY: asks for nothing but that a write would do; where there is no mapping it is refused.
+    unsafe { madvise(page.cast(), PAGE, Advice::LinuxPopulateWrite) }
+}
+
+/// Whether `process` (0: nobody) is there.
+pub(crate) fn alive(process: u32) -> bool {
+    process != 0 && began(process).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_began_once_and_nobody_began_never() {
+        let me = std::process::id();
+        assert!(began(me).is_some_and(|ticks| ticks > 0));
+        assert_eq!(began(me), began(me));
+        assert_eq!(began(u32::MAX), None);
+        assert!(alive(me) && !alive(0));
+    }
+
+    #[test]
+    fn names_fit() {
+        assert_eq!(file_name(u32::MAX).as_c_str(), c"lockyard.4294967295");
+        assert_eq!(Name::new(format_args!("{:>80}", 1)).as_c_str().to_bytes().len(), 63);
+    }
+}
