@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::tools::{Outcome, cargo, cargo_with};
-use crate::{asm, counts, install, licences, sources, tools};
+use crate::{asm, counts, install, licences, programs, sources, tools};
 
 /// One check.
 #[derive(Clone, Copy)]
@@ -30,6 +30,7 @@ pub(crate) const DOC_TESTS: Step = Step { name: "doc tests", needs_build: true, 
 pub(crate) const DOCS: Step = Step { name: "documentation", needs_build: true, check: docs };
 pub(crate) const COUNTS: Step = Step { name: "instruction counts", needs_build: true, check: counts::check };
 pub(crate) const ASSEMBLY: Step = Step { name: "assembly", needs_build: true, check: asm::check };
+pub(crate) const PROGRAMS: Step = Step { name: "real programs", needs_build: true, check: programs::short };
 
 fn formatting() -> Outcome {
     let colour = if std::io::stdout().is_terminal() { "" } else { " -- --color never" };

@@ -63,7 +63,16 @@ pub(crate) fn capture(command: &mut Command) -> Outcome<String> {
 
 /// Makes sure that `program` can be run, installing the Debian `package` if it cannot.
 pub(crate) fn need(program: &str, package: &str) -> Outcome {
-    if installed(program) {
+    need_if(|| installed(program), program, package)
+}
+
+/// Makes sure that `file` is there, installing the Debian `package` if it is not.
+pub(crate) fn need_file(file: &str, package: &str) -> Outcome {
+    need_if(|| Path::new(file).exists(), file, package)
+}
+
+fn need_if(there: impl Fn() -> bool, program: &str, package: &str) -> Outcome {
+    if there() {
         return Ok(());
     }
     let line = format!("apt-get install -y --no-install-recommends {package}");
@@ -79,7 +88,7 @@ pub(crate) fn need(program: &str, package: &str) -> Outcome {
     };
     apt("update -qq")?;
     apt(line.trim_start_matches("apt-get "))?;
-    if installed(program) { Ok(()) } else { Err(format!("`{program}` is still missing after: {line}")) }
+    if there() { Ok(()) } else { Err(format!("`{program}` is still missing after: {line}")) }
 }
 
 fn installed(program: &str) -> bool {

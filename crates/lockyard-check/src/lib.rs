@@ -34,6 +34,7 @@ pub mod adapters;
 pub mod broken;
 pub mod cases;
 pub mod data;
+pub mod embedded;
 pub mod lock;
 pub mod native;
 pub mod priorities;

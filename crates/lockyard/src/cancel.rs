@@ -73,6 +73,22 @@ impl<P: Platform> CancelToken<P> {
         unsafe { self.lock.release() };
     }
 
+    /// Makes a cancelled token good again. For whoever knows that all waits with it have been told.
+    pub fn renew(&self) {
+        self.cancelled.store(0, Release);
+    }
+
+    /// In a child process: good again, and without the parent's waiters.
+    ///
+    /// # Safety
+    /// No thread of this process waits with the token, or cancels it, until this returns.
+    pub unsafe fn forget_waiters(&self) {
+        self.waiters.forget();
+        // SAFETY: nobody in this process holds it: its holder, if any, was another thread of the parent.
+        unsafe { self.lock.forget() };
+        self.renew();
+    }
+
     /// Whether [`CancelToken::cancel`] was called.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Acquire) != 0

@@ -56,6 +56,11 @@ events! {
     CnaFlush = "cna_flush": "CNA waiters who had been aside for long went to the front of the queue",
     CnaSplice = "cna_splice": "CNA waiters who had been aside became the queue: nobody else was left",
 
+    CondSleep = "cond_sleep": "condition variable waiter slept",
+    CondRequeue = "cond_requeue": "signalled condition variable waiter put, asleep, into its mutex's queue",
+    CondWake = "cond_wake": "signalled condition variable waiter woken to take its lock itself: the lock has no queue of its own",
+    CondTimeout = "cond_timeout": "condition variable waiter gave up: deadline or cancellation",
+
     HqEnter = "hq_enter": "contended hq-spinlock began to queue its waiters by NUMA node",
     HqLeave = "hq_leave": "hq-spinlock without waiters became plain again",
     HqConflict = "hq_conflict": "contended hq-spinlock stayed plain: the pool had no free record for it",

@@ -55,6 +55,7 @@ extern crate std;
 
 pub mod api;
 pub mod cancel;
+pub mod condvar;
 pub mod event;
 pub mod futex_hash;
 pub mod lockref;
@@ -81,7 +82,7 @@ pub use front::*;
 mod front {
     use crate::platform::linux::Linux;
     use crate::{
-        api, cancel, futex_hash, lockref, mutex, pi_condvar, pi_mutex, qrwlock, rtmutex, rwsem, semaphore, spin,
+        api, cancel, condvar, futex_hash, lockref, mutex, pi_condvar, pi_mutex, qrwlock, rtmutex, rwsem, semaphore, spin,
     };
 
     pub use crate::api::{CancellableMutex, CancellableRwLock, CheckedMutex};
@@ -150,6 +151,8 @@ mod front {
     pub type RtCondvar = RtCondvarWith<pi_mutex::Lateral>;
     /// The condition variable of [`RtMutexWith`].
     pub type RtCondvarWith<S> = lock_api::Condvar<pi_condvar::RawPiCondvar<Linux, S>>;
+    /// A condition variable for [`mutex::RawMutex`], and for other locks. See [`condvar`].
+    pub type Condvar = condvar::RawCondvar<Linux>;
 
     /// A reader-writer lock. See [`rwsem`].
     pub type RwSem<T> = RwSemWith<rwsem::policy::Today, T>;

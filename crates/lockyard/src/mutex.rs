@@ -41,7 +41,8 @@
 //! name is stale, its bearer has left the queue and woken the next.
 //!
 //! **Destruction.** A release touches the mutex after another thread may own it, if there are requests: the memory must stay until every
-//! `unlock` has returned. **fork**: a mutex held by another thread stays held in the child.
+//! `unlock` has returned. [`RawMutex::release_detached`] does not, for embedders whose users may free a mutex as soon as they own it. **fork**: a mutex
+//! held by another thread stays held in the child; [`RawMutex::forget_waiters`] is for embedders whose children go on with what the forking thread held.
 //!
 //! Sources: Documentation/locking/mutex-design (Linux); "locking/mutex: Add lock handoff to avoid starvation" (2016), "Fix mutex handoff" (2017),
 //! "Introduce __mutex_trylock_or_handoff()" (2021).
@@ -52,7 +53,7 @@ use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
-use crate::wait::thread::ThreadId;
+use crate::wait::thread::{Thread, ThreadId};
 use crate::wait::turn::{self, Contended, Events, Look, Request};
 
 const OWNER: u32 = 0xffff;
@@ -152,6 +153,127 @@ impl<P: Platform> RawMutex<P> {
         if self.word.fetch_and(FLAGS, Release) & FLAGS != 0 {
             self.released();
         }
+    }
+
+    /// Takes the mutex in the name of the caller, who knows it, if it is free and nobody asks for it: the fast path alone.
+    #[inline(always)]
+    pub fn try_acquire_as(&self, me: ThreadId) -> bool {
+        self.word.compare_exchange(0, me.raw(), Acquire, Relaxed).is_ok()
+    }
+
+    /// As [`RawMutex::try_acquire_as`], for the only thread of a process: without an atomic instruction.
+    ///
+    /// # Safety
+    /// No other thread exists.
+    #[inline(always)]
+    pub unsafe fn try_acquire_alone(&self, me: ThreadId) -> bool {
+        let free = self.word.load(Relaxed) == 0;
+        if free {
+            self.word.store(me.raw(), Relaxed);
+        }
+        free
+    }
+
+    /// Releases the mutex if `me`, the caller, holds it and nobody asks for it: the fast path of [`RawMutex::release_detached`] alone.
+    #[inline(always)]
+    pub fn try_release_as(&self, me: ThreadId) -> bool {
+        self.word.compare_exchange(me.raw(), 0, Release, Relaxed).is_ok()
+    }
+
+    /// As [`RawMutex::try_release_as`], for the only thread of a process: without an atomic instruction.
+    ///
+    /// # Safety
+    /// No other thread exists.
+    #[inline(always)]
+    pub unsafe fn try_release_alone(&self, me: ThreadId) -> bool {
+        let mine = self.word.load(Relaxed) == me.raw();
+        if mine {
+            self.word.store(0, Relaxed);
+        }
+        mine
+    }
+
+    /// Releases the mutex and does not touch it after another thread may own it: the next owner may free its memory.
+    ///
+    /// A compare-exchange where [`RawMutex::release`] is unconditional. The first waiter's name is read before the mutex is free. If that waiter gives
+    /// up in between, the next one, which found its request on the mutex already, is not woken by this release: it is late, by a turn at most.
+    ///
+    /// # Safety
+    /// The caller holds it, or acts for the holder.
+    #[inline]
+    pub unsafe fn release_detached(&self) {
+        let mut word = self.word.load(Relaxed);
+        while word & FLAGS == 0 {
+            match self.word.compare_exchange(word, 0, Release, Relaxed) {
+                Ok(_) => return,
+                Err(found) => word = found,
+            }
+        }
+        self.release_detached_slow();
+    }
+
+    #[cold]
+    fn release_detached_slow(&self) {
+        // Acquire: who sees a request also sees the queue as the requester did.
+        let mut word = self.word.load(Acquire);
+        loop {
+            let first = if word & LISTENING != 0 { self.queue.first() } else { None };
+            match self.word.compare_exchange_weak(word, word & FLAGS & !LISTENING, AcqRel, Acquire) {
+                Ok(_) => {
+                    if let Some(first) = first {
+                        P::count(Event::MutexWake, 1);
+                        first.unpark();
+                    }
+                    return;
+                }
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    /// In a child process: forgets those who waited in the parent. Who holds the mutex still does.
+    ///
+    /// # Safety
+    /// No thread of this process waits for the mutex, or does anything with it but take it and release it without waiting, until this returns.
+    pub unsafe fn forget_waiters(&self) {
+        self.queue.forget();
+        self.osq.forget();
+        // SAFETY: nobody in this process holds the wait lock: its holder, if any, was another thread of the parent.
+        unsafe { self.wait_lock.forget() };
+        self.word.fetch_and(OWNER, AcqRel);
+    }
+
+    /// Puts `thread`, which sleeps, into the queue, as if it had come here and slept; `queued` is run when it is there. It will be woken.
+    ///
+    /// Whoever is before it finds that its timer is far away, and listens on its behalf.
+    pub(crate) fn adopt(&self, thread: &Thread<P>, queued: impl FnOnce()) {
+        self.wait_lock.acquire();
+        let first = turn::push_asleep(&self.queue, thread);
+        queued();
+        let asked = !first || self.ask_holder();
+        // SAFETY: acquired above. The last touch: the adopted thread cannot leave the queue, hence the mutex cannot go away, before.
+        unsafe { self.wait_lock.release() };
+        if !asked {
+            thread.unpark();
+        }
+    }
+
+    /// Asks whoever holds the mutex to wake the first waiter. `false`: nobody holds it.
+    fn ask_holder(&self) -> bool {
+        let mut word = self.word.load(Relaxed);
+        while word & OWNER != 0 {
+            match self.word.compare_exchange_weak(word, word | LISTENING, AcqRel, Relaxed) {
+                Ok(_) => return true,
+                Err(found) => word = found,
+            }
+        }
+        false
+    }
+
+    /// Takes the mutex for `me`, the calling thread, which was adopted.
+    pub(crate) fn acquire_adopted(&self, me: &'static Thread<P>) {
+        P::count(Event::MutexSlowpath, 1);
+        turn::resume(&Want(self), me);
     }
 
     /// Whether somebody holds the mutex.

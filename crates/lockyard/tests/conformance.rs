@@ -16,6 +16,7 @@ use lockyard::spin::ttas::RawTtasLock;
 use lockyard_check::adapters::{Binary, EagerHq};
 use lockyard_check::cases::parking::HashedMutex;
 use lockyard_check::conformance;
+use lockyard_check::embedded::{Detached, Monitor, Spinning};
 
 conformance!(spinlock: RawQSpinLock<Linux>, [exclusive, churn, fair]);
 conformance!(cna: RawCnaSpinLock<Linux>, [exclusive, churn, fair]);
@@ -32,6 +33,11 @@ conformance!(rwsem: RawRwSem<Linux, policy::Today>, [exclusive, churn, timed, fa
 conformance!(rtmutex: RawRtMutex<Linux>, [exclusive, churn, timed, fair]);
 conformance!(rtmutex_2016: RawRtMutex<Linux, rt::Published2016>, [exclusive, timed, fair]);
 conformance!(rtmutex_no_spin: RawRtMutex<Linux, rt::NoSpin>, [exclusive]);
+conformance!(mutex_detached: Detached<RawMutex<Linux>>, [exclusive, timed, fair]);
+conformance!(rwsem_detached: Detached<RawRwSem<Linux, policy::Today>>, [exclusive, timed, fair]);
+conformance!(rwsem_kernel_detached: Detached<RawRwSem<Linux, policy::TodayKernel>>, [exclusive, timed]);
+conformance!(condvar: Monitor<Linux, RawMutex<Linux>>, [exclusive, timed]);
+conformance!(condvar_spinning: Monitor<Linux, Spinning<Linux>>, [exclusive, timed]);
 
 conformance!(qrwlock: RawQRwLock<Linux>, [exclusive, churn, fair, shared, fair_shared]);
 conformance!(qrwlock_fetch_add: RawQRwLock<Linux, qrw::FetchAdd>, [exclusive, churn, fair, shared, fair_shared]);

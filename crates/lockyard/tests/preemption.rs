@@ -7,6 +7,7 @@ use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, R
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard_check::adapters::Binary;
+use lockyard_check::embedded::{Detached, Monitor};
 use lockyard_check::preempted;
 use lockyard_check::scripted::Scripted;
 
@@ -14,6 +15,8 @@ preempted!(spinlock: RawQSpinLock<Scripted>, [exclusive]);
 preempted!(cna: RawCnaSpinLock<Scripted>, [exclusive]);
 preempted!(mutex: RawMutex<Scripted>, [exclusive, timed]);
 preempted!(rtmutex: RawRtMutex<Scripted>, [exclusive, timed]);
+preempted!(mutex_detached: Detached<RawMutex<Scripted>>, [exclusive, timed]);
+preempted!(condvar: Monitor<Scripted, RawMutex<Scripted>>, [exclusive, timed]);
 preempted!(semaphore: RawSemaphore<Scripted, OpportunisticSafe>, [counting]);
 preempted!(semaphore_direct_handoff: RawSemaphore<Scripted, DirectHandoff>, [counting]);
 preempted!(binary_semaphore: Binary<Scripted, OpportunisticSafe>, [exclusive, timed]);

@@ -177,6 +177,19 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
         Self::kick(key);
     }
 
+    /// In a child process: forgets who waited for the lock in the parent. Who holds it still does.
+    ///
+    /// # Safety
+    /// No thread of this process waits for the lock, or does anything with it but take it and release it without waiting, until this returns.
+    pub unsafe fn forget_waiters(&self) {
+        // SAFETY: nobody in this process holds the wait lock: its holder, if any, was another thread of the parent.
+        unsafe { self.wait_lock.forget() };
+        if self.word.load(Relaxed) & LOCKED != LOCKED {
+            // In the layout of 2014 the mark shares the writer's byte.
+            self.word.fetch_and(!Self::WAITING, AcqRel);
+        }
+    }
+
     /// Whether somebody holds the lock or waits for it.
     #[inline]
     pub fn is_locked(&self) -> bool {

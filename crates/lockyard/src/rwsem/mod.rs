@@ -70,6 +70,7 @@
 pub mod policy;
 
 mod biased;
+mod embed;
 mod grant;
 mod owner;
 mod read;

@@ -9,7 +9,7 @@
 //! **Not good for** machines with many NUMA nodes under contention: the word crosses the machine at every hand-over. See [`hq`](super::hq), which costs
 //! the same without contention.
 
-use crate::platform::Platform;
+use crate::platform::{Ordering::*, Platform, Word};
 use crate::spin::queued::{Ahead, Kind, Place, RawQueuedSpinLock};
 
 pub use crate::spin::queued::{COMPETE_NS, EXACT_COMPETE_NS, QUEUED_NS, STEAL_NS};
@@ -30,6 +30,26 @@ impl<P: Platform> Kind<P> for Plain {
         if !lock.replace_last(place.name, 0) {
             lock.promote(place.successor(), passed);
         }
+    }
+}
+
+impl<P: Platform> RawQSpinLock<P> {
+    /// In a child process: frees the lock and forgets who waited for it in the parent.
+    ///
+    /// # Safety
+    /// No thread of this process holds the lock or waits for it.
+    pub unsafe fn forget(&self) {
+        self.word.store(0, Release);
+    }
+}
+
+impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
+    /// In a child process: forgets who waited for the lock in the parent. Who holds it still does.
+    ///
+    /// # Safety
+    /// No thread of this process waits for it, or takes or releases it, until this returns.
+    pub unsafe fn forget_waiters(&self) {
+        self.word.store(self.word.load(Relaxed) & 0xff | u32::from(K::REST), Release);
     }
 }
 

@@ -85,6 +85,11 @@ impl<P: Platform> Osq<P> {
         Self { tail: P::U32::ZERO }
     }
 
+    /// In a child process: those who spun are not there.
+    pub(crate) fn forget(&self) {
+        self.tail.store(0, Relaxed);
+    }
+
     /// Whether somebody spins.
     #[inline]
     pub fn is_locked(&self) -> bool {

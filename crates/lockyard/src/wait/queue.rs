@@ -167,6 +167,11 @@ impl<P: Platform, const PLACE: usize> WaitQueue<P, PLACE> {
         &P::thread(id).waiter.links[PLACE]
     }
 
+    /// In a child process: those who waited are not there.
+    pub(crate) fn forget(&self) {
+        self.first.store(0, Relaxed);
+    }
+
     /// Whether nobody waits. Exact under the wait lock, a hint without it.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

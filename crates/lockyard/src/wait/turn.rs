@@ -32,7 +32,9 @@
 //! # Invariants
 //!
 //! 1. `waiter.busy` is set while its thread is in the queue, or about to leave it.
-//! 2. Every waiter runs or sleeps with a timer no further than the end of its turn, or one turn on for each before it. So nothing below can be lost, only late.
+//! 2. Every waiter runs or sleeps with a timer no further than the end of its turn, or one turn on for each before it (longer once it has looked in vain
+//!    for long: [`PATIENT_AFTER`]). So nothing below can be lost, only late. The exception is a waiter that another thread has put into the queue
+//!    asleep ([`push_asleep`]): it has no timer, and everybody knows, since its turn ends in the far future.
 //! 3. A first waiter that listens has left its request on a lock that was held at that moment, or the thread before it has when it took the lock.
 //!    Handoff asked for in its name may fall on a free lock: it has been woken, and will come.
 //! 4. Who leaves the head of the queue without the lock wakes the next.
@@ -58,6 +60,11 @@ pub const TURN_NS: u64 = 400_000;
 pub const TURNS_NS: u64 = 1_000_000_000;
 /// A first waiter that has not moved so long after its turn ended is asleep, or waits for a CPU that we use.
 pub const GRACE_NS: u64 = 100_000;
+/// So many times in vain a waiter looks again a turn (for each one before it) later; from then on it doubles the time, up to [`PATIENT_SHIFT`] times:
+/// a lock held for seconds, for example around a system call that waits, is not worth a look every turn.
+pub const PATIENT_AFTER: u32 = 8;
+/// See [`PATIENT_AFTER`]: a first waiter then looks about every 0.1 s.
+pub const PATIENT_SHIFT: u32 = 8;
 /// How long the first waiter competes before it sleeps, and how long it spins for a lock it has asked for. About one context switch.
 pub const COMPETE_NS: u32 = 5_000;
 /// How long a spinner goes on that has no holder to watch.
@@ -255,8 +262,33 @@ fn queue<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, until: 
         first.unpark();
     }
 
-    let mut wait = wait(lock, me, ahead, until);
+    let wait = wait(lock, me, ahead, until);
+    conclude(lock, me, wait)
+}
 
+/// Takes the lock for `me`, the calling thread, which another has put into the queue with [`push_asleep`].
+pub(crate) fn resume<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>) {
+    let first = lock.waiters().first().map_or(0, place_of);
+    // A hint: without the wait lock the first may be anybody's by now.
+    let ahead = place_of(me).wrapping_sub(first).min(ThreadId::MAX_INDEX);
+    me.waiter.due.store(P::now() + (TURN_NS * (u64::from(ahead) + 1)).min(TURNS_NS), Relaxed);
+    let wait = wait(lock, me, ahead, Until::FOREVER);
+    // Forever: the result cannot be an error.
+    let _ = conclude(lock, me, wait);
+}
+
+/// Under the wait lock: puts `thread`, which sleeps without a timer, into the queue. `true`: it is the first.
+///
+/// Its turn ends far in the future, so whoever is served before it listens on its behalf (see [`conclude`]); the first must be asked for by the caller.
+pub(crate) fn push_asleep<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>) -> bool {
+    let place = queue.last().map_or(0, |last| place_of(last).wrapping_add(1));
+    thread.waiter.place.store(place, Relaxed);
+    thread.waiter.due.store(u64::MAX / 2, Relaxed);
+    queue.push(thread)
+}
+
+/// Leaves the queue after `wait`.
+fn conclude<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, mut wait: Wait) -> Result<(), GaveUp> {
     lock.wait_lock().acquire();
     // Last look: what came at the last moment is ours, whatever the deadline says.
     let first = lock.waiters().is_first(me);
@@ -284,6 +316,7 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
     let mut turn_end = me.waiter.due.load(Relaxed);
     let mut passed = false;
     let mut listened = false;
+    let mut late = 0u32;
     loop {
         let first = lock.waiters().is_first(me);
         if lock.try_take(first) {
@@ -312,7 +345,9 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             // Those before us are late, or the owner is: look again when their turns will be over. (Hundreds that looked again every turn would
             // leave no time for anybody else.) Without the wait lock the first may be anybody's by now.
             let still = lock.waiters().first().map_or(0, |first| place_of(me).wrapping_sub(place_of(first))).min(ahead);
-            turn_end = P::now() + (TURN_NS * u64::from(still).max(1)).min(TURNS_NS);
+            let nap = (TURN_NS * u64::from(still).max(1)) << late.saturating_sub(PATIENT_AFTER).min(PATIENT_SHIFT);
+            late = late.saturating_add(1);
+            turn_end = P::now() + nap.min(TURNS_NS);
             me.waiter.due.store(turn_end, Relaxed);
             passed = true;
         }

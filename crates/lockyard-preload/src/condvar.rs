@@ -1,0 +1,362 @@
+//! `pthread_cond_*`: our condition variable for our mutexes, glibc's for the others.
+//!
+//! # The object (48 bytes)
+//!
+//! | bytes | glibc | here |
+//! |---|---|---|
+//! | 0–7 | | waiters: [`RawCondvar`] |
+//! | 8–11 | | generation: see `fork` |
+//! | 36–39 | `__wrefs`: bit 0 process-shared, bit 1 monotonic clock | the same, and bit 31: *ours*, bit 30: *changing hands* |
+//!
+//! `pthread_cond_init` is glibc's: it writes the flags and zeroes. A wait decides whose the object is: with one of our mutexes it is marked *ours*; until then
+//! a signal has nobody to wake in either world. Process-shared ones, and those waited for with a mutex of glibc's, are glibc's, and counted. An object may change
+//! hands between waits (never during one: waiting with two mutexes at a time is undefined); each side leaves notes behind that the other must not see, so they are zeroed.
+//!
+//! **Cancellation**: see `cancel`. A cancelled waiter holds its mutex again before its cleanup handlers run.
+//!
+//! **Returns without a signal** happen, as POSIX allows.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+use libc::{CLOCK_MONOTONIC, CLOCK_REALTIME, EBUSY, EINVAL, EPERM, ETIMEDOUT, clockid_t};
+use libc::{pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec};
+use lockyard::cancel::{GaveUp, Until};
+use lockyard::condvar::{Companion, RawCondvar};
+use lockyard::mutex::RawMutex;
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
+
+use crate::cancel::{self, Seat, pthread_testcancel};
+use crate::config::{self, MutexKind};
+use crate::counters::{self, Fallback};
+use crate::deadline::{self, Deadline};
+use crate::fork;
+use crate::mutex::{ERRORCHECK, MutexObject, RECURSIVE};
+use crate::real::real;
+use crate::thread;
+
+const SHARED: u32 = 1;
+const MONOTONIC: u32 = 2;
+const OURS: u32 = 1 << 31;
+const CHANGING: u32 = 1 << 30;
+/// What `pthread_cond_init` wrote.
+const GIVEN: u32 = SHARED | MONOTONIC;
+
+/// A `pthread_cond_t`.
+#[repr(C)]
+struct CondObject {
+    raw: RawCondvar<Linux>,
+    generation: AtomicU32,
+    rest: [AtomicU32; 6],
+    flags: AtomicU32,
+    more: [AtomicU32; 2],
+}
+
+const _: () = {
+    assert!(size_of::<CondObject>() == size_of::<pthread_cond_t>());
+    assert!(align_of::<CondObject>() <= align_of::<pthread_cond_t>());
+    assert!(core::mem::offset_of!(CondObject, flags) == 36);
+};
+
+impl CondObject {
+    /// # Safety
+    /// `cond` points to a condition variable that lasts as long as the result is used.
+    unsafe fn at<'a>(cond: *mut pthread_cond_t) -> &'a Self {
+        // SAFETY: the caller's promise. Everything inside is atomic, and any bytes are valid.
+        unsafe { &*cond.cast() }
+    }
+
+    fn settle(&self) {
+        fork::settle(&self.generation, || {
+            // SAFETY: whoever uses the queue settles first, so nobody of this process does.
+            unsafe { self.raw.forget_waiters() };
+        });
+    }
+
+    /// Makes the object ours (`to`: [`OURS`]) or glibc's (0), which nobody waits on. Whoever comes meanwhile waits until it is done.
+    #[cold]
+    fn change_hands(&self, to: u32) {
+        loop {
+            let flags = self.flags.load(Acquire);
+            if flags & (OURS | CHANGING) == to {
+                return;
+            }
+            let mine = flags & CHANGING == 0
+                && self.flags.compare_exchange(flags, flags & GIVEN | CHANGING, Acquire, Relaxed).is_ok();
+            if mine {
+                // SAFETY: nobody waits, and nobody looks while the object changes hands.
+                unsafe { self.raw.forget_waiters() };
+                self.generation.store(if to == OURS { fork::generation() } else { 0 }, Relaxed);
+                self.rest.iter().chain(&self.more).for_each(|word| word.store(0, Relaxed));
+                self.flags.store(flags & GIVEN | to, Release);
+                return;
+            }
+            Linux::wait_window(|| (self.flags.load(Acquire) & CHANGING == 0).then_some(()));
+        }
+    }
+
+    /// The queue, if the object is ours; `Err(true)`: it is glibc's, `Err(false)`: it is changing hands, so nobody waits.
+    fn ours(&self) -> Result<&RawCondvar<Linux>, bool> {
+        match self.flags.load(Acquire) & (OURS | CHANGING) {
+            OURS => {
+                self.settle();
+                Ok(&self.raw)
+            }
+            flags => Err(flags == 0),
+        }
+    }
+}
+
+/// The mutex of a waiter, while it waits.
+struct Held<'a> {
+    mutex: &'a MutexObject,
+    lock: MutexKind,
+    /// A recursive mutex taken more than once: one level is given up, as in glibc, and the mutex stays locked.
+    nested: bool,
+}
+
+impl Companion<Linux> for Held<'_> {
+    fn acquire(&self) {
+        if !self.nested {
+            self.mutex.acquire(self.lock);
+        }
+    }
+
+    unsafe fn release(&self) {
+        if !self.nested {
+            // SAFETY: the caller's promise.
+            unsafe { self.mutex.release(self.lock) };
+        }
+    }
+
+    fn mutex(&self) -> Option<&RawMutex<Linux>> {
+        if self.nested { None } else { self.mutex.raw(self.lock) }
+    }
+}
+
+/// The time of a timed wait, on which clock. `None`: the condition variable's own.
+type Time = Option<(Option<clockid_t>, *const timespec)>;
+
+enum Waited {
+    Done(c_int),
+    Cancelled(&'static Seat),
+    /// The mutex, or the condition variable, is glibc's.
+    Glibc,
+}
+
+/// Waits. Leaves nothing behind that unwinding would have to clean up: the caller acts on cancellation.
+unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Time) -> Waited {
+    // SAFETY: both valid, as in C.
+    let (object, mutex) = unsafe { (CondObject::at(cond), MutexObject::at(mutex)) };
+    let flags = object.flags.load(Relaxed);
+    let Some((kind, lock)) = mutex.ours().filter(|_| flags & SHARED == 0) else {
+        if flags & (OURS | CHANGING) != 0 {
+            object.change_hands(0);
+        }
+        if config::mutex() != MutexKind::Glibc {
+            counters::count(if flags & SHARED != 0 { Fallback::Shared } else { Fallback::ForeignMutex });
+        }
+        return Waited::Glibc;
+    };
+    let deadline = match time {
+        None => None,
+        Some((clock, at)) => {
+            let own = if flags & MONOTONIC != 0 { CLOCK_MONOTONIC } else { CLOCK_REALTIME };
+            let clock = clock.unwrap_or(own);
+            if !deadline::knows(clock) {
+                return Waited::Done(EINVAL);
+            }
+            // SAFETY: a time, as in C.
+            match unsafe { Deadline::new(clock, at) } {
+                Ok(deadline) => Some(deadline),
+                Err(error) => return Waited::Done(error),
+            }
+        }
+    };
+    let me = thread::block();
+    if (kind == RECURSIVE || kind == ERRORCHECK) && !mutex.held_by(me) {
+        return Waited::Done(EPERM);
+    }
+    let nested = kind == RECURSIVE && mutex.depth() > 1;
+    if flags & OURS == 0 {
+        object.change_hands(OURS);
+    }
+    object.settle();
+    mutex.settle(lock);
+    let until = deadline.as_ref().map_or(Until::FOREVER, Deadline::until);
+    let seat = cancel::sit(me);
+    let until = match seat {
+        Some(seat) => until.or_cancelled(&seat.token),
+        None => until,
+    };
+    let depth = mutex.depth();
+    if kind == RECURSIVE || kind == ERRORCHECK {
+        if nested {
+            mutex.set_depth(depth - 1);
+        } else {
+            mutex.disown(kind);
+        }
+    }
+    // SAFETY: the caller holds the mutex, as in C.
+    let result = unsafe { object.raw.wait(&Held { mutex, lock, nested }, until) };
+    if nested {
+        mutex.set_depth(mutex.depth() + 1);
+    } else {
+        mutex.owned(kind, me);
+    }
+    match (result, seat) {
+        (Err(GaveUp::Cancelled), Some(seat)) => Waited::Cancelled(seat),
+        // The real-time clock may have been set back: then this is a return without a signal.
+        (Err(_), _) if deadline.is_some_and(|deadline| deadline.over()) => Waited::Done(ETIMEDOUT),
+        _ => Waited::Done(0),
+    }
+}
+
+/// Waits, as a cancellation point: may unwind. `None`: ask glibc.
+unsafe fn cancellable(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Time) -> Option<c_int> {
+    cancel::sit(thread::block());
+    pthread_testcancel();
+    let kind = cancel::defer();
+    // SAFETY: the caller's promise.
+    let waited = unsafe { wait(cond, mutex, time) };
+    cancel::restore(kind);
+    match waited {
+        Waited::Done(result) => Some(result),
+        Waited::Cancelled(seat) => {
+            // If cancellation is disabled the request stays with glibc, and this is a return without a signal.
+            seat.token.renew();
+            pthread_testcancel();
+            Some(0)
+        }
+        Waited::Glibc => None,
+    }
+}
+
+/// See `pthread_cond_wait(3p)`.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: as in C.
+    match unsafe { cancellable(cond, mutex, None) } {
+        Some(result) => result,
+        None => real!(pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int),
+    }
+}
+
+/// See `pthread_cond_timedwait(3p)`.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    at: *const timespec,
+) -> c_int {
+    // SAFETY: as in C.
+    match unsafe { cancellable(cond, mutex, Some((None, at))) } {
+        Some(result) => result,
+        None => real!(
+            pthread_cond_timedwait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, at: *const timespec) -> c_int
+        ),
+    }
+}
+
+/// See `pthread_cond_clockwait(3)`.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    clock: clockid_t,
+    at: *const timespec,
+) -> c_int {
+    // SAFETY: as in C.
+    match unsafe { cancellable(cond, mutex, Some((Some(clock), at))) } {
+        Some(result) => result,
+        None => real!(
+            pthread_cond_clockwait(
+                cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec
+            ) -> c_int
+        ),
+    }
+}
+
+/// See `pthread_cond_signal(3p)`.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int {
+    // SAFETY: a condition variable, as in C.
+    match unsafe { CondObject::at(cond) }.ours() {
+        Ok(queue) => {
+            queue.signal();
+            0
+        }
+        Err(false) => 0,
+        Err(true) => real!(pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int),
+    }
+}
+
+/// See `pthread_cond_broadcast(3p)`.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_broadcast(cond: *mut pthread_cond_t) -> c_int {
+    // SAFETY: a condition variable, as in C.
+    match unsafe { CondObject::at(cond) }.ours() {
+        Ok(queue) => {
+            queue.broadcast();
+            0
+        }
+        Err(false) => 0,
+        Err(true) => real!(pthread_cond_broadcast(cond: *mut pthread_cond_t) -> c_int),
+    }
+}
+
+unsafe extern "C" {
+    fn pthread_condattr_getpshared(attributes: *const pthread_condattr_t, shared: *mut c_int) -> c_int;
+}
+
+/// See `pthread_cond_init(3p)`.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_init(cond: *mut pthread_cond_t, attributes: *const pthread_condattr_t) -> c_int {
+    if !attributes.is_null() {
+        let mut shared = 0;
+        // SAFETY: attributes, as in C, and a place for the value.
+        unsafe { pthread_condattr_getpshared(attributes, &mut shared) };
+        if shared != 0 {
+            counters::count(Fallback::Shared);
+        }
+    }
+    real!(pthread_cond_init(cond: *mut pthread_cond_t, attributes: *const pthread_condattr_t) -> c_int)
+}
+
+/// See `pthread_cond_destroy(3p)`. `EBUSY` while somebody waits who has not been signalled.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_destroy(cond: *mut pthread_cond_t) -> c_int {
+    // SAFETY: a condition variable, as in C.
+    let object = unsafe { CondObject::at(cond) };
+    let Ok(queue) = object.ours() else {
+        return real!(pthread_cond_destroy(cond: *mut pthread_cond_t) -> c_int);
+    };
+    if queue.has_waiters() {
+        return EBUSY;
+    }
+    queue.drain();
+    object.change_hands(0);
+    0
+}

@@ -1,0 +1,193 @@
+//! Which lock serves which kind of pthread object: read once, from the environment, when the first lock asks.
+//!
+//! | variable | values | default |
+//! |---|---|---|
+//! | `LOCKYARD_MUTEX` | `mutex`, `spin`, `hq`, `glibc` | `mutex` |
+//! | `LOCKYARD_RWLOCK` | `rwsem`, `rwsem:POLICY`, `qrw`, `glibc` | `rwsem` |
+//! | `LOCKYARD_SPIN` | `spin`, `hq`, `glibc` | `spin` |
+//! | `LOCKYARD_SEM` | `lockyard`, `glibc` | `lockyard` |
+//!
+//! A value that is none of these: one line on standard error, and every object is glibc's. Programs that change their own environment do not change the choice.
+
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+use crate::counters::{self, Fallback};
+
+/// What `pthread_mutex_t` is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum MutexKind {
+    Glibc,
+    Mutex,
+    Spin,
+    Hq,
+}
+
+/// What `pthread_rwlock_t` is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum RwlockKind {
+    Glibc,
+    Qrw,
+    /// The rwsem with the policy of this number, in the order of `policies!`.
+    Rwsem(u8),
+}
+
+/// What `pthread_spinlock_t` is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum SpinKind {
+    Glibc,
+    Spin,
+    Hq,
+}
+
+const MUTEXES: [(&str, MutexKind); 4] =
+    [("mutex", MutexKind::Mutex), ("spin", MutexKind::Spin), ("hq", MutexKind::Hq), ("glibc", MutexKind::Glibc)];
+const SPINS: [(&str, SpinKind); 3] = [("spin", SpinKind::Spin), ("hq", SpinKind::Hq), ("glibc", SpinKind::Glibc)];
+
+/// The choice, packed: bit 31 decided; bits 0–7 mutex, 8–15 rwlock (0 glibc, 1 qrw, 2 + policy), 16–23 spin, 24 semaphores.
+static CHOICE: AtomicU32 = AtomicU32::new(0);
+const DECIDED: u32 = 1 << 31;
+
+#[inline(always)]
+fn choice() -> u32 {
+    match CHOICE.load(Relaxed) {
+        0 => decide(),
+        choice => choice,
+    }
+}
+
+/// What `pthread_mutex_t` is.
+#[inline(always)]
+pub(crate) fn mutex() -> MutexKind {
+    match choice() & 0xff {
+        1 => MutexKind::Mutex,
+        2 => MutexKind::Spin,
+        3 => MutexKind::Hq,
+        _ => MutexKind::Glibc,
+    }
+}
+
+/// What `pthread_rwlock_t` is.
+#[inline(always)]
+pub(crate) fn rwlock() -> RwlockKind {
+    match choice() >> 8 & 0xff {
+        0 => RwlockKind::Glibc,
+        1 => RwlockKind::Qrw,
+        policy => RwlockKind::Rwsem(policy as u8 - 2),
+    }
+}
+
+/// Whether `pthread_rwlock_t` is known to be the rwsem with its default policy: what the fast paths are for.
+#[inline(always)]
+pub(crate) fn rwlock_is_default() -> bool {
+    CHOICE.load(Relaxed) & (DECIDED | 0xff << 8) == DECIDED | (2 + crate::rwlock::DEFAULT as u32) << 8
+}
+
+/// What `pthread_spinlock_t` is.
+#[inline(always)]
+pub(crate) fn spin() -> SpinKind {
+    match choice() >> 16 & 0xff {
+        1 => SpinKind::Spin,
+        2 => SpinKind::Hq,
+        _ => SpinKind::Glibc,
+    }
+}
+
+/// Whether `sem_t` is ours.
+#[inline(always)]
+pub(crate) fn semaphores() -> bool {
+    choice() >> 24 & 1 != 0
+}
+
+#[cold]
+fn decide() -> u32 {
+    let outcome = read();
+    let choice = outcome.unwrap_or(0) | DECIDED;
+    let won = CHOICE.compare_exchange(0, choice, AcqRel, Acquire);
+    if won.is_ok() {
+        if let Err(complaint) = outcome {
+            complaint.say();
+        }
+        if choice & 0xff == 0 || choice & 0xff00 == 0 || choice & 0xff_0000 == 0 || choice & 1 << 24 == 0 {
+            // Objects that are never initialised by a call are not counted one by one.
+            counters::count(Fallback::Chosen);
+        }
+    }
+    won.err().unwrap_or(choice)
+}
+
+fn read() -> Result<u32, Complaint> {
+    let mutex = match variable(c"LOCKYARD_MUTEX") {
+        None => MutexKind::Mutex,
+        Some(value) => {
+            named(&MUTEXES, value).ok_or(Complaint::new("LOCKYARD_MUTEX", value, "mutex, spin, hq, glibc"))?
+        }
+    };
+    let rwlock = match variable(c"LOCKYARD_RWLOCK") {
+        None | Some(b"rwsem") => 2 + crate::rwlock::DEFAULT,
+        Some(b"glibc") => 0,
+        Some(b"qrw") => 1,
+        Some(value) => {
+            let policy = value.strip_prefix(b"rwsem:").and_then(crate::rwlock::policy_named);
+            2 + policy.ok_or(Complaint::new("LOCKYARD_RWLOCK", value, crate::rwlock::CHOICES))?
+        }
+    };
+    let spin = match variable(c"LOCKYARD_SPIN") {
+        None => SpinKind::Spin,
+        Some(value) => named(&SPINS, value).ok_or(Complaint::new("LOCKYARD_SPIN", value, "spin, hq, glibc"))?,
+    };
+    let semaphores = match variable(c"LOCKYARD_SEM") {
+        None | Some(b"lockyard") => 1,
+        Some(b"glibc") => 0,
+        Some(value) => return Err(Complaint::new("LOCKYARD_SEM", value, "lockyard, glibc")),
+    };
+    Ok(mutex as u32 | u32::from(rwlock) << 8 | (spin as u32) << 16 | semaphores << 24)
+}
+
+fn named<T: Copy>(table: &[(&str, T)], value: &[u8]) -> Option<T> {
+    table.iter().find(|(name, _)| name.as_bytes() == value).map(|(_, kind)| *kind)
+}
+
+/// The value of an environment variable, if it is set and not empty.
+pub(crate) fn variable(name: &CStr) -> Option<&'static [u8]> {
+    // SAFETY: a C string. Nobody changes the environment while the first locks are taken; the value is looked at at once.
+    let value: *const c_char = unsafe { libc::getenv(name.as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: not null, so a C string.
+    Some(unsafe { CStr::from_ptr(value) }.to_bytes()).filter(|value| !value.is_empty())
+}
+
+/// What is wrong with the environment.
+#[derive(Clone, Copy)]
+struct Complaint {
+    variable: &'static str,
+    value: &'static [u8],
+    choices: &'static str,
+}
+
+impl Complaint {
+    const fn new(variable: &'static str, value: &'static [u8], choices: &'static str) -> Self {
+        Self { variable, value, choices }
+    }
+
+    /// One line on standard error.
+    fn say(&self) {
+        let parts: [&[u8]; 7] = [
+            b"lockyard: ",
+            self.variable.as_bytes(),
+            b"=",
+            self.value,
+            b": unknown lock (choose from ",
+            self.choices.as_bytes(),
+            b"); all locks are glibc's\n",
+        ];
+        let parts = parts.map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
+        // SAFETY: the parts are memory of the given lengths, only read.
+        let _ = unsafe { libc::writev(2, parts.as_ptr(), parts.len() as i32) };
+    }
+}

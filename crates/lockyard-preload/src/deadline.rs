@@ -1,0 +1,67 @@
+//! The absolute times of the timed calls: two clocks on the caller's side, the monotonic one on the locks'.
+//!
+//! A time of the real-time clock is converted when the wait begins. Should that clock be set meanwhile, the wait ends when it would have ended, and the caller
+//! looks again ([`Deadline::over`]): backwards settings are obeyed, forward ones are noticed late.
+
+use core::ffi::c_int;
+
+use lockyard::cancel::Until;
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
+use rustix::time::{ClockId, clock_gettime};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// When a call gives up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    realtime: bool,
+    /// Nanoseconds of the clock.
+    at: u64,
+}
+
+/// Whether the timed calls know this clock.
+pub(crate) fn knows(clock: libc::clockid_t) -> bool {
+    clock == libc::CLOCK_REALTIME || clock == libc::CLOCK_MONOTONIC
+}
+
+impl Deadline {
+    /// The time `at` of `clock`, which is one of the two.
+    ///
+    /// # Errors
+    /// `EINVAL`: no such nanoseconds.
+    ///
+    /// # Safety
+    /// `at` may be read.
+    pub(crate) unsafe fn new(clock: libc::clockid_t, at: *const libc::timespec) -> Result<Self, c_int> {
+        // SAFETY: the caller's promise.
+        let at = unsafe { &*at };
+        if !(0..SECOND as i64).contains(&at.tv_nsec) {
+            return Err(libc::EINVAL);
+        }
+        // Before the clock began is as good as its beginning.
+        let seconds = u64::try_from(at.tv_sec).unwrap_or(0);
+        let ns = seconds.saturating_mul(SECOND).saturating_add(at.tv_nsec as u64);
+        Ok(Self { realtime: clock == libc::CLOCK_REALTIME, at: ns })
+    }
+
+    /// The same for the locks.
+    pub(crate) fn until(&self) -> Until<'static, Linux> {
+        Until::deadline(self.monotonic())
+    }
+
+    /// In nanoseconds of the monotonic clock.
+    pub(crate) fn monotonic(&self) -> u64 {
+        if self.realtime { Linux::now().saturating_add(self.at.saturating_sub(realtime())) } else { self.at }
+    }
+
+    /// Whether the caller's own clock has come so far.
+    pub(crate) fn over(&self) -> bool {
+        self.at <= if self.realtime { realtime() } else { Linux::now() }
+    }
+}
+
+fn realtime() -> u64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec as u64 * SECOND + now.tv_nsec as u64
+}

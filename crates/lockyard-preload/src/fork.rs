@@ -1,0 +1,63 @@
+//! fork: the child's only thread goes on with the locks it held, and the parent's other threads are not there.
+//!
+//! Who waited for a lock in the parent is still in its queue in the child. A process therefore has a generation: 0, and one more in each child. Each object
+//! notes in which generation its queue was last looked at (all-zero: 0); whoever is about to wait, or finds others waiting, first *settles* the object: if the notes are
+//! of an older generation, the queue is forgotten. The fast paths do not look at queues and pay nothing.
+//!
+//! [`BUSY`] excludes two threads of the child that meet there at once.
+
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
+
+use crate::{cancel, thread};
+
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+const BUSY: u32 = u32::MAX;
+
+/// Makes sure that `noted`, an object's generation, is the process's; runs `forget` if it was not.
+#[inline(always)]
+pub(crate) fn settle(noted: &AtomicU32, forget: impl FnOnce()) {
+    let generation = GENERATION.load(Relaxed);
+    if noted.load(Acquire) != generation {
+        settle_slow(noted, generation, forget);
+    }
+}
+
+#[cold]
+fn settle_slow(noted: &AtomicU32, generation: u32, forget: impl FnOnce()) {
+    let seen = noted.load(Acquire);
+    if seen != BUSY && seen != generation && noted.compare_exchange(seen, BUSY, Acquire, Relaxed).is_ok() {
+        forget();
+        noted.store(generation, Release);
+        return;
+    }
+    Linux::wait_window(|| (noted.load(Acquire) == generation).then_some(()));
+}
+
+/// The generation, for an object that is initialised.
+pub(crate) fn generation() -> u32 {
+    GENERATION.load(Relaxed)
+}
+
+extern "C" fn child() {
+    GENERATION.fetch_add(1, Relaxed);
+    thread::block().rename();
+    cancel::forget();
+}
+
+unsafe extern "C" {
+    fn __register_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+        dso: *const core::ffi::c_void,
+    ) -> i32;
+}
+
+/// Asks to be told of forks. Handlers of the child run in the order of registration: ours should come first, hence when the library is loaded.
+pub(crate) fn register() {
+    // SAFETY: a handler that lasts as long as the process: this library is never unloaded.
+    let _ = unsafe { __register_atfork(None, None, Some(child), core::ptr::null()) };
+}

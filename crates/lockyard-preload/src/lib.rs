@@ -1,0 +1,62 @@
+//! `liblockyard_preload.so`: unmodified programs on Lockyard's locks.
+//!
+//! ```text
+//! LD_PRELOAD=liblockyard_preload.so memcached …
+//! ```
+//!
+//! It defines pthread's mutexes, reader-writer locks, condition variables and spinlocks, unnamed semaphores, and C11's, in place of glibc's. The state lives in the object
+//! itself; there is no table, no allocation, and nothing to initialise: an object of zeroes works, before `main` and after its library's destructors.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mutex`, `condvar`, `rwlock`, `semaphore`, `spin` | the calls, and which bytes of the object mean what |
+//! | `c11` | `mtx_*`, `cnd_*`, and names with two underscores |
+//! | `config` | which lock serves which object: the environment |
+//! | `real` | glibc's functions, for what stays glibc's |
+//! | `thread`, `holds` | what is known of each thread |
+//! | `deadline` | the timed calls' clocks |
+//! | `cancel`, `fork` | what POSIX asks of threads that end, and of processes that divide |
+//! | `counters` | what stayed glibc's, by reason |
+//!
+//! # Whose is an object?
+//!
+//! | object | whose |
+//! |---|---|
+//! | mutex: normal, adaptive, recursive, error-checking; private | ours |
+//! | mutex: process-shared, robust, priority inheritance or ceiling | glibc's, counted |
+//! | rwlock, private, of any kind | ours; a thread that reads may read again, unless of the kind that says no |
+//! | condition variable | its mutex's; process-shared: glibc's, counted |
+//! | spinlock, private; `sem_init(…, 0, …)` | ours |
+//! | process-shared spinlocks and semaphores, `sem_open` | glibc's, counted where they are made |
+//! | barriers, `pthread_once`, locks inside glibc, raw futexes (Rust's std, Go, folly, abseil, HotSpot's monitors) | glibc's or their own: not seen |
+//!
+//! # Limits
+//!
+//! Linux, glibc 2.31 or later (measured on 2.36, x86-64). Programs linked statically, and setuid programs, ignore preloads. Waits of threads beyond the registry's 16,383 are naps.
+//! A thread with asynchronous cancellation may be cancelled where POSIX allows it to be, which inside a mutex or rwlock call it does not. Not to be combined with sanitizers and
+//! valgrind's thread tools, which stand in the same place.
+
+pub mod c11;
+pub mod cancel;
+pub mod condvar;
+mod config;
+pub mod counters;
+mod deadline;
+mod fork;
+mod holds;
+pub mod mutex;
+mod real;
+pub mod rwlock;
+pub mod semaphore;
+pub mod spin;
+mod thread;
+
+/// Runs when the library is loaded; nothing depends on it but forks with waiters.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static ON_LOAD: extern "C" fn() = {
+    extern "C" fn on_load() {
+        fork::register();
+    }
+    on_load
+};

@@ -1,0 +1,564 @@
+//! `pthread_mutex_*`: the object, and the four kinds on top of a lock.
+//!
+//! # The object (40 bytes, all-zero is an unlocked mutex of the normal kind)
+//!
+//! | bytes | glibc | here |
+//! |---|---|---|
+//! | 0–3 | `__lock` | the lock word |
+//! | 4–7 | `__count` | depth of a recursive mutex |
+//! | 8–11 | `__owner` | the kernel's name of the owner, for debuggers; nothing is decided by it |
+//! | 12–15 | `__nusers` | wait lock |
+//! | 16–19 | `__kind` | the kind, glibc's; static initialisers write only this |
+//! | 20–31 | | spin queue, waiters |
+//! | 32–35 | `__list` | who holds a recursive or error-checking mutex: `Block::identity`, which survives fork |
+//! | 36–39 | `__list` | generation: see `fork` |
+//!
+//! With `LOCKYARD_MUTEX=spin` or `hq` only the first word is used for locking.
+//!
+//! A kind with any bit beyond the four private ones (robust, priority inheritance or protection, process-shared, and -1 after `destroy`) is glibc's object, untouched.
+//!
+//! **Destruction.** POSIX lets the next owner free a mutex while the thread that released it is still in the call. Hence
+//! [`release_detached`](RawMutex::release_detached); the spinlocks are so by nature.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+use libc::{
+    EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM, ETIMEDOUT, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec,
+};
+use lockyard::mutex::RawMutex;
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
+use lockyard::spin::hq::RawHqSpinLock;
+use lockyard::spin::qspinlock::RawQSpinLock;
+
+use crate::config::{self, MutexKind};
+use crate::counters::{self, Fallback};
+use crate::deadline::{self, Deadline};
+use crate::fork;
+use crate::real::real;
+use crate::thread::{self, Block};
+
+/// The default kind; static initialisers of zeroes.
+pub(crate) const NORMAL: u32 = 0;
+/// May be taken again by its owner.
+pub(crate) const RECURSIVE: u32 = 1;
+/// Refuses what the others leave undefined.
+pub(crate) const ERRORCHECK: u32 = 2;
+/// As normal: here every mutex spins.
+pub(crate) const ADAPTIVE: u32 = 3;
+const DESTROYED: u32 = u32::MAX;
+
+const COUNT: usize = 4;
+const OWNER: usize = 8;
+const KIND: usize = 16;
+
+/// A `pthread_mutex_t` of ours.
+#[repr(C)]
+pub(crate) struct MutexObject {
+    raw: RawMutex<Linux>,
+    holder: AtomicU32,
+    generation: AtomicU32,
+}
+
+const _: () = {
+    assert!(size_of::<MutexObject>() == size_of::<pthread_mutex_t>());
+    assert!(align_of::<MutexObject>() <= align_of::<pthread_mutex_t>());
+    assert!(core::mem::offset_of!(MutexObject, holder) == 32);
+};
+
+/// How long a caller is prepared to wait.
+#[derive(Clone, Copy)]
+enum Patience {
+    None,
+    Until(clockid_t, *const timespec),
+    Forever,
+}
+
+impl MutexObject {
+    /// # Safety
+    /// `mutex` points to a mutex that lasts as long as the result is used.
+    #[inline(always)]
+    pub(crate) unsafe fn at<'a>(mutex: *mut pthread_mutex_t) -> &'a Self {
+        // SAFETY: the caller's promise. Everything inside is atomic, and any bytes are valid.
+        unsafe { &*mutex.cast() }
+    }
+
+    #[inline(always)]
+    fn field(&self, offset: usize) -> &AtomicU32 {
+        // SAFETY: inside the object, aligned, and in a word that the lock leaves to its embedder, which is atomic, too.
+        unsafe { &*core::ptr::from_ref(self).cast::<u8>().add(offset).cast::<AtomicU32>() }
+    }
+
+    #[inline(always)]
+    fn kind(&self) -> u32 {
+        self.field(KIND).load(Relaxed)
+    }
+
+    fn spin(&self) -> &RawQSpinLock<Linux> {
+        // SAFETY: the first word of the object, which is used by this lock alone: one choice for the whole process.
+        unsafe { &*core::ptr::from_ref(self).cast() }
+    }
+
+    fn hq(&self) -> &RawHqSpinLock<Linux> {
+        // SAFETY: as in `spin`.
+        unsafe { &*core::ptr::from_ref(self).cast() }
+    }
+
+    /// The kind of mutex and the lock under it, or `None`: the object is glibc's.
+    pub(crate) fn ours(&self) -> Option<(u32, MutexKind)> {
+        let kind = self.kind();
+        if kind & !3 != 0 {
+            return None;
+        }
+        match config::mutex() {
+            MutexKind::Glibc => None,
+            lock => Some((kind, lock)),
+        }
+    }
+
+    /// The lock into whose queue a condition variable may put waiters.
+    pub(crate) fn raw(&self, lock: MutexKind) -> Option<&RawMutex<Linux>> {
+        (lock == MutexKind::Mutex).then_some(&self.raw)
+    }
+
+    /// Notes the new owner.
+    #[inline]
+    pub(crate) fn owned(&self, kind: u32, me: &Block) {
+        if kind == RECURSIVE || kind == ERRORCHECK {
+            self.holder.store(me.identity(), Relaxed);
+            if kind == RECURSIVE {
+                self.field(COUNT).store(1, Relaxed);
+            }
+        }
+        self.field(OWNER).store(me.tid(), Relaxed);
+    }
+
+    /// Before a holder gives the mutex up: it is nobody's.
+    pub(crate) fn disown(&self, kind: u32) {
+        self.holder.store(0, Relaxed);
+        if kind == RECURSIVE {
+            self.set_depth(0);
+        }
+    }
+
+    /// Whether the caller holds this recursive or error-checking mutex.
+    pub(crate) fn held_by(&self, me: &Block) -> bool {
+        self.holder.load(Relaxed) == me.identity()
+    }
+
+    /// The depth of a recursive mutex.
+    pub(crate) fn depth(&self) -> u32 {
+        self.field(COUNT).load(Relaxed)
+    }
+
+    /// Changes the depth of a recursive mutex, which the caller holds.
+    pub(crate) fn set_depth(&self, depth: u32) {
+        self.field(COUNT).store(depth, Relaxed);
+    }
+
+    /// See `fork`.
+    pub(crate) fn settle(&self, lock: MutexKind) {
+        fork::settle(&self.generation, || {
+            // SAFETY: whoever waits settles first, so nobody of this process waits.
+            unsafe {
+                match lock {
+                    MutexKind::Mutex => self.raw.forget_waiters(),
+                    MutexKind::Spin => self.spin().forget_waiters(),
+                    MutexKind::Hq => self.hq().forget_waiters(),
+                    MutexKind::Glibc => {}
+                }
+            }
+        });
+    }
+
+    fn try_acquire(&self, lock: MutexKind) -> bool {
+        match lock {
+            MutexKind::Mutex => self.raw.try_acquire(),
+            MutexKind::Spin => self.spin().try_acquire(),
+            MutexKind::Hq => self.hq().try_acquire(),
+            MutexKind::Glibc => false,
+        }
+    }
+
+    /// Takes the lock under the mutex.
+    pub(crate) fn acquire(&self, lock: MutexKind) {
+        match lock {
+            MutexKind::Mutex => self.raw.acquire(),
+            MutexKind::Spin => self.spin().acquire(),
+            MutexKind::Hq => self.hq().acquire(),
+            MutexKind::Glibc => {}
+        }
+    }
+
+    fn acquire_until(&self, lock: MutexKind, deadline: &Deadline) -> c_int {
+        let mut round = 0;
+        loop {
+            // The spinlocks know no deadlines: here, waiting with one does not queue.
+            let taken = match lock {
+                MutexKind::Mutex => self.raw.acquire_until(deadline.until()).is_ok(),
+                _ => self.try_acquire(lock),
+            };
+            if taken {
+                return 0;
+            }
+            if deadline.over() {
+                return ETIMEDOUT;
+            }
+            Linux::nap(round);
+            round = (round + 1).min(8);
+        }
+    }
+
+    /// Releases the lock under the mutex.
+    ///
+    /// # Safety
+    /// The caller holds it, or acts for the holder.
+    #[inline]
+    pub(crate) unsafe fn release(&self, lock: MutexKind) {
+        self.field(OWNER).store(0, Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match lock {
+                MutexKind::Mutex => match thread::block().fast() {
+                    Some(name) if self.raw.try_release_as(name) => {}
+                    _ => self.raw.release_detached(),
+                },
+                MutexKind::Spin => self.spin().release(),
+                MutexKind::Hq => self.hq().release(),
+                MutexKind::Glibc => {}
+            }
+        }
+    }
+
+    /// Everything but the fast path. `None`: the object is glibc's.
+    unsafe fn lock(&self, patience: Patience) -> Option<c_int> {
+        let (kind, lock) = self.ours()?;
+        let me = thread::block();
+        me.identity();
+        if (kind == RECURSIVE || kind == ERRORCHECK) && self.held_by(me) {
+            return Some(match (kind, patience) {
+                (RECURSIVE, _) if self.depth() == u32::MAX => EAGAIN,
+                (RECURSIVE, _) => {
+                    self.set_depth(self.depth() + 1);
+                    0
+                }
+                (_, Patience::None) => EBUSY,
+                _ => EDEADLK,
+            });
+        }
+        self.settle(lock);
+        let result = match patience {
+            Patience::Forever => {
+                self.acquire(lock);
+                0
+            }
+            _ if self.try_acquire(lock) => 0,
+            Patience::None => EBUSY,
+            // SAFETY: the caller's promise.
+            Patience::Until(clock, at) => match unsafe { Deadline::new(clock, at) } {
+                Ok(deadline) => self.acquire_until(lock, &deadline),
+                Err(error) => error,
+            },
+        };
+        if result == 0 {
+            self.owned(kind, me);
+        }
+        Some(result)
+    }
+
+    /// Everything but the fast path. `None`: the object is glibc's.
+    fn unlock(&self) -> Option<c_int> {
+        let (kind, lock) = self.ours()?;
+        if kind == RECURSIVE || kind == ERRORCHECK {
+            if !self.held_by(thread::block()) {
+                return Some(EPERM);
+            }
+            if kind == RECURSIVE {
+                let depth = self.depth() - 1;
+                self.set_depth(depth);
+                if depth > 0 {
+                    return Some(0);
+                }
+            }
+            self.holder.store(0, Relaxed);
+        }
+        // SAFETY: the caller holds it, or it is of a kind whose release by anybody is accepted, as in glibc.
+        unsafe { self.release(lock) };
+        Some(0)
+    }
+
+    /// The fast path: a mutex that nobody holds or waits for, and a thread that has been here before.
+    #[inline(always)]
+    fn lock_fast(&self) -> bool {
+        let kind = self.kind();
+        let me = thread::block();
+        let Some(name) = me.fast().filter(|_| kind <= ADAPTIVE) else { return false };
+        let taken = if thread::alone() {
+            // SAFETY: asked just before.
+            unsafe { self.raw.try_acquire_alone(name) }
+        } else {
+            self.raw.try_acquire_as(name)
+        };
+        if taken {
+            self.owned(kind, me);
+        }
+        taken
+    }
+
+    /// The fast path of unlocking: a mutex that is not checked, and that nobody waits for.
+    #[inline(always)]
+    fn unlock_fast(&self) -> bool {
+        let kind = self.kind();
+        let Some(name) = thread::block().fast().filter(|_| kind == NORMAL || kind == ADAPTIVE) else { return false };
+        self.field(OWNER).store(0, Relaxed);
+        if thread::alone() {
+            // SAFETY: asked just before.
+            unsafe { self.raw.try_release_alone(name) }
+        } else {
+            self.raw.try_release_as(name)
+        }
+    }
+}
+
+/// What a lock call does that has not succeeded at once. Apart from the fast path, which so needs no stack.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn lock_slow(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: a mutex, as in C.
+    match unsafe { MutexObject::at(mutex).lock(Patience::Forever) } {
+        Some(result) => result,
+        None => real!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int),
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn trylock_slow(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: a mutex, as in C.
+    match unsafe { MutexObject::at(mutex).lock(Patience::None) } {
+        Some(result) => result,
+        None => real!(pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int),
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn unlock_slow(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: a mutex, as in C.
+    match unsafe { MutexObject::at(mutex) }.unlock() {
+        Some(result) => result,
+        None => real!(pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int),
+    }
+}
+
+/// See `pthread_mutex_lock(3p)`.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: a mutex, as in C.
+    if unsafe { MutexObject::at(mutex) }.lock_fast() {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { lock_slow(mutex) }
+}
+
+/// See `pthread_mutex_trylock(3p)`.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: a mutex, as in C.
+    if unsafe { MutexObject::at(mutex) }.lock_fast() {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { trylock_slow(mutex) }
+}
+
+/// See `pthread_mutex_timedlock(3p)`.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, at: *const timespec) -> c_int {
+    // SAFETY: a mutex and a time, as in C.
+    match unsafe { MutexObject::at(mutex).lock(Patience::Until(libc::CLOCK_REALTIME, at)) } {
+        Some(result) => result,
+        None => real!(pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, at: *const timespec) -> c_int),
+    }
+}
+
+/// See `pthread_mutex_clocklock(3)`.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_clocklock(
+    mutex: *mut pthread_mutex_t,
+    clock: clockid_t,
+    at: *const timespec,
+) -> c_int {
+    // SAFETY: a mutex, as in C.
+    let object = unsafe { MutexObject::at(mutex) };
+    if object.ours().is_some() && !deadline::knows(clock) {
+        return EINVAL;
+    }
+    // SAFETY: a time, as in C.
+    match unsafe { object.lock(Patience::Until(clock, at)) } {
+        Some(result) => result,
+        None => {
+            real!(pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec) -> c_int)
+        }
+    }
+}
+
+/// See `pthread_mutex_unlock(3p)`.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: a mutex, as in C.
+    if unsafe { MutexObject::at(mutex) }.unlock_fast() {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { unlock_slow(mutex) }
+}
+
+unsafe extern "C" {
+    fn pthread_mutexattr_gettype(attributes: *const pthread_mutexattr_t, kind: *mut c_int) -> c_int;
+    fn pthread_mutexattr_getpshared(attributes: *const pthread_mutexattr_t, shared: *mut c_int) -> c_int;
+    fn pthread_mutexattr_getprotocol(attributes: *const pthread_mutexattr_t, protocol: *mut c_int) -> c_int;
+    fn pthread_mutexattr_getrobust(attributes: *const pthread_mutexattr_t, robust: *mut c_int) -> c_int;
+}
+
+/// The kind that the attributes ask for, or why the mutex is glibc's.
+unsafe fn wanted(attributes: *const pthread_mutexattr_t) -> Result<u32, Fallback> {
+    if config::mutex() == MutexKind::Glibc {
+        return Err(Fallback::Chosen);
+    }
+    if attributes.is_null() {
+        return Ok(NORMAL);
+    }
+    let ask = |get: unsafe extern "C" fn(*const pthread_mutexattr_t, *mut c_int) -> c_int| {
+        let mut value = 0;
+        // SAFETY: attributes, as in C, and a place for the value.
+        unsafe { get(attributes, &mut value) };
+        value
+    };
+    match (
+        ask(pthread_mutexattr_getprotocol),
+        ask(pthread_mutexattr_getrobust),
+        ask(pthread_mutexattr_getpshared),
+        ask(pthread_mutexattr_gettype),
+    ) {
+        (libc::PTHREAD_PRIO_INHERIT, ..) => Err(Fallback::PriorityInheritance),
+        (libc::PTHREAD_PRIO_PROTECT, ..) => Err(Fallback::PriorityCeiling),
+        (_, libc::PTHREAD_MUTEX_ROBUST, ..) => Err(Fallback::Robust),
+        (_, _, libc::PTHREAD_PROCESS_SHARED, _) => Err(Fallback::Shared),
+        (_, _, _, kind @ 0..=3) => Ok(kind as u32),
+        _ => Err(Fallback::Unknown),
+    }
+}
+
+/// See `pthread_mutex_init(3p)`. A locked mutex is simply made new.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_init(
+    mutex: *mut pthread_mutex_t,
+    attributes: *const pthread_mutexattr_t,
+) -> c_int {
+    // SAFETY: attributes, as in C.
+    match unsafe { wanted(attributes) } {
+        Ok(kind) => {
+            // SAFETY: memory for a mutex that nobody uses.
+            unsafe { mutex.write_bytes(0, 1) };
+            // SAFETY: as above.
+            let object = unsafe { MutexObject::at(mutex) };
+            object.generation.store(fork::generation(), Relaxed);
+            object.field(KIND).store(kind, Relaxed);
+            0
+        }
+        Err(reason) => {
+            counters::count(reason);
+            real!(pthread_mutex_init(mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t) -> c_int)
+        }
+    }
+}
+
+/// See `pthread_mutex_destroy(3p)`. `EBUSY` if somebody holds it or waits for it.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: a mutex, as in C.
+    let object = unsafe { MutexObject::at(mutex) };
+    let Some((_, lock)) = object.ours() else {
+        return real!(pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int);
+    };
+    object.settle(lock);
+    let busy = match lock {
+        MutexKind::Spin => object.spin().is_locked(),
+        MutexKind::Hq => object.hq().is_locked(),
+        _ => object.raw.is_locked() || object.raw.is_contended(),
+    };
+    if busy {
+        return EBUSY;
+    }
+    object.field(KIND).store(DESTROYED, Relaxed);
+    0
+}
+
+/// See `pthread_mutex_consistent(3p)`: none of ours is robust.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_consistent(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: a mutex, as in C.
+    match unsafe { MutexObject::at(mutex) }.ours() {
+        Some(_) => EINVAL,
+        None => real!(pthread_mutex_consistent(mutex: *mut pthread_mutex_t) -> c_int),
+    }
+}
+
+/// See `pthread_mutex_getprioceiling(3p)`: none of ours has a ceiling.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_getprioceiling(mutex: *mut pthread_mutex_t, ceiling: *mut c_int) -> c_int {
+    // SAFETY: a mutex, as in C.
+    match unsafe { MutexObject::at(mutex) }.ours() {
+        Some(_) => EINVAL,
+        None => real!(pthread_mutex_getprioceiling(mutex: *mut pthread_mutex_t, ceiling: *mut c_int) -> c_int),
+    }
+}
+
+/// See `pthread_mutex_setprioceiling(3p)`: none of ours has a ceiling.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_setprioceiling(
+    mutex: *mut pthread_mutex_t,
+    ceiling: c_int,
+    old: *mut c_int,
+) -> c_int {
+    // SAFETY: a mutex, as in C.
+    match unsafe { MutexObject::at(mutex) }.ours() {
+        Some(_) => EINVAL,
+        None => {
+            real!(pthread_mutex_setprioceiling(mutex: *mut pthread_mutex_t, ceiling: c_int, old: *mut c_int) -> c_int)
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What the library keeps of each thread: one block in the static thread-local storage.
+//!
+//! A thread-local of a shared library costs a call per access, which may even allocate on first use. This block is declared in the initial-exec model
+//! instead: its place relative to the thread pointer is fixed when the program starts, so an access is two instructions, from the first lock of a thread to
+//! the last destructor. All-zero is a thread that has not been seen; there is no destructor. A child process's only thread keeps its block.
+
+use core::cell::Cell;
+
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
+use lockyard::wait::thread::ThreadId;
+
+use crate::config::{self, MutexKind};
+use crate::holds::Holds;
+
+/// A thread's block.
+#[repr(C, align(64))]
+pub(crate) struct Block {
+    /// The thread's name in lock words, while `pthread_mutex_t` is the sleeping mutex; otherwise 0, and the fast paths do not apply.
+    fast: Cell<u32>,
+    /// The kernel's name of the thread: what debuggers expect in `__owner`.
+    tid: Cell<u32>,
+    /// What tells threads apart, in child processes too: never 0 once asked for.
+    identity: Cell<u32>,
+    /// Whether `pthread_cancel` can find the thread: see `cancel`.
+    pub(crate) seated: Cell<bool>,
+    /// The reader-writer locks that it holds for reading.
+    pub(crate) holds: Holds,
+}
+
+const SIZE: usize = size_of::<Block>();
+
+#[cfg(target_arch = "x86_64")]
+core::arch::global_asm!(
+    ".pushsection .tbss,\"awT\",@nobits",
+    ".balign 64",
+    ".globl lockyard_preload_block",
+    ".hidden lockyard_preload_block",
+    ".type lockyard_preload_block, @object",
+    ".size lockyard_preload_block, {size}",
+    "lockyard_preload_block: .zero {size}",
+    ".popsection",
+    size = const SIZE,
+);
+
+/// The calling thread's block.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn block() -> &'static Block {
+    let block: *const Block;
+    // SAFETY: reads the block's offset from the global offset table and adds the thread pointer; both are constant for a thread.
+    unsafe {
+        core::arch::asm!(
+            "mov {0}, qword ptr [rip + lockyard_preload_block@GOTTPOFF]",
+            "add {0}, qword ptr fs:[0]",
+            out(reg) block, options(pure, nomem, nostack)
+        );
+    }
+    // SAFETY: the thread's own block, zero at first, which is a valid `Block`; it lasts as long as the thread, which alone uses it.
+    unsafe { &*block }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+std::thread_local! {
+    static BLOCK: Block = const { Block::new() };
+}
+
+/// The calling thread's block.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn block() -> &'static Block {
+    // SAFETY: const-initialised and without destructor, so it lasts as long as the thread, which alone uses it.
+    BLOCK.with(|block| unsafe { &*core::ptr::from_ref(block) })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Block {
+    const fn new() -> Self {
+        // SAFETY: all-zero is a valid block.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+/// Whether the calling thread is the process's only one, as the C library keeps count (2.32 and later; `false` before).
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn alone() -> bool {
+    let flag: *const u8;
+    // SAFETY: loads an entry of the global offset table: the address of the symbol, or null.
+    unsafe {
+        core::arch::asm!(
+            ".weak __libc_single_threaded",
+            "mov {0}, qword ptr [rip + __libc_single_threaded@GOTPCREL]",
+            out(reg) flag, options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    // SAFETY: if not null, the C library's flag. It changes only when this thread, being alone, creates another: hence a fresh load each time.
+    !flag.is_null() && unsafe { flag.read_volatile() } != 0
+}
+
+/// Unknown here: a thread never counts as alone.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn alone() -> bool {
+    false
+}
+
+impl Block {
+    /// The thread's name, if it may take mutexes by the fast path.
+    #[inline(always)]
+    pub(crate) fn fast(&self) -> Option<ThreadId> {
+        ThreadId::from_raw(self.fast.get())
+    }
+
+    /// The kernel's name of the thread, once [`Block::identity`] was asked for.
+    #[inline(always)]
+    pub(crate) fn tid(&self) -> u32 {
+        self.tid.get()
+    }
+
+    /// What tells the thread from all others.
+    #[inline(always)]
+    pub(crate) fn identity(&self) -> u32 {
+        match self.identity.get() {
+            0 => self.introduce(),
+            identity => identity,
+        }
+    }
+
+    #[cold]
+    fn introduce(&self) -> u32 {
+        let tid = rustix::thread::gettid().as_raw_pid() as u32;
+        self.tid.set(tid);
+        // Threads beyond the registry's size share a name; the kernel's is theirs alone, and the top bit keeps the two kinds apart.
+        let id = Linux::current().map(|thread| thread.id());
+        if let (Some(id), MutexKind::Mutex) = (id, config::mutex()) {
+            self.fast.set(id.raw());
+        }
+        let identity = id.map_or(tid | 1 << 31, ThreadId::raw);
+        self.identity.set(identity);
+        identity
+    }
+
+    /// In a child process: the kernel has another name for the thread.
+    pub(crate) fn rename(&self) {
+        if self.identity.get() != 0 {
+            self.tid.set(rustix::thread::gettid().as_raw_pid() as u32);
+        }
+    }
+}

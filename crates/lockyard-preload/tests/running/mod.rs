@@ -1,0 +1,93 @@
+//! Compiling test programs and running them, with a limit on their time.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// What a program left behind.
+pub(crate) struct Run {
+    /// It ended by itself, with code 0.
+    pub(crate) ok: bool,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// Where cargo builds: this test lies in `debug/deps` or the like inside it.
+fn target() -> PathBuf {
+    std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
+}
+
+/// The library as users get it, built when it is not up to date.
+pub(crate) fn library() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "--quiet", "--release", "-p", "lockyard-preload", "--target-dir"]).arg(target());
+        build.current_dir(env!("CARGO_MANIFEST_DIR"));
+        assert!(build.status().unwrap().success(), "{build:?}");
+        target().join("release/liblockyard_preload.so")
+    })
+}
+
+/// Compiles a C or C++ program (`plugin.c`: a library) and returns where it is.
+pub(crate) fn compile(source: &Path) -> PathBuf {
+    let folder = target().join("preload-programs");
+    std::fs::create_dir_all(&folder).unwrap();
+    let stem = source.file_stem().unwrap().to_str().unwrap();
+    // Tests run at the same time, and in several processes: each compiles its own, and moves it into place.
+    let made = folder.join(format!("{stem}-{}-{:?}", std::process::id(), std::thread::current().id()));
+    let path = folder.join(stem);
+    let cpp = source.extension().is_some_and(|extension| extension == "cc");
+    let mut compiler = Command::new(if cpp { "c++" } else { "cc" });
+    compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&made).arg(source).arg("-ldl");
+    if stem == "plugin" {
+        compiler.args(["-shared", "-fPIC"]);
+    }
+    assert!(compiler.status().expect("a C compiler").success(), "{compiler:?}");
+    std::fs::rename(&made, &path).unwrap();
+    path
+}
+
+/// Runs `command`; kills it after `limit`.
+pub(crate) fn run(command: &mut Command, limit: Duration) -> Run {
+    run_with(command, Stdio::null(), limit)
+}
+
+/// The same with something to read.
+pub(crate) fn run_with(command: &mut Command, input: impl Into<Stdio>, limit: Duration) -> Run {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let place = |what: &str| target().join("preload-programs").join(format!("{}-{number}.{what}", std::process::id()));
+    let (out, err) = (place("out"), place("err"));
+    command.stdin(input).stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
+    let mut child = command.spawn().unwrap();
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status);
+        }
+        if start.elapsed() > limit {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let read = |path: &Path| {
+        let mut text = String::new();
+        File::open(path).unwrap().read_to_string(&mut text).unwrap();
+        std::fs::remove_file(path).unwrap();
+        text
+    };
+    let mut run = Run { ok: status.is_some_and(|status| status.success()), out: read(&out), err: read(&err) };
+    match status {
+        None => run.err += &format!("stopped after {} s\n", limit.as_secs()),
+        Some(status) if !status.success() => run.err += &format!("{status}\n"),
+        Some(_) => {}
+    }
+    run
+}

@@ -1,0 +1,187 @@
+//! C and C++ programs, each run on glibc's locks and, preloaded, on ours; what they print must be the same, line by line.
+//!
+//! The programs are in `tests/programs`, one theme each, and print the result of every call. What depends on timing or on identity they check themselves
+//! (`MUST`). They are compiled with the machine's `cc` and `c++`, warnings as errors.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+mod running;
+
+use running::{Run, compile, library, run};
+
+/// How long a program may take before it counts as hanging.
+const LIMIT: Duration = Duration::from_secs(100);
+
+fn program(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
+}
+
+/// Runs `source` without the library and with it, under each of `choices`, and compares what was printed.
+fn same(source: &str, words: &[&str], choices: &[&[(&str, &str)]]) {
+    let path = compile(&program(source));
+    let expected = run(Command::new(&path).args(words), LIMIT);
+    assert!(expected.ok, "{source} on glibc:\n{}{}", expected.out, expected.err);
+    for choice in choices {
+        let mut command = Command::new(&path);
+        command.args(words).env("LD_PRELOAD", library()).envs(choice.iter().copied());
+        let found = run(&mut command, LIMIT);
+        let difference = difference(&expected.out, &found.out);
+        assert!(
+            found.ok && difference.is_none(),
+            "{source} {choice:?}: {}\n{}{}",
+            difference.unwrap_or_default(),
+            found.out,
+            found.err
+        );
+    }
+}
+
+/// The first line that differs.
+fn difference(expected: &str, found: &str) -> Option<String> {
+    let mut lines = expected.lines().zip(found.lines().chain(std::iter::repeat("(nothing)")));
+    let differs = lines.find(|(expected, found)| expected != found);
+    let line = differs.map(|(expected, found)| format!("expected {expected:?}, found {found:?}"));
+    line.or_else(|| (found.lines().count() > expected.lines().count()).then(|| "more lines than expected".to_owned()))
+}
+
+const DEFAULT: &[(&str, &str)] = &[];
+const SPIN: &[(&str, &str)] = &[("LOCKYARD_MUTEX", "spin"), ("LOCKYARD_RWLOCK", "qrw")];
+const HQ: &[(&str, &str)] =
+    &[("LOCKYARD_MUTEX", "hq"), ("LOCKYARD_SPIN", "hq"), ("LOCKYARD_RWLOCK", "rwsem:today-kernel")];
+const OLD: &[(&str, &str)] = &[("LOCKYARD_RWLOCK", "rwsem:v5.10")];
+const ALL: &[&[(&str, &str)]] = &[DEFAULT, SPIN, HQ];
+
+#[test]
+fn before_main_and_after_it_without_allocation() {
+    same("before_main.c", &[], ALL);
+}
+
+#[test]
+fn every_call_on_every_kind() {
+    same("kinds.c", &[], ALL);
+}
+
+#[test]
+fn condition_variables() {
+    same("condvar.c", &[], ALL);
+}
+
+#[test]
+fn cancellation_in_every_point() {
+    same("cancel.c", &[], ALL);
+}
+
+#[test]
+fn signal_handlers() {
+    same("signals.c", &[], ALL);
+}
+
+#[test]
+fn freed_by_the_next_owner() {
+    same("destroy_race.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
+}
+
+#[test]
+fn recursive_readers() {
+    same("readers.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
+}
+
+#[test]
+fn exclusion_under_contention() {
+    same("exclusion.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
+}
+
+#[test]
+fn ten_thousand_threads() {
+    same("threads.c", &[], &[DEFAULT]);
+}
+
+#[test]
+fn c11() {
+    same("c11.c", &[], &[DEFAULT]);
+}
+
+#[test]
+fn cpp() {
+    same("cpp.cc", &[], ALL);
+}
+
+#[test]
+fn libraries_that_come_and_go() {
+    let plugin = compile(&program("plugin.c"));
+    same("dlopen.c", &[plugin.to_str().unwrap()], &[DEFAULT]);
+}
+
+/// glibc itself refuses a child the recursive mutex that its parent took (it goes by the kernel's thread id), so there is nothing to compare with.
+#[test]
+fn fork() {
+    let path = compile(&program("fork.c"));
+    for choice in [DEFAULT, OLD] {
+        let found = run(Command::new(&path).env("LD_PRELOAD", library()).envs(choice.iter().copied()), LIMIT);
+        assert!(found.ok && found.out == "grandchild: 4\nall forks went well\n", "{}{}", found.out, found.err);
+    }
+}
+
+#[test]
+fn what_stays_glibcs_works_and_is_counted() {
+    same("fallback.c", &[], ALL);
+    let path = compile(&program("fallback.c"));
+    let counted = run(Command::new(path).env("LD_PRELOAD", library()), LIMIT).err;
+    for line in ["fallback_pi 2", "fallback_ceiling 1", "fallback_robust 1", "fallback_unknown 0", "fallback_chosen 0"]
+    {
+        assert!(counted.lines().any(|found| found == line), "{line}: {counted}");
+    }
+    let number = |name: &str| -> u32 {
+        let line = counted.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+        line.trim().parse().unwrap()
+    };
+    // Mutex, condition variable, rwlock, semaphore, spinlock; each wait on the shared condition variable as well.
+    assert!(number("fallback_shared") >= 5, "{counted}");
+    assert!(number("fallback_mutex") >= 2, "{counted}");
+}
+
+#[test]
+fn a_lock_that_does_not_exist_is_one_line_and_glibcs_locks() {
+    let path = compile(&program("kinds.c"));
+    let expected = run(&mut Command::new(&path), LIMIT);
+    for (variable, value) in [
+        ("LOCKYARD_MUTEX", "fast"),
+        ("LOCKYARD_RWLOCK", "rwsem:tomorrow"),
+        ("LOCKYARD_SPIN", ""),
+        ("LOCKYARD_SEM", "x y"),
+    ] {
+        let found: Run = run(Command::new(&path).env("LD_PRELOAD", library()).env(variable, value), LIMIT);
+        assert!(found.ok && found.out == expected.out, "{}{}", found.out, found.err);
+        if value.is_empty() {
+            assert_eq!(found.err, "");
+        } else {
+            assert!(
+                found.err.starts_with(&format!("lockyard: {variable}={value}: unknown lock (choose from ")),
+                "{}",
+                found.err
+            );
+            assert!(
+                found.err.ends_with("); all locks are glibc's\n") && found.err.lines().count() == 1,
+                "{}",
+                found.err
+            );
+        }
+    }
+}
+
+/// What a program pays at start: nothing but the loader's work for one more library.
+#[test]
+fn the_library_needs_nothing_but_libc() {
+    let listed = Command::new("readelf").args(["-d", library().to_str().unwrap()]).stderr(Stdio::null()).output();
+    static NEEDED: OnceLock<Vec<String>> = OnceLock::new();
+    let needed = NEEDED.get_or_init(|| {
+        let text = String::from_utf8_lossy(&listed.as_ref().expect("readelf (binutils)").stdout).into_owned();
+        text.lines().filter(|line| line.contains("(NEEDED)")).map(str::to_owned).collect()
+    });
+    for line in needed {
+        assert!(["libc.so", "libgcc_s.so", "ld-linux"].iter().any(|name| line.contains(name)), "{line}");
+    }
+}

@@ -1,0 +1,288 @@
+//! The condition variable: its waiters are moved, asleep, into the queue of their mutex.
+//!
+//! A thread that is signalled needs the mutex, which its signaller usually holds. Waking it there and then would only make it wait again, and a
+//! broadcast would wake a herd. So a signal *moves* the waiter: out of this queue, into the mutex's, where the release of the mutex finds it
+//! ("wait morphing"). One wake-up per waiter, when the mutex is free.
+//!
+//! # The waiter's state (`granted` of its record)
+//!
+//! | state | meaning | set by |
+//! |---|---|---|
+//! | `WAITING` | in this queue | the waiter, before it queues |
+//! | `CLAIMED` | taken out by a signaller, which has not said yet what is to come | a signaller, from `WAITING`, under `lock` |
+//! | `MOVED` | in the queue of its mutex | the signaller, under the mutex's wait lock |
+//! | `WOKEN` | nowhere: the lock has no queue for strangers; take it | the signaller |
+//! | `LEAVING` | gave up: takes itself out | the waiter, from `WAITING` |
+//!
+//! The two compare-exchanges from `WAITING` decide whether a waiter was signalled or gave up: never both, so no signal is lost with a waiter that
+//! times out.
+//!
+//! # Invariants
+//!
+//! 1. `queue` changes under `lock`. Who is in it is `WAITING`, or `LEAVING` and about to take `lock`.
+//! 2. A `CLAIMED` waiter does not return: the signaller may use its record, and the mutex it waits with. It ends within a few instructions of the signaller.
+//! 3. A signaller does not touch the condition variable after it has dropped `lock`.
+//! 4. A waiter queues before it releases its mutex: whoever takes the mutex after it sees it in the queue.
+//!
+//! # Memory ordering
+//!
+//! `granted`: claiming is AcqRel, `MOVED` and `WOKEN` are Release, the waiter reads with Acquire. That the queue looks empty to a signaller (Relaxed)
+//! although somebody waits is possible only if the two did not meet in the mutex: then the signal may count as earlier.
+//!
+//! **Spurious returns** happen: when the thread has no record to queue with (registry exhausted, or inside a wait of a signal handler), a wait is a nap.
+//! **Destruction.** A condition variable may be destroyed as soon as everybody who waited has been signalled ([`RawCondvar::drain`] waits for those who give up),
+//! by (3). **fork**: see [`RawCondvar::forget_waiters`].
+//!
+//! Sources: POSIX.1-2017, `pthread_cond_*`; wait morphing: Lee and Birrell as told in Mike Burrows' nsync (2016), which moves waiters likewise.
+
+use crate::cancel::{GaveUp, Until};
+use crate::event::Event;
+use crate::mutex::RawMutex;
+use crate::platform::{ConstPlatform, Ordering::*, Platform, Word};
+use crate::spin::qspinlock::RawQSpinLock;
+use crate::wait::queue::WaitQueue;
+use crate::wait::thread::Thread;
+
+const WAITING: u32 = 0;
+const CLAIMED: u32 = 1;
+const MOVED: u32 = 2;
+const WOKEN: u32 = 3;
+const LEAVING: u32 = 4;
+
+/// A lock that a thread gives up while it waits for a condition.
+pub trait Companion<P: Platform> {
+    /// Takes the lock.
+    fn acquire(&self);
+
+    /// Releases the lock.
+    ///
+    /// # Safety
+    /// The caller holds it.
+    unsafe fn release(&self);
+
+    /// The mutex into whose queue waiters may be moved. It is then *this* mutex that they hold afterwards: [`Companion::acquire`] is not called for them.
+    fn mutex(&self) -> Option<&RawMutex<P>> {
+        None
+    }
+}
+
+impl<P: Platform> Companion<P> for RawMutex<P> {
+    fn acquire(&self) {
+        RawMutex::acquire(self);
+    }
+
+    unsafe fn release(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.release_detached() };
+    }
+
+    fn mutex(&self) -> Option<&RawMutex<P>> {
+        Some(self)
+    }
+}
+
+/// The condition variable: 8 bytes, all-zero is without waiters. See the [module text](self).
+#[derive(Debug)]
+#[repr(C)]
+pub struct RawCondvar<P: Platform> {
+    lock: RawQSpinLock<P>,
+    queue: WaitQueue<P>,
+}
+
+#[cfg(all(feature = "std", target_os = "linux"))]
+const _: () = assert!(size_of::<RawCondvar<crate::platform::linux::Linux>>() == 8);
+
+impl<P: Platform> Default for RawCondvar<P> {
+    fn default() -> Self {
+        Self { lock: RawQSpinLock::default(), queue: WaitQueue::default() }
+    }
+}
+
+impl<P: Platform> RawCondvar<P> {
+    /// Without waiters, in constants.
+    pub const fn new() -> Self
+    where
+        P: ConstPlatform,
+    {
+        Self { lock: RawQSpinLock::new(), queue: WaitQueue::new() }
+    }
+
+    /// Releases `lock` and sleeps until signalled, in one step as far as those who take `lock` can tell; then takes `lock` again, in every case. May return without a signal.
+    ///
+    /// # Errors
+    /// `until` came first. `lock` is held nevertheless.
+    ///
+    /// # Safety
+    /// The caller holds `lock`. All who wait at the same time do so with the same lock.
+    pub unsafe fn wait<C: Companion<P>>(&self, lock: &C, until: Until<'_, P>) -> Result<(), GaveUp> {
+        let Some(me) = P::current().filter(|me| me.waiter.busy.load(Relaxed) == 0) else {
+            // SAFETY: the caller holds it.
+            unsafe { lock.release() };
+            P::nap(8);
+            lock.acquire();
+            return until.over().map_or(Ok(()), Err);
+        };
+        let mutex = lock.mutex();
+        me.waiter.enter();
+        me.waiter.granted.store(WAITING, Relaxed);
+        // For invariant 2: the signaller finds the mutex by this.
+        me.waiter.key.store(mutex.map_or(0, |mutex| core::ptr::from_ref(mutex).expose_provenance() as u64), Relaxed);
+        self.lock.acquire();
+        self.queue.push(me);
+        // SAFETY: acquired above.
+        unsafe { self.lock.release() };
+        // SAFETY: the caller holds it.
+        unsafe { lock.release() };
+
+        let slept = until.watching(me, || self.sleep(me, until));
+        match (slept, mutex) {
+            (Ok(MOVED), Some(mutex)) => mutex.acquire_adopted(me),
+            _ => {
+                me.waiter.leave();
+                lock.acquire();
+            }
+        }
+        slept.map(|_| ())
+    }
+
+    /// Sleeps until claimed, and until the claimer has said what is to come: that state.
+    fn sleep(&self, me: &Thread<P>, until: Until<'_, P>) -> Result<u32, GaveUp> {
+        loop {
+            match me.waiter.granted.load(Acquire) {
+                WAITING => {}
+                _ => {
+                    return Ok(P::wait_window(|| {
+                        let state = me.waiter.granted.load(Acquire);
+                        (state != CLAIMED).then_some(state)
+                    }));
+                }
+            }
+            if let Some(end) = until.over() {
+                if me.waiter.granted.compare_exchange(WAITING, LEAVING, AcqRel, Relaxed).is_err() {
+                    continue;
+                }
+                self.lock.acquire();
+                self.queue.remove(me);
+                // SAFETY: acquired above.
+                unsafe { self.lock.release() };
+                P::count(Event::CondTimeout, 1);
+                return Err(end);
+            }
+            me.park(until.wake_time());
+            P::count(Event::CondSleep, 1);
+        }
+    }
+
+    /// Wakes one waiter, the one that came first, if there is one.
+    #[inline]
+    pub fn signal(&self) {
+        if !self.queue.is_empty() {
+            self.signal_slow();
+        }
+    }
+
+    #[cold]
+    fn signal_slow(&self) {
+        self.lock.acquire();
+        let mut next = self.queue.first();
+        while let Some(waiter) = next
+            && !Self::claim(waiter)
+        {
+            next = self.queue.after(waiter);
+        }
+        if let Some(waiter) = next {
+            self.queue.remove(waiter);
+        }
+        // SAFETY: acquired above. The last touch. (Invariant 3)
+        unsafe { self.lock.release() };
+        if let Some(waiter) = next {
+            Self::deliver(waiter);
+        }
+    }
+
+    /// Wakes everybody who waits now.
+    #[inline]
+    pub fn broadcast(&self) {
+        if !self.queue.is_empty() {
+            self.broadcast_slow();
+        }
+    }
+
+    #[cold]
+    fn broadcast_slow(&self) {
+        // Whoever is claimed can be linked nowhere else meanwhile.
+        let claimed = WaitQueue::<P>::default();
+        self.lock.acquire();
+        let mut next = self.queue.first();
+        while let Some(waiter) = next {
+            next = self.queue.after(waiter);
+            if Self::claim(waiter) {
+                self.queue.remove(waiter);
+                claimed.push(waiter);
+            }
+        }
+        // SAFETY: acquired above. The last touch. (Invariant 3)
+        unsafe { self.lock.release() };
+        while let Some(waiter) = claimed.first() {
+            claimed.remove(waiter);
+            Self::deliver(waiter);
+        }
+    }
+
+    fn claim(waiter: &Thread<P>) -> bool {
+        waiter.waiter.granted.compare_exchange(WAITING, CLAIMED, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Moves a claimed waiter into the queue of its mutex, or wakes it.
+    fn deliver(waiter: &Thread<P>) {
+        let mutex = core::ptr::with_exposed_provenance::<RawMutex<P>>(waiter.waiter.key.load(Relaxed) as usize);
+        // SAFETY: null, or the mutex with which the waiter waits, and which cannot go away before that one holds it. (Invariant 2)
+        match unsafe { mutex.as_ref() } {
+            Some(mutex) => {
+                P::count(Event::CondRequeue, 1);
+                mutex.adopt(waiter, || waiter.waiter.granted.store(MOVED, Release));
+            }
+            None => {
+                P::count(Event::CondWake, 1);
+                waiter.waiter.granted.store(WOKEN, Release);
+                waiter.unpark();
+            }
+        }
+    }
+
+    /// Whether somebody waits who has not been signalled.
+    pub fn has_waiters(&self) -> bool {
+        if self.queue.is_empty() {
+            return false;
+        }
+        self.lock.acquire();
+        let mut next = self.queue.first();
+        while let Some(waiter) = next
+            && waiter.waiter.granted.load(Relaxed) == LEAVING
+        {
+            next = self.queue.after(waiter);
+        }
+        // SAFETY: acquired above.
+        unsafe { self.lock.release() };
+        next.is_some()
+    }
+
+    /// Before the memory goes away, nobody waiting any more: waits for those who are about to leave.
+    pub fn drain(&self) {
+        P::wait_window(|| self.queue.is_empty().then_some(()));
+        // The last to leave, or a signaller, may not have dropped the lock yet.
+        self.lock.acquire();
+        // SAFETY: acquired above.
+        unsafe { self.lock.release() };
+    }
+
+    /// In a child process: forgets those who waited in the parent.
+    ///
+    /// # Safety
+    /// No thread of this process uses the condition variable until this returns.
+    pub unsafe fn forget_waiters(&self) {
+        self.queue.forget();
+        // SAFETY: nobody in this process holds it: its holder, if any, was another thread of the parent.
+        unsafe { self.lock.forget() };
+    }
+}

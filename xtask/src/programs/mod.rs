@@ -1,0 +1,258 @@
+//! `cargo xtask programs`: real programs on glibc's locks and, preloaded, on ours, in turns; each serves a load whose results are checked.
+//!
+//! A program *passes* if under the library it starts, serves its load without a wrong or lost result, ends cleanly, and goes to glibc only where `fallback.c` of the
+//! library's tests says so. Throughput is the median of the rounds; each round runs both, one after the other, the first of them in turn. The table is for
+//! people: numbers from a machine that does other things mean little, and nothing here fails because of them.
+//!
+//! `leveldb`, `rocksdb`, `memcached` come with drivers in `crates/lockyard-preload/programs`; the rest brings load generators of its own or of Debian.
+
+mod servers;
+mod stores;
+mod work;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use crate::tools::{self, Outcome};
+use work::Work;
+
+/// How much of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    /// Seconds of load.
+    pub(crate) seconds: u32,
+    /// Threads of the load, and of the program where it lets one choose.
+    pub(crate) threads: u32,
+}
+
+/// A real program and its load.
+struct Program {
+    name: &'static str,
+    /// A file that tells whether the package is there, and the package.
+    needs: &'static [(&'static str, &'static str)],
+    /// Runs it once; operations per second.
+    run: fn(&Work) -> Outcome<f64>,
+}
+
+const PROGRAMS: &[Program] = &[
+    Program { name: "memcached", needs: &[("/usr/bin/memcached", "memcached")], run: servers::memcached },
+    Program { name: "leveldb", needs: &[("/usr/include/leveldb/db.h", "libleveldb-dev")], run: stores::leveldb },
+    Program {
+        name: "jemalloc",
+        needs: &[
+            ("/usr/include/leveldb/db.h", "libleveldb-dev"),
+            ("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "libjemalloc2"),
+        ],
+        run: stores::jemalloc,
+    },
+    Program { name: "rocksdb", needs: &[("/usr/include/rocksdb/db.h", "librocksdb-dev")], run: stores::rocksdb },
+    Program {
+        name: "mariadb",
+        needs: &[("/usr/sbin/mariadbd", "mariadb-server"), ("/usr/bin/sysbench", "sysbench")],
+        run: stores::mariadb,
+    },
+    Program {
+        name: "unbound",
+        needs: &[("/usr/sbin/unbound", "unbound"), ("/usr/bin/dnsperf", "dnsperf")],
+        run: servers::unbound,
+    },
+    Program {
+        name: "nginx",
+        needs: &[("/usr/sbin/nginx", "nginx"), ("/usr/bin/ab", "apache2-utils")],
+        run: servers::nginx,
+    },
+    Program {
+        name: "apache",
+        needs: &[("/usr/sbin/apache2", "apache2"), ("/usr/bin/ab", "apache2-utils")],
+        run: servers::apache,
+    },
+    Program { name: "stress-ng", needs: &[("/usr/bin/stress-ng", "stress-ng")], run: stores::stress_ng },
+];
+
+/// The words after `programs`.
+struct Choice {
+    programs: Vec<&'static Program>,
+    scale: Scale,
+    rounds: u32,
+}
+
+fn parse(words: &[&str]) -> Result<Choice, String> {
+    let mut choice = Choice { programs: Vec::new(), scale: Scale { seconds: 5, threads: 8 }, rounds: 3 };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut number = |least: u32| -> Result<u32, String> {
+            let text = words.next().ok_or_else(|| format!("{word} needs a number"))?;
+            text.parse()
+                .ok()
+                .filter(|number| *number >= least)
+                .ok_or_else(|| format!("{word} {text}: not a number from {least} on"))
+        };
+        match *word {
+            "--secs" => choice.scale.seconds = number(1)?,
+            "--threads" => choice.scale.threads = number(1)?,
+            "--rounds" => choice.rounds = number(1)?,
+            name => {
+                let all = || PROGRAMS.iter().map(|program| program.name).collect::<Vec<_>>().join(", ");
+                let found = PROGRAMS.iter().find(|program| program.name == name);
+                choice.programs.push(found.ok_or_else(|| format!("no such program: {name}; there are {}", all()))?);
+            }
+        }
+    }
+    if choice.programs.is_empty() {
+        choice.programs = PROGRAMS.iter().collect();
+    }
+    Ok(choice)
+}
+
+/// `cargo xtask soak`: memcached and MariaDB on our locks for ten minutes each, eight threads of load per CPU: no errors, no growth of memory. Its exit code.
+pub(crate) fn soak() -> u8 {
+    let threads = 8 * std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+    let go = || -> Outcome {
+        for program in PROGRAMS.iter().filter(|program| ["memcached", "mariadb"].contains(&program.name)) {
+            let library = prepare(&[program])?;
+            let work = Work::new(program.name, Some(&library), Scale { seconds: 600, threads })?;
+            let speed = (program.run)(&work).map_err(|reason| format!("{}: {reason}", program.name))?;
+            println!("{}: {speed:.0} op/s, no errors", program.name);
+        }
+        Ok(())
+    };
+    match go() {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("xtask: {error}\nrerun: cargo xtask soak");
+            1
+        }
+    }
+}
+
+/// `cargo xtask programs WORDS`: its exit code.
+pub(crate) fn main(words: &[&str]) -> u8 {
+    let choice = match parse(words) {
+        Ok(choice) => choice,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            return 2;
+        }
+    };
+    match run(&choice) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            1
+        }
+    }
+}
+
+/// What belongs into every `cargo xtask test`: two programs, for a moment, checked and not measured.
+pub(crate) fn short() -> Outcome {
+    let choice = parse(&["memcached", "leveldb", "--secs", "2", "--threads", "4", "--rounds", "1"])?;
+    run(&choice)
+}
+
+/// Installs what `programs` need and builds the library, which is returned.
+fn prepare(programs: &[&Program]) -> Outcome<PathBuf> {
+    for (file, package) in programs.iter().flat_map(|program| program.needs) {
+        tools::need_file(file, package)?;
+    }
+    tools::need("g++", "g++")?;
+    tools::cargo("build --release --quiet -p lockyard-preload")?;
+    Ok(tools::target().join("release/liblockyard_preload.so"))
+}
+
+fn run(choice: &Choice) -> Outcome {
+    let library = prepare(&choice.programs)?;
+    let mut table = vec![format!(
+        "{:<12} {:>14} {:>14} {:>8}   of {} rounds of {} s, {} threads",
+        "program", "glibc op/s", "lockyard op/s", "ratio", choice.rounds, choice.scale.seconds, choice.scale.threads
+    )];
+    let mut failures = Vec::new();
+    for program in &choice.programs {
+        let start = Instant::now();
+        match paired(program, &library, choice) {
+            Ok((plain, preloaded, ratio)) => {
+                table.push(format!("{:<12} {plain:>14.0} {preloaded:>14.0} {ratio:>8.2}", program.name));
+            }
+            Err(reason) => {
+                table.push(format!("{:<12} FAILED", program.name));
+                failures.push(format!("{}: {reason}", program.name));
+            }
+        }
+        println!("{}: {:.1} s", program.name, start.elapsed().as_secs_f64());
+    }
+    println!("\n{}", table.join("\n"));
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let names = failures.iter().filter_map(|failure| failure.split(':').next()).collect::<Vec<_>>().join(" ");
+    Err(format!("{}\nrerun: cargo xtask programs {names}", failures.join("\n")))
+}
+
+/// The medians of the rounds: glibc's operations per second, ours, and the ratio.
+fn paired(program: &Program, library: &Path, choice: &Choice) -> Outcome<(f64, f64, f64)> {
+    let (mut plain, mut preloaded, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..choice.rounds {
+        let mut pair = [0.0; 2];
+        for turn in 0..2 {
+            let ours = (round + turn) % 2 == 1;
+            let work = Work::new(program.name, ours.then_some(library), choice.scale)?;
+            let outcome = (program.run)(&work);
+            let side = if ours { "lockyard" } else { "glibc" };
+            pair[usize::from(ours)] = outcome.map_err(|reason| format!("on {side}, round {}: {reason}", round + 1))?;
+            println!("  {} on {side}: {:.0} op/s", program.name, pair[usize::from(ours)]);
+        }
+        plain.push(pair[0]);
+        preloaded.push(pair[1]);
+        ratios.push(pair[1] / pair[0]);
+    }
+    Ok((median(plain), median(preloaded), median(ratios)))
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    match numbers.len() % 2 {
+        0 => f64::midpoint(numbers[middle - 1], numbers[middle]),
+        _ => numbers[middle],
+    }
+}
+
+/// Compiles a driver of `crates/lockyard-preload/programs` and returns where it is.
+fn driver(source: &str, libraries: &[&str]) -> Outcome<PathBuf> {
+    let source = tools::root().join("crates/lockyard-preload/programs").join(source);
+    let folder = tools::target().join("preload-programs");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let stem = source.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let path = folder.join(format!("driver-{stem}"));
+    let compiler = if source.extension().is_some_and(|extension| extension == "c") { "cc" } else { "c++" };
+    let mut command = Command::new(compiler);
+    command.args(["-O2", "-pthread", "-o"]).arg(&path).arg(&source).args(libraries);
+    tools::capture(&mut command)?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_understood_or_refused() {
+        let choice = parse(&["leveldb", "--secs", "2", "--rounds", "9"]).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((choice.programs.len(), choice.scale.seconds, choice.rounds), (1, 2, 9));
+        assert_eq!(parse(&[]).map(|choice| choice.programs.len()), Ok(PROGRAMS.len()));
+        for (words, reason) in [
+            (&["--secs"][..], "--secs needs a number"),
+            (&["--rounds", "0"], "--rounds 0: not a number from 1 on"),
+            (&["redis"], "no such program: redis; there are memcached, leveldb"),
+        ] {
+            let error = parse(words).err().unwrap_or_default();
+            assert!(error.starts_with(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn medians() {
+        assert!((median(vec![3.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
+        assert!((median(vec![4.0, 1.0]) - 2.5).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,149 @@
+//! LevelDB, RocksDB, MariaDB; and stress-ng, which stores nothing.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::programs::driver;
+use crate::programs::work::{Work, driven, finish, number_after};
+use crate::tools::{Outcome, capture};
+
+fn store(work: &Work, source: &str, libraries: &[&str]) -> Outcome<f64> {
+    let program = driver(source, libraries)?;
+    let (threads, seconds) = (work.scale.threads.to_string(), work.scale.seconds.to_string());
+    driven(work.on_locks(program).arg(work.path("store")).args([&threads, &seconds]), work.scale)
+}
+
+/// LevelDB: one mutex for the database, one per cache shard.
+pub(crate) fn leveldb(work: &Work) -> Outcome<f64> {
+    store(work, "leveldb.cc", &["-lleveldb"])
+}
+
+/// LevelDB on jemalloc, which locks mutexes while it initialises itself: preloaded before our library, and after it.
+pub(crate) fn jemalloc(work: &Work) -> Outcome<f64> {
+    const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+    let program = driver("leveldb.cc", &["-lleveldb"])?;
+    let (threads, seconds) = (work.scale.threads.to_string(), work.scale.seconds.to_string());
+    let orders = match work.library() {
+        Some(ours) => vec![format!("{JEMALLOC}:{ours}"), format!("{ours}:{JEMALLOC}")],
+        None => vec![JEMALLOC.to_owned()],
+    };
+    let mut sum = 0.0;
+    for (number, order) in orders.iter().enumerate() {
+        let mut command = Command::new(&program);
+        command.env("LD_PRELOAD", order).arg(work.path(&format!("store{number}"))).args([&threads, &seconds]);
+        sum += driven(&mut command, work.scale).map_err(|reason| format!("with {order}: {reason}"))?;
+    }
+    Ok(sum / orders.len() as f64)
+}
+
+/// RocksDB with one cache shard: one mutex that every read takes.
+pub(crate) fn rocksdb(work: &Work) -> Outcome<f64> {
+    store(work, "rocksdb.cc", &["-lrocksdb"])
+}
+
+/// MariaDB under sysbench's mixed transactions; afterwards the server checks its tables, and starts again from what it wrote.
+pub(crate) fn mariadb(work: &Work) -> Outcome<f64> {
+    let (data, socket) = (work.text_path("data"), work.text_path("socket"));
+    let install = ["--no-defaults", "--user=root", "--auth-root-authentication-method=normal", "--skip-test-db"];
+    capture(Command::new("mariadb-install-db").args(install).arg(format!("--datadir={data}")))?;
+    let start = || {
+        let mut command = work.on_locks("/usr/sbin/mariadbd");
+        command.args(["--no-defaults", "--user=root", "--skip-networking", "--innodb-buffer-pool-size=64M"]);
+        command.args([
+            "--innodb-flush-log-at-trx-commit=2",
+            &format!("--datadir={data}"),
+            &format!("--socket={socket}"),
+        ]);
+        command.arg(format!("--pid-file={}", work.text_path("pid")));
+        let mut server = work.start(&mut command)?;
+        server.wait(|| sql(&socket, "SELECT 1").is_ok())?;
+        Ok::<_, String>(server)
+    };
+    let server = start()?;
+    sql(&socket, "CREATE DATABASE sbtest")?;
+    let sysbench = |what: &str| {
+        let mut command = Command::new("/usr/bin/sysbench");
+        command.args([
+            "oltp_read_write",
+            "--db-driver=mysql",
+            "--mysql-user=root",
+            "--mysql-db=sbtest",
+            "--tables=2",
+            "--table-size=5000",
+        ]);
+        command.args([format!("--mysql-socket={socket}"), format!("--threads={}", work.scale.threads)]);
+        command.args([format!("--time={}", work.scale.seconds), what.to_owned()]);
+        let (text, status) = finish(&mut command, Duration::from_secs(u64::from(work.scale.seconds) + 120))?;
+        if status.success() { Ok(text) } else { Err(format!("sysbench {what}: {status}\n{}", text.trim_end())) }
+    };
+    sysbench("prepare")?;
+    let memory = server.watch();
+    let text = sysbench("run")?;
+    memory.end()?;
+    // "queries:  12345  (2468.00 per sec.)"; deadlocks that InnoDB resolved ("ignored errors") are part of the load.
+    let queries = text.split_once("queries:").ok_or("sysbench printed no queries")?.1;
+    let speed = number_after(queries, "(")?;
+    let reconnects = text.split_once("reconnects:").ok_or("sysbench printed no reconnects")?.1;
+    if number_after(reconnects, "")? > 0.0 {
+        return Err(format!("connections were lost\n{}", text.trim_end()));
+    }
+    let counts = |when: &str| -> Outcome<String> {
+        let check = sql(&socket, "CHECK TABLE sbtest.sbtest1, sbtest.sbtest2")?;
+        if check.matches("OK").count() != 2 {
+            return Err(format!("{when}: {check}"));
+        }
+        // Each transaction deletes a row and inserts it again.
+        let rows = sql(&socket, "SELECT (SELECT COUNT(*) FROM sbtest.sbtest1), (SELECT COUNT(*) FROM sbtest.sbtest2)")?;
+        if rows.split_whitespace().collect::<Vec<_>>() != ["5000", "5000"] {
+            return Err(format!("{when}: {} rows are left of 5000 and 5000", rows.trim()));
+        }
+        sql(&socket, "CHECKSUM TABLE sbtest.sbtest1, sbtest.sbtest2")
+    };
+    let before = counts("after the load")?;
+    server.end("TERM")?;
+    let server = start()?;
+    if counts("after a restart")? != before {
+        return Err("the tables are not the same after a restart".to_owned());
+    }
+    server.end("TERM")?;
+    Ok(speed)
+}
+
+fn sql(socket: &str, statement: &str) -> Outcome<String> {
+    capture(Command::new("mariadb").args(["--no-defaults", "-uroot", "-N", "-S", socket, "-e", statement]))
+}
+
+/// stress-ng's stressors of mutexes, condition variables and POSIX semaphores, which verify what they do.
+pub(crate) fn stress_ng(work: &Work) -> Outcome<f64> {
+    let seconds = work.scale.seconds.to_string();
+    let mut command = work.on_locks("/usr/bin/stress-ng");
+    command.args([
+        "--verify",
+        "--metrics-brief",
+        "--timeout",
+        &seconds,
+        "--mutex",
+        "1",
+        "--sem",
+        "1",
+        "--pthread",
+        "1",
+    ]);
+    command.current_dir(work.path("."));
+    let (text, status) = finish(&mut command, Duration::from_secs(u64::from(work.scale.seconds) + 60))?;
+    if !status.success() || text.contains("fail:") {
+        return Err(format!("stress-ng: {status}\n{}", text.trim_end()));
+    }
+    // "metrc: [1] mutex  OPERATIONS  …": the sum of the stressors' operations.
+    let of = |name: &str| {
+        let line = text.lines().find(|line| {
+            line.contains("[") && line.split_whitespace().any(|word| word == name) && !line.contains("dispatching")
+        });
+        let words = line.map(|line| line.split_whitespace().skip_while(|word| *word != name).nth(1));
+        words
+            .flatten()
+            .and_then(|word| word.parse::<f64>().ok())
+            .ok_or_else(|| format!("no count of {name} in\n{}", text.trim_end()))
+    };
+    Ok((of("mutex")? + of("sem")? + of("pthread")?) / f64::from(work.scale.seconds))
+}

@@ -1,0 +1,242 @@
+//! One run of a program: its folder, its environment, its port, and how it is started, waited for and ended.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::programs::Scale;
+use crate::tools::{self, Outcome};
+
+/// One run: what belongs to it goes when it is dropped.
+pub(crate) struct Work {
+    folder: PathBuf,
+    library: Option<PathBuf>,
+    pub(crate) scale: Scale,
+}
+
+impl Work {
+    /// An empty folder for a run of `program`, on `library` if given.
+    pub(crate) fn new(program: &str, library: Option<&Path>, scale: Scale) -> Outcome<Self> {
+        // Not inside the workspace: servers drop their privileges and must be able to get there.
+        let folder = std::env::temp_dir().join(format!("lockyard-{program}-{}", std::process::id()));
+        drop(fs::remove_dir_all(&folder));
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(Self { folder, library: library.map(Path::to_owned), scale })
+    }
+
+    /// A path in the run's folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The same as text.
+    pub(crate) fn text_path(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// Writes a file there.
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> Outcome {
+        fs::write(self.path(name), text).map_err(|error| format!("{name}: {error}"))
+    }
+
+    /// The library that the run is on, if not glibc alone.
+    pub(crate) fn library(&self) -> Option<String> {
+        self.library.as_ref().map(|library| library.display().to_string())
+    }
+
+    /// A command that runs on the run's locks.
+    pub(crate) fn on_locks(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        if let Some(library) = &self.library {
+            command.env("LD_PRELOAD", library);
+        }
+        command
+    }
+
+    /// Starts a server; what it says goes into a file of the folder.
+    pub(crate) fn start(&self, command: &mut Command) -> Outcome<Server> {
+        let log = self.path("log");
+        let out = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let err = out.try_clone().map_err(|error| error.to_string())?;
+        let shown = format!("{command:?}");
+        let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
+        Ok(Server { child: child.map_err(|error| format!("{shown}: {error}"))?, log, ended: false })
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.folder));
+    }
+}
+
+/// A server that runs. Killed when it is dropped without having been ended.
+pub(crate) struct Server {
+    child: Child,
+    log: PathBuf,
+    ended: bool,
+}
+
+impl Server {
+    /// Waits until something listens on `port`.
+    pub(crate) fn wait_port(&mut self, port: u16) -> Outcome {
+        self.wait(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok())
+    }
+
+    /// Waits until `ready`, for half a minute at most.
+    pub(crate) fn wait(&mut self, mut ready: impl FnMut() -> bool) -> Outcome {
+        let start = Instant::now();
+        while !ready() {
+            if let Some(status) = self.child.try_wait().map_err(|error| error.to_string())? {
+                return Err(self.complaint(&format!("ended at once: {status}")));
+            }
+            if start.elapsed() > Duration::from_secs(30) {
+                return Err(self.complaint("does not answer after 30 s"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Asks it to end with signal `name` and checks that it does, with code 0.
+    pub(crate) fn end(mut self, name: &str) -> Outcome {
+        tools::capture(Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()))?;
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().map_err(|error| error.to_string())? {
+                self.ended = true;
+                return if status.success() { Ok(()) } else { Err(self.complaint(&format!("ended with {status}"))) };
+            }
+            if start.elapsed() > Duration::from_secs(60) {
+                return Err(self.complaint("has not ended a minute after it was asked to"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Looks at the server's memory once a second from now on.
+    pub(crate) fn watch(&self) -> Watch {
+        let (stop, stopped) = mpsc::channel();
+        let status = format!("/proc/{}/status", self.child.id());
+        let samples = std::thread::spawn(move || {
+            let mut samples = Vec::new();
+            while stopped.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let text = fs::read_to_string(&status).unwrap_or_default();
+                samples.extend(number_after(&text, "VmRSS:"));
+            }
+            samples
+        });
+        Watch { stop, samples }
+    }
+
+    fn complaint(&self, what: &str) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        format!("the server {what}\n{}", lines[lines.len().saturating_sub(15)..].join("\n"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if !self.ended {
+            drop(self.child.kill());
+            drop(self.child.wait());
+        }
+    }
+}
+
+/// How much memory a server has, second by second.
+pub(crate) struct Watch {
+    stop: mpsc::Sender<()>,
+    samples: JoinHandle<Vec<f64>>,
+}
+
+impl Watch {
+    /// A minute or more after the start, memory must not grow any more: the last quarter's mean is at most a tenth, and 8 MB, above the second's.
+    pub(crate) fn end(self) -> Outcome {
+        drop(self.stop);
+        let samples = self.samples.join().unwrap_or_default();
+        if samples.len() < 60 {
+            return Ok(());
+        }
+        let quarter = samples.len() / 4;
+        let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+        let (early, late) = (mean(&samples[quarter..2 * quarter]), mean(&samples[3 * quarter..]));
+        println!("  memory: {early:.0} kB in the second quarter, {late:.0} kB in the last");
+        if late > early * 1.1 + 8192.0 {
+            Err(format!("memory grows: from {early:.0} kB to {late:.0} kB"))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A port that nobody listens on.
+pub(crate) fn free_port() -> Outcome<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| error.to_string())?;
+    listener.local_addr().map(|address| address.port()).map_err(|error| error.to_string())
+}
+
+/// Runs a command to its end and returns what it printed, and how it ended; kills it after `limit`.
+pub(crate) fn finish(command: &mut Command, limit: Duration) -> Outcome<(String, ExitStatus)> {
+    let shown = format!("{command:?}").replace('"', "");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{shown}: {error}"))?;
+    // Reads both at the same time, so that neither pipe fills.
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let read = |pipe: Option<Box<dyn std::io::Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            if let Some(mut pipe) = pipe {
+                drop(pipe.read_to_string(&mut text));
+            }
+            text
+        })
+    };
+    let out = read(out.map(|pipe| Box::new(pipe) as _));
+    let err = read(err.map(|pipe| Box::new(pipe) as _));
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+            break status;
+        }
+        if start.elapsed() > limit {
+            drop(child.kill());
+            drop(child.wait());
+            return Err(format!("hangs: stopped after {} s: {shown}", limit.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let text = out.join().unwrap_or_default() + &err.join().unwrap_or_default();
+    Ok((text, status))
+}
+
+/// What a driver of ours reports: operations per second, if there were no errors.
+pub(crate) fn driven(command: &mut Command, scale: Scale) -> Outcome<f64> {
+    let (text, status) = finish(command, Duration::from_secs(u64::from(scale.seconds) + 180))?;
+    let report = text.lines().find_map(|line| {
+        let (operations, rest) = line.split_once(" operations, ")?;
+        let (seconds, rest) = rest.split_once(" seconds, ")?;
+        let errors = rest.strip_suffix(" errors")?;
+        Some((operations.parse::<f64>().ok()?, seconds.parse::<f64>().ok()?, errors.parse::<u64>().ok()?))
+    });
+    match report {
+        Some((operations, seconds, 0)) if status.success() && operations > 0.0 => Ok(operations / seconds),
+        _ => Err(format!("{status}\n{}", text.trim_end())),
+    }
+}
+
+/// The number that follows `before` in `text`, or precedes `after` when `before` is empty, up to the next space.
+pub(crate) fn number_after(text: &str, before: &str) -> Outcome<f64> {
+    let rest = text.split_once(before).map(|(_, rest)| rest.trim_start());
+    let word = rest.and_then(|rest| rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next());
+    word.and_then(|word| word.parse().ok()).ok_or_else(|| format!("no number after {before:?} in\n{}", text.trim_end()))
+}
