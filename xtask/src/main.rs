@@ -40,6 +40,7 @@ cargo xtask COMMAND
             NAME...  memcached, leveldb, jemalloc, rocksdb, mariadb, unbound, nginx, apache, stress-ng; none: all
             --secs 5 --threads 8 --rounds 3
   soak      memcached and MariaDB on our locks, ten minutes each, eight threads of load per CPU: no errors, no growth of memory
+  history   32 historical bugs of locks: models that must be found wanting, and their repairs, that must pass
   deny      cargo-deny over deny.toml: licences, sources, duplicates (installs cargo-deny when missing)
   help      this text
 ";
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         ["priorities", options @ ..] => return ExitCode::from(steps::priorities(options)),
         ["programs", words @ ..] => return ExitCode::from(programs::main(words)),
         ["soak"] => return ExitCode::from(programs::soak()),
+        ["history"] => return ExitCode::from(steps::history()),
         ["seeds", options @ ..] => return ExitCode::from(steps::seeds(options)),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

@@ -103,6 +103,12 @@ impl<P: Stage> Data<P> {
         assert!((1..WRITER).contains(&active), "a writer came in during a read section");
     }
 
+    /// Addresses and sizes of the words that the lock protects.
+    pub fn protected(&self) -> impl Iterator<Item = (usize, usize)> {
+        let cells = [&self.owner, &self.balance[0], &self.balance[1], &self.chain].into_iter().chain(&self.turns);
+        cells.map(|cell| (std::ptr::from_ref(cell).addr(), size_of::<Cell<P>>()))
+    }
+
     /// The number of write sections, if everything is as between two of them.
     fn whole(&self) -> u64 {
         let turn = self.turns[0].get();

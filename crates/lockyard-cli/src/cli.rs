@@ -20,6 +20,7 @@ Examples:
   lockyard bench --family rw --read-pct 50,95 --threads 16 --json > rw.jsonl
   lockyard sim --machine epyc9654_2s:nps4 --lock mutex --threads 2,96,384
   lockyard stat --lock hq-spinlock --threads 16
+  lockyard torture --lock all --machine quad2008 --secs 2
   lockyard list peers
 
 Exit codes: 0 done, 1 failed while running, 2 bad request (nothing measured, nothing written), \
@@ -96,6 +97,23 @@ Without a process: a short run of a hierarchical spinlock, which queues its wait
 are in a pool of records that all locks of a process share. The run has 16 threads without --threads. The tunables come from the environment \
 (LOCKYARD_HQ_...) and hold for every command, on simulated machines too; their names and ranges are in the first table.";
 
+const TORTURE_EXAMPLES: &str = "\
+Examples:
+  lockyard torture --lock all --secs 2
+  lockyard torture --lock rwsem --secs 60 --threads 2,8,64
+  lockyard torture --lock mutex --machine skx_2s_40c --secs 30
+  lockyard torture --lock qspinlock --machine quad2008 --schedules 100000 --fault preempt,late-wake,pct
+  lockyard torture --lock broken-wakeups --machine quad2008 --secs 5      (must fail)
+
+Without --machine the threads are real: 1, 4 and 32 to a CPU in turn, in rounds of 0.4 s with fresh locks, under a watchdog. With --machine each \
+schedule is a simulated run named by its seed, with the machine's faults and the order of threads drawn from it; a failure is made smaller, told with the last \
+50 events and calls of each thread, and replayed to the instruction by the command that is printed.
+
+Faults: preempt, spurious-wake, late-wake, lost-cpu, migrate, clock-jump, grant-at-deadline, wake-order, wrong-node, no-record, pct, thread-exit, \
+cancel-at-grant; real threads have migrate, thread-exit and cancel-at-grant. Locks called broken-... are broken on purpose. Some are tried first in every run.
+
+Exit codes: 0 passed, 1 a lock failed, 2 bad request, 3 void (a detector missed a lock that is broken on purpose), 130 interrupted.";
+
 const REPRODUCE_EXAMPLES: &str = "\
 Examples:
   lockyard reproduce --all                   all published tables, a few minutes
@@ -160,6 +178,10 @@ pub(crate) enum Command {
     /// Show what the locks of a process do; without one, what hierarchical spinlocks do on this machine
     #[command(after_help = STAT_EXAMPLES)]
     Stat(Box<StatArgs>),
+
+    /// Make locks suffer, here or on a simulated machine, and say whether they held
+    #[command(after_help = TORTURE_EXAMPLES)]
+    Torture(TortureArgs),
 
     /// List the names that the other commands accept
     List(ListArgs),
@@ -485,6 +507,46 @@ pub(crate) struct StatArgs {
     /// Print one JSON document instead of tables; with --interval one line each
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Options of `lockyard torture`.
+#[derive(Debug, Args)]
+pub(crate) struct TortureArgs {
+    /// Lockyard's locks: names of `lockyard list locks`, also with a policy (rwsem:v5.10), all, or one that is broken on purpose (broken-wakeups)
+    #[arg(long, value_name = "LIST", default_value = "all")]
+    pub(crate) lock: String,
+
+    /// Time for each lock, in seconds
+    #[arg(long, value_name = "SECS", allow_negative_numbers = true, default_value = "10")]
+    pub(crate) secs: String,
+
+    /// Simulate this machine: a name of `lockyard list machines`, this, or a path to a machine file
+    #[arg(long, value_name = "MACHINE")]
+    pub(crate) machine: Option<String>,
+
+    /// The first seed
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "1")]
+    pub(crate) seed: String,
+
+    /// Threads [default: 1, 4 and 32 to a CPU; simulated: 2 to 8, drawn from the seed]
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
+    pub(crate) threads: Option<String>,
+
+    /// What goes wrong: names as below, all, or none [default: all there is; simulated: drawn from the seed]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) fault: Option<String>,
+
+    /// Simulate so many schedules, instead of --secs
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) schedules: Option<String>,
+
+    /// Operations of each simulated thread [default: 6 to 25, drawn from the seed]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) operations: Option<String>,
+
+    /// How long a real thread may wait before it is called hung or starved, in seconds
+    #[arg(long, value_name = "SECS", allow_negative_numbers = true, default_value = "10")]
+    pub(crate) patience: String,
 }
 
 /// Options of `lockyard list`.

@@ -27,6 +27,7 @@ use crate::run::{Measured, Pace};
 use crate::simulate::SimOptions;
 use crate::simulate::trace::TraceOptions;
 use crate::stat::StatOptions;
+use crate::torture::TortureOptions;
 
 mod bench;
 mod cli;
@@ -51,6 +52,7 @@ mod selection;
 mod simulate;
 mod stat;
 mod suggest;
+mod torture;
 mod values;
 
 fn main() -> ExitCode {
@@ -90,6 +92,7 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
         Command::Run(args) => launch::run(&args),
         Command::Stat(args) if Observation::is_meant(&args) => Observation::check(&args)?.run(styled()),
         Command::Stat(args) => stat(&StatOptions::check(&args, candidates())?),
+        Command::Torture(args) => torture::run(&TortureOptions::check(&args)?),
         Command::List(args) => print(&list::render(candidates(), args.what)),
         Command::Completions { shell } => {
             let mut script = Vec::new();

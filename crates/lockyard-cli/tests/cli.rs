@@ -558,3 +558,36 @@ fn a_rerun_figure_is_one_document_and_does_not_depend_on_workers() {
     assert!(document["figures"][0]["score"]["error"]["median"].is_number());
     assert_eq!(text, json("2"));
 }
+
+#[test]
+fn torture_refuses_what_it_cannot_do() {
+    refused(&["torture", "--lock", "mutx"], "did you mean 'mutex'?");
+    refused(&["torture", "--lock", "rwsem:v5.1"], "did you mean 'v5.10'?");
+    refused(&["torture", "--lock", "broken-release"], "add --machine");
+    refused(&["torture", "--lock", "mutex", "--fault", "preempt"], "needs a simulated machine");
+    refused(&["torture", "--lock", "mutex", "--fault", "preemt"], "did you mean 'preempt'?");
+    refused(&["torture", "--lock", "mutex", "--schedules", "5"], "only simulated runs are counted");
+    refused(&["torture", "--lock", "mutex", "--machine", "quad2007"], "did you mean 'quad2008'?");
+    refused(&["torture", "--lock", "mutex", "--machine", "quad2008", "--threads", "2,4"], "give one");
+    refused(&["torture", "--lock", "mutex", "--secs", "0"], "--secs: '0' is out of bounds");
+}
+
+/// A lock that loses wake-ups is found, and the command that is printed finds the same, step for step.
+#[test]
+fn torture_fails_a_broken_lock_and_replays_it() {
+    let output = lockyard(&["torture", "--lock", "broken-wakeups", "--machine", "quad2008", "--schedules", "3000"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let told = stdout(&output);
+    assert!(told.contains("broken-wakeups: FAILED: hang") && told.contains("its last"), "{told}");
+    let replay = told.lines().find_map(|line| line.trim().strip_prefix("lockyard ")).expect("a replay");
+    let again = lockyard(&replay.split(' ').collect::<Vec<_>>());
+    assert_eq!((again.status.code(), stdout(&again)), (Some(1), told));
+}
+
+#[test]
+fn torture_passes_a_sound_lock_after_trying_its_detectors() {
+    let output = lockyard(&["torture", "--lock", "mutex", "--machine", "quad2008", "--schedules", "20"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = stdout(&output);
+    assert!(said.starts_with("detectors: broken-nothing, ") && said.ends_with("1 of 1 locks passed\n"), "{said}");
+}

@@ -12,10 +12,14 @@ pub enum Error {
     Config(String),
     /// The host does not have the memory.
     Memory(String),
+    /// A thread touched memory that was freed, or a frame of another thread that had returned.
+    Gone(String),
     /// Every thread waits, and nothing will ever wake one. Names the waiting threads.
     Deadlock(String),
     /// The virtual-time limit was reached.
     TimeLimit(String),
+    /// Two threads touched protected data, and nothing orders them.
+    Race(String),
     /// A simulated thread panicked.
     Panic(String),
 }
@@ -26,6 +30,8 @@ impl fmt::Display for Error {
             Self::Machine(text)
             | Self::Config(text)
             | Self::Memory(text)
+            | Self::Gone(text)
+            | Self::Race(text)
             | Self::Deadlock(text)
             | Self::TimeLimit(text)
             | Self::Panic(text) => f.write_str(text),

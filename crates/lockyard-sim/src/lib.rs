@@ -37,5 +37,6 @@ pub use error::Error;
 pub use platform::{Sim, words};
 pub use session::{LOCKS, session};
 pub use simulation::{
-    Config, MOST_THREADS, Simulation, Start, clock_ps, compute, cpu, is_parked, operation, pin_here, set_class,
+    Config, MOST_THREADS, Remembered, Simulation, Start, clock_ps, compute, cpu, cpu_ns, freed, is_parked, operation,
+    pin_here, set_class,
 };

@@ -57,6 +57,25 @@ impl Names {
         }
     }
 
+    /// The name of an address: the object there and the distance from its beginning.
+    pub(crate) fn address(&self, engine: &Engine, address: usize) -> String {
+        let held = |&&(start, size, _): &&(usize, usize, String)| (start..start + size).contains(&address);
+        if let Some((start, _, name)) = self.objects.iter().find(held) {
+            return format!("{name}+{:#x}", address - start);
+        }
+        if let Some(thread) = engine.tasks.iter().position(|task| task.stack.contains(&address)) {
+            return format!("stack of thread {thread}");
+        }
+        let records = self.base + self.records;
+        match address.checked_sub(records) {
+            Some(offset) if offset < self.threads * self.record => {
+                format!("record of thread {}+{:#x}", offset / self.record, offset % self.record)
+            }
+            _ if (self.base..records).contains(&address) => "sleeping heads".to_owned(),
+            _ => "elsewhere".to_owned(),
+        }
+    }
+
     /// A name for a message.
     pub(crate) fn of(&self, engine: &Engine, wanted: Wanted) -> String {
         match wanted {

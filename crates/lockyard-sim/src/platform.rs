@@ -8,9 +8,9 @@
 //! | `park`, `unpark` | a simulated futex, see `scheduler::futex` |
 //! | `fence` | waits for the CPU's own store buffer |
 //! | `fence_light` | nothing; `fence_heavy`: an interrupt round that drains every store buffer |
-//! | `now`, `tick` | the simulated clock; coarse: the last scheduler tick |
+//! | `now`, `tick` | the simulated clock (plus the jumps of [`faults`](crate::faults)); coarse: the last scheduler tick |
 //! | `current`, `thread` | records in the arena; thread i has id i + 1 |
-//! | `is_running`, `should_yield` | exact |
+//! | `is_running`, `should_yield` | exact; with [`Config::as_linux`](crate::Config) nobody is asked to yield, and spins have Linux's budget |
 //! | `priority`, `set_priority` | the simulated scheduler's, see `scheduler::priority` |
 //! | `hq` | a pool in the arena; settings as outside, at first as on the real machine |
 //! | `key` | arena offset; outside objects by order of first touch |
@@ -29,6 +29,7 @@ use lockyard::platform::{
 
 use crate::engine::heap::Ps;
 use crate::engine::host::Host;
+use crate::engine::watch::Call;
 use words::{LaneWord, U32, U64};
 
 /// The simulated machine: whichever simulation runs on this host thread.
@@ -71,7 +72,7 @@ unsafe impl Platform for Sim {
 
     fn relax() {
         if let Some(host) = Host::here() {
-            host.fault_point();
+            host.fault_point(Call::Relax);
             let poll = host.engine().model.poll;
             host.pass(poll);
         }
@@ -95,23 +96,26 @@ unsafe impl Platform for Sim {
         }
     }
 
+    #[track_caller]
     fn park(word: &U32, expected: u32, deadline: Option<u64>) {
         if let Some(host) = Host::here() {
-            host.fault_point();
+            host.fault_point(Call::Park(word.place()));
             host.park(word.place(), expected, deadline, || word.load(Ordering::Relaxed));
         }
     }
 
+    #[track_caller]
     fn unpark(word: &U32) {
         if let Some(host) = Host::here() {
-            host.fault_point();
+            host.fault_point(Call::Unpark(word.place()));
             host.unpark(word.place());
         }
     }
 
     fn fence() {
         if let Some(host) = Host::here() {
-            host.fault_point();
+            host.fault_point(Call::Fence);
+            host.observe_fence();
             host.drain_stores();
         }
     }
@@ -119,12 +123,15 @@ unsafe impl Platform for Sim {
     #[inline]
     fn fence_light() {
         if let Some(host) = Host::here() {
-            host.fault_point();
+            host.fault_point(Call::Fence);
+            host.observe_fence();
         }
     }
 
     fn fence_heavy() -> bool {
         if let Some(host) = Host::here() {
+            host.fault_point(Call::Fence);
+            host.observe_fence();
             host.fence_everywhere();
         }
         true
@@ -134,7 +141,7 @@ unsafe impl Platform for Sim {
         let Some(host) = Host::here() else { return 0 };
         let cost = host.engine().model.os.clock_read;
         host.pass(cost);
-        host.engine().now / 1000
+        host.engine().clock() / 1000
     }
 
     fn tick() -> u64 {
@@ -143,12 +150,16 @@ unsafe impl Platform for Sim {
         host.pass(cost);
         let engine = host.engine();
         let tick: Ps = engine.model.os.tick;
-        engine.now / tick * tick / 1000
+        engine.clock() / tick * tick / 1000
     }
 
     #[inline]
     fn id() -> Option<ThreadId> {
-        ThreadId::from_raw(Host::here()?.task() + 1)
+        let host = Host::here()?;
+        if host.engine().faults.active && host.engine().is_anonymous() {
+            return None;
+        }
+        ThreadId::from_raw(host.task() + 1)
     }
 
     #[inline]
@@ -168,7 +179,7 @@ unsafe impl Platform for Sim {
     #[inline]
     fn is_running(id: ThreadId) -> bool {
         let Some(host) = Host::here() else { return false };
-        host.fault_point();
+        host.fault_point(Call::IsRunning);
         let cost = host.engine().model.l1;
         host.pass(cost);
         !id.is_anonymous() && host.engine().runs(id.raw() - 1)
@@ -178,11 +189,14 @@ unsafe impl Platform for Sim {
     fn should_yield() -> bool {
         let Some(host) = Host::here() else { return false };
         let engine = host.engine();
-        engine.cpus[engine.here as usize].need_resched
+        !engine.as_linux && engine.cpus[engine.here as usize].need_resched
     }
 
     fn spin_budget() -> u32 {
-        u32::MAX
+        match Host::here() {
+            Some(host) if host.engine().as_linux => Linux::spin_budget(),
+            _ => u32::MAX,
+        }
     }
 
     fn is_realtime(id: ThreadId) -> bool {
@@ -201,7 +215,7 @@ unsafe impl Platform for Sim {
 
     fn set_priority(id: ThreadId, base: u32, effective: u32) -> bool {
         let Some(host) = Host::here() else { return false };
-        host.fault_point();
+        host.fault_point(Call::SetPriority);
         host.set_priority(id.raw() - 1, base, effective)
     }
 
@@ -212,6 +226,11 @@ unsafe impl Platform for Sim {
     fn node() -> u32 {
         let Some(host) = Host::here() else { return 0 };
         let engine = host.engine();
+        if engine.faults.active
+            && let Some(node) = engine.wrong_node()
+        {
+            return node;
+        }
         u32::from(engine.model.node_of[usize::from(engine.core)])
     }
 

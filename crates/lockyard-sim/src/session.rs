@@ -10,6 +10,7 @@ use lockyard_work::{Candidate, LOCKYARD, Machine, MachineError, Usage, lockyard_
 
 use crate::engine::host::Host;
 use crate::engine::task::Account;
+use crate::engine::watch::Call;
 use crate::platform::Sim;
 use crate::report::Report;
 use crate::simulation::{Config, Simulation};
@@ -102,7 +103,7 @@ impl Machine for Sim {
 
     fn pause(n: u32) {
         if let Some(host) = Host::here() {
-            host.fault_point();
+            host.fault_point(Call::Compute);
             let pause = host.engine().model.pause;
             host.pass(u64::from(n) * pause);
         }

@@ -22,6 +22,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use lockyard::event::Snapshot;
 use lockyard::platform::{ParkedHeads, Platform as _, Pool, Thread, ThreadId};
 
 use crate::engine::Engine;
@@ -31,8 +32,9 @@ use crate::engine::host::Host;
 use crate::engine::random::Random;
 use crate::engine::run::{self, Wanted};
 use crate::engine::task::Task;
+use crate::engine::watch::{Call, Note, short};
 use crate::error::Error;
-use crate::faults::Faults;
+use crate::faults::{Fault, Faults, Met};
 use crate::machine::model::Model;
 use crate::machine::topology::Placement;
 use crate::names::Names;
@@ -72,8 +74,16 @@ pub struct Config {
     pub wakeup_preemption: bool,
     /// Whether the locks are part of the kernel, as those of the published tables are: they block and wake threads without system calls.
     pub in_kernel: bool,
+    /// Whether the machine tells a lock no more than Linux tells a program: nobody says that a CPU is needed, so that spins have a budget.
+    pub as_linux: bool,
     /// What goes wrong on purpose.
     pub faults: Faults,
+    /// Whether a run ends when a thread touches freed memory, or a frame of another thread that has returned.
+    pub watch_memory: bool,
+    /// Whether a run ends when two threads touch protected data ([`Simulation::protect`]) with nothing that orders them: when an ordering is missing.
+    pub watch_order: bool,
+    /// How many of its last seam calls to remember of each thread: 0 is none.
+    pub journal: usize,
     /// Simulated time after which a run is given up, ns.
     pub time_limit_ns: u64,
     /// Events of the engine after which a run is given up: what it may cost the host, whatever the host is.
@@ -97,7 +107,11 @@ impl Config {
             fair: FairForm::Cfs,
             wakeup_preemption: true,
             in_kernel: false,
+            as_linux: false,
             faults: Faults::default(),
+            watch_memory: false,
+            watch_order: false,
+            journal: 0,
             time_limit_ns: 600_000_000_000,
             event_limit: u64::MAX,
             run_ahead: true,
@@ -209,6 +223,19 @@ impl Simulation {
         self.name_at(std::ptr::from_ref(object).addr(), size_of::<T>(), name);
     }
 
+    /// For [`Config::watch_order`]: the words in `size` bytes at `address` are protected by locks, as plain memory would be. Whatever ordering their own
+    /// accesses have counts for nothing.
+    pub fn protect(&self, address: usize, size: usize) {
+        if let Some(order) = &mut self.engine.borrow_mut().seen {
+            order.protect(address, size);
+        }
+    }
+
+    /// Gives the lines of `size` bytes at `address` a name.
+    pub fn name_memory(&self, name: &str, address: usize, size: usize) {
+        self.name_at(address, size, name);
+    }
+
     pub(crate) fn name_at(&self, address: usize, size: usize, name: &str) {
         self.names.borrow_mut().add(address, size, name);
     }
@@ -268,6 +295,67 @@ impl Simulation {
     }
 }
 
+/// A seam call of a simulated thread, for people.
+#[derive(Debug, Clone)]
+pub struct Remembered {
+    /// When, ps.
+    pub ps: u64,
+    /// What it was, and of which word.
+    pub text: String,
+    /// Where in the source.
+    pub place: String,
+}
+
+impl Simulation {
+    /// The last seam calls of each thread in the run, as many as [`Config::journal`] says. What they were, where, and what the word held before.
+    pub fn journal(&self) -> Vec<Vec<Remembered>> {
+        let (engine, names) = (self.engine.borrow(), self.names.borrow());
+        let remembered = |note: &Note| Remembered {
+            ps: note.ps,
+            text: match note.call.address() {
+                Some(address) => {
+                    format!("{} {} ({:#x})", note.call.name(), names.address(&engine, address), note.before)
+                }
+                None => note.call.name().to_owned(),
+            },
+            place: format!("{}:{}", short(note.place.file()), note.place.line()),
+        };
+        engine.guard.notes.iter().map(|notes| notes.iter().map(remembered).collect()).collect()
+    }
+
+    /// The last faults of the run, and how many of each kind there were.
+    pub fn faults_met(&self) -> (Vec<Met>, Vec<(Fault, u64)>) {
+        let engine = self.engine.borrow();
+        let (last, counts) = engine.faults.met();
+        (last.to_vec(), Fault::ALL.iter().copied().zip(counts.iter().copied()).collect())
+    }
+
+    /// Lock events of the run, by name, whether or not it came to its end.
+    pub fn events(&self) -> Vec<(&'static str, u64)> {
+        Snapshot::from_counts(self.engine.borrow().counts).iter().collect()
+    }
+
+    /// When the run ended, ns of simulated time.
+    pub fn ended_ns(&self) -> u64 {
+        self.engine.borrow().now / 1000
+    }
+}
+
+/// For [`Config::watch_memory`]: `object` is freed; whoever touches it from now on ends the run. Its memory must stay until then.
+pub fn freed<T: ?Sized>(object: &T) {
+    if let Some(host) = Host::here() {
+        host.engine().guard.free(std::ptr::from_ref(object).addr(), size_of_val(object));
+    }
+}
+
+/// The CPU time that simulated thread `thread` has used so far, spinning included, ns.
+pub fn cpu_ns(thread: usize) -> u64 {
+    Host::here().map_or(0, |host| {
+        let engine = host.engine();
+        engine.tasks.get(thread).map_or(0, |task| task.cpu_time(engine.now) / 1000)
+    })
+}
+
 /// Counts a completed operation of the calling simulated thread, for [`Report::threads`].
 pub fn operation() {
     if let Some(host) = Host::here() {
@@ -279,7 +367,7 @@ pub fn operation() {
 /// Lets the calling simulated thread compute for `ns` nanoseconds.
 pub fn compute(ns: u64) {
     if let Some(host) = Host::here() {
-        host.fault_point();
+        host.fault_point(Call::Compute);
         let slow = host.engine().slow;
         host.pass(ns * 1000 * slow / crate::machine::model::ONE);
     }

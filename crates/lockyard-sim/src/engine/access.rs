@@ -9,6 +9,7 @@ use lockyard::platform::Ordering;
 use super::Engine;
 use super::heap::Ps;
 use super::host::Host;
+use super::watch::Call;
 use crate::machine::buffer::Write;
 use crate::machine::line::Asker;
 use crate::machine::model::ONE;
@@ -148,8 +149,9 @@ pub(crate) enum Seen {
 impl Host {
     /// Begins a load of the word at `address`, all of whose bits are `full`.
     #[inline(never)]
+    #[track_caller]
     pub(crate) fn begin_load(self, address: usize, full: u64) -> Seen {
-        self.fault_point();
+        self.fault_point(Call::Load(address));
         let engine = self.engine();
         let (line, first) = engine.touch(address);
         let buffer = &engine.cpus[engine.here as usize].buffer;
@@ -167,8 +169,9 @@ impl Host {
     }
 
     /// Begins a load of the two words at `address`. Stores of our own to their line become visible first: a load is not put together from several.
+    #[track_caller]
     pub(crate) fn begin_wide_load(self, address: usize) -> Access {
-        self.fault_point();
+        self.fault_point(Call::Load(address));
         let engine = self.engine();
         let (line, first) = engine.touch(address);
         if engine.cpus[engine.here as usize].buffer.has_line(line) {
@@ -210,8 +213,9 @@ impl Host {
 
     /// Begins a read-modify-write of the word at `address`.
     #[inline(never)]
+    #[track_caller]
     pub(crate) fn begin_update(self, address: usize, order: Ordering) -> Access {
-        self.fault_point();
+        self.fault_point(Call::Update(address));
         let engine = self.engine();
         let (line, _) = engine.touch(address);
         let buffer = &engine.cpus[engine.here as usize].buffer;
@@ -252,6 +256,7 @@ impl Host {
 
     /// A store.
     #[inline(never)]
+    #[track_caller]
     pub(crate) fn store(self, write: Write, order: Ordering) {
         if order == Ordering::SeqCst {
             let access = self.begin_update(write.address, order);
@@ -259,7 +264,7 @@ impl Host {
             unsafe { write.perform() };
             return self.end_update(access);
         }
-        self.fault_point();
+        self.fault_point(Call::Store(write.address));
         let engine = self.engine();
         let (line, _) = engine.touch(write.address);
         let (core, here, now) = (engine.core, engine.here, engine.now);

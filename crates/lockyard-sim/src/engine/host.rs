@@ -6,11 +6,14 @@
 //! [`Host`] is that pointer. Its methods are the only code that suspends; each borrow of the engine ends before.
 
 use std::cell::Cell;
+use std::panic::Location;
 use std::ptr::NonNull;
 
 use super::Engine;
 use super::heap::Ps;
 use super::task::{Account, Doing, State};
+use super::watch::Call;
+use crate::faults::Fault;
 use crate::machine::line::NOBODY;
 
 thread_local! {
@@ -51,11 +54,16 @@ impl Host {
     }
 
     /// Lets other events happen; returns when the task goes on.
-    #[inline(always)]
+    ///
+    /// Not inlined: all that lives in the frames of those who called it is above its own frame.
+    #[inline(never)]
     pub(crate) fn suspend(self) {
+        let mark = 0u8;
         let yielder = {
             let engine = self.engine();
-            engine.tasks[engine.current as usize].yielder
+            let task = &mut engine.tasks[engine.current as usize];
+            task.stack_top = std::hint::black_box(&raw const mark).addr();
+            task.yielder
         };
         // SAFETY: set when the task began; it lives on the task's own stack for as long as the task runs.
         unsafe { (*yielder).suspend(()) };
@@ -198,11 +206,12 @@ impl Host {
         self.leave_kernel();
     }
 
-    /// A place where an adversary may interfere.
+    /// A place where an adversary may interfere: the beginning of the seam call `what`.
     #[inline(always)]
-    pub(crate) fn fault_point(self) {
+    #[track_caller]
+    pub(crate) fn fault_point(self, what: Call) {
         if self.engine().faults.active {
-            self.fault();
+            self.adversity(what, Location::caller());
         }
     }
 
@@ -232,22 +241,92 @@ impl Host {
     }
 
     #[cold]
-    fn fault(self) {
+    fn adversity(self, what: Call, place: &'static Location<'static>) {
         self.observe();
         let engine = self.engine();
         let task = engine.current;
         if task == NOBODY || engine.tasks[task as usize].kernel > 0 {
             return;
         }
+        self.fault();
+        if self.engine().faults.is_pct() {
+            self.await_turn();
+        }
+        // After whatever happened meanwhile: the word may have gone.
+        let engine = self.engine();
+        engine.watch_call(what, place);
+        if engine.failure.is_some() {
+            // The run ends here: the loop sees it.
+            self.suspend();
+        }
+    }
+
+    fn fault(self) {
+        let engine = self.engine();
+        let (task, now) = (engine.current, engine.now);
         if let Some(away) = engine.faults.preemption() {
-            // Off the CPU for a while, as if somebody better had come.
+            engine.faults.note(now, task, Fault::Preempt);
+            self.be_away(away);
+        }
+        let engine = self.engine();
+        if let Some(lost) = engine.faults.lost_cpu() {
+            engine.faults.note(now, task, Fault::LostCpu);
             self.enter_kernel();
-            self.drain_stores();
-            let engine = self.engine();
-            engine.tasks[task as usize].woken = false;
-            engine.arm_timer(task, engine.now + away);
-            self.block();
+            self.pass(lost);
             self.leave_kernel();
         }
+        let engine = self.engine();
+        if let Some(jump) = engine.faults.clock_jump() {
+            engine.faults.note(now, task, Fault::ClockJump);
+            engine.clock_ahead += jump;
+        }
+        let engine = self.engine();
+        if let Some(cpu) = engine.faults.migration(engine.cpus.len() as u32) {
+            engine.faults.note(now, task, Fault::Migrate);
+            let pinned = engine.tasks[task as usize].pinned;
+            if pinned.is_none() {
+                self.pin(cpu);
+                self.engine().tasks[task as usize].pinned = pinned;
+            }
+        }
+    }
+
+    /// Off the CPU for `away`, as if somebody better had come.
+    fn be_away(self, away: Ps) {
+        self.enter_kernel();
+        self.drain_stores();
+        let engine = self.engine();
+        let task = engine.current;
+        engine.tasks[task as usize].woken = false;
+        engine.arm_timer(task, engine.now + away);
+        self.block();
+        self.leave_kernel();
+    }
+
+    /// A PCT schedule: waits until no better task could go on. Not for ever: what looks able to go on may be waiting in a way of its own.
+    fn await_turn(self) {
+        const FIRST: Ps = 2_000_000;
+        const ROUNDS: u32 = 12;
+        let engine = self.engine();
+        let (task, threads) = (engine.current, engine.tasks.len());
+        engine.faults.pct_step(task, threads);
+        for round in 0..ROUNDS {
+            if !self.engine().a_better_one_goes_on(task) {
+                return;
+            }
+            self.be_away(FIRST << round.min(6));
+        }
+    }
+}
+
+impl Engine {
+    /// In a PCT schedule: whether a task of higher priority than `task` neither sleeps nor spins.
+    fn a_better_one_goes_on(&self, task: u32) -> bool {
+        let own = self.faults.priority(task);
+        (0..).zip(&self.tasks).any(|(other, state)| {
+            matches!(state.state, State::Runnable | State::Running)
+                && !state.spinning
+                && self.faults.priority(other) > own
+        })
     }
 }

@@ -10,6 +10,8 @@
 //! | `spin` | waiting for a change of lines |
 //! | `run` | the loop that takes events and resumes tasks |
 //! | `random` | random draws |
+//! | `order` | who has seen what: races on protected data |
+//! | `watch` | what is watched of memory: freed objects, frames that have returned, the last seam calls of each task |
 //!
 //! **Run-ahead.** A task that computes or hits goes on without a switch as long as its clock stays below the next
 //! event's time; otherwise it schedules itself and suspends. The order of events is that of (time, order of scheduling), and a task alone
@@ -22,10 +24,12 @@ pub(crate) mod access;
 pub(crate) mod arena;
 pub(crate) mod heap;
 pub(crate) mod host;
+pub(crate) mod order;
 pub(crate) mod random;
 pub(crate) mod run;
 pub(crate) mod spin;
 pub(crate) mod task;
+pub(crate) mod watch;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -73,6 +77,8 @@ pub(crate) struct Engine {
     pub(crate) heap: Heap,
     pub(crate) model: Arc<Model>,
     pub(crate) random: Random,
+    /// Whether hints are as vague as Linux gives them to a program.
+    pub(crate) as_linux: bool,
     /// Whether blocking and waking need no system call.
     pub(crate) in_kernel: bool,
     pub(crate) tasks: Vec<Task>,
@@ -91,6 +97,10 @@ pub(crate) struct Engine {
     pub(crate) faults: FaultState,
     /// Looks at everything before each step.
     pub(crate) observer: Option<NonNull<dyn FnMut()>>,
+    pub(crate) guard: watch::Guard,
+    pub(crate) seen: Option<Box<order::Order>>,
+    /// How far the program's clock is ahead of the simulation's.
+    pub(crate) clock_ahead: Ps,
     pub(crate) trace: Option<Ring>,
     pub(crate) failure: Option<Error>,
     /// Addresses of record 0, of the table of heads, of the hierarchical locks' pool.
@@ -126,6 +136,9 @@ impl Engine {
             })
             .collect();
         let priorities_line = lines.create(Place::Kernel(KernelLine::Priorities), 0);
+        let guard = watch::Guard::new(config.watch_memory, config.journal);
+        let mut faults = FaultState::new(&config.faults, config.seed);
+        faults.active |= guard.is_on() || config.watch_order;
         let os = &model.os;
         let fair = Fair {
             form: config.fair,
@@ -145,6 +158,7 @@ impl Engine {
             time_limit: config.time_limit_ns.saturating_mul(1000),
             event_limit: config.event_limit,
             heap: Heap::default(),
+            as_linux: config.as_linux,
             in_kernel: config.in_kernel,
             random: Random::new(config.seed, u64::from_le_bytes(*b"machine ")),
             tasks: Vec::new(),
@@ -156,8 +170,11 @@ impl Engine {
             finished: 0,
             counts: [0; COUNT],
             tally: Tally::default(),
-            faults: FaultState::new(&config.faults, config.seed),
+            faults,
             observer: None,
+            guard,
+            seen: config.watch_order.then(Box::default),
+            clock_ahead: 0,
             trace: config.trace.map(Ring::new),
             failure: None,
             records: 0,
@@ -242,6 +259,16 @@ impl Engine {
             }
         }
         slow
+    }
+
+    /// What the program's clock shows.
+    pub(crate) fn clock(&self) -> Ps {
+        self.now + self.clock_ahead
+    }
+
+    /// When the program's clock shows `ns`, on the simulation's.
+    pub(crate) fn when(&self, ns: u64) -> Ps {
+        ns.saturating_mul(1000).saturating_sub(self.clock_ahead)
     }
 
     /// A name for an address that does not depend on the host: an arena offset, or a line's number.

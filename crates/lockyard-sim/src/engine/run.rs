@@ -120,6 +120,7 @@ pub(crate) fn run(
         let stack = arena.stack(index)?;
         let cpu = engine.tasks[index].cpu;
         engine.tasks[index] = super::task::Task::new(cpu, stack.range());
+        engine.tasks[index].anonymous = engine.faults.is_anonymous(index as u32);
         engine.schedule(start, What::Wake { task: index as u32 });
         threads.push(Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| live(yielder, index, body)));
     }

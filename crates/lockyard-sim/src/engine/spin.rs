@@ -93,7 +93,7 @@ impl Engine {
         let now = self.now;
         let mut limit = if patience.ns == u32::MAX { Ps::MAX } else { start + Ps::from(patience.ns) * 1000 };
         if let Some(deadline) = patience.deadline {
-            limit = limit.min(deadline.saturating_mul(1000));
+            limit = limit.min(self.when(deadline));
         }
         let owner = patience.running.map(|id| if id.is_anonymous() { NOBODY } else { id.raw() - 1 });
         let period = self.model.poll.max(1);

@@ -165,6 +165,10 @@ pub(crate) struct Task {
     pub(crate) yielder: *const Yielder<(), ()>,
     /// Its stack.
     pub(crate) stack: core::ops::Range<usize>,
+    /// While it is suspended: everything of its stack below has returned.
+    pub(crate) stack_top: usize,
+    /// The registry has no record for it.
+    pub(crate) anonymous: bool,
 
     // Spinning.
     pub(crate) watch: Watch,
@@ -183,6 +187,8 @@ pub(crate) struct Task {
     // Sleeping.
     /// The futex bucket in which it waits.
     pub(crate) bucket: Option<u32>,
+    /// Until when it sleeps, as the program's clock shows it, ns.
+    pub(crate) deadline: Option<u64>,
     /// Woken before it slept.
     pub(crate) woken: bool,
     pub(crate) timer_stamp: u32,
@@ -225,7 +231,9 @@ impl Task {
             kernel: 0,
             give_up: false,
             yielder: core::ptr::null(),
+            stack_top: stack.start,
             stack,
+            anonymous: false,
             watch: Watch::NOTHING,
             watch_stamp: 0,
             rhythm: Rhythm { last: 0, step: 1, longest: 1 },
@@ -236,6 +244,7 @@ impl Task {
             spins_for: NOBODY,
             spun_for_by: Vec::new(),
             bucket: None,
+            deadline: None,
             woken: false,
             timer_stamp: 0,
             granted: false,
@@ -253,6 +262,15 @@ impl Task {
             involuntary: 0,
             migrations: 0,
             operations: 0,
+        }
+    }
+
+    /// CPU time used until `now`.
+    pub(crate) fn cpu_time(&self, now: Ps) -> Ps {
+        let busy = self.spent[Account::Running as usize] + self.spent[Account::Spinning as usize];
+        match self.account {
+            Account::Running | Account::Spinning => busy + now.saturating_sub(self.since),
+            Account::Runnable | Account::Sleeping => busy,
         }
     }
 

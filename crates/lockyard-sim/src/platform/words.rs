@@ -9,6 +9,7 @@ use lockyard::platform::{ConstZero, Lanes, Ordering, Pair, Word};
 
 use crate::engine::access::Seen;
 use crate::engine::host::Host;
+use crate::engine::order::{Access, observe};
 use crate::machine::buffer::Write;
 use crate::platform::Sim;
 
@@ -43,6 +44,7 @@ macro_rules! word {
                 unsafe { *self.0.get() = value };
             }
 
+            #[track_caller]
             #[inline]
             fn update<R>(&self, order: Ordering, act: impl FnOnce(&Self) -> R) -> R {
                 let Some(host) = Host::here() else { return act(self) };
@@ -52,65 +54,76 @@ macro_rules! word {
                 result
             }
 
+            #[track_caller]
             #[inline(always)]
             fn modify(&self, order: Ordering, change: impl FnOnce($value) -> $value) -> $value {
                 self.update(order, |word| {
                     let old = word.peek();
                     word.poke(change(old));
+                    observe(word.address(), Access::Update(order));
                     old
                 })
             }
         }
 
         impl Word<$value> for $name {
+            #[track_caller]
             #[inline(always)]
-            fn load(&self, _order: Ordering) -> $value {
+            fn load(&self, order: Ordering) -> $value {
                 let Some(host) = Host::here() else { return self.peek() };
                 match host.begin_load(self.address(), <$value>::MAX.into()) {
                     Seen::Buffer(value) => value as $value,
                     Seen::Memory(access) => {
                         let value = self.peek();
+                        host.observe(self.address(), Access::Load(order));
                         host.end_load(access);
                         value
                     }
                 }
             }
 
+            #[track_caller]
             #[inline(always)]
             fn store(&self, value: $value, order: Ordering) {
                 match Host::here() {
                     Some(host) => {
                         let mask = <$value>::MAX.into();
+                        host.observe(self.address(), Access::Store(order));
                         host.store(Write { address: self.address(), value: value.into(), mask, bytes: $bytes }, order);
                     }
                     None => self.poke(value),
                 }
             }
 
+            #[track_caller]
             #[inline(always)]
             fn swap(&self, value: $value, order: Ordering) -> $value {
                 self.modify(order, |_| value)
             }
 
+            #[track_caller]
             #[inline(always)]
             fn compare_exchange(
                 &self,
                 current: $value,
                 new: $value,
                 success: Ordering,
-                _failure: Ordering,
+                failure: Ordering,
             ) -> Result<$value, $value> {
                 self.update(success, |word| {
                     let found = word.peek();
                     if found == current {
                         word.poke(new);
+                        observe(word.address(), Access::Update(success));
                         Ok(found)
                     } else {
+                        observe(word.address(), Access::Load(failure));
                         Err(found)
                     }
                 })
             }
 
+            #[track_caller]
             #[inline(always)]
             fn compare_exchange_weak(
                 &self,
@@ -122,21 +135,25 @@ macro_rules! word {
                 self.compare_exchange(current, new, success, failure)
             }
 
+            #[track_caller]
             #[inline(always)]
             fn fetch_add(&self, value: $value, order: Ordering) -> $value {
                 self.modify(order, |old| old.wrapping_add(value))
             }
 
+            #[track_caller]
             #[inline(always)]
             fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
                 self.modify(order, |old| old.wrapping_sub(value))
             }
 
+            #[track_caller]
             #[inline(always)]
             fn fetch_or(&self, value: $value, order: Ordering) -> $value {
                 self.modify(order, |old| old | value)
             }
 
+            #[track_caller]
             #[inline(always)]
             fn fetch_and(&self, value: $value, order: Ordering) -> $value {
                 self.modify(order, |old| old & value)
@@ -169,40 +186,56 @@ word! {
 }
 
 impl LaneWord {
+    #[track_caller]
     fn lane_store(&self, shift: u32, lane: u32, value: u32, order: Ordering) {
         match Host::here() {
             Some(host) => {
                 let (value, mask) = (u64::from(value) << shift, u64::from(lane) << shift);
+                host.observe(self.address(), Access::Update(order));
                 host.store(Write { address: self.address(), value, mask, bytes: 4 }, order);
             }
             None => self.poke(self.peek() & !(lane << shift) | value << shift),
         }
     }
 
-    fn lane_exchange(&self, shift: u32, lane: u32, current: u32, new: u32, order: Ordering) -> Result<u32, u32> {
-        self.update(order, |word| {
+    #[track_caller]
+    fn lane_exchange(
+        &self,
+        shift: u32,
+        lane: u32,
+        current: u32,
+        new: u32,
+        orders: (Ordering, Ordering),
+    ) -> Result<u32, u32> {
+        let (success, failure) = orders;
+        self.update(success, |word| {
             let whole = word.peek();
             let found = whole >> shift & lane;
             if found != current {
+                observe(word.address(), Access::Load(failure));
                 return Err(found);
             }
             word.poke(whole & !(lane << shift) | new << shift);
+            observe(word.address(), Access::Update(success));
             Ok(found)
         })
     }
 }
 
 impl Lanes for LaneWord {
+    #[track_caller]
     #[inline]
     fn store_byte(&self, lane: u32, value: u8, order: Ordering) {
         self.lane_store(lane * 8, 0xff, value.into(), order);
     }
 
+    #[track_caller]
     #[inline]
     fn store_half(&self, lane: u32, value: u16, order: Ordering) {
         self.lane_store(lane * 16, 0xffff, value.into(), order);
     }
 
+    #[track_caller]
     #[inline]
     fn compare_exchange_byte(
         &self,
@@ -210,12 +243,13 @@ impl Lanes for LaneWord {
         current: u8,
         new: u8,
         success: Ordering,
-        _failure: Ordering,
+        failure: Ordering,
     ) -> Result<u8, u8> {
-        let result = self.lane_exchange(lane * 8, 0xff, current.into(), new.into(), success);
+        let result = self.lane_exchange(lane * 8, 0xff, current.into(), new.into(), (success, failure));
         result.map(|value| value as u8).map_err(|value| value as u8)
     }
 
+    #[track_caller]
     #[inline]
     fn compare_exchange_half(
         &self,
@@ -223,12 +257,13 @@ impl Lanes for LaneWord {
         current: u16,
         new: u16,
         success: Ordering,
-        _failure: Ordering,
+        failure: Ordering,
     ) -> Result<u16, u16> {
-        let result = self.lane_exchange(lane * 16, 0xffff, current.into(), new.into(), success);
+        let result = self.lane_exchange(lane * 16, 0xffff, current.into(), new.into(), (success, failure));
         result.map(|value| value as u16).map_err(|value| value as u16)
     }
 
+    #[track_caller]
     #[inline]
     fn swap_half(&self, lane: u32, value: u16, order: Ordering) -> u16 {
         let shift = lane * 16;
@@ -242,15 +277,18 @@ fn peek_pair(pair: &Pair<Sim>) -> u64 {
 }
 
 /// Reads both halves: one access of their line.
+#[track_caller]
 pub(super) fn pair_load(pair: &Pair<Sim>) -> u64 {
     let Some(host) = Host::here() else { return peek_pair(pair) };
     let access = host.begin_wide_load(pair.low.address());
     let value = peek_pair(pair);
+    host.observe(pair.low.address(), Access::Load(Ordering::Relaxed));
     host.end_load(access);
     value
 }
 
 /// Exchanges both halves: one access of their line.
+#[track_caller]
 pub(super) fn pair_exchange(pair: &Pair<Sim>, current: u64, new: u64, order: Ordering) -> Result<u64, u64> {
     pair.low.update(order, |low| {
         let found = peek_pair(pair);
@@ -259,6 +297,8 @@ pub(super) fn pair_exchange(pair: &Pair<Sim>, current: u64, new: u64, order: Ord
         }
         low.poke(new as u32);
         pair.high.poke((new >> 32) as u32);
+        observe(low.address(), Access::Update(order));
+        observe(pair.high.address(), Access::Update(order));
         Ok(found)
     })
 }

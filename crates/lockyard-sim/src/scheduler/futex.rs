@@ -16,6 +16,7 @@ use lockyard::platform::Patience;
 use crate::engine::Engine;
 use crate::engine::heap::Ps;
 use crate::engine::host::Host;
+use crate::faults::Fault;
 use crate::machine::line::{KernelLine, NOBODY, Place};
 
 #[derive(Debug)]
@@ -63,9 +64,16 @@ impl Engine {
 
     /// Takes the first sleeper of the word with `key` out of its bucket.
     fn take_sleeper(&mut self, number: u32, key: u64) -> Option<u32> {
-        let sleepers = &mut self.bucket_at(number).sleepers;
-        let index = sleepers.iter().position(|sleeper| sleeper.0 == key)?;
-        let (_, task) = sleepers.remove(index)?;
+        let sleepers = &self.futexes.buckets[number as usize].sleepers;
+        let mut index = sleepers.iter().position(|sleeper| sleeper.0 == key)?;
+        if self.faults.active {
+            let here: Vec<usize> = (0..sleepers.len()).filter(|&place| sleepers[place].0 == key).collect();
+            if let Some(other) = self.faults.wake_order(here.len()) {
+                index = here[other];
+                self.faults.note(self.now, self.current, Fault::WakeOrder);
+            }
+        }
+        let (_, task) = self.bucket_at(number).sleepers.remove(index)?;
         self.tasks[task as usize].bucket = None;
         Some(task)
     }
@@ -166,10 +174,13 @@ impl Host {
     fn fall_asleep(self, deadline: Option<u64>, cost: Ps) {
         let task = self.task();
         if let Some(deadline) = deadline {
-            self.engine().arm_timer(task, deadline.saturating_mul(1000));
+            let engine = self.engine();
+            engine.tasks[task as usize].deadline = Some(deadline);
+            engine.arm_timer(task, engine.when(deadline));
         }
         if let Some(delay) = self.engine().faults.spurious_wake() {
             let engine = self.engine();
+            engine.faults.note(engine.now, task, Fault::SpuriousWake);
             engine.arm_timer(task, engine.now + delay);
         }
         self.pass(cost);
@@ -177,6 +188,7 @@ impl Host {
             self.kernel_update(self.engine().priorities_line, || ());
         }
         self.block();
+        self.engine().tasks[task as usize].deadline = None;
         self.engine().leave_bucket(task);
         self.leave_kernel();
     }

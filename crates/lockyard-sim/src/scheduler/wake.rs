@@ -10,6 +10,7 @@
 use crate::engine::Engine;
 use crate::engine::heap::{Ps, What};
 use crate::engine::task::{Account, State};
+use crate::faults::Fault;
 use crate::machine::line::NOBODY;
 
 use super::class::{Class, FairForm};
@@ -20,6 +21,13 @@ pub(crate) const TIMER: u32 = NOBODY;
 impl Engine {
     /// Wakes `task`, on behalf of `by` (a CPU, or [`TIMER`]).
     pub(crate) fn wake(&mut self, task: u32, by: u32) {
+        if let Some(deadline) = self.tasks[task as usize].deadline
+            && by != TIMER
+            && self.faults.grant_at_deadline()
+        {
+            self.faults.note(self.now, task, Fault::GrantAtDeadline);
+            self.clock_ahead = self.clock_ahead.max(deadline.saturating_mul(1000).saturating_sub(self.now));
+        }
         let state = &mut self.tasks[task as usize];
         state.timer_stamp = state.timer_stamp.wrapping_add(1);
         if state.state != State::Sleeping {
@@ -30,6 +38,7 @@ impl Engine {
         state.state = State::Runnable;
         self.account(task, Account::Runnable);
         if let Some(delay) = self.faults.wake_delay() {
+            self.faults.note(self.now, task, Fault::LateWake);
             self.schedule(self.now + delay, What::Wake { task });
             return;
         }

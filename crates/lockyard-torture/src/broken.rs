@@ -1,0 +1,117 @@
+//! More locks that are broken on purpose, beside those of [`lockyard_check::broken`]: for the detectors that only a simulated machine can have.
+//!
+//! | lock | is broken in that it | must be caught by |
+//! |---|---|---|
+//! | [`LateTouch`] | looks at its word again after it has released it | use after free |
+//! | [`StaleWaiter`] | leaves the address of a waiter's stack word behind when the wait times out | use of a frame that has returned |
+//! | [`RelaxedLock`], [`RelaxedUnlock`] | lacks an ordering | races on protected data |
+//! | [`SpinsForEver`] | spins until it gets the lock, whether or not the holder runs | spinning for a thread that does not run |
+
+use lockyard::platform::{Ordering::*, Patience, Platform, Word};
+use lockyard_check::lock::{Lock, Way};
+use lockyard_check::stage::Stage;
+
+/// Test and set, with one thing wrong.
+#[derive(Debug)]
+pub struct TestAndSet<P: Platform, const WRONG: u32>(P::U32);
+
+const LATE_TOUCH: u32 = 0;
+const SPINS: u32 = 1;
+const RELAXED_LOCK: u32 = 2;
+const RELAXED_UNLOCK: u32 = 3;
+
+/// Looks at its word after the release.
+pub type LateTouch<P> = TestAndSet<P, LATE_TOUCH>;
+/// Takes the lock without an acquire.
+pub type RelaxedLock<P> = TestAndSet<P, RELAXED_LOCK>;
+/// Releases it without a release.
+pub type RelaxedUnlock<P> = TestAndSet<P, RELAXED_UNLOCK>;
+/// Spins until it has the lock.
+pub type SpinsForEver<P> = TestAndSet<P, SPINS>;
+
+impl<P: Platform, const WRONG: u32> Default for TestAndSet<P, WRONG> {
+    fn default() -> Self {
+        Self(P::U32::default())
+    }
+}
+
+impl<P: Stage, const WRONG: u32> Lock for TestAndSet<P, WRONG> {
+    type P = P;
+
+    fn lock(&self, way: Way) {
+        let ready = || self.try_lock(way).then_some(());
+        if WRONG == SPINS {
+            while P::spin(Patience::ns(u32::MAX), ready).is_none() {}
+        } else {
+            P::wait_window(ready);
+        }
+    }
+
+    fn try_lock(&self, _way: Way) -> bool {
+        let order = if WRONG == RELAXED_LOCK { Relaxed } else { Acquire };
+        self.0.load(Relaxed) == 0 && self.0.compare_exchange(0, 1, order, Relaxed).is_ok()
+    }
+
+    unsafe fn unlock(&self, _way: Way) {
+        self.0.store(0, if WRONG == RELAXED_UNLOCK { Relaxed } else { Release });
+        if WRONG == LATE_TOUCH && self.0.load(Relaxed) != 0 {
+            P::relax();
+        }
+    }
+}
+
+/// A sleeping lock with one mailbox for a waiter, who leaves the address of a word on its stack there; and does not take it back when it gives up.
+#[derive(Debug)]
+pub struct StaleWaiter<P: Platform> {
+    held: P::U32,
+    mailbox: P::U64,
+}
+
+impl<P: Platform> Default for StaleWaiter<P> {
+    fn default() -> Self {
+        Self { held: P::U32::default(), mailbox: P::U64::default() }
+    }
+}
+
+impl<P: Stage> StaleWaiter<P> {
+    /// Waits for one release or for `ns`, whichever comes first.
+    #[inline(never)]
+    fn wait(&self, ns: u64) {
+        let woken = P::U32::default();
+        self.mailbox.swap(std::ptr::from_ref(&woken).addr() as u64, AcqRel);
+        if self.held.load(Acquire) != 0 {
+            P::park(&woken, 0, Some(P::now() + ns));
+        }
+    }
+}
+
+impl<P: Stage> Lock for StaleWaiter<P> {
+    type P = P;
+
+    fn lock(&self, way: Way) {
+        while !self.try_lock(way) {
+            self.wait(200_000);
+        }
+    }
+
+    fn try_lock(&self, _way: Way) -> bool {
+        self.held.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    unsafe fn unlock(&self, _way: Way) {
+        self.held.store(0, Release);
+        let waiter = self.mailbox.swap(0, AcqRel) as usize;
+        if waiter != 0 {
+            // SAFETY: none. This is the bug: the frame may have returned. Only simulated threads come here, whose stacks stay mapped; the
+            // word is read, not written, so that what is there now is not spoiled.
+            let woken = unsafe { &*(waiter as *const P::U32) };
+            if woken.load(Acquire) == 0 {
+                P::unpark(woken);
+            }
+        }
+    }
+
+    fn at_rest(&self) -> bool {
+        self.held.load(Relaxed) == 0
+    }
+}

@@ -1,0 +1,216 @@
+//! The locks that can be tortured: Lockyard's, by the names that `lockyard list locks` shows, and broken ones, which torture must find wanting.
+//!
+//! A new lock is one line in [`entries`].
+
+use lockyard::lockref::LockRef;
+use lockyard::mutex::RawMutex;
+use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::rwsem::{RawRwSem, policy as rwsem};
+use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
+use lockyard::spin::cna::RawCnaSpinLock;
+use lockyard::spin::hq::RawHqSpinLock;
+use lockyard::spin::mcs::RawMcsLock;
+use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::spin::ticket::RawTicketLock;
+use lockyard::spin::ttas::RawTtasLock;
+use lockyard_check::adapters::{Binary, EagerHq};
+use lockyard_check::broken;
+use lockyard_check::cases::parking::HashedMutex;
+
+use crate::broken::{LateTouch, RelaxedLock, RelaxedUnlock, SpinsForEver, StaleWaiter};
+use crate::ground::Ground;
+use crate::subject::{Subject, counted, plain, shared, shared_timed, timed, units};
+
+/// Why a lock is not tortured unless it is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Defect {
+    /// None: it is.
+    None,
+    /// A policy kept for study with a bug that its original had.
+    Known(&'static str),
+    /// Broken on purpose: torture must find this.
+    Planted(&'static [Finding]),
+}
+
+/// What torture can find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finding {
+    /// A check failed: exclusion, overlap, a wait that ended wrongly, something left behind.
+    Check,
+    /// Everybody waits, nobody will be woken.
+    Hang,
+    /// Somebody waits while others pass again and again.
+    Starvation,
+    /// Freed memory or a frame that has returned was touched.
+    Gone,
+    /// Protected data was touched by two threads that nothing orders: an ordering is missing.
+    Race,
+    /// A waiter burnt its CPU for a holder that did not run.
+    Spinning,
+    /// The run did not end within what it may cost.
+    Endless,
+}
+
+impl Finding {
+    /// The finding in words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Check => "a check failed",
+            Self::Hang => "hang: a wake-up was lost, or a lock never released",
+            Self::Starvation => "starvation",
+            Self::Gone => "memory touched that was gone",
+            Self::Race => "an ordering is missing",
+            Self::Spinning => "spinning for a thread that does not run",
+            Self::Endless => "no end in sight",
+        }
+    }
+}
+
+/// A lock that can be tortured.
+#[derive(Debug)]
+pub struct Entry<P: Ground> {
+    /// Its name.
+    pub name: &'static str,
+    /// Its policy, if it has several.
+    pub policy: Option<&'static str>,
+    /// Makes one.
+    pub make: fn() -> Box<dyn Subject<P>>,
+    /// It has a bound on bypass: starvation is a failure.
+    pub bounded: bool,
+    /// It may be freed by the next owner; the others when every call has returned.
+    pub frees: bool,
+    /// What is wrong with it.
+    pub defect: Defect,
+    /// It must not be tortured natively: what it does to memory would be real.
+    pub simulated_only: bool,
+}
+
+impl<P: Ground> Clone for Entry<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Ground> Copy for Entry<P> {}
+
+impl<P: Ground> Entry<P> {
+    fn new(name: &'static str, policy: Option<&'static str>, make: fn() -> Box<dyn Subject<P>>) -> Self {
+        Self { name, policy, make, bounded: false, frees: false, defect: Defect::None, simulated_only: false }
+    }
+
+    /// With a bound on bypass.
+    fn bounded(mut self) -> Self {
+        self.bounded = true;
+        self
+    }
+
+    /// To be freed by the next owner.
+    fn frees(mut self) -> Self {
+        self.frees = true;
+        self
+    }
+
+    fn known(mut self, why: &'static str) -> Self {
+        self.defect = Defect::Known(why);
+        self
+    }
+
+    fn planted(mut self, finding: &'static [Finding]) -> Self {
+        self.defect = Defect::Planted(finding);
+        self
+    }
+
+    fn simulated_only(mut self) -> Self {
+        self.simulated_only = true;
+        self
+    }
+
+    /// The name, with the policy behind a colon: `rwsem:today`.
+    pub fn label(&self) -> String {
+        self.policy.map_or_else(|| self.name.to_owned(), |policy| format!("{}:{policy}", self.name))
+    }
+}
+
+fn rwsem<P: Ground, Y: rwsem::Policy>() -> Entry<P> {
+    Entry::new("rwsem", Some(Y::NAME), shared_timed::<P, RawRwSem<P, Y>>)
+}
+
+fn qrwlock<P: Ground, Y: qrw::Policy>() -> Entry<P> {
+    Entry::new("qrwlock", Some(Y::NAME), shared::<P, RawQRwLock<P, Y>>)
+}
+
+/// Every lock on the ground `P`.
+pub fn entries<P: Ground>() -> Vec<Entry<P>> {
+    const HANGS: &str = "known to hang, as it did in the kernel";
+    const LITERAL: &str = "literal form of a known bug";
+    const LOSES: &str = "loses wake-ups, as it did in the kernel";
+    vec![
+        Entry::new("mutex", None, timed::<P, RawMutex<P>>).bounded(),
+        Entry::new("qspinlock", None, plain::<P, RawQSpinLock<P>>).bounded().frees(),
+        // With settings that make it queue by node at once; as it is set usually it is a qspinlock in most runs.
+        Entry::new("hq-spinlock", None, plain::<P, EagerHq<P>>).bounded().frees(),
+        Entry::new("cna", None, plain::<P, RawCnaSpinLock<P>>).bounded().frees(),
+        Entry::new("mcs", None, plain::<P, RawMcsLock<P>>).bounded().frees(),
+        Entry::new("ticket", None, plain::<P, RawTicketLock<P>>).bounded().frees(),
+        Entry::new("ttas", None, plain::<P, RawTtasLock<P>>).frees(),
+        Entry::new("lockref", Some("qspinlock"), counted::<P, LockRef<P>>).bounded().frees(),
+        Entry::new("lockref", Some("hq-spinlock"), counted::<P, LockRef<P, RawHqSpinLock<P>>>).bounded().frees(),
+        Entry::new("lockref", Some("cna"), counted::<P, LockRef<P, RawCnaSpinLock<P>>>).bounded().frees(),
+        Entry::new("lockref", Some("mcs"), counted::<P, LockRef<P, RawMcsLock<P>>>).bounded().frees(),
+        Entry::new("lockref", Some("ticket"), counted::<P, LockRef<P, RawTicketLock<P>>>).bounded().frees(),
+        Entry::new("lockref", Some("ttas"), counted::<P, LockRef<P, RawTtasLock<P>>>).frees(),
+        rwsem::<P, rwsem::Today>().bounded(),
+        rwsem::<P, rwsem::TodayKernel>(),
+        rwsem::<P, rwsem::V5_16>().known(HANGS),
+        rwsem::<P, rwsem::NoRspin>(),
+        rwsem::<P, rwsem::LimitRspin>(),
+        rwsem::<P, rwsem::ReaderStealV2>(),
+        rwsem::<P, rwsem::ReaderSteal>(),
+        rwsem::<P, rwsem::StarvationGuard>(),
+        rwsem::<P, rwsem::V5_10>(),
+        rwsem::<P, rwsem::AdaptiveRspin>(),
+        rwsem::<P, rwsem::TimedWriterSpin>(),
+        rwsem::<P, rwsem::TimedWriterSpinLiteral>().known(LITERAL),
+        rwsem::<P, rwsem::ReaderSpinOnWriter>(),
+        rwsem::<P, rwsem::WakeAllReaders>(),
+        rwsem::<P, rwsem::HandoffImmediate>(),
+        rwsem::<P, rwsem::Handoff4ms>(),
+        rwsem::<P, rwsem::HandoffNone>(),
+        rwsem::<P, rwsem::XaddBaseline>(),
+        rwsem::<P, rwsem::XaddBaselineLiteral>().known(LITERAL),
+        qrwlock::<P, qrw::Today>().bounded().frees(),
+        qrwlock::<P, qrw::FetchAdd>().bounded().frees(),
+        qrwlock::<P, qrw::ByteCas>().frees(),
+        qrwlock::<P, qrw::WordCas>().frees(),
+        Entry::new("semaphore", Some("opportunistic-safe"), units::<P, RawSemaphore<P, OpportunisticSafe>>).bounded(),
+        Entry::new("semaphore", Some("direct-handoff"), units::<P, RawSemaphore<P, DirectHandoff>>).bounded(),
+        Entry::new("semaphore", Some("opportunistic-2008"), units::<P, RawSemaphore<P, Opportunistic2008>>)
+            .known(LOSES),
+        Entry::new("binary-semaphore", None, timed::<P, Binary<P, OpportunisticSafe>>).bounded(),
+        Entry::new("futex-hash", None, plain::<P, HashedMutex<P, RawQSpinLock<P>>>),
+        Entry::new("broken-nothing", None, plain::<P, broken::Nothing<P>>).planted(&[Finding::Check]),
+        Entry::new("broken-wakeups", None, plain::<P, broken::LosesWakeups<P>>).planted(&[Finding::Hang]),
+        Entry::new("broken-try", None, timed::<P, broken::TryTraces<P>>).planted(&[Finding::Check]),
+        Entry::new("broken-patience", None, timed::<P, broken::Impatient<P>>).planted(&[Finding::Check]),
+        Entry::new("broken-timeout", None, timed::<P, broken::KeepsOnTimeout<P>>)
+            .planted(&[Finding::Hang, Finding::Check]),
+        Entry::new("broken-cancel", None, timed::<P, broken::DeafToTokens<P>>).planted(&[Finding::Check]),
+        Entry::new("broken-readers", None, shared::<P, broken::LeakyReaders<P>>)
+            .planted(&[Finding::Check, Finding::Race]),
+        Entry::new("broken-fairness", None, plain::<P, broken::BargersFirst<P>>)
+            .bounded()
+            .planted(&[Finding::Starvation]),
+        Entry::new("broken-preference", None, shared::<P, broken::ReadersFirst<P>>)
+            .bounded()
+            .planted(&[Finding::Starvation]),
+        Entry::new("broken-units", None, units::<P, broken::LosesUnits<P>>).planted(&[Finding::Hang, Finding::Check]),
+        Entry::new("broken-release", None, plain::<P, LateTouch<P>>).frees().planted(&[Finding::Gone]).simulated_only(),
+        Entry::new("broken-waiter", None, plain::<P, StaleWaiter<P>>).planted(&[Finding::Gone]).simulated_only(),
+        Entry::new("broken-acquire", None, plain::<P, RelaxedLock<P>>).planted(&[Finding::Race]).simulated_only(),
+        Entry::new("broken-unlock", None, plain::<P, RelaxedUnlock<P>>).planted(&[Finding::Race]).simulated_only(),
+        Entry::new("broken-spin", None, plain::<P, SpinsForEver<P>>).planted(&[Finding::Spinning]).simulated_only(),
+        Entry::new("sound", None, timed::<P, broken::Sound<P>>)
+            .bounded()
+            .known("the control: nothing is wrong with it"),
+    ]
+}

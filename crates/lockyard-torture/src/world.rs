@@ -1,0 +1,551 @@
+//! Locks, what they protect, and the threads' seats; and a thread's life among them.
+//!
+//! The same life on every ground. Instrumentation is ordinary memory: it costs no simulated time, and natively as little as can be.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use lockyard::GaveUp;
+use lockyard::cancel::{CancelToken, Until};
+use lockyard::platform::Platform;
+use lockyard_check::data::Data;
+use lockyard_check::lock::Way;
+use lockyard_check::stage::Dice;
+
+use crate::catalog::Entry;
+use crate::ground::Ground;
+use crate::operation::{Entry as Asks, Operation, Pace};
+use crate::ring::{Event, Ring};
+use crate::subject::Subject;
+
+/// How a world is set up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setup {
+    /// Seed of the operations.
+    pub seed: u64,
+    /// Threads.
+    pub threads: usize,
+    /// Locks that are used again and again.
+    pub locks: usize,
+    /// Locks that every thread uses once, and the last frees.
+    pub mortals: usize,
+    /// Operations of a thread; none: until [`World::end`].
+    pub operations: Option<u32>,
+    /// Threads make different numbers of operations, so that some exit while others wait.
+    pub exits: bool,
+    /// Waits are cancelled just before and just after releases.
+    pub cancels: bool,
+    /// The longest sleep with a lock held, ns, and how rare.
+    pub nap: u64,
+    /// One section in so many is slept.
+    pub naps_one_in: u32,
+    /// A holder that sleeps looks how much CPU time its waiters use.
+    pub watch_spinning: bool,
+    /// A wait whose token was cancelled ends within this time, ns.
+    pub late_ns: u64,
+    /// A blocking wait that lasts longer than this, ns, ...
+    pub starved_ns: u64,
+    /// ... while the lock was granted so often, is starvation; if the lock has a bound.
+    pub starved_grants: u64,
+}
+
+/// Prefixes of what a failed thread says, by which the finding is told.
+pub(crate) const STARVATION: &str = "starvation: ";
+pub(crate) const SPINNING: &str = "spinning: ";
+
+/// A lock and what it protects.
+pub(crate) struct Slot<P: Ground> {
+    pub(crate) subject: Box<dyn Subject<P>>,
+    data: Box<Data<P>>,
+    /// Holders, where several may be inside.
+    inside: AtomicU32,
+    pub(crate) grants: AtomicU64,
+    writes: AtomicU64,
+    /// Threads that have come to a mortal lock, those that have yet to have it, and those that have yet to return.
+    arrived: AtomicU32,
+    left: AtomicU32,
+    staying: AtomicU32,
+}
+
+impl<P: Ground> fmt::Debug for Slot<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot").field("state", &self.subject.state()).finish_non_exhaustive()
+    }
+}
+
+impl<P: Ground> Slot<P> {
+    fn new(entry: &Entry<P>, threads: usize) -> Self {
+        Self {
+            subject: (entry.make)(),
+            data: Box::default(),
+            inside: AtomicU32::new(0),
+            grants: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            arrived: AtomicU32::new(0),
+            left: AtomicU32::new(threads as u32),
+            staying: AtomicU32::new(threads as u32),
+        }
+    }
+
+    /// Addresses and sizes of what the lock protects.
+    pub(crate) fn protected(&self) -> Vec<(usize, usize)> {
+        if self.subject.units() == 1 { self.data.protected().collect() } else { Vec::new() }
+    }
+
+    /// The protected section of thread `me`.
+    fn section(&self, me: usize, way: Way) {
+        let units = self.subject.units();
+        if units > 1 {
+            let inside = self.inside.fetch_add(1, Relaxed) + 1;
+            assert!(inside <= units, "{inside} threads hold {units} units");
+            P::nap(0);
+            self.inside.fetch_sub(1, Relaxed);
+            return;
+        }
+        match way {
+            Way::Write => {
+                self.data.write(me);
+                self.writes.fetch_add(1, Relaxed);
+            }
+            Way::Read => self.data.read(),
+        }
+    }
+
+    fn finish(&self, number: usize) {
+        if self.subject.units() == 1 {
+            self.data.finish(self.writes.load(Relaxed));
+        }
+        let state = self.subject.state();
+        assert!(self.subject.at_rest(), "something is left in lock {number}, which nobody uses any more: {state}");
+    }
+}
+
+/// How many tokens a thread waits with before it does without.
+const TOKENS: usize = 24;
+
+#[derive(Debug)]
+#[repr(align(128))]
+struct Token<P: Platform>(CancelToken<P>);
+
+/// A thread's place: what others may know of it.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Seat<P: Platform> {
+    pub(crate) ring: Ring,
+    /// The lock that it waits for without an end of its own, plus one; 0: it does not.
+    pub(crate) waits_for: AtomicUsize,
+    /// Since when, and how many grants the lock had seen.
+    pub(crate) since: AtomicU64,
+    pub(crate) grants_then: AtomicU64,
+    /// Operations begun.
+    pub(crate) begun: AtomicU64,
+    /// Acquisitions.
+    pub(crate) taken: AtomicU64,
+    /// The longest blocking wait, ns.
+    pub(crate) longest: AtomicU64,
+    /// Waits that ended without the lock.
+    pub(crate) gave_up: AtomicU64,
+    pub(crate) done: AtomicBool,
+    tokens: Box<[Token<P>]>,
+    /// The number of the token it waits with, plus one; 0: none.
+    token: AtomicUsize,
+    /// When that one had been cancelled; 0: not yet.
+    cancelled: AtomicU64,
+}
+
+impl<P: Platform> Seat<P> {
+    fn new() -> Self {
+        Self {
+            ring: Ring::default(),
+            waits_for: AtomicUsize::new(0),
+            since: AtomicU64::new(0),
+            grants_then: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            longest: AtomicU64::new(0),
+            gave_up: AtomicU64::new(0),
+            done: AtomicBool::new(false),
+            tokens: (0..TOKENS).map(|_| Token(CancelToken::default())).collect(),
+            token: AtomicUsize::new(0),
+            cancelled: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Everything there is.
+#[derive(Debug)]
+pub struct World<P: Ground> {
+    setup: Setup,
+    bounded: bool,
+    frees: bool,
+    pub(crate) slots: Vec<Slot<P>>,
+    pub(crate) seats: Vec<Seat<P>>,
+    ended: AtomicBool,
+    /// When a lock was granted last.
+    pub(crate) last_grant: AtomicU64,
+}
+
+impl<P: Ground> World<P> {
+    /// A world with locks of `entry`.
+    pub fn new(entry: &Entry<P>, setup: &Setup) -> Self {
+        let slots = (0..setup.locks + setup.mortals).map(|_| Slot::new(entry, setup.threads)).collect();
+        Self {
+            setup: setup.clone(),
+            bounded: entry.bounded,
+            frees: entry.frees,
+            slots,
+            seats: (0..setup.threads).map(|_| Seat::new()).collect(),
+            ended: AtomicBool::new(false),
+            last_grant: AtomicU64::new(0),
+        }
+    }
+
+    /// Asks everybody to finish.
+    pub fn end(&self) {
+        self.ended.store(true, Relaxed);
+    }
+
+    /// The names of the locks, `name` and a number.
+    pub fn names(&self, name: &str) -> Vec<String> {
+        let mortal = |number| if number < self.setup.locks { "" } else { "mortal " };
+        (0..self.slots.len()).map(|number| format!("{}{name} {number}", mortal(number))).collect()
+    }
+
+    /// After everybody has gone.
+    ///
+    /// # Panics
+    /// If anything is not as it should be.
+    pub fn finish(&self) {
+        for (number, slot) in self.slots.iter().take(self.setup.locks).enumerate() {
+            slot.finish(number);
+        }
+    }
+
+    /// Acquisitions of each thread.
+    pub fn taken(&self) -> Vec<u64> {
+        self.seats.iter().map(|seat| seat.taken.load(Relaxed)).collect()
+    }
+
+    /// The longest blocking wait, ns.
+    pub fn longest(&self) -> u64 {
+        self.seats.iter().map(|seat| seat.longest.load(Relaxed)).max().unwrap_or(0)
+    }
+
+    /// A thread's life.
+    ///
+    /// # Panics
+    /// If it sees something that must not be.
+    pub fn live(&self, me: usize) {
+        let mut life =
+            Life { world: self, me, seat: &self.seats[me], dice: Dice::new(self.setup.seed ^ (me as u64) << 40) };
+        life.go();
+    }
+
+    fn everybody_is_done(&self) -> bool {
+        self.seats.iter().all(|seat| seat.done.load(Relaxed))
+    }
+
+    /// Whether somebody starves, as far as `now` tells.
+    ///
+    /// # Panics
+    /// If so.
+    pub fn look_for_starvation(&self, now: u64) {
+        if !self.bounded {
+            return;
+        }
+        for (thread, seat) in self.seats.iter().enumerate() {
+            let Some(lock) = seat.waits_for.load(Relaxed).checked_sub(1) else { continue };
+            let waited = now.saturating_sub(seat.since.load(Relaxed));
+            let passed = self.slots[lock].grants.load(Relaxed).saturating_sub(seat.grants_then.load(Relaxed));
+            if waited > self.setup.starved_ns && passed > self.setup.starved_grants {
+                panic!(
+                    "{STARVATION}thread {thread} has waited {} us for lock {lock}, which was granted {passed} times meanwhile",
+                    waited / 1000
+                );
+            }
+        }
+    }
+}
+
+/// How many more operations those make who stay.
+const HOGGED: u32 = 3_000;
+
+struct Life<'w, P: Ground> {
+    world: &'w World<P>,
+    me: usize,
+    seat: &'w Seat<P>,
+    dice: Dice,
+}
+
+impl<'w, P: Ground> Life<'w, P> {
+    fn go(&mut self) {
+        let setup = &self.world.setup;
+        let quota = setup.operations.map(|most| if setup.exits { 1 + self.dice.roll(2 * most) } else { most });
+        // All come at the same point of their lives, and in the same order: they wait for each other.
+        let mut point = Dice::new(setup.seed ^ 0xdead);
+        let most = setup.operations.unwrap_or(64);
+        let mut mortals: Vec<(u32, usize)> =
+            (0..setup.mortals).map(|number| (point.roll(most), setup.locks + number)).collect();
+        mortals.sort_unstable();
+        let mut mortals = mortals.into_iter().peekable();
+        let (mut made, mut extra) = (0, 0);
+        loop {
+            let enough = quota.map_or_else(|| self.world.ended.load(Relaxed), |quota| made >= quota);
+            if enough {
+                mortals.by_ref().for_each(|(_, lock)| self.visit(lock));
+                self.seat.done.store(true, Relaxed);
+                // Two stay while others wait: a lock with a bound must serve those, whatever these two do.
+                // Not for ever: whoever is still away then is away for another reason.
+                let stays = self.world.bounded && self.me < 2 && !self.world.everybody_is_done();
+                if !stays || extra >= HOGGED {
+                    break;
+                }
+                extra += 1;
+            }
+            while let Some((_, lock)) = mortals.next_if(|&(when, _)| when <= made) {
+                self.visit(lock);
+            }
+            let pace = Pace { nap: setup.nap, naps_one_in: setup.naps_one_in };
+            let mut operation = Operation::draw(&mut self.dice, setup.locks, pace);
+            if enough {
+                operation.entry = Asks::Block;
+                operation.sleeps = false;
+                operation.section = operation.section.min(2_000);
+                operation.think = 4_000;
+            }
+            self.perform(&operation);
+            made += 1;
+        }
+        self.note(Event::Exits, Way::Write, made as usize);
+    }
+
+    fn note(&self, event: Event, way: Way, what: usize) {
+        self.seat.ring.note(P::stamp(), event, way, what);
+    }
+
+    /// One operation, from asking to thinking.
+    fn perform(&mut self, operation: &Operation) {
+        let slot = &self.world.slots[operation.lock];
+        let ways = slot.subject.ways();
+        let way = if ways.contains(&operation.way) { operation.way } else { ways[0] };
+        if operation.aside {
+            self.note(Event::Reference, way, operation.lock);
+            slot.subject.aside();
+        }
+        self.seat.begun.fetch_add(1, Relaxed);
+        if self.ask(operation, way) {
+            self.hold(operation, way);
+        }
+        self.world.look_for_starvation(P::stamp());
+        if operation.think > 0 {
+            P::compute(operation.think);
+        }
+    }
+
+    /// Asks for the lock as `operation` says. Whether it was given.
+    fn ask(&mut self, operation: &Operation, way: Way) -> bool {
+        let (number, slot) = (operation.lock, &self.world.slots[operation.lock]);
+        let failed = |event| {
+            self.note(event, way, number);
+            self.seat.gave_up.fetch_add(1, Relaxed);
+            false
+        };
+        match operation.entry {
+            Asks::Block => self.block(number, way),
+            Asks::Try => {
+                self.note(Event::Tries, way, number);
+                if !slot.subject.try_lock(way) {
+                    return failed(Event::Failed);
+                }
+            }
+            Asks::Deadline(after) => {
+                let deadline = after.map_or(0, |after| P::now() + after);
+                self.note(Event::WaitsUntil, way, number);
+                match slot.subject.lock_until(way, Until::deadline(deadline)) {
+                    None => self.block(number, way),
+                    Some(Ok(())) => {}
+                    Some(Err(why)) => {
+                        assert_eq!(why, GaveUp::TimedOut, "a wait with a deadline ended for another reason");
+                        assert!(P::now() >= deadline, "gave up before its deadline");
+                        return failed(Event::TimedOut);
+                    }
+                }
+            }
+            Asks::Token => return self.ask_with_token(number, way),
+        }
+        self.granted(number, way);
+        true
+    }
+
+    fn ask_with_token(&mut self, number: usize, way: Way) -> bool {
+        let slot = &self.world.slots[number];
+        let next = self.seat.tokens.iter().position(|token| !token.0.is_cancelled());
+        let Some(next) = next.filter(|_| self.world.setup.cancels) else {
+            self.block(number, way);
+            self.granted(number, way);
+            return true;
+        };
+        let token = &self.seat.tokens[next].0;
+        self.note(Event::WaitsWithToken, way, number);
+        self.seat.cancelled.store(0, Relaxed);
+        self.seat.token.store(next + 1, Relaxed);
+        let outcome = slot.subject.lock_until(way, Until::cancelled(token));
+        self.seat.token.store(0, Relaxed);
+        if outcome.is_some()
+            && let Some(late) =
+                P::stamp().checked_sub(self.seat.cancelled.load(Relaxed)).filter(|_| token.is_cancelled())
+        {
+            let known = self.seat.cancelled.load(Relaxed) != 0;
+            assert!(
+                !known || late < self.world.setup.late_ns,
+                "a wait went on for {} us after it was cancelled",
+                late / 1000
+            );
+        }
+        match outcome {
+            None => self.block(number, way),
+            Some(Ok(())) => {}
+            Some(Err(why)) => {
+                assert_eq!(why, GaveUp::Cancelled, "a wait with a token ended for another reason");
+                assert!(token.is_cancelled(), "a wait ended although nobody cancelled it");
+                self.note(Event::WasCancelled, way, number);
+                self.seat.gave_up.fetch_add(1, Relaxed);
+                return false;
+            }
+        }
+        self.granted(number, way);
+        true
+    }
+
+    /// Waits as long as it takes.
+    fn block(&self, number: usize, way: Way) {
+        let slot = &self.world.slots[number];
+        self.note(Event::Wants, way, number);
+        let since = P::stamp();
+        self.seat.since.store(since, Relaxed);
+        self.seat.grants_then.store(slot.grants.load(Relaxed), Relaxed);
+        self.seat.waits_for.store(number + 1, Relaxed);
+        slot.subject.lock(way);
+        self.seat.waits_for.store(0, Relaxed);
+        self.seat.longest.fetch_max(P::stamp().saturating_sub(since), Relaxed);
+    }
+
+    fn granted(&self, number: usize, way: Way) {
+        self.note(Event::Got, way, number);
+        self.world.slots[number].grants.fetch_add(1, Relaxed);
+        self.world.last_grant.store(P::stamp(), Relaxed);
+        self.seat.taken.fetch_add(1, Relaxed);
+    }
+
+    /// With the lock: uses it, perhaps another one inside, and lets go.
+    fn hold(&mut self, operation: &Operation, mut way: Way) {
+        let (number, slot) = (operation.lock, &self.world.slots[operation.lock]);
+        slot.section(self.me, way);
+        match operation.nested.map(|distance| number + distance) {
+            Some(inner) if inner < self.world.setup.locks => {
+                let other = &self.world.slots[inner];
+                self.block(inner, Way::Write);
+                self.granted(inner, Way::Write);
+                other.section(self.me, Way::Write);
+                self.let_go(inner, Way::Write);
+            }
+            _ => {}
+        }
+        if operation.sleeps {
+            self.sleep_with(number, way, operation.section);
+        } else if operation.section > 0 {
+            P::compute(operation.section);
+            slot.section(self.me, way);
+        }
+        if operation.downgrades && way == Way::Write {
+            // SAFETY: held for writing, as `way` says.
+            if unsafe { slot.subject.downgrade() } {
+                self.note(Event::Downgrades, way, number);
+                way = Way::Read;
+                slot.section(self.me, way);
+            }
+        }
+        if operation.cancels == Some(false) {
+            self.cancel_somebody();
+        }
+        self.let_go(number, way);
+        if operation.cancels == Some(true) {
+            self.cancel_somebody();
+        }
+    }
+
+    fn let_go(&self, number: usize, way: Way) {
+        self.note(Event::Releases, way, number);
+        // SAFETY: this thread holds it that way.
+        unsafe { self.world.slots[number].subject.unlock(way) };
+        self.note(Event::Released, way, number);
+    }
+
+    /// Cancels the wait of one thread that waits with a token, if there is one: the holder leaves at the same moment.
+    fn cancel_somebody(&mut self) {
+        let threads = self.world.seats.len();
+        let first = self.dice.roll(threads as u32) as usize;
+        let waiting = (0..threads).map(|distance| (first + distance) % threads).find_map(|thread| {
+            let seat = &self.world.seats[thread];
+            Some((thread, seat.token.load(Relaxed).checked_sub(1)?))
+        });
+        if let Some((thread, token)) = waiting {
+            self.note(Event::Cancels, Way::Write, thread);
+            let seat = &self.world.seats[thread];
+            seat.tokens[token].0.cancel();
+            if seat.token.load(Relaxed) == token + 1 {
+                seat.cancelled.store(P::stamp().max(1), Relaxed);
+            }
+        }
+    }
+
+    /// Sleeps with the lock held. Those who wait for it meanwhile may spin for a while, not for as long as this lasts.
+    fn sleep_with(&self, number: usize, way: Way, ns: u64) {
+        self.note(Event::SleepsWith, way, number);
+        let watched = |thread: usize, seat: &Seat<P>| {
+            let waits = seat.waits_for.load(Relaxed) == number + 1;
+            Some((thread, seat.begun.load(Relaxed), P::cpu_ns(thread).filter(|_| waits)?))
+        };
+        let look = || -> Vec<(usize, u64, u64)> {
+            if !self.world.setup.watch_spinning {
+                return Vec::new();
+            }
+            let seats = self.world.seats.iter().enumerate();
+            seats.filter_map(|(thread, seat)| watched(thread, seat)).collect()
+        };
+        let before = look();
+        P::sleep(ns);
+        let after = look();
+        for (thread, begun, used) in before {
+            if let Some(&(_, _, now)) = after.iter().find(|later| (later.0, later.1) == (thread, begun)) {
+                let spun = now - used;
+                assert!(
+                    spun < ns / 2,
+                    "{SPINNING}thread {thread} used {} us of CPU time in {} us in which the holder of lock {number} slept",
+                    spun / 1000,
+                    ns / 1000
+                );
+            }
+        }
+    }
+
+    /// Uses a mortal lock for the only time. Whoever was the last to may free it: at once where the lock allows that, else when all have returned.
+    fn visit(&self, number: usize) {
+        let slot = &self.world.slots[number];
+        // All at once, so that they meet.
+        slot.arrived.fetch_add(1, Relaxed);
+        let everybody = self.world.seats.len() as u32;
+        P::wait_window(|| (slot.arrived.load(Relaxed) == everybody).then_some(()));
+        self.block(number, Way::Write);
+        self.granted(number, Way::Write);
+        slot.section(self.me, Way::Write);
+        let last = slot.left.fetch_sub(1, Relaxed) == 1;
+        self.let_go(number, Way::Write);
+        let returned = slot.staying.fetch_sub(1, Relaxed) == 1;
+        let frees = if self.world.frees { last } else { returned };
+        if frees {
+            self.note(Event::Frees, Way::Write, number);
+            slot.subject.freed();
+        }
+    }
+}
