@@ -7,6 +7,7 @@ mod asm;
 mod counts;
 mod install;
 mod licences;
+mod models;
 mod programs;
 mod sources;
 mod steps;
@@ -15,13 +16,14 @@ mod tools;
 use std::process::ExitCode;
 
 use steps::{
-    ASSEMBLY, BUILD, CLIPPY, COUNTS, DEPENDENCIES, DOC_TESTS, DOCS, FORMAT, HEADER, INSTALLED, PROGRAMS, SOURCES, TESTS,
+    ASSEMBLY, BUILD, CLIPPY, COUNTS, DEPENDENCIES, DOC_TESTS, DOCS, FORMAT, HEADER, INSTALLED, MODELS, PROGRAMS, SOURCES,
+    TESTS,
 };
 
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test      everything below except `deny`; the closing line counts the checks
+  test      everything down to `counts`, and short forms of `loom` and `shuttle`; the closing line counts the checks
   fmt       format all sources (`lint` only looks)
   lint      formatting, house rules of the sources, licences, clippy with warnings as errors, the C header
   header    make crates/lockyard-capi/include/lockyard.h from the sources; --check only looks
@@ -41,6 +43,12 @@ cargo xtask COMMAND
             --secs 5 --threads 8 --rounds 3
   soak      memcached and MariaDB on our locks, ten minutes each, eight threads of load per CPU: no errors, no growth of memory
   history   32 historical bugs of locks: models that must be found wanting, and their repairs, that must pass
+  loom      every interleaving of small scenarios, with real orderings (--only TEXT, --short, --bless)
+  mutants   every ordering of every lock weakened one step at a time, and the barrier report (--only TEXT)
+  shuttle   the suite under random schedules (--lock TEXT --case TEXT --schedules N --crowds N --seed S)
+  cargo-mutants   cargo-mutants over the algorithm files (installs it when missing): hours
+  coverage  lines of the algorithm files that tests reach (installs cargo-llvm-cov when missing)
+  verify    the long form of loom, mutants, shuttle, Miri, ThreadSanitizer and coverage, with durations
   deny      cargo-deny over deny.toml: licences, sources, duplicates (installs cargo-deny when missing)
   help      this text
 ";
@@ -55,7 +63,7 @@ fn main() -> ExitCode {
     let passed = match words.as_slice() {
         ["test"] => {
             let first = [FORMAT, SOURCES, DEPENDENCIES, BUILD, CLIPPY, TESTS, DOC_TESTS, DOCS];
-            steps::run(&[&first[..], &[COUNTS, ASSEMBLY, INSTALLED, PROGRAMS]].concat())
+            steps::run(&[&first[..], &[COUNTS, ASSEMBLY, INSTALLED, MODELS, PROGRAMS]].concat())
         }
         ["lint"] => steps::run(&[FORMAT, SOURCES, DEPENDENCIES, HEADER, CLIPPY]),
         ["doc"] => steps::run(&[DOC_TESTS, DOCS]),
@@ -67,6 +75,12 @@ fn main() -> ExitCode {
         ["programs", words @ ..] => return ExitCode::from(programs::main(words)),
         ["soak"] => return ExitCode::from(programs::soak()),
         ["history"] => return ExitCode::from(steps::history()),
+        ["loom", options @ ..] => return ExitCode::from(models::loom(options)),
+        ["mutants", options @ ..] => return ExitCode::from(models::mutants(options)),
+        ["shuttle", options @ ..] => return ExitCode::from(models::shuttle(options)),
+        ["cargo-mutants", options @ ..] => report(models::cargo_mutants(options)),
+        ["coverage"] => report(models::coverage()),
+        ["verify"] => models::verify(),
         ["seeds", options @ ..] => return ExitCode::from(steps::seeds(options)),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

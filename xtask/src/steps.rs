@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::tools::{Outcome, cargo, cargo_with};
-use crate::{asm, counts, install, licences, programs, sources, tools};
+use crate::{asm, counts, install, licences, models, programs, sources, tools};
 
 /// One check.
 #[derive(Clone, Copy)]
@@ -32,6 +32,8 @@ pub(crate) const COUNTS: Step = Step { name: "instruction counts", needs_build: 
 pub(crate) const ASSEMBLY: Step = Step { name: "assembly", needs_build: true, check: asm::check };
 pub(crate) const PROGRAMS: Step = Step { name: "real programs", needs_build: true, check: programs::short };
 
+pub(crate) const MODELS: Step = Step { name: "model checkers", needs_build: true, check: models::short };
+
 fn formatting() -> Outcome {
     let colour = if std::io::stdout().is_terminal() { "" } else { " -- --color never" };
     cargo(&format!("fmt --all --check{colour}")).map_err(|reason| format!("{reason} (`cargo xtask fmt` formats)"))
@@ -47,6 +49,7 @@ fn clippy() -> Outcome {
     const SEAM_OFF: &str = "-A clippy::disallowed_types -A clippy::disallowed_methods";
     cargo(&format!("clippy --workspace --all-targets -- -D warnings {SEAM_OFF}"))?;
     cargo("clippy -p lockyard -p lockyard-check --lib -- -D warnings")?;
+    cargo(&format!("clippy -p lockyard-check --all-targets -F loom,shuttle -- -D warnings {SEAM_OFF}"))?;
     for features in ["", " -F std", " -F events"] {
         cargo(&format!("clippy -p lockyard --lib --no-default-features{features} -- -D warnings"))?;
     }

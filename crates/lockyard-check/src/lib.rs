@@ -10,6 +10,7 @@
 //! | [`suite`] | the list of cases, and [`conformance!`] |
 //! | [`broken`] | locks that the suite must reject |
 //! | [`native`] | the real machine as a stage, with a watchdog |
+//! | `model` | loom and shuttle under the seam, with the features of these names: every interleaving of small scenarios, real orderings |
 //! | [`simulated`] | the simulated machine as a stage, with random schedules |
 //! | [`priorities`] | priority inheritance as a property, on random cases |
 //! | [`scripted`] | a machine whose every step is decided by the test: single preemptions, one by one; definite hangs |
@@ -36,6 +37,8 @@ pub mod cases;
 pub mod data;
 pub mod embedded;
 pub mod lock;
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+pub mod model;
 pub mod native;
 pub mod priorities;
 pub mod scripted;

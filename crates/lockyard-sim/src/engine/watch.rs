@@ -51,7 +51,7 @@ impl Call {
             | Self::Update(address)
             | Self::Park(address)
             | Self::Unpark(address) => Some(address),
-            Self::Relax | Self::Fence | Self::IsRunning | Self::Compute => None,
+            Self::Relax | Self::Fence | Self::IsRunning | Self::SetPriority | Self::Compute => None,
         }
     }
 }

@@ -1,0 +1,68 @@
+//! Explores the locks with loom, and their weakened forms: `cargo xtask loom`, `cargo xtask mutants`.
+//!
+//! Every exploration is a process of its own: a lock that hangs or a check that fails cannot be unwound. `counts.txt` says how far each scenario goes and how many
+//! executions that takes.
+
+#[path = "loom/counts.rs"]
+mod counts;
+#[path = "loom/mutants.rs"]
+mod mutants;
+#[path = "loom/process.rs"]
+mod process;
+
+use std::process::ExitCode;
+
+use lockyard_check::model::scenarios::{self, Limits};
+use lockyard_check::model::sites;
+
+const HELP: &str = "\
+cargo xtask loom [--only TEXT] [--short] [--bless [--seconds N]]
+  explores the scenarios whose names contain TEXT, each to the bounds of loom-counts.txt, and compares the executions
+    --short     only those that take a few seconds at most
+    --bless     finds the highest bounds that complete in N seconds (60), and writes loom-counts.txt
+cargo xtask mutants [--only TEXT]
+  weakens each ordering site whose place contains TEXT, one step at a time; says which scenario kills it
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["one", name, limits, seconds, mutant @ ..] => one(name, limits, seconds, mutant),
+        ["run", options @ ..] => counts::run(options),
+        ["mutants"] => mutants::run(""),
+        ["mutants", "--only", text] => mutants::run(text),
+        _ => Err(format!("no such command: {}\n\n{HELP}", words.join(" "))),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("loom: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Explores one scenario in this process, and says what came of it in lines for [`process`].
+fn one(name: &str, limits: &str, seconds: &str, mutant: &[&str]) -> Result<bool, String> {
+    let limits: Limits = limits.parse()?;
+    let seconds: u64 = seconds.parse().map_err(|_| format!("not a number: {seconds}"))?;
+    let scenario = scenarios::all().into_iter().find(|scenario| scenario.name == name);
+    let scenario = scenario.ok_or_else(|| format!("no such scenario: {name}"))?.within(limits);
+    if let [mutant] = mutant {
+        sites::weaken(Some(mutant.parse()?));
+    }
+    let explored = scenario.explore(seconds);
+    for (site, order) in sites::seen() {
+        println!("site {site}={order:?}");
+    }
+    for event in scenario.missed() {
+        println!("missed {}", event.name());
+    }
+    println!(
+        "explored {} {} {} {} {}",
+        explored.executions, explored.complete, explored.cut, explored.idle, explored.most_polls
+    );
+    Ok(true)
+}

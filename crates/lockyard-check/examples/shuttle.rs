@@ -1,0 +1,169 @@
+//! The conformance suite under shuttle's schedules: `cargo xtask shuttle`.
+//!
+//! Each lock's schedules are shared out over the cases of its groups. The first failure ends the run with exit code 1 and the command that repeats it; shuttle prints
+//! the schedule.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use lockyard::lockref::LockRef;
+use lockyard::mutex::RawMutex;
+use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::rwsem::{RawRwSem, policy as sem};
+use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
+use lockyard::spin::cna::RawCnaSpinLock;
+use lockyard::spin::mcs::RawMcsLock;
+use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::spin::ticket::RawTicketLock;
+use lockyard::spin::ttas::RawTtasLock;
+use lockyard_check::adapters::{Binary, EagerHq};
+use lockyard_check::cases::{exclusion, parking::HashedMutex};
+use lockyard_check::group;
+use lockyard_check::lock::{Lock, Way};
+use lockyard_check::model::random::{Shuttle, perform};
+use lockyard_check::stage::Stage;
+
+const HELP: &str = "\
+cargo xtask shuttle [--lock TEXT] [--case TEXT] [--schedules N] [--crowds N] [--seed S]
+  --lock       only locks whose names contain this
+  --case       only the cases whose names contain this
+  --schedules  random schedules of four threads for each lock, and as many of PCT (2000; the long form: 100000)
+  --crowds     likewise with sixteen threads (50; the long form: 5000)
+  --seed       where the schedules begin (1)
+";
+
+type Case = (&'static str, fn());
+
+/// Sixteen threads, two acquisitions each.
+fn crowd<L: Lock>() {
+    let guarded = lockyard_check::data::Data::<L::P>::default();
+    let lock = L::default();
+    L::P::run(16, |me| {
+        for _ in 0..2 {
+            lock.lock(Way::Write);
+            guarded.write(me);
+            // SAFETY: held to write.
+            unsafe { lock.unlock(Way::Write) };
+        }
+    });
+    guarded.finish(32);
+    assert!(lock.at_rest(), "something is left in a lock that nobody uses: {}", lock.state());
+}
+
+struct Subject {
+    name: &'static str,
+    cases: Vec<Case>,
+    crowd: Option<fn()>,
+}
+
+macro_rules! subjects {
+    ($($name:literal: $lock:ty, [$($group:ident),*] $($crowd:ident)?;)*) => {
+        vec![$(Subject {
+            name: $name,
+            cases: [$(group!($group => listed($lock)) as &[Case]),*].concat(),
+            crowd: None$(.or(Some($crowd::<$lock> as fn())))?,
+        }),*]
+    };
+}
+
+fn subjects() -> Vec<Subject> {
+    subjects! {
+        "qspinlock": RawQSpinLock<Shuttle>, [exclusive] crowd;
+        "cna": RawCnaSpinLock<Shuttle>, [exclusive] crowd;
+        "hq-spinlock": EagerHq<Shuttle>, [exclusive] crowd;
+        "mcs": RawMcsLock<Shuttle>, [exclusive] crowd;
+        "ticket": RawTicketLock<Shuttle>, [exclusive] crowd;
+        "ttas": RawTtasLock<Shuttle>, [exclusive] crowd;
+        "mutex": RawMutex<Shuttle>, [exclusive, timed] crowd;
+        "rwsem:today": RawRwSem<Shuttle, sem::Today>, [exclusive, timed, shared] crowd;
+        "rwsem:today-kernel": RawRwSem<Shuttle, sem::TodayKernel>, [exclusive, timed, shared] crowd;
+        "rwsem:v5.10": RawRwSem<Shuttle, sem::V5_10>, [exclusive, timed, shared] crowd;
+        "rwsem:handoff-4ms": RawRwSem<Shuttle, sem::Handoff4ms>, [exclusive, timed, shared] crowd;
+        "qrwlock:today": RawQRwLock<Shuttle>, [exclusive, shared] crowd;
+        "qrwlock:fetch-add": RawQRwLock<Shuttle, qrw::FetchAdd>, [exclusive, shared] crowd;
+        "qrwlock:byte-cas": RawQRwLock<Shuttle, qrw::ByteCas>, [exclusive, shared] crowd;
+        "qrwlock:word-cas": RawQRwLock<Shuttle, qrw::WordCas>, [exclusive, shared] crowd;
+        "lockref": LockRef<Shuttle>, [exclusive, references] crowd;
+        "futex-hash": HashedMutex<Shuttle, RawQSpinLock<Shuttle>>, [exclusive, parking] crowd;
+        "semaphore:opportunistic-safe": RawSemaphore<Shuttle, OpportunisticSafe>, [counting, quick_ups];
+        "semaphore:direct-handoff": RawSemaphore<Shuttle, DirectHandoff>, [counting, quick_ups];
+        "binary-semaphore": Binary<Shuttle, OpportunisticSafe>, [exclusive, timed] crowd;
+    }
+}
+
+struct Options {
+    lock: String,
+    case: String,
+    schedules: usize,
+    crowds: usize,
+    seed: u64,
+}
+
+impl Options {
+    fn parse(words: &[String]) -> Result<Self, String> {
+        let mut options = Self { lock: String::new(), case: String::new(), schedules: 2_000, crowds: 50, seed: 1 };
+        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("a number is needed, not '{text}'"));
+        for pair in words.chunks(2) {
+            let [option, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
+            match option.as_str() {
+                "--lock" => options.lock.clone_from(value),
+                "--case" => options.case.clone_from(value),
+                "--schedules" => options.schedules = number(value)? as usize,
+                "--crowds" => options.crowds = number(value)? as usize,
+                "--seed" => options.seed = number(value)?,
+                _ => return Err(format!("no such option: {option}")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let options = match Options::parse(&words) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("shuttle: {error}\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut chosen = 0;
+    for subject in subjects().iter().filter(|subject| subject.name.contains(&options.lock)) {
+        let begun = Instant::now();
+        let mut cases: Vec<(Case, usize)> = Vec::new();
+        let each = options.schedules.div_ceil(subject.cases.len());
+        cases.extend(subject.cases.iter().map(|case| (*case, each)));
+        cases.extend(subject.crowd.map(|crowd| (("crowd", crowd), options.crowds)));
+        cases.retain(|((name, _), schedules)| *schedules > 0 && name.contains(options.case.as_str()));
+        let mut performed = 0;
+        for ((name, case), schedules) in &cases {
+            if let Err(why) = perform(*case, *schedules, options.seed) {
+                eprintln!("\nshuttle: {}: {name} failed {why}", subject.name);
+                eprintln!(
+                    "again: cargo xtask shuttle --lock {} --case {name} --schedules {} --crowds {} --seed {}",
+                    subject.name, options.schedules, options.crowds, options.seed
+                );
+                return ExitCode::FAILURE;
+            }
+            performed += 2 * schedules;
+        }
+        chosen += cases.len();
+        println!(
+            "{:<30} {:>3} cases {performed:>8} schedules passed in {:.1} s",
+            subject.name,
+            cases.len(),
+            begun.elapsed().as_secs_f64()
+        );
+    }
+    if chosen == 0 {
+        eprintln!("shuttle: no case is chosen\n\n{HELP}");
+        return ExitCode::from(2);
+    }
+    ExitCode::SUCCESS
+}
+
+/// The suite's smallest case, so that this program's tests perform one.
+#[test]
+fn schedules_are_performed() {
+    perform(exclusion::two_threads::<RawTtasLock<Shuttle>>, 8, 1).unwrap();
+}

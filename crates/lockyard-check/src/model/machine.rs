@@ -1,0 +1,271 @@
+//! The checking machine: the seam, on top of a model checker.
+
+use core::fmt::Debug;
+use core::marker::PhantomData;
+use core::ptr::from_ref;
+use std::panic::Location;
+
+use lockyard::event::Event;
+use lockyard::platform::{Ordering, Ordering::Relaxed, Patience, Platform, Pool, Word};
+use lockyard::wait::heads::ParkedHeads;
+use lockyard::wait::thread::{Thread, ThreadId};
+
+use super::engine::Engine;
+use super::sites::{Part, order};
+use super::words::{U32, U64};
+use super::world::{self, MOST_RECORDS, Machine, State, Waited, world};
+
+/// The platform that the model checker `E` explores. See the [module text](super).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Modelled<E>(PhantomData<E>);
+
+/// What the machine has beside the lock under test. Made once: its words are new ones in each execution.
+#[derive(Debug)]
+struct Surroundings<E: Engine> {
+    records: Vec<Thread<Modelled<E>>>,
+    heads: ParkedHeads<Modelled<E>>,
+    pool: Pool<Modelled<E>>,
+    bell: U32<E>,
+}
+
+impl<E: Engine> Surroundings<E> {
+    fn get() -> &'static Self {
+        // SAFETY: `prepare` has made it, for this engine (a host thread has one), and it is never given back.
+        unsafe { &*world().surroundings.get().cast() }
+    }
+}
+
+/// Makes the machine's surroundings. For the host, before the first execution.
+pub fn prepare<E: Engine>() {
+    if world().surroundings.get().is_null() {
+        let made = Box::new(Surroundings::<E> {
+            records: (0..MOST_RECORDS).map(|_| Thread::default()).collect(),
+            heads: ParkedHeads::default(),
+            pool: Pool::default(),
+            bell: U32::default(),
+        });
+        world().surroundings.set(core::ptr::from_ref(Box::leak(made)).cast());
+    }
+}
+
+/// One execution: `make` makes what the threads share, each of `threads` threads acts on it, `finish` looks at what is left.
+pub fn execute<E: Engine, S: Sync>(
+    machine: Machine,
+    threads: usize,
+    make: impl FnOnce() -> S,
+    act: impl Fn(&S, usize) + Sync,
+    finish: impl FnOnce(&S),
+) {
+    surrounded::<E, ()>(machine, || {
+        let shared = Box::new(make());
+        world().set_base(from_ref(&*shared).addr(), size_of::<S>());
+        run::<E>(threads, &|number| act(&shared, number));
+        finish(&shared);
+    });
+}
+
+/// Runs `threads` threads inside an execution.
+pub(super) fn run<E: Engine>(threads: usize, act: &(dyn Fn(usize) + Sync)) {
+    for number in 0..threads {
+        let record = world().record(number);
+        Surroundings::<E>::get().records[record].set_id(ThreadId::from_raw(record as u32).expect("not zero"));
+    }
+    world().run(threads);
+    E::run(threads, &|number| {
+        world().active.set(number);
+        act(number);
+        if number == 0 {
+            block::<E>(State::Joining);
+        }
+        world().stop(State::Done);
+        E::changed();
+    });
+    world().settle();
+}
+
+/// Runs `inside` in an execution of its own.
+pub(super) fn surrounded<E: Engine, R>(machine: Machine, inside: impl FnOnce() -> R) -> R {
+    world().begin(machine);
+    let result = inside();
+    world().end();
+    result
+}
+
+/// The active thread waits. Others run at least once meanwhile, so that no old value is seen for ever.
+fn block<E: Engine>(state: State) -> Waited {
+    world().stop(state);
+    loop {
+        if let Some(released) = world().pass_time() {
+            E::wake(released);
+        }
+        let me = world().active.get();
+        world().count_yield();
+        E::wait();
+        world().active.set(me);
+        if let Some(waited) = world().goes_on() {
+            return waited;
+        }
+        if world().is_idle_turn() {
+            world().idle.set(world().idle.get() + 1);
+            E::skip();
+        }
+    }
+}
+
+/// Polls until `ready` yields. A failed poll is repeated when something that it read has changed.
+fn poll<E: Engine, T>(patient: bool, deadline: Option<u64>, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+    loop {
+        world().begin_poll();
+        let found = ready();
+        let over = found.is_none() && deadline.is_some_and(|deadline| Modelled::<E>::now() >= deadline);
+        let (reads, stale) = world().end_poll();
+        if found.is_some() || over {
+            return found;
+        }
+        // A poll that fails because it sees an old value is no better than one that comes later.
+        if world().spend() || stale {
+            E::skip();
+        }
+        if !stale && block::<E>(State::Polling { reads, patient }) == Waited::GaveUp {
+            return None;
+        }
+        if stale {
+            let me = world().active.get();
+            world().count_yield();
+            E::wait();
+            world().active.set(me);
+        }
+    }
+}
+
+/// Rings the bell of an execution whose clock waits for it.
+pub fn ring<E: Engine>() {
+    Surroundings::<E>::get().bell.swap(1, Relaxed);
+    world().ring();
+    E::changed();
+}
+
+// SAFETY: words are the engine's atomics, or touched by one thread; each thread has its own record; records, heads and pool live for
+// ever; a park looks at its word, and an unpark at who is parked, without a switch in between; both halves of the asymmetric fence are full fences.
+unsafe impl<E: Engine> Platform for Modelled<E> {
+    type U32 = U32<E>;
+    type U64 = U64<E>;
+    type Lanes = U32<E>;
+
+    fn relax() {}
+
+    fn spin<T>(patience: Patience, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+        if world().machine().patience == world::Patience::None || !world().is_running() {
+            return ready();
+        }
+        poll::<E, T>(false, patience.deadline, ready)
+    }
+
+    fn wait_window<T>(mut ready: impl FnMut() -> Option<T>) -> T {
+        if !world().is_running() {
+            return ready().expect("nobody else runs");
+        }
+        poll::<E, T>(true, None, ready).expect("does not give up")
+    }
+
+    fn nap(_round: u32) {
+        if world().is_running() {
+            block::<E>(State::Polling { reads: Vec::new(), patient: false });
+        }
+    }
+
+    fn park(word: &U32<E>, expected: u32, deadline: Option<u64>) {
+        if word.peek() == expected {
+            block::<E>(State::Parked { word: word.address(), deadline });
+        }
+    }
+
+    fn unpark(word: &U32<E>) {
+        world().unpark(word.address());
+        E::changed();
+    }
+
+    #[track_caller]
+    fn fence() {
+        fence::<E>(Location::caller());
+    }
+
+    #[track_caller]
+    fn fence_light() {
+        fence::<E>(Location::caller());
+    }
+
+    #[track_caller]
+    fn fence_heavy() -> bool {
+        fence::<E>(Location::caller());
+        true
+    }
+
+    fn now() -> u64 {
+        world().time(|| Surroundings::<E>::get().bell.load(Relaxed) != 0)
+    }
+
+    fn tick() -> u64 {
+        Self::now()
+    }
+
+    fn id() -> Option<ThreadId> {
+        ThreadId::from_raw(world().record(world().active.get()) as u32)
+    }
+
+    fn current() -> Option<&'static Thread<Self>> {
+        Self::id().map(Self::thread)
+    }
+
+    fn thread(id: ThreadId) -> &'static Thread<Self> {
+        &Surroundings::get().records[id.raw() as usize]
+    }
+
+    fn is_running(_id: ThreadId) -> bool {
+        world().machine().patience != world::Patience::None
+    }
+
+    fn should_yield() -> bool {
+        false
+    }
+
+    fn spin_budget() -> u32 {
+        if world().machine().patience == world::Patience::Exact { u32::MAX } else { 20_000 }
+    }
+
+    fn cpus() -> u32 {
+        if world().machine().patience == world::Patience::None { 1 } else { 8 }
+    }
+
+    fn node() -> u32 {
+        world().active.get() as u32 % world().machine().nodes
+    }
+
+    fn nodes() -> u32 {
+        world().machine().nodes
+    }
+
+    fn heads() -> &'static ParkedHeads<Self> {
+        &Surroundings::get().heads
+    }
+
+    fn hq() -> &'static Pool<Self> {
+        &Surroundings::get().pool
+    }
+
+    fn key<T>(lock: *const T) -> u64 {
+        world().key(lock.addr())
+    }
+
+    fn count(event: Event, amount: i64) {
+        if amount != 0 {
+            world().count(event);
+        }
+    }
+}
+
+fn fence<E: Engine>(place: &'static Location<'static>) {
+    if order(place, Part::Fence, Ordering::SeqCst) == Ordering::SeqCst {
+        E::fence();
+    }
+}

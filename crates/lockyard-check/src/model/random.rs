@@ -1,0 +1,186 @@
+//! Shuttle: random schedules, many threads, long runs; sequentially consistent, so that it finds what goes wrong in the logic of a lock and nothing of its orderings.
+//!
+//! Half of the schedules are drawn at each step, half with priorities and a few changes of them (PCT: Burckhardt et al. 2010), on machines on which everybody
+//! sleeps, spins, or knows when its CPU is needed.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use lockyard::platform::Ordering;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::sync::atomic::AtomicBool;
+use shuttle::thread::Thread;
+use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+
+use super::engine::{Atom, Engine};
+use super::machine::{Modelled, prepare, run, surrounded};
+use super::world::{Clock, Machine, Patience, world};
+use crate::stage::{Scale, Stage};
+
+/// The engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Random;
+
+/// The platform that shuttle schedules.
+pub type Shuttle = Modelled<Random>;
+
+/// There are no atomics here: each word is a cell, each operation a place to switch.
+#[derive(Debug)]
+pub enum NoAtom {}
+
+impl<V> Atom<V> for NoAtom {
+    fn new(_value: V) -> Self {
+        unreachable!("words are cells")
+    }
+    fn load(&self, _order: Ordering) -> V {
+        match *self {}
+    }
+    fn store(&self, _value: V, _order: Ordering) {
+        match *self {}
+    }
+    fn swap(&self, _value: V, _order: Ordering) -> V {
+        match *self {}
+    }
+    fn compare_exchange(&self, _current: V, _new: V, _success: Ordering, _failure: Ordering) -> Result<V, V> {
+        match *self {}
+    }
+    fn fetch_add(&self, _value: V, _order: Ordering) -> V {
+        match *self {}
+    }
+    fn fetch_sub(&self, _value: V, _order: Ordering) -> V {
+        match *self {}
+    }
+    fn fetch_or(&self, _value: V, _order: Ordering) -> V {
+        match *self {}
+    }
+    fn fetch_and(&self, _value: V, _order: Ordering) -> V {
+        match *self {}
+    }
+}
+
+thread_local! {
+    /// The threads of the present run, and what they touch to let others run.
+    static THREADS: RefCell<Vec<Option<Thread>>> = const { RefCell::new(Vec::new()) };
+    static POINT: RefCell<Option<std::rc::Rc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+impl Engine for Random {
+    const MODELS_WORDS: bool = false;
+    type A32 = NoAtom;
+    type A64 = NoAtom;
+
+    fn step() {
+        if world().is_running() {
+            let me = world().active.get();
+            if let Some(point) = POINT.with_borrow(Clone::clone) {
+                point.load(Ordering::SeqCst);
+            }
+            world().active.set(me);
+        }
+    }
+
+    fn changed() {
+        if world().is_running() {
+            world().waking().into_iter().for_each(Self::wake);
+        }
+    }
+
+    fn wake(number: usize) {
+        let thread = THREADS.with_borrow(|threads| threads.get(number).and_then(Clone::clone));
+        if let Some(thread) = thread {
+            thread.unpark();
+        }
+    }
+
+    fn wait() {
+        shuttle::thread::park();
+    }
+
+    fn skip() {}
+
+    fn fence() {}
+
+    fn run(threads: usize, act: &(dyn Fn(usize) + Sync)) {
+        THREADS.replace(vec![None; threads]);
+        POINT.replace(Some(std::rc::Rc::new(AtomicBool::new(false))));
+        let act = |number: usize| {
+            THREADS.with_borrow_mut(|all| all[number] = Some(shuttle::thread::current()));
+            act(number);
+        };
+        shuttle::thread::scope(|scope| {
+            for number in 1..threads {
+                let act = &act;
+                scope.spawn(move || act(number));
+            }
+            act(0);
+        });
+        POINT.take();
+    }
+}
+
+const SLEEPS: Machine = Machine { nodes: 3, ..Machine::SLEEPS };
+
+/// The machines on which each case is performed.
+const MACHINES: [Machine; 4] = [
+    SLEEPS,
+    Machine { patience: Patience::Long, ..SLEEPS },
+    Machine { patience: Patience::Exact, ..SLEEPS },
+    Machine { clock: Clock::Hurried, ..SLEEPS },
+];
+
+/// Performs `case` under so many random schedules, and as many of PCT with depths 2, 3 and 5.
+///
+/// # Errors
+/// What failed; shuttle has printed the schedule.
+pub fn perform(case: fn(), schedules: usize, seed: u64) -> Result<(), String> {
+    prepare::<Random>();
+    let mut config = Config::new();
+    config.stack_size = 0x4_0000;
+    config.max_steps = MaxSteps::FailAfter(2_000_000);
+    config.failure_persistence = FailurePersistence::Print;
+    config.silence_warnings = true;
+    let each = schedules.div_ceil(MACHINES.len());
+    for (number, machine) in MACHINES.into_iter().enumerate() {
+        let seed = seed.wrapping_mul(64).wrapping_add(number as u64);
+        let execution = move || surrounded::<Random, _>(machine, case);
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let random = RandomScheduler::new_from_seed(seed, each);
+            Runner::new(random, config.clone()).run(execution);
+            let depth = [2, 3, 5][(seed % 3) as usize];
+            let pct = PctScheduler::new_from_seed(seed, depth, each);
+            Runner::new(pct, config.clone()).run(execution);
+        }));
+        world().end();
+        if let Err(panic) = outcome {
+            let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+            return Err(format!("on {machine:?} with seed {seed}: {}", said.unwrap_or("panicked")));
+        }
+    }
+    Ok(())
+}
+
+/// Schedules of each kind and case in tests; `LOCKYARD_SCHEDULES` overrides it.
+const SCHEDULES: usize = 24;
+
+impl Stage for Shuttle {
+    const SCALE: Scale = Scale {
+        rounds: 8,
+        sleeps: 10,
+        threads: 4,
+        crowd: 6,
+        short_lived: 6,
+        queue: 4,
+        timeout_ns: 20_000_000,
+    };
+
+    fn perform(name: &'static str, case: fn()) {
+        let schedules = std::env::var("LOCKYARD_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(SCHEDULES);
+        if let Err(why) = perform(case, schedules, 1) {
+            panic!("{name} {why}");
+        }
+    }
+
+    fn run(threads: usize, act: impl Fn(usize) + Sync) {
+        run::<Random>(threads, &act);
+    }
+}

@@ -1,0 +1,186 @@
+//! Loom: every order in which threads may run, up to a bound of preemptions, and every value that a load may return.
+//!
+//! What it does not show: accesses of several sizes to one word; load buffering; `SeqCst` accesses, which it treats as weaker (the locks have none); a
+//! sequentially consistent fence orders more here than the language says.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering as Host};
+use std::time::{Duration, Instant};
+
+use lockyard::platform::Ordering;
+
+use super::engine::{Atom, Engine};
+use super::machine::{Modelled, prepare};
+use super::world::world;
+
+/// The engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Weak;
+
+/// The platform that loom explores.
+pub type Loom = Modelled<Weak>;
+
+macro_rules! atom {
+    ($atom:ty, $value:ty) => {
+        impl Atom<$value> for $atom {
+            fn new(value: $value) -> Self {
+                <$atom>::new(value)
+            }
+            fn load(&self, order: Ordering) -> $value {
+                self.load(order)
+            }
+            fn store(&self, value: $value, order: Ordering) {
+                self.store(value, order);
+            }
+            fn swap(&self, value: $value, order: Ordering) -> $value {
+                self.swap(value, order)
+            }
+            fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.compare_exchange(current, new, success, failure)
+            }
+            fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                self.fetch_add(value, order)
+            }
+            fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                self.fetch_sub(value, order)
+            }
+            fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                self.fetch_or(value, order)
+            }
+            fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                self.fetch_and(value, order)
+            }
+        }
+    };
+}
+
+atom!(::loom::sync::atomic::AtomicU32, u32);
+atom!(::loom::sync::atomic::AtomicU64, u64);
+
+impl Engine for Weak {
+    const MODELS_WORDS: bool = true;
+    type A32 = ::loom::sync::atomic::AtomicU32;
+    type A64 = ::loom::sync::atomic::AtomicU64;
+
+    fn step() {}
+
+    fn changed() {}
+
+    fn wake(_number: usize) {}
+
+    fn wait() {
+        ::loom::thread::yield_now();
+    }
+
+    fn skip() {
+        ::loom::skip_branch();
+    }
+
+    fn fence() {
+        ::loom::sync::atomic::fence(Ordering::SeqCst);
+    }
+
+    fn run(threads: usize, act: &(dyn Fn(usize) + Sync)) {
+        // SAFETY: all threads are joined below, and a panic does not get past `or_die`.
+        let act: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(act) };
+        let spawned: Vec<_> =
+            (1..threads).map(|number| ::loom::thread::spawn(move || or_die(|| act(number)))).collect();
+        or_die(|| act(0));
+        for thread in spawned {
+            thread.join().expect("a thread that panics ends the process");
+        }
+    }
+}
+
+/// A failed check ends the process: the other threads of the execution stand in the middle of a lock, and cannot be unwound.
+fn or_die(act: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(act)).is_err() {
+        die();
+    }
+}
+
+fn die() -> ! {
+    println!("\nfailed after {} executions", EXECUTIONS.load(Host::Relaxed));
+    std::process::exit(1);
+}
+
+static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
+
+/// How far an exploration goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Preemptions; `None`: without bound.
+    pub preemptions: Option<usize>,
+    /// After so long it is given up.
+    pub seconds: u64,
+}
+
+/// What an exploration came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Explored {
+    /// Executions.
+    pub executions: u64,
+    /// Whether that was all there are, within the bounds.
+    pub complete: bool,
+    /// Executions in which the budget of polls was spent.
+    pub cut: u64,
+    /// Executions that another one covers.
+    pub idle: u64,
+    /// The most failed polls in one execution.
+    pub most_polls: u32,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Why an exploration begins anew.
+struct Learned;
+
+/// Explores `execution`, again and again until no word is found to be shared that was thought not to be. Ends the process if a check fails.
+pub fn explore(bounds: Bounds, execution: impl Fn() + Send + Sync + 'static) -> Explored {
+    let execution = Arc::new(execution);
+    let begun = Instant::now();
+    prepare::<Weak>();
+    world().forget();
+    let mut limit = 200;
+    loop {
+        world().set_out();
+        EXECUTIONS.store(0, Host::Relaxed);
+        let mut builder = ::loom::model::Builder::new();
+        builder.max_threads = 5;
+        builder.max_branches = 20_000;
+        builder.preemption_bound = bounds.preemptions;
+        builder.max_permutations = Some(limit);
+        builder.checkpoint_interval = 200;
+        builder.max_duration = Some(Duration::from_secs(bounds.seconds).saturating_sub(begun.elapsed()));
+        let inner = execution.clone();
+        let outcome = catch_unwind(AssertUnwindSafe(move || {
+            builder.check(move || {
+                EXECUTIONS.fetch_add(1, Host::Relaxed);
+                or_die(|| inner());
+                if world().is_learning() {
+                    resume_unwind(Box::new(Learned));
+                }
+            });
+        }));
+        match outcome {
+            Err(why) if why.is::<Learned>() => continue,
+            Err(_) => die(),
+            Ok(()) => {}
+        }
+        let executions = EXECUTIONS.load(Host::Relaxed);
+        let late = begun.elapsed().as_secs() >= bounds.seconds;
+        let complete = !late && executions + 1 < limit as u64;
+        if complete || late {
+            let (cut, most_polls) = (world().cut.get(), world().most_polls.get());
+            return Explored { executions, complete, cut, idle: world().idle.get(), most_polls, took: begun.elapsed() };
+        }
+        limit = limit.saturating_mul(16);
+    }
+}

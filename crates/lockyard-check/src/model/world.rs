@@ -1,0 +1,536 @@
+//! What the checking machine knows of one execution: its threads and why they wait, the clock, which words are shared.
+//!
+//! All threads of an execution run on one thread of the host, one at a time, so this is plain data of that thread. Nothing in it orders the
+//! accesses of the lock under test: a thread that waits is not woken by whom it waits for, it finds that it can go on.
+//!
+//! # Waiting
+//!
+//! A wait is one operation: the thread polls its condition, and not again before a word that it read has changed. When nobody can go on, time
+//! passes: a spinner with limited patience gives up, or the clock is turned to the next deadline. If there is neither, the execution hangs, and the check says so at
+//! once.
+//!
+//! # Which words are modelled
+//!
+//! A word that only one thread ever touches while threads run needs no model. Which ones are touched by two is learned: such a word is noted, by the order in
+//! which it was made, and the exploration starts again. Only an exploration in which nothing was learned counts.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+use lockyard::event::Event;
+
+/// The most threads of one run.
+pub const MOST_THREADS: usize = 32;
+/// The most threads of all runs of an execution.
+pub const MOST_RECORDS: usize = 512;
+
+/// How the machine behaves in one scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// A spin polls once and gives up: everybody queues and sleeps.
+    None,
+    /// A spin lasts until its condition holds, or nobody can go on.
+    Long,
+    /// Likewise, and the machine says that it knows when a CPU is needed: `spin_budget` is without limit.
+    Exact,
+}
+
+/// What time it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// It stands still while anybody can go on. Then it is turned to the next deadline.
+    Still,
+    /// As `Still`, but nobody's sleep ends by it: who is not woken sleeps for ever.
+    Stopped,
+    /// Each look at it finds a turn later: every turn is over.
+    Hurried,
+    /// As `Stopped` until a thread of the scenario rings: then every deadline up to [`RING`] has passed.
+    Rung,
+}
+
+/// When a scenario's own deadlines are, in nanoseconds.
+pub const DEADLINE: u64 = 100_000;
+/// What time it is once the clock was rung. No turn is over then.
+pub const RING: u64 = 200_000;
+const TURN: u64 = lockyard::wait::turn::TURN_NS;
+
+/// A machine for one scenario.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine {
+    /// How long spins last.
+    pub patience: Patience,
+    /// The clock.
+    pub clock: Clock,
+    /// What time it is in the beginning.
+    pub start: u64,
+    /// NUMA nodes: thread n is on node n modulo this.
+    pub nodes: u32,
+    /// How often, in one execution, a poll may fail again before no further alternatives are explored.
+    pub budget: Option<u32>,
+}
+
+impl Machine {
+    /// Everybody sleeps.
+    pub const SLEEPS: Self = Self { patience: Patience::None, clock: Clock::Still, start: 0, nodes: 1, budget: None };
+    /// Everybody spins.
+    pub const SPINS: Self = Self { patience: Patience::Long, ..Self::SLEEPS };
+}
+
+/// Why a thread does not run.
+#[derive(Debug, Clone)]
+pub(super) enum State {
+    Running,
+    /// Waits for a change of a word that it read: where, and which change it has seen. Without patience it never gives up.
+    Polling { reads: Vec<Read>, patient: bool },
+    /// Sleeps on this word.
+    Parked { word: usize, deadline: Option<u64> },
+    /// Waits for all others to end.
+    Joining,
+    Done,
+}
+
+/// A word that a poll read, and how often it had changed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Read {
+    pub(super) word: *const Track,
+    pub(super) version: u32,
+}
+
+/// The number of every word that is made once for all executions.
+pub(super) const FIXED: u32 = u32::MAX;
+
+/// Such a word, and how it becomes a new one, modelled, when an execution begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fixed {
+    pub(super) word: *const (),
+    pub(super) renew: fn(*const ()),
+}
+
+/// What the machine notes about a word.
+#[derive(Debug, Default)]
+pub struct Track {
+    /// Its number in the order of making.
+    pub(super) ordinal: u32,
+    pub(super) version: Cell<u32>,
+    /// The newest value.
+    pub(super) latest: Cell<u64>,
+    /// The execution to which all this belongs. In any other the word is zero.
+    pub(super) epoch: Cell<u32>,
+    /// The thread that touched it, + 1.
+    pub(super) toucher: Cell<u8>,
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waited {
+    Ready,
+    GaveUp,
+}
+
+struct Role {
+    state: State,
+    /// Set when nobody could go on: this one's patience is spent, or its wake-up has come.
+    released: bool,
+    reading: bool,
+    reads: Vec<Read>,
+    stale: bool,
+    looks: u64,
+    /// How often it let others run while it waited.
+    yields: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Outside,
+    Setting,
+    Running,
+}
+
+/// One execution, and what is kept between executions.
+pub(super) struct World {
+    machine: Cell<Machine>,
+    phase: Cell<Phase>,
+    pub(super) active: Cell<usize>,
+    roles: RefCell<Vec<Role>>,
+    now: Cell<u64>,
+    ordinals: Cell<u32>,
+    /// Words that are modelled in this exploration.
+    known: RefCell<Vec<bool>>,
+    /// And those that will be in the next.
+    learned: RefCell<Vec<bool>>,
+    fresh: Cell<bool>,
+    /// Words that are made once for all executions: where, and how one becomes a new one.
+    known_fixed: RefCell<Vec<Fixed>>,
+    learned_fixed: RefCell<Vec<Fixed>>,
+    pub(super) epoch: Cell<u32>,
+    pub(super) idle: Cell<u64>,
+    polls: Cell<u32>,
+    /// The deepest number of failed polls in any execution.
+    pub(super) most_polls: Cell<u32>,
+    /// Executions cut short for want of budget.
+    pub(super) cut: Cell<u64>,
+    pub(super) events: RefCell<BTreeSet<Event>>,
+    base: Cell<(usize, usize)>,
+    /// Locks elsewhere, in the order in which their keys were asked for.
+    strangers: RefCell<Vec<usize>>,
+    /// Threads of earlier runs of this execution. They may have left their names in a lock, so nobody else gets those.
+    gone: Cell<usize>,
+    threads: Cell<usize>,
+    /// What the machine has beside the lock under test.
+    pub(super) surroundings: Cell<*const ()>,
+}
+
+thread_local! {
+    static WORLD: &'static World = Box::leak(Box::new(World {
+        machine: Cell::new(Machine::SLEEPS),
+        phase: Cell::new(Phase::Outside),
+        active: Cell::new(0),
+        roles: RefCell::new(Vec::new()),
+        now: Cell::new(0),
+        ordinals: Cell::new(0),
+        known: RefCell::new(Vec::new()),
+        learned: RefCell::new(Vec::new()),
+        fresh: Cell::new(false),
+        known_fixed: RefCell::new(Vec::new()),
+        learned_fixed: RefCell::new(Vec::new()),
+        epoch: Cell::new(0),
+        idle: Cell::new(0),
+        polls: Cell::new(0),
+        most_polls: Cell::new(0),
+        cut: Cell::new(0),
+        events: RefCell::new(BTreeSet::new()),
+        base: Cell::new((0, 0)),
+        strangers: RefCell::new(Vec::new()),
+        gone: Cell::new(0),
+        threads: Cell::new(0),
+        surroundings: Cell::new(std::ptr::null()),
+    }));
+}
+
+/// The world of this host thread.
+pub(super) fn world() -> &'static World {
+    WORLD.with(|world| *world)
+}
+
+impl World {
+    pub(super) fn machine(&self) -> Machine {
+        self.machine.get()
+    }
+
+    /// Whether something was learned in this exploration, which therefore does not count.
+    pub(super) fn is_learning(&self) -> bool {
+        self.fresh.get()
+    }
+
+    /// A new scenario: nothing is learned yet.
+    pub(super) fn forget(&self) {
+        self.learned.take();
+        self.learned_fixed.take();
+        self.events.take();
+        self.most_polls.set(0);
+        self.cut.set(0);
+    }
+
+    /// An exploration begins, with what was learned in earlier ones.
+    pub(super) fn set_out(&self) {
+        self.fresh.set(false);
+        self.known.replace(self.learned.borrow().clone());
+        self.known_fixed.replace(self.learned_fixed.borrow().clone());
+        self.idle.set(0);
+        self.cut.set(0);
+        self.most_polls.set(0);
+    }
+
+    /// An execution begins: words may be made.
+    pub(super) fn begin(&self, machine: Machine) {
+        self.machine.set(machine);
+        self.phase.set(Phase::Setting);
+        self.active.set(0);
+        self.now.set(machine.start);
+        self.strangers.take();
+        self.gone.set(0);
+        self.ordinals.set(0);
+        self.polls.set(0);
+        self.roles.take();
+        self.epoch.set(self.epoch.get().wrapping_add(1));
+        for fixed in self.known_fixed.borrow().iter() {
+            (fixed.renew)(fixed.word);
+        }
+    }
+
+    /// Locks inside these bytes have keys that are the same in every execution.
+    pub(super) fn set_base(&self, start: usize, length: usize) {
+        self.base.set((start, length));
+    }
+
+    /// Threads run from now on.
+    pub(super) fn run(&self, threads: usize) {
+        assert!(threads <= MOST_THREADS, "at most {MOST_THREADS} threads");
+        let role = || Role {
+            state: State::Running,
+            released: false,
+            reading: false,
+            reads: Vec::new(),
+            stale: false,
+            looks: 0,
+            yields: 0,
+        };
+        self.roles.replace((0..threads).map(|_| role()).collect());
+        self.threads.set(threads);
+        self.phase.set(Phase::Running);
+    }
+
+    /// The number of the record of thread `number` of this run: never that of another run's.
+    pub(super) fn record(&self, number: usize) -> usize {
+        self.gone.get() + number + 1
+    }
+
+    /// All threads have ended.
+    pub(super) fn settle(&self) {
+        self.gone.set(self.gone.get() + self.threads.get());
+        self.phase.set(Phase::Setting);
+        self.active.set(0);
+    }
+
+    pub(super) fn end(&self) {
+        self.phase.set(Phase::Outside);
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.phase.get() == Phase::Running
+    }
+
+    /// The number of a new word, and whether it is known to be shared. One that is made outside an execution is there for all of them.
+    pub(super) fn make(&self) -> (u32, bool) {
+        if self.phase.get() == Phase::Outside {
+            return (FIXED, false);
+        }
+        let ordinal = self.ordinals.get();
+        self.ordinals.set(ordinal + 1);
+        (ordinal, self.known.borrow().get(ordinal as usize).is_some_and(|shared| *shared))
+    }
+
+    /// The active thread touches a word that is not modelled: `fixed`, should it be there for all executions.
+    pub(super) fn touch(&self, track: &Track, fixed: impl FnOnce() -> Fixed) {
+        if self.phase.get() != Phase::Running {
+            return;
+        }
+        let me = self.active.get() as u8 + 1;
+        match track.toucher.get() {
+            0 => track.toucher.set(me),
+            toucher if toucher != me => self.learn(track, fixed),
+            _ => {}
+        }
+    }
+
+    #[cold]
+    fn learn(&self, track: &Track, fixed: impl FnOnce() -> Fixed) {
+        if track.ordinal == FIXED {
+            let (fixed, mut learned) = (fixed(), self.learned_fixed.borrow_mut());
+            if !learned.iter().any(|known| known.word == fixed.word) {
+                learned.push(fixed);
+                self.fresh.set(true);
+            }
+            return;
+        }
+        let mut learned = self.learned.borrow_mut();
+        let ordinal = track.ordinal as usize;
+        if learned.len() <= ordinal {
+            learned.resize(ordinal + 1, false);
+        }
+        if !std::mem::replace(&mut learned[ordinal], true) {
+            self.fresh.set(true);
+        }
+    }
+
+    /// The active thread has read `value`.
+    pub(super) fn has_read(&self, track: &Track, value: u64) {
+        if self.phase.get() != Phase::Running {
+            return;
+        }
+        let role = &mut self.roles.borrow_mut()[self.active.get()];
+        if role.reading {
+            role.stale |= value != track.latest.get();
+            role.reads.push(Read { word: track, version: track.version.get() });
+        }
+    }
+
+    /// The active thread has written `value`.
+    pub(super) fn has_written(&self, track: &Track, value: u64) {
+        track.latest.set(value);
+        track.version.set(track.version.get().wrapping_add(1));
+    }
+
+    /// A poll of the active thread begins: what it reads is noted.
+    pub(super) fn begin_poll(&self) {
+        let role = &mut self.roles.borrow_mut()[self.active.get()];
+        assert!(!role.reading, "a wait inside the condition of another");
+        role.reading = true;
+        role.stale = false;
+        role.reads.clear();
+    }
+
+    /// It has ended. What it read, and whether some of it was out of date.
+    pub(super) fn end_poll(&self) -> (Vec<Read>, bool) {
+        let role = &mut self.roles.borrow_mut()[self.active.get()];
+        role.reading = false;
+        (std::mem::take(&mut role.reads), role.stale)
+    }
+
+    /// A poll has failed. `true`: too many have in this execution.
+    pub(super) fn spend(&self) -> bool {
+        let polls = self.polls.get() + 1;
+        self.polls.set(polls);
+        self.most_polls.set(self.most_polls.get().max(polls));
+        let spent = self.machine.get().budget == Some(polls);
+        self.cut.set(self.cut.get() + u64::from(spent));
+        spent
+    }
+
+    /// The active thread stops for `state`.
+    pub(super) fn stop(&self, state: State) {
+        let role = &mut self.roles.borrow_mut()[self.active.get()];
+        role.state = state;
+        role.released = false;
+    }
+
+    /// Whether the active thread can go on.
+    pub(super) fn goes_on(&self) -> Option<Waited> {
+        let me = self.active.get();
+        let ready = self.can_go_on(&self.roles.borrow(), me);
+        let role = &mut self.roles.borrow_mut()[me];
+        if !ready && !role.released {
+            return None;
+        }
+        role.state = State::Running;
+        role.released = false;
+        Some(if ready { Waited::Ready } else { Waited::GaveUp })
+    }
+
+    fn can_go_on(&self, roles: &[Role], number: usize) -> bool {
+        match &roles[number].state {
+            State::Running => true,
+            // SAFETY: the words of an execution live as long as its threads.
+            State::Polling { reads, .. } => {
+                reads.iter().any(|read| unsafe { (*read.word).version.get() } != read.version)
+            }
+            State::Parked { deadline, .. } => {
+                self.machine.get().clock != Clock::Stopped && deadline.is_some_and(|deadline| deadline <= self.now.get())
+            }
+            State::Joining => {
+                roles.iter().enumerate().all(|(other, role)| other == number || matches!(role.state, State::Done))
+            }
+            State::Done => false,
+        }
+    }
+
+    /// Threads other than the active one that wait and could go on.
+    #[cfg(feature = "shuttle")]
+    pub(super) fn waking(&self) -> Vec<usize> {
+        let roles = self.roles.borrow();
+        (0..roles.len())
+            .filter(|&number| number != self.active.get())
+            .filter(|&number| !matches!(roles[number].state, State::Running | State::Done))
+            .filter(|&number| roles[number].released || self.can_go_on(&roles, number))
+            .collect()
+    }
+
+    /// The active thread cannot go on. If nobody else can, time passes; says whom it releases.
+    ///
+    /// # Panics
+    /// If nobody will ever go on.
+    pub(super) fn pass_time(&self) -> Option<usize> {
+        let mut roles = self.roles.borrow_mut();
+        let anybody = (0..roles.len()).any(|number| roles[number].released || self.can_go_on(&roles, number));
+        if anybody {
+            return None;
+        }
+        let spinner = roles.iter().position(|role| matches!(role.state, State::Polling { patient: false, .. }));
+        let released = spinner.or_else(|| {
+            let sleeper = roles
+                .iter()
+                .enumerate()
+                .filter_map(|(number, role)| match role.state {
+                    State::Parked { deadline: Some(deadline), .. } => Some((deadline, number)),
+                    _ => None,
+                })
+                .filter(|_| matches!(self.machine.get().clock, Clock::Still | Clock::Hurried))
+                .min()?;
+            self.now.set(self.now.get().max(sleeper.0));
+            Some(sleeper.1)
+        });
+        let Some(released) = released else {
+            let states: Vec<String> = roles.iter().map(|role| format!("{:?}", role.state)).collect();
+            drop(roles);
+            panic!("nobody can go on: a lost wake-up or a deadlock: {states:?}");
+        };
+        roles[released].released = true;
+        Some(released)
+    }
+
+    /// The active thread, which waits in vain, has been chosen to run though somebody else would have been next: the same state is explored elsewhere.
+    pub(super) fn is_idle_turn(&self) -> bool {
+        let roles = self.roles.borrow();
+        let mine = roles[self.active.get()].yields;
+        roles.iter().any(|role| matches!(role.state, State::Running) && role.yields < mine)
+    }
+
+    pub(super) fn count_yield(&self) {
+        self.roles.borrow_mut()[self.active.get()].yields += 1;
+    }
+
+    /// Wakes the thread that sleeps on `word`.
+    pub(super) fn unpark(&self, word: usize) {
+        let mut roles = self.roles.borrow_mut();
+        let sleeper = roles.iter_mut().find(|role| matches!(role.state, State::Parked { word: at, .. } if at == word));
+        if let Some(role) = sleeper {
+            role.released = true;
+        }
+    }
+
+    /// The clock is rung: deadlines up to [`RING`] have passed.
+    pub(super) fn ring(&self) {
+        self.now.set(self.now.get().max(RING));
+    }
+
+    /// What time it is. `rung`: whether the bell is heard, asked only where there is one.
+    pub(super) fn time(&self, rung: impl FnOnce() -> bool) -> u64 {
+        match self.machine.get().clock {
+            Clock::Rung if self.is_running() => {
+                if rung() {
+                    self.now.get()
+                } else {
+                    0
+                }
+            }
+            Clock::Hurried if self.is_running() => {
+                let role = &mut self.roles.borrow_mut()[self.active.get()];
+                role.looks += 1;
+                self.now.get() + role.looks * (TURN + 1)
+            }
+            _ => self.now.get(),
+        }
+    }
+
+    /// A name for an address that is the same in every execution.
+    pub(super) fn key(&self, address: usize) -> u64 {
+        let (start, length) = self.base.get();
+        let offset = address.wrapping_sub(start);
+        if offset < length {
+            return 0x1000 + offset as u64;
+        }
+        let mut strangers = self.strangers.borrow_mut();
+        let known = strangers.iter().position(|stranger| *stranger == address);
+        let number = known.unwrap_or_else(|| {
+            strangers.push(address);
+            strangers.len() - 1
+        });
+        0x10_0000 + 0x10 * number as u64
+    }
+
+    pub(super) fn count(&self, event: Event) {
+        if self.is_running() {
+            self.events.borrow_mut().insert(event);
+        }
+    }
+}

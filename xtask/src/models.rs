@@ -1,0 +1,152 @@
+//! The model checkers and what else takes long: loom, ordering mutants, shuttle, cargo-mutants, coverage. `cargo xtask verify` does all of it.
+
+use std::process::Command;
+use std::time::Instant;
+
+use crate::tools::{self, Outcome, cargo};
+
+/// Where the algorithms are: what cargo-mutants changes and coverage counts.
+const ALGORITHMS: [&str; 6] = [
+    "crates/lockyard/src/*.rs",
+    "crates/lockyard/src/spin/**",
+    "crates/lockyard/src/rwsem/*.rs",
+    "crates/lockyard/src/qrwlock/mod.rs",
+    "crates/lockyard/src/qrwlock/policy.rs",
+    "crates/lockyard/src/wait/**",
+];
+/// Of those: what is not an algorithm.
+const OTHERS: [&str; 3] = ["crates/lockyard/src/lib.rs", "crates/lockyard/src/platform.rs", "**/tests.rs"];
+
+/// The shares of the lines of the algorithm files that tests must reach, in percent.
+const COVERED: u32 = 95;
+
+/// Runs one of the checking programs, without a limit, and returns its exit code.
+fn example(name: &str, words: &[&str]) -> u8 {
+    let run = ["run", "--release", "--quiet", "-p", "lockyard-check", "--features", name, "--example", name, "--"];
+    let status = Command::new("cargo").args(run).args(words).status();
+    status.ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(2)
+}
+
+fn passed(code: u8, rerun: &str) -> Outcome {
+    if code == 0 { Ok(()) } else { Err(format!("rerun: {rerun}")) }
+}
+
+/// `cargo xtask loom`: its exit code.
+pub(crate) fn loom(options: &[&str]) -> u8 {
+    example("loom", &[&["run"], options].concat())
+}
+
+/// `cargo xtask mutants`: its exit code.
+pub(crate) fn mutants(options: &[&str]) -> u8 {
+    example("loom", &[&["mutants"], options].concat())
+}
+
+/// `cargo xtask shuttle`: its exit code.
+pub(crate) fn shuttle(options: &[&str]) -> u8 {
+    example("shuttle", options)
+}
+
+/// What `cargo xtask test` does of it.
+pub(crate) fn short() -> Outcome {
+    passed(loom(&["--short"]), "cargo xtask loom --short")?;
+    passed(shuttle(&["--schedules", "400", "--crowds", "20"]), "cargo xtask shuttle --schedules 400 --crowds 20")
+}
+
+fn loom_long() -> Outcome {
+    passed(loom(&[]), "cargo xtask loom")
+}
+
+fn mutants_long() -> Outcome {
+    passed(mutants(&[]), "cargo xtask mutants")
+}
+
+fn shuttle_long() -> Outcome {
+    let words = ["--schedules", "100000", "--crowds", "5000"];
+    passed(shuttle(&words), "cargo xtask shuttle --schedules 100000 --crowds 5000")
+}
+
+/// Runs cargo without a limit.
+fn unlimited(arguments: &[&str]) -> Outcome {
+    let shown = format!("cargo {}", arguments.join(" "));
+    println!("$ {shown}");
+    let status = Command::new("cargo").args(arguments).status().map_err(|error| format!("{shown}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("rerun: {shown}")) }
+}
+
+/// Every change that cargo-mutants can think of in the algorithm files, judged by the library's own tests. Hours.
+pub(crate) fn cargo_mutants(options: &[&str]) -> Outcome {
+    if cargo("mutants --version").is_err() {
+        cargo("install --locked cargo-mutants")?;
+    }
+    let mut words = vec!["mutants", "--package", "lockyard", "--test-package", "lockyard", "--no-shuffle"];
+    for file in ALGORITHMS {
+        words.extend(["--file", file]);
+    }
+    for file in OTHERS {
+        words.extend(["--exclude", file]);
+    }
+    words.extend(options);
+    unlimited(&words)
+}
+
+/// The lines of the algorithm files that the library's tests reach.
+pub(crate) fn coverage() -> Outcome {
+    if cargo("llvm-cov --version").is_err() {
+        cargo("install --locked cargo-llvm-cov")?;
+    }
+    // The compiler's own coverage tools; `cargo llvm-cov` says what to do where rustup is missing.
+    drop(tools::capture(Command::new("rustup").args(["component", "add", "llvm-tools"])));
+    let limit = COVERED.to_string();
+    let others = "(platform|api|event|lib|tests|lockyard-[a-z]+)(/.*)?\\.rs$|/tests/|/platform/|/api/|lockyard-";
+    let words = ["llvm-cov", "-p", "lockyard", "--lib", "--tests", "--ignore-filename-regex", others];
+    unlimited(&[&words[..], &["--fail-under-lines", &limit]].concat())
+}
+
+/// Miri and ThreadSanitizer, where the nightly toolchain of this machine has what they need. Nothing that is required hangs on them.
+fn second_opinions() -> Outcome {
+    let sysroot = tools::capture(Command::new("rustc").args(["+nightly", "--print", "sysroot"]));
+    let source = sysroot.is_ok_and(|root| std::path::Path::new(root.trim()).join("lib/rustlib/src/rust").is_dir());
+    if tools::capture(Command::new("cargo").args(["+nightly", "miri", "--version"])).is_ok() {
+        // Lanes are half-words here, which Miri rejects where a whole word races with them; the theatre's threads play one at a time.
+        unlimited(&["+nightly", "miri", "test", "-p", "lockyard", "--lib", "wait::"])?;
+    } else {
+        println!("Miri: not available here (the nightly toolchain has no `miri` component)");
+    }
+    if source {
+        println!("$ RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target TARGET -p lockyard --test conformance");
+        let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+        let mut command = Command::new("cargo");
+        command.env("RUSTFLAGS", "-Zsanitizer=thread");
+        command.args(["+nightly", "test", "-Zbuild-std", "--target", &target, "-p", "lockyard", "--test", "conformance"]);
+        if !command.status().is_ok_and(|status| status.success()) {
+            return Err("ThreadSanitizer found something".to_owned());
+        }
+    } else {
+        println!("ThreadSanitizer: not available here (the nightly toolchain has no `rust-src` to build std with)");
+    }
+    Ok(())
+}
+
+/// The long form of everything, with durations.
+pub(crate) fn verify() -> bool {
+    let steps: [(&str, fn() -> Outcome); 5] = [
+        ("loom", loom_long),
+        ("ordering mutants", mutants_long),
+        ("shuttle", shuttle_long),
+        ("Miri and ThreadSanitizer", second_opinions),
+        ("coverage", coverage),
+    ];
+    let begun = Instant::now();
+    let mut lines = Vec::new();
+    let mut well = true;
+    for (name, check) in steps {
+        println!("\n=== {name} ===");
+        let start = Instant::now();
+        let outcome = check();
+        well &= outcome.is_ok();
+        let verdict = outcome.map_or_else(|reason| format!("FAILED: {reason}"), |()| "passed".to_owned());
+        lines.push(format!("{name:<26} {:>7} s  {verdict}", start.elapsed().as_secs()));
+    }
+    println!("\n=== summary ===\n{}\n{:<26} {:>7} s", lines.join("\n"), "all", begun.elapsed().as_secs());
+    well
+}
