@@ -16,8 +16,8 @@ mod tools;
 use std::process::ExitCode;
 
 use steps::{
-    ASSEMBLY, BUILD, CLIPPY, COUNTS, DEPENDENCIES, DOC_TESTS, DOCS, FORMAT, HEADER, INSTALLED, MODELS, PROGRAMS, SOURCES,
-    TESTS,
+    ASSEMBLY, BUILD, CLIPPY, COUNTS, DEPENDENCIES, DOC_TESTS, DOCS, FORMAT, HEADER, INSTALLED, MODELS, PROGRAMS,
+    SOURCES, TESTS,
 };
 
 const HELP: &str = "\
@@ -65,7 +65,11 @@ fn main() -> ExitCode {
             let first = [FORMAT, SOURCES, DEPENDENCIES, BUILD, CLIPPY, TESTS, DOC_TESTS, DOCS];
             steps::run(&[&first[..], &[COUNTS, ASSEMBLY, INSTALLED, MODELS, PROGRAMS]].concat())
         }
-        ["lint"] => steps::run(&[FORMAT, SOURCES, DEPENDENCIES, HEADER, CLIPPY]),
+        ["lint"] => steps::run(&[FORMAT, SOURCES, DEPENDENCIES, CLIPPY, HEADER]),
+        ["header"] => report(steps::header()),
+        ["header", "--check"] => steps::run(&[HEADER]),
+        ["install", "--check"] => steps::run(&[INSTALLED]),
+        ["install", options @ ..] => report(install::run(options)),
         ["doc"] => steps::run(&[DOC_TESTS, DOCS]),
         ["counts"] => steps::run(&[COUNTS, ASSEMBLY]),
         ["counts", "--bless"] => report(counts::bless()),

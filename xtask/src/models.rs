@@ -113,11 +113,23 @@ fn second_opinions() -> Outcome {
         println!("Miri: not available here (the nightly toolchain has no `miri` component)");
     }
     if source {
-        println!("$ RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target TARGET -p lockyard --test conformance");
+        println!(
+            "$ RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target TARGET -p lockyard --test conformance"
+        );
         let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
         let mut command = Command::new("cargo");
         command.env("RUSTFLAGS", "-Zsanitizer=thread");
-        command.args(["+nightly", "test", "-Zbuild-std", "--target", &target, "-p", "lockyard", "--test", "conformance"]);
+        command.args([
+            "+nightly",
+            "test",
+            "-Zbuild-std",
+            "--target",
+            &target,
+            "-p",
+            "lockyard",
+            "--test",
+            "conformance",
+        ]);
         if !command.status().is_ok_and(|status| status.success()) {
             return Err("ThreadSanitizer found something".to_owned());
         }

@@ -82,7 +82,8 @@ pub use front::*;
 mod front {
     use crate::platform::linux::Linux;
     use crate::{
-        api, cancel, condvar, futex_hash, lockref, mutex, pi_condvar, pi_mutex, qrwlock, rtmutex, rwsem, semaphore, spin,
+        api, cancel, condvar, futex_hash, lockref, mutex, pi_condvar, pi_mutex, qrwlock, rtmutex, rwsem, semaphore,
+        spin,
     };
 
     pub use crate::api::{CancellableMutex, CancellableRwLock, CheckedMutex};

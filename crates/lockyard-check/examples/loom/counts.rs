@@ -170,7 +170,8 @@ fn write(only: &str, seconds: u64) -> Result<bool, String> {
         let Some(kept) = kept.get(&scenario.name) else { continue };
         let bar = scenario.limits();
         let lower = if bar == kept.limits { String::new() } else { format!(" bar {bar}") };
-        writeln!(text, "{} {} {}{lower}", scenario.name, kept.limits, kept.executions).map_err(|error| error.to_string())?;
+        writeln!(text, "{} {} {}{lower}", scenario.name, kept.limits, kept.executions)
+            .map_err(|error| error.to_string())?;
     }
     std::fs::write(FILE, text).map_err(|error| format!("{FILE}: {error}"))?;
     Ok(well)

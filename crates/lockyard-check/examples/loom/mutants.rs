@@ -47,7 +47,9 @@ pub(crate) fn run(only: &str) -> Result<bool, String> {
         .collect::<Result<_, String>>()?;
     let mutants: Vec<Mutant> = sites
         .iter()
-        .flat_map(|(site, order)| site.part.weaker(*order).iter().map(|order| Mutant { site: site.clone(), order: *order }))
+        .flat_map(|(site, order)| {
+            site.part.weaker(*order).iter().map(|order| Mutant { site: site.clone(), order: *order })
+        })
         .collect();
     println!("{} ordering sites, {} mutants, {} scenarios judge them", sites.len(), mutants.len(), judges.len());
     let listed = listed()?;

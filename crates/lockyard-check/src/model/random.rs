@@ -163,18 +163,12 @@ pub fn perform(case: fn(), schedules: usize, seed: u64) -> Result<(), String> {
 const SCHEDULES: usize = 24;
 
 impl Stage for Shuttle {
-    const SCALE: Scale = Scale {
-        rounds: 8,
-        sleeps: 10,
-        threads: 4,
-        crowd: 6,
-        short_lived: 6,
-        queue: 4,
-        timeout_ns: 20_000_000,
-    };
+    const SCALE: Scale =
+        Scale { rounds: 8, sleeps: 10, threads: 4, crowd: 6, short_lived: 6, queue: 4, timeout_ns: 20_000_000 };
 
     fn perform(name: &'static str, case: fn()) {
-        let schedules = std::env::var("LOCKYARD_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(SCHEDULES);
+        let schedules =
+            std::env::var("LOCKYARD_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(SCHEDULES);
         if let Err(why) = perform(case, schedules, 1) {
             panic!("{name} {why}");
         }

@@ -81,9 +81,15 @@ impl Machine {
 pub(super) enum State {
     Running,
     /// Waits for a change of a word that it read: where, and which change it has seen. Without patience it never gives up.
-    Polling { reads: Vec<Read>, patient: bool },
+    Polling {
+        reads: Vec<Read>,
+        patient: bool,
+    },
     /// Sleeps on this word.
-    Parked { word: usize, deadline: Option<u64> },
+    Parked {
+        word: usize,
+        deadline: Option<u64>,
+    },
     /// Waits for all others to end.
     Joining,
     Done,
@@ -415,7 +421,8 @@ impl World {
                 reads.iter().any(|read| unsafe { (*read.word).version.get() } != read.version)
             }
             State::Parked { deadline, .. } => {
-                self.machine.get().clock != Clock::Stopped && deadline.is_some_and(|deadline| deadline <= self.now.get())
+                self.machine.get().clock != Clock::Stopped
+                    && deadline.is_some_and(|deadline| deadline <= self.now.get())
             }
             State::Joining => {
                 roles.iter().enumerate().all(|(other, role)| other == number || matches!(role.state, State::Done))

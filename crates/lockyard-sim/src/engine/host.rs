@@ -222,7 +222,7 @@ impl Host {
 
     /// Has the observer look: outside simulated threads, as far as words are concerned.
     #[cold]
-    fn observe(self) {
+    fn let_observer_look(self) {
         /// Puts everything back, also when the observer panics.
         struct Restore(Host, NonNull<dyn FnMut()>);
         impl Drop for Restore {
@@ -242,7 +242,7 @@ impl Host {
 
     #[cold]
     fn adversity(self, what: Call, place: &'static Location<'static>) {
-        self.observe();
+        self.let_observer_look();
         let engine = self.engine();
         let task = engine.current;
         if task == NOBODY || engine.tasks[task as usize].kernel > 0 {

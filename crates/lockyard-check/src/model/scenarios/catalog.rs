@@ -15,9 +15,9 @@ use lockyard::wait::turn::TURN_NS;
 
 use super::super::weak::Loom;
 use super::super::world::{Clock, Machine, Patience};
+use super::Scenario;
 use super::counting::{last_reference, units};
 use super::exclusive::Of;
-use super::Scenario;
 use crate::adapters::{Binary, EagerHq};
 use crate::cases::parking::HashedMutex;
 use crate::lock::Way::{Read as R, Write as W};
@@ -172,9 +172,8 @@ fn references() -> Vec<Scenario> {
 
 /// CNA begins a circle once in [`SHUFFLE_ONE_IN`] times, which the head's turn decides: a beginning of time that makes the first head do so.
 fn shuffled() -> Scenario {
-    let draws = |start: &u64| {
-        ((start + TURN_NS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(SHUFFLE_ONE_IN)
-    };
+    let draws =
+        |start: &u64| ((start + TURN_NS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(SHUFFLE_ONE_IN);
     let start = (0..).find(draws).unwrap_or(0);
     let machine = Machine { start, ..two_nodes(SPINS) };
     let of = Of { lock: "cna", machine, mode: "shuffles" };
