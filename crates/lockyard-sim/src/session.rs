@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 
 use lockyard::event::Snapshot;
-use lockyard_work::{Candidate, LOCKYARD, Machine, MachineError, Usage, lockyard_candidates};
+use lockyard_work::{Machine, MachineError, Usage};
 
 use crate::engine::host::Host;
 use crate::engine::task::Account;
@@ -26,10 +26,6 @@ struct Session {
 thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
 }
-
-/// Lockyard's locks on the simulated machine, default policies first. They are compiled once, here: whoever called the generic function would compile
-/// all of them again.
-pub static LOCKS: [Candidate; LOCKYARD] = lockyard_candidates::<Sim>();
 
 /// Runs `work` with the machine of `config` as [`Sim`]. Returns its result and the reports of the simulations it ran.
 ///
