@@ -37,7 +37,11 @@ static FREE: Mutex<Vec<Player>> = Mutex::new(Vec::new());
 
 impl Player {
     fn hire() -> Self {
-        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        // As on the real machine, nobody gets the name of one who has gone and left a lock that knows its owner by name.
+        let mut players = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = players.iter().rposition(|player| Scripted::thread(player.id).is_unused());
+        let free = place.map(|place| players.remove(place));
+        drop(players);
         free.unwrap_or_else(|| {
             let (tasks, todo) = channel::<Box<dyn FnOnce() + Send>>();
             let (name, named) = channel();
