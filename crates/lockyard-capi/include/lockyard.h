@@ -7,7 +7,7 @@
  * Promises, of every function here:
  *  - All-zero bytes are an unlocked lock (LY_..._INIT says so): memory from calloc, and statics, need no call. There is no destroy
  *    function: a lock owns nothing.
- *  - Errors are errno values as return codes, 0 is success. errno itself is never touched, nothing is allocated, nothing is thrown,
+ *  - Errors are errno values as return codes, 0 is success. errno itself is never touched, nothing is allocated (ly_stat_open may), nothing is thrown,
  *    no thread-local destructor runs.
  *  - A thread that cannot have the lock spins while that is useful and then sleeps: never unbounded burning.
  *  - What happened before a lock was released happened before the acquisition that follows.
@@ -430,7 +430,7 @@ int ly_hq_spin_unlock(struct ly_hq_spinlock_t *lock);
  * Lets `lockyard stat` see what this process's locks do, from now on: see `lockyard stat --help`. Lock calls become a few nanoseconds dearer.
  *
  * The shared library does this by itself at its start when LOCKYARD_STAT is set in the environment and not 0. Otherwise an errno value: what kept
- * `/dev/shm/lockyard.PID` from being made. The locks work as well without.
+ * `/dev/shm/lockyard.PID` from being made. The locks work as well without. This one function may allocate: it registers handlers for fork and exit.
  */
 int ly_stat_open(void);
 

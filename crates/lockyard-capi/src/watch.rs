@@ -1,4 +1,4 @@
-//! What the locks do, for `lockyard stat`: every way into a lock goes through [`take`] or [`timed`], every way out through [`give`].
+//! What the locks do, for `lockyard stat`: every way into a lock goes through `take`, `attempt` or `wait`, every way out through `give`.
 //!
 //! Unless somebody watches, that is one load and a branch, and then the lock's own path. See [`lockyard_segment`].
 
@@ -137,7 +137,7 @@ pub(crate) fn give<T>(lock: *mut T) {
 /// Lets `lockyard stat` see what this process's locks do, from now on: see `lockyard stat --help`. Lock calls become a few nanoseconds dearer.
 ///
 /// The shared library does this by itself at its start when LOCKYARD_STAT is set in the environment and not 0. Otherwise an errno value: what kept
-/// `/dev/shm/lockyard.PID` from being made. The locks work as well without.
+/// `/dev/shm/lockyard.PID` from being made. The locks work as well without. This one function may allocate: it registers handlers for fork and exit.
 #[unsafe(no_mangle)]
 pub extern "C" fn ly_stat_open() -> c_int {
     static REGISTERED: AtomicU32 = AtomicU32::new(0);

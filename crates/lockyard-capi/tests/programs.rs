@@ -131,6 +131,11 @@ fn a_watched_program_tells_every_turn() {
     for kind in ["rwsem", "qrwlock"] {
         assert_eq!(counts(kind, "").acquired, 2 * TURNS, "{kind}: written and read");
     }
+    // A thread takes them in turns, always the same: no lock is left out.
+    for class in sample.classes.iter().filter(|class| class.counts.acquired != 0) {
+        let holds = class.counts.holds.iter().sum::<u64>();
+        assert!(holds > class.counts.acquired / 640, "{}: {holds} hold times", class.kind);
+    }
     let mutex = counts("mutex", "accounts");
     assert!(mutex.gave_up <= mutex.contended && mutex.contended == mutex.waits.iter().sum::<u64>());
     assert!(sample.events.len() > 50 && reader.ended());

@@ -190,8 +190,12 @@ pub struct ThreadPage {
     pub events: [AtomicU64; EVENTS],
     /// Acquisitions, by class.
     pub acquired: [AtomicU64; CLASSES],
-    /// Acquisitions: when to take a hold time.
+    /// Acquisitions.
     pub ticks: AtomicU64,
+    /// At how many of them a hold time is taken next.
+    pub sample_at: AtomicU64,
+    /// How often that could not be, because another was being taken.
+    pub skipped: AtomicU64,
     /// The lock whose hold time is being taken, since when, and its class.
     pub held: AtomicU64,
     /// Since when.

@@ -60,8 +60,8 @@
 //!
 //! # Cost
 //!
-//! Uncontended, without a segment: one load and a branch in the caller. With one: two additions to a word of the thread's own page, and one acquisition in 64
-//! reads the clock twice for its hold time. Contended: three readings of the clock; the shared counters of the class are written after the release, not
+//! Uncontended, without a segment: one load and a branch in the caller. With one: two additions to words of the thread's own page, and about one acquisition in 64
+//! reads the clock twice for its hold time. Contended: two readings of the clock; the shared counters of the class are written after the release, not
 //! while the lock is held.
 
 pub mod histogram;

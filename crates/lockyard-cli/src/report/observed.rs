@@ -95,7 +95,7 @@ fn classes(sample: &Sample, look: Look) -> String {
             look.dim(&format!("  and {} with less waiting, all in --json", numbers::count(more, "class")))
         );
     }
-    let _ = writeln!(out, "{}", look.dim("  Sorted by waiting time. Hold times: of one acquisition in 64."));
+    let _ = writeln!(out, "{}", look.dim("  Sorted by waiting time. Hold times: of about one acquisition in 64."));
     out
 }
 
