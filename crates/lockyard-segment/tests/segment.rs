@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use lockyard::event::Event;
 use lockyard::mutex::RawMutex;
+use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard_segment::{self as segment, Class, Fallback, Reader, Refusal, Sample};
 
@@ -132,7 +134,7 @@ fn load() {
         listen();
         stop.store(true, Relaxed);
     });
-    let slow = lockyard::event::snapshot().get(lockyard::event::Event::MutexSlowpath);
+    let slow = lockyard::event::snapshot().get(Event::MutexSlowpath);
     say(&format!("did {} {} {slow}", turns.load(Relaxed), waits.load(Relaxed)));
     listen();
     segment::close();
@@ -143,6 +145,8 @@ fn fork() {
     segment::open(b"test").expect("a segment");
     let class = segment::class(b"mutex", b"inherited", 0);
     section(&LOCK, class, || ());
+    Linux::count(Event::PvWaitAgain, 5);
+    let events = |process: u32| Reader::open(process).map(|reader| reader.sample().event("pv_wait_again"));
     let count = |process: u32| {
         let sample = Reader::open(process).map(|reader| reader.sample())?;
         Ok::<_, Refusal>(
@@ -164,6 +168,7 @@ fn fork() {
         section(&LOCK, class, || ());
         assert_eq!(count(me), Ok(expected(1)));
         assert_eq!(count(parent), Ok(expected(1)), "the parent's is untouched");
+        assert_eq!((events(me), events(parent)), (Ok(0), Ok(5)), "each has its own events");
         segment::close();
         assert!(!file(me).exists() && file(parent).exists());
         std::process::exit(0);

@@ -26,7 +26,7 @@
 //! # Event words
 //!
 //! A thread counts in words of its own slot, or in words that somebody has [lent](lend) for that slot, where another process can read them. Each
-//! slot knows which: counting asks nobody else. What was counted moves along when words are lent or taken back, so that sums go on.
+//! slot knows which: counting asks nobody else. What was counted moves along when words are lent, so that sums go on.
 //!
 //! # The running mirror
 //!
@@ -174,14 +174,19 @@ impl Slot {
         }
     }
 
-    /// Makes the thread count in `to` from now on, what it has counted included.
-    fn move_words(&self, to: Option<&'static EventWords>) {
-        let from = self.words();
-        let new = to.map_or(&self.events[..], |words| &words[..]);
-        for (old, new) in from.iter().zip(new) {
-            new.fetch_add(old.swap(0, Relaxed), Relaxed);
+    /// Makes the thread count in `to` from now on, what it has counted included. Sums never dip: whoever adds up sees the one or the other.
+    fn lend(&self, to: &'static EventWords) {
+        for (own, lent) in self.events.iter().zip(to) {
+            lent.store(own.load(Relaxed), Relaxed);
         }
-        self.counts.store(to.map_or(core::ptr::null_mut(), |words| core::ptr::from_ref(words).cast_mut()), Release);
+        self.counts.store(core::ptr::from_ref(to).cast_mut(), Release);
+        self.events.iter().for_each(|own| own.store(0, Relaxed));
+    }
+
+    /// Makes the thread count in its own words again, from zero. The lender's keep what they have.
+    fn begin_anew(&self) {
+        self.counts.store(core::ptr::null_mut(), Release);
+        self.events.iter().for_each(|own| own.store(0, Relaxed));
     }
 }
 
@@ -220,14 +225,11 @@ pub unsafe fn lend(lender: Lender) {
     }
 }
 
-/// Threads count in words of their own again, and no reference to the lender's is left. For a process with one thread: a child after `fork`.
+/// Threads count in words of their own again, from zero, and no reference to the lender's is left: they may be another process's, and are not written. For
+/// a process with one thread: a child after `fork`. (What its parent had counted is the parent's: a snapshot from before is nothing to subtract.)
 pub fn take_back() {
     LENDER.store(core::ptr::null_mut(), Release);
-    for slot in &TABLE[..=HIGH.load(Acquire) as usize] {
-        if !slot.counts.load(Relaxed).is_null() {
-            slot.move_words(None);
-        }
-    }
+    TABLE[..=HIGH.load(Acquire) as usize].iter().for_each(Slot::begin_anew);
 }
 
 fn lend_to(index: u32) {
@@ -239,7 +241,7 @@ fn lend_to(index: u32) {
     // SAFETY: not null: `lend` stored a `Lender`.
     let lender = unsafe { core::mem::transmute::<*mut (), Lender>(lender) };
     if let Some(words) = lender(index) {
-        slot.move_words(Some(words));
+        slot.lend(words);
     }
 }
 
@@ -344,17 +346,23 @@ mod tests {
         assert!(records_used() < 1_000, "{} records for 2,000 threads that never met", records_used());
     }
 
+    /// One test at a time that adds up or begins anew: a record may go from one test's thread to another's.
+    static SUMS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
     #[test]
-    fn counts_move_to_lent_words_and_back() {
+    fn counts_move_to_lent_words_and_begin_anew_when_they_are_taken_back() {
         static WORDS: [EventWords; SLOTS] = [const { [const { AtomicU64::new(0) }; COUNT] }; SLOTS];
         if !cfg!(feature = "events") {
             return;
         }
+        let _alone = SUMS.lock();
         let slot = current().unwrap().id().raw() as usize;
         let before = counted(Event::PvWaitAgain);
         count(Event::PvWaitAgain, 3);
-        // SAFETY: a static, indexed by slot.
-        unsafe { lend(|slot| WORDS.get(slot as usize)) };
+        // As `lend`, but other tests' threads that run already are left where they are.
+        let lender: Lender = |slot| WORDS.get(slot as usize);
+        LENDER.store(lender as *mut (), Relaxed);
+        lend_to(slot as u32);
         count(Event::PvWaitAgain, 4);
         assert_eq!(counted(Event::PvWaitAgain), before + 7);
         assert_eq!(WORDS[slot][Event::PvWaitAgain as usize].load(Relaxed), before + 7);
@@ -366,9 +374,9 @@ mod tests {
         assert_eq!(TABLE[other].counts.load(Relaxed).cast_const(), &raw const WORDS[other]);
         // Other tests of this process run: only the calling thread's and the dead one's slots may move here.
         LENDER.store(core::ptr::null_mut(), Relaxed);
-        TABLE[slot].move_words(None);
-        assert_eq!(counted(Event::PvWaitAgain), before + 7);
-        assert_eq!(WORDS[slot][Event::PvWaitAgain as usize].load(Relaxed), 0);
+        TABLE[slot].begin_anew();
+        assert_eq!(counted(Event::PvWaitAgain), 0);
+        assert_eq!(WORDS[slot][Event::PvWaitAgain as usize].load(Relaxed), before + 7, "the lender's are left alone");
     }
 
     #[test]
@@ -376,6 +384,7 @@ mod tests {
         if !cfg!(feature = "events") {
             return;
         }
+        let _alone = SUMS.lock();
         let before = event_sums();
         std::thread::spawn(|| {
             current();
