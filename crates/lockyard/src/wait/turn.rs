@@ -34,7 +34,7 @@
 //! 1. `waiter.busy` is set while its thread is in the queue, or about to leave it.
 //! 2. Every waiter runs or sleeps with a timer no further than the end of its turn, or one turn on for each before it (longer once it has looked in vain
 //!    for long: [`PATIENT_AFTER`]). So nothing below can be lost, only late. The exception is a waiter that another thread has put into the queue
-//!    asleep ([`push_asleep`]): it has no timer, and everybody knows, since its turn ends in the far future.
+//!    asleep (`push_asleep`): it has no timer, and everybody knows, since its turn ends in the far future.
 //! 3. A first waiter that listens has left its request on a lock that was held at that moment, or the thread before it has when it took the lock.
 //!    Handoff asked for in its name may fall on a free lock: it has been woken, and will come.
 //! 4. Who leaves the head of the queue without the lock wakes the next.
