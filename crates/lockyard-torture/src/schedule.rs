@@ -111,7 +111,8 @@ impl Schedule {
             cancels: trouble.contains(&Trouble::Cancel),
             nap: NAP,
             naps_one_in: 60,
-            watch_spinning: faults.lost_cpu_one_in == 0,
+            // A CPU that stands still uses time; a machine that says when a CPU is needed may be spun on until it does.
+            watch_spinning: as_linux && faults.lost_cpu_one_in == 0,
             late_ns: patient(5_000_000 + 8 * absence),
             starved_ns: bounded(8_000_000 + threads as u64 * (500_000 + 4 * absence)),
             starved_grants: 300 * threads as u64,

@@ -37,7 +37,7 @@ impl<const BUG: bool> Model for Cleared<BUG> {
             }
             return;
         }
-        until(|| get(&self.queued) == 1);
+        until(|| get(&self.queued) >= 1);
         let rouse = || {
             set(&self.token, 1);
             wake(&self.token);
@@ -69,7 +69,7 @@ impl<const BUG: bool> Model for Fixup<BUG> {
         match me {
             0 => {
                 until(|| cas(&self.word, 0, 1));
-                until(|| get(&self.queued) == 1);
+                until(|| get(&self.queued) >= 1);
                 // Unlocks; with the waiters bit it would look at the queue, which is empty by now.
                 until(|| {
                     let word = get(&self.word);
