@@ -99,6 +99,9 @@ fn block<E: Engine>(state: State) -> Waited {
             E::wake(released);
         }
         let me = world().active.get();
+        if world().is_ready() {
+            E::wake(me);
+        }
         world().count_yield();
         E::wait();
         world().active.set(me);
@@ -115,10 +118,10 @@ fn block<E: Engine>(state: State) -> Waited {
 /// Polls until `ready` yields. A failed poll is repeated when something that it read has changed.
 fn poll<E: Engine, T>(patient: bool, deadline: Option<u64>, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
     loop {
-        world().begin_poll();
+        let outer = world().begin_poll();
         let found = ready();
         let over = found.is_none() && deadline.is_some_and(|deadline| Modelled::<E>::now() >= deadline);
-        let (reads, stale) = world().end_poll();
+        let (reads, stale) = world().end_poll(outer);
         if found.is_some() || over {
             return found;
         }

@@ -133,13 +133,19 @@ pub(super) enum Waited {
     GaveUp,
 }
 
+/// What is noted while a condition is polled.
+#[derive(Debug, Default)]
+pub(super) struct Poll {
+    reading: bool,
+    reads: Vec<Read>,
+    stale: bool,
+}
+
 struct Role {
     state: State,
     /// Set when nobody could go on: this one's patience is spent, or its wake-up has come.
     released: bool,
-    reading: bool,
-    reads: Vec<Read>,
-    stale: bool,
+    poll: Poll,
     looks: u64,
     /// How often it let others run while it waited.
     yields: u64,
@@ -272,15 +278,7 @@ impl World {
     /// Threads run from now on.
     pub(super) fn run(&self, threads: usize) {
         assert!(threads <= MOST_THREADS, "at most {MOST_THREADS} threads");
-        let role = || Role {
-            state: State::Running,
-            released: false,
-            reading: false,
-            reads: Vec::new(),
-            stale: false,
-            looks: 0,
-            yields: 0,
-        };
+        let role = || Role { state: State::Running, released: false, poll: Poll::default(), looks: 0, yields: 0 };
         self.roles.replace((0..threads).map(|_| role()).collect());
         self.threads.set(threads);
         self.phase.set(Phase::Running);
@@ -355,9 +353,9 @@ impl World {
             return;
         }
         let role = &mut self.roles.borrow_mut()[self.active.get()];
-        if role.reading {
-            role.stale |= value != track.latest.get();
-            role.reads.push(Read { word: track, version: track.version.get() });
+        if role.poll.reading {
+            role.poll.stale |= value != track.latest.get();
+            role.poll.reads.push(Read { word: track, version: track.version.get() });
         }
     }
 
@@ -367,20 +365,17 @@ impl World {
         track.version.set(track.version.get().wrapping_add(1));
     }
 
-    /// A poll of the active thread begins: what it reads is noted.
-    pub(super) fn begin_poll(&self) {
+    /// A poll of the active thread begins: what it reads is noted. Returns what was noted of a poll around it.
+    pub(super) fn begin_poll(&self) -> Poll {
         let role = &mut self.roles.borrow_mut()[self.active.get()];
-        assert!(!role.reading, "a wait inside the condition of another");
-        role.reading = true;
-        role.stale = false;
-        role.reads.clear();
+        std::mem::replace(&mut role.poll, Poll { reading: true, ..Poll::default() })
     }
 
-    /// It has ended. What it read, and whether some of it was out of date.
-    pub(super) fn end_poll(&self) -> (Vec<Read>, bool) {
+    /// It has ended, and the one around it goes on. What it read, and whether some of it was out of date.
+    pub(super) fn end_poll(&self, outer: Poll) -> (Vec<Read>, bool) {
         let role = &mut self.roles.borrow_mut()[self.active.get()];
-        role.reading = false;
-        (std::mem::take(&mut role.reads), role.stale)
+        let poll = std::mem::replace(&mut role.poll, outer);
+        (poll.reads, poll.stale)
     }
 
     /// A poll has failed. `true`: too many have in this execution.
@@ -411,6 +406,11 @@ impl World {
         role.state = State::Running;
         role.released = false;
         Some(if ready { Waited::Ready } else { Waited::GaveUp })
+    }
+
+    /// Whether the active thread, which has stopped, could go on.
+    pub(super) fn is_ready(&self) -> bool {
+        self.can_go_on(&self.roles.borrow(), self.active.get())
     }
 
     fn can_go_on(&self, roles: &[Role], number: usize) -> bool {
