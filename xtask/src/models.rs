@@ -139,9 +139,12 @@ fn second_opinions() -> Outcome {
     Ok(())
 }
 
+/// A check, with its name.
+type Check = (&'static str, fn() -> Outcome);
+
 /// The long form of everything, with durations.
 pub(crate) fn verify() -> bool {
-    let steps: [(&str, fn() -> Outcome); 5] = [
+    let steps: [Check; 5] = [
         ("loom", loom_long),
         ("ordering mutants", mutants_long),
         ("shuttle", shuttle_long),
