@@ -29,10 +29,10 @@ impl<S: Policy> Exclusive for PiMutex<S> {
 
     #[inline(always)]
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.0.acquire().unwrap_or_else(|error| failed(error));
+        self.0.acquire().unwrap_or_else(failed);
         let result = section();
         // SAFETY: acquired above by this thread.
-        unsafe { self.0.release() }.unwrap_or_else(|error| failed(error));
+        unsafe { self.0.release() }.unwrap_or_else(failed);
         result
     }
 }
