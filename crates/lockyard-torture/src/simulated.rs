@@ -84,7 +84,7 @@ fn finding(error: &Error) -> Finding {
 }
 
 /// One run. `told`: remember seam calls, and tell everything if it fails.
-fn run(entry: &Entry<Sim>, schedule: &Schedule, told: bool) -> Result<Tally, (Fault, Option<Telling>)> {
+fn run(entry: &Entry<Sim>, schedule: &Schedule, told: bool) -> Result<Tally, (Fault, Option<Box<Telling>>)> {
     let mut config = schedule.config.clone();
     if told {
         config.journal = JOURNAL;
@@ -141,7 +141,7 @@ fn run(entry: &Entry<Sim>, schedule: &Schedule, told: bool) -> Result<Tally, (Fa
             ended_ns: simulation.ended_ns(),
         });
         // What its threads left on their stacks is gone; what they left in the world must not be dropped by anybody who asks it.
-        return Err((refuse(&error), telling));
+        return Err((refuse(&error), telling.map(Box::new)));
     }
     Ok(Tally {
         schedules: 1,
@@ -245,7 +245,7 @@ fn explain(entry: &Entry<Sim>, wanted: &Wanted, seed: u64, fault: &Fault) -> Fai
     let schedule = draw(&fixed);
     // The journal looks on and changes nothing: the same failure, told.
     let (fault, telling) = match run(entry, &schedule, true) {
-        Err((told, telling)) => (told, telling.unwrap_or_default()),
+        Err((told, telling)) => (told, telling.map(|telling| *telling).unwrap_or_default()),
         Ok(_) => (fault.clone(), Telling::default()),
     };
     Failure::simulated(entry, wanted, &schedule, fault.finding, fault.message, telling)

@@ -121,7 +121,7 @@ impl<const SITE: u32> Model for Rw<SITE> {
         for round in 0..3 {
             match me {
                 0 => self.read(),
-                _ => self.write((me + round) % 2 == 0),
+                _ => self.write((me + round).is_multiple_of(2)),
             }
         }
     }
