@@ -159,9 +159,9 @@ impl<P: Stage + PiPlatform, S: pi_mutex::Policy> Lock for RawPiMutex<P, S> {
         unsafe { self.release() }.expect("a mutex that we hold");
     }
 
-    /// Without the hint at the last owner, and without the kernel's mark in the word, which a wait that has timed out leaves to the next release.
+    /// Without the kernel's mark in the word, which a wait that has timed out leaves to the next release.
     fn state(&self) -> String {
-        format!("owner {} {}", self.owner(), without(&without(&format!("{self:?}"), "hint"), "word"))
+        format!("owner {} {}", self.owner(), without(&format!("{self:?}"), "low"))
     }
 
     fn at_rest(&self) -> bool {

@@ -84,14 +84,14 @@ impl<P: PiPlatform, S: Policy> Contended<P> for Want<'_, P, S> {
     }
 
     fn owner(&self) -> Option<ThreadId> {
-        match self.mutex.word.load(Relaxed) {
+        match self.mutex.owner() {
             0 => None,
-            _ => ThreadId::from_raw(self.mutex.hint.load(Relaxed)),
+            tid => P::thread_of(tid),
         }
     }
 
     fn look(&self, first: bool) -> Look {
-        let (word, flags) = (self.mutex.word.load(Relaxed), self.mutex.flags.load(Relaxed));
+        let (word, flags) = (self.mutex.word().load(Relaxed), self.mutex.flags().load(Relaxed));
         if flags & DEAD != 0 || word == 0 && flags & Self::against(first) == 0 {
             Look::Open
         } else if !first && (word & WAITERS != 0 || flags & (KEPT | TOP_SPINS) != 0) {
@@ -103,8 +103,8 @@ impl<P: PiPlatform, S: Policy> Contended<P> for Want<'_, P, S> {
 
     fn try_take(&self, first: bool) -> bool {
         if self.mutex.take(self.me, Self::against(first)) {
-            if first && self.mutex.flags.load(Relaxed) & (KEPT | LISTENING) != 0 {
-                self.mutex.flags.fetch_and(!(KEPT | LISTENING), Relaxed);
+            if first && self.mutex.flags().load(Relaxed) & (KEPT | LISTENING) != 0 {
+                self.mutex.flags().fetch_and(!(KEPT | LISTENING), Relaxed);
             }
             return true;
         }
@@ -117,14 +117,14 @@ impl<P: PiPlatform, S: Policy> Contended<P> for Want<'_, P, S> {
         }
         match request {
             Request::Listen => {
-                self.mutex.flags.fetch_or(LISTENING, SeqCst);
-                self.mutex.word.load(SeqCst) == 0 && self.try_take(true)
+                self.mutex.flags().fetch_or(LISTENING, SeqCst);
+                self.mutex.word().load(SeqCst) == 0 && self.try_take(true)
             }
             Request::Handoff => {
                 P::count(Event::PiMutexHandoff, 1);
                 match self.mutex.wait_in_kernel(self.until) {
                     Ok(()) => {
-                        self.mutex.flags.fetch_and(!(KEPT | LISTENING), Relaxed);
+                        self.mutex.flags().fetch_and(!(KEPT | LISTENING), Relaxed);
                         true
                     }
                     Err(PiError::TimedOut | PiError::Cancelled) => false,
@@ -135,13 +135,13 @@ impl<P: PiPlatform, S: Policy> Contended<P> for Want<'_, P, S> {
     }
 
     fn ask_for_first(&self) {
-        self.mutex.flags.fetch_or(KEPT, Relaxed);
+        self.mutex.flags().fetch_or(KEPT, Relaxed);
     }
 
     fn left(&self, empty: bool, listen: bool) {
-        self.mutex.flags.fetch_and(if empty { !(KEPT | LISTENING) } else { !KEPT }, Relaxed);
+        self.mutex.flags().fetch_and(if empty { !(KEPT | LISTENING) } else { !KEPT }, Relaxed);
         if listen {
-            self.mutex.flags.fetch_or(LISTENING, SeqCst);
+            self.mutex.flags().fetch_or(LISTENING, SeqCst);
         }
     }
 }

@@ -49,11 +49,12 @@
 //!
 //! # Memory ordering
 //!
-//! `word`: taking is Acquire, releasing is Release or stronger; through the kernel, its system calls. A release stores the word and then reads the flags, a listener
-//! stores its flag and then reads the word: all four are SeqCst, so one of them sees the other (the one reason for SeqCst here). A release through the kernel puts a full fence in between.
-//! `DEAD` is stored before the finder gives the word back, and read by each taker after it took it: the word orders them. `hint` (who owns it, by the name of its record): a hint, Relaxed.
+//! `word`: taking is Acquire, releasing is Release or stronger; through the kernel, its system calls. Where the machine has pairs the fast paths exchange word and flags as one,
+//! and only if there are no flags. Elsewhere, and on slow paths, a release stores the word and then reads the flags, a listener stores its flag and then reads the word: all four
+//! are SeqCst, so one of them sees the other (the one reason for SeqCst here). A release through the kernel puts a full fence in between. `DEAD` is stored before the finder
+//! gives the word back, and read by each taker in or after the exchange that took it: the word orders them.
 //!
-//! **Destruction.** A release reads the flags after another thread may own the mutex: the memory must stay until every `release` has returned. **fork**: a mutex that was
+//! **Destruction.** A release may read the flags after another thread may own the mutex: the memory must stay until every `release` has returned. **fork**: a mutex that was
 //! held belongs to a thread of the parent; in the child it must be made anew. Free ones can be used in both.
 //!
 //! **Without PI futexes** (a kernel built without them) those who would wait in the kernel poll, and nothing is inherited.
@@ -72,11 +73,10 @@ use core::marker::PhantomData;
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
 use crate::platform::pi::{Class, OWNER, OWNER_DIED, PiPlatform, Refused, WAITERS};
-use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Patience, Platform, Word};
+use crate::platform::{ConstPlatform, Ordering::*, Pair, Patience, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
-use crate::wait::thread::ThreadId;
 
 pub use policy::{Lateral, Policy, TopWaiter};
 
@@ -139,10 +139,8 @@ impl From<GaveUp> for PiError {
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub struct RawPiMutex<P: Platform, S: Policy = Lateral> {
-    word: P::U32,
-    flags: P::U32,
-    /// The owner's record, as far as anybody has noted it.
-    hint: P::U32,
+    /// The kernel's word, and our flags.
+    pair: Pair<P>,
     /// This and what follows: the lateral waiters.
     wait_lock: RawQSpinLock<P>,
     osq: Osq<P>,
@@ -156,9 +154,7 @@ const _: () = assert!(size_of::<RawPiMutex<crate::platform::linux::Linux>>() == 
 impl<P: Platform, S: Policy> Default for RawPiMutex<P, S> {
     fn default() -> Self {
         Self {
-            word: P::U32::default(),
-            flags: P::U32::default(),
-            hint: P::U32::default(),
+            pair: Pair::default(),
             wait_lock: RawQSpinLock::default(),
             osq: Osq::default(),
             queue: WaitQueue::default(),
@@ -174,9 +170,7 @@ impl<P: Platform, S: Policy> RawPiMutex<P, S> {
         P: ConstPlatform,
     {
         Self {
-            word: P::U32::ZERO,
-            flags: P::U32::ZERO,
-            hint: P::U32::ZERO,
+            pair: Pair::new(),
             wait_lock: RawQSpinLock::new(),
             osq: Osq::new(),
             queue: WaitQueue::new(),
@@ -187,19 +181,30 @@ impl<P: Platform, S: Policy> RawPiMutex<P, S> {
     /// Whether somebody holds the mutex, or did when it exited.
     #[inline]
     pub fn is_locked(&self) -> bool {
-        self.owner() != 0 || self.flags.load(Relaxed) & DEAD != 0
+        self.owner() != 0 || self.flags().load(Relaxed) & DEAD != 0
+    }
+
+    /// The kernel's word.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> &P::Lanes {
+        &self.pair.low
+    }
+
+    #[inline(always)]
+    fn flags(&self) -> &P::U32 {
+        &self.pair.high
     }
 
     /// The kernel thread id of the owner; 0: free.
     #[inline]
     pub fn owner(&self) -> u32 {
-        self.word.load(Relaxed) & OWNER
+        self.word().load(Relaxed) & OWNER
     }
 
     /// Whether somebody waits, or did during the present hold.
     #[inline]
     pub fn is_contended(&self) -> bool {
-        self.word.load(Relaxed) & WAITERS != 0 || !self.queue.is_empty()
+        self.word().load(Relaxed) & WAITERS != 0 || !self.queue.is_empty()
     }
 }
 
@@ -231,11 +236,20 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
 
     #[inline(always)]
     fn acquire_fast(&self) -> bool {
-        P::tid().is_some_and(|me| {
-            self.flags.load(Relaxed) == 0
-                && self.word.compare_exchange(0, me.get(), Acquire, Relaxed).is_ok()
-                && self.taken(me.get())
-        })
+        let Some(me) = P::known() else { return false };
+        let tid = me.tid.get();
+        if P::PAIRS {
+            // Free and without flags, in one step.
+            let taken = P::pair_exchange(&self.pair, 0, u64::from(tid), Acquire).is_ok();
+            if taken {
+                P::hold(me.holds);
+            }
+            taken
+        } else {
+            self.flags().load(Relaxed) == 0
+                && self.word().compare_exchange(0, tid, Acquire, Relaxed).is_ok()
+                && self.taken(tid)
+        }
     }
 
     /// Releases the mutex.
@@ -247,77 +261,69 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
     /// Nothing that relies on the mutex being held is done afterwards.
     #[inline]
     pub unsafe fn release(&self) -> Result<(), PiError> {
-        match P::tid() {
-            Some(me) if self.word.compare_exchange(me.get(), 0, SeqCst, Relaxed).is_ok() => {
-                P::unhold();
-                if self.flags.load(SeqCst) != 0 {
-                    self.released();
-                }
-                Ok(())
-            }
-            _ => self.release_slow(),
+        if P::PAIRS
+            && let Some(me) = P::known()
+            && P::pair_exchange(&self.pair, u64::from(me.tid.get()), 0, Release).is_ok()
+        {
+            P::unhold();
+            return Ok(());
         }
+        self.release_slow()
     }
 
     /// The caller, `me`, has exchanged 0 for its thread id. `false`: it must not have the mutex, and has it no more.
     #[inline(always)]
     fn taken(&self, me: u32) -> bool {
-        if self.flags.load(Relaxed) & DEAD != 0 {
+        if self.flags().load(Relaxed) & DEAD != 0 {
             self.give_back(me);
             return false;
         }
-        self.owned();
+        P::hold(P::holds());
         true
-    }
-
-    /// The caller has the mutex.
-    #[inline(always)]
-    fn owned(&self) {
-        P::hold();
-        self.hint.store(P::id().map_or(0, ThreadId::raw), Relaxed);
     }
 
     #[cold]
     fn give_back(&self, me: u32) {
-        if self.word.compare_exchange(me, 0, Release, Relaxed).is_err() {
+        if self.word().compare_exchange(me, 0, Release, Relaxed).is_err() {
             // Cannot fail: the word is ours, and the kernel has it for those who wait.
-            let _ = P::unlock_pi(&self.word);
+            let _ = P::unlock_pi(self.word());
         }
     }
 
     /// Takes the mutex if it is free, and no flag of `against` is set.
     fn take(&self, me: u32, against: u32) -> bool {
-        self.flags.load(Relaxed) & (against | DEAD) == 0
-            && self.word.load(Relaxed) == 0
-            && self.word.compare_exchange(0, me, Acquire, Relaxed).is_ok()
+        self.flags().load(Relaxed) & (against | DEAD) == 0
+            && self.word().load(Relaxed) == 0
+            && self.word().compare_exchange(0, me, Acquire, Relaxed).is_ok()
             && self.taken(me)
     }
 
     fn is_dead(&self) -> bool {
-        self.flags.load(Relaxed) & DEAD != 0
+        self.flags().load(Relaxed) & DEAD != 0
     }
 
     #[cold]
     fn try_slow(&self) -> bool {
-        if self.word.load(Relaxed) != 0 {
+        if self.word().load(Relaxed) != 0 {
             return false;
         }
-        let me = Self::me();
         P::current(); // so that waiters can see whether we run
+        let me = Self::me();
         // What is kept is kept from equals only.
         let equal = || P::holds() == 0 && P::class() == Class::TimeSharing;
-        self.take(me, KEPT | TOP_SPINS) || self.flags.load(Relaxed) & KEPT != 0 && !equal() && self.take(me, TOP_SPINS)
+        self.take(me, KEPT | TOP_SPINS)
+            || self.flags().load(Relaxed) & KEPT != 0 && !equal() && self.take(me, TOP_SPINS)
     }
 
     /// The calling thread's kernel id.
     fn me() -> u32 {
-        P::tid().unwrap_or_else(P::register).get()
+        P::known().map_or_else(P::register, |me| me.tid).get()
     }
 
     #[cold]
     fn acquire_slow(&self, until: Until<'_, P>) -> Result<(), PiError> {
-        let me = Self::me();
         let record = P::current();
+        let me = Self::me();
         // The first lock of this thread, or free with flags: one more try before anything dearer.
         if self.take(me, KEPT | TOP_SPINS) {
             return Ok(());
@@ -326,7 +332,7 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
         if self.is_dead() {
             return Err(PiError::OwnerDied);
         }
-        if self.word.load(Relaxed) & OWNER == me {
+        if self.word().load(Relaxed) & OWNER == me {
             P::count(Event::PiMutexDeadlock, 1);
             return Err(PiError::Deadlock);
         }
@@ -365,28 +371,28 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
 
     /// Spins as the top waiter: there is one at a time, and only while nobody waits in the kernel and the owner runs.
     fn spin(&self, me: u32, ns: u32, until: Until<'_, P>) -> bool {
-        let met = self.word.load(Relaxed);
-        let owner = ThreadId::from_raw(self.hint.load(Relaxed));
+        let met = self.word().load(Relaxed);
+        let owner = P::thread_of(met & OWNER);
         let hopeless = met & !OWNER != 0 || owner.is_some_and(|owner| !P::is_running(owner));
         if ns == 0 || hopeless || P::cpus() == 1 || P::should_yield() {
             return false;
         }
-        if self.flags.fetch_or(TOP_SPINS, Relaxed) & TOP_SPINS != 0 {
+        if self.flags().fetch_or(TOP_SPINS, Relaxed) & TOP_SPINS != 0 {
             return false;
         }
         let mut patience = Patience::ns(ns).until(until.wake_time()).courteous();
         patience.running = owner;
         let taken = P::spin(patience, || {
-            let word = self.word.load(Relaxed);
+            let word = self.word().load(Relaxed);
             if word == 0 {
-                return self.word.compare_exchange(0, me, Acquire, Relaxed).is_ok().then_some(true);
+                return self.word().compare_exchange(0, me, Acquire, Relaxed).is_ok().then_some(true);
             }
             // Somebody waits in the kernel: it decides who is next. Or another took the mutex, and the spinner was sure of that one owner only.
             let over = word & !OWNER != 0 || S::TOP_WAITER == TopWaiter::SpinsOnOneOwner && word != met && met != 0;
             over.then_some(false)
         });
         let taken = taken == Some(true);
-        let flags = self.flags.fetch_and(!TOP_SPINS, SeqCst);
+        let flags = self.flags().fetch_and(!TOP_SPINS, SeqCst);
         if taken {
             return self.taken(me);
         }
@@ -425,7 +431,7 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
                 true => until.wake_time_or(P::now() + CANCEL_NS),
                 false => until.wake_time(),
             };
-            match P::lock_pi(&self.word, deadline) {
+            match P::lock_pi(self.word(), deadline) {
                 Ok(()) => return Ok(()),
                 Err(Refused::TimedOut) => {
                     if let Some(end) = until.over() {
@@ -434,12 +440,12 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
                 }
                 Err(Refused::Deadlock) => return Err(PiError::Deadlock),
                 Err(Refused::NoOwner) => {
-                    self.flags.fetch_or(DEAD, Relaxed);
+                    self.flags().fetch_or(DEAD, Relaxed);
                     return Err(PiError::OwnerDied);
                 }
                 Err(Refused::NoMemory | Refused::Unsupported) => {
                     let me = Self::me();
-                    if self.word.load(Relaxed) == 0 && self.word.compare_exchange(0, me, Acquire, Relaxed).is_ok() {
+                    if self.word().load(Relaxed) == 0 && self.word().compare_exchange(0, me, Acquire, Relaxed).is_ok() {
                         return Ok(());
                     }
                     if let Some(end) = until.over() {
@@ -456,52 +462,54 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
 
     /// The kernel has made the caller the owner. Refuses what a dead thread left.
     pub(crate) fn inherited(&self) -> Result<(), PiError> {
-        if self.word.load(Acquire) & OWNER_DIED != 0 {
-            self.flags.fetch_or(DEAD, Relaxed);
+        if self.word().load(Acquire) & OWNER_DIED != 0 {
+            self.flags().fetch_or(DEAD, Relaxed);
         }
         if self.is_dead() {
             self.give_back(Self::me());
             return Err(PiError::OwnerDied);
         }
-        self.owned();
+        P::hold(P::holds());
         Ok(())
     }
 
-    #[cold]
     fn release_slow(&self) -> Result<(), PiError> {
         let me = Self::me();
-        if self.word.load(Relaxed) & OWNER != me {
-            return Err(PiError::NotOwner);
-        }
-        // Ours, and only the kernel adds to it meanwhile.
-        if self.word.compare_exchange(me, 0, Release, Relaxed).is_err() {
-            P::count(Event::PiMutexUnlock, 1);
-            P::unlock_pi(&self.word).map_err(|refused| match refused {
-                Refused::NotOwner => PiError::NotOwner,
-                _ => PiError::Corrupt,
-            })?;
+        if self.word().compare_exchange(me, 0, SeqCst, Relaxed).is_err() {
+            self.release_in_kernel(me)?;
         }
         P::unhold();
-        P::fence(); // between the word, which the kernel wrote, and the flags
-        self.released();
+        if self.flags().load(SeqCst) != 0 {
+            self.released();
+        }
         Ok(())
+    }
+
+    /// Others wait in the kernel, or did; or the caller, `me`, does not own the mutex.
+    #[cold]
+    fn release_in_kernel(&self, me: u32) -> Result<(), PiError> {
+        if self.word().load(Relaxed) & OWNER != me {
+            return Err(PiError::NotOwner);
+        }
+        P::count(Event::PiMutexUnlock, 1);
+        let done = P::unlock_pi(self.word()).map_err(|refused| match refused {
+            Refused::NotOwner => PiError::NotOwner,
+            _ => PiError::Corrupt,
+        });
+        P::fence(); // between the word, which the kernel wrote, and the flags
+        done
     }
 
     /// After a release: wakes the first lateral waiter if it listens and the mutex is still free. If it is not, the next release will see the flag.
     #[cold]
     fn released(&self) {
-        if self.flags.load(SeqCst) & LISTENING != 0
-            && self.word.load(SeqCst) == 0
-            && self.flags.fetch_and(!LISTENING, AcqRel) & LISTENING != 0
+        if self.flags().load(SeqCst) & LISTENING != 0
+            && self.word().load(SeqCst) == 0
+            && self.flags().fetch_and(!LISTENING, AcqRel) & LISTENING != 0
             && let Some(first) = self.queue.first()
         {
             P::count(Event::PiMutexWake, 1);
             first.unpark();
         }
-    }
-
-    /// The word, for the condition variable's kernel calls.
-    pub(crate) fn word(&self) -> &P::U32 {
-        &self.word
     }
 }

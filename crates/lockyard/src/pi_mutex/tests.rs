@@ -19,7 +19,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// The word and the flags.
 fn state<S: Policy>(mutex: &Raw<S>) -> (u32, u32) {
-    (mutex.word.load(SeqCst), mutex.flags.load(SeqCst))
+    (mutex.word().load(SeqCst), mutex.flags().load(SeqCst))
 }
 
 fn release<S: Policy>(mutex: &Raw<S>) {
@@ -89,13 +89,13 @@ fn a_waiter_in_the_kernel_marks_the_word_and_is_handed_it() {
             let waiter = threads.spawn(|| {
                 nested(|| {
                     mutex.acquire().unwrap();
-                    let word = mutex.word.load(SeqCst);
+                    let word = mutex.word().load(SeqCst);
                     release(&mutex);
                     (word, Linux::register().get())
                 })
             });
-            until(|| mutex.word.load(SeqCst) & WAITERS != 0);
-            assert_eq!(mutex.word.load(SeqCst), me | WAITERS);
+            until(|| mutex.word().load(SeqCst) & WAITERS != 0);
+            assert_eq!(mutex.word().load(SeqCst), me | WAITERS);
             assert!(mutex.is_contended() && !mutex.try_acquire());
             release(&mutex);
             // Its own from the release on, before it has run; it is never free in between.
@@ -124,7 +124,7 @@ fn a_lateral_waiter_does_not_enter_the_kernel_before_its_turn_is_over_and_does_t
             release(&mutex);
         });
         // Nobody releases it: the turn passes, and the waiter goes where nobody can pass it.
-        until(|| mutex.word.load(SeqCst) & WAITERS != 0);
+        until(|| mutex.word().load(SeqCst) & WAITERS != 0);
         if cfg!(feature = "events") {
             assert!(happened(Event::PiMutexHandoff) > 0 && happened(Event::PiMutexOptFail) > 0);
         }
@@ -136,7 +136,7 @@ fn a_lateral_waiter_does_not_enter_the_kernel_before_its_turn_is_over_and_does_t
 #[test]
 fn what_is_kept_is_kept_from_equals_only() {
     let mutex = Raw::<Lateral>::default();
-    mutex.flags.store(KEPT, SeqCst);
+    mutex.flags().store(KEPT, SeqCst);
     assert!(!mutex.try_acquire());
     assert_eq!(state(&mutex), (0, KEPT));
     nested(|| {
@@ -151,7 +151,7 @@ fn what_is_kept_is_kept_from_equals_only() {
 #[test]
 fn nobody_takes_a_free_mutex_from_a_spinning_top_waiter() {
     let mutex = Raw::<Lateral>::default();
-    mutex.flags.store(TOP_SPINS, SeqCst);
+    mutex.flags().store(TOP_SPINS, SeqCst);
     assert!(!mutex.try_acquire());
     nested(|| assert!(!mutex.try_acquire()));
     assert_eq!(state(&mutex), (0, TOP_SPINS));
@@ -168,14 +168,14 @@ fn nobody_takes_a_free_mutex_from_a_spinning_top_waiter() {
 fn every_kind_of_release_obeys_a_listener() {
     let mutex = Raw::<Lateral>::default();
     mutex.acquire().unwrap();
-    mutex.flags.store(LISTENING, SeqCst);
+    mutex.flags().store(LISTENING, SeqCst);
     release(&mutex);
     assert_eq!(state(&mutex), (0, 0));
     // Through the kernel.
     mutex.acquire().unwrap();
-    mutex.flags.store(LISTENING, SeqCst);
+    mutex.flags().store(LISTENING, SeqCst);
     nested(|| assert_eq!(mutex.acquire_until(Until::after(1_000_000)), Err(PiError::TimedOut)));
-    assert_eq!(mutex.word.load(SeqCst) & WAITERS, WAITERS, "the mark stays until the owner's release");
+    assert_eq!(mutex.word().load(SeqCst) & WAITERS, WAITERS, "the mark stays until the owner's release");
     release(&mutex);
     assert_eq!(state(&mutex), (0, 0));
 }
@@ -184,17 +184,17 @@ fn every_kind_of_release_obeys_a_listener() {
 fn a_release_that_hands_over_leaves_the_listener_to_the_next_owner() {
     let mutex = Raw::<Lateral>::default();
     mutex.acquire().unwrap();
-    mutex.flags.store(LISTENING, SeqCst);
+    mutex.flags().store(LISTENING, SeqCst);
     scope(|threads| {
         threads.spawn(|| {
             nested(|| {
                 mutex.acquire().unwrap();
-                assert_eq!(mutex.flags.load(SeqCst), LISTENING);
+                assert_eq!(mutex.flags().load(SeqCst), LISTENING);
                 release(&mutex);
                 assert_eq!(state(&mutex), (0, 0));
             });
         });
-        until(|| mutex.word.load(SeqCst) & WAITERS != 0);
+        until(|| mutex.word().load(SeqCst) & WAITERS != 0);
         release(&mutex);
     });
 }
@@ -203,8 +203,8 @@ fn a_release_that_hands_over_leaves_the_listener_to_the_next_owner() {
 fn a_top_waiter_that_leaves_wakes_the_listener_that_it_kept_off() {
     let mutex = Raw::<Lateral>::default();
     // It met an owner, who has released the mutex since, while the listener was kept off; its own patience is over before it looks.
-    mutex.flags.store(TOP_SPINS | LISTENING, SeqCst);
-    mutex.flags.fetch_and(!TOP_SPINS, SeqCst);
+    mutex.flags().store(TOP_SPINS | LISTENING, SeqCst);
+    mutex.flags().fetch_and(!TOP_SPINS, SeqCst);
     mutex.released();
     assert_eq!(state(&mutex), (0, 0));
 }
@@ -247,9 +247,9 @@ fn spins_succeed() {
 fn a_dead_mutex_is_refused_even_if_its_word_is_free() {
     // As between the release of the thread that found the owner dead and its next look: the exchange succeeds, and is taken back.
     let mutex = Raw::<Lateral>::default();
-    mutex.flags.store(DEAD, SeqCst);
+    mutex.flags().store(DEAD, SeqCst);
     let me = Linux::register().get();
-    assert!(mutex.word.compare_exchange(0, me, SeqCst, SeqCst).is_ok());
+    assert!(mutex.word().compare_exchange(0, me, SeqCst, SeqCst).is_ok());
     assert!(!mutex.taken(me));
     assert_eq!(state(&mutex), (0, DEAD));
     assert!(!mutex.try_acquire());

@@ -7,7 +7,7 @@
 //!
 //! | bits | name | meaning |
 //! |---|---|---|
-//! | 0–29 | [`OWNER`] | the owner's kernel thread id ([`PiPlatform::tid`]); 0: free |
+//! | 0–29 | [`OWNER`] | the owner's kernel thread id ([`Known::tid`]); 0: free |
 //! | 30 | [`OWNER_DIED`] | the owner exited while it held the word |
 //! | 31 | [`WAITERS`] | threads wait in the machine: it alone changes the word now |
 //!
@@ -15,7 +15,7 @@
 
 use core::num::NonZeroU32;
 
-use crate::platform::Platform;
+use crate::platform::{Platform, ThreadId};
 
 /// The owner's bits of a PI word.
 pub const OWNER: u32 = 0x3fff_ffff;
@@ -56,26 +56,39 @@ pub enum Refused {
     Corrupt,
 }
 
+/// The calling thread, as far as a fast path needs to know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// Its kernel id.
+    pub tid: NonZeroU32,
+    /// How many PI words it holds.
+    pub holds: u32,
+}
+
 /// A machine that lends priorities along PI words.
 ///
 /// # Safety
 ///
 /// Locks build mutual exclusion on an implementation, which must guarantee that
-/// * [`PiPlatform::tid`] and [`PiPlatform::register`] give the calling thread's own kernel id, also in the child of a fork, and no two living threads have the same;
+/// * [`PiPlatform::known`] and [`PiPlatform::register`] give the calling thread's own kernel id, also in the child of a fork, and no two living threads have the same;
 /// * `Ok` from [`PiPlatform::lock_pi`] and [`PiPlatform::wait_requeue_pi`] means that the caller owns the word, and what its last owner did before it
 ///   released the word happened before;
 /// * [`PiPlatform::unlock_pi`] gives the word to the most urgent of its waiters, or makes it 0.
 pub unsafe trait PiPlatform: Platform {
-    /// The calling thread's kernel id if it is known: the fast path's question. `None` does not mean that it has none.
-    fn tid() -> Option<NonZeroU32>;
+    /// The calling thread if its id is known: the fast path's question. `None` does not mean that it has none.
+    fn known() -> Option<Known>;
 
-    /// The calling thread's kernel id. Makes it known to [`PiPlatform::tid`] where that is possible.
+    /// The calling thread's kernel id. Makes it known to [`PiPlatform::known`] where that is possible, and its record, if it has one, to
+    /// [`PiPlatform::thread_of`].
     fn register() -> NonZeroU32;
 
-    /// Notes that the calling thread holds one PI word more.
-    fn hold();
+    /// The record of the thread with kernel id `tid`. A hint.
+    fn thread_of(tid: u32) -> Option<ThreadId>;
 
-    /// ... or one fewer.
+    /// Notes that the calling thread, which held `before` PI words, holds one more. (Told, not read again: between two locked instructions every load counts.)
+    fn hold(before: u32);
+
+    /// Notes that it holds one fewer.
     fn unhold();
 
     /// How many PI words the calling thread holds.
@@ -89,19 +102,20 @@ pub unsafe trait PiPlatform: Platform {
     ///
     /// # Errors
     /// Why the caller does not own the word.
-    fn lock_pi(word: &Self::U32, deadline: Option<u64>) -> Result<(), Refused>;
+    fn lock_pi(word: &Self::Lanes, deadline: Option<u64>) -> Result<(), Refused>;
 
     /// Releases `word` through the machine.
     ///
     /// # Errors
     /// Why it is not released.
-    fn unlock_pi(word: &Self::U32) -> Result<(), Refused>;
+    fn unlock_pi(word: &Self::Lanes) -> Result<(), Refused>;
 
     /// Sleeps while `*word == expected`; a call of [`PiPlatform::requeue_pi`] moves the sleeper to `pi`, where it waits as in [`PiPlatform::lock_pi`].
     ///
     /// # Errors
     /// Why the caller does not own `pi`.
-    fn wait_requeue_pi(word: &Self::U32, expected: u32, deadline: Option<u64>, pi: &Self::U32) -> Result<(), Refused>;
+    fn wait_requeue_pi(word: &Self::U32, expected: u32, deadline: Option<u64>, pi: &Self::Lanes)
+    -> Result<(), Refused>;
 
     /// If `*word == expected`: lets the most urgent sleeper on `word` (`all`: every one) go on to own `pi`, or to wait for it.
     ///
@@ -109,7 +123,7 @@ pub unsafe trait PiPlatform: Platform {
     ///
     /// # Errors
     /// [`Refused::Changed`] if `*word` is another value; otherwise why not.
-    fn requeue_pi(word: &Self::U32, expected: u32, all: bool, pi: *const Self::U32) -> Result<(), Refused>;
+    fn requeue_pi(word: &Self::U32, expected: u32, all: bool, pi: *const Self::Lanes) -> Result<(), Refused>;
 
     /// Wakes everybody who sleeps on `word` in [`Platform::park`].
     fn unpark_all(word: &Self::U32);

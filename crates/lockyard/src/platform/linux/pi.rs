@@ -12,7 +12,7 @@
 use core::cell::Cell;
 use core::num::NonZeroU32;
 use core::sync::atomic::{
-    AtomicU32,
+    AtomicU16, AtomicU32,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 use std::thread_local;
@@ -22,8 +22,9 @@ use rustix::thread::futex::{self, Flags, Timespec};
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{Linux, U32, clock, syscall};
-use crate::platform::pi::{Class, PiPlatform, Refused};
+use super::{LaneWord, Linux, U32, clock, syscall, threads};
+use crate::platform::pi::{Class, Known, PiPlatform, Refused};
+use crate::wait::thread::ThreadId;
 
 /// As large as the largest page of the architecture, and alone on it.
 #[repr(C)]
@@ -36,6 +37,13 @@ static EPOCH: Wiped = Wiped(AtomicU32::new(0));
 
 /// The last epoch opened by this process and its ancestors.
 static LAST_EPOCH: AtomicU32 = AtomicU32::new(0);
+
+/// Which record a kernel thread id belongs to, by its low bits. Ids are given out in sequence: few share a place, and who shares one is not known for a while.
+static RECORDS: [AtomicU16; 1 << 15] = [const { AtomicU16::new(0) }; 1 << 15];
+
+fn place(tid: u32) -> &'static AtomicU16 {
+    &RECORDS[tid as usize % RECORDS.len()]
+}
 
 thread_local! {
     // Const-initialised and without a destructor: an access is one load, at any time of the thread's life.
@@ -71,9 +79,12 @@ fn epoch() -> Option<u32> {
 // system calls order memory on both sides.
 unsafe impl PiPlatform for Linux {
     #[inline(always)]
-    fn tid() -> Option<NonZeroU32> {
-        let me = ME.get();
-        if (me >> 32) as u32 == EPOCH.0.load(Relaxed) { NonZeroU32::new(me as u32) } else { None }
+    fn known() -> Option<Known> {
+        let (me, holds) = (ME.get(), HELD.get());
+        if (me >> 32) as u32 != EPOCH.0.load(Relaxed) {
+            return None;
+        }
+        NonZeroU32::new(me as u32).map(|tid| Known { tid, holds })
     }
 
     #[cold]
@@ -86,12 +97,20 @@ unsafe impl PiPlatform for Linux {
                 HELD.set(0);
             }
         }
+        if let Some(id) = threads::id().filter(|id| !id.is_anonymous()) {
+            place(tid.get()).store(id.raw() as u16, Relaxed);
+        }
         tid
     }
 
+    fn thread_of(tid: u32) -> Option<ThreadId> {
+        let id = ThreadId::from_raw(u32::from(place(tid).load(Relaxed)))?;
+        (threads::kernel_id(id) == tid).then_some(id)
+    }
+
     #[inline(always)]
-    fn hold() {
-        HELD.set(HELD.get().wrapping_add(1));
+    fn hold(before: u32) {
+        HELD.set(before.wrapping_add(1));
     }
 
     #[inline(always)]
@@ -114,7 +133,7 @@ unsafe impl PiPlatform for Linux {
     }
 
     #[inline(never)]
-    fn lock_pi(word: &U32, deadline: Option<u64>) -> Result<(), Refused> {
+    fn lock_pi(word: &LaneWord, deadline: Option<u64>) -> Result<(), Refused> {
         /// Set where the kernel is older than 5.14.
         static WITHOUT_LOCK_PI2: AtomicU32 = AtomicU32::new(0);
         loop {
@@ -143,7 +162,7 @@ unsafe impl PiPlatform for Linux {
     }
 
     #[inline(never)]
-    fn unlock_pi(word: &U32) -> Result<(), Refused> {
+    fn unlock_pi(word: &LaneWord) -> Result<(), Refused> {
         loop {
             match futex::unlock_pi(&word.0, Flags::PRIVATE) {
                 Err(Errno::INTR | Errno::AGAIN) => {}
@@ -154,7 +173,7 @@ unsafe impl PiPlatform for Linux {
     }
 
     #[inline(never)]
-    fn wait_requeue_pi(word: &U32, expected: u32, deadline: Option<u64>, pi: &U32) -> Result<(), Refused> {
+    fn wait_requeue_pi(word: &U32, expected: u32, deadline: Option<u64>, pi: &LaneWord) -> Result<(), Refused> {
         if !syscall::KNOWN {
             return Err(Refused::Unsupported); // nobody could be moved
         }
@@ -163,7 +182,7 @@ unsafe impl PiPlatform for Linux {
     }
 
     #[inline(never)]
-    fn requeue_pi(word: &U32, expected: u32, all: bool, pi: *const U32) -> Result<(), Refused> {
+    fn requeue_pi(word: &U32, expected: u32, all: bool, pi: *const LaneWord) -> Result<(), Refused> {
         let more = if all { i32::MAX as u32 } else { 0 };
         let word = (&raw const word.0).expose_provenance();
         // SAFETY: `word` is a reference.
@@ -208,11 +227,25 @@ mod tests {
     #[test]
     fn every_thread_knows_its_own_id() {
         let mine = Linux::register();
-        assert_eq!(Linux::tid(), Some(mine));
+        let tid = || Linux::known().map(|me| me.tid);
+        assert_eq!(tid(), Some(mine));
         assert_eq!(mine.get(), gettid().as_raw_nonzero().unsigned_abs().get());
-        let other = std::thread::spawn(|| (Linux::tid(), Linux::register(), Linux::tid())).join().unwrap();
+        let other = std::thread::spawn(move || (tid(), Linux::register(), tid())).join().unwrap();
         assert_eq!((other.0, other.2), (None, Some(other.1)));
         assert_ne!(other.1, mine);
+    }
+
+    #[test]
+    fn a_record_is_found_by_its_kernel_id() {
+        let found = || {
+            let id = threads::current().map(|thread| thread.id());
+            let tid = Linux::register().get();
+            (Linux::thread_of(tid) == id, tid)
+        };
+        let (mine, _) = found();
+        let (other, gone) = std::thread::spawn(found).join().unwrap();
+        assert!(mine && other);
+        assert_eq!(Linux::thread_of(gone + (1 << 15)), None, "another id in the same place");
     }
 
     #[test]
@@ -224,7 +257,7 @@ mod tests {
     fn a_reference_count_of_holds_comes_back_to_where_it_was() {
         Linux::register();
         let before = Linux::holds();
-        Linux::hold();
+        Linux::hold(before);
         assert_eq!(Linux::holds(), before + 1);
         Linux::unhold();
         assert_eq!(Linux::holds(), before);

@@ -127,6 +127,11 @@ pub(super) fn record(id: ThreadId) -> &'static Thread<Linux> {
     &TABLE[id.raw() as usize & (SLOTS - 1)].thread
 }
 
+/// The kernel thread id under which `id` was claimed.
+pub(super) fn kernel_id(id: ThreadId) -> u32 {
+    TABLE[id.raw() as usize & (SLOTS - 1)].claim.load(Relaxed) as u32
+}
+
 /// Notes where the caller, `id`, runs.
 #[inline]
 pub(super) fn refresh(id: ThreadId) {

@@ -83,7 +83,7 @@ pub struct U64(pub(super) AtomicU64);
 /// The 32-bit atomic with lanes.
 #[derive(Debug, Default)]
 #[repr(transparent)]
-pub struct LaneWord(AtomicU32);
+pub struct LaneWord(pub(super) AtomicU32);
 
 impl U64 {
     /// The word with `value`.
