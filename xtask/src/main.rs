@@ -23,7 +23,7 @@ use steps::{
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test      everything down to `counts`, and short forms of `loom` and `shuttle`; the closing line counts the checks
+  test      everything down to `counts`; the closing line counts the checks
   fmt       format all sources (`lint` only looks)
   lint      formatting, house rules of the sources, licences, clippy with warnings as errors, the C header
   header    make crates/lockyard-capi/include/lockyard.h from the sources; --check only looks
@@ -46,6 +46,7 @@ cargo xtask COMMAND
   loom      every interleaving of small scenarios, with real orderings (--only TEXT, --short, --bless)
   mutants   every ordering of every lock weakened one step at a time, and the barrier report (--only TEXT)
   shuttle   the suite under random schedules (--lock TEXT --case TEXT --schedules N --crowds N --seed S)
+  models    short forms of `loom` and `shuttle`
   cargo-mutants   cargo-mutants over the algorithm files (installs it when missing): hours
   coverage  lines of the algorithm files that tests reach (installs cargo-llvm-cov when missing)
   verify    the long form of loom, mutants, shuttle, Miri, ThreadSanitizer and coverage, with durations
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
         ["shuttle", options @ ..] => return ExitCode::from(models::shuttle(options)),
         ["cargo-mutants", options @ ..] => report(models::cargo_mutants(options)),
         ["coverage"] => report(models::coverage()),
+        ["models"] => steps::run(&[MODELS]),
         ["verify"] => models::verify(),
         ["seeds", options @ ..] => return ExitCode::from(steps::seeds(options)),
         [] | ["help" | "--help" | "-h"] => {

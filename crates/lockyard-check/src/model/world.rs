@@ -44,7 +44,7 @@ pub enum Clock {
     Stopped,
     /// Each look at it finds a turn later: every turn is over.
     Hurried,
-    /// As `Stopped` until a thread of the scenario rings: then every deadline up to [`RING`] has passed.
+    /// A thread of the scenario rings: then every deadline up to [`RING`] has passed. Until then nobody's sleep ends by it.
     Rung,
 }
 
@@ -461,7 +461,7 @@ impl World {
                     State::Parked { deadline: Some(deadline), .. } => Some((deadline, number)),
                     _ => None,
                 })
-                .filter(|_| matches!(self.machine.get().clock, Clock::Still | Clock::Hurried))
+                .filter(|_| self.machine.get().clock != Clock::Stopped)
                 .min()?;
             self.now.set(self.now.get().max(sleeper.0));
             Some(sleeper.1)

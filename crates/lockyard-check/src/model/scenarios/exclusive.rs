@@ -83,8 +83,8 @@ impl Of<'_> {
     /// As [`Of::contend`] with two threads, each twice.
     pub(super) fn twice<L: Lock<P = Loom> + 'static>(&self, ways: &'static [Way; 2]) -> Scenario {
         let writes = 2 * ways.iter().filter(|way| **way == Way::Write).count() as u64;
-        let text: String = ways.iter().map(|way| if *way == Way::Write { "ww" } else { "rr" }).collect();
-        self.scenario(&text, 2, self.machine, move |machine| {
+        let text: String = ways.iter().map(|way| if *way == Way::Write { 'w' } else { 'r' }).collect();
+        self.scenario(&format!("twice-{text}"), 2, self.machine, move |machine| {
             execute::<Weak, _>(
                 machine,
                 2,
