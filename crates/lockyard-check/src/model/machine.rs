@@ -56,7 +56,7 @@ pub fn execute<E: Engine, S: Sync>(
     act: impl Fn(&S, usize) + Sync,
     finish: impl FnOnce(&S),
 ) {
-    surrounded::<E, ()>(machine, || {
+    surrounded(machine, || {
         let shared = Box::new(make());
         world().set_base(from_ref(&*shared).addr(), size_of::<S>());
         run::<E>(threads, &|number| act(&shared, number));
@@ -84,7 +84,7 @@ pub(super) fn run<E: Engine>(threads: usize, act: &(dyn Fn(usize) + Sync)) {
 }
 
 /// Runs `inside` in an execution of its own.
-pub(super) fn surrounded<E: Engine, R>(machine: Machine, inside: impl FnOnce() -> R) -> R {
+pub(super) fn surrounded<R>(machine: Machine, inside: impl FnOnce() -> R) -> R {
     world().begin(machine);
     let result = inside();
     world().end();

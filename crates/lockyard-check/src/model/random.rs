@@ -142,7 +142,7 @@ pub fn perform(case: fn(), schedules: usize, seed: u64) -> Result<(), String> {
     let each = schedules.div_ceil(MACHINES.len());
     for (number, machine) in MACHINES.into_iter().enumerate() {
         let seed = seed.wrapping_mul(64).wrapping_add(number as u64);
-        let execution = move || surrounded::<Random, _>(machine, case);
+        let execution = move || surrounded(machine, case);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let random = RandomScheduler::new_from_seed(seed, each);
             Runner::new(random, config.clone()).run(execution);

@@ -416,8 +416,8 @@ impl World {
     fn can_go_on(&self, roles: &[Role], number: usize) -> bool {
         match &roles[number].state {
             State::Running => true,
-            // SAFETY: the words of an execution live as long as its threads.
             State::Polling { reads, .. } => {
+                // SAFETY: the words of an execution live as long as its threads.
                 reads.iter().any(|read| unsafe { (*read.word).version.get() } != read.version)
             }
             State::Parked { deadline, .. } => {
