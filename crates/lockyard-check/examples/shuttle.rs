@@ -17,7 +17,7 @@ use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
 use lockyard_check::adapters::{Binary, EagerHq};
-use lockyard_check::cases::{exclusion, parking::HashedMutex};
+use lockyard_check::cases::parking::HashedMutex;
 use lockyard_check::group;
 use lockyard_check::lock::{Lock, Way};
 use lockyard_check::model::random::{Shuttle, perform};
