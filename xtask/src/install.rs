@@ -6,6 +6,7 @@
 //! | `include/lockyard.h`, `lockyard.hpp` | the headers |
 //! | `lib/liblockyard.so.VERSION` | the shared library, with the two customary links: for the loader and for the linker |
 //! | `lib/liblockyard.a` | the static library |
+//! | `lib/liblockyard_preload.so` | for programs that are not recompiled: `lockyard run` |
 //! | `lib/pkgconfig/lockyard.pc` | how to compile and link |
 //!
 //! The libraries are what cargo builds, under the names of the platform: cargo knows no SONAME.
@@ -68,7 +69,7 @@ pub(crate) fn check() -> Outcome {
 }
 
 fn install(prefix: &Path, destination: &Path) -> Outcome {
-    cargo("build --release -p lockyard-capi -p lockyard-cli")?;
+    cargo("build --release -p lockyard-capi -p lockyard-cli -p lockyard-preload")?;
     let built = tools::target().join("release");
     // DESTDIR goes before the prefix as it stands.
     let root = match prefix.strip_prefix("/") {
@@ -83,6 +84,7 @@ fn install(prefix: &Path, destination: &Path) -> Outcome {
         put(&Path::new(CAPI).join("include").join(header), root.join("include").join(header), 0o644)?;
     }
     put(&built.join("liblockyard_capi.so"), lib.join(format!("liblockyard.so.{version}")), 0o755)?;
+    put(&built.join("liblockyard_preload.so"), lib.join("liblockyard_preload.so"), 0o755)?;
     put(&built.join("liblockyard_capi.a"), lib.join("liblockyard.a"), 0o644)?;
     link(&format!("liblockyard.so.{version}"), lib.join(format!("liblockyard.so.{major}")))?;
     link(&format!("liblockyard.so.{major}"), lib.join("liblockyard.so"))?;

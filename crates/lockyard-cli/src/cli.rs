@@ -3,7 +3,6 @@
 //! Values are taken as text and checked in [`crate::options`], so that every refusal reads alike: one line, what
 //! was wrong, where, and what to do.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -11,6 +10,10 @@ use clap_complete::Shell;
 
 use crate::failure::Failure;
 use crate::suggest;
+
+mod processes;
+
+pub(crate) use processes::{RunArgs, StatArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -265,22 +268,9 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "5")]
     pub(crate) rounds: String,
 
-    /// Print JSON lines instead of tables: one object per candidate and cell
-    #[arg(long, conflicts_with = "csv")]
-    pub(crate) json: bool,
-
-    /// Print CSV instead of tables: a header, then one line per candidate and cell
-    #[arg(long)]
-    pub(crate) csv: bool,
-
-    /// Write the result to FILE and the tables to stdout; FILE holds JSON lines, CSV or tables, chosen by --json or --csv,
-    /// else by its ending (.json, .jsonl, .csv, anything else)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-
-    /// Show the lock events under each table
-    #[arg(long)]
-    pub(crate) events: bool,
+    /// What is printed and written.
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 
     /// Run although this machine offers one CPU (contended numbers then mean little)
     #[arg(long)]
@@ -332,6 +322,27 @@ pub(crate) struct SweepArgs {
     pub(crate) seed: String,
 }
 
+/// What `bench` and `sim` print and write.
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Print JSON lines instead of tables: one object per lock and cell
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+
+    /// Print CSV instead of tables: a header, then one line per lock and cell
+    #[arg(long)]
+    pub(crate) csv: bool,
+
+    /// Write the result to FILE and the tables to stdout; FILE holds JSON lines, CSV or tables, chosen by --json or --csv,
+    /// else by its ending (.json, .jsonl, .csv, anything else)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Show the lock events under each table
+    #[arg(long)]
+    pub(crate) events: bool,
+}
+
 /// Options of `lockyard sim`.
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
@@ -374,22 +385,9 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, default_value = "10ms")]
     pub(crate) duration: String,
 
-    /// Print JSON lines instead of tables: one object per lock and cell
-    #[arg(long, conflicts_with = "csv")]
-    pub(crate) json: bool,
-
-    /// Print CSV instead of tables: a header, then one line per lock and cell
-    #[arg(long)]
-    pub(crate) csv: bool,
-
-    /// Write the result to FILE and the tables to stdout; FILE holds JSON lines, CSV or tables, chosen by --json or --csv,
-    /// else by its ending (.json, .jsonl, .csv, anything else)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-
-    /// Show the lock events under each table
-    #[arg(long)]
-    pub(crate) events: bool,
+    /// What is printed and written.
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// Options of `lockyard trace`: those of `sim`, for one run.
@@ -450,63 +448,6 @@ pub(crate) struct ReproduceArgs {
     /// Leave out the ends of the ranges of uncertain machine numbers: narrower bands in less time
     #[arg(long)]
     pub(crate) no_ranges: bool,
-}
-
-/// Options of `lockyard run`.
-#[derive(Debug, Args)]
-pub(crate) struct RunArgs {
-    /// Which locks serve which objects: KIND=LOCK, where KIND is mutex (mutex, spin, hq, rt), rwlock (rwsem, rwsem:POLICY, qrw), spin (spin,
-    /// hq) or sem (lockyard), or glibc for any; a LOCK alone is for mutexes
-    #[arg(long, value_name = "LIST")]
-    pub(crate) lock: Option<String>,
-
-    /// The program and its arguments
-    #[arg(last = true, value_name = "PROGRAM")]
-    pub(crate) program: Vec<OsString>,
-}
-
-/// Options of `lockyard stat`.
-#[derive(Debug, Args)]
-pub(crate) struct StatArgs {
-    /// Look at this process
-    #[arg(long, value_name = "PID", allow_negative_numbers = true, group = "subject", conflicts_with_all = ["lock", "secs", "SweepArgs"])]
-    pub(crate) pid: Option<String>,
-
-    /// Start this program, and look at it and its children
-    #[arg(last = true, value_name = "PROGRAM", group = "subject", conflicts_with_all = ["lock", "secs", "SweepArgs", "reset"])]
-    pub(crate) program: Vec<OsString>,
-
-    /// Report what happened in each interval: 500ms, 1s
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, requires = "subject")]
-    pub(crate) interval: Option<String>,
-
-    /// Begin to count anew after this report; for everybody who looks
-    #[arg(long, requires = "pid")]
-    pub(crate) reset: bool,
-
-    /// Print the OpenMetrics text format
-    #[arg(long, requires = "subject", conflicts_with = "json")]
-    pub(crate) openmetrics: bool,
-
-    /// Write the report to FILE; with --interval the latest one
-    #[arg(long, value_name = "FILE", requires = "subject")]
-    pub(crate) out: Option<PathBuf>,
-
-    /// The lock: hq-spinlock, or one that has it inside (lockref:hq-spinlock)
-    #[arg(long, value_name = "LOCK", default_value = "hq-spinlock")]
-    pub(crate) lock: String,
-
-    /// What is run. One value each; 16 threads without --threads.
-    #[command(flatten)]
-    pub(crate) sweep: SweepArgs,
-
-    /// Length of the run in seconds
-    #[arg(long, value_name = "SECS", allow_negative_numbers = true, default_value = "1")]
-    pub(crate) secs: String,
-
-    /// Print one JSON document instead of tables; with --interval one line each
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Options of `lockyard torture`.

@@ -8,7 +8,7 @@ use lockyard::platform::linux::topology;
 use lockyard_work::{Candidate, Family};
 
 use crate::bench::Sweep;
-use crate::cli::{BenchArgs, CompareArgs};
+use crate::cli::{BenchArgs, CompareArgs, OutputArgs};
 use crate::failure::Failure;
 use crate::output::Target;
 use crate::run::{PlannedCell, warmup};
@@ -113,8 +113,8 @@ impl BenchOptions {
         if cells.iter().any(|cell| cell.spec.lockers() > 1) {
             two_cpus(args.allow_one_cpu)?;
         }
-        let (format, out) = outputs(args.json, args.csv, args.out.as_deref())?;
-        Ok(Self { cells, seed, format, out, events: args.events })
+        let (format, out) = outputs(&args.output)?;
+        Ok(Self { cells, seed, format, out, events: args.output.events })
     }
 }
 
@@ -122,17 +122,13 @@ impl BenchOptions {
 ///
 /// # Errors
 /// One line: the file cannot be written.
-pub(crate) fn outputs(
-    json: bool,
-    csv: bool,
-    out: Option<&Path>,
-) -> Result<(Format, Option<(Target, Format)>), Failure> {
-    let format = match (json, csv) {
+pub(crate) fn outputs(args: &OutputArgs) -> Result<(Format, Option<(Target, Format)>), Failure> {
+    let format = match (args.json, args.csv) {
         (true, _) => Format::JsonLines,
         (_, true) => Format::Csv,
         _ => Format::Tables,
     };
-    let Some(path) = out else { return Ok((format, None)) };
+    let Some(path) = args.out.as_deref() else { return Ok((format, None)) };
     let written = if format == Format::Tables { Format::of(path) } else { format };
     // What goes into a file in a program's form is for people on the screen.
     Ok((Format::Tables, Some((Target::check("--out", path)?, written))))

@@ -5,6 +5,8 @@
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::config;
+
 /// Why an object is glibc's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
@@ -25,6 +27,21 @@ pub(crate) enum Fallback {
     Unknown,
 }
 
+impl Fallback {
+    /// The reason in the words of the statistics.
+    fn told(self) -> lockyard_segment::Fallback {
+        use lockyard_segment::Fallback::{Ceiling, Condition, Inherit, Other, Robust, Shared};
+        match self {
+            Self::PriorityInheritance => Inherit,
+            Self::PriorityCeiling => Ceiling,
+            Self::Robust => Robust,
+            Self::Shared => Shared,
+            Self::ForeignMutex => Condition,
+            Self::Chosen | Self::Unknown => Other,
+        }
+    }
+}
+
 const REASONS: usize = Fallback::Unknown as usize + 1;
 
 /// The name of each reason.
@@ -43,6 +60,15 @@ static COUNTS: [AtomicU64; REASONS] = [const { AtomicU64::new(0) }; REASONS];
 /// Counts one object.
 pub(crate) fn count(reason: Fallback) {
     COUNTS[reason as usize].fetch_add(1, Relaxed);
+    lockyard_segment::fell_back(reason.told());
+}
+
+/// Makes lock events and these counts readable from other processes, if `LOCKYARD_STAT` asks for it, as `lockyard run` does. Objects made before are not in it.
+pub(crate) fn publish() {
+    if config::variable(c"LOCKYARD_STAT").is_some_and(|value| !matches!(value, b"" | b"0")) {
+        // Refused: the program runs without statistics, and `lockyard stat` says that there are none.
+        let _ = lockyard_segment::open(b"preload");
+    }
 }
 
 /// How often objects were left to glibc for reason number `reason`; its name goes to `*name` unless `name` is null. `-1`: there is no such reason.

@@ -45,6 +45,7 @@ extern "C" fn child() {
     GENERATION.fetch_add(1, Relaxed);
     thread::block().rename();
     cancel::forget();
+    lockyard_segment::after_fork_in_child();
 }
 
 unsafe extern "C" {

@@ -51,12 +51,23 @@ pub mod semaphore;
 pub mod spin;
 mod thread;
 
-/// Runs when the library is loaded; nothing depends on it but forks with waiters.
+/// Runs when the library is loaded; nothing depends on it but forks with waiters, and statistics.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = {
     extern "C" fn on_load() {
         fork::register();
+        counters::publish();
     }
     on_load
+};
+
+/// Runs when the process exits in the ordinary way.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static ON_EXIT: extern "C" fn() = {
+    extern "C" fn on_exit() {
+        lockyard_segment::close();
+    }
+    on_exit
 };

@@ -102,8 +102,8 @@ impl SimOptions {
                 }
             }
         }
-        let (format, out) = options::outputs(args.json, args.csv, args.out.as_deref())?;
-        Ok(Self { runs, format, out, events: args.events })
+        let (format, out) = options::outputs(&args.output)?;
+        Ok(Self { runs, format, out, events: args.output.events })
     }
 }
 

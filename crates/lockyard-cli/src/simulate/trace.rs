@@ -49,6 +49,7 @@ impl TraceOptions {
         let run = Run { config: Config { trace: Some(MOST_CHANGES), ..run.config }, ..run };
         let path = args
             .sim
+            .output
             .out
             .as_deref()
             .ok_or_else(|| Failure::usage("--out: say where the trace goes, such as trace.json"))?;

@@ -1,0 +1,65 @@
+//! Options of the commands about other processes: `run` and `stat`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::SweepArgs;
+
+/// Options of `lockyard run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Which locks serve which objects: KIND=LOCK, where KIND is mutex (mutex, spin, hq), rwlock (rwsem, rwsem:POLICY, qrw), spin (spin,
+    /// hq) or sem (lockyard), or glibc for any; a LOCK alone is for mutexes
+    #[arg(long, value_name = "LIST")]
+    pub(crate) lock: Option<String>,
+
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// Options of `lockyard stat`.
+#[derive(Debug, Args)]
+pub(crate) struct StatArgs {
+    /// Look at this process
+    #[arg(long, value_name = "PID", allow_negative_numbers = true, group = "subject", conflicts_with_all = ["lock", "secs", "SweepArgs"])]
+    pub(crate) pid: Option<String>,
+
+    /// Start this program, and look at it and its children
+    #[arg(last = true, value_name = "PROGRAM", group = "subject", conflicts_with_all = ["lock", "secs", "SweepArgs", "reset"])]
+    pub(crate) program: Vec<OsString>,
+
+    /// Report what happened in each interval: 500ms, 1s
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, requires = "subject")]
+    pub(crate) interval: Option<String>,
+
+    /// Begin to count anew after this report; for everybody who looks
+    #[arg(long, requires = "pid")]
+    pub(crate) reset: bool,
+
+    /// Print the OpenMetrics text format
+    #[arg(long, requires = "subject", conflicts_with = "json")]
+    pub(crate) openmetrics: bool,
+
+    /// Write the report to FILE; with --interval the latest one
+    #[arg(long, value_name = "FILE", requires = "subject")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// The lock: hq-spinlock, or one that has it inside (lockref:hq-spinlock)
+    #[arg(long, value_name = "LOCK", default_value = "hq-spinlock")]
+    pub(crate) lock: String,
+
+    /// What is run. One value each; 16 threads without --threads.
+    #[command(flatten)]
+    pub(crate) sweep: SweepArgs,
+
+    /// Length of the run in seconds
+    #[arg(long, value_name = "SECS", allow_negative_numbers = true, default_value = "1")]
+    pub(crate) secs: String,
+
+    /// Print one JSON document instead of tables; with --interval one line each
+    #[arg(long)]
+    pub(crate) json: bool,
+}
