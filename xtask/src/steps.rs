@@ -68,13 +68,12 @@ fn header_check() -> Outcome {
 /// A test, so that cbindgen is compiled once for all uses.
 const HEADER_COMMAND: &str = "test --quiet -p lockyard-capi --test header";
 
-/// With the compilers that the tests of the C interface need. Optimised, on what the build has made: compiling every lock for every machine once
-/// more would take longer than all tests together. Examples have no tests, and clippy compiles them.
+/// With the compilers that the tests of the C interface need. Examples have no tests, and clippy compiles them.
 fn tests() -> Outcome {
     for (program, package) in [("g++", "g++"), ("clang++", "clang"), ("readelf", "binutils")] {
         tools::need(program, package)?;
     }
-    cargo("test --release --workspace --lib --bins --tests")
+    cargo("test --workspace --lib --bins --tests")
 }
 
 fn doc_tests() -> Outcome {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use lockyard::platform::linux::{Linux, topology};
 use lockyard_sim::Sim;
-use lockyard_torture::catalog::{Defect, Entry, entries};
+use lockyard_torture::catalog::{Defect, Entry};
 use lockyard_torture::ground::Ground;
 use lockyard_torture::report::{self, Failure as Found};
 use lockyard_torture::schedule::{Fixed, Trouble};
@@ -108,7 +108,7 @@ impl TortureOptions {
 
 /// `--lock`: labels, or names that stand for the first policy; `all` leaves out what is known or meant to be broken.
 fn chosen(text: &str, simulates: bool) -> Result<Vec<String>, Failure> {
-    let all = entries::<Linux>();
+    let all = Linux::locks();
     if text.trim() == "all" {
         return Ok(all.iter().filter(|entry| entry.defect == Defect::None).map(Entry::label).collect());
     }
@@ -171,7 +171,7 @@ fn troubles(text: &str, simulates: bool) -> Result<Vec<Trouble>, Failure> {
 }
 
 fn entry<P: Ground>(label: &str) -> Option<Entry<P>> {
-    entries().into_iter().find(|entry: &Entry<P>| entry.label() == label)
+    P::locks().into_iter().find(|entry| entry.label() == label)
 }
 
 /// Does it. The exit code.
@@ -308,7 +308,7 @@ mod tests {
     /// A lock that can be measured can be tortured. One that is missing is one line in `lockyard-torture/src/catalog.rs`.
     #[test]
     fn every_lock_can_be_tortured() {
-        let labels: Vec<String> = entries::<Linux>().iter().map(Entry::label).collect();
+        let labels: Vec<String> = Linux::locks().iter().map(Entry::label).collect();
         for lock in lockyard_candidates::<Linux>() {
             assert!(labels.contains(&lock.label()), "{} is not in the catalog of lockyard-torture", lock.label());
         }

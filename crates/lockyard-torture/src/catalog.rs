@@ -1,6 +1,6 @@
 //! The locks that can be tortured: Lockyard's, by the names that `lockyard list locks` shows, and broken ones, which torture must find wanting.
 //!
-//! A new lock is one line in [`entries`].
+//! A new lock is one line in `entries`.
 
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
@@ -139,8 +139,8 @@ fn qrwlock<P: Ground, Y: qrw::Policy>() -> Entry<P> {
     Entry::new("qrwlock", Some(Y::NAME), shared::<P, RawQRwLock<P, Y>>)
 }
 
-/// Every lock on the ground `P`.
-pub fn entries<P: Ground>() -> Vec<Entry<P>> {
+/// Every lock on the ground `P`: outside, [`Ground::locks`].
+pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
     const HANGS: &str = "known to hang, as it did in the kernel";
     const LITERAL: &str = "literal form of a known bug";
     const LOSES: &str = "loses wake-ups, as it did in the kernel";

@@ -5,8 +5,13 @@ use lockyard_check::stage::Stage;
 use lockyard_sim::Sim;
 use lockyard_work::Machine;
 
+use crate::catalog::{self, Entry};
+
 /// A machine to torture on.
 pub trait Ground: Stage + Machine {
+    /// Every lock on this ground. Compiled here, once: whoever called the generic list would compile all locks again.
+    fn locks() -> Vec<Entry<Self>>;
+
     /// Computes for about `ns`.
     fn compute(ns: u64);
 
@@ -23,12 +28,20 @@ pub trait Ground: Stage + Machine {
 }
 
 impl Ground for Linux {
+    fn locks() -> Vec<Entry<Self>> {
+        catalog::entries()
+    }
+
     fn compute(ns: u64) {
         Self::pause(Self::pauses(ns));
     }
 }
 
 impl Ground for Sim {
+    fn locks() -> Vec<Entry<Self>> {
+        catalog::entries()
+    }
+
     fn compute(ns: u64) {
         lockyard_sim::compute(ns);
     }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use lockyard_sim::Sim;
 use lockyard_sim::machine::catalog;
-use lockyard_torture::catalog::{Defect, Entry, Finding, entries};
+use lockyard_torture::catalog::{Defect, Entry, Finding};
+use lockyard_torture::ground::Ground;
 use lockyard_torture::report::Failure;
 use lockyard_torture::schedule::Fixed;
 use lockyard_torture::simulated::{Tally, Wanted, first_finding, torture};
 
 fn entry(label: &str) -> Entry<Sim> {
-    entries().into_iter().find(|entry: &Entry<Sim>| entry.label() == label).expect("a lock of the catalog")
+    Sim::locks().into_iter().find(|entry| entry.label() == label).expect("a lock of the catalog")
 }
 
 fn wanted(machine: &str, seed: u64, schedules: u64) -> Wanted {
@@ -68,7 +69,7 @@ found! {
 /// The control, and every lock that is not known to be defective.
 #[test]
 fn sound_locks_pass() {
-    for entry in entries::<Sim>() {
+    for entry in Sim::locks() {
         if entry.defect == Defect::None || entry.name == "sound" {
             for machine in ["quad2008", "skx_2s_40c", "kunpeng920_2s_96c"] {
                 if let Err(failure) = run(&entry, machine, 1, 10) {

@@ -243,9 +243,9 @@ scripts! {
             tunables.set(tunable, tunable.most()).unwrap();
             assert_eq!(tunables.get(tunable), tunable.most());
         }
-        let refused = tunables.set(Tunable::Lanes, 17).unwrap_err();
+        let refused = tunables.set(Tunable::Lanes, 33).unwrap_err();
         assert_eq!(refused.to_string(), "LOCKYARD_HQ_LANES: a number from 0 to 32 is needed");
-        assert_eq!(tunables.get(Tunable::Lanes), 16);
+        assert_eq!(tunables.get(Tunable::Lanes), 32);
         assert!(Scripted::hq().tunables().get(Tunable::FairnessThreshold) > 0);
     }
 }
