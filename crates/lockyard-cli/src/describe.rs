@@ -10,6 +10,7 @@ pub(crate) fn lock(name: &str) -> &'static str {
         "mcs" => "MCS queue lock of 4 bytes, a baseline: strict order, each waiter on its own line",
         "ticket" => "ticket spinlock of 4 bytes, a baseline: strict order, all waiters on one line",
         "ttas" => "test-and-test-and-set spinlock, a baseline: no order, all waiters on one line",
+        "pi-mutex" => "mutex with priority inheritance by the kernel's PI futexes: `RtMutex`",
         "rtmutex-tree" => "mutex with priority inheritance by an own waiter order; takes the right to set priorities",
         "mutex" => "spins on a running holder, then queues; handoff to who waited too long",
         "qrwlock" => "queued reader-writer spinlock of 8 bytes, for short sections",
@@ -59,6 +60,12 @@ pub(crate) fn policy(lock: &str, name: &str) -> &'static str {
         ("rtmutex-tree", "today") => {
             "the first waiter spins while the owner runs; time-sharing threads may pass it 32 times"
         }
+        ("pi-mutex", "lateral") => {
+            "time-sharing threads wait in turns in user space, the others spin shortly, then in the kernel"
+        }
+        ("pi-mutex", "merged") => "the first waiter spins while the owner runs, then waits in the kernel",
+        ("pi-mutex", "published") => "the first waiter spins, as first published",
+        ("pi-mutex", "off") => "every waiter waits in the kernel at once, as pthread's",
         ("rtmutex-tree", "top-spin-2016") => "the first waiter spins, as first published; strict order",
         ("rtmutex-tree", "no-spin") => "the first waiter sleeps at once; strict order",
         ("rtmutex-tree", "strict") => "the first waiter spins; strict order",

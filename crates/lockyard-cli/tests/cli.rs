@@ -562,7 +562,7 @@ fn a_rerun_figure_is_one_document_and_does_not_depend_on_workers() {
 #[test]
 fn torture_refuses_what_it_cannot_do() {
     refused(&["torture", "--lock", "mutx"], "did you mean 'mutex'?");
-    refused(&["torture", "--lock", "rwsem:v5.1"], "did you mean 'v5.10'?");
+    refused(&["torture", "--lock", "rwsem:v5.100"], "did you mean 'v5.10'?");
     refused(&["torture", "--lock", "broken-release"], "add --machine");
     refused(&["torture", "--lock", "mutex", "--fault", "preempt"], "needs a simulated machine");
     refused(&["torture", "--lock", "mutex", "--fault", "preemt"], "did you mean 'preempt'?");
