@@ -391,11 +391,12 @@ impl<'w, P: Ground> Life<'w, P> {
         self.seat.token.store(next + 1, Relaxed);
         let outcome = slot.subject.lock_until(way, Until::cancelled(token));
         self.seat.token.store(0, Relaxed);
+        // Read once: who cancels may be about to note when it did.
+        let cancelled = self.seat.cancelled.load(Relaxed);
         if outcome.is_some()
-            && let Some(late) =
-                P::stamp().checked_sub(self.seat.cancelled.load(Relaxed)).filter(|_| token.is_cancelled())
+            && let Some(late) = P::stamp().checked_sub(cancelled).filter(|_| token.is_cancelled())
         {
-            let known = self.seat.cancelled.load(Relaxed) != 0;
+            let known = cancelled != 0;
             assert!(
                 !known || late < self.world.setup.late_ns,
                 "a wait went on for {} us after it was cancelled",
