@@ -23,7 +23,7 @@ use steps::{
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test      everything down to `counts`; the closing line counts the checks
+  test      `lint`, the builds that later steps need, all tests, `doc`, `counts`, a short form of `programs`; the closing line counts the checks
   fmt       format all sources (`lint` only looks)
   lint      formatting, house rules of the sources, licences, clippy with warnings as errors, the C header
   header    make crates/lockyard-capi/include/lockyard.h from the sources; --check only looks

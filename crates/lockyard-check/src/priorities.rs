@@ -11,7 +11,7 @@
 //!
 //! | when | what |
 //! |---|---|
-//! | before each step | I1 to I6, I8; the simulated scheduler runs every thread with its effective priority; at most one thread spins as first waiter |
+//! | before each step | I1 to I6, I8; the simulated scheduler runs every thread with its effective priority |
 //! | whenever all who are inside a call sleep | an owner's effective priority is the maximum over all that wait for it, through any chain; no mutex is free with waiters (a lost wake-up); no cycle of waiting threads (a deadlock that nobody was told of) |
 //! | at each grant in calm cases | nobody more urgent was waiting |
 //! | when a deadlock is reported | every link of it is true, unless a thread of it has been told meanwhile |

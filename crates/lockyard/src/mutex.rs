@@ -22,7 +22,8 @@
 //!
 //! As [`wait::turn`](crate::wait::turn) says: spin while the owner runs, queue, listen, doze, ask for handoff.
 //!
-//! **Bound on bypass.** One turn ([`TURN_NS`](crate::wait::turn::TURN_NS)), a hold and a wake-up per waiter ahead, and one for itself. The
+//! **Bound on bypass.** One turn ([`TURN_NS`](crate::wait::turn::TURN_NS)), a hold and a wake-up per waiter ahead, and one for itself, for those who
+//! queue; a spinner queues when its budget is spent, and on a machine without budgets (one that tells exactly when a CPU is needed) only when it is asked to yield. The
 //! kernel's mutex asks for handoff after the first failed wake-up; a turn bounds the cost of context switches instead. The kernel's release then names the
 //! first waiter as owner, to be picked up; here the free mutex is kept for it, which says the same with one flag fewer, lets a release be one
 //! unconditional instruction, and cannot mistake a thread's own ownership for a gift (the kernel's 2017 bug).

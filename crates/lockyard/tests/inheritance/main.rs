@@ -7,6 +7,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod boost;
+#[path = "../child/mod.rs"]
+mod child;
 mod condvar;
 mod errors;
 mod fork;
