@@ -53,6 +53,7 @@ impl Names {
             Place::Kernel(KernelLine::RunQueue(cpu)) => format!("run queue of CPU {cpu}"),
             Place::Kernel(KernelLine::Bucket(bucket)) => format!("futex bucket {bucket}"),
             Place::Kernel(KernelLine::Node(task)) => format!("bucket lock node of thread {task}"),
+            Place::Kernel(KernelLine::Timekeeping) => "timekeeping".to_owned(),
             Place::Kernel(KernelLine::Priorities) => "real-time priorities".to_owned(),
         }
     }

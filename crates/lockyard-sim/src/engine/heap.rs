@@ -24,6 +24,8 @@ pub(crate) enum What {
     Switched { cpu: u32, stamp: u32 },
     /// A CPU's scheduler tick.
     Tick { cpu: u32 },
+    /// The timers of all CPUs.
+    Ticks,
     /// A sleeping task's timer.
     Timer { task: u32, stamp: u32 },
     /// A spinning task's patience is spent.
@@ -62,6 +64,11 @@ impl Heap {
     #[inline(always)]
     pub(crate) fn next_time(&self) -> Ps {
         self.entries.first().map_or(Ps::MAX, |entry| entry.time)
+    }
+
+    /// Whether nothing is due, ever.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// Schedules `what` at `time`, after everything scheduled for that time so far.

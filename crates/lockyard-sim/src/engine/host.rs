@@ -91,23 +91,33 @@ impl Host {
 
     #[cold]
     #[inline(never)]
-    fn pass_slowly(self, ps: Ps) {
-        let engine = self.engine();
-        let ps = ps + engine.interruption(ps);
-        let task = engine.current;
-        let state = &engine.tasks[task as usize];
-        if state.give_up && state.kernel == 0 {
-            self.give_way();
+    fn pass_slowly(self, mut ps: Ps) {
+        loop {
+            if self.engine().interrupted() {
+                self.stand_still();
+                continue;
+            }
+            let engine = self.engine();
+            let task = engine.current;
+            let state = &engine.tasks[task as usize];
+            if state.give_up && state.kernel == 0 {
+                self.give_way();
+            }
+            let engine = self.engine();
+            let end = engine.now + ps;
+            if end < engine.limit {
+                engine.now = end;
+                return;
+            }
+            let until = end.min(engine.next_tick);
+            engine.tasks[task as usize].doing = Doing::Computing { until };
+            engine.wake_at(until, task);
+            self.suspend();
+            if until == end && !self.engine().interrupted() {
+                return;
+            }
+            ps = end - until;
         }
-        let engine = self.engine();
-        let until = engine.now + ps;
-        if until < engine.limit {
-            engine.now = until;
-            return;
-        }
-        engine.tasks[task as usize].doing = Doing::Computing { until };
-        engine.wake_at(until, task);
-        self.suspend();
     }
 
     /// Leaves the CPU to whoever is better.

@@ -89,6 +89,9 @@ pub(crate) struct Engine {
     /// Tasks in run queues.
     pub(crate) waiting: usize,
     pub(crate) priorities_line: u32,
+    /// What the timer's handlers write, and when they are due.
+    pub(crate) tick_line: u32,
+    pub(crate) next_tick: Ps,
     /// CPUs in the order of the placement.
     pub(crate) order: Vec<u32>,
     pub(crate) finished: usize,
@@ -136,6 +139,7 @@ impl Engine {
             })
             .collect();
         let priorities_line = lines.create(Place::Kernel(KernelLine::Priorities), 0);
+        let tick_line = lines.create(Place::Kernel(KernelLine::Timekeeping), 0);
         let guard = watch::Guard::new(config.watch_memory, config.journal);
         let mut faults = FaultState::new(&config.faults, config.seed);
         faults.active |= guard.is_on() || config.watch_order;
@@ -166,6 +170,8 @@ impl Engine {
             fair,
             waiting: 0,
             priorities_line,
+            tick_line,
+            next_tick: Ps::MAX,
             order: topology.order(config.placement, config.seed),
             finished: 0,
             counts: [0; COUNT],

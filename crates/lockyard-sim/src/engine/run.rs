@@ -30,10 +30,18 @@ impl Engine {
                     self.store_granted(cpu, store);
                     None
                 }
+                Asker::Interrupt { cpu } => {
+                    self.interrupt_served(cpu);
+                    None
+                }
             },
             What::Switched { cpu, stamp } => self.switched(cpu, stamp),
             What::Tick { cpu } => {
                 self.tick(cpu);
+                None
+            }
+            What::Ticks => {
+                self.ticks();
                 None
             }
             What::Timer { task, stamp } => {
@@ -65,9 +73,8 @@ impl Engine {
         self.core = self.cpus[cpu as usize].core;
         self.slow = self.slowdown(cpu);
         self.tally.resumes += 1;
-        let interrupt = self.cpus[cpu as usize].interrupt_at;
-        self.limit =
-            if self.run_ahead && !give_up { self.heap.next_time().min(self.time_limit).min(interrupt) } else { 0 };
+        let ahead = self.run_ahead && !give_up && !self.interrupted();
+        self.limit = if ahead { self.heap.next_time().min(self.time_limit).min(self.next_tick) } else { 0 };
     }
 
     fn ended(&mut self, task: u32) {

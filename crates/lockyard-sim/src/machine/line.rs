@@ -25,6 +25,8 @@ pub(crate) const NO_CORE: u16 = u16::MAX;
 pub(crate) enum Asker {
     /// A task that waits for it.
     Task(u32),
+    /// The timer's handler of a CPU.
+    Interrupt { cpu: u32 },
     /// The store buffer of a CPU; the number names the store.
     Buffer { cpu: u32, store: u64 },
 }
@@ -202,6 +204,8 @@ pub(crate) enum KernelLine {
     Node(u32),
     /// The map of real-time priorities of all CPUs.
     Priorities,
+    /// What every CPU's timer handler writes.
+    Timekeeping,
 }
 
 impl Line {

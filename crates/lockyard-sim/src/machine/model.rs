@@ -110,6 +110,10 @@ pub(crate) struct Os {
     pub(crate) buddies_stay: bool,
     /// What the timer's interrupt takes.
     pub(crate) tick_cost: Ps,
+    /// How long its handler keeps what all CPUs share.
+    pub(crate) tick_hold: Ps,
+    /// Lines of a task and its run queue that a wake-up moves.
+    pub(crate) wake_lines: u64,
     pub(crate) poll_wake: Ps,
     pub(crate) polite: Ps,
     /// Whether a wake-up looks for an idle CPU if the task's own is busy.
@@ -570,6 +574,8 @@ fn os(reader: &Reader<'_>) -> Result<Os, Error> {
         tick_read: reader.ps("os.tick_read")?,
         buddies_stay: reader.value("os.buddies_stay")? > 0.5,
         tick_cost: reader.ps("os.tick_cost")?,
+        tick_hold: reader.ps("os.tick_hold")?,
+        wake_lines: reader.value("os.wake_lines")? as u64,
         poll_wake: reader.ps("os.poll_wake")?,
         polite: reader.ps("os.polite")?,
         idle_watches: reader.value("os.idle_watches")? > 0.5,

@@ -90,6 +90,8 @@ const COMMON: &[Field] = &[
     field("os.clock_read", TIME, true),
     field("os.tick_read", TIME, true),
     field("os.tick_cost", TIME, true),
+    field("os.tick_hold", TIME, true),
+    field("os.wake_lines", RATIO, true),
     field("os.poll_wake", TIME, true),
     field("os.polite", TIME, true),
     field("os.idle_search", RATIO, true),

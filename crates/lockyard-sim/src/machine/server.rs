@@ -152,7 +152,8 @@ impl Engine {
         self.count_transfer(line, request.asker, distance);
         if request.owning {
             self.take_ownership(line, request.core);
-            self.lines[line].free_at = self.now + self.model.rmw_own;
+            let hold = if matches!(request.asker, Asker::Interrupt { .. }) { self.model.os.tick_hold } else { 0 };
+            self.lines[line].free_at = self.now + self.model.rmw_own + hold;
         } else {
             self.share(line, request.core);
             self.lines[line].free_at = self.now;
@@ -293,6 +294,8 @@ impl Engine {
         let task = match asker {
             Asker::Task(task) => task,
             Asker::Buffer { cpu, .. } => self.cpus[cpu as usize].current,
+            // Not the program's.
+            Asker::Interrupt { .. } => return,
         };
         self.tally.transfers[distance as usize] += 1;
         if let Some(task) = self.tasks.get_mut(task as usize) {

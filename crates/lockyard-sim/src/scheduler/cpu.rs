@@ -1,6 +1,7 @@
 //! A CPU: a hardware thread with a task, a queue, and a store buffer.
 
 use super::idle::Governor;
+use super::interrupt::Interrupt;
 use super::queue::Queue;
 use crate::engine::heap::Ps;
 use crate::machine::buffer::StoreBuffer;
@@ -30,8 +31,9 @@ pub(crate) struct Cpu {
     /// Distinguishes the event that ends a switch from older ones.
     pub(crate) stamp: u32,
     pub(crate) ticking: bool,
-    /// When its timer interrupts whoever runs on it.
-    pub(crate) interrupt_at: Ps,
+    pub(crate) interrupt: Interrupt,
+    /// Its task waits for the end of the interrupt.
+    pub(crate) stopped: bool,
     pub(crate) governor: Governor,
     /// The idle state it is in; `None` polls.
     pub(crate) idle_state: Option<usize>,
@@ -54,7 +56,8 @@ impl Cpu {
             need_resched: false,
             stamp: 0,
             ticking: false,
-            interrupt_at: 0,
+            interrupt: Interrupt::None,
+            stopped: false,
             governor: Governor::default(),
             idle_state: None,
             idle_since: 0,

@@ -250,7 +250,8 @@ impl Host {
         if self.engine().tasks[task as usize].class.is_realtime() {
             self.kernel_update(self.engine().priorities_line, || ());
         }
-        self.pass(waker / 2);
+        let away = self.engine().moves(task);
+        self.pass(waker / 2 + away);
         let engine = self.engine();
         let here = engine.here;
         engine.wake(task, here);

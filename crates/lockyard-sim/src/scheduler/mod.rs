@@ -15,6 +15,7 @@ pub mod class;
 pub(crate) mod cpu;
 pub(crate) mod futex;
 pub(crate) mod idle;
+pub(crate) mod interrupt;
 mod priority;
 pub(crate) mod queue;
 mod switch;

@@ -8,7 +8,7 @@
 //! not empty. A task that spins politely (`Patience::courteous`: in the kernel such code disables preemption and looks at the flag) is told and has `polite`
 //! time to stop by itself.
 //!
-//! **Ticks** act only on CPUs whose queue is not empty; elsewhere they take `tick_cost` from whoever runs, and change nothing. A tick ends slices and
+//! **Ticks** act only on CPUs whose queue is not empty; elsewhere they take time from whoever runs (see `interrupt`), and change nothing. A tick ends slices and
 //! hands queued tasks to idle CPUs. **Pulling.** A CPU that runs out of work takes a waiting task from the nearest queue, unless the task
 //! is pinned or has run within `migration_cost` (its data are still in the other CPU's cache), or, with `buddies_stay`, is the one that was
 //! woken last in that queue; a tick hands over such a task as well.
@@ -87,6 +87,7 @@ impl Engine {
         let leaving = &mut self.cpus[cpu as usize];
         leaving.current = NOBODY;
         leaving.need_resched = false;
+        leaving.stopped = false;
         leaving.stamp = leaving.stamp.wrapping_add(1);
         for index in 0..self.tasks[task as usize].spun_for_by.len() {
             let spinner = self.tasks[task as usize].spun_for_by[index];
@@ -127,10 +128,13 @@ impl Engine {
         target.switches += 1;
         target.stamp = target.stamp.wrapping_add(1);
         let stamp = target.stamp;
+        self.start_ticks();
         if self.current != NOBODY {
             // A sibling of the running task may have become busy.
             self.slow = self.slowdown(self.here);
         }
+        let switch = self.model.os.ctx_switch;
+        let delay = if delay < switch { delay } else { delay - switch + self.uneven(switch) };
         self.schedule(self.now + delay, What::Switched { cpu, stamp });
     }
 
@@ -214,20 +218,6 @@ impl Engine {
     fn preempt(&mut self, task: u32) {
         self.tasks[task as usize].involuntary += 1;
         self.requeue(task, true);
-    }
-
-    /// What the timer's interrupt takes from the running task, which computes for `ps`. One that came while the task waited, or did not run,
-    /// is over, or nearly so.
-    pub(crate) fn interruption(&mut self, ps: Ps) -> Ps {
-        let (now, here) = (self.now, self.here as usize);
-        let at = self.cpus[here].interrupt_at;
-        if now + ps < at {
-            return 0;
-        }
-        let (tick, takes) = (self.model.os.tick, self.model.os.tick_cost);
-        let takes = self.uneven(takes);
-        self.cpus[here].interrupt_at = ((now + ps) / tick + 1) * tick;
-        takes.saturating_sub(now.saturating_sub(at))
     }
 
     /// A scheduler tick.

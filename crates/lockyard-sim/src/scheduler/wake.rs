@@ -52,7 +52,14 @@ impl Engine {
         } else {
             self.model.os.wake_ipi
         };
-        self.arrive(task, cpu, ipi);
+        let back = if by == TIMER { 0 } else { self.moves(task) };
+        self.arrive(task, cpu, ipi + back);
+    }
+
+    /// What it takes to move the lines of `task`, but for the first, between its CPU and this one, one after the other.
+    pub(super) fn moves(&self, task: u32) -> Ps {
+        let core = self.cpus[self.tasks[task as usize].cpu as usize].core;
+        if core == self.core { 0 } else { self.model.transfer(core, self.core) * (self.model.os.wake_lines.max(1) - 1) }
     }
 
     /// A delayed wake-up, or the start of a task.

@@ -4,6 +4,9 @@
 //! of the cycle, for n writers: once in 2²⁰ cycles a sleep of one tick; inside the section 2 µs busy with probability
 //! 1/(400 n), and the CPU given away with probability 1/(20000 n). The section is otherwise empty (`cs` adds to it).
 //! The write-held flag that the original checks is the protected data that every workload here checks.
+//!
+//! **Begin.** All writers begin at one instant, as they do whenever the original's stutter has stopped them: a queue keeps the order in which its
+//! waiters came, for as long as nobody leaves it, so that who begins after whom decides whom the lock meets for the whole window.
 
 use crate::driver::{Run, drive};
 use crate::error::Error;
@@ -15,6 +18,8 @@ use crate::subject::Exclusive;
 
 const TICK_NS: u64 = 4_000_000;
 const SHORT_NS: u64 = 2_000;
+/// Writers begin together, at a multiple of this.
+const BEGIN_NS: u64 = 200_000;
 
 pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
     let object = Object::<L>::new();
@@ -23,6 +28,7 @@ pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
     let short = M::pauses(SHORT_NS);
     drive::<M, L>(spec, core::slice::from_ref(&object), |worker| {
         M::pin(worker.index);
+        M::sleep(BEGIN_NS - M::stamp() % BEGIN_NS);
         while worker.on() {
             if worker.prng.one_in(1 << 20) {
                 M::sleep(TICK_NS);

@@ -60,7 +60,7 @@ pub struct Cna;
 impl<P: Platform> Kind<P> for Cna {
     const NAME: &'static str = "cna";
 
-    fn enqueue(lock: &RawCnaSpinLock<P>, place: &Place<P>) -> Ahead {
+    fn enqueue(lock: &RawCnaSpinLock<P>, place: &mut Place<P>, _seen: u32) -> Ahead {
         let lane = if P::is_realtime(place.thread()) { PRIORITY } else { P::node() + 1 };
         place.node.lane.store(lane, Relaxed);
         place.node.aside.store(0, Relaxed);

@@ -194,6 +194,8 @@ pub struct Place<P: Platform> {
     pub(super) gave_way: bool,
     /// For the kind: what the head makes of what it was told. Here and not in the node, whose line would have to be asked for while the lock is free.
     pub(super) past: u64,
+    /// For the kind: the waiter's own lane.
+    pub(super) lane: u32,
 }
 
 impl<P: Platform> Place<P> {
@@ -253,10 +255,10 @@ pub trait Kind<P: Platform>: Sized + Debug + Send + Sync + 'static + sealed::Sea
         word & !LOCKED_MASK != u32::from(Self::REST)
     }
 
-    /// Puts `place` into a queue. From here on others may link themselves behind it.
+    /// Puts `place` into a queue. From here on others may link themselves behind it. The lock's word was `seen` a moment ago.
     #[doc(hidden)]
     #[inline(always)]
-    fn enqueue(lock: &RawQueuedSpinLock<P, Self>, place: &Place<P>) -> Ahead {
+    fn enqueue(lock: &RawQueuedSpinLock<P, Self>, place: &mut Place<P>, _seen: u32) -> Ahead {
         lock.swap_tail(place)
     }
 
@@ -352,16 +354,14 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
 
     #[cold]
     fn acquire_slow(&self) {
-        if self.steal() {
-            return;
-        }
+        let Err(seen) = self.steal() else { return };
         if let Some(me) = P::current() {
             let level = me.depth.load(Relaxed);
             if (level as usize) < NESTING {
                 // Stored before the node is touched: a signal handler from here on uses the next one.
                 let parks = me.parks();
                 me.depth.store(level + 1, Relaxed);
-                self.acquire_queued(me, level);
+                self.acquire_queued(me, level, seen);
                 me.depth.store(level, Relaxed);
                 if level > 0 || me.waiter.busy.load(Relaxed) != 0 {
                     me.give_back(parks);
@@ -391,29 +391,28 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         self.word.compare_exchange_byte(LOCKED_LANE, 0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// The newcomer's attempt: for a while if there is a queue that sleeps, once otherwise.
-    fn steal(&self) -> bool {
+    /// The newcomer's attempt: for a while if there is a queue that sleeps, once otherwise. In vain: the word as it was last seen.
+    fn steal(&self) -> Result<(), u32> {
+        let mut seen = 0;
         let stolen = P::spin(Patience::ns(STEAL_NS), || {
-            if Self::is_exact() && !self.may_pass() {
-                return Some(false);
+            if Self::is_exact() {
+                seen = self.word.load(Relaxed);
+                // Nobody may be passed who is queued, but behind a head that sleeps.
+                if seen & ASLEEP_MASK == 0 && NodeName::of_tail(seen).is_some() {
+                    return Some(false);
+                }
             }
             if self.try_steal() {
                 return Some(true);
             }
-            let word = self.word.load(Relaxed);
-            (word & PENDING_MASK != 0 || NodeName::of_tail(word).is_none()).then_some(false)
+            seen = self.word.load(Relaxed);
+            (seen & PENDING_MASK != 0 || NodeName::of_tail(seen).is_none()).then_some(false)
         });
-        let stolen = stolen == Some(true);
-        if stolen {
-            P::count(Event::PvLockStealing, 1);
+        if stolen != Some(true) {
+            return Err(seen);
         }
-        stolen
-    }
-
-    /// On an exact machine: whether nobody is queued, or only behind a head that sleeps.
-    fn may_pass(&self) -> bool {
-        let word = self.word.load(Relaxed);
-        word & ASLEEP_MASK != 0 || NodeName::of_tail(word).is_none()
+        P::count(Event::PvLockStealing, 1);
+        Ok(())
     }
 
     /// For newcomers on an exact machine: whether the head sleeps.
@@ -425,7 +424,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         }
     }
 
-    fn acquire_queued(&self, me: &'static Thread<P>, level: u32) {
+    fn acquire_queued(&self, me: &'static Thread<P>, level: u32, seen: u32) {
         if let 1..=3 = level {
             P::count([Event::LockUseNode2, Event::LockUseNode3, Event::LockUseNode4][level as usize - 1], 1);
         }
@@ -436,8 +435,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         node.wait.store(WAITING, Relaxed);
         node.due.store(now + TURN_NS, Relaxed);
 
-        let mut place = Place { me, node, name, gave_way: false, past: 0 };
-        let ahead = K::enqueue(self, &place);
+        let mut place = Place { me, node, name, gave_way: false, past: 0, lane: 0 };
+        let ahead = K::enqueue(self, &mut place, seen);
         let previous = match ahead {
             Ahead::Nobody | Ahead::Others => None,
             Ahead::Waiter(previous) => previous.node::<P>(),

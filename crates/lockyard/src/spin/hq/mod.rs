@@ -45,10 +45,10 @@
 //!
 //! Each head is told the hand-overs of this busy period and how many of them changed the node, and tells the next. A hand-over between two
 //! waiters that alternate does not count. With more than [50](Tunable::GeneralHandoffsTurnNuma) hand-overs and more than
-//! [2](Tunable::RemoteHandoffsTurnNuma) changes of node (or, if the last stay in hierarchical mode paid, at the first change) the head counts who is behind it, and with [3](Tunable::WaitersPerLaneTurnNuma)
+//! [2](Tunable::RemoteHandoffsTurnNuma) changes of node (or, if the last stay in hierarchical mode paid, at the first change) the head counts who is behind it, and with [2](Tunable::WaitersPerLaneTurnNuma)
 //! waiters for each node that occurs it turns to hierarchical mode at once, when it has the lock: it takes a record, and its queue becomes its node's
-//! lane. So a lock that is never idle turns, too. Too few waiters, or a pool without a free record, mean the plain queue, and a new attempt after as many
-//! hand-overs again. A lock in hierarchical mode turns back when there is no waiter left; when as many visits of lanes in a row were in vain as hand-overs are needed to enter, at most
+//! lane. So a lock that is never idle turns, too. Too few waiters, or a pool without a free record, mean the plain queue, and a new attempt after twice as many
+//! hand-overs: the count reads a line of every waiter's, which all have to be fetched back. The tunables are looked at once in four changes of node. A lock in hierarchical mode turns back when there is no waiter left; when as many visits of lanes in a row were in vain as hand-overs are needed to enter, at most
 //! [2](Tunable::LocalHandoffsToIncreaseRemotes) hand-overs each; and when its head had to sleep because its CPU was needed (an exact machine tells): nearness is nothing
 //! beside a wake-up. For the same reason such waiters do not count among those that are needed to enter.
 //!
@@ -110,15 +110,12 @@ impl<P: Platform> Kind<P> for Hq {
         word & !(LOCKED_MASK | TYPE) != 0
     }
 
-    fn enqueue(lock: &RawHqSpinLock<P>, place: &Place<P>) -> Ahead {
-        place.node.lane.store(P::hq().lane_of(place.thread().raw()), Relaxed);
+    fn enqueue(lock: &RawHqSpinLock<P>, place: &mut Place<P>, seen: u32) -> Ahead {
+        place.lane = P::hq().lane_of(place.thread().raw());
+        place.node.lane.store(place.lane, Relaxed);
         place.node.past.store(0, Relaxed);
-        // Without a look at the lock's word, if its record is where it usually is.
-        if let Some(ahead) = queue_in_lane(&P::hq().find(P::key(lock), Mark::HOME), place) {
-            return ahead;
-        }
-        // A guess that is usually wrong, but brings what there is, and the line: cheaper than to look first.
-        let mut tail = 0;
+        // Mostly still so; if not, the attempt brings what there is, and the line: cheaper than to look again.
+        let mut tail = (seen >> TAIL_SHIFT) as u16;
         // A mode change is a few instructions of its head, who may be descheduled in between.
         P::wait_window(|| {
             loop {
@@ -169,7 +166,7 @@ impl<P: Platform> RawHqSpinLock<P> {
 /// Queues `place` in its lane. `None`: the lock is leaving hierarchical mode, or has left it.
 fn queue_in_lane<P: Platform>(binding: &Binding<P>, place: &Place<P>) -> Option<Ahead> {
     let (open, lanes) = binding.look()?;
-    let number = place.node.lane.load(Relaxed) % lanes;
+    let number = place.lane % lanes;
     let lane = binding.lane(number);
     let mut seen = lane.word.load(Relaxed);
     loop {
@@ -192,6 +189,11 @@ fn queue_in_lane<P: Platform>(binding: &Binding<P>, place: &Place<P>) -> Option<
     Some(if binding.enter_chain(number) { Ahead::Nobody } else { Ahead::Others })
 }
 
+/// From 50 hand-overs to 25,600.
+const MOST_VAIN: u8 = 9;
+/// So many changes of the node from one look at the tunables to the next.
+const LOOK: u16 = 4;
+
 /// What a head in plain mode knows of this busy period.
 #[derive(Debug, Clone, Copy)]
 struct Past {
@@ -199,45 +201,58 @@ struct Past {
     /// Those that changed the node.
     remote: u16,
     /// The node of the last head, + 1.
-    lane: u16,
+    lane: u8,
+    /// How often there were too few waiters to turn: each time it takes twice as many hand-overs to the next count, which reads a line of every waiter's.
+    vain: u8,
     /// It is time to turn.
     ripe: bool,
 }
 
 impl Past {
     fn unpack(word: u64) -> Self {
-        Self { handoffs: word as u16, remote: (word >> 16) as u16, lane: (word >> 32) as u16, ripe: word >> 63 != 0 }
+        Self {
+            handoffs: word as u16,
+            remote: (word >> 16) as u16,
+            lane: (word >> 32) as u8,
+            vain: (word >> 40) as u8,
+            ripe: word >> 63 != 0,
+        }
     }
 
     fn pack(self) -> u64 {
         u64::from(self.handoffs)
             | u64::from(self.remote) << 16
             | u64::from(self.lane) << 32
+            | u64::from(self.vain) << 40
             | u64::from(self.ripe) << 63
     }
 
     /// What the new head `place` makes of what it was told.
     fn account<P: Platform>(self, lock: &RawHqSpinLock<P>, place: &Place<P>) -> Self {
-        let lane = place.node.lane.load(Relaxed) as u16 + 1;
+        let lane = place.lane as u8 + 1;
         let moved = self.lane != 0 && self.lane != lane;
         let past = Self { remote: self.remote.saturating_add(moved.into()), lane, ..self };
         if !moved {
             // Nothing more to do in a queue of one node.
             return past;
         }
+        if !(past.remote == 1 || past.remote.is_multiple_of(LOOK)) {
+            return past;
+        }
         let pool = P::hq();
-        let more = |count: u16, than: Tunable| u32::from(count) > pool.tunables().get(than);
+        let more = |count: u16, than: Tunable| u32::from(count) > pool.tunables().get(than) << past.vain;
         let contended =
             more(past.handoffs, Tunable::GeneralHandoffsTurnNuma) && more(past.remote, Tunable::RemoteHandoffsTurnNuma);
-        if !(contended || pool.is_warm(P::key(lock))) || pool.lane_count() == 1 {
+        let warm = past.vain == 0 && pool.is_warm(P::key(lock));
+        if !(contended || warm) || pool.lane_count() == 1 {
             return past;
         }
         if is_crowded(place.node, pool) { Self { ripe: true, ..past } } else { past.afresh() }
     }
 
-    /// From the beginning, for as many hand-overs again.
+    /// From the beginning, for twice as many hand-overs.
     fn afresh(self) -> Self {
-        Self { handoffs: 0, remote: 0, ripe: false, ..self }
+        Self { handoffs: 0, remote: 0, vain: (self.vain + 1).min(MOST_VAIN), ripe: false, ..self }
     }
 }
 
@@ -284,7 +299,7 @@ fn leave_queue<P: Platform>(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ah
     let mut past = Past::unpack(place.past);
     past.handoffs = past.handoffs.saturating_add((ahead != Ahead::Waiter(next)).into());
     if past.ripe {
-        if let Some(binding) = P::hq().grab(P::key(lock), place.node.lane.load(Relaxed)) {
+        if let Some(binding) = P::hq().grab(P::key(lock), place.lane) {
             turn(lock, &binding);
             return grant(lock, next, Visit { mark: binding.mark, run: 1 }.pack(), passed);
         }
@@ -377,7 +392,7 @@ fn fold<P: Platform>(
     binding.give_back(early);
     P::count(Event::HqLeave, 1);
     if let Some((first, _)) = queue {
-        let past = Past { lane: current as u16 + 1, ..Past::unpack(0) };
+        let past = Past { lane: current as u8 + 1, ..Past::unpack(0) };
         grant(lock, first, past.pack(), passed);
     }
     true

@@ -192,8 +192,10 @@ impl<P: Platform> Pool<P> {
 
     /// The lane of the calling thread, called `id`.
     pub(super) fn lane_of(&self, id: u32) -> u32 {
-        let place = if self.tunables.get(Tunable::Lanes) == 0 { P::node() } else { id };
-        place % self.lane_count()
+        match self.tunables.get(Tunable::Lanes) {
+            0 => P::node() % P::nodes().clamp(1, LANES as u32),
+            lanes => id % lanes,
+        }
     }
 
     fn index(key: u64, mark: Mark) -> usize {

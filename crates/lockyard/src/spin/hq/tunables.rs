@@ -49,7 +49,7 @@ tunables! {
     /// More of them than this must have changed the node.
     RemoteHandoffsTurnNuma = "remote_handoffs_turn_numa", "LOCKYARD_HQ_REMOTE_HANDOFFS_TURN_NUMA": 2, u16::MAX as u32;
     /// And so many waiters must be there for each lane that occurs among them, at least 1.
-    WaitersPerLaneTurnNuma = "waiters_per_lane_turn_numa", "LOCKYARD_HQ_WAITERS_PER_LANE_TURN_NUMA": 3, 64;
+    WaitersPerLaneTurnNuma = "waiters_per_lane_turn_numa", "LOCKYARD_HQ_WAITERS_PER_LANE_TURN_NUMA": 2, 64;
     /// A lock whose lanes were visited so often with profit leaves the plain queue again at the first change of node.
     RemoteHandoffsKeepNuma = "remote_handoffs_keep_numa", "LOCKYARD_HQ_REMOTE_HANDOFFS_KEEP_NUMA": 1, u32::MAX;
     /// A visit of a lane with more hand-overs than this counts as profit.
