@@ -55,7 +55,8 @@
 //! gives the word back, and read by each taker in or after the exchange that took it: the word orders them.
 //!
 //! **Destruction.** A release may read the flags after another thread may own the mutex: the memory must stay until every `release` has returned. **fork**: a mutex that was
-//! held belongs to a thread of the parent; in the child it must be made anew. Free ones can be used in both.
+//! held belongs to a thread of the parent; in the child it must be made anew. Free ones can be used in both. (The thread that forked may release what it held
+//! before it locks anything in the child: there it is known by its old id until then.)
 //!
 //! **Without PI futexes** (a kernel built without them) those who would wait in the kernel poll, and nothing is inherited.
 //!
@@ -239,12 +240,14 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
         let Some(me) = P::known() else { return false };
         let tid = me.tid.get();
         if P::PAIRS {
+            // Noted before it is so: a locked instruction waits for all stores before it, and here, unlike between the two of a short section, there is time.
+            P::set_holds(me.holds.wrapping_add(1));
             // Free and without flags, in one step.
-            let taken = P::pair_exchange(&self.pair, 0, u64::from(tid), Acquire).is_ok();
-            if taken {
-                P::hold(me.holds);
+            if P::pair_exchange(&self.pair, 0, u64::from(tid), Acquire).is_ok() {
+                return true;
             }
-            taken
+            P::set_holds(me.holds);
+            false
         } else {
             self.flags().load(Relaxed) == 0
                 && self.word().compare_exchange(0, tid, Acquire, Relaxed).is_ok()
@@ -262,10 +265,10 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
     #[inline]
     pub unsafe fn release(&self) -> Result<(), PiError> {
         if P::PAIRS
-            && let Some(me) = P::known()
+            && let Some(me) = P::last_known()
             && P::pair_exchange(&self.pair, u64::from(me.tid.get()), 0, Release).is_ok()
         {
-            P::unhold();
+            P::set_holds(me.holds.wrapping_sub(1));
             return Ok(());
         }
         self.release_slow()
@@ -278,7 +281,7 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
             self.give_back(me);
             return false;
         }
-        P::hold(P::holds());
+        P::set_holds(P::holds().wrapping_add(1));
         true
     }
 
@@ -469,7 +472,7 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
             self.give_back(Self::me());
             return Err(PiError::OwnerDied);
         }
-        P::hold(P::holds());
+        P::set_holds(P::holds().wrapping_add(1));
         Ok(())
     }
 
@@ -478,7 +481,7 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
         if self.word().compare_exchange(me, 0, SeqCst, Relaxed).is_err() {
             self.release_in_kernel(me)?;
         }
-        P::unhold();
+        P::set_holds(P::holds().wrapping_sub(1));
         if self.flags().load(SeqCst) != 0 {
             self.released();
         }

@@ -78,6 +78,10 @@ pub unsafe trait PiPlatform: Platform {
     /// The calling thread if its id is known: the fast path's question. `None` does not mean that it has none.
     fn known() -> Option<Known>;
 
+    /// The calling thread as it was last known, for who releases: in the child of a fork, until the thread's id is known again, as it was known in the parent. A word with that
+    /// id is one that this very thread took before the fork.
+    fn last_known() -> Option<Known>;
+
     /// The calling thread's kernel id. Makes it known to [`PiPlatform::known`] where that is possible, and its record, if it has one, to
     /// [`PiPlatform::thread_of`].
     fn register() -> NonZeroU32;
@@ -85,11 +89,8 @@ pub unsafe trait PiPlatform: Platform {
     /// The record of the thread with kernel id `tid`. A hint.
     fn thread_of(tid: u32) -> Option<ThreadId>;
 
-    /// Notes that the calling thread, which held `before` PI words, holds one more. (Told, not read again: between two locked instructions every load counts.)
-    fn hold(before: u32);
-
-    /// Notes that it holds one fewer.
-    fn unhold();
+    /// Notes how many PI words the calling thread holds. It may note one that it is about to take: then it goes the way of those who hold one, for a moment.
+    fn set_holds(holds: u32);
 
     /// How many PI words the calling thread holds.
     fn holds() -> u32;

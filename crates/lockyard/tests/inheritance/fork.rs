@@ -53,12 +53,19 @@ fn the_child_has_thread_ids_of_its_own() {
         let free = RawPiMutex::<Linux>::default();
         let held = RawPiMutex::<Linux>::default();
         held.acquire().unwrap(); // also makes the id known
+        let own = RawPiMutex::<Linux>::default();
+        own.acquire().unwrap();
         assert_eq!(known(), Some(tid()));
         in_child(|| {
             check(known().is_none(), "the parent's id is still known")?;
             // A thread of the child asks for its id first: the forking thread's id must not come to life again with that.
             scope(|threads| threads.spawn(|| _ = Linux::register()).join()).map_err(|_| "panic")?;
             check(known().is_none(), "the parent's id came back")?;
+            // By its old id, until it has the new one; only what it held itself, and once.
+            // SAFETY: it held it when it forked, and this is its copy.
+            check(unsafe { own.release() } == Ok(()), "the forking thread cannot release what it held")?;
+            // SAFETY: refused.
+            check(unsafe { own.release() } == Err(PiError::NotOwner), "a free mutex was released")?;
             check(free.try_acquire(), "a free mutex is not free in the child")?;
             check(known() == Some(tid()), "the child does not know its id")?;
             // SAFETY: acquired above.
@@ -77,6 +84,8 @@ fn the_child_has_thread_ids_of_its_own() {
         });
         // SAFETY: acquired above.
         unsafe { held.release() }.unwrap();
+        // SAFETY: as above; the child has released another copy.
+        unsafe { own.release() }.unwrap();
         contend(&held).unwrap();
     });
 }

@@ -87,6 +87,12 @@ unsafe impl PiPlatform for Linux {
         NonZeroU32::new(me as u32).map(|tid| Known { tid, holds })
     }
 
+    #[inline(always)]
+    fn last_known() -> Option<Known> {
+        let (me, holds) = (ME.get(), HELD.get());
+        NonZeroU32::new(me as u32).map(|tid| Known { tid, holds })
+    }
+
     #[cold]
     fn register() -> NonZeroU32 {
         let tid = gettid().as_raw_nonzero().unsigned_abs();
@@ -109,13 +115,8 @@ unsafe impl PiPlatform for Linux {
     }
 
     #[inline(always)]
-    fn hold(before: u32) {
-        HELD.set(before.wrapping_add(1));
-    }
-
-    #[inline(always)]
-    fn unhold() {
-        HELD.set(HELD.get().wrapping_sub(1));
+    fn set_holds(holds: u32) {
+        HELD.set(holds);
     }
 
     #[inline(always)]
@@ -254,12 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_count_of_holds_comes_back_to_where_it_was() {
+    fn what_is_held_is_known() {
+        assert_eq!(std::thread::spawn(|| Linux::last_known()).join().unwrap(), None, "no lock so far");
         Linux::register();
         let before = Linux::holds();
-        Linux::hold(before);
-        assert_eq!(Linux::holds(), before + 1);
-        Linux::unhold();
+        Linux::set_holds(before + 1);
+        assert_eq!(Linux::known().map(|me| me.holds), Some(before + 1));
+        assert_eq!(Linux::last_known(), Linux::known());
+        Linux::set_holds(before);
         assert_eq!(Linux::holds(), before);
     }
 }
