@@ -1,5 +1,5 @@
 //! Priority inheritance as a property: random priorities, lock graphs, timeouts and changes of priority, on simulated machines, with every invariant looked
-//! at before every step of every thread.
+//! at before every step of every thread and after every change of a word.
 //!
 //! One seed is one case: a machine, up to eight threads with priorities, pinned to few CPUs or let loose, up to five mutexes, and for each thread a list of what it
 //! does. Two kinds:
@@ -23,12 +23,13 @@ use std::cell::RefCell;
 
 use lockyard::cancel::Until;
 use lockyard::platform::Platform;
+use lockyard::rtmutex::bug::Bug;
 use lockyard::rtmutex::policy::{NoSpin, Policy, Published2016, Strict, Today};
 use lockyard::rtmutex::{self, Cycle, RawRtMutex, Refused, audit};
 use lockyard::wait::thread::ThreadId;
 use lockyard_sim::faults::Faults;
 use lockyard_sim::machine::catalog;
-use lockyard_sim::{Config, Sim, Simulation, compute, is_parked};
+use lockyard_sim::{Config, Sim, Simulation, changes, compute, is_parked};
 
 use crate::simulated::Events;
 use crate::stage::Dice;
@@ -150,6 +151,14 @@ fn truth<R>(look: impl FnOnce(&mut Truth) -> R) -> R {
 /// # Errors
 /// What went wrong, with machine and policy.
 pub fn perform(seed: u64, size: Size) -> Result<Found, String> {
+    perform_with_bug(seed, size, None)
+}
+
+/// As [`perform`], with mutexes that make `bug`.
+///
+/// # Errors
+/// As [`perform`].
+pub fn perform_with_bug(seed: u64, size: Size, bug: Option<Bug>) -> Result<Found, String> {
     let mut dice = Dice::new(seed);
     let plan = Plan::draw(&mut dice, size);
     let machines = if size == Size::Small { &MACHINES[..] } else { &MACHINES[1..] };
@@ -160,7 +169,7 @@ pub fn perform(seed: u64, size: Size) -> Result<Found, String> {
         _ => Faults { preempt_one_in: 16 << dice.roll(5), preempt_ns: 20_000, ..Faults::ROUGH },
     };
     let model = catalog::machine(machine).map_err(|error| error.to_string())?;
-    let config = Config { seed, faults, event_limit: EVENT_LIMIT, ..Config::new(model) };
+    let config = Config { seed, faults, bug, event_limit: EVENT_LIMIT, ..Config::new(model) };
     let case = match dice.roll(4) {
         0 => perform_with::<Today>,
         1 => perform_with::<Published2016>,
@@ -209,6 +218,7 @@ fn observer<'a, Y: Policy>(plan: &'a Plan, mutexes: &'a [&'a RawRtMutex<Sim, Y>]
     let threads = plan.threads.len();
     let names = (0..threads).map(name);
     let mut owners: Vec<Option<ThreadId>> = vec![None; mutexes.len()];
+    let mut seen = (u64::MAX, false);
     move || {
         // Nobody is where he could matter, most of the time, before the first call.
         let settled = truth(|truth| {
@@ -218,6 +228,11 @@ fn observer<'a, Y: Policy>(plan: &'a Plan, mutexes: &'a [&'a RawRtMutex<Sim, Y>]
             truth.found.settled += u64::from(settled);
             settled
         });
+        let look = (changes(), settled);
+        if look == seen {
+            return;
+        }
+        seen = look;
         let check = if settled { audit::check_settled } else { audit::check };
         if let Err(broken) = check(mutexes, names.clone()).and_then(|()| audit::check_scheduler::<Sim>(names.clone())) {
             panic!("{broken}");
@@ -227,7 +242,7 @@ fn observer<'a, Y: Policy>(plan: &'a Plan, mutexes: &'a [&'a RawRtMutex<Sim, Y>]
             if now == *before {
                 continue;
             }
-            // From owner to owner as well: two accesses that both wait for the line follow each other without a look in between.
+            assert!(now.is_none() || before.is_none(), "a mutex went from owner to owner");
             *before = now;
             if plan.calm && now.is_some() && mutex.is_contended() {
                 truth(|truth| truth.found.grants += 1);

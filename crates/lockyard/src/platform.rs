@@ -32,6 +32,7 @@ use core::fmt::Debug;
 pub use core::sync::atomic::Ordering;
 
 pub use crate::event::Event;
+use crate::rtmutex::bug::Bug;
 pub use crate::spin::hq::Pool;
 pub use crate::wait::heads::ParkedHeads;
 pub use crate::wait::thread::{Thread, ThreadId};
@@ -415,6 +416,16 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
 
     /// The number of NUMA nodes: more than any [`Platform::node`]. A hint.
     fn nodes() -> u32;
+
+    // ---- checks ---------------------------------------------------------------------------------------------
+
+    /// Whether rt-mutexes shall make `bug`: see [`rtmutex::bug`](crate::rtmutex::bug). Only machines that checks run on ever say yes.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn errs(bug: Bug) -> bool {
+        let _ = bug;
+        false
+    }
 
     // ---- process-wide state ---------------------------------------------------------------------------------
 

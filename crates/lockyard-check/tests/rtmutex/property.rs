@@ -35,3 +35,12 @@ fn crowds_on_large_machines() {
     let found = guarded("property::crowds", || cases(Size::Crowd, 4));
     assert!(found.settled > 0 && found.events.get("rtmutex_boost").is_some_and(|&count| count > 0), "{found:?}");
 }
+
+/// Cases that once failed: 1068, where a release and a taking of the same mutex followed each other unseen; 1903, where a waiter kept its place by a priority that it had no more.
+#[test]
+fn cases_that_failed() {
+    for seed in [1068, 1903] {
+        let found = guarded("property::cases_that_failed", || perform(seed, Size::Small));
+        assert!(found.is_ok(), "case {seed}: {found:?}");
+    }
+}

@@ -21,6 +21,9 @@
 //!
 //! Who queues walks to the end of the chain, whether priorities change or not. A chain that leads back to him, or to the mutex he wants, is a deadlock.
 //!
+//! Only who queues is told. A walk that carries a change, for one who left or whose priority was set, does not end where it meets him again: he who closes a circle that
+//! a leaver has just opened stays queued, and must stand where his priority puts him. (The kernel's walk ends there.)
+//!
 //! A circle further down, of which he is no part, is for others to find: its last link has been made by somebody who walks, too.
 //!
 //! **No false alarm.** Each link was true when it was seen, but not all at one time. So a cycle is walked twice. Both walks note every thread's number of
@@ -31,6 +34,8 @@
 //! **No deadlock missed.** The last thread to close a cycle is queued before it walks, and the others were before; nobody leaves a cycle except by giving up.
 
 use super::Core;
+use super::bug::Bug;
+use super::plist::DONATING;
 use super::waiter::{self, Inheritance, Locked};
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
@@ -208,26 +213,33 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
         note = (note ^ u64::from(thread.id().raw()) << 32 ^ u64::from(thread.pi.waits.load(Relaxed)))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .rotate_left(29);
-        let closes = mutex.owner() == Some(origin.top);
-        if closes || origin.lock.is_some_and(|lock| core::ptr::eq(lock, mutex.0)) {
-            cycle.push(thread.id(), next);
-            if !closes && origin.waiter.is_some() {
-                cycle.drop_first(); // those before us wait for each other; we only for them
+        // Only who queues can be accused. A change is carried on: whoever closes a circle may yet stay in it, when the one who left has opened it again.
+        if origin.waiter.is_some() {
+            let closes = mutex.owner() == Some(origin.top);
+            if closes || origin.lock.is_some_and(|lock| core::ptr::eq(lock, mutex.0)) {
+                cycle.push(thread.id(), next);
+                if !closes {
+                    cycle.drop_first(); // those before us wait for each other; we only for them
+                }
+                return End::Cycle(cycle, note);
             }
-            return End::Cycle(cycle, note);
         }
         cycle.push(thread.id(), next);
         let first = mutex.waiters.first();
         if requeue {
             mutex.waiters.remove(thread.id());
             mutex.waiters.insert(thread.id(), locked.effective());
+            if P::errs(Bug::OneKeyForBothLists) {
+                thread.pi.nodes[DONATING].rewrite(locked.effective());
+            }
         }
         drop(locked);
         let Some(owner) = mutex.owner().filter(|owner| !owner.is_anonymous()) else {
             // Free, or its owner has no record. Free and promised to somebody who is not first any more: the new first must know.
             let woken = mutex.waiters.first().filter(|_| mutex.owner().is_none() && mutex.waiters.first() != first);
             drop(mutex);
-            if let Some(woken) = woken {
+            if let Some(first) = woken {
+                let woken = if P::errs(Bug::WalkWakesRequeued) { thread.id() } else { first };
                 P::thread(woken).unpark();
             }
             return End::Done;

@@ -14,6 +14,7 @@
 //! | `proxy` | queueing on behalf of another thread: condition variables |
 //! | [`condvar`] | a condition variable that keeps inheritance |
 //! | [`audit`] | the invariants, as a check |
+//! | [`bug`] | what went wrong elsewhere, for checks to make again |
 //!
 //! # The word
 //!
@@ -75,6 +76,7 @@
 //! mechanism" (2021); Sha, Rajkumar, Lehoczky, "Priority Inheritance Protocols" (1990).
 
 pub mod audit;
+pub mod bug;
 mod chain;
 pub mod condvar;
 pub(crate) mod plist;

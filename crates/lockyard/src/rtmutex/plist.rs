@@ -73,6 +73,11 @@ impl<P: Platform> Node<P> {
         self.priority.load(Relaxed)
     }
 
+    /// Changes the priority where it stands, which nobody may: see [`bug`](super::bug).
+    pub(super) fn rewrite(&self, priority: u32) {
+        self.priority.store(priority, Relaxed);
+    }
+
     /// Whether it is in a list.
     pub(crate) fn is_linked(&self) -> bool {
         self.next.load(Relaxed) != 0

@@ -14,6 +14,7 @@
 //! **A last try.** A sleeper whose time is up tries once more under the wait lock before it leaves: if the mutex was promised to it in the meantime it
 //! has it, and the wait has not failed.
 
+use super::bug::Bug;
 use super::chain::Cycle;
 use super::policy::Policy;
 use super::{RawRtMutex, Refused};
@@ -43,9 +44,13 @@ impl<P: Platform, Y: Policy> RawRtMutex<P, Y> {
         let core = &self.core;
         core.wait_lock.acquire();
         let started = if core.take::<Y>(sleeper, false) {
+            if P::errs(Bug::RemovesUnqueued) {
+                core.leave(sleeper);
+            }
             Ok(Started::Taken)
         } else {
-            core.enqueue(sleeper).map(|()| Started::Queued).inspect_err(|_| core.leave(sleeper))
+            let cleaned = if P::errs(Bug::CleansUpCaller) { P::current().unwrap_or(sleeper) } else { sleeper };
+            core.enqueue(sleeper).map(|()| Started::Queued).inspect_err(|_| core.leave(cleaned))
         };
         core.settle_bit();
         core.unlock_wait();

@@ -1,5 +1,6 @@
 //! The slow paths: taking, queueing, waiting, leaving, releasing. All of it under the wait lock, but for the waiting.
 
+use super::bug::Bug;
 use super::chain::{self, Cycle, Origin};
 use super::policy::{Policy, TopSpin};
 use super::waiter::{self, Inheritance};
@@ -60,7 +61,9 @@ impl<P: Platform> Core<P> {
             result
         };
         self.settle_bit();
-        self.unlock_wait();
+        if !(P::errs(Bug::RefusedKeepsWaitLock) && matches!(result, Err(Refused::Deadlock(_)))) {
+            self.unlock_wait();
+        }
         result
     }
 
@@ -76,7 +79,8 @@ impl<P: Platform> Core<P> {
     pub(super) fn take<Y: Policy>(&self, thread: &Thread<P>, queued: bool) -> bool {
         // Set before anybody looks at the owner, so that no owner slips away unseen. One read-modify-write does both: what it returns is the owner as of
         // the moment from which on the fast paths are closed.
-        if self.word.fetch_or(WAITERS, Acquire) & OWNER != 0 {
+        let acquire = if P::errs(Bug::TakesWithoutAcquire) { Relaxed } else { Acquire };
+        if self.word.fetch_or(WAITERS, acquire) & OWNER != 0 {
             return false;
         }
         let me = thread.id();
@@ -90,7 +94,8 @@ impl<P: Platform> Core<P> {
             let top = P::thread(first).pi.queued_priority();
             let before = passed.load(Relaxed);
             // Who is queued may pass the first only in the moment before a change of priority has been carried here.
-            let permitted = if queued { priority > top } else { Y::STEAL.permits(priority, top, before) };
+            let counted = if P::errs(Bug::StealsWithoutLimit) { 0 } else { before };
+            let permitted = if queued { priority > top } else { Y::STEAL.permits(priority, top, counted) };
             if !permitted {
                 return false;
             }
@@ -104,7 +109,7 @@ impl<P: Platform> Core<P> {
         if queued || remaining.is_some() {
             let locked = waiter::lock(thread);
             thread.pi.blocked_on.store(0, Relaxed);
-            if let Some(first) = remaining {
+            if let Some(first) = remaining.filter(|_| queued || !P::errs(Bug::StealForgetsDonor)) {
                 thread.insert_donor(first);
                 // Nobody who remains is more urgent, unless a priority has changed and the change is still on its way here.
                 locked.settle();
@@ -112,7 +117,7 @@ impl<P: Platform> Core<P> {
         }
         let bit = if remaining.is_some() { WAITERS } else { 0 };
         // Acquire: the owner before may have left by the fast path, which knows nothing of the wait lock.
-        self.word.swap(me.raw() | bit, Acquire);
+        self.word.swap(me.raw() | bit, acquire);
         true
     }
 
@@ -157,7 +162,7 @@ impl<P: Platform> Core<P> {
         let walked = chain::walk_for_waiter(owner, next, &Origin { lock: Some(self), waiter: Some(me), top: me });
         self.wait_lock.acquire();
         // While it was walked, the mutex may have become free: then there is nothing to complain about.
-        if self.owner().is_none() { Ok(()) } else { walked }
+        if self.owner().is_none() && !P::errs(Bug::OwnerlessIsDeadlock) { Ok(()) } else { walked }
     }
 
     /// Queued, under the wait lock, which it drops while it waits: until the mutex is taken, or `until` comes.
@@ -165,7 +170,8 @@ impl<P: Platform> Core<P> {
         loop {
             if self.take::<Y>(me, true) {
                 P::count(Event::RtmutexSlowAcq3, 1);
-                return Ok(());
+                let late = until.over().filter(|_| P::errs(Bug::TimeoutBeatsOwnership));
+                return late.map_or(Ok(()), Err);
             }
             // After the try: what can be had is had, whatever the time.
             if let Some(end) = until.over() {
@@ -201,7 +207,7 @@ impl<P: Platform> Core<P> {
         let patience = Patience::ns(P::spin_budget()).until(until.wake_time()).while_running(owner).courteous();
         let ended = P::spin(patience, || match self.owner() {
             now if now != Some(owner) => Some(true),
-            _ if !self.waiters.is_first(me.id()) => Some(false),
+            _ if self.waiters.is_first(me.id()) == P::errs(Bug::SpinTestInverted) => Some(false),
             _ => None,
         });
         P::count(
@@ -223,7 +229,7 @@ impl<P: Platform> Core<P> {
         let me = thread.id();
         {
             let locked = waiter::lock(thread);
-            if locked.blocked_on() != Inheritance::address(self) {
+            if locked.blocked_on() != Inheritance::address(self) && !P::errs(Bug::RemovesUnqueued) {
                 return;
             }
             thread.pi.blocked_on.store(0, Relaxed);
@@ -252,6 +258,9 @@ impl<P: Platform> Core<P> {
     ///
     /// Not blindly: where the bit is clear already, the owner may be in the middle of a fast release.
     pub(super) fn settle_bit(&self) {
+        if P::errs(Bug::ClearsBitBlindly) && self.waiters.first().is_none() {
+            self.word.store(self.word.load(Relaxed) & OWNER, Release);
+        }
         if self.waiters.first().is_none() && self.word.load(Relaxed) & WAITERS != 0 {
             // Release, and a read-modify-write: a free mutex still hands on what its last owner wrote.
             self.word.fetch_and(!WAITERS, Release);
@@ -268,6 +277,11 @@ impl<P: Platform> Core<P> {
                 break first;
             }
             self.settle_bit();
+            if P::errs(Bug::ReleasesUnderWaitLock)
+                && self.word.compare_exchange(holder.raw(), 0, Release, Relaxed).is_ok()
+            {
+                return self.unlock_wait();
+            }
             self.unlock_wait();
             // Without the wait lock: who takes the mutex after this may free it, and then nothing of it may be touched.
             if self.word.compare_exchange(holder.raw(), 0, Release, Relaxed).is_ok() {

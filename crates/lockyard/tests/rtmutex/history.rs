@@ -1,29 +1,67 @@
 //! The bugs that the kernel's rt-mutex had, by their numbers in `spec/rtmutex.md` section 14.
 //!
+//! Each script here and each check named in the table must also fail when the mutex makes its bug on purpose (`rtmutex::bug`):
+//! [`every_bug_is_noticed_by_its_check`] has the scripts fail, `lockyard-check`, `tests/rtmutex/bugs.rs` the simulated checks.
+//!
 //! | no. | fault | here |
 //! |---|---|---|
-//! | 1 | the spin's test for the first place was inverted | simulated: `lockyard-check`, `tests/rtmutex` (a script's spins end at once) |
+//! | 1 | the spin's test for the first place was inverted | simulated: `spinning::spins_pay` (a script's spins end at once) |
 //! | 2 | a spinner followed the first waiter's record | cannot be written: spinners compare names, and records are never unmapped |
 //! | 3 | the walk woke the requeued waiter instead of the new first | `b3_…` |
-//! | 4 | no acquire when taking in the slow path | needs weak memory: for the model checkers |
+//! | 4 | no acquire when taking in the slow path | simulated, with the order of accesses watched: `bugs::no_acquire_is_a_race` |
 //! | 5 | the wait lock held while the refused thread sleeps | `b5_…` |
 //! | 6 | one copy of the priority for both lists | `b6_…` |
 //! | 7 | clean-up of the caller's record instead of the sleeper's | `b7_…` |
 //! | 8 | removal of what was never queued, or is owned | `b8_…` |
 //! | 9 | the mutex touched after the releasing store | `b9_…` |
-//! | 10 | the bit cleared blindly | `b10_…` |
+//! | 10 | the bit cleared blindly | `b10_…`; simulated: `bugs::a_blind_store_resurrects` |
 //! | 11 | lateral steals without limit | `b11_…` |
-//! | 12 to 17 | PI futexes, robust lists | not of this lock: no user page, no owner state outside the mutex |
+//! | 12 | after a steal, word and books name different lenders | simulated: `property` (there it was a page fault that parted them) |
+//! | 13 | a mutex without owner for a moment | `b13_…` |
+//! | 14, 15, 17 | exit, misuse of requeueing, robust lists | cannot be written: see `rtmutex::bug` |
+//! | 16 | told that it failed, and owns | `order::an_acquisition_wins_over_a_timeout` |
 
 use std::mem::MaybeUninit;
+use std::process::Command;
 
 use lockyard::cancel::Until;
 use lockyard::event::Event;
+use lockyard::rtmutex::bug::Bug;
 use lockyard::rtmutex::condvar::RawRtCondvar;
 use lockyard::rtmutex::policy::{NoSpin, Strict};
-use lockyard_check::scripted::{Scene, Scripted, every_stop};
+use lockyard_check::scripted::{BUG, Scene, Scripted, every_stop};
 
 use super::{Mutex, acquire, acquire_until, at_rest, have_priorities, priorities, release, scripts, set_priority};
+
+/// Bugs that scripts notice, and which.
+const NOTICED: &[(Bug, &str)] = &[
+    (Bug::WalkWakesRequeued, "history::b3_a_walk_wakes_the_new_first_waiter"),
+    (Bug::RefusedKeepsWaitLock, "history::b5_a_refused_thread_keeps_nothing"),
+    (Bug::CleansUpCaller, "history::b7_a_failed_proxy_cleans_up_the_sleepers_record"),
+    (Bug::RemovesUnqueued, "history::b8_what_was_never_queued_is_not_removed"),
+    (Bug::ReleasesUnderWaitLock, "history::b9_nor_of_one_that_a_waiter_has_left"),
+    (Bug::StealsWithoutLimit, "history::b11_lateral_steals_have_a_limit"),
+    (Bug::OwnerlessIsDeadlock, "history::b13_what_became_free_is_no_deadlock"),
+    (Bug::TimeoutBeatsOwnership, "order::an_acquisition_wins_over_a_timeout"),
+];
+
+/// This program once more for each bug, with the mutex making it: the script must fail, by what it says and not by its time.
+#[test]
+fn every_bug_is_noticed_by_its_check() {
+    let program = std::env::current_exe().expect("the program has a path");
+    let mut unnoticed = Vec::new();
+    for (bug, script) in NOTICED {
+        let mut again = Command::new(&program);
+        again.args([script, "--exact"]).env(BUG, bug.number().to_string()).env("LOCKYARD_WATCHDOG", "5");
+        let outcome = again.output().expect("the program runs");
+        let text = String::from_utf8_lossy(&outcome.stdout) + String::from_utf8_lossy(&outcome.stderr);
+        assert!(text.contains("running 1 test"), "no such script: {script}");
+        if outcome.status.success() {
+            unnoticed.push((bug, script));
+        }
+    }
+    assert!(unnoticed.is_empty(), "not noticed: {unnoticed:?}");
+}
 
 scripts! {
     /// The mutex is promised to a; a's priority falls, so b is first: the walk must wake b, who sleeps, not a.
@@ -121,7 +159,12 @@ scripts! {
             holder.does(move || acquire(m));
             let held_up = holder.starts(move || acquire(n));
             // The sleeper owns n, holder of m waits for n: to queue the sleeper for m would close the cycle.
+            sleeper.freeze();
             signaller.does(move || condvar.notify_one(m));
+            // Nothing of it is left before the sleeper has done anything itself.
+            assert!(!m.is_contended(), "still queued");
+            assert_eq!(holder.priority(), 1, "still lends");
+            sleeper.thaw();
             assert!(asleep.expect("told").is_err());
             // The signaller can wait like anybody else, and lends: nothing of the sleeper's is left in its record, nor the other way round.
             assert_eq!(holder.priority(), 1);
@@ -144,10 +187,13 @@ scripts! {
     fn b8_what_was_never_queued_is_not_removed() {
         let mutex: &Mutex = &Mutex::default();
         let condvar = &RawRtCondvar::<Scripted>::default();
-        Scene::play(|_, [owner, waiter]| {
-            have_priorities(&[owner, waiter], &[1, 9]);
+        Scene::play(|_, [waiter, second, owner]| {
+            have_priorities(&[waiter, second, owner], &[9, 9, 1]);
+            // The first record is the waiter's: a name of nothing stands for it, and what is not linked has such names.
+            waiter.does(move || _ = mutex.try_acquire().then(|| release(mutex)));
             owner.does(move || acquire(mutex));
             let got = waiter.starts(move || acquire(mutex));
+            let next = second.starts(move || acquire(mutex));
             for _ in 0..3 {
                 owner.does(move || assert!(mutex.acquire().is_err()));
                 assert_eq!(owner.priority(), 9);
@@ -155,6 +201,8 @@ scripts! {
             owner.does(move || release(mutex));
             got.expect("still queued");
             waiter.does(move || release(mutex));
+            next.expect("still queued");
+            second.does(move || release(mutex));
         });
         // The proxy start succeeds at once: the sleeper owns the mutex, with its deadline long past.
         Scene::play(|scene, [sleeper, signaller]| {
@@ -211,6 +259,51 @@ scripts! {
             });
             assert!(stops > 0);
         }
+    }
+
+    /// The same for a releaser that found the bit set by somebody who left: it frees the mutex in its slow path, and must have dropped the wait lock before.
+    fn b9_nor_of_one_that_a_waiter_has_left() {
+        let mut met = false;
+        // The leaver stands in its slow path, wherever that is, when the release begins.
+        every_stop(|left_at| {
+            let mut leaves = false;
+            every_stop(|stop| {
+                let mut place = Box::new(MaybeUninit::<Mutex>::new(Mutex::default()));
+                let memory: *mut Mutex = place.as_mut_ptr();
+                // SAFETY: initialised above; overwritten below when everybody has unlocked it or left.
+                let mutex = unsafe { &*memory };
+                let mut stopped = false;
+                Scene::play(|scene, [releaser, leaver, heir]| {
+                    releaser.does(move || acquire(mutex));
+                    let end = scene.now();
+                    let left = leaver.starts_until(left_at, move || acquire_until(mutex, end).map(|()| release(mutex)));
+                    leaves = leaver.is_stopped();
+                    releaser.starts_until(stop, move || release(mutex));
+                    leaver.resumes();
+                    stopped = releaser.is_stopped();
+                    if left.is_done() && !mutex.is_locked() {
+                        heir.does(move || {
+                            acquire(mutex);
+                            release(mutex);
+                        });
+                        met |= stopped;
+                        // SAFETY: the releaser has given it up, the leaver has left, the heir has unlocked it.
+                        unsafe { memory.write_bytes(0xa5, 1) };
+                        releaser.resumes();
+                        scene.finish();
+                        // SAFETY: plain bytes.
+                        let bytes = unsafe { std::slice::from_raw_parts(memory.cast::<u8>(), size_of::<Mutex>()) };
+                        assert!(bytes.iter().all(|&byte| byte == 0xa5), "touched after release: {bytes:x?}");
+                    } else {
+                        releaser.resumes();
+                        scene.finish();
+                    }
+                });
+                stopped
+            });
+            leaves
+        });
+        assert!(met);
     }
 
     /// Two waiters time out one after the other while the owner releases, with a stop everywhere: the mutex is free afterwards, and stays so.
@@ -279,6 +372,49 @@ scripts! {
             waiter.does(move || release(mutex));
         });
         assert!(at_rest(mutex));
+    }
+
+    /// A deadlock was seen; by the time its finder looks again, the one it waited for has given up and left the mutex to it. So there is none, and who waits behind it is
+    /// not forgotten.
+    fn b13_what_became_free_is_no_deadlock() {
+        let stops = every_stop(|stop| {
+            let (m, n): (Mutex, Mutex) = Default::default();
+            let (m, n) = (&m, &n);
+            let mut stopped = false;
+            Scene::play(|scene, [finder, holder, behind]| {
+                have_priorities(&[finder, holder, behind], &[9, 5, 1]);
+                finder.does(move || acquire(n));
+                holder.does(move || acquire(m));
+                let end = scene.now() + 1_000;
+                let gives_up = holder.starts(move || {
+                    let taken = acquire_until(n, end).is_ok();
+                    release(m);
+                    if taken {
+                        release(n);
+                    }
+                });
+                let last = behind.starts(move || {
+                    acquire(m);
+                    release(m);
+                });
+                let finds = finder.starts_until(stop, move || {
+                    if m.acquire().is_ok() {
+                        release(m);
+                    }
+                    release(n);
+                });
+                stopped = finder.is_stopped();
+                scene.advance(1_000);
+                finder.resumes();
+                scene.finish();
+                gives_up.expect("its time was up");
+                finds.expect("refused, or served");
+                last.expect("served");
+            });
+            assert!(at_rest(m) && at_rest(n));
+            stopped
+        });
+        assert!(stops > 0);
     }
 
     /// The merged form sleeps, the unspinning one too, when the owner is not running: none of them burns.
