@@ -55,6 +55,7 @@ impl Names {
             Place::Kernel(KernelLine::Node(task)) => format!("bucket lock node of thread {task}"),
             Place::Kernel(KernelLine::Timekeeping) => "timekeeping".to_owned(),
             Place::Kernel(KernelLine::Priorities) => "real-time priorities".to_owned(),
+            Place::Kernel(KernelLine::Budget) => "real-time budget".to_owned(),
         }
     }
 

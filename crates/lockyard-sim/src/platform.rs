@@ -26,6 +26,7 @@ use lockyard::platform::linux::Linux;
 use lockyard::platform::{
     ConstPlatform, Ordering, Pair, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId, Word,
 };
+use lockyard::rtmutex::bug::Bug;
 
 use crate::engine::heap::Ps;
 use crate::engine::host::Host;
@@ -217,6 +218,11 @@ unsafe impl Platform for Sim {
         let Some(host) = Host::here() else { return false };
         host.fault_point(Call::SetPriority);
         host.set_priority(id.raw() - 1, base, effective)
+    }
+
+    #[inline]
+    fn errs(bug: Bug) -> bool {
+        Host::here().is_some_and(|host| host.engine().bug == Some(bug))
     }
 
     fn cpus() -> u32 {

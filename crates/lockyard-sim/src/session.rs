@@ -91,6 +91,13 @@ impl Machine for Sim {
         Ok(())
     }
 
+    fn unpark_all(word: &Self::U32, sleepers: u32) {
+        if let Some(host) = Host::here() {
+            host.fault_point(Call::Unpark(word.place()));
+            host.unpark_some(word.place(), sleepers);
+        }
+    }
+
     fn sleep(ns: u64) {
         if let Some(host) = Host::here() {
             host.sleep(ns * 1000);

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use lockyard::event::Snapshot;
 use lockyard::platform::{ParkedHeads, Platform as _, Pool, Thread, ThreadId};
+use lockyard::rtmutex::bug::Bug;
 
 use crate::engine::Engine;
 use crate::engine::arena::Arena;
@@ -78,6 +79,8 @@ pub struct Config {
     pub as_linux: bool,
     /// What goes wrong on purpose.
     pub faults: Faults,
+    /// Which historical bug rt-mutexes make on purpose.
+    pub bug: Option<Bug>,
     /// Whether a run ends when a thread touches freed memory, or a frame of another thread that has returned.
     pub watch_memory: bool,
     /// Whether a run ends when two threads touch protected data ([`Simulation::protect`]) with nothing that orders them: when an ordering is missing.
@@ -109,6 +112,7 @@ impl Config {
             in_kernel: false,
             as_linux: false,
             faults: Faults::default(),
+            bug: None,
             watch_memory: false,
             watch_order: false,
             journal: 0,
@@ -282,7 +286,8 @@ impl Simulation {
         Ok(Report::of(&mut engine, &names))
     }
 
-    /// As [`Simulation::run`]; `observer` looks at everything before each step of any thread: before each access to a word, each spin, sleep and wake-up. It sees memory as
+    /// As [`Simulation::run`]; `observer` looks at everything before each step of any thread (before each access to a word, each spin, sleep and wake-up), and again as soon as
+    /// an access has changed a word: no change follows another unseen, but for stores that leave one buffer at one moment. It sees memory as
     /// all CPUs do (what is in a store buffer it does not see), costs no simulated time and changes nothing.
     ///
     /// # Errors
@@ -406,4 +411,10 @@ pub fn set_class(class: Class) {
 pub fn is_parked(thread: usize) -> bool {
     let host = Host::here().or_else(Host::observed);
     host.is_some_and(|host| host.engine().is_parked(thread))
+}
+
+/// How often any word, or the class of a thread, has changed so far: an observer that finds the same number as last time finds the same words. 0 when nothing is simulated.
+pub fn changes() -> u64 {
+    let host = Host::here().or_else(Host::observed);
+    host.map_or(0, |host| host.engine().tally.changes)
 }

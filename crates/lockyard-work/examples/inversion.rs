@@ -10,7 +10,7 @@ use std::time::Duration;
 use lockyard::platform::linux::Linux;
 use lockyard_work::{Candidate, Machine, Origin, Spec, Workload, candidates};
 
-const USUAL: [&str; 3] = ["pi-mutex", "pthread-mutex-pi", "std-mutex"];
+const USUAL: [&str; 4] = ["pi-mutex", "rtmutex-tree", "pthread-mutex-pi", "std-mutex"];
 
 fn main() -> ExitCode {
     let (mut runs, mut section_us) = (1_000.0, 100.0);

@@ -43,13 +43,21 @@ pub trait Machine: Platform {
         let _ = index;
     }
 
-    /// Gives the calling thread the fixed priority `priority` (1 to 99, `SCHED_FIFO`), for the rest of its life.
+    /// Gives the calling thread the fixed priority `priority` (1 to 99, first in first out), for the rest of its life: by [`Platform::set_priority`], as its own.
     ///
     /// # Errors
-    /// One line that says why not, and what is needed.
+    /// One line that says what is needed.
     fn fixed_priority(priority: u32) -> Result<(), MachineError> {
-        let _ = priority;
-        Err(MachineError::new("this machine has no fixed priorities"))
+        if Self::current().is_some_and(|me| Self::set_priority(me.id(), priority, priority)) {
+            return Ok(());
+        }
+        let what = "fixed priorities are not permitted here: run as root, with CAP_SYS_NICE, or with `ulimit -r 99`";
+        Err(MachineError::new(what))
+    }
+
+    /// Wakes everybody who sleeps on `word`, `sleepers` of them at most: by one call where the machine has one.
+    fn unpark_all(word: &Self::U32, sleepers: u32) {
+        (0..sleepers).for_each(|_| Self::unpark(word));
     }
 
     /// Names an object in whatever the machine reports about memory. Where it reports nothing it does nothing.

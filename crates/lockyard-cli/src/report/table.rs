@@ -52,6 +52,7 @@ pub(crate) fn render(results: &Results, look: Look) -> String {
     let mut out = String::new();
     for group in &results.groups {
         let _ = writeln!(out, "{}", group_table(group, look));
+        out.push_str(&metrics_of(group, look));
         if look.events {
             out.push_str(&events_of(group, look));
         }
@@ -220,6 +221,26 @@ fn wait_and_idle(cell: &CellResult, lock: &Summary) -> String {
     }
 }
 
+/// What a group's workloads measured beside turns and waits: `rounds`, `late` and the like, a line per cell and lock that has some.
+fn metrics_of(group: &GroupResult, look: Look) -> String {
+    let mut out = String::new();
+    let cells = group.cells.iter().flat_map(|cell| cell.locks.iter().map(move |lock| (cell, lock)));
+    for (cell, lock) in cells.filter(|(_, lock)| !lock.metrics.is_empty()) {
+        let metrics = lock.metrics.iter().map(|(name, value)| format!("{name} {}", numbers::three(*value)));
+        let cell = results::title(&cell.spec, look.full_titles);
+        let _ = writeln!(out, "{} {}", look.dim(&format!("{}, {cell}:", lock.label())), list(metrics));
+    }
+    if !out.is_empty() {
+        out.insert_str(0, &format!("{}\n", look.bold("What the workload measured beside")));
+        out.push('\n');
+    }
+    out
+}
+
+fn list(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(", ")
+}
+
 /// What Lockyard's locks of a group did inside, in their busiest cell.
 fn events_of(group: &GroupResult, look: Look) -> String {
     let mut out = String::new();
@@ -375,6 +396,16 @@ alone
         }
         assert_eq!(found.len(), wanted.len());
         assert!(table.lines().all(|line| line == line.trim_end()));
+    }
+
+    #[test]
+    fn what_a_workload_measures_beside_is_shown() {
+        let mut results = fixture::results();
+        assert!(!render(&results, PLAIN).contains("measured beside"));
+        results.groups[0].cells[1].locks[0].metrics = [("late".to_owned(), 0.0), ("rounds".to_owned(), 1002.0)].into();
+        let text = render(&results, PLAIN);
+        let line = text.lines().find(|line| line.starts_with("mutex, 16 threads")).expect("a line");
+        assert!(line.ends_with(": late 0, rounds 1,002"), "{line}");
     }
 
     #[test]

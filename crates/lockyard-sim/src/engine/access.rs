@@ -121,6 +121,7 @@ impl Engine {
     /// `cpu` has written to a line that its core owns: threads of this core that watch it notice.
     #[inline(always)]
     pub(crate) fn written(&mut self, line: u32, cpu: u32) {
+        self.tally.changes += 1;
         self.lines[line].version = self.lines[line].version.wrapping_add(1);
         if !self.lines[line].watchers.is_empty() {
             self.notify_siblings(line, cpu);
@@ -251,6 +252,7 @@ impl Host {
         let engine = self.engine();
         engine.write_here(access.line);
         let step = engine.step();
+        self.effect();
         self.pass(access.cost + step);
     }
 
@@ -275,6 +277,7 @@ impl Host {
             // SAFETY: as above.
             unsafe { write.perform() };
             engine.write_here(line);
+            self.effect();
             return self.pass(cost + step);
         }
         if engine.lines[line].untouched() {
@@ -283,6 +286,8 @@ impl Host {
             engine.arrived(line);
             // SAFETY: as above.
             unsafe { write.perform() };
+            engine.tally.changes += 1;
+            self.effect();
             return self.pass(cycle + step);
         }
         if engine.tasks[engine.current as usize].stack.contains(&write.address) {
@@ -300,6 +305,7 @@ impl Host {
         }
         let engine = self.engine();
         engine.buffer_store(here, line, write, releases(order));
+        self.effect();
         self.pass(cycle + step);
     }
 

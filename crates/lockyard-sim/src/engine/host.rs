@@ -5,14 +5,16 @@
 //!
 //! [`Host`] is that pointer. Its methods are the only code that suspends; each borrow of the engine ends before.
 
+use std::any::Any;
 use std::cell::Cell;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::NonNull;
 
 use super::Engine;
 use super::heap::Ps;
 use super::task::{Account, Doing, State};
 use super::watch::Call;
+use crate::error::Error;
 use crate::faults::Fault;
 use crate::machine::line::NOBODY;
 
@@ -25,6 +27,13 @@ thread_local! {
 /// Sets the engine whose tasks run on this host thread; returns the one before.
 pub(crate) fn enter(engine: Option<NonNull<Engine>>) -> Option<NonNull<Engine>> {
     CURRENT.replace(engine)
+}
+
+/// The first line of what a panic says.
+pub(super) fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+    text.as_deref().and_then(|text| text.lines().next()).unwrap_or("no message").to_owned()
 }
 
 /// The engine of the simulated thread that is running.
@@ -225,6 +234,23 @@ impl Host {
         }
     }
 
+    /// Something of the running thread's has become visible: whoever observes sees it before anything else happens.
+    #[inline(always)]
+    pub(crate) fn effect(self) {
+        if self.engine().faults.active {
+            self.let_observer_look();
+        }
+    }
+
+    /// As [`Host::effect`], between the steps of threads: a store has left its buffer.
+    pub(super) fn effect_of_buffer(self) -> Result<(), Error> {
+        if !self.engine().faults.active {
+            return Ok(());
+        }
+        let look = catch_unwind(AssertUnwindSafe(|| self.let_observer_look()));
+        look.map_err(|payload| Error::Panic(format!("the observer panicked: {}", panic_text(&*payload))))
+    }
+
     /// The engine that an observer looks at, if this is one.
     pub(crate) fn observed() -> Option<Self> {
         OBSERVED.get().map(Self)
@@ -233,13 +259,15 @@ impl Host {
     /// Has the observer look: outside simulated threads, as far as words are concerned.
     #[cold]
     fn let_observer_look(self) {
-        /// Puts everything back, also when the observer panics.
+        /// Puts everything back. An observer that panics has seen enough: the thread whose step it was unwinds, and steps on the way.
         struct Restore(Host, NonNull<dyn FnMut()>);
         impl Drop for Restore {
             fn drop(&mut self) {
                 OBSERVED.set(None);
                 enter(Some(self.0.0));
-                self.0.engine().observer = Some(self.1);
+                if !std::thread::panicking() {
+                    self.0.engine().observer = Some(self.1);
+                }
             }
         }
         let Some(observer) = self.engine().observer.take() else { return };

@@ -35,6 +35,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use lockyard::event::COUNT;
+use lockyard::rtmutex::bug::Bug;
 
 use crate::error::Error;
 use crate::faults::FaultState;
@@ -43,6 +44,7 @@ use crate::machine::model::{Model, ONE};
 use crate::scheduler::class::Fair;
 use crate::scheduler::cpu::{Activity, Cpu};
 use crate::scheduler::futex::Futexes;
+use crate::scheduler::realtime::Shared;
 use crate::simulation::Config;
 use crate::trace::{Passage, Ring};
 use heap::{Heap, Ps, What};
@@ -58,6 +60,8 @@ pub(crate) struct Tally {
     pub(crate) transfers: [u64; 7],
     /// Coroutine switches.
     pub(crate) resumes: u64,
+    /// Writes that became visible, and changes of threads' classes.
+    pub(crate) changes: u64,
 }
 
 /// A simulation's state.
@@ -88,7 +92,7 @@ pub(crate) struct Engine {
     pub(crate) fair: Fair,
     /// Tasks in run queues.
     pub(crate) waiting: usize,
-    pub(crate) priorities_line: u32,
+    pub(crate) shared: Shared,
     /// What the timer's handlers write, and when they are due.
     pub(crate) tick_line: u32,
     pub(crate) next_tick: Ps,
@@ -98,7 +102,9 @@ pub(crate) struct Engine {
     pub(crate) counts: [u64; COUNT],
     pub(crate) tally: Tally,
     pub(crate) faults: FaultState,
-    /// Looks at everything before each step.
+    /// What rt-mutexes do wrong on purpose.
+    pub(crate) bug: Option<Bug>,
+    /// Looks at everything before each step, and after each effect.
     pub(crate) observer: Option<NonNull<dyn FnMut()>>,
     pub(crate) guard: watch::Guard,
     pub(crate) seen: Option<Box<order::Order>>,
@@ -138,7 +144,6 @@ impl Engine {
                 Cpu::new(core as u16, lines.create(place, topology.node_of(core) as u16))
             })
             .collect();
-        let priorities_line = lines.create(Place::Kernel(KernelLine::Priorities), 0);
         let tick_line = lines.create(Place::Kernel(KernelLine::Timekeeping), 0);
         let guard = watch::Guard::new(config.watch_memory, config.journal);
         let mut faults = FaultState::new(&config.faults, config.seed);
@@ -169,7 +174,7 @@ impl Engine {
             futexes: Futexes::new(topology.cpus()),
             fair,
             waiting: 0,
-            priorities_line,
+            shared: Shared::default(),
             tick_line,
             next_tick: Ps::MAX,
             order: topology.order(config.placement, config.seed),
@@ -177,6 +182,7 @@ impl Engine {
             counts: [0; COUNT],
             tally: Tally::default(),
             faults,
+            bug: config.bug,
             observer: None,
             guard,
             seen: config.watch_order.then(Box::default),
@@ -195,7 +201,7 @@ impl Engine {
         }
     }
 
-    /// From now on `observer` is called before each step. It must outlive the run.
+    /// From now on `observer` is called before each step and after each effect. It must outlive the run.
     pub(crate) fn set_observer(&mut self, observer: &'static mut dyn FnMut()) {
         self.observer = Some(NonNull::from(observer));
         self.faults.active = true;

@@ -171,7 +171,12 @@ fn events(host: Option<Host>, threads: &mut [Thread], names: &dyn Fn(&Engine, Wa
             )));
         }
         engine.now = time;
-        let Some(task) = engine.happen(what) else { continue };
+        let Some(task) = engine.happen(what) else {
+            if matches!(what, What::Grant { .. }) {
+                host.effect_of_buffer()?;
+            }
+            continue;
+        };
         engine.put_on(task);
         let done = matches!(threads[task as usize].resume(()), CoroutineResult::Return(()));
         let engine = host.engine();
@@ -194,9 +199,7 @@ fn live(yielder: &Yielder<(), ()>, index: usize, body: &'static (dyn Fn(usize) +
     host.engine().tasks[index].yielder = yielder;
     let outcome = catch_unwind(AssertUnwindSafe(|| body(index)));
     if let Err(payload) = outcome {
-        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-        let text = text.as_deref().and_then(|text| text.lines().next()).unwrap_or("no message").to_owned();
+        let text = host::panic_text(&*payload);
         host.engine().failure.get_or_insert(Error::Panic(format!("thread {index} panicked: {text}")));
         return;
     }

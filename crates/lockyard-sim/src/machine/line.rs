@@ -206,6 +206,8 @@ pub(crate) enum KernelLine {
     Priorities,
     /// What every CPU's timer handler writes.
     Timekeeping,
+    /// The lock of the timer that refills real-time tasks' budget.
+    Budget,
 }
 
 impl Line {

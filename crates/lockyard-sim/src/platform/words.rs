@@ -304,7 +304,7 @@ pub(super) fn pair_exchange(pair: &Pair<Sim>, current: u64, new: u64, order: Ord
 }
 
 impl U32 {
-    pub(super) fn place(&self) -> usize {
+    pub(crate) fn place(&self) -> usize {
         self.address()
     }
 }

@@ -4,14 +4,12 @@
 //! word, joins the list, unlocks and blocks; waking locks the bucket, takes a sleeper out, unlocks and wakes it. A bucket's lock is a queued
 //! lock on a simulated line: whoever finds it held queues with a line of its own. Costs: `futex_wait_entry` for going to sleep,
 //! `futex_wake_none` for a wake-up that finds nobody, `futex_wake_call` in all for one that wakes, of which `wake_waker_side` is
-//! the scheduler's part: half before the target learns of it and half after, with a transfer of the target's run-queue line in between. For real-time tasks the
-//! map of priorities, one line for the machine, is written as well.
+//! the scheduler's part: half before the target learns of it and half after, with a transfer of the target's run-queue line in between. For real-time tasks there is more
+//! that all CPUs share: [`super::realtime`].
 //!
 //! Locks that are simulated as part of the kernel ([`Config::in_kernel`](crate::Config)) block and wake without any of that: only the scheduler's part remains.
 
 use std::collections::{BTreeMap, VecDeque};
-
-use lockyard::platform::Patience;
 
 use crate::engine::Engine;
 use crate::engine::heap::Ps;
@@ -93,7 +91,7 @@ impl Engine {
     }
 
     /// The line with which `task` queues for bucket locks.
-    fn node_line(&mut self, task: u32) -> u32 {
+    pub(super) fn node_line(&mut self, task: u32) -> u32 {
         if self.tasks[task as usize].node_line == NOBODY {
             let node = self.model.node_of[usize::from(self.core)];
             let line = self.lines.create(Place::Kernel(KernelLine::Node(task)), node);
@@ -117,18 +115,8 @@ impl Host {
             engine.tasks[task as usize].granted = false;
             false
         });
-        if taken {
-            return;
-        }
-        let own = self.engine().node_line(task);
-        loop {
-            let granted = self.spin(Patience::ns(u32::MAX), || {
-                self.kernel_load(own);
-                self.engine().tasks[task as usize].granted.then_some(())
-            });
-            if granted.is_some() {
-                return;
-            }
+        if !taken {
+            self.await_grant(task);
         }
     }
 
@@ -141,10 +129,7 @@ impl Host {
             bucket.held = next.is_some();
             next
         });
-        if let Some(next) = next {
-            let node = self.engine().node_line(next);
-            self.kernel_update(node, || self.engine().tasks[next as usize].granted = true);
-        }
+        self.grant(next);
     }
 
     /// Sleeps while `read()`, a load of the word at `address`, yields `expected`, until woken or until `deadline` (ns).
@@ -185,7 +170,7 @@ impl Host {
         }
         self.pass(cost);
         if self.engine().tasks[task as usize].class.is_realtime() {
-            self.kernel_update(self.engine().priorities_line, || ());
+            self.leaves_realtime();
         }
         self.block();
         self.engine().tasks[task as usize].deadline = None;
@@ -211,6 +196,11 @@ impl Host {
 
     /// Wakes one sleeper of the word at `address`.
     pub(crate) fn unpark(self, address: usize) {
+        self.unpark_some(address, 1);
+    }
+
+    /// Wakes sleepers of the word at `address`, so many at most, by one call.
+    pub(crate) fn unpark_some(self, address: usize, most: u32) {
         self.enter_kernel();
         let (none, all, waker) = {
             let os = &self.engine().model.os;
@@ -219,7 +209,8 @@ impl Host {
         let key = self.engine().key(address);
         let number = self.engine().bucket(key);
         if self.engine().in_kernel {
-            if let Some(task) = self.engine().take_sleeper(number, key) {
+            for _ in 0..most {
+                let Some(task) = self.engine().take_sleeper(number, key) else { break };
                 self.rouse(task);
             }
             return self.leave_kernel();
@@ -232,10 +223,12 @@ impl Host {
             return self.leave_kernel();
         }
         self.lock_bucket(number);
-        let found = self.engine().take_sleeper(number, key);
+        let found: Vec<u32> = (0..most).map_while(|_| self.engine().take_sleeper(number, key)).collect();
         self.unlock_bucket(number);
-        if let Some(task) = found {
+        if !found.is_empty() {
             self.pass(all.saturating_sub(none + waker));
+        }
+        for task in found {
             self.rouse(task);
         }
         self.leave_kernel();
@@ -247,9 +240,7 @@ impl Host {
         let engine = self.engine();
         let queue = engine.cpus[engine.tasks[task as usize].cpu as usize].rq_line;
         self.kernel_update(queue, || ());
-        if self.engine().tasks[task as usize].class.is_realtime() {
-            self.kernel_update(self.engine().priorities_line, || ());
-        }
+        self.enters_realtime(task);
         let away = self.engine().moves(task);
         self.pass(waker / 2 + away);
         let engine = self.engine();

@@ -7,6 +7,7 @@
 //! | `queue` | run queues: fair by virtual time, real-time by priority |
 //! | `idle` | idle states and the governor that chooses among them |
 //! | `priority` | changing the class of a task that may be anywhere |
+//! | `realtime` | what real-time tasks cost all CPUs |
 //! | `switch` | leaving and taking a CPU: blocking, preemption, ticks, slices, pulling |
 //! | `wake` | where a woken task goes, and when it arrives there; timers |
 //! | `futex` | sleeping on a word: hash buckets with a lock that is itself simulated |
@@ -18,5 +19,6 @@ pub(crate) mod idle;
 pub(crate) mod interrupt;
 mod priority;
 pub(crate) mod queue;
+pub(crate) mod realtime;
 mod switch;
 mod wake;

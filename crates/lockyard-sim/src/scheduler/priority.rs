@@ -5,7 +5,7 @@
 //!
 //! A priority that is lent is the `Fifo` class over the task's own, which stays what it was.
 //!
-//! Cost: the run queue's line of the task's CPU and, for real-time priorities, the machine's map of them, as in waking; a system call on top unless the
+//! Cost: the run queue's line of the task's CPU and, for real-time priorities, what all CPUs share ([`super::realtime`]), as in waking; a system call on top unless the
 //! locks are part of the kernel.
 
 use crate::engine::Engine;
@@ -34,6 +34,7 @@ impl Engine {
         if old == class {
             return;
         }
+        self.tally.changes += 1;
         if state == State::Running {
             self.update_virtual(cpu);
             let now = self.now;
@@ -74,9 +75,7 @@ impl Host {
         let cpu = engine.tasks[task as usize].cpu;
         let queue = engine.cpus[cpu as usize].rq_line;
         self.kernel_update(queue, || ());
-        if effective > 0 || self.engine().tasks[task as usize].class.is_realtime() {
-            self.kernel_update(self.engine().priorities_line, || ());
-        }
+        self.changes_realtime(task, u8::try_from(effective).unwrap_or(99));
         let engine = self.engine();
         let state = &mut engine.tasks[task as usize];
         if u32::from(state.own_class.priority()) != base {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lockyard::event::{self, Snapshot};
 use lockyard::platform::linux::Linux;
+use lockyard::platform::pi::PiPlatform;
 
 use super::{Machine, MachineError, Usage};
 
@@ -63,17 +64,8 @@ impl Machine for Linux {
         }
     }
 
-    fn fixed_priority(priority: u32) -> Result<(), MachineError> {
-        let parameters = libc::sched_param { sched_priority: priority as i32 };
-        // SAFETY: reads the parameters; 0 is the calling thread.
-        match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) } {
-            0 => Ok(()),
-            _ => {
-                let why = std::io::Error::last_os_error();
-                let what = format!("SCHED_FIFO: {why}; run as root, with CAP_SYS_NICE, or with `ulimit -r 99`");
-                Err(MachineError::new(what))
-            }
-        }
+    fn unpark_all(word: &Self::U32, _sleepers: u32) {
+        <Self as PiPlatform>::unpark_all(word);
     }
 
     fn usage() -> Usage {

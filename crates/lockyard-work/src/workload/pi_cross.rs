@@ -4,7 +4,7 @@
 //! outranks it, and runs for a moment every millisecond, so that a lock without inheritance inverts now and then. Low and high leave their CPUs every
 //! [`BREATH`] turns for a moment: otherwise the rest of the system, and the controller with it, would not run at all.
 
-use super::priorities::permitted;
+use super::priorities::Priorities;
 use crate::driver::{Run, drive};
 use crate::error::Error;
 use crate::invariant::Object;
@@ -24,14 +24,15 @@ pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
     if M::cpus() < 2 {
         return Err(MachineError::new("pi-cross needs two CPUs: its owner and its waiter run on different ones").into());
     }
-    permitted::<M>(spec)?;
+    let priorities = Priorities::default();
     let object = Object::<L>::new();
     let section = Section::of(spec);
-    drive::<M, L>(spec, core::slice::from_ref(&object), |worker| {
+    let run = drive::<M, L>(spec, core::slice::from_ref(&object), |worker| {
         let (cpu, priority) = [(0, 10), (1, 30), (0, 20)][worker.index % 3];
         M::pin(cpu);
-        // `permitted` has tried it.
-        let _ = M::fixed_priority(priority);
+        if !priorities.take::<M>(priority) {
+            return;
+        }
         if worker.index == 2 {
             while worker.on() {
                 M::sleep(MEDIUM_EVERY_NS);
@@ -46,5 +47,7 @@ pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
             }
             M::sleep(BREATH_NS);
         }
-    })
+    });
+    priorities.granted(spec)?;
+    run
 }

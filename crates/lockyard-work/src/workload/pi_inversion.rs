@@ -18,7 +18,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::gate::Gate;
-use super::priorities::permitted;
+use super::priorities::Priorities;
 use crate::driver::{Run, drive};
 use crate::error::Error;
 use crate::invariant::Object;
@@ -53,7 +53,7 @@ struct Stage<M: Machine, L> {
 }
 
 pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
-    permitted::<M>(spec)?;
+    let priorities = Priorities::default();
     let depth = spec.threads - 2;
     let stage = Stage::<M, L> {
         objects: (0..depth).map(|_| Object::new()).collect(),
@@ -66,7 +66,7 @@ pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
         beyond_ns: AtomicU64::new(0),
     };
     let (medium, high) = (depth, depth + 1);
-    let mut run = drive::<M, L>(spec, &stage.objects, |worker| {
+    let run = drive::<M, L>(spec, &stage.objects, |worker| {
         M::pin(CPU);
         let me = worker.index;
         let priority = if me == high {
@@ -76,8 +76,9 @@ pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
         } else {
             1 + me as u32
         };
-        // `permitted` has tried it.
-        let _ = M::fixed_priority(priority);
+        if !priorities.take::<M>(priority) {
+            return;
+        }
         if me == high {
             stage.high(worker, spec);
             return;
@@ -94,7 +95,9 @@ pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
             }
             stage.ended.open();
         }
-    })?;
+    });
+    priorities.granted(spec)?;
+    let mut run = run?;
     let number = |counter: &AtomicU64| counter.load(Relaxed) as f64;
     run.say("rounds", number(&stage.rounds));
     run.say("late", number(&stage.late));

@@ -14,20 +14,18 @@
 //! The owner and its waiter share a CPU, so the owner never runs while its waiter does: **a waiter that spins cannot gain anything here**, whatever a table of
 //! it says. Most of a round is barriers and switches: about thirteen arrivals to one contended lock.
 //!
-//! A barrier is two words and as many wake-ups as there are others. The original also takes an ordinary mutex around its loop flag, and pthread's barriers wake
-//! everybody by one call.
+//! A barrier is two words and one call that wakes all others, as pthread's. The original also takes an ordinary mutex around its loop flag.
 //!
 //! On a real machine it takes the right to set priorities, and says so where that is missing. The controller has priority 4. Metric: `inversions_per_s`; an operation is a lock taken, by
 //! low or high.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
 use lockyard::platform::{Ordering, Word};
 
+use super::priorities::Priorities;
 use crate::driver::{Run, drive};
 use crate::error::Error;
 use crate::invariant::Object;
-use crate::machine::{Machine, MachineError};
+use crate::machine::Machine;
 use crate::padded::Padded;
 use crate::section::Section;
 use crate::spec::Spec;
@@ -63,9 +61,7 @@ impl<M: Machine> Barrier<M> {
         act();
         self.arrived.store(0, Ordering::Relaxed);
         self.round.store(round.wrapping_add(1), Ordering::Release);
-        for _ in 1..self.parties {
-            M::unpark(&self.round);
-        }
+        M::unpark_all(&self.round, self.parties - 1);
     }
 }
 
@@ -97,22 +93,17 @@ pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
     let groups = spec.threads / GROUP;
     let objects: Vec<Object<L>> = (0..groups).map(|_| Object::new()).collect();
     let shared: Vec<Padded<Group<M>>> = (0..groups).map(|_| Padded(Group::new())).collect();
-    let refused = AtomicBool::new(false);
-    let mut run = drive::<M, L>(spec, &objects, |worker| {
+    let priorities = Priorities::default();
+    let run = drive::<M, L>(spec, &objects, |worker| {
         let (group, role) = (worker.index / GROUP, worker.index % GROUP);
         M::pin(group);
-        let priority = role as u32 + 1;
-        if !M::current().is_some_and(|me| M::set_priority(me.id(), priority, priority)) {
-            // All of them are, then: nobody waits for anybody.
-            refused.store(true, Relaxed);
+        if !priorities.take::<M>(role as u32 + 1) {
             return;
         }
         live(worker, role, &objects[group], &shared[group].0, Section::of(spec));
-    })?;
-    if refused.into_inner() {
-        let why = "pi-stress was not run: no right to set priorities (CAP_SYS_NICE, or RLIMIT_RTPRIO of at least 4)";
-        return Err(Error::Machine(MachineError::new(why)));
-    }
+    });
+    priorities.granted(spec)?;
+    let mut run = run?;
     sum_up(&mut run);
     Ok(run)
 }
