@@ -38,6 +38,9 @@ cargo xtask COMMAND
             --from SEED --count SEEDS   which schedules (1, 1000); exit code 1 with the command to repeat a failure
   priorities  priority inheritance on random simulated cases, every invariant checked before every step:
             --cases N --from SEED   how many, and the first (100000, 1); exit code 1 with the command to repeat a failure
+  inversion how long the most urgent thread waits while a middle one is ready to run, on this machine, chains of 1 to 8 mutexes: p50, p99, max;
+            --runs N --section-us US NAME...   (1000, 100, all PI mutexes); exit code 1 if a Lockyard lock was later than a section and 100 us, 2 where
+            fixed priorities are not permitted
   programs  real programs on glibc's locks and, preloaded, on ours: loads with checked results, throughput of both in a table
             NAME...  memcached, leveldb, jemalloc, rocksdb, mariadb, unbound, nginx, apache, stress-ng; none: all
             --secs 5 --threads 8 --rounds 3
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         ["fmt"] => report(tools::cargo("fmt --all")),
         ["deny"] => report(steps::deny()),
         ["priorities", options @ ..] => return ExitCode::from(steps::priorities(options)),
+        ["inversion", options @ ..] => return ExitCode::from(steps::inversion(options)),
         ["programs", words @ ..] => return ExitCode::from(programs::main(words)),
         ["soak"] => return ExitCode::from(programs::soak()),
         ["history"] => return ExitCode::from(steps::history()),

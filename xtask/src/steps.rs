@@ -111,6 +111,13 @@ pub(crate) fn priorities(options: &[&str]) -> u8 {
     status.ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(2)
 }
 
+/// The bar of the inversion test on this machine: as [`seeds`].
+pub(crate) fn inversion(options: &[&str]) -> u8 {
+    let words = ["run", "--release", "--quiet", "-p", "lockyard-work", "--example", "inversion", "--"];
+    let status = Command::new("cargo").args(words).args(options).status();
+    status.ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(2)
+}
+
 /// The table of historical bugs. Its exit code.
 pub(crate) fn history() -> u8 {
     let words = ["run", "--release", "--quiet", "-p", "lockyard-torture", "--example", "history"];

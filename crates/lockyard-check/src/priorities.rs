@@ -298,6 +298,8 @@ impl<Y: Policy> Life<'_, Y> {
         while !self.held.is_empty() {
             self.unlock(self.held.len() - 1);
         }
+        // The release of a wait lock may still be in this CPU's store buffer.
+        Sim::fence();
         truth(|truth| truth.done += 1);
         if self.me == 0 {
             self.last_look();
