@@ -13,7 +13,8 @@
  *  - What happened before a lock was released happened before the acquisition that follows.
  *  - No call is a cancellation point, and none returns EINTR.
  *  - Locks are not recursive, are not shared between processes, and must not be moved or copied while in use.
- *  - After fork the child has the locks as they were; those that other threads held stay held.
+ *  - After fork the child has the locks as they were; those that other threads held stay held. A ly_rtmutex_t that was held belongs to a thread of the
+ *    parent, whoever it was: initialise it again.
  *
  * A lock's memory must stay until every unlock call on it has returned; a ly_spinlock_t alone may be freed by its next owner as soon as
  * that one has unlocked it. Pointers to locks must be valid; they are not checked.
@@ -40,6 +41,8 @@ struct timespec; /* strict C99 has none */
 
 /** Unlocked: the same as all-zero bytes. */
 #define LY_MUTEX_INIT {{0}}
+/** Unlocked. */
+#define LY_RTMUTEX_INIT {{0}}
 /** Unlocked. */
 #define LY_RWSEM_INIT {{0}}
 /** A semaphore with `units` (a constant where a static needs one; at most LY_SEM_MAX). All-zero bytes have none. */
@@ -82,6 +85,16 @@ typedef struct ly_mutex_t {
 typedef struct ly_qrwlock_t {
     uint32_t word[2];
 } ly_qrwlock_t;
+
+/**
+ * A mutex with priority inheritance: whoever has locked it runs at the priority of the most urgent thread that waits for it. 24 bytes.
+ *
+ * Order: by priority; among time-sharing threads as the mutex, one turn per waiter ahead. It is checked: calls that could only hang, and unlocking what
+ * another thread has locked, return errors. Needs no privilege. Uncontended: one compare-exchange each way.
+ */
+typedef struct ly_rtmutex_t {
+    uint64_t word[3];
+} ly_rtmutex_t;
 
 /**
  * A reader-writer lock that spins and sleeps as the mutex does. 32 bytes.
@@ -274,6 +287,42 @@ int ly_qrwlock_write_unlock(struct ly_qrwlock_t *lock);
  * Makes the write lock a read lock in one step. Always 0.
  */
 int ly_qrwlock_downgrade_write(struct ly_qrwlock_t *lock);
+
+/**
+ * Makes `*mutex` unlocked, whatever it was. Not needed for zeroed memory. In a forked child, for one that was locked.
+ */
+void ly_rtmutex_init(struct ly_rtmutex_t *mutex);
+
+/**
+ * Locks the mutex; waits for it, and lends its owner the caller's priority meanwhile.
+ *
+ * EDEADLK: the caller has locked it already, or its owner waits, perhaps through others, for one that the caller has locked. ENOTRECOVERABLE: a thread has ended that
+ * had it locked; it stays locked.
+ */
+int ly_rtmutex_lock(struct ly_rtmutex_t *mutex);
+
+/**
+ * Locks the mutex if it is free and not kept for a waiter. EBUSY: it is not.
+ */
+int ly_rtmutex_trylock(struct ly_rtmutex_t *mutex);
+
+/**
+ * As ly_rtmutex_lock, until `*abstime`, a time of CLOCK_REALTIME.
+ *
+ * Also ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999. A mutex that is free is locked whatever the time says.
+ */
+int ly_rtmutex_timedlock(struct ly_rtmutex_t *mutex,
+                         const struct timespec *abstime);
+
+/**
+ * As ly_rtmutex_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
+ */
+int ly_rtmutex_clocklock(struct ly_rtmutex_t *mutex, int clock, const struct timespec *abstime);
+
+/**
+ * Unlocks the mutex. EPERM: the caller has not locked it; nothing happened.
+ */
+int ly_rtmutex_unlock(struct ly_rtmutex_t *mutex);
 
 /**
  * Makes `*sem` unlocked, whatever it was. Not needed for zeroed memory.

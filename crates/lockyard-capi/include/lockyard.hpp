@@ -4,6 +4,7 @@
  * std::lock_guard, std::unique_lock, std::shared_lock, std::scoped_lock and std::condition_variable_any.
  *
  *   lockyard::mutex            ly_mutex_t        TimedLockable
+ *   lockyard::rtmutex          ly_rtmutex_t      TimedLockable, and checked
  *   lockyard::shared_mutex     ly_rwsem_t        SharedTimedLockable, and downgrade()
  *   lockyard::spinlock         ly_spinlock_t     Lockable
  *   lockyard::hq_spinlock      ly_hq_spinlock_t  Lockable
@@ -11,7 +12,8 @@
  *   lockyard::semaphore        ly_sem_t
  *   lockyard::lockref          ly_lockref_t      Lockable, with references
  *
- * Constructors are constexpr, destructors trivial: a static one is ready before any code runs, and until the last has run. Nothing throws.
+ * Constructors are constexpr, destructors trivial: a static one is ready before any code runs, and until the last has run. Nothing throws
+ * but rtmutex::lock(), where it could only hang.
  * Guarantees are those of lockyard.h. All of it is inline over the C functions.
  */
 #ifndef LOCKYARD_HPP
@@ -22,6 +24,8 @@
 #include <chrono>
 #include <cstddef>
 #include <ctime>
+#include <exception>
+#include <system_error>
 
 namespace lockyard {
 
@@ -137,6 +141,49 @@ class mutex : public detail::exclusive<ly_mutex_t, ly_mutex_lock, ly_mutex_trylo
     }
 
 public:
+    template <class Rep, class Period>
+    bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout) noexcept
+    {
+        return detail::take_for(timeout, take());
+    }
+
+    template <class Clock, class Duration>
+    bool try_lock_until(const std::chrono::time_point<Clock, Duration>& end) noexcept
+    {
+        return detail::take_until(end, take());
+    }
+};
+
+/**
+ * A mutex with priority inheritance: its owner runs at the priority of the most urgent thread that waits for it. 24 bytes.
+ *
+ * lock() throws std::system_error where it could only hang: std::errc::resource_deadlock_would_occur, std::errc::state_not_recoverable (an owner that has
+ * ended). Without exceptions it ends the program. lock_checked() and unlock_checked() return what ly_rtmutex_lock and ly_rtmutex_unlock do.
+ */
+class rtmutex : public detail::holder<ly_rtmutex_t> {
+    auto take() noexcept
+    {
+        return [this](int clock, const struct timespec* end) { return ly_rtmutex_clocklock(&raw_, clock, end); };
+    }
+
+public:
+    [[nodiscard]] int lock_checked() noexcept { return ly_rtmutex_lock(&raw_); }
+    int unlock_checked() noexcept { return ly_rtmutex_unlock(&raw_); }
+
+    void lock()
+    {
+        if (const int refused = lock_checked()) {
+#ifdef __cpp_exceptions
+            throw std::system_error(refused, std::generic_category(), "lockyard::rtmutex");
+#else
+            std::terminate();
+#endif
+        }
+    }
+
+    bool try_lock() noexcept { return ly_rtmutex_trylock(&raw_) == 0; }
+    void unlock() noexcept { unlock_checked(); }
+
     template <class Rep, class Period>
     bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout) noexcept
     {

@@ -7,6 +7,24 @@ use lockyard::cancel::{GaveUp, Until};
 use lockyard::platform::linux::Linux;
 use rustix::time::{ClockId, clock_gettime};
 
+/// What a lock call returns, as C has it: 0 or an errno value.
+pub(crate) trait Code {
+    /// That value.
+    fn code(self) -> c_int;
+}
+
+impl Code for GaveUp {
+    fn code(self) -> c_int {
+        libc::ETIMEDOUT
+    }
+}
+
+impl<E: Code> Code for Result<(), E> {
+    fn code(self) -> c_int {
+        self.map_or_else(Code::code, |()| 0)
+    }
+}
+
 /// A moment on a clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
@@ -46,17 +64,15 @@ impl Deadline {
 
     /// Waits with `acquire`. A wait on the real-time clock sleeps as long as that clock says at the start; if it has been set back since, it
     /// sleeps on.
-    fn wait(self, acquire: impl Fn(Until<'static, Linux>) -> Result<(), GaveUp>) -> c_int {
+    fn wait<C: Code>(self, acquire: impl Fn(Until<'static, Linux>) -> C) -> c_int {
         if self.clock == ClockId::Monotonic {
             // The platform's own clock.
-            return if acquire(Until::deadline(self.ns)).is_ok() { 0 } else { libc::ETIMEDOUT };
+            return acquire(Until::deadline(self.ns)).code();
         }
         loop {
-            if acquire(Until::after(self.left())).is_ok() {
-                return 0;
-            }
-            if self.left() == 0 {
-                return libc::ETIMEDOUT;
+            match acquire(Until::after(self.left())).code() {
+                libc::ETIMEDOUT if self.left() > 0 => {}
+                code => return code,
             }
         }
     }
@@ -67,10 +83,10 @@ impl Deadline {
 ///
 /// # Safety
 /// `time` points to a `struct timespec`.
-pub(crate) unsafe fn until(
+pub(crate) unsafe fn until<C: Code>(
     clock: c_int,
     time: *const timespec,
-    acquire: impl Fn(Until<'static, Linux>) -> Result<(), GaveUp>,
+    acquire: impl Fn(Until<'static, Linux>) -> C,
 ) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { Deadline::new(clock, time) } {

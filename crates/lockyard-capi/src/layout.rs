@@ -5,6 +5,7 @@
 
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
+use lockyard::pi_mutex::RawPiMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::qrwlock::{self, RawQRwLock};
 use lockyard::rwsem::{self, RawRwSem};
@@ -41,6 +42,7 @@ macro_rules! holds {
 
 holds! {
     ly_mutex_t = RawMutex<Linux>;
+    ly_rtmutex_t = RawPiMutex<Linux>;
     ly_rwsem_t = RawRwSem<Linux, rwsem::policy::Today>;
     ly_sem_t = RawSemaphore<Linux>;
     ly_spinlock_t = RawQSpinLock<Linux>;
@@ -62,6 +64,16 @@ const _: () = assert!(MAX_UNITS == 2_147_483_647);
 #[repr(C)]
 pub struct ly_mutex_t {
     word: [u32; 8],
+}
+
+/// A mutex with priority inheritance: whoever has locked it runs at the priority of the most urgent thread that waits for it. 24 bytes.
+///
+/// Order: by priority; among time-sharing threads as the mutex, one turn per waiter ahead. It is checked: calls that could only hang, and unlocking what
+/// another thread has locked, return errors. Needs no privilege. Uncontended: one compare-exchange each way.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ly_rtmutex_t {
+    word: [u64; 3],
 }
 
 /// A reader-writer lock that spins and sleeps as the mutex does. 32 bytes.

@@ -5,7 +5,7 @@
 //! | `layout` | the C types: plain integers, as large and as aligned as the locks they hold |
 //! | `watch` | what `lockyard stat` is told |
 //! | `deadline` | a `struct timespec` on a clock, as the end of a wait |
-//! | `mutex`, `rwsem`, `semaphore`, `spin`, `qrwlock`, `lockref` | the functions, one file per lock |
+//! | `mutex`, `rtmutex`, `rwsem`, `semaphore`, `spin`, `qrwlock`, `lockref` | the functions, one file per lock |
 //!
 //! `include/lockyard.h` is made from these files by `cargo xtask header` (cbindgen) and checked in; its doc comments are those of
 //! the functions here, and its promises to users are in `cbindgen.toml`. `include/lockyard.hpp` is written by hand.
@@ -29,6 +29,7 @@ pub mod layout;
 pub mod lockref;
 pub mod mutex;
 pub mod qrwlock;
+pub mod rtmutex;
 pub mod rwsem;
 pub mod semaphore;
 pub mod spin;

@@ -125,7 +125,7 @@ fn a_watched_program_tells_every_turn() {
         &class.unwrap_or_else(|| panic!("no {kind} '{name}'")).counts
     };
     assert_eq!(counts("mutex", "accounts").acquired, TURNS);
-    for kind in ["spinlock", "hq_spinlock", "semaphore"] {
+    for kind in ["rtmutex", "spinlock", "hq_spinlock", "semaphore"] {
         assert_eq!(counts(kind, "").acquired, TURNS, "{kind}");
     }
     for kind in ["rwsem", "qrwlock"] {

@@ -13,6 +13,7 @@ static const struct timespec FAR = {1L << 40, 0};
 static const struct timespec PAST = {0, 0};
 
 static ly_mutex_t mutex = LY_MUTEX_INIT;
+static ly_rtmutex_t rtmutex = LY_RTMUTEX_INIT;
 static ly_rwsem_t rwsem = LY_RWSEM_INIT;
 static ly_sem_t sem = LY_SEM_INIT(1);
 static ly_spinlock_t spin = LY_SPINLOCK_INIT;
@@ -25,7 +26,7 @@ struct counter {
     volatile long first, second;
 };
 
-static struct counter counters[7];
+static struct counter counters[8];
 static volatile bool torn;
 
 static void add(struct counter *counter)
@@ -50,6 +51,20 @@ static void under_mutex(int way)
     }
     add(&counters[0]);
     ly_mutex_unlock(&mutex);
+}
+
+static void under_rtmutex(int way)
+{
+    switch (way % 4) {
+    case 0: ly_rtmutex_lock(&rtmutex); break;
+    case 1: while (ly_rtmutex_trylock(&rtmutex) == EBUSY) {} break;
+    case 2: while (ly_rtmutex_timedlock(&rtmutex, &PAST) == ETIMEDOUT) {} break;
+    default: ly_rtmutex_clocklock(&rtmutex, MONOTONIC, &FAR); break;
+    }
+    add(&counters[7]);
+    if (way % 64 == 0 && ly_rtmutex_lock(&rtmutex) != EDEADLK)
+        torn = true;
+    ly_rtmutex_unlock(&rtmutex);
 }
 
 static void under_rwsem(int way)
@@ -130,6 +145,7 @@ static void *work(void *nothing)
 {
     for (int round = 0; round < ROUNDS; round++) {
         under_mutex(round);
+        under_rtmutex(round);
         under_rwsem(round);
         under_sem(round);
         under_spinlocks(round);
@@ -148,7 +164,7 @@ int main(void)
             return 2;
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 8; i++)
         if (counters[i].first != (long)THREADS * ROUNDS || counters[i].second != counters[i].first) {
             fprintf(stderr, "counter %d: %ld and %ld, expected %ld\n", i, counters[i].first, counters[i].second,
                     (long)THREADS * ROUNDS);

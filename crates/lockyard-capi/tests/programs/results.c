@@ -1,7 +1,8 @@
-/* Every function of lockyard.h in every state a single thread can make: its result, and that errno stays. Also: an example of each call. */
+/* Every function of lockyard.h in every state a single thread can make (the checked mutex: two threads): its result, and that errno stays. Also: an example of each call. */
 #include <lockyard.h>
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 
 /* As programs write them: statics need no call. */
 static ly_mutex_t mutex = LY_MUTEX_INIT;
+static ly_rtmutex_t rtmutex = LY_RTMUTEX_INIT;
 static ly_rwsem_t rwsem = LY_RWSEM_INIT;
 static ly_sem_t sem = LY_SEM_INIT(2);
 static ly_spinlock_t spin = LY_SPINLOCK_INIT;
@@ -52,6 +54,44 @@ static void mutexes(void)
     ly_mutex_init(&mutex);
     IS(ly_mutex_trylock(&mutex), 0);
     IS(ly_mutex_unlock(&mutex), 0);
+}
+
+/* What another thread finds while this one has it locked; then it ends with a lock of its own. */
+static void *stranger(void *left)
+{
+    IS(ly_rtmutex_trylock(&rtmutex), EBUSY);
+    IS(ly_rtmutex_unlock(&rtmutex), EPERM);
+    IS(ly_rtmutex_clocklock(&rtmutex, MONOTONIC, &PAST), ETIMEDOUT);
+    IS(ly_rtmutex_timedlock(&rtmutex, &PAST), ETIMEDOUT);
+    IS(ly_rtmutex_timedlock(&rtmutex, &NONE), EINVAL);
+    IS(ly_rtmutex_clocklock(&rtmutex, CPUTIME, &PAST), EINVAL);
+    IS(ly_rtmutex_lock(left), 0);
+    return left;
+}
+
+static void rtmutexes(void)
+{
+    ly_rtmutex_t left = LY_RTMUTEX_INIT;
+    pthread_t other;
+    IS(ly_rtmutex_lock(&rtmutex), 0);
+    IS(ly_rtmutex_lock(&rtmutex), EDEADLK);
+    IS(ly_rtmutex_timedlock(&rtmutex, &PAST), EDEADLK);
+    IS(ly_rtmutex_trylock(&rtmutex), EBUSY);
+    if (pthread_create(&other, NULL, stranger, &left) != 0 || pthread_join(other, NULL) != 0)
+        exit(2);
+    IS(ly_rtmutex_lock(&left), ENOTRECOVERABLE);
+    IS(ly_rtmutex_clocklock(&left, MONOTONIC, &PAST), ENOTRECOVERABLE);
+    IS(ly_rtmutex_trylock(&left), EBUSY);
+    ly_rtmutex_init(&left);
+    IS(ly_rtmutex_trylock(&left), 0);
+    IS(ly_rtmutex_unlock(&left), 0);
+    IS(ly_rtmutex_unlock(&rtmutex), 0);
+    IS(ly_rtmutex_unlock(&rtmutex), EPERM);
+    /* What need not wait does not look at the time. */
+    IS(ly_rtmutex_timedlock(&rtmutex, &NONE), 0);
+    IS(ly_rtmutex_unlock(&rtmutex), 0);
+    IS(ly_rtmutex_trylock(&rtmutex), 0);
+    IS(ly_rtmutex_unlock(&rtmutex), 0);
 }
 
 static void rwsems(void)
@@ -174,6 +214,7 @@ static void zeroes(void)
 {
     struct {
         ly_mutex_t mutex;
+        ly_rtmutex_t rtmutex;
         ly_rwsem_t rwsem;
         ly_sem_t sem;
         ly_spinlock_t spin;
@@ -183,6 +224,8 @@ static void zeroes(void)
     } *all = calloc(1, sizeof *all);
     IS(all != NULL, true);
     IS(ly_mutex_trylock(&all->mutex), 0);
+    IS(ly_rtmutex_trylock(&all->rtmutex), 0);
+    IS(ly_rtmutex_unlock(&all->rtmutex), 0);
     IS(ly_rwsem_down_write_trylock(&all->rwsem), 0);
     IS(ly_sem_trywait(&all->sem), EAGAIN);
     IS(ly_spin_trylock(&all->spin), 0);
@@ -194,6 +237,7 @@ static void zeroes(void)
 
 /* The sizes that the header and other people's structures rely on. */
 _Static_assert(sizeof(ly_mutex_t) == 32 && alignof(ly_mutex_t) == 4, "ly_mutex_t");
+_Static_assert(sizeof(ly_rtmutex_t) == 24 && alignof(ly_rtmutex_t) == 8, "ly_rtmutex_t");
 _Static_assert(sizeof(ly_rwsem_t) == 32 && alignof(ly_rwsem_t) == 8, "ly_rwsem_t");
 _Static_assert(sizeof(ly_sem_t) == 24 && alignof(ly_sem_t) == 8, "ly_sem_t");
 _Static_assert(sizeof(ly_spinlock_t) == 4 && alignof(ly_spinlock_t) == 4, "ly_spinlock_t");
@@ -204,6 +248,7 @@ _Static_assert(sizeof(ly_lockref_t) == 8 && alignof(ly_lockref_t) == 8, "ly_lock
 int main(void)
 {
     mutexes();
+    rtmutexes();
     rwsems();
     semaphores();
     spinlocks();

@@ -1,6 +1,7 @@
 // The C++ classes with the standard library's locks: every face, and sums under contention.
 #include <lockyard.hpp>
 
+#include <cerrno>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -31,6 +32,7 @@ lockyard::mutex guard;
 lockyard::semaphore slots{2};
 
 static_assert(sizeof(lockyard::mutex) == 32 && sizeof(lockyard::shared_mutex) == 32 && sizeof(lockyard::semaphore) == 24);
+static_assert(sizeof(lockyard::rtmutex) == 24 && std::is_trivially_destructible_v<lockyard::rtmutex>);
 static_assert(sizeof(lockyard::spinlock) == 4 && sizeof(lockyard::hq_spinlock) == 4);
 static_assert(sizeof(lockyard::shared_spinlock) == 8 && sizeof(lockyard::lockref) == 8);
 static_assert(std::is_trivially_destructible_v<lockyard::mutex> && !std::is_copy_constructible_v<lockyard::mutex>);
@@ -78,6 +80,23 @@ void shared_timed(lockyard::shared_mutex& lock)
     CHECK(lock.try_lock_shared_until(std::chrono::steady_clock::now()));
     lock.unlock_shared();
     lock.unlock_shared();
+}
+
+// What could only hang is an exception, and a number for those who ask for it.
+void checked()
+{
+    lockyard::rtmutex lock;
+    CHECK(lock.lock_checked() == 0 && lock.lock_checked() == EDEADLK && !lock.try_lock_for(1ms));
+    bool thrown = false;
+    try {
+        lock.lock();
+    } catch (const std::system_error& error) {
+        thrown = error.code() == std::errc::resource_deadlock_would_occur;
+    }
+    CHECK(thrown);
+    std::thread([&lock] { CHECK(lock.unlock_checked() == EPERM && !lock.try_lock()); }).join();
+    lock.unlock();
+    CHECK(lock.unlock_checked() == EPERM);
 }
 
 void semaphores()
@@ -165,12 +184,16 @@ int main()
     lockyard::shared_mutex shared;
     timed(guard);
     timed(shared);
+    lockyard::rtmutex inheriting;
+    timed(inheriting);
+    checked();
     shared_timed(shared);
     semaphores();
     references();
     CHECK(passed_on() == 499500);
     contended<lockyard::mutex, lockyard::shared_mutex>();
     contended<lockyard::spinlock, lockyard::shared_spinlock>();
+    contended<lockyard::rtmutex, lockyard::shared_mutex>();
     contended<lockyard::hq_spinlock, lockyard::shared_mutex>();
     std::puts("as the standard says");
     return 0;

@@ -1,0 +1,92 @@
+//! `ly_rtmutex_…`: [`lockyard::pi_mutex`].
+
+use core::ffi::c_int;
+
+use libc::timespec;
+use lockyard::pi_mutex::PiError;
+
+use crate::deadline::{self, Code};
+use crate::layout::{Holds, ly_rtmutex_t};
+use crate::watch::{self, Kind, Place};
+
+static KIND: Kind = Kind::new("rtmutex");
+
+impl Code for PiError {
+    fn code(self) -> c_int {
+        match self {
+            // Nobody here waits with a token.
+            Self::TimedOut | Self::Cancelled => libc::ETIMEDOUT,
+            Self::Deadlock => libc::EDEADLK,
+            Self::OwnerDied => libc::ENOTRECOVERABLE,
+            Self::NotOwner => libc::EPERM,
+            Self::Corrupt => libc::EINVAL,
+        }
+    }
+}
+
+/// Makes `*mutex` unlocked, whatever it was. Not needed for zeroed memory. In a forked child, for one that was locked.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rtmutex_init(mutex: *mut ly_rtmutex_t) {
+    // SAFETY: the C caller's promise; zero is an unlocked mutex.
+    unsafe { mutex.write_bytes(0, 1) };
+}
+
+/// Locks the mutex; waits for it, and lends its owner the caller's priority meanwhile.
+///
+/// EDEADLK: the caller has locked it already, or its owner waits, perhaps through others, for one that the caller has locked. ENOTRECOVERABLE: a thread has ended that
+/// had it locked; it stays locked.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rtmutex_lock(mutex: *mut ly_rtmutex_t) -> c_int {
+    // SAFETY: the C caller's promise.
+    let inner = unsafe { Holds::lock(mutex) };
+    if watch::attempt(&KIND, Place::NONE, mutex, || inner.try_acquire(), libc::EBUSY) == 0 {
+        return 0;
+    }
+    watch::wait(&KIND, Place::NONE, mutex, || inner.acquire().code())
+}
+
+/// Locks the mutex if it is free and not kept for a waiter. EBUSY: it is not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rtmutex_trylock(mutex: *mut ly_rtmutex_t) -> c_int {
+    // SAFETY: the C caller's promise.
+    let inner = unsafe { Holds::lock(mutex) };
+    watch::attempt(&KIND, Place::NONE, mutex, || inner.try_acquire(), libc::EBUSY)
+}
+
+/// As ly_rtmutex_lock, until `*abstime`, a time of CLOCK_REALTIME.
+///
+/// Also ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999. A mutex that is free is locked whatever the time says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rtmutex_timedlock(mutex: *mut ly_rtmutex_t, abstime: *const timespec) -> c_int {
+    // SAFETY: the C caller's promise.
+    unsafe { ly_rtmutex_clocklock(mutex, libc::CLOCK_REALTIME, abstime) }
+}
+
+/// As ly_rtmutex_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rtmutex_clocklock(
+    mutex: *mut ly_rtmutex_t,
+    clock: c_int,
+    abstime: *const timespec,
+) -> c_int {
+    // SAFETY: the C caller's promise.
+    let inner = unsafe { Holds::lock(mutex) };
+    if watch::attempt(&KIND, Place::NONE, mutex, || inner.try_acquire(), libc::EBUSY) == 0 {
+        return 0;
+    }
+    // SAFETY: the C caller's promise.
+    watch::wait(&KIND, Place::NONE, mutex, || unsafe {
+        deadline::until(clock, abstime, |until| inner.acquire_until(until))
+    })
+}
+
+/// Unlocks the mutex. EPERM: the caller has not locked it; nothing happened.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_rtmutex_unlock(mutex: *mut ly_rtmutex_t) -> c_int {
+    // SAFETY: the C caller's promise; who does not hold it is told so.
+    let result = unsafe { Holds::lock(mutex).release() }.code();
+    if result == 0 {
+        watch::give(mutex);
+    }
+    result
+}
