@@ -27,7 +27,7 @@ struct Served {
 }
 
 const SERVED: [Served; 4] = [
-    Served { kind: "mutex", variable: "LOCKYARD_MUTEX", by: &["mutex", "spin", "hq", "glibc"] },
+    Served { kind: "mutex", variable: "LOCKYARD_MUTEX", by: &["mutex", "spin", "hq", "rt", "glibc"] },
     Served { kind: "rwlock", variable: "LOCKYARD_RWLOCK", by: &["rwsem", "qrw", "glibc"] },
     Served { kind: "spin", variable: "LOCKYARD_SPIN", by: &["spin", "hq", "glibc"] },
     Served { kind: "sem", variable: "LOCKYARD_SEM", by: &["lockyard", "glibc"] },

@@ -34,7 +34,7 @@ use crate::deadline::{self, Deadline};
 use crate::fork;
 use crate::mutex::{ERRORCHECK, MutexObject, RECURSIVE};
 use crate::real::real;
-use crate::thread;
+use crate::{thread, watch};
 
 const SHARED: u32 = 1;
 const MONOTONIC: u32 = 2;
@@ -96,14 +96,17 @@ impl CondObject {
         }
     }
 
-    /// The queue, if the object is ours; `Err(true)`: it is glibc's, `Err(false)`: it is changing hands, so nobody waits.
+    /// The queue, if the object is ours; `Err(true)`: it is glibc's, `Err(false)`: it is changing hands, or nobody's yet, so nobody waits.
     fn ours(&self) -> Result<&RawCondvar<Linux>, bool> {
-        match self.flags.load(Acquire) & (OURS | CHANGING) {
+        let flags = self.flags.load(Acquire);
+        match flags & (OURS | CHANGING) {
             OURS => {
                 self.settle();
                 Ok(&self.raw)
             }
-            flags => Err(flags == 0),
+            // glibc counts those who wait above the flags that it was given.
+            0 => Err(flags & !(GIVEN & !SHARED) != 0),
+            _ => Err(false),
         }
     }
 }
@@ -118,8 +121,9 @@ struct Held<'a> {
 
 impl Companion<Linux> for Held<'_> {
     fn acquire(&self) {
-        if !self.nested {
-            self.mutex.acquire(self.lock);
+        // A mutex with priority inheritance may refuse, of which no waiter can be told: it waits for ever, as in glibc.
+        while !self.nested && self.mutex.acquire(self.lock) != 0 {
+            Linux::nap(u32::MAX);
         }
     }
 
@@ -198,12 +202,18 @@ unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Tim
             mutex.disown(kind);
         }
     }
+    if !nested {
+        watch::released(core::ptr::from_ref(mutex).addr());
+    }
     // SAFETY: the caller holds the mutex, as in C.
     let result = unsafe { object.raw.wait(&Held { mutex, lock, nested }, until) };
+    if !nested {
+        mutex.told(lock).taken();
+    }
     if nested {
         mutex.set_depth(mutex.depth() + 1);
     } else {
-        mutex.owned(kind, me);
+        mutex.owned(kind, lock, me);
     }
     match (result, seat) {
         (Err(GaveUp::Cancelled), Some(seat)) => Waited::Cancelled(seat),

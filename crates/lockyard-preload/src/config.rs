@@ -2,10 +2,12 @@
 //!
 //! | variable | values | default |
 //! |---|---|---|
-//! | `LOCKYARD_MUTEX` | `mutex`, `spin`, `hq`, `glibc` | `mutex` |
+//! | `LOCKYARD_MUTEX` | `mutex`, `spin`, `hq`, `rt`, `glibc` | `mutex` |
 //! | `LOCKYARD_RWLOCK` | `rwsem`, `rwsem:POLICY`, `qrw`, `glibc` | `rwsem` |
 //! | `LOCKYARD_SPIN` | `spin`, `hq`, `glibc` | `spin` |
 //! | `LOCKYARD_SEM` | `lockyard`, `glibc` | `lockyard` |
+//!
+//! `rt` is `mutex`, and the priority-inheritance mutex for objects with `PTHREAD_PRIO_INHERIT`, which are glibc's otherwise.
 //!
 //! A value that is none of these: one line on standard error, and every object is glibc's. Programs that change their own environment do not change the choice.
 
@@ -22,6 +24,8 @@ pub(crate) enum MutexKind {
     Mutex,
     Spin,
     Hq,
+    /// The choice: [`MutexKind::Mutex`], and this for mutexes with priority inheritance.
+    Rt,
 }
 
 /// What `pthread_rwlock_t` is.
@@ -43,13 +47,19 @@ pub(crate) enum SpinKind {
     Hq,
 }
 
-const MUTEXES: [(&str, MutexKind); 4] =
-    [("mutex", MutexKind::Mutex), ("spin", MutexKind::Spin), ("hq", MutexKind::Hq), ("glibc", MutexKind::Glibc)];
+const MUTEXES: [(&str, MutexKind); 5] = [
+    ("mutex", MutexKind::Mutex),
+    ("spin", MutexKind::Spin),
+    ("hq", MutexKind::Hq),
+    ("rt", MutexKind::Rt),
+    ("glibc", MutexKind::Glibc),
+];
 const SPINS: [(&str, SpinKind); 3] = [("spin", SpinKind::Spin), ("hq", SpinKind::Hq), ("glibc", SpinKind::Glibc)];
 
-/// The choice, packed: bit 31 decided; bits 0–7 mutex, 8–15 rwlock (0 glibc, 1 qrw, 2 + policy), 16–23 spin, 24 semaphores.
+/// The choice, packed: bit 31 decided; bits 0–7 mutex, 8–15 rwlock (0 glibc, 1 qrw, 2 + policy), 16–23 spin, 24 semaphores, 25 locks are told of one by one.
 static CHOICE: AtomicU32 = AtomicU32::new(0);
 const DECIDED: u32 = 1 << 31;
+const WATCHED: u32 = 1 << 25;
 
 #[inline(always)]
 fn choice() -> u32 {
@@ -59,15 +69,22 @@ fn choice() -> u32 {
     }
 }
 
-/// What `pthread_mutex_t` is.
+/// What `pthread_mutex_t` is, without priority inheritance.
 #[inline(always)]
 pub(crate) fn mutex() -> MutexKind {
     match choice() & 0xff {
-        1 => MutexKind::Mutex,
+        1 | INHERITING => MutexKind::Mutex,
         2 => MutexKind::Spin,
         3 => MutexKind::Hq,
         _ => MutexKind::Glibc,
     }
+}
+
+const INHERITING: u32 = MutexKind::Rt as u32;
+
+/// Whether mutexes with priority inheritance are ours.
+pub(crate) fn inheriting() -> bool {
+    choice() & 0xff == INHERITING
 }
 
 /// What `pthread_rwlock_t` is.
@@ -80,10 +97,10 @@ pub(crate) fn rwlock() -> RwlockKind {
     }
 }
 
-/// Whether `pthread_rwlock_t` is known to be the rwsem with its default policy: what the fast paths are for.
+/// Whether `pthread_rwlock_t` is known to be the rwsem with its default policy, of which nobody wants to be told: what the fast paths are for.
 #[inline(always)]
 pub(crate) fn rwlock_is_default() -> bool {
-    CHOICE.load(Relaxed) & (DECIDED | 0xff << 8) == DECIDED | (2 + crate::rwlock::DEFAULT as u32) << 8
+    CHOICE.load(Relaxed) & (DECIDED | WATCHED | 0xff << 8) == DECIDED | (2 + crate::rwlock::DEFAULT as u32) << 8
 }
 
 /// What `pthread_spinlock_t` is.
@@ -100,6 +117,12 @@ pub(crate) fn spin() -> SpinKind {
 #[inline(always)]
 pub(crate) fn semaphores() -> bool {
     choice() >> 24 & 1 != 0
+}
+
+/// From now on locks are told of one by one.
+pub(crate) fn watch() {
+    choice();
+    CHOICE.fetch_or(WATCHED, Relaxed);
 }
 
 #[cold]
@@ -123,7 +146,7 @@ fn read() -> Result<u32, Complaint> {
     let mutex = match variable(c"LOCKYARD_MUTEX") {
         None => MutexKind::Mutex,
         Some(value) => {
-            named(&MUTEXES, value).ok_or(Complaint::new("LOCKYARD_MUTEX", value, "mutex, spin, hq, glibc"))?
+            named(&MUTEXES, value).ok_or(Complaint::new("LOCKYARD_MUTEX", value, "mutex, spin, hq, rt, glibc"))?
         }
     };
     let rwlock = match variable(c"LOCKYARD_RWLOCK") {

@@ -5,7 +5,7 @@
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::config;
+use crate::{config, thread};
 
 /// Why an object is glibc's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +67,10 @@ pub(crate) fn count(reason: Fallback) {
 pub(crate) fn publish() {
     if config::variable(c"LOCKYARD_STAT").is_some_and(|value| !matches!(value, b"" | b"0")) {
         // Refused: the program runs without statistics, and `lockyard stat` says that there are none.
-        let _ = lockyard_segment::open(b"preload");
+        if lockyard_segment::open(b"preload").is_ok() {
+            config::watch();
+            thread::block().slow_down();
+        }
     }
 }
 

@@ -17,13 +17,15 @@
 //! | `deadline` | the timed calls' clocks |
 //! | `cancel`, `fork` | what POSIX asks of threads that end, and of processes that divide |
 //! | `counters` | what stayed glibc's, by reason |
+//! | `watch` | what `lockyard stat` is told, lock by lock |
 //!
 //! # Whose is an object?
 //!
 //! | object | whose |
 //! |---|---|
 //! | mutex: normal, adaptive, recursive, error-checking; private | ours |
-//! | mutex: process-shared, robust, priority inheritance or ceiling | glibc's, counted |
+//! | mutex: priority inheritance; private, not robust | with `LOCKYARD_MUTEX=rt` ours, else glibc's, counted |
+//! | mutex: process-shared, robust, priority ceiling | glibc's, counted |
 //! | rwlock, private, of any kind | ours; a thread that reads may read again, unless of the kind that says no |
 //! | condition variable | its mutex's; process-shared: glibc's, counted |
 //! | spinlock, private; `sem_init(…, 0, …)` | ours |
@@ -50,6 +52,7 @@ pub mod rwlock;
 pub mod semaphore;
 pub mod spin;
 mod thread;
+mod watch;
 
 /// Runs when the library is loaded; nothing depends on it but forks with waiters, and statistics.
 #[used]

@@ -9,13 +9,28 @@
 //! | 8–11 | `__owner` | the kernel's name of the owner, for debuggers; nothing is decided by it |
 //! | 12–15 | `__nusers` | wait lock |
 //! | 16–19 | `__kind` | the kind, glibc's; static initialisers write only this |
-//! | 20–31 | | spin queue, waiters |
+//! | 20–27 | | spin queue, waiters |
+//! | 28–31 | | class, for statistics |
 //! | 32–35 | `__list` | who holds a recursive or error-checking mutex: `Block::identity`, which survives fork |
 //! | 36–39 | `__list` | generation: see `fork` |
 //!
 //! With `LOCKYARD_MUTEX=spin` or `hq` only the first word is used for locking.
 //!
 //! A kind with any bit beyond the four private ones (robust, priority inheritance or protection, process-shared, and -1 after `destroy`) is glibc's object, untouched.
+//!
+//! # With priority inheritance (`LOCKYARD_MUTEX=rt`, and the mutex has `PTHREAD_PRIO_INHERIT`)
+//!
+//! | bytes | here |
+//! |---|---|
+//! | 0–15, 20–23 | [`RawPiMutex`]: the kernel's word, with the owner's kernel name as in glibc; flags, wait lock, spin queue, waiters |
+//! | 16–19 | the kind, with glibc's bit for inheritance |
+//! | 24–27 | class, for statistics |
+//! | 28–31 | depth of a recursive mutex |
+//! | 32–35 | who holds a recursive or error-checking mutex |
+//!
+//! Such a mutex is checked whatever its kind: a call that could only hang, for which glibc waits for ever, returns `EDEADLK`, or `ENOTRECOVERABLE` if its owner has
+//! ended; unlocking another thread's returns `EPERM`. Signalled waiters of a condition variable are woken, and wait for it by their priorities. As in glibc, a child process has no use for one that was locked at
+//! the fork. It must not be freed before every `unlock` has returned.
 //!
 //! **Destruction.** POSIX lets the next owner free a mutex while the thread that released it is still in the call. Hence
 //! [`release_detached`](RawMutex::release_detached); the spinlocks are so by nature.
@@ -24,13 +39,17 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
 use libc::{
-    EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM, ETIMEDOUT, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec,
+    EAGAIN, EBUSY, EDEADLK, EINVAL, ENOTRECOVERABLE, EPERM, ETIMEDOUT, clockid_t, pthread_mutex_t, pthread_mutexattr_t,
+    timespec,
 };
 use lockyard::mutex::RawMutex;
+use lockyard::pi_mutex::{PiError, RawPiMutex};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::wait::thread::ThreadId;
+use lockyard_segment as segment;
 
 use crate::config::{self, MutexKind};
 use crate::counters::{self, Fallback};
@@ -38,6 +57,7 @@ use crate::deadline::{self, Deadline};
 use crate::fork;
 use crate::real::real;
 use crate::thread::{self, Block};
+use crate::watch::{self, Told};
 
 /// The default kind; static initialisers of zeroes.
 pub(crate) const NORMAL: u32 = 0;
@@ -48,10 +68,20 @@ pub(crate) const ERRORCHECK: u32 = 2;
 /// As normal: here every mutex spins.
 pub(crate) const ADAPTIVE: u32 = 3;
 const DESTROYED: u32 = u32::MAX;
+/// The types, one of the four above.
+const TYPE: u32 = 3;
+/// glibc's bit of a kind with priority inheritance.
+const INHERIT: u32 = 0x20;
 
 const COUNT: usize = 4;
 const OWNER: usize = 8;
 const KIND: usize = 16;
+/// Where a mutex has its class.
+const CLASS: usize = 28;
+/// Where a mutex with priority inheritance has its depth.
+const INHERITING_COUNT: usize = 28;
+/// Where it has its class.
+const INHERITING_CLASS: usize = 24;
 
 /// A `pthread_mutex_t` of ours.
 #[repr(C)]
@@ -105,15 +135,22 @@ impl MutexObject {
         unsafe { &*core::ptr::from_ref(self).cast() }
     }
 
-    /// The kind of mutex and the lock under it, or `None`: the object is glibc's.
+    fn rt(&self) -> &RawPiMutex<Linux> {
+        const _: () = assert!(size_of::<RawPiMutex<Linux>>() <= INHERITING_CLASS);
+        // SAFETY: the first bytes of the object, aligned as it is; this lock leaves the kind to its embedder, and no other uses them in an object of that kind.
+        unsafe { &*core::ptr::from_ref(self).cast() }
+    }
+
+    /// The type of mutex and the lock under it, or `None`: the object is glibc's.
     pub(crate) fn ours(&self) -> Option<(u32, MutexKind)> {
         let kind = self.kind();
-        if kind & !3 != 0 {
-            return None;
-        }
-        match config::mutex() {
-            MutexKind::Glibc => None,
-            lock => Some((kind, lock)),
+        match kind & !TYPE {
+            0 => match config::mutex() {
+                MutexKind::Glibc => None,
+                lock => Some((kind, lock)),
+            },
+            INHERIT if config::inheriting() => Some((kind & TYPE, MutexKind::Rt)),
+            _ => None,
         }
     }
 
@@ -124,14 +161,22 @@ impl MutexObject {
 
     /// Notes the new owner.
     #[inline]
-    pub(crate) fn owned(&self, kind: u32, me: &Block) {
+    pub(crate) fn owned(&self, kind: u32, lock: MutexKind, me: &Block) {
         if kind == RECURSIVE || kind == ERRORCHECK {
             self.holder.store(me.identity(), Relaxed);
             if kind == RECURSIVE {
-                self.field(COUNT).store(1, Relaxed);
+                self.count(lock == MutexKind::Rt).store(1, Relaxed);
             }
         }
-        self.field(OWNER).store(me.tid(), Relaxed);
+        if lock != MutexKind::Rt {
+            self.field(OWNER).store(me.tid(), Relaxed);
+        }
+    }
+
+    /// Where a recursive mutex has its depth.
+    #[inline(always)]
+    fn count(&self, inheriting: bool) -> &AtomicU32 {
+        self.field(if inheriting { INHERITING_COUNT } else { COUNT })
     }
 
     /// Before a holder gives the mutex up: it is nobody's.
@@ -149,12 +194,12 @@ impl MutexObject {
 
     /// The depth of a recursive mutex.
     pub(crate) fn depth(&self) -> u32 {
-        self.field(COUNT).load(Relaxed)
+        self.count(self.kind() & INHERIT != 0).load(Relaxed)
     }
 
     /// Changes the depth of a recursive mutex, which the caller holds.
     pub(crate) fn set_depth(&self, depth: u32) {
-        self.field(COUNT).store(depth, Relaxed);
+        self.count(self.kind() & INHERIT != 0).store(depth, Relaxed);
     }
 
     /// See `fork`.
@@ -166,10 +211,25 @@ impl MutexObject {
                     MutexKind::Mutex => self.raw.forget_waiters(),
                     MutexKind::Spin => self.spin().forget_waiters(),
                     MutexKind::Hq => self.hq().forget_waiters(),
-                    MutexKind::Glibc => {}
+                    // One that was locked is of no use, one that was free has no waiters.
+                    MutexKind::Rt | MutexKind::Glibc => {}
                 }
             }
         });
+    }
+
+    /// The mutex, as the statistics know it.
+    pub(crate) fn told(&self, lock: MutexKind) -> Told<'_> {
+        let (class, kind) = match lock {
+            MutexKind::Rt => (INHERITING_CLASS, b"rtmutex".as_slice()),
+            _ => (CLASS, b"mutex".as_slice()),
+        };
+        Told { class: self.field(class), kind, lock: core::ptr::from_ref(self).addr() }
+    }
+
+    /// The kernel's name of the owner; 0: unknown.
+    fn owner(&self, lock: MutexKind) -> u32 {
+        if lock == MutexKind::Rt { self.rt().owner() } else { self.field(OWNER).load(Relaxed) }
     }
 
     fn try_acquire(&self, lock: MutexKind) -> bool {
@@ -177,18 +237,21 @@ impl MutexObject {
             MutexKind::Mutex => self.raw.try_acquire(),
             MutexKind::Spin => self.spin().try_acquire(),
             MutexKind::Hq => self.hq().try_acquire(),
+            MutexKind::Rt => self.rt().try_acquire(),
             MutexKind::Glibc => false,
         }
     }
 
-    /// Takes the lock under the mutex.
-    pub(crate) fn acquire(&self, lock: MutexKind) {
+    /// Takes the lock under the mutex. Only one with priority inheritance can refuse: an errno value.
+    pub(crate) fn acquire(&self, lock: MutexKind) -> c_int {
         match lock {
             MutexKind::Mutex => self.raw.acquire(),
             MutexKind::Spin => self.spin().acquire(),
             MutexKind::Hq => self.hq().acquire(),
+            MutexKind::Rt => return code(self.rt().acquire()),
             MutexKind::Glibc => {}
         }
+        0
     }
 
     fn acquire_until(&self, lock: MutexKind, deadline: &Deadline) -> c_int {
@@ -197,6 +260,11 @@ impl MutexObject {
             // The spinlocks know no deadlines: here, waiting with one does not queue.
             let taken = match lock {
                 MutexKind::Mutex => self.raw.acquire_until(deadline.until()).is_ok(),
+                MutexKind::Rt => match code(self.rt().acquire_until(deadline.until())) {
+                    0 => true,
+                    ETIMEDOUT => false,
+                    error => return error,
+                },
                 _ => self.try_acquire(lock),
             };
             if taken {
@@ -210,12 +278,16 @@ impl MutexObject {
         }
     }
 
-    /// Releases the lock under the mutex.
+    /// Releases the lock under the mutex. `EPERM`: it has priority inheritance, and the caller does not hold it.
     ///
     /// # Safety
     /// The caller holds it, or acts for the holder.
     #[inline]
-    pub(crate) unsafe fn release(&self, lock: MutexKind) {
+    pub(crate) unsafe fn release(&self, lock: MutexKind) -> c_int {
+        if lock == MutexKind::Rt {
+            // SAFETY: as below.
+            return code(unsafe { self.rt().release() });
+        }
         self.field(OWNER).store(0, Relaxed);
         // SAFETY: the caller's promise.
         unsafe {
@@ -226,13 +298,14 @@ impl MutexObject {
                 },
                 MutexKind::Spin => self.spin().release(),
                 MutexKind::Hq => self.hq().release(),
-                MutexKind::Glibc => {}
+                MutexKind::Rt | MutexKind::Glibc => {}
             }
         }
+        0
     }
 
-    /// Everything but the fast path. `None`: the object is glibc's.
-    unsafe fn lock(&self, patience: Patience) -> Option<c_int> {
+    /// Everything but the fast path, for the code at `caller` (0: unknown). `None`: the object is glibc's.
+    unsafe fn lock(&self, patience: Patience, caller: usize) -> Option<c_int> {
         let (kind, lock) = self.ours()?;
         let me = thread::block();
         me.identity();
@@ -248,11 +321,8 @@ impl MutexObject {
             });
         }
         self.settle(lock);
-        let result = match patience {
-            Patience::Forever => {
-                self.acquire(lock);
-                0
-            }
+        let wait = || match patience {
+            Patience::Forever => self.acquire(lock),
             _ if self.try_acquire(lock) => 0,
             Patience::None => EBUSY,
             // SAFETY: the caller's promise.
@@ -261,8 +331,14 @@ impl MutexObject {
                 Err(error) => error,
             },
         };
+        let result = if segment::watched() {
+            let patient = !matches!(patience, Patience::None);
+            self.told(lock).take(caller, patient, || self.try_acquire(lock), || self.owner(lock), wait)
+        } else {
+            wait()
+        };
         if result == 0 {
-            self.owned(kind, me);
+            self.owned(kind, lock, me);
         }
         Some(result)
     }
@@ -284,34 +360,51 @@ impl MutexObject {
             self.holder.store(0, Relaxed);
         }
         // SAFETY: the caller holds it, or it is of a kind whose release by anybody is accepted, as in glibc.
-        unsafe { self.release(lock) };
-        Some(0)
+        let result = unsafe { self.release(lock) };
+        watch::released(core::ptr::from_ref(self).addr());
+        Some(result)
     }
 
-    /// The fast path: a mutex that nobody holds or waits for, and a thread that has been here before.
+    /// The fast path: a mutex of the plain kinds that nobody holds or waits for, and a thread that has been here before.
     #[inline(always)]
     fn lock_fast(&self) -> bool {
         let kind = self.kind();
+        if kind != NORMAL && kind != ADAPTIVE {
+            return false;
+        }
         let me = thread::block();
-        let Some(name) = me.fast().filter(|_| kind <= ADAPTIVE) else { return false };
-        let taken = if thread::alone() {
-            // SAFETY: asked just before.
-            unsafe { self.raw.try_acquire_alone(name) }
-        } else {
-            self.raw.try_acquire_as(name)
-        };
+        let Some(name) = me.fast() else { return false };
+        let taken = self.take_fast(name);
         if taken {
-            self.owned(kind, me);
+            self.owned(NORMAL, MutexKind::Mutex, me);
         }
         taken
     }
 
-    /// The fast path of unlocking: a mutex that is not checked, and that nobody waits for.
+    #[inline(always)]
+    fn take_fast(&self, name: ThreadId) -> bool {
+        if thread::alone() {
+            // SAFETY: asked just before.
+            unsafe { self.raw.try_acquire_alone(name) }
+        } else {
+            self.raw.try_acquire_as(name)
+        }
+    }
+
+    /// The fast path of unlocking: a mutex of the plain kinds that nobody waits for.
     #[inline(always)]
     fn unlock_fast(&self) -> bool {
         let kind = self.kind();
-        let Some(name) = thread::block().fast().filter(|_| kind == NORMAL || kind == ADAPTIVE) else { return false };
+        if kind != NORMAL && kind != ADAPTIVE {
+            return false;
+        }
+        let Some(name) = thread::block().fast() else { return false };
         self.field(OWNER).store(0, Relaxed);
+        self.give_fast(name)
+    }
+
+    #[inline(always)]
+    fn give_fast(&self, name: ThreadId) -> bool {
         if thread::alone() {
             // SAFETY: asked just before.
             unsafe { self.raw.try_release_alone(name) }
@@ -319,27 +412,103 @@ impl MutexObject {
             self.raw.try_release_as(name)
         }
     }
+
+    /// The same for the two kinds that know their holder: taken for the first time.
+    #[inline(always)]
+    fn lock_known(&self) -> bool {
+        let kind = self.kind();
+        if kind != RECURSIVE && kind != ERRORCHECK {
+            return false;
+        }
+        let me = thread::block();
+        let taken = me.fast().is_some_and(|name| self.take_fast(name));
+        if taken {
+            self.owned(kind, MutexKind::Mutex, me);
+        }
+        taken
+    }
+
+    /// The same: given up for the last time, by its holder.
+    #[inline(always)]
+    fn unlock_known(&self) -> bool {
+        let kind = self.kind();
+        let me = thread::block();
+        let Some(name) = me.fast() else { return false };
+        if kind != RECURSIVE && kind != ERRORCHECK || !self.held_by(me) {
+            return false;
+        }
+        let count = self.count(false);
+        if kind == RECURSIVE {
+            if count.load(Relaxed) != 1 {
+                return false;
+            }
+            count.store(0, Relaxed);
+        }
+        self.field(OWNER).store(0, Relaxed);
+        self.holder.store(0, Relaxed);
+        let given = self.give_fast(name);
+        if !given {
+            // Somebody waits: the slow path begins anew.
+            self.owned(kind, MutexKind::Mutex, me);
+        }
+        given
+    }
+}
+
+/// What a lock with priority inheritance says, as an errno value.
+fn code(result: Result<(), PiError>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(PiError::TimedOut | PiError::Cancelled) => ETIMEDOUT,
+        Err(PiError::Deadlock) => EDEADLK,
+        Err(PiError::OwnerDied) => ENOTRECOVERABLE,
+        Err(PiError::NotOwner) => EPERM,
+        Err(PiError::Corrupt) => EINVAL,
+    }
 }
 
 /// What a lock call does that has not succeeded at once. Apart from the fast path, which so needs no stack.
-#[cold]
 #[inline(never)]
-unsafe extern "C" fn lock_slow(mutex: *mut pthread_mutex_t) -> c_int {
+unsafe extern "C" fn lock_next(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex).lock(Patience::Forever) } {
+    if unsafe { MutexObject::at(mutex) }.lock_known() {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { lock_slow(mutex) }
+}
+
+#[cold]
+unsafe extern "C" fn lock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
+    // SAFETY: a mutex, as in C.
+    match unsafe { MutexObject::at(mutex).lock(Patience::Forever, caller) } {
         Some(result) => result,
         None => real!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int),
     }
 }
 
+watch::with_caller!(#[cold] fn lock_slow("rsi", mutex: *mut pthread_mutex_t) => lock_for);
+
 #[cold]
-#[inline(never)]
-unsafe extern "C" fn trylock_slow(mutex: *mut pthread_mutex_t) -> c_int {
+unsafe extern "C" fn trylock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
     // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex).lock(Patience::None) } {
+    match unsafe { MutexObject::at(mutex).lock(Patience::None, caller) } {
         Some(result) => result,
         None => real!(pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int),
     }
+}
+
+watch::with_caller!(#[cold] fn trylock_slow("rsi", mutex: *mut pthread_mutex_t) => trylock_for);
+
+/// As [`lock_next`].
+#[inline(never)]
+unsafe extern "C" fn unlock_next(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: a mutex, as in C.
+    if unsafe { MutexObject::at(mutex) }.unlock_known() {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { unlock_slow(mutex) }
 }
 
 #[cold]
@@ -363,7 +532,7 @@ pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_in
         return 0;
     }
     // SAFETY: as above.
-    unsafe { lock_slow(mutex) }
+    unsafe { lock_next(mutex) }
 }
 
 /// See `pthread_mutex_trylock(3p)`.
@@ -387,7 +556,7 @@ pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, at: *const timespec) -> c_int {
     // SAFETY: a mutex and a time, as in C.
-    match unsafe { MutexObject::at(mutex).lock(Patience::Until(libc::CLOCK_REALTIME, at)) } {
+    match unsafe { MutexObject::at(mutex).lock(Patience::Until(libc::CLOCK_REALTIME, at), 0) } {
         Some(result) => result,
         None => real!(pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, at: *const timespec) -> c_int),
     }
@@ -409,7 +578,7 @@ pub unsafe extern "C" fn pthread_mutex_clocklock(
         return EINVAL;
     }
     // SAFETY: a time, as in C.
-    match unsafe { object.lock(Patience::Until(clock, at)) } {
+    match unsafe { object.lock(Patience::Until(clock, at), 0) } {
         Some(result) => result,
         None => {
             real!(pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec) -> c_int)
@@ -428,7 +597,7 @@ pub unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_
         return 0;
     }
     // SAFETY: as above.
-    unsafe { unlock_slow(mutex) }
+    unsafe { unlock_next(mutex) }
 }
 
 unsafe extern "C" {
@@ -458,6 +627,11 @@ unsafe fn wanted(attributes: *const pthread_mutexattr_t) -> Result<u32, Fallback
         ask(pthread_mutexattr_getpshared),
         ask(pthread_mutexattr_gettype),
     ) {
+        (libc::PTHREAD_PRIO_INHERIT, libc::PTHREAD_MUTEX_STALLED, libc::PTHREAD_PROCESS_PRIVATE, kind @ 0..=3)
+            if config::inheriting() =>
+        {
+            Ok(kind as u32 | INHERIT)
+        }
         (libc::PTHREAD_PRIO_INHERIT, ..) => Err(Fallback::PriorityInheritance),
         (libc::PTHREAD_PRIO_PROTECT, ..) => Err(Fallback::PriorityCeiling),
         (_, libc::PTHREAD_MUTEX_ROBUST, ..) => Err(Fallback::Robust),
@@ -467,14 +641,19 @@ unsafe fn wanted(attributes: *const pthread_mutexattr_t) -> Result<u32, Fallback
     }
 }
 
-/// See `pthread_mutex_init(3p)`. A locked mutex is simply made new.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_init(
+watch::with_caller! {
+    /// See `pthread_mutex_init(3p)`. A locked mutex is simply made new.
+    ///
+    /// # Safety
+    /// As in C.
+    #[unsafe(no_mangle)]
+    pub fn pthread_mutex_init("rdx", mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t) => init_for
+}
+
+unsafe extern "C" fn init_for(
     mutex: *mut pthread_mutex_t,
     attributes: *const pthread_mutexattr_t,
+    caller: usize,
 ) -> c_int {
     // SAFETY: attributes, as in C.
     match unsafe { wanted(attributes) } {
@@ -485,6 +664,9 @@ pub unsafe extern "C" fn pthread_mutex_init(
             let object = unsafe { MutexObject::at(mutex) };
             object.generation.store(fork::generation(), Relaxed);
             object.field(KIND).store(kind, Relaxed);
+            if segment::watched() {
+                object.told(if kind & INHERIT != 0 { MutexKind::Rt } else { MutexKind::Mutex }).name(caller);
+            }
             0
         }
         Err(reason) => {
@@ -509,6 +691,7 @@ pub unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c
     let busy = match lock {
         MutexKind::Spin => object.spin().is_locked(),
         MutexKind::Hq => object.hq().is_locked(),
+        MutexKind::Rt => object.rt().is_locked() || object.rt().is_contended(),
         _ => object.raw.is_locked() || object.raw.is_contended(),
     };
     if busy {

@@ -8,6 +8,7 @@
 //! | 28–31 | `__shared` | the same |
 //! | 32–35 | | who holds it for writing: `Block::identity`, or 0 |
 //! | 36–39 | | generation: see `fork` |
+//! | 40–43 | | class, for statistics |
 //! | 48–51 | `__flags`: the kind | the same |
 //!
 //! Kinds 0 (default) and 1 admit a thread that reads already, whatever waits: see `holds`. Kind 2 (writers preferred, not recursive) is the plain lock.
@@ -24,6 +25,7 @@ use lockyard::platform::linux::Linux;
 use lockyard::qrwlock::RawQRwLock;
 use lockyard::rwsem::RawRwSem;
 use lockyard::rwsem::policy;
+use lockyard_segment as segment;
 
 use crate::config::{self, RwlockKind};
 use crate::counters::{self, Fallback};
@@ -31,6 +33,7 @@ use crate::deadline::{self, Deadline};
 use crate::fork;
 use crate::real::real;
 use crate::thread;
+use crate::watch::{self, Told};
 
 /// Writers preferred, and readers must not recur.
 const NONRECURSIVE: u32 = 2;
@@ -42,7 +45,8 @@ struct RwlockObject {
     shared: AtomicU32,
     writer: AtomicU32,
     generation: AtomicU32,
-    unused: [AtomicU32; 2],
+    class: AtomicU32,
+    unused: AtomicU32,
     kind: AtomicU32,
     rest: AtomicU32,
 }
@@ -318,8 +322,29 @@ impl RwlockObject {
         });
     }
 
+    /// The lock, as the statistics know it.
+    fn told(&self) -> Told<'_> {
+        Told { class: &self.class, kind: b"rwlock", lock: self.address() }
+    }
+
+    /// Runs `wait`, and tells of it; `attempt` is what it tries first.
     #[inline]
-    fn read<L: Lock>(&self, lock: &L, patience: Patience) -> c_int {
+    fn tell(
+        &self,
+        patience: Patience,
+        caller: usize,
+        attempt: impl FnOnce() -> bool,
+        wait: impl FnOnce() -> c_int,
+    ) -> c_int {
+        if segment::watched() {
+            self.told().take(caller, !matches!(patience, Patience::None), attempt, || 0, wait)
+        } else {
+            wait()
+        }
+    }
+
+    #[inline]
+    fn read<L: Lock>(&self, lock: &L, patience: Patience, caller: usize) -> c_int {
         let me = thread::block();
         let identity = me.identity();
         let address = self.address();
@@ -328,7 +353,7 @@ impl RwlockObject {
         }
         self.settle(lock);
         let recurs = me.holds.contains(address) && self.kind.load(Relaxed) != NONRECURSIVE;
-        let result = match patience {
+        let wait = || match patience {
             _ if recurs && lock.read_again() => 0,
             Patience::Forever => {
                 lock.read();
@@ -338,6 +363,7 @@ impl RwlockObject {
             Patience::None => EBUSY,
             Patience::Until(deadline) => until(&deadline, || lock.read_until(&deadline)),
         };
+        let result = self.tell(patience, caller, || recurs && lock.read_again() || lock.try_read(), wait);
         if result == 0 {
             me.holds.add(address);
         }
@@ -345,13 +371,13 @@ impl RwlockObject {
     }
 
     #[inline]
-    fn write<L: Lock>(&self, lock: &L, patience: Patience) -> c_int {
+    fn write<L: Lock>(&self, lock: &L, patience: Patience, caller: usize) -> c_int {
         let identity = thread::block().identity();
         if self.writer.load(Relaxed) == identity {
             return if matches!(patience, Patience::None) { EBUSY } else { EDEADLK };
         }
         self.settle(lock);
-        let result = match patience {
+        let wait = || match patience {
             Patience::Forever => {
                 lock.write();
                 0
@@ -360,6 +386,7 @@ impl RwlockObject {
             Patience::None => EBUSY,
             Patience::Until(deadline) => until(&deadline, || lock.write_until(&deadline)),
         };
+        let result = self.tell(patience, caller, || lock.try_write(), wait);
         if result == 0 {
             self.writer.store(identity, Relaxed);
         }
@@ -384,7 +411,7 @@ impl RwlockObject {
 }
 
 macro_rules! calls {
-    ($($doc:literal $name:ident, $slow:ident, $fast:ident, $method:ident, $patience:ident;)*) => {$(
+    ($($doc:literal $name:ident, $slow:ident, $for:ident, $fast:ident, $method:ident, $patience:ident;)*) => {$(
         #[doc = $doc]
         ///
         /// # Safety
@@ -399,11 +426,12 @@ macro_rules! calls {
             unsafe { $slow(rwlock) }
         }
 
-        #[inline(never)]
-        unsafe extern "C" fn $slow(rwlock: *mut pthread_rwlock_t) -> c_int {
+        watch::with_caller!(fn $slow("rsi", rwlock: *mut pthread_rwlock_t) => $for);
+
+        unsafe extern "C" fn $for(rwlock: *mut pthread_rwlock_t, caller: usize) -> c_int {
             // SAFETY: a rwlock, as in C.
             let result = unsafe { RwlockObject::ours(rwlock) }
-                .and_then(|object| with_lock!(object, lock => object.$method(lock, Patience::$patience)));
+                .and_then(|object| with_lock!(object, lock => object.$method(lock, Patience::$patience, caller)));
             match result {
                 Some(result) => result,
                 None => real!($name(rwlock: *mut pthread_rwlock_t) -> c_int),
@@ -413,10 +441,10 @@ macro_rules! calls {
 }
 
 calls! {
-    "See `pthread_rwlock_rdlock(3p)`." pthread_rwlock_rdlock, rdlock_slow, read_fast, read, Forever;
-    "See `pthread_rwlock_tryrdlock(3p)`." pthread_rwlock_tryrdlock, tryrdlock_slow, read_fast, read, None;
-    "See `pthread_rwlock_wrlock(3p)`." pthread_rwlock_wrlock, wrlock_slow, write_fast, write, Forever;
-    "See `pthread_rwlock_trywrlock(3p)`." pthread_rwlock_trywrlock, trywrlock_slow, write_fast, write, None;
+    "See `pthread_rwlock_rdlock(3p)`." pthread_rwlock_rdlock, rdlock_slow, rdlock_for, read_fast, read, Forever;
+    "See `pthread_rwlock_tryrdlock(3p)`." pthread_rwlock_tryrdlock, tryrdlock_slow, tryrdlock_for, read_fast, read, None;
+    "See `pthread_rwlock_wrlock(3p)`." pthread_rwlock_wrlock, wrlock_slow, wrlock_for, write_fast, write, Forever;
+    "See `pthread_rwlock_trywrlock(3p)`." pthread_rwlock_trywrlock, trywrlock_slow, trywrlock_for, write_fast, write, None;
 }
 
 macro_rules! timed_calls {
@@ -443,7 +471,7 @@ macro_rules! timed_calls {
             match unsafe { Deadline::new(clock, at) } {
                 Err(error) => error,
                 Ok(deadline) => {
-                    with_lock!(object, lock => object.$method(lock, Patience::Until(deadline))).unwrap_or(EINVAL)
+                    with_lock!(object, lock => object.$method(lock, Patience::Until(deadline), 0)).unwrap_or(EINVAL)
                 }
             }
         }
@@ -481,7 +509,9 @@ unsafe extern "C" fn unlock_slow(rwlock: *mut pthread_rwlock_t) -> c_int {
         with_lock!(object, lock => {
             // The kernel's policies let waiters in under the wait lock, which in a child may be a dead thread's.
             object.settle(lock);
-            object.unlock(lock)
+            let result = object.unlock(lock);
+            watch::released(rwlock.addr());
+            result
         })
     });
     match result {

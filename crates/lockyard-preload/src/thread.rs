@@ -16,7 +16,7 @@ use crate::holds::Holds;
 /// A thread's block.
 #[repr(C, align(64))]
 pub(crate) struct Block {
-    /// The thread's name in lock words, while `pthread_mutex_t` is the sleeping mutex; otherwise 0, and the fast paths do not apply.
+    /// The thread's name in lock words, while `pthread_mutex_t` is the sleeping mutex and nobody wants to be told of each; otherwise 0, and the fast paths do not apply.
     fast: Cell<u32>,
     /// The kernel's name of the thread: what debuggers expect in `__owner`.
     tid: Cell<u32>,
@@ -110,6 +110,11 @@ impl Block {
         ThreadId::from_raw(self.fast.get())
     }
 
+    /// No fast paths from now on.
+    pub(crate) fn slow_down(&self) {
+        self.fast.set(0);
+    }
+
     /// The kernel's name of the thread, once [`Block::identity`] was asked for.
     #[inline(always)]
     pub(crate) fn tid(&self) -> u32 {
@@ -131,7 +136,7 @@ impl Block {
         self.tid.set(tid);
         // Threads beyond the registry's size share a name; the kernel's is theirs alone, and the top bit keeps the two kinds apart.
         let id = Linux::current().map(|thread| thread.id());
-        if let (Some(id), MutexKind::Mutex) = (id, config::mutex()) {
+        if let (Some(id), MutexKind::Mutex, false) = (id, config::mutex(), lockyard_segment::watched()) {
             self.fast.set(id.raw());
         }
         let identity = id.map_or(tid | 1 << 31, ThreadId::raw);

@@ -51,6 +51,7 @@ const DEFAULT: &[(&str, &str)] = &[];
 const SPIN: &[(&str, &str)] = &[("LOCKYARD_MUTEX", "spin"), ("LOCKYARD_RWLOCK", "qrw")];
 const HQ: &[(&str, &str)] =
     &[("LOCKYARD_MUTEX", "hq"), ("LOCKYARD_SPIN", "hq"), ("LOCKYARD_RWLOCK", "rwsem:today-kernel")];
+const RT: &[(&str, &str)] = &[("LOCKYARD_MUTEX", "rt")];
 const OLD: &[(&str, &str)] = &[("LOCKYARD_RWLOCK", "rwsem:v5.10")];
 const ALL: &[&[(&str, &str)]] = &[DEFAULT, SPIN, HQ];
 
@@ -62,6 +63,17 @@ fn before_main_and_after_it_without_allocation() {
 #[test]
 fn every_call_on_every_kind() {
     same("kinds.c", &[], ALL);
+    same("kinds.c", &[], &[RT]);
+}
+
+#[test]
+fn priority_inheritance_is_ours_when_asked_for() {
+    same("inherit.c", &[], &[DEFAULT, RT]);
+    let path = compile(&program("inherit.c"));
+    for (choice, left) in [(DEFAULT, "6\n"), (RT, "0\n")] {
+        let found = run(Command::new(&path).env("LD_PRELOAD", library()).envs(choice.iter().copied()), LIMIT);
+        assert_eq!(found.err, left, "{choice:?}: left to glibc");
+    }
 }
 
 #[test]
@@ -170,6 +182,38 @@ fn a_lock_that_does_not_exist_is_one_line_and_glibcs_locks() {
             );
         }
     }
+}
+
+/// What `lockyard stat` gets of a program that knows nothing of it: each turn of each lock, by the place that made it or took it first.
+#[test]
+fn locks_are_told_apart_by_the_code_that_makes_them() {
+    let path = compile(&program("classes.c"));
+    let session = std::process::id();
+    let mut command = Command::new(&path);
+    command.env("LD_PRELOAD", library()).env("LOCKYARD_STAT", "1").env("LOCKYARD_SESSION", session.to_string());
+    let found = run(&mut command, LIMIT);
+    assert!(found.ok, "{}{}", found.out, found.err);
+    let readers = lockyard_segment::Reader::of_session(session);
+    let [reader] = &readers[..] else { panic!("{} processes", readers.len()) };
+    let sample = reader.sample();
+    reader.remove();
+
+    let listed = Command::new("nm").arg("-n").arg(&path).output().expect("nm (binutils)").stdout;
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    let symbol = |line: &str| Some((u64::from_str_radix(line.get(..16)?, 16).ok()?, line.get(19..)?.to_owned()));
+    let symbols: Vec<(u64, String)> = listed.lines().filter_map(symbol).collect();
+    let class = |kind: &str, function: &str| {
+        let mut classes = sample.classes.iter().filter(|class| class.kind == kind && class.name.ends_with("classes"));
+        let within = |site: u64| symbols.iter().rfind(|(address, _)| *address <= site).map(|(_, name)| name.as_str());
+        let found = classes.find(|class| within(class.site) == Some(function));
+        &found.unwrap_or_else(|| panic!("no {kind} of {function}: {:?}", sample.classes)).counts
+    };
+    assert_eq!(class("mutex", "makes").acquired, 10 * 1000 + 1);
+    assert_eq!((class("mutex", "makes").contended, class("mutex", "makes").gave_up), (1, 1));
+    assert_eq!(class("rwlock", "reads").acquired, 2 * 1000);
+    let busy = class("mutex", "counts");
+    assert_eq!((busy.acquired, busy.contended), (4 * 20_000, busy.waits.iter().sum()));
+    assert!(busy.contended > 0 && busy.wait_ns > 0 && busy.holds.iter().sum::<u64>() > busy.acquired / 640);
 }
 
 /// What a program pays at start: nothing but the loader's work for one more library.

@@ -1,4 +1,4 @@
-//! What is where in the segment, version 1.
+//! What is where in the segment, version 2.
 //!
 //! | part | offset | bytes | written by |
 //! |---|---|---|---|
@@ -24,7 +24,7 @@ use crate::histogram::BUCKETS;
 /// "lockyard".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyard");
 /// The version of this layout.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
@@ -167,7 +167,7 @@ pub struct Tally {
 #[derive(Debug)]
 #[repr(C, align(2048))]
 pub struct ClassRecord {
-    /// The address of the code that makes these locks, or 0.
+    /// The code that makes these locks, or takes them first: its place in the file that `name` is, or its address if `name` is no path. 0: unknown.
     pub site: AtomicU64,
     /// Which lock: "mutex", "rwsem".
     pub kind: Text<16>,
@@ -210,6 +210,12 @@ pub struct ThreadPage {
     pub waited_parks: AtomicU64,
     /// How often it asked for the lock to be kept for it.
     pub waited_handoffs: AtomicU64,
+    /// The lock that the thread waits for now: 1 + its class, or 0.
+    pub waiting: AtomicU64,
+    /// Since when, nanoseconds of the monotonic clock. Written before `waiting`.
+    pub waiting_since: AtomicU64,
+    /// The kernel's name of the thread that held the lock when the wait began, or 0.
+    pub waiting_for: AtomicU64,
 }
 
 /// All but the thread pages.

@@ -11,6 +11,9 @@
 //! // Once per lock or per place that makes locks: the class is a small number to keep in the lock. 0 is "none".
 //! let class = segment::class(b"mutex", b"connection table", 0);
 //!
+//! // Or where nobody has given names: the class is the place of the code that makes locks, or takes them first.
+//! let class = segment::class_at(b"mutex", main as *const () as usize);
+//!
 //! // Taking a lock at `address`. `watched` is one load; without a segment nothing else happens.
 //! # let (address, try_lock, lock, unlock) = (0usize, || true, || (), || ());
 //! if !segment::watched() {
@@ -68,10 +71,11 @@ pub mod histogram;
 pub mod layout;
 mod process;
 pub mod reader;
+mod site;
 pub mod writer;
 
 pub use reader::{Reader, Refusal, Sample};
 pub use writer::{
-    Class, Fallback, Refused, Waiting, acquired, after_fork_in_child, class, close, contended, fell_back, open,
-    released, watched,
+    Class, Fallback, Refused, Waiting, acquired, after_fork_in_child, class, class_at, close, contended, fell_back,
+    open, released, watched,
 };

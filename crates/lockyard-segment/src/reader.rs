@@ -211,6 +211,7 @@ impl Reader {
             .zip(header.fallbacks.iter().zip(&shared.baseline.fallbacks))
             .map(|(name, (count, before))| (name.get(), since(count.load(Relaxed), before)))
             .collect();
+        let ended = self.ended();
         let mut classes: Vec<ClassSample> = Vec::new();
         for index in self.classes() {
             let record = &shared.classes[index];
@@ -218,14 +219,18 @@ impl Reader {
                 kind: record.kind.get(),
                 name: record.name.get(),
                 site: record.site.load(Relaxed),
+                waiting: Waiting::default(),
                 counts: Counts::read(&record.tally, self.acquired(index)),
             };
             if reset != 0 {
                 let before = &shared.class_baselines[index].0;
                 found.counts = found.counts.since(&Counts::read(before, before.acquired.load(Relaxed)));
             }
+            if !ended {
+                found.waiting = self.waiting(index, now);
+            }
             match classes.iter_mut().find(|class| class.is_same(&found)) {
-                Some(class) => class.counts.add(&found.counts),
+                Some(class) => class.add(&found),
                 None => classes.push(found),
             }
         }
@@ -258,6 +263,19 @@ impl Reader {
 
     fn acquired(&self, class: usize) -> u64 {
         self.pages().map(|page| page.acquired[class].load(Relaxed)).sum()
+    }
+
+    /// Who waits for locks of class `index` at this moment.
+    fn waiting(&self, index: usize, now: u64) -> Waiting {
+        let mut all = Waiting::default();
+        for page in self.pages().filter(|page| page.waiting.load(Acquire) == index as u64 + 1) {
+            all.add(Waiting {
+                threads: 1,
+                longest_ns: now.saturating_sub(page.waiting_since.load(Relaxed)),
+                holder: page.waiting_for.load(Relaxed) as u32,
+            });
+        }
+        all
     }
 
     /// From now on everybody sees what is counted from now on. The process's counters are not touched. Two that reset at once: the later one counts.
@@ -339,13 +357,40 @@ pub struct ClassSample {
     pub kind: String,
     /// What it is for; empty for locks that nobody has named.
     pub name: String,
-    /// The code that made them, or 0.
+    /// The code that makes them, or takes them first: its place in the file that `name` is, or its address if `name` is no path. 0: unknown.
     pub site: u64,
+    /// Who waits for them at this moment.
+    pub waiting: Waiting,
     /// The counts.
     pub counts: Counts,
 }
 
+/// Who waits for locks of a class at a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// How many threads.
+    pub threads: u32,
+    /// How long the one that has waited longest has waited so far, in nanoseconds.
+    pub longest_ns: u64,
+    /// The kernel's name of the thread that held its lock when it began; 0: unknown.
+    pub holder: u32,
+}
+
+impl Waiting {
+    fn add(&mut self, other: Self) {
+        self.threads += other.threads;
+        if other.longest_ns > self.longest_ns {
+            (self.longest_ns, self.holder) = (other.longest_ns, other.holder);
+        }
+    }
+}
+
 impl ClassSample {
+    fn add(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        self.waiting.add(other.waiting);
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         (&self.kind, &self.name, self.site) == (&other.kind, &other.name, other.site)
     }
@@ -519,7 +564,7 @@ impl Sample {
         }
         for class in &other.classes {
             match self.classes.iter_mut().find(|known| known.is_same(class)) {
-                Some(known) => known.counts.add(&class.counts),
+                Some(known) => known.add(class),
                 None => self.classes.push(class.clone()),
             }
         }

@@ -28,6 +28,7 @@ use crate::layout::{
     CLASSES, FALLBACKS, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION,
 };
 use crate::process::{self, populate};
+use crate::site;
 
 /// The segment, or null.
 static BASE: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
@@ -302,13 +303,16 @@ fn add(word: &AtomicU64, amount: u64) {
 struct Identity {
     ready: AtomicU32,
     site: AtomicU64,
+    /// The address that [`class_at`] was asked for, or 0.
+    address: AtomicU64,
     kind: Text<16>,
     name: Text<64>,
 }
 
-static IDENTITIES: [Identity; CLASSES] =
-    [const { Identity { ready: AtomicU32::new(0), site: AtomicU64::new(0), kind: Text::new(), name: Text::new() } };
-        CLASSES];
+static IDENTITIES: [Identity; CLASSES] = [const {
+    let (site, address) = (AtomicU64::new(0), AtomicU64::new(0));
+    Identity { ready: AtomicU32::new(0), site, address, kind: Text::new(), name: Text::new() }
+}; CLASSES];
 
 /// Class numbers given out, number 0 included.
 static NAMED: AtomicU32 = AtomicU32::new(1);
@@ -318,20 +322,35 @@ static NAMED: AtomicU32 = AtomicU32::new(1);
 ///
 /// Costs a look at all classes: keep the answer.
 pub fn class(kind: &[u8], name: &[u8], site: usize) -> Class {
+    let same = |identity: &Identity| identity.site.load(Relaxed) == site as u64 && identity.name.is(name);
+    known(kind, same).unwrap_or_else(|| made(kind, name, site, 0))
+}
+
+/// The class of locks of `kind` that the code at `address` makes, or takes first. Its name is the file of that code, and readers are told the place in it; code without
+/// a file is called by its address.
+///
+/// Costs a look at all classes, and the first time a look at the process's mappings (some ten microseconds): keep the answer.
+#[cold]
+pub fn class_at(kind: &[u8], address: usize) -> Class {
+    let same = |identity: &Identity| identity.address.load(Relaxed) == address as u64;
+    known(kind, same).unwrap_or_else(|| match site::locate(address) {
+        Some(site) => made(kind, site.path(), site.place, address),
+        None => made(kind, b"", address, address),
+    })
+}
+
+fn known(kind: &[u8], same: impl Fn(&Identity) -> bool) -> Option<Class> {
     let there = NAMED.load(Acquire).min(CLASSES as u32) as usize;
-    let known = IDENTITIES[..there].iter().position(|identity| {
-        identity.ready.load(Acquire) == 1
-            && identity.site.load(Relaxed) == site as u64
-            && identity.kind.is(kind)
-            && identity.name.is(name)
-    });
-    if let Some(index) = known {
-        return Class(index as u16);
-    }
+    let is = |identity: &Identity| identity.ready.load(Acquire) == 1 && same(identity) && identity.kind.is(kind);
+    IDENTITIES[..there].iter().position(is).map(|index| Class(index as u16))
+}
+
+fn made(kind: &[u8], name: &[u8], site: usize, address: usize) -> Class {
     let index = NAMED.fetch_update(AcqRel, Relaxed, |next| (next < CLASSES as u32).then_some(next + 1));
     let Ok(index) = index else { return Class::NONE };
     let identity = &IDENTITIES[index as usize];
     identity.site.store(site as u64, Relaxed);
+    identity.address.store(address as u64, Relaxed);
     identity.kind.set(kind);
     identity.name.set(name);
     identity.ready.store(1, Release);
@@ -464,7 +483,13 @@ pub fn contended(class: Class, lock: usize) -> Waiting {
     if let Some(page) = page.filter(|page| page.waited.load(Relaxed) != 0) {
         settle(page);
     }
-    Waiting { page, class, lock, since: Linux::now(), parks: parks(), handoffs: handoffs() }
+    let since = Linux::now();
+    if let Some(page) = page {
+        page.waiting_since.store(since, Relaxed);
+        page.waiting_for.store(0, Relaxed);
+        page.waiting.store(u64::from(class.0) + 1, Release);
+    }
+    Waiting { page, class, lock, since, parks: parks(), handoffs: handoffs() }
 }
 
 fn parks() -> u64 {
@@ -477,10 +502,19 @@ fn handoffs() -> u64 {
 }
 
 impl Waiting {
+    /// Whom the wait is for: the thread that the kernel calls `holder`, or 0.
+    pub fn held_by(self, holder: u32) -> Self {
+        if let Some(page) = self.page {
+            page.waiting_for.store(holder.into(), Relaxed);
+        }
+        self
+    }
+
     /// The thread has the lock.
     #[cold]
     pub fn got(self) {
         let Some(page) = self.page else { return };
+        page.waiting.store(0, Relaxed);
         page.waited_ns.store(Linux::now().saturating_sub(self.since), Relaxed);
         page.waited_parks.store(parks().wrapping_sub(self.parks), Relaxed);
         page.waited_handoffs.store(handoffs().wrapping_sub(self.handoffs), Relaxed);
@@ -492,6 +526,7 @@ impl Waiting {
     #[cold]
     pub fn gave_up(self) {
         let Some(page) = self.page else { return };
+        page.waiting.store(0, Relaxed);
         page.waited_ns.store(Linux::now().saturating_sub(self.since), Relaxed);
         page.waited_parks.store(parks().wrapping_sub(self.parks), Relaxed);
         page.waited_handoffs.store(handoffs().wrapping_sub(self.handoffs), Relaxed);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use lockyard_segment::Sample;
-use lockyard_segment::reader::{ClassSample, Counts};
+use lockyard_segment::reader::{ClassSample, Counts, Waiting};
 use serde::Serialize;
 
 use super::numbers;
@@ -96,17 +96,32 @@ fn classes(sample: &Sample, look: Look) -> String {
         );
     }
     let _ = writeln!(out, "{}", look.dim("  Sorted by waiting time. Hold times: of about one acquisition in 64."));
+    out + &waiting(sample)
+}
+
+/// A line for each class that somebody waits for at this moment.
+fn waiting(sample: &Sample) -> String {
+    let mut out = String::new();
+    for class in sample.classes.iter().filter(|class| class.waiting.threads > 0) {
+        let Waiting { threads, longest_ns, holder } = class.waiting;
+        let (threads, longest) = (numbers::count(threads as usize, "thread"), numbers::time(longest_ns as f64));
+        let _ = write!(out, "  {}: {threads} waiting now, the first since {longest}", label(class));
+        let _ = if holder == 0 { writeln!(out, ".") } else { writeln!(out, ", when thread {holder} held it.") };
+    }
     out
 }
 
 /// The class as people know it.
 pub(crate) fn label(class: &ClassSample) -> String {
     let mut label = if class.kind.is_empty() { "other locks".to_owned() } else { class.kind.clone() };
-    if !class.name.is_empty() {
-        let _ = write!(label, " {}", class.name);
+    // A class that nobody has named is called by the code that makes its locks: what `addr2line -e FILE` understands.
+    let file = class.name.starts_with('/') && class.site != 0;
+    let name = if file { class.name.rsplit('/').next().unwrap_or_default() } else { &class.name };
+    if !name.is_empty() {
+        let _ = write!(label, " {name}");
     }
     if class.site != 0 {
-        let _ = write!(label, " made at {:#x}", class.site);
+        let _ = if file { write!(label, "+{:#x}", class.site) } else { write!(label, " made at {:#x}", class.site) };
     }
     label
 }
@@ -160,6 +175,9 @@ struct ClassLine {
     gave_up: u64,
     parks: u64,
     handoffs: u64,
+    waiting_now: u32,
+    waiting_longest_ns: u64,
+    waiting_for_thread: u32,
     wait_ns: Times,
     hold_ns: Times,
 }
@@ -218,6 +236,9 @@ fn class_line(class: &ClassSample) -> ClassLine {
         gave_up: counts.gave_up,
         parks: counts.parks,
         handoffs: counts.handoffs,
+        waiting_now: class.waiting.threads,
+        waiting_longest_ns: class.waiting.longest_ns,
+        waiting_for_thread: class.waiting.holder,
         wait_ns: times(&counts.waits, counts.wait_ns, counts.wait_max, &Counts::wait),
         hold_ns: times(&counts.holds, counts.hold_ns, counts.hold_max, &Counts::hold),
     }
@@ -232,7 +253,8 @@ mod tests {
         let mut counts =
             Counts { acquired: 1000, contended: 10, parks: 4, wait_ns: 50_000, wait_max: 9_000, ..Counts::default() };
         counts.waits[histogram::bucket(5_000)] = 10;
-        let class = ClassSample { kind: "mutex".to_owned(), name: "a \"b\"".to_owned(), site: 0, counts };
+        let waiting = Waiting { threads: 2, longest_ns: 3_000_000, holder: 4711 };
+        let class = ClassSample { kind: "mutex".to_owned(), name: "a \"b\"".to_owned(), site: 0, waiting, counts };
         Sample {
             process: 7,
             locks: "mutex=hq".to_owned(),
@@ -253,6 +275,7 @@ mod tests {
             "mutex_slowpath",
             "found the lock taken",
             "mutex a \"b\"",
+            "mutex a \"b\": 2 threads waiting now, the first since 3.00 ms, when thread 4711 held it.",
             "1.00 %",
             "Left to the C library: robust 2.",
         ] {
@@ -266,12 +289,26 @@ mod tests {
     }
 
     #[test]
+    fn code_in_a_file_is_a_name() {
+        let class = |name: &str, site| ClassSample {
+            kind: "mutex".to_owned(),
+            name: name.to_owned(),
+            site,
+            ..ClassSample::default()
+        };
+        assert_eq!(label(&class("/usr/lib/librocksdb.so.7", 0x1f0)), "mutex librocksdb.so.7+0x1f0");
+        assert_eq!(label(&class("", 0x1f0)), "mutex made at 0x1f0");
+        assert_eq!(label(&class("table", 0)), "mutex table");
+    }
+
+    #[test]
     fn programs_see_everything() {
         let document = serde_json::to_value(document("x", &sample())).unwrap();
         assert_eq!(document["events"][0]["per_second"], 5.0);
         assert_eq!(document["events"][1]["count"], 0);
         assert_eq!(document["classes"][0]["contended_share"], 0.01);
         assert_eq!(document["classes"][0]["wait_ns"]["count"], 10);
+        assert_eq!(document["classes"][0]["waiting_for_thread"], 4711);
         assert_eq!(document["fallbacks"][0]["reason"], "robust");
     }
 }

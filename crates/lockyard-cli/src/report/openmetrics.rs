@@ -31,6 +31,10 @@ pub(crate) fn render(sample: &Sample) -> String {
             let _ = writeln!(out, "lockyard_{name}_total{{{}}} {}", labels(class), count(&class.counts));
         }
     }
+    head(&mut out, "waiting", "gauge", "Threads that wait for a lock now");
+    for class in &sample.classes {
+        let _ = writeln!(out, "lockyard_waiting{{{}}} {}", labels(class), class.waiting.threads);
+    }
     times(&mut out, sample, "wait_seconds", "Waiting time", |counts| (&counts.waits, counts.wait_ns));
     times(&mut out, sample, "hold_seconds", "Hold time of one acquisition in 64", |counts| {
         (&counts.holds, counts.hold_ns)
@@ -94,7 +98,8 @@ mod tests {
         let mut counts = Counts { acquired: 5, contended: 2, wait_ns: 1_500_000_000, ..Counts::default() };
         counts.waits[0] = 1;
         counts.waits[BUCKETS - 1] = 1;
-        let class = ClassSample { kind: "mutex".to_owned(), name: "a\"\\".to_owned(), site: 255, counts };
+        let (kind, name) = ("mutex".to_owned(), "a\"\\".to_owned());
+        let class = ClassSample { kind, name, site: 255, counts, ..ClassSample::default() };
         let sample = Sample { events: vec![("park_sleep".to_owned(), 3)], classes: vec![class], ..Sample::default() };
         let text = render(&sample);
         assert!(text.ends_with("\n# EOF\n") && text.matches("# EOF").count() == 1);
@@ -106,7 +111,7 @@ mod tests {
         assert!(text.contains(&format!("lockyard_wait_seconds_sum{{{labels}}} 1.5\n")), "{text}");
         // One description per family, before its samples; counts of buckets never fall.
         let families: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
-        assert_eq!(families.len(), 9);
+        assert_eq!(families.len(), 10);
         let buckets: Vec<u64> = text
             .lines()
             .filter(|line| line.starts_with("lockyard_wait_seconds_bucket"))

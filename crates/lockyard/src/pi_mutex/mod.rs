@@ -74,7 +74,7 @@ use core::marker::PhantomData;
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
 use crate::platform::pi::{Class, OWNER, OWNER_DIED, PiPlatform, Refused, WAITERS};
-use crate::platform::{ConstPlatform, Ordering::*, Pair, Patience, Platform, Word};
+use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Pair, Patience, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
@@ -145,12 +145,17 @@ pub struct RawPiMutex<P: Platform, S: Policy = Lateral> {
     /// This and what follows: the lateral waiters.
     wait_lock: RawQSpinLock<P>,
     osq: Osq<P>,
+    /// Free for an embedder (where glibc keeps the kind).
+    embedder_kind: P::U32,
     queue: WaitQueue<P>,
     policy: PhantomData<S>,
 }
 
 #[cfg(all(feature = "std", target_os = "linux"))]
-const _: () = assert!(size_of::<RawPiMutex<crate::platform::linux::Linux>>() == 24);
+const _: () = {
+    type M = RawPiMutex<crate::platform::linux::Linux>;
+    assert!(size_of::<M>() == 24 && core::mem::offset_of!(M, embedder_kind) == 16);
+};
 
 impl<P: Platform, S: Policy> Default for RawPiMutex<P, S> {
     fn default() -> Self {
@@ -158,6 +163,7 @@ impl<P: Platform, S: Policy> Default for RawPiMutex<P, S> {
             pair: Pair::default(),
             wait_lock: RawQSpinLock::default(),
             osq: Osq::default(),
+            embedder_kind: P::U32::default(),
             queue: WaitQueue::default(),
             policy: PhantomData,
         }
@@ -174,6 +180,7 @@ impl<P: Platform, S: Policy> RawPiMutex<P, S> {
             pair: Pair::new(),
             wait_lock: RawQSpinLock::new(),
             osq: Osq::new(),
+            embedder_kind: P::U32::ZERO,
             queue: WaitQueue::new(),
             policy: PhantomData,
         }

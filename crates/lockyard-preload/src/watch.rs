@@ -1,0 +1,109 @@
+//! What `lockyard stat` is told of mutexes and rwlocks, when a segment is open: see [`lockyard_segment`].
+//!
+//! Locks of a program that was never recompiled have no names, so their class is the place of the code that initialised them, or, of those which no call
+//! initialises, that of the code which took them first. Each object keeps its class in a word that the lock leaves free.
+//!
+//! **Cost.** Without a segment: nothing on the fast paths, which ask nobody whether one is open: while one is, they do not apply
+//! ([`Block::fast`](crate::thread::Block::fast) and [`config::rwlock_is_default`](crate::config::rwlock_is_default) say so). One load on the slow ones.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use lockyard_segment::{self as segment, Class};
+
+/// An object whose class word says so has none: there are too many classes.
+const NONE: u32 = u32::MAX;
+
+/// A lock, as the statistics know it.
+#[derive(Clone, Copy)]
+pub(crate) struct Told<'a> {
+    /// Its class word.
+    pub(crate) class: &'a AtomicU32,
+    /// "mutex", "rwlock".
+    pub(crate) kind: &'static [u8],
+    /// Its address.
+    pub(crate) lock: usize,
+}
+
+impl Told<'_> {
+    /// Gives the lock the class of the code at `caller` (0: unknown).
+    #[cold]
+    pub(crate) fn name(self, caller: usize) -> Class {
+        if caller == 0 {
+            return Class::NONE;
+        }
+        let class = segment::class_at(self.kind, caller);
+        self.class.store(if class == Class::NONE { NONE } else { class.raw() }, Relaxed);
+        class
+    }
+
+    fn class(self, caller: usize) -> Class {
+        match self.class.load(Relaxed) {
+            0 => self.name(caller),
+            class => Class::from_raw(class),
+        }
+    }
+
+    /// Takes the lock for `caller`: `attempt`, and if that fails and the caller is `patient`, `wait`. While it waits, the kernel's thread `holder()` is said to hold it.
+    pub(crate) fn take(
+        self,
+        caller: usize,
+        patient: bool,
+        attempt: impl FnOnce() -> bool,
+        holder: impl FnOnce() -> u32,
+        wait: impl FnOnce() -> c_int,
+    ) -> c_int {
+        let class = self.class(caller);
+        if attempt() {
+            segment::acquired(class, self.lock);
+            return 0;
+        }
+        if !patient {
+            return libc::EBUSY;
+        }
+        let waiting = segment::contended(class, self.lock).held_by(holder());
+        let result = wait();
+        if result == 0 {
+            waiting.got();
+        } else {
+            waiting.gave_up();
+        }
+        result
+    }
+
+    /// The lock was taken in another way.
+    pub(crate) fn taken(self) {
+        if segment::watched() {
+            segment::acquired(self.class(0), self.lock);
+        }
+    }
+}
+
+/// The lock at `lock`, which may be gone by now, was released.
+#[inline]
+pub(crate) fn released(lock: usize) {
+    if segment::watched() {
+        segment::released(lock);
+    }
+}
+
+/// A C function of its own that calls `$body` with one argument more: the address of the code that called it. For slow paths, to which the function
+/// that C calls jumps when it has not touched the stack, and for functions that C calls themselves. An address of this library's, should it have: then that is the class.
+macro_rules! with_caller {
+    ($(#[$doc:meta])* $visible:vis fn $name:ident($register:literal, $($argument:ident: $type:ty),*) => $body:ident) => {
+        $(#[$doc])*
+        #[cfg(target_arch = "x86_64")]
+        #[unsafe(naked)]
+        $visible unsafe extern "C" fn $name($($argument: $type),*) -> core::ffi::c_int {
+            core::arch::naked_asm!(concat!("mov ", $register, ", qword ptr [rsp]"), "jmp {body}", body = sym $body)
+        }
+
+        $(#[$doc])*
+        #[cfg(not(target_arch = "x86_64"))]
+        $visible unsafe extern "C" fn $name($($argument: $type),*) -> core::ffi::c_int {
+            // SAFETY: the caller's promises, passed on.
+            unsafe { $body($($argument,)* 0) }
+        }
+    };
+}
+pub(crate) use with_caller;

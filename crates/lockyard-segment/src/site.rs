@@ -1,0 +1,176 @@
+//! Where in which file a piece of code is: what an address means to people, and after the process has ended.
+//!
+//! Read from `/proc/self/maps`, with system calls and the stack alone: a lock may be waited for while this runs, by the loader or an allocator.
+
+use core::ffi::CStr;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::read;
+
+/// A file, and a place in it as `addr2line -e FILE` counts.
+pub(crate) struct Site {
+    path: [u8; LONGEST],
+    length: usize,
+    pub(crate) place: usize,
+}
+
+/// What a class has room for. Of a longer path, its last part stays.
+const LONGEST: usize = 64;
+
+impl Site {
+    pub(crate) fn path(&self) -> &[u8] {
+        &self.path[..self.length]
+    }
+
+    fn new(path: &[u8], place: usize) -> Self {
+        let last = path.iter().rposition(|byte| *byte == b'/').map_or(path, |slash| &path[slash + 1..]);
+        let kept = if path.len() <= LONGEST { path } else { &last[..last.len().min(LONGEST)] };
+        let mut site = Self { path: [0; LONGEST], length: kept.len(), place };
+        site.path[..kept.len()].copy_from_slice(kept);
+        site
+    }
+}
+
+/// What `address`, in this process's code, is. `None`: code without a file.
+pub(crate) fn locate(address: usize) -> Option<Site> {
+    const MAPS: &CStr = c"/proc/self/maps";
+    let maps = openat(rustix::fs::CWD, MAPS, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    // Where the file of the lines at hand begins in memory, and whether its header can be read there.
+    let (mut base, mut readable) = (0, false);
+    let mut found = None;
+    each_line(&maps, |line| {
+        let Some(mapping) = Mapping::parse(line) else { return true };
+        if mapping.offset == 0 {
+            (base, readable) = (mapping.start, mapping.readable);
+        }
+        if !(mapping.start..mapping.end).contains(&address) {
+            return true;
+        }
+        found = (mapping.path.first() == Some(&b'/')).then(|| {
+            // SAFETY: the first page of a file that is mapped there, readable; an ELF file, since it has code.
+            let fixed = readable && unsafe { is_fixed(base) };
+            Site::new(mapping.path, if fixed { address } else { address - base })
+        });
+        false
+    });
+    found
+}
+
+/// Whether the program mapped at `base` has to lie there: its places are addresses.
+///
+/// # Safety
+/// The header of an ELF file is at `base`.
+unsafe fn is_fixed(base: usize) -> bool {
+    const TYPE: usize = 16;
+    const FIXED: u16 = 2;
+    // SAFETY: the caller's promise.
+    unsafe { core::ptr::with_exposed_provenance::<u16>(base + TYPE).read_volatile() == FIXED }
+}
+
+/// A line: `start-end rights offset device inode   path`.
+struct Mapping<'a> {
+    start: usize,
+    end: usize,
+    offset: usize,
+    readable: bool,
+    path: &'a [u8],
+}
+
+impl<'a> Mapping<'a> {
+    fn parse(line: &'a [u8]) -> Option<Self> {
+        let mut rest = line;
+        let mut field = || {
+            let from = rest.iter().position(|byte| *byte != b' ')?;
+            let length = rest[from..].iter().position(|byte| *byte == b' ').unwrap_or(rest.len() - from);
+            let field = &rest[from..from + length];
+            rest = &rest[from + length..];
+            Some(field)
+        };
+        let (range, rights, offset) = (field()?, field()?, field()?);
+        let (_device, _inode) = (field()?, field()?);
+        let dash = range.iter().position(|byte| *byte == b'-')?;
+        let path = rest.iter().position(|byte| *byte != b' ').map_or(&rest[..0], |from| &rest[from..]);
+        Some(Self {
+            start: hexadecimal(&range[..dash])?,
+            end: hexadecimal(&range[dash + 1..])?,
+            offset: hexadecimal(offset)?,
+            readable: rights.first() == Some(&b'r'),
+            path,
+        })
+    }
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<usize> {
+    usize::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// Calls `visit` with each line until it says `false`. Lines that do not fit are left out.
+fn each_line(file: &OwnedFd, mut visit: impl FnMut(&[u8]) -> bool) {
+    let mut buffer = [0u8; 1024];
+    let (mut filled, mut cut) = (0, false);
+    loop {
+        let more = read(file, &mut buffer[filled..]).unwrap_or(0);
+        if more == 0 {
+            return;
+        }
+        filled += more;
+        let mut begin = 0;
+        while let Some(length) = buffer[begin..filled].iter().position(|byte| *byte == b'\n') {
+            let whole = !core::mem::take(&mut cut);
+            if whole && !visit(&buffer[begin..begin + length]) {
+                return;
+            }
+            begin += length + 1;
+        }
+        if begin == 0 && filled == buffer.len() {
+            (filled, cut) = (0, true);
+        } else {
+            buffer.copy_within(begin..filled, 0);
+            filled -= begin;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_of_this_program_is_in_its_file() {
+        let address = locate as fn(usize) -> Option<Site> as usize;
+        let site = locate(address).expect("this function is in a file");
+        let exe = std::env::current_exe().unwrap();
+        let exe = exe.to_str().unwrap();
+        let kept = std::str::from_utf8(site.path()).unwrap();
+        assert!(exe.ends_with(kept) && !kept.is_empty(), "{kept}");
+        assert!(site.place != 0 && site.place <= address);
+        let elsewhere = Site::new as fn(&[u8], usize) -> Site as usize;
+        let other = locate(elsewhere).expect("as well");
+        assert_eq!(address.abs_diff(elsewhere), site.place.abs_diff(other.place));
+    }
+
+    #[test]
+    fn what_has_no_file_is_nowhere() {
+        let local = 0;
+        assert!(locate(core::ptr::from_ref(&local).addr()).is_none());
+        assert!(locate(0).is_none());
+    }
+
+    #[test]
+    fn lines_are_taken_apart() {
+        let line = b"7f1c-7f2d r-xp 00002000 08:01 1234                       /usr/lib/a file.so";
+        let mapping = Mapping::parse(line).unwrap();
+        assert_eq!((mapping.start, mapping.end, mapping.offset, mapping.readable), (0x7f1c, 0x7f2d, 0x2000, true));
+        assert_eq!(mapping.path, b"/usr/lib/a file.so");
+        assert_eq!(Mapping::parse(b"1-2 ---p 0 0:0 0").unwrap().path, b"");
+        assert!(Mapping::parse(b"").is_none() && Mapping::parse(b"1 r 0 0 0").is_none());
+    }
+
+    #[test]
+    fn of_a_long_path_the_last_part_stays() {
+        let long = [b"/a".as_slice(), &[b'x'; 70], b"/lib.so"].concat();
+        assert_eq!(Site::new(&long, 1).path(), b"lib.so");
+        assert_eq!(Site::new(&[&b"/"[..], &[b'y'; 80]].concat(), 1).path(), [b'y'; 64]);
+    }
+}
