@@ -42,8 +42,9 @@ cargo xtask COMMAND
             --runs N --section-us US NAME...   (1000, 100, all PI mutexes); exit code 1 if a Lockyard lock was later than a section and 100 us, 2 where
             fixed priorities are not permitted
   programs  real programs on glibc's locks and, preloaded, on ours: loads with checked results, throughput of both in a table
-            NAME...  memcached, leveldb, jemalloc, rocksdb, mariadb, unbound, nginx, apache, stress-ng; none: all
+            NAME...  memcached, leveldb, jemalloc, rocksdb, shard, mariadb, unbound, nginx, apache, stress-ng; none: all
             --secs 5 --threads 8 --rounds 3
+  overhead  what the preload library adds where nobody waits: each call against glibc's, and a program's start (--rounds 9)
   soak      memcached and MariaDB on our locks, ten minutes each, eight threads of load per CPU: no errors, no growth of memory
   history   32 historical bugs of locks: models that must be found wanting, and their repairs, that must pass
   loom      every interleaving of small scenarios, with real orderings (--only TEXT, --short, --bless)
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         ["priorities", options @ ..] => return ExitCode::from(steps::priorities(options)),
         ["inversion", options @ ..] => return ExitCode::from(steps::inversion(options)),
         ["programs", words @ ..] => return ExitCode::from(programs::main(words)),
+        ["overhead", words @ ..] => return ExitCode::from(programs::overhead::main(words)),
         ["soak"] => return ExitCode::from(programs::soak()),
         ["history"] => return ExitCode::from(steps::history()),
         ["loom", options @ ..] => return ExitCode::from(models::loom(options)),

@@ -1,11 +1,14 @@
 //! `cargo xtask programs`: real programs on glibc's locks and, preloaded, on ours, in turns; each serves a load whose results are checked.
 //!
 //! A program *passes* if under the library it starts, serves its load without a wrong or lost result, ends cleanly, and goes to glibc only where `fallback.c` of the
-//! library's tests says so. Throughput is the median of the rounds; each round runs both, one after the other, the first of them in turn. The table is for
-//! people: numbers from a machine that does other things mean little, and nothing here fails because of them.
+//! library's tests says so. Throughput is the median of the rounds; each round runs both. Drivers that load themselves run on both kinds of locks at the same time, one
+//! of them stopped at any moment, in turns of 0.2 s; the others one after the other, the first of them in turn. The table is for people: numbers
+//! from a machine that does other things mean little, of the latter above all, and nothing here fails because of them.
 //!
 //! `leveldb`, `rocksdb`, `memcached` come with drivers in `crates/lockyard-preload/programs`; the rest brings load generators of its own or of Debian.
+//! `shard` is no program but the shape of one: threads that meet at the one lock of a cache.
 
+pub(crate) mod overhead;
 mod servers;
 mod stores;
 mod work;
@@ -31,43 +34,59 @@ struct Program {
     name: &'static str,
     /// A file that tells whether the package is there, and the package.
     needs: &'static [(&'static str, &'static str)],
-    /// Runs it once; operations per second.
-    run: fn(&Work) -> Outcome<f64>,
+    run: Run,
+}
+
+/// How a program is run once; operations per second.
+enum Run {
+    /// It is a server, with a load from outside, or several programs.
+    Alone(fn(&Work) -> Outcome<f64>),
+    /// It is a driver that loads itself: on both kinds of locks at the same time, in turns.
+    InTurns(fn(&Work) -> Outcome<Command>),
 }
 
 const PROGRAMS: &[Program] = &[
-    Program { name: "memcached", needs: &[("/usr/bin/memcached", "memcached")], run: servers::memcached },
-    Program { name: "leveldb", needs: &[("/usr/include/leveldb/db.h", "libleveldb-dev")], run: stores::leveldb },
+    Program { name: "memcached", needs: &[("/usr/bin/memcached", "memcached")], run: Run::Alone(servers::memcached) },
+    Program {
+        name: "leveldb",
+        needs: &[("/usr/include/leveldb/db.h", "libleveldb-dev")],
+        run: Run::InTurns(stores::leveldb),
+    },
     Program {
         name: "jemalloc",
         needs: &[
             ("/usr/include/leveldb/db.h", "libleveldb-dev"),
             ("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "libjemalloc2"),
         ],
-        run: stores::jemalloc,
+        run: Run::Alone(stores::jemalloc),
     },
-    Program { name: "rocksdb", needs: &[("/usr/include/rocksdb/db.h", "librocksdb-dev")], run: stores::rocksdb },
+    Program {
+        name: "rocksdb",
+        needs: &[("/usr/include/rocksdb/db.h", "librocksdb-dev")],
+        run: Run::InTurns(stores::rocksdb),
+    },
+    Program { name: "shard", needs: &[], run: Run::InTurns(stores::shard) },
     Program {
         name: "mariadb",
         needs: &[("/usr/sbin/mariadbd", "mariadb-server"), ("/usr/bin/sysbench", "sysbench")],
-        run: stores::mariadb,
+        run: Run::Alone(stores::mariadb),
     },
     Program {
         name: "unbound",
         needs: &[("/usr/sbin/unbound", "unbound"), ("/usr/bin/dnsperf", "dnsperf")],
-        run: servers::unbound,
+        run: Run::Alone(servers::unbound),
     },
     Program {
         name: "nginx",
         needs: &[("/usr/sbin/nginx", "nginx"), ("/usr/bin/ab", "apache2-utils")],
-        run: servers::nginx,
+        run: Run::Alone(servers::nginx),
     },
     Program {
         name: "apache",
         needs: &[("/usr/sbin/apache2", "apache2"), ("/usr/bin/ab", "apache2-utils")],
-        run: servers::apache,
+        run: Run::Alone(servers::apache),
     },
-    Program { name: "stress-ng", needs: &[("/usr/bin/stress-ng", "stress-ng")], run: stores::stress_ng },
+    Program { name: "stress-ng", needs: &[("/usr/bin/stress-ng", "stress-ng")], run: Run::Alone(stores::stress_ng) },
 ];
 
 /// The words after `programs`.
@@ -112,7 +131,8 @@ pub(crate) fn soak() -> u8 {
         for program in PROGRAMS.iter().filter(|program| ["memcached", "mariadb"].contains(&program.name)) {
             let library = prepare(&[program])?;
             let work = Work::new(program.name, Some(&library), Scale { seconds: 600, threads })?;
-            let speed = (program.run)(&work).map_err(|reason| format!("{}: {reason}", program.name))?;
+            let Run::Alone(run) = program.run else { continue };
+            let speed = run(&work).map_err(|reason| format!("{}: {reason}", program.name))?;
             println!("{}: {speed:.0} op/s, no errors", program.name);
         }
         Ok(())
@@ -192,20 +212,42 @@ fn run(choice: &Choice) -> Outcome {
 fn paired(program: &Program, library: &Path, choice: &Choice) -> Outcome<(f64, f64, f64)> {
     let (mut plain, mut preloaded, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..choice.rounds {
-        let mut pair = [0.0; 2];
-        for turn in 0..2 {
-            let ours = (round + turn) % 2 == 1;
-            let work = Work::new(program.name, ours.then_some(library), choice.scale)?;
-            let outcome = (program.run)(&work);
-            let side = if ours { "lockyard" } else { "glibc" };
-            pair[usize::from(ours)] = outcome.map_err(|reason| format!("on {side}, round {}: {reason}", round + 1))?;
-            println!("  {} on {side}: {:.0} op/s", program.name, pair[usize::from(ours)]);
-        }
+        let pair = match program.run {
+            Run::Alone(run) => one_by_one(program.name, run, library, choice.scale, round % 2 == 1),
+            Run::InTurns(command) => in_turns(program.name, command, library, choice.scale),
+        };
+        let pair = pair.map_err(|reason| format!("round {}: {reason}", round + 1))?;
+        println!("  {}: {:.0} op/s on glibc, {:.0} on lockyard", program.name, pair[0], pair[1]);
         plain.push(pair[0]);
         preloaded.push(pair[1]);
         ratios.push(pair[1] / pair[0]);
     }
     Ok((median(plain), median(preloaded), median(ratios)))
+}
+
+/// On glibc's locks and on ours, one after the other; `ours_first`: the other way round.
+fn one_by_one(
+    name: &str,
+    run: fn(&Work) -> Outcome<f64>,
+    library: &Path,
+    scale: Scale,
+    ours_first: bool,
+) -> Outcome<[f64; 2]> {
+    let mut pair = [0.0; 2];
+    for turn in [ours_first, !ours_first] {
+        let work = Work::new(name, turn.then_some(library), scale)?;
+        let side = if turn { "lockyard" } else { "glibc" };
+        pair[usize::from(turn)] = run(&work).map_err(|reason| format!("on {side}: {reason}"))?;
+    }
+    Ok(pair)
+}
+
+/// On both at the same time.
+fn in_turns(name: &str, command: fn(&Work) -> Outcome<Command>, library: &Path, scale: Scale) -> Outcome<[f64; 2]> {
+    let twice = Scale { seconds: 2 * scale.seconds, ..scale };
+    let plain = Work::new(&format!("{name}-plain"), None, twice)?;
+    let ours = Work::new(name, Some(library), twice)?;
+    work::driven_in_turns([command(&plain)?, command(&ours)?], scale)
 }
 
 fn median(mut numbers: Vec<f64>) -> f64 {

@@ -7,14 +7,15 @@ use crate::programs::driver;
 use crate::programs::work::{Work, driven, finish, number_after};
 use crate::tools::{Outcome, capture};
 
-fn store(work: &Work, source: &str, libraries: &[&str]) -> Outcome<f64> {
-    let program = driver(source, libraries)?;
+fn store(work: &Work, source: &str, libraries: &[&str]) -> Outcome<Command> {
+    let mut command = work.on_locks(driver(source, libraries)?);
     let (threads, seconds) = (work.scale.threads.to_string(), work.scale.seconds.to_string());
-    driven(work.on_locks(program).arg(work.path("store")).args([&threads, &seconds]), work.scale)
+    command.arg(work.path("store")).args([threads, seconds]);
+    Ok(command)
 }
 
 /// LevelDB: one mutex for the database, one per cache shard.
-pub(crate) fn leveldb(work: &Work) -> Outcome<f64> {
+pub(crate) fn leveldb(work: &Work) -> Outcome<Command> {
     store(work, "leveldb.cc", &["-lleveldb"])
 }
 
@@ -37,8 +38,15 @@ pub(crate) fn jemalloc(work: &Work) -> Outcome<f64> {
 }
 
 /// RocksDB with one cache shard: one mutex that every read takes.
-pub(crate) fn rocksdb(work: &Work) -> Outcome<f64> {
+pub(crate) fn rocksdb(work: &Work) -> Outcome<Command> {
     store(work, "rocksdb.cc", &["-lrocksdb"])
+}
+
+/// What such a mutex is asked for, without the rest of RocksDB.
+pub(crate) fn shard(work: &Work) -> Outcome<Command> {
+    let mut command = work.on_locks(driver("shard.c", &[])?);
+    command.args([work.scale.threads.to_string(), work.scale.seconds.to_string()]);
+    Ok(command)
 }
 
 /// MariaDB under sysbench's mixed transactions; afterwards the server checks its tables, and starts again from what it wrote.

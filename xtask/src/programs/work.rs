@@ -183,6 +183,11 @@ pub(crate) fn free_port() -> Outcome<u16> {
 
 /// Runs a command to its end and returns what it printed, and how it ended; kills it after `limit`.
 pub(crate) fn finish(command: &mut Command, limit: Duration) -> Outcome<(String, ExitStatus)> {
+    finish_with(command, limit, |_| {})
+}
+
+/// The same; `started` is told its process id.
+fn finish_with(command: &mut Command, limit: Duration, started: impl FnOnce(u32)) -> Outcome<(String, ExitStatus)> {
     let shown = format!("{command:?}").replace('"', "");
     let mut child = command
         .stdin(Stdio::null())
@@ -190,6 +195,7 @@ pub(crate) fn finish(command: &mut Command, limit: Duration) -> Outcome<(String,
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| format!("{shown}: {error}"))?;
+    started(child.id());
     // Reads both at the same time, so that neither pipe fills.
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let read = |pipe: Option<Box<dyn std::io::Read + Send>>| {
@@ -222,6 +228,49 @@ pub(crate) fn finish(command: &mut Command, limit: Duration) -> Outcome<(String,
 /// What a driver of ours reports: operations per second, if there were no errors.
 pub(crate) fn driven(command: &mut Command, scale: Scale) -> Outcome<f64> {
     let (text, status) = finish(command, Duration::from_secs(u64::from(scale.seconds) + 180))?;
+    reported(&text, status)
+}
+
+/// How long one of two drivers runs before it is the other's turn.
+const TURN: Duration = Duration::from_millis(200);
+
+/// Runs two drivers at the same time, of which at any moment one is stopped: what each reports of the time in which it ran. Whatever else the machine does, and however its
+/// speed changes, the two have the same of it; one after the other they would not. Each is to be told twice the seconds.
+pub(crate) fn driven_in_turns(commands: [Command; 2], scale: Scale) -> Outcome<[f64; 2]> {
+    let limit = Duration::from_secs(2 * u64::from(scale.seconds) + 360);
+    let running = std::thread::scope(|scope| {
+        let (tell, told) = mpsc::channel();
+        let ends = commands.map(|mut command| {
+            let tell = tell.clone();
+            scope.spawn(move || {
+                finish_with(&mut command, limit, |child| {
+                    // Cannot fail: they are listened to until all have started.
+                    let _ = tell.send(child);
+                })
+            })
+        });
+        drop(tell);
+        let mut drivers: Vec<u32> = told.iter().take(ends.len()).collect();
+        let signal = |name: &str, driver: u32| {
+            // It may have ended meanwhile.
+            drop(Command::new("kill").args([name, &driver.to_string()]).stderr(Stdio::null()).status());
+        };
+        drivers.iter().for_each(|driver| signal("-STOP", *driver));
+        while ends.iter().any(|end| !end.is_finished()) {
+            drivers.reverse();
+            for driver in &drivers {
+                signal("-CONT", *driver);
+                std::thread::sleep(TURN);
+                signal("-STOP", *driver);
+            }
+        }
+        ends.map(|end| end.join().unwrap_or_else(|_| Err("a driver's watcher panicked".to_owned())))
+    });
+    let [first, second] = running.map(|end| end.and_then(|(text, status)| reported(&text, status)));
+    Ok([2.0 * first?, 2.0 * second?])
+}
+
+fn reported(text: &str, status: ExitStatus) -> Outcome<f64> {
     let report = text.lines().find_map(|line| {
         let (operations, rest) = line.split_once(" operations, ")?;
         let (seconds, rest) = rest.split_once(" seconds, ")?;

@@ -1,0 +1,150 @@
+//! `cargo xtask overhead`: what the preload library costs a program whose threads never meet: each call that need not wait, and the start.
+//!
+//! Calls are measured by `overhead.c`, on glibc's locks and on ours in turns, and compared round by round: the ratio is the median of the rounds'. A start is
+//! `fork`, `exec` and the end of `/bin/true`, with and without the library in turns; the difference of the medians is the library's. As with
+//! `programs`, nothing here fails because of a number; what is over its bar is marked.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::programs::{driver, median};
+use crate::tools::{self, Outcome, capture};
+
+/// The uncontended mutex pair against glibc's, at most.
+const PAIR_BAR: f64 = 1.0;
+/// Milliseconds that a start may take longer, at most.
+const START_BAR: f64 = 2.0;
+/// Starts of each kind per round.
+const STARTS: usize = 40;
+
+/// Nanoseconds by call and place, in the order in which they were printed.
+type Calls = Vec<(String, f64)>;
+
+/// `cargo xtask overhead WORDS`: its exit code.
+pub(crate) fn main(words: &[&str]) -> u8 {
+    let rounds = match words {
+        [] => Some(9),
+        ["--rounds", number] => number.parse().ok().filter(|rounds| *rounds > 0),
+        _ => None,
+    };
+    let Some(rounds) = rounds else {
+        eprintln!("xtask: overhead: expected nothing, or --rounds and a number from 1 on");
+        return 2;
+    };
+    match run(rounds) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("xtask: {error}\nrerun: cargo xtask overhead");
+            1
+        }
+    }
+}
+
+fn run(rounds: usize) -> Outcome {
+    tools::cargo("build --release --quiet -p lockyard-preload")?;
+    let library = tools::target().join("release/liblockyard_preload.so");
+    let program = driver("overhead.c", &[])?;
+    let (mut plain, mut ours) = (Vec::new(), Vec::new());
+    let mut starts = [const { Vec::new() }; 3];
+    for round in 0..rounds {
+        for turn in 0..2 {
+            let preloaded = (round + turn) % 2 == 1;
+            let side = if preloaded { &mut ours } else { &mut plain };
+            side.push(calls(&program, preloaded.then_some(library.as_path()))?);
+        }
+        for _ in 0..STARTS {
+            for (form, times) in starts.iter_mut().enumerate() {
+                times.push(start(form, &library)?);
+            }
+        }
+    }
+    println!("{}", table(&plain, &ours));
+    let [alone, with, watched] = starts.map(median);
+    println!("start and end of /bin/true   {alone:.3} ms, medians of {}", rounds * STARTS);
+    for (what, time) in [("on our locks", with), ("with statistics", watched)] {
+        println!("  {what:<26} {time:.3} ms: {:+.3} ms{}", time - alone, over(time - alone, START_BAR));
+    }
+    Ok(())
+}
+
+/// One run of the program.
+fn calls(program: &Path, library: Option<&Path>) -> Outcome<Calls> {
+    let mut command = Command::new(program);
+    command.arg("15");
+    if let Some(library) = library {
+        command.env("LD_PRELOAD", library);
+    }
+    let text = capture(&mut command)?;
+    let line = |line: &str| {
+        let (what, ns) = line.rsplit_once(' ')?;
+        Some((what.to_owned(), ns.parse().ok()?))
+    };
+    text.lines().map(|text| line(text).ok_or_else(|| format!("not a measurement: {text}"))).collect()
+}
+
+/// Milliseconds of one start: 0 plain, 1 with the library, 2 with statistics as well.
+fn start(form: usize, library: &Path) -> Outcome<f64> {
+    let mut command = Command::new("/bin/true");
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    if form > 0 {
+        command.env("LD_PRELOAD", library);
+    }
+    if form > 1 {
+        command.env("LOCKYARD_STAT", "1");
+    }
+    let begin = Instant::now();
+    let status = command.status().map_err(|error| format!("/bin/true: {error}"))?;
+    let took = begin.elapsed().as_secs_f64() * 1e3;
+    if status.success() { Ok(took) } else { Err(format!("/bin/true ended with {status}")) }
+}
+
+fn over(value: f64, bar: f64) -> String {
+    if value > bar { format!("   over the bar of {bar}") } else { String::new() }
+}
+
+fn table(plain: &[Calls], ours: &[Calls]) -> String {
+    let (plain, ours) = (by_call(plain), by_call(ours));
+    let rounds = plain.values().map(Vec::len).max().unwrap_or(0);
+    let mut lines =
+        vec![format!("{:<24} {:>9} {:>12} {:>7}   medians of {rounds}", "call", "glibc ns", "lockyard ns", "ratio")];
+    for (call, theirs) in &plain {
+        let Some(times) = ours.get(call) else { continue };
+        let ratio = median(times.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect());
+        let bar = if call.starts_with("mutex ") { over(ratio, PAIR_BAR) } else { String::new() };
+        let (glibc, lockyard) = (median(theirs.clone()), median(times.clone()));
+        lines.push(format!("{call:<24} {glibc:>9.2} {lockyard:>12.2} {ratio:>7.2}{bar}"));
+    }
+    lines.join("\n")
+}
+
+fn by_call(rounds: &[Calls]) -> BTreeMap<String, Vec<f64>> {
+    let mut calls = BTreeMap::<String, Vec<f64>>::new();
+    for (call, ns) in rounds.iter().flatten() {
+        calls.entry(call.clone()).or_default().push(*ns);
+    }
+    calls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_those_of_pairs_and_what_is_over_the_bar_is_marked() {
+        let round = |mutex: f64, spin: f64| vec![("mutex alone".to_owned(), mutex), ("spin alone".to_owned(), spin)];
+        let plain = [round(10.0, 5.0), round(20.0, 5.0), round(10.0, 5.0)];
+        let ours = [round(12.0, 6.0), round(24.0, 6.0), round(12.0, 6.0)];
+        let text = table(&plain, &ours);
+        let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+        assert!(line("mutex").contains("1.20") && line("mutex").contains("over the bar of 1"), "{text}");
+        assert!(line("spin").contains("1.20") && !line("spin").contains("over"), "{text}");
+    }
+
+    #[test]
+    fn words_are_understood_or_refused() {
+        assert_eq!(main(&["--rounds", "0"]), 2);
+        assert_eq!(main(&["--secs", "1"]), 2);
+    }
+}
