@@ -240,23 +240,26 @@ pub(crate) fn driven_in_turns(commands: [Command; 2], scale: Scale) -> Outcome<[
     let limit = Duration::from_secs(2 * u64::from(scale.seconds) + 360);
     let running = std::thread::scope(|scope| {
         let (tell, told) = mpsc::channel();
-        let ends = commands.map(|mut command| {
+        let [first, second] = commands;
+        let ends = [(0, first), (1, second)].map(|(number, mut command)| {
             let tell = tell.clone();
-            scope.spawn(move || {
-                finish_with(&mut command, limit, |child| {
-                    // Cannot fail: they are listened to until all have started.
-                    let _ = tell.send(child);
-                })
-            })
+            let started = move |process: u32| {
+                // Cannot fail: they are listened to until all have started.
+                let _ = tell.send((number, process));
+            };
+            scope.spawn(move || finish_with(&mut command, limit, started))
         });
         drop(tell);
-        let mut drivers: Vec<u32> = told.iter().take(ends.len()).collect();
-        let signal = |name: &str, driver: u32| {
-            // It may have ended meanwhile.
-            drop(Command::new("kill").args([name, &driver.to_string()]).stderr(Stdio::null()).status());
+        let mut drivers: Vec<(usize, u32)> = told.iter().take(ends.len()).collect();
+        let running = |number: usize| ends.get(number).is_some_and(|end| !end.is_finished());
+        // Not one that has ended: its process id may be another's.
+        let signal = |name: &str, (number, process): (usize, u32)| {
+            if running(number) {
+                drop(Command::new("kill").args([name, &process.to_string()]).stderr(Stdio::null()).status());
+            }
         };
         drivers.iter().for_each(|driver| signal("-STOP", *driver));
-        while ends.iter().any(|end| !end.is_finished()) {
+        while drivers.iter().any(|driver| running(driver.0)) {
             drivers.reverse();
             for driver in &drivers {
                 signal("-CONT", *driver);
