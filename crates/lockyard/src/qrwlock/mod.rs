@@ -11,11 +11,13 @@
 //! | bits 0–7 = 255 | the same | locked | a writer: from 0 by a compare-exchange of the whole word; the writer inside: to 0 by a byte store |
 //! | bit 8 | bits 0–7 = 1 | waiting | the first waiter, a writer, sets it and exchanges it for *locked*; nobody else touches it |
 //! | bits 9–31 | bits 8–31 | readers | readers, by additions; an arriving reader that may not enter takes itself out again |
+//! | bit 31 | the same | full | nobody: the readers' highest bit. No more may come: forgotten guards must not make the count begin anew |
 //!
 //! | state (readers, waiting, locked) | event | next |
 //! |---|---|---|
 //! | r,0,0 | a reader comes | r+1,0,0: it is in |
 //! | r,w,l with w or l | a reader comes | r+1,w,l, then r,w,l: it queues for the wait lock |
+//! | r is full | a reader comes | r+1, then r: it queues, and waits until the readers have left |
 //! | 0,0,0 | a writer comes | 0,0,1: it is in; in any other state it queues |
 //! | r,0,l | the first waiter, a writer | r,1,l (2014: waits until l is 0, and then r,1,0) |
 //! | 0,1,0 | the same | 0,0,1: it is in, and lets go of the wait lock |
@@ -67,6 +69,8 @@ use policy::{Layout, Policy, SetWaiting, Today};
 
 const LOCKED: u32 = 0xff;
 const LOCKED_LANE: u32 = 0;
+/// More readers than threads can be, by far: four million and more, from guards that were forgotten. As many again fit, for those that are arriving.
+const FULL: u32 = 1 << 31;
 /// How long the first waiter sleeps where it cannot rely on being woken.
 const BLIND_NS: u64 = 1_000_000;
 
@@ -98,22 +102,25 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     const WAITING: u32 = Self::LAYOUT.waiting;
     /// What belongs to writers.
     const WRITERS: u32 = Self::READER - 1;
+    /// What an arriving reader must not see.
+    const BARRED: u32 = Self::WRITERS | FULL;
 
     /// Takes the lock for reading. One addition if no writer is inside or waits.
     #[inline]
     pub fn read_acquire(&self) {
-        if self.word.fetch_add(Self::READER, Acquire) & Self::WRITERS != 0 {
-            self.read_slow();
+        let word = self.word.fetch_add(Self::READER, Acquire);
+        if word & Self::BARRED != 0 {
+            self.read_slow(word);
         }
     }
 
     /// Takes the lock for reading unless a writer is inside or waits.
     #[inline]
     pub fn try_read_acquire(&self) -> bool {
-        if self.word.load(Relaxed) & Self::WRITERS != 0 {
+        if self.word.load(Relaxed) & Self::BARRED != 0 {
             return false;
         }
-        let entered = self.word.fetch_add(Self::READER, Acquire) & Self::WRITERS == 0;
+        let entered = self.word.fetch_add(Self::READER, Acquire) & Self::BARRED == 0;
         if !entered {
             self.leave(Relaxed);
         }
@@ -227,9 +234,13 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     }
 
     #[cold]
-    fn read_slow(&self) {
+    fn read_slow(&self, word: u32) {
         self.leave(Relaxed);
         self.wait_lock.acquire();
+        if word & FULL != 0 {
+            // Whoever takes the last reader out ends a sleep (invariant 4).
+            self.wait(|word| word & FULL == 0, |_| true);
+        }
         if Y::KNOBS.count_then_wait {
             self.word.fetch_add(Self::READER, Relaxed);
             self.wait_for_writer();

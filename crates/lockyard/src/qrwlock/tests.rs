@@ -63,3 +63,36 @@ fn a_writer_may_say_that_it_waits_while_another_is_inside() {
     assert_eq!(word(&lock), 0x100);
     assert!(!lock.try_write_acquire(), "nobody passes a waiting writer");
 }
+
+/// Forgotten read guards must not make the count of readers begin anew: a writer would come in beside the guard that is left.
+#[test]
+fn forgotten_readers_do_not_let_a_writer_in() {
+    fn fills<Y: Policy>() {
+        let lock = RawQRwLock::<Linux, Y>::new();
+        let readers = super::FULL / RawQRwLock::<Linux, Y>::READER;
+        for _ in 0..readers {
+            lock.read_acquire();
+        }
+        assert!(!lock.try_read_acquire(), "{}: it is full", Y::NAME);
+        assert!(!lock.try_write_acquire(), "{}", Y::NAME);
+        assert_eq!(word(&lock), super::FULL, "{}: a failed attempt leaves nothing", Y::NAME);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                lock.read_acquire();
+                // SAFETY: acquired above.
+                unsafe { lock.read_release() };
+            });
+            while !lock.is_contended() {
+                Linux::nap(0);
+            }
+            for _ in 0..readers {
+                // SAFETY: acquired above.
+                unsafe { lock.read_release() };
+            }
+            waiter.join().unwrap();
+        });
+        assert_eq!(word(&lock), 0);
+    }
+    fills::<Today>();
+    fills::<ByteCas>();
+}
