@@ -44,7 +44,7 @@
 //! **Waiting** for the bucket lock is the lock's. On a platform that sleeps by this table, its own bucket locks must not: take one that naps
 //! ([`RawTicketLock`](crate::spin::ticket::RawTicketLock), [`RawTtasLock`](crate::spin::ttas::RawTtasLock)). **Bound on bypass:** sleepers of a
 //! word are woken in the order in which they queued. **Without a record** (registry exhausted, a signal handler on top of a wait) a thread does not
-//! queue: it naps once and returns as if woken.
+//! queue: it looks at the word every millisecond or so, and returns now and then as if woken.
 //!
 //! **Destruction.** The tables outlive the waits; the word may go as soon as its waiters have been woken. **fork.** Sleepers of other threads are still
 //! queued in the child and never leave: wake-ups may be spent on them.
@@ -65,6 +65,8 @@ use crate::wait::thread::Thread;
 const MOVED: u32 = 1 << 31;
 /// The most tables that one hash has had.
 const TABLES: usize = 20;
+/// How often a thread without a record looks at the word before it returns: a few milliseconds.
+const POLLS: u32 = 13;
 /// How many are woken for one acquisition of the bucket lock.
 const WAKES: usize = 16;
 
@@ -133,7 +135,7 @@ impl<P: Platform, L: BucketLock<P>> Bucket<P, L> {
 /// How a [`wait`](FutexHash::wait) ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
-    /// A waker took the thread out, or it could not queue: look at the word again.
+    /// A waker took the thread out, or it could not queue and has slept for a while: look at the word again.
     Woken,
     /// The word had another value.
     Differs,
@@ -201,8 +203,7 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
     /// Sleeps while `*word == expected`, until woken or until `deadline` (absolute, ns of [`Platform::now`]).
     pub fn wait(&self, word: &P::U32, expected: u32, deadline: Option<u64>) -> Waited {
         let Some(me) = P::current().filter(|me| me.waiter.busy.load(Relaxed) == 0) else {
-            P::nap(0);
-            return Waited::Woken;
+            return Self::poll(word, expected, deadline);
         };
         let key = P::key(word);
         if !self.queue(me, key, || word.load(Relaxed) == expected) {
@@ -212,6 +213,21 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
         let waited = self.sleep(me, key, deadline);
         me.waiter.leave();
         waited
+    }
+
+    /// Without a record nobody can wake us: looks at the word, sleeps ever longer in between, and comes back now and then, as any wait may.
+    #[cold]
+    fn poll(word: &P::U32, expected: u32, deadline: Option<u64>) -> Waited {
+        for round in 0..POLLS {
+            if word.load(Relaxed) != expected {
+                return if round == 0 { Waited::Differs } else { Waited::Woken };
+            }
+            if deadline.is_some_and(|deadline| P::now() >= deadline) {
+                return Waited::TimedOut;
+            }
+            P::nap(round);
+        }
+        Waited::Woken
     }
 
     /// Wakes up to `most` threads that sleep on `word`. Returns how many.

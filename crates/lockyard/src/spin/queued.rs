@@ -14,7 +14,7 @@
 //! | bits | name | meaning | written by |
 //! |---|---|---|---|
 //! | 0–7 | locked | 0 free, 1 held | taker: 0 → 1 by a compare-exchange that includes pending, whatever the tail; owner: 1 → 0 by a byte store |
-//! | 8 | pending | the head is awake and next: stealing forbidden | the head only |
+//! | 8 | pending | the head is next, and mostly awake: stealing forbidden | the head only |
 //! | 9 | type | 1 in a lock that may queue by node ([`Hq`](super::hq::Hq)), 0 in others; never taken back | the first to take the lock |
 //! | 10 | asleep | exact machines only: the head sleeps, or has been woken and has not run yet | the head; before it is head, whoever makes it so |
 //! | 11–15 | – | zero | nobody |
@@ -35,34 +35,29 @@
 //! # Waiting
 //!
 //! As the sleeping locks do ([`wait::turn`](crate::wait::turn)): each waiter has a turn, which begins when the turn of the one before it ends.
-//!
 //! *Newcomer*: while somebody is queued but the head is not pending, tries to steal for [`STEAL_NS`]; then queues.
 //! *Queued*: spins [`QUEUED_NS`] on its own node, then sleeps until it is made head, or until its turn ends.
-//! *Head*: competes for [`COMPETE_NS`] without pending. Then it *listens*: registers in the table of [sleeping heads](crate::wait::heads) and
-//! sleeps until an unlock wakes it, or its turn ends. If the lock has been taken again when it runs, running threads are passing it around
-//! faster than a sleeper wakes up: it *dozes* for the rest of its turn, asking nobody to wake it. When its turn is over it sets pending and is
-//! served by the next unlock.
+//! *Head*: competes for [`COMPETE_NS`] without pending. Then it *listens*: registers in the table of [sleeping heads](crate::wait::heads) and sleeps until an unlock
+//! wakes it, or its turn ends. If the lock has been taken again when it runs, running threads are passing it around faster than a sleeper wakes up: it *dozes*
+//! for the rest of its turn, asking nobody to wake it. When its turn is over it sets pending and spins for the next unlock; if none comes it sleeps, passed for
+//! the last time, and from then on sleeps with pending set.
+//! An *exact* machine says when a CPU is needed ([`Platform::spin_budget`] without limit: a simulated kernel). There sleeping early buys nothing: a queued waiter
+//! spins until its CPU is needed, also behind one that sleeps (or one sleeper would send all behind it to sleep), a head for [`EXACT_COMPETE_NS`].
+//! Nor does passing a head that is awake: newcomers queue, as in the kernel, unless the word says that the head sleeps.
 //!
-//! An *exact* machine says when a CPU is needed ([`Platform::spin_budget`] without limit: a simulated kernel). There sleeping early buys nothing: a
-//! queued waiter spins until its CPU is needed, also behind one that sleeps (or one sleeper would send all behind it to sleep), a head for
-//! [`EXACT_COMPETE_NS`]. Nor does passing a head that is awake: newcomers
-//! queue, as in the kernel, unless the word says that the head sleeps.
-//!
-//! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends: [`TURN_NS`] and a wake-up per waiter ahead; on an exact machine
-//! only while the head sleeps. Inside the queue the order is first come, first served.
+//! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends: [`TURN_NS`] and two wake-ups per waiter ahead; on an exact machine only while
+//! the head sleeps. Inside the queue the order is first come, first served.
 //!
 //! # Memory ordering
 //!
-//! * `word`: every taker's compare-exchange is Acquire and pairs with the owner's Release store. The tail swap is AcqRel:
-//!   Release publishes the node to the successor, Acquire makes the predecessor's node readable.
-//! * `node.next`: Release store by the successor, Acquire load by the predecessor (no address dependency is relied on).
-//! * `node.wait`: Release swap by the granter, Acquire by the waiter.
+//! * `word`: every taker's compare-exchange is Acquire and pairs with the owner's Release store. The tail swap is AcqRel: Release publishes the node to
+//!   the successor, Acquire makes the predecessor's node readable.
+//! * `node.next`: Release store by the successor, Acquire load by the predecessor (no address dependency is relied on). `node.wait`: Release swap by the
+//!   granter, Acquire by the waiter.
 //! * Sleeping head against unlock: {register; heavy fence; read word} against {store 0; light fence; read table}; see `heads`.
 //!
-//! **Destruction.** `unlock` does not touch the lock after its store: another thread may take, release and free it at
-//! once. What it looks at then is the table, by address. A waiter is a user: it must be gone before the lock is.
-//!
-//! **fork.** A lock held or queued on by other threads at `fork` stays so in the child, as with any lock.
+//! **Destruction.** `unlock` does not touch the lock after its store: another thread may take, release and free it at once. What it looks at then is
+//! the table, by address. A waiter is a user: it must be gone before the lock is. **fork.** A lock held or queued on by other threads stays so in the child.
 //!
 //! Sources: paravirtual qspinlock (Linux 4.2 and later: `locking/pvqspinlock`, hybrid queued/unfair mode 11752adb); Mellor-Crummey and
 //! Scott 1991; asymmetric fences after folly and P1202; culling after Dice, "Malthusian Locks" (2017).
@@ -544,11 +539,11 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             if self.word.load(Relaxed) & ASLEEP_MASK != 0 {
                 self.mark_asleep(false);
             }
-            if compete() || self.sleep_as_head(me, None) {
+            if compete() || self.sleep_as_head(me, None, false) {
                 return false;
             }
         } else if P::now() < turn_end {
-            if compete() || self.sleep_as_head(me, Some(turn_end)) || compete() {
+            if compete() || self.sleep_as_head(me, Some(turn_end), false) || compete() {
                 return false;
             }
             if P::now() < turn_end {
@@ -559,33 +554,39 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         let mut again = false;
         loop {
             self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE | 1, Relaxed);
-            let taken = P::spin(patience, || {
-                let free = self.word.load(Relaxed) & LOCKED_MASK == 0;
-                // Both lanes at once: a stealer may have passed its check of pending just before we set it.
-                let (asked, taken) = (K::REST | PENDING, K::REST | LOCKED as u16);
-                (free && self.word.compare_exchange_half(0, asked, taken, Acquire, Relaxed).is_ok()).then_some(())
-            });
-            if taken.is_some() {
+            if P::spin(patience, || self.take_pending().then_some(())).is_some() {
                 return true;
             }
-            self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE, Relaxed);
+            // Passed for one more sleep. Then by nobody: or a holder that is away whenever we are awake, on our CPU perhaps, would do so for ever.
+            let shut = again && !Self::is_exact();
+            self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE | u8::from(shut), Relaxed);
             P::count(Event::PvWaitAgain, i64::from(again));
-            if self.sleep_as_head(me, None) {
+            if self.sleep_as_head(me, None, shut) {
                 return true;
             }
             again = true;
         }
     }
 
-    /// Sleeps until an unlock, or `end`. `true`: took the lock instead.
+    /// The pending head's attempt. Both lanes at once: a stealer may have passed its check of pending just before we set it.
+    fn take_pending(&self) -> bool {
+        let (free, taken) = (K::REST | PENDING, K::REST | LOCKED as u16);
+        self.word.load(Relaxed) & LOCKED_MASK == 0
+            && self.word.compare_exchange_half(0, free, taken, Acquire, Relaxed).is_ok()
+    }
+
+    /// Sleeps until an unlock, or `end`. `true`: took the lock instead. `shut`: pending is set and stays so, if an unlock will wake us.
     #[cold]
-    fn sleep_as_head(&self, me: &Thread<P>, end: Option<u64>) -> bool {
+    fn sleep_as_head(&self, me: &Thread<P>, end: Option<u64>, shut: bool) -> bool {
         let key = P::key(self);
         self.mark_asleep(true);
         let registered = P::heads().insert(key, me.id());
         let woken = P::fence_heavy() && registered;
-        let taken = self.try_steal();
+        let taken = if shut { self.take_pending() } else { self.try_steal() };
         if !taken {
+            if shut && !woken {
+                self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE, Relaxed);
+            }
             P::count(Event::PvWaitHead, 1);
             me.park(if woken { end } else { Some(end.unwrap_or(u64::MAX).min(P::now() + BLIND_NS)) });
         }
