@@ -106,6 +106,7 @@ Examples:
   lockyard torture --lock rwsem --secs 60 --threads 2,8,64
   lockyard torture --lock mutex --machine skx_2s_40c --secs 30
   lockyard torture --lock qspinlock --machine quad2008 --schedules 100000 --fault preempt,late-wake,pct
+  lockyard torture --lock all --machine quad2008 --small --schedules 100000
   lockyard torture --lock broken-wakeups --machine quad2008 --secs 5      (must fail)
 
 Without --machine the threads are real: 1, 4 and 32 to a CPU in turn, in rounds of 0.4 s with fresh locks, under a watchdog. With --machine each \
@@ -480,6 +481,10 @@ pub(crate) struct TortureArgs {
     /// Simulate so many schedules, instead of --secs
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) schedules: Option<String>,
+
+    /// Simulate small cases, many times as many: 2 to 4 threads, 3 to 10 operations each
+    #[arg(long)]
+    pub(crate) small: bool,
 
     /// Operations of each simulated thread [default: 6 to 25, drawn from the seed]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]

@@ -1,12 +1,13 @@
 //! The `lockyard` command: what Lockyard's locks do on this machine, beside the locks people use today.
 //!
-//! Arguments ([`cli`]) become validated options ([`options`]), those a plan (`compare`, `bench`), the plan is measured
-//! ([`run`]) and its results are reported ([`report`]). What goes wrong before the first measurement is one line on
+//! Arguments (`cli`) become validated options (`options`), those a plan (`compare`, `bench`), the plan is measured
+//! (`run`) and its results are reported (`report`). What goes wrong before the first measurement is one line on
 //! stderr and exit code 2.
 
 // This crate is a user of clocks, files and signals; the ban is for the lock algorithms.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -55,8 +56,9 @@ mod suggest;
 mod torture;
 mod values;
 
-fn main() -> ExitCode {
-    let done = parse().and_then(|cli| match cli {
+/// The command: what `main` does. The exit code.
+pub fn main() -> ExitCode {
+    let done = parse(std::env::args_os()).and_then(|cli| match cli {
         Some(cli) => carry_out(cli),
         None => Ok(0),
     });
@@ -72,12 +74,33 @@ fn main() -> ExitCode {
 }
 
 /// The command line; `None` if it only asked for help or the version, which has been printed.
-fn parse() -> Result<Option<Cli>, Failure> {
-    match Cli::try_parse() {
+fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, Failure> {
+    match Cli::try_parse_from(words) {
         Ok(cli) => Ok(Some(cli)),
         Err(error) if error.use_stderr() => Err(Failure::usage(cli::one_line(&error))),
         Err(help) => help.print().map(|()| None).map_err(Failure::from),
     }
+}
+
+/// Parses `words`, the program's name first, and checks every value as the command would, and no more: nothing is measured, started or told.
+/// For those who look for values that are taken badly.
+///
+/// # Errors
+/// The line that the command would end with, and its exit code.
+pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<(), (u8, String)> {
+    let checked = |cli: Cli| match cli.command.unwrap_or(Command::Compare(cli.compare)) {
+        Command::Compare(args) => CompareOptions::check(&args).map(drop),
+        Command::Bench(args) => BenchOptions::check(&args, candidates()).map(drop),
+        Command::Sim(args) => SimOptions::check(&args).map(drop),
+        Command::Trace(args) => TraceOptions::check(&args).map(drop),
+        Command::Reproduce(args) => ReproduceOptions::check(&args).map(drop),
+        Command::Stat(args) if Observation::is_meant(&args) => Observation::check(&args).map(drop),
+        Command::Stat(args) => StatOptions::check(&args, candidates()).map(drop),
+        Command::Torture(args) => TortureOptions::check(&args).map(drop),
+        Command::Run(_) | Command::List(_) | Command::Completions { .. } | Command::Man { .. } => Ok(()),
+    };
+    let outcome = parse(words).and_then(|cli| cli.map_or(Ok(()), checked));
+    outcome.map_err(|failure| (failure.exit_code(), failure.to_string()))
 }
 
 fn carry_out(cli: Cli) -> Result<u8, Failure> {

@@ -566,7 +566,7 @@ fn torture_refuses_what_it_cannot_do() {
     refused(&["torture", "--lock", "broken-release"], "add --machine");
     refused(&["torture", "--lock", "mutex", "--fault", "preempt"], "needs a simulated machine");
     refused(&["torture", "--lock", "mutex", "--fault", "preemt"], "did you mean 'preempt'?");
-    refused(&["torture", "--lock", "mutex", "--schedules", "5"], "only simulated runs are counted");
+    refused(&["torture", "--lock", "mutex", "--schedules", "5"], "only simulated runs are counted, or sized");
     refused(&["torture", "--lock", "mutex", "--machine", "quad2007"], "did you mean 'quad2008'?");
     refused(&["torture", "--lock", "mutex", "--machine", "quad2008", "--threads", "2,4"], "give one");
     refused(&["torture", "--lock", "mutex", "--secs", "0"], "--secs: '0' is out of bounds");

@@ -5,6 +5,7 @@
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::rtmutex::{RawRtMutex, policy as rt};
 use lockyard::rwsem::{RawRwSem, policy as rwsem};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::cna::RawCnaSpinLock;
@@ -77,6 +78,8 @@ pub struct Entry<P: Ground> {
     pub make: fn() -> Box<dyn Subject<P>>,
     /// It has a bound on bypass: starvation is a failure.
     pub bounded: bool,
+    /// How often others may get it first by right, besides the time that the bound gives them.
+    pub passes: u64,
     /// It may be freed by the next owner; the others when every call has returned.
     pub frees: bool,
     /// What is wrong with it.
@@ -95,13 +98,28 @@ impl<P: Ground> Copy for Entry<P> {}
 
 impl<P: Ground> Entry<P> {
     fn new(name: &'static str, policy: Option<&'static str>, make: fn() -> Box<dyn Subject<P>>) -> Self {
-        Self { name, policy, make, bounded: false, frees: false, defect: Defect::None, simulated_only: false }
+        Self {
+            name,
+            policy,
+            make,
+            bounded: false,
+            passes: 0,
+            frees: false,
+            defect: Defect::None,
+            simulated_only: false,
+        }
     }
 
     /// With a bound on bypass.
     fn bounded(mut self) -> Self {
         self.bounded = true;
         self
+    }
+
+    /// A lane's quota of hand-overs for each lane that may be ahead: four lanes on the machines that are used most.
+    fn hierarchical(mut self) -> Self {
+        self.passes = 3 * 1_001;
+        self.bounded()
     }
 
     /// To be freed by the next owner.
@@ -131,6 +149,11 @@ impl<P: Ground> Entry<P> {
     }
 }
 
+/// All threads have one priority here: what differs between priorities is the business of `cargo xtask priorities`.
+fn rtmutex<P: Ground, Y: rt::Policy>() -> Entry<P> {
+    Entry::new("rtmutex-tree", Some(Y::NAME), timed::<P, RawRtMutex<P, Y>>).bounded().frees()
+}
+
 fn rwsem<P: Ground, Y: rwsem::Policy>() -> Entry<P> {
     Entry::new("rwsem", Some(Y::NAME), shared_timed::<P, RawRwSem<P, Y>>)
 }
@@ -146,15 +169,19 @@ pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
     const LOSES: &str = "loses wake-ups, as it did in the kernel";
     vec![
         Entry::new("mutex", None, timed::<P, RawMutex<P>>).bounded(),
+        rtmutex::<P, rt::Today>(),
+        rtmutex::<P, rt::Published2016>(),
+        rtmutex::<P, rt::NoSpin>(),
+        rtmutex::<P, rt::Strict>(),
         Entry::new("qspinlock", None, plain::<P, RawQSpinLock<P>>).bounded().frees(),
         // With settings that make it queue by node at once; as it is set usually it is a qspinlock in most runs.
-        Entry::new("hq-spinlock", None, plain::<P, EagerHq<P>>).bounded().frees(),
+        Entry::new("hq-spinlock", None, plain::<P, EagerHq<P>>).hierarchical().frees(),
         Entry::new("cna", None, plain::<P, RawCnaSpinLock<P>>).bounded().frees(),
         Entry::new("mcs", None, plain::<P, RawMcsLock<P>>).bounded().frees(),
         Entry::new("ticket", None, plain::<P, RawTicketLock<P>>).bounded().frees(),
         Entry::new("ttas", None, plain::<P, RawTtasLock<P>>).frees(),
         Entry::new("lockref", Some("qspinlock"), counted::<P, LockRef<P>>).bounded().frees(),
-        Entry::new("lockref", Some("hq-spinlock"), counted::<P, LockRef<P, RawHqSpinLock<P>>>).bounded().frees(),
+        Entry::new("lockref", Some("hq-spinlock"), counted::<P, LockRef<P, RawHqSpinLock<P>>>).hierarchical().frees(),
         Entry::new("lockref", Some("cna"), counted::<P, LockRef<P, RawCnaSpinLock<P>>>).bounded().frees(),
         Entry::new("lockref", Some("mcs"), counted::<P, LockRef<P, RawMcsLock<P>>>).bounded().frees(),
         Entry::new("lockref", Some("ticket"), counted::<P, LockRef<P, RawTicketLock<P>>>).bounded().frees(),

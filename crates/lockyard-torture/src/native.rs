@@ -16,7 +16,7 @@ use lockyard_work::Machine;
 use crate::catalog::{Entry, Finding};
 use crate::quiet::quietly;
 use crate::report::Failure;
-use crate::schedule::Trouble;
+use crate::schedule::{HOGGED, Trouble};
 use crate::simulated::Telling;
 use crate::world::{STARVATION, Setup, World};
 
@@ -109,6 +109,7 @@ fn one_round(entry: &Entry<Linux>, wanted: &Wanted, seed: u64, share: &mut Share
         locks: 1 + seed as usize % 3,
         mortals: 0,
         operations: None,
+        hogged: HOGGED,
         exits: has(Trouble::Exit),
         cancels: has(Trouble::Cancel),
         nap: 2_000_000,

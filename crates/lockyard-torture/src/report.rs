@@ -66,8 +66,9 @@ impl Failure {
             ("schedule", if rates.is_empty() { "no rates".to_owned() } else { rates.join("; ") }),
             ("ended", format!("at {} ns of simulated time", telling.ended_ns)),
         ];
+        let small = if wanted.fixed.small { " --small" } else { "" };
         let replay = format!(
-            "lockyard torture --lock {} --machine {} --seed {} --schedules 1 --threads {threads} --operations {operations} --fault {trouble}",
+            "lockyard torture --lock {} --machine {}{small} --seed {} --schedules 1 --threads {threads} --operations {operations} --fault {trouble}",
             entry.label(),
             wanted.machine_name,
             schedule.seed,

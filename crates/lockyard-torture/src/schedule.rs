@@ -53,6 +53,8 @@ pub struct Fixed {
     pub operations: Option<u32>,
     /// What may go wrong; each of them does. The seed's choice without it.
     pub trouble: Option<Vec<Trouble>>,
+    /// Small cases: few threads, few operations, seldom anybody who stays to starve others. Many times as many schedules in a second.
+    pub small: bool,
 }
 
 /// A run that is about to happen.
@@ -75,7 +77,8 @@ impl Schedule {
     /// The schedule called `seed` on `machine`.
     pub fn draw(machine: &Arc<Model>, seed: u64, fixed: &Fixed) -> Self {
         let mut dice = Dice::new(seed.wrapping_mul(2).wrapping_add(1));
-        let (crowd, quota) = (2 + dice.roll(7) as usize, 6 + dice.roll(20));
+        let (crowd, quota) = if fixed.small { (3, 8) } else { (7, 20) };
+        let (crowd, quota) = (2 + dice.roll(crowd) as usize, if fixed.small { 3 } else { 6 } + dice.roll(quota));
         let (threads, operations) = (fixed.threads.unwrap_or(crowd), fixed.operations.unwrap_or(quota));
         let locks = 1 + dice.roll(3) as usize;
         // The form that programs get, mostly; and the kernel's, whose machine says exactly when a CPU is needed.
@@ -92,10 +95,13 @@ impl Schedule {
         if !trouble.contains(&Trouble::Pct) {
             (faults.pct_depth, faults.pct_steps) = (0, 0);
         }
-        let away = |rate: u32, ns: u32| if rate == 0 { 0 } else { u64::from(ns) };
+        // Coming back takes its time too: a CPU may have fallen asleep meanwhile.
+        let away = |rate: u32, ns: u32| if rate == 0 { 0 } else { RETURN + u64::from(ns) };
         let absence = away(faults.preempt_one_in, faults.preempt_ns)
             .max(away(faults.lost_cpu_one_in, faults.lost_cpu_ns))
             .max(away(faults.delay_one_in, faults.delay_ns));
+        // Those that may fall into the end of one wait, which takes some hundred calls of the seam.
+        let absences = 8 + 1_000_u64.checked_div(faults.preempt_one_in.into()).unwrap_or(0);
         // Under PCT a thread may be kept from going on at each of its steps: how long it waits is not the lock's doing.
         let patient = |ns: u64| if faults.pct_depth > 0 { u64::MAX } else { ns };
         // Bounds are for threads that have a record, on machines on which spins have a budget: a kernel's spinner may be passed for as long as it is
@@ -105,7 +111,9 @@ impl Schedule {
             seed,
             threads,
             locks,
-            mortals: 3,
+            mortals: if fixed.small { 1 } else { 3 },
+            // Who stays decides what a schedule costs, so that small ones rarely have them; by the seed itself, not to disturb its other draws.
+            hogged: if fixed.small && !seed.is_multiple_of(16) { 0 } else { HOGGED },
             operations: Some(operations),
             exits: trouble.contains(&Trouble::Exit),
             cancels: trouble.contains(&Trouble::Cancel),
@@ -113,7 +121,8 @@ impl Schedule {
             naps_one_in: 60,
             // A CPU that stands still uses time; a machine that says when a CPU is needed may be spun on until it does.
             watch_spinning: as_linux && faults.lost_cpu_one_in == 0,
-            late_ns: patient(5_000_000 + 8 * absence),
+            // Where spins have no budget, one that has been put on a waiter's CPU stays until its slice is over.
+            late_ns: patient(5_000_000 + absences * absence + if as_linux { 0 } else { SLICES * threads as u64 }),
             starved_ns: bounded(8_000_000 + threads as u64 * (500_000 + 4 * absence)),
             starved_grants: 300 * threads as u64,
         };
@@ -131,6 +140,15 @@ impl Schedule {
         Self { seed, setup, config, trouble }
     }
 }
+
+/// How many more operations those make who stay while others wait.
+pub(crate) const HOGGED: u32 = 3_000;
+
+/// How long it takes at most to be back on a CPU, ns.
+const RETURN: u64 = 100_000;
+
+/// The longest time for which a thread keeps a CPU that others want, ns.
+const SLICES: u64 = 100_000_000;
 
 /// How long a holder sleeps at most, ns.
 const NAP: u64 = 10_000_000;
@@ -198,6 +216,7 @@ mod tests {
                 threads: Some(free.setup.threads),
                 operations: free.setup.operations,
                 trouble: Some(free.trouble.clone()),
+                small: false,
             };
             let same = Schedule::draw(&machine, seed, &fixed);
             assert_eq!((&same.setup, &same.config.faults), (&free.setup, &free.config.faults));
@@ -206,12 +225,24 @@ mod tests {
     }
 
     #[test]
-    fn every_trouble_occurs() {
+    fn every_trouble_occurs_in_cases_of_either_size() {
         let machine = catalog::machine("quad2008").unwrap();
-        let schedules: Vec<Schedule> = (0..400).map(|seed| Schedule::draw(&machine, seed, &Fixed::default())).collect();
-        for trouble in Trouble::all() {
-            let with = schedules.iter().filter(|schedule| schedule.trouble.contains(&trouble)).count();
-            assert!((10..390).contains(&with), "{}: {with} of 400", trouble.name());
+        for small in [false, true] {
+            let fixed = Fixed { small, ..Fixed::default() };
+            let schedules: Vec<Schedule> = (0..400).map(|seed| Schedule::draw(&machine, seed, &fixed)).collect();
+            for trouble in Trouble::all() {
+                let with = schedules.iter().filter(|schedule| schedule.trouble.contains(&trouble)).count();
+                assert!((10..390).contains(&with), "{}: {with} of 400", trouble.name());
+            }
         }
+    }
+
+    #[test]
+    fn small_cases_are_small_and_some_have_somebody_who_stays() {
+        let machine = catalog::machine("quad2008").unwrap();
+        let fixed = Fixed { small: true, ..Fixed::default() };
+        let setups: Vec<Setup> = (0..400).map(|seed| Schedule::draw(&machine, seed, &fixed).setup).collect();
+        assert!(setups.iter().all(|setup| (2..=4).contains(&setup.threads) && setup.operations <= Some(10)));
+        assert_eq!(setups.iter().filter(|setup| setup.hogged > 0).count(), 25);
     }
 }

@@ -234,8 +234,12 @@ pub fn first_finding(entry: &Entry<Sim>, wanted: &Wanted) -> Option<Finding> {
 fn explain(entry: &Entry<Sim>, wanted: &Wanted, seed: u64, fault: &Fault) -> Failure {
     let draw = |fixed: &Fixed| Schedule::draw(&wanted.machine, seed, fixed);
     let first = draw(&wanted.fixed);
-    let mut fixed =
-        Fixed { threads: Some(first.setup.threads), operations: first.setup.operations, trouble: Some(first.trouble) };
+    let mut fixed = Fixed {
+        threads: Some(first.setup.threads),
+        operations: first.setup.operations,
+        trouble: Some(first.trouble),
+        small: wanted.fixed.small,
+    };
     let begun = Instant::now();
     let same = |fixed: &Fixed| {
         begun.elapsed() < SEARCH

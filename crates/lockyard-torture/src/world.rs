@@ -31,6 +31,8 @@ pub struct Setup {
     pub mortals: usize,
     /// Operations of a thread; none: until [`World::end`].
     pub operations: Option<u32>,
+    /// How many more operations those make who stay while others wait.
+    pub hogged: u32,
     /// Threads make different numbers of operations, so that some exit while others wait.
     pub exits: bool,
     /// Waits are cancelled just before and just after releases.
@@ -177,6 +179,7 @@ impl<P: Platform> Seat<P> {
 pub struct World<P: Ground> {
     setup: Setup,
     bounded: bool,
+    passes: u64,
     frees: bool,
     pub(crate) slots: Vec<Slot<P>>,
     pub(crate) seats: Vec<Seat<P>>,
@@ -192,6 +195,7 @@ impl<P: Ground> World<P> {
         Self {
             setup: setup.clone(),
             bounded: entry.bounded,
+            passes: entry.passes,
             frees: entry.frees,
             slots,
             seats: (0..setup.threads).map(|_| Seat::new()).collect(),
@@ -257,7 +261,7 @@ impl<P: Ground> World<P> {
             let Some(lock) = seat.waits_for.load(Relaxed).checked_sub(1) else { continue };
             let waited = now.saturating_sub(seat.since.load(Relaxed));
             let passed = self.slots[lock].grants.load(Relaxed).saturating_sub(seat.grants_then.load(Relaxed));
-            if waited > self.setup.starved_ns && passed > self.setup.starved_grants {
+            if waited > self.setup.starved_ns && passed > self.setup.starved_grants + self.passes {
                 panic!(
                     "{STARVATION}thread {thread} has waited {} us for lock {lock}, which was granted {passed} times meanwhile",
                     waited / 1000
@@ -266,9 +270,6 @@ impl<P: Ground> World<P> {
         }
     }
 }
-
-/// How many more operations those make who stay.
-const HOGGED: u32 = 3_000;
 
 struct Life<'w, P: Ground> {
     world: &'w World<P>,
@@ -297,7 +298,7 @@ impl<'w, P: Ground> Life<'w, P> {
                 // Two stay while others wait: a lock with a bound must serve those, whatever these two do.
                 // Not for ever: whoever is still away then is away for another reason.
                 let stays = self.world.bounded && self.me < 2 && !self.world.everybody_is_done();
-                if !stays || extra >= HOGGED {
+                if !stays || extra >= setup.hogged {
                     break;
                 }
                 extra += 1;

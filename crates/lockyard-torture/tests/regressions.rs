@@ -1,0 +1,49 @@
+//! What torture has found in Lockyard's own locks, as small as the search made it: each schedule passes now.
+//!
+//! A seed and the sources decide a schedule; when the simulated machine changes, so do these, and they are schedules like others then. Where a lock's own tests
+//! have the same case, the entry says so.
+
+use std::time::Duration;
+
+use lockyard_sim::Sim;
+use lockyard_sim::faults::Fault::*;
+use lockyard_sim::machine::catalog;
+use lockyard_torture::ground::Ground;
+use lockyard_torture::schedule::Fixed;
+use lockyard_torture::schedule::Trouble::{self, *};
+use lockyard_torture::simulated::{Wanted, torture};
+
+fn passes(label: &str, machine: &str, seed: u64, threads: usize, operations: u32, small: bool, trouble: &[Trouble]) {
+    let entry = Sim::locks().into_iter().find(|entry| entry.label() == label).expect("a lock of the catalog");
+    let wanted = Wanted {
+        machine: catalog::machine(machine).expect("a machine of the catalog"),
+        machine_name: machine.to_owned(),
+        seed,
+        schedules: 1,
+        time: Duration::from_secs(60),
+        fixed: Fixed { threads: Some(threads), operations: Some(operations), trouble: Some(trouble.to_vec()), small },
+        workers: 1,
+    };
+    if let Err(failure) = torture(&entry, &wanted, &|_| true) {
+        panic!("{}", failure.text());
+    }
+}
+
+/// A head whose turn was over set pending only while it was awake. Woken on the CPU of a holder, it ran only while that one was away in its section, found the lock
+/// held for as long as it spins, and went to sleep: passed 1,990 times, and for as long as that went on.
+#[test]
+fn a_pending_head_is_served_though_every_look_meets_a_holder_that_is_away() {
+    passes("qspinlock", "quad2008", 51, 6, 16, false, &[Machine(GrantAtDeadline), Exit]);
+}
+
+/// The same behind a head of a hierarchical lock.
+#[test]
+fn a_lane_is_served_though_its_head_meets_a_holder_that_is_away() {
+    passes("hq-spinlock", "quad2008", 6560, 4, 9, true, &[Machine(ClockJump), Exit]);
+}
+
+/// A thread without a record came back from every wait at once, and its caller's loop burnt a CPU for as long as the holder slept.
+#[test]
+fn a_wait_on_the_futex_hash_without_a_record_sleeps() {
+    passes("futex-hash", "quad2008", 1265, 2, 3, true, &[Machine(NoRecord), Exit]);
+}
