@@ -23,11 +23,12 @@ pub fn lower(bucket: usize) -> u64 {
 
 /// The time that `share` (0 to 1) of the times in `counts` do not exceed: the upper end of its class, but at most `longest`. 0 if there are none.
 pub fn quantile(counts: &[u64], share: f64, longest: u64) -> u64 {
-    let total: u64 = counts.iter().sum();
+    // The counts are another process's, and may be anything.
+    let total = counts.iter().fold(0u64, |sum, count| sum.saturating_add(*count));
     let rank = ((total as f64 * share).ceil() as u64).clamp(1, total.max(1));
-    let mut seen = 0;
+    let mut seen = 0u64;
     for (bucket, count) in counts.iter().enumerate() {
-        seen += count;
+        seen = seen.saturating_add(*count);
         if seen >= rank {
             return if bucket == BUCKETS - 1 { longest } else { lower(bucket + 1).min(longest) };
         }
@@ -62,5 +63,7 @@ mod tests {
         assert_eq!(quantile(&counts, 1.0, 1_000_000), 1_000_000);
         counts[BUCKETS - 1] += 1;
         assert_eq!(quantile(&counts, 1.0, 9_000_000_000), 9_000_000_000);
+        counts.fill(u64::MAX);
+        assert_eq!(quantile(&counts, 0.5, 1), 1, "counts that no process can have counted");
     }
 }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::histogram::{self, BUCKETS};
-use crate::layout::{LENGTH, PAGE, Shared, THREADS_OFFSET, Tally, ThreadPage, VERSION};
+use crate::layout::{EVENTS, LENGTH, PAGE, Shared, THREADS_OFFSET, Tally, ThreadPage, VERSION};
 use crate::process;
 
 /// Why a process's segment cannot be read. One line for people each: what, where, what to do.
@@ -247,7 +247,9 @@ impl Reader {
     }
 
     fn event_sums(&self) -> Vec<u64> {
-        let mut sums = vec![0u64; self.shared().header.events.load(Relaxed) as usize];
+        // The number is the other process's word: no more than there is room for.
+        let events = (self.shared().header.events.load(Relaxed) as usize).min(EVENTS);
+        let mut sums = vec![0u64; events];
         for page in self.pages() {
             for (sum, word) in sums.iter_mut().zip(&page.events) {
                 *sum = sum.wrapping_add(word.load(Relaxed));
@@ -262,7 +264,7 @@ impl Reader {
     }
 
     fn acquired(&self, class: usize) -> u64 {
-        self.pages().map(|page| page.acquired[class].load(Relaxed)).sum()
+        self.pages().fold(0, |sum, page| sum.wrapping_add(page.acquired[class].load(Relaxed)))
     }
 
     /// Who waits for locks of class `index` at this moment.
@@ -484,19 +486,19 @@ impl Counts {
     fn add(&mut self, other: &Self) {
         let mut other = other.clone();
         let (wait_max, hold_max) = (self.wait_max.max(other.wait_max), self.hold_max.max(other.hold_max));
-        self.acquired += other.acquired;
+        self.acquired = self.acquired.wrapping_add(other.acquired);
         for (sum, more) in self.fields().into_iter().zip(other.fields()) {
             *sum = sum.wrapping_add(*more);
         }
         for (sum, more) in [(&mut self.waits, &other.waits), (&mut self.holds, &other.holds)] {
-            sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+            sum.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
         }
         (self.wait_max, self.hold_max) = (wait_max, hold_max);
     }
 
     /// The share of acquisitions that waited.
     pub fn contended_share(&self) -> f64 {
-        self.contended as f64 / (self.acquired + self.gave_up).max(1) as f64
+        self.contended as f64 / self.acquired.saturating_add(self.gave_up).max(1) as f64
     }
 
     /// The wait that `share` of the waits do not exceed.
@@ -527,7 +529,7 @@ impl Sample {
 
     /// All acquisitions that were told, of all classes.
     pub fn acquired(&self) -> u64 {
-        self.classes.iter().map(|class| class.counts.acquired).sum()
+        self.classes.iter().fold(0, |sum, class| sum.wrapping_add(class.counts.acquired))
     }
 
     /// What was counted between `earlier` and this sample of the same process. Nothing where it counted backwards: the process has become another
@@ -553,7 +555,7 @@ impl Sample {
     pub fn add(&mut self, other: &Self) {
         self.seconds = self.seconds.max(other.seconds);
         self.threads += other.threads;
-        self.private += other.private;
+        self.private = self.private.wrapping_add(other.private);
         for (sums, more) in [(&mut self.events, &other.events), (&mut self.fallbacks, &other.fallbacks)] {
             for (name, count) in more {
                 match sums.iter_mut().find(|(known, _)| known == name) {

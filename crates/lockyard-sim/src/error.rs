@@ -27,8 +27,9 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Machine(text)
-            | Self::Config(text)
+            // One line, whatever was quoted from the file.
+            Self::Machine(text) => f.write_str(&text.replace(char::is_control, " ")),
+            Self::Config(text)
             | Self::Memory(text)
             | Self::Gone(text)
             | Self::Race(text)

@@ -62,7 +62,19 @@ pub fn machine(id: &str) -> Result<Arc<Model>, Error> {
 /// # Errors
 /// As [`machine`]; an unknown path, a number that must not move, a value outside its range.
 pub fn with(id: &str, changes: &[(&str, f64)]) -> Result<Arc<Model>, Error> {
-    let (mut sheet, mode) = sheet(id)?;
+    let (sheet, mode) = sheet(id)?;
+    build(sheet, mode.as_deref(), changes)
+}
+
+/// The machine that `text` describes, as a machine file called `file` would; in its default mode.
+///
+/// # Errors
+/// The text is wrong: file, line and reason.
+pub fn read(file: &str, text: &str) -> Result<Arc<Model>, Error> {
+    build(Sheet::read(file, text)?, None, &[])
+}
+
+fn build(mut sheet: Sheet, mode: Option<&str>, changes: &[(&str, f64)]) -> Result<Arc<Model>, Error> {
     let mut common = Sheet::read("common.toml", COMMON)?;
     let calibration = calibration::read()?;
     let name = sheet.text_if("id")?.unwrap_or_default().to_owned();
@@ -70,7 +82,7 @@ pub fn with(id: &str, changes: &[(&str, f64)]) -> Result<Arc<Model>, Error> {
     for (path, value) in changes {
         calibration::change(&mut sheet, &mut common, path, *value)?;
     }
-    Ok(Arc::new(Model::build(&sheet, &common, mode.as_deref())?))
+    Ok(Arc::new(Model::build(&sheet, &common, mode)?))
 }
 
 fn sheet(id: &str) -> Result<(Sheet, Option<String>), Error> {

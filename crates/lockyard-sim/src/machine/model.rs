@@ -503,12 +503,12 @@ fn topology(sheet: &Sheet, mode: Option<&str>) -> Result<(Topology, Option<Strin
 }
 
 fn idle_states(sheet: &Sheet, reader: &Reader<'_>) -> Result<Vec<IdleState>, Error> {
-    let wanted = "a list of [\"name\", exit us, residency us]";
+    let wanted = "a list of [\"name\", exit us, residency us], no time above 1000000";
     let states = sheet.list("idle.states_us", wanted, |item| {
         let Plain::List(parts) = item else { return None };
         let us = |part: &Plain| match part {
-            Plain::Integer(number) => u64::try_from(*number).ok().map(|us| us * 1_000_000),
-            Plain::Float(number) if *number >= 0.0 => Some((number * 1e6).round() as Ps),
+            Plain::Integer(number @ 0..=1_000_000) => Some(*number as Ps * 1_000_000),
+            Plain::Float(number) if (0.0..=1e6).contains(number) => Some((number * 1e6).round() as Ps),
             _ => None,
         };
         match parts.as_slice() {

@@ -182,7 +182,25 @@ fn units(sheet: &Sheet, path: &str, field: &Field) -> Result<(), Error> {
     if quantity.low < 0.0 {
         return Err(sheet.complain(quantity.line, format_args!("'{path}' must not be negative")));
     }
+    let most = most(&quantity.unit);
+    if quantity.high > most {
+        let why = format!("'{path}' must be at most {most} {}", quantity.unit);
+        return Err(sheet.complain(quantity.line, why));
+    }
     Ok(())
+}
+
+/// The largest number of a unit: far above every machine, and small enough that sums and products of them fit the clock, which counts picoseconds.
+fn most(unit: &str) -> f64 {
+    match unit {
+        "ns" => 1e9,
+        "us" => 1e6,
+        "ms" => 1e3,
+        "cycles" => 1e8,
+        "GHz" => 100.0,
+        "Hz" => 1e6,
+        _ => 1e4,
+    }
 }
 
 fn required(sheet: &Sheet, fields: &[Field]) -> Result<(), Error> {
