@@ -5,10 +5,13 @@
 
 mod asm;
 mod counts;
+mod coverage;
+mod fuzz;
 mod install;
 mod licences;
 mod models;
 mod programs;
+mod qemu;
 mod sources;
 mod steps;
 mod tools;
@@ -36,6 +39,8 @@ cargo xtask COMMAND
   seeds     cases of one lock on thousands of simulated schedules, preempted at every call of the seam:
             --lock NAME   hq-spinlock, cna, qspinlock, qrwlock, lockref
             --from SEED --count SEEDS   which schedules (1, 1000); exit code 1 with the command to repeat a failure
+  schedules  small cases of torture under faults on simulated machines, each schedule named by its seed:
+            --lock LIST --count SCHEDULES --seed FIRST --machine LIST   (all, 100000, 1, quad2008); exit code 1 with the command to repeat a failure
   priorities  priority inheritance on random simulated cases, every invariant checked before every step:
             --cases N --from SEED   how many, and the first (100000, 1); exit code 1 with the command to repeat a failure
   inversion how long the most urgent thread waits while a middle one is ready to run, on this machine, chains of 1 to 8 mutexes: p50, p99, max;
@@ -47,11 +52,15 @@ cargo xtask COMMAND
   overhead  what the preload library adds where nobody waits: each call against glibc's, and a program's start (--rounds 9)
   soak      memcached and MariaDB on our locks, ten minutes each, eight threads of load per CPU: no errors, no growth of memory
   history   32 historical bugs of locks: models that must be found wanting, and their repairs, that must pass
+  fuzz      libFuzzer on whatever reads what others wrote, and on the C interface (installs cargo-fuzz when missing):
+            NAME...  machine, segment, options, calls; none: all. --secs 600   for each
+  qemu      torture on NUMA machines that QEMU makes (8 CPUs in 4 nodes, 16 in 4), with Debian's kernel (installs QEMU when missing):
+            --secs 2 --lock LIST --shape 8x4
   loom      every interleaving of small scenarios, with real orderings (--only TEXT, --short, --bless)
   mutants   every ordering of every lock weakened one step at a time, and the barrier report (--only TEXT)
   shuttle   the suite under random schedules (--lock TEXT --case TEXT --schedules N --crowds N --seed S)
   models    short forms of `loom` and `shuttle`
-  cargo-mutants   cargo-mutants over the algorithm files (installs it when missing): hours
+  cargo-mutants   cargo-mutants over the algorithm files (installs it when missing): hours; --file NAME, --shard 0/8
   coverage  lines of the algorithm files that tests reach (installs cargo-llvm-cov when missing)
   verify    the long form of loom, mutants, shuttle, Miri, ThreadSanitizer and coverage, with durations
   deny      cargo-deny over deny.toml: licences, sources, duplicates (installs cargo-deny when missing)
@@ -80,6 +89,9 @@ fn main() -> ExitCode {
         ["counts", "--bless"] => report(counts::bless()),
         ["fmt"] => report(tools::cargo("fmt --all")),
         ["deny"] => report(steps::deny()),
+        ["schedules", options @ ..] => return ExitCode::from(steps::schedules(options)),
+        ["fuzz", words @ ..] => return ExitCode::from(fuzz::main(words)),
+        ["qemu", words @ ..] => return ExitCode::from(qemu::main(words)),
         ["priorities", options @ ..] => return ExitCode::from(steps::priorities(options)),
         ["inversion", options @ ..] => return ExitCode::from(steps::inversion(options)),
         ["programs", words @ ..] => return ExitCode::from(programs::main(words)),
@@ -89,8 +101,8 @@ fn main() -> ExitCode {
         ["loom", options @ ..] => return ExitCode::from(models::loom(options)),
         ["mutants", options @ ..] => return ExitCode::from(models::mutants(options)),
         ["shuttle", options @ ..] => return ExitCode::from(models::shuttle(options)),
-        ["cargo-mutants", options @ ..] => report(models::cargo_mutants(options)),
-        ["coverage"] => report(models::coverage()),
+        ["cargo-mutants", options @ ..] => report(coverage::cargo_mutants(options)),
+        ["coverage"] => report(coverage::coverage()),
         ["models"] => steps::run(&[MODELS]),
         ["verify"] => models::verify(),
         ["seeds", options @ ..] => return ExitCode::from(steps::seeds(options)),

@@ -1,24 +1,10 @@
-//! The model checkers and what else takes long: loom, ordering mutants, shuttle, cargo-mutants, coverage. `cargo xtask verify` does all of it.
+//! The model checkers: loom, ordering mutants, shuttle. `cargo xtask verify` does all of it, and what else takes long.
 
 use std::process::Command;
 use std::time::Instant;
 
-use crate::tools::{self, Outcome, cargo};
-
-/// Where the algorithms are: what cargo-mutants changes and coverage counts.
-const ALGORITHMS: [&str; 6] = [
-    "crates/lockyard/src/*.rs",
-    "crates/lockyard/src/spin/**",
-    "crates/lockyard/src/rwsem/*.rs",
-    "crates/lockyard/src/qrwlock/mod.rs",
-    "crates/lockyard/src/qrwlock/policy.rs",
-    "crates/lockyard/src/wait/**",
-];
-/// Of those: what is not an algorithm.
-const OTHERS: [&str; 3] = ["crates/lockyard/src/lib.rs", "crates/lockyard/src/platform.rs", "**/tests.rs"];
-
-/// The shares of the lines of the algorithm files that tests must reach, in percent.
-const COVERED: u32 = 95;
+use crate::coverage::coverage;
+use crate::tools::{self, Outcome};
 
 /// Runs one of the checking programs, without a limit, and returns its exit code.
 fn example(name: &str, words: &[&str]) -> u8 {
@@ -71,35 +57,6 @@ fn unlimited(arguments: &[&str]) -> Outcome {
     println!("$ {shown}");
     let status = Command::new("cargo").args(arguments).status().map_err(|error| format!("{shown}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("rerun: {shown}")) }
-}
-
-/// Every change that cargo-mutants can think of in the algorithm files, judged by the library's own tests. Hours.
-pub(crate) fn cargo_mutants(options: &[&str]) -> Outcome {
-    if cargo("mutants --version").is_err() {
-        cargo("install --locked cargo-mutants")?;
-    }
-    let mut words = vec!["mutants", "--package", "lockyard", "--test-package", "lockyard", "--no-shuffle"];
-    for file in ALGORITHMS {
-        words.extend(["--file", file]);
-    }
-    for file in OTHERS {
-        words.extend(["--exclude", file]);
-    }
-    words.extend(options);
-    unlimited(&words)
-}
-
-/// The lines of the algorithm files that the library's tests reach.
-pub(crate) fn coverage() -> Outcome {
-    if cargo("llvm-cov --version").is_err() {
-        cargo("install --locked cargo-llvm-cov")?;
-    }
-    // The compiler's own coverage tools; `cargo llvm-cov` says what to do where rustup is missing.
-    drop(tools::capture(Command::new("rustup").args(["component", "add", "llvm-tools"])));
-    let limit = COVERED.to_string();
-    let others = "(platform|api|event|lib|tests|lockyard-[a-z]+)(/.*)?\\.rs$|/tests/|/platform/|/api/|lockyard-";
-    let words = ["llvm-cov", "-p", "lockyard", "--lib", "--tests", "--ignore-filename-regex", others];
-    unlimited(&[&words[..], &["--fail-under-lines", &limit]].concat())
 }
 
 /// Miri and ThreadSanitizer, where the nightly toolchain of this machine has what they need. Nothing that is required hangs on them.

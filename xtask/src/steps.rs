@@ -86,6 +86,7 @@ fn doc_tests() -> Outcome {
 fn docs() -> Outcome {
     let strict = [("RUSTDOCFLAGS", "-D warnings")];
     cargo_with(&strict, "doc --no-deps -p lockyard-cli -p xtask -p lockyard-cost --bins --document-private-items")?;
+    cargo_with(&strict, "doc --no-deps -p lockyard-cli --lib --document-private-items")?;
     cargo_with(&strict, "doc --no-deps --workspace --lib")
 }
 
@@ -102,6 +103,40 @@ pub(crate) fn seeds(options: &[&str]) -> u8 {
     let words = ["run", "--release", "--quiet", "-p", "lockyard-check", "--example", "seeds", "--"];
     let status = Command::new("cargo").args(words).args(options).status();
     status.ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(2)
+}
+
+/// Small cases of torture on simulated machines, so many for each lock: the machines share them. The exit code of the first machine that finds something.
+pub(crate) fn schedules(options: &[&str]) -> u8 {
+    let (mut locks, mut count, mut seed, mut machines) = ("all", 100_000_u64, "1", "quad2008");
+    for pair in options.chunks(2) {
+        match *pair {
+            ["--lock", list] => locks = list,
+            ["--seed", first] => seed = first,
+            ["--machine", list] => machines = list,
+            ["--count", text] if text.parse::<u64>().is_ok_and(|number| number > 0) => {
+                count = text.parse().unwrap_or(count);
+            }
+            _ => {
+                let words = pair.join(" ");
+                eprintln!(
+                    "xtask: schedules: '{words}' is not understood; give --lock LIST --count N --seed N --machine LIST"
+                );
+                return 2;
+            }
+        }
+    }
+    let each = count.div_ceil(machines.split(',').count() as u64).to_string();
+    for machine in machines.split(',') {
+        let run =
+            ["run", "--release", "--quiet", "-p", "lockyard-cli", "--", "torture", "--small", "--schedules", &each];
+        let status =
+            Command::new("cargo").args(run).args(["--lock", locks, "--machine", machine, "--seed", seed]).status();
+        let code = status.ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(2);
+        if code != 0 {
+            return code;
+        }
+    }
+    0
 }
 
 /// The property of priority inheritance on as many random cases as one likes: as [`seeds`].

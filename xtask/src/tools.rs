@@ -97,7 +97,7 @@ fn installed(program: &str) -> bool {
 }
 
 /// Waits for a child: `Some(success)`, or `None` when the limit passed and it was killed with all it had started.
-fn wait(child: &mut Child, limit: Duration) -> Outcome<Option<bool>> {
+pub(crate) fn wait(child: &mut Child, limit: Duration) -> Outcome<Option<bool>> {
     let start = Instant::now();
     loop {
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
