@@ -72,8 +72,11 @@ fn run(wanted: &[&str], secs: u32) -> Outcome {
         let corpus = folder.join("corpus").join(name);
         fs::create_dir_all(&corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
         let mut command = Command::new("cargo");
-        command.args(["+nightly", "fuzz", "run", "--fuzz-dir", "fuzz", "--target-dir"]).arg(&folder).arg(name);
-        command.arg(&corpus).args(seeds).arg("--").arg(format!("-max_total_time={secs}"));
+        command.args(["+nightly", "fuzz", "run", "--fuzz-dir", "fuzz", "--target-dir"]).arg(&folder);
+        if name == "options" {
+            command.args(["--features", "options"]);
+        }
+        command.arg(name).arg(&corpus).args(seeds).arg("--").arg(format!("-max_total_time={secs}"));
         // Anything that takes ten seconds or two gigabytes is a finding.
         command.args(["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1"]).args(more);
         println!("$ {}", format!("{command:?}").replace('"', ""));
