@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
+use lockyard::platform::{Ordering::*, Platform, Word};
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::rtmutex::{RawRtMutex, policy as rt};
 use lockyard::rwsem::{RawRwSem, policy as sem};
 use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::cna::RawCnaSpinLock;
@@ -17,10 +19,13 @@ use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
 use lockyard_check::adapters::{Binary, EagerHq};
+use lockyard_check::broken::Nothing;
+use lockyard_check::cases::exclusion;
 use lockyard_check::cases::parking::HashedMutex;
+use lockyard_check::embedded::{Detached, Monitor, Spinning};
 use lockyard_check::group;
 use lockyard_check::lock::{Lock, Way};
-use lockyard_check::model::random::{Shuttle, perform};
+use lockyard_check::model::random::{Shuttle, fault_of, perform};
 use lockyard_check::stage::Stage;
 
 const HELP: &str = "\
@@ -50,6 +55,63 @@ fn crowd<L: Lock>() {
     assert!(lock.at_rest(), "something is left in a lock that nobody uses: {}", lock.state());
 }
 
+/// A sleeping mutex (0 free, 1 held, 2 held and somebody may sleep) whose woken waiter forgets that others may sleep as well.
+#[derive(Debug)]
+struct Forgetful(<Shuttle as Platform>::U32);
+
+impl Default for Forgetful {
+    fn default() -> Self {
+        Self(Default::default())
+    }
+}
+
+impl Lock for Forgetful {
+    type P = Shuttle;
+
+    fn lock(&self, way: Way) {
+        while !self.try_lock(way) {
+            let _ = self.0.compare_exchange(1, 2, Relaxed, Relaxed);
+            Shuttle::park(&self.0, 2, None);
+        }
+    }
+
+    fn try_lock(&self, _way: Way) -> bool {
+        self.0.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    unsafe fn unlock(&self, _way: Way) {
+        if self.0.swap(0, Release) == 2 {
+            Shuttle::unpark(&self.0);
+        }
+    }
+}
+
+/// Two broken locks that must fail, or the others' passing says nothing: no exclusion, and a lost wake-up.
+fn can_fail() -> bool {
+    let mut can = true;
+    for (name, case, evidence) in [
+        ("no lock at all", exclusion::two_threads::<Nothing<Shuttle>> as fn(), ""),
+        ("a mutex that forgets a sleeper", exclusion::sections_exclude_each_other::<Forgetful>, "lost wake-up"),
+    ] {
+        let fault = fault_of(case, 200, 1);
+        let found = fault.as_ref().is_some_and(|fault| fault.contains(evidence));
+        println!("{name:<30} {}", if found { "fails, as it must" } else { "PASSED: nothing here can be believed" });
+        can &= found;
+    }
+    can
+}
+
+/// Time passes for those who sleep by the clock also when the last thread that runs does not stop, but ends. (It did not: a deadlock that was none.)
+fn time_passes_when_threads_end() {
+    let words = [(); 3].map(|()| <Shuttle as Platform>::U32::default());
+    Shuttle::run(4, |me| {
+        if me > 0 {
+            // The later ones sleep longer, so somebody always ends while others sleep.
+            Shuttle::park(&words[me - 1], 0, Some(1_000 * me as u64));
+        }
+    });
+}
+
 struct Subject {
     name: &'static str,
     cases: Vec<Case>,
@@ -67,6 +129,13 @@ macro_rules! subjects {
 }
 
 fn subjects() -> Vec<Subject> {
+    let machine: Case = ("time_passes_when_threads_end", time_passes_when_threads_end);
+    let mut list = vec![Subject { name: "machine", cases: vec![machine], crowd: None }];
+    list.extend(locks());
+    list
+}
+
+fn locks() -> Vec<Subject> {
     subjects! {
         "qspinlock": RawQSpinLock<Shuttle>, [exclusive] crowd;
         "cna": RawCnaSpinLock<Shuttle>, [exclusive] crowd;
@@ -75,10 +144,18 @@ fn subjects() -> Vec<Subject> {
         "ticket": RawTicketLock<Shuttle>, [exclusive] crowd;
         "ttas": RawTtasLock<Shuttle>, [exclusive] crowd;
         "mutex": RawMutex<Shuttle>, [exclusive, timed] crowd;
+        "mutex-detached": Detached<RawMutex<Shuttle>>, [exclusive, timed] crowd;
+        "rtmutex-tree": RawRtMutex<Shuttle>, [exclusive, timed] crowd;
+        "rtmutex-tree:top-spin-2016": RawRtMutex<Shuttle, rt::Published2016>, [exclusive, timed] crowd;
+        "condvar": Monitor<Shuttle, RawMutex<Shuttle>>, [exclusive, timed] crowd;
+        "condvar-spinning": Monitor<Shuttle, Spinning<Shuttle>>, [exclusive, timed] crowd;
         "rwsem:today": RawRwSem<Shuttle, sem::Today>, [exclusive, timed, shared] crowd;
         "rwsem:today-kernel": RawRwSem<Shuttle, sem::TodayKernel>, [exclusive, timed, shared] crowd;
         "rwsem:v5.10": RawRwSem<Shuttle, sem::V5_10>, [exclusive, timed, shared] crowd;
         "rwsem:handoff-4ms": RawRwSem<Shuttle, sem::Handoff4ms>, [exclusive, timed, shared] crowd;
+        "rwsem:reader-steal-v2": RawRwSem<Shuttle, sem::ReaderStealV2>, [exclusive, timed, shared] crowd;
+        "rwsem:limit-rspin": RawRwSem<Shuttle, sem::LimitRspin>, [exclusive, timed, shared] crowd;
+        "rwsem:xadd-baseline": RawRwSem<Shuttle, sem::XaddBaseline>, [exclusive, timed, shared] crowd;
         "qrwlock:today": RawQRwLock<Shuttle>, [exclusive, shared] crowd;
         "qrwlock:fetch-add": RawQRwLock<Shuttle, qrw::FetchAdd>, [exclusive, shared] crowd;
         "qrwlock:byte-cas": RawQRwLock<Shuttle, qrw::ByteCas>, [exclusive, shared] crowd;
@@ -127,6 +204,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if !can_fail() {
+        return ExitCode::FAILURE;
+    }
     let mut chosen = 0;
     for subject in subjects().iter().filter(|subject| subject.name.contains(&options.lock)) {
         let begun = Instant::now();
@@ -160,10 +240,4 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     ExitCode::SUCCESS
-}
-
-/// The suite's smallest case, so that this program's tests perform one.
-#[test]
-fn schedules_are_performed() {
-    perform(exclusion::two_threads::<RawTtasLock<Shuttle>>, 8, 1).unwrap();
 }

@@ -30,6 +30,8 @@ pub trait Atom<V>: Sized {
 }
 
 /// A model checker.
+///
+/// Where an operation below lets others run, the active thread is active again when it returns. (Atoms leave that to the words.)
 pub trait Engine: Copy + Debug + Send + Sync + 'static {
     /// Whether it has atomics of its own, with orderings. If not, a word is a plain cell and every operation a place to switch.
     const MODELS_WORDS: bool;
@@ -48,8 +50,11 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
     /// Thread `number` can go on.
     fn wake(number: usize);
 
-    /// The active thread cannot go on: somebody else runs. May return for no reason.
+    /// The active thread cannot go on: somebody else runs. Returns once it was woken; at any time also for no reason.
     fn wait();
+
+    /// Whether the active thread's sleep, which begins, may end for no reason. Asked on restless machines.
+    fn stirs() -> bool;
 
     /// What follows in this execution is explored elsewhere.
     fn skip();

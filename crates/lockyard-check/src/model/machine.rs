@@ -7,13 +7,14 @@ use std::panic::Location;
 
 use lockyard::event::Event;
 use lockyard::platform::{Ordering, Ordering::Relaxed, Patience, Platform, Pool, Word};
+use lockyard::rtmutex::MAX_PRIORITY;
 use lockyard::wait::heads::ParkedHeads;
 use lockyard::wait::thread::{Thread, ThreadId};
 
 use super::engine::Engine;
 use super::sites::{Part, order};
 use super::words::{U32, U64};
-use super::world::{self, MOST_RECORDS, Machine, State, Waited, world};
+use super::world::{self, MOST_RECORDS, NAP, Machine, State, Waited, world};
 
 /// The platform that the model checker `E` explores. See the [module text](super).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +80,10 @@ pub(super) fn run<E: Engine>(threads: usize, act: &(dyn Fn(usize) + Sync)) {
         }
         world().stop(State::Done);
         E::changed();
+        // The first thread is still there, and may be one of many that wait for nothing but time.
+        if number != 0 {
+            pass_time::<E>();
+        }
     });
     world().settle();
 }
@@ -91,22 +96,30 @@ pub(super) fn surrounded<R>(machine: Machine, inside: impl FnOnce() -> R) -> R {
     result
 }
 
+/// The active thread stops or ends. If that leaves nobody who can go on, time passes, for whoever waits for it.
+fn pass_time<E: Engine>() {
+    if let Some(released) = world().pass_time() {
+        E::wake(released);
+    }
+}
+
 /// The active thread waits. Others run at least once meanwhile, so that no old value is seen for ever.
 fn block<E: Engine>(state: State) -> Waited {
+    let stirs = world().machine().restless && matches!(state, State::Parked { .. }) && E::stirs();
     world().stop(state);
     loop {
-        if let Some(released) = world().pass_time() {
-            E::wake(released);
-        }
-        let me = world().active.get();
-        if world().is_ready() {
-            E::wake(me);
+        pass_time::<E>();
+        if stirs || world().is_ready() {
+            E::wake(world().active.get());
         }
         world().count_yield();
         E::wait();
-        world().active.set(me);
         if let Some(waited) = world().goes_on() {
             return waited;
+        }
+        if stirs {
+            world().stop(State::Running);
+            return Waited::GaveUp;
         }
         if world().is_idle_turn() {
             world().idle.set(world().idle.get() + 1);
@@ -133,10 +146,8 @@ fn poll<E: Engine, T>(patient: bool, deadline: Option<u64>, mut ready: impl FnMu
             return None;
         }
         if stale {
-            let me = world().active.get();
             world().count_yield();
             E::wait();
-            world().active.set(me);
         }
     }
 }
@@ -171,9 +182,10 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
         poll::<E, T>(true, None, ready).expect("does not give up")
     }
 
-    fn nap(_round: u32) {
+    fn nap(round: u32) {
         if world().is_running() {
-            block::<E>(State::Polling { reads: Vec::new(), patient: false });
+            let until = world().later(NAP << round.min(10));
+            block::<E>(State::Napping { until });
         }
     }
 
@@ -234,6 +246,14 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
 
     fn spin_budget() -> u32 {
         if world().machine().patience == world::Patience::Exact { u32::MAX } else { 20_000 }
+    }
+
+    fn priority(id: ThreadId) -> u32 {
+        if world().machine().ranked { id.raw().min(MAX_PRIORITY) } else { 0 }
+    }
+
+    fn set_priority(_id: ThreadId, _base: u32, _effective: u32) -> bool {
+        world().machine().ranked
     }
 
     fn cpus() -> u32 {

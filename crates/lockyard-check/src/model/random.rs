@@ -1,15 +1,18 @@
 //! Shuttle: random schedules, many threads, long runs; sequentially consistent, so that it finds what goes wrong in the logic of a lock and nothing of its orderings.
 //!
 //! Half of the schedules are drawn at each step, half with priorities and a few changes of them (PCT: Burckhardt et al. 2010), on machines on which everybody
-//! sleeps, spins, or knows when its CPU is needed.
+//! sleeps, wakes up for no reason, spins, or knows when its CPU is needed, and one whose turns are over at once.
 
-use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::task::{Poll, Waker};
 
 use lockyard::platform::Ordering;
+use shuttle::future::block_on;
+use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::atomic::AtomicBool;
-use shuttle::thread::Thread;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
 use super::engine::{Atom, Engine};
@@ -59,9 +62,21 @@ impl<V> Atom<V> for NoAtom {
 }
 
 thread_local! {
-    /// The threads of the present run, and what they touch to let others run.
-    static THREADS: RefCell<Vec<Option<Thread>>> = const { RefCell::new(Vec::new()) };
+    /// The threads of the present run that have begun, and what they touch to let others run.
+    static THREADS: RefCell<Vec<Option<Waker>>> = const { RefCell::new(Vec::new()) };
     static POINT: RefCell<Option<std::rc::Rc<AtomicBool>>> = const { RefCell::new(None) };
+    /// Whether the present case has ever run two threads at a time.
+    static CONCURRENT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// On a restless machine one sleep in so many ends for no reason.
+const STIRS_ONE_IN: u32 = 4;
+
+/// Performs an operation of shuttle that lets others run.
+fn switching(act: impl FnOnce()) {
+    let me = world().active.get();
+    act();
+    world().active.set(me);
 }
 
 impl Engine for Random {
@@ -71,11 +86,9 @@ impl Engine for Random {
 
     fn step() {
         if world().is_running() {
-            let me = world().active.get();
             if let Some(point) = POINT.with_borrow(Clone::clone) {
-                point.load(Ordering::SeqCst);
+                switching(|| _ = point.load(Ordering::SeqCst));
             }
-            world().active.set(me);
         }
     }
 
@@ -86,14 +99,21 @@ impl Engine for Random {
     }
 
     fn wake(number: usize) {
-        let thread = THREADS.with_borrow(|threads| threads.get(number).and_then(Clone::clone));
-        if let Some(thread) = thread {
-            thread.unpark();
+        // Sticky: one that is not in `wait` does not sleep the next time.
+        if let Some(Some(thread)) = THREADS.with_borrow(|threads| threads.get(number).cloned()) {
+            thread.wake();
         }
     }
 
+    /// As a task, not by shuttle's own park: that ends for no reason again and again, gives its priority away each time, and its unpark is one more place to switch.
     fn wait() {
-        shuttle::thread::park();
+        let mut slept = false;
+        let once = poll_fn(|_| if std::mem::replace(&mut slept, true) { Poll::Ready(()) } else { Poll::Pending });
+        switching(|| block_on(once));
+    }
+
+    fn stirs() -> bool {
+        thread_rng().gen_range(0..STIRS_ONE_IN) == 0
     }
 
     fn skip() {}
@@ -101,10 +121,12 @@ impl Engine for Random {
     fn fence() {}
 
     fn run(threads: usize, act: &(dyn Fn(usize) + Sync)) {
+        CONCURRENT.set(CONCURRENT.get() || threads > 1);
         THREADS.replace(vec![None; threads]);
         POINT.replace(Some(std::rc::Rc::new(AtomicBool::new(false))));
         let act = |number: usize| {
-            THREADS.with_borrow_mut(|all| all[number] = Some(shuttle::thread::current()));
+            let waker = block_on(poll_fn(|context| Poll::Ready(context.waker().clone())));
+            THREADS.with_borrow_mut(|all| all[number] = Some(waker));
             act(number);
         };
         shuttle::thread::scope(|scope| {
@@ -121,8 +143,9 @@ impl Engine for Random {
 const SLEEPS: Machine = Machine { nodes: 3, ..Machine::SLEEPS };
 
 /// The machines on which each case is performed.
-const MACHINES: [Machine; 4] = [
+const MACHINES: [Machine; 5] = [
     SLEEPS,
+    Machine { restless: true, ..SLEEPS },
     Machine { patience: Patience::Long, ..SLEEPS },
     Machine { patience: Patience::Exact, ..SLEEPS },
     Machine { clock: Clock::Hurried, ..SLEEPS },
@@ -133,19 +156,36 @@ const MACHINES: [Machine; 4] = [
 /// # Errors
 /// What failed; shuttle has printed the schedule.
 pub fn perform(case: fn(), schedules: usize, seed: u64) -> Result<(), String> {
+    perform_with(case, schedules, seed, FailurePersistence::Print)
+}
+
+/// What fails in `case`, which must fail: likewise, without a word to those who watch.
+pub fn fault_of(case: fn(), schedules: usize, seed: u64) -> Option<String> {
+    let hook = take_hook();
+    set_hook(Box::new(|_| {}));
+    let outcome = perform_with(case, schedules, seed, FailurePersistence::None);
+    set_hook(hook);
+    outcome.err()
+}
+
+fn perform_with(case: fn(), schedules: usize, seed: u64, persistence: FailurePersistence) -> Result<(), String> {
     prepare::<Random>();
     let mut config = Config::new();
     config.stack_size = 0x4_0000;
     config.max_steps = MaxSteps::FailAfter(2_000_000);
-    config.failure_persistence = FailurePersistence::Print;
+    config.failure_persistence = persistence;
     config.silence_warnings = true;
     let each = schedules.div_ceil(MACHINES.len());
     for (number, machine) in MACHINES.into_iter().enumerate() {
         let seed = seed.wrapping_mul(64).wrapping_add(number as u64);
         let execution = move || surrounded(machine, case);
+        CONCURRENT.set(false);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let random = RandomScheduler::new_from_seed(seed, each);
             Runner::new(random, config.clone()).run(execution);
+            if !CONCURRENT.get() {
+                return; // one schedule is all there is, and PCT wants two threads
+            }
             let depth = [2, 3, 5][(seed % 3) as usize];
             let pct = PctScheduler::new_from_seed(seed, depth, each);
             Runner::new(pct, config.clone()).run(execution);

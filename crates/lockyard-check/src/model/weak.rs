@@ -76,7 +76,13 @@ impl Engine for Weak {
     fn wake(_number: usize) {}
 
     fn wait() {
+        let me = world().active.get();
         ::loom::thread::yield_now();
+        world().active.set(me);
+    }
+
+    fn stirs() -> bool {
+        false
     }
 
     fn skip() {
@@ -84,7 +90,9 @@ impl Engine for Weak {
     }
 
     fn fence() {
+        let me = world().active.get();
         ::loom::sync::atomic::fence(Ordering::SeqCst);
+        world().active.set(me);
     }
 
     fn run(threads: usize, act: &(dyn Fn(usize) + Sync)) {

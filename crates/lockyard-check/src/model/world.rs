@@ -52,6 +52,8 @@ pub enum Clock {
 pub const DEADLINE: u64 = 100_000;
 /// What time it is once the clock was rung. No turn is over then.
 pub const RING: u64 = 200_000;
+/// The shortest nap, in nanoseconds.
+pub(super) const NAP: u64 = 1_000;
 const TURN: u64 = lockyard::wait::turn::TURN_NS;
 
 /// A machine for one scenario.
@@ -67,11 +69,23 @@ pub struct Machine {
     pub nodes: u32,
     /// How often, in one execution, a poll may fail again before no further alternatives are explored.
     pub budget: Option<u32>,
+    /// Threads have priorities: the higher the number, the more urgent. Otherwise all share the time.
+    pub ranked: bool,
+    /// Some sleeps end for no reason. (For random schedules: an exploration would not end.)
+    pub restless: bool,
 }
 
 impl Machine {
     /// Everybody sleeps.
-    pub const SLEEPS: Self = Self { patience: Patience::None, clock: Clock::Still, start: 0, nodes: 1, budget: None };
+    pub const SLEEPS: Self = Self {
+        patience: Patience::None,
+        clock: Clock::Still,
+        start: 0,
+        nodes: 1,
+        budget: None,
+        ranked: false,
+        restless: false,
+    };
     /// Everybody spins.
     pub const SPINS: Self = Self { patience: Patience::Long, ..Self::SLEEPS };
 }
@@ -89,6 +103,10 @@ pub(super) enum State {
     Parked {
         word: usize,
         deadline: Option<u64>,
+    },
+    /// Sleeps until this time, whatever the clock does for others.
+    Napping {
+        until: u64,
     },
     /// Waits for all others to end.
     Joining,
@@ -424,6 +442,7 @@ impl World {
                 self.machine.get().clock != Clock::Stopped
                     && deadline.is_some_and(|deadline| deadline <= self.now.get())
             }
+            State::Napping { until } => *until <= self.now.get(),
             State::Joining => {
                 roles.iter().enumerate().all(|(other, role)| other == number || matches!(role.state, State::Done))
             }
@@ -452,16 +471,17 @@ impl World {
         if anybody {
             return None;
         }
+        let turns = self.machine.get().clock != Clock::Stopped;
         let spinner = roles.iter().position(|role| matches!(role.state, State::Polling { patient: false, .. }));
         let released = spinner.or_else(|| {
             let sleeper = roles
                 .iter()
                 .enumerate()
                 .filter_map(|(number, role)| match role.state {
-                    State::Parked { deadline: Some(deadline), .. } => Some((deadline, number)),
+                    State::Parked { deadline: Some(deadline), .. } if turns => Some((deadline, number)),
+                    State::Napping { until } => Some((until, number)),
                     _ => None,
                 })
-                .filter(|_| self.machine.get().clock != Clock::Stopped)
                 .min()?;
             self.now.set(self.now.get().max(sleeper.0));
             Some(sleeper.1)
@@ -493,6 +513,11 @@ impl World {
         if let Some(role) = sleeper {
             role.released = true;
         }
+    }
+
+    /// The time in `ns` from now.
+    pub(super) fn later(&self, ns: u64) -> u64 {
+        self.now.get() + ns
     }
 
     /// The clock is rung: deadlines up to [`RING`] have passed.

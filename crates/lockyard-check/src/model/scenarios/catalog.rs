@@ -4,8 +4,9 @@ use lockyard::event::Event;
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::rtmutex::RawRtMutex;
 use lockyard::rwsem::{RawRwSem, policy as sem};
-use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
+use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::cna::{RawCnaSpinLock, SHUFFLE_ONE_IN};
 use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -18,8 +19,11 @@ use super::super::world::{Clock, Machine, Patience};
 use super::Scenario;
 use super::counting::{last_reference, units};
 use super::exclusive::Of;
+use super::inheriting::chain;
+use super::signalling::{arrival, late_arrival};
 use crate::adapters::{Binary, EagerHq};
 use crate::cases::parking::HashedMutex;
+use crate::embedded::{Monitor, Spinning};
 use crate::lock::Way::{Read as R, Write as W};
 use crate::lock::{Lock, Shared, Timed};
 
@@ -61,6 +65,18 @@ pub fn all() -> Vec<Scenario> {
         rwsem::<sem::TodayKernel>(KERNEL),
         rwsem::<sem::V5_10>(KERNEL),
         rwsem::<sem::XaddBaseline>(PLAIN),
+        rwsem_brief::<sem::HandoffNone>(),
+        rwsem_brief::<sem::Handoff4ms>(),
+        rwsem_brief::<sem::HandoffImmediate>(),
+        rwsem_brief::<sem::WakeAllReaders>(),
+        rwsem_brief::<sem::ReaderSpinOnWriter>(),
+        rwsem_brief::<sem::TimedWriterSpin>(),
+        rwsem_brief::<sem::AdaptiveRspin>(),
+        rwsem_brief::<sem::StarvationGuard>(),
+        rwsem_brief::<sem::ReaderSteal>(),
+        rwsem_brief::<sem::ReaderStealV2>(),
+        rwsem_brief::<sem::LimitRspin>(),
+        rwsem_brief::<sem::NoRspin>(),
         qrwlock::<qrw::Today>(),
         qrwlock::<qrw::FetchAdd>(),
         qrwlock::<qrw::ByteCas>(),
@@ -69,6 +85,10 @@ pub fn all() -> Vec<Scenario> {
         exclusive::<LockRef<Loom>>("lockref", SPIN, &[]),
         references(),
         exclusive::<HashedMutex<Loom, RawTicketLock<Loom>>>("futex-hash", PLAIN, &[]),
+        condvar(),
+        exclusive::<RawRtMutex<Loom>>("rtmutex-tree", PLAIN, &[Event::RtmutexSlowSleep]),
+        timed::<RawRtMutex<Loom>>("rtmutex-tree"),
+        chains(),
     ]
     .concat()
 }
@@ -140,6 +160,39 @@ fn rwsem<Y: sem::Policy>(modes: Modes) -> Vec<Scenario> {
     list
 }
 
+/// Of a policy that differs from the others in a knob or two: the least that has all kinds of waiters.
+fn rwsem_brief<Y: sem::Policy>() -> Vec<Scenario> {
+    let lock = format!("rwsem:{}", Y::NAME);
+    let mut list = Vec::new();
+    for &(mode, machine) in PLAIN {
+        let of = Of { lock: &lock, machine, mode };
+        list.extend([
+            of.contend::<RawRwSem<Loom, Y>>(&[W, R]),
+            of.contend::<RawRwSem<Loom, Y>>(&[W, R, R]),
+            of.contend::<RawRwSem<Loom, Y>>(&[W, W, R]),
+        ]);
+    }
+    list
+}
+
+fn condvar() -> Vec<Scenario> {
+    let mut list = Vec::new();
+    for &(mode, machine) in PLAIN {
+        let of = Of { lock: "condvar", machine, mode };
+        list.extend([arrival(&of, 1, false), arrival(&of, 2, false), arrival(&of, 2, true), late_arrival(&of)]);
+    }
+    let of = Of { lock: "condvar", machine: UNTIMED, mode: "untimed" };
+    list.push(arrival(&of, 1, false));
+    let spinning = Of { lock: "condvar-spinning", machine: SLEEPS, mode: "sleeps" };
+    list.push(spinning.contend::<Monitor<Loom, Spinning<Loom>>>(&[W, W]));
+    list
+}
+
+fn chains() -> Vec<Scenario> {
+    let of = |mode, machine| Of { lock: "rtmutex-tree", machine, mode };
+    vec![chain(&of("sleeps", SLEEPS)), chain(&of("spins", SPINS))]
+}
+
 fn qrwlock<Y: qrw::Policy>() -> Vec<Scenario> {
     shared::<RawQRwLock<Loom, Y>>(&format!("qrwlock:{}", Y::NAME), BOTH)
 }
@@ -162,6 +215,12 @@ fn semaphore() -> Vec<Scenario> {
         units::<RawSemaphore<Loom, DirectHandoff>>(&of),
     ]);
     list.extend(timed::<Binary<Loom, DirectHandoff>>("semaphore:direct-handoff"));
+    // Its lost wake-up needs two quick ups (they are not tried here).
+    let of = Of { lock: "semaphore:opportunistic-2008", machine: SLEEPS, mode: "sleeps" };
+    list.extend([
+        of.contend::<Binary<Loom, Opportunistic2008>>(&[W, W]),
+        of.contend::<Binary<Loom, Opportunistic2008>>(&[W, W, W]),
+    ]);
     list
 }
 

@@ -6,6 +6,8 @@
 mod catalog;
 mod counting;
 mod exclusive;
+mod inheriting;
+mod signalling;
 
 use std::cell::Cell;
 use std::fmt;

@@ -1,0 +1,103 @@
+//! Scenarios of the condition variable: a signal or a broadcast against those who begin to wait, and against one whose time is up.
+
+use lockyard::cancel::Until;
+use lockyard::condvar::RawCondvar;
+use lockyard::mutex::RawMutex;
+
+use super::super::machine::{execute, ring};
+use super::super::weak::{Loom, Weak};
+use super::super::world::DEADLINE;
+use super::exclusive::Of;
+use super::{Protected, Scenario, barred, rung};
+use crate::lock::Way;
+
+/// A condition, the mutex that guards it, and what is there once it holds.
+#[derive(Debug, Default)]
+struct Post {
+    mutex: RawMutex<Loom>,
+    arrival: RawCondvar<Loom>,
+    /// How many letters there are: under the mutex.
+    letters: Protected,
+}
+
+impl Post {
+    fn guarded(&self, act: impl FnOnce()) {
+        self.mutex.acquire();
+        act();
+        // SAFETY: acquired above.
+        unsafe { self.mutex.release_detached() };
+    }
+
+    /// Waits until there is a letter, and takes note of it; or until `until`. Whether there is one.
+    fn receive(&self, until: Until<'_, Loom>) -> bool {
+        let mut there = false;
+        self.guarded(|| {
+            loop {
+                self.letters.section(Way::Read);
+                there = self.letters.turns() > 0;
+                // SAFETY: `guarded` holds the mutex.
+                if there || unsafe { self.arrival.wait(&self.mutex, until) }.is_err() {
+                    break;
+                }
+            }
+        });
+        there
+    }
+
+    fn send(&self) {
+        self.guarded(|| self.letters.section(Way::Write));
+    }
+
+    fn finish(&self) {
+        assert!(!self.arrival.has_waiters(), "somebody still waits");
+        assert!(!self.mutex.is_locked() && !self.mutex.is_contended(), "something is left in a mutex that nobody uses");
+    }
+}
+
+/// `waiters` threads wait for a letter; one more sends it and tells them: `all`, or one for each of them.
+pub(super) fn arrival(of: &Of<'_>, waiters: usize, all: bool) -> Scenario {
+    let threads = waiters + 1;
+    let what = if all { "broadcast" } else { "signal" };
+    of.scenario(&format!("{what}-to-{waiters}"), threads, barred(of.machine, threads), move |machine| {
+        execute::<Weak, _>(
+            machine,
+            threads,
+            Post::default,
+            |post, me| {
+                if me < waiters {
+                    assert!(post.receive(Until::FOREVER), "a wait without end has ended");
+                } else {
+                    post.send();
+                    match all {
+                        true => post.arrival.broadcast(),
+                        false => (0..waiters).for_each(|_| post.arrival.signal()),
+                    }
+                }
+            },
+            Post::finish,
+        );
+    })
+}
+
+/// One waits until the clock rings, and is told at the same time.
+pub(super) fn late_arrival(of: &Of<'_>) -> Scenario {
+    let machine = rung(barred(of.machine, 3));
+    let mut scenario = of.scenario("signal-or-timeout", 3, machine, |machine| {
+        execute::<Weak, _>(
+            machine,
+            3,
+            Post::default,
+            |post, me| match me {
+                0 => _ = post.receive(Until::deadline(DEADLINE)),
+                1 => ring::<Weak>(),
+                _ => {
+                    post.send();
+                    post.arrival.signal();
+                }
+            },
+            Post::finish,
+        );
+    });
+    scenario.preemptions = Some(2);
+    scenario
+}
