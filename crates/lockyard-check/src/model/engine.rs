@@ -36,6 +36,9 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
     /// Whether it has atomics of its own, with orderings. If not, a word is a plain cell and every operation a place to switch.
     const MODELS_WORDS: bool;
 
+    /// The most threads of all runs of an execution.
+    const RECORDS: usize;
+
     /// Of 32 bits.
     type A32: Atom<u32>;
     /// Of 64 bits.

@@ -14,7 +14,7 @@ use lockyard::wait::thread::{Thread, ThreadId};
 use super::engine::Engine;
 use super::sites::{Part, order};
 use super::words::{U32, U64};
-use super::world::{self, MOST_RECORDS, NAP, Machine, State, Waited, world};
+use super::world::{self, Clock, Machine, NAP, Poll, State, TURN, Waited, world};
 
 /// The platform that the model checker `E` explores. See the [module text](super).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl<E: Engine> Surroundings<E> {
 pub fn prepare<E: Engine>() {
     if world().surroundings.get().is_null() {
         let made = Box::new(Surroundings::<E> {
-            records: (0..MOST_RECORDS).map(|_| Thread::default()).collect(),
+            records: (0..E::RECORDS).map(|_| Thread::default()).collect(),
             heads: ParkedHeads::default(),
             pool: Pool::default(),
             bell: U32::default(),
@@ -100,6 +100,8 @@ pub(super) fn surrounded<R>(machine: Machine, inside: impl FnOnce() -> R) -> R {
 fn pass_time<E: Engine>() {
     if let Some(released) = world().pass_time() {
         E::wake(released);
+        // More than one deadline may have been reached.
+        E::changed();
     }
 }
 
@@ -134,7 +136,7 @@ fn poll<E: Engine, T>(patient: bool, deadline: Option<u64>, mut ready: impl FnMu
         let outer = world().begin_poll();
         let found = ready();
         let over = found.is_none() && deadline.is_some_and(|deadline| Modelled::<E>::now() >= deadline);
-        let (reads, stale) = world().end_poll(outer);
+        let Poll { reads, stale, until, .. } = world().end_poll(outer);
         if found.is_some() || over {
             return found;
         }
@@ -142,12 +144,11 @@ fn poll<E: Engine, T>(patient: bool, deadline: Option<u64>, mut ready: impl FnMu
         if world().spend() || stale {
             E::skip();
         }
-        if !stale && block::<E>(State::Polling { reads, patient }) == Waited::GaveUp {
-            return None;
-        }
         if stale {
             world().count_yield();
             E::wait();
+        } else if block::<E>(State::Polling { reads, patient, until: until.filter(|_| patient) }) == Waited::GaveUp && !patient {
+            return None;
         }
     }
 }
@@ -184,7 +185,10 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
 
     fn nap(round: u32) {
         if world().is_running() {
-            let until = world().later(NAP << round.min(10));
+            let until = world().later(match world().machine().clock {
+                Clock::Hurried => TURN,
+                _ => NAP << round.min(10),
+            });
             block::<E>(State::Napping { until });
         }
     }

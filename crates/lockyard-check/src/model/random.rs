@@ -69,6 +69,9 @@ thread_local! {
     static CONCURRENT: Cell<bool> = const { Cell::new(false) };
 }
 
+/// How long an operation takes; on a machine in a hurry a hundred times that.
+const STEP_NS: u64 = 20;
+
 /// On a restless machine one sleep in so many ends for no reason.
 const STIRS_ONE_IN: u32 = 4;
 
@@ -81,11 +84,16 @@ fn switching(act: impl FnOnce()) {
 
 impl Engine for Random {
     const MODELS_WORDS: bool = false;
+    const RECORDS: usize = 4096;
     type A32 = NoAtom;
     type A64 = NoAtom;
 
     fn step() {
         if world().is_running() {
+            // Time passes also while everybody runs: what waits for a turn to end must not wait for ever.
+            if world().step(STEP_NS) {
+                Self::changed();
+            }
             if let Some(point) = POINT.with_borrow(Clone::clone) {
                 switching(|| _ = point.load(Ordering::SeqCst));
             }

@@ -66,6 +66,7 @@ atom!(::loom::sync::atomic::AtomicU64, u64);
 
 impl Engine for Weak {
     const MODELS_WORDS: bool = true;
+    const RECORDS: usize = 64;
     type A32 = ::loom::sync::atomic::AtomicU32;
     type A64 = ::loom::sync::atomic::AtomicU64;
 

@@ -21,8 +21,6 @@ use lockyard::event::Event;
 
 /// The most threads of one run.
 pub const MOST_THREADS: usize = 32;
-/// The most threads of all runs of an execution.
-pub const MOST_RECORDS: usize = 512;
 
 /// How the machine behaves in one scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +52,12 @@ pub const DEADLINE: u64 = 100_000;
 pub const RING: u64 = 200_000;
 /// The shortest nap, in nanoseconds.
 pub(super) const NAP: u64 = 1_000;
-const TURN: u64 = lockyard::wait::turn::TURN_NS;
+/// After so many operations it is looked whose time has come.
+#[cfg(feature = "shuttle")]
+const LOOK_EVERY: u32 = 64;
+/// Who polls the clock looks again after so long.
+const LOOK: u64 = 10_000;
+pub(super) const TURN: u64 = lockyard::wait::turn::TURN_NS;
 
 /// A machine for one scenario.
 #[derive(Debug, Clone, Copy)]
@@ -94,10 +97,11 @@ impl Machine {
 #[derive(Debug, Clone)]
 pub(super) enum State {
     Running,
-    /// Waits for a change of a word that it read: where, and which change it has seen. Without patience it never gives up.
+    /// Waits for a change of a word that it read: where, and which change it has seen; or for a time, if it looked at the clock. With patience it never gives up.
     Polling {
         reads: Vec<Read>,
         patient: bool,
+        until: Option<u64>,
     },
     /// Sleeps on this word.
     Parked {
@@ -155,8 +159,11 @@ pub(super) enum Waited {
 #[derive(Debug, Default)]
 pub(super) struct Poll {
     reading: bool,
-    reads: Vec<Read>,
-    stale: bool,
+    pub(super) reads: Vec<Read>,
+    /// Whether some of what was read was out of date.
+    pub(super) stale: bool,
+    /// When to look at the clock again, if it was looked at.
+    pub(super) until: Option<u64>,
 }
 
 struct Role {
@@ -183,6 +190,8 @@ pub(super) struct World {
     pub(super) active: Cell<usize>,
     roles: RefCell<Vec<Role>>,
     now: Cell<u64>,
+    #[cfg(feature = "shuttle")]
+    steps: Cell<u32>,
     ordinals: Cell<u32>,
     /// Words that are modelled in this exploration.
     known: RefCell<Vec<bool>>,
@@ -217,6 +226,8 @@ thread_local! {
         active: Cell::new(0),
         roles: RefCell::new(Vec::new()),
         now: Cell::new(0),
+        #[cfg(feature = "shuttle")]
+        steps: Cell::new(0),
         ordinals: Cell::new(0),
         known: RefCell::new(Vec::new()),
         learned: RefCell::new(Vec::new()),
@@ -277,6 +288,8 @@ impl World {
         self.phase.set(Phase::Setting);
         self.active.set(0);
         self.now.set(machine.start);
+        #[cfg(feature = "shuttle")]
+        self.steps.set(0);
         self.strangers.take();
         self.gone.set(0);
         self.ordinals.set(0);
@@ -389,11 +402,10 @@ impl World {
         std::mem::replace(&mut role.poll, Poll { reading: true, ..Poll::default() })
     }
 
-    /// It has ended, and the one around it goes on. What it read, and whether some of it was out of date.
-    pub(super) fn end_poll(&self, outer: Poll) -> (Vec<Read>, bool) {
+    /// It has ended, and the one around it goes on.
+    pub(super) fn end_poll(&self, outer: Poll) -> Poll {
         let role = &mut self.roles.borrow_mut()[self.active.get()];
-        let poll = std::mem::replace(&mut role.poll, outer);
-        (poll.reads, poll.stale)
+        std::mem::replace(&mut role.poll, outer)
     }
 
     /// A poll has failed. `true`: too many have in this execution.
@@ -434,9 +446,10 @@ impl World {
     fn can_go_on(&self, roles: &[Role], number: usize) -> bool {
         match &roles[number].state {
             State::Running => true,
-            State::Polling { reads, .. } => {
+            State::Polling { reads, until, .. } => {
                 // SAFETY: the words of an execution live as long as its threads.
-                reads.iter().any(|read| unsafe { (*read.word).version.get() } != read.version)
+                let changed = reads.iter().any(|read| unsafe { (*read.word).version.get() } != read.version);
+                changed || until.is_some_and(|until| until <= self.now.get())
             }
             State::Parked { deadline, .. } => {
                 self.machine.get().clock != Clock::Stopped
@@ -479,7 +492,7 @@ impl World {
                 .enumerate()
                 .filter_map(|(number, role)| match role.state {
                     State::Parked { deadline: Some(deadline), .. } if turns => Some((deadline, number)),
-                    State::Napping { until } => Some((until, number)),
+                    State::Napping { until } | State::Polling { until: Some(until), .. } => Some((until, number)),
                     _ => None,
                 })
                 .min()?;
@@ -515,6 +528,15 @@ impl World {
         }
     }
 
+    /// An operation has taken `ns`. Now and then `true`: somebody's time may have come.
+    #[cfg(feature = "shuttle")]
+    pub(super) fn step(&self, ns: u64) -> bool {
+        let ns = if self.machine.get().clock == Clock::Hurried { 100 * ns } else { ns };
+        self.now.set(self.now.get() + ns);
+        self.steps.set(self.steps.get().wrapping_add(1));
+        self.steps.get().is_multiple_of(LOOK_EVERY)
+    }
+
     /// The time in `ns` from now.
     pub(super) fn later(&self, ns: u64) -> u64 {
         self.now.get() + ns
@@ -527,6 +549,10 @@ impl World {
 
     /// What time it is. `rung`: whether the bell is heard, asked only where there is one.
     pub(super) fn time(&self, rung: impl FnOnce() -> bool) -> u64 {
+        if self.is_running() {
+            let poll = &mut self.roles.borrow_mut()[self.active.get()].poll;
+            poll.until = Some(self.now.get() + LOOK);
+        }
         match self.machine.get().clock {
             Clock::Rung if self.is_running() => {
                 if rung() {
