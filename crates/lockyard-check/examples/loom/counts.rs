@@ -130,20 +130,28 @@ fn compare(only: &str, short: bool) -> Result<bool, String> {
     Ok(well)
 }
 
-/// Explores to the bar's bounds; where that takes too long, to lower ones.
+/// Explores to the bar's bounds, or to the highest that take no longer than `seconds`: two threads from above, more from below.
 fn highest(scenario: &Scenario, seconds: u64) -> Result<(Scenario, Report), String> {
     let bar = scenario.limits();
-    let mut last = None;
-    for limits in std::iter::once(bar).chain(bar.lower()) {
+    let mut ladder: Vec<Limits> = std::iter::once(bar).chain(bar.lower()).collect();
+    let down = scenario.threads == 2;
+    if !down {
+        ladder.reverse();
+    }
+    let mut best = None;
+    for limits in ladder {
         let scenario = scenario.clone().within(limits);
         let report = explore(&scenario.name, limits, seconds, None)?;
-        let over = report.complete || report.failure.is_some();
-        last = Some((scenario, report));
-        if over {
+        let ended = if down { report.complete } else { !report.complete };
+        let failed = report.failure.is_some();
+        if report.complete || failed || best.is_none() {
+            best = Some((scenario, report));
+        }
+        if ended || failed {
             break;
         }
     }
-    last.ok_or_else(|| "no bounds".to_owned())
+    best.ok_or_else(|| "no bounds".to_owned())
 }
 
 fn write(only: &str, seconds: u64) -> Result<bool, String> {

@@ -14,7 +14,7 @@ use lockyard::wait::thread::{Thread, ThreadId};
 use super::engine::Engine;
 use super::sites::{Part, order};
 use super::words::{U32, U64};
-use super::world::{self, Clock, Machine, NAP, Poll, State, TURN, Waited, world};
+use super::world::{self, Clock, HOST, Machine, NAP, Poll, State, TURN, Waited, world};
 
 /// The platform that the model checker `E` explores. See the [module text](super).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub fn execute<E: Engine, S: Sync>(
     act: impl Fn(&S, usize) + Sync,
     finish: impl FnOnce(&S),
 ) {
-    surrounded(machine, || {
+    surrounded::<E, _>(machine, || {
         let shared = Box::new(make());
         world().set_base(from_ref(&*shared).addr(), size_of::<S>());
         run::<E>(threads, &|number| act(&shared, number));
@@ -67,11 +67,8 @@ pub fn execute<E: Engine, S: Sync>(
 
 /// Runs `threads` threads inside an execution.
 pub(super) fn run<E: Engine>(threads: usize, act: &(dyn Fn(usize) + Sync)) {
-    for number in 0..threads {
-        let record = world().record(number);
-        Surroundings::<E>::get().records[record].set_id(ThreadId::from_raw(record as u32).expect("not zero"));
-    }
     world().run(threads);
+    (0..threads).for_each(|number| name::<E>(world().record(number)));
     E::run(threads, &|number| {
         world().active.set(number);
         act(number);
@@ -88,9 +85,15 @@ pub(super) fn run<E: Engine>(threads: usize, act: &(dyn Fn(usize) + Sync)) {
     world().settle();
 }
 
+/// Gives the record with this number its name.
+fn name<E: Engine>(record: usize) {
+    Surroundings::<E>::get().records[record].set_id(ThreadId::from_raw(record as u32).expect("not zero"));
+}
+
 /// Runs `inside` in an execution of its own.
-pub(super) fn surrounded<R>(machine: Machine, inside: impl FnOnce() -> R) -> R {
+pub(super) fn surrounded<E: Engine, R>(machine: Machine, inside: impl FnOnce() -> R) -> R {
     world().begin(machine);
+    name::<E>(HOST);
     let result = inside();
     world().end();
     result
@@ -100,9 +103,9 @@ pub(super) fn surrounded<R>(machine: Machine, inside: impl FnOnce() -> R) -> R {
 fn pass_time<E: Engine>() {
     if let Some(released) = world().pass_time() {
         E::wake(released);
-        // More than one deadline may have been reached.
-        E::changed();
     }
+    // Deadlines have been reached: by this, or since somebody looked.
+    E::changed();
 }
 
 /// The active thread waits. Others run at least once meanwhile, so that no old value is seen for ever.

@@ -13,11 +13,12 @@ use shuttle::future::block_on;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::atomic::AtomicBool;
+use shuttle::thread::yield_now;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
 use super::engine::{Atom, Engine};
 use super::machine::{Modelled, prepare, run, surrounded};
-use super::world::{Clock, Machine, Patience, world};
+use super::world::{Clock, Machine, Patience, Step, world};
 use crate::stage::{Scale, Stage};
 
 /// The engine.
@@ -91,8 +92,11 @@ impl Engine for Random {
     fn step() {
         if world().is_running() {
             // Time passes also while everybody runs: what waits for a turn to end must not wait for ever.
-            if world().step(STEP_NS) {
-                Self::changed();
+            match world().step(STEP_NS) {
+                Step::On => {}
+                Step::Look => Self::changed(),
+                // Priorities are without mercy: who polls something in a loop of its own would keep everybody else from running.
+                Step::GiveWay => switching(yield_now),
             }
             if let Some(point) = POINT.with_borrow(Clone::clone) {
                 switching(|| _ = point.load(Ordering::SeqCst));
@@ -186,7 +190,7 @@ fn perform_with(case: fn(), schedules: usize, seed: u64, persistence: FailurePer
     let each = schedules.div_ceil(MACHINES.len());
     for (number, machine) in MACHINES.into_iter().enumerate() {
         let seed = seed.wrapping_mul(64).wrapping_add(number as u64);
-        let execution = move || surrounded(machine, case);
+        let execution = move || surrounded::<Random, _>(machine, case);
         CONCURRENT.set(false);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let random = RandomScheduler::new_from_seed(seed, each);

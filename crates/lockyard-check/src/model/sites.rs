@@ -11,6 +11,8 @@ use std::str::FromStr;
 
 use lockyard::platform::Ordering;
 
+use super::world::world;
+
 /// What an ordering is said for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Part {
@@ -152,6 +154,7 @@ pub fn seen() -> BTreeMap<Site, Ordering> {
 
 /// The ordering for an operation asked for at `place`, where `said` is written.
 pub(super) fn order(place: &'static Location<'static>, part: Part, said: Ordering) -> Ordering {
+    world().is_at(place);
     if said == Ordering::Relaxed {
         return said;
     }

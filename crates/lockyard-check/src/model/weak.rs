@@ -116,6 +116,7 @@ fn or_die(act: impl FnOnce()) {
 }
 
 fn die() -> ! {
+    print!("{}", world().history());
     println!("\nfailed after {} executions", EXECUTIONS.load(Host::Relaxed));
     std::process::exit(1);
 }

@@ -16,6 +16,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::panic::Location;
 
 use lockyard::event::Event;
 
@@ -55,6 +57,9 @@ pub(super) const NAP: u64 = 1_000;
 /// After so many operations it is looked whose time has come.
 #[cfg(feature = "shuttle")]
 const LOOK_EVERY: u32 = 64;
+/// How many operations a thread performs before others run, whatever the priorities.
+#[cfg(feature = "shuttle")]
+const SLICE: u32 = 2_000;
 /// Who polls the clock looks again after so long.
 const LOOK: u64 = 10_000;
 pub(super) const TURN: u64 = lockyard::wait::turn::TURN_NS;
@@ -124,6 +129,9 @@ pub(super) struct Read {
     pub(super) version: u32,
 }
 
+/// The record of whoever sets the scene.
+pub(super) const HOST: usize = 1;
+
 /// The number of every word that is made once for all executions.
 pub(super) const FIXED: u32 = u32::MAX;
 
@@ -166,6 +174,18 @@ pub(super) struct Poll {
     pub(super) until: Option<u64>,
 }
 
+/// What happens before an operation.
+#[cfg(feature = "shuttle")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Somebody else may run.
+    On,
+    /// Somebody's time may have come.
+    Look,
+    /// Somebody else should run.
+    GiveWay,
+}
+
 struct Role {
     state: State,
     /// Set when nobody could go on: this one's patience is spent, or its wake-up has come.
@@ -174,6 +194,9 @@ struct Role {
     looks: u64,
     /// How often it let others run while it waited.
     yields: u64,
+    /// Operations since it last stopped.
+    #[cfg(feature = "shuttle")]
+    slice: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -181,6 +204,18 @@ enum Phase {
     Outside,
     Setting,
     Running,
+}
+
+/// An access.
+#[derive(Debug, Clone, Copy)]
+struct Deed {
+    thread: usize,
+    place: &'static Location<'static>,
+    word: usize,
+    value: u64,
+    written: bool,
+    /// It read a value that is not the newest.
+    old: bool,
 }
 
 /// One execution, and what is kept between executions.
@@ -209,6 +244,8 @@ pub(super) struct World {
     /// Executions cut short for want of budget.
     pub(super) cut: Cell<u64>,
     pub(super) events: RefCell<BTreeSet<Event>>,
+    place: Cell<Option<&'static Location<'static>>>,
+    history: RefCell<Vec<Deed>>,
     base: Cell<(usize, usize)>,
     /// Locks elsewhere, in the order in which their keys were asked for.
     strangers: RefCell<Vec<usize>>,
@@ -240,6 +277,8 @@ thread_local! {
         most_polls: Cell::new(0),
         cut: Cell::new(0),
         events: RefCell::new(BTreeSet::new()),
+        place: Cell::new(None),
+        history: RefCell::new(Vec::new()),
         base: Cell::new((0, 0)),
         strangers: RefCell::new(Vec::new()),
         gone: Cell::new(0),
@@ -291,6 +330,7 @@ impl World {
         #[cfg(feature = "shuttle")]
         self.steps.set(0);
         self.strangers.take();
+        self.history.borrow_mut().clear();
         self.gone.set(0);
         self.ordinals.set(0);
         self.polls.set(0);
@@ -309,15 +349,15 @@ impl World {
     /// Threads run from now on.
     pub(super) fn run(&self, threads: usize) {
         assert!(threads <= MOST_THREADS, "at most {MOST_THREADS} threads");
-        let role = || Role { state: State::Running, released: false, poll: Poll::default(), looks: 0, yields: 0 };
+        let role = || Role { state: State::Running, released: false, poll: Poll::default(), looks: 0, yields: 0, #[cfg(feature = "shuttle")] slice: 0 };
         self.roles.replace((0..threads).map(|_| role()).collect());
         self.threads.set(threads);
         self.phase.set(Phase::Running);
     }
 
-    /// The number of the record of thread `number` of this run: never that of another run's.
+    /// The number of the record of thread `number` of this run: never that of another run's, or of whoever sets the scene.
     pub(super) fn record(&self, number: usize) -> usize {
-        self.gone.get() + number + 1
+        if self.is_running() { self.gone.get() + number + 2 } else { HOST }
     }
 
     /// All threads have ended.
@@ -378,11 +418,37 @@ impl World {
         }
     }
 
+    /// The active thread is at this place of the source.
+    pub(super) fn is_at(&self, place: &'static Location<'static>) {
+        self.place.set(Some(place));
+    }
+
+    fn note(&self, track: &Track, value: u64, written: bool) {
+        if let Some(place) = self.place.get() {
+            let (thread, word) = (self.active.get(), std::ptr::from_ref(track).addr());
+            let old = !written && value != track.latest.get();
+            self.history.borrow_mut().push(Deed { thread, place, word, value, written, old });
+        }
+    }
+
+    /// What the threads of this execution have done.
+    pub(super) fn history(&self) -> String {
+        let mut text = String::new();
+        for Deed { thread, place, word, value, written, old } in self.history.borrow().iter() {
+            let does = if *written { "writes" } else { "reads" };
+            let remark = if *old { " (old)" } else { "" };
+            let (file, line) = (place.file().trim_start_matches("crates/"), place.line());
+            let _ = writeln!(text, "  thread {thread} {does:<6} {value:#x} in …{:05x}{remark} at {file}:{line}", word & 0xf_ffff);
+        }
+        text
+    }
+
     /// The active thread has read `value`.
     pub(super) fn has_read(&self, track: &Track, value: u64) {
         if self.phase.get() != Phase::Running {
             return;
         }
+        self.note(track, value, false);
         let role = &mut self.roles.borrow_mut()[self.active.get()];
         if role.poll.reading {
             role.poll.stale |= value != track.latest.get();
@@ -392,6 +458,9 @@ impl World {
 
     /// The active thread has written `value`.
     pub(super) fn has_written(&self, track: &Track, value: u64) {
+        if self.phase.get() == Phase::Running {
+            self.note(track, value, true);
+        }
         track.latest.set(value);
         track.version.set(track.version.get().wrapping_add(1));
     }
@@ -423,6 +492,10 @@ impl World {
         let role = &mut self.roles.borrow_mut()[self.active.get()];
         role.state = state;
         role.released = false;
+        #[cfg(feature = "shuttle")]
+        {
+            role.slice = 0;
+        }
     }
 
     /// Whether the active thread can go on.
@@ -528,13 +601,19 @@ impl World {
         }
     }
 
-    /// An operation has taken `ns`. Now and then `true`: somebody's time may have come.
+    /// An operation has taken `ns`.
     #[cfg(feature = "shuttle")]
-    pub(super) fn step(&self, ns: u64) -> bool {
+    pub(super) fn step(&self, ns: u64) -> Step {
         let ns = if self.machine.get().clock == Clock::Hurried { 100 * ns } else { ns };
         self.now.set(self.now.get() + ns);
         self.steps.set(self.steps.get().wrapping_add(1));
-        self.steps.get().is_multiple_of(LOOK_EVERY)
+        let role = &mut self.roles.borrow_mut()[self.active.get()];
+        role.slice += 1;
+        if role.slice == SLICE {
+            role.slice = 0;
+            return Step::GiveWay;
+        }
+        if self.steps.get().is_multiple_of(LOOK_EVERY) { Step::Look } else { Step::On }
     }
 
     /// The time in `ns` from now.

@@ -132,9 +132,11 @@ fn shared<L: Shared<P = Loom> + 'static>(lock: &str, modes: Modes) -> Vec<Scenar
     let mut list = Vec::new();
     for &(mode, machine) in modes {
         let of = Of { lock, machine, mode };
-        list.extend([of.contend::<L>(&[W, R]), of.contend::<L>(&[W, W]), of.downgrade::<L>(&[W])]);
+        list.extend([of.contend::<L>(&[W, R]), of.contend::<L>(&[W, W])]);
+        // A downgrade is a release, and another follows: who was woken by the first may doze.
         if mode != "untimed" {
             list.extend([
+                of.downgrade::<L>(&[W]),
                 of.contend::<L>(&[W, R, R]),
                 of.contend::<L>(&[W, W, R]),
                 of.contend::<L>(&[W, R, W, R]),

@@ -155,7 +155,7 @@ impl Stage for Loom {
 
     fn perform(_name: &'static str, case: fn()) {
         explore(Bounds { preemptions: Some(2), seconds: 600 }, move || {
-            super::machine::surrounded(Machine { budget: Some(4), ..Machine::SPINS }, case);
+            super::machine::surrounded::<super::weak::Weak, _>(Machine { budget: Some(4), ..Machine::SPINS }, case);
         });
     }
 
