@@ -150,7 +150,9 @@ fn poll<E: Engine, T>(patient: bool, deadline: Option<u64>, mut ready: impl FnMu
         if stale {
             world().count_yield();
             E::wait();
-        } else if block::<E>(State::Polling { reads, patient, until: until.filter(|_| patient) }) == Waited::GaveUp && !patient {
+        } else if block::<E>(State::Polling { reads, patient, until: until.filter(|_| patient) }) == Waited::GaveUp
+            && !patient
+        {
             return None;
         }
     }

@@ -349,7 +349,15 @@ impl World {
     /// Threads run from now on.
     pub(super) fn run(&self, threads: usize) {
         assert!(threads <= MOST_THREADS, "at most {MOST_THREADS} threads");
-        let role = || Role { state: State::Running, released: false, poll: Poll::default(), looks: 0, yields: 0, #[cfg(feature = "shuttle")] slice: 0 };
+        let role = || Role {
+            state: State::Running,
+            released: false,
+            poll: Poll::default(),
+            looks: 0,
+            yields: 0,
+            #[cfg(feature = "shuttle")]
+            slice: 0,
+        };
         self.roles.replace((0..threads).map(|_| role()).collect());
         self.threads.set(threads);
         self.phase.set(Phase::Running);
@@ -438,7 +446,11 @@ impl World {
             let does = if *written { "writes" } else { "reads" };
             let remark = if *old { " (old)" } else { "" };
             let (file, line) = (place.file().trim_start_matches("crates/"), place.line());
-            let _ = writeln!(text, "  thread {thread} {does:<6} {value:#x} in …{:05x}{remark} at {file}:{line}", word & 0xf_ffff);
+            let _ = writeln!(
+                text,
+                "  thread {thread} {does:<6} {value:#x} in …{:05x}{remark} at {file}:{line}",
+                word & 0xf_ffff
+            );
         }
         text
     }

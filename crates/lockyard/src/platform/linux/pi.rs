@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_is_held_is_known() {
-        assert_eq!(std::thread::spawn(|| Linux::last_known()).join().unwrap(), None, "no lock so far");
+        assert_eq!(std::thread::spawn(Linux::last_known).join().unwrap(), None, "no lock so far");
         Linux::register();
         let before = Linux::holds();
         Linux::set_holds(before + 1);

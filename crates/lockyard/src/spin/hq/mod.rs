@@ -113,7 +113,7 @@ impl<P: Platform> Kind<P> for Hq {
     fn enqueue(lock: &RawHqSpinLock<P>, place: &mut Place<P>, seen: u32) -> Ahead {
         place.lane = P::hq().lane_of(place.thread().raw());
         place.node.lane.store(place.lane, Relaxed);
-        place.node.past.store(0, Relaxed);
+        place.past = TOLD;
         // Mostly still so; if not, the attempt brings what there is, and the line: cheaper than to look again.
         let mut tail = (seen >> TAIL_SHIFT) as u16;
         // A mode change is a few instructions of its head, who may be descheduled in between.
@@ -131,7 +131,13 @@ impl<P: Platform> Kind<P> for Hq {
                     continue;
                 }
                 match lock.word.compare_exchange_half(TAIL_LANE, tail, place.name.raw(), AcqRel, Acquire) {
-                    Ok(_) => return Some(Ahead::of(tail)),
+                    Ok(_) => {
+                        let ahead = Ahead::of(tail);
+                        if ahead == Ahead::Nobody {
+                            place.past = 0;
+                        }
+                        return Some(ahead);
+                    }
                     Err(found) => tail = found,
                 }
             }
@@ -140,7 +146,7 @@ impl<P: Platform> Kind<P> for Hq {
 
     /// Accounts for the hand-over that made us head.
     fn arrange(lock: &RawHqSpinLock<P>, place: &mut Place<P>) {
-        let told = place.node.past.load(Relaxed);
+        let told = if place.past == TOLD { place.node.past.load(Relaxed) } else { 0 };
         place.past = match Visit::unpack(told) {
             Some(_) => told,
             None => Past::unpack(told).account(lock, place).pack(),
@@ -191,6 +197,8 @@ fn queue_in_lane<P: Platform>(binding: &Binding<P>, place: &Place<P>) -> Option<
 
 /// From 50 hand-overs to 25,600.
 const MOST_VAIN: u8 = 9;
+/// In a waiter's place: its node holds what it has been told, by whoever made it head, or what it noted itself.
+const TOLD: u64 = u64::MAX;
 /// So many changes of the node from one look at the tunables to the next.
 const LOOK: u16 = 4;
 
