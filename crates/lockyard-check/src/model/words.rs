@@ -77,6 +77,12 @@ macro_rules! word {
                 atom
             }
 
+            /// What an operation of the engine found, unless something was learned while others ran before it: from then on nothing is modelled.
+            /// (Half modelled, half not, an update would be lost, and the execution would fail for no fault of the lock's.)
+            fn unless_learning(&self, found: $value) -> $value {
+                if world().is_learning() { self.plain.get() } else { found }
+            }
+
             /// An execution begins in which the word is modelled.
             fn renew(word: *const ()) {
                 // SAFETY: a word that was touched, and that is never dropped.
@@ -93,7 +99,7 @@ macro_rules! word {
                     let me = world().active.get();
                     let value = atom.load(order);
                     world().active.set(me);
-                    value
+                    self.unless_learning(value)
                 } else {
                     self.plain.get()
                 };
@@ -122,7 +128,7 @@ macro_rules! word {
                     let me = world().active.get();
                     let old = shared(atom);
                     world().active.set(me);
-                    old
+                    self.unless_learning(old)
                 } else {
                     self.plain.get()
                 };
@@ -145,7 +151,8 @@ macro_rules! word {
                     let me = world().active.get();
                     let outcome = atom.compare_exchange(current, new, success, failure);
                     world().active.set(me);
-                    outcome
+                    let found = self.unless_learning(outcome.unwrap_or_else(|found| found));
+                    if found == current { Ok(found) } else { Err(found) }
                 } else {
                     let found = self.plain.get();
                     if found == current { Ok(found) } else { Err(found) }

@@ -194,7 +194,7 @@ struct Role {
     looks: u64,
     /// How often it let others run while it waited.
     yields: u64,
-    /// Operations since it last stopped.
+    /// Operations since it last gave way.
     #[cfg(feature = "shuttle")]
     slice: u32,
 }
@@ -504,10 +504,6 @@ impl World {
         let role = &mut self.roles.borrow_mut()[self.active.get()];
         role.state = state;
         role.released = false;
-        #[cfg(feature = "shuttle")]
-        {
-            role.slice = 0;
-        }
     }
 
     /// Whether the active thread can go on.
