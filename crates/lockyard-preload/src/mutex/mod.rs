@@ -32,32 +32,33 @@
 //! ended; unlocking another thread's returns `EPERM`. Signalled waiters of a condition variable are woken, and wait for it by their priorities. As in glibc, a child process has no use for one that was locked at
 //! the fork. It must not be freed before every `unlock` has returned.
 //!
+//! `calls` has the functions that C calls, `fast` what they try first.
+//!
 //! **Destruction.** POSIX lets the next owner free a mutex while the thread that released it is still in the call. Hence
 //! [`release_detached`](RawMutex::release_detached); the spinlocks are so by nature.
+
+mod calls;
+mod fast;
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
-use libc::{
-    EAGAIN, EBUSY, EDEADLK, EINVAL, ENOTRECOVERABLE, EPERM, ETIMEDOUT, clockid_t, pthread_mutex_t, pthread_mutexattr_t,
-    timespec,
-};
+use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, ENOTRECOVERABLE, EPERM, ETIMEDOUT, clockid_t, pthread_mutex_t, timespec};
 use lockyard::mutex::RawMutex;
 use lockyard::pi_mutex::{PiError, RawPiMutex};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
-use lockyard::wait::thread::ThreadId;
 use lockyard_segment as segment;
 
 use crate::config::{self, MutexKind};
-use crate::counters::{self, Fallback};
-use crate::deadline::{self, Deadline};
+use crate::deadline::Deadline;
 use crate::fork;
-use crate::real::real;
 use crate::thread::{self, Block};
 use crate::watch::{self, Told};
+
+pub use calls::*;
 
 /// The default kind; static initialisers of zeroes.
 pub(crate) const NORMAL: u32 = 0;
@@ -364,95 +365,6 @@ impl MutexObject {
         watch::released(core::ptr::from_ref(self).addr());
         Some(result)
     }
-
-    /// The fast path: a mutex of the plain kinds that nobody holds or waits for, and a thread that has been here before.
-    #[inline(always)]
-    fn lock_fast(&self) -> bool {
-        let kind = self.kind();
-        if kind != NORMAL && kind != ADAPTIVE {
-            return false;
-        }
-        let me = thread::block();
-        let Some(name) = me.fast() else { return false };
-        let taken = self.take_fast(name);
-        if taken {
-            self.owned(NORMAL, MutexKind::Mutex, me);
-        }
-        taken
-    }
-
-    #[inline(always)]
-    fn take_fast(&self, name: ThreadId) -> bool {
-        if thread::alone() {
-            // SAFETY: asked just before.
-            unsafe { self.raw.try_acquire_alone(name) }
-        } else {
-            self.raw.try_acquire_as(name)
-        }
-    }
-
-    /// The fast path of unlocking: a mutex of the plain kinds that nobody waits for.
-    #[inline(always)]
-    fn unlock_fast(&self) -> bool {
-        let kind = self.kind();
-        if kind != NORMAL && kind != ADAPTIVE {
-            return false;
-        }
-        let Some(name) = thread::block().fast() else { return false };
-        self.field(OWNER).store(0, Relaxed);
-        self.give_fast(name)
-    }
-
-    #[inline(always)]
-    fn give_fast(&self, name: ThreadId) -> bool {
-        if thread::alone() {
-            // SAFETY: asked just before.
-            unsafe { self.raw.try_release_alone(name) }
-        } else {
-            self.raw.try_release_as(name)
-        }
-    }
-
-    /// The same for the two kinds that know their holder: taken for the first time.
-    #[inline(always)]
-    fn lock_known(&self) -> bool {
-        let kind = self.kind();
-        if kind != RECURSIVE && kind != ERRORCHECK {
-            return false;
-        }
-        let me = thread::block();
-        let taken = me.fast().is_some_and(|name| self.take_fast(name));
-        if taken {
-            self.owned(kind, MutexKind::Mutex, me);
-        }
-        taken
-    }
-
-    /// The same: given up for the last time, by its holder.
-    #[inline(always)]
-    fn unlock_known(&self) -> bool {
-        let kind = self.kind();
-        let me = thread::block();
-        let Some(name) = me.fast() else { return false };
-        if kind != RECURSIVE && kind != ERRORCHECK || !self.held_by(me) {
-            return false;
-        }
-        let count = self.count(false);
-        if kind == RECURSIVE {
-            if count.load(Relaxed) != 1 {
-                return false;
-            }
-            count.store(0, Relaxed);
-        }
-        self.field(OWNER).store(0, Relaxed);
-        self.holder.store(0, Relaxed);
-        let given = self.give_fast(name);
-        if !given {
-            // Somebody waits: the slow path begins anew.
-            self.owned(kind, MutexKind::Mutex, me);
-        }
-        given
-    }
 }
 
 /// What a lock with priority inheritance says, as an errno value.
@@ -464,284 +376,5 @@ fn code(result: Result<(), PiError>) -> c_int {
         Err(PiError::OwnerDied) => ENOTRECOVERABLE,
         Err(PiError::NotOwner) => EPERM,
         Err(PiError::Corrupt) => EINVAL,
-    }
-}
-
-/// What a lock call does that has not succeeded at once. Apart from the fast path, which so needs no stack.
-#[inline(never)]
-unsafe extern "C" fn lock_next(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: a mutex, as in C.
-    if unsafe { MutexObject::at(mutex) }.lock_known() {
-        return 0;
-    }
-    // SAFETY: as above.
-    unsafe { lock_slow(mutex) }
-}
-
-#[cold]
-unsafe extern "C" fn lock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
-    // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex).lock(Patience::Forever, caller) } {
-        Some(result) => result,
-        None => real!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int),
-    }
-}
-
-watch::with_caller!(#[cold] fn lock_slow("rsi", mutex: *mut pthread_mutex_t) => lock_for);
-
-#[cold]
-unsafe extern "C" fn trylock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
-    // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex).lock(Patience::None, caller) } {
-        Some(result) => result,
-        None => real!(pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int),
-    }
-}
-
-watch::with_caller!(#[cold] fn trylock_slow("rsi", mutex: *mut pthread_mutex_t) => trylock_for);
-
-/// As [`lock_next`].
-#[inline(never)]
-unsafe extern "C" fn unlock_next(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: a mutex, as in C.
-    if unsafe { MutexObject::at(mutex) }.unlock_known() {
-        return 0;
-    }
-    // SAFETY: as above.
-    unsafe { unlock_slow(mutex) }
-}
-
-#[cold]
-#[inline(never)]
-unsafe extern "C" fn unlock_slow(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex) }.unlock() {
-        Some(result) => result,
-        None => real!(pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int),
-    }
-}
-
-/// See `pthread_mutex_lock(3p)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: a mutex, as in C.
-    if unsafe { MutexObject::at(mutex) }.lock_fast() {
-        return 0;
-    }
-    // SAFETY: as above.
-    unsafe { lock_next(mutex) }
-}
-
-/// See `pthread_mutex_trylock(3p)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: a mutex, as in C.
-    if unsafe { MutexObject::at(mutex) }.lock_fast() {
-        return 0;
-    }
-    // SAFETY: as above.
-    unsafe { trylock_slow(mutex) }
-}
-
-/// See `pthread_mutex_timedlock(3p)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, at: *const timespec) -> c_int {
-    // SAFETY: a mutex and a time, as in C.
-    match unsafe { MutexObject::at(mutex).lock(Patience::Until(libc::CLOCK_REALTIME, at), 0) } {
-        Some(result) => result,
-        None => real!(pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, at: *const timespec) -> c_int),
-    }
-}
-
-/// See `pthread_mutex_clocklock(3)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_clocklock(
-    mutex: *mut pthread_mutex_t,
-    clock: clockid_t,
-    at: *const timespec,
-) -> c_int {
-    // SAFETY: a mutex, as in C.
-    let object = unsafe { MutexObject::at(mutex) };
-    if object.ours().is_some() && !deadline::knows(clock) {
-        return EINVAL;
-    }
-    // SAFETY: a time, as in C.
-    match unsafe { object.lock(Patience::Until(clock, at), 0) } {
-        Some(result) => result,
-        None => {
-            real!(pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec) -> c_int)
-        }
-    }
-}
-
-/// See `pthread_mutex_unlock(3p)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: a mutex, as in C.
-    if unsafe { MutexObject::at(mutex) }.unlock_fast() {
-        return 0;
-    }
-    // SAFETY: as above.
-    unsafe { unlock_next(mutex) }
-}
-
-unsafe extern "C" {
-    fn pthread_mutexattr_gettype(attributes: *const pthread_mutexattr_t, kind: *mut c_int) -> c_int;
-    fn pthread_mutexattr_getpshared(attributes: *const pthread_mutexattr_t, shared: *mut c_int) -> c_int;
-    fn pthread_mutexattr_getprotocol(attributes: *const pthread_mutexattr_t, protocol: *mut c_int) -> c_int;
-    fn pthread_mutexattr_getrobust(attributes: *const pthread_mutexattr_t, robust: *mut c_int) -> c_int;
-}
-
-/// The kind that the attributes ask for, or why the mutex is glibc's.
-unsafe fn wanted(attributes: *const pthread_mutexattr_t) -> Result<u32, Fallback> {
-    if config::mutex() == MutexKind::Glibc {
-        return Err(Fallback::Chosen);
-    }
-    if attributes.is_null() {
-        return Ok(NORMAL);
-    }
-    let ask = |get: unsafe extern "C" fn(*const pthread_mutexattr_t, *mut c_int) -> c_int| {
-        let mut value = 0;
-        // SAFETY: attributes, as in C, and a place for the value.
-        unsafe { get(attributes, &mut value) };
-        value
-    };
-    match (
-        ask(pthread_mutexattr_getprotocol),
-        ask(pthread_mutexattr_getrobust),
-        ask(pthread_mutexattr_getpshared),
-        ask(pthread_mutexattr_gettype),
-    ) {
-        (libc::PTHREAD_PRIO_INHERIT, libc::PTHREAD_MUTEX_STALLED, libc::PTHREAD_PROCESS_PRIVATE, kind @ 0..=3)
-            if config::inheriting() =>
-        {
-            Ok(kind as u32 | INHERIT)
-        }
-        (libc::PTHREAD_PRIO_INHERIT, ..) => Err(Fallback::PriorityInheritance),
-        (libc::PTHREAD_PRIO_PROTECT, ..) => Err(Fallback::PriorityCeiling),
-        (_, libc::PTHREAD_MUTEX_ROBUST, ..) => Err(Fallback::Robust),
-        (_, _, libc::PTHREAD_PROCESS_SHARED, _) => Err(Fallback::Shared),
-        (_, _, _, kind @ 0..=3) => Ok(kind as u32),
-        _ => Err(Fallback::Unknown),
-    }
-}
-
-watch::with_caller! {
-    /// See `pthread_mutex_init(3p)`. A locked mutex is simply made new.
-    ///
-    /// # Safety
-    /// As in C.
-    #[unsafe(no_mangle)]
-    pub fn pthread_mutex_init("rdx", mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t) => init_for
-}
-
-unsafe extern "C" fn init_for(
-    mutex: *mut pthread_mutex_t,
-    attributes: *const pthread_mutexattr_t,
-    caller: usize,
-) -> c_int {
-    // SAFETY: attributes, as in C.
-    match unsafe { wanted(attributes) } {
-        Ok(kind) => {
-            // SAFETY: memory for a mutex that nobody uses.
-            unsafe { mutex.write_bytes(0, 1) };
-            // SAFETY: as above.
-            let object = unsafe { MutexObject::at(mutex) };
-            object.generation.store(fork::generation(), Relaxed);
-            object.field(KIND).store(kind, Relaxed);
-            if segment::watched() {
-                object.told(if kind & INHERIT != 0 { MutexKind::Rt } else { MutexKind::Mutex }).name(caller);
-            }
-            0
-        }
-        Err(reason) => {
-            counters::count(reason);
-            real!(pthread_mutex_init(mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t) -> c_int)
-        }
-    }
-}
-
-/// See `pthread_mutex_destroy(3p)`. `EBUSY` if somebody holds it or waits for it.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: a mutex, as in C.
-    let object = unsafe { MutexObject::at(mutex) };
-    let Some((_, lock)) = object.ours() else {
-        return real!(pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int);
-    };
-    object.settle(lock);
-    let busy = match lock {
-        MutexKind::Spin => object.spin().is_locked(),
-        MutexKind::Hq => object.hq().is_locked(),
-        MutexKind::Rt => object.rt().is_locked() || object.rt().is_contended(),
-        _ => object.raw.is_locked() || object.raw.is_contended(),
-    };
-    if busy {
-        return EBUSY;
-    }
-    object.field(KIND).store(DESTROYED, Relaxed);
-    0
-}
-
-/// See `pthread_mutex_consistent(3p)`: none of ours is robust.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_consistent(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex) }.ours() {
-        Some(_) => EINVAL,
-        None => real!(pthread_mutex_consistent(mutex: *mut pthread_mutex_t) -> c_int),
-    }
-}
-
-/// See `pthread_mutex_getprioceiling(3p)`: none of ours has a ceiling.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_getprioceiling(mutex: *mut pthread_mutex_t, ceiling: *mut c_int) -> c_int {
-    // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex) }.ours() {
-        Some(_) => EINVAL,
-        None => real!(pthread_mutex_getprioceiling(mutex: *mut pthread_mutex_t, ceiling: *mut c_int) -> c_int),
-    }
-}
-
-/// See `pthread_mutex_setprioceiling(3p)`: none of ours has a ceiling.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_setprioceiling(
-    mutex: *mut pthread_mutex_t,
-    ceiling: c_int,
-    old: *mut c_int,
-) -> c_int {
-    // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex) }.ours() {
-        Some(_) => EINVAL,
-        None => {
-            real!(pthread_mutex_setprioceiling(mutex: *mut pthread_mutex_t, ceiling: c_int, old: *mut c_int) -> c_int)
-        }
     }
 }

@@ -1,0 +1,101 @@
+//! What lock and unlock calls try first: a thread that has been here before, a mutex that nobody holds or waits for. No stack, one locked instruction each way, and none
+//! while the process has one thread.
+
+use core::sync::atomic::Ordering::*;
+
+use lockyard::wait::thread::ThreadId;
+
+use super::{ADAPTIVE, ERRORCHECK, MutexObject, NORMAL, OWNER, RECURSIVE};
+use crate::config::MutexKind;
+use crate::thread;
+
+impl MutexObject {
+    /// The fast path: a mutex of the plain kinds that nobody holds or waits for, and a thread that has been here before.
+    #[inline(always)]
+    pub(super) fn lock_fast(&self) -> bool {
+        let kind = self.kind();
+        if kind != NORMAL && kind != ADAPTIVE {
+            return false;
+        }
+        let me = thread::block();
+        let Some(name) = me.fast() else { return false };
+        let taken = self.take_fast(name);
+        if taken {
+            self.owned(NORMAL, MutexKind::Mutex, me);
+        }
+        taken
+    }
+
+    #[inline(always)]
+    fn take_fast(&self, name: ThreadId) -> bool {
+        if thread::alone() {
+            // SAFETY: asked just before.
+            unsafe { self.raw.try_acquire_alone(name) }
+        } else {
+            self.raw.try_acquire_as(name)
+        }
+    }
+
+    /// The fast path of unlocking: a mutex of the plain kinds that nobody waits for.
+    #[inline(always)]
+    pub(super) fn unlock_fast(&self) -> bool {
+        let kind = self.kind();
+        if kind != NORMAL && kind != ADAPTIVE {
+            return false;
+        }
+        let Some(name) = thread::block().fast() else { return false };
+        self.field(OWNER).store(0, Relaxed);
+        self.give_fast(name)
+    }
+
+    #[inline(always)]
+    fn give_fast(&self, name: ThreadId) -> bool {
+        if thread::alone() {
+            // SAFETY: asked just before.
+            unsafe { self.raw.try_release_alone(name) }
+        } else {
+            self.raw.try_release_as(name)
+        }
+    }
+
+    /// The same for the two kinds that know their holder: taken for the first time.
+    #[inline(always)]
+    pub(super) fn lock_known(&self) -> bool {
+        let kind = self.kind();
+        if kind != RECURSIVE && kind != ERRORCHECK {
+            return false;
+        }
+        let me = thread::block();
+        let taken = me.fast().is_some_and(|name| self.take_fast(name));
+        if taken {
+            self.owned(kind, MutexKind::Mutex, me);
+        }
+        taken
+    }
+
+    /// The same: given up for the last time, by its holder.
+    #[inline(always)]
+    pub(super) fn unlock_known(&self) -> bool {
+        let kind = self.kind();
+        let me = thread::block();
+        let Some(name) = me.fast() else { return false };
+        if kind != RECURSIVE && kind != ERRORCHECK || !self.held_by(me) {
+            return false;
+        }
+        let count = self.count(false);
+        if kind == RECURSIVE {
+            if count.load(Relaxed) != 1 {
+                return false;
+            }
+            count.store(0, Relaxed);
+        }
+        self.field(OWNER).store(0, Relaxed);
+        self.holder.store(0, Relaxed);
+        let given = self.give_fast(name);
+        if !given {
+            // Somebody waits: the slow path begins anew.
+            self.owned(kind, MutexKind::Mutex, me);
+        }
+        given
+    }
+}
