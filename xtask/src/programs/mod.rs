@@ -18,7 +18,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::tools::{self, Outcome};
-use work::Work;
+use work::{Turns, Work};
 
 /// How much of it.
 #[derive(Clone, Copy, Debug)]
@@ -183,15 +183,23 @@ fn prepare(programs: &[&Program]) -> Outcome<PathBuf> {
 fn run(choice: &Choice) -> Outcome {
     let library = prepare(&choice.programs)?;
     let mut table = vec![format!(
-        "{:<12} {:>14} {:>14} {:>8}   of {} rounds of {} s, {} threads",
-        "program", "glibc op/s", "lockyard op/s", "ratio", choice.rounds, choice.scale.seconds, choice.scale.threads
+        "{:<12} {:>14} {:>14} {:>8} {:>10}   of {} rounds of {} s, {} threads",
+        "program",
+        "glibc op/s",
+        "lockyard op/s",
+        "ratio",
+        "per CPU s",
+        choice.rounds,
+        choice.scale.seconds,
+        choice.scale.threads
     )];
     let mut failures = Vec::new();
     for program in &choice.programs {
         let start = Instant::now();
         match paired(program, &library, choice) {
-            Ok((plain, preloaded, ratio)) => {
-                table.push(format!("{:<12} {plain:>14.0} {preloaded:>14.0} {ratio:>8.2}", program.name));
+            Ok(Medians { plain, preloaded, ratio, per_cpu }) => {
+                let per_cpu = per_cpu.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+                table.push(format!("{:<12} {plain:>14.0} {preloaded:>14.0} {ratio:>8.2} {per_cpu:>10}", program.name));
             }
             Err(reason) => {
                 table.push(format!("{:<12} FAILED", program.name));
@@ -208,13 +216,32 @@ fn run(choice: &Choice) -> Outcome {
     Err(format!("{}\nrerun: cargo xtask programs {names}", failures.join("\n")))
 }
 
-/// The medians of the rounds: glibc's operations per second, ours, and the ratio.
-fn paired(program: &Program, library: &Path, choice: &Choice) -> Outcome<(f64, f64, f64)> {
-    let (mut plain, mut preloaded, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+/// The medians of the rounds.
+struct Medians {
+    /// Operations per second on glibc's locks.
+    plain: f64,
+    /// The same on ours.
+    preloaded: f64,
+    /// Ours to glibc's.
+    ratio: f64,
+    /// The same of operations per second of CPU time, where the two ran in turns. On a machine with other work it differs: who lets threads sleep
+    /// has fewer that ask for a CPU, and the kernel divides CPUs by threads.
+    per_cpu: Option<f64>,
+}
+
+fn paired(program: &Program, library: &Path, choice: &Choice) -> Outcome<Medians> {
+    let (mut plain, mut preloaded, mut ratios, mut per_cpu) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..choice.rounds {
         let pair = match program.run {
             Run::Alone(run) => one_by_one(program.name, run, library, choice.scale, round % 2 == 1),
-            Run::InTurns(command) => in_turns(program.name, command, library, choice.scale),
+            Run::InTurns(command) => {
+                in_turns(program.name, command, library, choice.scale).map(|Turns { speeds, ticks }| {
+                    if ticks.iter().all(|ticks| *ticks > 0) {
+                        per_cpu.push(speeds[1] / speeds[0] * ticks[0] as f64 / ticks[1] as f64);
+                    }
+                    speeds
+                })
+            }
         };
         let pair = pair.map_err(|reason| format!("round {}: {reason}", round + 1))?;
         println!("  {}: {:.0} op/s on glibc, {:.0} on lockyard", program.name, pair[0], pair[1]);
@@ -222,7 +249,8 @@ fn paired(program: &Program, library: &Path, choice: &Choice) -> Outcome<(f64, f
         preloaded.push(pair[1]);
         ratios.push(pair[1] / pair[0]);
     }
-    Ok((median(plain), median(preloaded), median(ratios)))
+    let per_cpu = (!per_cpu.is_empty()).then(|| median(per_cpu));
+    Ok(Medians { plain: median(plain), preloaded: median(preloaded), ratio: median(ratios), per_cpu })
 }
 
 /// On glibc's locks and on ours, one after the other; `ours_first`: the other way round.
@@ -243,7 +271,7 @@ fn one_by_one(
 }
 
 /// On both at the same time.
-fn in_turns(name: &str, command: fn(&Work) -> Outcome<Command>, library: &Path, scale: Scale) -> Outcome<[f64; 2]> {
+fn in_turns(name: &str, command: fn(&Work) -> Outcome<Command>, library: &Path, scale: Scale) -> Outcome<Turns> {
     let twice = Scale { seconds: 2 * scale.seconds, ..scale };
     let plain = Work::new(&format!("{name}-plain"), None, twice)?;
     let ours = Work::new(name, Some(library), twice)?;

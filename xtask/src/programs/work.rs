@@ -234,11 +234,19 @@ pub(crate) fn driven(command: &mut Command, scale: Scale) -> Outcome<f64> {
 /// How long one of two drivers runs before it is the other's turn.
 const TURN: Duration = Duration::from_millis(200);
 
-/// Runs two drivers at the same time, of which at any moment one is stopped: what each reports of the time in which it ran. Whatever else the machine does, and however its
+/// Two drivers that took turns: operations per second of the time in which each ran, and how much of a CPU each had meanwhile, in the kernel's ticks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turns {
+    pub(crate) speeds: [f64; 2],
+    pub(crate) ticks: [u64; 2],
+}
+
+/// Runs two drivers at the same time, of which at any moment one is stopped. Whatever else the machine does, and however its
 /// speed changes, the two have the same of it; one after the other they would not. Each is to be told twice the seconds.
-pub(crate) fn driven_in_turns(commands: [Command; 2], scale: Scale) -> Outcome<[f64; 2]> {
+pub(crate) fn driven_in_turns(commands: [Command; 2], scale: Scale) -> Outcome<Turns> {
     let limit = Duration::from_secs(2 * u64::from(scale.seconds) + 360);
-    let running = std::thread::scope(|scope| {
+    let mut ticks = [0; 2];
+    let ends = std::thread::scope(|scope| {
         let (tell, told) = mpsc::channel();
         let [first, second] = commands;
         let ends = [(0, first), (1, second)].map(|(number, mut command)| {
@@ -265,12 +273,25 @@ pub(crate) fn driven_in_turns(commands: [Command; 2], scale: Scale) -> Outcome<[
                 signal("-CONT", *driver);
                 std::thread::sleep(TURN);
                 signal("-STOP", *driver);
+                let (number, process) = *driver;
+                if let (Some(sum), Some(now)) = (ticks.get_mut(number), cpu_ticks(process)) {
+                    *sum = now.max(*sum);
+                }
             }
         }
         ends.map(|end| end.join().unwrap_or_else(|_| Err("a driver's watcher panicked".to_owned())))
     });
-    let [first, second] = running.map(|end| end.and_then(|(text, status)| reported(&text, status)));
-    Ok([2.0 * first?, 2.0 * second?])
+    let [first, second] = ends.map(|end| end.and_then(|(text, status)| reported(&text, status)));
+    Ok(Turns { speeds: [2.0 * first?, 2.0 * second?], ticks })
+}
+
+/// How much CPU time a process has had; `None` once it is gone.
+fn cpu_ticks(process: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // "id (name) state …": the name may hold spaces and brackets. The state is field 3, the times are fields 14 and 15.
+    let mut fields = text.rsplit(')').next()?.split_whitespace().skip(11);
+    let mut time = || fields.next()?.parse::<u64>().ok();
+    Some(time()? + time()?)
 }
 
 fn reported(text: &str, status: ExitStatus) -> Outcome<f64> {
