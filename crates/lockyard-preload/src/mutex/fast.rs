@@ -10,11 +10,10 @@ use crate::config::MutexKind;
 use crate::thread;
 
 impl MutexObject {
-    /// The fast path: a mutex of the plain kinds that nobody holds or waits for, and a thread that has been here before.
+    /// The fast path: a mutex of the normal kind that nobody holds or waits for, and a thread that has been here before.
     #[inline(always)]
     pub(super) fn lock_fast(&self) -> bool {
-        let kind = self.kind();
-        if kind != NORMAL && kind != ADAPTIVE {
+        if self.kind() != NORMAL {
             return false;
         }
         let me = thread::block();
@@ -36,11 +35,10 @@ impl MutexObject {
         }
     }
 
-    /// The fast path of unlocking: a mutex of the plain kinds that nobody waits for.
+    /// The fast path of unlocking: a mutex of the normal kind that nobody waits for.
     #[inline(always)]
     pub(super) fn unlock_fast(&self) -> bool {
-        let kind = self.kind();
-        if kind != NORMAL && kind != ADAPTIVE {
+        if self.kind() != NORMAL {
             return false;
         }
         let Some(name) = thread::block().fast() else { return false };
@@ -58,11 +56,11 @@ impl MutexObject {
         }
     }
 
-    /// The same for the two kinds that know their holder: taken for the first time.
+    /// The same for the other three kinds; those that know their holder: taken for the first time.
     #[inline(always)]
     pub(super) fn lock_known(&self) -> bool {
         let kind = self.kind();
-        if kind != RECURSIVE && kind != ERRORCHECK {
+        if kind == NORMAL || kind > ADAPTIVE {
             return false;
         }
         let me = thread::block();
@@ -79,6 +77,10 @@ impl MutexObject {
         let kind = self.kind();
         let me = thread::block();
         let Some(name) = me.fast() else { return false };
+        if kind == ADAPTIVE {
+            self.field(OWNER).store(0, Relaxed);
+            return self.give_fast(name);
+        }
         if kind != RECURSIVE && kind != ERRORCHECK || !self.held_by(me) {
             return false;
         }
