@@ -5,19 +5,18 @@
 //! | 1 | `spinning::spins_pay` |
 //! | 3, 6, 12, 16 | the property, within so many cases |
 //! | 10 | [`a_blind_store_resurrects`] |
-//! | 4 | [`no_acquire_is_a_race`] |
+//! | 4 | a model of the page around it: `lockyard-torture`, `history`, `rtmutex_slow_path_without_acquire` |
 //! | 3, 5, 7 to 11, 13, 16 | scripts: `lockyard`, `tests/rtmutex/history.rs` |
 
 use lockyard::RawRtMutex;
 use lockyard::cancel::Until;
-use lockyard::platform::{Ordering, Platform, Word};
 use lockyard::rtmutex::bug::Bug;
 use lockyard::rtmutex::policy::Today;
 use lockyard_check::native::guarded;
 use lockyard_check::priorities::{Size, perform, perform_with_bug};
 use lockyard_sim::faults::Faults;
 use lockyard_sim::machine::catalog;
-use lockyard_sim::{Config, Error, Sim, Simulation, compute};
+use lockyard_sim::{Config, Sim, Simulation, compute};
 
 use crate::spinning::{contend, spins_paid};
 
@@ -46,50 +45,6 @@ fn the_property_notices() {
 fn an_inverted_spin_test_does_not_pay() {
     let events = contend::<Today>(2, Some(Bug::SpinTestInverted));
     assert!(!spins_paid(&events), "{events:?}");
-}
-
-/// Two threads that count under the mutex, with accesses that nothing but the mutex orders. The first seed at which they race, and how often one found the mutex free in its slow path.
-fn race(bug: Option<Bug>, seeds: u64) -> (Option<u64>, u64) {
-    let model = catalog::machine("quad2008").unwrap_or_else(|error| panic!("{error}"));
-    let mut met = 0;
-    let first = (1..=seeds).find(|&seed| {
-        let faults = Faults { preempt_one_in: 20, preempt_ns: 3_000, ..Faults::default() };
-        let config = Config { seed, bug, watch_order: true, faults, ..Config::new(model.clone()) };
-        let simulation = Simulation::new(&config, 2).expect("a simulation");
-        let mutex = simulation.place("mutex", RawRtMutex::<Sim>::default()).expect("room");
-        let data = simulation.place("data", <Sim as Platform>::U32::default()).expect("room");
-        simulation.protect(std::ptr::from_ref(data).addr(), size_of_val(data));
-        let outcome = simulation.run(|_| {
-            for round in 0..40 {
-                mutex.acquire().unwrap_or_else(|cycle| panic!("{cycle}"));
-                data.store(data.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-                compute(100 + 40 * (round % 7));
-                // SAFETY: acquired above.
-                unsafe { mutex.release() }.expect("the owner");
-                compute(150 * (round % 4));
-            }
-        });
-        match outcome {
-            Ok(report) => {
-                met += report.events.get("rtmutex_slow_acq1").copied().unwrap_or(0);
-                false
-            }
-            Err(Error::Race(_)) => true,
-            Err(error) => panic!("{error}"),
-        }
-    });
-    (first, met)
-}
-
-/// The last owner left by the fast path, and never saw the wait lock: only the exchange that takes the mutex orders what it did before what the next one does.
-#[test]
-fn no_acquire_is_a_race() {
-    guarded("bugs::race", || {
-        const SEEDS: u64 = 60;
-        let (sound, met) = race(None, SEEDS);
-        assert!(sound.is_none() && met > 0, "the mutex as it is: {sound:?}, {met}");
-        assert!(race(Some(Bug::TakesWithoutAcquire), SEEDS).0.is_some(), "not noticed, {met}");
-    });
 }
 
 /// Two waiters give up at the same moment while their owner, whose own wait makes them walk without the wait lock, releases by the fast path. The first seed at which

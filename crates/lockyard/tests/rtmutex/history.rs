@@ -8,7 +8,7 @@
 //! | 1 | the spin's test for the first place was inverted | simulated: `spinning::spins_pay` (a script's spins end at once) |
 //! | 2 | a spinner followed the first waiter's record | cannot be written: spinners compare names, and records are never unmapped |
 //! | 3 | the walk woke the requeued waiter instead of the new first | `b3_…` |
-//! | 4 | no acquire when taking in the slow path | simulated, with the order of accesses watched: `bugs::no_acquire_is_a_race` |
+//! | 4 | no acquire when taking in the slow path | a model: `lockyard-torture`, `history`, `rtmutex_slow_path_without_acquire` |
 //! | 5 | the wait lock held while the refused thread sleeps | `b5_…` |
 //! | 6 | one copy of the priority for both lists | `b6_…` |
 //! | 7 | clean-up of the caller's record instead of the sleeper's | `b7_…` |
