@@ -79,8 +79,7 @@ impl<P: Platform> Core<P> {
     pub(super) fn take<Y: Policy>(&self, thread: &Thread<P>, queued: bool) -> bool {
         // Set before anybody looks at the owner, so that no owner slips away unseen. One read-modify-write does both: what it returns is the owner as of
         // the moment from which on the fast paths are closed.
-        let acquire = if P::errs(Bug::TakesWithoutAcquire) { Relaxed } else { Acquire };
-        if self.word.fetch_or(WAITERS, acquire) & OWNER != 0 {
+        if self.word.fetch_or(WAITERS, Acquire) & OWNER != 0 {
             return false;
         }
         let me = thread.id();
@@ -117,7 +116,7 @@ impl<P: Platform> Core<P> {
         }
         let bit = if remaining.is_some() { WAITERS } else { 0 };
         // Acquire: the owner before may have left by the fast path, which knows nothing of the wait lock.
-        self.word.swap(me.raw() | bit, acquire);
+        self.word.swap(me.raw() | bit, Acquire);
         true
     }
 
