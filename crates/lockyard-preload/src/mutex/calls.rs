@@ -87,7 +87,8 @@ pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: a mutex, as in C.
-    if unsafe { MutexObject::at(mutex) }.lock_fast() {
+    let object = unsafe { MutexObject::at(mutex) };
+    if object.lock_fast() || object.lock_known() {
         return 0;
     }
     // SAFETY: as above.
