@@ -40,7 +40,7 @@ fn crowds_on_large_machines() {
 /// 8425, where the last look came before the last store was visible.
 #[test]
 fn cases_that_failed() {
-    for seed in [1068, 1903, 8425] {
+    for seed in [1068, 1903, 8425, 15362, 21433, 38964, 40229] {
         let found = guarded("property::cases_that_failed", || perform(seed, Size::Small));
         assert!(found.is_ok(), "case {seed}: {found:?}");
     }

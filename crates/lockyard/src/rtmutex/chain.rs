@@ -163,7 +163,6 @@ pub(super) fn walk_for_change<P: Platform>(thread: &'static Thread<P>, next: u64
 fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P>, detect: bool) -> End {
     let mut thread = start;
     let mut next = next;
-    let mut donor = origin.waiter;
     let mut requeue = true;
     let mut cycle = Cycle::new();
     let mut note = 0u64;
@@ -182,12 +181,8 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
             if at == 0 || at != next || ownerless {
                 return End::Done;
             }
-            // Whether there is still something to carry.
-            let lends = donor.is_none_or(|donor| thread.pi.donors.is_first(donor));
-            if donor.is_some() && thread.pi.donors.first().is_none() {
-                return End::Done;
-            }
-            if !lends || thread.pi.queued_priority() == locked.effective() {
+            // Whether there is still something to carry. Not asked of the donor that came last: where a priority falls, another one's may be what remains.
+            if thread.pi.queued_priority() == locked.effective() {
                 if !detect {
                     return End::Done;
                 }
@@ -250,12 +245,10 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
             replace_donor(owner, &owned, &mutex, first, thread.id());
         }
         next = owned.blocked_on();
-        donor = mutex.waiters.first();
-        let goes_on = next != 0 && (detect || donor == Some(thread.id()));
         drop(owned);
         drop(mutex);
         // In a circle that we are not part of: one of those who are is about to be told, and leaves.
-        if !goes_on || owner.id() == mark {
+        if next == 0 || owner.id() == mark {
             return End::Done;
         }
         if step.is_power_of_two() {

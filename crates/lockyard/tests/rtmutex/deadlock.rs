@@ -1,7 +1,7 @@
 //! Cycles are named, and nothing else is called one.
 
 use lockyard::event::Event;
-use lockyard::rtmutex::Refused;
+use lockyard::rtmutex::{Refused, audit};
 use lockyard_check::scripted::{Scene, every_stop};
 
 use super::{Mutex, acquire, acquire_until, at_rest, have_priorities, release, scripts};
@@ -111,6 +111,50 @@ scripts! {
             assert!(at_rest(m) && at_rest(n));
             stopped
         });
+    }
+
+    /// A cycle is opened by a timeout while the one who closed it looks: he stays queued, with the priority that is his now and not the one that was lent to him. (Case 1903 of the
+    /// property: the walk of the one who left ended at the mutex that he owned himself.)
+    fn opened_by_a_timeout_as_it_is_closed() {
+        let mut stayed = false;
+        every_stop(|stop| {
+            let (m, n): (Mutex, Mutex) = Default::default();
+            let (m, n) = (&m, &n);
+            let mut stopped = false;
+            Scene::play(|scene, [leaver, closer]| {
+                have_priorities(&[leaver, closer], &[21, 7]);
+                leaver.does(move || acquire(m));
+                closer.does(move || acquire(n));
+                let end = scene.now() + 1_000;
+                let left = leaver.starts(move || acquire_until(n, end).map(|()| release(n)));
+                assert_eq!(closer.priority(), 21);
+                let closes = closer.starts_until(stop, move || {
+                    let result = m.acquire();
+                    if result.is_ok() {
+                        release(m);
+                    }
+                    release(n);
+                    result
+                });
+                stopped = closer.is_stopped();
+                scene.advance(1_000);
+                closer.resumes();
+                scene.settle();
+                if left.is_done() && !closes.is_done() {
+                    stayed = true;
+                    let names = [leaver.id(), closer.id()];
+                    let settled = audit::check_settled(&[m, n], names.into_iter());
+                    assert!(settled.is_ok(), "stop {stop}: {}", settled.unwrap_err());
+                    assert_eq!((leaver.priority(), closer.priority()), (21, 7));
+                }
+                leaver.does(move || release(m));
+                scene.finish();
+                let _ = closes.expect("refused, or served");
+            });
+            assert!(at_rest(m) && at_rest(n));
+            stopped
+        });
+        assert!(stayed);
     }
 
     /// A chain that merges is no cycle.
