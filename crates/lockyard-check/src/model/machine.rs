@@ -12,9 +12,10 @@ use lockyard::wait::heads::ParkedHeads;
 use lockyard::wait::thread::{Thread, ThreadId};
 
 use super::engine::Engine;
+use super::setting::{self, Clock, Machine};
 use super::sites::{Part, order};
 use super::words::{U32, U64};
-use super::world::{self, Clock, HOST, Machine, NAP, Poll, State, TURN, Waited, world};
+use super::world::{HOST, NAP, Poll, State, TURN, Waited, world};
 
 /// The platform that the model checker `E` explores. See the [module text](super).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,7 +176,7 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
     fn relax() {}
 
     fn spin<T>(patience: Patience, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
-        if world().machine().patience == world::Patience::None || !world().is_running() {
+        if world().machine().patience == setting::Patience::None || !world().is_running() {
             return ready();
         }
         poll::<E, T>(false, patience.deadline, ready)
@@ -246,7 +247,7 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
     }
 
     fn is_running(_id: ThreadId) -> bool {
-        world().machine().patience != world::Patience::None
+        world().machine().patience != setting::Patience::None
     }
 
     fn should_yield() -> bool {
@@ -254,7 +255,7 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
     }
 
     fn spin_budget() -> u32 {
-        if world().machine().patience == world::Patience::Exact { u32::MAX } else { 20_000 }
+        if world().machine().patience == setting::Patience::Exact { u32::MAX } else { 20_000 }
     }
 
     fn priority(id: ThreadId) -> u32 {
@@ -266,7 +267,7 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
     }
 
     fn cpus() -> u32 {
-        if world().machine().patience == world::Patience::None { 1 } else { 8 }
+        if world().machine().patience == setting::Patience::None { 1 } else { 8 }
     }
 
     fn node() -> u32 {

@@ -6,6 +6,7 @@
 //! | [`engine`] | what a checker offers to it |
 //! | `weak` | loom, with the feature of that name: all interleavings and all values that weak memory allows, up to a bound |
 //! | `random` | shuttle, with the feature of that name: random schedules, many threads, sequential consistency |
+//! | [`setting`] | the machine of a scenario: spins, clocks |
 //! | [`world`] | one execution: who waits for what, the clock |
 //! | [`words`] | the words |
 //! | [`sites`] | ordering sites, and how one is weakened |
@@ -18,11 +19,13 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod engine;
+mod history;
 pub mod machine;
 #[cfg(feature = "shuttle")]
 pub mod random;
 #[cfg(feature = "loom")]
 pub mod scenarios;
+pub mod setting;
 pub mod sites;
 #[cfg(feature = "loom")]
 pub mod weak;

@@ -18,7 +18,8 @@ use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
 use super::engine::{Atom, Engine};
 use super::machine::{Modelled, prepare, run, surrounded};
-use super::world::{Clock, Machine, Patience, Step, world};
+use super::setting::{Clock, Machine, Patience};
+use super::world::{Step, world};
 use crate::stage::{Scale, Stage};
 
 /// The engine.

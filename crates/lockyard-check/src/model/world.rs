@@ -16,42 +16,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::panic::Location;
 
 use lockyard::event::Event;
 
+use super::history::{self, Deed};
+use super::setting::{Clock, Machine, RING};
+
 /// The most threads of one run.
 pub const MOST_THREADS: usize = 32;
 
-/// How the machine behaves in one scenario.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
-    /// A spin polls once and gives up: everybody queues and sleeps.
-    None,
-    /// A spin lasts until its condition holds, or nobody can go on.
-    Long,
-    /// Likewise, and the machine says that it knows when a CPU is needed: `spin_budget` is without limit.
-    Exact,
-}
-
-/// What time it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clock {
-    /// It stands still while anybody can go on. Then it is turned to the next deadline.
-    Still,
-    /// As `Still`, but nobody's sleep ends by it: who is not woken sleeps for ever.
-    Stopped,
-    /// Each look at it finds a turn later: every turn is over.
-    Hurried,
-    /// A thread of the scenario rings: then every deadline up to [`RING`] has passed. Until then nobody's sleep ends by it.
-    Rung,
-}
-
-/// When a scenario's own deadlines are, in nanoseconds.
-pub const DEADLINE: u64 = 100_000;
-/// What time it is once the clock was rung. No turn is over then.
-pub const RING: u64 = 200_000;
 /// The shortest nap, in nanoseconds.
 pub(super) const NAP: u64 = 1_000;
 /// After so many operations it is looked whose time has come.
@@ -63,40 +37,6 @@ const SLICE: u32 = 2_000;
 /// Who polls the clock looks again after so long.
 const LOOK: u64 = 10_000;
 pub(super) const TURN: u64 = lockyard::wait::turn::TURN_NS;
-
-/// A machine for one scenario.
-#[derive(Debug, Clone, Copy)]
-pub struct Machine {
-    /// How long spins last.
-    pub patience: Patience,
-    /// The clock.
-    pub clock: Clock,
-    /// What time it is in the beginning.
-    pub start: u64,
-    /// NUMA nodes: thread n is on node n modulo this.
-    pub nodes: u32,
-    /// How often, in one execution, a poll may fail again before no further alternatives are explored.
-    pub budget: Option<u32>,
-    /// Threads have priorities: the higher the number, the more urgent. Otherwise all share the time.
-    pub ranked: bool,
-    /// Some sleeps end for no reason. (For random schedules: an exploration would not end.)
-    pub restless: bool,
-}
-
-impl Machine {
-    /// Everybody sleeps.
-    pub const SLEEPS: Self = Self {
-        patience: Patience::None,
-        clock: Clock::Still,
-        start: 0,
-        nodes: 1,
-        budget: None,
-        ranked: false,
-        restless: false,
-    };
-    /// Everybody spins.
-    pub const SPINS: Self = Self { patience: Patience::Long, ..Self::SLEEPS };
-}
 
 /// Why a thread does not run.
 #[derive(Debug, Clone)]
@@ -204,18 +144,6 @@ enum Phase {
     Outside,
     Setting,
     Running,
-}
-
-/// An access.
-#[derive(Debug, Clone, Copy)]
-struct Deed {
-    thread: usize,
-    place: &'static Location<'static>,
-    word: usize,
-    value: u64,
-    written: bool,
-    /// It read a value that is not the newest.
-    old: bool,
 }
 
 /// One execution, and what is kept between executions.
@@ -441,18 +369,7 @@ impl World {
 
     /// What the threads of this execution have done.
     pub(super) fn history(&self) -> String {
-        let mut text = String::new();
-        for Deed { thread, place, word, value, written, old } in self.history.borrow().iter() {
-            let does = if *written { "writes" } else { "reads" };
-            let remark = if *old { " (old)" } else { "" };
-            let (file, line) = (place.file().trim_start_matches("crates/"), place.line());
-            let _ = writeln!(
-                text,
-                "  thread {thread} {does:<6} {value:#x} in …{:05x}{remark} at {file}:{line}",
-                word & 0xf_ffff
-            );
-        }
-        text
+        history::tell(&self.history.borrow())
     }
 
     /// The active thread has read `value`.

@@ -14,8 +14,8 @@ use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
 use lockyard::wait::turn::TURN_NS;
 
+use super::super::setting::{Clock, Machine, Patience};
 use super::super::weak::Loom;
-use super::super::world::{Clock, Machine, Patience};
 use super::Scenario;
 use super::counting::{last_reference, units};
 use super::exclusive::Of;

@@ -6,8 +6,8 @@ use lockyard::cancel::{CancelToken, Until};
 use lockyard::event::Event;
 
 use super::super::machine::{execute, ring};
+use super::super::setting::{DEADLINE, Machine};
 use super::super::weak::{Loom, Weak};
-use super::super::world::{DEADLINE, Machine};
 use super::{Protected, Scenario, bar, barred, rung};
 use crate::lock::{Lock, Shared, Timed, Way};
 

@@ -3,8 +3,8 @@
 use lockyard::rtmutex::RawRtMutex;
 
 use super::super::machine::execute;
+use super::super::setting::Machine;
 use super::super::weak::{Loom, Weak};
-use super::super::world::Machine;
 use super::exclusive::Of;
 use super::{Protected, Scenario, barred};
 use crate::lock::{Held, Lock, Way};

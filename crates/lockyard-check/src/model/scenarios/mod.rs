@@ -17,8 +17,9 @@ use std::sync::Arc;
 use ::loom::cell::UnsafeCell;
 use lockyard::event::Event;
 
+use super::setting::{Clock, Machine};
 use super::weak::{Bounds, Explored, Loom, explore};
-use super::world::{Clock, Machine, world};
+use super::world::world;
 use crate::lock::Way;
 use crate::stage::{Scale, Stage};
 

@@ -5,8 +5,8 @@ use lockyard::condvar::RawCondvar;
 use lockyard::mutex::RawMutex;
 
 use super::super::machine::{execute, ring};
+use super::super::setting::DEADLINE;
 use super::super::weak::{Loom, Weak};
-use super::super::world::DEADLINE;
 use super::exclusive::Of;
 use super::{Protected, Scenario, barred, rung};
 use crate::lock::Way;
