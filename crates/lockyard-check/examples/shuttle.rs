@@ -56,14 +56,8 @@ fn crowd<L: Lock>() {
 }
 
 /// A sleeping mutex (0 free, 1 held, 2 held and somebody may sleep) whose woken waiter forgets that others may sleep as well.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 struct Forgetful(<Shuttle as Platform>::U32);
-
-impl Default for Forgetful {
-    fn default() -> Self {
-        Self(Default::default())
-    }
-}
 
 impl Lock for Forgetful {
     type P = Shuttle;
