@@ -32,6 +32,8 @@ mod counter {
 
     /// How long counter and clock are compared: a clock reading is good to 50 ns, so the rate is good to 1 in 10⁵.
     const CALIBRATION_NS: u64 = 5_000_000;
+    /// Two readings of the clock this close have nothing but the counter's between them.
+    const GOOD_NS: u64 = 200;
     /// The counter is of no use on this CPU.
     const NEVER: u64 = u64::MAX;
 
@@ -67,13 +69,31 @@ mod counter {
         if !invariant() {
             return NEVER;
         }
-        let (clock_start, count_start) = (clock(), count());
+        let (clock_start, count_start) = both();
         loop {
-            let (ns, counts) = (clock() - clock_start, count().wrapping_sub(count_start));
+            let (now, count) = both();
+            let (ns, counts) = (now - clock_start, count.wrapping_sub(count_start));
             if ns >= CALIBRATION_NS {
                 return if counts == 0 { NEVER } else { ((u128::from(ns) << 32) / u128::from(counts)) as u64 };
             }
         }
+    }
+
+    /// Clock and counter at one moment: a thread that lost its CPU between the two readings would find a rate that is off by as much.
+    fn both() -> (u64, u64) {
+        const TRIES: u32 = 100;
+        let mut best = (u64::MAX, 0, 0);
+        for _ in 0..TRIES {
+            let (before, count, after) = (clock(), count(), clock());
+            let took = after - before;
+            if took < best.0 {
+                best = (took, before + took / 2, count);
+            }
+            if took < GOOD_NS {
+                break;
+            }
+        }
+        (best.1, best.2)
     }
 
     /// Whether the counter runs at one rate in all power states ("invariant TSC").
