@@ -2,6 +2,7 @@
 
 use lockyard::event::Event;
 use lockyard::rtmutex::{Refused, audit};
+use lockyard::wait::turn::TURN_NS;
 use lockyard_check::scripted::{Scene, every_stop};
 
 use super::{Mutex, acquire, acquire_until, at_rest, have_priorities, release, scripts};
@@ -140,6 +141,11 @@ scripts! {
                 scene.advance(1_000);
                 closer.resumes();
                 scene.settle();
+                if !left.is_done() {
+                    // It found the wait lock passed around, and dozes for a turn.
+                    scene.advance(2 * TURN_NS);
+                    scene.settle();
+                }
                 if left.is_done() && !closes.is_done() {
                     stayed = true;
                     let names = [leaver.id(), closer.id()];
