@@ -2,10 +2,12 @@
 //!
 //! The kernel counts all time-sharing threads as equally urgent. One that waits for another lends nothing, so it need not be known to the kernel; and since there is no lower
 //! class, whoever passes it while it waits in user space is its equal. So these threads wait as those of [`mutex`](crate::mutex) do, by
-//! [`wait::turn`](crate::wait::turn), with two differences:
+//! [`wait::turn`](crate::wait::turn), with three differences:
 //!
 //! * **Handoff is the kernel.** The first waiter whose turn is over waits in the kernel, behind those who wait there already: the next release names it, or one before it,
 //!   and nobody passes it any more.
+//! * **Nobody gives way** to a first waiter that has been woken and waits for its CPU: until it runs the mutex is anybody's, and if its turn is over by then it asks the kernel. (Who
+//!   queues still wakes one that is late. A flag that kept the mutex for it changed neither the rate nor the longest wait of 2 and 16 threads on 2 CPUs.)
 //! * **Threads of a higher class come first.** While the word has `WAITERS`, or the top waiter spins, the mutex is not there for the taking, and nobody spins for it.
 //!
 //! # Invariants
@@ -17,7 +19,7 @@
 use core::cell::Cell;
 
 use super::policy::Policy;
-use super::{DEAD, KEPT, LISTENING, PiError, RawPiMutex, TOP_SPINS};
+use super::{DEAD, LISTENING, PiError, RawPiMutex, TOP_SPINS};
 use crate::cancel::Until;
 use crate::event::Event;
 use crate::platform::pi::{PiPlatform, WAITERS};
@@ -50,11 +52,6 @@ struct Want<'a, P: PiPlatform, S: Policy> {
 }
 
 impl<P: PiPlatform, S: Policy> Want<'_, P, S> {
-    /// The flags that forbid taking a free mutex.
-    const fn against(first: bool) -> u32 {
-        if first { TOP_SPINS } else { TOP_SPINS | KEPT }
-    }
-
     /// Ends the wait with an error, as far as the discipline is concerned with success.
     fn refuse(&self, why: PiError) -> bool {
         self.refused.set(Some(why));
@@ -92,9 +89,9 @@ impl<P: PiPlatform, S: Policy> Contended<P> for Want<'_, P, S> {
 
     fn look(&self, first: bool) -> Look {
         let (word, flags) = (self.mutex.word().load(Relaxed), self.mutex.flags().load(Relaxed));
-        if flags & DEAD != 0 || word == 0 && flags & Self::against(first) == 0 {
+        if flags & DEAD != 0 || word == 0 && flags & TOP_SPINS == 0 {
             Look::Open
-        } else if !first && (word & WAITERS != 0 || flags & (KEPT | TOP_SPINS) != 0) {
+        } else if !first && (word & WAITERS != 0 || flags & TOP_SPINS != 0) {
             Look::Kept
         } else {
             Look::Closed
@@ -102,9 +99,9 @@ impl<P: PiPlatform, S: Policy> Contended<P> for Want<'_, P, S> {
     }
 
     fn try_take(&self, first: bool) -> bool {
-        if self.mutex.take(self.me, Self::against(first)) {
-            if first && self.mutex.flags().load(Relaxed) & (KEPT | LISTENING) != 0 {
-                self.mutex.flags().fetch_and(!(KEPT | LISTENING), Relaxed);
+        if self.mutex.take(self.me) {
+            if first && self.mutex.flags().load(Relaxed) & LISTENING != 0 {
+                self.mutex.flags().fetch_and(!LISTENING, Relaxed);
             }
             return true;
         }
@@ -124,7 +121,7 @@ impl<P: PiPlatform, S: Policy> Contended<P> for Want<'_, P, S> {
                 P::count(Event::PiMutexHandoff, 1);
                 match self.mutex.wait_in_kernel(self.until) {
                     Ok(()) => {
-                        self.mutex.flags().fetch_and(!(KEPT | LISTENING), Relaxed);
+                        self.mutex.flags().fetch_and(!LISTENING, Relaxed);
                         true
                     }
                     Err(PiError::TimedOut | PiError::Cancelled) => false,
@@ -134,12 +131,13 @@ impl<P: PiPlatform, S: Policy> Contended<P> for Want<'_, P, S> {
         }
     }
 
-    fn ask_for_first(&self) {
-        self.mutex.flags().fetch_or(KEPT, Relaxed);
-    }
+    /// Its handoff is the kernel, where it must go itself.
+    fn ask_for_first(&self) {}
 
     fn left(&self, empty: bool, listen: bool) {
-        self.mutex.flags().fetch_and(if empty { !(KEPT | LISTENING) } else { !KEPT }, Relaxed);
+        if empty {
+            self.mutex.flags().fetch_and(!LISTENING, Relaxed);
+        }
         if listen {
             self.mutex.flags().fetch_or(LISTENING, SeqCst);
         }

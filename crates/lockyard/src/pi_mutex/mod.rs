@@ -17,7 +17,6 @@
 //! | flag | meaning | changed by |
 //! |---|---|---|
 //! | `LISTENING` | the first lateral waiter sleeps and asks to be woken by the next release | it, or the owner for it; cleared by the release that obeys, and by who empties the queue |
-//! | `KEPT` | no other lateral waiter may take the mutex before the first | whoever queues and finds the first woken but not running; cleared when the first leaves |
 //! | `TOP_SPINS` | the top waiter spins: time-sharing threads keep off. One spinner at a time: this is its slot | the spinner |
 //! | `DEAD` | an owner exited with the mutex held | who finds out; for ever |
 //!
@@ -87,11 +86,13 @@ pub const SPIN_NS: u32 = 2_000;
 pub const NESTED_SPIN_NS: u32 = 5_000;
 /// The kernel cannot be told that a wait was cancelled: who waits there with a token looks at it this often.
 const CANCEL_NS: u64 = 1_000_000;
+/// How long a word that the kernel does not recognise is asked for again. Between the death of an owner and the next look of the waiter that inherits from it, which may
+/// have to wait for a CPU, the word names a thread that the kernel has forgotten.
+const DOUBT_NS: u64 = 2_000_000_000;
 
 const LISTENING: u32 = 1;
-const KEPT: u32 = 1 << 1;
-const TOP_SPINS: u32 = 1 << 2;
-const DEAD: u32 = 1 << 3;
+const TOP_SPINS: u32 = 1 << 1;
+const DEAD: u32 = 1 << 2;
 
 /// Why a mutex was not locked, or not unlocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -101,12 +102,13 @@ pub enum PiError {
     /// The token was cancelled.
     Cancelled,
     /// The caller owns the mutex already, or its owner waits, directly or through others, for one that the caller owns.
+    /// Of several who close a cycle at the same time, each may be told: the kernel queues a waiter before it looks.
     Deadlock,
     /// A thread exited while it held the mutex, which stays locked.
     OwnerDied,
     /// The caller does not own the mutex that it wants to unlock.
     NotOwner,
-    /// The mutex's memory was overwritten.
+    /// The mutex's memory was overwritten. Found out in two seconds: for moments the word of a mutex whose owner exits looks the same.
     Corrupt,
 }
 
@@ -223,7 +225,7 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
     /// [`PiError::Deadlock`], [`PiError::OwnerDied`], [`PiError::Corrupt`].
     #[inline]
     pub fn acquire(&self) -> Result<(), PiError> {
-        if self.acquire_fast() { Ok(()) } else { self.acquire_slow(Until::FOREVER) }
+        if self.acquire_fast() { Ok(()) } else { self.acquire_forever() }
     }
 
     /// Takes the mutex unless `until` comes first. An acquisition that need not wait succeeds whatever `until` says. A cancelled wait may end a
@@ -236,7 +238,7 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
         if self.acquire_fast() { Ok(()) } else { self.acquire_slow(until) }
     }
 
-    /// Takes the mutex if it is free and not kept for somebody else. Never waits, and leaves no trace when it fails.
+    /// Takes the mutex if it is free and no top waiter spins for it. Never waits, and leaves no trace when it fails.
     #[inline]
     pub fn try_acquire(&self) -> bool {
         self.acquire_fast() || self.try_slow()
@@ -245,20 +247,19 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
     #[inline(always)]
     fn acquire_fast(&self) -> bool {
         let Some(me) = P::known() else { return false };
-        let tid = me.tid.get();
         if P::PAIRS {
             // Noted before it is so: a locked instruction waits for all stores before it, and here, unlike between the two of a short section, there is time.
             P::set_holds(me.holds.wrapping_add(1));
             // Free and without flags, in one step.
-            if P::pair_exchange(&self.pair, 0, u64::from(tid), Acquire).is_ok() {
+            if P::pair_exchange(&self.pair, 0, u64::from(me.tid), Acquire).is_ok() {
                 return true;
             }
             P::set_holds(me.holds);
             false
         } else {
             self.flags().load(Relaxed) == 0
-                && self.word().compare_exchange(0, tid, Acquire, Relaxed).is_ok()
-                && self.taken(tid)
+                && self.word().compare_exchange(0, me.tid, Acquire, Relaxed).is_ok()
+                && self.taken(me.tid)
         }
     }
 
@@ -271,10 +272,8 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
     /// Nothing that relies on the mutex being held is done afterwards.
     #[inline]
     pub unsafe fn release(&self) -> Result<(), PiError> {
-        if P::PAIRS
-            && let Some(me) = P::last_known()
-            && P::pair_exchange(&self.pair, u64::from(me.tid.get()), 0, Release).is_ok()
-        {
+        let me = P::last_known();
+        if P::PAIRS && P::pair_exchange(&self.pair, u64::from(me.tid), 0, Release).is_ok() {
             P::set_holds(me.holds.wrapping_sub(1));
             return Ok(());
         }
@@ -300,9 +299,9 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
         }
     }
 
-    /// Takes the mutex if it is free, and no flag of `against` is set.
-    fn take(&self, me: u32, against: u32) -> bool {
-        self.flags().load(Relaxed) & (against | DEAD) == 0
+    /// Takes the mutex if it is free, and no top waiter spins for it.
+    fn take(&self, me: u32) -> bool {
+        self.flags().load(Relaxed) & (TOP_SPINS | DEAD) == 0
             && self.word().load(Relaxed) == 0
             && self.word().compare_exchange(0, me, Acquire, Relaxed).is_ok()
             && self.taken(me)
@@ -318,16 +317,19 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
             return false;
         }
         P::current(); // so that waiters can see whether we run
-        let me = Self::me();
-        // What is kept is kept from equals only.
-        let equal = || P::holds() == 0 && P::class() == Class::TimeSharing;
-        self.take(me, KEPT | TOP_SPINS)
-            || self.flags().load(Relaxed) & KEPT != 0 && !equal() && self.take(me, TOP_SPINS)
+        self.take(Self::me())
     }
 
     /// The calling thread's kernel id.
     fn me() -> u32 {
-        P::known().map_or_else(P::register, |me| me.tid).get()
+        P::known().map_or_else(P::register, |me| me.tid)
+    }
+
+    /// Apart, so that the fast path makes no room for an [`Until`].
+    #[cold]
+    #[inline(never)]
+    fn acquire_forever(&self) -> Result<(), PiError> {
+        self.acquire_slow(Until::FOREVER)
     }
 
     #[cold]
@@ -335,7 +337,7 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
         let record = P::current();
         let me = Self::me();
         // The first lock of this thread, or free with flags: one more try before anything dearer.
-        if self.take(me, KEPT | TOP_SPINS) {
+        if self.take(me) {
             return Ok(());
         }
         P::count(Event::PiMutexSlowpath, 1);
@@ -357,9 +359,6 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
 
     /// For those whose waiting matters to others: spins as top waiter, then waits in the kernel.
     fn acquire_urgent(&self, me: u32, class: Class, until: Until<'_, P>) -> Result<(), PiError> {
-        if self.take(me, TOP_SPINS) {
-            return Ok(());
-        }
         if let Some(end) = until.over() {
             // Not for a moment: the mark would stay, and make the owner's release a system call.
             return Err(end.into());
@@ -436,6 +435,7 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
 
     fn lock_pi(&self, until: Until<'_, P>) -> Result<(), PiError> {
         let mut round = 0;
+        let mut doubted = None;
         loop {
             let deadline = match until.is_cancellable() {
                 true => until.wake_time_or(P::now() + CANCEL_NS),
@@ -465,7 +465,21 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
                     round = round.saturating_add(1);
                 }
                 Err(Refused::Changed) => P::relax(),
-                Err(Refused::NotOwner | Refused::Corrupt) => return Err(PiError::Corrupt),
+                Err(Refused::Corrupt) => {
+                    if self.is_dead() {
+                        return Err(PiError::OwnerDied);
+                    }
+                    if let Some(end) = until.over() {
+                        return Err(end.into());
+                    }
+                    let now = P::now();
+                    if now - *doubted.get_or_insert(now) > DOUBT_NS {
+                        return Err(PiError::Corrupt);
+                    }
+                    P::nap(round);
+                    round = round.saturating_add(1);
+                }
+                Err(Refused::NotOwner) => return Err(PiError::Corrupt),
             }
         }
     }
@@ -483,6 +497,9 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
         Ok(())
     }
 
+    /// Not inlined: it would cost the fast path registers to save.
+    #[cold]
+    #[inline(never)]
     fn release_slow(&self) -> Result<(), PiError> {
         let me = Self::me();
         if self.word().compare_exchange(me, 0, SeqCst, Relaxed).is_err() {

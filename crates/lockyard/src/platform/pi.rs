@@ -13,8 +13,6 @@
 //!
 //! A lock may exchange 0 for its own thread id, and exactly its own thread id for 0. Everything else is the machine's.
 
-use core::num::NonZeroU32;
-
 use crate::platform::{Platform, ThreadId};
 
 /// The owner's bits of a PI word.
@@ -56,11 +54,14 @@ pub enum Refused {
     Corrupt,
 }
 
+/// The kernel thread id of a thread that was never known: no thread's, and what no PI word ever is.
+pub const NOBODY: u32 = u32::MAX;
+
 /// The calling thread, as far as a fast path needs to know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
     /// Its kernel id.
-    pub tid: NonZeroU32,
+    pub tid: u32,
     /// How many PI words it holds.
     pub holds: u32,
 }
@@ -79,12 +80,12 @@ pub unsafe trait PiPlatform: Platform {
     fn known() -> Option<Known>;
 
     /// The calling thread as it was last known, for who releases: in the child of a fork, until the thread's id is known again, as it was known in the parent. A word with that
-    /// id is one that this very thread took before the fork.
-    fn last_known() -> Option<Known>;
+    /// id is one that this very thread took before the fork. If it was never known, its id is [`NOBODY`].
+    fn last_known() -> Known;
 
     /// The calling thread's kernel id. Makes it known to [`PiPlatform::known`] where that is possible, and its record, if it has one, to
     /// [`PiPlatform::thread_of`].
-    fn register() -> NonZeroU32;
+    fn register() -> u32;
 
     /// The record of the thread with kernel id `tid`. A hint.
     fn thread_of(tid: u32) -> Option<ThreadId>;

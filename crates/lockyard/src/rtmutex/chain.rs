@@ -155,6 +155,15 @@ pub(super) fn walk_for_waiter<P: Platform>(
     Ok(())
 }
 
+/// `thread`'s priority has changed, under `locked`: if it waits, it changes its place there, and so down the chain.
+pub(super) fn carry_change<P: Platform>(thread: &'static Thread<P>, locked: Locked<'_, P>) {
+    let next = if locked.effective() == thread.pi.queued_priority() { 0 } else { locked.blocked_on() };
+    drop(locked);
+    if next != 0 {
+        walk_for_change(thread, next, &Origin { lock: None, waiter: None, top: thread.id() });
+    }
+}
+
 /// Walks the chain from `thread`, who was seen to wait for `next`, after its priority has changed: as far as that makes a difference.
 pub(super) fn walk_for_change<P: Platform>(thread: &'static Thread<P>, next: u64, origin: &Origin<'_, P>) {
     let _ = walk(thread, next, origin, false);

@@ -1,6 +1,6 @@
 //! A condition variable for [`RawRtMutex`] that keeps priority inheritance.
 //!
-//! Sleepers wait by priority, first come first served among equals. A signal does not wake one to a mutex that is held: it moves it there
+//! Sleepers wait by their own priority (what is lent to them goes with the mutex), first come first served among equals. A signal does not wake one to a mutex that is held: it moves it there
 //! ([proxy locking](super)), where it lends its priority until it is let in.
 //!
 //! # States of a sleeper
@@ -91,7 +91,7 @@ impl<P: Platform> RawRtCondvar<P> {
     ) -> Result<bool, bool> {
         let state = &me.pi.requeue;
         self.lock.acquire();
-        let priority = waiter::lock(me).priority();
+        let priority = waiter::lock(me).own_priority();
         state.store(SLEEPING, Relaxed);
         self.sleepers.insert(me.id(), priority);
         self.unlock();

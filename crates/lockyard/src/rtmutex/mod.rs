@@ -333,13 +333,8 @@ pub fn set_priority<P: Platform>(thread: ThreadId, priority: u32) -> bool {
         return false;
     }
     let thread = P::thread(thread);
-    let (done, next) = {
-        let locked = waiter::lock(thread);
-        let done = locked.set_base(priority.min(MAX_PRIORITY));
-        (done, if locked.effective() == thread.pi.queued_priority() { 0 } else { locked.blocked_on() })
-    };
-    if next != 0 {
-        chain::walk_for_change(thread, next, &chain::Origin { lock: None, waiter: None, top: thread.id() });
-    }
+    let locked = waiter::lock(thread);
+    let done = locked.set_base(priority.min(MAX_PRIORITY));
+    chain::carry_change(thread, locked);
     done
 }

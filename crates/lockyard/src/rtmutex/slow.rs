@@ -306,6 +306,8 @@ impl<P: Platform> Core<P> {
             let locked = waiter::lock(thread);
             thread.pi.keeps.store(0, Relaxed);
             locked.settle();
+            // A condition variable may have queued it for the next wait already, by what it had until now.
+            chain::carry_change(thread, locked);
         }
     }
 }

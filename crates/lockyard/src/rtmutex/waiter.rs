@@ -142,6 +142,12 @@ impl<P: Platform> Locked<'_, P> {
         now
     }
 
+    /// The priority without inheritance.
+    pub(super) fn own_priority(&self) -> u32 {
+        self.priority();
+        self.thread.pi.base.load(Relaxed)
+    }
+
     /// The priority with which the thread runs and waits, as it was last set or asked for.
     pub(super) fn effective(&self) -> u32 {
         self.thread.pi.effective.load(Relaxed)

@@ -1,6 +1,8 @@
 //! What cannot be granted is refused, and nobody hangs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::channel;
 use std::thread::{scope, spawn};
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ use lockyard::platform::linux::Linux;
 use lockyard::{CancelToken, CheckedMutex, PiError, RtMutex};
 use lockyard_check::native::guarded;
 
-use crate::scene::Gate;
+use crate::scene::{Gate, asleep, thread_name};
 
 type Raw<S = Lateral> = RawPiMutex<Linux, S>;
 
@@ -60,49 +62,76 @@ fn lock_panics_where_it_would_hang() {
     });
 }
 
-/// Threads in a ring each hold one lock and wait for the next one's: exactly one of them is refused, then all get through.
-#[test]
-fn a_cycle_of_two_to_eight_locks_is_refused_once() {
-    fn ring<S: Policy>(length: usize) {
-        let ring: Vec<Raw<S>> = (0..length).map(|_| Raw::default()).collect();
-        let (held, go) = (Gate::default(), Gate::default());
-        let refused: usize = scope(|threads| {
-            let running: Vec<_> = (0..length)
-                .map(|place| {
-                    let (ring, held, go) = (&ring, &held, &go);
-                    threads.spawn(move || {
-                        ring[place].acquire().unwrap();
-                        held.open();
-                        go.pass();
-                        let next = &ring[(place + 1) % length];
-                        let outcome = next.acquire();
-                        if outcome.is_ok() {
-                            // SAFETY: acquired above.
-                            unsafe { next.release() }.unwrap();
-                        }
-                        // SAFETY: as above.
-                        unsafe { ring[place].release() }.unwrap();
-                        match outcome {
-                            Ok(()) => 0,
-                            Err(error) => {
-                                assert_eq!(error, PiError::Deadlock);
-                                1
-                            }
-                        }
-                    })
+/// Threads in a ring each hold one lock and ask for the next one's. All then get through. Gives how many were refused.
+fn ring<S: Policy>(length: usize, mut let_go: impl FnMut(&[Gate], &[Raw<S>], &[i32])) -> Vec<bool> {
+    let ring: Vec<Raw<S>> = (0..length).map(|_| Raw::default()).collect();
+    let gates: Vec<Gate> = (0..length).map(|_| Gate::default()).collect();
+    let (told, names) = channel();
+    let refused = scope(|threads| {
+        let running: Vec<_> = (0..length)
+            .map(|place| {
+                let (ring, gate, told) = (&ring, &gates[place], told.clone());
+                threads.spawn(move || {
+                    ring[place].acquire().unwrap();
+                    told.send((place, thread_name())).unwrap();
+                    gate.pass();
+                    let next = &ring[(place + 1) % length];
+                    let outcome = next.acquire();
+                    if outcome.is_ok() {
+                        // SAFETY: acquired above.
+                        unsafe { next.release() }.unwrap();
+                    }
+                    // SAFETY: as above.
+                    unsafe { ring[place].release() }.unwrap();
+                    assert!(matches!(outcome, Ok(()) | Err(PiError::Deadlock)), "{outcome:?}");
+                    outcome.is_err()
                 })
-                .collect();
-            (0..length).for_each(|_| held.pass());
-            (0..length).for_each(|_| go.open());
-            running.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+            })
+            .collect();
+        let mut names: Vec<_> = names.iter().take(length).collect();
+        names.sort_unstable();
+        let names: Vec<_> = names.into_iter().map(|(_, name)| name).collect();
+        let_go(&gates, &ring, &names);
+        running.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    assert!(ring.iter().all(|lock| !lock.is_locked() && !lock.is_contended()));
+    refused
+}
+
+/// One after the other, each when the one before sleeps: it is the last, who closes the ring, that is refused, and nobody else.
+#[test]
+fn who_closes_a_cycle_of_two_to_eight_locks_is_refused() {
+    fn one_by_one<S: Policy>(length: usize) {
+        let refused = ring::<S>(length, |gates, ring, names| {
+            for place in 0..length {
+                gates[place].open();
+                while place + 1 < length && !(ring[place + 1].is_contended() && asleep(names[place])) {
+                    std::thread::yield_now();
+                }
+            }
         });
-        assert_eq!(refused, 1, "ring of {length}");
-        assert!(ring.iter().all(|lock| !lock.is_locked() && !lock.is_contended()));
+        let closes: Vec<bool> = (1..=length).map(|place| place == length).collect();
+        assert_eq!(refused, closes);
     }
     guarded("cycles", || {
         for length in 2..=8 {
-            ring::<Lateral>(length);
-            ring::<policy::Off>(length);
+            one_by_one::<Lateral>(length);
+            one_by_one::<policy::Off>(length);
+        }
+    });
+}
+
+/// All at once: somebody is refused, whoever else sees the ring closed may be, and nobody hangs.
+#[test]
+fn a_cycle_closed_by_several_at_once_ends() {
+    fn at_once<S: Policy>(length: usize) {
+        let refused = ring::<S>(length, |gates, _, _| gates.iter().for_each(Gate::open));
+        assert!(refused.contains(&true), "ring of {length}");
+    }
+    guarded("cycles", || {
+        for length in 2..=8 {
+            at_once::<Lateral>(length);
+            at_once::<policy::Off>(length);
         }
     });
 }
@@ -174,7 +203,45 @@ fn a_dead_owners_mutex_stays_locked_and_says_so() {
         assert_eq!(mutex.acquire(), Err(PiError::OwnerDied));
         assert!(!mutex.try_acquire() && mutex.is_locked());
     }
+    /// Whoever comes while the kernel passes on what the dead owner left. Between its exit and the heir's next look the word names a thread that the kernel has forgotten, and
+    /// the kernel calls that corrupt.
+    fn refuses_newcomers() {
+        let mutex: &'static Raw<policy::Off> = Box::leak(Box::default());
+        let (held, exit) = (Gate::default(), Gate::default());
+        let over = AtomicBool::new(false);
+        scope(|threads| {
+            threads.spawn(|| {
+                mutex.acquire().unwrap();
+                held.open();
+                exit.pass();
+            });
+            held.pass();
+            threads.spawn(|| {
+                let found = mutex.acquire();
+                over.store(true, Relaxed);
+                assert_eq!(found, Err(PiError::OwnerDied));
+            });
+            let mut round = 0;
+            while !mutex.is_contended() {
+                Linux::nap(round);
+                round += 1;
+            }
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    while !over.load(Relaxed) {
+                        let found = mutex.acquire_until(Until::after(50_000));
+                        assert!(matches!(found, Err(PiError::TimedOut | PiError::OwnerDied)), "{found:?}");
+                    }
+                });
+            }
+            exit.open();
+        });
+        assert_eq!(mutex.acquire(), Err(PiError::OwnerDied));
+    }
     guarded("owner died", || {
+        for _ in 0..100 {
+            refuses_newcomers();
+        }
         refuses::<Lateral>();
         refuses::<policy::Off>();
         let mutex: &'static RtMutex<u32> = Box::leak(Box::new(RtMutex::new(1)));

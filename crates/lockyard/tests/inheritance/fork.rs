@@ -18,7 +18,7 @@ fn check(condition: bool, why: &'static str) -> Result<(), &'static str> {
 
 /// What the fast path believes.
 fn known() -> Option<u32> {
-    Linux::known().map(|me| me.tid.get())
+    Linux::known().map(|me| me.tid)
 }
 
 fn tid() -> u32 {

@@ -69,3 +69,15 @@ pub(crate) fn lent() -> i32 {
     let value: i32 = after.split_whitespace().nth(15).and_then(|field| field.parse().ok()).expect("a priority");
     (-1 - value).max(0)
 }
+
+/// The name by which others ask the kernel about the calling thread.
+pub(crate) fn thread_name() -> i32 {
+    // SAFETY: has no preconditions.
+    unsafe { libc::gettid() }
+}
+
+/// Whether a thread of this process sleeps and will until somebody wakes it.
+pub(crate) fn asleep(name: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{name}/stat")).expect("a thread that has not ended");
+    stat.rsplit_once(')').expect("a name").1.trim_start().starts_with('S')
+}

@@ -2,7 +2,6 @@
 
 use lockyard::event::Event;
 use lockyard::rtmutex::{Refused, audit};
-use lockyard::wait::turn::TURN_NS;
 use lockyard_check::scripted::{Scene, every_stop};
 
 use super::{Mutex, acquire, acquire_until, at_rest, have_priorities, release, scripts};
@@ -140,12 +139,8 @@ scripts! {
                 stopped = closer.is_stopped();
                 scene.advance(1_000);
                 closer.resumes();
-                scene.settle();
-                if !left.is_done() {
-                    // It found the wait lock passed around, and dozes for a turn.
-                    scene.advance(2 * TURN_NS);
-                    scene.settle();
-                }
+                // Whoever found the wait lock passed around dozes for a turn.
+                scene.run_dry();
                 if left.is_done() && !closes.is_done() {
                     stayed = true;
                     let names = [leaver.id(), closer.id()];
@@ -153,7 +148,7 @@ scripts! {
                     assert!(settled.is_ok(), "stop {stop}: {}", settled.unwrap_err());
                     assert_eq!((leaver.priority(), closer.priority()), (21, 7));
                 }
-                leaver.does(move || release(m));
+                leaver.starts(move || release(m));
                 scene.finish();
                 let _ = closes.expect("refused, or served");
             });

@@ -7,10 +7,13 @@
 //! *epoch*, and a thread's id counts only together with the epoch in which it was learnt. The first who finds the page wiped opens the next epoch;
 //! numbers are never used again along a chain of forks, since the counter they come from is copied. Where the kernel cannot wipe, no id is kept and every lock asks for it.
 //!
+//! A thread that was never known has an epoch that is nobody's and the id [`NOBODY`], which no word has: so one comparison answers for the acquirer whether the thread
+//! is known and where, and for the releaser the exchange itself does. All a thread knows of itself is in one place, because the address of a thread-local costs two
+//! instructions, and in a shared library a call.
+//!
 //! A child made by `vfork`, or otherwise sharing this memory, must not lock.
 
 use core::cell::Cell;
-use core::num::NonZeroU32;
 use core::sync::atomic::{
     AtomicU16, AtomicU32,
     Ordering::{AcqRel, Acquire, Relaxed},
@@ -23,7 +26,7 @@ use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{LaneWord, Linux, U32, clock, syscall, threads};
-use crate::platform::pi::{Class, Known, PiPlatform, Refused};
+use crate::platform::pi::{Class, Known, NOBODY, PiPlatform, Refused};
 use crate::wait::thread::ThreadId;
 
 /// As large as the largest page of the architecture, and alone on it.
@@ -45,12 +48,21 @@ fn place(tid: u32) -> &'static AtomicU16 {
     &RECORDS[tid as usize % RECORDS.len()]
 }
 
+/// What a thread knows about itself.
+struct Me {
+    tid: Cell<u32>,
+    /// In which `tid` was learnt.
+    epoch: Cell<u32>,
+    /// PI words held.
+    held: Cell<u32>,
+}
+
+/// The epoch of who was never known: no process's.
+const NEVER: u32 = u32::MAX;
+
 thread_local! {
     // Const-initialised and without a destructor: an access is one load, at any time of the thread's life.
-    /// Epoch (upper half) and kernel thread id.
-    static ME: Cell<u64> = const { Cell::new(0) };
-    /// PI words held.
-    static HELD: Cell<u32> = const { Cell::new(0) };
+    static ME: Me = const { Me { tid: Cell::new(NOBODY), epoch: Cell::new(NEVER), held: Cell::new(0) } };
 }
 
 /// The epoch, opened if need be; `None` if there can be none.
@@ -68,10 +80,18 @@ fn epoch() -> Option<u32> {
             unsafe { madvise((&raw const EPOCH).cast_mut().cast(), size_of::<Wiped>(), Advice::LinuxWipeOnFork) };
         wiped.ok()?;
     }
-    let next = LAST_EPOCH.fetch_add(1, Relaxed).wrapping_add(1).max(1);
+    let next = after(LAST_EPOCH.fetch_add(1, Relaxed));
     match EPOCH.0.compare_exchange(0, next, AcqRel, Acquire) {
         Ok(_) => Some(next),
         Err(opened) => Some(opened),
+    }
+}
+
+/// The epoch after the one numbered `last`: neither 0, which is a wiped page, nor [`NEVER`].
+const fn after(last: u32) -> u32 {
+    match last.wrapping_add(1) {
+        0 | NEVER => 1,
+        next => next,
     }
 }
 
@@ -80,31 +100,29 @@ fn epoch() -> Option<u32> {
 unsafe impl PiPlatform for Linux {
     #[inline(always)]
     fn known() -> Option<Known> {
-        let (me, holds) = (ME.get(), HELD.get());
-        if (me >> 32) as u32 != EPOCH.0.load(Relaxed) {
-            return None;
-        }
-        NonZeroU32::new(me as u32).map(|tid| Known { tid, holds })
+        ME.with(|me| {
+            let known = Known { tid: me.tid.get(), holds: me.held.get() };
+            (me.epoch.get() == EPOCH.0.load(Relaxed)).then_some(known)
+        })
     }
 
     #[inline(always)]
-    fn last_known() -> Option<Known> {
-        let (me, holds) = (ME.get(), HELD.get());
-        NonZeroU32::new(me as u32).map(|tid| Known { tid, holds })
+    fn last_known() -> Known {
+        ME.with(|me| Known { tid: me.tid.get(), holds: me.held.get() })
     }
 
     #[cold]
-    fn register() -> NonZeroU32 {
-        let tid = gettid().as_raw_nonzero().unsigned_abs();
+    fn register() -> u32 {
+        let tid = gettid().as_raw_nonzero().get().unsigned_abs();
         if let Some(epoch) = epoch() {
-            let me = u64::from(epoch) << 32 | u64::from(tid.get());
-            if ME.replace(me) != me {
+            let new = |me: &Me| (me.tid.replace(tid), me.epoch.replace(epoch)) != (tid, epoch);
+            if ME.with(new) {
                 // A new thread, or the child of a fork: what its parent held is the parent's.
-                HELD.set(0);
+                Self::set_holds(0);
             }
         }
         if let Some(id) = threads::id().filter(|id| !id.is_anonymous()) {
-            place(tid.get()).store(id.raw() as u16, Relaxed);
+            place(tid).store(id.raw() as u16, Relaxed);
         }
         tid
     }
@@ -116,12 +134,12 @@ unsafe impl PiPlatform for Linux {
 
     #[inline(always)]
     fn set_holds(holds: u32) {
-        HELD.set(holds);
+        ME.with(|me| me.held.set(holds));
     }
 
     #[inline(always)]
     fn holds() -> u32 {
-        HELD.get()
+        ME.with(|me| me.held.get())
     }
 
     fn class() -> Class {
@@ -230,7 +248,7 @@ mod tests {
         let mine = Linux::register();
         let tid = || Linux::known().map(|me| me.tid);
         assert_eq!(tid(), Some(mine));
-        assert_eq!(mine.get(), gettid().as_raw_nonzero().unsigned_abs().get());
+        assert_eq!(mine, gettid().as_raw_nonzero().get().unsigned_abs());
         let other = std::thread::spawn(move || (tid(), Linux::register(), tid())).join().unwrap();
         assert_eq!((other.0, other.2), (None, Some(other.1)));
         assert_ne!(other.1, mine);
@@ -240,7 +258,7 @@ mod tests {
     fn a_record_is_found_by_its_kernel_id() {
         let found = || {
             let id = threads::current().map(|thread| thread.id());
-            let tid = Linux::register().get();
+            let tid = Linux::register();
             (Linux::thread_of(tid) == id, tid)
         };
         let (mine, _) = found();
@@ -256,13 +274,22 @@ mod tests {
 
     #[test]
     fn what_is_held_is_known() {
-        assert_eq!(std::thread::spawn(Linux::last_known).join().unwrap(), None, "no lock so far");
+        let unknown = || (Linux::known(), Linux::last_known());
+        let nobody = Known { tid: NOBODY, holds: 0 };
+        assert_eq!(std::thread::spawn(unknown).join().unwrap(), (None, nobody), "no lock so far");
         Linux::register();
         let before = Linux::holds();
         Linux::set_holds(before + 1);
         assert_eq!(Linux::known().map(|me| me.holds), Some(before + 1));
-        assert_eq!(Linux::last_known(), Linux::known());
+        assert_eq!(Some(Linux::last_known()), Linux::known());
         Linux::set_holds(before);
         assert_eq!(Linux::holds(), before);
+    }
+
+    #[test]
+    fn no_epoch_is_that_of_a_wiped_page_or_of_a_thread_that_was_never_known() {
+        assert_eq!(after(0), 1);
+        assert_eq!(after(NEVER - 2), NEVER - 1);
+        assert_eq!((after(NEVER - 1), after(NEVER)), (1, 1));
     }
 }
