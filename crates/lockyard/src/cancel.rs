@@ -60,7 +60,7 @@ impl<P: Platform> CancelToken<P> {
         Self { cancelled: P::U32::ZERO, lock: RawQSpinLock::new(), waiters: WaitQueue::new() }
     }
 
-    /// Cancels: every present and future wait with this token ends.
+    /// Cancels: every present and future wait with this token ends. Whoever is told sees what was done before.
     pub fn cancel(&self) {
         self.cancelled.store(1, Release);
         self.lock.acquire();
@@ -75,7 +75,8 @@ impl<P: Platform> CancelToken<P> {
 
     /// Makes a cancelled token good again. For whoever knows that all waits with it have been told.
     pub fn renew(&self) {
-        self.cancelled.store(0, Release);
+        // Relaxed: whoever sees this goes on waiting, as if it had never been cancelled, and reads nothing because of it.
+        self.cancelled.store(0, Relaxed);
     }
 
     /// In a child process: good again, and without the parent's waiters.

@@ -29,8 +29,8 @@
 //!
 //! # Growing
 //!
-//! [`grow`](FutexHash::grow) publishes a larger table and moves bucket by bucket, each under its lock: queue over, then *moved*. Whoever has locked, or
-//! looked at, a moved bucket goes on to the next table. Tables never shrink and are never given back, so there is nothing to count and no grace period:
+//! [`grow`](FutexHash::grow) publishes a larger table and moves bucket by bucket, each under its lock: queue over, then *moved*, in the
+//! same step in which the old bucket's `waiters` falls. Whoever has locked, or looked at, a moved bucket goes on to the next table. Tables never shrink and are never given back, so there is nothing to count and no grace period:
 //! doubling, all old ones together are as large as the new one.
 //!
 //! # Memory ordering
@@ -282,13 +282,16 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
 
     /// Under the lock of `from`: its sleepers go to table `to`.
     fn move_bucket(&self, from: &Bucket<P, L>, to: usize) {
+        let mut moved = 0;
         while let Some(thread) = from.queue.0.first() {
             let bucket = self.bucket(to, thread.waiter.key.load(Relaxed));
             bucket.waiters.fetch_add(1, Relaxed);
-            from.take_out(thread);
+            from.queue.0.remove(thread);
             bucket.lock.with(|| bucket.queue.0.push(thread));
+            moved += 1;
         }
-        from.waiters.fetch_or(MOVED, Release);
+        // Those who have gone and the mark in one step: a waker that saw neither would look nowhere else.
+        from.waiters.fetch_add(MOVED.wrapping_sub(moved), Release);
     }
 
     /// Queues `me` if `expected`.

@@ -307,8 +307,8 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
 
     /// Polls `ready` until it yields a value or `patience` is spent (`None`).
     ///
-    /// `ready` may load any words and may try a read-modify-write when the loads look right; it must not block. It runs
-    /// at least once. What its last unsuccessful run loaded is what a simulator watches.
+    /// `ready` may load any words and may try a read-modify-write when the loads look right; it must neither wait nor wake: no `spin`, `nap`, `park` or `unpark`
+    /// inside. It runs at least once. What its last unsuccessful run loaded is what a simulator watches.
     fn spin<T>(patience: Patience, ready: impl FnMut() -> Option<T>) -> Option<T>;
 
     /// Waits for another thread to finish a window of a few instructions, for example to link itself behind us.
@@ -416,6 +416,17 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
 
     /// The number of NUMA nodes: more than any [`Platform::node`]. A hint.
     fn nodes() -> u32;
+
+    /// The last-level cache of the CPU the caller runs on, 0-based, those of a node in a row: who shares it is nearer than who shares the node. A hint; where nothing is
+    /// known, the node.
+    fn cache() -> u32 {
+        Self::node()
+    }
+
+    /// The number of last-level caches: more than any [`Platform::cache`]. A hint.
+    fn caches() -> u32 {
+        Self::nodes()
+    }
 
     // ---- checks ---------------------------------------------------------------------------------------------
 

@@ -16,10 +16,11 @@ use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::OpportunisticSafe;
+use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::wait::thread::ThreadId;
 use lockyard::{CancelToken, GaveUp};
-use lockyard_check::adapters::Binary;
+use lockyard_check::adapters::{Binary, EagerHq};
 use lockyard_check::data::Data;
 use lockyard_check::lock::{Held, Lock, Timed, Way};
 use lockyard_check::native::guarded;
@@ -189,6 +190,8 @@ fn more_than_16_383_threads_at_once() {
         everybody::<RawRwSem<Linux, policy::XaddBaseline>>();
         everybody::<Binary<Linux, OpportunisticSafe>>();
         a_mixed_queue::<RawQSpinLock<Linux>>();
+        a_mixed_queue::<RawCnaSpinLock<Linux>>();
+        a_mixed_queue::<EagerHq<Linux>>();
         a_mixed_queue::<RawMutex<Linux>>();
 
         // Their records are free again when they have left.

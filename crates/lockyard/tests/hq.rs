@@ -7,6 +7,7 @@ use std::cell::Cell;
 use lockyard::event::Event;
 use lockyard::platform::Platform;
 use lockyard::spin::hq::{RawHqSpinLock, Tunable};
+use lockyard::wait::turn::TURN_NS;
 use lockyard_check::adapters::EagerHq;
 use lockyard_check::lock::Lock;
 use lockyard_check::preempted;
@@ -138,6 +139,104 @@ scripts! {
             assert!(scene.events(Event::HqForcedHandoff) >= 1);
         });
         assert!(stand.lock.at_rest());
+    }
+
+    /// Lanes that were visited in vain become one queue, lane after lane, with waiters in all of them. The head that does it is stopped before each of its
+    /// steps, while a newcomer comes.
+    fn lanes_fold_into_a_queue() {
+        let folded = Cell::new(0);
+        let fold = |stop: Option<u64>| {
+            let stand = Stand::default();
+            #[allow(clippy::disallowed_types)] // as above
+            let order = std::sync::Mutex::new(Vec::new());
+            let mut stopped = false;
+            Scene::play_with(11, |scene, actors| {
+                let turner = |number: usize| {
+                    stand.lock().acquire();
+                    assert_eq!(stand.inside.advance(), 1, "two owners");
+                    stand.sections.advance();
+                    order.lock().unwrap().push(number);
+                    stand.inside.retreat();
+                    stand.release();
+                };
+                actors[0].does(|| stand.lock().acquire());
+                // Nodes 1, 2, 0: the second turns, and stays in its section with the third behind it in its lane.
+                actors[1].starts(move || turner(1));
+                actors[2].starts(|| stand.lock().acquire());
+                actors[3].starts(move || turner(3));
+                actors[0].starts(|| stand.release());
+                assert!(stand.lock().statistics().is_some(), "the second has turned");
+                // One waiter of node 0 only: its visit will be in vain, and the first of node 1 finds that. Three of node 2, who have the third's lane.
+                for (number, node) in [(4, 2), (5, 2), (6, 2), (7, 0), (8, 1), (9, 1)] {
+                    actors[number].is_on_node(node);
+                    match stop.filter(|_| number == 8) {
+                        Some(stop) => drop(actors[number].starts_until(stop, move || turner(number))),
+                        None => drop(actors[number].starts(move || turner(number))),
+                    }
+                }
+                actors[2].starts(|| stand.release());
+                stopped = actors[8].is_stopped();
+                if stop.is_none() {
+                    scene.finish();
+                }
+                actors[10].starts(move || turner(10));
+                actors[8].resumes();
+                scene.finish_all();
+                folded.set(folded.get() + scene.events(Event::HqLeave));
+            });
+            assert_eq!(order.lock().unwrap().len(), 9, "somebody was lost");
+            stand.finish(9);
+            (stopped, order.into_inner().unwrap())
+        };
+        // Two of node 2 (the quota), node 0, the first of node 1: and now the second of node 1, and the rest of node 2.
+        assert_eq!(fold(None).1, [1, 3, 4, 7, 8, 9, 5, 6, 10]);
+        let stops = every_stop(|stop| fold(Some(stop)).0);
+        assert!(stops > 30 && folded.get() > stops as i64, "{stops} stops, {} times out of the lanes", folded.get());
+    }
+
+    /// The last waiter closes the lanes while somebody comes, to another lane or its own: both stopped before each of their steps, and gone on in either order.
+    fn lanes_close_while_somebody_comes() {
+        let rolled_back = Cell::new(0);
+        for (node, newcomer_first) in [(1, false), (1, true), (2, false), (2, true)] {
+            every_stop(|last_stop| {
+                let mut any = false;
+                every_stop(|new_stop| {
+                    let stand = Stand::default();
+                    let mut both = (false, false);
+                    Scene::play(|scene, [holder, first, turner, last, newcomer]| {
+                        holder.does(|| stand.lock().acquire());
+                        first.starts(|| stand.cycle());
+                        turner.starts(|| stand.lock().acquire());
+                        last.starts_until(last_stop, || stand.cycle());
+                        holder.starts(|| stand.release());
+                        newcomer.is_on_node(node);
+                        newcomer.starts_until(new_stop, || stand.cycle());
+                        // Unless it waits for one who is stopped before linking itself.
+                        let released = turner.starts_if_idle(|| stand.release()).is_some();
+                        both = (last.is_stopped(), newcomer.is_stopped());
+                        let order = if newcomer_first { [newcomer, last] } else { [last, newcomer] };
+                        for actor in order {
+                            actor.resumes();
+                            scene.settle();
+                        }
+                        // Where it or the one before it was woken in vain it waits for its own timer.
+                        let mut turns = 0;
+                        while !released && turner.starts_if_idle(|| stand.release()).is_none() {
+                            turns += 1;
+                            assert!(turns < 10, "the turner gets the lock in its turn");
+                            scene.advance(TURN_NS);
+                        }
+                        scene.finish_all();
+                        rolled_back.set(rolled_back.get() + scene.events(Event::HqRollback));
+                    });
+                    stand.finish(3);
+                    any |= both.0;
+                    both.1
+                });
+                any
+            });
+        }
+        assert!(rolled_back.get() > 0);
     }
 
     /// Threads that have moved to another node since they queued are served where they queued.

@@ -79,7 +79,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
                 if self.release_queued(unit) {
                     return;
                 }
-                count = self.count.load(Acquire);
+                // Relaxed: nobody waits any more whom it would have to know.
+                count = self.count.load(Relaxed);
                 continue;
             }
             match self.count.compare_exchange_weak(count, next, AcqRel, Acquire) {

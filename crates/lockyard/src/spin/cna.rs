@@ -11,7 +11,7 @@
 //! | field of a node | meaning | written by |
 //! |---|---|---|
 //! | `next` | successor | a newcomer behind the last; the head, for waiters between itself and the last, and in the circle |
-//! | `lane` | NUMA node + 1; [`PRIORITY`] for a real-time waiter, which is never moved | its thread before it queues; the head that hands it the circle: the node preferred so far |
+//! | `lane` | NUMA node + 1; [`PRIORITY`] for a real-time waiter, which is never moved; of no account in a waiter that queued with nobody before it | its thread before it queues; the head that hands it the circle: the node preferred so far |
 //! | `aside` | last of the circle, 0: nobody is aside | as head: its thread; before that whoever promotes it |
 //! | `past` | when the circle was begun (ns); 0: there is none | likewise |
 //!
@@ -39,7 +39,8 @@
 
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
-use crate::spin::queued::{Ahead, Kind, LOCKED_MASK, NodeName, Place, QueueNode, RawQueuedSpinLock};
+use crate::spin::queued::{Ahead, Kind, LOCKED_MASK, Place, QueueNode, RawQueuedSpinLock};
+use crate::wait::thread::NodeName;
 
 /// How long somebody may be aside before the circle goes first: `numa_spinlock_threshold_ns`.
 pub const ASIDE_NS: u64 = 1_000_000;
@@ -60,16 +61,21 @@ pub struct Cna;
 impl<P: Platform> Kind<P> for Cna {
     const NAME: &'static str = "cna";
 
-    fn enqueue(lock: &RawCnaSpinLock<P>, place: &mut Place<P>, _seen: u32) -> Ahead {
+    fn enqueue(lock: &RawCnaSpinLock<P>, place: &mut Place<P>, seen: u32) -> Ahead {
+        place.node.aside.store(0, Relaxed);
+        if NodeName::of_tail(seen).is_none() && lock.replace_nobody(place).is_ok() {
+            return Ahead::Nobody;
+        }
         let lane = if P::is_realtime(place.thread()) { PRIORITY } else { P::node() + 1 };
         place.node.lane.store(lane, Relaxed);
-        place.node.aside.store(0, Relaxed);
         place.node.past.store(0, Relaxed);
+        place.lane = lane;
         lock.swap_tail(place)
     }
 
     fn arrange(lock: &RawCnaSpinLock<P>, place: &mut Place<P>) {
-        if place.node.aside.load(Relaxed) == 0 && !is_shuffled(place) {
+        // Without a lane it has just queued, with nobody before it: nobody is behind it either, or only just.
+        if place.lane == 0 || place.node.aside.load(Relaxed) == 0 && !is_shuffled(place) {
             return;
         }
         if place.node.lane.load(Relaxed) == PRIORITY {
@@ -84,33 +90,43 @@ impl<P: Platform> Kind<P> for Cna {
     }
 
     fn leave(lock: &RawCnaSpinLock<P>, place: &Place<P>, _ahead: Ahead, passed: bool) {
-        let node = place.node;
-        let Some((last, circle)) = circle(node) else {
-            if !lock.replace_last(place.name, 0) {
-                lock.promote(place.successor(), passed);
-            }
-            return;
-        };
-        let first = circle.next.load(Relaxed);
-        circle.next.store(0, Relaxed);
-        if lock.replace_last(place.name, last.raw()) {
-            P::count(Event::CnaSplice, 1);
-            return promote_first(lock, first, passed);
+        if let Some(circle) = circle(place.node) {
+            return leave_with(lock, place, circle, passed);
         }
-        let next = place.successor();
-        if P::now().saturating_sub(node.past.load(Relaxed)) > ASIDE_NS {
-            P::count(Event::CnaFlush, 1);
-            circle.next.store(next.raw().into(), Relaxed);
-            return promote_first(lock, first, passed);
+        if !lock.replace_last(place.name, 0) {
+            lock.promote(place.successor(), passed);
         }
-        circle.next.store(first, Relaxed);
-        if let Some(to) = next.node::<P>() {
-            to.lane.store(node.lane.load(Relaxed), Relaxed);
-            to.aside.store(last.raw().into(), Relaxed);
-            to.past.store(node.past.load(Relaxed), Relaxed);
-        }
-        lock.promote(next, passed);
     }
+}
+
+/// With somebody aside: the headship and the circle go to the next; if nobody is behind, or those aside have waited long enough, they are next.
+#[inline(never)]
+fn leave_with<P: Platform>(
+    lock: &RawCnaSpinLock<P>,
+    place: &Place<P>,
+    (last, circle): (NodeName, &'static QueueNode<P>),
+    passed: bool,
+) {
+    let node = place.node;
+    let first = circle.next.load(Relaxed);
+    circle.next.store(0, Relaxed);
+    if lock.replace_last(place.name, last.raw()) {
+        P::count(Event::CnaSplice, 1);
+        return promote_first(lock, first, passed);
+    }
+    let next = place.successor();
+    if P::now().saturating_sub(node.past.load(Relaxed)) > ASIDE_NS {
+        P::count(Event::CnaFlush, 1);
+        circle.next.store(next.raw().into(), Relaxed);
+        return promote_first(lock, first, passed);
+    }
+    circle.next.store(first, Relaxed);
+    if let Some(to) = next.node::<P>() {
+        to.lane.store(node.lane.load(Relaxed), Relaxed);
+        to.aside.store(last.raw().into(), Relaxed);
+        to.past.store(node.past.load(Relaxed), Relaxed);
+    }
+    lock.promote(next, passed);
 }
 
 /// Whether this head is the one in [`SHUFFLE_ONE_IN`] that begins a circle. Its draw is a time of its own.
@@ -125,6 +141,7 @@ fn circle<P: Platform>(head: &QueueNode<P>) -> Option<(NodeName, &'static QueueN
 }
 
 /// Moves the waiter behind `head` aside if it is of another node and not the last. Whether another one may follow.
+#[inline(never)]
 fn move_aside<P: Platform>(head: &QueueNode<P>) -> bool {
     let moved = || {
         let name = NodeName::from_raw(head.next.load(Acquire))?;

@@ -47,12 +47,11 @@
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Patience, Platform, Word};
 use crate::spin::bout;
-use crate::wait::thread::{NESTING, Thread, ThreadId, while_waiting};
+use crate::wait::thread::{NodeName, Thread, while_waiting};
 
 const NEXT_LANE: u32 = 0;
 const NEXT_MASK: u32 = 0xffff;
 const TAIL_SHIFT: u32 = 16;
-const NODE_BITS: u32 = 2;
 /// Held, and nobody waits. Not a name: thread ids begin with 1, and so names with 4.
 const HELD: u32 = 1 << TAIL_SHIFT;
 
@@ -65,8 +64,8 @@ const OWNER: u32 = 2;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct McsNode<P: Platform> {
-    next: P::U32,
-    wait: P::U32,
+    pub(crate) next: P::U32,
+    pub(crate) wait: P::U32,
 }
 
 impl<P: Platform> Default for McsNode<P> {
@@ -84,30 +83,14 @@ impl<P: Platform> McsNode<P> {
     }
 }
 
-/// The name of a node in 16 bits: thread id and nesting level.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Name(u16);
-
-impl Name {
-    fn new(thread: ThreadId, level: usize) -> Self {
-        Self((thread.raw() << NODE_BITS) as u16 | level as u16)
+impl<P: Platform> McsNode<P> {
+    fn of(thread: &Thread<P>, name: NodeName) -> &Self {
+        &thread.mcs[name.level()]
     }
+}
 
-    fn from_raw(raw: u32) -> Option<Self> {
-        (raw >> NODE_BITS != 0).then_some(Self(raw as u16))
-    }
-
-    fn thread<P: Platform>(self) -> Option<&'static Thread<P>> {
-        ThreadId::from_raw(u32::from(self.0) >> NODE_BITS).map(P::thread)
-    }
-
-    fn node_in<P: Platform>(self, thread: &Thread<P>) -> &McsNode<P> {
-        &thread.mcs[usize::from(self.0) % NESTING]
-    }
-
-    fn as_tail(self) -> u32 {
-        u32::from(self.0) << TAIL_SHIFT
-    }
+fn as_tail(name: NodeName) -> u32 {
+    u32::from(name.raw()) << TAIL_SHIFT
 }
 
 /// The MCS lock: 4 bytes. See the [module text](self).
@@ -169,9 +152,9 @@ impl<P: Platform> RawMcsLock<P> {
     }
 
     fn hand_over(word: u32) {
-        let Some(next) = Name::from_raw(word & NEXT_MASK) else { return };
+        let Some(next) = NodeName::from_raw(word & NEXT_MASK) else { return };
         let Some(thread) = next.thread::<P>() else { return };
-        if next.node_in(thread).wait.swap(OWNER, AcqRel) == ASLEEP {
+        if McsNode::of(thread, next).wait.swap(OWNER, AcqRel) == ASLEEP {
             P::count(Event::PvKickUnlock, 1);
             thread.unpark();
         }
@@ -193,15 +176,15 @@ impl<P: Platform> RawMcsLock<P> {
     }
 
     fn acquire_queued(&self, me: &'static Thread<P>, level: usize) {
-        let name = Name::new(me.id(), level);
-        let node = name.node_in(me);
+        let name = NodeName::new(me.id(), level);
+        let node = McsNode::of(me, name);
         node.next.store(0, Relaxed);
         node.wait.store(WAITING, Relaxed);
         let previous = match self.enqueue(name) {
             Place::Owner => return,
             Place::First => None,
             Place::Behind(previous) => previous.thread::<P>().inspect(|thread| {
-                previous.node_in(thread).next.store(u32::from(name.0), Release);
+                McsNode::of(thread, previous).next.store(name.raw().into(), Release);
             }),
         };
         Self::wait_for_ownership(me, node, previous);
@@ -210,13 +193,13 @@ impl<P: Platform> RawMcsLock<P> {
     }
 
     /// Takes the lock if it has become free, or becomes the last waiter.
-    fn enqueue(&self, name: Name) -> Place {
+    fn enqueue(&self, name: NodeName) -> Place {
         let mut word = self.word.load(Relaxed);
         loop {
-            let (place, new) = match word {
-                0 => (Place::Owner, HELD),
-                HELD => (Place::First, name.as_tail() | u32::from(name.0)),
-                _ => (Place::Behind(Name((word >> TAIL_SHIFT) as u16)), name.as_tail() | word & NEXT_MASK),
+            let (place, new) = match NodeName::from_raw(word >> TAIL_SHIFT) {
+                None => (Place::Owner, HELD),
+                Some(_) if word == HELD => (Place::First, as_tail(name) | u32::from(name.raw())),
+                Some(last) => (Place::Behind(last), as_tail(name) | word & NEXT_MASK),
             };
             match self.word.compare_exchange_weak(word, new, AcqRel, Relaxed) {
                 Ok(_) => return place,
@@ -249,14 +232,14 @@ impl<P: Platform> RawMcsLock<P> {
     }
 
     /// The lock is ours: the word is to name the waiter behind us, if there is one.
-    fn leave_queue(&self, name: Name, node: &McsNode<P>) {
-        let only = name.as_tail() | u32::from(name.0);
+    fn leave_queue(&self, name: NodeName, node: &McsNode<P>) {
+        let only = as_tail(name) | u32::from(name.raw());
         if self.word.load(Relaxed) == only && self.word.compare_exchange(only, HELD, Relaxed, Relaxed).is_ok() {
             return;
         }
         // It has become last, and is about to say so.
-        let next = P::wait_window(|| Name::from_raw(node.next.load(Acquire)));
-        self.word.store_half(NEXT_LANE, next.0, Relaxed);
+        let next = P::wait_window(|| NodeName::from_raw(node.next.load(Acquire)));
+        self.word.store_half(NEXT_LANE, next.raw(), Relaxed);
     }
 }
 
@@ -265,7 +248,7 @@ impl<P: Platform> RawMcsLock<P> {
 enum Place {
     Owner,
     First,
-    Behind(Name),
+    Behind(NodeName),
 }
 
 #[cfg(all(feature = "std", target_os = "linux"))]

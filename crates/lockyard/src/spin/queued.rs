@@ -67,7 +67,7 @@ use core::marker::PhantomData;
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Patience, Platform, Word};
-use crate::wait::thread::{NESTING, Thread, ThreadId};
+use crate::wait::thread::{NESTING, NodeName, Thread, ThreadId};
 use crate::wait::turn::{TURN_NS, TURNS_NS};
 
 pub(super) const LOCKED: u32 = 1;
@@ -79,7 +79,6 @@ pub(super) const PENDING_MASK: u32 = 0x100;
 const PENDING: u16 = 0x100;
 const ASLEEP_MASK: u32 = 0x400;
 pub(super) const TAIL_SHIFT: u32 = 16;
-const NODE_BITS: u32 = 2;
 
 /// How long a newcomer tries to steal before it queues.
 pub const STEAL_NS: u32 = 1_000;
@@ -103,8 +102,8 @@ const HEAD: u32 = 2;
 #[derive(Debug)]
 #[repr(C)]
 pub struct QueueNode<P: Platform> {
-    pub(super) next: P::U32,
-    wait: P::U32,
+    pub(crate) next: P::U32,
+    pub(crate) wait: P::U32,
     /// When the waiter's turn ends. A hint to the next waiter, which may read an earlier use's.
     due: P::U64,
     /// The NUMA node of the waiter, or what its kind takes for it.
@@ -149,33 +148,14 @@ impl<P: Platform> QueueNode<P> {
     }
 }
 
-/// The name of a node in 16 bits: thread id and nesting level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NodeName(u16);
-
 impl NodeName {
-    fn new(thread: ThreadId, level: u32) -> Self {
-        Self((thread.raw() << NODE_BITS | level) as u16)
-    }
-
+    /// Who is last in the queue of a lock with this word; a mark of its kind, or nobody.
     pub(super) fn of_tail(word: u32) -> Option<Self> {
         Self::from_raw(word >> TAIL_SHIFT)
     }
 
-    pub(super) fn from_raw(raw: u32) -> Option<Self> {
-        (raw != 0).then_some(Self(raw as u16))
-    }
-
-    pub(super) fn raw(self) -> u16 {
-        self.0
-    }
-
-    fn thread<P: Platform>(self) -> Option<&'static Thread<P>> {
-        ThreadId::from_raw(u32::from(self.0) >> NODE_BITS).map(P::thread)
-    }
-
     pub(super) fn node<P: Platform>(self) -> Option<&'static QueueNode<P>> {
-        self.thread().map(|thread: &Thread<P>| &thread.nodes[usize::from(self.0) % NESTING])
+        self.thread().map(|thread: &Thread<P>| &thread.nodes[self.level()])
     }
 }
 
@@ -191,6 +171,9 @@ pub struct Place<P: Platform> {
     pub(super) past: u64,
     /// For the kind: the waiter's own lane.
     pub(super) lane: u32,
+    /// Whether it tries for the lock before it looks at the word, once it is head: whoever made it head is near, and about to leave. Where that is so, its first
+    /// attempt costs one transfer of the word's line; a look and an attempt cost two. Where the lock is still held, the look would have taken the line from the owner as well.
+    pub(super) tries_first: bool,
 }
 
 impl<P: Platform> Place<P> {
@@ -292,12 +275,12 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     /// Takes the lock.
     #[inline]
     pub fn acquire(&self) {
-        let (free, taken) = (K::REST, K::REST | LOCKED as u16);
         let got = if Self::is_exact() {
+            let (free, taken) = (K::REST, K::REST | LOCKED as u16);
             self.word.compare_exchange(free.into(), taken.into(), Acquire, Relaxed).is_ok()
         } else {
             // Locked and pending, whatever the tail: who runs may pass a queue whose head is not pending.
-            self.word.compare_exchange_half(0, free, taken, Acquire, Relaxed).is_ok()
+            self.try_unseen()
         };
         if !got {
             self.acquire_slow();
@@ -386,6 +369,12 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         self.word.compare_exchange_byte(LOCKED_LANE, 0, 1, Acquire, Relaxed).is_ok()
     }
 
+    /// One attempt without a look at the word, past a queue whose head neither sleeps nor is pending.
+    #[inline(always)]
+    fn try_unseen(&self) -> bool {
+        self.word.compare_exchange_half(0, K::REST, K::REST | LOCKED as u16, Acquire, Relaxed).is_ok()
+    }
+
     /// The newcomer's attempt: for a while if there is a queue that sleeps, once otherwise. In vain: the word as it was last seen.
     fn steal(&self) -> Result<(), u32> {
         let mut seen = 0;
@@ -419,25 +408,27 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         }
     }
 
+    /// Not inlined: what kinds do with their queues must not be felt where a newcomer gets the lock without one.
+    #[inline(never)]
     fn acquire_queued(&self, me: &'static Thread<P>, level: u32, seen: u32) {
         if let 1..=3 = level {
             P::count([Event::LockUseNode2, Event::LockUseNode3, Event::LockUseNode4][level as usize - 1], 1);
         }
-        let node = &me.nodes[level as usize % NESTING];
-        let name = NodeName::new(me.id(), level);
+        let name = NodeName::new(me.id(), level as usize);
+        let node = &me.nodes[name.level()];
         let now = P::now();
         node.next.store(0, Relaxed);
         node.wait.store(WAITING, Relaxed);
         node.due.store(now + TURN_NS, Relaxed);
 
-        let mut place = Place { me, node, name, gave_way: false, past: 0, lane: 0 };
+        let mut place = Place { me, node, name, gave_way: false, past: 0, lane: 0, tries_first: false };
         let ahead = K::enqueue(self, &mut place, seen);
         let previous = match ahead {
             Ahead::Nobody | Ahead::Others => None,
             Ahead::Waiter(previous) => previous.node::<P>(),
         };
         if let Some(previous) = previous {
-            previous.next.store(u32::from(name.0), Release);
+            previous.next.store(u32::from(name.raw()), Release);
             let before = previous.due.load(Relaxed).clamp(now, now + TURNS_NS);
             node.due.store(before + TURN_NS, Relaxed);
         }
@@ -453,13 +444,19 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     /// Makes `place` the tail of the word's queue.
     #[inline(always)]
     pub(super) fn swap_tail(&self, place: &Place<P>) -> Ahead {
-        Ahead::of(self.word.swap_half(TAIL_LANE, place.name.0, AcqRel))
+        Ahead::of(self.word.swap_half(TAIL_LANE, place.name.raw(), AcqRel))
+    }
+
+    /// Makes `place` the head if nobody is queued.
+    #[inline(always)]
+    pub(super) fn replace_nobody(&self, place: &Place<P>) -> Result<(), u16> {
+        self.word.compare_exchange_half(TAIL_LANE, 0, place.name.raw(), AcqRel, Acquire).map(|_| ())
     }
 
     /// The lock is held by `last`, the head: if nobody is behind it in the word's queue, `tail` becomes the tail, 0 for an empty queue. `false`: somebody is.
     #[inline(always)]
     pub(super) fn replace_last(&self, last: NodeName, tail: u16) -> bool {
-        let alone = u32::from(last.0) << TAIL_SHIFT | u32::from(K::REST);
+        let alone = u32::from(last.raw()) << TAIL_SHIFT | u32::from(K::REST);
         let left = u32::from(tail) << TAIL_SHIFT | u32::from(K::REST) | LOCKED;
         // A tail that is left behind must be found with the links that were made for it.
         let order = if tail == 0 { Relaxed } else { Release };
@@ -529,6 +526,9 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
 
     /// First in the queue: returns with the lock held and pending clear; whether others have passed us meanwhile.
     fn take_as_head(&self, place: &Place<P>) -> bool {
+        if place.tries_first && self.try_unseen() {
+            return false;
+        }
         // The queue may have been quicker than expected, or our look at it late.
         let (me, turn_end) = (place.me, place.due().min(P::now() + TURN_NS));
         let patience =

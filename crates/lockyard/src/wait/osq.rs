@@ -14,7 +14,7 @@
 //! | word | written by |
 //! |---|---|
 //! | `tail` | joining: swapped to self. leaving or cancelling last: compare-exchange self → 0 or → predecessor |
-//! | `node.next` | the successor when it joins (0 → it); a cancelling successor (it → 0); a cancelling owner's predecessor link (step C); the owner takes it with a swap |
+//! | `node.next` | the successor when it joins (0 → it); a cancelling successor (it → 0); a cancelling owner's predecessor link (step C); the owner takes it (it → 0) |
 //! | `node.prev` | the owner when it joins; a cancelling predecessor corrects it |
 //! | `node.locked` | the owner clears it before joining; the predecessor sets it: you are head |
 //!
@@ -23,9 +23,15 @@
 //! leaving: it has no successor, yet is not the tail, and waits. After B the successor cannot finish its own A: our `next` no longer names it. So
 //! neighbours may cancel at once; the one nearer the head goes first.
 //!
-//! **Ordering.** `tail` swap: AcqRel, publishes the node and pairs with a predecessor's Release. `prev` is stored before
-//! `next` of the predecessor (Release), so that a correction of `prev` by a cancelling predecessor comes after it (historical bug O2).
-//! `locked` is Release/Acquire, though the outer lock does not rely on it.
+//! **Ordering.** The queue protects no data, but threads write each other's nodes, and a thread that has left may queue again: what others wrote for its last stay must come
+//! before what it writes for the next.
+//!
+//! * `tail`: the swap publishes the node (Release) to whoever links itself to it (Acquire). Who cancels as last puts the predecessor back with Release, having
+//!   written that one's `next`. All changes are read-modify-writes, so that every later swap acquires this; a head that leaves an empty queue need not.
+//! * `next`: stored with Release, by a newcomer after its own `prev`, by one that cancels after its successor's; the owner takes it with Acquire. So a correction of
+//!   `prev` comes after what it corrects (historical bug O2). Taking oneself out of it orders nothing: the tail's Release, or the new link's, comes after.
+//! * `prev`: Relaxed. An old one leads to a node that does not name us.
+//! * `locked`: Release/Acquire hands on what the head acquired with its link: corrections of our `prev` that we never read.
 //!
 //! **Bounds.** Steps A and B wait for a neighbour that is between two instructions, through [`Platform::wait_window`].
 //! **Lifetime.** Neighbours are touched after they may have left: records are type-stable. A thread is in one OSQ at a time;
@@ -96,8 +102,9 @@ impl<P: Platform> Osq<P> {
         self.tail.load(Relaxed) != 0
     }
 
-    /// Joins as `me`; waits to become head. `false`: gave up (patience spent, predecessor off CPU), and is out of the queue.
-    pub(crate) fn join(&self, me: &Thread<P>, patience: Patience) -> bool {
+    /// Joins as `me`; waits to become head. `false`: gave up (patience spent, predecessor off CPU), and is out of the queue. (Public for checkers.)
+    #[doc(hidden)]
+    pub fn join(&self, me: &Thread<P>, patience: Patience) -> bool {
         let own = &me.osq;
         let id = me.id();
         if own.busy.load(Relaxed) != 0 {
@@ -135,9 +142,9 @@ impl<P: Platform> Osq<P> {
     fn cancel(&self, own: &OsqNode<P>, id: ThreadId) -> bool {
         // A: detach from the predecessor.
         let detached = P::wait_window(|| {
-            let prev = ThreadId::from_raw(own.prev.load(Acquire)).expect("a queued spinner has a predecessor");
+            let prev = ThreadId::from_raw(own.prev.load(Relaxed)).expect("a queued spinner has a predecessor");
             let next = &P::thread(prev).osq.next;
-            if next.load(Relaxed) == id.raw() && next.compare_exchange(id.raw(), 0, AcqRel, Relaxed).is_ok() {
+            if next.load(Relaxed) == id.raw() && next.compare_exchange(id.raw(), 0, Relaxed, Relaxed).is_ok() {
                 return Some(Some(prev));
             }
             (own.locked.load(Acquire) != 0).then_some(None)
@@ -147,7 +154,7 @@ impl<P: Platform> Osq<P> {
         };
         // B: settle the successor. C: link around.
         if let Some(next) = self.take_next(own, id, prev.raw()) {
-            P::thread(next).osq.prev.store(prev.raw(), Release);
+            P::thread(next).osq.prev.store(prev.raw(), Relaxed);
             P::thread(prev).osq.next.store(next.raw(), Release);
         }
         own.busy.store(0, Relaxed);
@@ -155,12 +162,13 @@ impl<P: Platform> Osq<P> {
         false
     }
 
-    /// Leaves as head; the successor becomes head.
-    pub(crate) fn leave(&self, me: &Thread<P>) {
+    /// Leaves as head; the successor becomes head. (Public for checkers.)
+    #[doc(hidden)]
+    pub fn leave(&self, me: &Thread<P>) {
         let own = &me.osq;
         let id = me.id();
         let last =
-            self.tail.load(Relaxed) == id.raw() && self.tail.compare_exchange(id.raw(), 0, Release, Relaxed).is_ok();
+            self.tail.load(Relaxed) == id.raw() && self.tail.compare_exchange(id.raw(), 0, Relaxed, Relaxed).is_ok();
         if !last && let Some(next) = self.take_next(own, id, 0) {
             P::thread(next).osq.locked.store(1, Release);
         }
@@ -172,15 +180,13 @@ impl<P: Platform> Osq<P> {
     fn take_next(&self, own: &OsqNode<P>, id: ThreadId, restore: u32) -> Option<ThreadId> {
         P::wait_window(|| {
             if self.tail.load(Relaxed) == id.raw()
-                && self.tail.compare_exchange(id.raw(), restore, AcqRel, Relaxed).is_ok()
+                && self.tail.compare_exchange(id.raw(), restore, Release, Relaxed).is_ok()
             {
                 return Some(None);
             }
-            if own.next.load(Relaxed) == 0 {
-                return None;
-            }
-            // A swap, not a load: it takes the link away from a successor that is about to cancel against it.
-            ThreadId::from_raw(own.next.swap(0, AcqRel)).map(Some)
+            let next = ThreadId::from_raw(own.next.load(Relaxed))?;
+            // Taken, not read: a successor that is about to cancel against the link finds it gone. If that one was quicker nothing is written.
+            own.next.compare_exchange(next.raw(), 0, Acquire, Relaxed).is_ok().then_some(Some(next))
         })
     }
 }

@@ -19,7 +19,8 @@
 //!
 //! `token`: a wake-up is a Release swap, consuming it is an Acquire swap, so what the waker wrote before is visible to
 //! the waiter's re-check. Coherence of this one word gives "either the sleeper sees the wake, or the waker sees the
-//! sleeper". `id` is written once by the thread that claims the record, before anyone can know its name.
+//! sleeper": the compare-exchange before a sleep orders nothing, the swap behind it does. `id` is written once by the thread that claims the record,
+//! before anyone can know its name.
 
 use core::num::NonZeroU32;
 
@@ -72,6 +73,36 @@ impl ThreadId {
 
 /// Nesting levels of queued spinlocks in one thread: the thread itself and signal handlers.
 pub(crate) const NESTING: usize = 4;
+
+/// The name of one of the nodes that a thread queues with for spinlocks, in 16 bits: thread id and nesting level. Names begin with 4, so that a lock has a few
+/// values for marks of its own beside them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeName(u16);
+
+impl NodeName {
+    pub(crate) fn new(thread: ThreadId, level: usize) -> Self {
+        Self((thread.raw() << NESTING.ilog2()) as u16 | level as u16)
+    }
+
+    /// The name, or the mark, with this number; `None` for zero.
+    pub(crate) fn from_raw(raw: u32) -> Option<Self> {
+        (raw != 0).then_some(Self(raw as u16))
+    }
+
+    pub(crate) fn raw(self) -> u16 {
+        self.0
+    }
+
+    /// Whose node it is; `None` for a mark.
+    pub(crate) fn thread<P: Platform>(self) -> Option<&'static Thread<P>> {
+        ThreadId::from_raw(u32::from(self.0) >> NESTING.ilog2()).map(P::thread)
+    }
+
+    /// Which of the thread's nodes.
+    pub(crate) fn level(self) -> usize {
+        usize::from(self.0) % NESTING
+    }
+}
 
 const EMPTY: u32 = 0;
 const NOTIFIED: u32 = 1;
@@ -150,6 +181,13 @@ impl<P: Platform> Thread<P> {
         ThreadId::from_raw(self.id.load(Relaxed)).expect("an unclaimed thread record was used")
     }
 
+    /// The words of its spinlock nodes that it clears before it queues and that others write then. For checkers: a write that may come before the clearing is lost.
+    #[doc(hidden)]
+    pub fn links(&self) -> impl Iterator<Item = &P::U32> {
+        let queued = self.nodes.iter().flat_map(|node| [&node.next, &node.wait]);
+        queued.chain(self.mcs.iter().flat_map(|node| [&node.next, &node.wait]))
+    }
+
     /// Whether the thread is in no queue.
     pub fn is_idle(&self) -> bool {
         self.depth.load(Relaxed) == 0 && self.waiter.busy.load(Relaxed) == 0
@@ -173,7 +211,7 @@ impl<P: Platform> Thread<P> {
     /// Sleeps until notified or until `deadline`; returns at once if a notification is pending. May return spuriously. Only for the record's own thread.
     pub(crate) fn park(&self, deadline: Option<u64>) {
         self.parks.store(self.parks().wrapping_add(1), Relaxed);
-        if self.token.compare_exchange(EMPTY, PARKED, Acquire, Acquire).is_ok() {
+        if self.token.compare_exchange(EMPTY, PARKED, Relaxed, Relaxed).is_ok() {
             P::count(Event::ParkSleep, 1);
             P::park(&self.token, PARKED, deadline);
         }
@@ -189,7 +227,8 @@ impl<P: Platform> Thread<P> {
     /// taken a notification that was meant for the outer one, which therefore gets one. Only for the record's own thread.
     pub(crate) fn give_back(&self, parks: u32) {
         if self.parks() != parks {
-            self.token.store(NOTIFIED, Relaxed);
+            // A swap: what it overwrites may be a notification that came since, and what its giver wrote must be visible to the outer wait.
+            self.token.swap(NOTIFIED, Acquire);
         }
     }
 

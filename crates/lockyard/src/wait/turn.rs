@@ -20,9 +20,13 @@
 //! * **Dozing** answers a lock that has been taken again whenever a woken waiter runs: being woken again would be in vain, so nobody is asked to.
 //!   A waiter that got the lock *listens on behalf of the next* if it was not passed itself; else the next dozes to the end of its turn, unless it has
 //!   set its timer for a time when all before it should have used up their turns, and they have not.
+//! * **Opening up.** A waiter that was not passed has found a lock that nobody fights over: those behind it waited for a holder that slept, or were moved here by
+//!   a signal. One after the other, each by the next, would take them a wait for a CPU each, while CPUs fall idle. So it also wakes [`OPENED`] of those behind the first whose timers are far
+//!   away; each of them does the same if it is not passed, and the queue empties in a number of steps that grows with the logarithm of its length.
 //! * **Giving way.** A thread that is woken while all CPUs are busy waits behind one of us for a scheduler tick, though another CPU may fall idle
 //!   meanwhile. Whoever queues and sees that the first waiter has been woken and has not run, or is late, asks for handoff in its name; and nobody spins
-//!   for a lock that is kept for somebody else, but queues and sleeps: then the CPU is free.
+//!   for a lock that is kept for somebody else, but queues and sleeps: then the CPU is free. Only at a lock that is fought over, which the first
+//!   has been told by the one before it, if that one was passed: at another all threads that run would come by and queue up behind one that waits for its CPU.
 //!
 //! # Bound on bypass
 //!
@@ -51,7 +55,7 @@ use crate::event::Event;
 use crate::platform::{Ordering::*, Patience, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
-use crate::wait::queue::WaitQueue;
+use crate::wait::queue::{WaitQueue, WakeList};
 use crate::wait::thread::{Thread, ThreadId};
 
 /// How long running threads may pass a waiter when everybody before it has been served.
@@ -73,8 +77,13 @@ pub const BLIND_NS: u32 = 20_000;
 pub const PRESS_NS: u32 = 2_000;
 /// The distance between its looks from then on.
 pub const PRESSED_STRIDE_NS: (u32, u32) = (50, 200);
+/// How many of those that sleep long a waiter wakes that was not passed, beside the first. With one the queue would not empty any faster than by one at a time.
+pub const OPENED: usize = 2;
 /// The distance between two looks of a spinner, at first and in the end: a rival that looks less disturbs the owner less.
 pub const STRIDE_NS: (u32, u32) = (100, 4_000);
+
+/// The first waiter's note: the one before it was passed.
+const FOUGHT_OVER: u32 = 1;
 
 /// What the first waiter asks of a held lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,12 +256,14 @@ fn queue<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, until: 
     };
     me.waiter.place.store(place, Relaxed);
     me.waiter.due.store(now + (TURN_NS * (u64::from(ahead) + 1)).min(TURNS_NS), Relaxed);
+    me.waiter.note.store(0, Relaxed);
     let first = lock.waiters().push(me);
     lock.joined(first);
-    let late = lock
-        .waiters()
-        .first()
-        .filter(|first| !first.is_same(me) && (first.is_notified() || now > first.waiter.due.load(Relaxed) + GRACE_NS));
+    let late = lock.waiters().first().filter(|first| {
+        !first.is_same(me)
+            && first.waiter.note.load(Relaxed) == FOUGHT_OVER
+            && (first.is_notified() || now > first.waiter.due.load(Relaxed) + GRACE_NS)
+    });
     if late.is_some() {
         lock.ask_for_first();
     }
@@ -284,6 +295,7 @@ pub(crate) fn push_asleep<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>)
     let place = queue.last().map_or(0, |last| place_of(last).wrapping_add(1));
     thread.waiter.place.store(place, Relaxed);
     thread.waiter.due.store(u64::MAX / 2, Relaxed);
+    thread.waiter.note.store(0, Relaxed);
     queue.push(thread)
 }
 
@@ -297,15 +309,27 @@ fn conclude<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, mut 
     }
     let empty = lock.waiters().remove(me);
     // The next has its time from when all before it were expected to use up theirs; that may be long.
-    let early = lock.waiters().first().is_some_and(|next| next.waiter.due.load(Relaxed) > P::now() + 2 * TURN_NS);
+    let soon = P::now() + 2 * TURN_NS;
+    let sleeps_long = |waiter: &Thread<P>| waiter.waiter.due.load(Relaxed) > soon;
+    let next = lock.waiters().first();
+    let early = next.is_some_and(sleeps_long);
     lock.left(empty, !empty && wait.result.is_ok() && (!wait.passed || early));
-    let next = if first && wait.result.is_err() { lock.waiters().first() } else { None };
+    let mut wakes = WakeList::<OPENED>::new();
+    match (wait.result, next) {
+        (Err(_), Some(next)) if first => wakes.push(next.id()),
+        (Ok(()), Some(next)) if wait.passed => next.waiter.note.store(FOUGHT_OVER, Relaxed),
+        (Ok(()), Some(next)) => {
+            next.waiter.note.store(0, Relaxed);
+            let behind = core::iter::successors(lock.waiters().after(next), |waiter| lock.waiters().after(waiter));
+            let asleep = behind.take(4 * OPENED).filter(|waiter| sleeps_long(waiter) && !waiter.is_notified());
+            asleep.take(OPENED).for_each(|waiter| wakes.push(waiter.id()));
+        }
+        _ => {}
+    }
     // SAFETY: acquired above.
     unsafe { lock.wait_lock().release() };
     me.waiter.leave();
-    if let Some(next) = next {
-        next.unpark();
-    }
+    wakes.wake::<P>();
     P::count(if wait.result.is_ok() { L::EVENTS.queued } else { L::EVENTS.gave_up }, 1);
     wait.result
 }

@@ -7,6 +7,7 @@
 //! | `osq` | O1 to O3: cancelling as first, middle and last, against leaving and each other |
 //! | `semaphore` | the lost wake-up of 2008, shown; and its repair |
 //! | `signals` | handlers that use locks while their thread waits for one |
+//! | `turns` | our own: CPUs that fell idle beside a lock that nobody fought over |
 //!
 //! Schedules are scripts (`lockyard_check::scripted`): nothing depends on time or luck, and "hangs" is a fact, not a timeout.
 //! What needs weak memory to show (B1, B3, B4, O1) is for the model checkers.
@@ -16,6 +17,7 @@ mod osq;
 mod rwsem;
 mod semaphore;
 mod signals;
+mod turns;
 
 use lockyard_check::stage::Stage;
 

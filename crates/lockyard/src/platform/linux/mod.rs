@@ -231,6 +231,15 @@ unsafe impl Platform for Linux {
         topology::nodes()
     }
 
+    #[inline]
+    fn cache() -> u32 {
+        topology::cache_of(rseq::cpu())
+    }
+
+    fn caches() -> u32 {
+        topology::caches()
+    }
+
     #[inline(always)]
     fn hq() -> &'static Pool<Self> {
         &HQ

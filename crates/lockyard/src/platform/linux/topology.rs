@@ -1,6 +1,6 @@
 //! CPUs, NUMA nodes and caches, read from sysfs.
 //!
-//! Locks ask one thing, [`node_of`]: a table filled on first use, without allocating. People get [`Topology`].
+//! Locks ask for [`node_of`] and [`cache_of`]: tables filled on first use, without allocating. People get [`Topology`].
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::*};
 use std::{fs, string::String, vec::Vec};
@@ -16,6 +16,11 @@ static NODE_OF: [AtomicU8; CPUS] = [const { AtomicU8::new(0) }; CPUS];
 /// The highest node with a CPU list.
 static LAST_NODE: AtomicU32 = AtomicU32::new(0);
 static KNOWN: AtomicBool = AtomicBool::new(false);
+
+/// Number of the last-level cache, + 1.
+static CACHE_OF: [AtomicU8; CPUS] = [const { AtomicU8::new(0) }; CPUS];
+static CACHES: AtomicU32 = AtomicU32::new(0);
+static CACHES_KNOWN: AtomicBool = AtomicBool::new(false);
 
 /// The NUMA node of `cpu`; 0 where sysfs does not say.
 #[inline]
@@ -40,29 +45,84 @@ pub fn usable_cpus() -> u32 {
     sched_getaffinity(None).map_or(1, |set| set.count().max(1))
 }
 
-/// Fills the table. Several threads may do so at once; they write the same.
+/// The last-level cache of `cpu`, numbered in the order of their first CPUs; 0 where sysfs does not say.
+#[inline]
+pub fn cache_of(cpu: u32) -> u32 {
+    if !CACHES_KNOWN.load(Acquire) {
+        learn_caches();
+    }
+    u32::from(CACHE_OF[cpu as usize % CPUS].load(Relaxed)).saturating_sub(1)
+}
+
+/// How many last-level caches there are; 1 where sysfs knows none.
+#[inline]
+pub fn caches() -> u32 {
+    if !CACHES_KNOWN.load(Acquire) {
+        learn_caches();
+    }
+    CACHES.load(Relaxed).max(1)
+}
+
+/// Fills the table of nodes. Several threads may do so at once; they write the same.
 #[cold]
 fn learn() {
+    let mut text = [0u8; 1024];
     for node in 0..NODES {
-        let mut path = [0u8; 48];
-        let digits = [b'0' + (node / 100) as u8, b'0' + (node / 10 % 10) as u8, b'0' + (node % 10) as u8];
-        let number = digits.split_at(if node < 10 { 2 } else { usize::from(node < 100) }).1;
-        let parts = [b"/sys/devices/system/node/node".as_slice(), number, b"/cpulist\0"];
-        for (to, from) in path.iter_mut().zip(parts.into_iter().flatten()) {
-            *to = *from;
-        }
-        let Ok(path) = core::ffi::CStr::from_bytes_until_nul(&path) else { continue };
-        let Ok(file) = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else { continue };
-        let mut text = [0u8; 1024];
-        let Ok(length) = read(&file, &mut text[..]) else { continue };
+        let Some(list) = read_numbered("/sys/devices/system/node/node", node, "/cpulist", &mut text) else { continue };
         LAST_NODE.fetch_max(node as u32, Relaxed);
-        for_each_cpu(&text[..length], |cpu| {
+        for_each_cpu(list, |cpu| {
             if let Some(entry) = NODE_OF.get(cpu) {
                 entry.store(node as u8, Relaxed);
             }
         });
     }
     KNOWN.store(true, Release);
+}
+
+/// Fills the table of caches: as [`learn`].
+#[cold]
+fn learn_caches() {
+    let (mut caches, mut text) = (0, [0u8; 1024]);
+    for (cpu, entry) in CACHE_OF.iter().enumerate() {
+        let found = entry.load(Relaxed);
+        if found != 0 {
+            // It shares the cache of an earlier CPU.
+            caches = caches.max(found);
+            continue;
+        }
+        // The outermost that there is.
+        let folder = "/sys/devices/system/cpu/cpu";
+        let outermost = ["/cache/index3/shared_cpu_list", "/cache/index2/shared_cpu_list"]
+            .into_iter()
+            .find(|list| read_numbered(folder, cpu, list, &mut text).is_some());
+        let Some(list) = outermost.and_then(|list| read_numbered(folder, cpu, list, &mut text)) else { continue };
+        caches = caches.saturating_add(1);
+        for_each_cpu(list, |cpu| {
+            if let Some(entry) = CACHE_OF.get(cpu) {
+                entry.store(caches, Relaxed);
+            }
+        });
+    }
+    CACHES.store(caches.into(), Relaxed);
+    CACHES_KNOWN.store(true, Release);
+}
+
+/// Reads the file called `before`, `number`, `after` into `text`, without allocating.
+fn read_numbered<'t>(before: &str, number: usize, after: &str, text: &'t mut [u8]) -> Option<&'t [u8]> {
+    let mut digits = [0u8; 5];
+    let mut rest = number;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    let leading = digits.iter().take(digits.len() - 1).take_while(|&&digit| digit == b'0').count();
+    let mut path = [0u8; 80];
+    let name = before.bytes().chain(digits.into_iter().skip(leading)).chain(after.bytes());
+    path.iter_mut().zip(name).for_each(|(to, from)| *to = from);
+    let path = core::ffi::CStr::from_bytes_until_nul(&path).ok()?;
+    let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let length = read(&file, &mut *text).ok()?;
+    text.get(..length)
 }
 
 /// Calls `each` with every number of a kernel list such as `0-3,8,10-11`.
@@ -214,5 +274,26 @@ mod tests {
                 assert_eq!(node_of(cpu), node.id);
             }
         }
+    }
+
+    #[test]
+    fn caches_are_numbered_without_a_gap() {
+        let online = Topology::read().online;
+        let mut seen = Vec::from_iter(online.iter().map(|&cpu| cache_of(cpu)));
+        seen.sort_unstable();
+        seen.dedup();
+        assert!(seen.iter().all(|&cache| cache < caches()));
+        assert!((1..=online.len().max(1) as u32).contains(&caches()), "{}", caches());
+        if let Some(last) = Topology::read().caches.last() {
+            assert!(seen.len() >= online.len() / last.shared_by as usize);
+        }
+    }
+
+    #[test]
+    fn files_with_a_number_in_their_name() {
+        let mut text = [0u8; 64];
+        assert!(read_numbered("/proc/sys/kernel/random/boot_id", 7, "", &mut text).is_none());
+        assert!(read_numbered("/proc/", std::process::id() as usize % 100_000, "/comm", &mut text).is_some());
+        assert!(read_numbered("/proc/self/task/../fdinfo/", 0, "", &mut text).is_some());
     }
 }

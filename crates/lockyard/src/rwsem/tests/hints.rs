@@ -1,13 +1,12 @@
 //! What the policies make of hints that Linux does not give, on [`Tireless`]; and spins that must end although nothing ends them from outside.
 
-use core::sync::atomic::Ordering::SeqCst;
 use std::thread::scope;
 use std::vec::Vec;
 
 use super::machine::{Tireless, become_realtime};
 use super::{OthersWait, assert_at_rest, eventually, waiting};
 use crate::cancel::Until;
-use crate::platform::{Platform, Word};
+use crate::platform::{Ordering::SeqCst, Platform, Word};
 use crate::rwsem::grant::{HANDOFF_SET, WRITES};
 use crate::rwsem::owner::{Kind, RD_NONSPINNABLE, WR_NONSPINNABLE, me};
 use crate::rwsem::policy::*;

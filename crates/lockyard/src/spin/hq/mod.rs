@@ -41,6 +41,13 @@
 //! the lane in which it queued, wherever its thread has moved since; which lane has the headship is the record's knowledge, not the waiter's. A
 //! thread that has left the queue is nobody's neighbour: its exit concerns nobody.
 //!
+//! **What a lane is.** One for each NUMA node; where nodes have several last-level caches, one for each cache ([`LanesByCache`](Tunable::LanesByCache)). This page says node for either: what
+//! matters is that those of a lane are near each other. Lanes are served in the order of their numbers, in which the caches of a node are neighbours. Which lane is a
+//! waiter's is found out when there is somebody to tell apart: who queues with nobody before it does so exactly as in the plain kind.
+//!
+//! **A head in hierarchical mode tries before it looks.** Whoever promotes it holds the lock and is about to leave it. Inside a lane a hand-over is three transfers: the waiter's line to the
+//! owner, back to the waiter, the word's line to it. To look at the word first makes it four, and where the owner is still inside, the look disturbs it as much as the attempt.
+//!
 //! # Contention detection
 //!
 //! Each head is told the hand-overs of this busy period and how many of them changed the node, and tells the next. A hand-over between two
@@ -52,17 +59,20 @@
 //! [2](Tunable::LocalHandoffsToIncreaseRemotes) hand-overs each; and when its head had to sleep because its CPU was needed (an exact machine tells): nearness is nothing
 //! beside a wake-up. For the same reason such waiters do not count among those that are needed to enter.
 //!
-//! **Bound on bypass.** Inside a lane first come, first served. A lane is left after [1000](Tunable::FairnessThreshold) hand-overs if others wait, and
-//! lanes are served in turn: with l lanes and n waiters ahead in one's own a waiter is passed by at most (l − 1) × 1001 hand-overs for each 1001 of its
-//! own lane, each of one turn at most. Its own turn having passed meanwhile, it is served at once when it is head.
+//! **Shares.** A lane is left after its quota of hand-overs if others wait: [1000](Tunable::FairnessThreshold) for the most crowded one, in proportion for those that fewer threads share,
+//! or one among few would have more turns than one among many. How many share a lane is seen from the first head of a visit: the hand-overs until it is head
+//! again; until that is seen the quota is the full one.
+//!
+//! **Bound on bypass.** Inside a lane first come, first served, and lanes are served in turn: with l lanes a waiter is passed by at most (l − 1) × 1001 hand-overs for each
+//! quota of its own lane, each of one turn at most. Its own turn having passed meanwhile, it is served at once when it is head.
 //!
 //! **try_lock** does what it does in plain mode: it succeeds if the lock is free and nobody waits. A lock in hierarchical mode has waiters.
 //!
 //! # Memory ordering
 //!
-//! * Into hierarchical mode: the tail's change from last waiter to mark (AcqRel) continues that waiter's Release and follows the record's setup; a newcomer sees both by its
-//!   Acquire load of the mark.
-//! * Out of it: the change to 0, or to the last waiter of all lanes (AcqRel: with the links between them), follows the closing of the lanes and precedes the
+//! * Into hierarchical mode: the tail's change from last waiter to mark (Acquire) makes that waiter's node known to the head, which hands it to newcomers with the lane's
+//!   word. The mark itself orders nothing: it only says where to look, and the record says for itself whether it is this lock's.
+//! * Out of it: the change to 0, or to the last waiter of all lanes (Release: with the links between them), follows the closing of the lanes and precedes the
 //!   record's `owner` := 0 (Release).
 //! * Record and lanes: see [`pool`]. What one head tells the next travels with `promote` (Release) as in every kind, or with the headship.
 //!
@@ -70,7 +80,8 @@
 //!
 //! Its remote count is never advanced (here it is), its switch needs a queue that drains (here the head switches at once), a change of node counted
 //! only after a run of more than two on one node, which strict alternation never shows (here every change counts; the run decides whether a stay paid); a
-//! lock that changes mode under a waiter leaves queues to be adopted (here it cannot); lanes form a linked chain (here a word of bits, as there are few).
+//! lock that changes mode under a waiter leaves queues to be adopted (here it cannot); lanes form a linked chain (here a word of bits, as there are few); its
+//! lanes are always nodes', and its heads look first (so they do here with [`LanesByCache`](Tunable::LanesByCache) off).
 //!
 //! **Not good for** a lock whose threads outnumber the CPUs: then the order of sleepers matters, not their node.
 //!
@@ -84,9 +95,8 @@ mod tests;
 
 use crate::event::Event;
 use crate::platform::{Lanes, Ordering::*, Platform, Word};
-use crate::spin::queued::{
-    Ahead, Kind, LOCKED_MASK, NodeName, Place, QueueNode, RawQueuedSpinLock, TAIL_LANE, TAIL_SHIFT,
-};
+use crate::spin::queued::{Ahead, Kind, LOCKED_MASK, Place, QueueNode, RawQueuedSpinLock, TAIL_LANE, TAIL_SHIFT};
+use crate::wait::thread::NodeName;
 
 use pool::{Binding, Mark};
 pub use pool::{Pool, Statistics};
@@ -111,11 +121,19 @@ impl<P: Platform> Kind<P> for Hq {
     }
 
     fn enqueue(lock: &RawHqSpinLock<P>, place: &mut Place<P>, seen: u32) -> Ahead {
-        place.lane = P::hq().lane_of(place.thread().raw());
-        place.node.lane.store(place.lane, Relaxed);
-        place.past = TOLD;
         // Mostly still so; if not, the attempt brings what there is, and the line: cheaper than to look again.
         let mut tail = (seen >> TAIL_SHIFT) as u16;
+        if tail == 0 {
+            // Nobody queues: as in the plain kind. Which lane is ours matters when somebody is behind us, and to nobody before.
+            match lock.replace_nobody(place) {
+                Ok(()) => return Ahead::Nobody,
+                Err(found) => tail = found,
+            }
+        }
+        place.lane = own_lane(place);
+        place.node.lane.store(place.lane, Relaxed);
+        place.tries_first = P::hq().is_near();
+        place.past = TOLD;
         // A mode change is a few instructions of its head, who may be descheduled in between.
         P::wait_window(|| {
             loop {
@@ -124,13 +142,13 @@ impl<P: Platform> Kind<P> for Hq {
                     if queued.is_some() {
                         return queued;
                     }
-                    tail = (lock.word.load(Acquire) >> TAIL_SHIFT) as u16;
+                    tail = (lock.word.load(Relaxed) >> TAIL_SHIFT) as u16;
                     if tail == mark.raw() {
                         return None;
                     }
                     continue;
                 }
-                match lock.word.compare_exchange_half(TAIL_LANE, tail, place.name.raw(), AcqRel, Acquire) {
+                match lock.word.compare_exchange_half(TAIL_LANE, tail, place.name.raw(), AcqRel, Relaxed) {
                     Ok(_) => {
                         let ahead = Ahead::of(tail);
                         if ahead == Ahead::Nobody {
@@ -149,14 +167,21 @@ impl<P: Platform> Kind<P> for Hq {
         let told = if place.past == TOLD { place.node.past.load(Relaxed) } else { 0 };
         place.past = match Visit::unpack(told) {
             Some(_) => told,
-            None => Past::unpack(told).account(lock, place).pack(),
+            None => {
+                place.tries_first = false;
+                Past::unpack(told).account(lock, place).pack()
+            }
         };
     }
 
     fn leave(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ahead, passed: bool) {
         match Visit::unpack(place.past) {
             Some(visit) => leave_lane(lock, &P::hq().find(P::key(lock), visit.mark), place, visit, passed),
-            None => leave_queue(lock, place, ahead, passed),
+            None => {
+                if !lock.replace_last(place.name, 0) {
+                    leave_queue(lock, place, ahead, passed);
+                }
+            }
         }
     }
 }
@@ -167,12 +192,27 @@ impl<P: Platform> RawHqSpinLock<P> {
         let mark = Mark::of_tail(self.raw() >> TAIL_SHIFT)?;
         P::hq().find(P::key(self), mark).statistics()
     }
+
+    /// For checkers, which need four threads to get there otherwise: a lock that nobody else knows yet enters hierarchical mode, its lanes empty and its headship
+    /// free, as a head leaves it that has seen somebody on its way into a lane; so many visits of lanes were in vain. `false`: the pool has no record.
+    #[doc(hidden)]
+    pub fn begin_in_lanes(&self, visits_in_vain: u32) -> bool {
+        let Some(binding) = P::hq().grab(P::key(self), 0) else { return false };
+        binding.note_vain_visits(visits_in_vain);
+        turn(self, &binding);
+        binding.leave_chain()
+    }
+}
+
+/// The lane of the calling thread, + 1: 0 is not known.
+fn own_lane<P: Platform>(place: &Place<P>) -> u32 {
+    P::hq().lane_of(place.thread().raw()) + 1
 }
 
 /// Queues `place` in its lane. `None`: the lock is leaving hierarchical mode, or has left it.
 fn queue_in_lane<P: Platform>(binding: &Binding<P>, place: &Place<P>) -> Option<Ahead> {
     let (open, lanes) = binding.look()?;
-    let number = place.lane % lanes;
+    let number = (place.lane - 1) % lanes;
     let lane = binding.lane(number);
     let mut seen = lane.word.load(Relaxed);
     loop {
@@ -191,7 +231,7 @@ fn queue_in_lane<P: Platform>(binding: &Binding<P>, place: &Place<P>) -> Option<
     }
     lane.head.store(place.name.raw().into(), Relaxed);
     // Before anybody can grant us anything: as head we shall want to know.
-    place.node.past.store(Visit { mark: binding.mark, run: 0 }.pack(), Relaxed);
+    place.node.past.store(Visit::new(binding.mark, place.name).pack(), Relaxed);
     Some(if binding.enter_chain(number) { Ahead::Nobody } else { Ahead::Others })
 }
 
@@ -208,7 +248,7 @@ struct Past {
     handoffs: u16,
     /// Those that changed the node.
     remote: u16,
-    /// The node of the last head, + 1.
+    /// The lane of the last head, + 1; 0: there was none.
     lane: u8,
     /// How often there were too few waiters to turn: each time it takes twice as many hand-overs to the next count, which reads a line of every waiter's.
     vain: u8,
@@ -237,7 +277,7 @@ impl Past {
 
     /// What the new head `place` makes of what it was told.
     fn account<P: Platform>(self, lock: &RawHqSpinLock<P>, place: &Place<P>) -> Self {
-        let lane = place.lane as u8 + 1;
+        let lane = place.lane as u8;
         let moved = self.lane != 0 && self.lane != lane;
         let past = Self { remote: self.remote.saturating_add(moved.into()), lane, ..self };
         if !moved {
@@ -286,30 +326,40 @@ fn is_crowded<P: Platform>(head: &'static QueueNode<P>, pool: &Pool<P>) -> bool 
 struct Visit {
     mark: Mark,
     run: u32,
+    /// The first head of the visit. When it is head again the hand-overs since then tell how many share the lane; from then on nobody.
+    first: Option<NodeName>,
 }
 
 impl Visit {
+    fn new(mark: Mark, first: NodeName) -> Self {
+        Self { mark, run: 0, first: Some(first) }
+    }
+
     fn unpack(word: u64) -> Option<Self> {
-        Mark::of_tail((word >> 48) as u32 & 3).map(|mark| Self { mark, run: word as u32 })
+        let mark = Mark::of_tail((word >> 48) as u32 & 3)?;
+        Some(Self { mark, run: word as u32, first: NodeName::from_raw((word >> 32) as u32 & 0xffff) })
     }
 
     fn pack(self) -> u64 {
-        u64::from(self.mark.raw()) << 48 | u64::from(self.run)
+        let first = self.first.map_or(0, NodeName::raw);
+        u64::from(self.mark.raw()) << 48 | u64::from(first) << 32 | u64::from(self.run)
     }
 }
 
-/// Plain mode: nobody is behind us, or the next becomes head, or it is time to turn.
+/// Plain mode, somebody is behind us: the next becomes head, or it is time to turn.
+#[inline(never)]
 fn leave_queue<P: Platform>(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ahead, passed: bool) {
-    if lock.replace_last(place.name, 0) {
-        return;
-    }
     let next = place.successor();
     let mut past = Past::unpack(place.past);
+    if past.lane == 0 {
+        past.lane = own_lane(place) as u8;
+    }
     past.handoffs = past.handoffs.saturating_add((ahead != Ahead::Waiter(next)).into());
     if past.ripe {
-        if let Some(binding) = P::hq().grab(P::key(lock), place.lane) {
+        if let Some(binding) = P::hq().grab(P::key(lock), place.lane - 1) {
             turn(lock, &binding);
-            return grant(lock, next, Visit { mark: binding.mark, run: 1 }.pack(), passed);
+            // The queue of all nodes: how many are in it says nothing of a lane.
+            return grant(lock, next, Visit { mark: binding.mark, run: 1, first: None }.pack(), passed);
         }
         past = past.afresh();
     }
@@ -319,7 +369,7 @@ fn leave_queue<P: Platform>(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ah
 /// Into hierarchical mode: the queue becomes the lane of its head, which is the caller and owns the lock.
 fn turn<P: Platform>(lock: &RawHqSpinLock<P>, binding: &Binding<P>) {
     let mut last = (lock.word.load(Relaxed) >> TAIL_SHIFT) as u16;
-    while let Err(found) = lock.word.compare_exchange_half(TAIL_LANE, last, binding.mark.raw(), AcqRel, Relaxed) {
+    while let Err(found) = lock.word.compare_exchange_half(TAIL_LANE, last, binding.mark.raw(), Acquire, Relaxed) {
         last = found;
         P::relax();
     }
@@ -328,7 +378,17 @@ fn turn<P: Platform>(lock: &RawHqSpinLock<P>, binding: &Binding<P>) {
     P::count(Event::HqEnter, 1);
 }
 
+/// A lane that fewer share than the most crowded one has a smaller quota in proportion, as soon as it is known: hand-overs that it goes without count as made.
+fn share<P: Platform>(binding: &Binding<P>, name: NodeName, visit: Visit) -> Visit {
+    if visit.run == 0 || visit.first != Some(name) {
+        return visit;
+    }
+    let forgone = binding.forgo(visit.run, P::hq().tunables().get(Tunable::FairnessThreshold));
+    Visit { run: visit.run.saturating_add(forgone), first: None, ..visit }
+}
+
 /// Hierarchical mode: whoever is next becomes head; if nobody is, or it does not pay, the lock is plain again.
+#[inline(never)]
 fn leave_lane<P: Platform>(
     lock: &RawHqSpinLock<P>,
     binding: &Binding<P>,
@@ -336,6 +396,7 @@ fn leave_lane<P: Platform>(
     visit: Visit,
     passed: bool,
 ) {
+    let visit = share(binding, place.name, visit);
     let run = visit.run;
     let lane = binding.lane(binding.current());
     let open = binding.open();
@@ -343,7 +404,7 @@ fn leave_lane<P: Platform>(
     let linked = NodeName::from_raw(place.node.next.load(Acquire));
     let is_last = linked.is_none()
         && lane.word.load(Relaxed) == mine
-        && lane.word.compare_exchange(mine, open, AcqRel, Relaxed).is_ok();
+        && lane.word.compare_exchange(mine, open, Release, Relaxed).is_ok();
     let next = (!is_last).then(|| linked.unwrap_or_else(|| place.successor()));
     let in_vain = place.gave_way || run == 0 && binding.is_in_vain();
     if in_vain && fold(lock, binding, next, passed, true) {
@@ -391,12 +452,13 @@ fn fold<P: Platform>(
         let head = head.or_else(|| NodeName::from_raw(binding.lane(lane).head.load(Relaxed)));
         let Some((last, head)) = NodeName::from_raw(lasts[lane as usize].into()).zip(head) else { continue };
         if let Some(end) = queue.and_then(|(_, end)| end.node::<P>()) {
-            end.next.store(head.raw().into(), Release);
+            // Relaxed: its thread reads it as head, whom we have made so, or somebody after us.
+            end.next.store(head.raw().into(), Relaxed);
         }
         queue = Some((queue.map_or(head, |(first, _)| first), last));
     }
     // Release: who queues behind the last finds the links.
-    lock.word.swap_half(TAIL_LANE, queue.map_or(0, |(_, last)| last.raw()), AcqRel);
+    lock.word.swap_half(TAIL_LANE, queue.map_or(0, |(_, last)| last.raw()), Release);
     binding.give_back(early);
     P::count(Event::HqLeave, 1);
     if let Some((first, _)) = queue {
@@ -418,7 +480,7 @@ fn grant_lane<P: Platform>(
     binding.move_to(other, left, run);
     P::count(Event::HqRemoteHandoff, 1);
     if let Some(head) = NodeName::from_raw(binding.lane(other).head.load(Relaxed)) {
-        grant(lock, head, Visit { mark: binding.mark, run: 0 }.pack(), passed);
+        grant(lock, head, Visit::new(binding.mark, head).pack(), passed);
     }
 }
 

@@ -14,9 +14,12 @@
 //! | `lane.word` | generation << 16, last waiter of the lane; 0: closed | a waiter puts itself in by compare-exchange, if the generation is the one it knows; the headship's bearer clears, opens and closes |
 //! | `lane.head` | first waiter of a lane that has not the headship | who opens the lane; the bearer that takes the headship elsewhere |
 //!
-//! **Ordering.** `generation` and `owner` are stored with Release and loaded with Acquire, in this order by a waiter: a generation read while the record was
-//! still somebody else's is older than the lanes', and its compare-exchange fails. `lane.word` passes nodes (AcqRel),
-//! `chain` passes `lane.head` and, when the headship lies free, what only its bearer writes (AcqRel).
+//! **Ordering.** `generation` is stored with Release, after `owner`, and loaded with Acquire, before `owner` is looked at again: who reads the generation of another
+//! lock's use finds that lock's `owner`, or a later one; then the use is over, its lanes are closed, and the compare-exchange with its generation fails. With the generation
+//! come `lanes`, `chain` and the rest of a use's beginning. (`lanes` of a later use does no harm: no lane of that use has this generation.) `owner` := 0
+//! (Release) hands all of the record to whoever grabs it next (Acquire). `lane.word` passes nodes: a waiter comes in with AcqRel, who empties the lane releases, who closes
+//! it acquires. `chain` passes `lane.head` from the waiter that opens a lane (Release) to the bearer that goes there (Acquire), and, when the headship lies free, what only
+//! its bearer writes, from the one that leaves it to the one that takes it. Bearers follow each other under the lock.
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
@@ -26,6 +29,8 @@ use crate::spin::hq::tunables::{Tunable, Tunables};
 pub const LANES: usize = 32;
 /// Records of a platform: so many locks can be in hierarchical mode at a time.
 pub const RECORDS: usize = 64;
+/// A last-level cache of fewer CPUs is not worth a lane.
+pub(super) const CPUS_PER_CACHE: u32 = 4;
 /// Somebody is head. (In `chain`, above the lanes' bits.)
 pub(super) const HEADSHIP: u64 = 1 << LANES;
 
@@ -84,6 +89,10 @@ struct Headship<P: Platform> {
     unpaid: P::U32,
     local: P::U32,
     remote: P::U32,
+    /// How many share the most crowded lane; forgets slowly.
+    crowd: P::U32,
+    /// Hand-overs that this visit goes without, though they count as made.
+    forgone: P::U32,
 }
 
 impl<P: Platform> Default for Record<P> {
@@ -100,6 +109,8 @@ impl<P: Platform> Default for Record<P> {
                 unpaid: P::U32::default(),
                 local: P::U32::default(),
                 remote: P::U32::default(),
+                crowd: P::U32::default(),
+                forgone: P::U32::default(),
             },
         }
     }
@@ -155,6 +166,8 @@ impl<P: ConstPlatform> Pool<P> {
                         unpaid: P::U32::ZERO,
                         local: P::U32::ZERO,
                         remote: P::U32::ZERO,
+                        crowd: P::U32::ZERO,
+                        forgone: P::U32::ZERO,
                     },
                 }
             }; RECORDS],
@@ -182,9 +195,24 @@ impl<P: Platform> Pool<P> {
         self.most_in_use.swap(self.in_use(), Relaxed)
     }
 
+    /// Whether those of a lane are taken for near each other.
+    pub(super) fn is_near(&self) -> bool {
+        self.tunables.get(Tunable::LanesByCache) != 0
+    }
+
+    /// Whether lanes are those of last-level caches: if that is wished, nodes have several, enough CPUs share one, and there are lanes enough.
+    fn is_by_cache(&self) -> bool {
+        if !self.is_near() {
+            return false;
+        }
+        let caches = P::caches();
+        caches > P::nodes() && caches <= LANES as u32 && P::cpus() >= caches * CPUS_PER_CACHE
+    }
+
     /// How many lanes a lock gets. One: hierarchical mode would be of no use.
-    pub(super) fn lane_count(&self) -> u32 {
+    pub fn lane_count(&self) -> u32 {
         match self.tunables.get(Tunable::Lanes) {
+            0 if self.is_by_cache() => P::caches().max(1),
             0 => P::nodes().clamp(1, LANES as u32),
             lanes => lanes,
         }
@@ -192,9 +220,11 @@ impl<P: Platform> Pool<P> {
 
     /// The lane of the calling thread, called `id`.
     pub(super) fn lane_of(&self, id: u32) -> u32 {
+        let lanes = self.lane_count();
         match self.tunables.get(Tunable::Lanes) {
-            0 => P::node() % P::nodes().clamp(1, LANES as u32),
-            lanes => id % lanes,
+            0 if self.is_by_cache() => P::cache() % lanes,
+            0 => P::node() % lanes,
+            _ => id % lanes,
         }
     }
 
@@ -203,9 +233,9 @@ impl<P: Platform> Pool<P> {
         (home as usize + usize::from(Mark::HOME.0 - mark.0)) % RECORDS
     }
 
-    /// Whether locks with these keys have the same places.
-    #[cfg(test)]
-    pub(super) fn same_places(one: u64, other: u64) -> bool {
+    /// Whether locks with these keys have the same places. (Public for checkers.)
+    #[doc(hidden)]
+    pub fn same_places(one: u64, other: u64) -> bool {
         Self::index(one, Mark::HOME) == Self::index(other, Mark::HOME)
     }
 
@@ -238,12 +268,12 @@ impl<P: Platform> Pool<P> {
         let current = hint % lanes;
         record.lanes.store(lanes, Relaxed);
         record.current.store(current, Relaxed);
-        let Headship { chain, paid, unpaid, local, remote } = &record.second_line;
+        let Headship { chain, paid, unpaid, local, remote, crowd, forgone } = &record.second_line;
         chain.store(HEADSHIP, Relaxed);
-        [paid, unpaid, local, remote].into_iter().for_each(|word| word.store(0, Relaxed));
+        [paid, unpaid, local, remote, crowd, forgone].into_iter().for_each(|word| word.store(0, Relaxed));
         record.generation.store(generation.max(1), Release);
         for lane in (0..lanes).filter(|lane| *lane != current) {
-            binding.lane(lane).word.store(binding.open(), Release);
+            binding.lane(lane).word.store(binding.open(), Relaxed);
         }
         let in_use = self.in_use.fetch_add(1, Relaxed) + 1;
         if in_use > self.most_in_use.load(Relaxed) {
@@ -279,9 +309,9 @@ impl<P: Platform> Binding<P> {
             return None;
         }
         let open = self.record.generation.load(Acquire) << 16;
-        let lanes = self.record.lanes.load(Acquire);
+        let lanes = self.record.lanes.load(Relaxed);
         // A record that is being grabbed for the first time has no generation yet, and its lanes are closed.
-        (self.record.owner.load(Acquire) == self.key + 1 && open != 0).then_some((open, lanes.max(1)))
+        (self.record.owner.load(Relaxed) == self.key + 1 && open != 0).then_some((open, lanes.max(1)))
     }
 
     pub(super) fn current(&self) -> u32 {
@@ -318,11 +348,13 @@ impl<P: Platform> Binding<P> {
 
     /// Moves the headship to `lane`, after `run` hand-overs inside the current one, which has waiters left or not.
     pub(super) fn move_to(&self, lane: u32, left: bool, run: u32) {
-        let Headship { chain, paid, unpaid, local, remote } = &self.record.second_line;
+        let Headship { chain, paid, unpaid, local, remote, forgone, .. } = &self.record.second_line;
+        let run = run.saturating_sub(forgone.load(Relaxed));
+        forgone.store(0, Relaxed);
         if left {
-            chain.fetch_or(1 << self.current(), AcqRel);
+            chain.fetch_or(1 << self.current(), Relaxed);
         }
-        chain.fetch_and(!(1 << lane), AcqRel);
+        chain.fetch_and(!(1 << lane), Acquire);
         self.record.current.store(lane, Relaxed);
         let add = |word: &P::U32, count: u32| word.store(word.load(Relaxed).wrapping_add(count), Relaxed);
         let pays = run > self.pool.tunables.get(Tunable::LocalHandoffsToIncreaseRemotes);
@@ -332,14 +364,30 @@ impl<P: Platform> Binding<P> {
         add(remote, 1);
     }
 
+    /// The current lane is shared by `crowd` waiters: the hand-overs of a quota of `quota` that it goes without, because another lane is shared by more.
+    pub(super) fn forgo(&self, crowd: u32, quota: u32) -> u32 {
+        let Headship { crowd: most_crowded, forgone, .. } = &self.record.second_line;
+        let most = most_crowded.load(Relaxed).max(crowd);
+        let fewer = most - crowd;
+        most_crowded.store(most - fewer.div_ceil(8), Relaxed);
+        let without = (u64::from(quota) * u64::from(fewer) / u64::from(most.max(1))) as u32;
+        forgone.store(without, Relaxed);
+        without
+    }
+
     /// Whether as many visits in a row did not pay as hand-overs are needed to leave the plain queue.
     pub(super) fn is_in_vain(&self) -> bool {
         self.record.second_line.unpaid.load(Relaxed) > self.pool.tunables.get(Tunable::GeneralHandoffsTurnNuma)
     }
 
+    /// As if so many visits had been in vain: for who sets the scene of a check.
+    pub(super) fn note_vain_visits(&self, visits: u32) {
+        self.record.second_line.unpaid.store(visits, Relaxed);
+    }
+
     /// Lets the headship lie free for the next waiter. `false`: somebody waits for it.
     pub(super) fn leave_chain(&self) -> bool {
-        self.record.second_line.chain.compare_exchange(HEADSHIP, 0, AcqRel, Relaxed).is_ok()
+        self.record.second_line.chain.compare_exchange(HEADSHIP, 0, Release, Relaxed).is_ok()
     }
 
     /// Closes all lanes and tells the last waiter of each, 0 for none. For the headship's bearer, who is still in its lane or has `left` it. `None`: somebody
@@ -354,7 +402,7 @@ impl<P: Platform> Binding<P> {
             let word = &self.lane(lane).word;
             let mut seen = word.load(Relaxed);
             while seen == open || noted >> lane & 1 != 0 {
-                match word.compare_exchange_weak(seen, 0, AcqRel, Relaxed) {
+                match word.compare_exchange_weak(seen, 0, Acquire, Relaxed) {
                     Ok(_) => break,
                     Err(found) => seen = found,
                 }

@@ -72,6 +72,20 @@ fn a_lock_has_three_places_and_gives_them_back() {
 }
 
 #[test]
+fn lanes_have_quotas_in_proportion_to_their_crowds() {
+    static POOL: Pool<Linux> = Pool::new();
+    let binding = POOL.grab(5, 0).unwrap();
+    // The most crowded so far has all of it; another what its share is, to the hand-over.
+    assert_eq!([24, 8, 24, 12].map(|crowd| binding.forgo(crowd, 1000)), [0, 666, 0, 500]);
+    assert_eq!(binding.forgo(0, u32::MAX), u32::MAX);
+    // A crowd that has gone is forgotten.
+    (0..40).for_each(|_| {
+        binding.forgo(3, 1000);
+    });
+    assert_eq!(binding.forgo(3, 1000), 0);
+}
+
+#[test]
 fn a_pool_without_a_free_record_means_the_plain_queue() {
     eager(Linux::hq());
     let lock = RawHqSpinLock::<Linux>::default();

@@ -42,7 +42,7 @@ macro_rules! tunables {
 }
 
 tunables! {
-    /// Hand-overs inside a lane before one to another lane is forced.
+    /// Hand-overs inside the most crowded lane before one to another lane is forced; fewer in the others, in proportion.
     FairnessThreshold = "fairness_threshold", "LOCKYARD_HQ_FAIRNESS_THRESHOLD": 1000, u32::MAX;
     /// More hand-overs than this in one busy period are needed to leave the plain queue.
     GeneralHandoffsTurnNuma = "general_handoffs_turn_numa", "LOCKYARD_HQ_GENERAL_HANDOFFS_TURN_NUMA": 50, u16::MAX as u32;
@@ -54,6 +54,8 @@ tunables! {
     RemoteHandoffsKeepNuma = "remote_handoffs_keep_numa", "LOCKYARD_HQ_REMOTE_HANDOFFS_KEEP_NUMA": 1, u32::MAX;
     /// A visit of a lane with more hand-overs than this counts as profit.
     LocalHandoffsToIncreaseRemotes = "local_handoffs_to_increase_remotes", "LOCKYARD_HQ_LOCAL_HANDOFFS_TO_INCREASE_REMOTES": 2, u32::MAX;
+    /// 1: a lane per last-level cache where a NUMA node has several of them, and heads that try for the lock before they look at it; 0, as published: a lane per NUMA node, and heads that look first.
+    LanesByCache = "lanes_by_cache", "LOCKYARD_HQ_LANES_BY_CACHE": 1, 1;
     /// Lanes: 0 one per NUMA node, 1 never leave the plain queue, else so many, whatever the nodes (threads are dealt out by id): for tests on a small machine.
     Lanes = "lanes", "LOCKYARD_HQ_LANES": 0, LANES as u32;
 }
