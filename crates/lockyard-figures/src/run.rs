@@ -8,8 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use lockyard::platform::Platform;
+use lockyard::spin::hq::Tunable;
 use lockyard_sim::report::Report;
-use lockyard_sim::{LOCKS, session};
+use lockyard_sim::{LOCKS, Sim, session};
 use lockyard_work::{Record, Spec};
 use rayon::prelude::*;
 
@@ -131,6 +133,8 @@ fn run_one(
 fn workload(lock: &str, spec: &Spec, config: &lockyard_sim::Config) -> Result<Outcome, String> {
     let candidate = LOCKS.iter().find(|candidate| candidate.label() == lock);
     let candidate = candidate.ok_or_else(|| format!("unknown lock '{lock}'"))?;
+    // What was published queues by node. Of this host thread: the next job sets it again.
+    Sim::hq().tunables().set(Tunable::LanesByCache, 0).map_err(|error| error.to_string())?;
     let (record, reports) = session(config, || (candidate.measure)(spec));
     let record = record.map_err(|error| error.to_string())?;
     Ok(Outcome { numbers: numbers(&record), shape: reports.last().map(|report| shape(&record, report)) })

@@ -5,8 +5,7 @@
 //! The machines are EPYC 9654 pairs with fewer dies: `n/2` of the twelve eight-core dies of each socket, each die a NUMA node, one thread to a core, the
 //! measured distances between the dies that are left. Their files are written to the second argument, for `lockyard sim --machine
 //! target/crossing/dies24.toml`. On each of them a fixed number of threads per node hammers one lock (`torture-spin`: empty sections), so
-//! that the queue per node stays as it is while nodes are added. The picture shows medians and the range over seeds; the numbers go to stdout, with
-//! those of the whole machine with threads on all its CPUs but one. Both without think time, where an owner has several turns before it loses the lock, and
+//! that the queue per node stays as it is while nodes are added. The picture shows medians and the range over seeds; the numbers go to stdout. Both without think time, where an owner has several turns before it loses the lock, and
 //! with so much that every turn is a hand-over.
 
 use std::fmt::Write as _;
@@ -59,7 +58,7 @@ fn main() -> Result<(), Failure> {
         println!();
     }
     std::fs::write(picture, svg(&rows))?;
-    THINK.into_iter().try_for_each(limits)
+    Ok(())
 }
 
 /// One panel: a line per lock.
@@ -133,34 +132,6 @@ fn turns(machine: &str, lock: &str, threads: usize, think: u32) -> Result<Vec<f6
         found.push(record?.ns_per_op);
     }
     Ok(found)
-}
-
-/// Hand-overs of the whole machine beside their limit, in each firmware mode.
-fn limits(think: u32) -> Result<(), Failure> {
-    println!("\nThink time {think} PAUSEs:\n");
-    println!(
-        "| nodes | transfer inside a node, ns | alone, ns | limit, ns | {} |",
-        LOCKS.map(|lock| format!("{lock}, ns")).join(" | ")
-    );
-    println!("|---|---|---|---|{}", "---|".repeat(LOCKS.len()));
-    for mode in ["nps1", "nps2", "nps4", "nps12"] {
-        let id = format!("epyc9654_2s:{mode}");
-        let model = catalog::machine(&id)?;
-        let topology = model.topology();
-        let cores = topology.cores() / topology.nodes;
-        let pairs = (0..cores).flat_map(|a| (0..cores).filter(move |b| *b != a).map(move |b| (a, b)));
-        let sum: f64 = pairs.map(|(a, b)| model.transfer_ns(a, b)).sum();
-        let transfer = sum / (cores * (cores - 1)) as f64;
-        let alone = Point::at(0, turns(&id, "hq-spinlock", 1, 0)?);
-        let mut row = Vec::new();
-        for lock in LOCKS {
-            row.push(Point::at(0, turns(&id, lock, topology.cpus() - 1, think)?).text());
-        }
-        let limit = alone.middle + transfer;
-        let (nodes, row) = (topology.nodes, row.join(" | "));
-        println!("| {nodes} ({mode}) | {transfer:.1} | {:.1} | {limit:.0} | {row} |", alone.middle);
-    }
-    Ok(())
 }
 
 /// A lock on a machine.

@@ -14,6 +14,8 @@ pub enum Error {
     Memory(String),
     /// A thread touched memory that was freed, or a frame of another thread that had returned.
     Gone(String),
+    /// A thread broke a rule of the seam.
+    Seam(String),
     /// Every thread waits, and nothing will ever wake one. Names the waiting threads.
     Deadlock(String),
     /// The virtual-time limit was reached.
@@ -32,6 +34,7 @@ impl fmt::Display for Error {
             Self::Config(text)
             | Self::Memory(text)
             | Self::Gone(text)
+            | Self::Seam(text)
             | Self::Race(text)
             | Self::Deadlock(text)
             | Self::TimeLimit(text)

@@ -8,7 +8,7 @@
 //! | `preempt` | the thread loses its CPU for a while | every seam call |
 //! | `lost-cpu` | the CPU stands still with its thread on it, which everybody still takes for running (a hypervisor's steal) | every seam call |
 //! | `migrate` | the thread goes on elsewhere: CPU and node may have changed since it asked | every seam call |
-//! | `clock-jump` | the clock jumps forward, deadlines and turns with it | every seam call |
+//! | `clock-jump` | the clock jumps forward, deadlines and turns with it, those of sleepers, too | every seam call |
 //! | `spurious-wake` | a sleep ends without a wake-up | park |
 //! | `late-wake` | a wake-up reaches the scheduler late | unpark |
 //! | `grant-at-deadline` | a sleeper with a deadline is woken at the very moment of its deadline | unpark |

@@ -1,7 +1,7 @@
 //! Names for lines: objects that were placed or registered, thread records, the simulated kernel.
 
 use crate::engine::Engine;
-use crate::engine::run::Wanted;
+use crate::engine::waits::Wanted;
 use crate::machine::line::{KernelLine, Place};
 
 /// What is where in the simulated memory.

@@ -82,7 +82,10 @@ unsafe impl Platform for Sim {
     #[inline]
     fn spin<T>(patience: Patience, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
         match Host::here() {
-            Some(host) => host.spin(patience, ready),
+            Some(host) => {
+                host.outside_spins("spins");
+                host.spin(patience, ready)
+            }
             None => ready(),
         }
     }
@@ -90,6 +93,7 @@ unsafe impl Platform for Sim {
     fn nap(round: u32) {
         const YIELDS: u32 = 4;
         let Some(host) = Host::here() else { return };
+        host.outside_spins("naps");
         if round < YIELDS {
             host.yield_cpu();
         } else {
@@ -100,6 +104,7 @@ unsafe impl Platform for Sim {
     #[track_caller]
     fn park(word: &U32, expected: u32, deadline: Option<u64>) {
         if let Some(host) = Host::here() {
+            host.outside_spins("sleeps");
             host.fault_point(Call::Park(word.place()));
             host.park(word.place(), expected, deadline, || word.load(Ordering::Relaxed));
         }
@@ -108,6 +113,7 @@ unsafe impl Platform for Sim {
     #[track_caller]
     fn unpark(word: &U32) {
         if let Some(host) = Host::here() {
+            host.outside_spins("wakes another");
             host.fault_point(Call::Unpark(word.place()));
             host.unpark(word.place());
         }
@@ -242,6 +248,14 @@ unsafe impl Platform for Sim {
 
     fn nodes() -> u32 {
         Host::here().map_or(1, |host| host.engine().model.topology().nodes as u32)
+    }
+
+    fn cache() -> u32 {
+        Host::here().map_or(0, |host| u32::from(host.engine().model.llc_of[usize::from(host.engine().core)]))
+    }
+
+    fn caches() -> u32 {
+        Host::here().map_or(1, |host| host.engine().model.llc_of.last().map_or(1, |&last| u32::from(last) + 1))
     }
 
     /// Outside a simulation: where settings are made for the simulations that this host thread creates afterwards.

@@ -31,8 +31,9 @@ use crate::engine::arena::Arena;
 use crate::engine::heap::Ps;
 use crate::engine::host::Host;
 use crate::engine::random::Random;
-use crate::engine::run::{self, Wanted};
-use crate::engine::task::Task;
+use crate::engine::run;
+use crate::engine::task::{State, Task};
+use crate::engine::waits::Wanted;
 use crate::engine::watch::{Call, Note, short};
 use crate::error::Error;
 use crate::faults::{Fault, Faults, Met};
@@ -54,6 +55,9 @@ pub enum Start {
     /// All at once.
     Together,
 }
+
+/// Records of threads that have ended come in steps of this.
+const ENDED_TOGETHER: usize = 64;
 
 /// Distance between two starts.
 const START: Ps = 100_000;
@@ -134,6 +138,7 @@ pub struct Simulation {
     engine: RefCell<Box<Engine>>,
     arena: RefCell<Arena>,
     names: RefCell<Names>,
+    /// Of the threads that live.
     starts: Vec<Ps>,
     ran: Cell<bool>,
 }
@@ -144,7 +149,17 @@ impl Simulation {
     /// # Errors
     /// Too many threads or none, a stack too small, no memory.
     pub fn new(config: &Config, threads: usize) -> Result<Self, Error> {
-        if threads == 0 || threads > MOST_THREADS {
+        Self::after(config, 0, threads)
+    }
+
+    /// A simulation of `threads` threads, numbered from `ended` on: those before have lived and ended, and may have left their names in locks.
+    ///
+    /// # Errors
+    /// As [`Simulation::new`]; those that have ended count.
+    pub fn after(config: &Config, ended: usize, threads: usize) -> Result<Self, Error> {
+        let live = threads;
+        let threads = ended + live;
+        if live == 0 || threads > MOST_THREADS {
             return Err(Error::Config(format!("threads: 1 to {MOST_THREADS} can be simulated, {threads} given")));
         }
         if config.stack_bytes < 16 << 10 {
@@ -154,7 +169,9 @@ impl Simulation {
             return Err(Error::Config("a simulated thread cannot simulate".to_owned()));
         }
         let heads = size_of::<ParkedHeads<Sim>>().next_multiple_of(align_of::<Thread<Sim>>());
-        let mut arena = Arena::new(heads + threads * RECORD, threads, config.stack_bytes)?;
+        // In steps, so that the memory of one simulation fits the next.
+        let records = live + ended.next_multiple_of(ENDED_TOGETHER);
+        let mut arena = Arena::new(heads + records * RECORD, live, config.stack_bytes)?;
         let base = arena.base();
         let mut engine = Box::new(Engine::new(config, base, arena.len()));
         engine.heads = base;
@@ -174,7 +191,7 @@ impl Simulation {
                 (*record).set_id(ThreadId::from_raw(index as u32 + 1).expect("not zero"));
             }
         }
-        let mut turns: Vec<u64> = (0..threads as u64).collect();
+        let mut turns: Vec<u64> = (0..live as u64).collect();
         match config.start {
             Start::Shuffled => Random::new(config.seed, u64::from_le_bytes(*b"start   ")).shuffle(&mut turns),
             Start::InOrder => {}
@@ -185,6 +202,7 @@ impl Simulation {
             let cpu = engine.order[index % cpus];
             engine.tasks.push(Task::new(cpu, 0..0));
         }
+        engine.tasks[..ended].iter_mut().for_each(|task| task.state = State::Done);
         let mut names = Names::new(base, heads, engine.records, threads, RECORD);
         names.add(engine.pool, size_of::<Pool<Sim>>(), "hq pool");
         // One object that belongs to nobody keeps `place` from sharing a line with the last record.

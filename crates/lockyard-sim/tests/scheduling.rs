@@ -229,6 +229,52 @@ fn deadlocks_are_named() {
 }
 
 #[test]
+fn who_queues_in_the_kernel_is_named_with_the_holder() {
+    let limit = Config { time_limit_ns: 100_000, ..config("skx_2s_40c") };
+    let simulation = Simulation::new(&limit, 12).unwrap();
+    let word = simulation.place("the word", words::U32::default()).unwrap();
+    let error = simulation
+        .run(|_| {
+            loop {
+                Sim::park(word, 1, None);
+            }
+        })
+        .unwrap_err();
+    let Error::TimeLimit(text) = error else { panic!("{error}") };
+    let queues = text.split(", thread ").find(|part| part.contains("queues for the lock of futex bucket"));
+    assert!(queues.is_some_and(|_| text.contains("which thread ") && text.contains(" holds")), "{text}");
+}
+
+/// The closure's lines were forgotten by the wait inside it, and the thread watched its own place in the bucket lock's queue for ever.
+#[test]
+fn closures_that_wait_or_wake_are_errors() {
+    type Act = fn(&words::U32);
+    let acts: [(Act, &str); 4] = [
+        (Sim::unpark, "thread 0 wakes another inside the closure of a spin"),
+        (|word| Sim::park(word, 0, Some(1_000)), "thread 0 sleeps inside"),
+        (|_| Sim::nap(0), "thread 0 naps inside"),
+        (
+            |word| {
+                Sim::spin(Patience::ns(100), || (word.load(Relaxed) == 9).then_some(()));
+            },
+            "thread 0 spins inside",
+        ),
+    ];
+    for (act, said) in acts {
+        let simulation = Simulation::new(&config("quad2008"), 1).unwrap();
+        let word = simulation.place("the word", words::U32::default()).unwrap();
+        let run = simulation.run(|_| {
+            Sim::spin(Patience::ns(1_000), || {
+                act(word);
+                Some(())
+            });
+        });
+        let Err(Error::Seam(text)) = run else { panic!("{said}: {run:?}") };
+        assert!(text.contains(said), "{text}");
+    }
+}
+
+#[test]
 fn endless_runs_panics_and_nonsense_are_errors() {
     let limit = Config { time_limit_ns: 1_000_000, ..config("quad2008") };
     let error = Simulation::new(&limit, 1)

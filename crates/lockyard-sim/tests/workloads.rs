@@ -1,10 +1,13 @@
 //! Workloads of `lockyard-work` on simulated machines: they run, exclude, repeat, and have the shapes they must have.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use lockyard::platform::Platform;
+use lockyard::spin::hq::Tunable;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::report::Report;
-use lockyard_sim::{Config, LOCKS, session};
+use lockyard_sim::{Config, LOCKS, Sim, Simulation, session};
 use lockyard_work::{Candidate, Record, Spec, Workload};
 
 fn candidate(label: &str) -> Candidate {
@@ -102,4 +105,40 @@ fn a_semaphore_that_hands_itself_to_sleepers_leaves_cpus_idle() {
     let (handoff, safe) = (spec("semaphore:direct-handoff"), spec("semaphore:opportunistic-safe"));
     println!("busy {:.2} against {:.2}", handoff.busy, safe.busy);
     assert!(safe.busy > handoff.busy);
+}
+
+/// Twenty-four threads on one node and eight on the next: turns are shared by threads, not by nodes. (With equal quotas the eight had three times as many each: 0.67.)
+#[test]
+fn crowded_nodes_are_not_at_a_disadvantage() {
+    let spec = spec(Workload::TortureSpin, 32, 6);
+    Sim::hq().tunables().set(Tunable::LanesByCache, 0).unwrap();
+    let (record, report) = measure("epyc9654_2s:nps4", "hq-spinlock", &spec);
+    assert!(report.events["hq_forced_handoff"] > 4, "{:?}", report.events);
+    assert!(record.fairness < 0.60, "{}", record.fairness);
+}
+
+/// Nodes of four dies: a lane per die, whose heads try before they look, against a lane per node.
+#[test]
+fn lanes_by_cache_are_faster_than_lanes_by_node() {
+    let spec = spec(Workload::TortureSpin, 64, 2);
+    let [by_node, by_cache] = [0, 1].map(|by_cache| {
+        Sim::hq().tunables().set(Tunable::LanesByCache, by_cache).unwrap();
+        measure("epyc9654_2s:nps2", "hq-spinlock", &spec).0.kops_per_s
+    });
+    assert!(by_cache > 2.0 * by_node, "{by_cache} against {by_node}");
+}
+
+#[test]
+fn lanes_are_nodes_or_the_caches_of_nodes_that_have_several() {
+    let lanes = [("epyc9654_2s:nps1", 24, 2), ("epyc9654_2s:nps12", 24, 24), ("wsm_ex_8s", 8, 8), ("quad2008", 1, 1)];
+    for (machine, by_cache, by_node) in lanes {
+        let found = [1, 0].map(|wished| {
+            Sim::hq().tunables().set(Tunable::LanesByCache, wished).unwrap();
+            let simulation = Simulation::new(&Config::new(catalog::machine(machine).unwrap()), 1).unwrap();
+            let found = AtomicU32::new(0);
+            simulation.run(|_| found.store(Sim::hq().lane_count(), Relaxed)).unwrap();
+            found.into_inner()
+        });
+        assert_eq!(found, [by_cache, by_node], "{machine}");
+    }
 }

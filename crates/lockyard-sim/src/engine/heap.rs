@@ -38,15 +38,25 @@ pub(crate) enum What {
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    time: Ps,
-    sequence: u64,
+    /// The time, and below it the sequence number: one comparison without a branch.
+    key: u128,
     what: What,
 }
 
 impl Entry {
     #[inline(always)]
+    fn new(time: Ps, sequence: u64, what: What) -> Self {
+        Self { key: u128::from(time) << 64 | u128::from(sequence), what }
+    }
+
+    #[inline(always)]
+    fn time(&self) -> Ps {
+        (self.key >> 64) as Ps
+    }
+
+    #[inline(always)]
     fn before(&self, other: &Self) -> bool {
-        (self.time, self.sequence) < (other.time, other.sequence)
+        self.key < other.key
     }
 }
 
@@ -63,7 +73,7 @@ impl Heap {
     /// The time of the next event; `Ps::MAX` if there is none.
     #[inline(always)]
     pub(crate) fn next_time(&self) -> Ps {
-        self.entries.first().map_or(Ps::MAX, |entry| entry.time)
+        self.entries.first().map_or(Ps::MAX, Entry::time)
     }
 
     /// Whether nothing is due, ever.
@@ -74,7 +84,7 @@ impl Heap {
     /// Schedules `what` at `time`, after everything scheduled for that time so far.
     #[inline]
     pub(crate) fn push(&mut self, time: Ps, what: What) {
-        let entry = Entry { time, sequence: self.sequence, what };
+        let entry = Entry::new(time, self.sequence, what);
         self.sequence += 1;
         let mut hole = self.entries.len();
         self.entries.push(entry);
@@ -116,7 +126,7 @@ impl Heap {
             }
             self.entries[hole] = last;
         }
-        Some((first.time, first.what))
+        Some((first.time(), first.what))
     }
 
     /// How many events were ever scheduled.

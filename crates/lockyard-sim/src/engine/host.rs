@@ -316,7 +316,7 @@ impl Host {
         let engine = self.engine();
         if let Some(jump) = engine.faults.clock_jump() {
             engine.faults.note(now, task, Fault::ClockJump);
-            engine.clock_ahead += jump;
+            engine.jump(jump);
         }
         let engine = self.engine();
         if let Some(cpu) = engine.faults.migration(engine.cpus.len() as u32) {

@@ -11,6 +11,7 @@
 //! | `run` | the loop that takes events and resumes tasks |
 //! | `random` | random draws |
 //! | `order` | who has seen what: races on protected data |
+//! | `waits` | what each thread does when a run ends before its time |
 //! | `watch` | what is watched of memory: freed objects, frames that have returned, the last seam calls of each task |
 //!
 //! **Run-ahead.** A task that computes or hits goes on without a switch as long as its clock stays below the next
@@ -29,6 +30,7 @@ pub(crate) mod random;
 pub(crate) mod run;
 pub(crate) mod spin;
 pub(crate) mod task;
+pub(crate) mod waits;
 pub(crate) mod watch;
 
 use std::ptr::NonNull;

@@ -10,6 +10,7 @@ use super::arena::{Arena, TaskStack};
 use super::heap::{Ps, What};
 use super::host::{self, Host};
 use super::task::{Account, State};
+use super::waits::Wanted;
 use crate::error::Error;
 use crate::machine::line::{Asker, NOBODY};
 
@@ -83,35 +84,9 @@ impl Engine {
         self.finished += 1;
         self.leave_cpu(task);
     }
-
-    /// What the threads that are not done wait for.
-    fn waiting(&self, names: &dyn Fn(&Self, Wanted) -> String) -> String {
-        let lines = self.tasks.iter().enumerate().filter(|(_, task)| task.state != State::Done).map(|(index, task)| {
-            match (task.state, self.sleeps_on(index as u32)) {
-                (_, Some(key)) => format!("thread {index} sleeps on {}", names(self, Wanted::Key(key))),
-                (State::Running, None) => match task.watch.lines().next() {
-                    Some((line, _)) => format!("thread {index} spins on {}", names(self, Wanted::Line(line))),
-                    None => format!("thread {index} is stuck"),
-                },
-                (State::Runnable, None) => format!("thread {index} waits for CPU {}", task.cpu),
-                _ => format!("thread {index} sleeps"),
-            }
-        });
-        const SHOWN: usize = 12;
-        let all: Vec<String> = lines.collect();
-        let more = if all.len() > SHOWN { format!(", and {} more", all.len() - SHOWN) } else { String::new() };
-        format!("{}{more}", all[..all.len().min(SHOWN)].join(", "))
-    }
 }
 
-/// Something to be named in a message.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Wanted {
-    Key(u64),
-    Line(u32),
-}
-
-/// Runs `body(i)` for every task of `engine` until all are done.
+/// Runs `body(i)` for the last tasks of `engine`, one for each of `starts`, until all are done. Those before them have ended long since.
 pub(crate) fn run(
     engine: &mut Engine,
     arena: &mut Arena,
@@ -123,8 +98,9 @@ pub(crate) fn run(
     // SAFETY: the closures below are only run by `resume` in this function, and all coroutines are done or reset before it
     // returns; so `body` is alive whenever it is called.
     let body: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(body) };
-    for (index, &start) in starts.iter().enumerate() {
-        let stack = arena.stack(index)?;
+    let first = engine.tasks.len() - starts.len();
+    for (number, &start) in starts.iter().enumerate() {
+        let (index, stack) = (first + number, arena.stack(number)?);
         let cpu = engine.tasks[index].cpu;
         engine.tasks[index] = super::task::Task::new(cpu, stack.range());
         engine.tasks[index].anonymous = engine.faults.is_anonymous(index as u32);
@@ -134,7 +110,7 @@ pub(crate) fn run(
     let pointer = NonNull::from(&mut *engine);
     let before = host::enter(Some(pointer));
     // From here to the end of the loop the engine is reached through `pointer` only, as the tasks do.
-    let result = events(Host::here(), &mut threads, names);
+    let result = events(Host::here(), first, &mut threads, names);
     host::enter(before);
     for thread in &mut threads {
         if thread.started() && !thread.done() {
@@ -145,7 +121,12 @@ pub(crate) fn run(
     result
 }
 
-fn events(host: Option<Host>, threads: &mut [Thread], names: &dyn Fn(&Engine, Wanted) -> String) -> Result<(), Error> {
+fn events(
+    host: Option<Host>,
+    first: usize,
+    threads: &mut [Thread],
+    names: &dyn Fn(&Engine, Wanted) -> String,
+) -> Result<(), Error> {
     let Some(host) = host else { return Ok(()) };
     loop {
         let engine = host.engine();
@@ -178,7 +159,7 @@ fn events(host: Option<Host>, threads: &mut [Thread], names: &dyn Fn(&Engine, Wa
             continue;
         };
         engine.put_on(task);
-        let done = matches!(threads[task as usize].resume(()), CoroutineResult::Return(()));
+        let done = matches!(threads[task as usize - first].resume(()), CoroutineResult::Return(()));
         let engine = host.engine();
         if done {
             engine.ended(task);

@@ -8,6 +8,10 @@
 //!
 //! A task whose lines have already changed when the closure returns polls again after one period. PAUSE thus
 //! delays detection by half a period on average and spreads herds.
+//!
+//! **A closure that waits.** What a closure has looked at is only true together: if it spins itself, sleeps, or wakes somebody (who wakes may have to wait for
+//! the kernel), the first lines are old when it returns, and the wait inside has a watch list and a patience of its own. The seam forbids it, and a run in which
+//! it happens ends there: what would follow is a thread that watches the wrong lines, for ever.
 
 use lockyard::platform::Patience;
 
@@ -15,6 +19,7 @@ use super::Engine;
 use super::heap::{Ps, What};
 use super::host::Host;
 use super::task::{Account, Doing, Rhythm, State};
+use crate::error::Error;
 use crate::machine::line::NOBODY;
 
 /// See [`Engine::bound_realtime_spin`]: the budget of the real machine.
@@ -41,6 +46,27 @@ impl Host {
         };
         self.engine().end_spin();
         value
+    }
+
+    /// The running task is about to do what the closure of a spin must not do. If it is in one, the run ends.
+    #[inline(always)]
+    pub(crate) fn outside_spins(self, what: &str) {
+        let engine = self.engine();
+        if engine.tasks[engine.current as usize].watch.recording {
+            self.broken_off(what);
+        }
+    }
+
+    #[cold]
+    fn broken_off(self, what: &str) {
+        let engine = self.engine();
+        let task = engine.current;
+        engine.failure.get_or_insert_with(|| {
+            Error::Seam(format!(
+                "thread {task} {what} inside the closure of a spin: it may look at words and try to change them, and must neither wait nor wake"
+            ))
+        });
+        self.suspend();
     }
 
     /// Prepares to wait. `false`: there is nobody to wait for.

@@ -192,7 +192,7 @@ pub(crate) struct Task {
     /// Woken before it slept.
     pub(crate) woken: bool,
     pub(crate) timer_stamp: u32,
-    /// Granted the bucket lock it queued for.
+    /// Granted the kernel's lock that it queued for.
     pub(crate) granted: bool,
     pub(crate) node_line: u32,
 

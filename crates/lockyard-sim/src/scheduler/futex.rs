@@ -2,10 +2,12 @@
 //!
 //! As the kernel does it: words hash to buckets, each with a spinlock and a list of sleepers. Sleeping locks the bucket, compares the
 //! word, joins the list, unlocks and blocks; waking locks the bucket, takes a sleeper out, unlocks and wakes it. A bucket's lock is a queued
-//! lock on a simulated line: whoever finds it held queues with a line of its own. Costs: `futex_wait_entry` for going to sleep,
+//! one of the simulated kernel ([`lock`](super::lock)). Costs: `futex_wait_entry` for going to sleep,
 //! `futex_wake_none` for a wake-up that finds nobody, `futex_wake_call` in all for one that wakes, of which `wake_waker_side` is
 //! the scheduler's part: half before the target learns of it and half after, with a transfer of the target's run-queue line in between. For real-time tasks there is more
 //! that all CPUs share: [`super::realtime`].
+//!
+//! **Not built on `lockyard::futex_hash`**, whose sleepers sleep by this very futex: see "The simulator's futex" in `docs/calibration.md`.
 //!
 //! Locks that are simulated as part of the kernel ([`Config::in_kernel`](crate::Config)) block and wake without any of that: only the scheduler's part remains.
 
@@ -15,14 +17,13 @@ use crate::engine::Engine;
 use crate::engine::heap::Ps;
 use crate::engine::host::Host;
 use crate::faults::Fault;
-use crate::machine::line::{KernelLine, NOBODY, Place};
+use crate::machine::line::{KernelLine, Place};
+
+use super::lock::KernelLock;
 
 #[derive(Debug)]
 struct Bucket {
-    line: u32,
-    held: bool,
-    /// Tasks that queue for the lock.
-    queue: VecDeque<u32>,
+    lock: KernelLock,
     /// Sleepers with the key of their word, first come first.
     sleepers: VecDeque<(u64, u32)>,
 }
@@ -40,6 +41,11 @@ impl Futexes {
     pub(crate) fn new(cpus: usize) -> Self {
         Self { mask: (256 * cpus as u64).next_power_of_two() - 1, numbers: BTreeMap::new(), buckets: Vec::new() }
     }
+
+    /// As [`KernelLock::queue_with`].
+    pub(crate) fn queue_with(&self, task: u32) -> Option<(u32, u32)> {
+        self.buckets.iter().find_map(|bucket| bucket.lock.queue_with(task))
+    }
 }
 
 impl Engine {
@@ -51,7 +57,7 @@ impl Engine {
         let node = self.model.node_of[usize::from(self.core)];
         let line = self.lines.create(Place::Kernel(KernelLine::Bucket(hash)), node);
         let number = self.futexes.buckets.len() as u32;
-        self.futexes.buckets.push(Bucket { line, held: false, queue: VecDeque::new(), sleepers: VecDeque::new() });
+        self.futexes.buckets.push(Bucket { lock: KernelLock::new(line), sleepers: VecDeque::new() });
         self.futexes.numbers.insert(hash, number);
         number
     }
@@ -89,47 +95,15 @@ impl Engine {
         let sleepers = &self.futexes.buckets[number as usize].sleepers;
         sleepers.iter().find(|sleeper| sleeper.1 == task).map(|sleeper| sleeper.0)
     }
-
-    /// The line with which `task` queues for bucket locks.
-    pub(super) fn node_line(&mut self, task: u32) -> u32 {
-        if self.tasks[task as usize].node_line == NOBODY {
-            let node = self.model.node_of[usize::from(self.core)];
-            let line = self.lines.create(Place::Kernel(KernelLine::Node(task)), node);
-            self.tasks[task as usize].node_line = line;
-        }
-        self.tasks[task as usize].node_line
-    }
 }
 
 impl Host {
     fn lock_bucket(self, number: u32) {
-        let line = self.engine().bucket_at(number).line;
-        let task = self.task();
-        let taken = self.kernel_update(line, || {
-            let engine = self.engine();
-            let bucket = engine.bucket_at(number);
-            if !std::mem::replace(&mut bucket.held, true) {
-                return true;
-            }
-            bucket.queue.push_back(task);
-            engine.tasks[task as usize].granted = false;
-            false
-        });
-        if !taken {
-            self.await_grant(task);
-        }
+        self.lock(|engine| &mut engine.bucket_at(number).lock);
     }
 
     fn unlock_bucket(self, number: u32) {
-        let line = self.engine().bucket_at(number).line;
-        // Whoever comes until the line is here has queued.
-        let next = self.kernel_update(line, || {
-            let bucket = self.engine().bucket_at(number);
-            let next = bucket.queue.pop_front();
-            bucket.held = next.is_some();
-            next
-        });
-        self.grant(next);
+        self.unlock(|engine| &mut engine.bucket_at(number).lock);
     }
 
     /// Sleeps while `read()`, a load of the word at `address`, yields `expected`, until woken or until `deadline` (ns).
@@ -216,10 +190,10 @@ impl Host {
             return self.leave_kernel();
         }
         self.pass(none);
-        let line = self.engine().bucket_at(number).line;
+        let line = self.engine().bucket_at(number).lock.line;
         self.kernel_load(line);
         let bucket = self.engine().bucket_at(number);
-        if bucket.sleepers.is_empty() && !bucket.held {
+        if bucket.sleepers.is_empty() && !bucket.lock.is_held() {
             return self.leave_kernel();
         }
         self.lock_bucket(number);

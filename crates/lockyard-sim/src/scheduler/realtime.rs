@@ -12,14 +12,14 @@
 //!
 //! Sources: Haskins, "sched: add RT-balance, cpupri" (2007, 2008); Documentation/scheduler/sched-rt-group.
 
-use std::collections::{BTreeMap, VecDeque};
-
-use lockyard::platform::Patience;
+use std::collections::BTreeMap;
 
 use crate::engine::Engine;
 use crate::engine::host::Host;
 use crate::engine::task::State;
 use crate::machine::line::{KernelLine, NOBODY, Place};
+
+use super::lock::KernelLock;
 
 /// The level of the lowest real-time priority, 1: below it are idle, fair, and one that is not used.
 const LOWEST: u32 = 3;
@@ -33,10 +33,15 @@ pub(crate) struct Shared {
     /// By level: number's line, set's line.
     numbers: BTreeMap<u32, u32>,
     sets: BTreeMap<u32, u32>,
-    /// The lock of the budget's timer, held or not, and who queues for it.
-    timer: Option<u32>,
-    held: bool,
-    queue: VecDeque<u32>,
+    /// The lock of the budget's timer.
+    timer: Option<KernelLock>,
+}
+
+impl Shared {
+    /// As [`KernelLock::queue_with`].
+    pub(crate) fn queue_with(&self, task: u32) -> Option<(u32, u32)> {
+        self.timer.as_ref().and_then(|lock| lock.queue_with(task))
+    }
 }
 
 fn level(priority: u8) -> u32 {
@@ -55,9 +60,9 @@ impl Engine {
         *self.shared.sets.entry(level).or_insert_with(|| lines.create(Place::Kernel(KernelLine::Priorities), 0))
     }
 
-    fn timer_line(&mut self) -> u32 {
+    fn budget_lock(&mut self) -> &mut KernelLock {
         let lines = &mut self.lines;
-        *self.shared.timer.get_or_insert_with(|| lines.create(Place::Kernel(KernelLine::Budget), 0))
+        self.shared.timer.get_or_insert_with(|| KernelLock::new(lines.create(Place::Kernel(KernelLine::Budget), 0)))
     }
 
     /// The priority of the best task of `cpu`, `task` left out of account.
@@ -127,48 +132,7 @@ impl Host {
 
     /// Whether the budget's timer runs: it does.
     fn look_at_budget(self) {
-        let line = self.engine().timer_line();
-        let task = self.task();
-        let taken = self.kernel_update(line, || {
-            let engine = self.engine();
-            if !std::mem::replace(&mut engine.shared.held, true) {
-                return true;
-            }
-            engine.shared.queue.push_back(task);
-            engine.tasks[task as usize].granted = false;
-            false
-        });
-        if !taken {
-            self.await_grant(task);
-        }
-        let next = self.kernel_update(line, || {
-            let shared = &mut self.engine().shared;
-            let next = shared.queue.pop_front();
-            shared.held = next.is_some();
-            next
-        });
-        self.grant(next);
-    }
-
-    /// Spins on a line of its own until a queued lock is handed to `task`.
-    pub(super) fn await_grant(self, task: u32) {
-        let own = self.engine().node_line(task);
-        loop {
-            let granted = self.spin(Patience::ns(u32::MAX), || {
-                self.kernel_load(own);
-                self.engine().tasks[task as usize].granted.then_some(())
-            });
-            if granted.is_some() {
-                return;
-            }
-        }
-    }
-
-    /// Hands a queued lock to `next`, if somebody queues.
-    pub(super) fn grant(self, next: Option<u32>) {
-        if let Some(next) = next {
-            let node = self.engine().node_line(next);
-            self.kernel_update(node, || self.engine().tasks[next as usize].granted = true);
-        }
+        self.lock(Engine::budget_lock);
+        self.unlock(Engine::budget_lock);
     }
 }

@@ -26,7 +26,7 @@ impl Engine {
             && self.faults.grant_at_deadline()
         {
             self.faults.note(self.now, task, Fault::GrantAtDeadline);
-            self.clock_ahead = self.clock_ahead.max(deadline.saturating_mul(1000).saturating_sub(self.now));
+            self.jump(self.when(deadline).saturating_sub(self.now));
         }
         let state = &mut self.tasks[task as usize];
         state.timer_stamp = state.timer_stamp.wrapping_add(1);
@@ -168,6 +168,24 @@ impl Engine {
         state.timer_stamp = state.timer_stamp.wrapping_add(1);
         let stamp = state.timer_stamp;
         self.schedule(time.max(self.now).saturating_add(slack), What::Timer { task, stamp });
+    }
+
+    /// The program's clock jumps forward by `jump`, and the deadlines of those who sleep with it.
+    pub(crate) fn jump(&mut self, jump: Ps) {
+        self.clock_ahead += jump;
+        for task in 0..self.tasks.len() as u32 {
+            let state = &self.tasks[task as usize];
+            if let Some(deadline) = state.deadline
+                && jump > 0
+                && !state.woken
+                && matches!(state.state, State::Sleeping | State::Running)
+            {
+                // Beside the timer that it has: whichever comes first ends the sleep, and the other with it.
+                let slack = if state.class == Class::Fair { self.model.os.timer_slack } else { 0 };
+                let (stamp, time) = (state.timer_stamp, self.when(deadline).max(self.now));
+                self.schedule(time.saturating_add(slack), What::Timer { task, stamp });
+            }
+        }
     }
 
     /// A timer fires.

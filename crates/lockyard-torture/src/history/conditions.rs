@@ -243,10 +243,10 @@ impl<const BUG: bool> Model for Mixed<BUG> {
                 until(|| self.queue.with(|queue| queue.contains(&0)));
                 self.sleep(1);
                 set(&self.wrote, 1);
-                until(|| {
+                while get(&self.read) == 0 {
                     self.wake_one();
-                    get(&self.read) == 1
-                });
+                    pause();
+                }
             }
             _ => {
                 until(|| self.queue.with(|queue| queue.contains(&1)));

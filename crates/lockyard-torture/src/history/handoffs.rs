@@ -326,18 +326,12 @@ impl<const BUG: bool> Model for Lists<BUG> {
             return;
         }
         until(|| get(&self.first) == 1);
-        let serve = || {
-            let found = get(&self.second) == 1;
-            if found {
-                set(&self.granted, 1);
-                wake(&self.granted);
-            }
-            found
-        };
-        if BUG {
-            serve();
-        } else {
-            until(serve);
+        if !BUG {
+            until(|| get(&self.second) == 1);
+        }
+        if get(&self.second) == 1 {
+            set(&self.granted, 1);
+            wake(&self.granted);
         }
     }
 }
