@@ -3,12 +3,17 @@
 //! Every exploration is a process of its own: a lock that hangs or a check that fails cannot be unwound. `counts.txt` says how far each scenario goes and how many
 //! executions that takes.
 
+// A command: it starts processes and takes their time.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
 #[path = "loom/counts.rs"]
 mod counts;
 #[path = "loom/mutants.rs"]
 mod mutants;
 #[path = "loom/process.rs"]
 mod process;
+#[path = "loom/reach.rs"]
+mod reach;
 
 use std::process::ExitCode;
 
@@ -20,8 +25,9 @@ cargo xtask loom [--only TEXT] [--short] [--bless [--seconds N]]
   explores the scenarios whose names contain TEXT, each to the bounds of loom-counts.txt, and compares the executions
     --short     only those that take a few seconds at most
     --bless     finds the highest bounds that complete in N seconds (60), and writes loom-counts.txt
-cargo xtask mutants [--only TEXT]
+cargo xtask mutants [--only TEXT] [--seconds N]
   weakens each ordering site whose place contains TEXT, one step at a time; says which scenario kills it
+    --seconds   how long one that lives is looked for beyond the bounds of loom-counts.txt (20)
 ";
 
 fn main() -> ExitCode {
@@ -30,8 +36,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["one", name, limits, seconds, mutant @ ..] => one(name, limits, seconds, mutant),
         ["run", options @ ..] => counts::run(options),
-        ["mutants"] => mutants::run(""),
-        ["mutants", "--only", text] => mutants::run(text),
+        ["mutants", options @ ..] => mutants(options),
         _ => Err(format!("no such command: {}\n\n{HELP}", words.join(" "))),
     };
     match outcome {
@@ -42,6 +47,18 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+fn mutants(options: &[&str]) -> Result<bool, String> {
+    let (mut only, mut seconds) = ("", 20);
+    for pair in options.chunks(2) {
+        match *pair {
+            ["--only", text] => only = text,
+            ["--seconds", number] => seconds = number.parse().map_err(|_| format!("not a number: {number}"))?,
+            _ => return Err(format!("not understood: {}\n\n{HELP}", pair.join(" "))),
+        }
+    }
+    mutants::run(only, seconds)
 }
 
 /// Explores one scenario in this process, and says what came of it in lines for [`process`].

@@ -1,53 +1,140 @@
 //! Cases of the suite on as many simulated schedules as one has time for: `cargo xtask seeds`.
 //!
-//! Each seed performs every case of a lock once, with preemptions at the calls of the seam. The first failure ends the run with exit code 1 and the command
-//! that repeats it; a seed and a version of the sources always give the same outcome.
+//! Each seed is a schedule (machine, placement, faults) on which cases of a lock are performed, with preemptions at the calls of the seam: all of them with `--deal all`, else so
+//! many, dealt out in turn, so that every case has its share of the seeds. The first failure ends the run with exit code 1 and the command that repeats it; a seed and a
+//! version of the sources always give the same outcome. Every run begins with locks that are broken on purpose: one that passes makes it void (exit code 3).
 
+use std::panic::{set_hook, take_hook};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use lockyard::lockref::LockRef;
-use lockyard::qrwlock::RawQRwLock;
+use lockyard::qrwlock::{RawQRwLock, policy as qrw};
 use lockyard::spin::cna::RawCnaSpinLock;
+use lockyard::spin::hq::RawHqSpinLock;
+use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
-use lockyard_check::adapters::EagerHq;
+use lockyard::spin::ticket::RawTicketLock;
+use lockyard::spin::ttas::RawTtasLock;
+use lockyard_check::adapters::{EagerHq, turn_early};
+use lockyard_check::broken::{LeakyReaders, LosesWakeups, Nothing, TryTraces};
+use lockyard_check::cases::parking::HashedMutex;
 use lockyard_check::group;
 use lockyard_check::simulated::{Events, perform_seed};
 use lockyard_sim::Sim;
 
 const HELP: &str = "\
-cargo xtask seeds --lock NAME [--from SEED] [--count SEEDS] [--case TEXT]
+cargo xtask seeds --lock LIST [--from SEED] [--count SEEDS] [--deal CASES] [--case TEXT]
 
-  --lock    hq-spinlock, cna, qspinlock, qrwlock, lockref
+  --lock    all, or names with commas between them: hq-spinlock, cna, qspinlock, mcs, ticket, ttas,
+            qrwlock, lockref, futex-hash; a name also stands for its forms, which have it with a colon
   --from    the first seed (1)
-  --count   how many seeds (1000)
+  --count   how many seeds for each lock (1000)
+  --deal    so many cases on each seed, in turn, or all (all)
   --case    only the cases whose name contains this
 ";
 
 type Case = (&'static str, fn());
 
-fn cases(lock: &str) -> Option<Vec<Case>> {
-    let lists: &[&[Case]] = match lock {
-        "hq-spinlock" => &[group!(exclusive => listed(EagerHq<Sim>))],
-        "cna" => &[group!(exclusive => listed(RawCnaSpinLock<Sim>))],
-        "qspinlock" => &[group!(exclusive => listed(RawQSpinLock<Sim>))],
-        "qrwlock" => &[group!(exclusive => listed(RawQRwLock<Sim>)), group!(shared => listed(RawQRwLock<Sim>))],
-        "lockref" => &[group!(exclusive => listed(LockRef<Sim>)), group!(references => listed(LockRef<Sim>))],
-        _ => return None,
+/// A lock, and what it has to pass.
+struct Subject {
+    name: &'static str,
+    cases: Vec<Case>,
+}
+
+macro_rules! subjects {
+    ($($name:literal: $lock:ty, [$($group:ident),*];)*) => {
+        vec![$(Subject { name: $name, cases: [$(group!($group => listed($lock)) as &[Case]),*].concat() },)*]
     };
-    Some(lists.concat())
+}
+
+fn subjects() -> Vec<Subject> {
+    subjects! {
+        "hq-spinlock": EagerHq<Sim>, [exclusive];
+        "hq-spinlock:by-node": EagerHq<Sim, 0>, [exclusive];
+        "cna": RawCnaSpinLock<Sim>, [exclusive];
+        "qspinlock": RawQSpinLock<Sim>, [exclusive];
+        "mcs": RawMcsLock<Sim>, [exclusive];
+        "ticket": RawTicketLock<Sim>, [exclusive];
+        "ttas": RawTtasLock<Sim>, [exclusive];
+        "qrwlock": RawQRwLock<Sim>, [exclusive, shared];
+        "qrwlock:fetch-add": RawQRwLock<Sim, qrw::FetchAdd>, [exclusive, shared];
+        "qrwlock:byte-cas": RawQRwLock<Sim, qrw::ByteCas>, [exclusive, shared];
+        "qrwlock:word-cas": RawQRwLock<Sim, qrw::WordCas>, [exclusive, shared];
+        "lockref": LockRef<Sim>, [exclusive, references];
+        "lockref:hq-spinlock": LockRef<Sim, RawHqSpinLock<Sim>>, [exclusive, references];
+        "lockref:mcs": LockRef<Sim, RawMcsLock<Sim>>, [exclusive, references];
+        "lockref:ticket": LockRef<Sim, RawTicketLock<Sim>>, [exclusive, references];
+        "lockref:ttas": LockRef<Sim, RawTtasLock<Sim>>, [exclusive, references];
+        "futex-hash": HashedMutex<Sim, RawQSpinLock<Sim>>, [exclusive, parking];
+        "futex-hash:hq-spinlock": HashedMutex<Sim, RawHqSpinLock<Sim>>, [exclusive, parking];
+        "futex-hash:ticket": HashedMutex<Sim, RawTicketLock<Sim>>, [exclusive, parking];
+    }
+}
+
+/// Each must fail within [`FOUND_WITHIN`] seeds.
+fn broken() -> Vec<Subject> {
+    subjects! {
+        "no lock at all": Nothing<Sim>, [exclusive];
+        "a lock that forgets a wake-up": LosesWakeups<Sim>, [exclusive];
+        "a try that leaves a trace": TryTraces<Sim>, [exclusive];
+        "a writer beside a reader": LeakyReaders<Sim>, [shared];
+    }
+}
+
+const FOUND_WITHIN: u64 = 20;
+
+/// Of the hierarchical locks inside others: dealt out by thread, whatever the machine.
+const LANES: u32 = 3;
+
+impl Subject {
+    /// Performs its cases on `seed`, `deal` of them. `Err`: the case that failed, and how.
+    fn perform(&self, seed: u64, deal: usize, sums: &mut Events) -> Result<(), (&'static str, String)> {
+        turn_early::<Sim>(LANES);
+        let first = seed as usize * deal;
+        for number in first..first + deal {
+            let (name, case) = self.cases[number % self.cases.len()];
+            let events = perform_seed(seed, case).map_err(|error| (name, error))?;
+            events.into_iter().for_each(|(event, count)| *sums.entry(event).or_default() += count);
+        }
+        Ok(())
+    }
+
+    fn matches(&self, wanted: &str) -> bool {
+        wanted == "all" || self.name == wanted || self.name.split(':').next() == Some(wanted)
+    }
+}
+
+/// Whether every broken lock is found out on the first seeds.
+fn can_fail(from: u64) -> bool {
+    let hook = take_hook();
+    set_hook(Box::new(|_| {}));
+    let mut can = true;
+    for subject in broken() {
+        let deal = subject.cases.len();
+        let seeds = from..from.saturating_add(FOUND_WITHIN);
+        let found =
+            seeds.into_iter().find_map(|seed| Some((seed, subject.perform(seed, deal, &mut Events::new()).err()?)));
+        match found {
+            Some((seed, (case, _))) => println!("{:<30} fails, as it must: {case}, seed {seed}", subject.name),
+            None => println!("{:<30} PASSED: nothing here can be believed", subject.name),
+        }
+        can &= found.is_some();
+    }
+    set_hook(hook);
+    can
 }
 
 struct Options {
-    lock: String,
     from: u64,
     count: u64,
-    cases: Vec<Case>,
+    deal: Option<usize>,
+    subjects: Vec<Subject>,
 }
 
 impl Options {
     fn parse(words: &[String]) -> Result<Self, String> {
-        let (mut lock, mut from, mut count, mut part) = (None, 1, 1_000, "");
+        let (mut lock, mut from, mut count, mut deal, mut part) = (None, 1, 1_000, None, "");
         let number = |text: &str| text.parse::<u64>().map_err(|_| format!("a number is needed, not '{text}'"));
         for pair in words.chunks(2) {
             let [option, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
@@ -55,57 +142,69 @@ impl Options {
                 "--lock" => lock = Some(value.clone()),
                 "--from" => from = number(value)?,
                 "--count" => count = number(value)?,
+                "--deal" if value == "all" => deal = None,
+                "--deal" => deal = Some(number(value)?.max(1) as usize),
                 "--case" => part = value,
                 _ => return Err(format!("no such option: {option}")),
             }
         }
         let lock = lock.ok_or("--lock is needed")?;
-        let mut cases = cases(&lock).ok_or_else(|| format!("no such lock: {lock}"))?;
-        cases.retain(|(name, _)| name.contains(part));
-        if cases.is_empty() {
+        let mut chosen = subjects();
+        if let Some(unknown) = lock.split(',').find(|name| !chosen.iter().any(|subject| subject.matches(name))) {
+            return Err(format!("no such lock: {unknown}"));
+        }
+        chosen.retain(|subject| lock.split(',').any(|name| subject.matches(name)));
+        chosen.iter_mut().for_each(|subject| subject.cases.retain(|(name, _)| name.contains(part)));
+        chosen.retain(|subject| !subject.cases.is_empty());
+        if chosen.is_empty() {
             return Err(format!("no case is called '{part}'"));
         }
-        Ok(Self { lock, from, count, cases })
+        Ok(Self { from, count, deal, subjects: chosen })
     }
 }
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let options = match Options::parse(&words) {
+    let Options { from, count, deal, subjects } = match Options::parse(&words) {
         Ok(options) => options,
         Err(error) => {
             eprintln!("seeds: {error}\n\n{HELP}");
             return ExitCode::from(2);
         }
     };
-    let Options { lock, from, count, cases } = &options;
-    let begun = Instant::now();
-    let mut said = begun;
-    let mut sums = Events::new();
-    for seed in *from..from.saturating_add(*count) {
-        for (name, case) in cases {
-            match perform_seed(seed, *case) {
-                Ok(events) => events.into_iter().for_each(|(event, count)| *sums.entry(event).or_default() += count),
-                Err(error) => {
-                    eprintln!("\nseeds: {lock}: {name} failed {error}");
-                    eprintln!("replay: cargo xtask seeds --lock {lock} --from {seed} --count 1 --case {name}");
-                    return ExitCode::FAILURE;
-                }
+    if !can_fail(from) {
+        return ExitCode::from(3);
+    }
+    let end = from.saturating_add(count);
+    for subject in &subjects {
+        let name = subject.name;
+        let deal = deal.unwrap_or(subject.cases.len()).min(subject.cases.len());
+        let begun = Instant::now();
+        let mut said = begun;
+        let mut sums = Events::new();
+        for seed in from..end {
+            if let Err((case, error)) = subject.perform(seed, deal, &mut sums) {
+                eprintln!("\nseeds: {name}: {case} failed {error}");
+                eprintln!("replay: cargo xtask seeds --lock {name} --from {seed} --count 1 --case {case}");
+                return ExitCode::FAILURE;
+            }
+            if said.elapsed() > Duration::from_secs(10) {
+                said = Instant::now();
+                let rate = (seed - from + 1) as f64 / begun.elapsed().as_secs_f64();
+                eprintln!("seeds: {name}: {from} to {seed} of {} passed, {rate:.0} a second", end - 1);
             }
         }
-        if said.elapsed() > Duration::from_secs(10) {
-            said = Instant::now();
-            eprintln!("seeds: {lock}: {} of {count} passed, {} s", seed - from + 1, begun.elapsed().as_secs());
-        }
-    }
-    let cases = cases.len() as u64;
-    println!(
-        "{lock}: {count} seeds, {cases} cases each: {} runs passed in {} s",
-        count * cases,
-        begun.elapsed().as_secs()
-    );
-    for (event, count) in sums.iter().filter(|(_, count)| **count > 0) {
-        println!("    {event:<28} {count}");
+        let seconds = begun.elapsed().as_secs_f64();
+        println!(
+            "{name:<22} seeds {from} to {}: {} runs of {} cases passed in {seconds:.0} s, {:.0} seeds a second",
+            end - 1,
+            count * deal as u64,
+            subject.cases.len(),
+            count as f64 / seconds.max(1e-3),
+        );
+        let told: Vec<String> =
+            sums.iter().filter(|(_, count)| **count > 0).map(|(event, count)| format!("{event} {count}")).collect();
+        println!("    {}", told.join(", "));
     }
     ExitCode::SUCCESS
 }

@@ -30,7 +30,7 @@ use lockyard_check::stage::Stage;
 
 const HELP: &str = "\
 cargo xtask shuttle [--lock TEXT] [--case TEXT] [--schedules N] [--crowds N] [--seed S]
-  --lock       only locks whose names contain this
+  --lock       the lock of this name; if there is none, those whose names contain it
   --case       only the cases whose names contain this
   --schedules  random schedules of four threads for each lock, and as many of PCT (2000; the long form: 100000)
   --crowds     likewise with sixteen threads (50; the long form: 5000)
@@ -202,7 +202,10 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let mut chosen = 0;
-    for subject in subjects().iter().filter(|subject| subject.name.contains(&options.lock)) {
+    let subjects = subjects();
+    let exact = subjects.iter().any(|subject| subject.name == options.lock);
+    let is_chosen = |name: &str| if exact { name == options.lock } else { name.contains(&options.lock) };
+    for subject in subjects.iter().filter(|subject| is_chosen(subject.name)) {
         let begun = Instant::now();
         let mut cases: Vec<(Case, usize)> = Vec::new();
         let each = options.schedules.div_ceil(subject.cases.len());

@@ -62,28 +62,33 @@ exclusive!(
     }
 );
 
-/// A hierarchical spinlock that needs hardly any contention to queue by node, and leaves a node soon.
-#[derive(Debug)]
-pub struct EagerHq<P: Stage>(pub RawHqSpinLock<P>);
+/// Lets hierarchical spinlocks queue by node with hardly any contention, and leave a node soon; where there is one node only, with so many `lanes`.
+pub fn turn_early<P: Stage>(lanes: u32) {
+    let tunables = P::hq().tunables();
+    for (tunable, value) in [
+        (Tunable::FairnessThreshold, 2),
+        (Tunable::GeneralHandoffsTurnNuma, 0),
+        (Tunable::RemoteHandoffsTurnNuma, 0),
+        (Tunable::WaitersPerLaneTurnNuma, 1),
+        (Tunable::LocalHandoffsToIncreaseRemotes, 0),
+        (Tunable::Lanes, if P::nodes() > 1 { 0 } else { lanes }),
+    ] {
+        tunables.set(tunable, value).expect("in range");
+    }
+}
 
-impl<P: Stage> Default for EagerHq<P> {
+/// A hierarchical spinlock that [turns early](turn_early); with `LANES` 0 it queues by node whatever the machine.
+#[derive(Debug)]
+pub struct EagerHq<P: Stage, const LANES: u32 = 3>(pub RawHqSpinLock<P>);
+
+impl<P: Stage, const LANES: u32> Default for EagerHq<P, LANES> {
     fn default() -> Self {
-        let tunables = P::hq().tunables();
-        for (tunable, value) in [
-            (Tunable::FairnessThreshold, 2),
-            (Tunable::GeneralHandoffsTurnNuma, 0),
-            (Tunable::RemoteHandoffsTurnNuma, 0),
-            (Tunable::WaitersPerLaneTurnNuma, 1),
-            (Tunable::LocalHandoffsToIncreaseRemotes, 0),
-            (Tunable::Lanes, if P::nodes() > 1 { 0 } else { 3 }),
-        ] {
-            tunables.set(tunable, value).expect("in range");
-        }
+        turn_early::<P>(LANES);
         Self(RawHqSpinLock::default())
     }
 }
 
-impl<P: Stage> Lock for EagerHq<P> {
+impl<P: Stage, const LANES: u32> Lock for EagerHq<P, LANES> {
     type P = P;
 
     fn lock(&self, way: Way) {

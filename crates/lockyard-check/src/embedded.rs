@@ -33,6 +33,31 @@ impl<P: Stage> Lock for Detached<RawMutex<P>> {
     }
 }
 
+/// A lock whose fast paths are the embedder's own calls.
+#[derive(Debug, Default)]
+pub struct Inlined<L>(L);
+
+impl<P: Stage> Lock for Inlined<RawMutex<P>> {
+    type P = P;
+
+    fn lock(&self, way: Way) {
+        if !P::id().is_some_and(|me| self.0.try_acquire_as(me)) {
+            self.0.lock(way);
+        }
+    }
+
+    fn try_lock(&self, way: Way) -> bool {
+        P::id().is_some_and(|me| self.0.try_acquire_as(me)) || self.0.try_lock(way)
+    }
+
+    unsafe fn unlock(&self, _way: Way) {
+        if !P::id().is_some_and(|me| self.0.try_release_as(me)) {
+            // SAFETY: the caller's promise.
+            unsafe { self.0.release_detached() };
+        }
+    }
+}
+
 impl<P: Stage, Y: Policy> Lock for Detached<RawRwSem<P, Y>> {
     type P = P;
     const WAYS: &'static [Way] = &[Way::Write, Way::Read];

@@ -8,9 +8,11 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use lockyard_sim::faults::Faults;
 use lockyard_sim::machine::catalog;
+use lockyard_sim::machine::model::Model;
 use lockyard_sim::machine::topology::Placement;
 use lockyard_sim::{Config, Sim, Simulation};
 
@@ -27,6 +29,8 @@ const EVENT_LIMIT: u64 = 200_000_000;
 pub type Events = BTreeMap<&'static str, u64>;
 
 thread_local! {
+    static MODELS: [Arc<Model>; MACHINES.len()] =
+        MACHINES.map(|name| catalog::machine(name).unwrap_or_else(|error| panic!("{error}")));
     static CONFIG: RefCell<Option<Config>> = const { RefCell::new(None) };
     /// Threads of the case's earlier runs. They may have left their names in a lock, so nobody else gets those.
     static GONE: Cell<usize> = const { Cell::new(0) };
@@ -34,9 +38,9 @@ thread_local! {
     static EVENTS: RefCell<Events> = const { RefCell::new(Events::new()) };
 }
 
-/// The machine `name` and the faults of a schedule called `seed`.
-fn config(name: &str, seed: u64, faults: Faults) -> Config {
-    let model = catalog::machine(name).unwrap_or_else(|error| panic!("{error}"));
+/// Machine number `machine` and the faults of a schedule called `seed`.
+fn config(machine: usize, seed: u64, faults: Faults) -> Config {
+    let model = MODELS.with(|models| models[machine].clone());
     let placement = Placement::ALL[(seed / 2) as usize % Placement::ALL.len()];
     Config { seed, faults, placement, event_limit: EVENT_LIMIT, ..Config::new(model) }
 }
@@ -56,14 +60,14 @@ fn perform_on(config: Config, case: fn()) -> Result<(), Box<dyn Any + Send>> {
 /// # Errors
 /// What went wrong, and on which machine.
 pub fn perform_seed(seed: u64, case: fn()) -> Result<Events, String> {
-    let machine = MACHINES[seed as usize % MACHINES.len()];
+    let machine = seed as usize % MACHINES.len();
     let preempt_one_in = 4 << (seed / 3 % 9);
     // The more often, the shorter: a run must end some time.
     let faults = Faults { preempt_one_in, preempt_ns: (400 * preempt_one_in).min(200_000), ..Faults::ROUGH };
     EVENTS.take();
     perform_on(config(machine, seed, faults), case).map_err(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        format!("on {machine}: {}", said.unwrap_or("panicked"))
+        format!("on {}: {}", MACHINES[machine], said.unwrap_or("panicked"))
     })?;
     Ok(EVENTS.take())
 }
@@ -74,11 +78,11 @@ impl Stage for Sim {
 
     fn perform(name: &'static str, case: fn()) {
         crate::native::guarded(name, move || {
-            for machine in MACHINES {
+            for (machine, model) in MACHINES.iter().enumerate() {
                 for seed in 0..SEEDS {
                     let faults = if seed % 2 == 0 { Faults::default() } else { Faults::ROUGH };
                     if let Err(panic) = perform_on(config(machine, seed, faults), case) {
-                        eprintln!("in {name} on {machine} with seed {seed}:");
+                        eprintln!("in {name} on {model} with seed {seed}:");
                         std::panic::resume_unwind(panic);
                     }
                 }
@@ -89,8 +93,9 @@ impl Stage for Sim {
     fn run(threads: usize, act: impl Fn(usize) + Sync) {
         let config = CONFIG.with_borrow(Clone::clone).expect("a case is performed");
         let gone = GONE.replace(GONE.get() + threads);
-        let live = |thread: usize| thread.checked_sub(gone).into_iter().for_each(&act);
-        match Simulation::new(&config, gone + threads).and_then(|simulation| simulation.run(live)) {
+        match Simulation::after(&config, gone, threads)
+            .and_then(|simulation| simulation.run(|thread| act(thread - gone)))
+        {
             Ok(report) => EVENTS.with_borrow_mut(|events| {
                 for (event, count) in report.events {
                     *events.entry(event).or_default() += count;

@@ -50,6 +50,14 @@ pub fn until<P: Stage>(mut condition: impl FnMut() -> bool) {
     assert!(!failed, "waited for a thread whose own check had failed");
 }
 
+/// Acts until `act` says that it is enough, and lets others run in between. For what is more than looking: [`until`] must neither wait nor wake. Panics as that does.
+pub fn act_until<P: Stage>(mut act: impl FnMut() -> bool) {
+    while !act() {
+        assert!(!P::failed(), "acted for a thread whose own check had failed");
+        P::nap(0);
+    }
+}
+
 /// A counter that threads advance and wait for: what happened before an advance is visible after the wait.
 #[derive(Debug)]
 pub struct Steps<P: Platform>(P::U32);

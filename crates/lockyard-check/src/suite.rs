@@ -59,7 +59,7 @@ macro_rules! group {
     };
     (parking => $then:ident $arguments:tt) => {
         $crate::$then! { $arguments Lock:
-            parking { growing_loses_nobody wakes_whom_it_should deadlines_and_wakes_agree }
+            parking { growing_loses_nobody growing_hides_no_sleeper wakes_whom_it_should deadlines_and_wakes_agree }
         }
     };
     (counting => $then:ident $arguments:tt) => {

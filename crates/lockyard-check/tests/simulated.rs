@@ -13,9 +13,10 @@ use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
 use lockyard_check::adapters::{Binary, EagerHq};
-use lockyard_check::cases::parking::HashedMutex;
+use lockyard_check::cases::parking::{HashedMutex, deadlines_and_wakes_agree};
 use lockyard_check::conformance;
 use lockyard_check::embedded::{Detached, Monitor, Spinning};
+use lockyard_check::simulated::perform_seed;
 use lockyard_sim::Sim;
 
 conformance!(spinlock: RawQSpinLock<Sim>, [exclusive]);
@@ -50,3 +51,11 @@ conformance!(futex_hash_ticket: HashedMutex<Sim, RawTicketLock<Sim>>, [parking])
 conformance!(semaphore: RawSemaphore<Sim, OpportunisticSafe>, [counting, quick_ups]);
 conformance!(semaphore_direct_handoff: RawSemaphore<Sim, DirectHandoff>, [counting, quick_ups]);
 conformance!(binary_semaphore: Binary<Sim, OpportunisticSafe>, [exclusive, timed]);
+
+/// The waker of this case once woke inside the closure of its own wait. Where it had to queue for the bucket's lock in the kernel, it watched the lines of that wait
+/// afterwards, and slept for ever.
+#[test]
+fn a_waker_that_queues_in_the_kernel_goes_on() {
+    perform_seed(1559, deadlines_and_wakes_agree::<HashedMutex<Sim, RawQSpinLock<Sim>>>).unwrap();
+    perform_seed(1257, deadlines_and_wakes_agree::<HashedMutex<Sim, RawHqSpinLock<Sim>>>).unwrap();
+}

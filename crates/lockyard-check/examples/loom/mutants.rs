@@ -1,42 +1,59 @@
 //! Ordering mutants: each ordering site weakened one step at a time, and the barrier report.
 //!
-//! A mutant is killed by a scenario that passes without it and fails with it. Those that survive must be listed with an argument in `loom-survivors.txt`, by the text
-//! of their source line, so that the list outlives changes elsewhere in the file.
+//! A mutant is killed by a scenario that passes without it and fails with it. First each scenario that comes to the site is explored to the bounds of
+//! `loom-counts.txt`, the cheapest first; a mutant that lives through all of them is looked for beyond, up to the bar's bounds, as long as its time lasts. Who kills
+//! it there must let the unchanged lock pass for longer than that took.
+//!
+//! Those that survive must be listed with an argument in `loom-survivors.txt`, by the text of their source line, so that the list outlives changes elsewhere in the
+//! file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use lockyard::platform::Ordering;
 use lockyard_check::model::scenarios::Limits;
 use lockyard_check::model::sites::{Mutant, Part, Site, order_from};
 
 use crate::counts::{chosen, kept};
 use crate::process::{explore, side_by_side};
+use crate::reach;
 
 const SURVIVORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/loom-survivors.txt");
+/// Arguments that begin so do not say that the weaker ordering is safe, only that nobody here could tell.
+const UNSEEN: &str = "cannot be seen";
 const LIBRARY: &str = "crates/lockyard/src/";
 /// Scenarios with more executions than this do not judge mutants.
 const MOST: u64 = 60_000;
-/// A mutant may take so much longer than the lock itself.
+/// A scenario may take so long, with a mutant or without one, to the bounds of `loom-counts.txt`.
 const SECONDS: u64 = 120;
 
 struct Judge {
     name: String,
+    /// The bounds of the file, and those of the bar.
     limits: Limits,
+    bar: Limits,
     executions: u64,
     sites: BTreeSet<String>,
 }
 
 enum Verdict {
-    Killed { by: String, executions: u64, why: String },
-    Survives { scenarios: usize, executions: u64 },
+    Killed { by: String, limits: Limits, executions: u64, why: String },
+    Survives { scenarios: usize, executions: u64, beyond: u64 },
     Undecided { scenario: String },
 }
 
-/// The command. Whether all were killed or are listed.
-pub(crate) fn run(only: &str) -> Result<bool, String> {
+/// What became of a site: its mutants, and the weakest ordering with which no scenario fails.
+struct Judged {
+    verdicts: Vec<(Mutant, Verdict)>,
+    weakest: Ordering,
+}
+
+/// The command: the sites whose places contain `only`, and so many seconds beyond the bounds of the file for each mutant that lives. Whether all were killed or
+/// are listed.
+pub(crate) fn run(only: &str, seconds: u64) -> Result<bool, String> {
     let begun = Instant::now();
-    let judges = judges()?;
-    let sites: BTreeMap<Site, _> = judges
+    let judges = judges(only)?;
+    let sites: BTreeMap<Site, Ordering> = judges
         .iter()
         .flat_map(|judge| &judge.sites)
         .filter(|site| site.starts_with(LIBRARY) && site.contains(only))
@@ -45,96 +62,152 @@ pub(crate) fn run(only: &str) -> Result<bool, String> {
             Ok((site.parse::<Site>()?, order_from(order).ok_or("no such ordering")?))
         })
         .collect::<Result<_, String>>()?;
-    let mutants: Vec<Mutant> = sites
-        .iter()
-        .flat_map(|(site, order)| {
-            site.part.weaker(*order).iter().map(|order| Mutant { site: site.clone(), order: *order })
-        })
-        .collect();
-    println!("{} ordering sites, {} mutants, {} scenarios judge them", sites.len(), mutants.len(), judges.len());
+    if sites.is_empty() {
+        return Err(format!("no scenario comes to a site with '{only}' in its place"));
+    }
+    let reached = sites.keys().cloned().collect();
+    let sites: Vec<(Site, Ordering)> = sites.into_iter().collect();
+    println!("{} ordering sites; {} scenarios judge them", sites.len(), judges.len());
     let listed = listed()?;
-    let verdicts = side_by_side(&mutants, |mutant| {
-        let verdict = judge(mutant, &judges)?;
-        println!("{}", said(mutant, &verdict));
-        Ok::<_, String>(verdict)
+    let results = side_by_side(&sites, |(site, order)| {
+        let judged = judge_site(site, *order, &judges, seconds)?;
+        for (mutant, verdict) in &judged.verdicts {
+            println!("{}", said(mutant, verdict));
+        }
+        Ok::<_, String>(judged)
     });
-    let (mut killed, mut excused, mut open) = (0, 0, Vec::new());
-    let mut weakest: BTreeMap<&Site, Vec<String>> = BTreeMap::new();
-    for (mutant, verdict) in mutants.iter().zip(verdicts) {
-        let verdict = verdict?;
-        if let Verdict::Killed { .. } = verdict {
-            killed += 1;
-            continue;
-        }
-        weakest.entry(&mutant.site).or_default().push(format!("{:?}", mutant.order));
-        if listed.contains(&entry(mutant)) {
-            excused += 1;
-        } else {
-            open.push(format!("{}\n    {}", said(mutant, &verdict), entry(mutant)));
+    let (mut killed, mut safe, mut unseen) = (0, 0, 0);
+    let (mut excused, mut open) = (Vec::new(), Vec::new());
+    let mut unused: BTreeSet<&String> = if only.is_empty() { listed.keys().collect() } else { BTreeSet::new() };
+    println!("\n=== barrier report: every site, the ordering used, and the weakest with which no scenario fails ===");
+    for ((site, order), judged) in sites.iter().zip(results) {
+        let judged = judged?;
+        let weakest = if judged.weakest == *order { "-".to_owned() } else { format!("{:?}", judged.weakest) };
+        println!("{:<58} {:<8} {weakest:<8} {}", site.to_string(), format!("{order:?}"), source(site));
+        for (mutant, verdict) in &judged.verdicts {
+            let entry = entry(mutant);
+            match (verdict, listed.get(&entry)) {
+                (Verdict::Killed { .. }, _) => killed += 1,
+                (_, Some(argument)) => {
+                    unused.remove(&entry);
+                    *if argument.starts_with(UNSEEN) { &mut unseen } else { &mut safe } += 1;
+                    excused.push(format!("{mutant}\n    {argument}"));
+                }
+                _ => open.push(format!("{}\n    {entry}", said(mutant, verdict))),
+            }
         }
     }
-    println!("\n=== barrier report: every site, the ordering used, and the weaker ones that survive ===");
-    for (site, order) in &sites {
-        let weaker = weakest.get(site).map_or("-".to_owned(), |orders| orders.join(", "));
-        println!("{:<64} {:<8} {weaker:<18} {}", site.to_string(), format!("{order:?}"), source(site));
-    }
+    println!("\n=== survivors with an argument ===");
+    excused.iter().for_each(|line| println!("{line}"));
     println!(
-        "\n{} mutants: {killed} killed, {excused} survive and are listed with an argument, {} survive and are not; {} s",
-        mutants.len(),
+        "\n{} mutants: {killed} killed, {safe} survive and are safe by their argument, {unseen} survive because loom cannot show the difference, {} survive and are not \
+         listed; {} s",
+        killed + safe + unseen + open.len(),
         open.len(),
         begun.elapsed().as_secs()
     );
     open.iter().for_each(|line| println!("open: {line}"));
-    Ok(open.is_empty())
+    unused.iter().for_each(|entry| println!("listed, and no survivor: {entry}"));
+    let judged = only.is_empty().then(|| reach::judge(&reached, LIBRARY)).transpose()?.unwrap_or(true);
+    Ok(judged && open.is_empty() && unused.is_empty())
 }
 
-/// The scenarios, cheapest first, with the sites that each comes to.
-fn judges() -> Result<Vec<Judge>, String> {
+/// The scenarios that come to a site with `only` in its place, cheapest first.
+fn judges(only: &str) -> Result<Vec<Judge>, String> {
     let kept = kept()?;
     let list: Vec<_> = chosen("")
         .into_iter()
-        .filter_map(|scenario| kept.get(&scenario.name).map(|kept| (scenario.name, *kept)))
+        .filter_map(|scenario| kept.get(&scenario.name).map(|kept| (scenario, *kept)))
         .filter(|(_, kept)| kept.executions <= MOST)
         .collect();
-    let found = side_by_side(&list, |(name, kept)| {
-        let report = explore(name, kept.limits, SECONDS, None)?;
+    let found = side_by_side(&list, |(scenario, kept)| {
+        let name = scenario.name.clone();
+        let report = explore(&name, kept.limits, SECONDS, None)?;
         if report.failure.is_some() || !report.complete {
             return Err(format!("{name} does not pass without a mutant: cargo xtask loom --only {name}"));
         }
-        let sites = report.sites.into_iter().collect();
-        Ok(Judge { name: name.clone(), limits: kept.limits, executions: report.executions, sites })
+        let sites: BTreeSet<String> = report.sites.into_iter().collect();
+        Ok(Judge { name, limits: kept.limits, bar: scenario.limits(), executions: report.executions, sites })
     });
     let mut judges = found.into_iter().collect::<Result<Vec<_>, String>>()?;
+    judges.retain(|judge| judge.sites.iter().any(|site| site.starts_with(LIBRARY) && site.contains(only)));
     judges.sort_by_key(|judge| judge.executions);
     Ok(judges)
 }
 
-fn judge(mutant: &Mutant, judges: &[Judge]) -> Result<Verdict, String> {
+/// Every mutant of a site. Where both halves of an `AcqRel` can be missed one by one, whether both can be missed at once.
+fn judge_site(site: &Site, order: Ordering, judges: &[Judge], seconds: u64) -> Result<Judged, String> {
+    let mut weaker = site.part.weaker(order).to_vec();
+    let mut judged = Judged { verdicts: Vec::new(), weakest: order };
+    let mut next = 0;
+    while let Some(&order) = weaker.get(next) {
+        next += 1;
+        let mutant = Mutant { site: site.clone(), order };
+        let verdict = judge(&mutant, judges, seconds)?;
+        if !matches!(verdict, Verdict::Killed { .. }) {
+            if judged.weakest == Ordering::Acquire && order == Ordering::Release {
+                weaker.push(Ordering::Relaxed);
+            }
+            judged.weakest = order;
+        }
+        judged.verdicts.push((mutant, verdict));
+    }
+    Ok(judged)
+}
+
+fn judge(mutant: &Mutant, judges: &[Judge], seconds: u64) -> Result<Verdict, String> {
     let site = format!("{}=", mutant.site);
     let text = mutant.to_string();
-    let (mut scenarios, mut executions, mut undecided) = (0, 0, None);
-    for judge in judges.iter().filter(|judge| judge.sites.iter().any(|known| known.starts_with(&site))) {
+    let comes = |judge: &&Judge| judge.sites.iter().any(|known| known.starts_with(&site));
+    let judges: Vec<&Judge> = judges.iter().filter(comes).collect();
+    let (mut executions, mut undecided) = (0, None);
+    let killed =
+        |judge: &Judge, limits, executions, why| Verdict::Killed { by: judge.name.clone(), limits, executions, why };
+    for judge in &judges {
         let report = explore(&judge.name, judge.limits, SECONDS, Some(&text))?;
         if let Some(why) = report.failure {
-            return Ok(Verdict::Killed { by: judge.name.clone(), executions: report.executions, why });
+            return Ok(killed(judge, judge.limits, report.executions, why));
         }
         if !report.complete {
             undecided = Some(judge.name.clone());
         }
-        scenarios += 1;
         executions += report.executions;
     }
-    Ok(undecided.map_or(Verdict::Survives { scenarios, executions }, |scenario| Verdict::Undecided { scenario }))
+    // Beyond: each in its turn for as long as is left for each.
+    let deeper: Vec<&&Judge> = judges.iter().filter(|judge| judge.limits != judge.bar).collect();
+    let mut left = Duration::from_secs(seconds);
+    let mut beyond = 0;
+    for (number, judge) in deeper.iter().enumerate() {
+        let each = (left / (deeper.len() - number) as u32).as_secs().max(1);
+        if left < Duration::from_secs(1) {
+            break;
+        }
+        let report = explore(&judge.name, judge.bar, each, Some(&text))?;
+        if let Some(why) = report.failure {
+            let clean = explore(&judge.name, judge.bar, 2 * report.took.as_secs() + 2, None)?;
+            if let Some(why) = clean.failure {
+                return Err(format!("{} fails without a mutant within {}: {why}", judge.name, judge.bar));
+            }
+            return Ok(killed(judge, judge.bar, report.executions, why));
+        }
+        beyond += report.executions;
+        left = left.saturating_sub(report.took);
+    }
+    Ok(undecided.map_or(Verdict::Survives { scenarios: judges.len(), executions, beyond }, |scenario| {
+        Verdict::Undecided { scenario }
+    }))
 }
 
 fn said(mutant: &Mutant, verdict: &Verdict) -> String {
     match verdict {
-        Verdict::Killed { by, executions, why } => {
+        Verdict::Killed { by, limits, executions, why } => {
             let why: String = why.split(": ").skip(1).collect::<Vec<_>>().join(": ").chars().take(90).collect();
-            format!("killed    {mutant} by {by} after {executions} executions: {why}")
+            format!("killed    {mutant} by {by} {limits} after {executions} executions: {why}")
         }
-        Verdict::Survives { scenarios, executions } => {
-            format!("SURVIVES  {mutant} in {scenarios} scenarios, {executions} executions")
+        Verdict::Survives { scenarios, executions, beyond } => {
+            format!(
+                "SURVIVES  {mutant} in {scenarios} scenarios, {executions} executions and {beyond} beyond their bounds"
+            )
         }
         Verdict::Undecided { scenario } => format!("UNDECIDED {mutant}: {scenario} did not complete in {SECONDS} s"),
     }
@@ -152,16 +225,14 @@ fn entry(mutant: &Mutant) -> String {
     format!("{} | {} | {part}{:?}", mutant.site.file.trim_start_matches(LIBRARY), source(&mutant.site), mutant.order)
 }
 
-/// The mutants that are listed, each with an argument.
-fn listed() -> Result<BTreeSet<String>, String> {
-    let text = std::fs::read_to_string(SURVIVORS).unwrap_or_default();
-    let mut list = BTreeSet::new();
-    for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
-        let (entry, argument) = line.rsplit_once(" | ").ok_or_else(|| format!("{SURVIVORS}: no argument: {line}"))?;
-        if argument.trim().is_empty() {
-            return Err(format!("{SURVIVORS}: no argument: {line}"));
-        }
-        list.insert(entry.to_owned());
-    }
-    Ok(list)
+/// The mutants that are listed, each with its argument.
+fn listed() -> Result<BTreeMap<String, String>, String> {
+    let text = std::fs::read_to_string(SURVIVORS).map_err(|error| format!("{SURVIVORS}: {error}"))?;
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    lines
+        .map(|line| match line.rsplit_once(" | ") {
+            Some((entry, argument)) if !argument.trim().is_empty() => Ok((entry.to_owned(), argument.to_owned())),
+            _ => Err(format!("{SURVIVORS}: no argument: {line}")),
+        })
+        .collect()
 }

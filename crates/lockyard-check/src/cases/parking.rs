@@ -7,7 +7,7 @@ use lockyard::platform::{Ordering::*, Platform, Word};
 
 use crate::cases::Guarded;
 use crate::lock::{Held, Lock, Way};
-use crate::stage::{Stage, Steps, until};
+use crate::stage::{Stage, Steps, act_until};
 
 /// The three-state futex mutex of the books (0 free, 1 held, 2 held and somebody may sleep) on a hash of its own with buckets of lock `L`.
 #[derive(Debug)]
@@ -100,6 +100,24 @@ pub fn growing_loses_nobody<L: Hashed>() {
     assert!(!guarded.lock.grow(2), "a table that is not larger");
 }
 
+/// A table grows between a sleeper and its only waker. (Its old bucket was empty for a moment before it said where to look: a lost wake-up.)
+pub fn growing_hides_no_sleeper<L: Hashed>() {
+    let lock = L::default();
+    let word = <L::P as Platform>::U32::default();
+    L::P::run(3, |me| match me {
+        0 => {
+            while word.load(Relaxed) == 0 {
+                lock.wait(&word, None);
+            }
+        }
+        1 => {
+            word.store(1, Relaxed);
+            lock.wake(&word, 1);
+        }
+        _ => assert!(lock.grow(4)),
+    });
+}
+
 /// Sleepers of two words in one table: a wake-up reaches those of its word, as many as asked for, first come first; the rest by the deadline
 /// or by the next.
 pub fn wakes_whom_it_should<L: Hashed>() {
@@ -125,7 +143,7 @@ pub fn wakes_whom_it_should<L: Hashed>() {
         woken[0].wait_for(each);
         assert_eq!((woken[1].count(), lock.wake(&words[0], usize::MAX)), (0, 0));
         let mut left = each;
-        until::<L::P>(|| {
+        act_until::<L::P>(|| {
             left -= lock.wake(&words[1], left);
             left == 0
         });
@@ -144,7 +162,7 @@ pub fn deadlines_and_wakes_agree<L: Hashed>() {
     let rounds = scale.sleeps / 10;
     L::P::run(scale.threads, |me| {
         if me == 0 {
-            until::<L::P>(|| {
+            act_until::<L::P>(|| {
                 (0..lock.wake(&word, 1)).for_each(|_| {
                     woken.advance();
                 });

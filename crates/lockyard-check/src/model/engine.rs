@@ -65,6 +65,21 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
     /// A sequentially consistent fence.
     fn fence();
 
+    /// The half of the asymmetric fence that costs nothing.
+    fn fence_light();
+
+    /// The other half: a sequentially consistent fence here, and one in every other thread, between two of its operations.
+    fn fence_heavy();
+
+    /// The active thread has cleared a word of its own queue node, at this address: whoever changes it next must know of that.
+    fn clear(word: usize);
+
+    /// The active thread changes such a word of another thread's. It fails if nothing orders that after the clearing, which then might undo the change.
+    fn link(word: usize);
+
+    /// It has read what the other thread left there: so what it writes comes later.
+    fn see(word: usize);
+
     /// Runs `act(0)` to `act(threads - 1)` at the same time: 0 on the calling thread.
     fn run(threads: usize, act: &(dyn Fn(usize) + Sync));
 }

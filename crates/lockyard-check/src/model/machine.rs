@@ -46,6 +46,9 @@ pub fn prepare<E: Engine>() {
             pool: Pool::default(),
             bell: U32::default(),
         });
+        for (number, record) in made.records.iter().enumerate() {
+            record.links().for_each(|word| word.belong(number));
+        }
         world().surroundings.set(core::ptr::from_ref(Box::leak(made)).cast());
     }
 }
@@ -58,9 +61,22 @@ pub fn execute<E: Engine, S: Sync>(
     act: impl Fn(&S, usize) + Sync,
     finish: impl FnOnce(&S),
 ) {
+    execute_from::<E, S>(machine, threads, make, |_| {}, act, finish);
+}
+
+/// As [`execute`]; before the threads begin, `set_up` acts on what they share, where it will stay.
+pub fn execute_from<E: Engine, S: Sync>(
+    machine: Machine,
+    threads: usize,
+    make: impl FnOnce() -> S,
+    set_up: impl FnOnce(&S),
+    act: impl Fn(&S, usize) + Sync,
+    finish: impl FnOnce(&S),
+) {
     surrounded::<E, _>(machine, || {
         let shared = Box::new(make());
         world().set_base(from_ref(&*shared).addr(), size_of::<S>());
+        set_up(&shared);
         run::<E>(threads, &|number| act(&shared, number));
         finish(&shared);
     });
@@ -167,7 +183,7 @@ pub fn ring<E: Engine>() {
 }
 
 // SAFETY: words are the engine's atomics, or touched by one thread; each thread has its own record; records, heads and pool live for
-// ever; a park looks at its word, and an unpark at who is parked, without a switch in between; both halves of the asymmetric fence are full fences.
+// ever; a park looks at its word, and an unpark at who is parked, without a switch in between; the engine has both halves of the asymmetric fence.
 unsafe impl<E: Engine> Platform for Modelled<E> {
     type U32 = U32<E>;
     type U64 = U64<E>;
@@ -176,7 +192,9 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
     fn relax() {}
 
     fn spin<T>(patience: Patience, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
-        if world().machine().patience == setting::Patience::None || !world().is_running() {
+        let machine = world().machine();
+        let hasty = machine.patience == setting::Patience::None || machine.hasty == Some(world().active.get());
+        if hasty || !world().is_running() {
             return ready();
         }
         poll::<E, T>(false, patience.deadline, ready)
@@ -212,17 +230,17 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
 
     #[track_caller]
     fn fence() {
-        fence::<E>(Location::caller());
+        unless_weakened(Location::caller(), E::fence);
     }
 
     #[track_caller]
     fn fence_light() {
-        fence::<E>(Location::caller());
+        unless_weakened(Location::caller(), E::fence_light);
     }
 
     #[track_caller]
     fn fence_heavy() -> bool {
-        fence::<E>(Location::caller());
+        unless_weakened(Location::caller(), E::fence_heavy);
         true
     }
 
@@ -235,7 +253,9 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
     }
 
     fn id() -> Option<ThreadId> {
-        ThreadId::from_raw(world().record(world().active.get()) as u32)
+        let number = world().active.get();
+        let registered = !world().is_running() || number < world().machine().registered;
+        registered.then(|| ThreadId::from_raw(world().record(number) as u32)).flatten()
     }
 
     fn current() -> Option<&'static Thread<Self>> {
@@ -256,6 +276,10 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
 
     fn spin_budget() -> u32 {
         if world().machine().patience == setting::Patience::Exact { u32::MAX } else { 20_000 }
+    }
+
+    fn is_realtime(id: ThreadId) -> bool {
+        Self::priority(id) > 0
     }
 
     fn priority(id: ThreadId) -> u32 {
@@ -297,8 +321,8 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
     }
 }
 
-fn fence<E: Engine>(place: &'static Location<'static>) {
+fn unless_weakened(place: &'static Location<'static>, fence: fn()) {
     if order(place, Part::Fence, Ordering::SeqCst) == Ordering::SeqCst {
-        E::fence();
+        fence();
     }
 }

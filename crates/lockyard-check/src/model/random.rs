@@ -133,6 +133,16 @@ impl Engine for Random {
 
     fn fence() {}
 
+    fn fence_light() {}
+
+    fn fence_heavy() {}
+
+    fn clear(_word: usize) {}
+
+    fn link(_word: usize) {}
+
+    fn see(_word: usize) {}
+
     fn run(threads: usize, act: &(dyn Fn(usize) + Sync)) {
         CONCURRENT.set(CONCURRENT.get() || threads > 1);
         THREADS.replace(vec![None; threads]);

@@ -44,6 +44,10 @@ pub struct Machine {
     pub budget: Option<u32>,
     /// Threads have priorities: the higher the number, the more urgent. Otherwise all share the time.
     pub ranked: bool,
+    /// Threads from this number on have no record.
+    pub registered: usize,
+    /// This thread's spins end at once, whatever those of others do.
+    pub hasty: Option<usize>,
     /// Some sleeps end for no reason. (For random schedules: an exploration would not end.)
     pub restless: bool,
 }
@@ -57,6 +61,8 @@ impl Machine {
         nodes: 1,
         budget: None,
         ranked: false,
+        registered: usize::MAX,
+        hasty: None,
         restless: false,
     };
     /// Everybody spins.

@@ -1,13 +1,25 @@
 //! Loom: every order in which threads may run, up to a bound of preemptions, and every value that a load may return.
 //!
+//! The asymmetric fence orders here what it orders on a machine, and no more: the heavy half is a fence in every thread at that moment, so each thread has a word that
+//! its own light halves and everybody's heavy ones touch, with acquire and release. As a fence, the light half (which is no instruction) would hide every release that
+//! a lock forgets behind it.
+//!
+//! Stores of several threads to one word take effect here in the order of the execution, also where nothing orders them and a machine might have it the other way
+//! round. For the words of a queue node it is therefore looked whether whoever links itself to it, or grants it something, knows that its owner has cleared it: or the
+//! clearing could come last, and the link be lost.
+//!
 //! What it does not show: accesses of several sizes to one word; load buffering; `SeqCst` accesses, which it treats as weaker (the locks have none); a
 //! sequentially consistent fence orders more here than the language says.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as Host};
 use std::time::{Duration, Instant};
 
+use ::loom::cell::UnsafeCell;
 use lockyard::platform::Ordering;
 
 use super::engine::{Atom, Engine};
@@ -96,7 +108,36 @@ impl Engine for Weak {
         world().active.set(me);
     }
 
+    fn fence_light() {
+        let me = world().active.get();
+        if let Some(own) = BARRIERS.with_borrow(|all| all.get(me).cloned()) {
+            meet(&own);
+        }
+    }
+
+    fn fence_heavy() {
+        Self::fence();
+        BARRIERS.with_borrow(Clone::clone).iter().for_each(|thread| meet(thread));
+    }
+
+    fn clear(word: usize) {
+        let cell = UnsafeCell::new(());
+        cell.with_mut(|_| ());
+        CLEARED.with_borrow_mut(|all| all.insert(word, cell));
+    }
+
+    fn link(word: usize) {
+        if let Some(cell) = CLEARED.with_borrow_mut(|all| all.remove(&word)) {
+            cell.with(|_| ());
+        }
+    }
+
+    fn see(word: usize) {
+        CLEARED.with_borrow_mut(|all| all.remove(&word));
+    }
+
     fn run(threads: usize, act: &(dyn Fn(usize) + Sync)) {
+        BARRIERS.set((0..threads).map(|_| Rc::new(::loom::sync::atomic::AtomicU32::new(0))).collect());
         // SAFETY: all threads are joined below, and a panic does not get past `or_die`.
         let act: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(act) };
         let spawned: Vec<_> =
@@ -105,7 +146,22 @@ impl Engine for Weak {
         for thread in spawned {
             thread.join().expect("a thread that panics ends the process");
         }
+        BARRIERS.take();
+        CLEARED.take();
     }
+}
+
+thread_local! {
+    /// Words that the owners of queue nodes have cleared and nobody else has touched since: of each, an access that loom compares with the next.
+    static CLEARED: RefCell<HashMap<usize, UnsafeCell<()>>> = RefCell::default();
+    /// For each thread of the present run, what orders its light fences and everybody's heavy ones.
+    static BARRIERS: RefCell<Vec<Rc<::loom::sync::atomic::AtomicU32>>> = const { RefCell::new(Vec::new()) };
+}
+
+fn meet(thread: &::loom::sync::atomic::AtomicU32) {
+    let me = world().active.get();
+    thread.fetch_add(1, Ordering::AcqRel);
+    world().active.set(me);
 }
 
 /// A failed check ends the process: the other threads of the execution stand in the middle of a lock, and cannot be unwound.

@@ -17,6 +17,8 @@ macro_rules! word {
         #[doc = $doc]
         pub struct $name<E: Engine> {
             track: Track,
+            /// The record whose queue node it is in, if it is what others write there; or 0.
+            owner: Cell<u32>,
             /// Of a word that is shared.
             atom: UnsafeCell<Option<E::$atom>>,
             /// Of one that is not, as far as is known.
@@ -34,7 +36,7 @@ macro_rules! word {
                 let atom = (shared && E::MODELS_WORDS).then(|| <E::$atom as Atom<$value>>::new(0));
                 let track = Track { ordinal, ..Track::default() };
                 track.epoch.set(world().epoch.get());
-                Self { track, atom: UnsafeCell::new(atom), plain: Cell::new(0) }
+                Self { track, owner: Cell::new(0), atom: UnsafeCell::new(atom), plain: Cell::new(0) }
             }
         }
 
@@ -83,6 +85,33 @@ macro_rules! word {
                 if world().is_learning() { self.plain.get() } else { found }
             }
 
+            /// Of a word of a queue node that others write: whether the node is another thread's.
+            fn foreign(&self) -> Option<bool> {
+                let owner = self.owner.get() as usize;
+                (owner != 0 && world().is_running() && !world().is_learning())
+                    .then(|| owner != world().record(world().active.get()))
+            }
+
+            /// The active thread has read it.
+            fn seen(&self, value: $value) {
+                if value as u64 == self.track.latest.get() && self.foreign() == Some(true) {
+                    E::see(self.track_address());
+                }
+            }
+
+            /// The active thread writes it; with `store` whatever was there.
+            fn linked(&self, store: bool) {
+                match self.foreign() {
+                    Some(true) => E::link(self.track_address()),
+                    Some(false) if store => E::clear(self.track_address()),
+                    _ => {}
+                }
+            }
+
+            fn track_address(&self) -> usize {
+                std::ptr::from_ref(&self.track).addr()
+            }
+
             /// An execution begins in which the word is modelled.
             fn renew(word: *const ()) {
                 // SAFETY: a word that was touched, and that is never dropped.
@@ -104,6 +133,7 @@ macro_rules! word {
                     self.plain.get()
                 };
                 world().has_read(&self.track, value as u64);
+                self.seen(value);
                 value
             }
 
@@ -113,6 +143,7 @@ macro_rules! word {
                     atom.store(value, order);
                     world().active.set(me);
                 }
+                self.linked(true);
                 self.plain.set(value);
                 world().has_written(&self.track, value as u64);
                 E::changed();
@@ -133,6 +164,7 @@ macro_rules! word {
                     self.plain.get()
                 };
                 let new = change(old);
+                self.linked(false);
                 self.plain.set(new);
                 world().has_read(&self.track, old as u64);
                 world().has_written(&self.track, new as u64);
@@ -159,12 +191,16 @@ macro_rules! word {
                 };
                 match outcome {
                     Ok(old) => {
+                        self.linked(false);
                         self.plain.set(new);
                         world().has_read(&self.track, old as u64);
                         world().has_written(&self.track, new as u64);
                         E::changed();
                     }
-                    Err(found) => world().has_read(&self.track, found as u64),
+                    Err(found) => {
+                        world().has_read(&self.track, found as u64);
+                        self.seen(found);
+                    }
                 }
                 outcome
             }
@@ -244,6 +280,11 @@ word!(U32, u32, A32, "The 32-bit atomic.");
 word!(U64, u64, A64, "The 64-bit atomic.");
 
 impl<E: Engine> U32<E> {
+    /// It is in a queue node of the record with this number, and others write it.
+    pub(super) fn belong(&self, record: usize) {
+        self.owner.set(record as u32);
+    }
+
     /// The newest value, without an access.
     pub(super) fn peek(&self) -> u32 {
         self.refresh();

@@ -173,12 +173,28 @@ impl Scene {
 
     fn end(&self, resume: bool) -> u64 {
         let start = self.now();
+        assert!(self.run_out(resume), "nobody can go on: a lost wake-up or a deadlock");
+        self.now() - start
+    }
+
+    /// Whether everybody is done, or somebody waits for what will never come: the clock is turned as far as need be.
+    pub fn can_finish(&self) -> bool {
+        self.run_out(false)
+    }
+
+    /// Lets everything happen that time alone brings. Then everybody is done or waits for the script; those who are stopped stay so.
+    pub fn run_dry(&self) {
+        self.run_out(false);
+    }
+
+    /// Turns the clock to the next deadline whenever nothing else can happen, until all are done (`true`) or nobody can go on.
+    fn run_out(&self, resume: bool) -> bool {
         let mut naps = 0;
         loop {
             self.settle();
             let end = self.core.change(|world| {
                 if world.roles.iter().all(|role| role.state == State::Idle) {
-                    return Some(Ok(()));
+                    return Some(true);
                 }
                 let mut resumed = false;
                 for role in world.roles.iter_mut().filter(|role| resume && role.state == State::Stopped) {
@@ -202,19 +218,12 @@ impl Scene {
                     world.now += 100_000;
                     return None;
                 }
-                Some(Err(()))
+                Some(false)
             });
-            match end {
-                Some(Ok(())) => return self.now() - start,
-                Some(Err(())) => panic!("nobody can go on: a lost wake-up or a deadlock"),
-                None => {}
+            if let Some(done) = end {
+                return done;
             }
         }
-    }
-
-    /// Whether everybody is done, or somebody waits for what will never come: the clock is turned as far as need be.
-    pub fn can_finish(&self) -> bool {
-        catch_unwind(AssertUnwindSafe(|| self.finish())).is_ok()
     }
 }
 

@@ -26,6 +26,8 @@
 //! });
 //! ```
 //!
+//! With `LOCKYARD_SHAKE=1` in the environment (or another seed), actors that run at the same time do so at uneven speeds: what a script shows must not hang on that.
+//!
 //! What it does not show: weak memory (operations take effect in the order in which they are made), and what depends on spinning: an actor
 //! polls once and goes to sleep, unless the script declares somebody to be on a CPU.
 
@@ -49,6 +51,7 @@ use lockyard::wait::heads::ParkedHeads;
 use lockyard::wait::thread::{Thread, ThreadId};
 
 pub use actor::{Actor, Outcome, Scene, every_stop};
+pub use scene::SHAKE;
 pub use words::{LaneWord, U32, U64};
 
 use crate::stage::{Scale, Stage};

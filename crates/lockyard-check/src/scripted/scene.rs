@@ -5,18 +5,23 @@
 //! "will never wake" are facts here, not guesses by time.
 
 use std::cell::{Cell, RefCell};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use lockyard::event::{COUNT, Event};
+use lockyard::platform::Platform;
 use lockyard::wait::thread::ThreadId;
 
-use super::{NODES, words};
+use super::{NODES, Scripted, words};
 
 /// How long a napping actor sleeps between polls, in real time.
 const NAP: Duration = Duration::from_micros(20);
 /// How often the script looks for itself whether the scene has settled.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// Names a seed with which actors give the CPU away before many of their steps. A script whose outcome hangs on how quickly two actors run fails then, and
+/// not once a year on a busy machine.
+pub const SHAKE: &str = "LOCKYARD_SHAKE";
 
 /// What an actor does now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,6 +212,8 @@ thread_local! {
     static UNTIL_SIGNAL: Cell<i64> = const { Cell::new(-1) };
     static HANDLER: RefCell<Option<Handler>> = const { RefCell::new(None) };
     static STEPS: Cell<u64> = const { Cell::new(0) };
+    /// Where the thread's delays come from, see [`SHAKE`]; zero: not seeded yet.
+    static DELAYS: Cell<u64> = const { Cell::new(0) };
     /// Relaxes in a row: a loop that relaxes for ever is a napper.
     static RELAXED: Cell<u32> = const { Cell::new(0) };
 }
@@ -241,8 +248,33 @@ pub(super) fn steps() -> u64 {
     STEPS.get()
 }
 
+/// Gives the CPU away before one step in four, if that is asked for.
+fn shake() {
+    static SEED: OnceLock<Option<u64>> = OnceLock::new();
+    let seed = SEED.get_or_init(|| {
+        let text = std::env::var(SHAKE).ok()?;
+        Some(text.parse().unwrap_or_else(|_| panic!("{SHAKE}={text}: a seed is a number")))
+    });
+    let Some(seed) = seed else { return };
+    let mut state = DELAYS.get();
+    if state == 0 {
+        let name = Scripted::id().map_or(0, |id| id.raw());
+        state = (seed << 16 | u64::from(name)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    }
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    DELAYS.set(state);
+    match state >> 40 & 31 {
+        0 => std::thread::sleep(Duration::from_micros(1)),
+        1..8 => std::thread::yield_now(),
+        _ => {}
+    }
+}
+
 /// The calling thread is about to touch a word.
 pub(super) fn step() {
+    shake();
     let stop = UNTIL_STOP.get();
     if stop >= 0 {
         UNTIL_STOP.set(stop - 1);

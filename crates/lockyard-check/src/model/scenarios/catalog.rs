@@ -18,12 +18,15 @@ use super::super::setting::{Clock, Machine, Patience};
 use super::super::weak::Loom;
 use super::Scenario;
 use super::counting::{last_reference, units};
+use super::embedding::{orphan, reading_again, urgent};
 use super::exclusive::Of;
-use super::inheriting::chain;
+use super::inheriting::{chain, letter};
+use super::parking::{late_parcel, parcel};
+use super::queueing::{aside, lanes, reuse, spinners, turning};
 use super::signalling::{arrival, late_arrival};
 use crate::adapters::{Binary, EagerHq};
 use crate::cases::parking::HashedMutex;
-use crate::embedded::{Monitor, Spinning};
+use crate::embedded::{Detached, Inlined, Monitor, Spinning};
 use crate::lock::Way::{Read as R, Write as W};
 use crate::lock::{Lock, Shared, Timed};
 
@@ -54,17 +57,22 @@ pub fn all() -> Vec<Scenario> {
     [
         exclusive::<RawQSpinLock<Loom>>("qspinlock", QUEUED, &[]),
         exclusive::<RawCnaSpinLock<Loom>>("cna", NODES, &[]),
-        vec![shuffled()],
+        shuffled(),
         exclusive::<EagerHq<Loom>>("hq-spinlock", EXACT_NODES, &[]),
+        hierarchical(),
+        spin_queue(),
         exclusive::<RawMcsLock<Loom>>("mcs", PLAIN, &[Event::PvWaitNode]),
         exclusive::<RawTicketLock<Loom>>("ticket", SPIN, &[]),
         exclusive::<RawTtasLock<Loom>>("ttas", SPIN, &[]),
         exclusive::<RawMutex<Loom>>("mutex", TURNS, &[Event::MutexSleep]),
         timed::<RawMutex<Loom>>("mutex"),
+        embedded(),
+        strangers(),
         rwsem::<sem::Today>(TURNS),
         rwsem::<sem::TodayKernel>(KERNEL),
         rwsem::<sem::V5_10>(KERNEL),
         rwsem::<sem::XaddBaseline>(PLAIN),
+        vec![biased_queue()],
         rwsem_brief::<sem::HandoffNone>(),
         rwsem_brief::<sem::Handoff4ms>(),
         rwsem_brief::<sem::HandoffImmediate>(),
@@ -85,10 +93,12 @@ pub fn all() -> Vec<Scenario> {
         exclusive::<LockRef<Loom>>("lockref", SPIN, &[]),
         references(),
         exclusive::<HashedMutex<Loom, RawTicketLock<Loom>>>("futex-hash", PLAIN, &[]),
+        parcels(),
         condvar(),
         exclusive::<RawRtMutex<Loom>>("rtmutex-tree", PLAIN, &[Event::RtmutexSlowSleep]),
         timed::<RawRtMutex<Loom>>("rtmutex-tree"),
         chains(),
+        rt_condvar(),
     ]
     .concat()
 }
@@ -177,6 +187,12 @@ fn rwsem_brief<Y: sem::Policy>() -> Vec<Scenario> {
     list
 }
 
+/// In the biased count a second writer that queues must touch the count as well.
+fn biased_queue() -> Scenario {
+    let of = Of { lock: "rwsem:xadd-baseline", machine: SLEEPS, mode: "sleeps" };
+    of.contend::<RawRwSem<Loom, sem::XaddBaseline>>(&[W, W, W])
+}
+
 fn condvar() -> Vec<Scenario> {
     let mut list = Vec::new();
     for &(mode, machine) in PLAIN {
@@ -188,6 +204,11 @@ fn condvar() -> Vec<Scenario> {
     let spinning = Of { lock: "condvar-spinning", machine: SLEEPS, mode: "sleeps" };
     list.push(spinning.contend::<Monitor<Loom, Spinning<Loom>>>(&[W, W]));
     list
+}
+
+fn parcels() -> Vec<Scenario> {
+    let of = Of { lock: "futex-hash", machine: SLEEPS, mode: "sleeps" };
+    vec![parcel(&of, false), parcel(&of, true), late_parcel(&of, false), late_parcel(&of, true)]
 }
 
 fn chains() -> Vec<Scenario> {
@@ -231,12 +252,131 @@ fn references() -> Vec<Scenario> {
     vec![last_reference::<LockRef<Loom>>(&of, 2), last_reference::<LockRef<Loom>>(&of, 3)]
 }
 
-/// CNA begins a circle once in [`SHUFFLE_ONE_IN`] times, which the head's turn decides: a beginning of time that makes the first head do so.
-fn shuffled() -> Scenario {
-    let draws =
-        |start: &u64| ((start + TURN_NS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(SHUFFLE_ONE_IN);
-    let start = (0..).find(draws).unwrap_or(0);
-    let machine = Machine { start, ..two_nodes(SPINS) };
-    let of = Of { lock: "cna", machine, mode: "shuffles" };
-    of.contend::<RawCnaSpinLock<Loom>>(&[W, W, W, W])
+/// CNA begins a circle once in [`SHUFFLE_ONE_IN`] times, which the end of the head's turn decides: a beginning of time that makes the head do so that was first in the
+/// queue, or second.
+fn shuffled() -> Vec<Scenario> {
+    let start = |turns: u64| {
+        let draws = |start: &u64| {
+            ((start + turns * TURN_NS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(SHUFFLE_ONE_IN)
+        };
+        (0..).find(draws).unwrap_or(0)
+    };
+    let of = |mode, machine| Of { lock: "cna", machine, mode };
+    let first = Machine { start: start(1), ..two_nodes(SPINS) };
+    // Exact: nobody passes those who queue.
+    let second = Machine { start: start(2), ..two_nodes(EXACT) };
+    vec![
+        of("shuffles", first).contend::<RawCnaSpinLock<Loom>>(&[W, W, W, W]),
+        aside(&of("shuffles", second)),
+        aside(&of("urgent", Machine { ranked: true, ..second })),
+    ]
+}
+
+/// The hierarchical spinlock from within hierarchical mode, and on its way there.
+fn hierarchical() -> Vec<Scenario> {
+    let of = |mode, machine| Of { lock: "hq-spinlock", machine: two_nodes(machine), mode };
+    let (exact, sleeps) = (of("exact", EXACT), of("sleeps", SLEEPS));
+    vec![
+        lanes(&exact, &[1, 1], 2, 0),
+        lanes(&exact, &[2, 1], 2, 0),
+        lanes(&exact, &[1, 1, 1], 2, 0),
+        lanes(&exact, &[1, 1, 1], 0, 0),
+        lanes(&exact, &[1, 1, 1], 2, 1),
+        lanes(&exact, &[1, 1, 1, 1], 2, 1),
+        lanes(&sleeps, &[1, 1], 2, 0),
+        lanes(&sleeps, &[1, 1, 1], 0, 0),
+        lanes(&sleeps, &[1, 1, 1], 2, 1),
+        turning(&exact, 3),
+        turning(&exact, 4),
+        turning(&exact, 5),
+        reuse(&exact, 1),
+        reuse(&exact, 2),
+    ]
+}
+
+/// The queue of spinners alone: everybody gives up at once, or the second one does.
+fn spin_queue() -> Vec<Scenario> {
+    let of = |mode, machine| Of { lock: "osq", machine, mode };
+    let (hasty, second) = (of("hasty", SLEEPS), of("second-hasty", Machine { hasty: Some(1), ..SPINS }));
+    vec![
+        spinners(&hasty, &[1, 1]),
+        spinners(&hasty, &[2, 2]),
+        spinners(&hasty, &[1, 1, 1]),
+        spinners(&hasty, &[2, 1, 1]),
+        spinners(&hasty, &[1, 1, 1, 1]),
+        spinners(&second, &[1, 1, 1]),
+        spinners(&second, &[1, 2, 1]),
+        spinners(&second, &[2, 1, 2]),
+    ]
+}
+
+/// What the preload library and the C interface call: fast paths without the slow ones, releases that do not touch the lock afterwards, reads that recur.
+fn embedded() -> Vec<Scenario> {
+    let of = |lock, mode, machine| Of { lock, machine, mode };
+    let mut list = Vec::new();
+    for (mode, machine) in [("sleeps", SLEEPS), ("spins", SPINS)] {
+        let mutex = of("mutex-inlined", mode, machine);
+        list.extend([
+            mutex.contend::<Inlined<RawMutex<Loom>>>(&[W, W]),
+            mutex.contend::<Inlined<RawMutex<Loom>>>(&[W, W, W]),
+        ]);
+        let today = of("rwsem-detached:today", mode, machine);
+        list.extend([
+            today.contend::<Detached<RawRwSem<Loom, sem::Today>>>(&[W, W]),
+            today.contend::<Detached<RawRwSem<Loom, sem::Today>>>(&[W, R]),
+            today.contend::<Detached<RawRwSem<Loom, sem::Today>>>(&[W, R, W]),
+            reading_again::<sem::Today>(&today, 1),
+            reading_again::<sem::Today>(&today, 2),
+        ]);
+        let kernel = of("rwsem-detached:today-kernel", mode, machine);
+        list.extend([
+            kernel.contend::<Detached<RawRwSem<Loom, sem::TodayKernel>>>(&[W, W]),
+            kernel.contend::<Detached<RawRwSem<Loom, sem::TodayKernel>>>(&[W, R]),
+            kernel.contend::<Detached<RawRwSem<Loom, sem::TodayKernel>>>(&[W, R, W]),
+            kernel.contend::<Detached<RawRwSem<Loom, sem::TodayKernel>>>(&[W, W, W]),
+        ]);
+    }
+    let (mutex, today) = (of("mutex-inlined", "untimed", UNTIMED), of("rwsem-detached:today", "untimed", UNTIMED));
+    list.extend([
+        mutex.contend::<Inlined<RawMutex<Loom>>>(&[W, W]),
+        today.contend::<Detached<RawRwSem<Loom, sem::Today>>>(&[W, W]),
+        today.contend::<Detached<RawRwSem<Loom, sem::Today>>>(&[W, R]),
+        urgent(&of("qrwlock:today", "spins", SPINS)),
+        urgent(&of("qrwlock:today", "sleeps", SLEEPS)),
+    ]);
+    list
+}
+
+/// One of two threads has no record: the registry is exhausted.
+fn strangers() -> Vec<Scenario> {
+    let machine = Machine { registered: 1, ..SLEEPS };
+    let of = |lock| Of { lock, machine, mode: "stranger" };
+    vec![
+        of("qspinlock").contend::<RawQSpinLock<Loom>>(&[W, W]),
+        of("mcs").contend::<RawMcsLock<Loom>>(&[W, W]),
+        of("mutex").contend::<RawMutex<Loom>>(&[W, W]),
+        of("rtmutex-tree").contend::<RawRtMutex<Loom>>(&[W, W]),
+        of("rtmutex-tree").attempt::<RawRtMutex<Loom>>(&[W, W]),
+        of("rwsem:today").contend::<RawRwSem<Loom, sem::Today>>(&[W, W]),
+        of("rwsem:today").contend::<RawRwSem<Loom, sem::Today>>(&[W, R]),
+        of("rwsem:today-kernel").contend::<RawRwSem<Loom, sem::TodayKernel>>(&[W, W]),
+        of("rwsem:today-kernel").contend::<RawRwSem<Loom, sem::TodayKernel>>(&[W, R]),
+        of("rwsem:xadd-baseline").contend::<RawRwSem<Loom, sem::XaddBaseline>>(&[W, R]),
+        of("semaphore:opportunistic-safe").contend::<Binary<Loom, OpportunisticSafe>>(&[W, W]),
+        of("futex-hash").contend::<HashedMutex<Loom, RawTicketLock<Loom>>>(&[W, W]),
+    ]
+}
+
+fn rt_condvar() -> Vec<Scenario> {
+    let of = |mode, machine| Of { lock: "rtmutex-tree-condvar", machine, mode };
+    let late = Of { lock: "rtmutex-tree", machine: SLEEPS, mode: "sleeps" };
+    vec![
+        letter(&of("sleeps", SLEEPS), false),
+        letter(&of("spins", SPINS), false),
+        letter(&of("sleeps", SLEEPS), true),
+        late.late::<RawRtMutex<Loom>>(&[W, W, W]),
+        late.attempt::<RawRtMutex<Loom>>(&[W, W]),
+        orphan(&late, 2),
+        orphan(&late, 3),
+    ]
 }

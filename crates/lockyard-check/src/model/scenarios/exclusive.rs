@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockyard::cancel::{CancelToken, Until};
+use lockyard::cancel::{CancelToken, GaveUp, Until};
 use lockyard::event::Event;
 
 use super::super::machine::{execute, ring};
@@ -16,6 +16,8 @@ struct Subject<L> {
     lock: L,
     data: Protected,
     token: CancelToken<Loom>,
+    /// Why it was cancelled.
+    reason: Protected,
 }
 
 impl<L: Lock<P = Loom>> Subject<L> {
@@ -130,6 +132,30 @@ impl Of<'_> {
         self.leaver::<L>("cancel", ways, Until::FOREVER)
     }
 
+    /// Each thread holds the lock once; the second has no time to wait for it. `ways` names them.
+    pub(super) fn late<L: Timed<P = Loom> + 'static>(&self, ways: &'static [Way]) -> Scenario {
+        let threads = ways.len();
+        let writes = ways.iter().filter(|way| **way == Way::Write).count() as u64;
+        let least = writes - u64::from(ways[1] == Way::Write);
+        let text: String = ways.iter().map(|way| if *way == Way::Write { 'w' } else { 'r' }).collect();
+        let machine = Machine { start: 2 * DEADLINE, ..barred(self.machine, threads) };
+        self.scenario(&format!("late-{text}"), threads, machine, move |machine| {
+            execute::<Weak, _>(
+                machine,
+                threads,
+                Subject::<L>::default,
+                |subject, me| {
+                    if me != 1 {
+                        subject.hold(ways[me]);
+                    } else if subject.lock.lock_until(ways[1], Until::deadline(DEADLINE)).is_ok() {
+                        subject.inside(ways[1]);
+                    }
+                },
+                |subject| subject.finish(writes, least),
+            );
+        })
+    }
+
     fn leaver<L: Timed<P = Loom> + 'static>(
         &self,
         what: &str,
@@ -153,12 +179,15 @@ impl Of<'_> {
                         if rings {
                             ring::<Weak>();
                         } else {
+                            subject.reason.section(Way::Write);
                             subject.token.cancel();
                         }
                     } else if me == 1 {
                         let until = if rings { until } else { Until::cancelled(&subject.token) };
-                        if subject.lock.lock_until(ways[1], until).is_ok() {
-                            subject.inside(ways[1]);
+                        match subject.lock.lock_until(ways[1], until) {
+                            Ok(()) => subject.inside(ways[1]),
+                            Err(GaveUp::Cancelled) => subject.reason.section(Way::Read),
+                            Err(GaveUp::TimedOut) => {}
                         }
                     } else {
                         subject.hold(ways[me]);

@@ -1,12 +1,14 @@
-//! Scenarios of the rt-mutex with its own tree: chains of owners, on a machine with priorities.
+//! Scenarios of the rt-mutex with its own tree: chains of owners, on a machine with priorities; its condition variable.
 
+use lockyard::cancel::Until;
 use lockyard::rtmutex::RawRtMutex;
+use lockyard::rtmutex::condvar::RawRtCondvar;
 
-use super::super::machine::execute;
-use super::super::setting::Machine;
+use super::super::machine::{execute, ring};
+use super::super::setting::{DEADLINE, Machine};
 use super::super::weak::{Loom, Weak};
 use super::exclusive::Of;
-use super::{Protected, Scenario, barred};
+use super::{Protected, Scenario, barred, rung};
 use crate::lock::{Held, Lock, Way};
 
 /// Two mutexes and their data.
@@ -44,6 +46,64 @@ pub(super) fn chain(of: &Of<'_>) -> Scenario {
             Chain::default,
             |chain, me| chain.hold([&[0, 1][..], &[1], &[0]][me]),
             |chain| chain.finish([2, 2]),
+        );
+    })
+}
+
+/// A condition of an rt-mutex, and what is there once it holds.
+#[derive(Debug, Default)]
+struct Post {
+    mutex: RawRtMutex<Loom>,
+    arrival: RawRtCondvar<Loom>,
+    /// How many letters there are: under the mutex.
+    letters: Protected,
+}
+
+impl Post {
+    /// Waits until there is a letter, or until `until`.
+    fn receive(&self, until: Until<'_, Loom>) {
+        self.mutex.lock(Way::Write);
+        loop {
+            self.letters.section(Way::Read);
+            // SAFETY: held, and this thread waits for nothing else.
+            if self.letters.turns() > 0 || !unsafe { self.arrival.wait(&self.mutex, until) }.expect("no deadlock") {
+                break;
+            }
+        }
+        // SAFETY: held.
+        unsafe { self.mutex.unlock(Way::Write) };
+    }
+
+    fn send(&self) {
+        self.mutex.lock(Way::Write);
+        self.letters.section(Way::Write);
+        // SAFETY: held.
+        unsafe { self.mutex.unlock(Way::Write) };
+        self.arrival.notify_one(&self.mutex);
+    }
+
+    fn finish(&self) {
+        assert!(!self.arrival.has_sleepers(), "somebody still sleeps");
+        assert!(self.mutex.at_rest(), "something is left in a mutex that nobody uses");
+    }
+}
+
+/// One waits for a letter, one sends it; with `late` the first one's time is up meanwhile.
+pub(super) fn letter(of: &Of<'_>, late: bool) -> Scenario {
+    let threads = if late { 3 } else { 2 };
+    let machine = barred(of.machine, threads);
+    let machine = if late { rung(machine) } else { machine };
+    of.scenario(if late { "letter-or-timeout" } else { "letter" }, threads, machine, move |machine| {
+        execute::<Weak, _>(
+            machine,
+            threads,
+            Post::default,
+            |post, me| match me {
+                0 => post.receive(if late { Until::deadline(DEADLINE) } else { Until::FOREVER }),
+                1 => post.send(),
+                _ => ring::<Weak>(),
+            },
+            Post::finish,
         );
     })
 }

@@ -5,8 +5,11 @@
 
 mod catalog;
 mod counting;
+mod embedding;
 mod exclusive;
 mod inheriting;
+mod parking;
+mod queueing;
 mod signalling;
 
 use std::cell::Cell;
