@@ -25,8 +25,8 @@ const ANY: &str = "";
 const SHAPES: [Shape; 12] = [
     Shape { probe: "probe_mutex_lock", locked: &["lock cmpxchg"], longest: 10 },
     Shape { probe: "probe_mutex_unlock", locked: &[ANY], longest: 10 },
-    Shape { probe: "probe_rt_mutex_lock", locked: &["lock cmpxchg"], longest: 26 },
-    Shape { probe: "probe_rt_mutex_unlock", locked: &["lock cmpxchg"], longest: 22 },
+    Shape { probe: "probe_rt_mutex_lock", locked: &["lock cmpxchg"], longest: 20 },
+    Shape { probe: "probe_rt_mutex_unlock", locked: &["lock cmpxchg"], longest: 16 },
     Shape { probe: "probe_spin_lock", locked: &["lock cmpxchg"], longest: 10 },
     Shape { probe: "probe_spin_unlock", locked: &[], longest: 10 },
     Shape { probe: "probe_rwsem_read", locked: &[ANY], longest: 22 },

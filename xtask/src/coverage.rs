@@ -40,7 +40,7 @@ pub(crate) fn coverage() -> Outcome {
     let environment: Vec<(&str, &str)> =
         programs.iter().map(|(name, path)| (*name, path.to_str().unwrap_or_default())).collect();
     // A test that is too slow with counters in every line fails elsewhere, not here.
-    cargo_with(&environment, "llvm-cov --no-report --ignore-run-fail --no-fail-fast -p lockyard --lib --tests")?;
+    cargo_with(&environment, "llvm-cov --no-report --ignore-run-fail -p lockyard --lib --tests")?;
     let mut report = Command::new("cargo");
     report.args(["llvm-cov", "report", "--show-missing-lines", "--ignore-filename-regex", NOT_COUNTED]);
     let text = tools::capture(report.envs(environment.iter().copied()))?;

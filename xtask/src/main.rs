@@ -37,8 +37,9 @@ cargo xtask COMMAND
   counts    instructions per uncontended lock + unlock, and the shape of the fast paths in assembly
             --bless   write the counts found to the budget
   seeds     cases of one lock on thousands of simulated schedules, preempted at every call of the seam:
-            --lock NAME   hq-spinlock, cna, qspinlock, qrwlock, lockref
-            --from SEED --count SEEDS   which schedules (1, 1000); exit code 1 with the command to repeat a failure
+            --lock LIST   all, or hq-spinlock, cna, qspinlock, mcs, ticket, ttas, qrwlock, lockref, futex-hash: with their forms
+            --from SEED --count SEEDS --deal CASES   which schedules (1, 1000), and so many cases on each (all); exit code 1 with the command
+            to repeat a failure, 3 if a lock that is broken on purpose was not found out
   schedules  small cases of torture under faults on simulated machines, each schedule named by its seed:
             --lock LIST --count SCHEDULES --seed FIRST --machine LIST   (all, 100000, 1, quad2008); exit code 1 with the command to repeat a failure
   priorities  priority inheritance on random simulated cases, every invariant checked before every step:
@@ -47,17 +48,17 @@ cargo xtask COMMAND
             --runs N --section-us US NAME...   (1000, 100, all PI mutexes); exit code 1 if a Lockyard lock was later than a section and 100 us, 2 where
             fixed priorities are not permitted
   programs  real programs on glibc's locks and, preloaded, on ours: loads with checked results, throughput of both in a table
-            NAME...  memcached, leveldb, jemalloc, rocksdb, shard, mariadb, unbound, nginx, apache, stress-ng; none: all
+            NAME...  memcached, leveldb, jemalloc, rocksdb, db-bench, shard, mariadb, unbound, nginx, apache, stress-ng; none: all
             --secs 5 --threads 8 --rounds 3
   overhead  what the preload library adds where nobody waits: each call against glibc's, and a program's start (--rounds 9)
-  soak      memcached and MariaDB on our locks, ten minutes each, eight threads of load per CPU: no errors, no growth of memory
+  soak      memcached and MariaDB (or the one named) on our locks, ten minutes each, eight threads of load per CPU: no errors, no growth of memory
   history   32 historical bugs of locks: models that must be found wanting, and their repairs, that must pass
   fuzz      libFuzzer on whatever reads what others wrote, and on the C interface (installs cargo-fuzz when missing):
             NAME...  machine, segment, options, calls; none: all. --secs 600   for each
   qemu      torture on NUMA machines that QEMU makes (8 CPUs in 4 nodes, 16 in 4), with Debian's kernel (installs QEMU when missing):
             --secs 2 --lock LIST --shape 8x4
   loom      every interleaving of small scenarios, with real orderings (--only TEXT, --short, --bless)
-  mutants   every ordering of every lock weakened one step at a time, and the barrier report (--only TEXT)
+  mutants   every ordering of every lock weakened one step at a time, and the barrier report (--only TEXT, --seconds N)
   shuttle   the suite under random schedules (--lock TEXT --case TEXT --schedules N --crowds N --seed S)
   models    short forms of `loom` and `shuttle`
   cargo-mutants   cargo-mutants over the algorithm files (installs it when missing): hours; --file NAME, --shard 0/8
@@ -96,7 +97,7 @@ fn main() -> ExitCode {
         ["inversion", options @ ..] => return ExitCode::from(steps::inversion(options)),
         ["programs", words @ ..] => return ExitCode::from(programs::main(words)),
         ["overhead", words @ ..] => return ExitCode::from(programs::overhead::main(words)),
-        ["soak"] => return ExitCode::from(programs::soak()),
+        ["soak", names @ ..] => return ExitCode::from(programs::soak(names)),
         ["history"] => return ExitCode::from(steps::history()),
         ["loom", options @ ..] => return ExitCode::from(models::loom(options)),
         ["mutants", options @ ..] => return ExitCode::from(models::mutants(options)),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use lockyard::event::Event;
 use lockyard::hq::Tunable;
-use lockyard::hq::pool::{LANES, RECORDS};
+use lockyard::hq::pool::RECORDS;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard_work::record::LockStatistics;
@@ -156,10 +156,7 @@ pub(crate) fn run(options: &StatOptions, machine: MachineFacts) -> Result<Stat, 
     pool.most_in_use(); // begins anew
     let mut record = (options.candidate.measure)(&options.spec).map_err(|error| Failure::run(error.to_string()))?;
     let locks = std::mem::take(&mut record.locks);
-    let lanes = match pool.tunables().get(Tunable::Lanes) {
-        0 => Linux::nodes().clamp(1, LANES as u32),
-        lanes => lanes,
-    };
+    let lanes = pool.lane_count();
     let count = |name: &'static str| (name, record.events.get(name).copied().unwrap_or(0));
     let events = hierarchical_events().map(count).collect();
     let pool = PoolStatistics { records: RECORDS, lanes, in_use: locks.len(), most_in_use: pool.most_in_use(), events };

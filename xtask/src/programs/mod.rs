@@ -5,7 +5,7 @@
 //! of them stopped at any moment, in turns of 0.2 s; the others one after the other, the first of them in turn. The table is for people: numbers
 //! from a machine that does other things mean little, of the latter above all, and nothing here fails because of them.
 //!
-//! `leveldb`, `rocksdb`, `memcached` come with drivers in `crates/lockyard-preload/programs`; the rest brings load generators of its own or of Debian.
+//! `db-bench` is RocksDB's own benchmark, reading at random through one cache shard: the published lock-bound case. `leveldb`, `rocksdb`, `memcached` come with drivers in `crates/lockyard-preload/programs`; the rest brings load generators of its own or of Debian.
 //! `shard` is no program but the shape of one: threads that meet at the one lock of a cache.
 
 pub(crate) mod overhead;
@@ -65,6 +65,7 @@ const PROGRAMS: &[Program] = &[
         needs: &[("/usr/include/rocksdb/db.h", "librocksdb-dev")],
         run: Run::InTurns(stores::rocksdb),
     },
+    Program { name: "db-bench", needs: &[("/usr/bin/db_bench", "rocksdb-tools")], run: Run::InTurns(stores::db_bench) },
     Program { name: "shard", needs: &[], run: Run::InTurns(stores::shard) },
     Program {
         name: "mariadb",
@@ -124,11 +125,19 @@ fn parse(words: &[&str]) -> Result<Choice, String> {
     Ok(choice)
 }
 
-/// `cargo xtask soak`: memcached and MariaDB on our locks for ten minutes each, eight threads of load per CPU: no errors, no growth of memory. Its exit code.
-pub(crate) fn soak() -> u8 {
+/// `cargo xtask soak`: memcached and MariaDB, or those of them that are named, on our locks for ten minutes each, eight threads of load per CPU: no errors, no growth of
+/// memory. Its exit code.
+pub(crate) fn soak(names: &[&str]) -> u8 {
+    const SOAKED: [&str; 2] = ["memcached", "mariadb"];
+    if let Some(other) = names.iter().find(|name| !SOAKED.contains(name)) {
+        eprintln!("xtask: soak {other}: not one of {}", SOAKED.join(", "));
+        return 2;
+    }
+    let chosen =
+        |program: &&Program| SOAKED.contains(&program.name) && (names.is_empty() || names.contains(&program.name));
     let threads = 8 * std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
     let go = || -> Outcome {
-        for program in PROGRAMS.iter().filter(|program| ["memcached", "mariadb"].contains(&program.name)) {
+        for program in PROGRAMS.iter().filter(chosen) {
             let library = prepare(&[program])?;
             let work = Work::new(program.name, Some(&library), Scale { seconds: 600, threads })?;
             let Run::Alone(run) = program.run else { continue };

@@ -42,6 +42,20 @@ pub(crate) fn rocksdb(work: &Work) -> Outcome<Command> {
     store(work, "rocksdb.cc", &["-lrocksdb"])
 }
 
+/// RocksDB's own benchmark, reading at random through one cache shard.
+pub(crate) fn db_bench(work: &Work) -> Outcome<Command> {
+    const KEYS: &str = "--num=100000";
+    const PROGRAM: &str = "/usr/bin/db_bench";
+    let store = format!("--db={}", work.text_path("store"));
+    // Filled on glibc's locks, by one thread.
+    capture(Command::new(PROGRAM).args(["--benchmarks=fillseq", "--disable_wal=1", KEYS, &store]))?;
+    let mut command = work.on_locks(PROGRAM);
+    command.args(["--benchmarks=readrandom", "--use_existing_db=1", KEYS, &store]);
+    command.args(["--cache_type=lru_cache", "--cache_size=268435456", "--cache_numshardbits=0"]);
+    command.args([format!("--threads={}", work.scale.threads), format!("--duration={}", work.scale.seconds)]);
+    Ok(command)
+}
+
 /// What such a mutex is asked for, without the rest of RocksDB.
 pub(crate) fn shard(work: &Work) -> Outcome<Command> {
     let mut command = work.on_locks(driver("shard.c", &[])?);

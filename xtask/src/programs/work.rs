@@ -295,16 +295,26 @@ fn cpu_ticks(process: u32) -> Option<u64> {
 }
 
 fn reported(text: &str, status: ExitStatus) -> Outcome<f64> {
-    let report = text.lines().find_map(|line| {
-        let (operations, rest) = line.split_once(" operations, ")?;
-        let (seconds, rest) = rest.split_once(" seconds, ")?;
-        let errors = rest.strip_suffix(" errors")?;
-        Some((operations.parse::<f64>().ok()?, seconds.parse::<f64>().ok()?, errors.parse::<u64>().ok()?))
-    });
-    match report {
-        Some((operations, seconds, 0)) if status.success() && operations > 0.0 => Ok(operations / seconds),
+    match text.lines().find_map(|line| own_report(line).or_else(|| db_bench_report(line))) {
+        Some(speed) if status.success() && speed > 0.0 => Ok(speed),
         _ => Err(format!("{status}\n{}", text.trim_end())),
     }
+}
+
+/// What a driver of ours prints, if there were no errors: "OPERATIONS operations, SECONDS seconds, 0 errors".
+fn own_report(line: &str) -> Option<f64> {
+    let (operations, rest) = line.split_once(" operations, ")?;
+    let seconds = rest.strip_suffix(" seconds, 0 errors")?;
+    Some(operations.parse::<f64>().ok()? / seconds.parse::<f64>().ok()?)
+}
+
+/// What `db_bench` prints, if every key was found: "readrandom : … micros/op SPEED ops/sec … (N of N found)".
+fn db_bench_report(line: &str) -> Option<f64> {
+    let rest = line.strip_prefix("readrandom")?;
+    let (_, speed) = rest.split_once(" micros/op ")?;
+    let (_, found) = rest.rsplit_once('(')?;
+    let (found, of) = found.strip_suffix(" found)")?.split_once(" of ")?;
+    (found == of).then(|| speed.split_whitespace().next()?.parse().ok())?
 }
 
 /// The number that follows `before` in `text`, or precedes `after` when `before` is empty, up to the next space.
@@ -312,4 +322,23 @@ pub(crate) fn number_after(text: &str, before: &str) -> Outcome<f64> {
     let rest = text.split_once(before).map(|(_, rest)| rest.trim_start());
     let word = rest.and_then(|rest| rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next());
     word.and_then(|word| word.parse().ok()).ok_or_else(|| format!("no number after {before:?} in\n{}", text.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_count_only_without_errors() {
+        assert_eq!(own_report("1000 operations, 4.000000 seconds, 0 errors"), Some(250.0));
+        assert_eq!(own_report("1000 operations, 4.000000 seconds, 10 errors"), None);
+        let line = |found| {
+            format!(
+                "readrandom   :      22.346 micros/op 357278 ops/sec 4.025 seconds 1437992 operations;   39.5 MB/s ({found} of 178999 found)"
+            )
+        };
+        assert_eq!(db_bench_report(&line(178_999)), Some(357_278.0));
+        assert_eq!(db_bench_report(&line(178_998)), None);
+        assert_eq!(db_bench_report("fillseq      :     100.0 micros/op 9810 ops/sec"), None);
+    }
 }
