@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use lockyard::pi_mutex::{Lateral, Policy, policy};
 use lockyard::{RtCondvar, RtCondvarWith, RtMutex, RtMutexWith};
-use lockyard_check::native::guarded;
 
-use crate::scene::{Gate, fixed, lent, permitted};
+use crate::scene::{Gate, alone, fixed, lent, permitted};
 
 /// A bounded queue between several producers and consumers: everything that goes in comes out, once.
 fn queue<S: Policy>() {
@@ -43,7 +42,7 @@ fn queue<S: Policy>() {
 
 #[test]
 fn everything_that_goes_in_comes_out() {
-    guarded("a queue with two condition variables", || {
+    alone("a queue with two condition variables", || {
         queue::<Lateral>();
         queue::<policy::Off>();
     });
@@ -51,7 +50,7 @@ fn everything_that_goes_in_comes_out() {
 
 #[test]
 fn everybody_is_notified() {
-    guarded("notify_all", || {
+    alone("notify_all", || {
         const WAITERS: u32 = 8;
         let generation = RtMutex::new((0u32, 0u32));
         let (changed, arrived) = (RtCondvar::new(), RtCondvar::new());
@@ -80,7 +79,7 @@ fn everybody_is_notified() {
 
 #[test]
 fn a_wait_ends_at_its_deadline_and_not_earlier() {
-    guarded("timed wait", || {
+    alone("timed wait", || {
         let mutex = RtMutex::new(());
         let condvar = RtCondvar::new();
         let mut guard = mutex.lock();
@@ -100,7 +99,7 @@ fn a_wait_ends_at_its_deadline_and_not_earlier() {
 
 #[test]
 fn one_condition_variable_two_mutexes_one_after_the_other() {
-    guarded("rebinding", || {
+    alone("rebinding", || {
         let condvar = RtCondvar::new();
         for _ in 0..3 {
             let mutex = Box::new(RtMutex::new(()));
@@ -115,7 +114,7 @@ fn the_notified_lends_its_priority_at_once() {
     if !permitted("boost by notification") {
         return;
     }
-    guarded("boost by notification", || {
+    alone("boost by notification", || {
         for run in 0..200 {
             let (mutex, condvar) = (RtMutex::new(false), RtCondvar::new());
             let waiting = Gate::default();
@@ -152,7 +151,7 @@ fn the_most_urgent_is_notified_first() {
     if !permitted("order of notification") {
         return;
     }
-    guarded("order of notification", || {
+    alone("order of notification", || {
         let (state, condvar) = (RtMutex::new((0, Vec::new())), RtCondvar::new());
         let sleeping = Gate::default();
         scope(|threads| {

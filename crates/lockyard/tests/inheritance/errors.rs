@@ -11,9 +11,8 @@ use lockyard::pi_mutex::{Lateral, Policy, RawPiMutex, policy};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::{CancelToken, CheckedMutex, PiError, RtMutex};
-use lockyard_check::native::guarded;
 
-use crate::scene::{Gate, asleep, thread_name};
+use crate::scene::{Gate, alone, state, thread_name};
 
 type Raw<S = Lateral> = RawPiMutex<Linux, S>;
 
@@ -41,7 +40,7 @@ fn the_owner_cannot_lock_again() {
         // SAFETY: as above.
         assert_eq!(unsafe { mutex.release() }, Ok(()));
     }
-    guarded("relock", || {
+    alone("relock", || {
         refuses::<Lateral>();
         refuses::<policy::Merged>();
         refuses::<policy::Published>();
@@ -51,7 +50,7 @@ fn the_owner_cannot_lock_again() {
 
 #[test]
 fn lock_panics_where_it_would_hang() {
-    guarded("relock through lock_api", || {
+    alone("relock through lock_api", || {
         let mutex = RtMutex::new(());
         let held = mutex.lock();
         assert!(message(|| drop(mutex.lock())).contains("would deadlock"));
@@ -105,7 +104,7 @@ fn who_closes_a_cycle_of_two_to_eight_locks_is_refused() {
         let refused = ring::<S>(length, |gates, ring, names| {
             for place in 0..length {
                 gates[place].open();
-                while place + 1 < length && !(ring[place + 1].is_contended() && asleep(names[place])) {
+                while place + 1 < length && !(ring[place + 1].is_contended() && state(names[place]) == Some('S')) {
                     std::thread::yield_now();
                 }
             }
@@ -113,7 +112,7 @@ fn who_closes_a_cycle_of_two_to_eight_locks_is_refused() {
         let closes: Vec<bool> = (1..=length).map(|place| place == length).collect();
         assert_eq!(refused, closes);
     }
-    guarded("cycles", || {
+    alone("cycles", || {
         for length in 2..=8 {
             one_by_one::<Lateral>(length);
             one_by_one::<policy::Off>(length);
@@ -128,7 +127,7 @@ fn a_cycle_closed_by_several_at_once_ends() {
         let refused = ring::<S>(length, |gates, _, _| gates.iter().for_each(Gate::open));
         assert!(refused.contains(&true), "ring of {length}");
     }
-    guarded("cycles", || {
+    alone("cycles", || {
         for length in 2..=8 {
             at_once::<Lateral>(length);
             at_once::<policy::Off>(length);
@@ -138,7 +137,7 @@ fn a_cycle_closed_by_several_at_once_ends() {
 
 #[test]
 fn only_the_owner_unlocks() {
-    guarded("unlock by another", || {
+    alone("unlock by another", || {
         let mutex = Raw::<Lateral>::default();
         // SAFETY: refused.
         assert_eq!(unsafe { mutex.release() }, Err(PiError::NotOwner), "free");
@@ -238,7 +237,7 @@ fn a_dead_owners_mutex_stays_locked_and_says_so() {
         });
         assert_eq!(mutex.acquire(), Err(PiError::OwnerDied));
     }
-    guarded("owner died", || {
+    alone("owner died", || {
         for _ in 0..100 {
             refuses_newcomers();
         }
@@ -254,7 +253,7 @@ fn a_dead_owners_mutex_stays_locked_and_says_so() {
 
 #[test]
 fn deadlines_and_tokens_end_waits() {
-    guarded("deadlines and tokens", || {
+    alone("deadlines and tokens", || {
         let mutex = RtMutex::new(5);
         let token = CancelToken::new();
         // A free mutex is taken whatever the wait says.

@@ -8,9 +8,9 @@ use lockyard::pi_mutex::{Lateral, Policy, RawPiMutex, policy};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::pi::PiPlatform;
-use lockyard_check::native::guarded;
 
 use crate::child::in_child;
+use crate::scene::alone;
 
 fn check(condition: bool, why: &'static str) -> Result<(), &'static str> {
     condition.then_some(()).ok_or(why)
@@ -49,7 +49,7 @@ fn contend<S: Policy>(mutex: &RawPiMutex<Linux, S>) -> Result<(), &'static str> 
 
 #[test]
 fn the_child_has_thread_ids_of_its_own() {
-    guarded("fork and PI mutexes", || {
+    alone("fork and PI mutexes", || {
         let free = RawPiMutex::<Linux>::default();
         let held = RawPiMutex::<Linux>::default();
         held.acquire().unwrap(); // also makes the id known

@@ -1,9 +1,13 @@
 //! Threads of fixed priority on one CPU, and gates by which they wait for each other without running.
 
+use std::ffi::CStr;
 use std::io::Write;
+use std::str::SplitAsciiWhitespace;
+use std::sync::{Mutex, PoisonError};
 
 use lockyard::platform::linux::{Linux, U32};
 use lockyard::platform::{Ordering::*, Platform, Word};
+use lockyard_check::native::guarded;
 
 /// What a thread sleeps at until another opens it. Opened once for each passage.
 #[derive(Debug, Default)]
@@ -40,6 +44,8 @@ pub(crate) fn fixed(priority: i32) {
         libc::CPU_SET(first, &mut one);
         assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &one), 0);
     }
+    // SAFETY: has no preconditions. What is in memory stays there: an urgent thread that waits for a page is passed by everybody. (If it is refused, most of it stays all the same.)
+    unsafe { libc::mlockall(libc::MCL_CURRENT) };
     assert!(become_fixed(priority), "permission for SCHED_FIFO was there a moment ago");
 }
 
@@ -61,12 +67,34 @@ pub(crate) fn permitted(test: &str) -> bool {
     permitted
 }
 
+/// Runs `scene`, [`guarded`], with nothing else going on in this process: when threads come the kernel makes room for more futexes, and keeps urgent threads waiting for that.
+pub(crate) fn alone(name: &str, scene: impl FnOnce()) {
+    static STAGE: Mutex<()> = Mutex::new(());
+    let _stage = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
+    guarded(name, scene);
+}
+
+/// Calls `tell` with the fields of a thread's line in `/proc`, from the third on. `None`: it has ended.
+///
+/// Without the heap: its lock lends no priority, and whoever waits for it is passed by everybody.
+fn told<R>(path: &CStr, tell: impl FnOnce(&mut SplitAsciiWhitespace<'_>) -> Option<R>) -> Option<R> {
+    let mut line = [0u8; 1024];
+    // SAFETY: a path and a buffer with their lengths; the descriptor is ours and closed once.
+    let read = unsafe {
+        let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let read = libc::read(file, line.as_mut_ptr().cast(), line.len());
+        libc::close(file);
+        usize::try_from(read).ok()?
+    };
+    // The second field, the thread's name, may contain anything but ends in the last parenthesis.
+    let (_, rest) = str::from_utf8(&line[..read]).ok()?.rsplit_once(')')?;
+    tell(&mut rest.split_ascii_whitespace())
+}
+
 /// The priority at which the calling thread runs now, lent ones included: 1 to 99, or 0 for a time-sharing thread.
 pub(crate) fn lent() -> i32 {
-    let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("proc is mounted");
-    // Field 18; the second, the thread's name, may contain anything but ends in the last parenthesis. A real-time thread has −1 − priority there.
-    let after = stat.rsplit_once(')').expect("a name").1;
-    let value: i32 = after.split_whitespace().nth(15).and_then(|field| field.parse().ok()).expect("a priority");
+    // Field 18. A real-time thread has −1 − priority there.
+    let value: i32 = told(c"/proc/thread-self/stat", |fields| fields.nth(15)?.parse().ok()).expect("proc is mounted");
     (-1 - value).max(0)
 }
 
@@ -76,8 +104,9 @@ pub(crate) fn thread_name() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// Whether a thread of this process sleeps and will until somebody wakes it.
-pub(crate) fn asleep(name: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{name}/stat")).expect("a thread that has not ended");
-    stat.rsplit_once(')').expect("a name").1.trim_start().starts_with('S')
+/// What the kernel says that a thread of this process does: `R` it runs or could, `S` it sleeps until somebody wakes it, `D` it sleeps inside the kernel for reasons of the kernel's own. `None`: it has ended.
+pub(crate) fn state(name: i32) -> Option<char> {
+    let mut path = [0; 40];
+    write!(&mut path[..39], "/proc/self/task/{name}/stat").expect("room for a number");
+    told(CStr::from_bytes_until_nul(&path).expect("an end"), |fields| fields.next()?.chars().next())
 }
