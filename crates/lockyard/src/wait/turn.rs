@@ -20,6 +20,10 @@
 //! * **Dozing** answers a lock that has been taken again whenever a woken waiter runs: being woken again would be in vain, so nobody is asked to.
 //!   A waiter that got the lock *listens on behalf of the next* if it was not passed itself; else the next dozes to the end of its turn, unless it has
 //!   set its timer for a time when all before it should have used up their turns, and they have not.
+//! * **Lending the CPU.** A waiter that has queued behind a holder that is not running gives its CPU away once before it sleeps: the holder waits for one, likely for this one, and needs it for a
+//!   moment. Asleep at once, everybody else queued up behind one preemption inside a section, and the wake-ups that emptied the queue preempted the next holder: LevelDB with 16 threads on
+//!   2 CPUs switched threads 70,000 times a second and did 0.72 of what it does on glibc's mutex (now 9,000 times, and 0.99). It lends after it has queued, so that its turn has begun: before, the
+//!   longest waits of 16 threads at a saturated mutex grew from 14 to 25 ms. Once, since four times gained no more.
 //! * **Opening up.** A waiter that was not passed has found a lock that nobody fights over: those behind it waited for a holder that slept, or were moved here by
 //!   a signal. One after the other, each by the next, would take them a wait for a CPU each, while CPUs fall idle. So it also wakes [`OPENED`] of those behind the first whose timers are far
 //!   away; each of them does the same if it is not passed, and the queue empties in a number of steps that grows with the logarithm of its length.
@@ -341,6 +345,7 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
     let mut passed = false;
     let mut listened = false;
     let mut late = 0u32;
+    let mut lent = false;
     loop {
         let first = lock.waiters().is_first(me);
         if lock.try_take(first) {
@@ -348,6 +353,11 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
         }
         if let Some(end) = until.over() {
             return Wait { passed, result: Err(end) };
+        }
+        if !lent && lock.owner().is_some_and(|owner| !P::is_running(owner)) {
+            lent = true;
+            P::nap(0);
+            continue;
         }
         let now = P::now();
         let over = now >= turn_end;
