@@ -9,16 +9,15 @@
 //! to the other for nothing (the plain lock's own, on `box32_pistress` and `kunpeng920_2s_96c`, by 5 %). So each cell beyond 3 % is measured once more, with four times as many seeds that were not used before: by medians and by means, and beside them what the
 //! plain lock makes of these seeds, divided by what it made of the first ones. Where that is as far from 1, the cell says nothing.
 
+mod cells;
+
 use std::ops::RangeInclusive;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use lockyard_sim::machine::catalog;
+use cells::{Failure, find, machines, mean, median, times};
 use lockyard_sim::machine::topology::Placement;
-use lockyard_sim::{Config, LOCKS, session};
 use lockyard_work::{Candidate, Spec, Workload};
-
-type Failure = Box<dyn std::error::Error>;
 
 const BAR: f64 = 1.03;
 const WARMUP: Duration = Duration::from_micros(200);
@@ -30,33 +29,28 @@ fn main() -> Result<ExitCode, Failure> {
     let mut arguments = std::env::args().skip(1);
     let lock = arguments.next().unwrap_or_else(|| "hq-spinlock".to_owned());
     let seeds: u64 = arguments.next().map_or(Ok(9), |text| text.parse())?;
-    let only = arguments.next();
+    let only = arguments.next().unwrap_or_default();
     let (lock, plain) = (find(&lock)?, find("qspinlock")?);
     println!("| machine | placement | 1 | 2 | 3 | 4 | 5 | 6 | 7 |");
     println!("|---|---|{}", "---|".repeat(7));
     let mut worst = (1.0, String::new());
     let mut doubtful = Vec::new();
-    for id in catalog::ids() {
-        let modes = catalog::modes(id);
-        let names = modes.iter().map(|mode| format!("{id}:{mode}"));
-        let names: Vec<String> = if modes.is_empty() { vec![id.to_owned()] } else { names.collect() };
-        for machine in names.into_iter().filter(|name| only.as_ref().is_none_or(|only| name.starts_with(only))) {
-            for placement in [Placement::Fill, Placement::Spread] {
-                let mut row = Vec::new();
-                for threads in 1..8 {
-                    let first = 1..=seeds.max(1);
-                    let times = measure(plain, &machine, placement, threads, first.clone())?;
-                    let ratio = median(&measure(lock, &machine, placement, threads, first)?) / median(&times);
-                    if !(2.0 - BAR..=BAR).contains(&ratio) {
-                        doubtful.push((machine.clone(), placement, threads, ratio, times));
-                    }
-                    if ratio > worst.0 {
-                        worst = (ratio, format!("{machine}, {placement}, {threads} threads"));
-                    }
-                    row.push(format!("{ratio:.3}"));
+    for machine in machines(&only) {
+        for placement in [Placement::Fill, Placement::Spread] {
+            let mut row = Vec::new();
+            for threads in 1..8 {
+                let first = 1..=seeds.max(1);
+                let before = measure(plain, &machine, placement, threads, first.clone())?;
+                let ratio = median(&measure(lock, &machine, placement, threads, first)?) / median(&before);
+                if !(2.0 - BAR..=BAR).contains(&ratio) {
+                    doubtful.push((machine.clone(), placement, threads, ratio, before));
                 }
-                println!("| {machine} | {placement} | {} |", row.join(" | "));
+                if ratio > worst.0 {
+                    worst = (ratio, format!("{machine}, {placement}, {threads} threads"));
+                }
+                row.push(format!("{ratio:.3}"));
             }
+            println!("| {machine} | {placement} | {} |", row.join(" | "));
         }
     }
     println!("\n| cell | as above | other seeds, medians | other seeds, means | plain, medians | plain, means |");
@@ -64,24 +58,20 @@ fn main() -> Result<ExitCode, Failure> {
     for (machine, placement, threads, ratio, before) in doubtful {
         let others = seeds.max(1) + 1..=seeds.max(1) * 5;
         let found = measure(lock, &machine, placement, threads, others.clone())?;
-        let times = measure(plain, &machine, placement, threads, others)?;
+        let again = measure(plain, &machine, placement, threads, others)?;
         println!(
             "| {machine}, {placement}, {threads} threads | {ratio:.3} | {:.3} | {:.3} | {:.3} | {:.3} |",
-            median(&found) / median(&times),
-            mean(&found) / mean(&times),
-            median(&times) / median(&before),
-            mean(&times) / mean(&before),
+            median(&found) / median(&again),
+            mean(&found) / mean(&again),
+            median(&again) / median(&before),
+            mean(&again) / mean(&before),
         );
     }
     println!("\nworst: {:.3} ({}); the bar is {BAR}", worst.0, worst.1);
     Ok(if worst.0 <= BAR { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn find(lock: &str) -> Result<&'static Candidate, Failure> {
-    LOCKS.iter().find(|known| known.label() == lock).ok_or_else(|| format!("unknown lock '{lock}'").into())
-}
-
-/// Times per turn, all threads together, ns: one for each seed, in ascending order.
+/// Times per turn in one cell.
 fn measure(
     lock: &Candidate,
     machine: &str,
@@ -89,22 +79,7 @@ fn measure(
     threads: usize,
     seeds: RangeInclusive<u64>,
 ) -> Result<Vec<f64>, Failure> {
-    let mut found = Vec::new();
-    for seed in seeds {
-        let config = Config { seed, placement, ..Config::new(catalog::machine(machine)?) };
-        let think = THINK * threads as u32;
-        let spec = Spec { threads, think, seed, warmup: WARMUP, duration: WINDOW, ..Spec::new(Workload::TortureSpin) };
-        let (record, _) = session(&config, || (lock.measure)(&spec));
-        found.push(record?.ns_per_op);
-    }
-    found.sort_by(f64::total_cmp);
-    Ok(found)
-}
-
-fn median(found: &[f64]) -> f64 {
-    found[found.len() / 2]
-}
-
-fn mean(found: &[f64]) -> f64 {
-    found.iter().sum::<f64>() / found.len() as f64
+    let think = THINK * threads as u32;
+    let spec = Spec { threads, think, warmup: WARMUP, duration: WINDOW, ..Spec::new(Workload::TortureSpin) };
+    times(lock, machine, placement, &spec, seeds)
 }
