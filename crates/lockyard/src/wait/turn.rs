@@ -22,8 +22,8 @@
 //!   set its timer for a time when all before it should have used up their turns, and they have not.
 //! * **Lending the CPU.** A waiter that has queued behind a holder that is not running gives its CPU away once before it sleeps: the holder waits for one, likely for this one, and needs it for a
 //!   moment. Asleep at once, everybody else queued up behind one preemption inside a section, and the wake-ups that emptied the queue preempted the next holder: LevelDB with 16 threads on
-//!   2 CPUs switched threads 70,000 times a second and did 0.72 of what it does on glibc's mutex (now 9,000 times, and 0.99). It lends after it has queued, so that its turn has begun: before, the
-//!   longest waits of 16 threads at a saturated mutex grew from 14 to 25 ms. Once, since four times gained no more.
+//!   2 CPUs switched threads 70,000 times a second and did 0.72 of what it does on glibc's mutex (now 9,000 times, and 0.97). It lends after it has queued, so that its turn has begun: lending before, the
+//!   longest waits of 16 threads at a saturated mutex grew from 14 to 25 ms (so, to 19). Once, since four times gained no more.
 //! * **Opening up.** A waiter that was not passed has found a lock that nobody fights over: those behind it waited for a holder that slept, or were moved here by
 //!   a signal. One after the other, each by the next, would take them a wait for a CPU each, while CPUs fall idle. So it also wakes [`OPENED`] of those behind the first whose timers are far
 //!   away; each of them does the same if it is not passed, and the queue empties in a number of steps that grows with the logarithm of its length.
