@@ -56,10 +56,11 @@ const MUTEXES: [(&str, MutexKind); 5] = [
 ];
 const SPINS: [(&str, SpinKind); 3] = [("spin", SpinKind::Spin), ("hq", SpinKind::Hq), ("glibc", SpinKind::Glibc)];
 
-/// The choice, packed: bit 31 decided; bits 0–7 mutex, 8–15 rwlock (0 glibc, 1 qrw, 2 + policy), 16–23 spin, 24 semaphores, 25 locks are told of one by one.
+/// The choice, packed: bit 31 decided; bits 0–7 mutex, 8–15 rwlock (0 glibc, 1 qrw, 2 + policy), 16–23 spin, 24 semaphores, 25 locks are told of one by one, 26 some spinlocks are glibc's.
 static CHOICE: AtomicU32 = AtomicU32::new(0);
 const DECIDED: u32 = 1 << 31;
 const WATCHED: u32 = 1 << 25;
+const SPINS_SHARED: u32 = 1 << 26;
 
 #[inline(always)]
 fn choice() -> u32 {
@@ -111,6 +112,18 @@ pub(crate) fn spin() -> SpinKind {
         2 => SpinKind::Hq,
         _ => SpinKind::Glibc,
     }
+}
+
+/// Whether every `pthread_spinlock_t` is known to be the plain queued spinlock: what the fast paths are for.
+#[inline(always)]
+pub(crate) fn spin_is_default() -> bool {
+    CHOICE.load(Relaxed) & (DECIDED | SPINS_SHARED | 0xff << 16) == DECIDED | (SpinKind::Spin as u32) << 16
+}
+
+/// From now on there are spinlocks of glibc's, whatever the choice.
+pub(crate) fn share_spins() {
+    choice();
+    CHOICE.fetch_or(SPINS_SHARED, AcqRel);
 }
 
 /// Whether `sem_t` is ours.

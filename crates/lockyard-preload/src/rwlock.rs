@@ -495,11 +495,17 @@ timed_calls! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_rwlock_unlock(rwlock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: a rwlock, as in C.
-    match unsafe { RwlockObject::default(rwlock) } {
-        Some((object, lock)) => object.unlock(lock),
+    let Some((object, lock)) = (unsafe { RwlockObject::default(rwlock) }) else {
         // SAFETY: as above.
-        None => unsafe { unlock_slow(rwlock) },
+        return unsafe { unlock_slow(rwlock) };
+    };
+    // SAFETY: held for reading, by the caller or by whom it acts for; if nobody holds it nothing is done.
+    if unsafe { lock.try_read_release_unasked() } {
+        // The object may be gone: its address is used.
+        thread::block().holds.remove(rwlock.addr());
+        return 0;
     }
+    object.unlock(lock)
 }
 
 #[inline(never)]

@@ -170,7 +170,15 @@ fn report(error: c_int) -> c_int {
     -1
 }
 
+/// Takes a unit that is there, as a cancellation point: may unwind.
+#[inline(always)]
+fn take_at_once(object: &SemObject) -> bool {
+    pthread_testcancel();
+    object.take(0)
+}
+
 /// Waits, as a cancellation point: may unwind.
+#[cold]
 unsafe fn cancellable(object: &SemObject, time: Option<(clockid_t, *const timespec)>) -> c_int {
     // The time is looked at first, as in glibc.
     let deadline = match time {
@@ -182,6 +190,7 @@ unsafe fn cancellable(object: &SemObject, time: Option<(clockid_t, *const timesp
         },
     };
     let seat = cancel::sit(thread::block());
+    // Again: a request between the first look and the seat found nobody.
     pthread_testcancel();
     if object.take(0) {
         return 0;
@@ -272,6 +281,7 @@ pub unsafe extern "C" fn sem_trywait(semaphore: *mut sem_t) -> c_int {
 pub unsafe extern "C-unwind" fn sem_wait(semaphore: *mut sem_t) -> c_int {
     // SAFETY: a semaphore, as in C.
     match unsafe { SemObject::ours(semaphore) } {
+        Some(object) if take_at_once(object) => 0,
         // SAFETY: no time is given.
         Some(object) => unsafe { cancellable(object, None) },
         None => real!(sem_wait(semaphore: *mut sem_t) -> c_int),

@@ -1,7 +1,7 @@
 //! `pthread_spin_*`: four bytes, which a queued spinlock fills.
 //!
-//! There is no bit to spare that would say whose the lock is. So a process-shared one, which is glibc's, is noted by address in a small table; while the table is empty
-//! nobody looks at it. A process that meets a shared spinlock which another one initialised cannot tell (`LOCKYARD_SPIN=glibc` is for such).
+//! There is no bit to spare that would say whose the lock is. So a process-shared one, which is glibc's, is noted by address in a small table; before the first of them
+//! nobody looks there. A process that meets a shared spinlock which another one initialised cannot tell (`LOCKYARD_SPIN=glibc` is for such).
 //!
 //! `pthread_spin_init` and the rest are taken over together: all-zero is unlocked here and locked in glibc on x86-64.
 //!
@@ -42,6 +42,7 @@ fn note_shared(spin: *mut pthread_spinlock_t) -> bool {
             mine
         });
     if taken {
+        config::share_spins();
         counters::count(Fallback::Shared);
     }
     taken
@@ -56,7 +57,6 @@ fn forget_shared(spin: *mut pthread_spinlock_t) {
 }
 
 /// Which lock serves this object.
-#[inline(always)]
 fn kind(spin: *mut pthread_spinlock_t) -> SpinKind {
     if is_shared(spin) { SpinKind::Glibc } else { config::spin() }
 }
@@ -108,50 +108,53 @@ pub unsafe extern "C" fn pthread_spin_destroy(spin: *mut pthread_spinlock_t) -> 
     0
 }
 
-/// See `pthread_spin_lock(3p)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_spin_lock(spin: *mut pthread_spinlock_t) -> c_int {
-    match kind(spin) {
-        // SAFETY: a spinlock, as in C.
-        SpinKind::Spin => unsafe { plain(spin) }.acquire(),
-        // SAFETY: as above.
-        SpinKind::Hq => unsafe { hq(spin) }.acquire(),
-        SpinKind::Glibc => return real!(pthread_spin_lock(spin: *mut pthread_spinlock_t) -> c_int),
-    }
-    0
+macro_rules! calls {
+    ($($doc:literal $name:ident, $slow:ident: $lock:ident => $call:expr;)*) => {$(
+        #[doc = $doc]
+        ///
+        /// # Safety
+        /// As in C.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(spin: *mut pthread_spinlock_t) -> c_int {
+            if config::spin_is_default() {
+                // SAFETY: a spinlock, as in C.
+                let $lock = unsafe { plain(spin) };
+                return $call;
+            }
+            // SAFETY: as in C.
+            unsafe { $slow(spin) }
+        }
+
+        #[inline(never)]
+        unsafe extern "C" fn $slow(spin: *mut pthread_spinlock_t) -> c_int {
+            match kind(spin) {
+                SpinKind::Spin => {
+                    // SAFETY: a spinlock, as in C.
+                    let $lock = unsafe { plain(spin) };
+                    $call
+                }
+                SpinKind::Hq => {
+                    // SAFETY: as above.
+                    let $lock = unsafe { hq(spin) };
+                    $call
+                }
+                SpinKind::Glibc => real!($name(spin: *mut pthread_spinlock_t) -> c_int),
+            }
+        }
+    )*};
 }
 
-/// See `pthread_spin_trylock(3p)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_spin_trylock(spin: *mut pthread_spinlock_t) -> c_int {
-    let taken = match kind(spin) {
-        // SAFETY: a spinlock, as in C.
-        SpinKind::Spin => unsafe { plain(spin) }.try_acquire(),
-        // SAFETY: as above.
-        SpinKind::Hq => unsafe { hq(spin) }.try_acquire(),
-        SpinKind::Glibc => return real!(pthread_spin_trylock(spin: *mut pthread_spinlock_t) -> c_int),
+calls! {
+    "See `pthread_spin_lock(3p)`." pthread_spin_lock, lock_slow: lock => {
+        lock.acquire();
+        0
     };
-    if taken { 0 } else { EBUSY }
-}
-
-/// See `pthread_spin_unlock(3p)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_spin_unlock(spin: *mut pthread_spinlock_t) -> c_int {
-    match kind(spin) {
-        // SAFETY: a spinlock, as in C, which the caller holds.
-        SpinKind::Spin => unsafe { plain(spin).release() },
-        // SAFETY: as above.
-        SpinKind::Hq => unsafe { hq(spin).release() },
-        SpinKind::Glibc => return real!(pthread_spin_unlock(spin: *mut pthread_spinlock_t) -> c_int),
-    }
-    0
+    "See `pthread_spin_trylock(3p)`." pthread_spin_trylock, trylock_slow: lock => {
+        if lock.try_acquire() { 0 } else { EBUSY }
+    };
+    "See `pthread_spin_unlock(3p)`." pthread_spin_unlock, unlock_slow: lock => {
+        // SAFETY: the caller holds it, as in C.
+        unsafe { lock.release() };
+        0
+    };
 }

@@ -47,6 +47,27 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         self.release_detached(BIAS);
     }
 
+    /// Releases a read lock as [`RawRwSem::read_release_detached`] does, but only if readers hold it and nobody has asked for anything; `false`: nothing was done. (Biased
+    /// policies: never.) What fast paths are for.
+    ///
+    /// # Safety
+    /// If readers hold it, the caller is one of them, or acts for one.
+    #[inline]
+    pub unsafe fn try_read_release_unasked(&self) -> bool {
+        if Y::COUNT == CountScheme::Biased {
+            return false;
+        }
+        let mut count = self.count.load(Relaxed);
+        while count & READERS != 0 && count & !READERS == 0 {
+            // Release suffices: no request, so nothing of a requester's is looked at.
+            match self.count.compare_exchange_weak(count, count - BIAS, Release, Relaxed) {
+                Ok(_) => return true,
+                Err(found) => count = found,
+            }
+        }
+        false
+    }
+
     /// Releases the write lock and does not touch it after another thread may own it. (Biased policies: as [`RawRwSem::write_release`].)
     ///
     /// # Safety
