@@ -1,8 +1,8 @@
 //! `cargo xtask programs`: real programs on glibc's locks and, preloaded, on ours, in turns; each serves a load whose results are checked.
 //!
 //! A program *passes* if under the library it starts, serves its load without a wrong or lost result, ends cleanly, and goes to glibc only where `fallback.c` of the
-//! library's tests says so. Throughput is the median of the rounds; each round runs both. Drivers that load themselves run on both kinds of locks at the same time, one
-//! of them stopped at any moment, in turns of 0.2 s; the others one after the other, the first of them in turn. The table is for people: numbers
+//! library's tests says so. Throughput is the median of the rounds; each round runs both. Where one process makes the load it runs on both kinds of locks at the same time, one
+//! of the two stopped at any moment, in turns of 0.2 s; the others one after the other, the first of them in turn. The table is for people: numbers
 //! from a machine that does other things mean little, of the latter above all, and nothing here fails because of them.
 //!
 //! `db-bench` is RocksDB's own benchmark, reading at random through one cache shard: the published lock-bound case. `leveldb`, `rocksdb`, `memcached` come with drivers in `crates/lockyard-preload/programs`; the rest brings load generators of its own or of Debian.
@@ -18,7 +18,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::tools::{self, Outcome};
-use work::{Turns, Work};
+use work::{Load, Turns, Work};
 
 /// How much of it.
 #[derive(Clone, Copy, Debug)]
@@ -39,14 +39,14 @@ struct Program {
 
 /// How a program is run once; operations per second.
 enum Run {
-    /// It is a server, with a load from outside, or several programs.
+    /// It is several programs, or its load is.
     Alone(fn(&Work) -> Outcome<f64>),
-    /// It is a driver that loads itself: on both kinds of locks at the same time, in turns.
-    InTurns(fn(&Work) -> Outcome<Command>),
+    /// One process makes its load: on both kinds of locks at the same time, in turns.
+    InTurns(fn(&Work) -> Outcome<Load>),
 }
 
 const PROGRAMS: &[Program] = &[
-    Program { name: "memcached", needs: &[("/usr/bin/memcached", "memcached")], run: Run::Alone(servers::memcached) },
+    Program { name: "memcached", needs: &[("/usr/bin/memcached", "memcached")], run: Run::InTurns(servers::memcached) },
     Program {
         name: "leveldb",
         needs: &[("/usr/include/leveldb/db.h", "libleveldb-dev")],
@@ -75,7 +75,7 @@ const PROGRAMS: &[Program] = &[
     Program {
         name: "unbound",
         needs: &[("/usr/sbin/unbound", "unbound"), ("/usr/bin/dnsperf", "dnsperf")],
-        run: Run::Alone(servers::unbound),
+        run: Run::InTurns(servers::unbound),
     },
     Program {
         name: "nginx",
@@ -140,8 +140,11 @@ pub(crate) fn soak(names: &[&str]) -> u8 {
         for program in PROGRAMS.iter().filter(chosen) {
             let library = prepare(&[program])?;
             let work = Work::new(program.name, Some(&library), Scale { seconds: 600, threads })?;
-            let Run::Alone(run) = program.run else { continue };
-            let speed = run(&work).map_err(|reason| format!("{}: {reason}", program.name))?;
+            let speed = match program.run {
+                Run::Alone(run) => run(&work),
+                Run::InTurns(load) => load(&work).and_then(|load| load.alone(work.scale)),
+            };
+            let speed = speed.map_err(|reason| format!("{}: {reason}", program.name))?;
             println!("{}: {speed:.0} op/s, no errors", program.name);
         }
         Ok(())
@@ -192,11 +195,12 @@ fn prepare(programs: &[&Program]) -> Outcome<PathBuf> {
 fn run(choice: &Choice) -> Outcome {
     let library = prepare(&choice.programs)?;
     let mut table = vec![format!(
-        "{:<12} {:>14} {:>14} {:>8} {:>10}   of {} rounds of {} s, {} threads",
+        "{:<12} {:>14} {:>14} {:>8} {:>11} {:>10}   of {} rounds of {} s, {} threads",
         "program",
         "glibc op/s",
         "lockyard op/s",
         "ratio",
+        "middle half",
         "per CPU s",
         choice.rounds,
         choice.scale.seconds,
@@ -206,9 +210,12 @@ fn run(choice: &Choice) -> Outcome {
     for program in &choice.programs {
         let start = Instant::now();
         match paired(program, &library, choice) {
-            Ok(Medians { plain, preloaded, ratio, per_cpu }) => {
+            Ok(Medians { plain, preloaded, ratio, middle: (low, high), per_cpu }) => {
                 let per_cpu = per_cpu.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
-                table.push(format!("{:<12} {plain:>14.0} {preloaded:>14.0} {ratio:>8.2} {per_cpu:>10}", program.name));
+                table.push(format!(
+                    "{:<12} {plain:>14.0} {preloaded:>14.0} {ratio:>8.2} {low:>6.2}–{high:.2} {per_cpu:>10}",
+                    program.name
+                ));
             }
             Err(reason) => {
                 table.push(format!("{:<12} FAILED", program.name));
@@ -233,6 +240,8 @@ struct Medians {
     preloaded: f64,
     /// Ours to glibc's.
     ratio: f64,
+    /// Between which two lies the middle half of the rounds' ratios.
+    middle: (f64, f64),
     /// The same of operations per second of CPU time, where the two ran in turns. On a machine with other work it differs: who lets threads sleep
     /// has fewer that ask for a CPU, and the kernel divides CPUs by threads.
     per_cpu: Option<f64>,
@@ -243,8 +252,8 @@ fn paired(program: &Program, library: &Path, choice: &Choice) -> Outcome<Medians
     for round in 0..choice.rounds {
         let pair = match program.run {
             Run::Alone(run) => one_by_one(program.name, run, library, choice.scale, round % 2 == 1),
-            Run::InTurns(command) => {
-                in_turns(program.name, command, library, choice.scale).map(|Turns { speeds, ticks }| {
+            Run::InTurns(load) => {
+                in_turns(program.name, load, library, choice.scale, round % 2 == 1).map(|Turns { speeds, ticks }| {
                     if ticks.iter().all(|ticks| *ticks > 0) {
                         per_cpu.push(speeds[1] / speeds[0] * ticks[0] as f64 / ticks[1] as f64);
                     }
@@ -259,7 +268,20 @@ fn paired(program: &Program, library: &Path, choice: &Choice) -> Outcome<Medians
         ratios.push(pair[1] / pair[0]);
     }
     let per_cpu = (!per_cpu.is_empty()).then(|| median(per_cpu));
-    Ok(Medians { plain: median(plain), preloaded: median(preloaded), ratio: median(ratios), per_cpu })
+    Ok(Medians {
+        plain: median(plain),
+        preloaded: median(preloaded),
+        middle: middle_half(&mut ratios),
+        ratio: median(ratios),
+        per_cpu,
+    })
+}
+
+/// A quarter of the numbers lies below the first, a quarter above the second (of few numbers: less).
+fn middle_half(numbers: &mut [f64]) -> (f64, f64) {
+    numbers.sort_by(f64::total_cmp);
+    let quarter = numbers.len() / 4;
+    (numbers[quarter], numbers[numbers.len() - 1 - quarter])
 }
 
 /// On glibc's locks and on ours, one after the other; `ours_first`: the other way round.
@@ -279,12 +301,23 @@ fn one_by_one(
     Ok(pair)
 }
 
-/// On both at the same time.
-fn in_turns(name: &str, command: fn(&Work) -> Outcome<Command>, library: &Path, scale: Scale) -> Outcome<Turns> {
+/// On both at the same time; `ours_first`: ours is started first.
+fn in_turns(
+    name: &str,
+    load: fn(&Work) -> Outcome<Load>,
+    library: &Path,
+    scale: Scale,
+    ours_first: bool,
+) -> Outcome<Turns> {
     let twice = Scale { seconds: 2 * scale.seconds, ..scale };
     let plain = Work::new(&format!("{name}-plain"), None, twice)?;
     let ours = Work::new(name, Some(library), twice)?;
-    work::driven_in_turns([command(&plain)?, command(&ours)?], scale)
+    if ours_first {
+        let Turns { speeds: [ours, plain], ticks: [our_ticks, plain_ticks] } =
+            work::driven_in_turns([load(&ours)?, load(&plain)?], scale)?;
+        return Ok(Turns { speeds: [plain, ours], ticks: [plain_ticks, our_ticks] });
+    }
+    work::driven_in_turns([load(&plain)?, load(&ours)?], scale)
 }
 
 fn median(mut numbers: Vec<f64>) -> f64 {

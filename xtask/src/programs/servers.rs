@@ -5,11 +5,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::programs::driver;
-use crate::programs::work::{Work, driven, finish, free_port, number_after};
+use crate::programs::work::{Load, Work, finish, free_port, number_after};
 use crate::tools::{Outcome, capture};
 
 /// memcached with as many workers as CPUs and more, under a client that checks every answer.
-pub(crate) fn memcached(work: &Work) -> Outcome<f64> {
+pub(crate) fn memcached(work: &Work) -> Outcome<Load> {
     let client = driver("memcached-client.c", &[])?;
     let port = free_port()?.to_string();
     let mut command = work.on_locks("/usr/bin/memcached");
@@ -17,15 +17,13 @@ pub(crate) fn memcached(work: &Work) -> Outcome<f64> {
     let mut server = work.start(&mut command)?;
     server.wait_port(port.parse().unwrap_or(0))?;
     let (threads, seconds) = (work.scale.threads.to_string(), work.scale.seconds.to_string());
-    let memory = server.watch();
-    let speed = driven(Command::new(client).args([&port, &threads, &seconds]), work.scale)?;
-    memory.end()?;
-    server.end("TERM")?;
-    Ok(speed)
+    let mut command = Command::new(client);
+    command.args([&port, &threads, &seconds]);
+    Ok(Load { command, server: Some(server) })
 }
 
 /// unbound, four threads that share caches behind rwlocks; every query must be answered with the right code.
-pub(crate) fn unbound(work: &Work) -> Outcome<f64> {
+pub(crate) fn unbound(work: &Work) -> Outcome<Load> {
     const NAMES: u32 = 2000;
     let port = free_port()?;
     let mut zone = String::new();
@@ -50,18 +48,7 @@ pub(crate) fn unbound(work: &Work) -> Outcome<f64> {
     let mut load = Command::new("/usr/bin/dnsperf");
     load.args(["-s", "127.0.0.1", "-p", &port.to_string(), "-d"]).arg(work.path("queries"));
     load.args(["-l", &work.scale.seconds.to_string(), "-c", &work.scale.threads.to_string(), "-T", "1"]);
-    let (text, status) = finish(&mut load, Duration::from_secs(u64::from(work.scale.seconds) + 60))?;
-    let lost = number_after(&text, "Queries lost:")?;
-    // "Response codes: NOERROR 12345 (100.00%)", and nothing else.
-    let right = text
-        .lines()
-        .any(|line| line.contains("Response codes:") && line.contains("NOERROR") && line.contains("(100.00%)"));
-    if !status.success() || lost > 0.0 || !right {
-        return Err(format!("dnsperf: {status}\n{}", text.trim_end()));
-    }
-    let speed = number_after(&text, "Queries per second:")?;
-    server.end("TERM")?;
-    Ok(speed)
+    Ok(Load { command: load, server: Some(server) })
 }
 
 /// Files that a web server serves: small, and too big for one buffer.

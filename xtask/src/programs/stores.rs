@@ -4,18 +4,18 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::programs::driver;
-use crate::programs::work::{Work, driven, finish, number_after};
+use crate::programs::work::{Load, Work, driven, finish, number_after};
 use crate::tools::{Outcome, capture};
 
-fn store(work: &Work, source: &str, libraries: &[&str]) -> Outcome<Command> {
+fn store(work: &Work, source: &str, libraries: &[&str]) -> Outcome<Load> {
     let mut command = work.on_locks(driver(source, libraries)?);
     let (threads, seconds) = (work.scale.threads.to_string(), work.scale.seconds.to_string());
     command.arg(work.path("store")).args([threads, seconds]);
-    Ok(command)
+    Ok(command.into())
 }
 
 /// LevelDB: one mutex for the database, one per cache shard.
-pub(crate) fn leveldb(work: &Work) -> Outcome<Command> {
+pub(crate) fn leveldb(work: &Work) -> Outcome<Load> {
     store(work, "leveldb.cc", &["-lleveldb"])
 }
 
@@ -38,12 +38,12 @@ pub(crate) fn jemalloc(work: &Work) -> Outcome<f64> {
 }
 
 /// RocksDB with one cache shard: one mutex that every read takes.
-pub(crate) fn rocksdb(work: &Work) -> Outcome<Command> {
+pub(crate) fn rocksdb(work: &Work) -> Outcome<Load> {
     store(work, "rocksdb.cc", &["-lrocksdb"])
 }
 
 /// RocksDB's own benchmark, reading at random through one cache shard.
-pub(crate) fn db_bench(work: &Work) -> Outcome<Command> {
+pub(crate) fn db_bench(work: &Work) -> Outcome<Load> {
     const KEYS: &str = "--num=100000";
     const PROGRAM: &str = "/usr/bin/db_bench";
     let store = format!("--db={}", work.text_path("store"));
@@ -53,14 +53,14 @@ pub(crate) fn db_bench(work: &Work) -> Outcome<Command> {
     command.args(["--benchmarks=readrandom", "--use_existing_db=1", KEYS, &store]);
     command.args(["--cache_type=lru_cache", "--cache_size=268435456", "--cache_numshardbits=0"]);
     command.args([format!("--threads={}", work.scale.threads), format!("--duration={}", work.scale.seconds)]);
-    Ok(command)
+    Ok(command.into())
 }
 
 /// What such a mutex is asked for, without the rest of RocksDB.
-pub(crate) fn shard(work: &Work) -> Outcome<Command> {
+pub(crate) fn shard(work: &Work) -> Outcome<Load> {
     let mut command = work.on_locks(driver("shard.c", &[])?);
     command.args([work.scale.threads.to_string(), work.scale.seconds.to_string()]);
-    Ok(command)
+    Ok(command.into())
 }
 
 /// MariaDB under sysbench's mixed transactions; afterwards the server checks its tables, and starts again from what it wrote.

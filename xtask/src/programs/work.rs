@@ -228,13 +228,44 @@ fn finish_with(command: &mut Command, limit: Duration, started: impl FnOnce(u32)
 /// What a driver of ours reports: operations per second, if there were no errors.
 pub(crate) fn driven(command: &mut Command, scale: Scale) -> Outcome<f64> {
     let (text, status) = finish(command, Duration::from_secs(u64::from(scale.seconds) + 180))?;
-    reported(&text, status)
+    reported(&text, status).map(Report::speed)
+}
+
+/// A program under load: a driver that loads itself, or a server and its load generator.
+pub(crate) struct Load {
+    /// The driver or the generator. Stopped, it leaves the server without work.
+    pub(crate) command: Command,
+    pub(crate) server: Option<Server>,
+}
+
+impl From<Command> for Load {
+    fn from(command: Command) -> Self {
+        Self { command, server: None }
+    }
+}
+
+impl Load {
+    /// Runs it alone: operations per second, if there were no errors and the server's memory does not grow.
+    pub(crate) fn alone(mut self, scale: Scale) -> Outcome<f64> {
+        let memory = self.server.as_ref().map(Server::watch);
+        let speed = driven(&mut self.command, scale)?;
+        if let Some(memory) = memory {
+            memory.end()?;
+        }
+        end(self.server)?;
+        Ok(speed)
+    }
+}
+
+fn end(server: Option<Server>) -> Outcome {
+    server.map_or(Ok(()), |server| server.end("TERM"))
 }
 
 /// How long one of two drivers runs before it is the other's turn.
 const TURN: Duration = Duration::from_millis(200);
 
-/// Two drivers that took turns: operations per second of the time in which each ran, and how much of a CPU each had meanwhile, in the kernel's ticks.
+/// Two drivers that took turns: operations per second of the time in which each ran, and how much of a CPU each had meanwhile, in the kernel's ticks (0: it was not
+/// the driver that worked, but a server).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turns {
     pub(crate) speeds: [f64; 2],
@@ -242,20 +273,21 @@ pub(crate) struct Turns {
 }
 
 /// Runs two drivers at the same time, of which at any moment one is stopped. Whatever else the machine does, and however its
-/// speed changes, the two have the same of it; one after the other they would not. Each is to be told twice the seconds.
-pub(crate) fn driven_in_turns(commands: [Command; 2], scale: Scale) -> Outcome<Turns> {
+/// speed changes, the two have the same of it; one after the other they would not. Each is to be told twice the seconds. What it did counts against the turns it had in the time that it measured.
+pub(crate) fn driven_in_turns(loads: [Load; 2], scale: Scale) -> Outcome<Turns> {
     let limit = Duration::from_secs(2 * u64::from(scale.seconds) + 360);
     let mut ticks = [0; 2];
+    let mut turns = [const { Vec::new() }; 2];
+    let [Load { command: first, server: first_server }, Load { command: second, server: second_server }] = loads;
     let ends = std::thread::scope(|scope| {
         let (tell, told) = mpsc::channel();
-        let [first, second] = commands;
         let ends = [(0, first), (1, second)].map(|(number, mut command)| {
             let tell = tell.clone();
             let started = move |process: u32| {
                 // Cannot fail: they are listened to until all have started.
                 let _ = tell.send((number, process));
             };
-            scope.spawn(move || finish_with(&mut command, limit, started))
+            scope.spawn(move || finish_with(&mut command, limit, started).map(|end| (end, Instant::now())))
         });
         drop(tell);
         let mut drivers: Vec<(usize, u32)> = told.iter().take(ends.len()).collect();
@@ -270,19 +302,41 @@ pub(crate) fn driven_in_turns(commands: [Command; 2], scale: Scale) -> Outcome<T
         while drivers.iter().any(|driver| running(driver.0)) {
             drivers.reverse();
             for driver in &drivers {
+                let (number, process) = *driver;
                 signal("-CONT", *driver);
+                let begin = Instant::now();
                 std::thread::sleep(TURN);
                 signal("-STOP", *driver);
-                let (number, process) = *driver;
                 if let (Some(sum), Some(now)) = (ticks.get_mut(number), cpu_ticks(process)) {
                     *sum = now.max(*sum);
+                }
+                if let Some(turns) = turns.get_mut(number) {
+                    turns.push((begin, Instant::now()));
                 }
             }
         }
         ends.map(|end| end.join().unwrap_or_else(|_| Err("a driver's watcher panicked".to_owned())))
     });
-    let [first, second] = ends.map(|end| end.and_then(|(text, status)| reported(&text, status)));
-    Ok(Turns { speeds: [2.0 * first?, 2.0 * second?], ticks })
+    if first_server.is_some() {
+        ticks = [0; 2];
+    }
+    let [first, second] = ends;
+    let [first_turns, second_turns] = turns;
+    let speed = |end: Outcome<((String, ExitStatus), Instant)>, turns: &[(Instant, Instant)]| {
+        let ((text, status), end) = end?;
+        let report = reported(&text, status)?;
+        Ok::<_, String>(report.operations / within(turns, report.seconds, end))
+    };
+    let speeds = [speed(first, &first_turns)?, speed(second, &second_turns)?];
+    end(first_server)?;
+    end(second_server)?;
+    Ok(Turns { speeds, ticks })
+}
+
+/// How many of the last `seconds` before `end` belong to `turns`.
+fn within(turns: &[(Instant, Instant)], seconds: f64, end: Instant) -> f64 {
+    let before_end = |at: Instant| end.saturating_duration_since(at).as_secs_f64().min(seconds);
+    turns.iter().map(|(begin, stop)| before_end(*begin) - before_end(*stop)).sum()
 }
 
 /// How much CPU time a process has had; `None` once it is gone.
@@ -294,27 +348,54 @@ fn cpu_ticks(process: u32) -> Option<u64> {
     Some(time()? + time()?)
 }
 
-fn reported(text: &str, status: ExitStatus) -> Outcome<f64> {
-    match text.lines().find_map(|line| own_report(line).or_else(|| db_bench_report(line))) {
-        Some(speed) if status.success() && speed > 0.0 => Ok(speed),
+/// What was done, and in what time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Report {
+    operations: f64,
+    seconds: f64,
+}
+
+impl Report {
+    fn speed(self) -> f64 {
+        self.operations / self.seconds
+    }
+}
+
+fn reported(text: &str, status: ExitStatus) -> Outcome<Report> {
+    let report = text.lines().find_map(|line| own_report(line).or_else(|| db_bench_report(line)));
+    match report.or_else(|| dnsperf_report(text)) {
+        Some(report) if status.success() && report.speed() > 0.0 => Ok(report),
         _ => Err(format!("{status}\n{}", text.trim_end())),
     }
 }
 
 /// What a driver of ours prints, if there were no errors: "OPERATIONS operations, SECONDS seconds, 0 errors".
-fn own_report(line: &str) -> Option<f64> {
+fn own_report(line: &str) -> Option<Report> {
     let (operations, rest) = line.split_once(" operations, ")?;
     let seconds = rest.strip_suffix(" seconds, 0 errors")?;
-    Some(operations.parse::<f64>().ok()? / seconds.parse::<f64>().ok()?)
+    Some(Report { operations: operations.parse().ok()?, seconds: seconds.parse().ok()? })
 }
 
-/// What `db_bench` prints, if every key was found: "readrandom : … micros/op SPEED ops/sec … (N of N found)".
-fn db_bench_report(line: &str) -> Option<f64> {
+/// What `db_bench` prints, if every key was found: "readrandom : … ops/sec SECONDS seconds OPERATIONS operations; … (N of N found)".
+fn db_bench_report(line: &str) -> Option<Report> {
     let rest = line.strip_prefix("readrandom")?;
-    let (_, speed) = rest.split_once(" micros/op ")?;
+    let (_, rest) = rest.split_once(" ops/sec ")?;
+    let (seconds, rest) = rest.split_once(" seconds ")?;
+    let (operations, rest) = rest.split_once(" operations;")?;
     let (_, found) = rest.rsplit_once('(')?;
     let (found, of) = found.strip_suffix(" found)")?.split_once(" of ")?;
-    (found == of).then(|| speed.split_whitespace().next()?.parse().ok())?
+    let report = Report { operations: operations.trim().parse().ok()?, seconds: seconds.trim().parse().ok()? };
+    (found == of).then_some(report)
+}
+
+/// What `dnsperf` prints, if every query was answered with the right code: "Response codes: NOERROR 12345 (100.00%)", and nothing else.
+fn dnsperf_report(text: &str) -> Option<Report> {
+    let right = text
+        .lines()
+        .any(|line| line.contains("Response codes:") && line.contains("NOERROR") && line.contains("(100.00%)"));
+    let number = |name: &str| number_after(text, name).ok();
+    let report = Report { operations: number("Queries completed:")?, seconds: number("Run time (s):")? };
+    (right && number("Queries lost:")? == 0.0).then_some(report)
 }
 
 /// The number that follows `before` in `text`, or precedes `after` when `before` is empty, up to the next space.
@@ -330,15 +411,34 @@ mod tests {
 
     #[test]
     fn reports_count_only_without_errors() {
-        assert_eq!(own_report("1000 operations, 4.000000 seconds, 0 errors"), Some(250.0));
+        assert_eq!(own_report("1000 operations, 4.000000 seconds, 0 errors").map(Report::speed), Some(250.0));
         assert_eq!(own_report("1000 operations, 4.000000 seconds, 10 errors"), None);
         let line = |found| {
             format!(
                 "readrandom   :      22.346 micros/op 357278 ops/sec 4.025 seconds 1437992 operations;   39.5 MB/s ({found} of 178999 found)"
             )
         };
-        assert_eq!(db_bench_report(&line(178_999)), Some(357_278.0));
+        assert_eq!(db_bench_report(&line(178_999)), Some(Report { operations: 1_437_992.0, seconds: 4.025 }));
         assert_eq!(db_bench_report(&line(178_998)), None);
         assert_eq!(db_bench_report("fillseq      :     100.0 micros/op 9810 ops/sec"), None);
+        let text = |lost, share| {
+            format!(
+                "  Queries sent:         98\n  Queries completed:    98 (100.00%)\n  Queries lost:         {lost} (0.00%)\n\n  Response codes:       NOERROR 98 ({share}%)\n  Run time (s):         2.0\n"
+            )
+        };
+        assert_eq!(dnsperf_report(&text(0, "100.00")), Some(Report { operations: 98.0, seconds: 2.0 }));
+        assert_eq!(dnsperf_report(&text(1, "100.00")), None);
+        assert_eq!(dnsperf_report(&text(0, "99.99")), None);
+    }
+
+    #[test]
+    fn turns_count_as_far_as_the_driver_measured() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let turns = [(at(0), at(200)), (at(400), at(600)), (at(800), at(1000))];
+        // It measured from 100 ms to 900 ms.
+        assert!((within(&turns, 0.8, at(900)) - 0.4).abs() < 1e-9);
+        // All of it, and time before and after in which it had no turn.
+        assert!((within(&turns, 5.0, at(3000)) - 0.6).abs() < 1e-9);
     }
 }
