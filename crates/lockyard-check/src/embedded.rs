@@ -75,7 +75,12 @@ impl<P: Stage, Y: Policy> Lock for Detached<RawRwSem<P, Y>> {
         unsafe {
             match way {
                 Way::Write => self.0.write_release_detached(),
-                Way::Read => self.0.read_release_detached(),
+                // As the preload library does.
+                Way::Read => {
+                    if !self.0.try_read_release_unasked() {
+                        self.0.read_release_detached();
+                    }
+                }
             }
         }
     }

@@ -42,7 +42,9 @@ pub(super) fn reading_again<Y: Policy>(of: &Of<'_>, readers: usize) -> Scenario 
                 shelf.data.section(Way::Read);
                 // SAFETY: held to read, once or twice.
                 unsafe {
-                    shelf.lock.read_release_detached();
+                    if !shelf.lock.try_read_release_unasked() {
+                        shelf.lock.read_release_detached();
+                    }
                     if again {
                         shelf.lock.read_release_detached();
                     }
