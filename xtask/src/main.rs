@@ -48,7 +48,8 @@ cargo xtask COMMAND
             --runs N --section-us US NAME...   (1000, 100, all PI mutexes); exit code 1 if a Lockyard lock was later than a section and 100 us, 2 where
             fixed priorities are not permitted
   programs  real programs on glibc's locks and, preloaded, on ours: loads with checked results, throughput of both in a table
-            NAME...  memcached, leveldb, jemalloc, rocksdb, db-bench, shard, mariadb, unbound, nginx, apache, stress-ng; none: all
+            NAME...  memcached, leveldb, jemalloc-first, jemalloc-last, rocksdb, db-bench, shard, mariadb, unbound, nginx, apache,
+            stress-ng; none: all
             --secs 5 --threads 8 --rounds 3
   overhead  what the preload library adds where nobody waits: each call against glibc's, and a program's start (--rounds 9)
   soak      memcached and MariaDB (or the one named) on our locks, ten minutes each, eight threads of load per CPU: no errors, no growth of memory

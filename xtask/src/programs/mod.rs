@@ -1,8 +1,8 @@
 //! `cargo xtask programs`: real programs on glibc's locks and, preloaded, on ours, in turns; each serves a load whose results are checked.
 //!
 //! A program *passes* if under the library it starts, serves its load without a wrong or lost result, ends cleanly, and goes to glibc only where `fallback.c` of the
-//! library's tests says so. Throughput is the median of the rounds; each round runs both. Where one process makes the load it runs on both kinds of locks at the same time, one
-//! of the two stopped at any moment, in turns of 0.2 s; the others one after the other, the first of them in turn. The table is for people: numbers
+//! library's tests says so. Throughput is the median of the rounds; each round runs both. They run on both kinds of locks at the same time, the load of one
+//! of the two stopped at any moment, in turns of 0.2 s (but stress-ng: one after the other, the first of them in turn). The table is for people: numbers
 //! from a machine that does other things mean little, of the latter above all, and nothing here fails because of them.
 //!
 //! `db-bench` is RocksDB's own benchmark, reading at random through one cache shard: the published lock-bound case. `leveldb`, `rocksdb`, `memcached` come with drivers in `crates/lockyard-preload/programs`; the rest brings load generators of its own or of Debian.
@@ -39,11 +39,14 @@ struct Program {
 
 /// How a program is run once; operations per second.
 enum Run {
-    /// It is several programs, or its load is.
+    /// One after the other.
     Alone(fn(&Work) -> Outcome<f64>),
-    /// One process makes its load: on both kinds of locks at the same time, in turns.
-    InTurns(fn(&Work) -> Outcome<Load>),
+    /// On both kinds of locks at the same time, in turns.
+    InTurns(for<'w> fn(&'w Work) -> Outcome<Load<'w>>),
 }
+
+const ON_JEMALLOC: &[(&str, &str)] =
+    &[("/usr/include/leveldb/db.h", "libleveldb-dev"), ("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "libjemalloc2")];
 
 const PROGRAMS: &[Program] = &[
     Program { name: "memcached", needs: &[("/usr/bin/memcached", "memcached")], run: Run::InTurns(servers::memcached) },
@@ -52,14 +55,8 @@ const PROGRAMS: &[Program] = &[
         needs: &[("/usr/include/leveldb/db.h", "libleveldb-dev")],
         run: Run::InTurns(stores::leveldb),
     },
-    Program {
-        name: "jemalloc",
-        needs: &[
-            ("/usr/include/leveldb/db.h", "libleveldb-dev"),
-            ("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "libjemalloc2"),
-        ],
-        run: Run::Alone(stores::jemalloc),
-    },
+    Program { name: "jemalloc-first", needs: ON_JEMALLOC, run: Run::InTurns(stores::jemalloc_first) },
+    Program { name: "jemalloc-last", needs: ON_JEMALLOC, run: Run::InTurns(stores::jemalloc_last) },
     Program {
         name: "rocksdb",
         needs: &[("/usr/include/rocksdb/db.h", "librocksdb-dev")],
@@ -70,7 +67,7 @@ const PROGRAMS: &[Program] = &[
     Program {
         name: "mariadb",
         needs: &[("/usr/sbin/mariadbd", "mariadb-server"), ("/usr/bin/sysbench", "sysbench")],
-        run: Run::Alone(stores::mariadb),
+        run: Run::InTurns(stores::mariadb),
     },
     Program {
         name: "unbound",
@@ -80,12 +77,12 @@ const PROGRAMS: &[Program] = &[
     Program {
         name: "nginx",
         needs: &[("/usr/sbin/nginx", "nginx"), ("/usr/bin/ab", "apache2-utils")],
-        run: Run::Alone(servers::nginx),
+        run: Run::InTurns(servers::nginx),
     },
     Program {
         name: "apache",
         needs: &[("/usr/sbin/apache2", "apache2"), ("/usr/bin/ab", "apache2-utils")],
-        run: Run::Alone(servers::apache),
+        run: Run::InTurns(servers::apache),
     },
     Program { name: "stress-ng", needs: &[("/usr/bin/stress-ng", "stress-ng")], run: Run::Alone(stores::stress_ng) },
 ];
@@ -304,7 +301,7 @@ fn one_by_one(
 /// On both at the same time; `ours_first`: ours is started first.
 fn in_turns(
     name: &str,
-    load: fn(&Work) -> Outcome<Load>,
+    load: for<'w> fn(&'w Work) -> Outcome<Load<'w>>,
     library: &Path,
     scale: Scale,
     ours_first: bool,

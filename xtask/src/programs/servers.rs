@@ -5,11 +5,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::programs::driver;
-use crate::programs::work::{Load, Work, finish, free_port, number_after};
+use crate::programs::work::{Load, Server, Work, free_port};
 use crate::tools::{Outcome, capture};
 
 /// memcached with as many workers as CPUs and more, under a client that checks every answer.
-pub(crate) fn memcached(work: &Work) -> Outcome<Load> {
+pub(crate) fn memcached(work: &Work) -> Outcome<Load<'_>> {
     let client = driver("memcached-client.c", &[])?;
     let port = free_port()?.to_string();
     let mut command = work.on_locks("/usr/bin/memcached");
@@ -19,11 +19,11 @@ pub(crate) fn memcached(work: &Work) -> Outcome<Load> {
     let (threads, seconds) = (work.scale.threads.to_string(), work.scale.seconds.to_string());
     let mut command = Command::new(client);
     command.args([&port, &threads, &seconds]);
-    Ok(Load { command, server: Some(server) })
+    Ok(Load::on(server, command, |server| server.end("TERM")))
 }
 
 /// unbound, four threads that share caches behind rwlocks; every query must be answered with the right code.
-pub(crate) fn unbound(work: &Work) -> Outcome<Load> {
+pub(crate) fn unbound(work: &Work) -> Outcome<Load<'_>> {
     const NAMES: u32 = 2000;
     let port = free_port()?;
     let mut zone = String::new();
@@ -48,7 +48,7 @@ pub(crate) fn unbound(work: &Work) -> Outcome<Load> {
     let mut load = Command::new("/usr/bin/dnsperf");
     load.args(["-s", "127.0.0.1", "-p", &port.to_string(), "-d"]).arg(work.path("queries"));
     load.args(["-l", &work.scale.seconds.to_string(), "-c", &work.scale.threads.to_string(), "-T", "1"]);
-    Ok(Load { command: load, server: Some(server) })
+    Ok(Load::on(server, load, |server| server.end("TERM")))
 }
 
 /// Files that a web server serves: small, and too big for one buffer.
@@ -61,9 +61,9 @@ fn files(work: &Work) -> Outcome {
     capture(Command::new("chmod").args(["-R", "a+rX"]).arg(work.path("."))).map(drop)
 }
 
-/// The load for a web server: every answer has to be there, right in length; and one of each is compared byte by byte, before and after.
-fn web_load(work: &Work, port: u16) -> Outcome<f64> {
-    let compare = || -> Outcome {
+/// The load for a web server, which signal `ends`: every answer has to be there, right in length; and one of each is compared byte by byte, before and after.
+fn web_load<'w>(work: &'w Work, server: Server, port: u16, ends: &'static str) -> Outcome<Load<'w>> {
+    let compare = move || -> Outcome {
         for name in ["small", "big"] {
             let expected =
                 std::fs::read_to_string(work.path(&format!("files/{name}"))).map_err(|error| error.to_string())?;
@@ -75,29 +75,16 @@ fn web_load(work: &Work, port: u16) -> Outcome<f64> {
         Ok(())
     };
     compare()?;
-    let mut speed = 0.0;
-    for (name, clients) in [("small", work.scale.threads), ("big", work.scale.threads)] {
-        let mut load = Command::new("/usr/bin/ab");
-        load.args([
-            "-q",
-            "-k",
-            "-n",
-            "10000000",
-            "-t",
-            &work.scale.seconds.div_ceil(2).to_string(),
-            "-c",
-            &clients.to_string(),
-        ]);
-        load.arg(format!("http://127.0.0.1:{port}/{name}"));
-        let (text, status) = finish(&mut load, Duration::from_secs(u64::from(work.scale.seconds) + 60))?;
-        let failed = number_after(&text, "Failed requests:")?;
-        if !status.success() || failed > 0.0 || text.contains("Non-2xx") {
-            return Err(format!("ab: {status}\n{}", text.trim_end()));
-        }
-        speed += number_after(&text, "Requests per second:")? / 2.0;
-    }
-    compare()?;
-    Ok(speed)
+    let (seconds, clients) = (work.scale.seconds.div_ceil(2), work.scale.threads);
+    let run = |name| {
+        format!("/usr/bin/ab -q -k -n 10000000 -t {seconds} -c {clients} http://127.0.0.1:{port}/{name} </dev/null")
+    };
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{} && {}", run("small"), run("big"))]);
+    Ok(Load::on(server, command, move |server| {
+        compare()?;
+        server.end(ends)
+    }))
 }
 
 /// The body of an answer.
@@ -117,7 +104,7 @@ fn fetch(port: u16, name: &str) -> Outcome<String> {
 }
 
 /// nginx with `aio threads`: files are read by a pool of threads behind a mutex and a condition variable.
-pub(crate) fn nginx(work: &Work) -> Outcome<f64> {
+pub(crate) fn nginx(work: &Work) -> Outcome<Load<'_>> {
     files(work)?;
     let port = free_port()?;
     let folder = work.text_path("");
@@ -134,13 +121,11 @@ pub(crate) fn nginx(work: &Work) -> Outcome<f64> {
     let mut server =
         work.start(command.args(["-e", &work.text_path("error.log"), "-c", &work.text_path("nginx.conf")]))?;
     server.wait_port(port)?;
-    let speed = web_load(work, port)?;
-    server.end("QUIT")?;
-    Ok(speed)
+    web_load(work, server, port, "QUIT")
 }
 
 /// Apache with the worker model: a listener hands connections to threads through a queue of its own, with mutexes and condition variables.
-pub(crate) fn apache(work: &Work) -> Outcome<f64> {
+pub(crate) fn apache(work: &Work) -> Outcome<Load<'_>> {
     files(work)?;
     let port = free_port()?;
     let folder = work.text_path("");
@@ -159,7 +144,5 @@ pub(crate) fn apache(work: &Work) -> Outcome<f64> {
     let mut command = work.on_locks("/usr/sbin/apache2");
     let mut server = work.start(command.args(["-D", "FOREGROUND", "-f", &work.text_path("apache.conf")]))?;
     server.wait_port(port)?;
-    let speed = web_load(work, port)?;
-    server.end("TERM")?;
-    Ok(speed)
+    web_load(work, server, port, "TERM")
 }

@@ -4,10 +4,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::programs::driver;
-use crate::programs::work::{Load, Work, driven, finish, number_after};
+use crate::programs::work::{Load, Work, finish};
 use crate::tools::{Outcome, capture};
 
-fn store(work: &Work, source: &str, libraries: &[&str]) -> Outcome<Load> {
+fn store<'w>(work: &'w Work, source: &str, libraries: &[&str]) -> Outcome<Load<'w>> {
     let mut command = work.on_locks(driver(source, libraries)?);
     let (threads, seconds) = (work.scale.threads.to_string(), work.scale.seconds.to_string());
     command.arg(work.path("store")).args([threads, seconds]);
@@ -15,35 +15,35 @@ fn store(work: &Work, source: &str, libraries: &[&str]) -> Outcome<Load> {
 }
 
 /// LevelDB: one mutex for the database, one per cache shard.
-pub(crate) fn leveldb(work: &Work) -> Outcome<Load> {
+pub(crate) fn leveldb(work: &Work) -> Outcome<Load<'_>> {
     store(work, "leveldb.cc", &["-lleveldb"])
 }
 
-/// LevelDB on jemalloc, which locks mutexes while it initialises itself: preloaded before our library, and after it.
-pub(crate) fn jemalloc(work: &Work) -> Outcome<f64> {
-    const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
-    let program = driver("leveldb.cc", &["-lleveldb"])?;
-    let (threads, seconds) = (work.scale.threads.to_string(), work.scale.seconds.to_string());
-    let orders = match work.library() {
-        Some(ours) => vec![format!("{JEMALLOC}:{ours}"), format!("{ours}:{JEMALLOC}")],
-        None => vec![JEMALLOC.to_owned()],
-    };
-    let mut sum = 0.0;
-    for (number, order) in orders.iter().enumerate() {
-        let mut command = Command::new(&program);
-        command.env("LD_PRELOAD", order).arg(work.path(&format!("store{number}"))).args([&threads, &seconds]);
-        sum += driven(&mut command, work.scale).map_err(|reason| format!("with {order}: {reason}"))?;
-    }
-    Ok(sum / orders.len() as f64)
+const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+
+/// LevelDB on jemalloc, which locks mutexes while it initialises itself, before our library does.
+pub(crate) fn jemalloc_first(work: &Work) -> Outcome<Load<'_>> {
+    jemalloc(work, |ours| format!("{JEMALLOC}:{ours}"))
+}
+
+/// The same after it.
+pub(crate) fn jemalloc_last(work: &Work) -> Outcome<Load<'_>> {
+    jemalloc(work, |ours| format!("{ours}:{JEMALLOC}"))
+}
+
+fn jemalloc(work: &Work, order: impl Fn(String) -> String) -> Outcome<Load<'_>> {
+    let mut load = leveldb(work)?;
+    load.command.env("LD_PRELOAD", work.library().map_or_else(|| JEMALLOC.to_owned(), order));
+    Ok(load)
 }
 
 /// RocksDB with one cache shard: one mutex that every read takes.
-pub(crate) fn rocksdb(work: &Work) -> Outcome<Load> {
+pub(crate) fn rocksdb(work: &Work) -> Outcome<Load<'_>> {
     store(work, "rocksdb.cc", &["-lrocksdb"])
 }
 
 /// RocksDB's own benchmark, reading at random through one cache shard.
-pub(crate) fn db_bench(work: &Work) -> Outcome<Load> {
+pub(crate) fn db_bench(work: &Work) -> Outcome<Load<'_>> {
     const KEYS: &str = "--num=100000";
     const PROGRAM: &str = "/usr/bin/db_bench";
     let store = format!("--db={}", work.text_path("store"));
@@ -57,28 +57,25 @@ pub(crate) fn db_bench(work: &Work) -> Outcome<Load> {
 }
 
 /// What such a mutex is asked for, without the rest of RocksDB.
-pub(crate) fn shard(work: &Work) -> Outcome<Load> {
+pub(crate) fn shard(work: &Work) -> Outcome<Load<'_>> {
     let mut command = work.on_locks(driver("shard.c", &[])?);
     command.args([work.scale.threads.to_string(), work.scale.seconds.to_string()]);
     Ok(command.into())
 }
 
 /// MariaDB under sysbench's mixed transactions; afterwards the server checks its tables, and starts again from what it wrote.
-pub(crate) fn mariadb(work: &Work) -> Outcome<f64> {
+pub(crate) fn mariadb(work: &Work) -> Outcome<Load<'_>> {
     let (data, socket) = (work.text_path("data"), work.text_path("socket"));
     let install = ["--no-defaults", "--user=root", "--auth-root-authentication-method=normal", "--skip-test-db"];
     capture(Command::new("mariadb-install-db").args(install).arg(format!("--datadir={data}")))?;
-    let start = || {
+    let at = socket.clone();
+    let start = move || {
         let mut command = work.on_locks("/usr/sbin/mariadbd");
         command.args(["--no-defaults", "--user=root", "--skip-networking", "--innodb-buffer-pool-size=64M"]);
-        command.args([
-            "--innodb-flush-log-at-trx-commit=2",
-            &format!("--datadir={data}"),
-            &format!("--socket={socket}"),
-        ]);
+        command.args(["--innodb-flush-log-at-trx-commit=2", &format!("--datadir={data}"), &format!("--socket={at}")]);
         command.arg(format!("--pid-file={}", work.text_path("pid")));
         let mut server = work.start(&mut command)?;
-        server.wait(|| sql(&socket, "SELECT 1").is_ok())?;
+        server.wait(|| sql(&at, "SELECT 1").is_ok())?;
         Ok::<_, String>(server)
     };
     let server = start()?;
@@ -95,21 +92,14 @@ pub(crate) fn mariadb(work: &Work) -> Outcome<f64> {
         ]);
         command.args([format!("--mysql-socket={socket}"), format!("--threads={}", work.scale.threads)]);
         command.args([format!("--time={}", work.scale.seconds), what.to_owned()]);
-        let (text, status) = finish(&mut command, Duration::from_secs(u64::from(work.scale.seconds) + 120))?;
-        if status.success() { Ok(text) } else { Err(format!("sysbench {what}: {status}\n{}", text.trim_end())) }
+        command
     };
-    sysbench("prepare")?;
-    let memory = server.watch();
-    let text = sysbench("run")?;
-    memory.end()?;
-    // "queries:  12345  (2468.00 per sec.)"; deadlocks that InnoDB resolved ("ignored errors") are part of the load.
-    let queries = text.split_once("queries:").ok_or("sysbench printed no queries")?.1;
-    let speed = number_after(queries, "(")?;
-    let reconnects = text.split_once("reconnects:").ok_or("sysbench printed no reconnects")?.1;
-    if number_after(reconnects, "")? > 0.0 {
-        return Err(format!("connections were lost\n{}", text.trim_end()));
+    let (text, status) = finish(&mut sysbench("prepare"), Duration::from_secs(120))?;
+    if !status.success() {
+        return Err(format!("sysbench prepare: {status}\n{}", text.trim_end()));
     }
-    let counts = |when: &str| -> Outcome<String> {
+    let run = sysbench("run");
+    let counts = move |when: &str| -> Outcome<String> {
         let check = sql(&socket, "CHECK TABLE sbtest.sbtest1, sbtest.sbtest2")?;
         if check.matches("OK").count() != 2 {
             return Err(format!("{when}: {check}"));
@@ -121,14 +111,15 @@ pub(crate) fn mariadb(work: &Work) -> Outcome<f64> {
         }
         sql(&socket, "CHECKSUM TABLE sbtest.sbtest1, sbtest.sbtest2")
     };
-    let before = counts("after the load")?;
-    server.end("TERM")?;
-    let server = start()?;
-    if counts("after a restart")? != before {
-        return Err("the tables are not the same after a restart".to_owned());
-    }
-    server.end("TERM")?;
-    Ok(speed)
+    Ok(Load::on(server, run, move |server| {
+        let before = counts("after the load")?;
+        server.end("TERM")?;
+        let server = start()?;
+        if counts("after a restart")? != before {
+            return Err("the tables are not the same after a restart".to_owned());
+        }
+        server.end("TERM")
+    }))
 }
 
 fn sql(socket: &str, statement: &str) -> Outcome<String> {

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -232,33 +233,45 @@ pub(crate) fn driven(command: &mut Command, scale: Scale) -> Outcome<f64> {
 }
 
 /// A program under load: a driver that loads itself, or a server and its load generator.
-pub(crate) struct Load {
-    /// The driver or the generator. Stopped, it leaves the server without work.
+pub(crate) struct Load<'w> {
+    /// The driver or the generator, with all it starts. Stopped, it leaves the server without work.
     pub(crate) command: Command,
-    pub(crate) server: Option<Server>,
+    served: Option<Served<'w>>,
 }
 
-impl From<Command> for Load {
+/// The server of a load.
+struct Served<'w> {
+    server: Server,
+    /// Ends it and looks at what it leaves.
+    end: Box<dyn FnOnce(Server) -> Outcome + 'w>,
+}
+
+impl From<Command> for Load<'_> {
     fn from(command: Command) -> Self {
-        Self { command, server: None }
+        Self { command, served: None }
     }
 }
 
-impl Load {
+impl<'w> Load<'w> {
+    /// `command` loads `server`, which `end` ends.
+    pub(crate) fn on(server: Server, command: Command, end: impl FnOnce(Server) -> Outcome + 'w) -> Self {
+        Self { command, served: Some(Served { server, end: Box::new(end) }) }
+    }
+
     /// Runs it alone: operations per second, if there were no errors and the server's memory does not grow.
     pub(crate) fn alone(mut self, scale: Scale) -> Outcome<f64> {
-        let memory = self.server.as_ref().map(Server::watch);
+        let memory = self.served.as_ref().map(|served| served.server.watch());
         let speed = driven(&mut self.command, scale)?;
         if let Some(memory) = memory {
             memory.end()?;
         }
-        end(self.server)?;
+        end(self.served)?;
         Ok(speed)
     }
 }
 
-fn end(server: Option<Server>) -> Outcome {
-    server.map_or(Ok(()), |server| server.end("TERM"))
+fn end(served: Option<Served<'_>>) -> Outcome {
+    served.map_or(Ok(()), |Served { server, end }| end(server))
 }
 
 /// How long one of two drivers runs before it is the other's turn.
@@ -274,11 +287,11 @@ pub(crate) struct Turns {
 
 /// Runs two drivers at the same time, of which at any moment one is stopped. Whatever else the machine does, and however its
 /// speed changes, the two have the same of it; one after the other they would not. Each is to be told twice the seconds. What it did counts against the turns it had in the time that it measured.
-pub(crate) fn driven_in_turns(loads: [Load; 2], scale: Scale) -> Outcome<Turns> {
+pub(crate) fn driven_in_turns(loads: [Load<'_>; 2], scale: Scale) -> Outcome<Turns> {
     let limit = Duration::from_secs(2 * u64::from(scale.seconds) + 360);
     let mut ticks = [0; 2];
     let mut turns = [const { Vec::new() }; 2];
-    let [Load { command: first, server: first_server }, Load { command: second, server: second_server }] = loads;
+    let [Load { command: first, served: first_server }, Load { command: second, served: second_server }] = loads;
     let ends = std::thread::scope(|scope| {
         let (tell, told) = mpsc::channel();
         let ends = [(0, first), (1, second)].map(|(number, mut command)| {
@@ -287,6 +300,8 @@ pub(crate) fn driven_in_turns(loads: [Load; 2], scale: Scale) -> Outcome<Turns> 
                 // Cannot fail: they are listened to until all have started.
                 let _ = tell.send((number, process));
             };
+            // A group of its own, so that a signal reaches what it starts.
+            command.process_group(0);
             scope.spawn(move || finish_with(&mut command, limit, started).map(|end| (end, Instant::now())))
         });
         drop(tell);
@@ -295,7 +310,7 @@ pub(crate) fn driven_in_turns(loads: [Load; 2], scale: Scale) -> Outcome<Turns> 
         // Not one that has ended: its process id may be another's.
         let signal = |name: &str, (number, process): (usize, u32)| {
             if running(number) {
-                drop(Command::new("kill").args([name, &process.to_string()]).stderr(Stdio::null()).status());
+                drop(Command::new("kill").args([name, "--", &format!("-{process}")]).stderr(Stdio::null()).status());
             }
         };
         drivers.iter().for_each(|driver| signal("-STOP", *driver));
@@ -363,7 +378,8 @@ impl Report {
 
 fn reported(text: &str, status: ExitStatus) -> Outcome<Report> {
     let report = text.lines().find_map(|line| own_report(line).or_else(|| db_bench_report(line)));
-    match report.or_else(|| dnsperf_report(text)) {
+    let report = report.or_else(|| dnsperf_report(text)).or_else(|| sysbench_report(text)).or_else(|| ab_report(text));
+    match report {
         Some(report) if status.success() && report.speed() > 0.0 => Ok(report),
         _ => Err(format!("{status}\n{}", text.trim_end())),
     }
@@ -398,6 +414,21 @@ fn dnsperf_report(text: &str) -> Option<Report> {
     (right && number("Queries lost:")? == 0.0).then_some(report)
 }
 
+/// What `sysbench` prints, if it kept its connections: "queries: 12345 (2468.00 per sec.)". Deadlocks that InnoDB resolved ("ignored errors") are part of the load.
+fn sysbench_report(text: &str) -> Option<Report> {
+    let number = |name: &str| number_after(text, name).ok();
+    let report = Report { operations: number("queries:")?, seconds: number("total time:")? };
+    (number("reconnects:")? == 0.0).then_some(report)
+}
+
+/// What `ab` prints, once or more often, if every answer was right.
+fn ab_report(text: &str) -> Option<Report> {
+    let runs: Vec<&str> = text.split("Concurrency Level:").skip(1).collect();
+    let sum = |name: &str| runs.iter().map(|run| number_after(run, name).ok()).sum::<Option<f64>>();
+    let report = Report { operations: sum("Complete requests:")?, seconds: sum("Time taken for tests:")? };
+    (sum("Failed requests:")? == 0.0 && !text.contains("Non-2xx") && !runs.is_empty()).then_some(report)
+}
+
 /// The number that follows `before` in `text`, or precedes `after` when `before` is empty, up to the next space.
 pub(crate) fn number_after(text: &str, before: &str) -> Outcome<f64> {
     let rest = text.split_once(before).map(|(_, rest)| rest.trim_start());
@@ -429,6 +460,22 @@ mod tests {
         assert_eq!(dnsperf_report(&text(0, "100.00")), Some(Report { operations: 98.0, seconds: 2.0 }));
         assert_eq!(dnsperf_report(&text(1, "100.00")), None);
         assert_eq!(dnsperf_report(&text(0, "99.99")), None);
+        let text = |lost| {
+            format!(
+                "    queries:                             1200   (299.00 per sec.)\n    reconnects:                          {lost}      (0.00 per sec.)\n\n\
+                 General statistics:\n    total time:                          4.0023s\n"
+            )
+        };
+        assert_eq!(sysbench_report(&text(0)), Some(Report { operations: 1200.0, seconds: 4.0023 }));
+        assert_eq!(sysbench_report(&text(1)), None);
+        let text = |failed| {
+            format!(
+                "Concurrency Level:      4\nTime taken for tests:   2.500 seconds\nComplete requests:      100\nFailed requests:        {failed}\n"
+            )
+        };
+        assert_eq!(ab_report(&(text(0) + &text(0))), Some(Report { operations: 200.0, seconds: 5.0 }));
+        assert_eq!(ab_report(&(text(0) + &text(1))), None);
+        assert_eq!(ab_report(""), None);
     }
 
     #[test]

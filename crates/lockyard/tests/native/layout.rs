@@ -2,14 +2,23 @@
 
 use std::mem::{MaybeUninit, size_of};
 
+use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::pi_condvar::RawPiCondvar;
 use lockyard::pi_mutex::RawPiMutex;
 use lockyard::platform::linux::Linux;
+use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::rtmutex::{RawRtCondvar, RawRtMutex};
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
+use lockyard::spin::cna::RawCnaSpinLock;
+use lockyard::spin::hq::RawHqSpinLock;
+use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::spin::ticket::RawTicketLock;
+use lockyard::spin::ttas::RawTtasLock;
 use lockyard::{CancelToken, Mutex, RwSem, Semaphore, SpinLock};
+use lockyard_check::lock::{Lock, Way};
 
 #[test]
 fn sizes_fit_into_the_c_librarys_objects() {
@@ -33,50 +42,53 @@ fn the_data_costs_nothing_more() {
     assert_eq!(size_of::<Option<lockyard::MutexGuard<'_, u8>>>(), size_of::<usize>());
 }
 
-/// A lock made of zero bytes works as one made by its constructor.
-macro_rules! zeroed {
-    ($lock:ty, |$zero:ident| $body:expr) => {{
+/// Goes through every way of holding an unlocked lock, and leaves it as it was.
+fn is_unlocked<L: Lock>(lock: &L) {
+    assert!(lock.at_rest(), "{lock:?}");
+    for &way in L::WAYS {
+        assert!(lock.try_lock(way), "{way:?}");
+        // SAFETY: acquired above.
+        unsafe { lock.unlock(way) };
+    }
+    lock.lock(Way::Write);
+    assert!(L::WAYS.iter().all(|way| !lock.try_lock(*way)));
+    // SAFETY: acquired above.
+    unsafe { lock.unlock(Way::Write) };
+    assert!(lock.at_rest(), "{lock:?}");
+}
+
+/// A lock made of zero bytes, and one made by its constructor (at run time here), is unlocked.
+macro_rules! unlocked {
+    ($($lock:ty),* $(,)?) => {$(
         // SAFETY: all-zero bytes are an unlocked lock: that is the promise under test.
-        let $zero: $lock = unsafe { MaybeUninit::zeroed().assume_init() };
-        $body
-    }};
+        let zero: $lock = unsafe { MaybeUninit::zeroed().assume_init() };
+        is_unlocked(&zero);
+        is_unlocked(&<$lock>::new());
+        is_unlocked(&<$lock>::default());
+    )*};
 }
 
 #[test]
-fn zero_bytes_are_an_unlocked_spinlock() {
-    zeroed!(RawQSpinLock<Linux>, |lock| {
-        assert!(!lock.is_locked());
-        lock.acquire();
-        assert!(!lock.try_acquire());
-        // SAFETY: acquired above.
-        unsafe { lock.release() };
-        assert!(!lock.is_locked());
-    });
-}
-
-#[test]
-fn zero_bytes_are_an_unlocked_mutex() {
-    zeroed!(RawMutex<Linux>, |lock| {
-        assert!(!lock.is_locked());
-        lock.acquire();
-        assert!(!lock.try_acquire());
-        // SAFETY: acquired above.
-        unsafe { lock.release() };
-        assert!(!lock.is_locked());
-    });
-}
-
-#[test]
-fn zero_bytes_are_an_unlocked_pi_mutex() {
-    zeroed!(RawPiMutex<Linux>, |lock| {
-        assert!(!lock.is_locked());
-        lock.acquire().unwrap();
-        assert!(!lock.try_acquire());
-        // SAFETY: acquired above.
-        unsafe { lock.release() }.unwrap();
-        assert!(!lock.is_locked());
-    });
-    zeroed!(RawPiCondvar<Linux>, |condvar| condvar.notify_all());
+fn zero_bytes_are_an_unlocked_lock() {
+    unlocked!(
+        RawQSpinLock<Linux>,
+        RawHqSpinLock<Linux>,
+        RawCnaSpinLock<Linux>,
+        RawMcsLock<Linux>,
+        RawTicketLock<Linux>,
+        RawTtasLock<Linux>,
+        LockRef<Linux>,
+        LockRef<Linux, RawMcsLock<Linux>>,
+        LockRef<Linux, RawTicketLock<Linux>>,
+        LockRef<Linux, RawTtasLock<Linux>>,
+        RawMutex<Linux>,
+        RawPiMutex<Linux>,
+        RawRtMutex<Linux>,
+        RawQRwLock<Linux>,
+        RawQRwLock<Linux, qrw::FetchAdd>,
+        RawQRwLock<Linux, qrw::ByteCas>,
+        RawQRwLock<Linux, qrw::WordCas>,
+    );
 }
 
 #[test]
@@ -85,20 +97,7 @@ fn zero_bytes_are_an_unlocked_rwsem_of_every_policy() {
     impl policy::Visitor for Zero {
         type Output = ();
         fn policy<Y: policy::Policy>(self) {
-            zeroed!(RawRwSem<Linux, Y>, |lock| {
-                assert!(!lock.is_locked());
-                lock.write_acquire();
-                assert!(!lock.try_read_acquire() && !lock.try_write_acquire());
-                // SAFETY: acquired above.
-                unsafe { lock.write_release() };
-                assert!(lock.try_read_acquire() && lock.try_read_acquire());
-                // SAFETY: acquired twice above.
-                unsafe {
-                    lock.read_release();
-                    lock.read_release();
-                }
-                assert!(!lock.is_locked());
-            });
+            unlocked!(RawRwSem<Linux, Y>);
         }
     }
     for name in policy::NAMES {
@@ -107,18 +106,35 @@ fn zero_bytes_are_an_unlocked_rwsem_of_every_policy() {
 }
 
 #[test]
+fn zero_bytes_are_a_condition_variable_without_waiters() {
+    macro_rules! alone {
+        ($($condvar:ty),*) => {$(
+            // SAFETY: as above.
+            let zero: $condvar = unsafe { MaybeUninit::zeroed().assume_init() };
+            for condvar in [zero, <$condvar>::new(), <$condvar>::default()] {
+                condvar.notify_one();
+                condvar.notify_all();
+            }
+        )*};
+    }
+    alone!(RawPiCondvar<Linux>, RawRtCondvar<Linux>);
+}
+
+#[test]
 fn zero_bytes_are_a_semaphore_without_units() {
-    macro_rules! semaphore {
+    macro_rules! empty {
         ($($policy:ty),*) => {$(
-            zeroed!(RawSemaphore<Linux, $policy>, |semaphore| {
+            // SAFETY: as above.
+            let zero: RawSemaphore<Linux, $policy> = unsafe { MaybeUninit::zeroed().assume_init() };
+            for semaphore in [zero, RawSemaphore::new(), RawSemaphore::default()] {
                 assert_eq!(semaphore.units(), 0);
                 assert!(!semaphore.try_down());
                 assert!(semaphore.up() && semaphore.try_down());
                 assert_eq!(semaphore.units(), 0);
-            });
+            }
         )*};
     }
-    semaphore!(OpportunisticSafe, DirectHandoff, Opportunistic2008);
+    empty!(OpportunisticSafe, DirectHandoff, Opportunistic2008);
 }
 
 static SPIN: SpinLock<u32> = SpinLock::new(1);
