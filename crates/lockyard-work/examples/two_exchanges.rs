@@ -30,7 +30,10 @@ fn median(mut pair: impl FnMut()) -> f64 {
 fn main() {
     // Alive for the whole run, asleep: programs with one thread are another case.
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
-    let sleeper = std::thread::spawn(move || drop(stopped.recv()));
+    let sleeper = std::thread::spawn(move || {
+        // An error: the other end is gone, which is the sign to end.
+        let _ = stopped.recv();
+    });
     let word = AtomicU64::new(0);
     let me = black_box(4711);
     let inheriting = RtMutex::new(());

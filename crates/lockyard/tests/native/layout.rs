@@ -8,7 +8,8 @@ use lockyard::pi_condvar::RawPiCondvar;
 use lockyard::pi_mutex::RawPiMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
-use lockyard::rtmutex::{RawRtCondvar, RawRtMutex};
+use lockyard::rtmutex::RawRtMutex;
+use lockyard::rtmutex::condvar::RawRtCondvar;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::cna::RawCnaSpinLock;
@@ -107,17 +108,19 @@ fn zero_bytes_are_an_unlocked_rwsem_of_every_policy() {
 
 #[test]
 fn zero_bytes_are_a_condition_variable_without_waiters() {
-    macro_rules! alone {
-        ($($condvar:ty),*) => {$(
-            // SAFETY: as above.
-            let zero: $condvar = unsafe { MaybeUninit::zeroed().assume_init() };
-            for condvar in [zero, <$condvar>::new(), <$condvar>::default()] {
-                condvar.notify_one();
-                condvar.notify_all();
-            }
-        )*};
+    let mutex = RawRtMutex::<Linux>::new();
+    // SAFETY: as above.
+    let zero: RawRtCondvar<Linux> = unsafe { MaybeUninit::zeroed().assume_init() };
+    for condvar in [zero, RawRtCondvar::new(), RawRtCondvar::default()] {
+        condvar.notify_one(&mutex);
+        condvar.notify_all(&mutex);
     }
-    alone!(RawPiCondvar<Linux>, RawRtCondvar<Linux>);
+    // SAFETY: as above.
+    let zero: RawPiCondvar<Linux> = unsafe { MaybeUninit::zeroed().assume_init() };
+    for condvar in [zero, RawPiCondvar::new(), RawPiCondvar::default()] {
+        condvar.notify_one();
+        condvar.notify_all();
+    }
 }
 
 #[test]
