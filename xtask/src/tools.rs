@@ -104,15 +104,19 @@ pub(crate) fn wait(child: &mut Child, limit: Duration) -> Outcome<Option<bool>> 
             return Ok(Some(status.success()));
         }
         if start.elapsed() > limit {
-            let mut family = vec![child.id()];
-            collect_children(child.id(), &mut family);
-            let ids = family.iter().map(u32::to_string);
-            drop(Command::new("kill").arg("-KILL").args(ids).status());
-            child.wait().map_err(|error| error.to_string())?;
+            kill_family(child)?;
             return Ok(None);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Kills a child with all it has started.
+pub(crate) fn kill_family(child: &mut Child) -> Outcome {
+    let mut family = vec![child.id()];
+    collect_children(child.id(), &mut family);
+    drop(Command::new("kill").arg("-KILL").args(family.iter().map(u32::to_string)).status());
+    child.wait().map(drop).map_err(|error| error.to_string())
 }
 
 fn collect_children(of: u32, family: &mut Vec<u32>) {

@@ -216,8 +216,7 @@ fn finish_with(command: &mut Command, limit: Duration, started: impl FnOnce(u32)
             break status;
         }
         if start.elapsed() > limit {
-            drop(child.kill());
-            drop(child.wait());
+            tools::kill_family(&mut child)?;
             return Err(format!("hangs: stopped after {} s: {shown}", limit.as_secs()));
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -340,7 +339,10 @@ pub(crate) fn driven_in_turns(loads: [Load<'_>; 2], scale: Scale) -> Outcome<Tur
     let speed = |end: Outcome<((String, ExitStatus), Instant)>, turns: &[(Instant, Instant)]| {
         let ((text, status), end) = end?;
         let report = reported(&text, status)?;
-        Ok::<_, String>(report.operations / within(turns, report.seconds, end))
+        match within(turns, report.seconds, end) {
+            ran if ran > 0.0 => Ok(report.operations / ran),
+            _ => Err("a driver measured nothing in any turn of its own".to_owned()),
+        }
     };
     let speeds = [speed(first, &first_turns)?, speed(second, &second_turns)?];
     end(first_server)?;
