@@ -45,8 +45,8 @@ cargo xtask COMMAND
   priorities  priority inheritance on random simulated cases, every invariant checked before every step:
             --cases N --from SEED   how many, and the first (100000, 1); exit code 1 with the command to repeat a failure
   inversion how long the most urgent thread waits while a middle one is ready to run, on this machine, chains of 1 to 8 mutexes: p50, p99, max;
-            --runs N --section-us US NAME...   (1000, 100, all PI mutexes); exit code 1 if a Lockyard lock was later than a section and 100 us, 2 where
-            fixed priorities are not permitted
+            --runs N --section-us US NAME...   (1000, 100, all PI mutexes); exit code 1 if a Lockyard lock was later than a section and 100 us
+            (runs in which the CPU was taken from all threads are told, and not held against it), 2 where fixed priorities are not permitted
   programs  real programs on glibc's locks and, preloaded, on ours: loads with checked results, throughput of both in a table
             NAME...  memcached, leveldb, jemalloc-first, jemalloc-last, rocksdb, db-bench, shard, mariadb, unbound, nginx, apache,
             stress-ng; none: all

@@ -76,6 +76,12 @@ pub trait Machine: Platform {
         Usage::default()
     }
 
+    /// CPU time of all threads of the program so far, exactly, ns: without what others, interrupts, or the host of a virtual machine that says so, took from them. `None` where nobody else
+    /// exists.
+    fn cpu_ns() -> Option<u64> {
+        None
+    }
+
     /// The lock events so far.
     fn events() -> Snapshot;
 

@@ -5,8 +5,8 @@
 //! * **The map of priorities.** For each level (one for everything below the real-time priorities, one for each of those) the number of CPUs whose best task has it, and which
 //!   they are: so a wake-up finds the CPU with the least urgent task. When the best priority of a CPU changes, it is entered at the new level and taken out at the old
 //!   one: a number and a set of CPUs each, four locked instructions. Numbers are 16 bytes apart, four to a line; a set has a line of its own.
-//! * **The budget.** Real-time tasks may use 95 % of each second; one timer for the machine refills the budget. Every task that becomes runnable looks, under the timer's lock,
-//!   whether that runs.
+//! * **The budget.** Real-time tasks may use 95 % of each second; one timer for the machine refills the budget. Every task that becomes runnable looks whether there is a budget, which
+//!   is written beside the timer's lock, and then, under the lock, whether the timer runs.
 //!
 //! With all CPUs at it, these lines go round between them: within a socket in tens of nanoseconds, between sockets in hundreds.
 //!
@@ -130,8 +130,10 @@ impl Host {
         }
     }
 
-    /// Whether the budget's timer runs: it does.
+    /// Whether there is a budget, and its timer runs: it does.
     fn look_at_budget(self) {
+        let line = self.engine().budget_lock().line;
+        self.kernel_load(line);
         self.lock(Engine::budget_lock);
         self.unlock(Engine::budget_lock);
     }

@@ -84,6 +84,16 @@ impl Machine for Linux {
         }
     }
 
+    fn cpu_ns() -> Option<u64> {
+        // SAFETY: the call fills the structure, for which any bytes are valid.
+        let (time, failed) = unsafe {
+            let mut time: libc::timespec = core::mem::zeroed();
+            let failed = libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time);
+            (time, failed)
+        };
+        (failed == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+
     fn events() -> Snapshot {
         event::snapshot()
     }

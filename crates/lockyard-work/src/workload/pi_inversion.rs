@@ -14,7 +14,11 @@
 //!
 //! What is measured: `rounds`; `late`, those in which high waited more than 100 µs longer than the first owner's section took by the clock; and by how much at most
 //! (`beyond_section_us`). The section begins when high waits. A pause after each round keeps the system, which throttles threads of fixed priority, out of the game.
+//!
+//! Of those that were late, `taken` are no lock's doing: for so long that without it high would have been in time, none of the program's threads had the CPU. While high waits somebody always
+//! could have it, medium if nobody else, so it was taken away: by the host of a virtual machine, or by interrupts.
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::gate::Gate;
@@ -45,11 +49,34 @@ struct Stage<M: Machine, L> {
     /// Passed once for each thread that has ended its part of the round.
     ended: Gate<M>,
     over: AtomicBool,
-    /// What the first owner's section took in this round.
+    /// What the first owner's section took in this round, and how long nobody of the program had the CPU in it.
     section_ns: AtomicU64,
+    section_taken_ns: AtomicU64,
     rounds: AtomicU64,
     late: AtomicU64,
+    taken: AtomicU64,
     beyond_ns: AtomicU64,
+}
+
+/// Measures a time, and how much of it nobody of the program had a CPU.
+struct Watch<M> {
+    since: u64,
+    cpu_ns: Option<u64>,
+    machine: PhantomData<M>,
+}
+
+impl<M: Machine> Watch<M> {
+    fn start() -> Self {
+        let cpu_ns = M::cpu_ns();
+        Self { since: M::stamp(), cpu_ns, machine: PhantomData }
+    }
+
+    /// The end, by the clock, not before the start; and what was taken.
+    fn stop(&self) -> (u64, u64) {
+        let end = M::stamp().max(self.since);
+        let used = M::cpu_ns().zip(self.cpu_ns).map(|(now, then)| now - then);
+        (end, used.map_or(0, |used| (end - self.since).saturating_sub(used)))
+    }
 }
 
 pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
@@ -61,8 +88,10 @@ pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
         ended: Gate::default(),
         over: AtomicBool::new(false),
         section_ns: AtomicU64::new(0),
+        section_taken_ns: AtomicU64::new(0),
         rounds: AtomicU64::new(0),
         late: AtomicU64::new(0),
+        taken: AtomicU64::new(0),
         beyond_ns: AtomicU64::new(0),
     };
     let (medium, high) = (depth, depth + 1);
@@ -101,6 +130,7 @@ pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
     let number = |counter: &AtomicU64| counter.load(Relaxed) as f64;
     run.say("rounds", number(&stage.rounds));
     run.say("late", number(&stage.late));
+    run.say("taken", number(&stage.taken));
     run.say("beyond_section_us", number(&stage.beyond_ns) / 1e3);
     Ok(run)
 }
@@ -114,13 +144,15 @@ impl<M: Machine, L: Exclusive> Stage<M, L> {
             self.gates[0].open();
             self.gates[high].pass();
             self.gates[medium].open();
-            let called = M::stamp();
-            let entered = self.objects[medium - 1].lock.with(M::stamp);
-            let wait = entered.saturating_sub(called);
-            if worker.waited(called, entered) {
-                let beyond = wait.saturating_sub(self.section_ns.load(Relaxed));
+            let watch = Watch::<M>::start();
+            let (entered, taken) = self.objects[medium - 1].lock.with(|| watch.stop());
+            if worker.waited(watch.since, entered) {
+                let beyond = (entered - watch.since).saturating_sub(self.section_ns.load(Relaxed));
+                let taken = taken.saturating_sub(self.section_taken_ns.load(Relaxed));
+                let late = beyond > LATE_NS;
                 self.rounds.fetch_add(1, Relaxed);
-                self.late.fetch_add(u64::from(beyond > LATE_NS), Relaxed);
+                self.late.fetch_add(u64::from(late), Relaxed);
+                self.taken.fetch_add(u64::from(late && beyond.saturating_sub(taken) <= LATE_NS), Relaxed);
                 self.beyond_ns.fetch_max(beyond, Relaxed);
             }
             (0..high).for_each(|_| self.ended.pass());
@@ -137,9 +169,11 @@ impl<M: Machine, L: Exclusive> Stage<M, L> {
             self.gates[1..depth].iter().for_each(Gate::open);
             self.gates[high].open();
             // High waits. Without inheritance medium runs now, and then it is our turn.
-            let begin = M::stamp();
+            let watch = Watch::<M>::start();
             M::pause(spec.cs);
-            self.section_ns.store(M::stamp().saturating_sub(begin), Relaxed);
+            let (end, taken) = watch.stop();
+            self.section_ns.store(end - watch.since, Relaxed);
+            self.section_taken_ns.store(taken, Relaxed);
         });
     }
 }
