@@ -11,13 +11,18 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex as StdMutex};
 
 use lockyard::cancel::Until;
+use lockyard::condvar::RawCondvar;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::OpportunisticSafe;
 use lockyard::spin::cna::RawCnaSpinLock;
+use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::spin::ticket::RawTicketLock;
+use lockyard::spin::ttas::RawTtasLock;
 use lockyard::wait::thread::ThreadId;
 use lockyard::{CancelToken, GaveUp};
 use lockyard_check::adapters::{Binary, EagerHq};
@@ -164,6 +169,24 @@ fn a_mixed_queue<L: Lock<P = Linux>>() {
     assert!(lock.at_rest());
 }
 
+/// A wait of anonymous threads for a condition: it may end for no reason, and does with the lock.
+fn a_condition() {
+    let (mutex, condvar, turn) = (RawMutex::<Linux>::default(), RawCondvar::<Linux>::default(), AtomicU32::new(0));
+    Linux::run(4, |me| {
+        mutex.acquire();
+        while turn.load(SeqCst) as usize != me {
+            // SAFETY: acquired above, and after each wait.
+            let waited = unsafe { condvar.wait(&mutex, Until::FOREVER) };
+            assert_eq!(waited, Ok(()));
+        }
+        turn.fetch_add(1, SeqCst);
+        condvar.broadcast();
+        // SAFETY: as above.
+        unsafe { mutex.release() };
+    });
+    assert!(mutex.at_rest() && !condvar.has_waiters());
+}
+
 #[test]
 fn more_than_16_383_threads_at_once() {
     if let Some(why) = too_small() {
@@ -193,6 +216,11 @@ fn more_than_16_383_threads_at_once() {
         a_mixed_queue::<RawCnaSpinLock<Linux>>();
         a_mixed_queue::<EagerHq<Linux>>();
         a_mixed_queue::<RawMutex<Linux>>();
+        a_mixed_queue::<RawMcsLock<Linux>>();
+        a_mixed_queue::<RawTicketLock<Linux>>();
+        a_mixed_queue::<RawTtasLock<Linux>>();
+        a_mixed_queue::<RawQRwLock<Linux>>();
+        a_condition();
 
         // Their records are free again when they have left.
         end_crowd(CROWD);
