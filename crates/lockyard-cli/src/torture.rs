@@ -115,8 +115,11 @@ impl TortureOptions {
 /// `--lock`: labels, or names that stand for the first policy; `all` leaves out what is known or meant to be broken.
 fn chosen(text: &str, simulates: bool) -> Result<Vec<String>, Failure> {
     let all = Linux::locks();
+    let simulated: Vec<String> = Sim::locks().iter().map(Entry::label).collect();
+    let possible = |entry: &Entry<Linux>| !simulates || simulated.contains(&entry.label());
     if text.trim() == "all" {
-        return Ok(all.iter().filter(|entry| entry.defect == Defect::None).map(Entry::label).collect());
+        let sound = all.iter().filter(|entry| entry.defect == Defect::None && possible(entry));
+        return Ok(sound.map(Entry::label).collect());
     }
     let mut labels = Vec::new();
     for part in text.split(',').map(str::trim) {
@@ -139,6 +142,12 @@ fn chosen(text: &str, simulates: bool) -> Result<Vec<String>, Failure> {
             let label = entry.label();
             return Err(Failure::usage(format!(
                 "--lock: '{label}' would spoil real memory; add --machine to simulate it"
+            )));
+        }
+        if !possible(entry) {
+            let label = entry.label();
+            return Err(Failure::usage(format!(
+                "--lock: '{label}' needs a real kernel, which lends priorities; leave --machine out, or simulate rtmutex-tree"
             )));
         }
         if !labels.contains(&entry.label()) {
@@ -325,6 +334,8 @@ mod tests {
         assert_eq!(chosen("rwsem,qspinlock", false).unwrap(), ["rwsem:today", "qspinlock"]);
         assert_eq!(chosen("rwsem:v5.10", false).unwrap(), ["rwsem:v5.10"]);
         let all = chosen("all", false).unwrap();
+        assert!(!chosen("all", true).unwrap().iter().any(|label| label.starts_with("pi-mutex")));
+        assert!(all.contains(&"pi-mutex:off".to_owned()));
         assert!(all.len() > 30 && !all.iter().any(|label| label.starts_with("broken-") || label == "rwsem:v5.16"));
     }
 
@@ -335,6 +346,8 @@ mod tests {
         assert!(refused("rwsem:v5.100").contains("did you mean 'v5.10'?"));
         assert!(refused("mutex:today").contains("'mutex' has no policies"));
         assert!(refused("broken-release").contains("add --machine"));
+        assert!(chosen("pi-mutex", true).unwrap_err().to_string().contains("needs a real kernel"));
+        assert_eq!(chosen("pi-mutex", false).unwrap(), ["pi-mutex:lateral"]);
         let refused = |text: &str| troubles(text, false).unwrap_err().to_string();
         assert!(refused("preemt").contains("did you mean 'preempt'?"));
         assert!(refused("preempt").contains("needs a simulated machine"));

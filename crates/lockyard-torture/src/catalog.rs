@@ -4,6 +4,8 @@
 
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
+use lockyard::pi_mutex::{RawPiMutex, policy as pi};
+use lockyard::platform::pi::PiPlatform;
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
 use lockyard::rtmutex::{RawRtMutex, policy as rt};
 use lockyard::rwsem::{RawRwSem, policy as rwsem};
@@ -162,7 +164,21 @@ fn qrwlock<P: Ground, Y: qrw::Policy>() -> Entry<P> {
     Entry::new("qrwlock", Some(Y::NAME), shared::<P, RawQRwLock<P, Y>>)
 }
 
-/// Every lock on the ground `P`: outside, [`Ground::locks`].
+fn pi_mutex<P: Ground + PiPlatform, S: pi::Policy>() -> Entry<P> {
+    Entry::new("pi-mutex", Some(S::NAME), timed::<P, RawPiMutex<P, S>>).bounded()
+}
+
+/// The locks that need a kernel which lends priorities: no simulated machine has one.
+pub(crate) fn lending<P: Ground + PiPlatform>() -> Vec<Entry<P>> {
+    vec![
+        pi_mutex::<P, pi::Lateral>(),
+        pi_mutex::<P, pi::Merged>(),
+        pi_mutex::<P, pi::Published>(),
+        pi_mutex::<P, pi::Off>(),
+    ]
+}
+
+/// Every other lock on the ground `P`: outside, [`Ground::locks`].
 pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
     const HANGS: &str = "known to hang, as it did in the kernel";
     const LITERAL: &str = "literal form of a known bug";

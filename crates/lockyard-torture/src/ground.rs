@@ -29,7 +29,9 @@ pub trait Ground: Stage + Machine {
 
 impl Ground for Linux {
     fn locks() -> Vec<Entry<Self>> {
-        catalog::entries()
+        let mut locks = catalog::entries();
+        locks.extend(catalog::lending());
+        locks
     }
 
     fn compute(ns: u64) {

@@ -78,7 +78,7 @@ pub trait Machine: Platform {
 
     /// CPU time of all threads of the program so far, exactly, ns: without what others, interrupts, or the host of a virtual machine that says so, took from them. `None` where nobody else
     /// exists.
-    fn cpu_ns() -> Option<u64> {
+    fn program_cpu_ns() -> Option<u64> {
         None
     }
 

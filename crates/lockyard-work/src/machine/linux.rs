@@ -84,7 +84,7 @@ impl Machine for Linux {
         }
     }
 
-    fn cpu_ns() -> Option<u64> {
+    fn program_cpu_ns() -> Option<u64> {
         // SAFETY: the call fills the structure, for which any bytes are valid.
         let (time, failed) = unsafe {
             let mut time: libc::timespec = core::mem::zeroed();

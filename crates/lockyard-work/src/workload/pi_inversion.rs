@@ -67,14 +67,14 @@ struct Watch<M> {
 
 impl<M: Machine> Watch<M> {
     fn start() -> Self {
-        let cpu_ns = M::cpu_ns();
+        let cpu_ns = M::program_cpu_ns();
         Self { since: M::stamp(), cpu_ns, machine: PhantomData }
     }
 
     /// The end, by the clock, not before the start; and what was taken.
     fn stop(&self) -> (u64, u64) {
         let end = M::stamp().max(self.since);
-        let used = M::cpu_ns().zip(self.cpu_ns).map(|(now, then)| now - then);
+        let used = M::program_cpu_ns().zip(self.cpu_ns).map(|(now, then)| now - then);
         (end, used.map_or(0, |used| (end - self.since).saturating_sub(used)))
     }
 }
