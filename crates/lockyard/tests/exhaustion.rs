@@ -26,6 +26,7 @@ use lockyard::spin::ttas::RawTtasLock;
 use lockyard::wait::thread::ThreadId;
 use lockyard::{CancelToken, GaveUp};
 use lockyard_check::adapters::{Binary, EagerHq};
+use lockyard_check::cases::parking::HashedMutex;
 use lockyard_check::data::Data;
 use lockyard_check::lock::{Held, Lock, Timed, Way};
 use lockyard_check::native::guarded;
@@ -220,6 +221,7 @@ fn more_than_16_383_threads_at_once() {
         a_mixed_queue::<RawTicketLock<Linux>>();
         a_mixed_queue::<RawTtasLock<Linux>>();
         a_mixed_queue::<RawQRwLock<Linux>>();
+        a_mixed_queue::<HashedMutex<Linux, RawQSpinLock<Linux>>>();
         a_condition();
 
         // Their records are free again when they have left.

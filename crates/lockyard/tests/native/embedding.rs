@@ -9,6 +9,7 @@ use lockyard::condvar::{Companion, RawCondvar};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -115,25 +116,32 @@ fn a_wait_for_a_condition_that_ends_early_has_the_lock() {
 fn a_child_forgets_who_waited_and_not_who_holds() {
     let (mutex, condvar) = (RawMutex::<Linux>::default(), RawCondvar::<Linux>::default());
     let (spin, hq) = (RawQSpinLock::<Linux>::default(), RawHqSpinLock::<Linux>::default());
+    let (rwlock, token) = (RawQRwLock::<Linux>::default(), CancelToken::<Linux>::new());
     mutex.acquire();
     spin.acquire();
     hq.acquire();
+    rwlock.lock(Way::Write);
+    token.cancel();
     // SAFETY: nobody but this thread knows them.
     unsafe {
         mutex.forget_waiters();
+        rwlock.forget_waiters();
+        token.forget_waiters();
         condvar.forget_waiters();
         spin.forget_waiters();
         hq.forget_waiters();
     }
     assert!(mutex.is_locked() && !mutex.is_contended() && spin.is_locked() && hq.is_locked());
-    assert!(!condvar.has_waiters());
+    assert!(!rwlock.at_rest() && !rwlock.try_lock(Way::Read));
+    assert!(!condvar.has_waiters() && !token.is_cancelled());
     // SAFETY: the same, and all but the second are held.
     unsafe {
         mutex.release();
         spin.forget();
         hq.release();
+        rwlock.unlock(Way::Write);
     }
-    assert!(mutex.at_rest() && spin.at_rest() && hq.at_rest());
+    assert!(rwlock.at_rest() && mutex.at_rest() && spin.at_rest() && hq.at_rest());
 }
 
 struct Embedded;

@@ -7,6 +7,7 @@ mod embedding;
 mod errno;
 mod guards;
 mod layout;
+mod messages;
 mod signals;
 mod thread_exit;
 mod traits;

@@ -1,0 +1,54 @@
+//! What people read: errors in one line each, all different; settings that are refused say what would do.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
+use lockyard::rtmutex::{NotOwner, Refused};
+use lockyard::spin::hq::Tunable;
+use lockyard::{GaveUp, PiError};
+
+fn lines<E: Display>(errors: &[E]) {
+    let texts: BTreeSet<String> = errors.iter().map(E::to_string).collect();
+    assert_eq!(texts.len(), errors.len(), "{texts:?}");
+    for text in &texts {
+        assert!(text.len() > 20 && !text.contains('\n') && !text.ends_with('.'), "{text:?}");
+        assert!(text.starts_with(char::is_lowercase), "{text:?}");
+    }
+}
+
+#[test]
+fn errors_are_one_line_each() {
+    lines(&[GaveUp::TimedOut, GaveUp::Cancelled]);
+    lines(&[
+        PiError::TimedOut,
+        PiError::Cancelled,
+        PiError::Deadlock,
+        PiError::OwnerDied,
+        PiError::NotOwner,
+        PiError::Corrupt,
+    ]);
+    lines(&[Refused::from(GaveUp::TimedOut), Refused::from(GaveUp::Cancelled)]);
+    lines(&[NotOwner]);
+    assert_eq!(PiError::from(GaveUp::TimedOut), PiError::TimedOut);
+    assert_eq!(PiError::from(GaveUp::Cancelled), PiError::Cancelled);
+}
+
+#[test]
+fn a_tunable_out_of_range_is_refused_by_the_name_of_its_variable() {
+    let tunables = Linux::hq().tunables();
+    let before: Vec<u32> = Tunable::ALL.iter().map(|&tunable| tunables.get(tunable)).collect();
+    for &tunable in Tunable::ALL {
+        assert!(!tunable.name().is_empty() && tunable.default() <= tunable.most());
+        if let Some(more) = tunable.most().checked_add(1) {
+            let refused = tunables.set(tunable, more).unwrap_err().to_string();
+            let (name, most) = (tunable.variable(), tunable.most());
+            assert_eq!(refused, format!("{name}: a number from 0 to {most} is needed"));
+        }
+    }
+    tunables.copy_from(tunables);
+    assert_eq!(tunables.set_from_environment(), Ok(()), "no such variables here");
+    let after: Vec<u32> = Tunable::ALL.iter().map(|&tunable| tunables.get(tunable)).collect();
+    assert_eq!(before, after);
+}
