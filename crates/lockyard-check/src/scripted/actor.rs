@@ -196,6 +196,10 @@ impl Scene {
                 if world.roles.iter().all(|role| role.state == State::Idle) {
                     return Some(true);
                 }
+                // Who seemed to nap for ever may have gone on since the scene settled.
+                if !world.quiet() {
+                    return None;
+                }
                 let mut resumed = false;
                 for role in world.roles.iter_mut().filter(|role| resume && role.state == State::Stopped) {
                     role.state = State::Running;

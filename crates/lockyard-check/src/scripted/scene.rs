@@ -365,7 +365,7 @@ pub(super) fn change<R>(id: ThreadId, change: impl FnOnce(&mut Role) -> R) -> Op
 }
 
 impl World {
-    fn quiet(&self) -> bool {
+    pub(super) fn quiet(&self) -> bool {
         self.roles.iter().all(|role| role.quiet(self.now))
     }
 

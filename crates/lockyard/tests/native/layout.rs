@@ -2,22 +2,26 @@
 
 use std::mem::{MaybeUninit, size_of};
 
+use lockyard::futex_hash::{Bucket, FutexHash, Waited};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::pi_condvar::RawPiCondvar;
 use lockyard::pi_mutex::RawPiMutex;
 use lockyard::platform::linux::Linux;
+use lockyard::platform::{Ordering, Platform, Word};
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
 use lockyard::rtmutex::RawRtMutex;
 use lockyard::rtmutex::condvar::RawRtCondvar;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::cna::RawCnaSpinLock;
-use lockyard::spin::hq::RawHqSpinLock;
+use lockyard::spin::hq::{Pool, RawHqSpinLock};
 use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
+use lockyard::wait::heads::ParkedHeads;
+use lockyard::wait::thread::Thread;
 use lockyard::{CancelToken, Mutex, RwSem, Semaphore, SpinLock};
 use lockyard_check::lock::{Lock, Way};
 
@@ -138,6 +142,31 @@ fn zero_bytes_are_a_semaphore_without_units() {
         )*};
     }
     empty!(OpportunisticSafe, DirectHandoff, Opportunistic2008);
+}
+
+/// What platforms keep for all locks, made of zero bytes, by its constructor at run time, or by default: the same.
+macro_rules! the_same {
+    ($($kept:ty),* $(,)?) => {$(
+        // SAFETY: as above.
+        let zero: Box<$kept> = unsafe { Box::new_zeroed().assume_init() };
+        let zero = format!("{zero:?}");
+        assert_eq!(format!("{:?}", Box::new(<$kept>::new())), zero);
+        assert_eq!(format!("{:?}", Box::new(<$kept>::default())), zero);
+    )*};
+}
+
+#[test]
+fn zero_bytes_are_records_that_nobody_has() {
+    the_same!(Thread<Linux>, ParkedHeads<Linux>, Bucket<Linux>);
+    static TABLE: [Bucket<Linux>; 4] = [const { Bucket::new() }; 4];
+    let (hash, word) = (FutexHash::<Linux>::new(&TABLE), <Linux as Platform>::U32::default());
+    assert_eq!(hash.buckets(), 4);
+    word.store(1, Ordering::Relaxed);
+    assert_eq!(hash.wait(&word, 2, None), Waited::Differs);
+    assert_eq!(hash.wait(&word, 1, Some(Linux::now())), Waited::TimedOut);
+    assert_eq!(hash.wake(&word, 1), 0);
+    let pool = Box::new(Pool::<Linux>::new());
+    assert_eq!((pool.in_use(), pool.most_in_use()), (0, 0));
 }
 
 static SPIN: SpinLock<u32> = SpinLock::new(1);
