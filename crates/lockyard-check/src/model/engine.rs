@@ -71,13 +71,13 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
     /// The other half: a sequentially consistent fence here, and one in every other thread, between two of its operations.
     fn fence_heavy();
 
-    /// The active thread has cleared a word of its own queue node, at this address: whoever changes it next must know of that.
-    fn clear(word: usize);
+    /// The active thread has stored something in a word of a queue node, at this address, whatever was there: whoever writes it next must know of that.
+    fn set(word: usize);
 
-    /// The active thread changes such a word of another thread's. It fails if nothing orders that after the clearing, which then might undo the change.
+    /// The active thread writes such a word. It fails if nothing orders that after the last store, which then might undo what is written.
     fn link(word: usize);
 
-    /// It has read what the other thread left there: so what it writes comes later.
+    /// It has read what is there: if that was another thread's store, what it writes comes later.
     fn see(word: usize);
 
     /// Runs `act(0)` to `act(threads - 1)` at the same time: 0 on the calling thread.

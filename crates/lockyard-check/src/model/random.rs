@@ -137,7 +137,7 @@ impl Engine for Random {
 
     fn fence_heavy() {}
 
-    fn clear(_word: usize) {}
+    fn set(_word: usize) {}
 
     fn link(_word: usize) {}
 

@@ -5,13 +5,13 @@
 //! a lock forgets behind it.
 //!
 //! Stores of several threads to one word take effect here in the order of the execution, also where nothing orders them and a machine might have it the other way
-//! round. For the words of a queue node it is therefore looked whether whoever links itself to it, or grants it something, knows that its owner has cleared it: or the
-//! clearing could come last, and the link be lost.
+//! round. For the words of a queue node it is therefore looked whether whoever writes one (links itself to the node, or grants it something) knows of the last store to it,
+//! by which its owner has cleared it, or a head has changed a queue: or that store could come last, and the link be lost.
 //!
 //! What it does not show: accesses of several sizes to one word; load buffering; `SeqCst` accesses, which it treats as weaker (the locks have none); a
 //! sequentially consistent fence orders more here than the language says.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
@@ -99,7 +99,10 @@ impl Engine for Weak {
     }
 
     fn skip() {
-        ::loom::skip_branch();
+        // Before the beginning nothing is explored, and all of it still is to be.
+        if !SETTLING.get() {
+            ::loom::skip_branch();
+        }
     }
 
     fn fence() {
@@ -120,20 +123,21 @@ impl Engine for Weak {
         BARRIERS.with_borrow(Clone::clone).iter().for_each(|thread| meet(thread));
     }
 
-    fn clear(word: usize) {
+    fn set(word: usize) {
         let cell = UnsafeCell::new(());
         cell.with_mut(|_| ());
-        CLEARED.with_borrow_mut(|all| all.insert(word, cell));
+        STORED.with_borrow_mut(|all| all.insert(word, Stored { cell, by: world().active.get() }));
     }
 
     fn link(word: usize) {
-        if let Some(cell) = CLEARED.with_borrow_mut(|all| all.remove(&word)) {
-            cell.with(|_| ());
+        if let Some(stored) = STORED.with_borrow_mut(|all| all.remove(&word)) {
+            stored.cell.with(|_| ());
         }
     }
 
     fn see(word: usize) {
-        CLEARED.with_borrow_mut(|all| all.remove(&word));
+        let me = world().active.get();
+        STORED.with_borrow_mut(|all| all.retain(|at, stored| *at != word || stored.by == me));
     }
 
     fn run(threads: usize, act: &(dyn Fn(usize) + Sync)) {
@@ -147,21 +151,50 @@ impl Engine for Weak {
             thread.join().expect("a thread that panics ends the process");
         }
         BARRIERS.take();
-        CLEARED.take();
+        STORED.take();
     }
 }
 
+/// The last store to a word.
+struct Stored {
+    /// An access that loom compares with the next.
+    cell: UnsafeCell<()>,
+    /// Which thread's.
+    by: usize,
+}
+
 thread_local! {
-    /// Words that the owners of queue nodes have cleared and nobody else has touched since: of each, an access that loom compares with the next.
-    static CLEARED: RefCell<HashMap<usize, UnsafeCell<()>>> = RefCell::default();
+    /// Words of queue nodes that were stored to, and that nobody else has touched since.
+    static STORED: RefCell<HashMap<usize, Stored>> = RefCell::default();
     /// For each thread of the present run, what orders its light fences and everybody's heavy ones.
     static BARRIERS: RefCell<Vec<Rc<::loom::sync::atomic::AtomicU32>>> = const { RefCell::new(Vec::new()) };
+    /// Threads take their places.
+    static SETTLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What follows in this execution is done in one order only: the threads take their places. For whoever sets the scene.
+pub fn settle_first() {
+    ::loom::stop_exploring();
+    SETTLING.set(true);
+}
+
+/// The threads have [taken their places](settle_first): from here on every order is explored. Failed polls so far do not count.
+pub fn explore_from_here() {
+    if SETTLING.replace(false) {
+        world().forget_polls();
+        ::loom::explore();
+    }
 }
 
 fn meet(thread: &::loom::sync::atomic::AtomicU32) {
     let me = world().active.get();
     thread.fetch_add(1, Ordering::AcqRel);
     world().active.set(me);
+}
+
+/// What follows in this execution is done in one order only: what matters has happened, and only shows later.
+pub fn explore_no_further() {
+    ::loom::skip_branch();
 }
 
 /// A failed check ends the process: the other threads of the execution stand in the middle of a lock, and cannot be unwound.

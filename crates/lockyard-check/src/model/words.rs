@@ -94,17 +94,20 @@ macro_rules! word {
 
             /// The active thread has read it.
             fn seen(&self, value: $value) {
-                if value as u64 == self.track.latest.get() && self.foreign() == Some(true) {
+                if value as u64 == self.track.latest.get() && self.foreign().is_some() {
                     E::see(self.track_address());
                 }
             }
 
             /// The active thread writes it; with `store` whatever was there.
             fn linked(&self, store: bool) {
-                match self.foreign() {
-                    Some(true) => E::link(self.track_address()),
-                    Some(false) if store => E::clear(self.track_address()),
-                    _ => {}
+                let (Some(foreign), word) = (self.foreign(), self.track_address()) else { return };
+                // The owner's own exchanges undo nothing, and say nothing of what the others know.
+                if foreign || store {
+                    E::link(word);
+                }
+                if store {
+                    E::set(word);
                 }
             }
 

@@ -416,6 +416,11 @@ impl World {
         spent
     }
 
+    /// What has failed so far does not count.
+    pub(super) fn forget_polls(&self) {
+        self.polls.set(0);
+    }
+
     /// The active thread stops for `state`.
     pub(super) fn stop(&self, state: State) {
         let role = &mut self.roles.borrow_mut()[self.active.get()];
