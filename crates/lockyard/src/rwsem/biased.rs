@@ -32,7 +32,7 @@
 //!
 //! If somebody spins, a release that should wake only *tries* the wait lock, and leaves if it is taken: the spinner gets the lock, whose release wakes; or
 //! queues, and looks after the others. The kernel orders this with fences. Here: releases are AcqRel; a thread that has queued after spinning looks at the count
-//! by a read-modify-write (AcqRel), even if it does not change it. Of the two, one comes second in the count's order. If it is the spinner's, it
+//! by a read-modify-write (Release), even if it does not change it. Of the two, one comes second in the count's order. If it is the spinner's, it
 //! sees the free lock. If it is the release's, it sees that the spinner has left the OSQ, and does not trust in that one.
 //!
 //! Source: rwsem of Linux 5.1 ("rwsem-xadd"); Documentation/locking.

@@ -26,8 +26,8 @@
 //!
 //! # Memory ordering
 //!
-//! Taking is Acquire. Setting `WAITERS` is AcqRel, which only the biased scheme needs (see `biased.rs`): a release that sees the bit takes the
-//! wait lock, and must come after us there, or it would have been before us in the count's order.
+//! Taking is Acquire. Setting `WAITERS` is Release, as is the second writer's look, which only the biased scheme needs (see `biased.rs`): a release that comes after either in the
+//! count's order knows what we did before it. Neither acquires: of what they find only the value is used, and whoever takes the lock does so by another exchange.
 //!
 //! **Bounds.** Tries that see no owner are repeated at most [`NULL_RETRIES`] times before the entitled writer sleeps: a holder may have lost its
 //! CPU between the count and the owner word (historical bug B14; the bound was posted for the kernel in 2022 and not merged). Its release wakes us.
@@ -115,12 +115,12 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     fn write_enqueue(&self, wait: &mut Wait<P>, wakes: &mut Wakes) {
         if self.queue.push(wait.thread) {
             wait.place = Place::First;
-            self.count.fetch_add(Y::COUNT.waiters(), AcqRel);
+            self.count.fetch_add(Y::COUNT.waiters(), Release);
             return;
         }
         let count = match Y::COUNT {
             // A read-modify-write: a release may trust in us, see `biased`.
-            CountScheme::Biased => self.count.fetch_add(0, AcqRel),
+            CountScheme::Biased => self.count.fetch_add(0, Release),
             CountScheme::Bits => self.count.load(Relaxed),
         };
         self.grant_after_writer(count, wakes);
