@@ -20,9 +20,10 @@ use super::Scenario;
 use super::counting::{last_reference, units};
 use super::embedding::{orphan, reading_again, urgent};
 use super::exclusive::Of;
-use super::inheriting::{chain, letter};
+use super::inheriting::{chain, late_again, letter};
 use super::parking::{late_parcel, parcel};
 use super::queueing::{aside, lanes, reuse, spinners, turning};
+use super::scripts::{folding, handing_over, spun_in_vain, turning_late};
 use super::signalling::{arrival, late_arrival};
 use crate::adapters::{Binary, EagerHq};
 use crate::cases::parking::HashedMutex;
@@ -72,7 +73,7 @@ pub fn all() -> Vec<Scenario> {
         rwsem::<sem::TodayKernel>(KERNEL),
         rwsem::<sem::V5_10>(KERNEL),
         rwsem::<sem::XaddBaseline>(PLAIN),
-        vec![biased_queue()],
+        biased_queue(),
         rwsem_brief::<sem::HandoffNone>(),
         rwsem_brief::<sem::Handoff4ms>(),
         rwsem_brief::<sem::HandoffImmediate>(),
@@ -188,9 +189,10 @@ fn rwsem_brief<Y: sem::Policy>() -> Vec<Scenario> {
 }
 
 /// In the biased count a second writer that queues must touch the count as well.
-fn biased_queue() -> Scenario {
-    let of = Of { lock: "rwsem:xadd-baseline", machine: SLEEPS, mode: "sleeps" };
-    of.contend::<RawRwSem<Loom, sem::XaddBaseline>>(&[W, W, W])
+fn biased_queue() -> Vec<Scenario> {
+    let of = |mode, machine| Of { lock: "rwsem:xadd-baseline", machine, mode };
+    let (sleeps, spins) = (of("sleeps", SLEEPS), of("spins", SPINS));
+    vec![sleeps.contend::<RawRwSem<Loom, sem::XaddBaseline>>(&[W, W, W]), spun_in_vain(&spins)]
 }
 
 fn condvar() -> Vec<Scenario> {
@@ -213,7 +215,7 @@ fn parcels() -> Vec<Scenario> {
 
 fn chains() -> Vec<Scenario> {
     let of = |mode, machine| Of { lock: "rtmutex-tree", machine, mode };
-    vec![chain(&of("sleeps", SLEEPS)), chain(&of("spins", SPINS))]
+    vec![chain(&of("sleeps", SLEEPS)), chain(&of("spins", SPINS)), late_again(&of("spins", SPINS))]
 }
 
 fn qrwlock<Y: qrw::Policy>() -> Vec<Scenario> {
@@ -291,6 +293,9 @@ fn hierarchical() -> Vec<Scenario> {
         turning(&exact, 5),
         reuse(&exact, 1),
         reuse(&exact, 2),
+        turning_late(&exact),
+        folding(&exact),
+        handing_over(&of("spins", SPINS)),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! Scenarios of the rt-mutex with its own tree: chains of owners, on a machine with priorities; its condition variable.
 
 use lockyard::cancel::Until;
+use lockyard::platform::Platform;
 use lockyard::rtmutex::RawRtMutex;
 use lockyard::rtmutex::condvar::RawRtCondvar;
 
@@ -9,7 +10,7 @@ use super::super::setting::{DEADLINE, Machine};
 use super::super::weak::{Loom, Weak};
 use super::exclusive::Of;
 use super::{Protected, Scenario, barred, rung};
-use crate::lock::{Held, Lock, Way};
+use crate::lock::{Held, Lock, Timed, Way};
 
 /// Two mutexes and their data.
 #[derive(Debug, Default)]
@@ -48,6 +49,50 @@ pub(super) fn chain(of: &Of<'_>) -> Scenario {
             |chain| chain.finish([2, 2]),
         );
     })
+}
+
+/// A mutex and its data.
+#[derive(Debug, Default)]
+struct Single {
+    mutex: RawRtMutex<Loom>,
+    data: Protected,
+}
+
+impl Single {
+    /// A section of the mutex, unless `until` comes first.
+    fn hold(&self, until: Until<'_, Loom>) {
+        if self.mutex.lock_until(Way::Write, until).is_ok() {
+            self.data.section(Way::Write);
+            // SAFETY: held.
+            unsafe { self.mutex.unlock(Way::Write) };
+        }
+    }
+}
+
+/// One holds the mutex. The other has no time to wait for it, and takes it once it is free: then nobody waits, and it does not ask the wait lock.
+pub(super) fn late_again(of: &Of<'_>) -> Scenario {
+    let machine = Machine { start: 2 * DEADLINE, budget: Some(8), ..of.machine };
+    let mut scenario = of.scenario("late-again", 2, machine, |machine| {
+        execute::<Weak, _>(
+            machine,
+            2,
+            Single::default,
+            |single, me| {
+                if me == 1 {
+                    single.hold(Until::deadline(DEADLINE));
+                    // A look that orders nothing.
+                    Loom::wait_window(|| (!single.mutex.is_locked()).then_some(()));
+                }
+                single.hold(Until::FOREVER);
+            },
+            |single| {
+                assert!((2..=3).contains(&single.data.turns()));
+                assert!(single.mutex.at_rest(), "something is left in a lock that nobody uses");
+            },
+        );
+    });
+    scenario.preemptions = Some(3);
+    scenario
 }
 
 /// A condition of an rt-mutex, and what is there once it holds.

@@ -21,24 +21,24 @@ use crate::adapters::turn_early;
 use crate::lock::{Lock, Way};
 
 /// The name of the first thread of a scenario, and where it stands in a spinlock's word that names its last waiter.
-const FIRST_ID: u32 = 2;
-const ID_SHIFT: u32 = 18;
+pub(super) const FIRST_ID: u32 = 2;
+pub(super) const ID_SHIFT: u32 = 18;
 
 /// A spinlock and what it protects.
 #[derive(Debug, Default)]
-struct Line<L> {
-    lock: L,
-    data: Protected,
+pub(super) struct Line<L> {
+    pub(super) lock: L,
+    pub(super) data: Protected,
 }
 
 impl<L: Lock<P = Loom>> Line<L> {
-    fn hold(&self) {
+    pub(super) fn hold(&self) {
         self.lock.lock(Way::Write);
         self.data.section(Way::Write);
         self.release();
     }
 
-    fn release(&self) {
+    pub(super) fn release(&self) {
         // SAFETY: held: by the caller, or by who set the scene and left it to the caller.
         unsafe { self.lock.unlock(Way::Write) };
     }
@@ -46,7 +46,7 @@ impl<L: Lock<P = Loom>> Line<L> {
 
 impl Line<RawHqSpinLock<Loom>> {
     /// `any_mode`: whoever found the lock free has taken it without a look at its queues, so that nobody may have ended the mode it began in.
-    fn finish(&self, turns: u64, any_mode: bool) {
+    pub(super) fn finish(&self, turns: u64, any_mode: bool) {
         assert_eq!(self.data.turns(), turns);
         let word = self.lock.raw();
         let plain = word == TYPE && Loom::hq().in_use() == 0;
