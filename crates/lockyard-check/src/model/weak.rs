@@ -181,7 +181,7 @@ pub fn settle_first() {
 /// The threads have [taken their places](settle_first): from here on every order is explored. Failed polls so far do not count.
 pub fn explore_from_here() {
     if SETTLING.replace(false) {
-        world().forget_polls();
+        world().polls.set(0);
         ::loom::explore();
     }
 }

@@ -166,7 +166,7 @@ pub(super) struct World {
     learned_fixed: RefCell<Vec<Fixed>>,
     pub(super) epoch: Cell<u32>,
     pub(super) idle: Cell<u64>,
-    polls: Cell<u32>,
+    pub(super) polls: Cell<u32>,
     /// The deepest number of failed polls in any execution.
     pub(super) most_polls: Cell<u32>,
     /// Executions cut short for want of budget.
@@ -414,11 +414,6 @@ impl World {
         let spent = self.machine.get().budget == Some(polls);
         self.cut.set(self.cut.get() + u64::from(spent));
         spent
-    }
-
-    /// What has failed so far does not count.
-    pub(super) fn forget_polls(&self) {
-        self.polls.set(0);
     }
 
     /// The active thread stops for `state`.
