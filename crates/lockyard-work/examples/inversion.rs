@@ -3,7 +3,7 @@
 //! `cargo run --release -p lockyard-work --example inversion -- [--runs 1000] [--section-us 100] [part of a lock's name …]`
 //!
 //! Column `late`: runs that were not so by the clock; `taken`: how many of these would have been in time if the CPU, on which a thread of this program could run all the while, had not been
-//! taken from all of them. Ends with 1 if any other run of a Lockyard lock was late, with 2 where it could not be measured.
+//! taken from all of them; `overtaken`: runs in which medium had the CPU while high waited: the inversion itself. Ends with 1 if any other run of a Lockyard lock was late, with 2 where it could not be measured.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -40,8 +40,8 @@ fn main() -> ExitCode {
     };
     println!("section {section_us} µs, medium thinks ten times as long; waits of the high thread in µs");
     println!(
-        "{:<24} {:>5} {:>6} {:>8} {:>8} {:>8} {:>9} {:>6} {:>6}",
-        "lock", "chain", "runs", "p50", "p99", "max", "beyond", "late", "taken"
+        "{:<24} {:>5} {:>6} {:>8} {:>8} {:>8} {:>9} {:>6} {:>6} {:>9}",
+        "lock", "chain", "runs", "p50", "p99", "max", "beyond", "late", "taken", "overtaken"
     );
     let mut late = false;
     for lock in candidates().iter().filter(chosen) {
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
             let metric = |name: &str| record.metrics.get(name).copied().unwrap_or(f64::NAN);
             let us = |ns: u64| ns as f64 / 1e3;
             println!(
-                "{:<24} {:>5} {:>6} {:>8.1} {:>8.1} {:>8.1} {:>9.1} {:>6} {:>6}",
+                "{:<24} {:>5} {:>6} {:>8.1} {:>8.1} {:>8.1} {:>9.1} {:>6} {:>6} {:>9}",
                 lock.label(),
                 depth,
                 metric("rounds"),
@@ -76,7 +76,8 @@ fn main() -> ExitCode {
                 us(record.wait.max),
                 metric("beyond_section_us"),
                 metric("late"),
-                metric("taken")
+                metric("taken"),
+                metric("overtaken")
             );
             late |= lock.origin == Origin::Lockyard && metric("late") > metric("taken");
         }

@@ -17,6 +17,9 @@
 //!
 //! Of those that were late, `taken` are no lock's doing: for so long that without it high would have been in time, none of the program's threads had the CPU. While high waits somebody always
 //! could have it, medium if nobody else, so it was taken away: by the host of a virtual machine, or by interrupts.
+//!
+//! `overtaken`: rounds in which medium had the CPU while high waited, however briefly. That is the inversion itself: with inheritance there are none, and a late round without it went by in threads
+//! that had high's priority.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -55,6 +58,9 @@ struct Stage<M: Machine, L> {
     rounds: AtomicU64,
     late: AtomicU64,
     taken: AtomicU64,
+    /// Medium has had the CPU in this round.
+    medium_ran: AtomicBool,
+    overtaken: AtomicU64,
     beyond_ns: AtomicU64,
 }
 
@@ -92,6 +98,8 @@ pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
         rounds: AtomicU64::new(0),
         late: AtomicU64::new(0),
         taken: AtomicU64::new(0),
+        medium_ran: AtomicBool::new(false),
+        overtaken: AtomicU64::new(0),
         beyond_ns: AtomicU64::new(0),
     };
     let (medium, high) = (depth, depth + 1);
@@ -119,7 +127,10 @@ pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
             }
             match me {
                 0 => stage.first(spec),
-                _ if me == medium => M::pause(spec.think),
+                _ if me == medium => {
+                    stage.medium_ran.store(true, Relaxed);
+                    M::pause(spec.think);
+                }
                 _ => stage.objects[me].lock.with(|| stage.objects[me - 1].lock.with(|| ())),
             }
             stage.ended.open();
@@ -131,6 +142,7 @@ pub(crate) fn run<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
     run.say("rounds", number(&stage.rounds));
     run.say("late", number(&stage.late));
     run.say("taken", number(&stage.taken));
+    run.say("overtaken", number(&stage.overtaken));
     run.say("beyond_section_us", number(&stage.beyond_ns) / 1e3);
     Ok(run)
 }
@@ -143,13 +155,16 @@ impl<M: Machine, L: Exclusive> Stage<M, L> {
         while worker.on() {
             self.gates[0].open();
             self.gates[high].pass();
+            self.medium_ran.store(false, Relaxed);
             self.gates[medium].open();
             let watch = Watch::<M>::start();
-            let (entered, taken) = self.objects[medium - 1].lock.with(|| watch.stop());
+            let ((entered, taken), overtaken) =
+                self.objects[medium - 1].lock.with(|| (watch.stop(), self.medium_ran.load(Relaxed)));
             if worker.waited(watch.since, entered) {
                 let beyond = (entered - watch.since).saturating_sub(self.section_ns.load(Relaxed));
                 let taken = taken.saturating_sub(self.section_taken_ns.load(Relaxed));
                 let late = beyond > LATE_NS;
+                self.overtaken.fetch_add(u64::from(overtaken), Relaxed);
                 self.rounds.fetch_add(1, Relaxed);
                 self.late.fetch_add(u64::from(late), Relaxed);
                 self.taken.fetch_add(u64::from(late && beyond.saturating_sub(taken) <= LATE_NS), Relaxed);
