@@ -15,6 +15,7 @@ mod qemu;
 mod sources;
 mod steps;
 mod tools;
+mod weakened;
 
 use std::process::ExitCode;
 

@@ -107,6 +107,7 @@ Examples:
   lockyard torture --lock mutex --machine skx_2s_40c --secs 30
   lockyard torture --lock qspinlock --machine quad2008 --schedules 100000 --fault preempt,late-wake,pct
   lockyard torture --lock all --machine quad2008 --small --schedules 100000
+  lockyard torture --lock ttas --machine quad2008 --weaken spin/ttas.rs:71=Relaxed      (must fail)
   lockyard torture --lock broken-wakeups --machine quad2008 --secs 5      (must fail)
 
 Without --machine the threads are real: 1, 4 and 32 to a CPU in turn, in rounds of 0.4 s with fresh locks, under a watchdog. With --machine each \
@@ -485,6 +486,11 @@ pub(crate) struct TortureArgs {
     /// Simulate small cases, many times as many: 2 to 4 threads, 3 to 10 operations each
     #[arg(long)]
     pub(crate) small: bool,
+
+    /// Simulate the lock with one ordering of its source weakened, which must be noticed: FILE:LINE=ORDERING, or FILE:LINE:failure=ORDERING for
+    /// compare-exchanges that fail
+    #[arg(long, value_name = "SITE")]
+    pub(crate) weaken: Option<String>,
 
     /// Operations of each simulated thread [default: 6 to 25, drawn from the seed]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]

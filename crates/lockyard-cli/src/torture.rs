@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lockyard::platform::linux::{Linux, topology};
-use lockyard_sim::Sim;
+use lockyard_sim::{Sim, Weakening};
 use lockyard_torture::catalog::{Defect, Entry};
 use lockyard_torture::ground::Ground;
 use lockyard_torture::report::{self, Failure as Found};
@@ -62,6 +62,8 @@ impl TortureOptions {
         let operations = args.operations.as_deref().map(|text| operations.number(text)).transpose()?;
         let schedules = Bounds { flag: "--schedules", least: 1, most: u64::MAX };
         let schedules = args.schedules.as_deref().map(|text| schedules.number(text)).transpose()?;
+        let weakening = args.weaken.as_deref().map(str::parse::<Weakening>).transpose();
+        let weakening = weakening.map_err(|error| Failure::usage(format!("--weaken: {error}")))?;
         let tries_detectors = args.lock != "sound" && !labels.iter().any(|label| label.starts_with("broken-"));
         let ground = match &args.machine {
             Some(name) => {
@@ -80,6 +82,7 @@ impl TortureOptions {
                         operations: operations.map(|number| number as u32),
                         trouble,
                         small: args.small,
+                        weakening,
                     },
                     workers: topology::usable_cpus() as usize,
                 })
@@ -89,11 +92,12 @@ impl TortureOptions {
                     ("--operations", operations.is_some()),
                     ("--schedules", schedules.is_some()),
                     ("--small", args.small),
+                    ("--weaken", weakening.is_some()),
                 ];
                 for (flag, given) in only {
                     if given {
                         return Err(Failure::usage(format!(
-                            "{flag}: only simulated runs are counted, or sized; add --machine, or use --secs"
+                            "{flag}: only simulated runs are counted, sized or weakened; add --machine, or use --secs"
                         )));
                     }
                 }
@@ -253,6 +257,13 @@ pub(crate) fn run(options: &TortureOptions) -> Result<u8, Failure> {
                 };
                 let outcome = simulated::torture(&lock, wanted, &tell);
                 match outcome {
+                    Ok(tally) if wanted.fixed.weakening.is_some() && tally.weakened == 0 && !interrupt::asked() => {
+                        progress.finish();
+                        return Err(Failure::usage(format!(
+                            "--weaken: no thread of {label} came to an ordering there in {} schedules",
+                            report::grouped(tally.schedules)
+                        )));
+                    }
                     Ok(tally) => report::simulated(label, &wanted.machine_name, &tally, begun.elapsed().as_secs_f64()),
                     Err(found) => {
                         progress.finish();

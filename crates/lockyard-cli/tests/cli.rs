@@ -566,7 +566,12 @@ fn torture_refuses_what_it_cannot_do() {
     refused(&["torture", "--lock", "broken-release"], "add --machine");
     refused(&["torture", "--lock", "mutex", "--fault", "preempt"], "needs a simulated machine");
     refused(&["torture", "--lock", "mutex", "--fault", "preemt"], "did you mean 'preempt'?");
-    refused(&["torture", "--lock", "mutex", "--schedules", "5"], "only simulated runs are counted, or sized");
+    refused(&["torture", "--lock", "mutex", "--schedules", "5"], "only simulated runs are counted, sized or weakened");
+    let ttas = |site| ["torture", "--lock", "ttas", "--machine", "quad2008", "--schedules", "9", "--weaken", site];
+    refused(&ttas("spin/ttas.rs"), "FILE:LINE=ORDERING");
+    refused(&ttas("spin/ttas.rs:1=Weak"), "is no ordering");
+    refused(&ttas("spin/ttas.rs:1=Relaxed"), "no thread of ttas came to an ordering there");
+    refused(&["torture", "--lock", "ttas", "--weaken", "spin/ttas.rs:1=Relaxed"], "add --machine");
     refused(&["torture", "--lock", "mutex", "--machine", "quad2007"], "did you mean 'quad2008'?");
     refused(&["torture", "--lock", "mutex", "--machine", "quad2008", "--threads", "2,4"], "give one");
     refused(&["torture", "--lock", "mutex", "--secs", "0"], "--secs: '0' is out of bounds");
@@ -579,6 +584,22 @@ fn torture_fails_a_broken_lock_and_replays_it() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let told = stdout(&output);
     assert!(told.contains("broken-wakeups: FAILED: hang") && told.contains("its last"), "{told}");
+    let replay = told.lines().find_map(|line| line.trim().strip_prefix("lockyard ")).expect("a replay");
+    let again = lockyard(&replay.split(' ').collect::<Vec<_>>());
+    assert_eq!((again.status.code(), stdout(&again)), (Some(1), told));
+}
+
+/// A lock that is sound but for one ordering of its source: found, and replayed with it.
+#[test]
+fn torture_notices_an_ordering_that_counts_for_less() {
+    let source = include_str!("../../lockyard/src/spin/ttas.rs");
+    let line = 1 + source.lines().position(|line| line.contains("store(0, Release)")).expect("a release");
+    let site = format!("spin/ttas.rs:{line}=Relaxed");
+    let run = ["torture", "--lock", "ttas", "--machine", "quad2008", "--schedules", "50"];
+    assert_eq!(lockyard(&run).status.code(), Some(0));
+    let output = lockyard(&[&run[..], &["--weaken", &site]].concat());
+    let told = stdout(&output);
+    assert!(output.status.code() == Some(1) && told.contains("ttas: FAILED: an ordering is missing"), "{told}");
     let replay = told.lines().find_map(|line| line.trim().strip_prefix("lockyard ")).expect("a replay");
     let again = lockyard(&replay.split(' ').collect::<Vec<_>>());
     assert_eq!((again.status.code(), stdout(&again)), (Some(1), told));

@@ -34,6 +34,7 @@ pub mod scheduler;
 mod session;
 mod simulation;
 pub mod trace;
+mod weakening;
 
 pub use error::Error;
 pub use platform::{Sim, words};
@@ -45,3 +46,4 @@ pub use simulation::{
     Config, MOST_THREADS, Remembered, Simulation, Start, changes, clock_ps, compute, cpu, cpu_ns, freed, is_parked,
     operation, pin_here, set_class,
 };
+pub use weakening::Weakening;

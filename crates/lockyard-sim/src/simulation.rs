@@ -43,6 +43,7 @@ use crate::names::Names;
 use crate::platform::{RECORD, Sim};
 use crate::report::Report;
 use crate::scheduler::class::{Class, FairForm};
+use crate::weakening::Weakening;
 
 /// In which order threads begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,6 +90,8 @@ pub struct Config {
     pub watch_memory: bool,
     /// Whether a run ends when two threads touch protected data ([`Simulation::protect`]) with nothing that orders them: when an ordering is missing.
     pub watch_order: bool,
+    /// With [`Config::watch_order`], an ordering that counts for less than what the source says.
+    pub weakening: Option<Weakening>,
     /// How many of its last seam calls to remember of each thread: 0 is none.
     pub journal: usize,
     /// Simulated time after which a run is given up, ns.
@@ -119,6 +122,7 @@ impl Config {
             bug: None,
             watch_memory: false,
             watch_order: false,
+            weakening: None,
             journal: 0,
             time_limit_ns: 600_000_000_000,
             event_limit: u64::MAX,
@@ -189,6 +193,10 @@ impl Simulation {
                 let record = (engine.records + index * RECORD) as *mut Thread<Sim>;
                 record.write(Thread::default());
                 (*record).set_id(ThreadId::from_raw(index as u32 + 1).expect("not zero"));
+                if let Some(order) = &mut engine.seen {
+                    (*record).links().for_each(|word| order.link(word.place(), index));
+                    (*record).notes().for_each(|(address, size)| order.protect(address, size));
+                }
             }
         }
         let mut turns: Vec<u64> = (0..live as u64).collect();
@@ -351,6 +359,11 @@ impl Simulation {
         let engine = self.engine.borrow();
         let (last, counts) = engine.faults.met();
         (last.to_vec(), Fault::ALL.iter().copied().zip(counts.iter().copied()).collect())
+    }
+
+    /// How often the run came to the ordering of [`Config::weakening`].
+    pub fn weakened(&self) -> u64 {
+        self.engine.borrow().seen.as_ref().map_or(0, |order| order.weakened)
     }
 
     /// Lock events of the run, by name, whether or not it came to its end.

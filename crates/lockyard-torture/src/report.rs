@@ -67,8 +67,9 @@ impl Failure {
             ("ended", format!("at {} ns of simulated time", telling.ended_ns)),
         ];
         let small = if wanted.fixed.small { " --small" } else { "" };
+        let weakened = wanted.fixed.weakening.as_ref().map_or_else(String::new, |weaker| format!(" --weaken {weaker}"));
         let replay = format!(
-            "lockyard torture --lock {} --machine {}{small} --seed {} --schedules 1 --threads {threads} --operations {operations} --fault {trouble}",
+            "lockyard torture --lock {} --machine {}{small}{weakened} --seed {} --schedules 1 --threads {threads} --operations {operations} --fault {trouble}",
             entry.label(),
             wanted.machine_name,
             schedule.seed,

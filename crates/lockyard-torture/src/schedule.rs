@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use lockyard_check::stage::Dice;
-use lockyard_sim::Config;
+
 use lockyard_sim::faults::{Fault, Faults};
 use lockyard_sim::machine::model::Model;
 use lockyard_sim::machine::topology::Placement;
+use lockyard_sim::{Config, Weakening};
 
 use crate::world::Setup;
 
@@ -55,6 +56,8 @@ pub struct Fixed {
     pub trouble: Option<Vec<Trouble>>,
     /// Small cases: few threads, few operations, seldom anybody who stays to starve others. Many times as many schedules in a second.
     pub small: bool,
+    /// An ordering of the lock that counts for less than what is said: somebody should notice.
+    pub weakening: Option<Weakening>,
 }
 
 /// A run that is about to happen.
@@ -130,10 +133,11 @@ impl Schedule {
             seed,
             placement,
             as_linux,
+            time_limit_ns: longest_run(&setup, &faults),
             faults,
-            time_limit_ns: LONGEST_RUN,
             watch_memory: true,
             watch_order: true,
+            weakening: fixed.weakening.clone(),
             event_limit: EVENTS,
             ..Config::new(machine.clone())
         };
@@ -153,8 +157,14 @@ const SLICES: u64 = 100_000_000;
 /// How long a holder sleeps at most, ns.
 const NAP: u64 = 10_000_000;
 
-/// Simulated time after which a run is called hung, or endless, ns.
-pub(crate) const LONGEST_RUN: u64 = 30_000_000_000;
+/// Simulated time after which a run is called hung, or endless, ns: where wake-ups are late, what it would take if every operation slept and was woken late, one after
+/// the other.
+fn longest_run(setup: &Setup, faults: &Faults) -> u64 {
+    const LONGEST: u64 = 30_000_000_000;
+    let late = if faults.delay_one_in > 0 { u64::from(faults.delay_ns) } else { 0 };
+    let operations = setup.operations.unwrap_or(0) + setup.hogged;
+    LONGEST.max(late * u64::from(operations) * setup.threads as u64)
+}
 
 /// What a run may cost the host before it is called endless. The longest that ends takes a fiftieth of it.
 const EVENTS: u64 = 5_000_000;
@@ -217,6 +227,7 @@ mod tests {
                 operations: free.setup.operations,
                 trouble: Some(free.trouble.clone()),
                 small: false,
+                weakening: None,
             };
             let same = Schedule::draw(&machine, seed, &fixed);
             assert_eq!((&same.setup, &same.config.faults), (&free.setup, &free.config.faults));

@@ -12,7 +12,7 @@ use lockyard_sim::{Error, Sim, Simulation};
 use crate::catalog::{Entry, Finding};
 use crate::quiet::quietly;
 use crate::report::Failure;
-use crate::schedule::{Fixed, LONGEST_RUN, Schedule, Trouble};
+use crate::schedule::{Fixed, Schedule, Trouble};
 use crate::world::{SPINNING, STARVATION, World};
 
 /// Which runs are wanted.
@@ -45,6 +45,8 @@ pub struct Tally {
     pub longest_ns: u64,
     /// Simulated time, ns.
     pub simulated_ns: u64,
+    /// How often a weakened ordering counted.
+    pub weakened: u64,
     /// Faults met, by name.
     pub faults: BTreeMap<&'static str, u64>,
     /// Lock events, by name; those that never happened are there with zero.
@@ -57,6 +59,7 @@ impl Tally {
         self.acquisitions += other.acquisitions;
         self.longest_ns = self.longest_ns.max(other.longest_ns);
         self.simulated_ns += other.simulated_ns;
+        self.weakened += other.weakened;
         for (sum, more) in [(&mut self.faults, &other.faults), (&mut self.events, &other.events)] {
             more.iter().for_each(|(name, count)| *sum.entry(name).or_default() += count);
         }
@@ -91,7 +94,8 @@ fn run(entry: &Entry<Sim>, schedule: &Schedule, told: bool) -> Result<Tally, (Fa
     }
     let world = World::new(entry, &schedule.setup);
     let refuse = |error: &Error| {
-        let quiet = LONGEST_RUN.saturating_sub(world.last_grant.load(Relaxed)) > LONGEST_RUN / 2;
+        let limit = config.time_limit_ns;
+        let quiet = limit.saturating_sub(world.last_grant.load(Relaxed)) > limit / 2;
         let finding = match finding(error) {
             Finding::Endless if quiet && error.to_string().contains("simulated time: ") => Finding::Hang,
             other => other,
@@ -148,6 +152,7 @@ fn run(entry: &Entry<Sim>, schedule: &Schedule, told: bool) -> Result<Tally, (Fa
         acquisitions: world.taken().iter().sum(),
         longest_ns: world.longest(),
         simulated_ns: simulation.ended_ns(),
+        weakened: simulation.weakened(),
         faults: met.into_iter().map(|(fault, count)| (fault.name(), count)).collect(),
         events: simulation.events().into_iter().collect(),
     })
@@ -239,6 +244,7 @@ fn explain(entry: &Entry<Sim>, wanted: &Wanted, seed: u64, fault: &Fault) -> Fai
         operations: first.setup.operations,
         trouble: Some(first.trouble),
         small: wanted.fixed.small,
+        weakening: wanted.fixed.weakening.clone(),
     };
     let begun = Instant::now();
     let same = |fixed: &Fixed| {

@@ -187,7 +187,7 @@ impl Engine {
             bug: config.bug,
             observer: None,
             guard,
-            seen: config.watch_order.then(Box::default),
+            seen: config.watch_order.then(|| Box::new(order::Order::new(config.weakening.clone()))),
             clock_ahead: 0,
             trace: config.trace.map(Ring::new),
             failure: None,

@@ -5,9 +5,13 @@
 //! make releases of later stores and acquires of earlier loads. Two accesses to protected data, one of them a write, that this does not order are a race: on
 //! some machine the later one may not see the earlier. No schedule has to show it; one that takes the way past the missing ordering is enough.
 //!
+//! A queue node of a thread record has two kinds of words. Its *notes* are written before its thread queues, and by heads afterwards, and nobody reads them who has not been
+//! told of it: they are protected data, of the queue. Its *links* are what others write to find and to wake each other. Whoever writes one must know of the last store to it, by which its
+//! thread has cleared it or a head has changed a queue: or on some machine that store comes last, and the link is lost.
+//!
 //! Not seen: what a stale value would lead to. Loads read the newest value here; that is for the model checkers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 
 use lockyard::platform::Ordering;
@@ -15,6 +19,7 @@ use lockyard::platform::Ordering;
 use super::host::Host;
 use super::watch::short;
 use crate::error::Error;
+use crate::weakening::Weakening;
 
 /// An access to a word, as the program wrote it.
 #[derive(Debug, Clone, Copy)]
@@ -22,11 +27,27 @@ pub(crate) enum Access {
     Load(Ordering),
     Store(Ordering),
     Update(Ordering),
+    /// A compare-exchange that only reads.
+    Failure(Ordering),
 }
 
 impl Access {
+    /// The same, with another ordering.
+    pub(crate) fn ordered(self, order: Ordering) -> Self {
+        match self {
+            Self::Load(_) => Self::Load(order),
+            Self::Store(_) => Self::Store(order),
+            Self::Update(_) => Self::Update(order),
+            Self::Failure(_) => Self::Failure(order),
+        }
+    }
+
+    fn writes(self) -> bool {
+        matches!(self, Self::Store(_) | Self::Update(_))
+    }
+
     fn acquires(self) -> bool {
-        let (Self::Load(order) | Self::Update(order)) = self else { return false };
+        let (Self::Load(order) | Self::Update(order) | Self::Failure(order)) = self else { return false };
         matches!(order, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst)
     }
 
@@ -35,6 +56,9 @@ impl Access {
         matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
     }
 }
+
+/// Size of the smallest word.
+const GRAIN: usize = 4;
 
 /// How far each thread has been seen.
 type Clock = Vec<u32>;
@@ -55,12 +79,28 @@ struct Knowledge {
     fenced: Clock,
 }
 
+/// An access: whose, at which of its steps, and where in the source.
+type Step = (usize, u32, &'static Location<'static>);
+
+/// Whether somebody who knows as much as `now` knows of `step`.
+fn knows(now: &[u32], (thread, step, _): Step) -> bool {
+    now.get(thread).is_some_and(|&seen| seen >= step)
+}
+
+/// A word of a queue node that other threads write.
+#[derive(Debug)]
+struct Link {
+    owner: usize,
+    /// The last plain store to it, and the read-modify-writes since, which come behind it in any case: knowing of one of them is enough.
+    stored: Vec<Step>,
+}
+
 /// The last accesses to a protected word.
 #[derive(Debug, Default)]
 struct Touches {
-    write: Option<(usize, u32, &'static Location<'static>)>,
+    write: Option<Step>,
     /// Of each thread, its last read since.
-    reads: Vec<(usize, u32, &'static Location<'static>)>,
+    reads: Vec<Step>,
 }
 
 /// Everything that is known of who has seen what.
@@ -68,13 +108,55 @@ struct Touches {
 pub(crate) struct Order {
     threads: Vec<Knowledge>,
     words: HashMap<usize, Clock>,
-    protected: Vec<(usize, usize)>,
+    /// Every fourth byte of what is protected.
+    protected: HashSet<usize>,
     touches: HashMap<usize, Touches>,
+    links: HashMap<usize, Link>,
+    /// An ordering that counts for less than what is said.
+    weakening: Option<Weakening>,
+    /// How often it did.
+    pub(crate) weakened: u64,
 }
 
 impl Order {
+    pub(crate) fn new(weakening: Option<Weakening>) -> Self {
+        Self { weakening, ..Self::default() }
+    }
+
     pub(crate) fn protect(&mut self, address: usize, size: usize) {
-        self.protected.push((address, size));
+        self.protected.extend((address / GRAIN..(address + size).div_ceil(GRAIN)).map(|grain| grain * GRAIN));
+    }
+
+    /// The word at `address` is in a queue node of `owner`, and others write it.
+    pub(crate) fn link(&mut self, address: usize, owner: usize) {
+        self.links.insert(address, Link { owner, stored: Vec::new() });
+    }
+
+    /// Before an access to a word that may be a link: the store that may come behind it, if there is one.
+    fn overwritten(
+        &mut self,
+        thread: usize,
+        address: usize,
+        access: Access,
+        place: &'static Location<'static>,
+    ) -> Option<Step> {
+        if !access.writes() || !self.links.contains_key(&address) {
+            return None;
+        }
+        self.thread(thread);
+        let (link, now) = (self.links.get_mut(&address)?, &self.threads[thread].now);
+        let store = matches!(access, Access::Store(_));
+        // The owner's own exchanges undo nothing.
+        let asked = store || thread != link.owner;
+        let known = link.stored.iter().any(|&step| knows(now, step));
+        let lost = link.stored.first().copied().filter(|_| asked && !known);
+        if store {
+            link.stored.clear();
+        }
+        if store || !link.stored.is_empty() {
+            link.stored.push((thread, now[thread], place));
+        }
+        lost
     }
 
     fn thread(&mut self, thread: usize) -> &mut Knowledge {
@@ -102,7 +184,7 @@ impl Order {
         {
             join(if access.acquires() { &mut own.now } else { &mut own.loaded }, word);
         }
-        if matches!(access, Access::Load(_)) {
+        if !access.writes() {
             return;
         }
         let published = if access.releases() { own.now.clone() } else { own.fenced.clone() };
@@ -124,9 +206,7 @@ impl Order {
     ) -> Option<(usize, &'static Location<'static>)> {
         self.thread(thread);
         let now = &self.threads[thread].now;
-        let unseen = |&&(other, step, _): &&(usize, u32, &'static Location<'static>)| {
-            other != thread && now.get(other).is_none_or(|&seen| seen < step)
-        };
+        let unseen = |&&step: &&Step| step.0 != thread && !knows(now, step);
         let touches = self.touches.entry(address).or_default();
         let write = touches.write.iter().find(unseen);
         let race =
@@ -143,7 +223,7 @@ impl Order {
     }
 
     fn is_protected(&self, address: usize) -> bool {
-        self.protected.iter().any(|&(start, size)| (start..start + size).contains(&address))
+        self.protected.contains(&(address / GRAIN * GRAIN))
     }
 }
 
@@ -162,13 +242,23 @@ impl Host {
         let engine = self.engine();
         let thread = engine.current as usize;
         let Some(order) = &mut engine.seen else { return };
-        if !order.is_protected(address) {
-            return order.access(thread, address, access);
-        }
-        let race = order.touch(thread, address, !matches!(access, Access::Load(_)), place);
+        let (race, what) = if order.is_protected(address) {
+            let race = order.touch(thread, address, access.writes(), place);
+            (race, "touched the same protected data, and nothing orders them")
+        } else {
+            let weaker = order.weakening.as_ref().and_then(|weakening| weakening.of(access, place));
+            order.weakened += u64::from(weaker.is_some());
+            let access = weaker.unwrap_or(access);
+            let lost = order.overwritten(thread, address, access, place);
+            order.access(thread, address, access);
+            (
+                lost.map(|step| (step.0, step.2)),
+                "wrote the same link of a queue node, and nothing says whose write is the last",
+            )
+        };
         if let (Some((other, there)), None) = (race, &engine.failure) {
             engine.failure = Some(Error::Race(format!(
-                "thread {thread} at {}:{} and thread {other} at {}:{} touched the same protected data, and nothing orders them",
+                "thread {thread} at {}:{} and thread {other} at {}:{} {what}",
                 short(place.file()),
                 place.line(),
                 short(there.file()),
@@ -188,12 +278,13 @@ impl Host {
     }
 }
 
-/// As [`Host::observe`], where the caller has no host at hand.
+/// As [`Host::observe`], where the caller has no host at hand, and is a closure of whoever was called from `place`.
 #[inline(always)]
-#[track_caller]
-pub(crate) fn observe(address: usize, access: Access) {
-    if let Some(host) = Host::here() {
-        host.observe(address, access);
+pub(crate) fn observe_at(address: usize, access: Access, place: &'static Location<'static>) {
+    if let Some(host) = Host::here()
+        && host.engine().seen.is_some()
+    {
+        host.note_access(address, access, place);
     }
 }
 
@@ -255,5 +346,46 @@ mod tests {
         order.access(0, FLAG, Access::Update(Release));
         order.access(2, FLAG, Access::Update(Acquire));
         assert_eq!(order.touch(2, DATA, true, here).map(|race| race.0), Some(1));
+    }
+
+    /// Thread 0 clears its link and publishes its node with `publish`; thread 1 finds it with `find` and links itself. Whether the link may be lost.
+    fn loses_a_link(publish: Ordering, find: Ordering) -> bool {
+        let mut order = Order::default();
+        let here = Location::caller();
+        const LINK: usize = DATA;
+        order.link(LINK, 0);
+        let mut write = |thread, address, access| {
+            let lost = order.overwritten(thread, address, access, here);
+            order.access(thread, address, access);
+            lost.is_some()
+        };
+        assert!(!write(0, LINK, Access::Store(Relaxed)));
+        write(0, FLAG, Access::Update(publish));
+        write(1, FLAG, Access::Update(find));
+        write(1, LINK, Access::Store(Release))
+    }
+
+    #[test]
+    fn who_writes_a_link_must_know_of_the_last_store_to_it() {
+        assert!(!loses_a_link(AcqRel, AcqRel));
+        assert!(loses_a_link(Acquire, AcqRel));
+        assert!(loses_a_link(AcqRel, Release));
+    }
+
+    #[test]
+    fn an_exchange_behind_the_store_is_as_good_to_know_of() {
+        let here = Location::caller();
+        let mut order = Order::default();
+        order.link(DATA, 0);
+        // Its own thread stores, and exchanges; thread 1 exchanges, which undoes nothing of it only if it knows of the store.
+        assert!(order.overwritten(0, DATA, Access::Store(Relaxed), here).is_none());
+        assert!(order.overwritten(0, DATA, Access::Update(Relaxed), here).is_none());
+        order.access(0, FLAG, Access::Update(Release));
+        order.access(1, FLAG, Access::Update(Acquire));
+        assert!(order.overwritten(1, DATA, Access::Update(Relaxed), here).is_none());
+        order.access(1, FLAG, Access::Store(Release));
+        order.access(2, FLAG, Access::Load(Acquire));
+        assert!(order.overwritten(2, DATA, Access::Store(Relaxed), here).is_none());
+        assert!(order.overwritten(3, DATA, Access::Update(Relaxed), here).is_some());
     }
 }

@@ -4,12 +4,13 @@
 
 use core::cell::UnsafeCell;
 use core::fmt;
+use core::panic::Location;
 
 use lockyard::platform::{ConstZero, Lanes, Ordering, Pair, Word};
 
 use crate::engine::access::Seen;
 use crate::engine::host::Host;
-use crate::engine::order::{Access, observe};
+use crate::engine::order::{Access, observe_at};
 use crate::machine::buffer::Write;
 use crate::platform::Sim;
 
@@ -57,10 +58,11 @@ macro_rules! word {
             #[track_caller]
             #[inline(always)]
             fn modify(&self, order: Ordering, change: impl FnOnce($value) -> $value) -> $value {
+                let place = Location::caller();
                 self.update(order, |word| {
                     let old = word.peek();
                     word.poke(change(old));
-                    observe(word.address(), Access::Update(order));
+                    observe_at(word.address(), Access::Update(order), place);
                     old
                 })
             }
@@ -110,14 +112,15 @@ macro_rules! word {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
+                let place = Location::caller();
                 self.update(success, |word| {
                     let found = word.peek();
                     if found == current {
                         word.poke(new);
-                        observe(word.address(), Access::Update(success));
+                        observe_at(word.address(), Access::Update(success), place);
                         Ok(found)
                     } else {
-                        observe(word.address(), Access::Load(failure));
+                        observe_at(word.address(), Access::Failure(failure), place);
                         Err(found)
                     }
                 })
@@ -208,15 +211,16 @@ impl LaneWord {
         orders: (Ordering, Ordering),
     ) -> Result<u32, u32> {
         let (success, failure) = orders;
+        let place = Location::caller();
         self.update(success, |word| {
             let whole = word.peek();
             let found = whole >> shift & lane;
             if found != current {
-                observe(word.address(), Access::Load(failure));
+                observe_at(word.address(), Access::Failure(failure), place);
                 return Err(found);
             }
             word.poke(whole & !(lane << shift) | new << shift);
-            observe(word.address(), Access::Update(success));
+            observe_at(word.address(), Access::Update(success), place);
             Ok(found)
         })
     }
@@ -290,6 +294,7 @@ pub(super) fn pair_load(pair: &Pair<Sim>) -> u64 {
 /// Exchanges both halves: one access of their line.
 #[track_caller]
 pub(super) fn pair_exchange(pair: &Pair<Sim>, current: u64, new: u64, order: Ordering) -> Result<u64, u64> {
+    let place = Location::caller();
     pair.low.update(order, |low| {
         let found = peek_pair(pair);
         if found != current {
@@ -297,8 +302,8 @@ pub(super) fn pair_exchange(pair: &Pair<Sim>, current: u64, new: u64, order: Ord
         }
         low.poke(new as u32);
         pair.high.poke((new >> 32) as u32);
-        observe(low.address(), Access::Update(order));
-        observe(pair.high.address(), Access::Update(order));
+        observe_at(low.address(), Access::Update(order), place);
+        observe_at(pair.high.address(), Access::Update(order), place);
         Ok(found)
     })
 }

@@ -107,7 +107,7 @@ pub struct QueueNode<P: Platform> {
     /// When the waiter's turn ends. A hint to the next waiter, which may read an earlier use's.
     due: P::U64,
     /// The NUMA node of the waiter, or what its kind takes for it.
-    pub(super) lane: P::U32,
+    pub(crate) lane: P::U32,
     /// Last of those who were moved aside.
     pub(super) aside: P::U32,
     /// What the waiter is told of the queue's past when it is made head.

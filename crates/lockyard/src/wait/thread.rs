@@ -188,6 +188,13 @@ impl<P: Platform> Thread<P> {
         queued.chain(self.mcs.iter().flat_map(|node| [&node.next, &node.wait]))
     }
 
+    /// Where its spinlock nodes have what is its thread's until it queues, and the heads' from then on. For checkers: whoever reads it must have been told of it. Address and size.
+    #[doc(hidden)]
+    pub fn notes(&self) -> impl Iterator<Item = (usize, usize)> {
+        let size = size_of::<QueueNode<P>>() - core::mem::offset_of!(QueueNode<P>, lane);
+        self.nodes.iter().map(move |node| (core::ptr::from_ref(&node.lane).addr(), size))
+    }
+
     /// Whether the thread is in no queue.
     pub fn is_idle(&self) -> bool {
         self.depth.load(Relaxed) == 0 && self.waiter.busy.load(Relaxed) == 0
