@@ -189,13 +189,16 @@ impl Simulation {
             (base as *mut ParkedHeads<Sim>).write(ParkedHeads::default());
             pool.write(const { Pool::new() });
             (*pool).tunables().copy_from(Sim::hq().tunables());
+            if let Some(order) = &mut engine.seen {
+                (*pool).notes().for_each(|word| order.protect(word.place(), size_of_val(word)));
+            }
             for index in 0..threads {
                 let record = (engine.records + index * RECORD) as *mut Thread<Sim>;
                 record.write(Thread::default());
                 (*record).set_id(ThreadId::from_raw(index as u32 + 1).expect("not zero"));
                 if let Some(order) = &mut engine.seen {
                     (*record).links().for_each(|word| order.link(word.place(), index));
-                    (*record).notes().for_each(|(address, size)| order.protect(address, size));
+                    (*record).grants().for_each(|word| order.link(word.place(), index));
                 }
             }
         }

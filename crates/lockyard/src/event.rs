@@ -68,6 +68,7 @@ events! {
     HqRemoteHandoff = "hq_remote_handoff": "hq-spinlock head promoted a waiter of another lane",
     HqForcedHandoff = "hq_forced_handoff": "those of them for which the head's lane still had waiters: its quota was spent",
     HqRollback = "hq_rollback": "hq-spinlock head found nobody, but could not become plain: a waiter was on its way",
+    HqMarkTaken = "hq_mark_taken": "hq-spinlock waiter took the mark of the lanes for a waiter's name, and put it back",
     QrwReadSlowpath = "qrw_read_slowpath": "qrwlock read acquisition that found a writer inside or waiting, counted when it was in",
     QrwWriteSlowpath = "qrw_write_slowpath": "qrwlock write acquisition that found the lock taken, counted when it was in",
     QrwWaitingFail = "qrw_waiting_fail": "attempt of the first waiting qrwlock writer to set the waiting mark that failed",

@@ -239,6 +239,47 @@ scripts! {
         assert!(rolled_back.get() > 0);
     }
 
+    /// A newcomer sees a queue, the lock turns, and it takes the mark of the lanes for the name of the last waiter: stopped before each of its steps from there on, while another
+    /// one comes and everybody goes on as far as they can. Until the mark is back nobody can leave the lanes.
+    fn the_mark_of_the_lanes_is_away() {
+        let (taken, rolled_back) = (Cell::new(0), Cell::new(0));
+        every_stop(|first_stop| {
+            let mut any = false;
+            every_stop(|steps| {
+                let stand = Stand::default();
+                let mut again = false;
+                Scene::play(|scene, [holder, first, turner, last, newcomer, late]| {
+                    holder.does(|| stand.lock().acquire());
+                    first.starts(|| stand.cycle());
+                    turner.starts(|| stand.lock().acquire());
+                    last.starts(|| stand.cycle());
+                    newcomer.starts_until(first_stop, || stand.cycle());
+                    any |= newcomer.is_stopped();
+                    // The turner has the lock and turns, unless it waits for the newcomer's link.
+                    holder.starts(|| stand.release());
+                    newcomer.resumes_until(steps + 1);
+                    again = newcomer.is_stopped();
+                    late.starts(|| stand.cycle());
+                    // Everybody in the lanes is served, and the last of them cannot leave.
+                    let mut released = turner.starts_if_idle(|| stand.release()).is_some();
+                    rolled_back.set(rolled_back.get() + scene.events(Event::HqRollback));
+                    newcomer.resumes();
+                    scene.settle();
+                    while !released {
+                        released = turner.starts_if_idle(|| stand.release()).is_some();
+                        scene.advance(TURN_NS);
+                    }
+                    scene.finish_all();
+                    taken.set(taken.get() + scene.events(Event::HqMarkTaken));
+                });
+                stand.finish(4);
+                again
+            });
+            any
+        });
+        assert!(taken.get() > 10 && rolled_back.get() > 0, "{} taken, {} kept", taken.get(), rolled_back.get());
+    }
+
     /// Threads that have moved to another node since they queued are served where they queued.
     fn waiters_change_their_node() {
         for to in 0..NODES {

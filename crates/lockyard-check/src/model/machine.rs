@@ -48,6 +48,7 @@ pub fn prepare<E: Engine>() {
         });
         for (number, record) in made.records.iter().enumerate() {
             record.links().for_each(|word| word.belong(number));
+            record.grants().for_each(|word| word.belong(number));
         }
         world().surroundings.set(core::ptr::from_ref(Box::leak(made)).cast());
     }

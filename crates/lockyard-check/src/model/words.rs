@@ -48,6 +48,11 @@ macro_rules! word {
 
         #[allow(clippy::unnecessary_cast)] // one of the two widths
         impl<E: Engine> $name<E> {
+            /// It is in a queue node of the record with this number, and others write it.
+            pub(super) fn belong(&self, record: usize) {
+                self.owner.set(record as u32);
+            }
+
             /// Of an earlier execution? Then it is a new word, and zero.
             fn refresh(&self) {
                 let epoch = world().epoch.get();
@@ -283,11 +288,6 @@ word!(U32, u32, A32, "The 32-bit atomic.");
 word!(U64, u64, A64, "The 64-bit atomic.");
 
 impl<E: Engine> U32<E> {
-    /// It is in a queue node of the record with this number, and others write it.
-    pub(super) fn belong(&self, record: usize) {
-        self.owner.set(record as u32);
-    }
-
     /// The newest value, without an access.
     pub(super) fn peek(&self) -> u32 {
         self.refresh();

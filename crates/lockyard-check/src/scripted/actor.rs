@@ -360,6 +360,18 @@ impl<'e> Actor<'e> {
         self.core.settle();
     }
 
+    /// A stopped actor goes on, and stops again before its `steps`-th step from here, if it gets so far.
+    pub fn resumes_until(&self, steps: u64) {
+        self.core.change(|world| {
+            let role = &mut world.roles[self.number];
+            if role.state == State::Stopped {
+                role.stops_again = Some(steps);
+                role.state = State::Running;
+            }
+        });
+        self.core.settle();
+    }
+
     /// Wake-ups do not reach the actor until [`Actor::thaw`].
     pub fn freeze(&self) {
         self.core.change(|world| world.roles[self.number].frozen = true);

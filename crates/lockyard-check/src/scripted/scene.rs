@@ -51,6 +51,8 @@ pub(super) struct Role {
     pub(super) state: State,
     /// Whether its stop still counts: the script has not let it go on.
     pub(super) stops: bool,
+    /// When it goes on: after how many steps it stops again.
+    pub(super) stops_again: Option<u64>,
     /// Does not wake, though its wake-up may be due.
     pub(super) frozen: bool,
     pub(super) on_cpu: bool,
@@ -73,6 +75,7 @@ impl Role {
             node: number as u32 % NODES,
             state: State::Idle,
             stops: false,
+            stops_again: None,
             frozen: false,
             on_cpu: false,
             realtime: false,
@@ -299,6 +302,9 @@ fn stopped() {
         && me.core.world().roles[me.number].stops
     {
         me.core.stay(me.number, State::Stopped);
+        if let Some(steps) = me.core.world().roles[me.number].stops_again.take() {
+            UNTIL_STOP.set(steps as i64 - 1);
+        }
     }
 }
 

@@ -314,6 +314,12 @@ impl U32 {
     }
 }
 
+impl U64 {
+    pub(crate) fn place(&self) -> usize {
+        self.address()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

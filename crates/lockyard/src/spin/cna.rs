@@ -11,9 +11,8 @@
 //! | field of a node | meaning | written by |
 //! |---|---|---|
 //! | `next` | successor | a newcomer behind the last; the head, for waiters between itself and the last, and in the circle |
-//! | `lane` | NUMA node + 1; [`PRIORITY`] for a real-time waiter, which is never moved; of no account in a waiter that queued with nobody before it | its thread before it queues; the head that hands it the circle: the node preferred so far |
-//! | `aside` | last of the circle, 0: nobody is aside | as head: its thread; before that whoever promotes it |
-//! | `past` | when the circle was begun (ns); 0: there is none | likewise |
+//! | `lane` | NUMA node + 1; [`PRIORITY`] for a real-time waiter, which is never moved; of no account in a waiter that queued with nobody before it | its thread before it queues |
+//! | `wait` | what a new head is told: the [`Circle`], if somebody is aside | whoever promotes it |
 //!
 //! * **Order** (a new head, before it competes): while the next waiter is of another node and not the last, it goes to the end of the circle. With nobody aside this is
 //!   done once in [`SHUFFLE_ONE_IN`] times only, so that a queue of one node pays nothing and short queues keep their order.
@@ -31,7 +30,7 @@
 //!
 //! # Memory ordering
 //!
-//! Circle and notes are plain stores of one head, read by the next: the Release of `promote` and the Acquire of the waiter order them. `next` of a
+//! The circle's links are plain stores of one head, read by the next: the Release of `promote` and the Acquire of the waiter order them. `next` of a
 //! waiter that is moved was stored by its successor with Release and is loaded with Acquire. When the circle becomes the queue its end is nulled before the Release that
 //! publishes it as tail, so a newcomer's link cannot be overwritten.
 //!
@@ -39,7 +38,7 @@
 
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
-use crate::spin::queued::{Ahead, Kind, LOCKED_MASK, Place, QueueNode, RawQueuedSpinLock};
+use crate::spin::queued::{Ahead, Kind, LOCKED_MASK, Place, QueueNode, RawQueuedSpinLock, TOLD};
 use crate::wait::thread::NodeName;
 
 /// How long somebody may be aside before the circle goes first: `numa_spinlock_threshold_ns`.
@@ -62,71 +61,100 @@ impl<P: Platform> Kind<P> for Cna {
     const NAME: &'static str = "cna";
 
     fn enqueue(lock: &RawCnaSpinLock<P>, place: &mut Place<P>, seen: u32) -> Ahead {
-        place.node.aside.store(0, Relaxed);
         if NodeName::of_tail(seen).is_none() && lock.replace_nobody(place).is_ok() {
             return Ahead::Nobody;
         }
-        let lane = if P::is_realtime(place.thread()) { PRIORITY } else { P::node() + 1 };
-        place.node.lane.store(lane, Relaxed);
-        place.node.past.store(0, Relaxed);
-        place.lane = lane;
+        place.lane = if P::is_realtime(place.thread()) { PRIORITY } else { P::node() + 1 };
+        place.node.lane.store(place.lane, Relaxed);
         lock.swap_tail(place)
     }
 
     fn arrange(lock: &RawCnaSpinLock<P>, place: &mut Place<P>) {
+        let mut circle = Circle::unpack(place.past);
         // Without a lane it has just queued, with nobody before it: nobody is behind it either, or only just.
-        if place.lane == 0 || place.node.aside.load(Relaxed) == 0 && !is_shuffled(place) {
+        if place.lane == 0 || circle.is_none() && !is_shuffled(place) {
             return;
         }
-        if place.node.lane.load(Relaxed) == PRIORITY {
-            place.node.lane.store(P::node() + 1, Relaxed); // a head needs no protection
-        }
+        // A head needs no protection.
+        let own = if place.lane == PRIORITY { P::node() + 1 } else { place.lane };
+        let preferred = circle.map_or(own, |circle| circle.preferred);
         for _ in 0..MOVES {
             let busy = lock.word.load(Relaxed) & LOCKED_MASK != 0;
-            if !busy || !move_aside(place.node) {
-                return;
+            if !busy || !move_aside(place.node, preferred, &mut circle) {
+                break;
             }
         }
+        place.past = circle.map_or(0, Circle::pack);
     }
 
     fn leave(lock: &RawCnaSpinLock<P>, place: &Place<P>, _ahead: Ahead, passed: bool) {
-        if let Some(circle) = circle(place.node) {
+        if let Some(circle) = Circle::unpack(place.past) {
             return leave_with(lock, place, circle, passed);
         }
         if !lock.replace_last(place.name, 0) {
-            lock.promote(place.successor(), passed);
+            lock.promote(place.successor(), 0, passed);
         }
+    }
+}
+
+/// Those who are aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Circle {
+    /// The last of them, by whose `next` they are found.
+    last: NodeName,
+    /// The node whose waiters go first meanwhile, + 1.
+    preferred: u32,
+    /// When the first of them was moved, in units of [`BEAT_NS`].
+    begun: u64,
+}
+
+/// The unit of a circle's age.
+const BEAT_NS: u64 = 1 << 10;
+/// Bits of a circle's beginning: nobody is aside for the five hours after which it begins anew.
+const BEGUN: u32 = TOLD - 28;
+
+impl Circle {
+    fn now<P: Platform>() -> u64 {
+        (P::now() / BEAT_NS) % (1 << BEGUN)
+    }
+
+    fn age_ns<P: Platform>(self) -> u64 {
+        Self::now::<P>().wrapping_sub(self.begun) % (1 << BEGUN) * BEAT_NS
+    }
+
+    fn unpack(told: u64) -> Option<Self> {
+        let last = NodeName::from_raw(told as u32 & 0xffff)?;
+        Some(Self { last, preferred: (told >> 16) as u32 & 0xfff, begun: told >> 28 })
+    }
+
+    fn pack(self) -> u64 {
+        u64::from(self.last.raw()) | u64::from(self.preferred & 0xfff) << 16 | self.begun << 28
     }
 }
 
 /// With somebody aside: the headship and the circle go to the next; if nobody is behind, or those aside have waited long enough, they are next.
 #[inline(never)]
-fn leave_with<P: Platform>(
-    lock: &RawCnaSpinLock<P>,
-    place: &Place<P>,
-    (last, circle): (NodeName, &'static QueueNode<P>),
-    passed: bool,
-) {
-    let node = place.node;
-    let first = circle.next.load(Relaxed);
-    circle.next.store(0, Relaxed);
-    if lock.replace_last(place.name, last.raw()) {
+fn leave_with<P: Platform>(lock: &RawCnaSpinLock<P>, place: &Place<P>, circle: Circle, passed: bool) {
+    let Some(end) = circle.last.node::<P>() else { return };
+    let first = end.next.load(Relaxed);
+    end.next.store(0, Relaxed);
+    let promote_first = || {
+        if let Some(first) = NodeName::from_raw(first) {
+            lock.promote(first, 0, passed);
+        }
+    };
+    if lock.replace_last(place.name, circle.last.raw()) {
         P::count(Event::CnaSplice, 1);
-        return promote_first(lock, first, passed);
+        return promote_first();
     }
     let next = place.successor();
-    if P::now().saturating_sub(node.past.load(Relaxed)) > ASIDE_NS {
+    if circle.age_ns::<P>() > ASIDE_NS {
         P::count(Event::CnaFlush, 1);
-        circle.next.store(next.raw().into(), Relaxed);
-        return promote_first(lock, first, passed);
+        end.next.store(next.raw().into(), Relaxed);
+        return promote_first();
     }
-    circle.next.store(first, Relaxed);
-    if let Some(to) = next.node::<P>() {
-        to.lane.store(node.lane.load(Relaxed), Relaxed);
-        to.aside.store(last.raw().into(), Relaxed);
-        to.past.store(node.past.load(Relaxed), Relaxed);
-    }
-    lock.promote(next, passed);
+    end.next.store(first, Relaxed);
+    lock.promote(next, circle.pack(), passed);
 }
 
 /// Whether this head is the one in [`SHUFFLE_ONE_IN`] that begins a circle. Its draw is a time of its own.
@@ -134,50 +162,36 @@ fn is_shuffled<P: Platform>(place: &Place<P>) -> bool {
     (place.due().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(SHUFFLE_ONE_IN)
 }
 
-/// The last of those who are aside, and its node.
-fn circle<P: Platform>(head: &QueueNode<P>) -> Option<(NodeName, &'static QueueNode<P>)> {
-    let last = NodeName::from_raw(head.aside.load(Relaxed))?;
-    Some((last, last.node()?))
-}
-
-/// Moves the waiter behind `head` aside if it is of another node and not the last. Whether another one may follow.
+/// Moves the waiter behind `head` aside if it is of another node than `preferred` and not the last. Whether another one may follow.
 #[inline(never)]
-fn move_aside<P: Platform>(head: &QueueNode<P>) -> bool {
-    let moved = || {
+fn move_aside<P: Platform>(head: &QueueNode<P>, preferred: u32, circle: &mut Option<Circle>) -> bool {
+    let mut moved = || {
         let name = NodeName::from_raw(head.next.load(Acquire))?;
         let node: &QueueNode<P> = name.node()?;
         let lane = node.lane.load(Relaxed);
-        if lane == head.lane.load(Relaxed) || lane == PRIORITY {
+        if lane == preferred || lane == PRIORITY {
             return None;
         }
         let behind = NodeName::from_raw(node.next.load(Acquire))?;
-        match circle(head) {
+        let begun = match *circle {
             None => {
                 node.next.store(name.raw().into(), Relaxed);
-                head.past.store(P::now(), Relaxed);
+                Circle::now::<P>()
             }
-            Some((_, last)) => {
+            Some(Circle { last, begun, .. }) => {
+                let last = last.node::<P>()?;
                 node.next.store(last.next.load(Relaxed), Relaxed);
                 last.next.store(name.raw().into(), Relaxed);
+                begun
             }
-        }
-        head.aside.store(name.raw().into(), Relaxed);
+        };
+        *circle = Some(Circle { last: name, preferred, begun });
         // Release: whoever finds `behind` through us finds what it wrote before it linked itself.
         head.next.store(behind.raw().into(), Release);
         P::count(Event::CnaAside, 1);
         Some(())
     };
     moved().is_some()
-}
-
-/// Those who were aside come first: nobody is aside any more.
-fn promote_first<P: Platform>(lock: &RawCnaSpinLock<P>, first: u32, passed: bool) {
-    let Some(first) = NodeName::from_raw(first) else { return };
-    if let Some(to) = first.node::<P>() {
-        to.aside.store(0, Relaxed);
-        to.past.store(0, Relaxed);
-    }
-    lock.promote(first, passed);
 }
 
 #[cfg(all(feature = "std", target_os = "linux"))]

@@ -28,7 +28,7 @@ impl<P: Platform> Kind<P> for Plain {
     #[inline(always)]
     fn leave(lock: &RawQSpinLock<P>, place: &Place<P>, _ahead: Ahead, passed: bool) {
         if !lock.replace_last(place.name, 0) {
-            lock.promote(place.successor(), passed);
+            lock.promote(place.successor(), 0, passed);
         }
     }
 }

@@ -91,39 +91,33 @@ pub const EXACT_COMPETE_NS: u32 = 200_000;
 /// How long a head sleeps where it cannot rely on being woken.
 const BLIND_NS: u64 = 1_000_000;
 
-// node.wait
-const WAITING: u32 = 0;
-const ASLEEP: u32 = 1;
-const HEAD: u32 = 2;
+// node.wait: a state, and above it what a new head is told.
+const WAITING: u64 = 0;
+const ASLEEP: u64 = 1;
+const HEAD: u64 = 2;
+const STATE: u64 = 3;
+const TOLD_SHIFT: u32 = 2;
+/// So many bits a new head can be told.
+pub(super) const TOLD: u32 = u64::BITS - TOLD_SHIFT;
 
 /// A place in a spinlock's queue; a field of the thread record, in use only while waiting.
 ///
-/// The first half is every kind's. The second is the kind's own, and written by the waiter before it queues, then by heads only.
+/// `lane` is the kind's own, for heads to read. What one head tells the next is in the word that makes it head: a store of its
+/// own would take the waiter's line twice.
 #[derive(Debug)]
 #[repr(C)]
 pub struct QueueNode<P: Platform> {
     pub(crate) next: P::U32,
-    pub(crate) wait: P::U32,
-    /// When the waiter's turn ends. A hint to the next waiter, which may read an earlier use's.
-    due: P::U64,
     /// The NUMA node of the waiter, or what its kind takes for it.
     pub(crate) lane: P::U32,
-    /// Last of those who were moved aside.
-    pub(super) aside: P::U32,
-    /// What the waiter is told of the queue's past when it is made head.
-    pub(super) past: P::U64,
+    pub(crate) wait: P::U64,
+    /// When the waiter's turn ends. A hint to the next waiter, which may read an earlier use's.
+    due: P::U64,
 }
 
 impl<P: Platform> Default for QueueNode<P> {
     fn default() -> Self {
-        Self {
-            next: P::U32::default(),
-            wait: P::U32::default(),
-            due: P::U64::default(),
-            lane: P::U32::default(),
-            aside: P::U32::default(),
-            past: P::U64::default(),
-        }
+        Self { next: P::U32::default(), lane: P::U32::default(), wait: P::U64::default(), due: P::U64::default() }
     }
 }
 
@@ -137,14 +131,7 @@ impl<P: Platform> QueueNode<P> {
     where
         P: ConstPlatform,
     {
-        Self {
-            next: P::U32::ZERO,
-            wait: P::U32::ZERO,
-            due: P::U64::ZERO,
-            lane: P::U32::ZERO,
-            aside: P::U32::ZERO,
-            past: P::U64::ZERO,
-        }
+        Self { next: P::U32::ZERO, lane: P::U32::ZERO, wait: P::U64::ZERO, due: P::U64::ZERO }
     }
 }
 
@@ -167,7 +154,8 @@ pub struct Place<P: Platform> {
     pub(super) name: NodeName,
     /// Whether its CPU was needed before it became head: it has slept, on an exact machine. Elsewhere waiters sleep for no reason but time.
     pub(super) gave_way: bool,
-    /// For the kind: what the head makes of what it was told. Here and not in the node, whose line would have to be asked for while the lock is free.
+    /// For the kind: what it was told by whoever made it head, 0 if nobody did; then what it makes of that. Here and not in the node, whose line would have to be asked for while the
+    /// lock is free.
     pub(super) past: u64,
     /// For the kind: the waiter's own lane.
     pub(super) lane: u32,
@@ -239,6 +227,11 @@ pub trait Kind<P: Platform>: Sized + Debug + Send + Sync + 'static + sealed::Sea
     fn enqueue(lock: &RawQueuedSpinLock<P, Self>, place: &mut Place<P>, _seen: u32) -> Ahead {
         lock.swap_tail(place)
     }
+
+    /// `place` has linked itself behind somebody, or waits for its queue's turn: what it wants to know of itself as head, while there is time.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn settle(_place: &mut Place<P>) {}
 
     /// `place` is the head now and will compete for the lock.
     #[doc(hidden)]
@@ -433,7 +426,9 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             node.due.store(before + TURN_NS, Relaxed);
         }
         if ahead != Ahead::Nobody {
-            place.gave_way = Self::wait_for_headship(me, node) && Self::is_exact();
+            K::settle(&mut place);
+            let (slept, told) = Self::wait_for_headship(me, node);
+            (place.gave_way, place.past) = (slept && Self::is_exact(), told);
         }
         K::arrange(self, &mut place);
         let passed = self.take_as_head(&place);
@@ -479,23 +474,24 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         P::spin_budget() == u32::MAX
     }
 
-    /// Queued: waits to become head. Whether it slept.
-    fn wait_for_headship(me: &Thread<P>, node: &QueueNode<P>) -> bool {
-        let granted = || (node.wait.load(Acquire) == HEAD).then_some(());
+    /// Queued: waits to become head. Whether it slept, and what it was told.
+    fn wait_for_headship(me: &Thread<P>, node: &QueueNode<P>) -> (bool, u64) {
+        let told = |wait: u64| (wait & STATE == HEAD).then_some(wait >> TOLD_SHIFT);
+        let granted = || told(node.wait.load(Acquire));
         let patience = if Self::is_exact() { Patience::ns(u32::MAX).courteous() } else { Patience::ns(QUEUED_NS) };
-        if P::spin(patience, granted).is_some() {
-            return false;
+        if let Some(told) = P::spin(patience, granted) {
+            return (false, told);
         }
-        if node.wait.compare_exchange(WAITING, ASLEEP, AcqRel, Acquire).is_err() {
-            return false;
+        if let Some(told) = node.wait.compare_exchange(WAITING, ASLEEP, AcqRel, Acquire).err().and_then(told) {
+            return (false, told);
         }
         P::count(Event::PvWaitNode, 1);
         let queued = P::now();
         let mut turn_end = node.due.load(Relaxed);
         loop {
             me.park(Some(turn_end));
-            if granted().is_some() {
-                return true;
+            if let Some(told) = granted() {
+                return (true, told);
             }
             P::count(Event::PvSpuriousWakeup, 1);
             let now = P::now();
@@ -507,19 +503,20 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         }
     }
 
-    /// Makes `next` head. If it sleeps and we were not passed ourselves, or if its turn is to last long, our own unlock will wake it, outside
+    /// Makes `next` head and tells it `told`, of [`TOLD`] bits. If it sleeps and we were not passed ourselves, or if its turn is to last long, our own unlock will wake it, outside
     /// the critical section; else its turn's end will.
-    pub(super) fn promote(&self, next: NodeName, passed: bool) {
+    pub(super) fn promote(&self, next: NodeName, told: u64, passed: bool) {
         let (Some(node), Some(thread)) = (next.node::<P>(), next.thread::<P>()) else { return };
+        let head = HEAD | told << TOLD_SHIFT;
         let doze = passed && !Self::is_exact() && node.due.load(Relaxed) <= P::now() + 2 * TURN_NS;
         if Self::is_exact() {
             // Marked before it can run and take the mark away; and its line is asked for once only.
-            if node.wait.compare_exchange(WAITING, HEAD, AcqRel, Acquire).is_ok() {
+            if node.wait.compare_exchange(WAITING, head, AcqRel, Acquire).is_ok() {
                 return;
             }
             self.mark_asleep(true);
         }
-        if node.wait.swap(HEAD, AcqRel) == ASLEEP && !doze && !P::heads().insert(P::key(self), thread.id()) {
+        if node.wait.swap(head, AcqRel) == ASLEEP && !doze && !P::heads().insert(P::key(self), thread.id()) {
             thread.unpark();
         }
     }

@@ -184,15 +184,14 @@ impl<P: Platform> Thread<P> {
     /// The words of its spinlock nodes that it clears before it queues and that others write then. For checkers: a write that may come before the clearing is lost.
     #[doc(hidden)]
     pub fn links(&self) -> impl Iterator<Item = &P::U32> {
-        let queued = self.nodes.iter().flat_map(|node| [&node.next, &node.wait]);
+        let queued = self.nodes.iter().map(|node| &node.next);
         queued.chain(self.mcs.iter().flat_map(|node| [&node.next, &node.wait]))
     }
 
-    /// Where its spinlock nodes have what is its thread's until it queues, and the heads' from then on. For checkers: whoever reads it must have been told of it. Address and size.
+    /// Of the same kind as [`Self::links`], in words of another size: by these a waiter is made head.
     #[doc(hidden)]
-    pub fn notes(&self) -> impl Iterator<Item = (usize, usize)> {
-        let size = size_of::<QueueNode<P>>() - core::mem::offset_of!(QueueNode<P>, lane);
-        self.nodes.iter().map(move |node| (core::ptr::from_ref(&node.lane).addr(), size))
+    pub fn grants(&self) -> impl Iterator<Item = &P::U64> {
+        self.nodes.iter().map(|node| &node.wait)
     }
 
     /// Whether the thread is in no queue.

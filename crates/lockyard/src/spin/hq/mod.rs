@@ -12,9 +12,10 @@
 //! | plain | 0, or the last waiter | in one queue, as [`qspinlock`](super::qspinlock)'s | → hierarchical: a head that leaves, with waiters behind it and evidence of contention, and a free record |
 //! | hierarchical | a mark (1, 2, 3: the name of no thread), says where the record is | in the lane of their node | → plain: a head that leaves and finds nobody in any lane, or that it does not pay |
 //!
-//! Only the headship's bearer changes the mode, and it owns the lock then. A waiter puts itself into the word's queue by compare-exchange of the tail half it
-//! has seen, not by a swap: so it cannot queue in a mode that has ended, and nobody's queue must be repaired. Locked byte, pending byte and fast path are the same
-//! in both modes, and so is stealing: within a turn it keeps the lock where it is.
+//! Only the headship's bearer changes the mode, and it owns the lock then. A waiter that sees no mark puts itself into the word's queue by a swap of the tail half, as in the plain kind.
+//! If what it gets is a mark, the mode has changed since it looked: it puts the mark back, and goes to its lane with those who have queued behind it meanwhile. A bearer leaves hierarchical mode by a
+//! compare-exchange of the mark; while somebody has it the bearer cannot, as while somebody is on its way into a lane. So nobody's mode ends while it queues. Locked byte, pending byte
+//! and fast path are the same in both modes, and so is stealing: within a turn it keeps the lock where it is.
 //!
 //! **The type bit** (9) is set in a lock of this kind and clear in others, so that code which holds a raw word can tell that the tail may be a mark. A free lock's
 //! word is therefore `0x200`. All-zero memory is an unlocked lock all the same: whoever takes it first, in the slow path, stamps it. The published lock
@@ -38,12 +39,12 @@
 //! | head | nobody, but somebody on its way into a lane | opens the lanes again and leaves the headship free for that one |
 //!
 //! Lane words carry the number of the record's use: a waiter that comes too late finds its compare-exchange fail, and looks at the lock's word again. A waiter belongs to
-//! the lane in which it queued, wherever its thread has moved since; which lane has the headship is the record's knowledge, not the waiter's. A
+//! the lane in which it (or the one that it has queued behind, while the mark was away) queued, wherever its thread has moved since; which lane has the headship is the record's knowledge, not the waiter's. A
 //! thread that has left the queue is nobody's neighbour: its exit concerns nobody.
 //!
 //! **What a lane is.** One for each NUMA node; where nodes have several last-level caches, one for each cache ([`LanesByCache`](Tunable::LanesByCache)). This page says node for either: what
 //! matters is that those of a lane are near each other. Lanes are served in the order of their numbers, in which the caches of a node are neighbours. Which lane is a
-//! waiter's is found out when there is somebody to tell apart: who queues with nobody before it does so exactly as in the plain kind.
+//! waiter's is found out when there is time, after it has queued: in the plain queue a waiter does what it does in the plain kind.
 //!
 //! **A head in hierarchical mode tries before it looks.** Whoever promotes it holds the lock and is about to leave it. Inside a lane a hand-over is three transfers: the waiter's line to the
 //! owner, back to the waiter, the word's line to it. To look at the word first makes it four, and where the owner is still inside, the look disturbs it as much as the attempt.
@@ -57,7 +58,7 @@
 //! lane. So a lock that is never idle turns, too. Too few waiters, or a pool without a free record, mean the plain queue, and a new attempt after twice as many
 //! hand-overs: the count reads a line of every waiter's, which all have to be fetched back. The tunables are looked at once in four changes of node. A lock in hierarchical mode turns back when there is no waiter left; when as many visits of lanes in a row were in vain as hand-overs are needed to enter, at most
 //! [2](Tunable::LocalHandoffsToIncreaseRemotes) hand-overs each; and when its head had to sleep because its CPU was needed (an exact machine tells): nearness is nothing
-//! beside a wake-up. For the same reason such waiters do not count among those that are needed to enter.
+//! beside a wake-up. After a stay in vain it takes 32 times as many hand-overs to the next. For the same reason such waiters do not count among those that are needed to enter.
 //!
 //! **Shares.** A lane is left after its quota of hand-overs if others wait: [1000](Tunable::FairnessThreshold) for the most crowded one, in proportion for those that fewer threads share,
 //! or one among few would have more turns than one among many. How many share a lane is seen from the first head of a visit: the hand-overs until it is head
@@ -72,6 +73,7 @@
 //!
 //! * Into hierarchical mode: the tail's change from last waiter to mark (Acquire) makes that waiter's node known to the head, which hands it to newcomers with the lane's
 //!   word. The mark itself orders nothing: it only says where to look, and the record says for itself whether it is this lock's.
+//! * A mark that was taken for a name is put back (Acquire: the nodes of those who come along, which go to newcomers with the lane's word).
 //! * Out of it: the change to 0, or to the last waiter of all lanes (Release: with the links between them), follows the closing of the lanes and precedes the
 //!   record's `owner` := 0 (Release).
 //! * Record and lanes: see [`pool`]. What one head tells the next travels with `promote` (Release) as in every kind, or with the headship.
@@ -95,10 +97,10 @@ mod tests;
 
 use crate::event::Event;
 use crate::platform::{Lanes, Ordering::*, Platform, Word};
-use crate::spin::queued::{Ahead, Kind, LOCKED_MASK, Place, QueueNode, RawQueuedSpinLock, TAIL_LANE, TAIL_SHIFT};
+use crate::spin::queued::{Ahead, Kind, LOCKED_MASK, Place, QueueNode, RawQueuedSpinLock, TAIL_LANE, TAIL_SHIFT, TOLD};
 use crate::wait::thread::NodeName;
 
-use pool::{Binding, Mark};
+use pool::{Binding, LANES, Mark};
 pub use pool::{Pool, Statistics};
 pub use tunables::{OutOfRange, Tunable, Tunables};
 
@@ -130,48 +132,43 @@ impl<P: Platform> Kind<P> for Hq {
                 Err(found) => tail = found,
             }
         }
-        place.lane = own_lane(place);
-        place.node.lane.store(place.lane, Relaxed);
-        place.tries_first = P::hq().is_near();
-        place.past = TOLD;
+        // The last of those whom we put into a queue: ourselves, or who has queued behind us while the mark was away.
+        let mut last = place.name.raw();
         // A mode change is a few instructions of its head, who may be descheduled in between.
         P::wait_window(|| {
             loop {
-                if let Some(mark) = Mark::of_tail(tail.into()) {
-                    let queued = queue_in_lane(&P::hq().find(P::key(lock), mark), place);
-                    if queued.is_some() {
-                        return queued;
+                let mark = match Mark::of_tail(tail.into()) {
+                    Some(mark) => mark,
+                    None => {
+                        let before = lock.word.swap_half(TAIL_LANE, last, AcqRel);
+                        let Some(mark) = Mark::of_tail(before.into()) else { return Some(Ahead::of(before)) };
+                        last = put_back(lock, mark, last);
+                        mark
                     }
-                    tail = (lock.word.load(Relaxed) >> TAIL_SHIFT) as u16;
-                    if tail == mark.raw() {
-                        return None;
-                    }
-                    continue;
+                };
+                let queued = queue_in_lane(&P::hq().find(P::key(lock), mark), place, last);
+                if queued.is_some() {
+                    return queued;
                 }
-                match lock.word.compare_exchange_half(TAIL_LANE, tail, place.name.raw(), AcqRel, Relaxed) {
-                    Ok(_) => {
-                        let ahead = Ahead::of(tail);
-                        if ahead == Ahead::Nobody {
-                            place.past = 0;
-                        }
-                        return Some(ahead);
-                    }
-                    Err(found) => tail = found,
+                tail = (lock.word.load(Relaxed) >> TAIL_SHIFT) as u16;
+                if tail == mark.raw() {
+                    return None;
                 }
             }
         })
     }
 
+    /// Which lane is ours: when there is somebody before us, and time.
+    fn settle(place: &mut Place<P>) {
+        find_lane(place);
+    }
+
     /// Accounts for the hand-over that made us head.
     fn arrange(lock: &RawHqSpinLock<P>, place: &mut Place<P>) {
-        let told = if place.past == TOLD { place.node.past.load(Relaxed) } else { 0 };
-        place.past = match Visit::unpack(told) {
-            Some(_) => told,
-            None => {
-                place.tries_first = false;
-                Past::unpack(told).account(lock, place).pack()
-            }
-        };
+        if Visit::unpack(place.past).is_none() {
+            place.tries_first = false;
+            place.past = Past::unpack(place.past).account(lock, place).pack();
+        }
     }
 
     fn leave(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ahead, passed: bool) {
@@ -204,13 +201,33 @@ impl<P: Platform> RawHqSpinLock<P> {
     }
 }
 
+/// Puts a mark back that we have taken for a waiter's name. Who has queued behind us since comes along: the last of them. Until then nobody can leave hierarchical mode.
+fn put_back<P: Platform>(lock: &RawHqSpinLock<P>, mark: Mark, mut last: u16) -> u16 {
+    P::count(Event::HqMarkTaken, 1);
+    while let Err(found) = lock.word.compare_exchange_half(TAIL_LANE, last, mark.raw(), Acquire, Relaxed) {
+        last = found;
+        P::relax();
+    }
+    last
+}
+
+/// Finds out which lane is the waiter's, and notes it for heads that count waiters, who may read an earlier use's.
+fn find_lane<P: Platform>(place: &mut Place<P>) {
+    if place.lane == 0 {
+        place.lane = own_lane(place);
+        place.node.lane.store(place.lane, Relaxed);
+        place.tries_first = P::hq().is_near();
+    }
+}
+
 /// The lane of the calling thread, + 1: 0 is not known.
 fn own_lane<P: Platform>(place: &Place<P>) -> u32 {
     P::hq().lane_of(place.thread().raw()) + 1
 }
 
-/// Queues `place` in its lane. `None`: the lock is leaving hierarchical mode, or has left it.
-fn queue_in_lane<P: Platform>(binding: &Binding<P>, place: &Place<P>) -> Option<Ahead> {
+/// Queues `place`, and those behind it up to `last`, in its lane. `None`: the lock is leaving hierarchical mode, or has left it.
+fn queue_in_lane<P: Platform>(binding: &Binding<P>, place: &mut Place<P>, last: u16) -> Option<Ahead> {
+    find_lane(place);
     let (open, lanes) = binding.look()?;
     let number = (place.lane - 1) % lanes;
     let lane = binding.lane(number);
@@ -219,7 +236,7 @@ fn queue_in_lane<P: Platform>(binding: &Binding<P>, place: &Place<P>) -> Option<
         if seen >> 16 != open >> 16 {
             return None;
         }
-        let next = open | u64::from(place.name.raw());
+        let next = open | u64::from(last);
         match lane.word.compare_exchange_weak(seen, next, AcqRel, Relaxed) {
             Ok(_) => break,
             Err(found) => seen = found,
@@ -230,15 +247,18 @@ fn queue_in_lane<P: Platform>(binding: &Binding<P>, place: &Place<P>) -> Option<
         return Some(before);
     }
     lane.head.store(place.name.raw().into(), Relaxed);
-    // Before anybody can grant us anything: as head we shall want to know.
-    place.node.past.store(Visit::new(binding.mark, place.name).pack(), Relaxed);
+    // As head we shall want to know; unless somebody else makes us head, and tells us.
+    place.past = Visit::new(binding.mark, place.name).pack();
     Some(if binding.enter_chain(number) { Ahead::Nobody } else { Ahead::Others })
 }
 
 /// From 50 hand-overs to 25,600.
 const MOST_VAIN: u8 = 9;
-/// In a waiter's place: its node holds what it has been told, by whoever made it head, or what it noted itself.
-const TOLD: u64 = u64::MAX;
+/// After a stay that did not pay: 1,600. It takes a hundred to find that out, and so few in so many are not felt.
+const AFTER_VAIN_STAY: u8 = 5;
+/// The bit that says so in what a head is told; 48 and 49 have a [`Visit`]'s mark.
+const RIPE: u32 = 50;
+const _: () = assert!(RIPE < TOLD);
 /// So many changes of the node from one look at the tunables to the next.
 const LOOK: u16 = 4;
 
@@ -263,7 +283,7 @@ impl Past {
             remote: (word >> 16) as u16,
             lane: (word >> 32) as u8,
             vain: (word >> 40) as u8,
-            ripe: word >> 63 != 0,
+            ripe: word >> RIPE & 1 != 0,
         }
     }
 
@@ -272,7 +292,7 @@ impl Past {
             | u64::from(self.remote) << 16
             | u64::from(self.lane) << 32
             | u64::from(self.vain) << 40
-            | u64::from(self.ripe) << 63
+            | u64::from(self.ripe) << RIPE
     }
 
     /// What the new head `place` makes of what it was told.
@@ -359,11 +379,11 @@ fn leave_queue<P: Platform>(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ah
         if let Some(binding) = P::hq().grab(P::key(lock), place.lane - 1) {
             turn(lock, &binding);
             // The queue of all nodes: how many are in it says nothing of a lane.
-            return grant(lock, next, Visit { mark: binding.mark, run: 1, first: None }.pack(), passed);
+            return lock.promote(next, Visit { mark: binding.mark, run: 1, first: None }.pack(), passed);
         }
         past = past.afresh();
     }
-    grant(lock, next, past.pack(), passed);
+    lock.promote(next, past.pack(), passed);
 }
 
 /// Into hierarchical mode: the queue becomes the lane of its head, which is the caller and owns the lock.
@@ -414,7 +434,7 @@ fn leave_lane<P: Platform>(
         let spent = run >= P::hq().tunables().get(Tunable::FairnessThreshold);
         let Some(other) = spent.then(|| binding.next_lane()).flatten() else {
             P::count(Event::HqLocalHandoff, 1);
-            return grant(lock, next, Visit { run: run.saturating_add(1), ..visit }.pack(), passed);
+            return lock.promote(next, Visit { run: run.saturating_add(1), ..visit }.pack(), passed);
         };
         P::count(Event::HqForcedHandoff, 1);
         lane.head.store(next.raw().into(), Relaxed);
@@ -447,6 +467,7 @@ fn fold<P: Platform>(
     let Some(lasts) = binding.close(next.is_none()) else { return false };
     let current = binding.current();
     let mut queue: Option<(NodeName, NodeName)> = None;
+    let mut ends = [None; LANES];
     for lane in (current..).take(lasts.len()).map(|lane| lane % lasts.len() as u32) {
         let head = next.filter(|_| lane == current);
         let head = head.or_else(|| NodeName::from_raw(binding.lane(lane).head.load(Relaxed)));
@@ -454,16 +475,24 @@ fn fold<P: Platform>(
         if let Some(end) = queue.and_then(|(_, end)| end.node::<P>()) {
             // Relaxed: its thread reads it as head, whom we have made so, or somebody after us.
             end.next.store(head.raw().into(), Relaxed);
+            ends[lane as usize] = Some(end);
         }
         queue = Some((queue.map_or(head, |(first, _)| first), last));
     }
     // Release: who queues behind the last finds the links.
-    lock.word.swap_half(TAIL_LANE, queue.map_or(0, |(_, last)| last.raw()), Release);
+    let tail = queue.map_or(0, |(_, last)| last.raw());
+    if lock.word.compare_exchange_half(TAIL_LANE, binding.mark.raw(), tail, Release, Relaxed).is_err() {
+        // Somebody has taken the mark for a waiter's name and is about to put it back.
+        ends.iter().flatten().for_each(|end| end.next.store(0, Relaxed));
+        binding.reopen(&lasts);
+        return false;
+    }
     binding.give_back(early);
     P::count(Event::HqLeave, 1);
     if let Some((first, _)) = queue {
-        let past = Past { lane: current as u8 + 1, ..Past::unpack(0) };
-        grant(lock, first, past.pack(), passed);
+        let vain = if early { AFTER_VAIN_STAY } else { 0 };
+        let past = Past { lane: current as u8 + 1, vain, ..Past::unpack(0) };
+        lock.promote(first, past.pack(), passed);
     }
     true
 }
@@ -480,16 +509,8 @@ fn grant_lane<P: Platform>(
     binding.move_to(other, left, run);
     P::count(Event::HqRemoteHandoff, 1);
     if let Some(head) = NodeName::from_raw(binding.lane(other).head.load(Relaxed)) {
-        grant(lock, head, Visit::new(binding.mark, head).pack(), passed);
+        lock.promote(head, Visit::new(binding.mark, head).pack(), passed);
     }
-}
-
-/// Makes `next` head, and tells it of the past.
-fn grant<P: Platform>(lock: &RawHqSpinLock<P>, next: NodeName, past: u64, passed: bool) {
-    if let Some(node) = next.node::<P>() {
-        node.past.store(past, Relaxed);
-    }
-    lock.promote(next, passed);
 }
 
 #[cfg(all(feature = "std", target_os = "linux"))]

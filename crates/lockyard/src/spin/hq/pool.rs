@@ -195,6 +195,15 @@ impl<P: Platform> Pool<P> {
         self.most_in_use.swap(self.in_use(), Relaxed)
     }
 
+    /// What the bearers of locks' headships note for each other. For checkers: each must have been told of it.
+    #[doc(hidden)]
+    pub fn notes(&self) -> impl Iterator<Item = &P::U32> {
+        self.records.iter().flat_map(|record| {
+            let Headship { paid, unpaid, crowd, forgone, .. } = &record.second_line;
+            [&record.current, paid, unpaid, crowd, forgone]
+        })
+    }
+
     /// Whether those of a lane are taken for near each other.
     pub(super) fn is_near(&self) -> bool {
         self.tunables.get(Tunable::LanesByCache) != 0
@@ -409,13 +418,20 @@ impl<P: Platform> Binding<P> {
                 P::relax();
             }
             if seen != open && noted >> lane & 1 == 0 {
-                let closed = (0..lane).zip(lasts);
-                closed.for_each(|(lane, last)| self.lane(lane).word.store(open | u64::from(last), Release));
+                self.reopen(&lasts[..lane as usize]);
                 return None;
             }
             lasts[lane as usize % LANES] = seen as u16;
         }
         Some(lasts)
+    }
+
+    /// Opens the lanes again that were closed with these last waiters.
+    pub(super) fn reopen(&self, lasts: &[u16]) {
+        let open = self.open();
+        let closed = (0..self.record.lanes.load(Relaxed)).zip(lasts);
+        // Release: whoever queues behind them must know of what was stored to their nodes.
+        closed.for_each(|(lane, last)| self.lane(lane).word.store(open | u64::from(*last), Release));
     }
 
     /// Gives the record back; the stay in hierarchical mode ended for want of waiters, or `early`. The lanes are closed and the mark is gone from the lock word.
