@@ -5,9 +5,9 @@
 //! make releases of later stores and acquires of earlier loads. Two accesses to protected data, one of them a write, that this does not order are a race: on
 //! some machine the later one may not see the earlier. No schedule has to show it; one that takes the way past the missing ordering is enough.
 //!
-//! A queue node of a thread record has two kinds of words. Its *notes* are written before its thread queues, and by heads afterwards, and nobody reads them who has not been
-//! told of it: they are protected data, of the queue. Its *links* are what others write to find and to wake each other. Whoever writes one must know of the last store to it, by which its
-//! thread has cleared it or a head has changed a queue: or on some machine that store comes last, and the link is lost.
+//! *Links* are the words of queue nodes that others write to find and to wake each other. Whoever writes one must know of the last store to it, by which its
+//! thread has cleared it or a head has changed a queue: or on some machine that store comes last, and the link is lost. What the bearers of a hierarchical lock's headship note
+//! for each other is protected data.
 //!
 //! Not seen: what a stale value would lead to. Loads read the newest value here; that is for the model checkers.
 

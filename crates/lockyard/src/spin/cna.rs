@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | `next` | successor | a newcomer behind the last; the head, for waiters between itself and the last, and in the circle |
 //! | `lane` | NUMA node + 1; [`PRIORITY`] for a real-time waiter, which is never moved; of no account in a waiter that queued with nobody before it | its thread before it queues |
-//! | `wait` | what a new head is told: the [`Circle`], if somebody is aside | whoever promotes it |
+//! | `wait` | what a new head is told: the last of the circle, the node preferred so far, when it was begun; 0 if nobody is aside | whoever promotes it |
 //!
 //! * **Order** (a new head, before it competes): while the next waiter is of another node and not the last, it goes to the end of the circle. With nobody aside this is
 //!   done once in [`SHUFFLE_ONE_IN`] times only, so that a queue of one node pays nothing and short queues keep their order.
