@@ -65,6 +65,9 @@ fn an_ordering_that_counts_for_less_is_noticed_and_replayed() {
     let site = format!("spin/ttas.rs:{line}=Relaxed");
     let run = ["torture", "--lock", "ttas", "--machine", "quad2008", "--schedules", "50"];
     assert_eq!(lockyard(&run).0, Some(0));
+    let (_, help, _) = lockyard(&["torture", "--help"]);
+    assert!(help.contains(&site), "the example of the help text is {site} now");
+    assert!(include_str!("../../../docs/verification.md").contains(&site), "the example of the documentation is {site} now");
     fails_and_repeats(&[&run[..], &["--weaken", &site]].concat(), "ttas: FAILED: an ordering is missing");
 }
 
