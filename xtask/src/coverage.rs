@@ -9,22 +9,7 @@ use std::process::Command;
 
 use crate::tools::{self, Outcome, cargo, cargo_with};
 
-/// Where the algorithms are.
-const ALGORITHMS: [&str; 8] = [
-    "crates/lockyard/src/*.rs",
-    "crates/lockyard/src/spin/**",
-    "crates/lockyard/src/rwsem/*.rs",
-    "crates/lockyard/src/rtmutex/*.rs",
-    "crates/lockyard/src/pi_mutex/*.rs",
-    "crates/lockyard/src/qrwlock/mod.rs",
-    "crates/lockyard/src/qrwlock/policy.rs",
-    "crates/lockyard/src/wait/**",
-];
-/// Of those: what is not an algorithm.
-const OTHERS: [&str; 4] =
-    ["crates/lockyard/src/lib.rs", "crates/lockyard/src/platform.rs", "crates/lockyard/src/event.rs", "**/tests.rs"];
-
-/// The same for LLVM: files that are not counted.
+/// Files that are not counted: what is not an algorithm.
 const NOT_COUNTED: &str =
     "/(tests|examples|platform|api|history)/|/(tests|lib|event|platform)\\.rs$|/lockyard-|/registry/";
 
@@ -114,49 +99,17 @@ fn llvm_tools() -> Outcome<Vec<(&'static str, PathBuf)>> {
     Ok(PROGRAMS.map(|(variable, program)| (variable, bin.join(program))).to_vec())
 }
 
-/// Every change that cargo-mutants can think of in the algorithm files, judged by the library's unit tests and its part of the conformance suite.
-/// `options` go to cargo-mutants: `--file NAME`, `--shard 0/8`.
-pub(crate) fn cargo_mutants(options: &[&str]) -> Outcome {
-    if tools::capture(Command::new("cargo").args(["mutants", "--version"])).is_err() {
-        cargo("install --locked cargo-mutants")?;
+/// Every change that cargo-mutants can think of in the algorithm files, judged by the tests of the library and of the suite. It speaks for itself; its exit code.
+pub(crate) fn cargo_mutants(options: &[&str]) -> u8 {
+    if tools::capture(Command::new("cargo").args(["mutants", "--version"])).is_err()
+        && let Err(error) = cargo("install --locked cargo-mutants")
+    {
+        eprintln!("xtask: {error}");
+        return 2;
     }
-    let mut command = Command::new("cargo");
-    // In copies of the tree, with their own build folders.
-    command.env_remove("CARGO_TARGET_DIR").args(["mutants", "--package", "lockyard", "--no-shuffle", "--output"]);
-    command.arg(tools::target()).args(["--timeout", "240", "--cap-lints", "true"]);
-    if !options.contains(&"--file") {
-        command.args(ALGORITHMS.iter().flat_map(|file| ["--file", file]));
-    }
-    command.args(OTHERS.iter().flat_map(|file| ["--exclude", file]));
-    // What was argued about is not asked again.
-    for pattern in explained()? {
-        command.args(["--exclude-re", &pattern]);
-    }
-    command.args(options).args(["--", "--lib", "--test", "conformance"]);
-    println!("$ {}", format!("{command:?}").replace('"', ""));
-    let status = command.status().map_err(|error| format!("cargo mutants: {error}"))?;
-    let list = tools::target().join("mutants.out/missed.txt");
-    match status.code() {
-        Some(0) => Ok(()),
-        _ => Err(format!(
-            "mutants were missed, or something went wrong: {}; explained ones go to {EXPLAINED}",
-            list.display()
-        )),
-    }
-}
-
-/// Mutants that no test can tell from the original, with the reason: `expression # why`.
-const EXPLAINED: &str = "crates/lockyard/mutants-explained.txt";
-
-fn explained() -> Outcome<Vec<String>> {
-    let text = fs::read_to_string(EXPLAINED).map_err(|error| format!("{EXPLAINED}: {error}"))?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines
-        .map(|line| match line.split_once(" # ") {
-            Some((pattern, why)) if !why.trim().is_empty() => Ok(pattern.trim().to_owned()),
-            _ => Err(format!("{EXPLAINED}: '{line}' has no reason; write: expression # why")),
-        })
-        .collect()
+    let words = ["run", "--release", "--quiet", "-p", "lockyard-mutants", "--"];
+    let status = Command::new("cargo").args(words).args(options).status();
+    status.ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(2)
 }
 
 #[cfg(test)]
@@ -175,11 +128,5 @@ Uncovered Lines:
 ";
         assert_eq!(read(text), [("mutex.rs".to_owned(), 200, 8), ("spin/ttas.rs".to_owned(), 30, 0)]);
         assert!((share(230, 8) - 96.52).abs() < 0.01);
-    }
-
-    #[test]
-    fn every_explanation_has_a_reason() {
-        std::env::set_current_dir(tools::root()).unwrap();
-        explained().unwrap();
     }
 }

@@ -63,7 +63,8 @@ cargo xtask COMMAND
   mutants   every ordering of every lock weakened one step at a time, and the barrier report (--only TEXT, --seconds N)
   shuttle   the suite under random schedules (--lock TEXT --case TEXT --schedules N --crowds N --seed S)
   models    short forms of `loom` and `shuttle`
-  cargo-mutants   cargo-mutants over the algorithm files (installs it when missing): hours; --file NAME, --shard 0/8
+  cargo-mutants   all changes that cargo-mutants (installed when missing) lists for the algorithm files, in one build: which test notices each;
+            TEXT... --seconds N --again   only mutants with this in their name; time of tests for each (60); judged ones, too
   coverage  lines of the algorithm files that tests reach (installs cargo-llvm-cov when missing)
   verify    the long form of loom, mutants, shuttle, Miri, ThreadSanitizer and coverage, with durations
   deny      cargo-deny over deny.toml: licences, sources, duplicates (installs cargo-deny when missing)
@@ -104,7 +105,7 @@ fn main() -> ExitCode {
         ["loom", options @ ..] => return ExitCode::from(models::loom(options)),
         ["mutants", options @ ..] => return ExitCode::from(models::mutants(options)),
         ["shuttle", options @ ..] => return ExitCode::from(models::shuttle(options)),
-        ["cargo-mutants", options @ ..] => report(coverage::cargo_mutants(options)),
+        ["cargo-mutants", options @ ..] => return ExitCode::from(coverage::cargo_mutants(options)),
         ["coverage"] => report(coverage::coverage()),
         ["models"] => steps::run(&[MODELS]),
         ["verify"] => models::verify(),

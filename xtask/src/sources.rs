@@ -36,8 +36,11 @@ const SEAM: [&str; 9] = [
 const LIBRARY: &str = "crates/lockyard/src";
 
 /// Lists of `FILE | SOURCE LINE | …`: where each is, and how many fields follow the line.
-const LISTS: [(&str, usize); 2] =
-    [("crates/lockyard-check/loom-survivors.txt", 2), ("crates/lockyard-check/loom-unreached.txt", 1)];
+const LISTS: [(&str, usize); 3] = [
+    ("crates/lockyard-check/loom-survivors.txt", 2),
+    ("crates/lockyard-check/loom-unreached.txt", 1),
+    ("crates/lockyard/mutants-explained.txt", 2),
+];
 
 /// The surface speaks std's `Instant` where `lock_api` does.
 const SURFACE: (&str, &str) = ("crates/lockyard/src/api", "Instant::now");

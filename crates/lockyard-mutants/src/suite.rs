@@ -1,0 +1,133 @@
+//! The tests: which there are, how long each takes, which mutants each reaches.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use crate::tree::Program;
+
+/// One test, run in a process of its own.
+#[derive(Debug)]
+pub(crate) struct Test {
+    program: Program,
+    pub(crate) name: String,
+    pub(crate) time: Duration,
+    /// The mutants that it asks about.
+    pub(crate) reached: BTreeSet<u32>,
+}
+
+/// How a test ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    Passed,
+    Failed,
+    /// Not in its time.
+    Hung,
+}
+
+impl Test {
+    /// A test's name, and which program's it is where that is not the library's own.
+    pub(crate) fn title(&self) -> String {
+        let file = self.program.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let program = file.rsplit_once('-').map_or(&*file, |(program, _)| program);
+        if program == "lockyard" { self.name.clone() } else { format!("{program}: {}", self.name) }
+    }
+
+    /// Runs it as `mutant`, for a generous multiple of its own time.
+    pub(crate) fn judge(&self, mutant: u32) -> End {
+        let limit = self.time * 8 + Duration::from_secs(3);
+        run(&self.program, &self.name, &[("LOCKYARD_MUTANT", &mutant.to_string())], limit)
+    }
+}
+
+/// All tests that pass, unmutated, with what they reach. Those that fail are named, and do not judge.
+pub(crate) fn survey(programs: &[Program], folder: &Path, workers: usize) -> Result<Vec<Test>, String> {
+    let mut named = Vec::new();
+    for program in programs {
+        let mut command = Command::new(&program.path);
+        let output = command.current_dir(&program.folder).args(["--list", "--format", "terse"]).output();
+        let output = output.map_err(|error| format!("{}: {error}", program.path.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        named.extend(text.lines().filter_map(|line| Some((program, line.strip_suffix(": test")?.to_owned()))));
+    }
+    let traces = folder.join("traces");
+    fs::create_dir_all(&traces).map_err(|error| format!("{}: {error}", traces.display()))?;
+    let (next, tests) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some((index, (program, name))) =
+            Some(next.fetch_add(1, Relaxed)).and_then(|at| Some((at, named.get(at)?)))
+        {
+            let trace = traces.join(index.to_string());
+            drop(fs::remove_file(&trace));
+            let started = Instant::now();
+            let path = trace.to_string_lossy();
+            let end = run(program, name, &[("LOCKYARD_MUTANT_TRACE", &path)], Duration::from_secs(300));
+            let time = started.elapsed();
+            let bytes = fs::read(&trace).unwrap_or_default();
+            let numbers =
+                bytes.chunks_exact(4).map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+            let test = Test { program: (*program).clone(), name: name.clone(), time, reached: numbers.collect() };
+            if end == End::Passed {
+                tests.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(test);
+            } else {
+                eprintln!("{} does not pass by itself, and does not judge", test.title());
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..workers).for_each(|_| drop(scope.spawn(work)));
+    });
+    drop(fs::remove_dir_all(&traces));
+    let mut tests = tests.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    tests.sort_by_key(|test| test.time);
+    Ok(tests)
+}
+
+/// A mutant may ask for all memory there is.
+const MOST_MEMORY: u64 = 64 << 30;
+
+fn run(program: &Program, test: &str, environment: &[(&str, &str)], limit: Duration) -> End {
+    let mut command = Command::new(&program.path);
+    command.current_dir(&program.folder).args(["--exact", test, "--test-threads", "1"]);
+    command.env("CARGO_MANIFEST_DIR", &program.folder).env("RUST_BACKTRACE", "0").envs(environment.iter().copied());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    let limits = || {
+        for (what, most) in [(libc::RLIMIT_CORE, 0), (libc::RLIMIT_AS, MOST_MEMORY)] {
+            let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+            // SAFETY: a structure of this function's.
+            unsafe { libc::setrlimit(what, &raw const limit) };
+        }
+        // Whoever stops the judges stops the judged.
+        // SAFETY: no memory is involved.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        Ok(())
+    };
+    // SAFETY: nothing between `fork` and `exec` but system calls.
+    unsafe { command.pre_exec(limits) };
+    let Ok(mut child) = command.spawn() else { return End::Failed };
+    let end = wait(&mut child, limit);
+    // With all it has started. Its number is free again only if nobody of its group is left.
+    // SAFETY: no memory is involved.
+    unsafe { libc::kill(-i32::try_from(child.id()).unwrap_or(i32::MAX), libc::SIGKILL) };
+    drop(child.wait());
+    end
+}
+
+fn wait(child: &mut Child, limit: Duration) -> End {
+    let started = Instant::now();
+    let mut pause = Duration::from_micros(500);
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return End::Passed,
+            Ok(Some(_)) => return End::Failed,
+            Ok(None) if started.elapsed() < limit => std::thread::sleep(pause),
+            _ => return End::Hung,
+        }
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}

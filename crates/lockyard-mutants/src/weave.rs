@@ -1,0 +1,461 @@
+//! One source file with all its mutants in it, each behind a question.
+//!
+//! `a + b`, with mutants 7 (`-`) and 8 (`*`), becomes `(if active(7) { (a) - (b) } else if active(8) { (a) * (b) } else { a + b })`; other kinds of mutant likewise
+//! ([`Weaver`] has one function for each). The last branch alone is woven further, since one mutant at a time is chosen: the text grows with the depth of an
+//! expression, not exponentially. No line is added, so that a line of the woven file is that line of the source.
+//!
+//! cargo-mutants says *where* (line and column) and *what*; which expression that is, is looked up here in the syntax tree.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+use syn::{
+    Arm, BinOp, Block, Expr, ExprBinary, ExprMatch, ExprStruct, ExprUnary, FieldValue, Pat, ReturnType, Signature,
+    Type, UnOp,
+};
+
+use crate::list::{Genre, Mutant};
+
+/// What is asked before a mutant is used, with its number in brackets after it.
+const QUESTION: &str = "crate::mutation::active";
+/// The same, with whether the mutant would make a difference here: a test in which it never does need not judge.
+const DIFFERENCE: &str = "crate::mutation::differs";
+
+/// A file with its mutants woven in.
+#[derive(Debug, Default)]
+pub(crate) struct Woven {
+    pub(crate) text: String,
+    /// Bytes of `text` that one mutant alone brought: what does not compile there is that mutant's fault.
+    pub(crate) alternatives: Vec<(Range<usize>, u32)>,
+    /// The line where a match begins, and the mutants that delete an arm of it: without it, it may not be exhaustive.
+    pub(crate) matches: Vec<(usize, Vec<u32>)>,
+    /// Mutants that have no place in such a build: Rust's grammar does not allow them, or the function returns `impl Trait`.
+    pub(crate) unplaced: Vec<u32>,
+}
+
+/// The mutants of one file, woven into its `text`. The numbers are positions in `all`, and one more.
+pub(crate) fn weave(text: &str, mutants: &[(u32, &Mutant)]) -> syn::Result<Woven> {
+    let file = syn::parse_file(text)?;
+    let mut places: HashMap<(Genre, usize, usize), Vec<(u32, &Mutant)>> = HashMap::new();
+    for &(number, mutant) in mutants {
+        let start = mutant.span.start;
+        places.entry((mutant.genre, start.line, start.column)).or_default().push((number, mutant));
+    }
+    let mut weaver = Weaver { text, places, edits: Vec::new(), matches: Vec::new() };
+    weaver.visit_file(&file);
+    let unplaced = weaver.places.values().flatten().map(|&(number, _)| number).collect();
+    // Outer ones first; of those in one place the one that was found first, which is the outer one.
+    weaver.edits.sort_by_key(|edit| (edit.range.start, std::cmp::Reverse(edit.range.end)));
+    let mut writer = Writer { text, edits: &weaver.edits, woven: Woven::default() };
+    writer.source(0..text.len(), 0);
+    Ok(Woven { unplaced, matches: weaver.matches, ..writer.woven })
+}
+
+/// What an edited stretch of the source becomes.
+#[derive(Debug)]
+enum Part {
+    Text(String),
+    /// As the source has it, with the edits inside.
+    Woven(Range<usize>),
+    /// What this mutant alone brings.
+    Alternative(u32, String),
+}
+
+#[derive(Debug)]
+struct Edit {
+    range: Range<usize>,
+    parts: Vec<Part>,
+}
+
+/// Finds the places of the mutants in the syntax tree.
+struct Weaver<'a> {
+    text: &'a str,
+    places: HashMap<(Genre, usize, usize), Vec<(u32, &'a Mutant)>>,
+    edits: Vec<Edit>,
+    matches: Vec<(usize, Vec<u32>)>,
+}
+
+impl<'a> Weaver<'a> {
+    /// The mutants of a kind that begin where `at` does.
+    fn take(&mut self, genre: Genre, at: &impl Spanned) -> Vec<(u32, &'a Mutant)> {
+        let start = at.span().start();
+        self.places.remove(&(genre, start.line, start.column + 1)).unwrap_or_default()
+    }
+
+    fn plain(&self, range: Range<usize>) -> &'a str {
+        &self.text[range]
+    }
+
+    /// `range` becomes a choice between mutants and itself, woven. Whoever can tell without side effects what it would be says so.
+    fn choose(&mut self, range: Range<usize>, comparable: bool, mutants: Vec<(u32, String)>) {
+        if mutants.is_empty() {
+            return;
+        }
+        let mut parts = vec![Part::Text("(".to_owned())];
+        for (number, text) in mutants {
+            if comparable {
+                parts.push(Part::Text(format!("if {DIFFERENCE}({number}, ")));
+                parts.push(Part::Alternative(number, format!("({text}) != ({})", self.plain(range.clone()))));
+                parts.push(Part::Text(") { ".to_owned()));
+            } else {
+                parts.push(Part::Text(format!("if {QUESTION}({number}) {{ ")));
+            }
+            parts.push(Part::Alternative(number, text));
+            parts.push(Part::Text(" } else ".to_owned()));
+        }
+        parts.push(Part::Text("{ ".to_owned()));
+        parts.push(Part::Woven(range.clone()));
+        parts.push(Part::Text(" })".to_owned()));
+        self.edits.push(Edit { range, parts });
+    }
+
+    fn insert(&mut self, at: usize, parts: Vec<Part>) {
+        self.edits.push(Edit { range: at..at, parts });
+    }
+
+    /// A function that returns at once.
+    fn body(&mut self, signature: &Signature, block: &Block) {
+        let Some(first) = block.stmts.first() else { return };
+        // One function returns one type, even if its name is a secret.
+        if matches!(&signature.output, ReturnType::Type(_, output) if matches!(**output, Type::ImplTrait(_))) {
+            return;
+        }
+        let mutants = self.take(Genre::FnValue, first);
+        let mut parts = Vec::new();
+        for (number, mutant) in mutants {
+            parts.push(Part::Text(format!(" if {QUESTION}({number}) {{ return ")));
+            parts.push(Part::Alternative(number, mutant.replacement.clone()));
+            parts.push(Part::Text("; }".to_owned()));
+        }
+        // After the bracket, before anything that is woven.
+        self.insert(bytes(&block.brace_token.span.open()).end, parts);
+    }
+}
+
+fn bytes(node: &impl Spanned) -> Range<usize> {
+    node.span().byte_range()
+}
+
+/// `if let … && …`: what stands there is not an expression, and can only be joined by `&&`.
+fn has_let(expr: &Expr) -> bool {
+    match expr {
+        Expr::Let(_) => true,
+        Expr::Binary(ExprBinary { left, op: BinOp::And(_), right, .. }) => has_let(left) || has_let(right),
+        _ => false,
+    }
+}
+
+impl<'ast> Visit<'ast> for Weaver<'_> {
+    fn visit_item_fn(&mut self, node: &'ast syn::ItemFn) {
+        self.body(&node.sig, &node.block);
+        visit::visit_item_fn(self, node);
+    }
+
+    fn visit_impl_item_fn(&mut self, node: &'ast syn::ImplItemFn) {
+        self.body(&node.sig, &node.block);
+        visit::visit_impl_item_fn(self, node);
+    }
+
+    fn visit_trait_item_fn(&mut self, node: &'ast syn::TraitItemFn) {
+        if let Some(block) = &node.default {
+            self.body(&node.sig, block);
+        }
+        visit::visit_trait_item_fn(self, node);
+    }
+
+    /// Tests do not judge themselves. (cargo-mutants knows `cfg(test)` alone.)
+    fn visit_item_mod(&mut self, node: &'ast syn::ItemMod) {
+        let test = |attribute: &syn::Attribute| {
+            let list = attribute.path().is_ident("cfg").then(|| attribute.meta.require_list().ok()).flatten();
+            list.is_some_and(|list| {
+                list.tokens.to_string().split(|letter: char| !letter.is_alphanumeric()).any(|word| word == "test")
+            })
+        };
+        if !node.attrs.iter().any(test) {
+            visit::visit_item_mod(self, node);
+        }
+    }
+
+    fn visit_expr_binary(&mut self, node: &'ast ExprBinary) {
+        let whole = bytes(&node.left).start..bytes(&node.right).end;
+        if !has_let(&node.left) && !has_let(&node.right) {
+            let mutants = self.take(Genre::BinaryOperator, &node.op);
+            let (left, right) = (self.plain(bytes(&node.left)), self.plain(bytes(&node.right)));
+            let changed = mutants.iter().map(|(number, mutant)| match &*mutant.replacement {
+                // What is assigned to stays a place.
+                operator if operator.ends_with('=') && !is_comparison(operator) => {
+                    (*number, format!("{left} {operator} ({right})"))
+                }
+                operator => (*number, format!("({left}) {operator} ({right})")),
+            });
+            self.choose(whole, is_comparable(node), changed.collect());
+        }
+        visit::visit_expr_binary(self, node);
+    }
+
+    fn visit_expr_unary(&mut self, node: &'ast ExprUnary) {
+        if matches!(node.op, UnOp::Not(_) | UnOp::Neg(_)) {
+            let mutants = self.take(Genre::UnaryOperator, &node.op);
+            let operand = self.plain(bytes(&node.expr));
+            let whole = bytes(&node.op).start..bytes(&node.expr).end;
+            self.choose(whole, false, mutants.iter().map(|(number, _)| (*number, operand.to_owned())).collect());
+        }
+        visit::visit_expr_unary(self, node);
+    }
+
+    fn visit_expr_match(&mut self, node: &'ast ExprMatch) {
+        let deleted: Vec<u32> = node.arms.iter().flat_map(|arm| self.arm(arm)).collect();
+        self.matches.push((node.span().start().line, deleted));
+        visit::visit_expr_match(self, node);
+    }
+
+    fn visit_expr_struct(&mut self, node: &'ast ExprStruct) {
+        if let Some(rest) = &node.rest {
+            for field in &node.fields {
+                self.field(field, rest);
+            }
+        }
+        visit::visit_expr_struct(self, node);
+    }
+}
+
+/// Whether an expression and its mutants can be evaluated beside each other: no overflow that the original would not have, no side effect.
+fn is_comparable(node: &ExprBinary) -> bool {
+    let lazy = matches!(node.op, BinOp::And(_) | BinOp::Or(_));
+    let bits = matches!(node.op, BinOp::BitAnd(_) | BinOp::BitOr(_) | BinOp::BitXor(_));
+    let order = matches!(node.op, BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_));
+    (lazy || bits || order) && is_pure(&node.left, lazy) && is_pure(&node.right, lazy)
+}
+
+/// Whether evaluating it does nothing else; in `total`, also whether it cannot fail.
+fn is_pure(expr: &Expr, total: bool) -> bool {
+    match expr {
+        Expr::Lit(_) | Expr::Path(_) => true,
+        Expr::Field(field) => is_pure(&field.base, total),
+        Expr::Paren(inner) => is_pure(&inner.expr, total),
+        Expr::Cast(cast) => is_pure(&cast.expr, total),
+        Expr::Unary(ExprUnary { op: UnOp::Not(_), expr, .. }) => is_pure(expr, total),
+        Expr::Binary(ExprBinary { left, op, right, .. }) => {
+            let safe = !total
+                || matches!(
+                    op,
+                    BinOp::Eq(_) | BinOp::Ne(_) | BinOp::BitAnd(_) | BinOp::BitOr(_) | BinOp::And(_) | BinOp::Or(_)
+                );
+            let assigns = op.span().source_text().is_some_and(|text| text.ends_with('=') && !is_comparison(&text));
+            safe && !assigns && is_pure(left, total) && is_pure(right, total)
+        }
+        _ => false,
+    }
+}
+
+fn is_comparison(operator: &str) -> bool {
+    matches!(operator, "==" | "!=" | "<=" | ">=")
+}
+
+impl Weaver<'_> {
+    /// An arm that is not there, and a guard that always or never lets through. Returns who deletes the arm.
+    fn arm(&mut self, arm: &Arm) -> Vec<u32> {
+        let deleted: Vec<u32> = self.take(Genre::MatchArm, arm).iter().map(|(number, _)| *number).collect();
+        let there = deleted.iter().map(|number| format!("!{QUESTION}({number})")).collect::<Vec<_>>().join(" && ");
+        match &arm.pat {
+            Pat::Guard(pattern) if !has_let(&pattern.guard) => {
+                let guards = self.take(Genre::MatchArmGuard, &pattern.guard);
+                if deleted.is_empty() && guards.is_empty() {
+                    return deleted;
+                }
+                let range = bytes(&pattern.guard);
+                let there = if there.is_empty() { "true" } else { &there };
+                let mut parts = vec![Part::Text(format!("{there} && "))];
+                parts.push(Part::Text("(".to_owned()));
+                for (number, mutant) in guards {
+                    let value = &mutant.replacement;
+                    parts.push(Part::Text(format!("if {QUESTION}({number}) {{ {value} }} else ")));
+                }
+                parts.push(Part::Text("{ ".to_owned()));
+                parts.push(Part::Woven(range.clone()));
+                parts.push(Part::Text(" })".to_owned()));
+                self.edits.push(Edit { range, parts });
+            }
+            pattern if !deleted.is_empty() => {
+                self.insert(bytes(pattern).end, vec![Part::Text(format!(" if {there}"))]);
+            }
+            _ => {}
+        }
+        deleted
+    }
+
+    /// A field that is left to the structure the others come from.
+    fn field(&mut self, field: &FieldValue, rest: &Expr) {
+        let mutants = self.take(Genre::StructField, field);
+        let Some((number, _)) = mutants.first() else { return };
+        let member = self.plain(bytes(&field.member)).to_owned();
+        let other = format!("({}).{member}", self.plain(bytes(rest)));
+        if field.colon_token.is_some() {
+            self.choose(bytes(&field.expr), false, vec![(*number, other)]);
+        } else {
+            let mut parts = vec![Part::Text(format!("{member}: if {QUESTION}({number}) {{ "))];
+            parts.push(Part::Alternative(*number, other));
+            parts.push(Part::Text(format!(" }} else {{ {member} }}")));
+            self.edits.push(Edit { range: bytes(field), parts });
+        }
+    }
+}
+
+/// Writes the source with the edits.
+struct Writer<'a> {
+    text: &'a str,
+    edits: &'a [Edit],
+    woven: Woven,
+}
+
+impl Writer<'_> {
+    /// `range` of the source, with those of its edits that come at `from` or later in the list.
+    fn source(&mut self, range: Range<usize>, from: usize) {
+        let mut at = range.start;
+        for (index, edit) in self.edits.iter().enumerate().skip(from) {
+            if edit.range.start >= range.end {
+                break;
+            }
+            // Part of an edit that is written already.
+            if edit.range.start < at {
+                continue;
+            }
+            self.woven.text.push_str(&self.text[at..edit.range.start]);
+            for part in &edit.parts {
+                self.part(part, index + 1);
+            }
+            at = edit.range.end;
+        }
+        self.woven.text.push_str(&self.text[at..range.end]);
+    }
+
+    fn part(&mut self, part: &Part, from: usize) {
+        match part {
+            Part::Text(text) => self.woven.text.push_str(text),
+            Part::Woven(range) => self.source(range.clone(), from),
+            Part::Alternative(number, text) => {
+                let start = self.woven.text.len();
+                self.woven.text.push_str(text);
+                self.woven.alternatives.push((start..self.woven.text.len(), *number));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::list::{Position, Span};
+
+    /// A mutant of `text` at the first `at`.
+    fn mutant(text: &str, genre: Genre, at: &str, replacement: &str) -> Mutant {
+        let byte = text.find(at).unwrap();
+        let line = text[..byte].matches('\n').count() + 1;
+        let column = text[..byte].chars().rev().take_while(|&letter| letter != '\n').count() + 1;
+        let start = Position { line, column };
+        Mutant {
+            file: "x.rs".to_owned(),
+            genre,
+            name: String::new(),
+            replacement: replacement.to_owned(),
+            span: Span { start },
+        }
+    }
+
+    fn woven(text: &str, mutants: &[(Genre, &str, &str)]) -> Woven {
+        let mutants: Vec<Mutant> = mutants.iter().map(|(genre, at, new)| mutant(text, *genre, at, new)).collect();
+        let numbered: Vec<(u32, &Mutant)> = (1..).zip(&mutants).collect();
+        let mut woven = weave(text, &numbered).unwrap();
+        woven.text = woven.text.replace(QUESTION, "is").replace(DIFFERENCE, "differs");
+        woven
+    }
+
+    #[test]
+    fn an_operator_becomes_a_choice_and_only_the_original_is_woven_further() {
+        let text = "fn f() { g(a + b << c); }";
+        let woven = woven(
+            text,
+            &[
+                (Genre::BinaryOperator, "<<", ">>"),
+                (Genre::BinaryOperator, "+", "-"),
+                (Genre::BinaryOperator, "+", "*"),
+            ],
+        );
+        assert_eq!(
+            woven.text,
+            "fn f() { g((if is(1) { (a + b) >> (c) } else { (if is(2) { (a) - (b) } else if is(3) { (a) * (b) } else { a + b }) << c })); }"
+        );
+        assert!(woven.unplaced.is_empty());
+    }
+
+    #[test]
+    fn who_can_tell_says_whether_it_makes_a_difference() {
+        let text = "fn f() { (a | B, a.b & !C < d, g() | a) }";
+        let woven = woven(
+            text,
+            &[
+                (Genre::BinaryOperator, "| B", "^"),
+                (Genre::BinaryOperator, "< d", "<="),
+                (Genre::BinaryOperator, "| a)", "^"),
+            ],
+        );
+        assert_eq!(
+            woven.text,
+            "fn f() { ((if differs(1, ((a) ^ (B)) != (a | B)) { (a) ^ (B) } else { a | B }), \
+             (if differs(2, ((a.b & !C) <= (d)) != (a.b & !C < d)) { (a.b & !C) <= (d) } else { a.b & !C < d }), \
+             (if is(3) { (g()) ^ (a) } else { g() | a })) }"
+        );
+    }
+
+    #[test]
+    fn functions_return_at_once_and_conditions_are_turned_round() {
+        let text = "fn f() -> u32 {\n    if !g() { 1 } else { 2 }\n}\n";
+        let woven = woven(text, &[(Genre::FnValue, "if !g", "0"), (Genre::UnaryOperator, "!g", "")]);
+        assert_eq!(
+            woven.text,
+            "fn f() -> u32 { if is(1) { return 0; }\n    if (if is(2) { g() } else { !g() }) { 1 } else { 2 }\n}\n"
+        );
+    }
+
+    #[test]
+    fn arms_and_guards() {
+        let text = "fn f(x: u32) { match x { 0 => a(), 1 if x == y => b(), _ => c() } }";
+        let woven = woven(
+            text,
+            &[
+                (Genre::MatchArm, "0 =>", ""),
+                (Genre::MatchArm, "1 if", ""),
+                (Genre::MatchArmGuard, "x == y", "true"),
+                (Genre::BinaryOperator, "== y", "!="),
+            ],
+        );
+        assert_eq!(
+            woven.text,
+            "fn f(x: u32) { match x { 0 if !is(1) => a(), 1 if !is(2) && (if is(3) { true } else { (if is(4) { (x) != (y) } else { x == y }) }) => b(), _ => c() } }"
+        );
+        assert_eq!(woven.matches, [(1, vec![1, 2])]);
+    }
+
+    #[test]
+    fn fields_come_from_the_rest() {
+        let text = "fn f() -> S { S { a: 1, b, ..old } }";
+        let woven = woven(text, &[(Genre::StructField, "a: 1", ""), (Genre::StructField, "b,", "")]);
+        assert_eq!(
+            woven.text,
+            "fn f() -> S { S { a: (if is(1) { (old).a } else { 1 }), b: if is(2) { (old).b } else { b }, ..old } }"
+        );
+    }
+
+    #[test]
+    fn what_is_assigned_to_stays_a_place_and_a_let_is_no_operand() {
+        let text = "fn f() { x.n += 1; if let Some(y) = z && y { g() } }";
+        let woven = woven(text, &[(Genre::BinaryOperator, "+=", "-="), (Genre::BinaryOperator, "&&", "||")]);
+        assert_eq!(
+            woven.text,
+            "fn f() { (if is(1) { x.n -= (1) } else { x.n += 1 }); if let Some(y) = z && y { g() } }"
+        );
+        assert_eq!(woven.unplaced, [2]);
+    }
+}
