@@ -78,8 +78,10 @@ fn run(root: &Path, only: &[String], budget: Duration, again: bool) -> Result<us
     let tests = suite::survey(&built.programs, &folder, workers)?;
     let all: f64 = tests.iter().map(|test| test.time.as_secs_f64()).sum();
     println!("{} tests, {all:.0} s", tests.len());
-    let court = judge::Court { mutants: &mutants, tests: &tests, memory: &memory, budget, workers };
-    let missed = court.session(&built.unviable, &explained, only, again);
+    let (folder, explained) = (&*folder, &*explained);
+    let (mutants, tests) = (&*mutants, &*tests);
+    let court = judge::Court { folder, mutants, built: &built, tests, explained, memory: &memory, budget, workers };
+    let missed = court.session(only, again)?;
     println!("verdicts: {}", memory.path().display());
     Ok(missed)
 }

@@ -148,3 +148,42 @@ pub(crate) fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::list::{Genre, Position, Span};
+
+    #[test]
+    fn deaths_outlive_changes_elsewhere_and_survival_does_not() {
+        let root = std::env::temp_dir().join(format!("lockyard-mutants-{}", std::process::id()));
+        let crates = root.join("crates");
+        fs::create_dir_all(&crates).unwrap();
+        fs::write(crates.join("a.rs"), "first\nsecond // why\n").unwrap();
+        fs::write(crates.join("b.rs"), "").unwrap();
+        let mutant = |name: &str| {
+            let (start, file) = (Position { line: 2, column: 1 }, "crates/a.rs".to_owned());
+            let (genre, replacement) = (Genre::BinaryOperator, String::new());
+            Mutant { file, genre, name: format!("crates/a.rs:2:1: {name}"), replacement, span: Span { start } }
+        };
+        let mutants = ["replace + with -", "replace + with *", "replace -> u32 with 0", "delete !"].map(mutant);
+        let verdicts = [
+            Verdict::Failed("b: c::d".to_owned()),
+            Verdict::Hung("e".to_owned()),
+            Verdict::Unviable,
+            Verdict::Missed(1, 2),
+        ];
+        let recall = || Memory::recall(&root, &root.join("target"), &mutants).unwrap();
+        let known = |memory: &Memory| mutants.iter().map(|mutant| memory.verdict(mutant).cloned()).collect::<Vec<_>>();
+        let memory = recall();
+        assert_eq!(memory.line(&mutants[0]), "second // why");
+        mutants.iter().zip(&verdicts).for_each(|(mutant, verdict)| memory.write(mutant, verdict));
+        assert_eq!(known(&recall()), verdicts.clone().map(Some));
+        fs::write(crates.join("b.rs"), "a test").unwrap();
+        let [failed, hung, unviable, _] = verdicts.map(Some);
+        assert_eq!(known(&recall()), [failed, hung, unviable, None]);
+        fs::write(crates.join("a.rs"), "other").unwrap();
+        assert_eq!(known(&recall()), [None, None, None, None]);
+        fs::remove_dir_all(&root).unwrap();
+    }
+}

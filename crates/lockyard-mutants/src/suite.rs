@@ -41,7 +41,12 @@ impl Test {
     /// Runs it as `mutant`, for a generous multiple of its own time.
     pub(crate) fn judge(&self, mutant: u32) -> End {
         let limit = self.time * 8 + Duration::from_secs(3);
-        run(&self.program, &self.name, &[("LOCKYARD_MUTANT", &mutant.to_string())], limit)
+        run(
+            &self.program,
+            &["--exact", &self.name, "--test-threads", "1"],
+            &[("LOCKYARD_MUTANT", &mutant.to_string())],
+            limit,
+        )
     }
 }
 
@@ -66,7 +71,12 @@ pub(crate) fn survey(programs: &[Program], folder: &Path, workers: usize) -> Res
             drop(fs::remove_file(&trace));
             let started = Instant::now();
             let path = trace.to_string_lossy();
-            let end = run(program, name, &[("LOCKYARD_MUTANT_TRACE", &path)], Duration::from_secs(300));
+            let end = run(
+                program,
+                &["--exact", name, "--test-threads", "1"],
+                &[("LOCKYARD_MUTANT_TRACE", &path)],
+                Duration::from_secs(300),
+            );
             let time = started.elapsed();
             let bytes = fs::read(&trace).unwrap_or_default();
             let numbers =
@@ -91,9 +101,10 @@ pub(crate) fn survey(programs: &[Program], folder: &Path, workers: usize) -> Res
 /// A mutant may ask for all memory there is.
 const MOST_MEMORY: u64 = 64 << 30;
 
-fn run(program: &Program, test: &str, environment: &[(&str, &str)], limit: Duration) -> End {
+/// Runs a test program, for so long.
+pub(crate) fn run(program: &Program, words: &[&str], environment: &[(&str, &str)], limit: Duration) -> End {
     let mut command = Command::new(&program.path);
-    command.current_dir(&program.folder).args(["--exact", test, "--test-threads", "1"]);
+    command.current_dir(&program.folder).args(words);
     command.env("CARGO_MANIFEST_DIR", &program.folder).env("RUST_BACKTRACE", "0").envs(environment.iter().copied());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     let limits = || {

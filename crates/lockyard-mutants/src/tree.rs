@@ -1,18 +1,22 @@
 //! A copy of the project with all mutants in its library, and its tests, compiled once.
 //!
 //! A mutant that does not compile is noticed by where the compiler's error lies, and left out; the rest is compiled again, until nothing is left to leave out.
-//! `const fn` can ask which mutant is chosen with the compiler's own `const_eval_select` (`RUSTC_BOOTSTRAP` for that one crate), which says "none" in constants:
-//! mutants that only constants would meet are never reached by a test, and are counted so.
+//! `const fn` can ask which mutant is chosen with the compiler's own `const_eval_select` (`RUSTC_BOOTSTRAP` for that one crate), and is told "none" in constants.
+//!
+//! Mutants in constants cannot be chosen when a program runs. Each is compiled by itself: an assertion on constants refuses it, or a unit test of the library
+//! fails, or it is missed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::list::Mutant;
 use crate::memory::{self, Memory, Verdict};
+use crate::suite::{self, End};
 use crate::weave::{self, Woven};
 
 /// Whose tests judge.
@@ -35,6 +39,8 @@ pub(crate) struct Built {
     pub(crate) programs: Vec<Program>,
     /// Mutants that do not compile, or have no place in Rust's grammar.
     pub(crate) unviable: BTreeSet<u32>,
+    /// Mutants that no program can choose.
+    pub(crate) constants: BTreeSet<u32>,
 }
 
 /// Copies `root` to `folder`, weaves the mutants in, compiles. Numbers begin with one.
@@ -50,11 +56,11 @@ pub(crate) fn build(root: &Path, folder: &Path, mutants: &[Mutant], memory: &Mem
     test.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
     without_errors(root, &tree, folder, mutants, &mut unviable, &check)?;
     println!("compiling the tests");
-    let programs = without_errors(root, &tree, folder, mutants, &mut unviable, &test)?;
+    let (programs, constants) = without_errors(root, &tree, folder, mutants, &mut unviable, &test)?;
     for number in unviable.difference(&known) {
         memory.write(&mutants[*number as usize - 1], &Verdict::Unviable);
     }
-    Ok(Built { programs, unviable })
+    Ok(Built { programs, unviable, constants })
 }
 
 /// Compiles, without more and more mutants, until there is no error left.
@@ -65,11 +71,13 @@ fn without_errors(
     mutants: &[Mutant],
     unviable: &mut BTreeSet<u32>,
     words: &[&str],
-) -> Result<Vec<Program>, String> {
+) -> Result<(Vec<Program>, BTreeSet<u32>), String> {
     loop {
         let woven = weave_all(root, tree, mutants, unviable)?;
-        let compiled = compile(tree, folder, words)?;
-        let Some(first) = compiled.errors.first() else { return Ok(compiled.programs) };
+        let compiled = compile(tree, folder, words, 0)?;
+        let Some(first) = compiled.errors.first() else {
+            return Ok((compiled.programs, woven.into_values().flat_map(|file| file.constants).collect()));
+        };
         let before = unviable.len();
         for error in &compiled.errors {
             match whose(error, &woven) {
@@ -206,8 +214,32 @@ struct Compiled {
     errors: Vec<Error>,
 }
 
-fn compile(tree: &Path, folder: &Path, words: &[&str]) -> Result<Compiled, String> {
+/// What becomes of a mutant in a constant.
+pub(crate) fn judge_constant(folder: &Path, number: u32) -> Result<Verdict, String> {
+    let tree = folder.join("tree");
+    let words = |words: &'static str| words.split(' ').collect::<Vec<_>>();
+    if !compile(&tree, folder, &words("check --package lockyard --lib"), number)?.errors.is_empty() {
+        return Ok(Verdict::Unviable);
+    }
+    let compiled = compile(&tree, folder, &words("test --no-run --package lockyard --lib"), number)?;
+    if let Some(error) = compiled.errors.first() {
+        return Err(error.rendered.clone());
+    }
+    // As many at once as there are CPUs, and as long as a mutant that hangs may take.
+    let ends = compiled.programs.iter().map(|program| suite::run(program, &[], &[], Duration::from_secs(300)));
+    let ends: Vec<End> = ends.collect();
+    let by = "the library's unit tests".to_owned();
+    Ok(match ends.iter().find(|end| **end != End::Passed) {
+        Some(End::Failed) => Verdict::Failed(by),
+        Some(_) => Verdict::Hung(by),
+        None => Verdict::Missed(ends.len(), ends.len()),
+    })
+}
+
+/// `constant` is the mutant that constants are.
+fn compile(tree: &Path, folder: &Path, words: &[&str], constant: u32) -> Result<Compiled, String> {
     let mut command = Command::new("cargo");
+    command.env("LOCKYARD_MUTANT_IN_CONSTANTS", constant.to_string());
     command.current_dir(tree).args(words).args(["--message-format", "json", "--quiet"]);
     command.env("CARGO_TARGET_DIR", folder.join("build")).env("RUSTC_BOOTSTRAP", "lockyard");
     command
@@ -251,8 +283,8 @@ fn whose(error: &Error, woven: &BTreeMap<String, Woven>) -> Vec<u32> {
             return vec![*number];
         }
         let exhaustive = error.code == "E0004";
-        let arms = file.matches.iter().filter(|(line, deleted)| *line == place.line_start && !deleted.is_empty());
-        if let (true, Some((_, deleted))) = (exhaustive, arms.last()) {
+        let mut arms = file.matches.iter().filter(|(line, deleted)| *line == place.line_start && !deleted.is_empty());
+        if let (true, Some((_, deleted))) = (exhaustive, arms.next_back()) {
             return deleted.clone();
         }
     }

@@ -33,24 +33,27 @@ pub(crate) struct Woven {
     pub(crate) matches: Vec<(usize, Vec<u32>)>,
     /// Mutants that have no place in such a build: Rust's grammar does not allow them, or the function returns `impl Trait`.
     pub(crate) unplaced: Vec<u32>,
+    /// Mutants that are evaluated when the library is compiled.
+    pub(crate) constants: Vec<u32>,
 }
 
 /// The mutants of one file, woven into its `text`. The numbers are positions in `all`, and one more.
 pub(crate) fn weave(text: &str, mutants: &[(u32, &Mutant)]) -> syn::Result<Woven> {
     let file = syn::parse_file(text)?;
-    let mut places: HashMap<(Genre, usize, usize), Vec<(u32, &Mutant)>> = HashMap::new();
+    let mut places = Places::new();
     for &(number, mutant) in mutants {
         let start = mutant.span.start;
         places.entry((mutant.genre, start.line, start.column)).or_default().push((number, mutant));
     }
-    let mut weaver = Weaver { text, places, edits: Vec::new(), matches: Vec::new() };
+    let (edits, matches, constants) = (Vec::new(), Vec::new(), Vec::new());
+    let mut weaver = Weaver { text, places, edits, matches, in_constant: false, constants };
     weaver.visit_file(&file);
     let unplaced = weaver.places.values().flatten().map(|&(number, _)| number).collect();
     // Outer ones first; of those in one place the one that was found first, which is the outer one.
     weaver.edits.sort_by_key(|edit| (edit.range.start, std::cmp::Reverse(edit.range.end)));
     let mut writer = Writer { text, edits: &weaver.edits, woven: Woven::default() };
     writer.source(0..text.len(), 0);
-    Ok(Woven { unplaced, matches: weaver.matches, ..writer.woven })
+    Ok(Woven { unplaced, matches: weaver.matches, constants: weaver.constants, ..writer.woven })
 }
 
 /// What an edited stretch of the source becomes.
@@ -69,19 +72,34 @@ struct Edit {
     parts: Vec<Part>,
 }
 
+/// Kind, line and column; whoever changes something of that kind there.
+type Places<'a> = HashMap<(Genre, usize, usize), Vec<(u32, &'a Mutant)>>;
+
 /// Finds the places of the mutants in the syntax tree.
 struct Weaver<'a> {
     text: &'a str,
-    places: HashMap<(Genre, usize, usize), Vec<(u32, &'a Mutant)>>,
+    places: Places<'a>,
     edits: Vec<Edit>,
     matches: Vec<(usize, Vec<u32>)>,
+    in_constant: bool,
+    constants: Vec<u32>,
 }
 
 impl<'a> Weaver<'a> {
     /// The mutants of a kind that begin where `at` does.
     fn take(&mut self, genre: Genre, at: &impl Spanned) -> Vec<(u32, &'a Mutant)> {
         let start = at.span().start();
-        self.places.remove(&(genre, start.line, start.column + 1)).unwrap_or_default()
+        let mutants = self.places.remove(&(genre, start.line, start.column + 1)).unwrap_or_default();
+        if self.in_constant {
+            self.constants.extend(mutants.iter().map(|(number, _)| number));
+        }
+        mutants
+    }
+
+    fn constant(&mut self, visit: impl FnOnce(&mut Self)) {
+        let outer = std::mem::replace(&mut self.in_constant, true);
+        visit(self);
+        self.in_constant = outer;
     }
 
     fn plain(&self, range: Range<usize>) -> &'a str {
@@ -176,6 +194,26 @@ impl<'ast> Visit<'ast> for Weaver<'_> {
         if !node.attrs.iter().any(test) {
             visit::visit_item_mod(self, node);
         }
+    }
+
+    fn visit_item_const(&mut self, node: &'ast syn::ItemConst) {
+        self.constant(|weaver| visit::visit_item_const(weaver, node));
+    }
+
+    fn visit_item_static(&mut self, node: &'ast syn::ItemStatic) {
+        self.constant(|weaver| visit::visit_item_static(weaver, node));
+    }
+
+    fn visit_impl_item_const(&mut self, node: &'ast syn::ImplItemConst) {
+        self.constant(|weaver| visit::visit_impl_item_const(weaver, node));
+    }
+
+    fn visit_trait_item_const(&mut self, node: &'ast syn::TraitItemConst) {
+        self.constant(|weaver| visit::visit_trait_item_const(weaver, node));
+    }
+
+    fn visit_expr_const(&mut self, node: &'ast syn::ExprConst) {
+        self.constant(|weaver| visit::visit_expr_const(weaver, node));
     }
 
     fn visit_expr_binary(&mut self, node: &'ast ExprBinary) {
@@ -446,6 +484,17 @@ mod tests {
             woven.text,
             "fn f() -> S { S { a: (if is(1) { (old).a } else { 1 }), b: if is(2) { (old).b } else { b }, ..old } }"
         );
+    }
+
+    #[test]
+    fn who_is_in_a_constant_is_told() {
+        let text = "const A: u32 = 1 << 2; impl S { const B: u32 = !A; fn f(self) -> bool { !self.g } }";
+        let mutants = [
+            (Genre::BinaryOperator, "<<", ">>"),
+            (Genre::UnaryOperator, "!A", ""),
+            (Genre::UnaryOperator, "!self", ""),
+        ];
+        assert_eq!(woven(text, &mutants).constants, [1, 2]);
     }
 
     #[test]

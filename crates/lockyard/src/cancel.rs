@@ -192,3 +192,20 @@ impl<'a, P: Platform> Until<'a, P> {
         }
     }
 }
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::platform::linux::Linux;
+
+    #[test]
+    fn a_wait_ends_by_what_it_was_given() {
+        let token = CancelToken::<Linux>::new();
+        let either = Until::deadline(5).or_cancelled(&token);
+        let waits = [Until::FOREVER, Until::deadline(5), Until::cancelled(&token), either];
+        assert_eq!(waits.map(|until| until.is_cancellable()), [false, false, true, true]);
+        assert_eq!(waits.map(|until| until.wake_time()), [None, Some(5), None, Some(5)]);
+        assert_eq!(waits.map(|until| until.wake_time_or(7)), [Some(7), Some(5), Some(7), Some(5)]);
+        assert_eq!(waits.map(|until| until.wake_time_or(3)), [Some(3); 4]);
+    }
+}

@@ -396,3 +396,53 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
         &table[hash as usize & (table.len() - 1)]
     }
 }
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::platform::linux::Linux;
+
+    fn table<const N: usize>() -> [Bucket<Linux>; N] {
+        [const { Bucket::new() }; N]
+    }
+
+    #[test]
+    fn a_moved_bucket_says_so_in_its_uppermost_bit() {
+        let (old, new) = (table::<1>(), table::<2>());
+        let hash = FutexHash::with_table(&old);
+        // Somebody is about to lock it.
+        old[0].waiters.fetch_add(1, Relaxed);
+        assert!(hash.grow(&new));
+        assert_eq!(old[0].waiters.load(Relaxed), 0x8000_0001);
+        assert!(old[0].is_moved() && new.iter().all(|bucket| bucket.waiters.load(Relaxed) == 0));
+    }
+
+    #[test]
+    fn the_last_table_is_not_grown() {
+        let (first, second, third) = (table::<1>(), table::<2>(), table::<4>());
+        let hash = FutexHash::with_table(&first);
+        // As if there had been others.
+        hash.current.store(TABLES as u32 - 2, Relaxed);
+        assert!(hash.grow(&second));
+        assert_eq!(hash.buckets(), 2);
+        assert!(!hash.grow(&third), "there is no cell for it");
+        assert_eq!(hash.buckets(), 2);
+    }
+
+    #[test]
+    fn words_side_by_side_are_spread_over_the_buckets() {
+        const BUCKETS: usize = 64;
+        let buckets = table::<BUCKETS>();
+        let hash = FutexHash::with_table(&buckets);
+        for page in [0x1000, 0x55d0_c0de_1000, 0x7f12_3456_0000_u64] {
+            let mut used = [false; BUCKETS];
+            for word in 0..BUCKETS as u64 {
+                let bucket = hash.bucket(0, page + 4 * word);
+                let place = buckets.iter().position(|other| core::ptr::eq(other, bucket)).expect("of this table");
+                used[place] = true;
+            }
+            let used = used.into_iter().filter(|used| *used).count();
+            assert!(used > BUCKETS * 3 / 4, "{BUCKETS} words share {used} buckets");
+        }
+    }
+}

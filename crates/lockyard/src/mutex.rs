@@ -411,3 +411,45 @@ impl<P: Platform> Contended<P> for Want<'_, P> {
         }
     }
 }
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::platform::linux::Linux;
+
+    #[test]
+    fn the_word_says_what_its_table_says() {
+        let mutex = RawMutex::<Linux>::new();
+        let want = Want(&mutex);
+        let says = || mutex.word.load(Relaxed);
+        // To a newcomer, and to the first waiter.
+        let looks = || [false, true].map(|first| want.look(first));
+        assert!(!mutex.ask_holder() && says() == 0, "nobody holds it");
+        assert_eq!((looks(), want.owner()), ([Look::Open, Look::Open], None));
+        mutex.acquire();
+        let holder = Linux::id();
+        let me = holder.expect("a lock gives its holder a name").raw();
+        assert_eq!(says(), me);
+        assert_eq!((looks(), want.owner()), ([Look::Closed, Look::Closed], holder));
+        // Asking twice is asking once.
+        for _ in 0..2 {
+            assert!(mutex.ask_holder());
+            assert_eq!(says(), me | 0x2_0000);
+        }
+        for _ in 0..2 {
+            want.ask_for_first();
+            assert_eq!(says(), me | 0x3_0000);
+        }
+        assert_eq!((looks(), want.owner()), ([Look::Kept, Look::Closed], holder));
+        // SAFETY: acquired above.
+        unsafe { mutex.release() };
+        assert_eq!(says(), 0x1_0000, "the release obeys; the mutex is kept");
+        assert!(!mutex.try_acquire() && !mutex.is_locked());
+        assert_eq!((looks(), want.owner()), ([Look::Kept, Look::Open], None));
+        assert!(mutex.take(true, 0));
+        assert_eq!(says(), me);
+        // SAFETY: taken above.
+        unsafe { mutex.release() };
+        assert_eq!(says(), 0);
+    }
+}

@@ -182,3 +182,182 @@ impl<P: PiPlatform, S: Policy> RawPiCondvar<P, S> {
         }
     }
 }
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+mod tests {
+    use std::boxed::Box;
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::pi_mutex::policy::Off;
+    use crate::pi_mutex::tests::machine::{Call, Machine, calls, events, is_over, next_wait, with};
+
+    type Mutex = RawPiMutex<Machine, Off>;
+    type Condvar = RawPiCondvar<Machine, Off>;
+
+    // The constant that no test can change: what the address does not take, as the text says.
+    const _: () = assert!(COUNT == 0x7_ffff && ALIGNED == 3);
+
+    fn both() -> (&'static Mutex, &'static Condvar) {
+        (Box::leak(Box::default()), Box::leak(Box::default()))
+    }
+
+    fn wait(condvar: &Condvar, mutex: &Mutex, until: Until<'_, Machine>) -> Result<bool, PiError> {
+        mutex.acquire().unwrap();
+        // SAFETY: acquired above.
+        let result = unsafe { condvar.wait(mutex, until) };
+        assert_eq!(condvar.state.load(SeqCst) & COUNT, 0, "it waits no more");
+        if result.is_ok() {
+            assert_eq!((mutex.owner(), Machine::holds()), (101, 1));
+            // SAFETY: held, as the result says.
+            unsafe { mutex.release() }.unwrap();
+        }
+        result
+    }
+
+    fn address(mutex: &Mutex) -> usize {
+        core::ptr::from_ref(mutex.word()).addr()
+    }
+
+    #[test]
+    fn an_address_of_48_bits_is_kept_beside_the_count() {
+        assert_eq!(kept(0x1000), 0x200 << COUNT_BITS);
+        assert_eq!(kept((1 << 48) - 8), !COUNT);
+        assert_eq!((kept(1 << 48), kept(usize::MAX & !7)), (0, 0), "does not fit");
+    }
+
+    #[test]
+    fn nobody_waits_and_nothing_happens() {
+        let (mutex, condvar) = both();
+        condvar.notify_one();
+        condvar.notify_all();
+        // Nor after somebody did.
+        next_wait(|| Err(Refused::Changed));
+        assert_eq!(wait(condvar, mutex, Until::FOREVER), Ok(false));
+        calls();
+        condvar.notify_one();
+        condvar.notify_all();
+        assert_eq!((calls(), condvar.sequence.load(SeqCst)), (Vec::new(), 0));
+    }
+
+    /// Runs `notify` while a thread waits for `condvar`, which then ends with `answer`.
+    fn notified(notify: fn(&Condvar), answers: &[Result<(), Refused>]) -> (Vec<Call>, usize) {
+        let (mutex, condvar) = both();
+        let answers = answers.to_vec();
+        next_wait(move || {
+            assert_eq!(condvar.state.load(SeqCst), kept(address(mutex)) | 1);
+            calls();
+            for answer in answers {
+                next_wait(move || {
+                    if answer == Err(Refused::Changed) {
+                        condvar.sequence.fetch_add(4, SeqCst); // others notify as well
+                    }
+                    answer
+                });
+            }
+            notify(condvar);
+            Err(Refused::Changed)
+        });
+        assert_eq!(wait(condvar, mutex, Until::FOREVER), Ok(false));
+        assert!(is_over());
+        (calls(), address(mutex))
+    }
+
+    #[test]
+    fn a_notification_moves_sleepers_to_their_mutex() {
+        for (all, notify) in [(false, Condvar::notify_one as fn(&Condvar)), (true, Condvar::notify_all)] {
+            let (calls, pi) = notified(notify, &[Ok(())]);
+            assert_eq!(calls, [Call::RequeuePi { expected: 1, all, pi }]);
+        }
+    }
+
+    #[test]
+    fn a_notification_that_another_overtook_goes_by_the_new_number() {
+        let (calls, pi) = notified(Condvar::notify_one, &[Err(Refused::Changed), Ok(())]);
+        assert_eq!(calls, [1, 5].map(|expected| Call::RequeuePi { expected, all: false, pi }));
+    }
+
+    #[test]
+    fn a_notification_waits_for_the_kernels_memory() {
+        let (calls, pi) = notified(Condvar::notify_one, &[Err(Refused::NoMemory), Ok(()), Ok(())]);
+        let asked = Call::RequeuePi { expected: 1, all: false, pi };
+        assert_eq!(calls, [asked, Call::Nap, asked]);
+    }
+
+    #[test]
+    fn sleepers_that_cannot_be_moved_are_woken() {
+        for (all, notify) in [(false, Condvar::notify_one as fn(&Condvar)), (true, Condvar::notify_all)] {
+            let (calls, pi) = notified(notify, &[Err(Refused::Unsupported)]);
+            let woken = if all { Call::UnparkAll } else { Call::Unpark };
+            assert_eq!(calls, [Call::RequeuePi { expected: 1, all, pi }, woken]);
+        }
+        // To an owner who is gone nobody can be moved, and nobody is woken to learn it.
+        let (calls, pi) = notified(Condvar::notify_all, &[Err(Refused::NoOwner)]);
+        assert_eq!(calls, [Call::RequeuePi { expected: 1, all: true, pi }]);
+    }
+
+    #[test]
+    fn sleepers_whose_mutex_is_not_kept_are_woken() {
+        let (_, condvar) = both();
+        condvar.join(0, 0);
+        condvar.notify_one();
+        condvar.notify_all();
+        assert_eq!((calls(), condvar.sequence.load(SeqCst)), ([Call::Unpark, Call::UnparkAll].into(), 2));
+    }
+
+    #[test]
+    fn waiters_are_counted() {
+        let (mutex, condvar) = both();
+        let mine = kept(address(mutex));
+        for count in 1..=3 {
+            condvar.join(condvar.state.load(SeqCst), mine);
+            assert_eq!(condvar.state.load(SeqCst), mine | count);
+        }
+    }
+
+    #[test]
+    fn who_was_moved_and_served_owns_the_mutex() {
+        let (mutex, condvar) = both();
+        next_wait(|| {
+            assert_eq!((mutex.owner(), Machine::holds()), (0, 0));
+            mutex.word().store(101, SeqCst);
+            Ok(())
+        });
+        assert_eq!(wait(condvar, mutex, Until::deadline(0)), Ok(false), "whatever the time");
+        assert_eq!(calls(), [Call::WaitRequeuePi { expected: 0, deadline: Some(0) }]);
+        assert_eq!([Event::PiCondvarWait, Event::PiCondvarMoved].map(events), [1, 1]);
+    }
+
+    #[test]
+    fn a_wait_tells_whether_its_time_was_up() {
+        let (mutex, condvar) = both();
+        let end = || Until::deadline(Machine::now() + 10);
+        assert_eq!(wait(condvar, mutex, end()), Ok(true));
+        next_wait(|| Err(Refused::Changed));
+        assert_eq!(wait(condvar, mutex, end()), Ok(false));
+        assert_eq!(events(Event::PiCondvarMoved), 0);
+        calls();
+        // Where nobody can be moved it sleeps on the number itself.
+        next_wait(|| Err(Refused::Unsupported));
+        let deadline = Machine::now() + 10;
+        assert_eq!(wait(condvar, mutex, end()), Ok(true));
+        let asked = Call::WaitRequeuePi { expected: 0, deadline: Some(deadline) };
+        assert_eq!(calls(), [asked, Call::Park(Some(deadline))]);
+        for early in [true, false] {
+            next_wait(|| Err(Refused::Unsupported));
+            next_wait(move || {
+                with(|state| state.now += if early { 9 } else { 10 });
+                Ok(())
+            });
+            assert_eq!(wait(condvar, mutex, end()), Ok(!early));
+        }
+        assert_eq!(events(Event::PiCondvarWait), 5);
+    }
+
+    #[test]
+    fn a_mutex_whose_address_is_not_kept_is_waited_for_on_the_number() {
+        let (mutex, condvar) = both();
+        assert_eq!(condvar.sleep(mutex, 0, 0, Some(Machine::now() + 5)), Err(Refused::TimedOut));
+        assert!(matches!(calls()[..], [Call::Park(Some(_))]));
+    }
+}

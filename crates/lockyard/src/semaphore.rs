@@ -250,8 +250,9 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
             unsafe { self.wait_lock.release() };
             return Ok(());
         }
-        me.waiter.granted.store(0, Relaxed);
+        // Entered first: a signal handler that finds nobody in the record may wait with it, and leave its grant behind.
         me.waiter.enter();
+        me.waiter.granted.store(0, Relaxed);
         self.queue.push(me);
         let result = loop {
             // Success was looked at before: a unit that arrived at the last moment is never lost.
@@ -408,5 +409,59 @@ impl<P: Platform, Y: Policy> Contended<P> for Want<'_, P, Y> {
             // Units are left, and no up may come: the next waiter is to have one now.
             self.0.wake_first();
         }
+    }
+}
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::platform::linux::Linux;
+
+    #[test]
+    fn the_word_says_what_its_table_says() {
+        let semaphore = RawSemaphore::<Linux>::with_units(1);
+        let says = || semaphore.word.load(Relaxed);
+        let want = Want(&semaphore);
+        // To a newcomer, and to the first waiter.
+        let looks = || [false, true].map(|first| want.look(first));
+        assert_eq!((says(), looks()), (1, [Look::Open, Look::Open]));
+        want.joined(true);
+        assert_eq!(says(), 0x1_0000_0001);
+        want.ask_for_first();
+        assert_eq!((says(), looks()), (0x5_0000_0001, [Look::Kept, Look::Open]));
+        assert!(!semaphore.try_down(), "kept for the first waiter");
+        assert!(want.try_or_ask(Request::Listen));
+        assert_eq!((says(), looks()), (0x1_0000_0000, [Look::Closed, Look::Closed]));
+        // Asking twice is asking once.
+        for _ in 0..2 {
+            assert!(!want.try_or_ask(Request::Listen));
+            assert_eq!(says(), 0x3_0000_0000);
+        }
+        assert!(!want.try_or_ask(Request::Handoff));
+        assert_eq!((says(), looks()), (0x7_0000_0000, [Look::Kept, Look::Closed]));
+        assert!(semaphore.up());
+        assert_eq!(says(), 0x5_0000_0001, "an up obeys");
+        want.left(true, false);
+        assert_eq!(says(), 1);
+    }
+
+    #[test]
+    fn there_are_so_many_units_and_no_more() {
+        let made = |units| RawSemaphore::<Linux>::const_with_units(units).units();
+        assert_eq!([3, MAX_UNITS, MAX_UNITS + 1, u32::MAX].map(made), [3, MAX_UNITS, MAX_UNITS, MAX_UNITS]);
+        assert_eq!(MAX_UNITS, 0x7fff_ffff);
+        full::<OpportunisticSafe>();
+        full::<DirectHandoff>();
+        full::<Opportunistic2008>();
+    }
+
+    fn full<Y: Policy>() {
+        let semaphore = RawSemaphore::<Linux, Y>::with_units(u32::MAX);
+        for _ in 0..2 {
+            assert!(!semaphore.up());
+            assert_eq!(semaphore.units(), MAX_UNITS);
+        }
+        assert!(semaphore.try_down() && semaphore.units() == MAX_UNITS - 1);
+        assert!(semaphore.up() && semaphore.units() == MAX_UNITS);
     }
 }

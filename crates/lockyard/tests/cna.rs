@@ -87,3 +87,98 @@ fn a_head_that_orders_is_preempted_everywhere() {
         assert!(stops > 10, "{stops}");
     });
 }
+
+/// What the second waiter finds when it orders the queue, beside the nodes of those behind it.
+#[derive(Debug, Clone, Copy)]
+struct Setting {
+    /// Nodes of the second waiter and of the three behind it.
+    nodes: [u32; 4],
+    /// Where the second runs by then.
+    moves_to: u32,
+    /// Which of the four have real-time priority.
+    realtime: [bool; 4],
+    /// Whether the lock is held when it looks.
+    held: bool,
+}
+
+impl Setting {
+    const PLAIN: Self = Self { nodes: [2, 0, 1, 2], moves_to: 2, realtime: [false; 4], held: true };
+
+    /// How many it moves aside, and the order in which they are served.
+    fn play(self, time: u64) -> (i64, Vec<usize>) {
+        let lock = RawCnaSpinLock::<Scripted>::default();
+        #[allow(clippy::disallowed_types)] // notes of the test, not part of what is tested
+        let order = std::sync::Mutex::new(Vec::new());
+        let mut moved = 0;
+        // SAFETY: each is told to who holds the lock.
+        let release = || unsafe { lock.release() };
+        let cycle = |number: usize| {
+            lock.acquire();
+            order.lock().unwrap().push(number);
+            release();
+        };
+        Scene::play(|scene, [holder, first, second, third, fourth, fifth]| {
+            scene.advance(time);
+            holder.does(|| lock.acquire());
+            first.starts(|| lock.acquire());
+            for (number, actor) in [second, third, fourth, fifth].into_iter().enumerate() {
+                actor.is_on_node(self.nodes[number]);
+                actor.is_realtime(self.realtime[number]);
+                actor.starts(move || cycle(number));
+            }
+            second.freeze();
+            second.is_on_node(self.moves_to);
+            holder.does(release);
+            if !self.held {
+                first.does(release);
+            }
+            scene.advance(0);
+            second.thaw();
+            // Where the lock is held the second sleeps to the end of its turn.
+            scene.advance(2_000_000);
+            moved = scene.events(Event::CnaAside);
+            first.starts_if_idle(|| {}).expect("it holds the lock, or has had it");
+            if self.held {
+                first.does(release);
+            }
+            scene.finish();
+            [second, third, fourth, fifth].iter().for_each(|actor| actor.is_realtime(false));
+        });
+        assert!(lock.at_rest());
+        (moved, order.into_inner().unwrap())
+    }
+}
+
+#[test]
+fn a_head_orders_those_behind_it() {
+    Scripted::perform("cna: ordered", || {
+        let times: Vec<u64> = (0..2_000).filter(|&time| Setting::PLAIN.play(time).0 > 0).take(2).collect();
+        // One in 128, drawn from the time.
+        assert!(times.len() == 2 && times[0] + 8 < times[1], "{times:?}");
+        let plays = |change: fn(&mut Setting)| {
+            let mut setting = Setting::PLAIN;
+            change(&mut setting);
+            setting.play(times[0])
+        };
+        // All between it and the last that are of other nodes; they come behind the last.
+        assert_eq!(plays(|_| {}), (2, vec![0, 3, 1, 2]));
+        // Up to the first of its own node. Node 0 is a node as any other.
+        assert_eq!(plays(|setting| setting.nodes = [2, 0, 2, 1]), (1, vec![0, 2, 3, 1]));
+        assert_eq!(plays(|setting| setting.nodes = [0, 1, 0, 2]), (1, vec![0, 2, 3, 1]));
+        assert_eq!(plays(|setting| setting.nodes = [1, 0, 1, 2]), (1, vec![0, 2, 3, 1]));
+        assert_eq!(plays(|setting| setting.nodes = [2, 2, 0, 1]).0, 0);
+        // Its node is where it has queued; for one that would not be moved itself, where it is.
+        assert_eq!(plays(|setting| setting.moves_to = 0), (2, vec![0, 3, 1, 2]));
+        let realtime = |setting: &mut Setting| setting.realtime[0] = true;
+        assert_eq!(plays(realtime), (2, vec![0, 3, 1, 2]));
+        assert_eq!(
+            plays(|setting| *setting = Setting { moves_to: 0, realtime: [true, false, false, false], ..*setting }).0,
+            0
+        );
+        // Those with real-time priority stay where they are.
+        assert_eq!(plays(|setting| setting.realtime[1] = true).0, 0);
+        assert_eq!(plays(|setting| setting.realtime[2] = true), (1, vec![0, 2, 3, 1]));
+        // A free lock is not kept waiting.
+        assert_eq!(plays(|setting| setting.held = false), (0, vec![0, 1, 2, 3]));
+    });
+}

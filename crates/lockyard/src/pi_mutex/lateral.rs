@@ -143,3 +143,137 @@ impl<P: PiPlatform, S: Policy> Contended<P> for Want<'_, P, S> {
         }
     }
 }
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+mod tests {
+    use std::boxed::Box;
+
+    use super::super::tests::machine::{Machine, before_a_mark, next_wait, playing, with};
+    use super::super::{Lateral, OWNER};
+    use super::*;
+    use crate::platform::Platform;
+    use crate::platform::pi::Refused;
+
+    const ME: u32 = 101;
+    const OTHER: u32 = 102;
+
+    type Wanted = Want<'static, Machine, Lateral>;
+
+    fn want(word: u32, flags: u32) -> Wanted {
+        let mutex: &'static RawPiMutex<Machine, Lateral> = Box::leak(Box::default());
+        mutex.word().store(word, SeqCst);
+        mutex.flags().store(flags, SeqCst);
+        Want { mutex, me: ME, until: Until::FOREVER, refused: Cell::new(None) }
+    }
+
+    fn state(want: &Wanted) -> (u32, u32) {
+        (want.mutex.word().load(SeqCst), want.mutex.flags().load(SeqCst))
+    }
+
+    #[test]
+    fn equals_look_at_word_and_flags_and_see_who_comes_first() {
+        use Look::{Closed, Kept, Open};
+        // For who spins, and for the first waiter.
+        for (word, flags, spins, first) in [
+            (0, 0, Open, Open),
+            (0, LISTENING, Open, Open),
+            (0, TOP_SPINS, Kept, Closed),
+            (0, TOP_SPINS | LISTENING, Kept, Closed),
+            (OTHER, 0, Closed, Closed),
+            (OTHER, LISTENING, Closed, Closed),
+            (OTHER, TOP_SPINS, Kept, Closed),
+            (OTHER | WAITERS, 0, Kept, Closed),
+            (OTHER | WAITERS, TOP_SPINS, Kept, Closed),
+            // Open to be told so.
+            (0, DEAD, Open, Open),
+            (OTHER, DEAD, Open, Open),
+            (OTHER | WAITERS, DEAD | TOP_SPINS, Open, Open),
+        ] {
+            let want = want(word, flags);
+            assert_eq!((want.look(false), want.look(true)), (spins, first), "{word:#x} {flags:#x}");
+        }
+    }
+
+    #[test]
+    fn the_owners_record_is_found_by_its_id() {
+        let record = playing(1, Machine::current).map(|thread| thread.id());
+        assert!(record.is_some());
+        assert_eq!(want(OTHER | WAITERS, 0).owner(), record);
+        assert_eq!((want(0, 0).owner(), want(OWNER, 0).owner()), (None, None));
+    }
+
+    #[test]
+    fn the_first_waiter_takes_its_flag_along_and_others_leave_it() {
+        for (first, flags, left) in [(true, LISTENING, 0), (true, 0, 0), (false, LISTENING, LISTENING)] {
+            let want = want(0, flags);
+            assert!(want.try_take(first));
+            assert_eq!((state(&want), want.refused.get()), ((ME, left), None));
+        }
+        let want = want(OTHER, LISTENING);
+        assert!(!want.try_take(true));
+        assert_eq!(state(&want), (OTHER, LISTENING));
+    }
+
+    #[test]
+    fn a_dead_mutex_ends_the_wait_with_an_error() {
+        for (word, flags) in [(0, DEAD), (OTHER, DEAD)] {
+            let want = want(word, flags);
+            assert!(want.try_take(false));
+            assert_eq!((state(&want), want.refused.get()), ((word, flags), Some(PiError::OwnerDied)));
+        }
+    }
+
+    #[test]
+    fn who_listens_leaves_the_flag_only_where_it_did_not_get_the_mutex() {
+        for (word, flags, got, after) in [
+            (0, 0, true, (ME, 0)),
+            (OTHER, 0, false, (OTHER, LISTENING)),
+            // Free, and kept for the top waiter.
+            (0, TOP_SPINS, false, (0, TOP_SPINS | LISTENING)),
+        ] {
+            let want = want(word, flags);
+            assert_eq!((want.try_or_ask(Request::Listen), state(&want)), (got, after));
+        }
+        // Released in the moment before the flag was there: the releaser did not see it.
+        let want = want(OTHER, 0);
+        let mutex = want.mutex;
+        before_a_mark(|| mutex.word().store(0, SeqCst));
+        assert!(want.try_or_ask(Request::Listen));
+        assert_eq!(state(&want), (ME, 0));
+    }
+
+    #[test]
+    fn the_kernels_answer_ends_the_wait_unless_time_is_up() {
+        let asks = |answer: Result<(), Refused>, end| {
+            let want = Want { until: Until::deadline(end), ..want(OTHER, LISTENING | TOP_SPINS) };
+            let mutex = want.mutex;
+            next_wait(move || {
+                if answer.is_ok() {
+                    mutex.word().store(ME | WAITERS, SeqCst);
+                }
+                answer
+            });
+            let over = want.try_or_ask(Request::Handoff);
+            (over, want.refused.get(), state(&want))
+        };
+        let kept = (OTHER, LISTENING | TOP_SPINS);
+        assert_eq!(asks(Ok(()), u64::MAX), (true, None, (ME | WAITERS, TOP_SPINS)), "nobody listens any more");
+        with(|state| state.roles[0].holds = 0);
+        assert_eq!(asks(Err(Refused::TimedOut), 0), (false, None, kept));
+        assert_eq!(asks(Err(Refused::Deadlock), u64::MAX), (true, Some(PiError::Deadlock), kept));
+    }
+
+    #[test]
+    fn who_leaves_takes_the_flag_along_or_leaves_it_for_the_next() {
+        for (empty, listen, after) in
+            [(true, false, TOP_SPINS), (false, false, TOP_SPINS | LISTENING), (false, true, TOP_SPINS | LISTENING)]
+        {
+            let want = want(OTHER, LISTENING | TOP_SPINS);
+            want.left(empty, listen);
+            assert_eq!(state(&want), (OTHER, after));
+        }
+        let want = want(OTHER, 0);
+        want.left(false, true);
+        assert_eq!(state(&want), (OTHER, LISTENING), "for the next");
+    }
+}

@@ -66,7 +66,7 @@ pub mod lateral;
 pub mod policy;
 
 #[cfg(all(test, feature = "std", target_os = "linux"))]
-mod tests;
+pub(crate) mod tests;
 
 use core::marker::PhantomData;
 

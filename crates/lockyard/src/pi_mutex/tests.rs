@@ -2,6 +2,9 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // the tests' threads are the machine's
 
+mod kernel;
+pub(crate) mod machine;
+
 use std::sync::{Mutex as StdMutex, MutexGuard, PoisonError};
 use std::thread::{scope, yield_now};
 

@@ -1,8 +1,21 @@
 //! The words of every policy, state by state. What needs several threads is in the conformance suite and in `tests/history`.
 
+use std::boxed::Box;
+
 use super::policy::{ByteCas, FetchAdd, WordCas};
 use super::*;
+use crate::pi_mutex::tests::machine::{Call, Machine, between_looks, calls, events, is_over, next_wait, with};
 use crate::platform::linux::Linux;
+
+// The layouts that no test can change.
+const _: () = {
+    type L<Y> = RawQRwLock<Linux, Y>;
+    assert!(FULL == 0x8000_0000 && BLIND_NS == 1_000_000);
+    assert!(Layout::MODERN.waiting == 0x100 && Layout::MODERN.reader == 0x200);
+    assert!(Layout::Y2014.waiting == 1 && Layout::Y2014.reader == 0x100);
+    assert!(L::<Today>::WRITERS == 0x1ff && L::<Today>::BARRED == 0x8000_01ff);
+    assert!(L::<ByteCas>::WRITERS == 0xff && L::<ByteCas>::BARRED == 0x8000_00ff);
+};
 
 fn word<Y: Policy>(lock: &RawQRwLock<Linux, Y>) -> u32 {
     lock.word.load(Relaxed)
@@ -11,7 +24,9 @@ fn word<Y: Policy>(lock: &RawQRwLock<Linux, Y>) -> u32 {
 fn states<Y: Policy>() {
     let (reader, waiting) = (Y::KNOBS.layout().reader, Y::KNOBS.layout().waiting);
     let lock = RawQRwLock::<Linux, Y>::new();
+    assert!(!lock.is_contended());
     lock.read_acquire();
+    assert!(lock.is_locked() && !lock.is_write_locked() && !lock.is_contended());
     assert!(lock.try_read_acquire() && !lock.try_write_acquire());
     lock.read_acquire_urgent();
     assert_eq!(word(&lock), 3 * reader);
@@ -21,7 +36,7 @@ fn states<Y: Policy>() {
 
     lock.write_acquire();
     assert_eq!(word(&lock), LOCKED);
-    assert!(lock.is_write_locked() && !lock.try_read_acquire() && !lock.try_write_acquire());
+    assert!(lock.is_locked() && lock.is_write_locked() && !lock.try_read_acquire() && !lock.try_write_acquire());
     assert_eq!(word(&lock), LOCKED, "{}: a try left a trace", Y::NAME);
     // SAFETY: acquired above; then held for reading.
     unsafe {
@@ -66,6 +81,7 @@ fn a_writer_may_say_that_it_waits_while_another_is_inside() {
 
 /// Forgotten read guards must not make the count of readers begin anew: a writer would come in beside the guard that is left.
 #[test]
+#[allow(clippy::disallowed_methods)] // the tests' threads are the machine's
 fn forgotten_readers_do_not_let_a_writer_in() {
     fn fills<Y: Policy>() {
         let lock = RawQRwLock::<Linux, Y>::new();
@@ -95,4 +111,96 @@ fn forgotten_readers_do_not_let_a_writer_in() {
     }
     fills::<Today>();
     fills::<ByteCas>();
+}
+
+fn on_machine<Y: Policy>() -> &'static RawQRwLock<Machine, Y> {
+    Box::leak(Box::default())
+}
+
+/// Lets the writer out while somebody spins.
+fn writer_leaves_meanwhile<Y: Policy>(lock: &'static RawQRwLock<Machine, Y>) {
+    between_looks(|| ());
+    // SAFETY: each test holds it for writing.
+    between_looks(|| unsafe { lock.write_release() });
+}
+
+#[test]
+fn an_urgent_reader_waits_for_nobody_but_a_writer_inside() {
+    fn comes<Y: Policy>() {
+        let (reader, waiting) = (Y::KNOBS.layout().reader, Y::KNOBS.layout().waiting);
+        let lock = on_machine::<Y>();
+        let before = events(Event::QrwReadSlowpath);
+        for word in [0, reader, waiting, 2 * reader + waiting] {
+            lock.word.store(word, Relaxed);
+            lock.read_acquire_urgent();
+            assert_eq!(lock.word.load(Relaxed), word + reader, "{}", Y::NAME);
+        }
+        assert_eq!((events(Event::QrwReadSlowpath), calls().len()), (before, 0), "{}: it did not wait", Y::NAME);
+        lock.word.store(LOCKED, Relaxed);
+        writer_leaves_meanwhile(lock);
+        lock.read_acquire_urgent();
+        assert!(is_over(), "{}: it did", Y::NAME);
+        assert_eq!((lock.word.load(Relaxed), calls().len()), (reader, 1));
+        assert_eq!(events(Event::QrwReadSlowpath), before + 1);
+    }
+    comes::<Today>();
+    comes::<WordCas>();
+}
+
+#[test]
+fn a_reader_that_finds_the_lock_full_waits_until_others_have_left() {
+    fn waits<Y: Policy>() {
+        let lock = on_machine::<Y>();
+        let reader = Y::KNOBS.layout().reader;
+        for word in [FULL, FULL + reader] {
+            lock.word.store(word, Relaxed);
+            between_looks(|| ());
+            between_looks(move || lock.word.store(FULL - reader, Relaxed));
+            lock.read_acquire();
+            assert!(is_over(), "{}: {word:#x}", Y::NAME);
+            assert_eq!(lock.word.load(Relaxed), FULL, "{}: one more fits", Y::NAME);
+        }
+    }
+    waits::<Today>();
+    waits::<ByteCas>();
+}
+
+#[test]
+fn attempts_that_succeed_are_not_counted_as_failed() {
+    fn counts<Y: Policy>() {
+        let lock = on_machine::<Y>();
+        lock.write_acquire();
+        writer_leaves_meanwhile(lock);
+        lock.write_acquire();
+        assert!(is_over());
+        assert_eq!(lock.word.load(Relaxed), LOCKED);
+        assert_eq!([Event::QrwWlockFail, Event::QrwWaitingFail].map(events), [0, 0], "{}", Y::NAME);
+    }
+    counts::<Today>();
+    counts::<FetchAdd>();
+    counts::<ByteCas>();
+    counts::<WordCas>();
+    assert_eq!(events(Event::QrwWriteSlowpath), 4);
+}
+
+#[test]
+fn who_may_not_be_woken_sleeps_for_a_moment_only() {
+    let lock = on_machine::<Today>();
+    for fences in [true, false] {
+        with(|state| state.fences = fences);
+        lock.write_acquire();
+        calls();
+        let now = Machine::now();
+        next_wait(|| {
+            // SAFETY: acquired above.
+            unsafe { lock.write_release() };
+            Ok(())
+        });
+        lock.read_acquire();
+        let slept = calls().into_iter().find(|call| matches!(call, Call::Park(_)));
+        assert_eq!(slept, Some(Call::Park(if fences { None } else { Some(now + BLIND_NS) })));
+        // SAFETY: acquired above.
+        unsafe { lock.read_release() };
+    }
+    assert!(!lock.is_locked() && !lock.is_contended());
 }

@@ -316,3 +316,46 @@ impl<P: Platform> Drop for Held<P> {
         unsafe { self.0.wait_lock.release() };
     }
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use std::format;
+
+    use super::*;
+
+    fn cycle(links: u32) -> Cycle {
+        let mut cycle = Cycle::new();
+        (1..=links).for_each(|link| cycle.push(ThreadId::from_raw(link).unwrap(), u64::from(link) << 4));
+        cycle
+    }
+
+    #[test]
+    fn long_cycles_are_named_by_their_first_links() {
+        let text = |links| format!("{}", cycle(links));
+        assert_eq!(
+            text(2),
+            "deadlock of 2 rt-mutexes: thread 1 waits for 0x10, held by thread 2 waits for 0x20, held by thread 1"
+        );
+        let named = NAMED as u32;
+        assert!(text(named).ends_with("thread 8 waits for 0x80, held by thread 1"));
+        assert!(text(named + 3).ends_with("thread 8 waits for 0x80, held by … 3 more"));
+        assert_eq!((cycle(named + 3).length(), cycle(named + 3).links().count()), (named + 3, NAMED));
+    }
+
+    #[test]
+    fn a_chain_that_is_too_long_is_an_accusation() {
+        let mut cycle = cycle(1);
+        assert!(!cycle.is_unproven());
+        cycle.too_long = true;
+        assert!(cycle.is_unproven() && format!("{cycle}").contains("suspected"));
+    }
+
+    #[test]
+    fn those_before_the_cycle_are_not_named() {
+        let mut cycle = cycle(3);
+        cycle.drop_first();
+        assert_eq!(cycle.length(), 2);
+        let names = cycle.links().map(|(thread, lock)| (thread.raw(), lock));
+        assert!(names.eq([(2, 0x20), (3, 0x30)]));
+    }
+}

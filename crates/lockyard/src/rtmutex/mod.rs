@@ -338,3 +338,6 @@ pub fn set_priority<P: Platform>(thread: ThreadId, priority: u32) -> bool {
     chain::carry_change(thread, locked);
     done
 }
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+mod tests;

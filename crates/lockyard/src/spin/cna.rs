@@ -196,3 +196,35 @@ fn move_aside<P: Platform>(head: &QueueNode<P>, preferred: u32, circle: &mut Opt
 
 #[cfg(all(feature = "std", target_os = "linux"))]
 const _: () = assert!(size_of::<RawCnaSpinLock<crate::platform::linux::Linux>>() == 4);
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::platform::linux::Linux;
+
+    #[test]
+    fn a_circle_travels_with_the_headship() {
+        assert_eq!((BEAT_NS, BEGUN, TOLD), (1024, 34, 62));
+        assert_eq!(Circle::unpack(0), None);
+        let last = NodeName::from_raw(0xfedc).unwrap();
+        for (preferred, begun) in [(1, 0), (0xa5a, (1 << BEGUN) - 1), (0xfff, 1)] {
+            let circle = Circle { last, preferred, begun };
+            assert_eq!(Circle::unpack(circle.pack()), Some(circle));
+            assert_eq!(circle.pack() >> TOLD, 0);
+        }
+        // Of a node beyond those that fit the rest is known, and of the time all.
+        let circle = Circle { last, preferred: 0x1005, begun: 7 };
+        assert_eq!(Circle::unpack(circle.pack()), Some(Circle { preferred: 5, ..circle }));
+    }
+
+    #[test]
+    fn the_age_of_a_circle_is_known_for_five_hours() {
+        let hour = 3_600_000_000_000;
+        for beats in [0, 1_000, 4 * hour / BEAT_NS] {
+            let begun = Circle::now::<Linux>().wrapping_sub(beats) % (1 << BEGUN);
+            let age = Circle { last: NodeName::from_raw(4).unwrap(), preferred: 1, begun }.age_ns::<Linux>();
+            // What the test takes comes on top.
+            assert!((beats * BEAT_NS..beats * BEAT_NS + hour / 2).contains(&age), "{age}");
+        }
+    }
+}

@@ -120,3 +120,54 @@ impl<P: Platform> ParkedHeads<P> {
         }
     }
 }
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::platform::linux::Linux;
+
+    #[test]
+    fn a_line_has_seven_entries_for_all_locks_that_share_it() {
+        let table = ParkedHeads::<Linux>::new();
+        let me = Linux::current().unwrap().id();
+        // In one line, as far apart as keys go; and in the next line.
+        let keys = [0x10, 0x410, 0xffff_ffff_fc10, 0x1234_0000_0410_u64];
+        let beside = 0x20;
+        for key in keys.into_iter().chain(keys).take(7) {
+            assert!(!table.any(beside) && table.insert(key, me));
+        }
+        assert!(!table.insert(keys[0], me) && table.any(keys[0]));
+        assert!(table.insert(beside, me));
+        // Who finds another lock's heads leaves them alone.
+        table.kick(0x810);
+        table.remove(0x810, me);
+        table.remove(keys[3], ThreadId::from_raw(me.raw() ^ 1).unwrap_or(ThreadId::ANONYMOUS));
+        table.kick(keys[0]);
+        assert!(table.insert(0x810, me) && table.insert(0x810, me) && !table.insert(0x810, me));
+        // One entry at a time, as registered.
+        (0..7).for_each(|_| table.remove(0x810, me));
+        assert!(table.insert(0x810, me) && table.insert(0x810, me) && !table.insert(0x810, me));
+        for key in [0x810, keys[1], keys[2]] {
+            assert!(table.any(key));
+            table.kick(key);
+        }
+        assert!(table.any(keys[3]));
+        table.remove(keys[3], me);
+        assert!(!table.any(keys[0]) && table.any(beside));
+        table.kick(beside);
+        assert!(!table.any(beside));
+        // They were woken: a wake-up is pending.
+        assert!(Linux::thread(me).is_notified());
+    }
+
+    #[test]
+    fn keys_have_48_bits() {
+        let table = ParkedHeads::<Linux>::new();
+        let me = Linux::current().unwrap().id();
+        assert!(table.insert(0xabcd_0000_0000_0030, me));
+        table.kick(0xabcd_0000_0000_0430);
+        assert!(table.any(0x30));
+        table.kick(0xabcd_0000_0000_0030);
+        assert!(!table.any(0x30));
+    }
+}

@@ -190,3 +190,27 @@ impl<P: Platform> Osq<P> {
         })
     }
 }
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::platform::linux::Linux;
+
+    #[test]
+    fn one_spinner_is_head_at_once_and_joins_once() {
+        let queue = Osq::<Linux>::new();
+        let other = Osq::<Linux>::default();
+        let me = Linux::current().unwrap();
+        for _ in 0..3 {
+            assert!(!queue.is_locked() && queue.join(me, Patience::ns(0)) && queue.is_locked());
+            // A signal handler's lock: the place is taken.
+            assert!(!other.join(me, Patience::ns(0)) && !other.is_locked());
+            queue.leave(me);
+        }
+        assert!(other.join(me, Patience::ns(0)) && other.is_locked());
+        // In a child process the spinner is not there.
+        other.forget();
+        assert!(!other.is_locked());
+        me.osq.busy.store(0, Relaxed);
+    }
+}

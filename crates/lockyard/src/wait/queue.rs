@@ -278,3 +278,45 @@ impl<const N: usize> WakeList<N> {
         self.len = 0;
     }
 }
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::platform::linux::Linux;
+
+    #[test]
+    fn a_lock_is_mostly_read_where_four_in_five_are_readers() {
+        let known = MostlyRead::<Linux>::default();
+        let reads = |key: u64, count: u32| (0..count).map(|_| known.observe(key, true)).last().unwrap();
+        let writes = |key: u64, count: u32| (0..count).map(|_| known.observe(key, false)).last().unwrap();
+        assert!(!reads(0x1000, 7) && reads(0x1000, 1));
+        // Above sixteen it does not rise, and each writer costs four.
+        assert!(reads(0x1000, 100) && writes(0x1000, 2) && !writes(0x1000, 1) && !reads(0x1000, 3) && reads(0x1000, 1));
+        // Below zero it does not fall.
+        assert!(!writes(0x1000, 100) && !reads(0x1000, 7) && reads(0x1000, 1));
+        // One lock is remembered.
+        assert!(!reads(0x2000, 7) && reads(0x2000, 1) && !reads(0x1000, 7) && reads(0x1000, 1));
+    }
+
+    #[test]
+    fn a_list_wakes_as_many_as_it_has_room_for() {
+        let me = Linux::current().unwrap();
+        // Whatever the record's last thread has left.
+        me.unpark();
+        me.park(None);
+        let mut wakes = WakeList::<1>::new();
+        assert!(wakes.is_empty());
+        wakes.wake::<Linux>();
+        assert!(!me.is_notified());
+        wakes.push(me.id());
+        wakes.push(me.id());
+        assert!(!wakes.is_empty() && !me.is_notified());
+        wakes.wake::<Linux>();
+        assert!(wakes.is_empty() && me.is_notified());
+        // The wake-up is pending: it ends the next sleep, and that only.
+        me.park(None);
+        assert!(!me.is_notified());
+        wakes.wake::<Linux>();
+        assert!(!me.is_notified());
+    }
+}

@@ -5,6 +5,8 @@ use std::fmt::Debug;
 use std::rc::Rc;
 use std::sync::MutexGuard as StdGuard;
 
+use lockyard::futex_hash::{Bucket, FutexHash};
+use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::pi_mutex::RawPiMutex;
 use lockyard::platform::linux::Linux;
@@ -80,6 +82,11 @@ fn everything_can_be_printed_without_waiting() {
     drop(held);
     assert!(format!("{:?}", Semaphore::new(3)).contains('3'));
     assert_eq!(format!("{:?}", SpinLock::new(7).lock()), "7");
+    let table = [const { Bucket::<Linux>::new() }; 2];
+    assert_eq!(format!("{:?}", FutexHash::with_table(&table)), "FutexHash { buckets: 2, .. }");
+    assert_eq!(format!("{:?}", table[0]), "Bucket { waiters: U32(0), .. }");
+    let object = LockRef::<Linux>::with_count(5);
+    assert!(format!("{object:?}").starts_with("LockRef { lock: ") && format!("{object:?}").ends_with(", count: 5 }"));
 }
 
 #[test]

@@ -4,10 +4,16 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // the tests' threads are the machine's
 
+mod clockwork;
 mod hints;
 mod machine;
+mod queued;
+mod slow;
+mod spins;
 mod subject;
 mod torture;
+mod turns;
+mod words;
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::boxed::Box;

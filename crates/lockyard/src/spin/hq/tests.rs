@@ -5,10 +5,11 @@
 use std::thread::scope;
 use std::vec::Vec;
 
-use super::pool::{LANES, Pool};
-use super::{RawHqSpinLock, TYPE, Tunable};
+use super::pool::{HEADSHIP, LANES, Mark, Pool};
+use super::{MOST_VAIN, Past, RIPE, RawHqSpinLock, Statistics, TOLD, TYPE, Tunable, Visit};
 use crate::platform::linux::Linux;
 use crate::platform::{Ordering::Relaxed, Platform, Word};
+use crate::wait::thread::NodeName;
 
 fn eager(pool: &Pool<Linux>) {
     for (tunable, value) in [
@@ -117,4 +118,158 @@ fn settings_may_change_at_any_time() {
         }
     });
     eager(Linux::hq());
+}
+
+#[test]
+fn constants_are_as_documented() {
+    // Bit 9 of the word; above the lanes' bits of the chain; beside a state of two bits.
+    assert_eq!((TYPE, HEADSHIP, TOLD), (0x200, 0x1_0000_0000, 62));
+}
+
+#[test]
+fn heads_are_told_what_was_known() {
+    let past = Past { handoffs: 0xfedc, remote: 0x7654, lane: 0xa5, vain: MOST_VAIN, ripe: true };
+    for past in [past, Past { ripe: false, ..past }] {
+        let told = past.pack();
+        assert!(told >> TOLD == 0 && Visit::unpack(told).is_none());
+        let known = Past::unpack(told);
+        assert_eq!(
+            (known.handoffs, known.remote, known.lane, known.vain, known.ripe),
+            (0xfedc, 0x7654, 0xa5, MOST_VAIN, past.ripe)
+        );
+    }
+    // In hierarchical mode, with the same bits about it.
+    let first = NodeName::from_raw(0x89ab);
+    for (mark, first) in [(1, first), (2, None), (3, first)] {
+        let visit = Visit { mark: Mark::of_tail(mark).unwrap(), run: 0xdead_beef, first };
+        let told = visit.pack() | 1 << RIPE;
+        let known = Visit::unpack(told).unwrap();
+        assert_eq!((u32::from(known.mark.raw()), known.run, known.first), (mark, 0xdead_beef, first));
+    }
+    assert!([0, 4, u32::MAX].iter().all(|tail| Mark::of_tail(*tail).is_none()));
+}
+
+#[test]
+fn an_attempt_in_vain_doubles_the_hand_overs_up_to_a_limit() {
+    let mut past = Past { handoffs: 60, remote: 3, lane: 2, vain: 0, ripe: true };
+    for vain in 1..=12 {
+        past = Past { handoffs: 60, remote: 3, ..past }.afresh();
+        assert_eq!((past.handoffs, past.remote, past.lane, past.ripe), (0, 0, 2, false));
+        assert_eq!(past.vain, MOST_VAIN.min(vain));
+    }
+}
+
+#[test]
+fn lanes_are_visited_round_the_table() {
+    static POOL: Pool<Linux> = Pool::new();
+    POOL.tunables().set(Tunable::Lanes, LANES as u32).unwrap();
+    POOL.tunables().set(Tunable::LocalHandoffsToIncreaseRemotes, 2).unwrap();
+    let binding = POOL.grab(77, 30).unwrap();
+    assert_eq!((binding.current(), binding.next_lane()), (30, None));
+    // Somebody is head already.
+    assert!([4, 31, 1].iter().all(|lane| !binding.enter_chain(*lane)));
+    let mut visits = std::vec::Vec::new();
+    while let Some(lane) = binding.next_lane() {
+        // Waiters are left behind in the first only.
+        binding.move_to(lane, visits.is_empty(), 3);
+        visits.push(lane);
+    }
+    assert_eq!(visits, [31, 1, 4, 30]);
+    assert_eq!(binding.statistics(), Some(Statistics { local: 12, remote: 4 }));
+    assert!(binding.leave_chain(), "nobody waits");
+    assert!(binding.enter_chain(8), "the headship was free");
+    assert!(!binding.enter_chain(0) && !binding.leave_chain(), "somebody waits");
+    // Who has the headship need not be in the chain.
+    assert_eq!(binding.next_lane(), Some(0));
+}
+
+#[test]
+fn checkers_are_shown_what_bearers_note() {
+    static POOL: Pool<Linux> = Pool::new();
+    let binding = POOL.grab(3, 0).unwrap();
+    binding.note_vain_visits(0x5a5a);
+    assert_eq!(POOL.notes().count(), 5 * super::pool::RECORDS);
+    assert_eq!(POOL.notes().filter(|word| word.load(Relaxed) == 0x5a5a).count(), 1);
+}
+
+#[test]
+fn visits_pay_from_three_hand_overs_on() {
+    static POOL: Pool<Linux> = Pool::new();
+    let tunables = [(Tunable::Lanes, 3), (Tunable::GeneralHandoffsTurnNuma, 3), (Tunable::RemoteHandoffsKeepNuma, 2)];
+    tunables.into_iter().for_each(|(tunable, value)| POOL.tunables().set(tunable, value).unwrap());
+    assert!([0, 1, 77].iter().all(|key| !POOL.is_warm(*key)), "nobody has been here");
+    for (paid, early, warm) in [(1, false, false), (2, false, true), (2, true, false), (3, false, true)] {
+        let binding = POOL.grab(77, 0).unwrap();
+        for visit in 1..=4 {
+            assert!(!binding.is_in_vain());
+            binding.move_to(visit % 3, false, 2);
+        }
+        assert!(binding.is_in_vain(), "more than three did not pay");
+        for visit in 0..paid {
+            binding.move_to(visit % 3, false, 3);
+            assert!(!binding.is_in_vain());
+        }
+        binding.note_vain_visits(3);
+        assert!(!binding.is_in_vain());
+        binding.note_vain_visits(4);
+        assert!(binding.is_in_vain());
+        binding.give_back(early);
+        assert_eq!((POOL.is_warm(77), POOL.is_warm(76), POOL.is_warm(78)), (warm, false, false));
+    }
+    assert_eq!(POOL.in_use(), 0);
+}
+
+#[test]
+fn hand_overs_that_a_lane_went_without_are_not_counted() {
+    static POOL: Pool<Linux> = Pool::new();
+    POOL.tunables().set(Tunable::Lanes, 3).unwrap();
+    let binding = POOL.grab(9, 0).unwrap();
+    assert_eq!([binding.forgo(8, 100), binding.forgo(4, 100)], [0, 50]);
+    binding.move_to(1, false, 60);
+    assert_eq!(binding.statistics(), Some(Statistics { local: 10, remote: 1 }));
+    binding.move_to(2, false, 60);
+    assert_eq!(binding.statistics(), Some(Statistics { local: 70, remote: 2 }));
+}
+
+#[test]
+fn lanes_close_together_or_not_at_all() {
+    static POOL: Pool<Linux> = Pool::new();
+    POOL.tunables().set(Tunable::Lanes, 5).unwrap();
+    let binding = POOL.grab(11, 3).unwrap();
+    let word = |lane| &binding.lane(lane).word;
+    let words = || [0, 1, 2, 3, 4].map(|lane| word(lane).load(Relaxed));
+    let open = binding.open();
+    assert_eq!(words(), [open, open, open, 0, open]);
+    // The headship's own lane, which is not in the chain, and one that is.
+    word(3).store(open | 0x30, Relaxed);
+    word(1).store(open | 0x10, Relaxed);
+    assert!(!binding.enter_chain(1));
+    // And one whose waiter has not noted it yet.
+    word(4).store(open | 0x40, Relaxed);
+    let before = words();
+    assert_eq!(binding.close(false), None);
+    assert_eq!(words(), before);
+    assert!(!binding.enter_chain(4));
+    let lasts = binding.close(false).expect("all have noted their lanes");
+    assert_eq!((lasts[..6].to_vec(), words()), (std::vec![0, 0x10, 0, 0x30, 0x40, 0], [0; 5]));
+    binding.reopen(&lasts);
+    assert_eq!(words(), before);
+    // The bearer has left its lane: what is there now has to be noted as any other.
+    assert_eq!(binding.close(true), None);
+    word(3).store(open, Relaxed);
+    assert_eq!(binding.close(true).unwrap()[..6], [0, 0x10, 0, 0, 0x40, 0]);
+    binding.give_back(false);
+    assert!(binding.look().is_none() && binding.statistics().is_none());
+}
+
+#[test]
+fn settings_are_copied() {
+    let (one, other) = (super::Tunables::<Linux>::default(), super::Tunables::<Linux>::default());
+    for (value, &tunable) in (0..).zip(Tunable::ALL) {
+        one.set(tunable, tunable.default() ^ (value % 2)).unwrap();
+        other.set(tunable, tunable.most()).unwrap();
+        assert!(tunable.most() == u32::MAX || one.set(tunable, tunable.most() + 1).is_err());
+    }
+    other.copy_from(&one);
+    assert!(Tunable::ALL.iter().all(|tunable| other.get(*tunable) == one.get(*tunable)));
 }

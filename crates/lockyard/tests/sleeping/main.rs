@@ -1,0 +1,47 @@
+//! What locks promise whose waiters sleep, beside exclusion: whom a release wakes and whom not, who is kept waiting, what is left behind. Played step by step.
+//!
+//! | file | what |
+//! |---|---|
+//! | `condvar` | signals that move sleepers; waiting for those who give up before the memory goes |
+//! | `futex_hash` | how many are woken; tables that grow under a wait at each of its steps; waits of signal handlers |
+//! | `mutex` | one wake-up per request; a mutex that is kept |
+//! | `semaphore` | the same for units |
+//!
+//! Schedules are scripts (`lockyard_check::scripted`): nothing depends on time or luck.
+
+mod condvar;
+mod futex_hash;
+mod mutex;
+mod semaphore;
+
+use lockyard::cancel::Until;
+use lockyard::semaphore::{DirectHandoff, RawSemaphore};
+use lockyard_check::scripted::{Actor, Scene, Scripted};
+use lockyard_check::stage::Stage;
+
+/// Spends a wake-up that has come to the actor's thread too late, in an earlier scene: this scene's first sleep would end at once.
+fn rests(scene: &Scene, actor: &Actor<'_>) {
+    let deadline = scene.now() + 1;
+    let rested = actor
+        .starts(move || RawSemaphore::<Scripted, DirectHandoff>::with_units(0).down_until(Until::deadline(deadline)));
+    scene.advance(1);
+    rested.expect("its deadline has come").expect_err("there are no units");
+}
+
+/// Every script runs under the watchdog, in case the theatre itself hangs.
+fn watched(name: &'static str, script: fn()) {
+    Scripted::perform(name, script);
+}
+
+/// Tests of the functions named.
+macro_rules! scripts {
+    ($($(#[$attribute:meta])* fn $name:ident() $body:block)*) => {
+        $($(#[$attribute])*
+        #[test]
+        fn $name() {
+            fn script() $body
+            $crate::watched(concat!(module_path!(), "::", stringify!($name)), script);
+        })*
+    };
+}
+pub(crate) use scripts;

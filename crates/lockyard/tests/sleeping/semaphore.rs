@@ -1,0 +1,250 @@
+//! Whom an up wakes, for whom units are kept, and what the events say.
+
+use lockyard::GaveUp;
+use lockyard::cancel::{CancelToken, Until};
+use lockyard::event::Event;
+use lockyard::semaphore::{DirectHandoff, MAX_UNITS, Opportunistic2008, OpportunisticSafe, Policy, RawSemaphore};
+use lockyard::wait::turn::TURN_NS;
+use lockyard_check::scripted::{Scene, Scripted, every_stop};
+
+use super::{rests, scripts};
+
+fn empty<Y: Policy>() -> RawSemaphore<Scripted, Y> {
+    RawSemaphore::with_units(0)
+}
+
+fn is_as_new<Y: Policy>(semaphore: &RawSemaphore<Scripted, Y>, units: u32) -> bool {
+    format!("{semaphore:?}") == format!("{:?}", RawSemaphore::<Scripted, Y>::with_units(units))
+}
+
+scripts! {
+    /// Threads that run take units past a first waiter that sleeps, for one turn; then units are kept for it.
+    fn a_sleeping_first_waiter_is_passed_for_one_turn() {
+        const STEP: u64 = TURN_NS / 8;
+        let semaphore = empty::<OpportunisticSafe>();
+        Scene::play(|scene, [barger, waiter]| {
+            let got = waiter.starts(|| semaphore.down());
+            let mut passed = 0;
+            loop {
+                // Slow to wake up, every time.
+                waiter.freeze();
+                barger.does(|| assert!(semaphore.up()));
+                let again = barger.does(|| semaphore.try_down());
+                waiter.thaw();
+                if !again {
+                    break;
+                }
+                passed += 1;
+                assert!(passed <= 10, "passed {passed} times, for longer than its turn");
+                scene.advance(STEP);
+            }
+            assert!(passed > 0, "within its turn it may be passed");
+            got.expect("kept for it");
+            assert_eq!(scene.events(Event::SemHandoff), 1);
+        });
+        assert!(is_as_new(&semaphore, 0));
+    }
+
+    /// The up that obeys a request clears it: those that follow wake nobody.
+    fn a_request_to_be_woken_is_obeyed_once() {
+        let semaphore = empty::<OpportunisticSafe>();
+        Scene::play(|scene, [upper, waiter]| {
+            let got = waiter.starts(|| semaphore.down());
+            waiter.freeze();
+            for _ in 0..3 {
+                upper.does(|| assert!(semaphore.up()));
+                assert_eq!(scene.events(Event::SemWake), 1);
+                assert!(upper.does(|| semaphore.try_down()));
+            }
+            upper.does(|| assert!(semaphore.up()));
+            waiter.thaw();
+            got.expect("woken");
+            assert_eq!((scene.events(Event::SemWake), scene.events(Event::SemDown)), (1, 1));
+            // Nobody waits any more.
+            upper.does(|| assert!(semaphore.up()));
+            assert_eq!((scene.events(Event::SemWake), scene.events(Event::SemHandoff)), (1, 0));
+        });
+        assert!(is_as_new(&semaphore, 1));
+    }
+
+    /// A unit is public before its up has looked who is to be woken. Another up meanwhile may have woken the waiter already.
+    fn of_two_ups_one_wakes_the_waiter() {
+        let mut between = 0;
+        every_stop(|stop| {
+            let semaphore = empty::<OpportunisticSafe>();
+            let mut stopped = false;
+            Scene::play(|scene, [first, waiter, second]| {
+                let got = waiter.starts(|| semaphore.down());
+                waiter.freeze();
+                first.starts_until(stop, || semaphore.up());
+                stopped = first.is_stopped();
+                between += semaphore.units();
+                second.does(|| assert!(semaphore.up()));
+                first.resumes();
+                assert_eq!(scene.events(Event::SemWake), 1);
+                waiter.thaw();
+                got.expect("woken");
+            });
+            assert!(is_as_new(&semaphore, 1));
+            stopped
+        });
+        assert!(between > 0);
+    }
+
+    /// Quick ups find that the first waiter has been woken already: it wakes the next if there are units left, and asks on its behalf if not.
+    fn two_quick_ups_reach_two_waiters_without_a_timer() {
+        for quick in [1, 2] {
+            let semaphore = empty::<OpportunisticSafe>();
+            Scene::play(|scene, [upper, first, second]| {
+                [first, second].into_iter().for_each(|waiter| rests(scene, waiter));
+                let got = [first, second].map(|waiter| waiter.starts(|| semaphore.down()));
+                first.freeze();
+                (0..quick).for_each(|_| upper.does(|| assert!(semaphore.up())));
+                assert_eq!(scene.events(Event::SemWake), 1);
+                first.thaw();
+                scene.settle();
+                assert_eq!(got.each_ref().map(|got| got.is_done()), [true, quick == 2]);
+                assert_eq!(scene.events(Event::SemWake), quick);
+                (quick..2).for_each(|_| upper.does(|| assert!(semaphore.up())));
+                scene.settle();
+                assert!(got[1].is_done() && scene.events(Event::SemWake) == 2);
+            });
+            assert!(is_as_new(&semaphore, 0));
+        }
+    }
+
+    /// For a moment there is one unit too many, which is no reason to let in another.
+    fn a_full_semaphore_stays_full() {
+        fn full<Y: Policy>() {
+            every_stop(|stop| {
+                let semaphore = RawSemaphore::<Scripted, Y>::with_units(MAX_UNITS);
+                let mut stopped = false;
+                Scene::play(|scene, [first, second]| {
+                    let more = first.starts_until(stop, || semaphore.up());
+                    stopped = first.is_stopped();
+                    let another = second.starts(|| semaphore.up());
+                    first.resumes();
+                    scene.finish();
+                    assert!(!more.expect("an up does not wait") && !another.expect("an up does not wait"));
+                });
+                assert!(is_as_new(&semaphore, MAX_UNITS));
+                stopped
+            });
+        }
+        full::<OpportunisticSafe>();
+        full::<DirectHandoff>();
+        full::<Opportunistic2008>();
+    }
+
+    /// A thread has one place in a queue: the handler of a signal that comes while it waits polls.
+    fn a_handler_takes_a_unit_on_top_of_a_wait() {
+        fn handled<Y: Policy>() {
+            every_stop(|stop| {
+                let (semaphore, handlers) = (empty::<Y>(), empty::<Y>());
+                let mut stopped = false;
+                Scene::play(|scene, [waiter, upper, another]| {
+                    let got = waiter.interrupted(stop, || handlers.down(), || semaphore.down());
+                    stopped = waiter.is_stopped();
+                    waiter.resumes();
+                    another.starts(|| handlers.up());
+                    if stopped {
+                        waiter.wakes_spuriously();
+                        assert!(!got.is_done(), "there has been no unit for it");
+                    }
+                    upper.starts(|| semaphore.up());
+                    scene.finish();
+                    got.expect("there is a unit for it");
+                });
+                assert!(is_as_new(&semaphore, 0));
+                assert!(is_as_new(&handlers, 0) || !stopped && is_as_new(&handlers, 1));
+                stopped
+            });
+        }
+        handled::<OpportunisticSafe>();
+        handled::<DirectHandoff>();
+        handled::<Opportunistic2008>();
+    }
+
+    /// Whoever queues asks in the name of a first waiter that is late at a semaphore that is fought over, once.
+    fn a_newcomer_asks_for_one_that_is_late() {
+        let semaphore = empty::<OpportunisticSafe>();
+        Scene::play(|scene, [upper, passed, late, newcomer, another]| {
+            let before = passed.starts(|| semaphore.down());
+            let got = late.starts(|| semaphore.down());
+            scene.advance(TURN_NS);
+            upper.does(|| assert!(semaphore.up()));
+            scene.settle();
+            before.expect("its turn was over");
+            late.freeze();
+            scene.advance(4 * TURN_NS);
+            let (asked, woken) = (scene.events(Event::SemHandoff), scene.events(Event::SemWake));
+            let last = [newcomer, another].map(|newcomer| {
+                let got = newcomer.starts(|| semaphore.down());
+                assert_eq!(scene.events(Event::SemHandoff), asked + 1);
+                got
+            });
+            upper.does(|| assert!(semaphore.up()));
+            assert_eq!(scene.events(Event::SemWake), woken, "it has been woken by the newcomer");
+            assert!(!upper.does(|| semaphore.try_down()), "kept");
+            late.thaw();
+            scene.settle();
+            got.expect("kept for it");
+            upper.does(|| assert!(semaphore.up() && semaphore.up()));
+            scene.finish();
+            last.into_iter().for_each(|got| got.expect("there is a unit for each"));
+        });
+        assert!(is_as_new(&semaphore, 0));
+    }
+
+    /// Direct handoff: each up is one waiter's, in the order in which they came, whatever others try meanwhile.
+    fn a_unit_given_is_nobody_elses() {
+        let semaphore = empty::<DirectHandoff>();
+        Scene::play(|scene, [upper, first, second]| {
+            let got = [first, second].map(|waiter| waiter.starts(|| semaphore.down()));
+            first.freeze();
+            upper.does(|| assert!(semaphore.up()));
+            assert!(!upper.does(|| semaphore.try_down()));
+            assert_eq!(semaphore.units(), 0);
+            upper.does(|| assert!(semaphore.up()));
+            assert!(!upper.does(|| semaphore.try_down()));
+            assert_eq!(got.each_ref().map(|got| got.is_done()), [false, true]);
+            first.thaw();
+            assert!(got[0].is_done());
+            assert_eq!((scene.events(Event::SemHandoff), scene.events(Event::SemWake)), (2, 2));
+            assert_eq!((scene.events(Event::SemDown), scene.events(Event::SemFail)), (2, 0));
+            // Nobody waits: public.
+            upper.does(|| assert!(semaphore.up()));
+            assert_eq!((semaphore.units(), scene.events(Event::SemHandoff)), (1, 2));
+        });
+        assert!(is_as_new(&semaphore, 1));
+    }
+
+    /// In every form those who give up leave nothing behind, first, last and in the middle.
+    fn who_gives_up_leaves_nothing_behind() {
+        fn leaves<Y: Policy>() {
+            for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
+                let semaphore = empty::<Y>();
+                let tokens: [CancelToken<Scripted>; 3] = Default::default();
+                Scene::play(|scene, [canceller, first, second, third]| {
+                    let waiters = [first, second, third];
+                    let left = [0, 1, 2].map(|place: usize| {
+                        let (semaphore, token) = (&semaphore, &tokens[place]);
+                        waiters[place].starts(move || semaphore.down_until(Until::cancelled(token)))
+                    });
+                    for place in order {
+                        let token = &tokens[place];
+                        canceller.does(|| token.cancel());
+                        scene.settle();
+                        assert!(left[place].is_done());
+                    }
+                    left.into_iter().for_each(|left| assert_eq!(left.expect("cancelled"), Err(GaveUp::Cancelled)));
+                    assert_eq!((scene.events(Event::SemFail), scene.events(Event::SemDown)), (3, 0));
+                });
+                assert!(is_as_new(&semaphore, 0));
+            }
+        }
+        leaves::<OpportunisticSafe>();
+        leaves::<DirectHandoff>();
+        leaves::<Opportunistic2008>();
+    }
+}
