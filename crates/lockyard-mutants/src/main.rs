@@ -29,7 +29,8 @@ cargo xtask cargo-mutants [TEXT...] [--seconds N] [--again]
 
   TEXT        only mutants whose name contains it: a file, a function, `replace +`
   --seconds N so much time of tests for a mutant (60): slower tests are not asked
-  --again     mutants that were judged before, too; without it, a run that was stopped goes on (after a change of the sources all are judged again)
+  --again     mutants that were judged before, too; without it, a run that was stopped goes on. What was noticed counts for as long as its file is as it was,
+              what was missed for as long as no source changes
 ";
 
 fn main() -> ExitCode {
