@@ -25,6 +25,9 @@ pub(crate) struct Court<'a> {
     pub(crate) workers: usize,
 }
 
+/// So many tests are run as no mutant before any verdict.
+const CONTROLS: usize = 50;
+
 /// How often each test has found a mutant of a file.
 type Found = HashMap<(String, usize), u32>;
 type Verdicts = BTreeMap<u32, Verdict>;
@@ -50,6 +53,7 @@ impl Court<'_> {
             }
         }
         println!("{} of {} to judge, the others are known", open.len(), wanted.len());
+        self.control()?;
         let (constants, open): (Vec<_>, Vec<_>) =
             open.into_iter().partition(|(number, _)| self.built.constants.contains(number));
         verdicts.append(&mut self.judge_all(&open));
@@ -62,7 +66,24 @@ impl Court<'_> {
     }
 
     fn is_explained(&self, mutant: &Mutant) -> bool {
-        self.explained.iter().any(|entry| entry.is(mutant, self.memory.line(mutant)))
+        let (at, line) = (mutant.span.start, self.memory.line(mutant));
+        let same = |other: &&Mutant| {
+            let there = other.span.start;
+            (&other.file, there.line, other.change()) == (&mutant.file, at.line, mutant.change())
+                && there.column <= at.column
+        };
+        let place = self.mutants.iter().filter(same).count();
+        self.explained.iter().any(|entry| entry.is(mutant, line, place))
+    }
+
+    /// A process that is asked to be a mutant which does not exist is the original: its tests pass, or no verdict means anything.
+    fn control(&self) -> Result<(), String> {
+        let nobody = self.mutants.len() as u32 + 1;
+        let quick = self.tests.iter().take(CONTROLS);
+        match quick.map(|test| (test, test.judge(nobody))).find(|(_, end)| *end != End::Passed) {
+            None => Ok(()),
+            Some((test, end)) => Err(format!("{} {end:?} without any mutant", test.title())),
+        }
     }
 
     /// Writes a verdict down, and says if nobody noticed.

@@ -96,15 +96,17 @@ pub(crate) struct Explained {
     file: String,
     line: String,
     change: String,
-    pub(crate) reason: String,
+    /// Of several such changes of the line the one with this number from the left; all.
+    place: Option<usize>,
 }
 
 impl Explained {
-    /// Whether this is about `mutant`, on a line of the source that says `line`.
-    pub(crate) fn is(&self, mutant: &Mutant, line: &str) -> bool {
+    /// Whether this is about `mutant`, the change with this `place` among the same of its line, which says `line`.
+    pub(crate) fn is(&self, mutant: &Mutant, line: &str, place: usize) -> bool {
         mutant.file.strip_prefix("crates/lockyard/src/") == Some(&*self.file)
             && (line.trim() == self.line || line.split("//").next().is_some_and(|code| code.trim() == self.line))
             && (self.change == "*" || mutant.change().replace(' ', "").starts_with(&*self.change))
+            && self.place.is_none_or(|wanted| wanted == place)
     }
 }
 
@@ -122,7 +124,11 @@ fn read(text: &str) -> Result<Vec<Explained>, String> {
         let (line, change) = rest.rsplit_once(" | ")?;
         let fields = [file, line, change, reason].map(|field| field.trim().to_owned());
         let [file, line, change, reason] = fields;
-        (!reason.is_empty()).then_some(Explained { file, line, change, reason })
+        let (change, place) = match change.rsplit_once('#') {
+            Some((change, place)) => (change.to_owned(), Some(place.parse().ok()?)),
+            None => (change, None),
+        };
+        (!reason.is_empty()).then_some(Explained { file, line, change, place })
     };
     let entry = |(number, line): (usize, &str)| {
         read(line).ok_or_else(|| {
@@ -158,9 +164,12 @@ mod tests {
         let explained =
             read("# a comment\n\nspin/a.rs | a + b | c | replace|with^ | never both\nspin/a.rs | x | * | y\n").unwrap();
         assert_eq!(explained.len(), 2);
-        assert!(explained[0].is(&or, "    a + b | c") && explained[0].is(&or, "    a + b | c // why"));
-        assert!(!explained[0].is(&plus, "a + b | c") && !explained[0].is(&or, "a + b | d"));
-        assert!(explained[1].is(&plus, "x"));
+        assert!(explained[0].is(&or, "    a + b | c", 1) && explained[0].is(&or, "    a + b | c // why", 2));
+        assert!(!explained[0].is(&plus, "a + b | c", 1) && !explained[0].is(&or, "a + b | d", 1));
+        assert!(explained[1].is(&plus, "x", 1));
+        let second = &read("spin/a.rs | a | b | c | replace|with^#2 | disjoint\n").unwrap()[0];
+        assert!(second.is(&or, "a | b | c", 2) && !second.is(&or, "a | b | c", 1));
+        assert!(read("spin/a.rs | a | replace|with^#two | disjoint\n").is_err());
         let error = read("spin/a.rs | a + b | *\n").unwrap_err();
         assert!(error.contains("mutants-explained.txt:1: write FILE | SOURCE LINE | CHANGE | REASON"), "{error}");
     }

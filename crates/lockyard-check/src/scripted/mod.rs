@@ -60,6 +60,29 @@ use crate::stage::{Scale, Stage};
 #[derive(Debug, Clone, Copy)]
 pub struct Scripted;
 
+/// Tests of the functions named, each under the watchdog, in case the theatre itself hangs.
+///
+/// ```
+/// lockyard_check::scripts! {
+///     /// What it shows.
+///     fn a_lock_does_this() {
+///         // Scene::play(…)
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! scripts {
+    ($($(#[$attribute:meta])* fn $name:ident() $body:block)*) => {
+        $($(#[$attribute])*
+        #[test]
+        fn $name() {
+            fn script() $body
+            let name = concat!(module_path!(), "::", stringify!($name));
+            <$crate::scripted::Scripted as $crate::stage::Stage>::perform(name, script);
+        })*
+    };
+}
+
 /// NUMA nodes. Actors are dealt out over them by number; see [`Actor::is_on_node`].
 pub const NODES: u32 = 3;
 

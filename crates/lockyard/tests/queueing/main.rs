@@ -17,23 +17,4 @@ mod sleepers;
 mod turns;
 mod word;
 
-use lockyard_check::scripted::Scripted;
-use lockyard_check::stage::Stage;
-
-/// Every script runs under the watchdog, in case the theatre itself hangs.
-fn watched(name: &'static str, script: fn()) {
-    Scripted::perform(name, script);
-}
-
-/// Tests of the functions named.
-macro_rules! scripts {
-    ($($(#[$attribute:meta])* fn $name:ident() $body:block)*) => {
-        $($(#[$attribute])*
-        #[test]
-        fn $name() {
-            fn script() $body
-            $crate::watched(concat!(module_path!(), "::", stringify!($name)), script);
-        })*
-    };
-}
-pub(crate) use scripts;
+pub(crate) use lockyard_check::scripts;

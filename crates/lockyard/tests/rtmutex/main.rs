@@ -24,7 +24,7 @@ use lockyard::rtmutex::policy::{Policy, Today};
 use lockyard::rtmutex::{self, Refused};
 use lockyard::wait::thread::ThreadId;
 use lockyard_check::scripted::{Actor, Scripted};
-use lockyard_check::stage::Stage;
+pub(crate) use lockyard_check::scripts;
 
 type Mutex<Y = Today> = RawRtMutex<Scripted, Y>;
 
@@ -59,21 +59,3 @@ fn priorities<const N: usize>(actors: [&Actor<'_>; N]) -> [u32; N] {
 fn at_rest<Y: Policy>(mutex: &Mutex<Y>) -> bool {
     format!("{mutex:?}") == format!("{:?}", Mutex::<Y>::default())
 }
-
-/// Every script runs under the watchdog, in case the theatre itself hangs.
-fn watched(name: &'static str, script: fn()) {
-    Scripted::perform(name, script);
-}
-
-/// Tests of the functions named.
-macro_rules! scripts {
-    ($($(#[$attribute:meta])* fn $name:ident() $body:block)*) => {
-        $($(#[$attribute])*
-        #[test]
-        fn $name() {
-            fn script() $body
-            $crate::watched(concat!(module_path!(), "::", stringify!($name)), script);
-        })*
-    };
-}
-pub(crate) use scripts;

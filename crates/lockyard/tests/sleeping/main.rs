@@ -17,7 +17,7 @@ mod semaphore;
 use lockyard::cancel::Until;
 use lockyard::semaphore::{DirectHandoff, RawSemaphore};
 use lockyard_check::scripted::{Actor, Scene, Scripted};
-use lockyard_check::stage::Stage;
+pub(crate) use lockyard_check::scripts;
 
 /// Spends a wake-up that has come to the actor's thread too late, in an earlier scene: this scene's first sleep would end at once.
 fn rests(scene: &Scene, actor: &Actor<'_>) {
@@ -27,21 +27,3 @@ fn rests(scene: &Scene, actor: &Actor<'_>) {
     scene.advance(1);
     rested.expect("its deadline has come").expect_err("there are no units");
 }
-
-/// Every script runs under the watchdog, in case the theatre itself hangs.
-fn watched(name: &'static str, script: fn()) {
-    Scripted::perform(name, script);
-}
-
-/// Tests of the functions named.
-macro_rules! scripts {
-    ($($(#[$attribute:meta])* fn $name:ident() $body:block)*) => {
-        $($(#[$attribute])*
-        #[test]
-        fn $name() {
-            fn script() $body
-            $crate::watched(concat!(module_path!(), "::", stringify!($name)), script);
-        })*
-    };
-}
-pub(crate) use scripts;
