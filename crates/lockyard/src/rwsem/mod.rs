@@ -282,7 +282,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         let count = self.count.fetch_sub(BIAS, Release).wrapping_sub(BIAS);
         if Y::TURNS {
             if count & (LOCKED | LISTENING) == LISTENING {
-                self.turns_released(count);
+                self.turns_released();
             }
         } else if count & (LOCKED | WAITERS) == WAITERS {
             self.read_released();
@@ -361,7 +361,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         self.own_as_reader();
         if Y::TURNS {
             if count & LISTENING != 0 {
-                self.turns_released(count);
+                self.turns_released();
             }
         } else if count & WAITERS != 0 {
             self.wake(Mode::ReadOwned);

@@ -54,7 +54,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     #[cold]
     pub(super) fn read_slow(&self, count: u64, until: Until<'_, P>) -> Result<(), GaveUp> {
         if Y::TURNS {
-            return self.turns_read_slow(count, until);
+            return self.turns_read_slow(until);
         }
         if Y::OVERFLOW_GUARD && (count as i64) < 0 {
             self.set_nonspinnable();

@@ -37,16 +37,11 @@ use super::policy::Policy;
 use super::{BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READFAIL, RawRwSem, WRITER};
 
 impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
-    /// A reader whose bias is in `count` but must not simply proceed.
-    pub(super) fn turns_read_slow(&self, count: u64, until: Until<'_, P>) -> Result<(), GaveUp> {
-        if count & (WRITER | HANDOFF | PENDING | READFAIL) == 0 {
-            // Only waiters ahead, and no turn is over.
-            P::count(Event::RwsemRlockSteal, 1);
-            return Ok(());
-        }
+    /// A reader whose bias is in the count but must not simply proceed.
+    pub(super) fn turns_read_slow(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
         let left = self.count.fetch_sub(BIAS, Release) - BIAS;
         if left & LISTENING != 0 && left & LOCKED == 0 {
-            self.turns_released(left);
+            self.turns_released();
         }
         turn::acquire(&Want::<P, Y, false>(self), until)
     }
@@ -63,15 +58,14 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     /// After a write release that left other bits set.
     #[cold]
     pub(super) fn turns_write_released(&self) {
-        let count = self.count.load(Relaxed);
-        if count & LISTENING != 0 {
-            self.turns_released(count);
+        if self.count.load(Relaxed) & LISTENING != 0 {
+            self.turns_released();
         }
     }
 
-    /// After a release, or a downgrade, that left `count` with `LISTENING` set: wakes the first waiter.
+    /// After a release, or a downgrade, that left `LISTENING` set: wakes the first waiter.
     #[cold]
-    pub(super) fn turns_released(&self, _count: u64) {
+    pub(super) fn turns_released(&self) {
         if self.count.fetch_and(!LISTENING, AcqRel) & LISTENING != 0
             && let Some(first) = self.queue.first()
         {
@@ -191,10 +185,10 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
         if empty {
             self.0.count.fetch_and(!(HANDOFF | LISTENING), Relaxed);
         } else if listen {
-            let count = self.0.count.fetch_or(LISTENING, AcqRel) | LISTENING;
+            self.0.count.fetch_or(LISTENING, AcqRel);
             if !WRITE {
                 // We read: the next waiter may be a reader, too, and need not wait for our release.
-                self.0.turns_released(count);
+                self.0.turns_released();
             }
         }
     }

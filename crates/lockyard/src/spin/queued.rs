@@ -36,7 +36,7 @@
 //!
 //! As the sleeping locks do ([`wait::turn`](crate::wait::turn)): each waiter has a turn, which begins when the turn of the one before it ends.
 //! *Newcomer*: while somebody is queued but the head is not pending, tries to steal for [`STEAL_NS`]; then queues.
-//! *Queued*: spins [`QUEUED_NS`] on its own node, then sleeps until it is made head, or until its turn ends.
+//! *Queued*: spins [`QUEUED_NS`] on its own node, then sleeps until it is made head, or until its turn ends; from then on it looks ever less often, once in [`TURNS_NS`] at least.
 //! *Head*: competes for [`COMPETE_NS`] without pending. Then it *listens*: registers in the table of [sleeping heads](crate::wait::heads) and sleeps until an unlock
 //! wakes it, or its turn ends. If the lock has been taken again when it runs, running threads are passing it around faster than a sleeper wakes up: it *dozes*
 //! for the rest of its turn, asking nobody to wake it. When its turn is over it sets pending and spins for the next unlock; if none comes it sleeps, passed for
@@ -482,7 +482,10 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         if let Some(told) = P::spin(patience, granted) {
             return (false, told);
         }
-        if let Some(told) = node.wait.compare_exchange(WAITING, ASLEEP, AcqRel, Acquire).err().and_then(told) {
+        // Relaxed: `ASLEEP` says that the token must be used, and the token orders; what a head is told is read by `granted`.
+        if node.wait.compare_exchange(WAITING, ASLEEP, Relaxed, Relaxed).is_err()
+            && let Some(told) = granted()
+        {
             return (false, told);
         }
         P::count(Event::PvWaitNode, 1);
@@ -497,8 +500,12 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             let now = P::now();
             if now >= turn_end {
                 // The queue is late. Looking again every turn, hundreds would leave no time for anybody else: look less the later it is.
-                turn_end = now + TURN_NS.max((now - queued) / 2);
+                turn_end = now + ((now - queued) / 2).clamp(TURN_NS, TURNS_NS);
                 node.due.store(turn_end, Relaxed);
+                // Who made us head before that may count on the earlier end.
+                if let Some(told) = granted() {
+                    return (true, told);
+                }
             }
         }
     }
@@ -508,7 +515,6 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     pub(super) fn promote(&self, next: NodeName, told: u64, passed: bool) {
         let (Some(node), Some(thread)) = (next.node::<P>(), next.thread::<P>()) else { return };
         let head = HEAD | told << TOLD_SHIFT;
-        let doze = passed && !Self::is_exact() && node.due.load(Relaxed) <= P::now() + 2 * TURN_NS;
         if Self::is_exact() {
             // Marked before it can run and take the mark away; and its line is asked for once only.
             if node.wait.compare_exchange(WAITING, head, AcqRel, Acquire).is_ok() {
@@ -516,7 +522,10 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             }
             self.mark_asleep(true);
         }
-        if node.wait.swap(head, AcqRel) == ASLEEP && !doze && !P::heads().insert(P::key(self), thread.id()) {
+        // After that it may be gone; then what is done for it was needless.
+        let sleeps = node.wait.swap(head, AcqRel) == ASLEEP;
+        let dozes = || passed && !Self::is_exact() && node.due.load(Relaxed) <= P::now() + 2 * TURN_NS;
+        if sleeps && !dozes() && !P::heads().insert(P::key(self), thread.id()) {
             thread.unpark();
         }
     }

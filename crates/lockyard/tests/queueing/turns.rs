@@ -115,10 +115,10 @@ scripts! {
         assert_eq!(lock.raw(), 0);
     }
 
-    /// A waiter that is very late has set its timer for seconds from now: who queues behind it does not wait for that, but for all turns together at most.
+    /// A waiter that is very late looks again after a second at the latest, and those who queue behind it a turn later: they do not wait for each other's timers.
     fn nobody_waits_for_a_timer_that_is_far_away() {
         let lock = Lock::default();
-        Scene::play(|scene, [holder, first, second, third]| {
+        Scene::play(|scene, [holder, first, second, third, fourth]| {
             holder.does(|| lock.acquire());
             let waiters = [first, second].map(|actor| actor.starts(|| lock.acquire()));
             let looks = || scene.events(Event::PvSpuriousWakeup);
@@ -128,18 +128,47 @@ scripts! {
                 seen = looks();
                 scene.advance(TURNS_NS / 10);
             }
-            let (seen, last) = (looks(), third.starts(|| lock.acquire()));
-            scene.advance(TURNS_NS + TURN_NS - 1);
-            assert_eq!(looks(), seen);
-            scene.advance(1);
-            assert_eq!(looks(), seen + 1);
+            let (seen, last) = (looks(), [third, fourth].map(|actor| actor.starts(|| lock.acquire())));
+            for (ns, looked) in [(TURNS_NS, 1), (TURN_NS, 3)] {
+                let before = looks();
+                scene.advance(ns - 1);
+                assert_eq!(looks(), before);
+                scene.advance(1);
+                assert_eq!(looks(), seen + looked);
+            }
             holder.does(|| release(&lock));
-            for (actor, got) in [first, second, third].into_iter().zip(waiters.iter().chain([&last])) {
+            for (actor, got) in [first, second, third, fourth].into_iter().zip(waiters.iter().chain(&last)) {
                 for _ in 0..100 {
                     if !got.is_done() {
                         scene.advance(TURNS_NS / 10);
                     }
                 }
+                assert!(got.is_done());
+                actor.does(|| release(&lock));
+            }
+        });
+        assert_eq!(lock.raw(), 0);
+    }
+
+    /// Its process was stopped for a day, or its clock jumped: that it has waited so long is no reason to sleep for half a day.
+    fn a_waiter_that_is_a_day_late_looks_every_second() {
+        const DAY_NS: u64 = 86_400_000_000_000;
+        let lock = Lock::default();
+        Scene::play(|scene, [holder, first, second]| {
+            holder.does(|| lock.acquire());
+            let waiters = [first, second].map(|actor| actor.starts(|| lock.acquire()));
+            let looks = || scene.events(Event::PvSpuriousWakeup);
+            scene.advance(DAY_NS);
+            for _ in 0..3 {
+                let seen = looks();
+                scene.advance(TURNS_NS - 1);
+                assert_eq!(looks(), seen);
+                scene.advance(1);
+                assert_eq!(looks(), seen + 1);
+            }
+            holder.does(|| release(&lock));
+            for (actor, got) in [first, second].into_iter().zip(&waiters) {
+                scene.advance(TURNS_NS);
                 assert!(got.is_done());
                 actor.does(|| release(&lock));
             }

@@ -137,22 +137,22 @@ fn a_reader_that_has_to_wait_passes_on_the_wake_up_that_it_swallowed() {
 #[test]
 fn a_reader_whose_reason_to_wait_has_gone_passes_the_wake_up_on_as_well() {
     let lock = made(BIAS | LISTENING, true);
-    assert_eq!(lock.turns_read_slow(BIAS | LISTENING | PENDING, AT_ONCE), Ok(()));
+    assert_eq!(lock.turns_read_slow(AT_ONCE), Ok(()));
     assert_eq!((count(lock), was_woken(2)), (BIAS, true));
 }
 
 #[test]
 fn a_release_that_comes_second_wakes_nobody() {
     let lock = made(HANDOFF, true);
-    lock.turns_released(LISTENING);
+    lock.turns_released();
     assert_eq!((count(lock), was_woken(2), events()), (HANDOFF, false, std::vec![]));
     lock.count.store(LISTENING | HANDOFF, SeqCst);
-    lock.turns_released(LISTENING);
+    lock.turns_released();
     assert_eq!((count(lock), was_woken(2), events()), (HANDOFF, true, std::vec![(RwsemWakeWriter, 1)]));
     // The queue is empty by now.
     lock.queue.remove(record(2));
     lock.count.store(LISTENING, SeqCst);
-    lock.turns_released(LISTENING);
+    lock.turns_released();
     assert_eq!((count(lock), was_woken(2), events()), (0, false, std::vec![]));
 }
 
