@@ -38,7 +38,8 @@
 
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
-use crate::spin::queued::{Ahead, Kind, LOCKED_MASK, Place, QueueNode, RawQueuedSpinLock, TOLD};
+use crate::spin::node::{Ahead, Place, QueueNode, TOLD};
+use crate::spin::queued::{Kind, LOCKED_MASK, RawQueuedSpinLock};
 use crate::wait::thread::NodeName;
 
 /// How long somebody may be aside before the circle goes first: `numa_spinlock_threshold_ns`.

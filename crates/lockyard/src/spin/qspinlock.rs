@@ -10,7 +10,8 @@
 //! the same without contention.
 
 use crate::platform::{Ordering::*, Platform, Word};
-use crate::spin::queued::{Ahead, Kind, Place, RawQueuedSpinLock};
+use crate::spin::node::{Ahead, Place};
+use crate::spin::queued::{Kind, RawQueuedSpinLock};
 
 pub use crate::spin::queued::{COMPETE_NS, EXACT_COMPETE_NS, QUEUED_NS, STEAL_NS};
 

@@ -67,8 +67,10 @@ use core::marker::PhantomData;
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Patience, Platform, Word};
-use crate::wait::thread::{NESTING, NodeName, Thread, ThreadId};
+use crate::wait::thread::{NESTING, NodeName, Thread};
 use crate::wait::turn::{TURN_NS, TURNS_NS};
+
+use super::node::{ASLEEP, Ahead, HEAD, Place, QueueNode, STATE, TOLD_SHIFT, WAITING};
 
 pub(super) const LOCKED: u32 = 1;
 const PENDING_LANE: u32 = 1;
@@ -90,112 +92,6 @@ pub const COMPETE_NS: u32 = 5_000;
 pub const EXACT_COMPETE_NS: u32 = 200_000;
 /// How long a head sleeps where it cannot rely on being woken.
 const BLIND_NS: u64 = 1_000_000;
-
-// node.wait: a state, and above it what a new head is told.
-const WAITING: u64 = 0;
-const ASLEEP: u64 = 1;
-const HEAD: u64 = 2;
-const STATE: u64 = 3;
-const TOLD_SHIFT: u32 = 2;
-/// So many bits a new head can be told.
-pub(super) const TOLD: u32 = u64::BITS - TOLD_SHIFT;
-
-/// A place in a spinlock's queue; a field of the thread record, in use only while waiting.
-///
-/// `lane` is the kind's own, for heads to read. What one head tells the next is in the word that makes it head: a store of its
-/// own would take the waiter's line twice.
-#[derive(Debug)]
-#[repr(C)]
-pub struct QueueNode<P: Platform> {
-    pub(crate) next: P::U32,
-    /// The NUMA node of the waiter, or what its kind takes for it.
-    pub(crate) lane: P::U32,
-    pub(crate) wait: P::U64,
-    /// When the waiter's turn ends. A hint to the next waiter, which may read an earlier use's.
-    due: P::U64,
-}
-
-impl<P: Platform> Default for QueueNode<P> {
-    fn default() -> Self {
-        Self { next: P::U32::default(), lane: P::U32::default(), wait: P::U64::default(), due: P::U64::default() }
-    }
-}
-
-impl<P: Platform> QueueNode<P> {
-    /// Whether the waiter sleeps because its CPU is needed, as far as that can be known. A hint.
-    pub(super) fn gives_way(&self) -> bool {
-        P::spin_budget() == u32::MAX && self.wait.load(Relaxed) == ASLEEP
-    }
-
-    pub(crate) const fn new() -> Self
-    where
-        P: ConstPlatform,
-    {
-        Self { next: P::U32::ZERO, lane: P::U32::ZERO, wait: P::U64::ZERO, due: P::U64::ZERO }
-    }
-}
-
-impl NodeName {
-    /// Who is last in the queue of a lock with this word; a mark of its kind, or nobody.
-    pub(super) fn of_tail(word: u32) -> Option<Self> {
-        Self::from_raw(word >> TAIL_SHIFT)
-    }
-
-    pub(super) fn node<P: Platform>(self) -> Option<&'static QueueNode<P>> {
-        self.thread().map(|thread: &Thread<P>| &thread.nodes[self.level()])
-    }
-}
-
-/// A thread that queues, and the node that it queues with.
-#[derive(Debug, Clone, Copy)]
-pub struct Place<P: Platform> {
-    me: &'static Thread<P>,
-    pub(super) node: &'static QueueNode<P>,
-    pub(super) name: NodeName,
-    /// Whether its CPU was needed before it became head: it has slept, on an exact machine. Elsewhere waiters sleep for no reason but time.
-    pub(super) gave_way: bool,
-    /// For the kind: what it was told by whoever made it head, 0 if nobody did; then what it makes of that. Here and not in the node, whose line would have to be asked for while the
-    /// lock is free.
-    pub(super) past: u64,
-    /// For the kind: the waiter's own lane.
-    pub(super) lane: u32,
-    /// Whether it tries for the lock before it looks at the word, once it is head: whoever made it head is near, and about to leave. Where that is so, its first
-    /// attempt costs one transfer of the word's line; a look and an attempt cost two. Where the lock is still held, the look would have taken the line from the owner as well.
-    pub(super) tries_first: bool,
-}
-
-impl<P: Platform> Place<P> {
-    pub(super) fn thread(&self) -> ThreadId {
-        self.me.id()
-    }
-
-    /// When the waiter's turn ends.
-    pub(super) fn due(&self) -> u64 {
-        self.node.due.load(Relaxed)
-    }
-
-    /// The waiter behind, who is there or is about to link itself.
-    pub(super) fn successor(&self) -> NodeName {
-        P::wait_window(|| NodeName::from_raw(self.node.next.load(Acquire)))
-    }
-}
-
-/// Who is before a waiter that has just queued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ahead {
-    /// Nobody: it is the head.
-    Nobody,
-    /// This waiter, to whom it has to link itself.
-    Waiter(NodeName),
-    /// Waiters of other queues, one of whom will make it head.
-    Others,
-}
-
-impl Ahead {
-    pub(super) fn of(previous: u16) -> Self {
-        NodeName::from_raw(previous.into()).map_or(Self::Nobody, Self::Waiter)
-    }
-}
 
 mod sealed {
     pub trait Sealed {}

@@ -28,7 +28,7 @@ use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::rtmutex::waiter::Inheritance;
 use crate::spin::mcs::McsNode;
-use crate::spin::queued::QueueNode;
+use crate::spin::node::QueueNode;
 use crate::wait::osq::OsqNode;
 use crate::wait::queue::Waiter;
 

@@ -97,7 +97,8 @@ mod tests;
 
 use crate::event::Event;
 use crate::platform::{Lanes, Ordering::*, Platform, Word};
-use crate::spin::queued::{Ahead, Kind, LOCKED_MASK, Place, QueueNode, RawQueuedSpinLock, TAIL_LANE, TAIL_SHIFT, TOLD};
+use crate::spin::node::{Ahead, Place, QueueNode, TOLD};
+use crate::spin::queued::{Kind, LOCKED_MASK, RawQueuedSpinLock, TAIL_LANE, TAIL_SHIFT};
 use crate::wait::thread::NodeName;
 
 use pool::{Binding, LANES, Mark};
