@@ -46,7 +46,7 @@ pub(crate) fn weave(text: &str, mutants: &[(u32, &Mutant)]) -> syn::Result<Woven
         places.entry((mutant.genre, start.line, start.column)).or_default().push((number, mutant));
     }
     let (edits, matches, constants) = (Vec::new(), Vec::new(), Vec::new());
-    let mut weaver = Weaver { text, places, edits, matches, in_constant: false, constants };
+    let mut weaver = Weaver { text, places, edits, matches, in_constant: false, constants, parent: None };
     weaver.visit_file(&file);
     let unplaced = weaver.places.values().flatten().map(|&(number, _)| number).collect();
     // Outer ones first; of those in one place the one that was found first, which is the outer one.
@@ -83,6 +83,18 @@ struct Weaver<'a> {
     matches: Vec<(usize, Vec<u32>)>,
     in_constant: bool,
     constants: Vec<u32>,
+    /// Of the binary expression that is visited next, if it is an operand of one, without brackets.
+    parent: Option<Parent>,
+}
+
+/// The binary expression around another one.
+#[derive(Debug)]
+struct Parent {
+    /// How tightly it binds.
+    operator: u8,
+    is_right: bool,
+    /// The outermost one, and whether there is a `let` in it.
+    root: (Range<usize>, bool),
 }
 
 impl<'a> Weaver<'a> {
@@ -218,8 +230,19 @@ impl<'ast> Visit<'ast> for Weaver<'_> {
 
     fn visit_expr_binary(&mut self, node: &'ast ExprBinary) {
         let whole = bytes(&node.left).start..bytes(&node.right).end;
-        if !has_let(&node.left) && !has_let(&node.right) {
+        let parent = self.parent.take();
+        let has_let = has_let(&node.left) || has_let(&node.right);
+        let root = parent.as_ref().map_or((whole.clone(), has_let), |parent| parent.root.clone());
+        if !has_let {
             let mutants = self.take(Genre::BinaryOperator, &node.op);
+            let is_regrouped =
+                |(_, mutant): &(u32, &Mutant)| !root.1 && is_regrouped(node, parent.as_ref(), &mutant.replacement);
+            let (regrouped, mutants): (Vec<_>, Vec<_>) = mutants.into_iter().partition(is_regrouped);
+            let (before, after) = (root.0.start..bytes(&node.op).start, bytes(&node.op).end..root.0.end);
+            let (before, after) = (self.plain(before), self.plain(after));
+            let changed =
+                regrouped.iter().map(|(number, mutant)| (*number, format!("{before}{}{after}", mutant.replacement)));
+            self.choose(root.0.clone(), false, changed.collect());
             let (left, right) = (self.plain(bytes(&node.left)), self.plain(bytes(&node.right)));
             let changed = mutants.iter().map(|(number, mutant)| match &*mutant.replacement {
                 // What is assigned to stays a place.
@@ -230,7 +253,12 @@ impl<'ast> Visit<'ast> for Weaver<'_> {
             });
             self.choose(whole, is_comparable(node), changed.collect());
         }
-        visit::visit_expr_binary(self, node);
+        for (operand, is_right) in [(&node.left, false), (&node.right, true)] {
+            if matches!(**operand, Expr::Binary(_)) {
+                self.parent = Some(Parent { operator: binding(text_of(&node.op)), is_right, root: root.clone() });
+            }
+            self.visit_expr(operand);
+        }
     }
 
     fn visit_expr_unary(&mut self, node: &'ast ExprUnary) {
@@ -257,6 +285,38 @@ impl<'ast> Visit<'ast> for Weaver<'_> {
         }
         visit::visit_expr_struct(self, node);
     }
+}
+
+fn text_of(operator: &BinOp) -> String {
+    operator.span().source_text().unwrap_or_default()
+}
+
+/// How tightly an operator binds.
+fn binding(operator: impl AsRef<str>) -> u8 {
+    match operator.as_ref() {
+        "*" | "/" | "%" => 10,
+        "+" | "-" => 9,
+        "<<" | ">>" => 8,
+        "&" => 7,
+        "^" => 6,
+        "|" => 5,
+        "==" | "!=" | "<" | "<=" | ">" | ">=" => 4,
+        "&&" => 3,
+        "||" => 2,
+        _ => 1,
+    }
+}
+
+/// Whether `replacement`, written in place of the operator of `node`, has other operands: `a && b && c` with `||` for the first is `a || (b && c)`.
+fn is_regrouped(node: &ExprBinary, parent: Option<&Parent>, replacement: &str) -> bool {
+    let new = binding(replacement);
+    let of = |operand: &Expr| match operand {
+        Expr::Binary(inner) => Some(binding(text_of(&inner.op))),
+        _ => None,
+    };
+    of(&node.left).is_some_and(|left| left < new)
+        || of(&node.right).is_some_and(|right| right <= new)
+        || parent.is_some_and(|parent| parent.operator > new || parent.is_right && parent.operator == new)
 }
 
 /// Whether an expression and its mutants can be evaluated beside each other: no overflow that the original would not have, no side effect.
@@ -426,6 +486,28 @@ mod tests {
             "fn f() { g((if is(1) { (a + b) >> (c) } else { (if is(2) { (a) - (b) } else if is(3) { (a) * (b) } else { a + b }) << c })); }"
         );
         assert!(woven.unplaced.is_empty());
+    }
+
+    /// What cargo-mutants writes is read by the compiler, which knows nothing of the tree that was there before.
+    #[test]
+    fn an_operator_that_binds_otherwise_has_other_operands() {
+        let text = "fn f() { g(a && b && c, d + e + f, (h | i) & j) }";
+        let woven = woven(
+            text,
+            &[
+                (Genre::BinaryOperator, "&& b", "||"),
+                (Genre::BinaryOperator, "&& c", "||"),
+                (Genre::BinaryOperator, "+ e", "*"),
+                (Genre::BinaryOperator, "+ f", "*"),
+                (Genre::BinaryOperator, "& j", "^"),
+            ],
+        );
+        assert_eq!(
+            woven.text,
+            "fn f() { g((if differs(2, ((a && b) || (c)) != (a && b && c)) { (a && b) || (c) } else { (if is(1) { a || b && c } else { a && b && c }) }), \
+             (if is(4) { d + e * f } else { (if is(3) { (d) * (e) } else { d + e }) + f }), \
+             (if differs(5, (((h | i)) ^ (j)) != ((h | i) & j)) { ((h | i)) ^ (j) } else { (h | i) & j })) }"
+        );
     }
 
     #[test]

@@ -76,6 +76,9 @@ fn waiters_are_moved_aside_and_served() {
         let time = shuffling_time();
         assert_eq!(play(time, None, 0).1, [2, 0, 1]);
         assert_eq!(play(time, None, 2 * ASIDE_NS).1, [2, 1, 0]);
+        // They are aside for that long and no longer. Ages are known to the microsecond.
+        assert_eq!(play(time, None, ASIDE_NS - 1_024).1, [2, 0, 1]);
+        assert_eq!(play(time, None, ASIDE_NS + 1_024).1, [2, 1, 0]);
     });
 }
 

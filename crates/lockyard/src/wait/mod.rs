@@ -6,3 +6,6 @@ pub mod osq;
 pub mod queue;
 pub mod thread;
 pub mod turn;
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+pub(crate) mod tests;

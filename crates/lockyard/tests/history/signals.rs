@@ -2,10 +2,12 @@
 //! step in turn, when the wake-up for the interrupted wait may already have been given.
 
 use lockyard::cancel::{CancelToken, Until};
+use lockyard::event::Event;
 use lockyard::mutex::RawMutex;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::wait::turn::TURN_NS;
 use lockyard_check::lock::{Count, Held, Lock, Timed, Way};
 use lockyard_check::scripted::{Actor, Scene, Scripted, every_stop};
 
@@ -118,6 +120,38 @@ scripts! {
         interrupted::<SpinLock, SpinLock>();
         interrupted_down::<RawSemaphore<Scripted, DirectHandoff>, SpinLock>();
         interrupted_down::<RawSemaphore<Scripted, OpportunisticSafe>, SpinLock>();
+    }
+
+    /// A spinlock's waiter whose turn is over has no timer: nothing but the unlock wakes it. The handler queues with the thread's second node meanwhile.
+    fn a_spinlock_in_a_handler_leaves_the_last_wakeup_of_another() {
+        let (mut lost, mut nodes) = (Vec::new(), [0; 3]);
+        every_stop(|at| {
+            let (lock, other) = (SpinLock::default(), SpinLock::default());
+            let mut stopped = false;
+            Scene::play(|scene, [holder, waiter, busy]| {
+                holder.does(|| lock.lock(Way::Write));
+                busy.does(|| other.lock(Way::Write));
+                waiter.interrupted(at, || drop(Held::new(&other, Way::Write)), || drop(Held::new(&lock, Way::Write)));
+                if !waiter.is_stopped() {
+                    // It sleeps for the rest of its turn, and then for ever.
+                    scene.advance(TURN_NS);
+                }
+                stopped = waiter.is_stopped();
+                assert!(stopped || waiter.sleeps_for_ever());
+                // SAFETY: locked above.
+                holder.starts(|| unsafe { lock.unlock(Way::Write) });
+                waiter.resumes();
+                // SAFETY: locked above.
+                busy.starts(|| unsafe { other.unlock(Way::Write) });
+                rescued(scene, &[waiter], at, &mut lost);
+                let used = [Event::LockUseNode2, Event::LockUseNode3, Event::LockUseNode4].map(|event| scene.events(event));
+                nodes = std::array::from_fn(|level| nodes[level] + used[level]);
+            });
+            assert!(lock.at_rest() && other.at_rest());
+            stopped
+        });
+        assert!(lost.is_empty(), "the wake-up is lost if a handler comes before steps {lost:?} of a waiter");
+        assert!(nodes[0] > 10 && nodes[1..] == [0, 0], "{nodes:?}");
     }
 
     fn a_mutex_in_a_handler_does_not_eat_the_wakeup() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::process::Command;
 
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
@@ -51,4 +52,39 @@ fn a_tunable_out_of_range_is_refused_by_the_name_of_its_variable() {
     assert_eq!(tunables.set_from_environment(), Ok(()), "no such variables here");
     let after: Vec<u32> = Tunable::ALL.iter().map(|&tunable| tunables.get(tunable)).collect();
     assert_eq!(before, after);
+}
+
+/// An environment belongs to a whole process: this program once more for each, which says what it has read.
+#[test]
+fn settings_come_from_the_environment() {
+    const SAYS: &str = "LOCKYARD_TEST_SAYS_ITS_SETTINGS";
+    if std::env::var_os(SAYS).is_some() {
+        let tunables = Linux::hq().tunables();
+        let read = tunables.set_from_environment().map_err(|error| error.0);
+        let now: Vec<u32> = Tunable::ALL.iter().map(|&tunable| tunables.get(tunable)).collect();
+        println!("{read:?} {now:?}");
+        return;
+    }
+    let says = |settings: &[(Tunable, &str)]| {
+        let mut again = Command::new(std::env::current_exe().expect("this test is a file"));
+        again.args(["messages::settings_come_from_the_environment", "--exact", "--nocapture"]).env(SAYS, "1");
+        again.envs(settings.iter().map(|(tunable, text)| (tunable.variable(), text)));
+        let outcome = again.output().expect("the program runs");
+        assert!(outcome.status.success(), "{outcome:?}");
+        String::from_utf8_lossy(&outcome.stdout).into_owned()
+    };
+    let reads = |settings: &[(Tunable, &str)], read: Result<(), Tunable>, set: &[(Tunable, u32)]| {
+        let value =
+            |tunable: Tunable| set.iter().find(|(one, _)| *one == tunable).map_or(tunable.default(), |one| one.1);
+        let now: Vec<u32> = Tunable::ALL.iter().map(|&tunable| value(tunable)).collect();
+        let (said, expected) = (says(settings), format!("{read:?} {now:?}"));
+        assert!(said.contains(&expected), "{expected} is not in {said}");
+    };
+    let (first, last) = (Tunable::FairnessThreshold, Tunable::Lanes);
+    reads(&[], Ok(()), &[]);
+    reads(&[(first, "17"), (last, " 4\n")], Ok(()), &[(first, 17), (last, 4)]);
+    // What comes before the one that is refused is set.
+    for refused in ["33", "-1", "", "many"] {
+        reads(&[(first, "17"), (last, refused)], Err(last), &[(first, 17)]);
+    }
 }

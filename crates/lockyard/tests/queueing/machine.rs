@@ -18,7 +18,7 @@ const RECORDS: usize = ThreadId::MAX_INDEX as usize + 1;
 
 static TABLE: [Thread<Exact>; RECORDS] = [const { Thread::new() }; RECORDS];
 
-/// Last-level caches, as many for each node; an actor's is the one of its node with the number that its priority says.
+/// Last-level caches. An actor's is so many after the first of its node as its priority says; nodes have as many each, unless the script gives one those of the next.
 pub(crate) static CACHES: AtomicU32 = AtomicU32::new(NODES);
 /// CPUs.
 pub(crate) static CPUS: AtomicU32 = AtomicU32::new(2);
@@ -125,7 +125,7 @@ unsafe impl Platform for Exact {
 
     fn cache() -> u32 {
         let each = (Self::caches() / NODES).max(1);
-        Self::node() * each + Self::id().map_or(0, Scripted::priority) % each
+        Self::node() * each + Self::id().map_or(0, Scripted::priority)
     }
 
     fn caches() -> u32 {

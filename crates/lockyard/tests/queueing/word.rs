@@ -6,6 +6,8 @@ use lockyard::spin::hq::Hq;
 use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::Plain;
 use lockyard::spin::queued::{Kind, RawQueuedSpinLock};
+use lockyard::spin::ticket::RawTicketLock;
+use lockyard::spin::ttas::RawTtasLock;
 use lockyard_check::scripted::{Scene, Scripted};
 
 use super::scripts;
@@ -97,6 +99,50 @@ scripts! {
             assert_eq!(answers(), (false, false));
             assert!(holder.does(|| lock.try_acquire()));
             holder.does(release);
+        });
+    }
+
+    /// Who waits has drawn a number, and looks ever less often while the numbers stand still: a scene with such a waiter settles.
+    fn a_ticket_lock_says_whether_it_is_held_and_waited_for() {
+        let lock = RawTicketLock::<Scripted>::default();
+        let answers = || (lock.is_locked(), lock.is_contended());
+        // SAFETY: each is told to who holds the lock.
+        let release = || unsafe { lock.release() };
+        Scene::play(|_, [holder, waiter]| {
+            // Free is not zero: the numbers go on.
+            for _ in 0..3 {
+                assert_eq!(answers(), (false, false));
+                assert!(holder.does(|| lock.try_acquire()));
+                assert_eq!(answers(), (true, false));
+                let got = waiter.starts(|| lock.acquire());
+                assert!(waiter.waits());
+                assert_eq!(answers(), (true, true));
+                holder.does(release);
+                got.expect("its number is called");
+                assert_eq!(answers(), (true, false));
+                assert!(!holder.does(|| lock.try_acquire()));
+                waiter.does(release);
+            }
+            assert_eq!(answers(), (false, false));
+        });
+    }
+
+    /// One bit: of those who wait it knows nothing.
+    fn a_ttas_lock_says_whether_it_is_held() {
+        let lock = RawTtasLock::<Scripted>::default();
+        // SAFETY: each is told to who holds the lock.
+        let release = || unsafe { lock.release() };
+        Scene::play(|_, [holder, waiter]| {
+            assert!(!lock.is_locked());
+            assert!(holder.does(|| lock.try_acquire()));
+            assert!(lock.is_locked());
+            let got = waiter.starts(|| lock.acquire());
+            assert!(waiter.waits());
+            holder.does(release);
+            got.expect("it is free");
+            assert!(lock.is_locked() && !holder.does(|| lock.try_acquire()));
+            waiter.does(release);
+            assert!(!lock.is_locked());
         });
     }
 }

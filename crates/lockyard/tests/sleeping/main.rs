@@ -12,6 +12,7 @@
 mod condvar;
 mod futex_hash;
 mod mutex;
+mod rwsem;
 mod semaphore;
 
 use lockyard::cancel::Until;

@@ -4,7 +4,6 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // the tests' threads are the machine's
 
-mod clockwork;
 mod hints;
 mod machine;
 mod queued;

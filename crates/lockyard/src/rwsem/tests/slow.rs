@@ -2,7 +2,6 @@
 
 use std::vec::Vec;
 
-use super::clockwork::*;
 use super::queued::{queued, still_queued, was_granted, was_woken};
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event::{self, *};
@@ -11,6 +10,7 @@ use crate::rwsem::grant::{HANDOFF_SET, WRITES};
 use crate::rwsem::owner::{RD_NONSPINNABLE, READER_OWNED};
 use crate::rwsem::policy::*;
 use crate::rwsem::{BIAS, HANDOFF, LOCKED, READFAIL, RawRwSem, WAITERS, WRITER, biased};
+use crate::wait::tests::clockwork::*;
 
 type Made<Y> = RawRwSem<Clockwork, Y>;
 
@@ -428,4 +428,21 @@ fn a_biased_writer_waits_for_nobody_to_be_active() {
     at_sleep(|| assert!(was_granted(2)));
     assert_eq!(writer_comes(lock, Until::after(MS)), Err(GaveUp::TimedOut));
     assert_eq!(count(lock), 2 * A);
+}
+
+#[test]
+fn a_writer_that_becomes_first_in_its_sleep_asks_for_handoff() {
+    let lock = queued::<V5_10>(WRITER | WAITERS, "w");
+    should_yield(true);
+    at_sleep(move || {
+        assert_eq!(count(lock), WRITER | WAITERS, "another one is first");
+        lock.queue.remove(record(2));
+        advance(5 * MS);
+    });
+    at_sleep(move || {
+        assert_eq!(count(lock), WRITER | WAITERS | HANDOFF);
+        lock.count.store(WAITERS | HANDOFF, SeqCst);
+    });
+    lock.write_acquire();
+    assert_eq!((count(lock), cues_left()), (WRITER, 0));
 }

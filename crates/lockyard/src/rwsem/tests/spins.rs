@@ -2,7 +2,6 @@
 
 use std::vec::Vec;
 
-use super::clockwork::*;
 use super::queued::{queued, was_granted};
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event::{self, *};
@@ -10,6 +9,7 @@ use crate::platform::{Ordering::SeqCst, Patience, Platform, Word};
 use crate::rwsem::owner::{Kind, OwnerState, RD_NONSPINNABLE, READER_OWNED, WR_NONSPINNABLE};
 use crate::rwsem::policy::*;
 use crate::rwsem::{BIAS, HANDOFF, RawRwSem, WAITERS, WRITER, biased};
+use crate::wait::tests::clockwork::*;
 
 type Made<Y> = RawRwSem<Clockwork, Y>;
 

@@ -2,13 +2,13 @@
 
 use std::vec::Vec;
 
-use super::clockwork::*;
 use super::queued::{queued, still_queued, was_woken};
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event::{self, *};
 use crate::platform::{Ordering::SeqCst, Platform, Word};
 use crate::rwsem::policy::Today;
 use crate::rwsem::{BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READFAIL, RawRwSem, WRITER};
+use crate::wait::tests::clockwork::*;
 use crate::wait::turn::{GRACE_NS, TURN_NS};
 
 type Made = RawRwSem<Clockwork, Today>;
@@ -158,13 +158,15 @@ fn a_release_that_comes_second_wakes_nobody() {
 
 #[test]
 fn a_waiter_that_was_not_passed_listens_for_the_next_and_a_reader_wakes_it() {
-    for (writes, left, wakes) in [(true, WRITER | LISTENING, false), (false, BIAS, true)] {
+    // What it was promised is nobody's any more.
+    let rows = [(true, WRITER | LISTENING, false), (false, BIAS, true)];
+    for ((writes, left, wakes), freed) in rows.iter().flat_map(|row| [(*row, 0), (*row, HANDOFF)]) {
         let lock = made(WRITER, false);
         at_sleep(move || {
             was_woken(3);
             record(3).waiter.due.store(Clockwork::now(), SeqCst);
             lock.queue.push(record(3));
-            lock.count.store(0, SeqCst);
+            lock.count.store(freed, SeqCst);
         });
         assert_eq!(comes(lock, writes, Until::FOREVER), Ok(()));
         assert_eq!((count(lock), still_queued(lock)), (left, std::vec![3]), "{writes}");

@@ -1,6 +1,5 @@
 //! The words themselves: where the bits are, what the fast paths do without a word to anybody, and what a release sees.
 
-use super::clockwork::{Clockwork, as_thread, at_poll, cues_left, events, record};
 use super::queued::{queued, was_woken};
 use crate::event::Event;
 use crate::platform::linux::Linux;
@@ -8,6 +7,7 @@ use crate::platform::{Ordering::SeqCst, Word};
 use crate::rwsem::owner::{OwnerState, identity, me};
 use crate::rwsem::policy::*;
 use crate::rwsem::*;
+use crate::wait::tests::clockwork::{Clockwork, as_thread, at_poll, cues_left, events, record};
 
 /// The table in the module text, and Linux's documentation of `count`.
 #[test]

@@ -5,7 +5,7 @@
 use std::thread::scope;
 use std::vec::Vec;
 
-use super::pool::{HEADSHIP, LANES, Mark, Pool};
+use super::pool::{HEADSHIP, LANES, Mark, Pool, RECORDS};
 use super::{MOST_VAIN, Past, RIPE, RawHqSpinLock, Statistics, TOLD, TYPE, Tunable, Visit};
 use crate::platform::linux::Linux;
 use crate::platform::{Ordering::Relaxed, Platform, Word};
@@ -70,6 +70,45 @@ fn a_lock_has_three_places_and_gives_them_back() {
         }
         assert_eq!((POOL.in_use(), POOL.most_in_use(), POOL.most_in_use()), (0, 3, 0));
     }
+}
+
+#[test]
+fn the_three_places_of_a_lock_are_different() {
+    static POOL: Pool<Linux> = Pool::new();
+    for key in (0..4_096).map(|number| number * 4) {
+        let places = [1, 2, 3].map(|mark| core::ptr::from_ref(POOL.find(key, Mark::of_tail(mark).unwrap()).lane(0)));
+        assert!(places[0] != places[1] && places[1] != places[2] && places[2] != places[0], "{key}");
+    }
+}
+
+#[test]
+fn locks_are_spread_over_the_pool() {
+    // Words side by side, a line, a page, and a megabyte apart.
+    for apart in [4, 64, 4_096, 1 << 20] {
+        let mut strangers: Vec<u64> = Vec::new();
+        for key in (0..RECORDS as u64).map(|number| 0x7f00_0000_0000 + number * apart) {
+            if !strangers.iter().any(|other| Pool::<Linux>::same_places(*other, key)) {
+                strangers.push(key);
+            }
+        }
+        assert!(strangers.len() > RECORDS / 2, "{} places for {RECORDS} locks, {apart} apart", strangers.len());
+    }
+}
+
+#[test]
+fn locks_with_the_same_places_leave_each_other_none() {
+    static POOL: Pool<Linux> = Pool::new();
+    let all: Vec<_> = core::iter::from_fn(|| POOL.grab(77, 0)).collect();
+    assert_eq!(all.len(), 3);
+    let mut same = 0;
+    for key in (0..1_000).map(|number| number * 4) {
+        let other = POOL.grab(key, 0);
+        assert_eq!(other.is_none(), Pool::<Linux>::same_places(77, key), "{key}");
+        same += usize::from(other.is_none());
+        other.into_iter().for_each(|binding| binding.give_back(false));
+    }
+    // One in 64, more or less.
+    assert!((1..100).contains(&same), "{same}");
 }
 
 #[test]
@@ -181,6 +220,11 @@ fn lanes_are_visited_round_the_table() {
     assert!(!binding.enter_chain(0) && !binding.leave_chain(), "somebody waits");
     // Who has the headship need not be in the chain.
     assert_eq!(binding.next_lane(), Some(0));
+    // It has left its lane, where somebody has come since: that one waits for a whole round.
+    assert!(!binding.enter_chain(8));
+    assert_eq!(binding.next_lane(), Some(0));
+    binding.move_to(0, false, 0);
+    assert_eq!(binding.next_lane(), Some(8));
 }
 
 #[test]
@@ -188,7 +232,7 @@ fn checkers_are_shown_what_bearers_note() {
     static POOL: Pool<Linux> = Pool::new();
     let binding = POOL.grab(3, 0).unwrap();
     binding.note_vain_visits(0x5a5a);
-    assert_eq!(POOL.notes().count(), 5 * super::pool::RECORDS);
+    assert_eq!(POOL.notes().count(), 5 * RECORDS);
     assert_eq!(POOL.notes().filter(|word| word.load(Relaxed) == 0x5a5a).count(), 1);
 }
 

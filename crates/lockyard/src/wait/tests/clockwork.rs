@@ -15,10 +15,10 @@ use crate::wait::thread::{Thread, ThreadId};
 
 /// The machine: each thread of the test program has one of its own.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Clockwork;
+pub(crate) struct Clockwork;
 
 /// How long a look in vain takes.
-pub(super) const LOOK_NS: u64 = 100;
+pub(crate) const LOOK_NS: u64 = 100;
 
 type Cue = Box<dyn FnOnce()>;
 
@@ -31,6 +31,7 @@ struct World {
     preempted: Cell<u32>,
     yields: Cell<bool>,
     budget: Cell<u32>,
+    cpus: Cell<u32>,
     /// What happens during the next polls and sleeps; none: time passes.
     polls: RefCell<VecDeque<Cue>>,
     sleeps: RefCell<VecDeque<Cue>>,
@@ -46,6 +47,7 @@ thread_local! {
         preempted: Cell::new(0),
         yields: Cell::new(false),
         budget: Cell::new(u32::MAX),
+        cpus: Cell::new(4),
         polls: RefCell::default(),
         sleeps: RefCell::default(),
         events: RefCell::new(std::vec![0; Event::ALL.len()]),
@@ -53,50 +55,54 @@ thread_local! {
 }
 
 /// Lets `act` happen as thread number `who`.
-pub(super) fn as_thread<R>(who: u32, act: impl FnOnce() -> R) -> R {
+pub(crate) fn as_thread<R>(who: u32, act: impl FnOnce() -> R) -> R {
     let before = WORLD.with(|world| world.me.replace(who));
     let result = act();
     WORLD.with(|world| world.me.set(before));
     result
 }
 
-pub(super) fn record(who: u32) -> &'static Thread<Clockwork> {
+pub(crate) fn record(who: u32) -> &'static Thread<Clockwork> {
     Clockwork::thread(ThreadId::from_raw(who).unwrap())
 }
 
-pub(super) fn advance(ns: u64) {
+pub(crate) fn advance(ns: u64) {
     WORLD.with(|world| world.now.set(world.now.get() + ns));
 }
 
-pub(super) fn is_realtime(who: u32) {
+pub(crate) fn is_realtime(who: u32) {
     WORLD.with(|world| world.realtime.set(who));
 }
 
 /// Of all threads only this one does not run.
-pub(super) fn is_preempted(who: u32) {
+pub(crate) fn is_preempted(who: u32) {
     WORLD.with(|world| world.preempted.set(who));
 }
 
-pub(super) fn should_yield(yields: bool) {
+pub(crate) fn should_yield(yields: bool) {
     WORLD.with(|world| world.yields.set(yields));
 }
 
-pub(super) fn budget(ns: u32) {
+pub(crate) fn budget(ns: u32) {
     WORLD.with(|world| world.budget.set(ns));
 }
 
+pub(crate) fn cpus(number: u32) {
+    WORLD.with(|world| world.cpus.set(number));
+}
+
 /// The next look in vain finds this done afterwards.
-pub(super) fn at_poll(cue: impl FnOnce() + 'static) {
+pub(crate) fn at_poll(cue: impl FnOnce() + 'static) {
     WORLD.with(|world| world.polls.borrow_mut().push_back(Box::new(cue)));
 }
 
 /// The next sleep ends with this.
-pub(super) fn at_sleep(cue: impl FnOnce() + 'static) {
+pub(crate) fn at_sleep(cue: impl FnOnce() + 'static) {
     WORLD.with(|world| world.sleeps.borrow_mut().push_back(Box::new(cue)));
 }
 
 /// No more cues: those that nobody has come to.
-pub(super) fn drop_cues() -> usize {
+pub(crate) fn drop_cues() -> usize {
     let left = cues_left();
     WORLD.with(|world| world.polls.borrow_mut().clear());
     WORLD.with(|world| world.sleeps.borrow_mut().clear());
@@ -104,12 +110,12 @@ pub(super) fn drop_cues() -> usize {
 }
 
 /// How many cues nobody has come to.
-pub(super) fn cues_left() -> usize {
+pub(crate) fn cues_left() -> usize {
     WORLD.with(|world| world.polls.borrow().len() + world.sleeps.borrow().len())
 }
 
 /// How often each event was counted, of those that were, since the last look.
-pub(super) fn events() -> Vec<(Event, i64)> {
+pub(crate) fn events() -> Vec<(Event, i64)> {
     WORLD.with(|world| {
         let mut counts = world.events.borrow_mut();
         let seen = Event::ALL.iter().zip(counts.iter()).filter(|(_, count)| **count != 0);
@@ -224,7 +230,7 @@ unsafe impl Platform for Clockwork {
     }
 
     fn cpus() -> u32 {
-        4
+        WORLD.with(|world| world.cpus.get())
     }
 
     fn node() -> u32 {
