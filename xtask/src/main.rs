@@ -43,6 +43,7 @@ cargo xtask COMMAND
             to repeat a failure, 3 if a lock that is broken on purpose was not found out
   schedules  small cases of torture under faults on simulated machines, each schedule named by its seed:
             --lock LIST --count SCHEDULES --seed FIRST --machine LIST   (all, 100000, 1, quad2008); exit code 1 with the command to repeat a failure
+            --size small|crowd   2 to 4 threads, 3 to 10 operations each (small), or 12 threads, 60 operations: rarer constellations, dearer schedules
   priorities  priority inheritance on random simulated cases, every invariant checked before every step:
             --cases N --from SEED   how many, and the first (100000, 1); exit code 1 with the command to repeat a failure
   inversion how long the most urgent thread waits while a middle one is ready to run, on this machine, chains of 1 to 8 mutexes: p50, p99, max;

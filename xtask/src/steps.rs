@@ -105,21 +105,25 @@ pub(crate) fn seeds(options: &[&str]) -> u8 {
     status.ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(2)
 }
 
-/// Small cases of torture on simulated machines, so many for each lock: the machines share them. The exit code of the first machine that finds something.
+/// Small cases of torture, or crowds, on simulated machines, so many for each lock: the machines share them. The exit code of the first machine that finds something.
 pub(crate) fn schedules(options: &[&str]) -> u8 {
-    let (mut locks, mut count, mut seed, mut machines) = ("all", 100_000_u64, "1", "quad2008");
+    const SMALL: &[&str] = &["--small"];
+    const CROWD: &[&str] = &["--threads", "12", "--operations", "60"];
+    let (mut locks, mut count, mut seed, mut machines, mut size) = ("all", 100_000_u64, "1", "quad2008", SMALL);
     for pair in options.chunks(2) {
         match *pair {
             ["--lock", list] => locks = list,
             ["--seed", first] => seed = first,
             ["--machine", list] => machines = list,
+            ["--size", "small"] => size = SMALL,
+            ["--size", "crowd"] => size = CROWD,
             ["--count", text] if text.parse::<u64>().is_ok_and(|number| number > 0) => {
                 count = text.parse().unwrap_or(count);
             }
             _ => {
                 let words = pair.join(" ");
                 eprintln!(
-                    "xtask: schedules: '{words}' is not understood; give --lock LIST --count N --seed N --machine LIST"
+                    "xtask: schedules: '{words}' is not understood; give --lock LIST --count N --seed N --machine LIST --size small|crowd"
                 );
                 return 2;
             }
@@ -127,10 +131,9 @@ pub(crate) fn schedules(options: &[&str]) -> u8 {
     }
     let each = count.div_ceil(machines.split(',').count() as u64).to_string();
     for machine in machines.split(',') {
-        let run =
-            ["run", "--release", "--quiet", "-p", "lockyard-cli", "--", "torture", "--small", "--schedules", &each];
-        let status =
-            Command::new("cargo").args(run).args(["--lock", locks, "--machine", machine, "--seed", seed]).status();
+        let run = ["run", "--release", "--quiet", "-p", "lockyard-cli", "--", "torture", "--schedules", &each];
+        let words = ["--lock", locks, "--machine", machine, "--seed", seed];
+        let status = Command::new("cargo").args(run).args(size).args(words).status();
         let code = status.ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(2);
         if code != 0 {
             return code;
