@@ -24,7 +24,7 @@ scripts! {
                     holder.starts_until(first, || unsafe { lock.write_release_detached() });
                     stopped = holder.is_stopped();
                     scene.advance(PATIENCE_NS);
-                    holder.resumes_until(second);
+                    holder.resumes_until(second + 1);
                     again = holder.is_stopped();
                     let gave_up = waited.is_done() && !lock.is_locked();
                     if again && gave_up {
