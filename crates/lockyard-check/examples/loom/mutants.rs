@@ -80,7 +80,9 @@ pub(crate) fn run(only: &str, seconds: u64) -> Result<bool, String> {
     });
     let (mut killed, mut safe, mut unseen, mut elsewhere) = (0, 0, 0, 0);
     let (mut excused, mut open) = (Vec::new(), Vec::new());
-    let mut unused: BTreeSet<&String> = if only.is_empty() { listed.keys().collect() } else { BTreeSet::new() };
+    // What is killed elsewhere need not be reached here.
+    let here = listed.iter().filter(|(_, argument)| only.is_empty() && !argument.starts_with(ELSEWHERE));
+    let mut unused: BTreeSet<&String> = here.map(|(entry, _)| entry).collect();
     println!("\n=== barrier report: every site, the ordering used, and the weakest with which no scenario fails ===");
     for ((site, order), judged) in sites.iter().zip(results) {
         let judged = judged?;

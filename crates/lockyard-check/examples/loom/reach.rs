@@ -54,7 +54,7 @@ fn collect(folder: &Path, name: &str, lines: &mut BTreeMap<(String, u32), String
             }
         } else if base.ends_with(".rs") && base != "platform.rs" && base != "tests.rs" {
             let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            let code = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]"));
+            let code = text.lines().take_while(|line| *line != "mod tests {");
             for (number, line) in (1..).zip(code.map(|line| line.split("//").next().unwrap_or_default().trim())) {
                 if !line.starts_with("use ") && ORDERS.iter().any(|order| has_word(line, order)) {
                     lines.insert((file.clone(), number), line.to_owned());

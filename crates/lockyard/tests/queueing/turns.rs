@@ -260,7 +260,7 @@ scripts! {
         struct Aligned([Lock; 260]);
         let locks = Aligned(std::array::from_fn(|_| Lock::default()));
         let locks: Vec<&Lock> = locks.0[..4].iter().chain(&locks.0[256..]).collect();
-        Scene::play_with(17, |scene, actors| {
+        Scene::play_alone(17, |scene, actors| {
             let (passer, actors) = actors.split_last().unwrap();
             let (holders, heads) = actors.split_at(8);
             for (holder, lock) in holders.iter().zip(&locks) {
