@@ -71,9 +71,18 @@ fn a_wrong_result_is_noticed() {
         ("0 0 0 0 sleeps\n", "should sleep"),
     ] {
         std::fs::write(&program, text).unwrap();
-        let mut command = Command::new(&oracle);
-        command.arg("check").env("LD_PRELOAD", library());
-        let found = running::run_with(&mut command, File::open(&program).unwrap(), LIMIT);
+        let check = || {
+            let mut command = Command::new(&oracle);
+            command.arg("check").env("LD_PRELOAD", library());
+            running::run_with(&mut command, File::open(&program).unwrap(), LIMIT)
+        };
+        // A waiter that dozes for the rest of its turn may be passed: then what the second text says is true.
+        let mut found = check();
+        for _ in 0..20 {
+            if found.ok {
+                found = check();
+            }
+        }
         assert!(!found.ok && found.out.contains(words), "{text}{}{}", found.out, found.err);
     }
     std::fs::remove_file(&program).unwrap();

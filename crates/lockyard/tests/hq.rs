@@ -12,23 +12,12 @@ use lockyard_check::adapters::EagerHq;
 use lockyard_check::lock::Lock;
 use lockyard_check::preempted;
 use lockyard_check::scripted::{Actor, NODES, Scene, Scripted, every_stop};
-use lockyard_check::stage::{Stage, Steps};
+use lockyard_check::scripts;
+use lockyard_check::stage::Steps;
 
 type Hq = EagerHq<Scripted>;
 
 preempted!(sweeps: Hq, [exclusive]);
-
-/// Every script runs under the watchdog, in case the theatre itself hangs.
-macro_rules! scripts {
-    ($($(#[$attribute:meta])* fn $name:ident() $body:block)*) => {
-        $($(#[$attribute])*
-        #[test]
-        fn $name() {
-            fn script() $body
-            Scripted::perform(concat!(module_path!(), "::", stringify!($name)), script);
-        })*
-    };
-}
 
 /// A lock, and what it protects: a count that is not atomic in effect.
 #[derive(Default)]
