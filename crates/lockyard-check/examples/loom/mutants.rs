@@ -80,9 +80,10 @@ pub(crate) fn run(only: &str, seconds: u64) -> Result<bool, String> {
     });
     let (mut killed, mut safe, mut unseen, mut elsewhere) = (0, 0, 0, 0);
     let (mut excused, mut open) = (Vec::new(), Vec::new());
-    // What is killed elsewhere need not be reached here.
+    // What is killed elsewhere need not be reached here; if it is, it must survive.
     let here = listed.iter().filter(|(_, argument)| only.is_empty() && !argument.starts_with(ELSEWHERE));
     let mut unused: BTreeSet<&String> = here.map(|(entry, _)| entry).collect();
+    let (mut needless, mut needed) = (BTreeSet::new(), BTreeSet::new());
     println!("\n=== barrier report: every site, the ordering used, and the weakest with which no scenario fails ===");
     for ((site, order), judged) in sites.iter().zip(results) {
         let judged = judged?;
@@ -91,9 +92,13 @@ pub(crate) fn run(only: &str, seconds: u64) -> Result<bool, String> {
         for (mutant, verdict) in &judged.verdicts {
             let entry = entry(mutant);
             match (verdict, listed.get(&entry)) {
-                (Verdict::Killed { .. }, _) => killed += 1,
+                (Verdict::Killed { .. }, argument) => {
+                    killed += 1;
+                    needless.extend(argument.filter(|argument| argument.starts_with(ELSEWHERE)).map(|_| entry));
+                }
                 (_, Some(argument)) => {
                     unused.remove(&entry);
+                    needed.insert(entry);
                     let count = match argument {
                         argument if argument.starts_with(UNSEEN) => &mut unseen,
                         argument if argument.starts_with(ELSEWHERE) => &mut elsewhere,
@@ -116,6 +121,7 @@ pub(crate) fn run(only: &str, seconds: u64) -> Result<bool, String> {
         begun.elapsed().as_secs()
     );
     open.iter().for_each(|line| println!("open: {line}"));
+    unused.extend(needless.difference(&needed));
     unused.iter().for_each(|entry| println!("listed, and no survivor: {entry}"));
     let judged = only.is_empty().then(|| reach::judge(&reached, LIBRARY)).transpose()?.unwrap_or(true);
     Ok(judged && open.is_empty() && unused.is_empty())
