@@ -66,7 +66,8 @@ static inline int elsewhere(int (*function)(void *), void *argument)
     return (int)(intptr_t)result;
 }
 
-// Waits until another thread of this process sleeps (state S or D), so that what it waits for is known to be out of reach.
+// Waits until another thread of this process sleeps until somebody wakes it (state S), so that what it waits for is known to be out of reach. State D is none of
+// that: the kernel fetches a page for it, say, and it may not have come to the call yet (a virtual machine whose host has paged memory out shows it).
 static inline void until_asleep(pid_t tid)
 {
     char path[64], line[512];
@@ -76,7 +77,7 @@ static inline void until_asleep(pid_t tid)
         char *end = file && fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
         if (file)
             fclose(file);
-        seen = end && (end[2] == 'S' || end[2] == 'D') ? seen + 1 : 0;
+        seen = end && end[2] == 'S' ? seen + 1 : 0;
         sched_yield();
     }
 }
