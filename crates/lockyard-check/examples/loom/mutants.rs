@@ -25,9 +25,9 @@ const UNSEEN: &str = "cannot be seen";
 const ELSEWHERE: &str = "killed on simulated machines";
 const LIBRARY: &str = "crates/lockyard/src/";
 /// Scenarios with more executions than this do not judge mutants.
-const MOST: u64 = 60_000;
+const MOST: u64 = 100_000;
 /// A scenario may take so long, with a mutant or without one, to the bounds of `loom-counts.txt`.
-const SECONDS: u64 = 120;
+const SECONDS: u64 = 240;
 
 struct Judge {
     name: String,

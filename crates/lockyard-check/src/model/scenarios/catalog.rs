@@ -24,7 +24,7 @@ use super::inheriting::{chain, late_again, letter};
 use super::parking::{late_parcel, parcel};
 use super::queueing::{aside, lanes, reuse, spinners, turning};
 use super::scripts::{folding, handing_over, spun_in_vain, turning_late};
-use super::signalling::{arrival, late_arrival};
+use super::signalling::{arrival, late_arrival, moved_while_held};
 use crate::adapters::{Binary, EagerHq};
 use crate::cases::parking::HashedMutex;
 use crate::embedded::{Detached, Inlined, Monitor, Spinning};
@@ -199,7 +199,8 @@ fn condvar() -> Vec<Scenario> {
     let mut list = Vec::new();
     for &(mode, machine) in PLAIN {
         let of = Of { lock: "condvar", machine, mode };
-        list.extend([arrival(&of, 1, false), arrival(&of, 2, false), arrival(&of, 2, true), late_arrival(&of)]);
+        list.extend([arrival(&of, 1, false), arrival(&of, 2, false), arrival(&of, 2, true)]);
+        list.extend([late_arrival(&of), moved_while_held(&of)]);
     }
     let of = Of { lock: "condvar", machine: UNTIMED, mode: "untimed" };
     list.push(arrival(&of, 1, false));

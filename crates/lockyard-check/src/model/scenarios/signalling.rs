@@ -79,6 +79,30 @@ pub(super) fn arrival(of: &Of<'_>, waiters: usize, all: bool) -> Scenario {
     })
 }
 
+/// One waits for a letter; another sends it, releases the mutex the short way, and signals. A third signals whenever it likes, also while the mutex is held: then the waiter is
+/// put asleep into the mutex's queue, without a timer, and nobody but that release can wake it.
+pub(super) fn moved_while_held(of: &Of<'_>) -> Scenario {
+    of.scenario("signal-while-held", 3, barred(of.machine, 3), |machine| {
+        execute::<Weak, _>(
+            machine,
+            3,
+            Post::default,
+            |post, me| match me {
+                0 => assert!(post.receive(Until::FOREVER), "a wait without end has ended"),
+                1 => {
+                    post.mutex.acquire();
+                    post.letters.section(Way::Write);
+                    // SAFETY: acquired above; the post stays until all threads have ended.
+                    unsafe { post.mutex.release() };
+                    post.arrival.signal();
+                }
+                _ => post.arrival.signal(),
+            },
+            Post::finish,
+        );
+    })
+}
+
 /// One waits until the clock rings, and is told at the same time.
 pub(super) fn late_arrival(of: &Of<'_>) -> Scenario {
     let machine = rung(barred(of.machine, 3));
