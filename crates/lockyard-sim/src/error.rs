@@ -20,6 +20,8 @@ pub enum Error {
     Deadlock(String),
     /// The virtual-time limit was reached.
     TimeLimit(String),
+    /// The limit of engine events, which is what a simulation costs its host, was reached.
+    EventLimit(String),
     /// Two threads touched protected data, and nothing orders them.
     Race(String),
     /// A simulated thread panicked.
@@ -38,6 +40,7 @@ impl fmt::Display for Error {
             | Self::Race(text)
             | Self::Deadlock(text)
             | Self::TimeLimit(text)
+            | Self::EventLimit(text)
             | Self::Panic(text) => f.write_str(text),
         }
     }

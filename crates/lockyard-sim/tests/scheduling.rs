@@ -286,6 +286,17 @@ fn endless_runs_panics_and_nonsense_are_errors() {
         })
         .unwrap_err();
     assert!(matches!(error, Error::TimeLimit(_)), "{error}");
+    let limit = Config { event_limit: 1_000, ..config("quad2008") };
+    let simulation = Simulation::new(&limit, 2).unwrap();
+    let word = simulation.place("the word", words::U32::default()).unwrap();
+    let error = simulation
+        .run(|_| {
+            loop {
+                word.fetch_add(1, Relaxed);
+            }
+        })
+        .unwrap_err();
+    assert!(matches!(error, Error::EventLimit(_)), "{error}");
     let error = Simulation::new(&config("quad2008"), 2).unwrap().run(|thread| assert!(thread == 0, "no")).unwrap_err();
     assert_eq!(error, Error::Panic("thread 1 panicked: no".to_owned()));
     assert!(Simulation::new(&config("quad2008"), 0).is_err());

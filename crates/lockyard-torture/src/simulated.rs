@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use lockyard_sim::machine::model::Model;
-use lockyard_sim::{Error, Sim, Simulation};
+use lockyard_sim::{Config, Error, Sim, Simulation};
 
 use crate::catalog::{Entry, Finding};
 use crate::quiet::quietly;
@@ -76,8 +76,9 @@ struct Fault {
 /// Tells which finding an error is.
 fn finding(error: &Error) -> Finding {
     match error {
-        Error::Deadlock(_) => Finding::Hang,
-        Error::TimeLimit(_) => Finding::Endless,
+        // With nobody served for the half of its time.
+        Error::Deadlock(_) | Error::TimeLimit(_) => Finding::Hang,
+        Error::EventLimit(_) => Finding::Endless,
         Error::Gone(_) => Finding::Gone,
         Error::Race(_) => Finding::Race,
         Error::Panic(text) if text.contains(STARVATION) => Finding::Starvation,
@@ -86,23 +87,37 @@ fn finding(error: &Error) -> Finding {
     }
 }
 
+/// How a run ended that did not end well.
+enum Broken {
+    /// It failed.
+    Failed(Fault, Option<Box<Telling>>),
+    /// Its time is over, and somebody has got a lock a short while ago.
+    Goes,
+}
+
 /// One run. `told`: remember seam calls, and tell everything if it fails.
+///
+/// The operations of a run are counted: as long as some lock is granted now and then it will end, however slow the machine is made. So it is played again with four times the time.
+/// What never ends costs more than a run may ([`Config::event_limit`]), or comes to a standstill.
 fn run(entry: &Entry<Sim>, schedule: &Schedule, told: bool) -> Result<Tally, (Fault, Option<Box<Telling>>)> {
     let mut config = schedule.config.clone();
+    loop {
+        match attempt(entry, schedule, config.clone(), told) {
+            Ok(tally) => return Ok(tally),
+            Err(Broken::Failed(fault, telling)) => return Err((fault, telling)),
+            Err(Broken::Goes) => config.time_limit_ns = config.time_limit_ns.saturating_mul(4),
+        }
+    }
+}
+
+fn attempt(entry: &Entry<Sim>, schedule: &Schedule, mut config: Config, told: bool) -> Result<Tally, Broken> {
     if told {
         config.journal = JOURNAL;
     }
     let world = World::new(entry, &schedule.setup);
-    let refuse = |error: &Error| {
-        let limit = config.time_limit_ns;
-        let quiet = limit.saturating_sub(world.last_grant.load(Relaxed)) > limit / 2;
-        let finding = match finding(error) {
-            Finding::Endless if quiet && error.to_string().contains("simulated time: ") => Finding::Hang,
-            other => other,
-        };
-        Fault { finding, message: error.to_string() }
-    };
-    let simulation = Simulation::new(&config, schedule.setup.threads).map_err(|error| (refuse(&error), None))?;
+    let refuse = |error: &Error| Fault { finding: finding(error), message: error.to_string() };
+    let simulation =
+        Simulation::new(&config, schedule.setup.threads).map_err(|error| Broken::Failed(refuse(&error), None))?;
     let names = world.names(&entry.label());
     for (slot, name) in world.slots.iter().zip(&names) {
         slot.subject.name(&mut |address, size| simulation.name_memory(name, address, size));
@@ -120,6 +135,10 @@ fn run(entry: &Entry<Sim>, schedule: &Schedule, told: bool) -> Result<Tally, (Fa
     });
     let (last, met) = simulation.faults_met();
     if let Err(error) = outcome {
+        let limit = config.time_limit_ns;
+        if matches!(error, Error::TimeLimit(_)) && limit - world.last_grant.load(Relaxed).min(limit) <= limit / 2 {
+            return Err(Broken::Goes);
+        }
         let telling = told.then(|| Telling {
             events: world.seats.iter().map(|seat| seat.ring.lines(EVENTS, &names)).collect(),
             calls: simulation
@@ -145,7 +164,7 @@ fn run(entry: &Entry<Sim>, schedule: &Schedule, told: bool) -> Result<Tally, (Fa
             ended_ns: simulation.ended_ns(),
         });
         // What its threads left on their stacks is gone; what they left in the world must not be dropped by anybody who asks it.
-        return Err((refuse(&error), telling.map(Box::new)));
+        return Err(Broken::Failed(refuse(&error), telling.map(Box::new)));
     }
     Ok(Tally {
         schedules: 1,

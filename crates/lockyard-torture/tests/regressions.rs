@@ -64,6 +64,14 @@ fn a_run_whose_wake_ups_are_late_may_take_longer() {
     passes("cna", "quad2008", 19_718, 6, 19, false, &trouble);
 }
 
+/// Not the lock's fault either: where the priorities of PCT keep those from running whose turn it is, and every second wake-up is late, each hand-over of a ticket lock takes 0.1 s, and twelve
+/// threads with sixty operations 80 s: longer than the limit by then.
+#[test]
+fn a_run_goes_on_as_long_as_locks_are_granted() {
+    let trouble = [Machine(Preempt), Machine(LateWake), Machine(LostCpu), Pct];
+    passes("lockref:ticket", "skx_2s_40c", 107, 12, 60, false, &trouble);
+}
+
 /// A thread without a record came back from every wait at once, and its caller's loop burnt a CPU for as long as the holder slept.
 #[test]
 fn a_wait_on_the_futex_hash_without_a_record_sleeps() {

@@ -138,7 +138,7 @@ fn events(
             )));
         };
         if engine.heap.scheduled() > engine.event_limit {
-            return Err(Error::TimeLimit(format!(
+            return Err(Error::EventLimit(format!(
                 "given up at {} ms of simulated time, after {} engine events",
                 time / 1_000_000_000,
                 engine.event_limit

@@ -56,7 +56,7 @@ impl Shown {
     fn of(error: &Error) -> Self {
         match error {
             Error::Race(_) => Self::Race,
-            Error::Deadlock(_) | Error::TimeLimit(_) => Self::Hang,
+            Error::Deadlock(_) | Error::TimeLimit(_) | Error::EventLimit(_) => Self::Hang,
             _ => Self::Check,
         }
     }
