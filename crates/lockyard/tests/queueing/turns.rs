@@ -1,7 +1,10 @@
 //! When waiters of a queued spinlock sleep, until when, and who wakes them.
 
 use lockyard::event::Event;
-use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::spin::cna::Cna;
+use lockyard::spin::hq::Hq;
+use lockyard::spin::qspinlock::{Plain, RawQSpinLock};
+use lockyard::spin::queued::{Kind, RawQueuedSpinLock};
 use lockyard::wait::turn::{TURN_NS, TURNS_NS};
 use lockyard_check::scripted::{Actor, Scene, Scripted};
 
@@ -16,6 +19,54 @@ const BLIND_NS: u64 = 1_000_000;
 fn release(lock: &Lock) {
     // SAFETY: each script releases what one of its actors holds.
     unsafe { lock.release() };
+}
+
+/// A head that is woken and finds the lock taken again dozes to the end of its turn. Then it is passed for one more sleep, and never after that.
+fn passed_once_more<K: Kind<Scripted>>() {
+    let lock = RawQueuedSpinLock::<Scripted, K>::default();
+    // SAFETY: told to who holds the lock.
+    let release = || unsafe { lock.release() };
+    // The word without its tail: the type stays in it, whoever is pending.
+    let says = |state: u32| assert_eq!(lock.raw() & 0xffff, u32::from(K::REST) | state);
+    Scene::play(|scene, [holder, head, passer]| {
+        holder.does(|| lock.acquire());
+        let got = head.starts(|| lock.acquire());
+        // The one hands the lock to the other while the head is slow to wake up.
+        let pass = |from: &dyn Fn()| {
+            head.freeze();
+            from();
+            passer.does(|| lock.acquire());
+            head.thaw();
+        };
+        pass(&|| holder.does(release));
+        assert_eq!(scene.events(Event::PvWaitHead), 2);
+        says(LOCKED);
+        // Nobody is asked to wake it.
+        passer.does(release);
+        passer.does(|| lock.acquire());
+        assert_eq!((scene.events(Event::PvKickUnlock), head.sleeps_for_ever()), (1, false));
+        scene.advance(TURN_NS - 1);
+        assert_eq!(scene.events(Event::PvWaitHead), 2);
+        scene.advance(1);
+        assert_eq!((scene.events(Event::PvWaitHead), head.sleeps_for_ever()), (3, true));
+        says(LOCKED);
+        pass(&|| passer.does(release));
+        assert_eq!((scene.events(Event::PvWaitAgain), head.sleeps_for_ever()), (1, true));
+        says(LOCKED | PENDING);
+        scene.advance(1_000_000_000);
+        head.freeze();
+        passer.does(release);
+        let last = passer.starts(|| lock.acquire());
+        assert!(!last.is_done());
+        head.thaw();
+        got.expect("nobody else may have it");
+        says(LOCKED);
+        head.does(release);
+        scene.finish();
+        last.expect("the next");
+        passer.does(release);
+    });
+    assert_eq!(lock.raw(), u32::from(K::REST));
 }
 
 scripts! {
@@ -53,46 +104,15 @@ scripts! {
         assert_eq!(lock.raw(), 0);
     }
 
-    /// A head that is woken and finds the lock taken again dozes to the end of its turn. Then it is passed for one more sleep, and never after that.
+    /// In the plain queue.
     fn a_head_is_passed_until_its_turn_ends_and_once_more() {
-        let lock = Lock::default();
-        Scene::play(|scene, [holder, head, passer]| {
-            holder.does(|| lock.acquire());
-            let got = head.starts(|| lock.acquire());
-            // The one hands the lock to the other while the head is slow to wake up.
-            let pass = |from: &dyn Fn()| {
-                head.freeze();
-                from();
-                passer.does(|| lock.acquire());
-                head.thaw();
-            };
-            pass(&|| holder.does(|| release(&lock)));
-            assert_eq!((scene.events(Event::PvWaitHead), state(&lock)), (2, LOCKED));
-            // Nobody is asked to wake it.
-            passer.does(|| release(&lock));
-            passer.does(|| lock.acquire());
-            assert_eq!((scene.events(Event::PvKickUnlock), head.sleeps_for_ever()), (1, false));
-            scene.advance(TURN_NS - 1);
-            assert_eq!(scene.events(Event::PvWaitHead), 2);
-            scene.advance(1);
-            assert_eq!((scene.events(Event::PvWaitHead), head.sleeps_for_ever(), state(&lock)), (3, true, LOCKED));
-            pass(&|| passer.does(|| release(&lock)));
-            assert_eq!((scene.events(Event::PvWaitAgain), head.sleeps_for_ever()), (1, true));
-            assert_eq!(state(&lock), LOCKED | PENDING);
-            scene.advance(1_000_000_000);
-            head.freeze();
-            passer.does(|| release(&lock));
-            let last = passer.starts(|| lock.acquire());
-            assert!(!last.is_done());
-            head.thaw();
-            got.expect("nobody else may have it");
-            assert_eq!(state(&lock), LOCKED);
-            head.does(|| release(&lock));
-            scene.finish();
-            last.expect("the next");
-            passer.does(|| release(&lock));
-        });
-        assert_eq!(lock.raw(), 0);
+        passed_once_more::<Plain>();
+    }
+
+    /// In locks that queue by node.
+    fn a_head_among_nodes_is_passed_until_its_turn_ends_and_once_more() {
+        passed_once_more::<Cna>();
+        passed_once_more::<Hq>();
     }
 
     /// A head that was not passed wakes the next by its own unlock. Nothing is left over for the next time.
