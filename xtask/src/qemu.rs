@@ -166,7 +166,7 @@ fn static_build() -> Outcome<PathBuf> {
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// What the guest's first process does. Each step's exit code is told in a line of its own. Virtual CPUs are slow and often away: a hierarchical lock is set to
-/// queue by node at less contention than usual.
+/// queue by node at the first hand-over between nodes.
 fn script(options: &Options, cpus: u32) -> String {
     let Options { secs, locks, .. } = options;
     let threads = [cpus, 4 * cpus, 16 * cpus].map(|threads| threads.to_string()).join(",");
@@ -178,7 +178,7 @@ fn script(options: &Options, cpus: u32) -> String {
 /bin/busybox mount -t devtmpfs none /dev
 export NO_COLOR=1
 echo guest: up $(/bin/busybox cut -d ' ' -f 1 /proc/uptime) s after its start
-export LOCKYARD_HQ_GENERAL_HANDOFFS_TURN_NUMA=2 LOCKYARD_HQ_REMOTE_HANDOFFS_TURN_NUMA=1 LOCKYARD_HQ_WAITERS_PER_LANE_TURN_NUMA=1
+export LOCKYARD_HQ_GENERAL_HANDOFFS_TURN_NUMA=0 LOCKYARD_HQ_REMOTE_HANDOFFS_TURN_NUMA=0 LOCKYARD_HQ_WAITERS_PER_LANE_TURN_NUMA=1
 lockyard bench --lock hq-spinlock,cna --peer none --threads {crowd} --cs 50 --secs 10 --rounds 1 --json 2>/tmp/told
 echo guest: bench ended with $?
 lockyard torture --lock {locks} --secs {secs} --threads {threads} --patience 60 2>/tmp/told

@@ -10,7 +10,6 @@ use rustix::io::read;
 use rustix::thread::sched_getaffinity;
 
 const CPUS: usize = 4096;
-const NODES: usize = 256;
 
 static NODE_OF: [AtomicU8; CPUS] = [const { AtomicU8::new(0) }; CPUS];
 /// The highest node with a CPU list.
@@ -64,45 +63,49 @@ pub fn caches() -> u32 {
 }
 
 /// Fills the table of nodes. Several threads may do so at once; they write the same.
+///
+/// They hold a lock, or wait for one: only what is online is asked for. (To try all 4,096 CPUs that there could be is eight thousand system calls.)
 #[cold]
 fn learn() {
-    let mut text = [0u8; 1024];
-    for node in 0..NODES {
-        let Some(list) = read_numbered("/sys/devices/system/node/node", node, "/cpulist", &mut text) else { continue };
+    let (mut online, mut text) = ([0u8; 1024], [0u8; 1024]);
+    for_each_cpu(read_file(c"/sys/devices/system/node/online", &mut online).unwrap_or_default(), |node| {
+        let known = u8::try_from(node).ok();
+        let list = known.and_then(|_| read_numbered("/sys/devices/system/node/node", node, "/cpulist", &mut text));
+        let Some(list) = list else { return };
         LAST_NODE.fetch_max(node as u32, Relaxed);
         for_each_cpu(list, |cpu| {
             if let Some(entry) = NODE_OF.get(cpu) {
                 entry.store(node as u8, Relaxed);
             }
         });
-    }
+    });
     KNOWN.store(true, Release);
 }
 
 /// Fills the table of caches: as [`learn`].
 #[cold]
 fn learn_caches() {
-    let (mut caches, mut text) = (0, [0u8; 1024]);
-    for (cpu, entry) in CACHE_OF.iter().enumerate() {
-        let found = entry.load(Relaxed);
+    let (mut caches, mut online, mut text) = (0, [0u8; 1024], [0u8; 1024]);
+    for_each_cpu(read_file(c"/sys/devices/system/cpu/online", &mut online).unwrap_or_default(), |cpu| {
+        let found = CACHE_OF.get(cpu).map_or(0, |entry| entry.load(Relaxed));
         if found != 0 {
             // It shares the cache of an earlier CPU.
             caches = caches.max(found);
-            continue;
+            return;
         }
         // The outermost that there is.
         let folder = "/sys/devices/system/cpu/cpu";
         let outermost = ["/cache/index3/shared_cpu_list", "/cache/index2/shared_cpu_list"]
             .into_iter()
             .find(|list| read_numbered(folder, cpu, list, &mut text).is_some());
-        let Some(list) = outermost.and_then(|list| read_numbered(folder, cpu, list, &mut text)) else { continue };
+        let Some(list) = outermost.and_then(|list| read_numbered(folder, cpu, list, &mut text)) else { return };
         caches = caches.saturating_add(1);
         for_each_cpu(list, |cpu| {
             if let Some(entry) = CACHE_OF.get(cpu) {
                 entry.store(caches, Relaxed);
             }
         });
-    }
+    });
     CACHES.store(caches.into(), Relaxed);
     CACHES_KNOWN.store(true, Release);
 }
@@ -119,7 +122,11 @@ fn read_numbered<'t>(before: &str, number: usize, after: &str, text: &'t mut [u8
     let mut path = [0u8; 80];
     let name = before.bytes().chain(digits.into_iter().skip(leading)).chain(after.bytes());
     path.iter_mut().zip(name).for_each(|(to, from)| *to = from);
-    let path = core::ffi::CStr::from_bytes_until_nul(&path).ok()?;
+    read_file(core::ffi::CStr::from_bytes_until_nul(&path).ok()?, text)
+}
+
+/// What the file begins with, as far as there is room for it.
+fn read_file<'t>(path: &core::ffi::CStr, text: &'t mut [u8]) -> Option<&'t [u8]> {
     let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let length = read(&file, &mut *text).ok()?;
     text.get(..length)
