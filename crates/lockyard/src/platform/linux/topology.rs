@@ -85,29 +85,42 @@ fn learn() {
 /// Fills the table of caches: as [`learn`].
 #[cold]
 fn learn_caches() {
-    let (mut caches, mut online, mut text) = (0, [0u8; 1024], [0u8; 1024]);
-    for_each_cpu(read_file(c"/sys/devices/system/cpu/online", &mut online).unwrap_or_default(), |cpu| {
-        let found = CACHE_OF.get(cpu).map_or(0, |entry| entry.load(Relaxed));
+    let mut online = [0u8; 1024];
+    let online = read_file(c"/sys/devices/system/cpu/online", &mut online).unwrap_or_default();
+    CACHES.store(number_caches(online, &CACHE_OF, shared_with).into(), Relaxed);
+    CACHES_KNOWN.store(true, Release);
+}
+
+/// Tells of a CPU which share its last-level cache, in the text that it is given.
+type SharedWith = for<'t> fn(usize, &'t mut [u8]) -> Option<&'t [u8]>;
+
+/// Numbers the caches of the CPUs in the list `online`, from 1 on, and returns how many there are. Asks once for each cache.
+fn number_caches(online: &[u8], table: &[AtomicU8], shared_with: SharedWith) -> u8 {
+    let (mut caches, mut text) = (0u8, [0u8; 1024]);
+    for_each_cpu(online, |cpu| {
+        let found = table.get(cpu).map_or(0, |entry| entry.load(Relaxed));
         if found != 0 {
             // It shares the cache of an earlier CPU.
             caches = caches.max(found);
             return;
         }
-        // The outermost that there is.
-        let folder = "/sys/devices/system/cpu/cpu";
-        let outermost = ["/cache/index3/shared_cpu_list", "/cache/index2/shared_cpu_list"]
-            .into_iter()
-            .find(|list| read_numbered(folder, cpu, list, &mut text).is_some());
-        let Some(list) = outermost.and_then(|list| read_numbered(folder, cpu, list, &mut text)) else { return };
+        let Some(list) = shared_with(cpu, &mut text) else { return };
         caches = caches.saturating_add(1);
         for_each_cpu(list, |cpu| {
-            if let Some(entry) = CACHE_OF.get(cpu) {
+            if let Some(entry) = table.get(cpu) {
                 entry.store(caches, Relaxed);
             }
         });
     });
-    CACHES.store(caches.into(), Relaxed);
-    CACHES_KNOWN.store(true, Release);
+    caches
+}
+
+fn shared_with(cpu: usize, text: &mut [u8]) -> Option<&[u8]> {
+    let folder = "/sys/devices/system/cpu/cpu";
+    // The outermost that there is.
+    let mut lists = ["/cache/index3/shared_cpu_list", "/cache/index2/shared_cpu_list"].into_iter();
+    let outermost = lists.find(|list| read_numbered(folder, cpu, list, text).is_some())?;
+    read_numbered(folder, cpu, outermost, text)
 }
 
 /// Reads the file called `before`, `number`, `after` into `text`, without allocating.
@@ -294,6 +307,29 @@ mod tests {
         if let Some(last) = Topology::read().caches.last() {
             assert!(seen.len() >= online.len() / last.shared_by as usize);
         }
+    }
+
+    /// Others wait meanwhile. Each CPU that there could be was asked for, 4,096 of them.
+    #[test]
+    fn only_cpus_that_are_online_are_asked_for() {
+        static ASKED: AtomicU32 = AtomicU32::new(0);
+        fn shared_with(cpu: usize, text: &mut [u8]) -> Option<&[u8]> {
+            ASKED.fetch_add(1, Relaxed);
+            let list = match cpu {
+                0 | 1 => b"0-1",
+                4 | 5 => b"4-5",
+                _ => return None,
+            };
+            text[..3].copy_from_slice(list);
+            Some(&text[..3])
+        }
+        let table = [const { AtomicU8::new(0) }; 8];
+        let numbers = || Vec::from_iter(table.iter().map(|entry| entry.load(Relaxed)));
+        assert_eq!(number_caches(b"0-1,4-5,7,9\n", &table, shared_with), 2);
+        assert_eq!((numbers(), ASKED.load(Relaxed)), (std::vec![1, 1, 0, 0, 2, 2, 0, 0], 4));
+        // Another thread that comes to it has the same result, and asks for those without a cache only.
+        assert_eq!(number_caches(b"0-1,4-5,7,9\n", &table, shared_with), 2);
+        assert_eq!(ASKED.load(Relaxed), 6);
     }
 
     #[test]
