@@ -11,7 +11,7 @@
 //! | field of a node | meaning | written by |
 //! |---|---|---|
 //! | `next` | successor | a newcomer behind the last; the head, for waiters between itself and the last, and in the circle |
-//! | `lane` | NUMA node + 1; [`PRIORITY`] for a real-time waiter, which is never moved; of no account in a waiter that queued with nobody before it | its thread before it queues |
+//! | `lane` | NUMA node + 1; [`PRIORITY`] for a real-time waiter, which is never moved; of no account in a waiter that queued with nobody before it | its thread before it links itself |
 //! | `wait` | what a new head is told: the last of the circle, the node preferred so far, when it was begun; 0 if nobody is aside | whoever promotes it |
 //!
 //! * **Order** (a new head, before it competes): while the next waiter is of another node and not the last, it goes to the end of the circle. With nobody aside this is
@@ -61,33 +61,24 @@ pub struct Cna;
 impl<P: Platform> Kind<P> for Cna {
     const NAME: &'static str = "cna";
 
-    fn enqueue(lock: &RawCnaSpinLock<P>, place: &mut Place<P>, seen: u32) -> Ahead {
-        if NodeName::of_tail(seen).is_none() && lock.replace_nobody(place).is_ok() {
-            return Ahead::Nobody;
+    #[inline(always)]
+    fn enqueue(lock: &RawCnaSpinLock<P>, place: &mut Place<P>, _seen: u32) -> Ahead {
+        let ahead = lock.swap_tail(place);
+        if ahead != Ahead::Nobody {
+            find_lane(place);
         }
-        place.lane = if P::is_realtime(place.thread()) { PRIORITY } else { P::node() + 1 };
-        place.node.lane.store(place.lane, Relaxed);
-        lock.swap_tail(place)
+        ahead
     }
 
+    #[inline(always)]
     fn arrange(lock: &RawCnaSpinLock<P>, place: &mut Place<P>) {
-        let mut circle = Circle::unpack(place.past);
         // Without a lane it has just queued, with nobody before it: nobody is behind it either, or only just.
-        if place.lane == 0 || circle.is_none() && !is_shuffled(place) {
-            return;
+        if place.lane != 0 {
+            shuffle(lock, place);
         }
-        // A head needs no protection.
-        let own = if place.lane == PRIORITY { P::node() + 1 } else { place.lane };
-        let preferred = circle.map_or(own, |circle| circle.preferred);
-        for _ in 0..MOVES {
-            let busy = lock.word.load(Relaxed) & LOCKED_MASK != 0;
-            if !busy || !move_aside(place.node, preferred, &mut circle) {
-                break;
-            }
-        }
-        place.past = circle.map_or(0, Circle::pack);
     }
 
+    #[inline(always)]
     fn leave(lock: &RawCnaSpinLock<P>, place: &Place<P>, _ahead: Ahead, passed: bool) {
         if let Some(circle) = Circle::unpack(place.past) {
             return leave_with(lock, place, circle, passed);
@@ -96,6 +87,32 @@ impl<P: Platform> Kind<P> for Cna {
             lock.promote(place.successor(), 0, passed);
         }
     }
+}
+
+/// The lane of a waiter that is not linked yet: whoever finds it finds its lane.
+#[inline(never)]
+fn find_lane<P: Platform>(place: &mut Place<P>) {
+    place.lane = if P::is_realtime(place.thread()) { PRIORITY } else { P::node() + 1 };
+    place.node.lane.store(place.lane, Relaxed);
+}
+
+/// What a head does while the lock is held: goes on with the circle, or begins one if it is its turn.
+#[inline(never)]
+fn shuffle<P: Platform>(lock: &RawCnaSpinLock<P>, place: &mut Place<P>) {
+    let mut circle = Circle::unpack(place.past);
+    if circle.is_none() && !is_shuffled(place) {
+        return;
+    }
+    // A head needs no protection.
+    let own = if place.lane == PRIORITY { P::node() + 1 } else { place.lane };
+    let preferred = circle.map_or(own, |circle| circle.preferred);
+    for _ in 0..MOVES {
+        let busy = lock.word.load(Relaxed) & LOCKED_MASK != 0;
+        if !busy || !move_aside(place.node, preferred, &mut circle) {
+            break;
+        }
+    }
+    place.past = circle.map_or(0, Circle::pack);
 }
 
 /// Those who are aside.

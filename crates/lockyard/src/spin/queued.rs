@@ -51,7 +51,7 @@
 //! # Memory ordering
 //!
 //! * `word`: every taker's compare-exchange is Acquire and pairs with the owner's Release store. The tail swap is AcqRel: Release publishes the node to
-//!   the successor, Acquire makes the predecessor's node readable. Who finds nobody before it only releases; a tail that it finds instead only says what to try next.
+//!   the successor, Acquire makes the predecessor's node readable.
 //! * `node.next`: Release store by the successor, Acquire load by the predecessor (no address dependency is relied on). `node.wait`: Release swap by the
 //!   granter, Acquire by the waiter.
 //! * Sleeping head against unlock: {register; heavy fence; read word} against {store 0; light fence; read table}; see `heads`.
@@ -336,12 +336,6 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     #[inline(always)]
     pub(super) fn swap_tail(&self, place: &Place<P>) -> Ahead {
         Ahead::of(self.word.swap_half(TAIL_LANE, place.name.raw(), AcqRel))
-    }
-
-    /// Makes `place` the head if nobody is queued.
-    #[inline(always)]
-    pub(super) fn replace_nobody(&self, place: &Place<P>) -> Result<(), u16> {
-        self.word.compare_exchange_half(TAIL_LANE, 0, place.name.raw(), Release, Relaxed).map(|_| ())
     }
 
     /// The lock is held by `last`, the head: if nobody is behind it in the word's queue, `tail` becomes the tail, 0 for an empty queue. `false`: somebody is.

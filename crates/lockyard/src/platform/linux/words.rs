@@ -104,6 +104,8 @@ impl Lanes for LaneWord {
     // Every asm block below lets the compiler assume that memory may change (no `nomem`), so neither earlier nor later
     // accesses move across it; x86-64's own order (TSO; locked instructions are full fences) does the rest for any `Ordering`
     // up to AcqRel, and for SeqCst in the locked ones. A SeqCst byte store would need more and is refused.
+    //
+    // Values go into whole registers: to move a constant into a part of one waits for whatever made the rest of it.
 
     #[inline(always)]
     fn store_byte(&self, lane: u32, value: u8, order: Ordering) {
@@ -112,7 +114,7 @@ impl Lanes for LaneWord {
         // SAFETY: `byte` is inside the 4 bytes of this word (lane < 4); see the module text for why this is an access of
         // the one atomic.
         unsafe {
-            core::arch::asm!("mov byte ptr [{}], {}", in(reg) byte, in(reg_byte) value, options(nostack, preserves_flags))
+            core::arch::asm!("mov byte ptr [{}], {:l}", in(reg) byte, in(reg) u32::from(value), options(nostack, preserves_flags))
         };
     }
 
@@ -122,7 +124,7 @@ impl Lanes for LaneWord {
         let half = self.0.as_ptr().cast::<u16>().wrapping_add(lane as usize);
         // SAFETY: `half` is an aligned half of this word (lane < 2); otherwise as in `store_byte`.
         unsafe {
-            core::arch::asm!("mov word ptr [{}], {:x}", in(reg) half, in(reg) value, options(nostack, preserves_flags))
+            core::arch::asm!("mov word ptr [{}], {:x}", in(reg) half, in(reg) u32::from(value), options(nostack, preserves_flags))
         };
     }
 
@@ -130,15 +132,16 @@ impl Lanes for LaneWord {
     fn compare_exchange_byte(&self, lane: u32, current: u8, new: u8, _ok: Ordering, _no: Ordering) -> Result<u8, u8> {
         debug_assert!(lane < 4);
         let byte = self.0.as_ptr().cast::<u8>().wrapping_add(lane as usize);
-        let found: u8;
+        let found: u32;
         // SAFETY: as in `store_byte`.
         unsafe {
             core::arch::asm!(
-                "lock cmpxchg byte ptr [{}], {}",
-                in(reg) byte, in(reg_byte) new, inout("al") current => found,
+                "lock cmpxchg byte ptr [{}], {:l}",
+                in(reg) byte, in(reg) u32::from(new), inout("eax") u32::from(current) => found,
                 options(nostack)
             );
         }
+        let found = found as u8;
         if found == current { Ok(found) } else { Err(found) }
     }
 
@@ -153,15 +156,16 @@ impl Lanes for LaneWord {
     ) -> Result<u16, u16> {
         debug_assert!(lane < 2);
         let half = self.0.as_ptr().cast::<u16>().wrapping_add(lane as usize);
-        let found: u16;
+        let found: u32;
         // SAFETY: as in `store_byte`, with lane < 2.
         unsafe {
             core::arch::asm!(
                 "lock cmpxchg word ptr [{}], {:x}",
-                in(reg) half, in(reg) new, inout("ax") current => found,
+                in(reg) half, in(reg) u32::from(new), inout("eax") u32::from(current) => found,
                 options(nostack)
             );
         }
+        let found = found as u16;
         if found == current { Ok(found) } else { Err(found) }
     }
 

@@ -123,63 +123,39 @@ impl<P: Platform> Kind<P> for Hq {
         word & !(LOCKED_MASK | TYPE) != 0
     }
 
+    #[inline(always)]
     fn enqueue(lock: &RawHqSpinLock<P>, place: &mut Place<P>, seen: u32) -> Ahead {
-        // Mostly still so; if not, the attempt brings what there is, and the line: cheaper than to look again.
-        let mut tail = (seen >> TAIL_SHIFT) as u16;
-        if tail == 0 {
-            // Nobody queues: as in the plain kind. Which lane is ours matters when somebody is behind us, and to nobody before.
-            match lock.replace_nobody(place) {
-                Ok(()) => return Ahead::Nobody,
-                Err(found) => tail = found,
-            }
-        }
-        // The last of those whom we put into a queue: ourselves, or who has queued behind us while the mark was away.
-        let mut last = place.name.raw();
-        // A mode change is a few instructions of its head, who may be descheduled in between.
-        P::wait_window(|| {
-            loop {
-                let mark = match Mark::of_tail(tail.into()) {
-                    Some(mark) => mark,
-                    None => {
-                        let before = lock.word.swap_half(TAIL_LANE, last, AcqRel);
-                        let Some(mark) = Mark::of_tail(before.into()) else { return Some(Ahead::of(before)) };
-                        last = put_back(lock, mark, last);
-                        mark
-                    }
-                };
-                let queued = queue_in_lane(&P::hq().find(P::key(lock), mark), place, last);
-                if queued.is_some() {
-                    return queued;
-                }
-                tail = (lock.word.load(Relaxed) >> TAIL_SHIFT) as u16;
-                if tail == mark.raw() {
-                    return None;
-                }
-            }
-        })
+        let name = place.name.raw();
+        let (mark, last) = match Mark::of_tail(seen >> TAIL_SHIFT) {
+            Some(mark) => (mark, name),
+            // As in the plain kind.
+            None => match queue_in_word(lock, name) {
+                Ok(ahead) => return ahead,
+                Err(found) => found,
+            },
+        };
+        queue_by_lane(lock, place, mark, last)
     }
 
     /// Which lane is ours: when there is somebody before us, and time.
+    #[inline(always)]
     fn settle(place: &mut Place<P>) {
         find_lane(place);
     }
 
     /// Accounts for the hand-over that made us head.
+    #[inline(always)]
     fn arrange(lock: &RawHqSpinLock<P>, place: &mut Place<P>) {
-        if Visit::unpack(place.past).is_none() {
-            place.tries_first = false;
-            place.past = Past::unpack(place.past).account(lock, place).pack();
+        // Without a lane there was none.
+        if place.lane != 0 {
+            account(lock, place);
         }
     }
 
+    #[inline(always)]
     fn leave(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ahead, passed: bool) {
-        match Visit::unpack(place.past) {
-            Some(visit) => leave_lane(lock, &P::hq().find(P::key(lock), visit.mark), place, visit, passed),
-            None => {
-                if !lock.replace_last(place.name, 0) {
-                    leave_queue(lock, place, ahead, passed);
-                }
-            }
+        if Visit::is_told(place.past) || !lock.replace_last(place.name, 0) {
+            leave_others(lock, place, ahead, passed);
         }
     }
 }
@@ -202,6 +178,38 @@ impl<P: Platform> RawHqSpinLock<P> {
     }
 }
 
+/// Makes `last` the tail of the word's queue. If that took a mark away: which one, and the last of those who come along to a lane.
+#[inline(always)]
+fn queue_in_word<P: Platform>(lock: &RawHqSpinLock<P>, last: u16) -> Result<Ahead, (Mark, u16)> {
+    let before = lock.word.swap_half(TAIL_LANE, last, AcqRel);
+    match Mark::of_tail(before.into()) {
+        None => Ok(Ahead::of(before)),
+        Some(mark) => Err((mark, put_back(lock, mark, last))),
+    }
+}
+
+/// Queues `place`, and those behind it up to `last`, where `mark` says, or where the lock's word says meanwhile.
+#[inline(never)]
+fn queue_by_lane<P: Platform>(lock: &RawHqSpinLock<P>, place: &mut Place<P>, mut mark: Mark, mut last: u16) -> Ahead {
+    // A mode change is a few instructions of its head, who may be descheduled in between.
+    P::wait_window(|| {
+        loop {
+            let queued = queue_in_lane(&P::hq().find(P::key(lock), mark), place, last);
+            if queued.is_some() {
+                return queued;
+            }
+            (mark, last) = match Mark::of_tail(lock.word.load(Relaxed) >> TAIL_SHIFT) {
+                Some(found) if found == mark => return None,
+                Some(found) => (found, last),
+                None => match queue_in_word(lock, last) {
+                    Ok(ahead) => return Some(ahead),
+                    Err(found) => found,
+                },
+            };
+        }
+    })
+}
+
 /// Puts a mark back that we have taken for a waiter's name. Who has queued behind us since comes along: the last of them. Until then nobody can leave hierarchical mode.
 fn put_back<P: Platform>(lock: &RawHqSpinLock<P>, mark: Mark, mut last: u16) -> u16 {
     P::count(Event::HqMarkTaken, 1);
@@ -210,6 +218,24 @@ fn put_back<P: Platform>(lock: &RawHqSpinLock<P>, mark: Mark, mut last: u16) -> 
         P::relax();
     }
     last
+}
+
+/// What the new head was told of a hand-over in the plain queue, it makes its own.
+#[inline(never)]
+fn account<P: Platform>(lock: &RawHqSpinLock<P>, place: &mut Place<P>) {
+    if !Visit::is_told(place.past) {
+        place.tries_first = false;
+        place.past = Past::unpack(place.past).account(lock, place).pack();
+    }
+}
+
+/// There is somebody else to think of, or there are lanes.
+#[inline(never)]
+fn leave_others<P: Platform>(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ahead, passed: bool) {
+    match Visit::unpack(place.past) {
+        Some(visit) => leave_lane(lock, &P::hq().find(P::key(lock), visit.mark), place, visit, passed),
+        None => leave_queue(lock, place, ahead, passed),
+    }
 }
 
 /// Finds out which lane is the waiter's, and notes it for heads that count waiters, who may read an earlier use's.
@@ -354,6 +380,12 @@ struct Visit {
 impl Visit {
     fn new(mark: Mark, first: NodeName) -> Self {
         Self { mark, run: 0, first: Some(first) }
+    }
+
+    /// Whether a head was told of one: whether the lock is in hierarchical mode.
+    #[inline(always)]
+    fn is_told(word: u64) -> bool {
+        word >> 48 & 3 != 0
     }
 
     fn unpack(word: u64) -> Option<Self> {
