@@ -69,12 +69,17 @@ cargo xtask COMMAND
   coverage  lines of the algorithm files that tests reach (installs cargo-llvm-cov when missing)
   verify    the long form of loom, mutants, shuttle, Miri, ThreadSanitizer and coverage, with durations
   deny      cargo-deny over deny.toml: licences, sources, duplicates (installs cargo-deny when missing)
-  help      this text
+  help      this text; COMMAND --help: what it says of one
 ";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let wants_help = words.iter().skip(1).any(|word| ["--help", "-h"].contains(word));
+    if let Some(text) = words.first().filter(|_| wants_help).and_then(|command| about(command)) {
+        print!("{text}");
+        return ExitCode::SUCCESS;
+    }
     if let Err(error) = std::env::set_current_dir(tools::root()) {
         eprintln!("xtask: {}: {error}", tools::root().display());
         return ExitCode::from(2);
@@ -121,6 +126,19 @@ fn main() -> ExitCode {
         }
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What the help says of one command.
+fn about(command: &str) -> Option<&'static str> {
+    let begin = HELP.find(&format!("\n  {command} "))? + 1;
+    let mut end = begin;
+    for line in HELP[begin..].split_inclusive('\n') {
+        if end > begin && !line.starts_with("     ") {
+            break;
+        }
+        end += line.len();
+    }
+    Some(&HELP[begin..end])
 }
 
 fn report(outcome: tools::Outcome) -> bool {

@@ -27,7 +27,7 @@ pub(crate) fn loom(options: &[&str]) -> u8 {
 pub(crate) fn mutants(options: &[&str]) -> u8 {
     let only = options.iter().skip_while(|word| **word != "--only").nth(1).copied().unwrap_or("");
     let code = example("loom", &[&["mutants"], options].concat());
-    if code == 2 || options.iter().any(|word| ["--help", "-h"].contains(word)) {
+    if code == 2 {
         return code;
     }
     match weakened::judge(only) {
