@@ -62,9 +62,13 @@ impl<P: Platform> Kind<P> for Cna {
     const NAME: &'static str = "cna";
 
     #[inline(always)]
-    fn enqueue(lock: &RawCnaSpinLock<P>, place: &mut Place<P>, _seen: u32) -> Ahead {
+    fn enqueue(lock: &RawCnaSpinLock<P>, place: &mut Place<P>, seen: u32) -> Ahead {
+        // Before the swap where it can be known to be needed: who is about to leave waits for the link that comes after it.
+        if NodeName::of_tail(seen).is_some() {
+            find_lane(place);
+        }
         let ahead = lock.swap_tail(place);
-        if ahead != Ahead::Nobody {
+        if ahead != Ahead::Nobody && place.lane == 0 {
             find_lane(place);
         }
         ahead
