@@ -23,8 +23,8 @@ use lockyard_check::model::sites;
 const HELP: &str = "\
 cargo xtask loom [--only TEXT] [--short] [--bless [--seconds N]]
   explores the scenarios whose names contain TEXT, each to the bounds of loom-counts.txt, and compares the executions
-    --short     only those that take a few seconds at most
-    --bless     finds the highest bounds that complete in N seconds (60), and writes loom-counts.txt
+    --short     what would take more than a few seconds with one preemption only
+    --bless     finds the highest bounds that complete in N seconds (60), and writes them to loom-counts.txt as they are found
 cargo xtask mutants [--only TEXT] [--seconds N]
   weakens each ordering site whose place contains TEXT, one step at a time; says which scenario kills it
     --seconds   how long one that lives is looked for beyond the bounds of loom-counts.txt (20)

@@ -1,8 +1,8 @@
 //! Ordering mutants: each ordering site weakened one step at a time, and the barrier report.
 //!
-//! A mutant is killed by a scenario that passes without it and fails with it. First each scenario that comes to the site is explored to the bounds of
-//! `loom-counts.txt`, the cheapest first; a mutant that lives through all of them is looked for beyond, up to the bar's bounds, as long as its time lasts. Who kills
-//! it there must let the unchanged lock pass for longer than that took.
+//! A mutant is killed by a scenario that passes without it and fails with it. First each scenario that comes to the site is explored, the cheapest first: to the bounds of
+//! `loom-counts.txt` if that is soon done, else with one preemption. A mutant that lives through all of them is looked for beyond, up to the bar's bounds, as long as its time lasts. Who kills
+//! it there must let the unchanged lock pass: to the bounds of `loom-counts.txt` it has, beyond them for longer than that took.
 //!
 //! Those that survive must be listed with an argument in `loom-survivors.txt`, by the text of their source line, so that the list outlives changes elsewhere in the
 //! file.
@@ -24,14 +24,14 @@ const UNSEEN: &str = "cannot be seen";
 /// And those that begin so, that another check kills it: the command that has called this one tries.
 const ELSEWHERE: &str = "killed on simulated machines";
 const LIBRARY: &str = "crates/lockyard/src/";
-/// Scenarios with more executions than this do not judge mutants.
-const MOST: u64 = 100_000;
+/// Scenarios with more executions than this judge mutants with one preemption first.
+const SOON: u64 = 2_000;
 /// A scenario may take so long, with a mutant or without one, to the bounds of `loom-counts.txt`.
 const SECONDS: u64 = 240;
 
 struct Judge {
     name: String,
-    /// The bounds of the file, and those of the bar.
+    /// The bounds within which every mutant is looked for, and those of the bar.
     limits: Limits,
     bar: Limits,
     executions: u64,
@@ -130,11 +130,8 @@ pub(crate) fn run(only: &str, seconds: u64) -> Result<bool, String> {
 /// The scenarios that come to a site with `only` in its place, cheapest first.
 fn judges(only: &str) -> Result<Vec<Judge>, String> {
     let kept = kept()?;
-    let list: Vec<_> = chosen("")
-        .into_iter()
-        .filter_map(|scenario| kept.get(&scenario.name).map(|kept| (scenario, *kept)))
-        .filter(|(_, kept)| kept.executions <= MOST)
-        .collect();
+    let list: Vec<_> =
+        chosen("").into_iter().filter_map(|scenario| kept.get(&scenario.name).map(|kept| (scenario, *kept))).collect();
     let found = side_by_side(&list, |(scenario, kept)| {
         let name = scenario.name.clone();
         let report = explore(&name, kept.limits, SECONDS, None)?;
@@ -142,7 +139,9 @@ fn judges(only: &str) -> Result<Vec<Judge>, String> {
             return Err(format!("{name} does not pass without a mutant: cargo xtask loom --only {name}"));
         }
         let sites: BTreeSet<String> = report.sites.into_iter().collect();
-        Ok(Judge { name, limits: kept.limits, bar: scenario.limits(), executions: report.executions, sites })
+        let soon = kept.limits.lower().find(|limits| limits.preemptions == Some(1) && kept.executions > SOON);
+        let limits = soon.unwrap_or(kept.limits);
+        Ok(Judge { name, limits, bar: scenario.limits(), executions: report.executions, sites })
     });
     let mut judges = found.into_iter().collect::<Result<Vec<_>, String>>()?;
     judges.retain(|judge| judge.sites.iter().any(|site| site.starts_with(LIBRARY) && site.contains(only)));

@@ -241,23 +241,53 @@ pub struct Explored {
 /// Why an exploration begins anew.
 struct Learned;
 
+/// An exploration that only serves to learn goes so far.
+const REHEARSAL: usize = 2_000;
+
 /// Explores `execution`, again and again until no word is found to be shared that was thought not to be. Ends the process if a check fails.
 pub fn explore(bounds: Bounds, execution: impl Fn() + Send + Sync + 'static) -> Explored {
-    let execution = Arc::new(execution);
+    let execution: Arc<dyn Fn() + Send + Sync> = Arc::new(execution);
     let begun = Instant::now();
     prepare::<Weak>();
     world().forget();
+    // What is learned late makes a long exploration begin anew. Most is learned with few preemptions.
+    for few in 1..=2 {
+        if bounds.preemptions.is_none_or(|most| few < most) {
+            until_learned(Some(few), REHEARSAL, bounds.seconds, begun, &execution);
+        }
+    }
     let mut limit = 200;
+    loop {
+        until_learned(bounds.preemptions, limit, bounds.seconds, begun, &execution);
+        let executions = EXECUTIONS.load(Host::Relaxed);
+        let late = begun.elapsed().as_secs() >= bounds.seconds;
+        let complete = !late && executions + 1 < limit as u64;
+        if complete || late {
+            let (cut, most_polls) = (world().cut.get(), world().most_polls.get());
+            return Explored { executions, complete, cut, idle: world().idle.get(), most_polls, took: begun.elapsed() };
+        }
+        limit = limit.saturating_mul(16);
+    }
+}
+
+/// Explores at most `limit` executions, again and again until nothing is learned in them, or it is late.
+fn until_learned(
+    preemptions: Option<usize>,
+    limit: usize,
+    seconds: u64,
+    begun: Instant,
+    execution: &Arc<dyn Fn() + Send + Sync>,
+) {
     loop {
         world().set_out();
         EXECUTIONS.store(0, Host::Relaxed);
         let mut builder = ::loom::model::Builder::new();
         builder.max_threads = 5;
         builder.max_branches = 20_000;
-        builder.preemption_bound = bounds.preemptions;
+        builder.preemption_bound = preemptions;
         builder.max_permutations = Some(limit);
         builder.checkpoint_interval = 200;
-        builder.max_duration = Some(Duration::from_secs(bounds.seconds).saturating_sub(begun.elapsed()));
+        builder.max_duration = Some(Duration::from_secs(seconds).saturating_sub(begun.elapsed()));
         let inner = execution.clone();
         let outcome = catch_unwind(AssertUnwindSafe(move || {
             builder.check(move || {
@@ -269,17 +299,9 @@ pub fn explore(bounds: Bounds, execution: impl Fn() + Send + Sync + 'static) -> 
             });
         }));
         match outcome {
-            Err(why) if why.is::<Learned>() => continue,
+            Err(why) if why.is::<Learned>() => {}
             Err(_) => die(),
-            Ok(()) => {}
+            Ok(()) => return,
         }
-        let executions = EXECUTIONS.load(Host::Relaxed);
-        let late = begun.elapsed().as_secs() >= bounds.seconds;
-        let complete = !late && executions + 1 < limit as u64;
-        if complete || late {
-            let (cut, most_polls) = (world().cut.get(), world().most_polls.get());
-            return Explored { executions, complete, cut, idle: world().idle.get(), most_polls, took: begun.elapsed() };
-        }
-        limit = limit.saturating_mul(16);
     }
 }

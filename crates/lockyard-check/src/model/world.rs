@@ -506,11 +506,13 @@ impl World {
         Some(released)
     }
 
-    /// The active thread, which waits in vain, has been chosen to run though somebody else would have been next: the same state is explored elsewhere.
+    /// The active thread, which waits in vain, has been chosen to run though somebody else, who can go on, would have been next: the same state is explored elsewhere.
+    /// (Asked only of those that ran, not of those that had not been told yet that they can, explorations did not end: those who wait gave way to each other, over and over.)
     pub(super) fn is_idle_turn(&self) -> bool {
         let roles = self.roles.borrow();
         let mine = roles[self.active.get()].yields;
-        roles.iter().any(|role| matches!(role.state, State::Running) && role.yields < mine)
+        let goes_on = |number: usize| roles[number].released || self.can_go_on(&roles, number);
+        (0..roles.len()).any(|number| roles[number].yields < mine && goes_on(number))
     }
 
     pub(super) fn count_yield(&self) {
