@@ -1,6 +1,7 @@
 //! The hierarchical spinlock's own states, step by step: into the lanes, between them, back; everybody stopped everywhere.
 //!
-//! Actors are dealt out over three NUMA nodes. The lock under test turns at the first change of node and leaves a lane after two hand-overs.
+//! Actors are dealt out over three NUMA nodes. The lock under test turns at the first change of node that it sees, which is that of the second hand-over (a first waiter
+//! says nothing of its node; the scripts call it the opener), and leaves a lane after two hand-overs.
 
 use std::cell::Cell;
 
@@ -62,10 +63,10 @@ scripts! {
         let stand = Stand::default();
         Scene::play(|scene, [holder, a, b, c, d, e, f]| {
             holder.does(|| stand.lock().acquire());
-            for actor in [a, b, c] {
+            for actor in [a, b, c, d] {
                 actor.starts(|| stand.cycle());
             }
-            // `a` hands over to `b` of another node, who has `c` behind it and is stopped when it has turned.
+            // `b` hands over to `c` of another node, who has `d` behind it.
             holder.starts(|| stand.release());
             scene.finish();
             assert_eq!(scene.events(Event::HqEnter), 1);
@@ -79,7 +80,7 @@ scripts! {
             assert_eq!(scene.events(Event::HqEnter), scene.events(Event::HqLeave));
             assert_eq!(scene.events(Event::HqConflict), 0);
         });
-        stand.finish(15);
+        stand.finish(16);
     }
 
     /// In hierarchical mode: waiters of a node are served together, those of others next, and nobody is forgotten.
@@ -87,8 +88,9 @@ scripts! {
         let stand = Stand::default();
         #[allow(clippy::disallowed_types)] // notes of the test, not part of what is tested
         let order = std::sync::Mutex::new(Vec::new());
-        Scene::play_with(10, |scene, actors| {
+        Scene::play_with(11, |scene, actors| {
             let (holder, waiters) = actors.split_first().unwrap();
+            let (opener, waiters) = waiters.split_last().unwrap();
             let (first, late) = waiters.split_at(3);
             holder.does(|| stand.lock().acquire());
             let turner = |number: usize| {
@@ -96,7 +98,8 @@ scripts! {
                 order.lock().unwrap().push(number as u32 % NODES);
                 stand.release();
             };
-            // Nodes 1, 2, 0: the second of them turns, as soon as it has the lock.
+            // Behind the opener nodes 1, 2, 0: the second of them turns, as soon as it has the lock.
+            opener.starts(|| stand.cycle());
             for (number, actor) in (1..).zip(first) {
                 actor.starts(move || turner(number));
             }
@@ -106,6 +109,7 @@ scripts! {
             order.lock().unwrap().clear();
             // And now with a crowd that arrives while the lock is in hierarchical mode: the third of four waiters is stopped in its section.
             holder.does(|| stand.lock().acquire());
+            opener.starts(|| stand.cycle());
             let hold = || {
                 stand.lock().acquire();
                 order.lock().unwrap().push(9);
@@ -139,7 +143,7 @@ scripts! {
             #[allow(clippy::disallowed_types)] // as above
             let order = std::sync::Mutex::new(Vec::new());
             let mut stopped = false;
-            Scene::play_with(11, |scene, actors| {
+            Scene::play_with(12, |scene, actors| {
                 let turner = |number: usize| {
                     stand.lock().acquire();
                     assert_eq!(stand.inside.advance(), 1, "two owners");
@@ -149,7 +153,8 @@ scripts! {
                     stand.release();
                 };
                 actors[0].does(|| stand.lock().acquire());
-                // Nodes 1, 2, 0: the second turns, and stays in its section with the third behind it in its lane.
+                // Behind the opener nodes 1, 2, 0: the second turns, and stays in its section with the third behind it in its lane.
+                actors[11].starts(|| stand.cycle());
                 actors[1].starts(move || turner(1));
                 actors[2].starts(|| stand.lock().acquire());
                 actors[3].starts(move || turner(3));
@@ -174,7 +179,7 @@ scripts! {
                 folded.set(folded.get() + scene.events(Event::HqLeave));
             });
             assert_eq!(order.lock().unwrap().len(), 9, "somebody was lost");
-            stand.finish(9);
+            stand.finish(10);
             (stopped, order.into_inner().unwrap())
         };
         // Two of node 2 (the quota), node 0, the first of node 1: and now the second of node 1, and the rest of node 2.
@@ -192,8 +197,9 @@ scripts! {
                 every_stop(|new_stop| {
                     let stand = Stand::default();
                     let mut both = (false, false);
-                    Scene::play(|scene, [holder, first, turner, last, newcomer]| {
+                    Scene::play(|scene, [holder, first, turner, last, newcomer, opener]| {
                         holder.does(|| stand.lock().acquire());
+                        opener.starts(|| stand.cycle());
                         first.starts(|| stand.cycle());
                         turner.starts(|| stand.lock().acquire());
                         last.starts_until(last_stop, || stand.cycle());
@@ -218,7 +224,7 @@ scripts! {
                         scene.finish_all();
                         rolled_back.set(rolled_back.get() + scene.events(Event::HqRollback));
                     });
-                    stand.finish(3);
+                    stand.finish(4);
                     any |= both.0;
                     both.1
                 });
@@ -237,8 +243,9 @@ scripts! {
             every_stop(|steps| {
                 let stand = Stand::default();
                 let mut again = false;
-                Scene::play(|scene, [holder, first, turner, last, newcomer, late]| {
+                Scene::play(|scene, [holder, first, turner, last, newcomer, late, opener]| {
                     holder.does(|| stand.lock().acquire());
+                    opener.starts(|| stand.cycle());
                     first.starts(|| stand.cycle());
                     turner.starts(|| stand.lock().acquire());
                     last.starts(|| stand.cycle());
@@ -261,7 +268,7 @@ scripts! {
                     scene.finish_all();
                     taken.set(taken.get() + scene.events(Event::HqMarkTaken));
                 });
-                stand.finish(4);
+                stand.finish(5);
                 again
             });
             any

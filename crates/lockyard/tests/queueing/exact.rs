@@ -186,9 +186,10 @@ scripts! {
         let _alone = turn_early();
         for asleep in [false, true] {
             let lock = RawHqSpinLock::<Exact>::default();
-            Scene::play(|scene, [holder, first, second, third]| {
-                [holder, first, second].iter().for_each(|actor| actor.is_on_cpu(true));
+            Scene::play(|scene, [holder, first, second, third, opener]| {
+                [holder, first, second, opener].iter().for_each(|actor| actor.is_on_cpu(true));
                 holder.does(|| lock.acquire());
+                opener.starts(|| cycle(&lock));
                 first.starts(|| cycle(&lock));
                 second.starts(|| lock.acquire());
                 third.is_on_cpu(!asleep);
@@ -209,9 +210,10 @@ scripts! {
         let _alone = turn_early();
         for asleep in [false, true] {
             let lock = RawHqSpinLock::<Exact>::default();
-            Scene::play(|scene, [holder, first, second, third, fourth, fifth]| {
-                [holder, first, second, third, fourth, fifth].iter().for_each(|actor| actor.is_on_cpu(true));
+            Scene::play(|scene, [holder, first, second, third, fourth, fifth, opener]| {
+                [holder, first, second, third, fourth, fifth, opener].iter().for_each(|actor| actor.is_on_cpu(true));
                 holder.does(|| lock.acquire());
+                opener.starts(|| cycle(&lock));
                 first.starts(|| cycle(&lock));
                 second.starts(|| lock.acquire());
                 third.starts(|| lock.acquire());

@@ -39,7 +39,7 @@ fn evidence(handoffs: u32, remote: u32) -> MutexGuard<'static, ()> {
     settings(&[(Tunable::GeneralHandoffsTurnNuma, handoffs), (Tunable::RemoteHandoffsTurnNuma, remote)])
 }
 
-/// A queue of waiters on these nodes, and another one (those of `late`) that comes when so many of them have been served. In which of their sections, in the order
+/// A queue of waiters on these nodes, behind one that found nobody queued and so tells nothing of its node, and another queue (those of `late`) that comes when so many of them have been served. In which of their sections, in the order
 /// in which they were served, was the lock in hierarchical mode?
 fn modes(lock: &Hq, nodes: &[u32], late: (usize, &[u32])) -> Vec<bool> {
     let modes = Mutex::new(Vec::new());
@@ -49,10 +49,15 @@ fn modes(lock: &Hq, nodes: &[u32], late: (usize, &[u32])) -> Vec<bool> {
         lock.acquire();
         modes.lock().unwrap().push(lock.statistics().is_some());
     };
-    Scene::play_with(1 + nodes.len() + late.1.len(), |scene, actors| {
+    Scene::play_with(2 + nodes.len() + late.1.len(), |scene, actors| {
         let (holder, waiters) = actors.split_first().unwrap();
+        let (opener, waiters) = waiters.split_last().unwrap();
         actors.iter().for_each(|actor| actor.is_on_cpu(true));
         holder.does(|| lock.acquire());
+        opener.starts(move || {
+            lock.acquire();
+            release();
+        });
         let (early, after) = waiters.split_at(nodes.len());
         for (number, (actor, node)) in early.iter().zip(nodes).enumerate() {
             actor.is_on_node(*node);
@@ -87,9 +92,9 @@ fn turned_at(waiters: usize) -> Option<usize> {
 }
 
 scripts! {
-    /// More hand-overs, and more of them to another node, than are set. The settings are looked at with the first change of node, and with each fourth.
+    /// More hand-overs (one of them to the first), and more of them to another node, than are set. The settings are looked at with the first change of node, and with each fourth.
     fn a_lock_turns_when_there_is_evidence() {
-        let expected = [((0, 0), 1), ((1, 0), 4), ((0, 1), 4), ((3, 3), 4), ((4, 0), 8), ((0, 4), 8), ((7, 2), 8), ((8, 2), 12)];
+        let expected = [((1, 0), 1), ((2, 0), 4), ((0, 1), 4), ((4, 3), 4), ((5, 0), 8), ((0, 4), 8), ((8, 2), 8), ((9, 2), 12)];
         for ((handoffs, remote), turned) in expected {
             let _alone = evidence(handoffs, remote);
             assert_eq!(turned_at(18), Some(turned), "more than {handoffs}, {remote}");
@@ -99,7 +104,7 @@ scripts! {
     /// Hand-overs inside a node count, and are no change of node.
     fn neighbours_are_no_evidence_for_distance() {
         let nodes = [0, 0, 0, 0, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1];
-        for (handoffs, turned) in [(4, 5), (5, 8)] {
+        for (handoffs, turned) in [(5, 5), (6, 8)] {
             let _alone = evidence(handoffs, 0);
             let modes = modes(&Hq::default(), &nodes, (0, &[]));
             assert_eq!(modes.iter().position(|by_node| *by_node), Some(turned));
@@ -223,12 +228,14 @@ scripts! {
                 };
                 actors.iter().for_each(|actor| actor.is_on_cpu(true));
                 actors.iter().enumerate().for_each(|(number, actor)| prepare(number, actor));
-                // The holder, the first waiter, and some that are as the first is, or are not.
+                // The holder, one that finds nobody queued, the first behind it, and some that are as the first is, or are not.
                 let (holder, others) = actors.split_first().unwrap();
+                let (opener, others) = others.split_last().unwrap();
                 let (first, rest) = others.split_first().unwrap();
                 let rest: Vec<_> = rest.iter().filter(|actor| is_other(first, actor)).take(4).collect();
                 assert!(rest.len() > 1);
                 holder.does(|| lock.acquire());
+                opener.starts(cycle);
                 first.starts(cycle);
                 rest.iter().for_each(|actor| drop(actor.starts(cycle)));
                 // SAFETY: acquired above.

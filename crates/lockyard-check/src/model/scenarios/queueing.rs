@@ -79,8 +79,8 @@ pub(super) fn lanes(of: &Of<'_>, times: &'static [usize], quota: u32, vain: u32)
     )
 }
 
-/// A held lock in plain mode with waiters of two nodes: thread 0 releases it and queues as the third, which makes a head turn; thread 1 comes again, into a lane.
-/// Of more threads the last comes at any time, also into the lane that the queue has become.
+/// A held lock in plain mode with waiters of two nodes: thread 0 releases it and queues, too. The first hand-over says nothing of nodes, the second makes a head turn that has
+/// somebody behind it: of three threads the last, who comes again; of more any, also into the lane that the queue has become.
 pub(super) fn turning(of: &Of<'_>, threads: usize) -> Scenario {
     // To come to a lane with more than one waiter, all of five threads must have polled once.
     let mut scenario =
@@ -98,7 +98,7 @@ pub(super) fn turning(of: &Of<'_>, threads: usize) -> Scenario {
                         line.release();
                     }
                     line.hold();
-                    if me == 1 && threads == 3 {
+                    if me == 2 && threads == 3 {
                         line.hold();
                     }
                 },
@@ -108,7 +108,7 @@ pub(super) fn turning(of: &Of<'_>, threads: usize) -> Scenario {
     if threads > 4 {
         (scenario.preemptions, scenario.machine.budget) = (Some(1), Some(8));
     }
-    scenario
+    scenario.reaching(&[Event::HqEnter, Event::HqLeave])
 }
 
 /// Two locks whose records are at the same places of the pool.

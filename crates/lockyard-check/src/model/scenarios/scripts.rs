@@ -55,12 +55,12 @@ fn once_waiting(number: usize) {
 }
 
 /// A head turns to hierarchical mode, and the last waiter of the plain queue has come after the head had the lock: of that one it has nothing but the name.
-/// It hands that name to a newcomer with the lane's word, and the newcomer links itself to the waiter's node.
+/// It hands that name to a newcomer with the lane's word, and the newcomer links itself to the waiter's node. Of five threads, as the first hand-over says nothing of nodes.
 pub(super) fn turning_late(of: &Of<'_>) -> Scenario {
-    let mut scenario = of.scenario("turning-late", 4, of.machine, |machine| {
+    let mut scenario = of.scenario("turning-late", 5, of.machine, |machine| {
         execute_from::<Weak, _>(
             machine,
-            4,
+            5,
             Line::<RawHqSpinLock<Loom>>::default,
             |line| {
                 turn_early::<Loom>(0);
@@ -69,17 +69,19 @@ pub(super) fn turning_late(of: &Of<'_>) -> Scenario {
             },
             |line, me| match me {
                 0 => {
-                    line.once(last_is(3));
+                    line.once(last_is(4));
                     line.release();
-                    line.once(|word| !last_is(3)(word) && !last_is(1)(word));
+                    line.once(|word| !last_is(4)(word) && !last_is(2)(word));
                     explore_no_further();
                     line.hold();
                 }
-                1 => {
+                1 => line.hold(),
+                2 => {
+                    line.once(last_is(1));
                     line.hold();
                     explore_from_here();
-                    // By thread 2, who is about to turn; or it has turned already.
-                    line.once(|word| is_held(word) || !last_is(3)(word));
+                    // By thread 3, who is about to turn; or it has turned already.
+                    line.once(|word| is_held(word) || !last_is(4)(word));
                     line.hold();
                 }
                 _ => {
@@ -87,7 +89,7 @@ pub(super) fn turning_late(of: &Of<'_>) -> Scenario {
                     line.hold();
                 }
             },
-            |line| line.finish(5, false),
+            |line| line.finish(6, false),
         );
     });
     // The one preemption: of the head that has the lock and is about to turn.

@@ -52,7 +52,8 @@
 //! # Contention detection
 //!
 //! Each head is told the hand-overs of this busy period and how many of them changed the node, and tells the next. A hand-over between two
-//! waiters that alternate does not count. With more than [50](Tunable::GeneralHandoffsTurnNuma) hand-overs and more than
+//! waiters that alternate does not count. Nor is a change of node seen in the first: who found nobody queued would have to look where it is while it holds the lock, and where few threads meet on
+//! slow lines that alone keeps them meeting. With more than [50](Tunable::GeneralHandoffsTurnNuma) hand-overs and more than
 //! [2](Tunable::RemoteHandoffsTurnNuma) changes of node (or, if the last stay in hierarchical mode paid, at the first change) the head counts who is behind it, and with [2](Tunable::WaitersPerLaneTurnNuma)
 //! waiters for each node that occurs it turns to hierarchical mode at once, when it has the lock: it takes a record, and its queue becomes its node's
 //! lane. So a lock that is never idle turns, too. Too few waiters, or a pool without a free record, mean the plain queue, and a new attempt after twice as many
@@ -238,18 +239,13 @@ fn leave_others<P: Platform>(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: A
     }
 }
 
-/// Finds out which lane is the waiter's, and notes it for heads that count waiters, who may read an earlier use's.
+/// Finds out which lane is the waiter's, + 1 (0 is not known), and notes it for heads that count waiters, who may read an earlier use's.
 fn find_lane<P: Platform>(place: &mut Place<P>) {
     if place.lane == 0 {
-        place.lane = own_lane(place);
+        place.lane = P::hq().lane_of(place.thread().raw()) + 1;
         place.node.lane.store(place.lane, Relaxed);
         place.tries_first = P::hq().is_near();
     }
-}
-
-/// The lane of the calling thread, + 1: 0 is not known.
-fn own_lane<P: Platform>(place: &Place<P>) -> u32 {
-    P::hq().lane_of(place.thread().raw()) + 1
 }
 
 /// Queues `place`, and those behind it up to `last`, in its lane. `None`: the lock is leaving hierarchical mode, or has left it.
@@ -295,7 +291,7 @@ struct Past {
     handoffs: u16,
     /// Those that changed the node.
     remote: u16,
-    /// The lane of the last head, + 1; 0: there was none.
+    /// The lane of the last head, + 1; 0: it found nobody queued, and has not looked where it is.
     lane: u8,
     /// How often there were too few waiters to turn: each time it takes twice as many hand-overs to the next count, which reads a line of every waiter's.
     vain: u8,
@@ -404,9 +400,6 @@ impl Visit {
 fn leave_queue<P: Platform>(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ahead, passed: bool) {
     let next = place.successor();
     let mut past = Past::unpack(place.past);
-    if past.lane == 0 {
-        past.lane = own_lane(place) as u8;
-    }
     past.handoffs = past.handoffs.saturating_add((ahead != Ahead::Waiter(next)).into());
     if past.ripe {
         if let Some(binding) = P::hq().grab(P::key(lock), place.lane - 1) {

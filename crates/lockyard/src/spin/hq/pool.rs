@@ -132,6 +132,13 @@ pub struct Pool<P: Platform> {
     lanes: [[Lane<P>; RECORDS]; LANES],
     records: [Record<P>; RECORDS],
     tunables: Tunables<P>,
+    census: Census<P>,
+}
+
+/// How many records are lent. On a line of its own: who takes one must not take the settings from everybody.
+#[derive(Debug)]
+#[repr(C, align(128))]
+struct Census<P: Platform> {
     in_use: P::U32,
     most_in_use: P::U32,
 }
@@ -142,8 +149,7 @@ impl<P: Platform> Default for Pool<P> {
             lanes: core::array::from_fn(|_| core::array::from_fn(|_| Lane::default())),
             records: core::array::from_fn(|_| Record::default()),
             tunables: Tunables::default(),
-            in_use: P::U32::default(),
-            most_in_use: P::U32::default(),
+            census: Census { in_use: P::U32::default(), most_in_use: P::U32::default() },
         }
     }
 }
@@ -172,8 +178,7 @@ impl<P: ConstPlatform> Pool<P> {
                 }
             }; RECORDS],
             tunables: Tunables::new(),
-            in_use: P::U32::ZERO,
-            most_in_use: P::U32::ZERO,
+            census: Census { in_use: P::U32::ZERO, most_in_use: P::U32::ZERO },
         }
     }
 }
@@ -187,12 +192,12 @@ impl<P: Platform> Pool<P> {
 
     /// Locks in hierarchical mode now.
     pub fn in_use(&self) -> u32 {
-        self.in_use.load(Relaxed)
+        self.census.in_use.load(Relaxed)
     }
 
-    /// The most there were at a time, since the last call.
+    /// The most there were at a time, since the last call. Of two locks that turn at the same time one may not be counted here.
     pub fn most_in_use(&self) -> u32 {
-        self.most_in_use.swap(self.in_use(), Relaxed)
+        self.census.most_in_use.swap(self.in_use(), Relaxed)
     }
 
     /// What the bearers of locks' headships note for each other. For checkers: each must have been told of it.
@@ -237,8 +242,11 @@ impl<P: Platform> Pool<P> {
         }
     }
 
+    /// Two rounds of Fibonacci hashing: one puts locks that are 48 or 72 bytes apart, as in an array, into 15 of 64 places.
     fn index(key: u64, mark: Mark) -> usize {
-        let home = key.wrapping_mul(0x61c8_8646_80b5_83eb) >> (64 - RECORDS.ilog2());
+        const GOLDEN: u64 = 0x61c8_8646_80b5_83eb;
+        let once = key.wrapping_mul(GOLDEN);
+        let home = (once ^ once >> 32).wrapping_mul(GOLDEN) >> (64 - RECORDS.ilog2());
         (home as usize + usize::from(Mark::HOME.0 - mark.0)) % RECORDS
     }
 
@@ -284,9 +292,9 @@ impl<P: Platform> Pool<P> {
         for lane in (0..lanes).filter(|lane| *lane != current) {
             binding.lane(lane).word.store(binding.open(), Relaxed);
         }
-        let in_use = self.in_use.fetch_add(1, Relaxed) + 1;
-        if in_use > self.most_in_use.load(Relaxed) {
-            self.most_in_use.store(in_use, Relaxed);
+        let in_use = self.census.in_use.fetch_add(1, Relaxed) + 1;
+        if in_use > self.census.most_in_use.load(Relaxed) {
+            self.census.most_in_use.store(in_use, Relaxed);
         }
         Some(binding)
     }
@@ -439,7 +447,7 @@ impl<P: Platform> Binding<P> {
         let keep = self.pool.tunables.get(Tunable::RemoteHandoffsKeepNuma);
         let paid = !early && self.record.second_line.paid.load(Relaxed) >= keep;
         self.record.warm.store(if paid { self.key + 1 } else { 0 }, Relaxed);
-        self.pool.in_use.fetch_sub(1, Relaxed);
+        self.pool.census.in_use.fetch_sub(1, Relaxed);
         self.record.owner.store(0, Release);
     }
 

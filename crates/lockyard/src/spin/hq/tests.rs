@@ -72,6 +72,22 @@ fn a_lock_has_three_places_and_gives_them_back() {
     }
 }
 
+/// As many as of locks at random addresses: (1 - 1/e) of 64 places, give or take.
+#[test]
+fn locks_of_an_array_are_spread_over_the_records() {
+    let distances = (1..=32).map(|words| words * 4).chain((8..=20).map(|log| 1 << log));
+    for distance in distances {
+        for array in (0..8).map(|number| 0x7f00_0000_0000 + number * 0x1_2340) {
+            let first = |number: u64| {
+                (0..number)
+                    .all(|other| !Pool::<Linux>::same_places(array + number * distance, array + other * distance))
+            };
+            let places = (0..RECORDS as u64).filter(|&number| first(number)).count();
+            assert!(places >= 32, "{places} places for locks {distance} bytes apart");
+        }
+    }
+}
+
 #[test]
 fn the_three_places_of_a_lock_are_different() {
     static POOL: Pool<Linux> = Pool::new();
