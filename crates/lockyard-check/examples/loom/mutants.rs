@@ -1,8 +1,8 @@
 //! Ordering mutants: each ordering site weakened one step at a time, and the barrier report.
 //!
 //! A mutant is killed by a scenario that passes without it and fails with it. First each scenario that comes to the site is explored, the cheapest first: to the bounds of
-//! `loom-counts.txt` if that is soon done, else with one preemption. A mutant that lives through all of them is looked for beyond, up to the bar's bounds, as long as its time lasts. Who kills
-//! it there must let the unchanged lock pass: to the bounds of `loom-counts.txt` it has, beyond them for longer than that took.
+//! `loom-counts.txt` if that is soon done, else with one preemption. A mutant that lives through all of them and is not among those for which there is an argument is looked for to the bounds of
+//! `loom-counts.txt` everywhere; and one that still lives beyond, up to the bar's bounds, as long as its time lasts. Who kills it there must let the unchanged lock pass: to the bounds of `loom-counts.txt` it has, beyond them for longer than that took.
 //!
 //! Those that survive must be listed with an argument in `loom-survivors.txt`, by the text of their source line, so that the list outlives changes elsewhere in the
 //! file.
@@ -31,7 +31,8 @@ const SECONDS: u64 = 240;
 
 struct Judge {
     name: String,
-    /// The bounds within which every mutant is looked for, and those of the bar.
+    /// The bounds within which every mutant is looked for, those for each without an argument, and those of the bar.
+    soon: Limits,
     limits: Limits,
     bar: Limits,
     executions: u64,
@@ -72,7 +73,7 @@ pub(crate) fn run(only: &str, seconds: u64) -> Result<bool, String> {
     println!("{} ordering sites; {} scenarios judge them", sites.len(), judges.len());
     let listed = listed()?;
     let results = side_by_side(&sites, |(site, order)| {
-        let judged = judge_site(site, *order, &judges, seconds)?;
+        let judged = judge_site(site, *order, &judges, &listed, seconds)?;
         for (mutant, verdict) in &judged.verdicts {
             println!("{}", said(mutant, verdict));
         }
@@ -140,8 +141,8 @@ fn judges(only: &str) -> Result<Vec<Judge>, String> {
         }
         let sites: BTreeSet<String> = report.sites.into_iter().collect();
         let soon = kept.limits.lower().find(|limits| limits.preemptions == Some(1) && kept.executions > SOON);
-        let limits = soon.unwrap_or(kept.limits);
-        Ok(Judge { name, limits, bar: scenario.limits(), executions: report.executions, sites })
+        let soon = soon.unwrap_or(kept.limits);
+        Ok(Judge { name, soon, limits: kept.limits, bar: scenario.limits(), executions: report.executions, sites })
     });
     let mut judges = found.into_iter().collect::<Result<Vec<_>, String>>()?;
     judges.retain(|judge| judge.sites.iter().any(|site| site.starts_with(LIBRARY) && site.contains(only)));
@@ -150,14 +151,20 @@ fn judges(only: &str) -> Result<Vec<Judge>, String> {
 }
 
 /// Every mutant of a site. Where both halves of an `AcqRel` can be missed one by one, whether both can be missed at once.
-fn judge_site(site: &Site, order: Ordering, judges: &[Judge], seconds: u64) -> Result<Judged, String> {
+fn judge_site(
+    site: &Site,
+    order: Ordering,
+    judges: &[Judge],
+    listed: &BTreeMap<String, String>,
+    seconds: u64,
+) -> Result<Judged, String> {
     let mut weaker = site.part.weaker(order).to_vec();
     let mut judged = Judged { verdicts: Vec::new(), weakest: order };
     let mut next = 0;
     while let Some(&order) = weaker.get(next) {
         next += 1;
         let mutant = Mutant { site: site.clone(), order };
-        let verdict = judge(&mutant, judges, seconds)?;
+        let verdict = judge(&mutant, judges, listed.contains_key(&entry(&mutant)), seconds)?;
         if !matches!(verdict, Verdict::Killed { .. }) {
             if judged.weakest == Ordering::Acquire && order == Ordering::Release {
                 weaker.push(Ordering::Relaxed);
@@ -169,7 +176,7 @@ fn judge_site(site: &Site, order: Ordering, judges: &[Judge], seconds: u64) -> R
     Ok(judged)
 }
 
-fn judge(mutant: &Mutant, judges: &[Judge], seconds: u64) -> Result<Verdict, String> {
+fn judge(mutant: &Mutant, judges: &[Judge], has_argument: bool, seconds: u64) -> Result<Verdict, String> {
     let site = format!("{}=", mutant.site);
     let text = mutant.to_string();
     let comes = |judge: &&Judge| judge.sites.iter().any(|known| known.starts_with(&site));
@@ -177,10 +184,12 @@ fn judge(mutant: &Mutant, judges: &[Judge], seconds: u64) -> Result<Verdict, Str
     let (mut executions, mut undecided) = (0, None);
     let killed =
         |judge: &Judge, limits, executions, why| Verdict::Killed { by: judge.name.clone(), limits, executions, why };
-    for judge in &judges {
-        let report = explore(&judge.name, judge.limits, SECONDS, Some(&text))?;
+    let soon = judges.iter().map(|judge| (judge, judge.soon));
+    let whole = judges.iter().filter(|judge| !has_argument && judge.soon != judge.limits);
+    for (judge, limits) in soon.chain(whole.map(|judge| (judge, judge.limits))) {
+        let report = explore(&judge.name, limits, SECONDS, Some(&text))?;
         if let Some(why) = report.failure {
-            return Ok(killed(judge, judge.limits, report.executions, why));
+            return Ok(killed(judge, limits, report.executions, why));
         }
         if !report.complete {
             undecided = Some(judge.name.clone());

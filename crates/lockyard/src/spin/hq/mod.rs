@@ -239,11 +239,14 @@ fn leave_others<P: Platform>(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: A
     }
 }
 
-/// Finds out which lane is the waiter's, + 1 (0 is not known), and notes it for heads that count waiters, who may read an earlier use's.
+/// Finds out which lane is the waiter's, + 1 (0 is not known), and notes it for heads that count waiters, who may read an earlier use's. Unless it is noted already: the predecessor may
+/// be about to write to this line, and a store would take it back.
 fn find_lane<P: Platform>(place: &mut Place<P>) {
     if place.lane == 0 {
         place.lane = P::hq().lane_of(place.thread().raw()) + 1;
-        place.node.lane.store(place.lane, Relaxed);
+        if place.node.lane.load(Relaxed) != place.lane {
+            place.node.lane.store(place.lane, Relaxed);
+        }
         place.tries_first = P::hq().is_near();
     }
 }
