@@ -185,3 +185,99 @@ fn a_head_orders_those_behind_it() {
         assert_eq!(plays(|setting| setting.held = false), (0, vec![0, 1, 2, 3]));
     });
 }
+
+/// A lock with a holder and a first waiter; the next saw nobody queued and stops before its step `stop`, while the first and the second queue; then it goes on, on `node`, and two
+/// others come. Whether it was stopped with nobody queued, and how many the second, of node 2, moves aside.
+fn late(time: u64, stop: u64, node: u32) -> (bool, i64) {
+    let lock = RawCnaSpinLock::<Scripted>::default();
+    // SAFETY: each is told to who holds the lock.
+    let release = || unsafe { lock.release() };
+    let cycle = || {
+        lock.acquire();
+        release();
+    };
+    let (mut stopped, mut moved) = (false, 0);
+    Scene::play(|scene, [holder, first, second, late, fourth, fifth]| {
+        scene.advance(time);
+        // The late one has been elsewhere before, and said so.
+        late.is_on_node(1);
+        holder.does(|| lock.acquire());
+        first.starts(cycle);
+        late.starts(cycle);
+        holder.does(release);
+        scene.finish();
+        late.is_on_node(node);
+        holder.does(|| lock.acquire());
+        late.starts_until(stop, cycle);
+        stopped = late.is_stopped() && lock.raw() >> 16 == 0;
+        first.starts(|| lock.acquire());
+        second.is_on_node(2);
+        second.starts(cycle);
+        late.resumes();
+        for (actor, node) in [(fourth, 0), (fifth, 2)] {
+            actor.is_on_node(node);
+            actor.starts(cycle);
+        }
+        second.freeze();
+        holder.does(release);
+        scene.advance(0);
+        second.thaw();
+        scene.advance(2_000_000);
+        moved = scene.events(Event::CnaAside);
+        if first.starts_if_idle(release).is_none() {
+            scene.finish_all();
+            first.does(release);
+        }
+        scene.finish_all();
+    });
+    assert!(lock.at_rest());
+    (stopped, moved)
+}
+
+#[test]
+fn who_saw_nobody_queued_and_comes_behind_others_says_where_it_is() {
+    Scripted::perform("cna: late", || {
+        let time = (0..2_000).find(|&time| late(time, 0, 0) == (true, 2)).expect("one in 128");
+        let mut stops = 0;
+        while late(time, stops, 0).0 {
+            assert_eq!(late(time, stops, 0).1, 2, "of another node, before step {stops}");
+            assert_eq!(late(time, stops, 2).1, 0, "of the same node, before step {stops}");
+            stops += 1;
+        }
+        assert!(stops > 3, "{stops}");
+    });
+}
+
+#[test]
+fn a_head_that_found_nobody_queued_leaves_the_queue_as_it_is() {
+    Scripted::perform("cna: nobody before it", || {
+        let mut queued = 0;
+        for time in 0..300 {
+            let lock = RawCnaSpinLock::<Scripted>::default();
+            // SAFETY: each is told to who holds the lock.
+            let release = || unsafe { lock.release() };
+            let cycle = || {
+                lock.acquire();
+                release();
+            };
+            every_stop(|stop| {
+                let mut stopped = false;
+                Scene::play(|scene, [holder, head, second, third, fourth]| {
+                    scene.advance(time);
+                    holder.does(|| lock.acquire());
+                    head.starts_until(stop, cycle);
+                    stopped = head.is_stopped();
+                    queued += i32::from(stopped && lock.raw() >> 16 != 0);
+                    [second, third, fourth].into_iter().for_each(|actor| drop(actor.starts(cycle)));
+                    head.resumes();
+                    scene.settle();
+                    assert_eq!(scene.events(Event::CnaAside), 0, "at {time}, before step {stop}");
+                    holder.does(release);
+                    scene.finish_all();
+                });
+                stopped && lock.raw() == 0
+            });
+        }
+        assert!(queued > 300, "{queued}");
+    });
+}

@@ -341,7 +341,31 @@ scripts! {
         }
     }
 
-    /// Who looks where its lock's record was, and goes on when another lock has it, queues with its own lock: wherever it stops on its way.
+    /// Who sees the mark of the lanes goes to its lane, and leaves the mark where it is.
+    fn the_mark_stays_for_those_who_see_it() {
+        let _alone = settings(&[]);
+        let lock = &Hq::default();
+        // SAFETY: each is told to who holds the lock.
+        let release = move || unsafe { lock.release() };
+        Scene::play_with(7, |scene, actors| {
+            actors.iter().for_each(|actor| actor.is_on_cpu(true));
+            let (holder, waiters) = actors.split_first().unwrap();
+            holder.does(|| lock.acquire());
+            assert!(lock.begin_in_lanes(0));
+            for actor in waiters {
+                actor.starts(move || {
+                    lock.acquire();
+                    release();
+                });
+            }
+            holder.does(release);
+            soon(scene, || waiters.iter().all(Actor::is_idle));
+            assert_eq!((scene.events(Event::HqMarkTaken), scene.events(Event::HqLeave)), (0, 1));
+        });
+    }
+
+    /// Who looks where its lock's record was, and goes on when another lock has it, queues with its own lock: wherever it stops on its way, and also if its lock is in lanes again by
+    /// then, whose record is elsewhere.
     fn nobody_queues_in_the_lanes_of_another_lock() {
         let locks: Vec<RawHqSpinLock<Scripted>> = (0..1_000).map(|_| RawHqSpinLock::default()).collect();
         let (lock, others) = locks.split_first().unwrap();
@@ -351,8 +375,8 @@ scripts! {
         let other = others.iter().find(is_near).expect("one in 64");
         // SAFETY: each is told to who holds the lock.
         let release = |lock: &RawHqSpinLock<Scripted>| unsafe { lock.release() };
-        let mut moved = 0;
-        every_stop(|stop| {
+        let (mut moved, mut elsewhere) = (0, 0);
+        let mut play = |stop: u64, again: bool| {
             let mut stopped = false;
             Scene::play(|scene, [holder, first, late, stranger, waiter]| {
                 holder.does(|| lock.acquire());
@@ -371,16 +395,34 @@ scripts! {
                 assert!(other.begin_in_lanes(0));
                 waiter.is_on_node(0);
                 waiter.starts(|| other.acquire());
+                if again && stopped && lock.statistics().is_none() {
+                    holder.does(|| lock.acquire());
+                    assert!(lock.begin_in_lanes(0));
+                    elsewhere += 1;
+                    holder.does(|| release(lock));
+                }
                 late.resumes();
                 entered.expect("its lock is free");
                 late.does(|| release(lock));
                 stranger.does(|| release(other));
                 scene.finish();
                 waiter.does(|| release(other));
+                if lock.statistics().is_some() {
+                    // The late one had it as soon as it came; lanes go when one that comes through them leaves nobody.
+                    holder.does(|| lock.acquire());
+                    first.starts(|| lock.acquire());
+                    holder.does(|| release(lock));
+                    scene.finish();
+                    first.does(|| release(lock));
+                }
             });
             assert_eq!((lock.raw(), other.raw()), (TYPE, TYPE), "before step {stop}");
             stopped
+        };
+        every_stop(|stop| {
+            let stopped = play(stop, false);
+            stopped | play(stop, true)
         });
-        assert!(moved > 5, "{moved}");
+        assert!(moved > 10 && elsewhere > 5, "{moved}, {elsewhere}");
     }
 }
