@@ -282,8 +282,9 @@ fn judge(said: &str, nodes: u32) -> Outcome<String> {
     if found != nodes as usize {
         return Err(format!("{nodes} nodes were expected, the command told of {found}"));
     }
-    let mut shown = Vec::new();
-    for event in ["hq_enter", "hq_local_handoff", "hq_remote_handoff", "cna_aside"] {
+    // A hierarchical lock that entered before the first moment that counts, and stayed, tells of hand-overs only.
+    let mut shown = vec![format!("hq_enter {}", counted(said, "hq_enter"))];
+    for event in ["hq_local_handoff", "hq_remote_handoff", "cna_aside"] {
         let count = counted(said, event);
         if count == 0 {
             return Err(format!("{event} never happened: nothing was queued by node"));
@@ -321,7 +322,14 @@ mod tests {
             judge(&said.replace("torture ended with 0", "torture ended with 1"), 2).unwrap_err().contains("code 1")
         );
         assert!(judge(record, 2).unwrap_err().contains("bench did not end"));
-        assert!(judge(&said.replace("cna_aside\":7", "cna_aside\":0"), 2).unwrap_err().contains("cna_aside never"));
+        for (event, count) in [("hq_local_handoff", 5), ("hq_remote_handoff", 1), ("cna_aside", 7)] {
+            let never = said.replace(&format!("{event}\":{count}"), &format!("{event}\":0"));
+            assert!(judge(&never, 2).unwrap_err().contains(&format!("{event} never")));
+        }
+        // It had entered before.
+        assert!(
+            judge(&said.replace("hq_enter\":2", "hq_enter\":0"), 2).unwrap().contains("hq_enter 0, hq_local_handoff 5")
+        );
     }
 
     #[test]
