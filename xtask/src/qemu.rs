@@ -178,7 +178,7 @@ fn script(options: &Options, cpus: u32) -> String {
 /bin/busybox mount -t devtmpfs none /dev
 export NO_COLOR=1
 echo guest: up $(/bin/busybox cut -d ' ' -f 1 /proc/uptime) s after its start
-export LOCKYARD_HQ_GENERAL_HANDOFFS_TURN_NUMA=0 LOCKYARD_HQ_REMOTE_HANDOFFS_TURN_NUMA=0 LOCKYARD_HQ_WAITERS_PER_LANE_TURN_NUMA=1
+export LOCKYARD_HQ_GENERAL_HANDOFFS_TURN_NUMA=0 LOCKYARD_HQ_REMOTE_HANDOFFS_TURN_NUMA=0 LOCKYARD_HQ_WAITERS_PER_LANE_TURN_NUMA=1 LOCKYARD_HQ_WAIT_BEFORE_LOOK_NS=0
 lockyard bench --lock hq-spinlock,cna --peer none --threads {crowd} --cs 50 --secs 10 --rounds 1 --json 2>/tmp/told
 echo guest: bench ended with $?
 lockyard torture --lock {locks} --secs {secs} --threads {threads} --patience 60 2>/tmp/told

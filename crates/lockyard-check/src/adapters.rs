@@ -70,6 +70,7 @@ pub fn turn_early<P: Stage>(lanes: u32) {
         (Tunable::GeneralHandoffsTurnNuma, 0),
         (Tunable::RemoteHandoffsTurnNuma, 0),
         (Tunable::WaitersPerLaneTurnNuma, 1),
+        (Tunable::WaitBeforeLook, 0),
         (Tunable::LocalHandoffsToIncreaseRemotes, 0),
         (Tunable::Lanes, if P::nodes() > 1 { 0 } else { lanes }),
     ] {

@@ -425,6 +425,7 @@ fn bad_tunables_are_refused_in_one_line() {
         ("LOCKYARD_HQ_FAIRNESS_THRESHOLD", "-1", "0 to 4294967295"),
         ("LOCKYARD_HQ_GENERAL_HANDOFFS_TURN_NUMA", "65536", "0 to 65535"),
         ("LOCKYARD_HQ_REMOTE_HANDOFFS_TURN_NUMA", "", "0 to 65535"),
+        ("LOCKYARD_HQ_WAIT_BEFORE_LOOK_NS", "5001", "0 to 5000"),
         ("LOCKYARD_HQ_WAITERS_PER_LANE_TURN_NUMA", "1.5", "0 to 64"),
     ] {
         for arguments in [&["stat", "--secs", "0.01"][..], &["sim", "--machine", "skx_1s"], &["list", "locks"]] {

@@ -11,7 +11,7 @@
 //! | field of a node | meaning | written by |
 //! |---|---|---|
 //! | `next` | successor | a newcomer behind the last; the head, for waiters between itself and the last, and in the circle |
-//! | `lane` | NUMA node + 1; [`PRIORITY`] for a real-time waiter, which is never moved; of no account in a waiter that queued with nobody before it | its thread before it links itself |
+//! | `lane` | NUMA node + 1; [`PRIORITY`] for a real-time waiter, which is never moved; 0 until it has looked, and in a waiter that queued with nobody before it | its thread: 0 before it queues, the node after it has linked itself |
 //! | `wait` | what a new head is told: the last of the circle, the node preferred so far, when it was begun; 0 if nobody is aside | whoever promotes it |
 //!
 //! * **Order** (a new head, before it competes): while the next waiter is of another node and not the last, it goes to the end of the circle. With nobody aside this is
@@ -48,6 +48,8 @@ pub const ASIDE_NS: u64 = 1_000_000;
 pub const SHUFFLE_ONE_IN: u64 = 128;
 /// The `lane` of a waiter that is never moved aside.
 pub const PRIORITY: u32 = u32::MAX;
+/// The `lane` of a waiter that has not looked yet, and is not moved either.
+const UNKNOWN: u32 = 0;
 /// How many waiters one head moves at most: its own competing must not wait for a long queue.
 const MOVES: u32 = 64;
 
@@ -62,22 +64,21 @@ impl<P: Platform> Kind<P> for Cna {
     const NAME: &'static str = "cna";
 
     #[inline(always)]
-    fn enqueue(lock: &RawCnaSpinLock<P>, place: &mut Place<P>, seen: u32) -> Ahead {
-        // Before the swap where it can be known to be needed: who is about to leave waits for the link that comes after it.
-        if NodeName::of_tail(seen).is_some() {
-            find_lane(place);
-        }
-        let ahead = lock.swap_tail(place);
-        if ahead != Ahead::Nobody && place.lane == 0 {
-            find_lane(place);
-        }
-        ahead
+    fn enqueue(lock: &RawCnaSpinLock<P>, place: &mut Place<P>, _seen: u32) -> Ahead {
+        // Of an earlier use.
+        place.node.lane.store(UNKNOWN, Relaxed);
+        lock.swap_tail(place)
+    }
+
+    #[inline(always)]
+    fn settle(place: &mut Place<P>) {
+        find_lane(place);
     }
 
     #[inline(always)]
     fn arrange(lock: &RawCnaSpinLock<P>, place: &mut Place<P>) {
-        // Without a lane it has just queued, with nobody before it: nobody is behind it either, or only just.
-        if place.lane != 0 {
+        // Where it is unknown it has just queued, with nobody before it: nobody is behind it either, or only just.
+        if place.lane != UNKNOWN {
             shuffle(lock, place);
         }
     }
@@ -93,7 +94,7 @@ impl<P: Platform> Kind<P> for Cna {
     }
 }
 
-/// The lane of a waiter that is not linked yet: whoever finds it finds its lane.
+/// The lane of a waiter that is linked: while it looks for it nobody waits for that, and the head leaves it where it is.
 #[inline(never)]
 fn find_lane<P: Platform>(place: &mut Place<P>) {
     place.lane = if P::is_realtime(place.thread()) { PRIORITY } else { P::node() + 1 };
@@ -191,7 +192,7 @@ fn move_aside<P: Platform>(head: &QueueNode<P>, preferred: u32, circle: &mut Opt
         let name = NodeName::from_raw(head.next.load(Acquire))?;
         let node: &QueueNode<P> = name.node()?;
         let lane = node.lane.load(Relaxed);
-        if lane == preferred || lane == PRIORITY {
+        if lane == preferred || lane == PRIORITY || lane == UNKNOWN {
             return None;
         }
         let behind = NodeName::from_raw(node.next.load(Acquire))?;

@@ -70,7 +70,7 @@ use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Patience, Pl
 use crate::wait::thread::{NESTING, NodeName, Thread};
 use crate::wait::turn::{TURN_NS, TURNS_NS};
 
-use super::node::{ASLEEP, Ahead, HEAD, Place, QueueNode, STATE, TOLD_SHIFT, WAITING};
+use super::node::{ASLEEP, Ahead, HEAD, Place, STATE, TOLD_SHIFT, WAITING};
 
 pub(super) const LOCKED: u32 = 1;
 const PENDING_LANE: u32 = 1;
@@ -122,6 +122,13 @@ pub trait Kind<P: Platform>: Sized + Debug + Send + Sync + 'static + sealed::Sea
     #[inline(always)]
     fn enqueue(lock: &RawQueuedSpinLock<P, Self>, place: &mut Place<P>, _seen: u32) -> Ahead {
         lock.swap_tail(place)
+    }
+
+    /// How long a waiter does what it does in the plain kind, before it [settles](Self::settle); at most [`QUEUED_NS`].
+    #[doc(hidden)]
+    #[inline(always)]
+    fn settles_after() -> u32 {
+        0
     }
 
     /// `place` has linked itself behind somebody, or waits for its queue's turn: what it wants to know of itself as head, while there is time.
@@ -322,8 +329,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             node.due.store(before + TURN_NS, Relaxed);
         }
         if ahead != Ahead::Nobody {
-            K::settle(&mut place);
-            let (slept, told) = Self::wait_for_headship(me, node);
+            let (slept, told) = Self::wait_for_headship(&mut place);
             (place.gave_way, place.past) = (slept && Self::is_exact(), told);
         }
         K::arrange(self, &mut place);
@@ -365,10 +371,20 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     }
 
     /// Queued: waits to become head. Whether it slept, and what it was told.
-    fn wait_for_headship(me: &Thread<P>, node: &QueueNode<P>) -> (bool, u64) {
+    fn wait_for_headship(place: &mut Place<P>) -> (bool, u64) {
+        let (me, node) = (place.me, place.node);
         let told = |wait: u64| (wait & STATE == HEAD).then_some(wait >> TOLD_SHIFT);
         let granted = || told(node.wait.load(Acquire));
-        let patience = if Self::is_exact() { Patience::ns(u32::MAX).courteous() } else { Patience::ns(QUEUED_NS) };
+        let courteous = |patience: Patience| if Self::is_exact() { patience.courteous() } else { patience };
+        let early = K::settles_after();
+        if early > 0
+            && let Some(told) = P::spin(courteous(Patience::ns(early)), granted)
+        {
+            return (false, told);
+        }
+        K::settle(place);
+        let patience =
+            courteous(Patience::ns(if Self::is_exact() { u32::MAX } else { QUEUED_NS.saturating_sub(early) }));
         if let Some(told) = P::spin(patience, granted) {
             return (false, told);
         }

@@ -14,7 +14,7 @@ use super::scripts;
 
 type Hq = RawHqSpinLock<Exact>;
 
-/// Who holds this may set what it wants: everything else is as it was at first.
+/// Who holds this may set what it wants: everything else is as it was at first, but that waiters look at once where they are, as scripts let no time pass.
 pub(crate) fn settings(changes: &[(Tunable, u32)]) -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -22,7 +22,7 @@ pub(crate) fn settings(changes: &[(Tunable, u32)]) -> MutexGuard<'static, ()> {
     for &tunable in Tunable::ALL {
         Exact::hq().tunables().set(tunable, tunable.default()).expect("in range");
     }
-    for &(tunable, value) in changes {
+    for &(tunable, value) in [(Tunable::WaitBeforeLook, 0)].iter().chain(changes) {
         Exact::hq().tunables().set(tunable, value).expect("in range");
     }
     alone
@@ -98,6 +98,36 @@ scripts! {
         for ((handoffs, remote), turned) in expected {
             let _alone = evidence(handoffs, remote);
             assert_eq!(turned_at(18), Some(turned), "more than {handoffs}, {remote}");
+        }
+    }
+
+    /// A waiter looks where it is when it has waited for as long as is set; who is head before that has changed no node.
+    fn who_is_head_soon_is_no_evidence() {
+        for (wait, turns) in [(0, false), (999, false), (1_000, true)] {
+            let _alone = settings(&[
+                (Tunable::GeneralHandoffsTurnNuma, 0),
+                (Tunable::RemoteHandoffsTurnNuma, 0),
+                (Tunable::WaitBeforeLook, Tunable::WaitBeforeLook.default()),
+            ]);
+            let lock = &Hq::default();
+            // SAFETY: each is told to who holds the lock.
+            let release = move || unsafe { lock.release() };
+            Scene::play_with(12, |scene, actors| {
+                actors.iter().for_each(|actor| actor.is_on_cpu(true));
+                let (holder, waiters) = actors.split_first().unwrap();
+                holder.does(|| lock.acquire());
+                for (number, actor) in (0..).zip(waiters) {
+                    actor.is_on_node(number % 2);
+                    actor.starts(move || {
+                        lock.acquire();
+                        release();
+                    });
+                }
+                scene.advance(wait);
+                holder.does(release);
+                soon(scene, || waiters.iter().all(Actor::is_idle));
+                assert_eq!(scene.events(Event::HqEnter) > 0, turns, "after {wait} ns");
+            });
         }
     }
 

@@ -138,6 +138,11 @@ impl<P: Platform> Kind<P> for Hq {
         queue_by_lane(lock, place, mark, last)
     }
 
+    #[inline(always)]
+    fn settles_after() -> u32 {
+        P::hq().tunables().get(Tunable::WaitBeforeLook)
+    }
+
     /// Which lane is ours: when there is somebody before us, and time.
     #[inline(always)]
     fn settle(place: &mut Place<P>) {
@@ -243,11 +248,11 @@ fn leave_others<P: Platform>(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: A
 /// be about to write to this line, and a store would take it back.
 fn find_lane<P: Platform>(place: &mut Place<P>) {
     if place.lane == 0 {
-        place.lane = P::hq().lane_of(place.thread().raw()) + 1;
+        let (lane, near) = P::hq().lane_of(place.thread().raw());
+        (place.lane, place.tries_first) = (lane + 1, near);
         if place.node.lane.load(Relaxed) != place.lane {
             place.node.lane.store(place.lane, Relaxed);
         }
-        place.tries_first = P::hq().is_near();
     }
 }
 

@@ -209,37 +209,30 @@ impl<P: Platform> Pool<P> {
         })
     }
 
-    /// Whether those of a lane are taken for near each other.
-    pub(super) fn is_near(&self) -> bool {
-        self.tunables.get(Tunable::LanesByCache) != 0
-    }
-
     /// Whether lanes are those of last-level caches: if that is wished, nodes have several, enough CPUs share one, and there are lanes enough.
-    fn is_by_cache(&self) -> bool {
-        if !self.is_near() {
-            return false;
-        }
+    fn is_by_cache(near: bool) -> bool {
         let caches = P::caches();
-        caches > P::nodes() && caches <= LANES as u32 && P::cpus() >= caches * CPUS_PER_CACHE
+        near && caches > P::nodes() && caches <= LANES as u32 && P::cpus() >= caches * CPUS_PER_CACHE
     }
 
     /// How many lanes a lock gets. One: hierarchical mode would be of no use.
     pub fn lane_count(&self) -> u32 {
         match self.tunables.get(Tunable::Lanes) {
-            0 if self.is_by_cache() => P::caches().max(1),
+            0 if Self::is_by_cache(self.tunables.get(Tunable::LanesByCache) != 0) => P::caches().max(1),
             0 => P::nodes().clamp(1, LANES as u32),
             lanes => lanes,
         }
     }
 
-    /// The lane of the calling thread, called `id`.
-    pub(super) fn lane_of(&self, id: u32) -> u32 {
-        let lanes = self.lane_count();
-        match self.tunables.get(Tunable::Lanes) {
-            0 if self.is_by_cache() => P::cache() % lanes,
-            0 => P::node() % lanes,
-            _ => id % lanes,
-        }
+    /// The lane of the calling thread, called `id`; and whether those of a lane are taken for near each other. Each setting is read once: who asks may be made head at any moment.
+    pub(super) fn lane_of(&self, id: u32) -> (u32, bool) {
+        let near = self.tunables.get(Tunable::LanesByCache) != 0;
+        let lane = match self.tunables.get(Tunable::Lanes) {
+            0 if Self::is_by_cache(near) => P::cache() % P::caches().max(1),
+            0 => P::node() % P::nodes().clamp(1, LANES as u32),
+            lanes => id % lanes,
+        };
+        (lane, near)
     }
 
     /// Two rounds of Fibonacci hashing: one puts locks that are 48 or 72 bytes apart, as in an array, into 15 of 64 places.

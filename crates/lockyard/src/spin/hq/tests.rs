@@ -17,6 +17,7 @@ fn eager(pool: &Pool<Linux>) {
         (Tunable::GeneralHandoffsTurnNuma, 0),
         (Tunable::RemoteHandoffsTurnNuma, 0),
         (Tunable::WaitersPerLaneTurnNuma, 1),
+        (Tunable::WaitBeforeLook, 0),
         (Tunable::Lanes, 3),
     ] {
         pool.tunables().set(tunable, value).unwrap();

@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::platform::{ConstPlatform, ConstZero, Ordering::Relaxed, Platform, Word};
 use crate::spin::hq::pool::LANES;
+use crate::spin::queued::QUEUED_NS;
 
 macro_rules! tunables {
     ($($(#[doc = $what:literal])* $name:ident = $text:literal, $variable:literal: $default:literal, $most:expr;)*) => {
@@ -54,6 +55,8 @@ tunables! {
     RemoteHandoffsKeepNuma = "remote_handoffs_keep_numa", "LOCKYARD_HQ_REMOTE_HANDOFFS_KEEP_NUMA": 1, u32::MAX;
     /// A visit of a lane with more hand-overs than this counts as profit.
     LocalHandoffsToIncreaseRemotes = "local_handoffs_to_increase_remotes", "LOCKYARD_HQ_LOCAL_HANDOFFS_TO_INCREASE_REMOTES": 2, u32::MAX;
+    /// A waiter of the plain queue does as in the plain lock for so many ns, and then looks where it is; who is head sooner is no evidence for a change of node.
+    WaitBeforeLook = "wait_before_look_ns", "LOCKYARD_HQ_WAIT_BEFORE_LOOK_NS": 1000, QUEUED_NS;
     /// 1: a lane per last-level cache where a NUMA node has several of them, and heads that try for the lock before they look at it; 0, as published: a lane per NUMA node, and heads that look first.
     LanesByCache = "lanes_by_cache", "LOCKYARD_HQ_LANES_BY_CACHE": 1, 1;
     /// Lanes: 0 one per NUMA node, 1 never leave the plain queue, else so many, whatever the nodes (threads are dealt out by id): for tests on a small machine.
