@@ -44,7 +44,7 @@
 //!
 //! **What a lane is.** One for each NUMA node; where nodes have several last-level caches, one for each cache ([`LanesByCache`](Tunable::LanesByCache)). This page says node for either: what
 //! matters is that those of a lane are near each other. Lanes are served in the order of their numbers, in which the caches of a node are neighbours. Which lane is a
-//! waiter's is found out when there is time, after it has queued: in the plain queue a waiter does what it does in the plain kind.
+//! waiter's is found out when it has waited for [1 µs](Tunable::WaitBeforeLook), and less in the plain kind's way: where few threads meet, this is the plain kind.
 //!
 //! **A head in hierarchical mode tries before it looks.** Whoever promotes it holds the lock and is about to leave it. Inside a lane a hand-over is three transfers: the waiter's line to the
 //! owner, back to the waiter, the word's line to it. To look at the word first makes it four, and where the owner is still inside, the look disturbs it as much as the attempt.
@@ -52,8 +52,8 @@
 //! # Contention detection
 //!
 //! Each head is told the hand-overs of this busy period and how many of them changed the node, and tells the next. A hand-over between two
-//! waiters that alternate does not count. Nor is a change of node seen in the first: who found nobody queued would have to look where it is while it holds the lock, and where few threads meet on
-//! slow lines that alone keeps them meeting. With more than [50](Tunable::GeneralHandoffsTurnNuma) hand-overs and more than
+//! waiters that alternate does not count. Nor is a change of node seen in who found nobody queued, or became head before it had looked where it is: it would have to look while it holds the lock or the lock is free, and where few
+//! threads meet on slow lines that alone keeps them meeting. With more than [50](Tunable::GeneralHandoffsTurnNuma) hand-overs and more than
 //! [2](Tunable::RemoteHandoffsTurnNuma) changes of node (or, if the last stay in hierarchical mode paid, at the first change) the head counts who is behind it, and with [2](Tunable::WaitersPerLaneTurnNuma)
 //! waiters for each node that occurs it turns to hierarchical mode at once, when it has the lock: it takes a record, and its queue becomes its node's
 //! lane. So a lock that is never idle turns, too. Too few waiters, or a pool without a free record, mean the plain queue, and a new attempt after twice as many
