@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use lockyard::event::Event;
@@ -42,6 +42,10 @@ impl Player {
         let place = players.iter().rposition(|player| Scripted::thread(player.id).is_unused());
         let free = place.map(|place| players.remove(place));
         drop(players);
+        if let Some(player) = &free {
+            // Late, for an earlier part.
+            Scripted::thread(player.id).forget_wake_up();
+        }
         free.unwrap_or_else(|| {
             let (tasks, todo) = channel::<Box<dyn FnOnce() + Send>>();
             let (name, named) = channel();
@@ -96,9 +100,6 @@ impl<R> Outcome<R> {
     }
 }
 
-/// Held by every scene that plays.
-static HOUSE: RwLock<()> = RwLock::new(());
-
 impl Scene {
     /// Plays `script` with `N` actors. In the end all must be without a task.
     pub fn play<'e, const N: usize>(script: impl FnOnce(&Scene, [&Actor<'e>; N])) {
@@ -111,18 +112,6 @@ impl Scene {
 
     /// As [`Scene::play`], with a number of actors that is known later.
     pub fn play_with<'e>(actors: usize, script: impl FnOnce(&Scene, &[Actor<'e>])) {
-        // A scene inside a scene is part of it.
-        let _house = scene::me().is_none().then(|| HOUSE.read().unwrap_or_else(PoisonError::into_inner));
-        Self::perform(actors, script);
-    }
-
-    /// As [`Scene::play_with`], while no other scene of the process plays: for scripts that fill what all scenes share, the table of sleeping heads.
-    pub fn play_alone<'e>(actors: usize, script: impl FnOnce(&Scene, &[Actor<'e>])) {
-        let _house = HOUSE.write().unwrap_or_else(PoisonError::into_inner);
-        Self::perform(actors, script);
-    }
-
-    fn perform<'e>(actors: usize, script: impl FnOnce(&Scene, &[Actor<'e>])) {
         let players: Vec<Player> = (0..actors).map(|_| Player::hire()).collect();
         let core = Core::new(&players.iter().map(|player| player.id).collect::<Vec<_>>());
         let cast: Vec<Actor<'e>> = players

@@ -90,7 +90,6 @@ const RECORDS: usize = ThreadId::MAX_INDEX as usize + 1;
 
 static TABLE: [Thread<Scripted>; RECORDS] = [const { Thread::new() }; RECORDS];
 static USED: AtomicU32 = AtomicU32::new(0);
-static HEADS: ParkedHeads<Scripted> = ParkedHeads::new();
 
 /// Names, by its number, the bug that rt-mutexes make in every script of the process.
 pub const BUG: &str = "LOCKYARD_BUG";
@@ -228,7 +227,7 @@ unsafe impl Platform for Scripted {
     }
 
     fn heads() -> &'static ParkedHeads<Self> {
-        &HEADS
+        scene::heads()
     }
 
     fn key<T>(lock: *const T) -> u64 {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use lockyard::event::{COUNT, Event};
 use lockyard::platform::Platform;
+use lockyard::wait::heads::ParkedHeads;
 use lockyard::wait::thread::ThreadId;
 
 use super::{NODES, Scripted, words};
@@ -127,6 +128,8 @@ pub(super) struct Core {
     quiet: Condvar,
     /// Where each actor waits.
     seats: Vec<Condvar>,
+    /// Spinlock heads that sleep in this scene. In a table for all scenes they would be in each other's way: locks at the same depth of two tests' stacks share a line of it.
+    heads: ParkedHeads<Scripted>,
 }
 
 impl Core {
@@ -136,7 +139,7 @@ impl Core {
         // Not zero: a time of 0 looks like "never" to careless code.
         let world = World { now: 1_000_000_000, roles, events: [0; COUNT] };
         let seats = names.iter().map(|_| Condvar::new()).collect();
-        Arc::new(Self { world: Mutex::new(world), quiet: Condvar::new(), seats })
+        Arc::new(Self { world: Mutex::new(world), quiet: Condvar::new(), seats, heads: ParkedHeads::new() })
     }
 
     /// The world. (A panic of an actor is reported by the scene, so poison says nothing new.)
@@ -347,6 +350,17 @@ pub(super) fn unpark() {
 
 pub(super) fn now() -> u64 {
     me().map_or(0, |me| me.core.world().now)
+}
+
+/// The scene's table of sleeping spinlock heads. (Outside all scenes nobody sleeps, and one table does.)
+pub(super) fn heads() -> &'static ParkedHeads<Scripted> {
+    static OUTSIDE: ParkedHeads<Scripted> = ParkedHeads::new();
+    ME.with_borrow(|me| match me {
+        // SAFETY: a lock asks anew in each of its functions and keeps nothing of it. The caller, who is in such a function, belongs to the scene until its task or the script has ended (`enter`),
+        // and the table is there as long as somebody does.
+        Some(me) => unsafe { &*std::ptr::from_ref(&me.core.heads) },
+        None => &OUTSIDE,
+    })
 }
 
 /// The NUMA node of the calling actor.

@@ -209,6 +209,12 @@ impl<P: Platform> Thread<P> {
         self.token.load(Relaxed) == NOTIFIED
     }
 
+    /// Forgets a wake-up that is due. For machines that give the record to another user, at rest: to be woken once too often is never wrong, but whoever watches the new one would wonder.
+    #[doc(hidden)]
+    pub fn forget_wake_up(&self) {
+        self.token.store(EMPTY, Relaxed);
+    }
+
     /// Whether this is `other`'s record.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         core::ptr::eq(self, other)
@@ -304,6 +310,15 @@ mod tests {
                 .map(core::ptr::from_ref)
                 .eq(record.nodes.iter().map(|node| core::ptr::from_ref(&node.wait)))
         );
+    }
+
+    #[test]
+    fn a_wake_up_can_be_forgotten() {
+        let me = Linux::current().unwrap();
+        me.unpark();
+        assert!(me.is_notified());
+        me.forget_wake_up();
+        assert!(!me.is_notified());
     }
 
     #[test]

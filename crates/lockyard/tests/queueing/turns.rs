@@ -280,7 +280,7 @@ scripts! {
         struct Aligned([Lock; 260]);
         let locks = Aligned(std::array::from_fn(|_| Lock::default()));
         let locks: Vec<&Lock> = locks.0[..4].iter().chain(&locks.0[256..]).collect();
-        Scene::play_alone(17, |scene, actors| {
+        Scene::play_with(17, |scene, actors| {
             let (passer, actors) = actors.split_last().unwrap();
             let (holders, heads) = actors.split_at(8);
             for (holder, lock) in holders.iter().zip(&locks) {
@@ -294,7 +294,10 @@ scripts! {
             assert_eq!(scene.events(Event::PvHashHops), 28);
             scene.advance(TURN_NS - 1);
             assert_eq!(sleeps(), 8);
+            // One after the other, the eighth first: it would find the entry of one that is awake.
+            heads.iter().for_each(Actor::freeze);
             scene.advance(1);
+            heads.iter().rev().for_each(Actor::thaw);
             assert_eq!(sleeps(), 16);
             assert!(heads[..7].iter().all(Actor::sleeps_for_ever) && !last.sleeps_for_ever());
             // Now the eighth only wakes up by itself: and shut out is nobody while it sleeps.
