@@ -230,11 +230,11 @@ impl Plan {
         }
     }
 
-    /// Adds a change that was published with a standard deviation: below `noise`, a share, it is none.
+    /// Adds a change that was published with a standard deviation: below `noise`, a share, it is none, nor below what is a change elsewhere.
     pub(crate) fn change_beyond(&mut self, label: String, before: usize, after: usize, noise: f64) {
         let known = self.changes.len();
         self.change(label, before, after, 0.0);
-        self.changes.iter_mut().skip(known).for_each(|change| change.noise = noise);
+        self.changes.iter_mut().skip(known).for_each(|change| change.noise = noise.max(CHANGE));
     }
 
     /// Adds a change whose ratio is itself a cell, if it was published.

@@ -3,7 +3,7 @@
 //! A table says two things: numbers, and what a change of the lock did to them. The numbers depend on a machine that is known only in part; the
 //! **ratio after/before** is what a commit message argues with, and what is scored here.
 //!
-//! * **sign**: among the changes of more than 5 % (of more than the standard deviation, where that was published), the share whose direction is right;
+//! * **sign**: among the changes of more than 5 % (and of more than the standard deviation, where that was published), the share whose direction is right;
 //! * **Spearman**: rank correlation of all published cells with the simulated ones, ties at their mean rank;
 //! * **error**: `|simulated ratio / published ratio − 1|`, median and 90th percentile (nearest rank);
 //! * **band**: from the lowest to the highest ratio over the variants; how many published ratios lie inside, and its median width, `high/low`;
@@ -84,7 +84,7 @@ pub struct Score {
     pub changes: usize,
     /// Changes that could not be scored, because runs failed.
     pub missing: usize,
-    /// Changes of more than 5 %, or than the published standard deviation.
+    /// Changes of more than 5 %, and than the published standard deviation.
     pub signs: usize,
     /// Of which the direction is right.
     pub signs_right: usize,

@@ -64,8 +64,8 @@ fn a_curve_says_where_its_peak_is_on_both_sides() {
     let told =
         |column: &str| figure.notes.iter().any(|note| note.starts_with(&format!("{column}: peak published at 7,")));
     assert!(told("vanilla") && told("patched"), "{:?}", figure.notes);
-    // The rows whose published change is larger than their standard deviation, by hand: all but those of 1 and 4 groups.
-    assert_eq!(figure.score.signs, 6);
+    // By hand: the largest published change is 4.9 %, and what is below 5 % is no change.
+    assert_eq!(figure.score.signs, 0);
 }
 
 #[test]

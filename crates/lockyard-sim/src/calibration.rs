@@ -72,7 +72,8 @@ impl Calibration {
     /// Moves the numbers of a machine and of what all machines share.
     pub(crate) fn apply(&self, id: &str, machine: &mut Sheet, common: &mut Sheet) -> Result<(), Error> {
         for (path, quantity) in &self.sheet.quantities {
-            if let Some(path) = path.strip_prefix("global.") {
+            // A machine that has a number of its own keeps it: what is fitted is what all others share.
+            if let Some(path) = path.strip_prefix("global.").filter(|path| !machine.quantities.contains_key(*path)) {
                 change(machine, common, path, quantity.value)?;
             }
         }

@@ -8,12 +8,13 @@ use lockyard_sim::machine::catalog;
 use lockyard_sim::machine::model::Model;
 use lockyard_sim::{Config, Sim, Simulation, Start, clock_ps, compute, operation, words};
 
-/// A machine whose transfers do not jitter, and nothing but memory takes time.
+/// A machine whose transfers do not jitter, whose loads share, and where nothing but memory takes time.
 fn calm(id: &str) -> Arc<Model> {
     catalog::with(
         id,
         &[
             ("model.latency_jitter", 0.0),
+            ("model.read_takes", 0.0),
             ("model.instructions", 0.0),
             ("model.workload_code", 0.0),
             ("os.tick_cost", 0.0),
@@ -117,6 +118,42 @@ fn a_load_of_a_modified_line_is_cheaper_and_load_then_change_costs_two_transfers
     });
     // Measured elsewhere: 1.9 to 2.2.
     assert!((1.85..2.2).contains(&(both / 138.0)), "{}", both / 138.0);
+}
+
+/// Which loads of the script, performed by two CPUs in turns, are hits. `A+` and `B+`: the first and the second CPU change the line; `A?` and `B?`: they load it.
+fn hits(machine: &Arc<Model>, script: &str) -> Vec<bool> {
+    let steps: Vec<(usize, bool)> =
+        script.split(' ').map(|step| (usize::from(step.starts_with('B')), step.ends_with('?'))).collect();
+    let hits = std::sync::Mutex::new(Vec::new());
+    on(machine, &[0, 1], |word, thread| {
+        for (turn, &(_, load)) in steps.iter().enumerate().filter(|(_, step)| step.0 == thread) {
+            // Every step has its time.
+            compute((turn as u64 + 1) * 10_000 - clock_ps() / 1000);
+            if load {
+                let cost = timed(|| _ = word.load(Acquire));
+                hits.lock().unwrap().push((turn, cost < 10.0));
+            } else {
+                word.fetch_add(1, AcqRel);
+            }
+        }
+    });
+    let mut hits = hits.into_inner().unwrap();
+    hits.sort_unstable();
+    hits.into_iter().map(|(_, hit)| hit).collect()
+}
+
+#[test]
+fn a_load_may_take_a_line_over_that_its_owner_has_written_to() {
+    // `example read_takes` on an Emerald Rapids: the first reader has the line for itself, until somebody else reads it, too.
+    let script = "A+ B? B? A? B? A?";
+    let shares = calm("skx_2s_40c");
+    assert_eq!(hits(&shares, script), [false, true, true, true, true]);
+    let text = include_str!("../machines/skx_2s_40c.toml")
+        .replace("[coherence]", "[coherence]\nread_takes = { v = 1, lo = 0, hi = 1, u = \"x\", c = \"E\" }");
+    let takes = catalog::read("takes.toml", &text).unwrap();
+    assert_eq!(hits(&takes, script), [false, true, false, true, true]);
+    // What nobody has written to since it came is shared.
+    assert_eq!(hits(&takes, "A+ B? A? A+ B+ A? A+ B?"), [false, false, false, false]);
 }
 
 #[test]

@@ -92,8 +92,9 @@ fn a_wake_up_looks_for_an_idle_cpu_where_the_system_does() {
 fn waking_costs_the_exit_latency_that_fits_the_sleep() {
     // intel_idle: a 30 us sleep pays 10 us (C1E) on a 2-socket Skylake and 1 us (C1) on an 8-socket Ivy Bridge.
     let (skylake, ivy) = (wake_latency("skx_2s_40c", 32_000), wake_latency("ivb_ex_8s", 32_000));
-    assert!((12_000..14_000).contains(&skylake), "{skylake}");
-    assert!((3_000..5_000).contains(&ivy), "{ivy}");
+    // The sleeper has paid for half of the switch, 650 ns, before.
+    assert!((11_350..13_350).contains(&skylake), "{skylake}");
+    assert!((2_350..4_350).contains(&ivy), "{ivy}");
     // A wake-up inside the kernel is the scheduler's part alone.
     let inside = wake_latency_of(&Config { in_kernel: true, ..config("skx_2s_40c") }, 32_000);
     assert!(inside + 200 < skylake, "{inside} and {skylake}");

@@ -34,6 +34,7 @@ pub mod machine;
 pub mod measure;
 mod padded;
 mod peers;
+mod popularity;
 mod prng;
 pub mod record;
 pub mod rounds;

@@ -10,8 +10,8 @@ use crate::record::Record;
 use crate::spec::{Spec, Workload};
 use crate::subject::{Counted, Family, Label, Shared, Subject};
 use crate::workload::{
-    bkl_aim7, build_model, contend, futex_hash, kv_model, lockref_model, pf1_model, pi_cross, pi_inversion, pi_stress,
-    qrw_loop, starve, torture_spin, uncontended,
+    bkl_aim7, boot_model, build_model, contend, futex_hash, kv_model, lockref_model, pf1_model, pi_cross, pi_inversion,
+    pi_stress, qrw_loop, starve, torture_spin, uncontended,
 };
 
 /// Whether a lock that is called `label`, and that readers can share or not, can run `spec`.
@@ -78,6 +78,7 @@ pub fn measure_shared<M: Machine, S: Subject + Shared>(spec: &Spec) -> Result<Re
         Workload::KvModel => kv_model::run::<M, S>(spec),
         Workload::FutexHash => futex_hash::run::<M, S>(spec),
         Workload::Pf1Model => pf1_model::run::<M, S>(spec),
+        Workload::BootModel => boot_model::run::<M, S>(spec),
         Workload::BuildModel => build_model::run::<M, S>(spec),
         Workload::PiStress | Workload::PiCross | Workload::PiInversion => {
             unreachable!("`check` lets mutexes through only")

@@ -45,6 +45,7 @@ workloads! {
     KvModel = "kv-model": "memcached: as many sets as gets, under key and LRU locks",
     FutexHash = "futex-hash": "perf bench futex hash: waits on words with another value; the lock is the buckets'",
     PiStress = "pi-stress": "groups of three FIFO threads on one CPU each: high inherits through low past middle; threads = 3 × groups",
+    BootModel = "boot-model": "services starting on all CPUs: every mapping of a file writes under the file's lock",
     BuildModel = "build-model": "a parallel build: thousands of locks, most of them idle",
     PiCross = "pi-cross": "fixed priorities, owner and waiter on different CPUs: low and high lock, medium interferes",
     PiInversion = "pi-inversion": "fixed priorities on one CPU: high waits for a chain of threads - 2 owners, medium is ready to run",
@@ -60,6 +61,7 @@ impl Workload {
             Self::RwsemMicro
                 | Self::QrwLoop
                 | Self::Pf1Model
+                | Self::BootModel
                 | Self::BuildModel
                 | Self::StarveWriters
                 | Self::StarveReaders
@@ -172,6 +174,7 @@ impl Spec {
             Workload::Contend => Self { cs: 1, think: 1, ..usual },
             Workload::RwsemMicro => Self { cs: 1, mix: Mix::Alternate, ..usual },
             Workload::BklAim7 => Self { threads: 64, ..usual },
+            Workload::BootModel => Self { threads: 112, ..usual },
             Workload::BuildModel => Self { threads: 96, ..usual },
             Workload::PiStress => Self { threads: 3, ..usual },
             Workload::LockrefModel | Workload::KvModel | Workload::FutexHash => usual,

@@ -4,6 +4,7 @@
 //! machine has to differ.
 
 pub(crate) mod bkl_aim7;
+pub(crate) mod boot_model;
 pub(crate) mod build_model;
 pub(crate) mod contend;
 pub(crate) mod futex_hash;

@@ -86,6 +86,7 @@ workloads! {
     kv_model: KvModel,
     futex_hash: FutexHash,
     pi_stress: PiStress,
+    boot_model: BootModel,
     build_model: BuildModel,
     pi_cross: PiCross,
     pi_inversion: PiInversion,

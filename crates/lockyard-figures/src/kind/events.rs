@@ -4,9 +4,8 @@
 //! sides have. What is judged: where a table has two columns, how a share changes between them; else how
 //! often an event occurs relative to the table's leading event.
 //!
-//! Two of the tables were taken after a boot and a kernel build. Nothing here boots a machine: `build-model` (`spec/workloads.md` 9),
-//! thousands of locks of uneven popularity under a parallel build, stands in for both. It knows no trylock, so
-//! trylock events stay empty.
+//! Two of the tables were taken after a boot and a kernel build. Nothing here boots a machine: `boot-model` and `build-model` (`spec/workloads.md` 9)
+//! stand in for them. They know no trylock, so trylock events stay empty.
 
 use std::time::Duration;
 
@@ -34,8 +33,8 @@ pub(crate) struct Events {
 enum Work {
     /// The rwsem microbenchmark; the first column is compared with the second.
     Microbenchmark,
-    /// A parallel build; events are compared with this one.
-    Build { leading: &'static str },
+    /// Something that stands in for what was done; events are compared with the leading one.
+    StandIn { workload: Workload, window: Duration, leading: &'static str },
 }
 
 /// Readers enter past waiting threads.
@@ -43,7 +42,7 @@ pub(crate) const READER_STEAL: Events = Events {
     machine: "clx_2s_48c",
     policy: "reader-steal",
     columns: &["count"],
-    work: Work::Build { leading: "rwsem_opt_rlock" },
+    work: Work::StandIn { workload: Workload::BuildModel, window: BUILD, leading: "rwsem_opt_rlock" },
     remark: "the published machine is not named; clx_2s_48c, the series' other machine, stands in for it",
 };
 
@@ -61,8 +60,8 @@ pub(crate) const BOOT: Events = Events {
     machine: "x86_4s_112t",
     policy: "xadd-baseline",
     columns: &["count"],
-    work: Work::Build { leading: "rwsem_opt_wlock" },
-    remark: "a boot is mostly uncontended and single-threaded at first; a build on all CPUs is neither",
+    work: Work::StandIn { workload: Workload::BootModel, window: BOOTING, leading: "rwsem_opt_wlock" },
+    remark: "a boot is single-threaded at first; the stand-in is its second part, services that start on all CPUs",
 };
 
 /// Names that changed since: as published, as today.
@@ -70,9 +69,11 @@ const RENAMED: [(&str, &str); 1] = [("rwsem_opt_wlock", "rwsem_opt_lock")];
 /// What no workload here does.
 const NEVER: &str = "_wtrylock _rtrylock";
 
-/// The build's window: long enough for tasks of 50 ms to sleep and to follow each other.
-const BUILD: Duration = Duration::from_millis(60);
-const BUILD_WARMUP: Duration = Duration::from_millis(10);
+/// The build's window: long enough for some hundred thousand acquisitions, of which few queue.
+const BUILD: Duration = Duration::from_millis(500);
+/// The boot's: some processes one after the other on each CPU.
+const BOOTING: Duration = Duration::from_millis(100);
+const WARMUP: Duration = Duration::from_millis(10);
 
 fn number(event: &str) -> String {
     let today = RENAMED.iter().find(|pair| pair.0 == event).map_or(event, |pair| pair.1);
@@ -110,16 +111,15 @@ impl Events {
                 let count = table.number(row, column)?;
                 let spec = match self.work {
                     Work::Microbenchmark => microbenchmark(threads(table, column)?, 1),
-                    Work::Build { .. } => {
-                        let spec = Spec::new(Workload::BuildModel);
-                        Spec { threads: cpus, duration: BUILD, warmup: BUILD_WARMUP, ..spec }
+                    Work::StandIn { workload, window, .. } => {
+                        Spec { threads: cpus, duration: window, warmup: WARMUP, ..Spec::new(workload) }
                     }
                 };
                 let job = Job::Workload { machine: self.machine, lock: rwsem(self.policy), spec: Box::new(spec) };
                 let source = if possible(row) {
                     Ok(Source::Number(plan.job(job), Take { over: all.clone(), ..Take::plain(&number(event)) }))
                 } else {
-                    Err("build-model makes no trylocks".to_owned())
+                    Err("the stand-in makes no trylocks".to_owned())
                 };
                 own.push(plan.cell(Cell {
                     row: event.to_owned(),
@@ -139,19 +139,19 @@ impl Events {
                     let label = format!("{event}: {} → {}", self.columns[0], self.columns[1]);
                     plan.change(label, places[row][0], places[row][1], 0.0);
                 }
-                Work::Build { leading } if leading != event => {
+                Work::StandIn { leading, .. } if leading != event => {
                     let first = places[table.row(leading)?][0];
                     plan.change(format!("{event} per {leading}"), first, places[row][0], 0.0);
                 }
-                Work::Build { .. } => {}
+                Work::StandIn { .. } => {}
             }
         }
         plan.notes.push(format!("policy: {}; {}", self.policy, self.remark));
-        if matches!(self.work, Work::Build { .. }) {
+        if let Work::StandIn { workload, window, .. } = self.work {
             plan.notes.push(format!(
-                "published after “{}”; build-model with {cpus} threads for {} ms stands in for it: a stand-in, not a rerun",
+                "published after “{}”; {workload} with {cpus} threads for {} ms stands in for it: a stand-in, not a rerun",
                 table.about("workload"),
-                BUILD.as_millis()
+                window.as_millis()
             ));
         }
         Ok(plan)

@@ -92,8 +92,8 @@ impl PiStress {
             WARMUP.as_secs_f64() * 1e3
         ));
         plan.notes.push(
-            "owner and waiter share a CPU: a first waiter that spins ends at its first test, so the published gains cannot be those of spins; a change counts \
-             where it is larger than the larger standard deviation of its row"
+            "owner and waiter share a CPU: a first waiter that spins ends at its first test, so the published gains cannot be those of spins; none is larger than 5 %, \
+             so no direction is scored"
                 .to_owned(),
         );
         Ok(plan)

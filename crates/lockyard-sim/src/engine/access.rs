@@ -122,7 +122,9 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn written(&mut self, line: u32, cpu: u32) {
         self.tally.changes += 1;
-        self.lines[line].version = self.lines[line].version.wrapping_add(1);
+        let state = &mut self.lines[line];
+        state.version = state.version.wrapping_add(1);
+        state.written = true;
         if !self.lines[line].watchers.is_empty() {
             self.notify_siblings(line, cpu);
         }

@@ -164,8 +164,13 @@ impl Host {
     /// Sleeps until woken; returns at once if that has happened already.
     pub(crate) fn block(self) {
         self.drain_stores();
+        let task = self.task();
+        if !self.engine().tasks[task as usize].woken {
+            let engine = self.engine();
+            let half = engine.uneven(engine.model.os.ctx_switch / 2);
+            self.pass(half);
+        }
         let engine = self.engine();
-        let task = engine.current;
         let state = &mut engine.tasks[task as usize];
         if std::mem::take(&mut state.woken) {
             return;

@@ -47,6 +47,7 @@ llc = "cluster"
 protocol = "mesif"
 fill = {{ v = 5, lo = 2, hi = 15, u = "ns", c = "E" }}
 home = {{ v = 10, lo = 5, hi = 20, u = "ns", c = "E" }}
+read_takes = {{ v = {takes}, lo = 0, hi = 1, u = "x", c = "E" }}
 [clock]
 ghz = {{ v = 2.6, lo = 2, hi = 4, u = "GHz", c = "E" }}
 pause = {{ v = 60, lo = 10, hi = 140, u = "cycles", c = "E" }}
@@ -69,6 +70,8 @@ hop1 = {{ v = 170, lo = 130, hi = 240, u = "ns", c = "E" }}
 states_us = [["C1", 2, 2], ["C1E", 10, 20], ["C6", 130, 600]]
 "#,
         clusters = per_node / cluster,
+        // What `cargo run --release -p lockyard-work --example read_takes` says on an Emerald Rapids.
+        takes = u8::from(name.contains("Intel")),
     )
 }
 

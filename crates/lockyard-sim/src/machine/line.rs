@@ -38,6 +38,8 @@ pub(crate) struct Request {
     pub(crate) core: u16,
     /// For writing.
     pub(crate) owning: bool,
+    /// A load that takes a line over which its owner has written.
+    pub(crate) taking: bool,
     pub(crate) issued: Ps,
     /// Factor on all its latencies, in 1/1024.
     pub(crate) jitter: u64,
@@ -55,6 +57,8 @@ pub(crate) struct Flight {
     pub(crate) lost: Ps,
     /// How often the owner may still use the line after that.
     pub(crate) burst: u32,
+    /// Whether all other copies go: a write, or a load that takes the line over.
+    pub(crate) moves: bool,
     /// Whether watchers will be told then.
     pub(crate) announced: bool,
 }
@@ -155,6 +159,8 @@ pub(crate) struct Line {
     pub(crate) home: u16,
     /// A shared line is newer than memory.
     pub(crate) dirty: bool,
+    /// The owner has written to it since it came.
+    pub(crate) written: bool,
     /// The CPU that touched the owned line last.
     pub(crate) last_cpu: u32,
     pub(crate) sharers: Sharers,
@@ -217,6 +223,7 @@ impl Line {
             last: NO_CORE,
             home,
             dirty: false,
+            written: false,
             last_cpu: NOBODY,
             sharers: Sharers::default(),
             free_at: 0,
@@ -234,10 +241,10 @@ impl Line {
         }
     }
 
-    /// Whether a write by another core has reached the copies: they are as good as gone.
+    /// Whether a request that leaves no other copies has reached them: they are as good as gone.
     #[inline(always)]
     fn invalidated(&self, now: Ps) -> bool {
-        self.flight.as_ref().is_some_and(|flight| flight.request.owning && now >= flight.lost)
+        self.flight.as_ref().is_some_and(|flight| flight.moves && now >= flight.lost)
     }
 
     /// Whether `core` shares the line and may still read its copy at `now`.
@@ -260,7 +267,7 @@ impl Line {
             return false;
         }
         match &mut self.flight {
-            Some(flight) if now >= flight.lost && (writing || flight.request.owning) => {
+            Some(flight) if now >= flight.lost && (writing || flight.moves) => {
                 let served = flight.burst != 0;
                 flight.burst = flight.burst.saturating_sub(1);
                 served

@@ -157,6 +157,8 @@ pub struct Model {
     pub(crate) flight: u64,
     /// The last part of a transfer: the data's way from the old copy.
     pub(crate) data_share: u64,
+    /// Share of the loads of a line that its owner has written to, by which the line moves instead of being shared.
+    pub(crate) read_takes: u64,
     /// How often an owner may still use a line that another core's request has been committed for.
     pub(crate) burst_max: u32,
     /// Jitter: transfers are multiplied by ONE ± this, evenly.
@@ -283,6 +285,9 @@ impl Model {
                 reader.ratio("model.request_flight_share")?.min(ONE)
             },
             data_share: reader.ratio("model.data_share")?.min(ONE),
+            read_takes: reader
+                .ratio(if reader.has("coherence.read_takes") { "coherence.read_takes" } else { "model.read_takes" })?
+                .min(ONE),
             burst_max: reader.value(if reader.has("atomic.burst_max") {
                 "atomic.burst_max"
             } else {

@@ -16,8 +16,13 @@
 //! hits: bursts and the advantage of siblings follow. Afterwards it does so at most `burst_max` times more, and then has to ask like everybody else; copies of others are
 //! gone, and whoever watches them polls, and asks, while the line is still on its way.
 //!
+//! **Loads that take.** A load of a line that its owner has written to since it came may take it over (`read_takes`, drawn for each load): the owner's copy is gone, and the
+//! reader may write without asking. So does every such load on an Emerald Rapids (`lockyard-work`, example `read_takes`); on a Skylake hardly any, or loading first and
+//! changing then would not take two transfers (`load_then_rmw`, 1.9 to 2.2). The few that do matter all the same: where a thread releases a lock and takes it again at once, whoever
+//! sees it free in between has to ask for the line once more, behind the owner, and never gets it. Who has the line with the look does.
+//!
 //! **Herds.** A load of a line that somebody owns is a request like any other, at `load_from_modified` of L; afterwards
-//! the line is shared, and the loads behind it are fills: the first in a sharing domain pays its way, the others
+//! the line is shared (but see above), and the loads behind it are fills: the first in a sharing domain pays its way, the others
 //! follow from the shared cache, one per `coherence.fill`; caches are served by the home one per `coherence.home`. A
 //! write waits for the fills under way: they have to be invalidated.
 //!
@@ -41,7 +46,14 @@ impl Engine {
     pub(crate) fn request(&mut self, line: u32, asker: Asker, core: u16, owning: bool) {
         let jitter = self.model.jitter;
         let drawn = if jitter == 0 { 0 } else { self.random.below(2 * jitter as u32 + 1) };
-        let request = Request { asker, core, owning, issued: self.now, jitter: ONE - jitter + u64::from(drawn) };
+        let taking = match self.model.read_takes {
+            _ if owning => false,
+            0 => false,
+            ONE => true,
+            share => u64::from(self.random.below(ONE as u32)) < share,
+        };
+        let jitter = ONE - jitter + u64::from(drawn);
+        let request = Request { asker, core, owning, taking, issued: self.now, jitter };
         let Some(flight) = self.lines[line].flight else {
             if !owning && self.can_fill(line) {
                 self.fill(line, request);
@@ -107,7 +119,8 @@ impl Engine {
         // The last part of the way is the data's, from the old copy to the asker.
         let lost = committed.max(done.saturating_sub(scale(latency, self.model.data_share)));
         let burst = self.model.burst_max;
-        state.flight = Some(Flight { request, arrives, committed, lost, burst, announced: false });
+        let moves = request.owning || request.taking && state.written && state.owner != NO_CORE;
+        state.flight = Some(Flight { request, arrives, committed, lost, burst, moves, announced: false });
         state.stamp += 1;
         let stamp = state.stamp;
         self.schedule(done, What::Grant { line, stamp });
@@ -121,7 +134,7 @@ impl Engine {
         let state = &mut self.lines[line];
         let stamp = state.stamp;
         if let Some(flight) = &mut state.flight
-            && flight.request.owning
+            && flight.moves
             && !flight.announced
         {
             flight.announced = true;
@@ -155,7 +168,11 @@ impl Engine {
             let hold = if matches!(request.asker, Asker::Interrupt { .. }) { self.model.os.tick_hold } else { 0 };
             self.lines[line].free_at = self.now + self.model.rmw_own + hold;
         } else {
-            self.share(line, request.core);
+            if flight.moves && self.lines[line].owner != NO_CORE {
+                self.take_over(line, request.core);
+            } else {
+                self.share(line, request.core);
+            }
             self.lines[line].free_at = self.now;
         }
         self.next_flight(line);
@@ -175,9 +192,20 @@ impl Engine {
         state.owner = core;
         state.last = core;
         state.dirty = true;
+        state.written = true;
         if !state.watchers.is_empty() {
             self.invalidate_watchers(line, core);
         }
+    }
+
+    /// A load by `core` took the line over: the owner's copy is gone.
+    fn take_over(&mut self, line: u32, core: u16) {
+        let version = self.lines[line].version;
+        self.take_ownership(line, core);
+        let state = &mut self.lines[line];
+        // Its words are what they were.
+        state.version = version;
+        state.written = false;
     }
 
     /// A load by `core` was served by the owner, or by memory.
@@ -191,6 +219,7 @@ impl Engine {
             state.owner = core;
             state.last = core;
             state.dirty = false;
+            state.written = false;
             state.touched = now;
             return;
         }

@@ -1,7 +1,8 @@
 //! Leaving and taking a CPU.
 //!
 //! A task leaves because it blocks, is done, yields, or is preempted. The CPU then takes the next task of its queue, pulls one from
-//! another CPU, or idles. A switch costs `ctx_switch`; the task counts as on the CPU from the beginning of the switch.
+//! another CPU, or idles. A switch costs `ctx_switch`, half of it before the old task is off the CPU and half of it after: a task that blocks pays for the first half itself, and who wakes it
+//! meanwhile finds it still there; a CPU that idles has that half behind it. The new task counts as on the CPU from the beginning of the second.
 //!
 //! **Preemption.** Somebody better (a woken task, an expired slice) sets `need_resched`. A computing or spinning task is then
 //! preempted at once; one that waits for a line, or is inside the kernel, as soon as it can be; never with a store buffer that is
@@ -93,18 +94,20 @@ impl Engine {
             let spinner = self.tasks[task as usize].spun_for_by[index];
             self.poke(spinner);
         }
-        self.take_next(cpu);
+        let blocked = self.tasks[task as usize].state == State::Sleeping;
+        self.take_next(cpu, blocked);
     }
 
-    /// The CPU is free: takes a task, or idles.
-    fn take_next(&mut self, cpu: u32) {
+    /// The CPU is free: takes a task, or idles. Who has blocked has paid for the first half of the switch.
+    fn take_next(&mut self, cpu: u32, blocked: bool) {
+        let switch = if blocked { self.model.os.ctx_switch / 2 } else { self.model.os.ctx_switch };
         let next = self.cpus[cpu as usize].queue.pop(&self.fair);
         if let Some(task) = next {
             self.waiting -= 1;
-            return self.switch_to(cpu, task, self.model.os.ctx_switch);
+            return self.switch_to(cpu, task, 0, switch);
         }
         if let Some(task) = self.pull(cpu) {
-            return self.switch_to(cpu, task, self.model.os.ctx_switch);
+            return self.switch_to(cpu, task, 0, switch);
         }
         let idle = &mut self.cpus[cpu as usize];
         idle.activity = Activity::Idle;
@@ -112,8 +115,8 @@ impl Engine {
         idle.idle_state = idle.governor.choose(self.model.idle_states());
     }
 
-    /// `task` will run on `cpu` after `delay`.
-    pub(super) fn switch_to(&mut self, cpu: u32, task: u32, delay: Ps) {
+    /// `task` will run on `cpu` after `delay`, and a switch.
+    pub(super) fn switch_to(&mut self, cpu: u32, task: u32, delay: Ps, switch: Ps) {
         let state = &mut self.tasks[task as usize];
         if state.cpu != cpu {
             state.migrations += 1;
@@ -133,8 +136,7 @@ impl Engine {
             // A sibling of the running task may have become busy.
             self.slow = self.slowdown(self.here);
         }
-        let switch = self.model.os.ctx_switch;
-        let delay = if delay < switch { delay } else { delay - switch + self.uneven(switch) };
+        let delay = delay + self.uneven(switch);
         self.schedule(self.now + delay, What::Switched { cpu, stamp });
     }
 
@@ -308,7 +310,7 @@ impl Engine {
         let Some(task) = self.cpus[cpu as usize].queue.iter().find(|&task| self.may_move(task, idle)) else { return };
         self.detach(task, idle);
         let exit = self.end_idle(idle);
-        self.switch_to(idle, task, self.model.os.wake_ipi + exit + self.model.os.ctx_switch);
+        self.switch_to(idle, task, self.model.os.wake_ipi + exit, self.model.os.ctx_switch / 2);
     }
 
     /// Whether a task that wakes up on a busy CPU preempts.

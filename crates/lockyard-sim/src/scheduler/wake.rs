@@ -70,7 +70,7 @@ impl Engine {
             let cpu = self.tasks[task as usize].cpu;
             if self.cpus[cpu as usize].is_idle() {
                 self.end_idle(cpu);
-                return self.switch_to(cpu, task, 0);
+                return self.switch_to(cpu, task, 0, 0);
             }
             return self.arrive(task, cpu, 0);
         }
@@ -83,7 +83,7 @@ impl Engine {
         self.place_virtually(task, cpu);
         if self.cpus[cpu as usize].is_idle() {
             let exit = self.end_idle(cpu);
-            self.switch_to(cpu, task, ipi + exit + self.model.os.ctx_switch);
+            self.switch_to(cpu, task, ipi + exit, self.model.os.ctx_switch / 2);
             return;
         }
         self.update_virtual(cpu);
