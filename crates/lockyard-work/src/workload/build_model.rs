@@ -7,7 +7,7 @@
 //! result.
 //!
 //! The specification has 200 µs of computing, and expects more than 99.9 % of the acquisitions to be uncontended. Both cannot be: with 96 tasks the
-//! most popular lock would be asked for 1.5 million times a second, and in the simulator 13 % of all acquisitions queued. With 10 ms, some two thousand acquisitions a second and task, it is as expected.
+//! most popular lock would be asked for 1.5 million times a second, and in the simulator 13 % of all acquisitions queued. With 10 ms, some two thousand acquisitions a second and task, 1 % do.
 
 use crate::driver::{Run, drive};
 use crate::error::Error;
