@@ -7,7 +7,7 @@ use lockyard_sim::machine::topology::Placement;
 use lockyard_sim::{Config, LOCKS, session};
 use lockyard_work::{Candidate, Spec};
 
-pub(crate) type Failure = Box<dyn std::error::Error>;
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Every machine, each in all its modes, whose name begins with `only`.
 pub(crate) fn machines(only: &str) -> Vec<String> {
@@ -30,13 +30,22 @@ pub(crate) fn times(
     spec: &Spec,
     seeds: RangeInclusive<u64>,
 ) -> Result<Vec<f64>, Failure> {
-    let mut found = Vec::new();
-    for seed in seeds {
-        let config = Config { seed, placement, ..Config::new(catalog::machine(machine)?) };
-        let spec = Spec { seed, ..*spec };
-        let (record, _) = session(&config, || (lock.measure)(&spec));
-        found.push(record?.ns_per_op);
-    }
+    let (seeds, workers) = (&Vec::from_iter(seeds), std::thread::available_parallelism()?.get());
+    let some_seeds = |worker: usize| {
+        let mut found = Vec::new();
+        for &seed in seeds.iter().skip(worker).step_by(workers) {
+            let config = Config { seed, placement, ..Config::new(catalog::machine(machine)?) };
+            let spec = Spec { seed, ..*spec };
+            let (record, _) = session(&config, || (lock.measure)(&spec));
+            found.push(record?.ns_per_op);
+        }
+        Ok::<_, Failure>(found)
+    };
+    let all: Result<Vec<_>, _> = std::thread::scope(|scope| {
+        let workers = Vec::from_iter((0..workers).map(|worker| scope.spawn(move || some_seeds(worker))));
+        workers.into_iter().map(|worker| worker.join().expect("a measuring thread panicked")).collect()
+    });
+    let mut found = all?.concat();
     found.sort_by(f64::total_cmp);
     Ok(found)
 }

@@ -43,6 +43,8 @@ pub(crate) struct Request {
     pub(crate) issued: Ps,
     /// Factor on all its latencies, in 1/1024.
     pub(crate) jitter: u64,
+    /// The data's share of its way, in 1/1024.
+    pub(crate) data_share: u64,
 }
 
 /// The request that will be granted next.

@@ -157,6 +157,8 @@ pub struct Model {
     pub(crate) flight: u64,
     /// The last part of a transfer: the data's way from the old copy.
     pub(crate) data_share: u64,
+    /// It is drawn for each request, evenly, from this much below to this much above.
+    pub(crate) data_spread: u64,
     /// Share of the loads of a line that its owner has written to, by which the line moves instead of being shared.
     pub(crate) read_takes: u64,
     /// How often an owner may still use a line that another core's request has been committed for.
@@ -285,6 +287,7 @@ impl Model {
                 reader.ratio("model.request_flight_share")?.min(ONE)
             },
             data_share: reader.ratio("model.data_share")?.min(ONE),
+            data_spread: reader.ratio("model.data_spread")?.min(ONE),
             read_takes: reader
                 .ratio(if reader.has("coherence.read_takes") { "coherence.read_takes" } else { "model.read_takes" })?
                 .min(ONE),

@@ -66,6 +66,7 @@ const COMMON: &[Field] = &[
     field("model.store_buffer_entries", &["entries"], true),
     field("model.request_flight_share", RATIO, true),
     field("model.data_share", RATIO, true),
+    field("model.data_spread", RATIO, true),
     field("model.read_takes", RATIO, true),
     field("model.burst_max", HITS, true),
     field("model.instructions", TIME, true),

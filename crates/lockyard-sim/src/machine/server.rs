@@ -26,7 +26,9 @@
 //! follow from the shared cache, one per `coherence.fill`; caches are served by the home one per `coherence.home`. A
 //! write waits for the fills under way: they have to be invalidated.
 //!
-//! Every latency is multiplied by the request's jitter, drawn when it is issued.
+//! Every latency is multiplied by the request's jitter, drawn when it is issued. So is δ, from a range: how the way divides depends on where the home is, and on
+//! the queues of a mesh. With a fixed δ an owner and a spinner fall into step: its look always comes while the lock is held, or always
+//! while it is free, and a little more or less of any number turns one into the other.
 
 use super::line::{Asker, Flight, NO_CORE, NOBODY, Request};
 use super::model::{Distance, ONE, Protocol};
@@ -44,16 +46,15 @@ fn scale(ps: Ps, ratio: u64) -> Ps {
 impl Engine {
     /// Asks for a line on behalf of `asker`, who does not have it.
     pub(crate) fn request(&mut self, line: u32, asker: Asker, core: u16, owning: bool) {
-        let jitter = self.model.jitter;
-        let drawn = if jitter == 0 { 0 } else { self.random.below(2 * jitter as u32 + 1) };
+        let jitter = self.drawn(ONE, self.model.jitter);
+        let data_share = self.drawn(self.model.data_share, self.model.data_spread).min(ONE);
         let taking = match self.model.read_takes {
             _ if owning => false,
             0 => false,
             ONE => true,
             share => u64::from(self.random.below(ONE as u32)) < share,
         };
-        let jitter = ONE - jitter + u64::from(drawn);
-        let request = Request { asker, core, owning, taking, issued: self.now, jitter };
+        let request = Request { asker, core, owning, taking, issued: self.now, jitter, data_share };
         let Some(flight) = self.lines[line].flight else {
             if !owning && self.can_fill(line) {
                 self.fill(line, request);
@@ -68,6 +69,15 @@ impl Engine {
             self.launch(line, request);
         } else {
             self.lines[line].pending.push_back(request);
+        }
+    }
+
+    /// `ratio`, up to `spread` more or less.
+    #[inline(always)]
+    fn drawn(&mut self, ratio: u64, spread: u64) -> u64 {
+        match spread {
+            0 => ratio,
+            spread => (ratio + u64::from(self.random.below(2 * spread as u32 + 1))).saturating_sub(spread),
         }
     }
 
@@ -117,7 +127,7 @@ impl Engine {
         let done = (arrives + latency - flight).max(if free_at == 0 { 0 } else { free_at + occupancy }).max(self.now);
         let committed = arrives.max(free_at);
         // The last part of the way is the data's, from the old copy to the asker.
-        let lost = committed.max(done.saturating_sub(scale(latency, self.model.data_share)));
+        let lost = committed.max(done.saturating_sub(scale(latency, request.data_share)));
         let burst = self.model.burst_max;
         let moves = request.owning || request.taking && state.written && state.owner != NO_CORE;
         state.flight = Some(Flight { request, arrives, committed, lost, burst, moves, announced: false });
