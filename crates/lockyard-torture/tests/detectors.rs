@@ -57,8 +57,7 @@ found! {
     deaf_to_tokens: "broken-cancel" on "quad2008" within 2_000;
     readers_beside_writers: "broken-readers" on "quad2008" within 100;
     bypassed_for_ever: "broken-fairness" on "quad2008" within 500;
-    // One schedule in about a thousand, on whatever machine.
-    writers_starved_by_readers: "broken-preference" on "quad2008" within 5_000;
+    writers_starved_by_readers: "broken-preference" on "quad2008" within 500;
     lost_units: "broken-units" on "quad2008" within 500;
     touched_after_release: "broken-release" on "quad2008" within 5_000;
     frames_that_have_returned: "broken-waiter" on "quad2008" within 1_000;
