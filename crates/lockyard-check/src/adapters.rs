@@ -78,14 +78,15 @@ pub fn turn_early<P: Stage>(lanes: u32) {
     }
 }
 
-/// A hierarchical spinlock that [turns early](turn_early); with `LANES` 0 it queues by node whatever the machine.
+/// A hierarchical spinlock that [turns early](turn_early); with `LANES` 0 it queues by node whatever the machine. It begins in memory that nobody has initialised: whoever
+/// takes it first has more to do, and what it does after that is what a lock made by its constructor does.
 #[derive(Debug)]
 pub struct EagerHq<P: Stage, const LANES: u32 = 3>(pub RawHqSpinLock<P>);
 
 impl<P: Stage, const LANES: u32> Default for EagerHq<P, LANES> {
     fn default() -> Self {
         turn_early::<P>(LANES);
-        Self(RawHqSpinLock::default())
+        Self(RawHqSpinLock::zeroed())
     }
 }
 

@@ -9,7 +9,8 @@
 //! to the other for nothing (the plain lock's own, on `box32_pistress` and `kunpeng920_2s_96c`, by 5 %), and a mean over sixty is off by 2 or 3 %. So each cell beyond 3 % is measured once more, with twenty times as many
 //! seeds that were not used before, by medians and by means, with the standard error of these. The exit code stays that of the first medians.
 //!
-//! **The crowd of the beginning.** All begin at one instant, and the window opens 0.2 ms later. How long it takes that crowd to dissolve differs from lock to lock; `WARMUP_US` says how long to wait for it.
+//! **The crowd of the beginning.** All begin at one instant, the first multiple of 0.2 ms after they were made, and with 0.2 ms of warm-up the window opens just then: what a new lock does with a crowd is in it. How long that takes to
+//! dissolve differs from lock to lock; `WARMUP_US` says how long to wait for it.
 
 mod cells;
 

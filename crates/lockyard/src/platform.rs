@@ -455,7 +455,18 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
 }
 
 /// A platform whose words can be built in constants: this is what `const fn new` needs.
-pub trait ConstPlatform: Platform<U32: ConstZero, U64: ConstZero, Lanes: ConstZero> {}
+///
+/// # Safety
+///
+/// [`Platform::Lanes`] is in memory what a `u32` is: its value, and nothing else.
+pub unsafe trait ConstPlatform: Platform<U32: ConstZero, U64: ConstZero, Lanes: ConstZero> {}
+
+/// Lanes with this value, in constants.
+pub(crate) const fn lanes<P: ConstPlatform>(value: u32) -> P::Lanes {
+    const { assert!(size_of::<P::Lanes>() == size_of::<u32>() && align_of::<P::Lanes>() <= align_of::<u32>()) };
+    // SAFETY: that they are the same in memory is the platform's promise; size and alignment are looked at above.
+    unsafe { core::ptr::from_ref(&value).cast::<P::Lanes>().read() }
+}
 
 /// A word that exists in constants, with value zero.
 pub trait ConstZero {

@@ -358,15 +358,27 @@ scripts! {
         assert!(rolled_back.get() > 0);
     }
 
+    /// A lock that is made is at rest as one that was released: nobody takes the slow path for being first.
+    fn the_first_of_many_takes_the_fast_path() {
+        for lock in [const { RawHqSpinLock::<Scripted>::new() }, RawHqSpinLock::default()] {
+            assert_eq!((lock.raw(), lock.is_locked(), lock.is_contended()), (lockyard::spin::hq::TYPE, false, false));
+            Scene::play(|scene, [actor]| {
+                actor.does(|| lock.acquire());
+                assert_eq!(scene.events(Event::PvLockStealing), 0);
+            });
+            assert_eq!(lock.raw(), lockyard::spin::hq::TYPE | 1);
+        }
+    }
+
     /// All-zero memory is an unlocked lock; its first slow path makes it a hierarchical one, and code that holds the word can tell.
     fn all_zero_is_unlocked() {
-        let lock = RawHqSpinLock::<Scripted>::new();
+        let lock = RawHqSpinLock::<Scripted>::zeroed();
         assert_eq!((lock.raw(), lock.is_locked(), lock.is_contended()), (0, false, false));
         assert!(lock.try_acquire() && lock.is_locked() && !lock.is_contended() && !lock.try_acquire());
         // SAFETY: acquired above.
         unsafe { lock.release() };
         assert_eq!(lock.raw(), lockyard::spin::hq::TYPE);
-        let lock = RawHqSpinLock::<Scripted>::new();
+        let lock = RawHqSpinLock::<Scripted>::zeroed();
         Scene::play(|_, [actor]| actor.does(|| lock.acquire()));
         assert_eq!(lock.raw(), lockyard::spin::hq::TYPE | 1);
     }

@@ -66,7 +66,7 @@ use core::fmt::Debug;
 use core::marker::PhantomData;
 
 use crate::event::Event;
-use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Patience, Platform, Word};
+use crate::platform::{ConstPlatform, Lanes, Ordering::*, Patience, Platform, Word, lanes};
 use crate::wait::thread::{NESTING, NodeName, Thread};
 use crate::wait::turn::{TURN_NS, TURNS_NS};
 
@@ -154,20 +154,32 @@ pub struct RawQueuedSpinLock<P: Platform, K> {
     kind: PhantomData<K>,
 }
 
-impl<P: Platform, K> Default for RawQueuedSpinLock<P, K> {
+/// An unlocked lock, as [`new`](RawQueuedSpinLock::new) makes it.
+impl<P: Platform, K: Kind<P>> Default for RawQueuedSpinLock<P, K> {
     fn default() -> Self {
-        Self { word: P::Lanes::default(), kind: PhantomData }
+        let lock = Self::zeroed();
+        if K::REST != 0 {
+            // Relaxed: nobody else knows it yet.
+            lock.word.store(K::REST.into(), Relaxed);
+        }
+        lock
     }
 }
 
-impl<P: ConstPlatform, K> RawQueuedSpinLock<P, K> {
-    /// An unlocked lock, in constants.
+impl<P: ConstPlatform, K: Kind<P>> RawQueuedSpinLock<P, K> {
+    /// An unlocked lock, in constants: what a release leaves, so that the first to take it finds what the fast path looks for.
     pub const fn new() -> Self {
-        Self { word: P::Lanes::ZERO, kind: PhantomData }
+        Self { word: lanes::<P>(K::REST as u32), kind: PhantomData }
     }
 }
 
 impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
+    /// An unlocked lock in memory that nobody has initialised. Where [`Kind::REST`] is not zero the first to take it goes through the slow path, and so do those
+    /// who come at that moment.
+    pub fn zeroed() -> Self {
+        Self { word: P::Lanes::default(), kind: PhantomData }
+    }
+
     /// Takes the lock.
     #[inline]
     pub fn acquire(&self) {

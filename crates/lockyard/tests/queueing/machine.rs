@@ -151,7 +151,8 @@ unsafe impl Platform for Exact {
     }
 }
 
-impl ConstPlatform for Exact {}
+// SAFETY: its lanes are those of the scripted machine.
+unsafe impl ConstPlatform for Exact {}
 
 /// Waits until something is so that must be so. A settled scene is not enough where one that spins waits for another that spins: each may have looked for the last
 /// time before the other went on.

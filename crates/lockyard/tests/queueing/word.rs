@@ -21,27 +21,33 @@ pub(crate) fn state<P: Platform, K: Kind<P>>(lock: &RawQueuedSpinLock<P, K>) -> 
     lock.raw() & 0xffff & !u32::from(K::REST)
 }
 
-/// Held or not, waited for or not: what a lock says, and whether it lets somebody in who tries.
+/// Held or not, waited for or not: what a lock says, and whether it lets somebody in who tries. A lock that was made, and memory that nobody has initialised.
 fn questions<K: Kind<Scripted>>() {
+    let made = RawQueuedSpinLock::<Scripted, K>::default();
+    answers_well(&made, K::REST.into());
+    answers_well(&RawQueuedSpinLock::<Scripted, K>::zeroed(), 0);
+}
+
+/// As long as nobody has taken it its word is `new`.
+fn answers_well<K: Kind<Scripted>>(lock: &RawQueuedSpinLock<Scripted, K>, new: u32) {
     let rest = u32::from(K::REST);
-    let lock = RawQueuedSpinLock::<Scripted, K>::default();
     let answers = || (lock.is_locked(), lock.is_contended());
     // SAFETY: each is told to who holds the lock.
     let release = || unsafe { lock.release() };
     Scene::play(|scene, [holder, waiter, other]| {
-        assert_eq!((answers(), lock.raw()), ((false, false), 0));
+        assert_eq!((answers(), lock.raw()), ((false, false), new));
         assert!(holder.does(|| lock.try_acquire()));
         assert_eq!((answers(), lock.raw()), ((true, false), rest | LOCKED));
         assert!(!holder.does(|| lock.try_acquire()));
         let got = waiter.starts(|| lock.acquire());
-        assert_eq!((answers(), state(&lock)), ((true, true), LOCKED));
+        assert_eq!((answers(), state(lock)), ((true, true), LOCKED));
         waiter.freeze();
         holder.does(release);
         // Free, but not for one that only tries: somebody waits. Who really wants it may pass a waiter whose turn is not over.
-        assert_eq!((answers(), state(&lock)), ((true, true), 0));
+        assert_eq!((answers(), state(lock)), ((true, true), 0));
         assert!(!other.does(|| lock.try_acquire()));
         other.does(|| lock.acquire());
-        assert_eq!((answers(), state(&lock)), ((true, true), LOCKED));
+        assert_eq!((answers(), state(lock)), ((true, true), LOCKED));
         other.does(release);
         waiter.thaw();
         scene.settle();

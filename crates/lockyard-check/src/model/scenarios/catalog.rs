@@ -381,7 +381,6 @@ fn rt_condvar() -> Vec<Scenario> {
         letter(&of("spins", SPINS), false),
         letter(&of("sleeps", SLEEPS), true),
         late.late::<RawRtMutex<Loom>>(&[W, W, W]),
-        late.attempt::<RawRtMutex<Loom>>(&[W, W]),
         orphan(&late, 2),
         orphan(&late, 3),
     ]

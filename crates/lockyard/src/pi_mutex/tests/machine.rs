@@ -381,7 +381,8 @@ unsafe impl Platform for Machine {
     }
 }
 
-impl ConstPlatform for Machine {}
+// SAFETY: its lanes are Linux's.
+unsafe impl ConstPlatform for Machine {}
 
 // SAFETY: ids are the test's, one for each thread that it plays; the rest is as the platform's.
 unsafe impl PiPlatform for Machine {

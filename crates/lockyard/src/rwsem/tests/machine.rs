@@ -26,6 +26,7 @@ static UNUSED: AtomicU32 = AtomicU32::new(0);
 
 /// A word whose accesses may be preceded by the loss of the CPU.
 #[derive(Debug, Default)]
+#[repr(transparent)]
 pub(super) struct Shaken<W>(W);
 
 fn shake() {
@@ -229,4 +230,5 @@ unsafe impl Platform for Tireless {
     fn count(_event: Event, _amount: i64) {}
 }
 
-impl ConstPlatform for Tireless {}
+// SAFETY: its lanes are Linux's, in a transparent wrapper.
+unsafe impl ConstPlatform for Tireless {}
