@@ -23,7 +23,7 @@ use lockyard_check::model::sites;
 const HELP: &str = "\
 cargo xtask loom [--only TEXT] [--short] [--bless [--seconds N]]
   explores the scenarios whose names contain TEXT, each to the bounds of loom-counts.txt, and compares the executions
-    --short     what would take more than a few seconds with one preemption only
+    --short     what would take more than a few seconds with fewer preemptions
     --bless     finds the highest bounds that complete in N seconds (60), and writes them to loom-counts.txt as they are found
 cargo xtask mutants [--only TEXT] [--seconds N]
   weakens each ordering site whose place contains TEXT, one step at a time; says which scenario kills it

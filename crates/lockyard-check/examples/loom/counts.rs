@@ -10,8 +10,10 @@ use lockyard_check::model::scenarios::{self, Limits, Scenario};
 use crate::process::{Report, explore, side_by_side};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/loom-counts.txt");
-/// The short form goes no further than one preemption where there are more executions than this.
+/// The short form goes less far where there are more executions than this.
 const SHORT: u64 = 8_000;
+/// A preemption less takes about so many times fewer executions.
+const STEP: u64 = 25;
 /// Executions may change by so much, in percent, before somebody must look.
 const DRIFT: u64 = 20;
 
@@ -22,6 +24,19 @@ pub(crate) struct Kept {
     pub(crate) limits: Limits,
     /// Its executions.
     pub(crate) executions: u64,
+}
+
+impl Kept {
+    /// How far the short form goes, if not as far: two threads without bounds to three preemptions; else a preemption less, or to one if that would still be too much.
+    fn shorter(self) -> Option<Limits> {
+        let preemptions = match self.limits.preemptions {
+            _ if self.executions <= SHORT => return None,
+            None => 3,
+            Some(most) if self.executions <= SHORT * STEP => most.saturating_sub(1).max(1),
+            Some(_) => 1,
+        };
+        self.limits.lower().find(|limits| limits.preemptions == Some(preemptions))
+    }
 }
 
 /// The file.
@@ -108,9 +123,8 @@ fn compare(only: &str, short: bool) -> Result<bool, String> {
         match kept.get(&scenario.name) {
             Some(kept) => {
                 let bar = scenario.limits();
-                let one = kept.limits.lower().find(|limits| limits.preemptions == Some(1));
-                match one.filter(|_| short && kept.executions > SHORT) {
-                    Some(one) => list.push((scenario.within(one), bar, None)),
+                match kept.shorter().filter(|_| short) {
+                    Some(shorter) => list.push((scenario.within(shorter), bar, None)),
                     None => list.push((scenario.within(kept.limits), bar, Some(kept.executions))),
                 }
             }
@@ -126,7 +140,7 @@ fn compare(only: &str, short: bool) -> Result<bool, String> {
         let below = if scenario.limits() == *bar { String::new() } else { format!(", below the bar of {bar}") };
         let remark = drift.map_or(String::new(), |before| format!("  DRIFT: {before} executions before"));
         println!("{}{below}{remark}", line(scenario, &report));
-        // With one preemption not everything is reached that should be.
+        // With fewer preemptions not everything is reached that should be.
         let well = if before.is_some() { is_well(&report) } else { report.failure.is_none() && report.complete };
         Ok::<_, String>((well && drift.is_none(), report.executions))
     });

@@ -27,7 +27,7 @@ const LIBRARY: &str = "crates/lockyard/src/";
 /// Scenarios with more executions than this judge mutants with one preemption first.
 const SOON: u64 = 2_000;
 /// A scenario may take so long, with a mutant or without one, to the bounds of `loom-counts.txt`.
-const SECONDS: u64 = 240;
+const SECONDS: u64 = 600;
 
 struct Judge {
     name: String,
