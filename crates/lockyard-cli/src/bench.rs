@@ -30,6 +30,7 @@ pub(crate) struct Sweep {
     read_pct: Option<Vec<u64>>,
     sleep_us: Option<Vec<u64>>,
     mix: Option<Mix>,
+    jobs: u32,
     window: Duration,
     warmup: Duration,
     seed: u64,
@@ -58,6 +59,12 @@ impl Sweep {
                 MixArg::Alternate => Mix::Alternate,
                 MixArg::Roles => Mix::Roles,
             }),
+            jobs: match &args.jobs {
+                Some(text) => {
+                    Bounds { flag: "--jobs", least: 1, most: u64::from(Spec::MOST_JOBS) }.number(text)? as u32
+                }
+                None => 0,
+            },
             window,
             warmup,
             seed: options::seed(&args.seed)?,
@@ -111,7 +118,10 @@ impl Sweep {
     fn specs(&self, workload: Workload, shared: bool) -> Result<Vec<Spec>, Failure> {
         let usual = Spec::new(workload);
         let mix = self.mix.filter(|_| shared).unwrap_or(usual.mix);
-        let base = Spec { mix, duration: self.window, warmup: self.warmup, seed: self.seed, ..usual };
+        let base = Spec { mix, jobs: self.jobs, duration: self.window, warmup: self.warmup, seed: self.seed, ..usual };
+        if self.jobs > 0 && !workload.has_jobs() {
+            return Err(Failure::usage(format!("--jobs: {workload} has no jobs; only bkl-aim7 has")));
+        }
         let roles = base.has_roles();
         if roles && self.threads.is_some() {
             return Err(Failure::usage(format!(

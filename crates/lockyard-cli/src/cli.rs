@@ -319,6 +319,10 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) sleep_us: Option<String>,
 
+    /// Jobs of each thread, in bkl-aim7: the run ends with the last instead of after a time (AIM7 has 97)
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) jobs: Option<String>,
+
     /// Seed of everything random in the workloads
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "1")]
     pub(crate) seed: String,

@@ -94,6 +94,11 @@ fn combinations_without_a_meaning_are_refused() {
     refused(&["bench", "--lock", "none", "--peer", "none"], "nothing to measure");
     refused(&["bench", "--family", "rw", "--workload", "starve-writers", "--threads", "4"], "--readers and --writers");
     refused(&["bench", "--lock", "mutex", "--readers", "4"], "have no roles");
+    refused(&["bench", "--lock", "mutex", "--jobs", "4"], "--jobs: contend has no jobs; only bkl-aim7 has");
+    refused(
+        &["bench", "--lock", "mutex", "--workload", "bkl-aim7", "--jobs", "0"],
+        "--jobs: 0 is out of bounds (1 to 100000)",
+    );
     refused(&["bench", "--json", "--csv"], "cannot be used with");
     refused(&["--quick", "--secs-total", "9"], "cannot be used with");
 }

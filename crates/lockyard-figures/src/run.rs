@@ -116,7 +116,11 @@ fn run_one(
         Job::Workload { machine, lock, spec } => {
             let longest = options.longest.unwrap_or(spec.duration);
             let duration = spec.duration.min(longest);
-            let spec = Spec { seed: variant.seed, duration, warmup: spec.warmup.min(longest), ..(**spec).clone() };
+            // A number of jobs is cut down as the time would be that they take.
+            let share = duration.as_secs_f64() / spec.duration.as_secs_f64();
+            let jobs = (f64::from(spec.jobs) * share).ceil() as u32;
+            let spec =
+                Spec { seed: variant.seed, duration, jobs, warmup: spec.warmup.min(longest), ..(**spec).clone() };
             let config = variant.config(&machines[machine]);
             // Every published table is of locks inside a kernel; what a program does around them is not.
             let in_kernel = config.in_kernel && !spec.workload.needs_priorities();

@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::{Machine, Usage};
 use crate::padded::Padded;
+use crate::quota::Quota;
 use crate::record::LockStatistics;
 use crate::spec::Spec;
 use crate::subject::Exclusive;
@@ -50,15 +51,16 @@ pub(crate) enum Phase {
 #[derive(Debug)]
 pub(crate) struct Control {
     phase: AtomicU32,
+    opened_at: AtomicU64,
     closed_at: AtomicU64,
 }
 
 impl Control {
     pub(crate) fn new() -> Self {
-        Self { phase: AtomicU32::new(Phase::Warmup as u32), closed_at: AtomicU64::new(0) }
+        Self { phase: AtomicU32::new(Phase::Warmup as u32), opened_at: AtomicU64::new(0), closed_at: AtomicU64::new(0) }
     }
 
-    /// Acquire: who sees CLOSED also sees when.
+    /// Acquire: who sees the window opened, or CLOSED, also sees when.
     #[inline(always)]
     pub(crate) fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
@@ -68,12 +70,18 @@ impl Control {
         }
     }
 
+    /// The stamp at which the window opened. Meaningful once it has.
+    pub(crate) fn opened_at(&self) -> u64 {
+        self.opened_at.load(Ordering::Relaxed)
+    }
+
     /// The stamp at which the window closed. Meaningful once it has.
     pub(crate) fn closed_at(&self) -> u64 {
         self.closed_at.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn open(&self) {
+    pub(crate) fn open(&self, now: u64) {
+        self.opened_at.store(now, Ordering::Relaxed);
         self.phase.store(Phase::Measure as u32, Ordering::Release);
     }
 
@@ -154,6 +162,8 @@ fn run<M: Machine>(
     M::pause_ns(); // calibrates now, not in the window
     let control = Padded(Control::new());
     let window = OnceLock::new();
+    let quota = (spec.jobs > 0).then(|| Padded(Quota::<M>::new(roles.len())));
+    let quota = quota.as_ref().map(|quota| &quota.0);
     let handed_in: Vec<OnceLock<Tally>> = roles.iter().map(|_| OnceLock::new()).collect();
     M::run(roles.len() + 1, &|thread| match thread.checked_sub(1) {
         None => {
@@ -161,12 +171,18 @@ fn run<M: Machine>(
                 // Or nobody would open the window where those below never leave the CPU. Refused where they are: they say so.
                 M::set_priority(me.id(), PRESIDES_AT, PRESIDES_AT);
             }
-            let _ = window.set(preside::<M>(spec, &control, counted));
+            let _ = window.set(preside::<M>(spec, &control, quota, counted));
         }
         Some(index) => {
             let mut worker = Worker::new(&control, index, roles[index], spec.seed);
+            if let Some(quota) = quota {
+                quota.arrive();
+            }
             work(&mut worker);
             let _ = handed_in[index].set(worker.finish());
+            if let Some(quota) = quota {
+                quota.leave();
+            }
         }
     })?;
     let window: Window = window.into_inner().expect("the controller ran");
@@ -194,12 +210,27 @@ fn crew(spec: &Spec) -> Vec<Role> {
 }
 
 /// The controller's life.
-fn preside<M: Machine>(spec: &Spec, control: &Control, counted: &dyn Fn() -> Vec<LockStatistics>) -> Window {
-    M::sleep(spec.warmup.as_nanos() as u64);
-    let (events, usage) = (M::events(), M::usage());
-    let opened_at = M::stamp();
-    control.open();
-    M::sleep(spec.duration.as_nanos() as u64);
+fn preside<M: Machine>(
+    spec: &Spec,
+    control: &Control,
+    quota: Option<&Quota<M>>,
+    counted: &dyn Fn() -> Vec<LockStatistics>,
+) -> Window {
+    let open = || {
+        let before = (M::events(), M::usage());
+        let opened_at = M::stamp();
+        control.open(opened_at);
+        (before, opened_at)
+    };
+    let ((events, usage), opened_at) = match quota {
+        Some(quota) => quota.preside(open),
+        None => {
+            M::sleep(spec.warmup.as_nanos() as u64);
+            let opened = open();
+            M::sleep(spec.duration.as_nanos() as u64);
+            opened
+        }
+    };
     let closed_at = M::stamp();
     control.close(closed_at);
     let events = M::events().since(&events);

@@ -27,6 +27,7 @@
 pub mod catalog;
 mod driver;
 pub mod error;
+mod gate;
 pub mod histogram;
 mod invariant;
 mod locks;
@@ -36,6 +37,7 @@ mod padded;
 mod peers;
 mod popularity;
 mod prng;
+mod quota;
 pub mod record;
 pub mod rounds;
 mod section;

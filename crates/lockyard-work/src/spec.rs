@@ -73,6 +73,11 @@ impl Workload {
         matches!(self, Self::PiStress | Self::PiCross | Self::PiInversion)
     }
 
+    /// Whether it counts jobs, and can be given a number of them.
+    pub const fn has_jobs(self) -> bool {
+        matches!(self, Self::BklAim7)
+    }
+
     /// Whether its threads are readers or writers for life, by [`Spec::mix`] or always.
     pub const fn has_roles(self, mix: Mix) -> bool {
         match self {
@@ -139,6 +144,9 @@ pub struct Spec {
     pub ratio: u32,
     /// How reads and writes are mixed.
     pub mix: Mix,
+    /// Jobs that each thread does, where the workload counts jobs ([`Workload::has_jobs`]): all begin together, and the last to be done closes the window. Zero: as many as
+    /// the window is long enough for.
+    pub jobs: u32,
     /// Length of the measured window.
     pub duration: Duration,
     /// What is run, and thrown away, before the window opens.
@@ -150,6 +158,9 @@ pub struct Spec {
 impl Spec {
     /// The most threads one cell may have.
     pub const MOST_THREADS: usize = 32_000;
+
+    /// The most jobs one thread may have.
+    pub const MOST_JOBS: u32 = 100_000;
 
     /// The usual cell of `workload`.
     pub fn new(workload: Workload) -> Self {
@@ -164,6 +175,7 @@ impl Spec {
             read_pct: 0,
             ratio: 5,
             mix: Mix::Random,
+            jobs: 0,
             duration: Duration::from_secs(1),
             warmup: Duration::from_millis(100),
             seed: 1,
@@ -246,6 +258,12 @@ impl Spec {
                 self.threads
             ));
         }
+        if self.jobs > 0 && !workload.has_jobs() {
+            return refuse(format!("jobs: {workload} has none; only bkl-aim7 has"));
+        }
+        if self.jobs > Self::MOST_JOBS {
+            return refuse(format!("jobs: at most {} a thread, {} given", Self::MOST_JOBS, self.jobs));
+        }
         if self.read_pct > 100 {
             return refuse(format!("read share: 0 to 100 per cent, {} given", self.read_pct));
         }
@@ -296,6 +314,8 @@ mod tests {
             (Spec { duration: Duration::ZERO, ..contend() }, "duration"),
             (Spec { warmup: Duration::from_secs(100), ..contend() }, "warm-up"),
             (Spec { cs_sleep: Duration::from_secs(2), ..contend() }, "sleep"),
+            (Spec { jobs: 1, ..contend() }, "jobs: contend has none"),
+            (Spec { jobs: u32::MAX, ..Spec::new(Workload::BklAim7) }, "jobs: at most"),
             (Spec { ratio: 0, ..Spec::new(Workload::QrwLoop) }, "reads to a write"),
             (Spec { writers: 0, ..starve() }, "starve-writers needs"),
             (Spec { readers: 0, writers: 0, mix: Mix::Roles, ..Spec::new(Workload::RwsemMicro) }, "needs at least"),

@@ -26,6 +26,8 @@ pub(crate) struct Tally {
     pub(crate) waits: Histogram,
     /// Whatever larger unit the workload counts.
     pub(crate) jobs: u64,
+    /// From the window's beginning until the thread was done with its work, ns.
+    pub(crate) took: u64,
     /// Lengths of batches, for workloads that time those.
     pub(crate) batches: Vec<u64>,
     /// Sections that found somebody else inside, in the whole run.
@@ -71,6 +73,7 @@ impl<'a, M: Machine> Worker<'a, M> {
             writes: 0,
             waits: Histogram::default(),
             jobs: 0,
+            took: 0,
             batches: Vec::new(),
             torn: 0,
             writes_made: 0,
@@ -165,6 +168,7 @@ impl<'a, M: Machine> Worker<'a, M> {
     /// What the thread did, once it is done.
     pub(crate) fn finish(mut self) -> Tally {
         self.in_window();
+        self.tally.took = M::stamp().saturating_sub(self.control.opened_at());
         self.tally
     }
 
@@ -235,7 +239,7 @@ mod tests {
         let mut worker = worker(&control);
         worker.turn(Kind::Read, 10, 20);
         worker.turn(Kind::Write, 20, 900);
-        control.open();
+        control.open(0);
         worker.turn(Kind::Write, 1000, 1007);
         control.close(2000);
         let tally = worker.finish();
@@ -247,7 +251,7 @@ mod tests {
     fn a_wait_open_at_the_end_counts_as_wait_but_not_as_turn() {
         let control = Control::new();
         let mut worker = worker(&control);
-        control.open();
+        control.open(0);
         worker.turn(Kind::Read, 100, 150);
         control.close(5_000);
         // Served long after the end: it waited from 200 to 5000 as far as the window knows.
@@ -263,7 +267,7 @@ mod tests {
         let control = Control::new();
         let mut worker = worker(&control);
         // Called in the warm-up, served after the end.
-        control.open();
+        control.open(0);
         control.close(9_000);
         worker.turn(Kind::Write, 1_000, 9_500);
         let tally = worker.finish();
@@ -275,7 +279,7 @@ mod tests {
     fn a_wait_begun_after_the_end_does_not_count() {
         let control = Control::new();
         let mut worker = worker(&control);
-        control.open();
+        control.open(0);
         control.close(1_000);
         worker.turn(Kind::Write, 1_001, 2_000);
         assert_eq!(worker.finish().waits.samples(), 0);
@@ -287,7 +291,7 @@ mod tests {
         let mut worker = worker(&control);
         worker.turn(Kind::Write, 1, 2);
         worker.job();
-        control.open();
+        control.open(0);
         control.close(100);
         let tally = worker.finish();
         assert_eq!((tally.turns(), tally.jobs, tally.waits.samples()), (0, 0, 0));

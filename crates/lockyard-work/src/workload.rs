@@ -8,7 +8,6 @@ pub(crate) mod boot_model;
 pub(crate) mod build_model;
 pub(crate) mod contend;
 pub(crate) mod futex_hash;
-pub(crate) mod gate;
 pub(crate) mod kv_model;
 pub(crate) mod lockref_model;
 pub(crate) mod pf1_model;

@@ -121,6 +121,18 @@ fn shares_are_what_was_asked_for() {
 }
 
 #[test]
+fn so_many_jobs_are_done_and_no_more() {
+    let run = |name| {
+        let candidate = candidates().iter().find(|candidate| candidate.name == name).unwrap();
+        let spec = Spec { threads: 3, jobs: 2, ..brief(Workload::BklAim7) };
+        let record = (candidate.measure)(&spec).unwrap();
+        assert_eq!(record.idle_threads, 0);
+        (record.metrics["jobs_per_min"] * record.duration_ns as f64 / 60e9).round()
+    };
+    assert_eq!(["std-mutex", "semaphore"].map(run), [6.0, 6.0]);
+}
+
+#[test]
 fn a_record_is_json() {
     let mutex = candidates().iter().find(|candidate| candidate.name == "std-mutex").unwrap();
     let record = (mutex.measure)(&brief(Workload::Contend)).unwrap();

@@ -24,10 +24,10 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use super::gate::Gate;
 use super::priorities::Priorities;
 use crate::driver::{Run, drive};
 use crate::error::Error;
+use crate::gate::Gate;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::spec::Spec;
