@@ -250,7 +250,7 @@ fn start_guest(kernel: &Path, archive: &Path, cpus: u32, nodes: u32, limit: Dura
     let listener = std::thread::spawn(move || {
         let mut said = String::new();
         for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-            let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+            let line = plain(&String::from_utf8_lossy(&line));
             if !line.starts_with('{') {
                 println!("  {line}");
                 let _ = std::io::stdout().flush();
@@ -264,6 +264,19 @@ fn start_guest(kernel: &Path, archive: &Path, cpus: u32, nodes: u32, limit: Dura
         eprintln!("xtask: the guest did not end within {} s and was stopped", limit.as_secs());
     }
     listener.join().map_err(|_| "the guest's words were lost".to_owned())
+}
+
+/// A line without what moves a terminal's cursor and clears its screen: the firmware does both.
+fn plain(line: &str) -> String {
+    let mut parts = line.split('\u{1b}');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // Escape and a letter, or escape, `[`, parameters and a letter.
+        let sequence = part.strip_prefix('[').unwrap_or(part);
+        let end = sequence.find(|c: char| c.is_ascii_alphabetic()).map_or(sequence.len(), |at| at + 1);
+        text += &sequence[end..];
+    }
+    text.trim_end().to_owned()
 }
 
 /// What the guest must have said.
@@ -305,6 +318,13 @@ fn counted(said: &str, event: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_firmware_does_not_clear_the_screen() {
+        assert_eq!(plain("\u{1b}c\u{1b}[?7l\u{1b}[2J\u{1b}[0mguest: up 7 s\r"), "guest: up 7 s");
+        assert_eq!(plain("plain, with [brackets] "), "plain, with [brackets]");
+        assert_eq!(plain("\u{1b}["), "");
+    }
 
     #[test]
     fn a_guest_is_judged_by_what_it_said() {

@@ -133,7 +133,8 @@ impl Sweep {
                 "--readers, --writers: the threads of {workload} have no roles; give --threads, or --mix roles"
             )));
         }
-        let draws = mix == Mix::Random && matches!(workload, Workload::Contend | Workload::Uncontended);
+        let draws =
+            mix == Mix::Random && matches!(workload, Workload::Contend | Workload::Uncontended | Workload::RwsemMicro);
         let read_pct = match (&self.read_pct, workload) {
             _ if !(shared && draws) => vec![u64::from(base.read_pct)],
             (Some(list), _) => list.clone(),

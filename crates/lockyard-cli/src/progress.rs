@@ -40,7 +40,7 @@ enum Shown {
 }
 
 impl Progress {
-    /// Begins to show progress towards `planned`.
+    /// Begins to show progress towards `planned`; zero: nobody knows how long it will take.
     pub(crate) fn start(planned: Duration) -> Self {
         let shown = if io::stderr().is_terminal() {
             let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
@@ -63,13 +63,14 @@ impl Progress {
         match &mut self.shown {
             Shown::Bar(bar) => {
                 bar.set_position((share * 1000.0) as u64);
-                bar.set_prefix(format!("{} left", brief(left)));
+                bar.set_prefix(left.map_or(String::new(), |left| format!("{} left", brief(left))));
                 bar.set_message(format!("{group}: {what}: {lock}"));
             }
             Shown::Lines { last } => {
                 let cell = format!("{group}: {what}");
                 if *last != cell {
-                    say(&format!("[{:>3.0} %, {} left] {cell}", share * 100.0, brief(left)));
+                    let left = left.map_or(String::new(), |left| format!(", {} left", brief(left)));
+                    say(&format!("[{:>3.0} %{left}] {cell}", share * 100.0));
                     *last = cell;
                 }
             }
@@ -84,13 +85,13 @@ impl Progress {
         }
     }
 
-    /// The time left: the plan at first, what the clock says later.
-    fn left(&self, share: f64) -> Duration {
+    /// The time left: the plan at first, if there is one; what the clock says later.
+    fn left(&self, share: f64) -> Option<Duration> {
         let passed = self.started.elapsed();
         if share < 0.02 {
-            return self.planned.saturating_sub(passed);
+            return (!self.planned.is_zero()).then(|| self.planned.saturating_sub(passed));
         }
-        passed.mul_f64(((1.0 - share) / share).min(1e6))
+        Some(passed.mul_f64(((1.0 - share) / share).min(1e6)))
     }
 }
 
@@ -103,6 +104,14 @@ fn brief(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_that_nobody_knows_is_not_told() {
+        let of = |planned| Progress { shown: Shown::Lines { last: String::new() }, started: Instant::now(), planned };
+        assert_eq!(of(Duration::ZERO).left(0.0), None);
+        assert!(of(Duration::from_secs(100)).left(0.0).is_some_and(|left| left > Duration::from_secs(10)));
+        assert!(of(Duration::ZERO).left(0.5).is_some());
+    }
 
     #[test]
     fn times_left_are_short() {

@@ -220,7 +220,11 @@ pub(crate) fn run(options: &TortureOptions) -> Result<u8, Failure> {
         }
         crate::print(&format!("detectors: {} found wanting, as they must be\n", broken.join(", ")))?;
     }
-    let mut progress = Progress::start(Duration::ZERO);
+    let each = match &options.ground {
+        Wanted::Native(wanted) => wanted.time,
+        Wanted::Simulated(_) => Duration::ZERO,
+    };
+    let mut progress = Progress::start(each * options.labels.len() as u32);
     let mut passed = 0;
     for (number, label) in options.labels.iter().enumerate() {
         let share = |part: f64| (number as f64 + part.min(1.0)) / options.labels.len() as f64;

@@ -395,6 +395,34 @@ fn a_simulation_repeats_to_the_last_digit_and_is_a_record() {
 }
 
 #[test]
+fn the_microbenchmark_draws_if_asked_to() {
+    let run = |workload: &[&str]| {
+        let usual = [
+            "sim",
+            "--machine",
+            "skx_1s",
+            "--lock",
+            "rwsem",
+            "--threads",
+            "4",
+            "--read-pct",
+            "30",
+            "--cs",
+            "1",
+            "--json",
+        ];
+        let output = lockyard(&[&usual[..], workload].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let record: serde_json::Value = serde_json::from_str(stdout(&output).trim()).expect("a JSON object");
+        (record["reads"].as_u64(), record["writes"].as_u64(), record["read_pct"].as_u64())
+    };
+    let drawn = run(&["--workload", "rwsem-micro", "--mix", "random"]);
+    // The two differ in what is usual, and in nothing else.
+    assert_eq!(drawn, run(&["--workload", "contend", "--think", "0"]));
+    assert!(drawn.0 > Some(0) && drawn.0 < drawn.1 && drawn.2 == Some(30), "{drawn:?}");
+}
+
+#[test]
 fn simulations_that_make_no_sense_are_refused() {
     refused(&["sim", "--machine", "epyc9645_2s"], "did you mean 'epyc9654_2s'?");
     refused(&["sim", "--machine", "epyc9654_2s:nps3"], "has no mode 'nps3'");
