@@ -132,6 +132,9 @@ pub(crate) fn title(spec: &Spec, full: bool) -> String {
         _ if spec.has_roles() => format!("{readers} and {writers}"),
         _ => numbers::count(spec.threads, "thread"),
     });
+    if spec.jobs > 0 {
+        parts.push(format!("with {} each", numbers::count(spec.jobs as usize, "job")));
+    }
     let mut title = parts.join(" ");
     let mut add = |part: String| {
         title.push_str(", ");
@@ -189,6 +192,8 @@ mod tests {
         assert_eq!(short_title(&starve), "starve-readers");
         assert_eq!(title(&starve, false), "starve-readers: 4 writers against 1 reader, 1 ms sections");
         assert_eq!(title(&Spec::new(Workload::QrwLoop), false), "qrw-loop, 2 threads");
+        let aim7 = Spec { threads: 4, jobs: 3, ..Spec::new(Workload::BklAim7) };
+        assert_eq!(title(&aim7, false), "bkl-aim7, 4 threads with 3 jobs each");
     }
 
     #[test]

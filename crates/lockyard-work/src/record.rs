@@ -39,6 +39,8 @@ pub struct Record {
     pub read_pct: u32,
     /// How reads and writes were mixed.
     pub mix: Mix,
+    /// Jobs of each thread; 0 where a window was measured.
+    pub jobs: u32,
     /// Seed of the random draws.
     pub seed: u64,
     /// What one PAUSE took, ns.
@@ -191,6 +193,7 @@ impl Record {
             think: spec.think,
             read_pct: spec.read_pct,
             mix: spec.mix,
+            jobs: spec.jobs,
             seed: spec.seed,
             pause_ns: M::pause_ns(),
             duration_ns: run.window_ns,

@@ -208,6 +208,11 @@ impl Spec {
         if self.has_roles() { self.readers + self.writers } else { self.threads }
     }
 
+    /// The length of the measured window, if it has one: a number of jobs takes as long as it takes.
+    pub fn window(&self) -> Option<Duration> {
+        (self.jobs == 0).then_some(self.duration)
+    }
+
     /// Whether locks are taken for reading in this cell.
     pub fn reads(&self) -> bool {
         self.workload.needs_shared()

@@ -40,7 +40,7 @@ fn fields(cell: &CellResult, lock: &Summary, machine: &str) -> Vec<String> {
         mix,
         spec.seed.to_string(),
         lock.rounds.to_string(),
-        spec.duration.as_nanos().to_string(),
+        spec.window().unwrap_or_default().as_nanos().to_string(),
         format!("{:.3}", lock.kops_per_s),
         format!("{:.2}", lock.ns_per_op),
         format!("{:.4}", lock.spread),

@@ -30,7 +30,10 @@ pub(super) struct CellFields {
     think: u32,
     read_pct: u32,
     mix: Mix,
+    /// 0: a window was measured.
+    jobs: u32,
     seed: u64,
+    /// 0: there was none; the records say how long their jobs took.
     window_ns: u64,
 }
 
@@ -45,8 +48,9 @@ impl CellFields {
             think: spec.think,
             read_pct: spec.read_pct,
             mix: spec.mix,
+            jobs: spec.jobs,
             seed: spec.seed,
-            window_ns: spec.duration.as_nanos() as u64,
+            window_ns: spec.window().unwrap_or_default().as_nanos() as u64,
         }
     }
 }

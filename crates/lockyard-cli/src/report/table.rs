@@ -156,9 +156,8 @@ fn group_table(group: &GroupResult, look: Look) -> String {
 /// What the numbers of a group rest on: `  medians of 3 rounds of 170 ms`, and the section that titles leave out.
 fn basis(group: &GroupResult, look: Look) -> String {
     let rounds = || group.cells.iter().flat_map(|cell| &cell.locks).map(|lock| lock.rounds);
-    let windows = || group.cells.iter().map(|cell| cell.spec.duration);
+    let windows = || group.cells.iter().filter_map(|cell| cell.spec.window());
     let (Some(least), Some(most)) = (rounds().min(), rounds().max()) else { return String::new() };
-    let (Some(shortest), Some(longest)) = (windows().min(), windows().max()) else { return String::new() };
     let span = |low: String, high: String| if low == high { low } else { format!("{low} to {high}") };
     let time = |window: std::time::Duration| numbers::chosen_time(window.as_nanos() as f64);
     let rounds = if (least, most) == (1, 1) {
@@ -169,7 +168,9 @@ fn basis(group: &GroupResult, look: Look) -> String {
     let contended = group.cells.iter().find(|cell| cell.spec.workload == Workload::Contend && !look.full_titles);
     let section = contended
         .map_or_else(String::new, |cell| format!("; section {}, think {} PAUSEs", cell.spec.cs, cell.spec.think));
-    format!("  {rounds} of {}{section}", span(time(shortest), time(longest)))
+    let of = windows().min().zip(windows().max());
+    let of = of.map_or_else(String::new, |(shortest, longest)| format!(" of {}", span(time(shortest), time(longest))));
+    format!("  {rounds}{of}{section}")
 }
 
 fn row(cell: &CellResult, lock: &Summary, look: Look) -> Vec<Cell> {
