@@ -86,46 +86,51 @@ impl Heap {
     pub(crate) fn push(&mut self, time: Ps, what: What) {
         let entry = Entry::new(time, self.sequence, what);
         self.sequence += 1;
-        let mut hole = self.entries.len();
+        let hole = self.entries.len();
         self.entries.push(entry);
+        self.rise(hole, entry);
+    }
+
+    /// Puts `entry` where the hole is, or nearer to the front.
+    #[inline(always)]
+    fn rise(&mut self, mut hole: usize, entry: Entry) {
         while hole > 0 {
-            let parent = (hole - 1) / CHILDREN;
-            if !entry.before(&self.entries[parent]) {
+            let parent = self.entries[(hole - 1) / CHILDREN];
+            if !entry.before(&parent) {
                 break;
             }
-            self.entries[hole] = self.entries[parent];
-            hole = parent;
+            self.entries[hole] = parent;
+            hole = (hole - 1) / CHILDREN;
         }
         self.entries[hole] = entry;
     }
 
     /// Takes the next event out.
+    ///
+    /// The hole goes down to a leaf before the last entry, which most often belongs there, is put in: it is not compared on the way.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Ps, What)> {
-        let first = *self.entries.first()?;
         let last = self.entries.pop()?;
-        let len = self.entries.len();
-        if len > 0 {
-            let mut hole = 0;
-            loop {
-                let from = hole * CHILDREN + 1;
-                if from >= len {
-                    break;
+        let Some(&first) = self.entries.first() else { return Some((last.time(), last.what)) };
+        let mut hole = 0;
+        loop {
+            let from = hole * CHILDREN + 1;
+            let Some(children) = self.entries.get(from..) else { break };
+            let (least, entry) = match children.first_chunk::<CHILDREN>() {
+                Some([a, b, c, d]) => {
+                    let (left, one) = if b.before(a) { (1, b) } else { (0, a) };
+                    let (right, two) = if d.before(c) { (3, d) } else { (2, c) };
+                    if two.before(one) { (right, *two) } else { (left, *one) }
                 }
-                let mut least = from;
-                for child in from + 1..(from + CHILDREN).min(len) {
-                    if self.entries[child].before(&self.entries[least]) {
-                        least = child;
-                    }
-                }
-                if !self.entries[least].before(&last) {
-                    break;
-                }
-                self.entries[hole] = self.entries[least];
-                hole = least;
-            }
-            self.entries[hole] = last;
+                None => match children.iter().enumerate().min_by_key(|(_, entry)| entry.key) {
+                    Some((index, entry)) => (index, *entry),
+                    None => break,
+                },
+            };
+            self.entries[hole] = entry;
+            hole = from + least;
         }
+        self.rise(hole, last);
         Some((first.time(), first.what))
     }
 

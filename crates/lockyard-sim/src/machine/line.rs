@@ -13,6 +13,7 @@
 
 use std::collections::VecDeque;
 
+use super::distance::{self, Clusters};
 use crate::engine::heap::Ps;
 
 /// No core, no task, no line.
@@ -71,6 +72,8 @@ pub(crate) struct Sharers {
     bits: Vec<u64>,
     /// Copies in each cluster.
     clusters: Vec<u16>,
+    /// Clusters with copies.
+    present: Clusters,
     /// Copies in each sharing domain of the last-level cache.
     domains: Vec<u16>,
     /// When each domain's cache can serve the next reader.
@@ -92,12 +95,15 @@ impl Sharers {
         if self.bits.is_empty() {
             self.bits.resize(shape.cores.div_ceil(64), 0);
             self.clusters.resize(shape.clusters, 0);
+            self.present = distance::none(shape.clusters);
             self.domains.resize(shape.domains, 0);
             self.free_at.resize(shape.domains, 0);
         }
         if !self.contains(core) {
             self.bits[usize::from(core) / 64] |= 1 << (core % 64);
-            self.clusters[usize::from(shape.cluster_of[usize::from(core)])] += 1;
+            let cluster = shape.cluster_of[usize::from(core)];
+            self.clusters[usize::from(cluster)] += 1;
+            distance::add(&mut self.present, cluster);
             self.domains[usize::from(shape.domain_of[usize::from(core)])] += 1;
             self.count += 1;
         }
@@ -107,8 +113,9 @@ impl Sharers {
         if self.count != 0 {
             self.bits.fill(0);
             self.clusters.fill(0);
+            self.present.fill(0);
+            // Times need not be: a domain's is set with its first copy.
             self.domains.fill(0);
-            self.free_at.fill(0);
             self.count = 0;
         }
     }
@@ -117,14 +124,13 @@ impl Sharers {
         self.domains.get(usize::from(domain)).is_some_and(|&count| count != 0)
     }
 
-    /// Clusters with a copy that `core` does not hold itself.
-    pub(crate) fn other_clusters(&self, shape: &Shape, core: u16) -> impl Iterator<Item = u16> + '_ {
-        let own = self.contains(core).then(|| shape.cluster_of[usize::from(core)]);
-        let counts = self.clusters.iter().enumerate();
-        counts.filter_map(move |(cluster, &count)| {
-            let count = count - u16::from(own == Some(cluster as u16));
-            (count != 0).then_some(cluster as u16)
-        })
+    /// The set of the clusters with a copy that `core` does not hold itself, word by word.
+    #[inline(always)]
+    pub(crate) fn others(&self, shape: &Shape, core: u16) -> impl Fn(usize) -> u64 + '_ {
+        let own = shape.cluster_of[usize::from(core)];
+        let alone = self.contains(core) && self.clusters[usize::from(own)] == 1;
+        let (hidden, bit) = if alone { (usize::from(own) / 64, 1 << (own % 64)) } else { (0, 0) };
+        move |index| self.present[index] & if index == hidden { !bit } else { u64::MAX }
     }
 
     /// The next slot of a domain's cache, at `now` or later.
@@ -426,10 +432,10 @@ mod tests {
             (sharers.count(), sharers.contains(99), sharers.in_domain(1), sharers.in_domain(0)),
             (2, true, true, false)
         );
-        assert_eq!(sharers.other_clusters(&shape, 0).collect::<Vec<_>>(), [0]);
+        assert_eq!(sharers.others(&shape, 0)(0), 1);
         sharers.clear();
         assert_eq!((sharers.count(), sharers.contains(0)), (0, false));
         sharers.add(&shape, 5);
-        assert_eq!(sharers.other_clusters(&shape, 5).count(), 0);
+        assert_eq!((sharers.others(&shape, 5)(0), sharers.others(&shape, 6)(0)), (0, 1));
     }
 }

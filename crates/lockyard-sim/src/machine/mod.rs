@@ -6,6 +6,7 @@
 //! | `sheet` | data files, read with their lines |
 //! | `schema` | which fields a machine has, in which units |
 //! | `model` | a machine as the engine wants it: integers in picoseconds |
+//! | `distance` | classes of distance, and who is how far from each cluster |
 //! | `topology` | sockets, dies, clusters, cores, hardware threads; placements |
 //! | `line`, `server` | cache lines, and the order in which requests on one are served |
 //! | `buffer` | store buffers |
@@ -13,6 +14,7 @@
 
 pub(crate) mod buffer;
 pub mod catalog;
+pub(crate) mod distance;
 mod host;
 pub(crate) mod line;
 pub mod model;

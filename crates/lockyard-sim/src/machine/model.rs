@@ -18,6 +18,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+pub use super::distance::Distance;
+use super::distance::Reach;
 use super::sheet::{Plain, Quantity, Sheet};
 use super::topology::{Llc, Topology};
 use crate::engine::heap::Ps;
@@ -25,46 +27,6 @@ use crate::error::Error;
 
 /// One in fixed-point ratios.
 pub(crate) const ONE: u64 = 1024;
-
-/// Distance classes, nearest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[repr(u8)]
-pub enum Distance {
-    /// Between hardware threads of one core.
-    Sibling,
-    /// Within a cluster.
-    Cluster,
-    /// Within a die.
-    Die,
-    /// Within a socket.
-    Socket,
-    /// To a socket one hop away.
-    Hop1,
-    /// To a socket two hops away.
-    Hop2,
-    /// From memory.
-    Memory,
-}
-
-impl Distance {
-    /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Sibling, Self::Cluster, Self::Die, Self::Socket, Self::Hop1, Self::Hop2, Self::Memory];
-
-    /// The name that users see.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sibling => "sibling",
-            Self::Cluster => "cluster",
-            Self::Die => "die",
-            Self::Socket => "socket",
-            Self::Hop1 => "hop1",
-            Self::Hop2 => "hop2",
-            Self::Memory => "memory",
-        }
-    }
-}
 
 /// Who supplies a line that several cores have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,6 +142,7 @@ pub struct Model {
     /// Transfers between clusters; on the diagonal between two cores of one.
     transfer: Vec<u32>,
     distance: Vec<Distance>,
+    pub(crate) reach: Reach,
     /// Memory latency, by cluster and home node.
     memory: Vec<u32>,
 }
@@ -309,10 +272,12 @@ impl Model {
             node_of: (0..cores).map(|core| topology.node_of(core) as u16).collect(),
             transfer: Vec::new(),
             distance: Vec::new(),
+            reach: Reach::default(),
             memory: Vec::new(),
             topology,
         };
         model.lay_out(&reader)?;
+        model.reach = Reach::new(model.clusters, |a, b| model.between(a, b));
         model.fingerprint = model.digest();
         Ok(model)
     }
@@ -369,6 +334,13 @@ impl Model {
     pub(crate) fn transfer(&self, a: u16, b: u16) -> Ps {
         let (a, b) = (self.cluster_of[usize::from(a)], self.cluster_of[usize::from(b)]);
         self.between(a, b)
+    }
+
+    /// L from core `a` to each cluster.
+    #[inline(always)]
+    pub(crate) fn transfers_from(&self, a: u16) -> &[u32] {
+        let first = usize::from(self.cluster_of[usize::from(a)]) * self.clusters;
+        &self.transfer[first..first + self.clusters]
     }
 
     /// L between two clusters.

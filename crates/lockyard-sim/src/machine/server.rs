@@ -30,17 +30,61 @@
 //! the queues of a mesh. With a fixed δ an owner and a spinner fall into step: its look always comes while the lock is held, or always
 //! while it is free, and a little more or less of any number turns one into the other.
 
-use super::line::{Asker, Flight, NO_CORE, NOBODY, Request};
-use super::model::{Distance, ONE, Protocol};
+use super::distance::Distance;
+use super::line::{Asker, Flight, Line, NO_CORE, NOBODY, Request, Shape};
+use super::model::{Model, ONE, Protocol};
 use crate::engine::Engine;
 use crate::engine::heap::{Ps, What};
-
-/// A latency and its class.
-type Cost = (Ps, Distance);
 
 #[inline(always)]
 fn scale(ps: Ps, ratio: u64) -> Ps {
     ps * ratio / ONE
+}
+
+/// Where a line comes from.
+enum Source<'a> {
+    /// One core has it; its way to each cluster.
+    Owner(&'a [u32]),
+    /// Several have copies. Only writes ask them: loads of shared lines are fills.
+    Sharers,
+    Memory,
+}
+
+/// The supply of a line as things stand, for any number of requests.
+struct Supply<'a> {
+    from: Source<'a>,
+    state: &'a Line,
+    model: &'a Model,
+    shape: &'a Shape,
+}
+
+impl Supply<'_> {
+    /// Full latency of serving `request` now.
+    #[inline(always)]
+    fn latency(&self, request: &Request) -> Ps {
+        let (model, core) = (self.model, request.core);
+        let own = model.cluster_of[usize::from(core)];
+        let ps = match self.from {
+            Source::Owner(_) if self.state.owner == core => model.sibling,
+            Source::Owner(ways) => {
+                let ps = Ps::from(ways[usize::from(own)]);
+                if request.owning { ps } else { scale(ps, model.load_from_modified) }
+            }
+            Source::Sharers => match model.reach.farthest(own, self.state.sharers.others(self.shape, core)) {
+                Some(ps) => scale(ps, model.rmw_on_shared),
+                // Ours is the only copy: the home has to be told.
+                None => scale(model.between(own, own), model.load_shared_same),
+            },
+            Source::Memory => model.memory(core, self.state.home),
+        };
+        scale(ps, request.jitter)
+    }
+
+    /// When `request` reaches the point where requests are ordered.
+    #[inline(always)]
+    fn arrival(&self, request: &Request) -> Ps {
+        request.issued + scale(self.latency(request), self.model.flight)
+    }
 }
 
 impl Engine {
@@ -63,7 +107,7 @@ impl Engine {
             }
             return;
         };
-        let overtakes = self.now < flight.committed && self.arrival(line, &request) < flight.arrives;
+        let overtakes = self.now < flight.committed && self.supply(line).arrival(&request) < flight.arrives;
         if overtakes {
             self.lines[line].pending.push_front(flight.request);
             self.launch(line, request);
@@ -87,38 +131,37 @@ impl Engine {
         line.owner == NO_CORE && line.sharers.count() != 0
     }
 
-    /// Full latency of serving `request` now.
-    fn latency(&self, line: u32, request: &Request) -> Cost {
-        let (line, model, core) = (&self.lines[line], &self.model, request.core);
-        let (ps, distance) = if line.owner == core {
-            (model.sibling, Distance::Sibling)
-        } else if line.owner != NO_CORE {
-            let ps = model.transfer(line.owner, core);
-            let ps = if request.owning { ps } else { scale(ps, model.load_from_modified) };
-            (ps, model.distance(line.owner, core))
-        } else if line.sharers.count() != 0 {
-            // Only writes come here: loads of shared lines are fills.
-            let own = model.cluster_of[usize::from(core)];
-            let farthest =
-                line.sharers.other_clusters(&self.lines.shape, core).map(|other| model.between(other, own)).max();
-            match farthest {
-                Some(ps) => (scale(ps, model.rmw_on_shared), model.distance(line.last, core)),
-                // Ours is the only copy: the home has to be told.
-                None => (scale(model.between(own, own), model.load_shared_same), Distance::Sibling),
-            }
+    /// Who supplies the line, as things stand.
+    #[inline(always)]
+    fn supply(&self, line: u32) -> Supply<'_> {
+        let state = &self.lines[line];
+        let from = if state.owner != NO_CORE {
+            Source::Owner(self.model.transfers_from(state.owner))
+        } else if state.sharers.count() != 0 {
+            Source::Sharers
         } else {
-            (model.memory(core, line.home), Distance::Memory)
+            Source::Memory
         };
-        (scale(ps, request.jitter), distance)
+        Supply { from, state, model: &self.model, shape: &self.lines.shape }
     }
 
-    fn arrival(&self, line: u32, request: &Request) -> Ps {
-        request.issued + scale(self.latency(line, request).0, self.model.flight)
+    /// The class of the way that serving `request` now takes.
+    fn way(&self, line: u32, request: &Request) -> Distance {
+        let (line, model, core) = (&self.lines[line], &self.model, request.core);
+        if line.owner != NO_CORE {
+            model.distance(line.owner, core)
+        } else if line.sharers.count() == 0 {
+            Distance::Memory
+        } else if line.sharers.count() == 1 && line.sharers.contains(core) {
+            Distance::Sibling
+        } else {
+            model.distance(line.last, core)
+        }
     }
 
     /// Plans `request` as the next to be granted.
     fn launch(&mut self, line: u32, request: Request) {
-        let latency = self.latency(line, &request).0;
+        let latency = self.supply(line).latency(&request);
         let flight = scale(latency, self.model.flight);
         let arrives = request.issued + flight;
         let occupancy = scale(latency, self.model.occupancy);
@@ -171,7 +214,7 @@ impl Engine {
         }
         let flight = self.lines[line].flight.take()?;
         let request = flight.request;
-        let (_, distance) = self.latency(line, &request);
+        let distance = self.way(line, &request);
         self.count_transfer(line, request.asker, distance);
         if request.owning {
             self.take_ownership(line, request.core);
@@ -255,7 +298,7 @@ impl Engine {
     fn fill(&mut self, line: u32, request: Request) {
         let (now, core) = (self.now, request.core);
         let jitter = |ps: Ps| scale(ps, request.jitter);
-        let model = self.model.clone();
+        let model = &*self.model;
         let (state, shape) = self.lines.with_shape(line);
         let domain = shape.domain_of[usize::from(core)];
         let own = shape.cluster_of[usize::from(core)];
@@ -271,9 +314,7 @@ impl Engine {
                     model.distance(state.last, core),
                 ),
                 Protocol::Mesif => {
-                    let nearest =
-                        state.sharers.other_clusters(shape, core).min_by_key(|&other| model.between(other, own));
-                    let nearest = nearest.unwrap_or(own);
+                    let nearest = model.reach.nearest(own, state.sharers.others(shape, core)).unwrap_or(own);
                     let ps = scale(model.between(nearest, own), model.load_shared_remote);
                     (ps, model.distance(nearest * (shape.cores / shape.clusters) as u16, core))
                 }
@@ -298,14 +339,15 @@ impl Engine {
     /// Chooses among the pending requests.
     fn next_flight(&mut self, line: u32) {
         loop {
-            let Some(first) = self.lines[line].pending.front() else { return };
-            let (mut best, mut best_arrival) = (0, self.arrival(line, first));
-            for index in 1..self.lines[line].pending.len() {
-                let request = &self.lines[line].pending[index];
+            let supply = self.supply(line);
+            let mut waiting = supply.state.pending.iter().enumerate();
+            let Some((mut best, first)) = waiting.next() else { return };
+            let mut best_arrival = supply.arrival(first);
+            for (index, request) in waiting {
                 if request.issued >= best_arrival {
                     break;
                 }
-                let arrival = self.arrival(line, request);
+                let arrival = supply.arrival(request);
                 if arrival < best_arrival {
                     (best, best_arrival) = (index, arrival);
                 }
