@@ -404,7 +404,7 @@ fn the_microbenchmark_draws_if_asked_to() {
             "--lock",
             "rwsem",
             "--threads",
-            "4",
+            "1",
             "--read-pct",
             "30",
             "--cs",
@@ -417,7 +417,7 @@ fn the_microbenchmark_draws_if_asked_to() {
         (record["reads"].as_u64(), record["writes"].as_u64(), record["read_pct"].as_u64())
     };
     let drawn = run(&["--workload", "rwsem-micro", "--mix", "random"]);
-    // The two differ in what is usual, and in nothing else.
+    // Alone, where nobody can be disturbed, the two differ in what is usual, and in nothing else.
     assert_eq!(drawn, run(&["--workload", "contend", "--think", "0"]));
     assert!(drawn.0 > Some(0) && drawn.0 < drawn.1 && drawn.2 == Some(30), "{drawn:?}");
 }

@@ -8,7 +8,7 @@ use lockyard::spin::hq::Tunable;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::report::Report;
 use lockyard_sim::{Config, LOCKS, Sim, Simulation, session};
-use lockyard_work::{Candidate, Record, Spec, Workload};
+use lockyard_work::{Candidate, Mix, Record, Spec, Workload};
 
 fn candidate(label: &str) -> Candidate {
     *LOCKS.iter().find(|candidate| candidate.label() == label).unwrap()
@@ -89,6 +89,27 @@ fn a_window_is_reported_beside_the_whole_run() {
     assert!(window.ns < report.whole.ns && window.memory_operations < report.whole.memory_operations);
     assert!(record.busy > 0.05 && record.busy <= 1.0, "{}", record.busy);
     assert!(report.hottest[0].transfers > 100);
+}
+
+#[test]
+fn the_microbenchmark_begins_with_everybody_asleep() {
+    let asleep_us = |spec: &Spec| {
+        let (record, report) = measure("skx_1s", "rwsem:today", spec);
+        (report.whole.times.sleeping_ns / 1000 / spec.lockers() as u64, record.writes)
+    };
+    let micro = |mix, read_pct| {
+        let roles = Spec { readers: 4, writers: 4, mix, read_pct, ..spec(Workload::RwsemMicro, 8, 1) };
+        asleep_us(&roles)
+    };
+    for mix in [Mix::Alternate, Mix::Random, Mix::Roles] {
+        let (us, writes) = micro(mix, 50);
+        assert!(us > 400 && writes > 0, "{mix:?}: {us}");
+    }
+    // Who only reads disturbs nobody, nor does who is alone.
+    let (us, writes) = micro(Mix::Random, 100);
+    assert!(us < 100 && writes == 0, "{us}");
+    assert!(asleep_us(&spec(Workload::RwsemMicro, 1, 1)).0 < 100);
+    assert!(asleep_us(&spec(Workload::Contend, 8, 1)).0 < 400);
 }
 
 #[test]

@@ -36,7 +36,7 @@ macro_rules! workloads {
 workloads! {
     Uncontended = "uncontended": "one thread locks and unlocks an idle lock, a second one sleeps",
     Contend = "contend": "lock, section, unlock, think",
-    RwsemMicro = "rwsem-micro": "the kernel's rwsem microbenchmark: no think time, reads and writes mixed",
+    RwsemMicro = "rwsem-micro": "the kernel's rwsem microbenchmark: no think time, reads and writes mixed, begun with everybody asleep",
     QrwLoop = "qrw-loop": "the qrwlock test: empty sections, five reads to a write",
     TortureSpin = "torture-spin": "locktorture's spinlock writers, steady setting, pinned",
     BklAim7 = "bkl-aim7": "AIM7 tasks on one big lock that is dropped around sleeps",

@@ -4,7 +4,7 @@
 //! alternates strictly between reading and writing, odd threads begin with a write; no think time; the section is
 //! `cs_load` PAUSEs, one where the table does not say. Threads begin one to a CPU in the order of the placement and stay
 //! there, since a woken thread returns to its CPU while that is idle. The window is shorter than theirs, after a
-//! warm-up that lets the start fade: 240 threads that fall asleep at once need tens of milliseconds to sort themselves out.
+//! warm-up that lets the start fade: everybody falls asleep at once there (the workload begins with a disturbance), and 240 threads need tens of milliseconds to sort themselves out.
 
 use std::time::Duration;
 
@@ -106,7 +106,7 @@ impl Rates {
             self.policies.iter().map(|(column, policy)| format!("{column} = {policy}")).collect();
         plan.notes.push(format!("policies: {}", policies.join(", ")));
         plan.notes.push(format!(
-            "chosen: reads and writes alternate strictly in each thread, no think time{}; window {} ms after {} ms of warm-up",
+            "chosen: reads and writes alternate strictly in each thread, no think time{}; begun with everybody asleep; window {} ms after {} ms of warm-up",
             if loads { "" } else { ", 1 PAUSE inside" },
             WINDOW.as_millis(),
             WARMUP.as_millis()
