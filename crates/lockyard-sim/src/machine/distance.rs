@@ -102,8 +102,8 @@ impl Reach {
     #[inline]
     pub(crate) fn nearest(&self, own: u16, set: impl Fn(usize) -> u64) -> Option<u16> {
         self.rings[usize::from(own)].iter().find_map(|ring| {
-            let met = ring.members.iter().enumerate().map(|(index, word)| (index, word & set(index)));
-            let (index, word) = met.into_iter().find(|&(_, word)| word != 0)?;
+            let mut met = ring.members.iter().enumerate().map(|(index, word)| (index, word & set(index)));
+            let (index, word) = met.find(|&(_, word)| word != 0)?;
             Some((index * 64) as u16 + word.trailing_zeros() as u16)
         })
     }
