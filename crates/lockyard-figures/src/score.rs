@@ -133,7 +133,7 @@ impl Score {
 
     /// What the bars say, one statement each: what, and whether it holds.
     pub fn verdicts(&self) -> Vec<(String, bool)> {
-        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        let percent = |share: f64| if share.is_finite() { format!("{:.0} %", share * 100.0) } else { "∞".to_owned() };
         let mut verdicts = Vec::new();
         if let Some(share) = self.sign_share() {
             let text =

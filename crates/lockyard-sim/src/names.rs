@@ -52,6 +52,7 @@ impl Names {
             Place::Outside(line) => self.objects(line * 64).unwrap_or_else(|| format!("object {number}")),
             Place::Kernel(KernelLine::RunQueue(cpu)) => format!("run queue of CPU {cpu}"),
             Place::Kernel(KernelLine::Bucket(bucket)) => format!("futex bucket {bucket}"),
+            Place::Kernel(KernelLine::Task(task)) => format!("lock of thread {task}"),
             Place::Kernel(KernelLine::Node(task)) => format!("bucket lock node of thread {task}"),
             Place::Kernel(KernelLine::Timekeeping) => "timekeeping".to_owned(),
             Place::Kernel(KernelLine::Priorities) => "real-time priorities".to_owned(),

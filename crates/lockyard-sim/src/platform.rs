@@ -119,6 +119,15 @@ unsafe impl Platform for Sim {
         }
     }
 
+    #[track_caller]
+    fn notify(token: &U32, note: u32) -> u32 {
+        let exchange = || token.swap(note, Ordering::Release);
+        match Host::here() {
+            Some(host) => host.notify(token.place(), note, exchange),
+            None => exchange(),
+        }
+    }
+
     fn fence() {
         if let Some(host) = Host::here() {
             host.fault_point(Call::Fence);
@@ -187,6 +196,7 @@ unsafe impl Platform for Sim {
     fn is_running(id: ThreadId) -> bool {
         let Some(host) = Host::here() else { return false };
         host.fault_point(Call::IsRunning);
+        host.fetch_state(id);
         let cost = host.engine().model.l1;
         host.pass(cost);
         !id.is_anonymous() && host.engine().runs(id.raw() - 1)

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Host};
+use std::time::Duration;
 
 use lockyard::platform::{Ordering::*, Patience, Platform, Word};
 use lockyard_sim::machine::catalog;
 use lockyard_sim::machine::model::Model;
 use lockyard_sim::scheduler::class::{Class, FairForm};
 use lockyard_sim::{
-    Config, Error, Sim, Simulation, Start, clock_ps, compute, cpu, operation, pin_here, set_class, words,
+    Config, Error, LOCKS, Sim, Simulation, Start, clock_ps, compute, cpu, operation, pin_here, session, set_class,
+    words,
 };
-use lockyard_work::Machine;
+use lockyard_work::{Machine, Spec, Workload};
 
 fn machine(id: &str) -> Arc<Model> {
     catalog::machine(id).unwrap()
@@ -91,7 +93,9 @@ fn a_wake_up_looks_for_an_idle_cpu_where_the_system_does() {
 #[test]
 fn waking_costs_the_exit_latency_that_fits_the_sleep() {
     // intel_idle: a 30 us sleep pays 10 us (C1E) on a 2-socket Skylake and 1 us (C1) on an 8-socket Ivy Bridge.
-    let (skylake, ivy) = (wake_latency("skx_2s_40c", 32_000), wake_latency("ivb_ex_8s", 32_000));
+    let ivy = catalog::with("ivb_ex_8s", &[("idle.deepest", 4.0)]).unwrap();
+    let ivy = wake_latency_of(&Config { start: Start::Together, ..Config::new(ivy) }, 32_000);
+    let skylake = wake_latency("skx_2s_40c", 32_000);
     // The sleeper has paid for half of the switch, 650 ns, before.
     assert!((11_350..13_350).contains(&skylake), "{skylake}");
     assert!((2_350..4_350).contains(&ivy), "{ivy}");
@@ -106,6 +110,19 @@ fn waking_costs_the_exit_latency_that_fits_the_sleep() {
     let short = wake_latency("skx_2s_40c", 8_000);
     assert!((2_000..5_500).contains(&short), "{short}");
     assert!(wake_latency("skx_2s_40c", 2_000_000) > 130_000);
+}
+
+#[test]
+fn a_kernel_locks_whom_it_wakes_even_if_awake() {
+    let hot = |in_kernel: bool| {
+        let config = Config { in_kernel, ..config("skx_2s_40c") };
+        let spec = Spec { threads: 3, duration: Duration::from_millis(1), ..Spec::new(Workload::RwsemMicro) };
+        let rwsem = LOCKS.iter().find(|candidate| candidate.label() == "rwsem:wake-all-readers").unwrap();
+        let (record, reports) = session(&config, || (rwsem.measure)(&spec));
+        record.unwrap();
+        reports[0].hottest.iter().any(|line| line.name.starts_with("lock of thread"))
+    };
+    assert!(hot(true) && !hot(false));
 }
 
 #[test]

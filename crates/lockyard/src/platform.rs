@@ -338,6 +338,14 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// Wakes one thread sleeping on `word`.
     fn unpark(word: &Self::U32);
 
+    /// Leaves `note` in the parking token of another thread, which may be awake, and returns what it held: an exchange, Release.
+    ///
+    /// For machines on which it takes more than the token to wake somebody who does not sleep: a kernel locks the thread before it looks.
+    #[inline(always)]
+    fn notify(token: &Self::U32, note: u32) -> u32 {
+        token.swap(note, Ordering::Release)
+    }
+
     // ---- ordering -------------------------------------------------------------------------------------------
 
     /// A full fence: orders the caller's earlier accesses before its later ones, against everybody who has one between theirs.

@@ -21,7 +21,7 @@ fn releases(order: Ordering) -> bool {
 impl Engine {
     /// The line of `address` for the running task; remembers it if the task is about to wait. `true`: for the first time.
     #[inline(always)]
-    fn touch(&mut self, address: usize) -> (u32, bool) {
+    pub(crate) fn touch(&mut self, address: usize) -> (u32, bool) {
         let node = self.model.node_of[usize::from(self.core)];
         let line = self.lines.find(address, node);
         (line, self.look(line))

@@ -35,6 +35,9 @@ impl Host {
         if !self.begin_spin(&patience, start) {
             return None;
         }
+        if let Some(owner) = patience.running {
+            self.fetch_state(owner);
+        }
         let value = loop {
             if self.out_of_patience(&patience) {
                 break None;

@@ -195,6 +195,8 @@ pub(crate) struct Task {
     /// Granted the kernel's lock that it queued for.
     pub(crate) granted: bool,
     pub(crate) node_line: u32,
+    /// Line of its own lock, which wake-ups take.
+    pub(crate) lock_line: u32,
 
     // Scheduling.
     pub(crate) virtual_time: Ps,
@@ -249,6 +251,7 @@ impl Task {
             timer_stamp: 0,
             granted: false,
             node_line: NOBODY,
+            lock_line: NOBODY,
             virtual_time: 0,
             turn_since: 0,
             counted: 0,

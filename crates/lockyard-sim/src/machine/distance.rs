@@ -65,6 +65,16 @@ struct Ring {
     members: Clusters,
 }
 
+impl Ring {
+    /// The first of `set` on it.
+    #[inline(always)]
+    fn first(&self, set: impl Fn(usize) -> u64) -> Option<u16> {
+        let mut met = self.members.iter().enumerate().map(|(index, word)| (index, word & set(index)));
+        let (index, word) = met.find(|&(_, word)| word != 0)?;
+        Some((index * 64) as u16 + word.trailing_zeros() as u16)
+    }
+}
+
 /// For each cluster, all clusters (itself among them), by distance. A machine has few distances: the nearest or farthest member of a set is
 /// found in as many looks.
 #[derive(Debug, Clone, Default)]
@@ -91,21 +101,16 @@ impl Reach {
         Self { rings: (0..clusters as u16).map(rings_of).collect() }
     }
 
-    /// The latency from the farthest of `set`.
+    /// The farthest of `set`, and the latency from it; among several the first.
     #[inline]
-    pub(crate) fn farthest(&self, own: u16, set: impl Fn(usize) -> u64) -> Option<Ps> {
-        let meets = |ring: &&Ring| ring.members.iter().enumerate().any(|(index, word)| word & set(index) != 0);
-        self.rings[usize::from(own)].iter().rev().find(meets).map(|ring| ring.ps)
+    pub(crate) fn farthest(&self, own: u16, set: impl Fn(usize) -> u64) -> Option<(u16, Ps)> {
+        self.rings[usize::from(own)].iter().rev().find_map(|ring| Some((ring.first(&set)?, ring.ps)))
     }
 
     /// The nearest of `set`; among several the first.
     #[inline]
     pub(crate) fn nearest(&self, own: u16, set: impl Fn(usize) -> u64) -> Option<u16> {
-        self.rings[usize::from(own)].iter().find_map(|ring| {
-            let mut met = ring.members.iter().enumerate().map(|(index, word)| (index, word & set(index)));
-            let (index, word) = met.find(|&(_, word)| word != 0)?;
-            Some((index * 64) as u16 + word.trailing_zeros() as u16)
-        })
+        self.rings[usize::from(own)].iter().find_map(|ring| ring.first(&set))
     }
 }
 
@@ -126,7 +131,8 @@ mod tests {
             members.sort_unstable();
             let own = random.below(clusters) as u16;
             let word = |index: usize| set[index];
-            assert_eq!(reach.farthest(own, word), members.iter().map(|&other| between(other, own)).max());
+            let farthest = members.iter().rev().copied().max_by_key(|&other| between(other, own));
+            assert_eq!(reach.farthest(own, word), farthest.map(|other| (other, between(other, own))));
             assert_eq!(reach.nearest(own, word), members.iter().copied().min_by_key(|&other| between(other, own)));
         }
     }

@@ -214,6 +214,8 @@ pub(crate) enum KernelLine {
     RunQueue(u32),
     /// A futex hash bucket's lock.
     Bucket(u32),
+    /// A task's own lock.
+    Task(u32),
     /// A task's node in the queue for a bucket's lock.
     Node(u32),
     /// The map of real-time priorities of all CPUs.

@@ -7,6 +7,7 @@
 //! | `schema` | which fields a machine has, in which units |
 //! | `model` | a machine as the engine wants it: integers in picoseconds |
 //! | `distance` | classes of distance, and who is how far from each cluster |
+//! | `directory` | machines of many sockets, whose homes look into memory for who has a line |
 //! | `topology` | sockets, dies, clusters, cores, hardware threads; placements |
 //! | `line`, `server` | cache lines, and the order in which requests on one are served |
 //! | `buffer` | store buffers |
@@ -14,6 +15,7 @@
 
 pub(crate) mod buffer;
 pub mod catalog;
+pub(crate) mod directory;
 pub(crate) mod distance;
 mod host;
 pub(crate) mod line;

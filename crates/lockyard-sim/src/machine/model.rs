@@ -9,7 +9,7 @@
 //! | load, modified at o | `load_from_modified` × L(o, c) |
 //! | load, clean copies | `load_shared_same` × L within the sharing domain, else `load_shared_remote` × L(nearest copy, c); without supply of clean lines: memory |
 //! | load, no copy | memory(c, home) |
-//! | read-modify-write or store, modified at o | L(o, c) |
+//! | read-modify-write or store, modified at o | L(o, c), and the home's detour ([`directory`](super::directory)) |
 //! | the same, shared | `rmw_on_shared` × max L(copy, c) |
 //! | any operation | and `instructions` for what surrounds it |
 //! | a workload's own code | `workload_code` in each section, and again after each turn |
@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::directory::Directory;
 pub use super::distance::Distance;
 use super::distance::Reach;
 use super::sheet::{Plain, Quantity, Sheet};
@@ -143,6 +144,8 @@ pub struct Model {
     transfer: Vec<u32>,
     distance: Vec<Distance>,
     pub(crate) reach: Reach,
+    /// What the home adds to a way between sockets; the tables have its `read` already.
+    pub(crate) directory: Option<Directory>,
     /// Memory latency, by cluster and home node.
     memory: Vec<u32>,
 }
@@ -273,6 +276,7 @@ impl Model {
             transfer: Vec::new(),
             distance: Vec::new(),
             reach: Reach::default(),
+            directory: None,
             memory: Vec::new(),
             topology,
         };
@@ -285,6 +289,11 @@ impl Model {
     /// Fills the tables of distances.
     fn lay_out(&mut self, reader: &Reader<'_>) -> Result<(), Error> {
         let topology = &self.topology;
+        if Directory::wanted(reader.machine)? {
+            let far = |hops: &str| reader.ps_or(&format!("memory.{hops}"), 0);
+            let memory = [reader.ps("memory.local")?, far("hop1")?, far("hop2")?];
+            self.directory = Some(Directory::new(topology, memory, self.l3));
+        }
         let matrix = matrix(reader.machine, self.clusters)?;
         let first_core = |cluster: usize| cluster * topology.cores_per_cluster;
         let level = |names: &[&str]| -> Result<Ps, Error> {
@@ -307,6 +316,7 @@ impl Model {
                     }
                 };
                 let ps = matrix.as_ref().map_or(ps, |rows| (rows[a][b] * 1e3).round() as Ps);
+                let ps = ps + self.directory.as_ref().map_or(0, |directory| directory.read(a as u16, b as u16));
                 self.distance.push(distance);
                 self.transfer.push(u32::try_from(ps).map_err(|_| {
                     reader.machine.complain(reader.machine.line_of("transfer.socket"), "a transfer must be below 4 ms")
@@ -415,6 +425,9 @@ impl Model {
             text.push_str(&format!(";{path}={}{}", quantity.value, quantity.unit));
         }
         text.push_str(&format!(";{:?};{:?};{:?}", self.topology, self.transfer, self.idle));
+        if let Some(directory) = &self.directory {
+            text.push_str(&format!(";{directory:?}"));
+        }
         text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
     }
 }

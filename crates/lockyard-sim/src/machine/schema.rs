@@ -127,6 +127,7 @@ const PLAIN: &[&str] = &[
     "topology.numactl_distance",
     "coherence.protocol",
     "coherence.description",
+    "coherence.directory",
     "idle.states_us",
     "idle.source",
     "os.note",

@@ -67,17 +67,24 @@ impl Supply<'_> {
         let ps = match self.from {
             Source::Owner(_) if self.state.owner == core => model.sibling,
             Source::Owner(ways) => {
-                let ps = Ps::from(ways[usize::from(own)]);
+                let ps = Ps::from(ways[usize::from(own)])
+                    + self.detour(own, model.cluster_of[usize::from(self.state.owner)]);
                 if request.owning { ps } else { scale(ps, model.load_from_modified) }
             }
             Source::Sharers => match model.reach.farthest(own, self.state.sharers.others(self.shape, core)) {
-                Some(ps) => scale(ps, model.rmw_on_shared),
+                Some((cluster, ps)) => scale(ps + self.detour(own, cluster), model.rmw_on_shared),
                 // Ours is the only copy: the home has to be told.
                 None => scale(model.between(own, own), model.load_shared_same),
             },
             Source::Memory => model.memory(core, self.state.home),
         };
         scale(ps, request.jitter)
+    }
+
+    /// What the home adds to the way from one cluster to another.
+    #[inline(always)]
+    fn detour(&self, own: u16, other: u16) -> Ps {
+        self.model.directory.as_ref().map_or(0, |directory| directory.detour(own, other, self.state.home))
     }
 
     /// When `request` reaches the point where requests are ordered.
@@ -313,12 +320,12 @@ impl Engine {
                     scale(model.transfer(state.last, core), model.load_from_modified),
                     model.distance(state.last, core),
                 ),
-                Protocol::Mesif => {
+                Protocol::Mesif if model.directory.is_none() => {
                     let nearest = model.reach.nearest(own, state.sharers.others(shape, core)).unwrap_or(own);
                     let ps = scale(model.between(nearest, own), model.load_shared_remote);
                     (ps, model.distance(nearest * (shape.cores / shape.clusters) as u16, core))
                 }
-                Protocol::Moesi | Protocol::Mesi => (model.memory(core, state.home), Distance::Memory),
+                _ => (model.memory(core, state.home), Distance::Memory),
             };
             state.home_free = (now + jitter(latency)).max(state.home_free + model.home_fill);
             let done = state.home_free;

@@ -10,6 +10,7 @@
 //! | `realtime` | what real-time tasks cost all CPUs |
 //! | `switch` | leaving and taking a CPU: blocking, preemption, ticks, slices, pulling |
 //! | `wake` | where a woken task goes, and when it arrives there; timers |
+//! | `notify` | what a kernel touches of a thread that it looks at or wakes |
 //! | `lock` | the queued spinlock of the simulated kernel |
 //! | `futex` | sleeping on a word: hash buckets with a lock that is itself simulated |
 
@@ -19,6 +20,7 @@ pub(crate) mod futex;
 pub(crate) mod idle;
 pub(crate) mod interrupt;
 pub(crate) mod lock;
+mod notify;
 mod priority;
 pub(crate) mod queue;
 pub(crate) mod realtime;
