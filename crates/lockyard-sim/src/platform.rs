@@ -119,11 +119,9 @@ unsafe impl Platform for Sim {
         }
     }
 
-    #[track_caller]
-    fn notify(token: &U32, note: u32) -> u32 {
-        let exchange = || token.swap(note, Ordering::Release);
+    fn notify(token: &U32, exchange: impl FnOnce() -> u32) -> u32 {
         match Host::here() {
-            Some(host) => host.notify(token.place(), note, exchange),
+            Some(host) => host.notify(token, exchange),
             None => exchange(),
         }
     }

@@ -12,7 +12,7 @@
 //!   spent. The closure may read any words; the machine may run it once per cache-line
 //!   invalidation (simulator), or treat it as one blocking operation (checker). There is no hand-written spin loop
 //!   in a lock.
-//! * **Sleeping** ([`Platform::park`], [`Platform::unpark`]): on a 32-bit word, with a deadline. Spurious returns are legal.
+//! * **Sleeping** ([`Platform::park`], [`Platform::unpark`]): on a 32-bit word, with a deadline. Spurious returns are legal. [`Platform::notify`] reaches a thread that may be awake.
 //! * **Threads** ([`Thread`]): type-stable records named by a [`ThreadId`], never by pointer. A record
 //!   may be reused after its thread has gone, never unmapped; a stale wake-up of a reused record is harmless.
 //! * **Hints**: who runs ([`Platform::is_running`]), who should give way ([`Platform::should_yield`]), which CPU and node this is. A hint may
@@ -272,6 +272,7 @@ impl Patience {
 /// * [`Platform::current`] gives two live threads different records, and a thread the same record for as long as it lives;
 /// * [`Platform::thread`], [`Platform::heads`] and [`Platform::hq`] return references that stay valid as long as any lock of this platform exists;
 /// * [`Platform::unpark`] after a change of the word wakes a thread that is in, or is about to enter, [`Platform::park`] for the old value;
+/// * [`Platform::notify`] makes the exchange;
 /// * [`Platform::fence_light`] and [`Platform::fence_heavy`] pair as they document.
 pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// The 32-bit atomic.
@@ -307,8 +308,8 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
 
     /// Polls `ready` until it yields a value or `patience` is spent (`None`).
     ///
-    /// `ready` may load any words and may try a read-modify-write when the loads look right; it must neither wait nor wake: no `spin`, `nap`, `park` or `unpark`
-    /// inside. It runs at least once. What its last unsuccessful run loaded is what a simulator watches.
+    /// `ready` may load any words and may try a read-modify-write when the loads look right; it must neither wait nor wake: no `spin`, `nap`, `park`, `unpark` or
+    /// `notify` inside. It runs at least once. What its last unsuccessful run loaded is what a simulator watches.
     fn spin<T>(patience: Patience, ready: impl FnMut() -> Option<T>) -> Option<T>;
 
     /// Waits for another thread to finish a window of a few instructions, for example to link itself behind us.
@@ -338,12 +339,13 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// Wakes one thread sleeping on `word`.
     fn unpark(word: &Self::U32);
 
-    /// Leaves `note` in the parking token of another thread, which may be awake, and returns what it held: an exchange, Release.
+    /// Reaches another thread, which may be awake, to leave it a wake-up in its parking token: that is what `exchange` does. Returns what it returns.
     ///
     /// For machines on which it takes more than the token to wake somebody who does not sleep: a kernel locks the thread before it looks.
     #[inline(always)]
-    fn notify(token: &Self::U32, note: u32) -> u32 {
-        token.swap(note, Ordering::Release)
+    fn notify(token: &Self::U32, exchange: impl FnOnce() -> u32) -> u32 {
+        let _ = token;
+        exchange()
     }
 
     // ---- ordering -------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | hit | `l1`; read-modify-write on an owned line: `rmw_own`; line last touched by a sibling thread: `smt` |
 //! | load, modified at o | `load_from_modified` × L(o, c) |
-//! | load, clean copies | `load_shared_same` × L within the sharing domain, else `load_shared_remote` × L(nearest copy, c); without supply of clean lines: memory |
+//! | load, clean copies | `load_shared_same` × L within the sharing domain, else `load_shared_remote` × L(nearest copy, c); without supply of clean lines, or with a directory in memory: memory |
 //! | load, no copy | memory(c, home) |
 //! | read-modify-write or store, modified at o | L(o, c), and the home's detour ([`directory`](super::directory)) |
 //! | the same, shared | `rmw_on_shared` × max L(copy, c) |

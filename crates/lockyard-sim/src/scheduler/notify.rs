@@ -13,11 +13,12 @@
 //!
 //! All of it holds for locks that are simulated as part of the kernel ([`Config::in_kernel`](crate::Config)) only. What it takes to wake a sleeper comes on top (`futex`).
 
-use lockyard::platform::{Platform, ThreadId};
+use lockyard::platform::{Platform, ThreadId, Word};
 
 use crate::engine::Engine;
 use crate::engine::host::Host;
 use crate::machine::line::{KernelLine, NOBODY, Place};
+use crate::platform::words::U32;
 use crate::platform::{RECORD, Sim};
 
 impl Engine {
@@ -39,12 +40,13 @@ impl Engine {
 }
 
 impl Host {
-    /// Leaves `note` in the token at `address` by `exchange`, which returns what was there.
-    pub(crate) fn notify(self, address: usize, note: u32, exchange: impl FnOnce() -> u32) -> u32 {
-        let engine = self.engine();
+    /// Leaves a wake-up in `token` by `exchange`, which returns what was there.
+    pub(crate) fn notify(self, token: &U32, exchange: impl FnOnce() -> u32) -> u32 {
+        let (engine, address) = (self.engine(), token.place());
         let Some(task) = engine.task_at(address).filter(|&task| engine.in_kernel && task != engine.current) else {
             return exchange();
         };
+        self.outside_spins("wakes another");
         self.enter_kernel();
         let (lock, (state, _)) = (self.engine().lock_line(task), self.engine().touch(address));
         // Linked; referenced; locked.
@@ -53,7 +55,8 @@ impl Host {
         }
         let found = exchange();
         let engine = self.engine();
-        if found != note && engine.runs(task) {
+        let told_before = found == token.peek();
+        if !told_before && engine.runs(task) {
             let queue = engine.cpus[engine.tasks[task as usize].cpu as usize].rq_line;
             self.kernel_update(queue, || ());
         }

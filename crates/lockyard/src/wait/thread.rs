@@ -246,7 +246,7 @@ impl<P: Platform> Thread<P> {
 
     /// Notifies the record's thread: wakes it, or makes its next park return at once.
     pub(crate) fn unpark(&self) {
-        if P::notify(&self.token, NOTIFIED) == PARKED {
+        if P::notify(&self.token, || self.token.swap(NOTIFIED, Release)) == PARKED {
             P::count(Event::ParkWake, 1);
             P::unpark(&self.token);
         }
