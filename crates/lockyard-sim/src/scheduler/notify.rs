@@ -13,7 +13,7 @@
 //!
 //! All of it holds for locks that are simulated as part of the kernel ([`Config::in_kernel`](crate::Config)) only. What it takes to wake a sleeper comes on top (`futex`).
 
-use lockyard::platform::{Platform, ThreadId, Word};
+use lockyard::platform::{Platform, ThreadId};
 
 use crate::engine::Engine;
 use crate::engine::host::Host;
