@@ -9,7 +9,7 @@
 //! | load, modified at o | `load_from_modified` × L(o, c) |
 //! | load, clean copies | `load_shared_same` × L within the sharing domain, else `load_shared_remote` × L(nearest copy, c); without supply of clean lines, or with a directory in memory: memory |
 //! | load, no copy | memory(c, home) |
-//! | read-modify-write or store, modified at o | L(o, c), and the home's detour ([`directory`](super::directory)) |
+//! | read-modify-write or store, modified at o | L(o, c), and the home's detour (`directory`) |
 //! | the same, shared | `rmw_on_shared` × max L(copy, c) |
 //! | any operation | and `instructions` for what surrounds it |
 //! | a workload's own code | `workload_code` in each section, and again after each turn |
