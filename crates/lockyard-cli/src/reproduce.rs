@@ -64,7 +64,7 @@ fn unknown(name: &str) -> Failure {
 /// Reruns what is wanted, until done or interrupted.
 ///
 /// # Errors
-/// A defect in the data, or a host that refuses threads.
+/// A number that no machine has or that may not be changed so; a defect in the data, or a host that refuses threads.
 pub(crate) fn run(options: &ReproduceOptions) -> Result<Reproduction, Failure> {
     let share = options.figures.len() as f64 / figures().len() as f64;
     let progress = Mutex::new(Progress::start(USUAL.mul_f64(share)));
@@ -78,5 +78,8 @@ pub(crate) fn run(options: &ReproduceOptions) -> Result<Reproduction, Failure> {
     if let Ok(progress) = progress.into_inner() {
         progress.finish();
     }
-    done.map_err(|error| Failure::run(error.to_string()))
+    done.map_err(|error| match error {
+        lockyard_figures::Error::Change(change) => Failure::usage(format!("--set: {change}")),
+        other => Failure::run(other.to_string()),
+    })
 }

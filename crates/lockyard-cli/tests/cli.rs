@@ -431,6 +431,11 @@ fn simulations_that_make_no_sense_are_refused() {
     refused(&["sim", "--machine", "skx_1s", "--set", "model.nothing=1"], "unknown number 'model.nothing'");
     refused(&["sim", "--machine", "skx_1s", "--set", "model.occupancy_ratio=7"], "outside its range");
     refused(&["sim", "--machine", "skx_1s", "--set", "clock.pause=3"], "must not move");
+    refused(&["sim", "--machine", "skx_1s", "--set", "model.occupancy_ratio=7"], "lockyard: --set: ");
+    let table = "rwsem_06_timed_spin_loop_ns";
+    refused(&["reproduce", table, "--set", "model.nothing=1"], "--set: unknown number 'model.nothing'");
+    refused(&["reproduce", table, "--set", "model.occupancy_ratio=7"], "outside its range");
+    refused(&["reproduce", table, "--set", "clock.pause=3"], "must not move");
     refused(&["sim", "--machine", "skx_1s", "--threads", "4097"], "at most 4096 can be simulated");
     refused(&["sim", "--machine", "skx_1s", "--threads", "0"], "--threads: 0 is out of bounds");
     refused(&["sim", "--machine", "skx_1s", "--duration", "0ms"], "--duration: '0ms' is out of bounds");

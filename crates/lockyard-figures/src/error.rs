@@ -10,6 +10,8 @@ pub enum Error {
     Data(String),
     /// A machine could not be built.
     Machine(String),
+    /// A number was to be changed that no machine has, that must not move, or that would leave its range.
+    Change(String),
     /// The host refused worker threads.
     Workers(String),
 }
@@ -17,7 +19,7 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Data(text) | Self::Machine(text) | Self::Workers(text) => f.write_str(text),
+            Self::Data(text) | Self::Machine(text) | Self::Change(text) | Self::Workers(text) => f.write_str(text),
         }
     }
 }

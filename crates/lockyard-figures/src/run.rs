@@ -102,6 +102,10 @@ fn machines(jobs: &[Job], changes: &[(String, f64)]) -> Result<BTreeMap<&'static
             machines.insert(*machine, Machines::build(machine, changes)?);
         }
     }
+    let nobody_has = |path: &str| !machines.values().any(|machine| machine.has(path));
+    if let Some((path, _)) = changes.iter().find(|(path, _)| nobody_has(path)) {
+        return Err(Error::Change(format!("unknown number '{path}': no machine of these tables has it")));
+    }
     Ok(machines)
 }
 

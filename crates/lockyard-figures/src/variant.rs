@@ -101,7 +101,8 @@ impl Machines {
         let has = |path: &str| base.quantities().contains_key(path);
         let changes: Vec<(&str, f64)> =
             changes.iter().map(|(path, value)| (path.as_str(), *value)).filter(|(path, _)| has(path)).collect();
-        let own = catalog::with(id, &changes)?;
+        // Without the changes it is a machine: what is wrong is one of them.
+        let own = catalog::with(id, &changes).map_err(|error| Error::Change(error.to_string()))?;
         let mut all = BTreeMap::from([(None, own.clone())]);
         for (name, paths) in GROUPS {
             for high in [false, true] {
@@ -114,6 +115,11 @@ impl Machines {
             }
         }
         Ok(Self(all))
+    }
+
+    /// Whether the machine has a number at `path`.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.model(None).quantities().contains_key(path)
     }
 
     fn model(&self, moved: Option<(&'static str, End)>) -> Arc<Model> {

@@ -33,7 +33,7 @@ pub(crate) fn chosen(flag: &str, text: &str, changes: &[(String, f64)]) -> Resul
 /// The machine of that name.
 ///
 /// # Errors
-/// As [`chosen`].
+/// As [`chosen`]; and, for `--set`, a number that it does not have, that must not move, or that leaves its range.
 pub(crate) fn one(flag: &str, name: &str, changes: &[(String, f64)]) -> Result<Arc<Model>, Failure> {
     let is_path = name.contains('/') || name.contains(".toml");
     if !is_path {
@@ -42,8 +42,12 @@ pub(crate) fn one(flag: &str, name: &str, changes: &[(String, f64)]) -> Result<A
         known.push(catalog::THIS);
         suggest::known("machine", flag, id, &known)?;
     }
+    let as_it_is = catalog::machine(name).map_err(|error| Failure::usage(format!("{flag}: {error}")))?;
+    if changes.is_empty() {
+        return Ok(as_it_is);
+    }
     let changes: Vec<(&str, f64)> = changes.iter().map(|(path, value)| (path.as_str(), *value)).collect();
-    catalog::with(name, &changes).map_err(|error| Failure::usage(format!("{flag}: {error}")))
+    catalog::with(name, &changes).map_err(|error| Failure::usage(format!("--set: {error}")))
 }
 
 /// A line per machine: id, size, name.
