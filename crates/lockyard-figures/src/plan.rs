@@ -97,17 +97,22 @@ pub struct Take {
     pub factor: f64,
     /// Names whose sum it is divided by, if any.
     pub over: Vec<String>,
+    /// Time that every operation takes beside what was simulated, ns: what is too rare for a window. For rates in thousands a second.
+    pub beside_ns: f64,
 }
 
 impl Take {
     /// The number called `name`.
     pub(crate) fn plain(name: &str) -> Self {
-        Self { name: name.to_owned(), factor: 1.0, over: Vec::new() }
+        Self { name: name.to_owned(), factor: 1.0, over: Vec::new(), beside_ns: 0.0 }
     }
 
     /// The number, if the outcome has it.
     pub(crate) fn from(&self, outcome: &Outcome) -> Option<f64> {
         let number = outcome.numbers.get(&self.name)?;
+        if self.beside_ns > 0.0 {
+            return Some(self.factor / (1.0 / number + self.beside_ns * 1e-6));
+        }
         if self.over.is_empty() {
             return Some(number * self.factor);
         }

@@ -23,11 +23,7 @@ fn config(id: &str) -> Config {
 }
 
 /// Time from a wake-up call to the sleeper's running, for sleeps of about `ns`.
-fn wake_latency(id: &str, ns: u64) -> u64 {
-    wake_latency_of(&config(id), ns)
-}
-
-fn wake_latency_of(config: &Config, ns: u64) -> u64 {
+fn wake_latency(config: &Config, ns: u64) -> u64 {
     let simulation = Simulation::new(config, 2).unwrap();
     simulation.new_line();
     let word = simulation.place("word", words::U32::default()).unwrap();
@@ -93,23 +89,26 @@ fn a_wake_up_looks_for_an_idle_cpu_where_the_system_does() {
 #[test]
 fn waking_costs_the_exit_latency_that_fits_the_sleep() {
     // intel_idle: a 30 us sleep pays 10 us (C1E) on a 2-socket Skylake and 1 us (C1) on an 8-socket Ivy Bridge.
-    let ivy = catalog::with("ivb_ex_8s", &[("idle.deepest", 4.0)]).unwrap();
-    let ivy = wake_latency_of(&Config { start: Start::Together, ..Config::new(ivy) }, 32_000);
-    let skylake = wake_latency("skx_2s_40c", 32_000);
+    let with_states = |id: &str, states: f64| {
+        let model = catalog::with(id, &[("idle.deepest", states)]).unwrap();
+        Config { start: Start::Together, ..Config::new(model) }
+    };
+    let ivy = wake_latency(&with_states("ivb_ex_8s", 4.0), 32_000);
+    let deep = with_states("skx_2s_40c", 3.0);
+    let skylake = wake_latency(&deep, 32_000);
     // The sleeper has paid for half of the switch, 650 ns, before.
     assert!((11_350..13_350).contains(&skylake), "{skylake}");
     assert!((2_350..4_350).contains(&ivy), "{ivy}");
     // A wake-up inside the kernel is the scheduler's part alone.
-    let inside = wake_latency_of(&Config { in_kernel: true, ..config("skx_2s_40c") }, 32_000);
+    let inside = wake_latency(&Config { in_kernel: true, ..deep.clone() }, 32_000);
     assert!(inside + 200 < skylake, "{inside} and {skylake}");
     // Nothing deeper than the shallowest state in use: no such exit latency.
-    let shallow = catalog::with("skx_2s_40c", &[("idle.deepest", 1.0)]).unwrap();
-    let shallow = wake_latency_of(&Config { start: Start::Together, ..Config::new(shallow) }, 32_000);
+    let shallow = wake_latency(&with_states("skx_2s_40c", 1.0), 32_000);
     assert!((7_000..9_000).contains(&(skylake - shallow)), "{shallow} and {skylake}");
     // Turn-around of a shallow sleep: 2 to 5 us.
-    let short = wake_latency("skx_2s_40c", 8_000);
+    let short = wake_latency(&deep, 8_000);
     assert!((2_000..5_500).contains(&short), "{short}");
-    assert!(wake_latency("skx_2s_40c", 2_000_000) > 130_000);
+    assert!(wake_latency(&deep, 2_000_000) > 130_000);
 }
 
 #[test]
