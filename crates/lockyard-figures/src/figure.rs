@@ -205,6 +205,16 @@ mod tests {
         }
     }
 
+    /// A row that does not exist would be scored although it was fitted on.
+    #[test]
+    fn every_fitted_row_is_in_a_table() {
+        for fitted in lockyard_sim::calibration::read().unwrap().rows() {
+            let (table, row) = fitted.split_once(':').unwrap_or_else(|| panic!("{fitted}: not 'table:row'"));
+            let figure = find(table).unwrap_or_else(|| panic!("{fitted}: no such table"));
+            assert!(figure.plan().unwrap().cells.iter().any(|cell| cell.row == row), "{fitted}: no such row");
+        }
+    }
+
     #[test]
     fn tables_are_taken_over_whole() {
         // Cells by figure: rows × columns, counted by hand in the files.

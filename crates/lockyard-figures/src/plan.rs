@@ -109,10 +109,8 @@ impl Take {
 
     /// The number, if the outcome has it.
     pub(crate) fn from(&self, outcome: &Outcome) -> Option<f64> {
-        let number = outcome.numbers.get(&self.name)?;
-        if self.beside_ns > 0.0 {
-            return Some(self.factor / (1.0 / number + self.beside_ns * 1e-6));
-        }
+        let simulated = *outcome.numbers.get(&self.name)?;
+        let number = if self.beside_ns > 0.0 { 1.0 / (1.0 / simulated + self.beside_ns * 1e-6) } else { simulated };
         if self.over.is_empty() {
             return Some(number * self.factor);
         }
