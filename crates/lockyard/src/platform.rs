@@ -386,6 +386,21 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// The record of thread `id`, which must have come from this platform and must not be anonymous.
     fn thread(id: ThreadId) -> &'static Thread<Self>;
 
+    /// Whether `id` names the record of a thread of this process. `false`: of a process that this one was forked from. Such a record is a copy that nobody runs with: what
+    /// it waits for it will never take, and what it was about to do it never does. Exact. A thread without a record counts as here.
+    fn is_here(id: ThreadId) -> bool {
+        let _ = id;
+        true
+    }
+
+    /// From here to [`Platform::end_window`] the caller takes a few steps between which a lock's words make sense to nobody else: no child process shall begin with them.
+    ///
+    /// A window is short, and does not wait for a thread that may itself be outside a window. Windows nest. A machine without processes does nothing.
+    fn begin_window() {}
+
+    /// The caller's last window is over.
+    fn end_window() {}
+
     /// Whether `id` is thought to be on a CPU. Anonymous threads never are. A hint.
     fn is_running(id: ThreadId) -> bool;
 

@@ -7,6 +7,7 @@
 //! | `rseq` | the current CPU |
 //! | `futex` | sleeping and waking |
 //! | `pi` | PI futexes, kernel thread ids |
+//! | `process` | what tells a process from its parent, windows that no fork falls into |
 //! | `syscall` | what rustix has not |
 //! | `clock` | time |
 //! | `scheduling` | priorities of threads: read and lent |
@@ -20,6 +21,7 @@
 pub(crate) mod clock;
 mod futex;
 mod pi;
+mod process;
 mod rseq;
 mod scheduling;
 mod syscall;
@@ -182,6 +184,21 @@ unsafe impl Platform for Linux {
     #[inline(always)]
     fn thread(id: ThreadId) -> &'static Thread<Self> {
         threads::record(id)
+    }
+
+    #[inline]
+    fn is_here(id: ThreadId) -> bool {
+        threads::is_here(id)
+    }
+
+    #[inline]
+    fn begin_window() {
+        threads::begin_window();
+    }
+
+    #[inline]
+    fn end_window() {
+        threads::end_window();
     }
 
     #[inline]

@@ -3,9 +3,8 @@
 //! # Thread ids and fork
 //!
 //! A PI word holds the kernel's thread id, so the fast path must know it without asking. A thread-local keeps it; but the child of a fork has a
-//! copy of the thread-local and another id. A page that the kernel wipes in a child (`MADV_WIPEONFORK`) tells: it holds the number of this process's
-//! *epoch*, and a thread's id counts only together with the epoch in which it was learnt. The first who finds the page wiped opens the next epoch;
-//! numbers are never used again along a chain of forks, since the counter they come from is copied. Where the kernel cannot wipe, no id is kept and every lock asks for it.
+//! copy of the thread-local and another id. So a thread's id counts only together with the [epoch](super::process) of the process in which it was learnt.
+//! Where a child may be made unnoticed (the kernel cannot wipe the epoch's page), no id is kept and every lock asks for it.
 //!
 //! A thread that was never known has an epoch that is nobody's and the id [`NOBODY`], which no word has: so one comparison answers for the acquirer whether the thread
 //! is known and where, and for the releaser the exchange itself does. All a thread knows of itself is in one place, because the address of a thread-local costs two
@@ -14,10 +13,7 @@
 //! A child made by `vfork`, or otherwise sharing this memory, must not lock.
 
 use core::cell::Cell;
-use core::sync::atomic::{
-    AtomicU16, AtomicU32,
-    Ordering::{AcqRel, Acquire, Relaxed},
-};
+use core::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
 use std::thread_local;
 
 use rustix::io::Errno;
@@ -25,21 +21,9 @@ use rustix::thread::futex::{self, Flags, Timespec};
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{LaneWord, Linux, U32, clock, syscall, threads};
+use super::{LaneWord, Linux, U32, clock, process, syscall, threads};
 use crate::platform::pi::{Class, Known, NOBODY, PiPlatform, Refused};
 use crate::wait::thread::ThreadId;
-
-/// As large as the largest page of the architecture, and alone on it.
-#[repr(C)]
-#[cfg_attr(target_arch = "x86_64", repr(align(4096)))]
-#[cfg_attr(not(target_arch = "x86_64"), repr(align(65536)))]
-struct Wiped(AtomicU32);
-
-/// The epoch, zero in a process that has not opened one: a new one, or the child of a fork.
-static EPOCH: Wiped = Wiped(AtomicU32::new(0));
-
-/// The last epoch opened by this process and its ancestors.
-static LAST_EPOCH: AtomicU32 = AtomicU32::new(0);
 
 /// Which record a kernel thread id belongs to, by its low bits. Ids are given out in sequence: few share a place, and who shares one is not known for a while.
 static RECORDS: [AtomicU16; 1 << 15] = [const { AtomicU16::new(0) }; 1 << 15];
@@ -57,42 +41,9 @@ struct Me {
     held: Cell<u32>,
 }
 
-/// The epoch of who was never known: no process's.
-const NEVER: u32 = u32::MAX;
-
 thread_local! {
     // Const-initialised and without a destructor: an access is one load, at any time of the thread's life.
-    static ME: Me = const { Me { tid: Cell::new(NOBODY), epoch: Cell::new(NEVER), held: Cell::new(0) } };
-}
-
-/// The epoch, opened if need be; `None` if there can be none.
-#[cold]
-fn epoch() -> Option<u32> {
-    let open = EPOCH.0.load(Acquire);
-    if open != 0 {
-        return Some(open);
-    }
-    #[cfg(not(miri))]
-    {
-        use rustix::mm::{Advice, madvise};
-        // SAFETY: the range is exactly one static of ours; the advice changes nothing but what a child finds in it.
-        let wiped =
-            unsafe { madvise((&raw const EPOCH).cast_mut().cast(), size_of::<Wiped>(), Advice::LinuxWipeOnFork) };
-        wiped.ok()?;
-    }
-    let next = after(LAST_EPOCH.fetch_add(1, Relaxed));
-    match EPOCH.0.compare_exchange(0, next, AcqRel, Acquire) {
-        Ok(_) => Some(next),
-        Err(opened) => Some(opened),
-    }
-}
-
-/// The epoch after the one numbered `last`: neither 0, which is a wiped page, nor [`NEVER`].
-const fn after(last: u32) -> u32 {
-    match last.wrapping_add(1) {
-        0 | NEVER => 1,
-        next => next,
-    }
+    static ME: Me = const { Me { tid: Cell::new(NOBODY), epoch: Cell::new(process::NEVER), held: Cell::new(0) } };
 }
 
 // SAFETY: ids come from the kernel and count only in the process where they were asked for; the futex operations are the kernel's, whose
@@ -102,7 +53,7 @@ unsafe impl PiPlatform for Linux {
     fn known() -> Option<Known> {
         ME.with(|me| {
             let known = Known { tid: me.tid.get(), holds: me.held.get() };
-            (me.epoch.get() == EPOCH.0.load(Relaxed)).then_some(known)
+            (me.epoch.get() == process::known_epoch()).then_some(known)
         })
     }
 
@@ -114,7 +65,8 @@ unsafe impl PiPlatform for Linux {
     #[cold]
     fn register() -> u32 {
         let tid = gettid().as_raw_nonzero().get().unsigned_abs();
-        if let Some(epoch) = epoch() {
+        let epoch = process::epoch();
+        if process::is_exact() {
             let new = |me: &Me| (me.tid.replace(tid), me.epoch.replace(epoch)) != (tid, epoch);
             if ME.with(new) {
                 // A new thread, or the child of a fork: what its parent held is the parent's.
@@ -284,12 +236,5 @@ mod tests {
         assert_eq!(Some(Linux::last_known()), Linux::known());
         Linux::set_holds(before);
         assert_eq!(Linux::holds(), before);
-    }
-
-    #[test]
-    fn no_epoch_is_that_of_a_wiped_page_or_of_a_thread_that_was_never_known() {
-        assert_eq!(after(0), 1);
-        assert_eq!(after(NEVER - 2), NEVER - 1);
-        assert_eq!((after(NEVER - 1), after(NEVER)), (1, 1));
     }
 }

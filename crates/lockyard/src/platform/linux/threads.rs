@@ -15,9 +15,9 @@
 //!
 //! # fork
 //!
-//! The child keeps the forking thread's record: thread-locals are copied. Its `claim` still names the parent's thread id, which the
-//! child's kernel would call dead; so a slot also remembers the process that claimed it, and a process only reuses its own. A
-//! child therefore loses the slots its ancestors used (at most [`ThreadId::MAX_INDEX`] over a chain of forks), never its identity.
+//! A slot notes the [epoch](super::process) in which it was claimed. The child's only thread keeps its record (thread-locals are copied) and claims it again, in the child's
+//! epoch and under its new kernel thread id. All other slots are of another epoch: copies of threads that the child does not have. [`is_here`] says so; such a
+//! slot is never claimed again, since lock words may name it. A child loses the slots of its ancestors' other threads, never its identity.
 //!
 //! # Exhaustion
 //!
@@ -38,12 +38,12 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use std::thread_local;
 
-use rustix::process::{Pid, getpgid, getpid};
+use rustix::process::{Pid, getpgid};
 use rustix::thread::gettid;
 
 use crate::event::{COUNT, Event, Snapshot};
 use crate::platform::linux::scheduling::Lent;
-use crate::platform::linux::{Linux, rseq};
+use crate::platform::linux::{Linux, process, rseq};
 use crate::wait::thread::{Thread, ThreadId};
 
 const SLOTS: usize = ThreadId::MAX_INDEX as usize + 1;
@@ -53,7 +53,9 @@ const EVENTS: usize = if cfg!(feature = "events") { COUNT } else { 0 };
 #[repr(C, align(128))]
 struct Slot {
     claim: AtomicU64,
-    process: AtomicU32,
+    epoch: AtomicU32,
+    /// Windows that the thread is in: see `process`.
+    window: AtomicU32,
     /// CPU + 1 where the thread was last seen; 0: never seen.
     cpu: AtomicU32,
     lent: Lent,
@@ -72,7 +74,8 @@ pub type Lender = fn(slot: u32) -> Option<&'static EventWords>;
 static TABLE: [Slot; SLOTS] = [const {
     Slot {
         claim: AtomicU64::new(0),
-        process: AtomicU32::new(0),
+        epoch: AtomicU32::new(0),
+        window: AtomicU32::new(0),
         cpu: AtomicU32::new(0),
         lent: Lent::new(),
         counts: AtomicPtr::new(core::ptr::null_mut()),
@@ -98,6 +101,7 @@ static ON_CPU: [OnCpu; CPUS] = [const { OnCpu(AtomicU32::new(0)) }; CPUS];
 thread_local! {
     // Const-initialised and without a destructor: an access is one load, at any time of the thread's life.
     static SELF: Cell<u32> = const { Cell::new(0) };
+    static FORKING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The caller's identity, if registered.
@@ -116,27 +120,89 @@ pub(super) fn current() -> Option<&'static Thread<Linux>> {
     if id.is_anonymous() {
         return None;
     }
+    if slot(id).epoch.load(Relaxed) != process::known_epoch() {
+        claim_again();
+    }
     refresh(id);
     Some(record(id))
+}
+
+/// Whether `id` is the record of a thread of this process.
+#[inline]
+pub(super) fn is_here(id: ThreadId) -> bool {
+    id.is_anonymous() || slot(id).epoch.load(Relaxed) == process::known_epoch() || self::id() == Some(id)
+}
+
+/// In a child process: claims the caller's record once more. Once: others of this process may look at it.
+#[cold]
+pub(super) fn claim_again() {
+    let Some(id) = id().filter(|id| !id.is_anonymous()) else { return };
+    let (slot, epoch) = (slot(id), process::epoch());
+    if slot.epoch.load(Relaxed) != epoch {
+        process::forget_forks();
+        let claim = slot.claim.load(Relaxed);
+        slot.claim.store((claim >> 32).wrapping_add(1) << 32 | u64::from(gettid().as_raw_pid() as u32), Relaxed);
+        slot.window.store(0, Relaxed);
+        slot.epoch.store(epoch, Release);
+    }
+}
+
+/// The calling thread begins a window: see `process`. A thread without a record has none.
+#[inline]
+pub(super) fn begin_window() {
+    if let Some(id) = id().filter(|id| !id.is_anonymous()) {
+        process::begin_window(&slot(id).window);
+    }
+}
+
+/// The calling thread ends the window that it began last.
+#[inline]
+pub(super) fn end_window() {
+    if let Some(id) = id().filter(|id| !id.is_anonymous()) {
+        process::end_window(&slot(id).window);
+    }
+}
+
+/// Whether a thread of this process other than the caller is in a window.
+pub(super) fn any_window_elsewhere() -> bool {
+    let (me, epoch) = (SELF.get(), process::known_epoch());
+    let others =
+        (1..=HIGH.load(Acquire)).filter(|&index| index != me).map(|index| &TABLE[index as usize & (SLOTS - 1)]);
+    others.into_iter().any(|slot| slot.window.load(Acquire) != 0 && slot.epoch.load(Relaxed) == epoch)
+}
+
+/// Notes whether the calling thread is about to fork.
+pub(super) fn set_forking(forking: bool) {
+    FORKING.set(forking);
+}
+
+/// Whether the calling thread is about to fork.
+pub(super) fn is_forking() -> bool {
+    FORKING.get()
+}
+
+#[inline(always)]
+fn slot(id: ThreadId) -> &'static Slot {
+    // The mask keeps the index in bounds for every id, so there is no check and no panic on lock paths.
+    &TABLE[id.raw() as usize & (SLOTS - 1)]
 }
 
 /// The record of `id`.
 #[inline(always)]
 pub(super) fn record(id: ThreadId) -> &'static Thread<Linux> {
-    // The mask keeps the index in bounds for every id, so there is no check and no panic on lock paths.
-    &TABLE[id.raw() as usize & (SLOTS - 1)].thread
+    &slot(id).thread
 }
 
 /// The kernel thread id under which `id` was claimed.
 pub(super) fn kernel_id(id: ThreadId) -> u32 {
-    TABLE[id.raw() as usize & (SLOTS - 1)].claim.load(Relaxed) as u32
+    slot(id).claim.load(Relaxed) as u32
 }
 
 /// Notes where the caller, `id`, runs.
 #[inline]
 pub(super) fn refresh(id: ThreadId) {
     let cpu = rseq::cpu();
-    let slot = &TABLE[id.raw() as usize & (SLOTS - 1)];
+    let slot = slot(id);
     if slot.cpu.load(Relaxed) != cpu + 1 {
         slot.cpu.store(cpu + 1, Relaxed);
     }
@@ -152,7 +218,7 @@ pub(super) fn is_running(id: ThreadId) -> bool {
     if id.is_anonymous() {
         return false;
     }
-    match TABLE[id.raw() as usize & (SLOTS - 1)].cpu.load(Relaxed) {
+    match slot(id).cpu.load(Relaxed) {
         0 => true,
         seen => seen - 1 != rseq::cpu() && ON_CPU[(seen - 1) as usize % CPUS].0.load(Relaxed) == id.raw(),
     }
@@ -160,11 +226,11 @@ pub(super) fn is_running(id: ThreadId) -> bool {
 
 /// The kernel's name of `id`, zero for the caller, and what was lent to it. None if it belongs to another process (a parent before `fork`).
 pub(super) fn kernel_thread(id: ThreadId) -> Option<(u32, &'static Lent)> {
-    let slot = &TABLE[id.raw() as usize & (SLOTS - 1)];
+    let slot = slot(id);
     if self::id() == Some(id) {
         return Some((0, &slot.lent));
     }
-    let ours = !id.is_anonymous() && slot.process.load(Relaxed) == getpid().as_raw_pid() as u32;
+    let ours = !id.is_anonymous() && is_here(id);
     ours.then(|| (slot.claim.load(Relaxed) as u32, &slot.lent)).filter(|&(tid, _)| tid != 0)
 }
 
@@ -268,7 +334,7 @@ pub fn records_used() -> u32 {
 
 #[cold]
 fn register() -> ThreadId {
-    let owner = Owner { process: getpid().as_raw_pid() as u32, tid: gettid().as_raw_pid() as u32 };
+    let owner = Owner { epoch: process::epoch(), tid: gettid().as_raw_pid() as u32 };
     let id = search(&owner, 8).or_else(|| fresh(&owner)).or_else(|| search(&owner, 256)).unwrap_or(ThreadId::ANONYMOUS);
     if !id.is_anonymous() {
         lend_to(id.raw());
@@ -278,7 +344,7 @@ fn register() -> ThreadId {
 }
 
 struct Owner {
-    process: u32,
+    epoch: u32,
     tid: u32,
 }
 
@@ -290,10 +356,8 @@ fn search(owner: &Owner, tries: u32) -> Option<ThreadId> {
         let slot = &TABLE[index as usize];
         let claim = slot.claim.load(Acquire);
         // A slot between `fresh` and its first claim has no owner yet, and is its finder's.
-        let reusable = claim != 0
-            && slot.process.load(Relaxed) == owner.process
-            && slot.thread.is_unused()
-            && !alive(claim as u32);
+        let reusable =
+            claim != 0 && slot.epoch.load(Relaxed) == owner.epoch && slot.thread.is_unused() && !alive(claim as u32);
         (reusable && take(slot, claim, owner)).then(|| name(slot, index))
     })
 }
@@ -309,7 +373,7 @@ fn take(slot: &Slot, claim: u64, owner: &Owner) -> bool {
     let next = (claim >> 32).wrapping_add(1) << 32 | u64::from(owner.tid);
     let won = slot.claim.compare_exchange(claim, next, AcqRel, Relaxed).is_ok();
     if won {
-        slot.process.store(owner.process, Relaxed);
+        slot.epoch.store(owner.epoch, Release);
     }
     won
 }
