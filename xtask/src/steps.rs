@@ -51,7 +51,7 @@ fn clippy() -> Outcome {
     const SEAM_OFF: &str = "-A clippy::disallowed_types -A clippy::disallowed_methods";
     cargo(&format!("clippy --workspace --all-targets -- -D warnings {SEAM_OFF}"))?;
     cargo("clippy -p lockyard -p lockyard-check --lib -- -D warnings")?;
-    cargo(&format!("clippy -p lockyard-check --all-targets -F loom,shuttle -- -D warnings {SEAM_OFF}"))?;
+    cargo(&format!("clippy -p lockyard-check --all-targets -F loom,shuttle,simulated -- -D warnings {SEAM_OFF}"))?;
     for features in ["", " -F std", " -F events"] {
         cargo(&format!("clippy -p lockyard --lib --no-default-features{features} -- -D warnings"))?;
     }
@@ -100,7 +100,7 @@ pub(crate) fn deny() -> Outcome {
 
 /// The search for a schedule that breaks a lock takes as long as one likes: apart from `test`, without a limit, and it speaks for itself. Its exit code.
 pub(crate) fn seeds(options: &[&str]) -> u8 {
-    let words = ["run", "--release", "--quiet", "-p", "lockyard-check", "--example", "seeds", "--"];
+    let words = ["run", "--release", "--quiet", "-p", "lockyard-check", "-F", "simulated", "--example", "seeds", "--"];
     let status = Command::new("cargo").args(words).args(options).status();
     status.ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(2)
 }
@@ -144,7 +144,8 @@ pub(crate) fn schedules(options: &[&str]) -> u8 {
 
 /// The property of priority inheritance on as many random cases as one likes: as [`seeds`].
 pub(crate) fn priorities(options: &[&str]) -> u8 {
-    let words = ["run", "--release", "--quiet", "-p", "lockyard-check", "--example", "priorities", "--"];
+    let words =
+        ["run", "--release", "--quiet", "-p", "lockyard-check", "-F", "simulated", "--example", "priorities", "--"];
     let status = Command::new("cargo").args(words).args(options).status();
     status.ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(2)
 }

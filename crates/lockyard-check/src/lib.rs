@@ -11,8 +11,8 @@
 //! | [`broken`] | locks that the suite must reject |
 //! | [`native`] | the real machine as a stage, with a watchdog |
 //! | `model` | loom and shuttle under the seam, with the features of these names: every interleaving of small scenarios, real orderings |
-//! | [`simulated`] | the simulated machine as a stage, with random schedules |
-//! | [`priorities`] | priority inheritance as a property, on random cases |
+//! | `simulated` | the simulated machine as a stage, with random schedules (feature `simulated`) |
+//! | `priorities` | priority inheritance as a property, on random cases (likewise) |
 //! | [`scripted`] | a machine whose every step is decided by the test: single preemptions, one by one; definite hangs |
 //!
 //! A new lock implements [`lock::Lock`] and gets the whole suite by one line:
@@ -40,8 +40,10 @@ pub mod lock;
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub mod model;
 pub mod native;
+#[cfg(feature = "simulated")]
 pub mod priorities;
 pub mod scripted;
+#[cfg(feature = "simulated")]
 pub mod simulated;
 pub mod stage;
 pub mod suite;

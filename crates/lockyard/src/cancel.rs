@@ -15,6 +15,7 @@
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::queue::{TOKEN, WaitQueue};
+use crate::wait::section;
 use crate::wait::thread::Thread;
 
 /// Why a blocking acquisition returned without the lock.
@@ -63,14 +64,14 @@ impl<P: Platform> CancelToken<P> {
     /// Cancels: every present and future wait with this token ends. Whoever is told sees what was done before.
     pub fn cancel(&self) {
         self.cancelled.store(1, Release);
-        self.lock.acquire();
+        section::enter(&self.lock);
         let mut next = self.waiters.first();
         while let Some(waiter) = next {
             next = self.waiters.after(waiter);
             waiter.unpark();
         }
         // SAFETY: acquired above.
-        unsafe { self.lock.release() };
+        unsafe { section::exit(&self.lock) };
     }
 
     /// Makes a cancelled token good again. For whoever knows that all waits with it have been told.
@@ -164,10 +165,7 @@ impl<'a, P: Platform> Until<'a, P> {
     pub(crate) fn watching<R>(&self, me: &Thread<P>, wait: impl FnOnce() -> R) -> R {
         let Some(token) = self.token else { return wait() };
         let listed = |change: fn(&WaitQueue<P, TOKEN>, &Thread<P>) -> bool| {
-            token.lock.acquire();
-            change(&token.waiters, me);
-            // SAFETY: acquired above.
-            unsafe { token.lock.release() };
+            section::locked(&token.lock, || change(&token.waiters, me));
         };
         me.waiter.enter();
         listed(WaitQueue::push);

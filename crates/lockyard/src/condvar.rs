@@ -31,7 +31,7 @@
 //!
 //! **Spurious returns** happen: when the thread has no record to queue with (registry exhausted, or inside a wait of a signal handler), a wait is a nap.
 //! **Destruction.** A condition variable may be destroyed as soon as everybody who waited has been signalled ([`RawCondvar::drain`] waits for those who give up),
-//! by (3). **fork**: see [`RawCondvar::forget_waiters`].
+//! by (3). **fork.** A child finds `lock` free (its sections are windows) and the parent's waiters gone from the queue: see [`wait::queue`](crate::wait::queue).
 //!
 //! Sources: POSIX.1-2017, `pthread_cond_*`; wait morphing: Lee and Birrell as told in Mike Burrows' nsync (2016), which moves waiters likewise.
 
@@ -41,6 +41,7 @@ use crate::mutex::RawMutex;
 use crate::platform::{ConstPlatform, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::queue::WaitQueue;
+use crate::wait::section;
 use crate::wait::thread::Thread;
 
 const WAITING: u32 = 0;
@@ -127,10 +128,10 @@ impl<P: Platform> RawCondvar<P> {
         me.waiter.granted.store(WAITING, Relaxed);
         // For invariant 2: the signaller finds the mutex by this.
         me.waiter.key.store(mutex.map_or(0, |mutex| core::ptr::from_ref(mutex).expose_provenance() as u64), Relaxed);
-        self.lock.acquire();
+        section::enter(&self.lock);
         self.queue.push(me);
         // SAFETY: acquired above.
-        unsafe { self.lock.release() };
+        unsafe { section::exit(&self.lock) };
         // SAFETY: the caller holds it.
         unsafe { lock.release() };
 
@@ -161,10 +162,10 @@ impl<P: Platform> RawCondvar<P> {
                 if me.waiter.granted.compare_exchange(WAITING, LEAVING, AcqRel, Relaxed).is_err() {
                     continue;
                 }
-                self.lock.acquire();
+                section::enter(&self.lock);
                 self.queue.remove(me);
                 // SAFETY: acquired above.
-                unsafe { self.lock.release() };
+                unsafe { section::exit(&self.lock) };
                 P::count(Event::CondTimeout, 1);
                 return Err(end);
             }
@@ -183,7 +184,7 @@ impl<P: Platform> RawCondvar<P> {
 
     #[cold]
     fn signal_slow(&self) {
-        self.lock.acquire();
+        section::enter(&self.lock);
         let mut next = self.queue.first();
         while let Some(waiter) = next
             && !Self::claim(waiter)
@@ -194,7 +195,7 @@ impl<P: Platform> RawCondvar<P> {
             self.queue.remove(waiter);
         }
         // SAFETY: acquired above. The last touch. (Invariant 3)
-        unsafe { self.lock.release() };
+        unsafe { section::exit(&self.lock) };
         if let Some(waiter) = next {
             Self::deliver(waiter);
         }
@@ -212,7 +213,7 @@ impl<P: Platform> RawCondvar<P> {
     fn broadcast_slow(&self) {
         // Whoever is claimed can be linked nowhere else meanwhile.
         let claimed = WaitQueue::<P>::default();
-        self.lock.acquire();
+        section::enter(&self.lock);
         let mut next = self.queue.first();
         while let Some(waiter) = next {
             next = self.queue.after(waiter);
@@ -222,7 +223,7 @@ impl<P: Platform> RawCondvar<P> {
             }
         }
         // SAFETY: acquired above. The last touch. (Invariant 3)
-        unsafe { self.lock.release() };
+        unsafe { section::exit(&self.lock) };
         while let Some(waiter) = claimed.first() {
             claimed.remove(waiter);
             Self::deliver(waiter);
@@ -255,7 +256,7 @@ impl<P: Platform> RawCondvar<P> {
         if self.queue.is_empty() {
             return false;
         }
-        self.lock.acquire();
+        section::enter(&self.lock);
         let mut next = self.queue.first();
         while let Some(waiter) = next
             && waiter.waiter.granted.load(Relaxed) == LEAVING
@@ -263,7 +264,7 @@ impl<P: Platform> RawCondvar<P> {
             next = self.queue.after(waiter);
         }
         // SAFETY: acquired above.
-        unsafe { self.lock.release() };
+        unsafe { section::exit(&self.lock) };
         next.is_some()
     }
 
@@ -271,9 +272,9 @@ impl<P: Platform> RawCondvar<P> {
     pub fn drain(&self) {
         P::wait_window(|| self.queue.is_empty().then_some(()));
         // The last to leave, or a signaller, may not have dropped the lock yet.
-        self.lock.acquire();
+        section::enter(&self.lock);
         // SAFETY: acquired above.
-        unsafe { self.lock.release() };
+        unsafe { section::exit(&self.lock) };
     }
 
     /// In a child process: forgets those who waited in the parent.

@@ -418,6 +418,13 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
         false
     }
 
+    /// Where `id` queues: waiters of a higher rank come first. 0 for time-sharing threads, 1 to 99 for those of a fixed priority, as far as this machine has been told. A hint.
+    #[inline(always)]
+    fn rank(id: ThreadId) -> u32 {
+        let _ = id;
+        0
+    }
+
     /// The priority of `id` as its program set it, or as it is lent if [`Platform::set_priority`] lent it one: 0 for the time-sharing classes, 1 to 99 for fixed priorities,
     /// higher is more urgent. Where nothing is known: 0.
     fn priority(id: ThreadId) -> u32 {

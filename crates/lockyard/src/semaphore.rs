@@ -42,8 +42,9 @@ use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
+use crate::wait::section;
 use crate::wait::thread::{Thread, ThreadId};
-use crate::wait::turn::{self, Contended, Events, Look, Request};
+use crate::wait::turn::{self, Contended, Events, Left, Look, Request};
 
 const WAITERS: u64 = 1 << 32;
 const LISTENING: u64 = 1 << 33;
@@ -192,6 +193,13 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
         word & VALUE != 0
             && word & HANDOFF == 0
             && (self.word.compare_exchange(word, word - 1, Acquire, Relaxed).is_ok() || self.take(false, 0))
+            || word & HANDOFF != 0 && self.try_reserved()
+    }
+
+    /// A try that found units, reserved for the first waiter.
+    #[cold]
+    fn try_reserved(&self) -> bool {
+        self.units() != 0 && turn::try_take(&Want(self))
     }
 
     /// Returns a unit. `false`: there are [`MAX_UNITS`] already, nothing was changed.
@@ -199,7 +207,11 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
     pub fn up(&self) -> bool {
         if matches!(Y::FORM, Form::Turns) {
             let old = self.word.fetch_add(1, Release);
-            return if old & LISTENING == 0 && (old as u32) < MAX_UNITS { true } else { self.up_noticed(old) };
+            return if old & (LISTENING | HANDOFF) == 0 && (old as u32) < MAX_UNITS {
+                true
+            } else {
+                self.up_noticed(old)
+            };
         }
         let word = self.word.load(Relaxed);
         if word & WAITERS == 0
@@ -216,11 +228,11 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
         let mut word = self.word.load(Relaxed);
         loop {
             let mine = word & VALUE != 0 && (first || word & HANDOFF == 0);
-            let next = match (mine, first) {
-                (true, true) => (word - 1) & !(HANDOFF | LISTENING),
-                (true, false) => word - 1,
-                (false, _) if word & request != request => word | request,
-                (false, _) => return false,
+            let next = match mine {
+                true => word - 1,
+                // Also where it is there already: the up that obeys is to see the queue as the caller does.
+                false if request != 0 && word & VALUE == 0 => word | request,
+                false => return false,
             };
             match self.word.compare_exchange_weak(word, next, AcqRel, Relaxed) {
                 Ok(_) => return mine,
@@ -243,11 +255,11 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
 
     /// The kernel's forms: queue under the wait lock, sleep until granted (direct) or until there is a unit (2008).
     fn down_queued(&self, me: &'static Thread<P>, until: Until<'_, P>) -> Result<(), GaveUp> {
-        self.wait_lock.acquire();
+        section::enter(&self.wait_lock);
         // Announced only while the value is 0, in one step: no unit can appear unnoticed in between.
         if self.take(false, WAITERS) {
-            // SAFETY: acquired above.
-            unsafe { self.wait_lock.release() };
+            // SAFETY: entered above.
+            unsafe { section::exit(&self.wait_lock) };
             return Ok(());
         }
         // Entered first: a signal handler that finds nobody in the record may wait with it, and leave its grant behind.
@@ -259,11 +271,11 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
             if let Some(end) = until.over() {
                 break Err(end);
             }
-            // SAFETY: acquired above, or at the end of the last round.
-            unsafe { self.wait_lock.release() };
+            // SAFETY: entered above, or at the end of the last round.
+            unsafe { section::exit(&self.wait_lock) };
             me.park(until.wake_time());
             P::count(Event::SemSleep, 1);
-            self.wait_lock.acquire();
+            section::enter(&self.wait_lock);
             let done = match Y::FORM {
                 Form::Direct => me.waiter.granted.load(Acquire) != 0,
                 _ => self.take(false, 0),
@@ -276,8 +288,8 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
         if me.waiter.granted.load(Relaxed) == 0 && self.queue.remove(me) {
             self.word.fetch_and(!WAITERS, Relaxed);
         }
-        // SAFETY: acquired above.
-        unsafe { self.wait_lock.release() };
+        // SAFETY: entered above.
+        unsafe { section::exit(&self.wait_lock) };
         me.waiter.leave();
         P::count(if result.is_ok() { Event::SemDown } else { Event::SemFail }, 1);
         result
@@ -291,7 +303,14 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
             self.word.fetch_sub(1, Relaxed);
             return false;
         }
-        self.wake_first();
+        if old & HANDOFF != 0
+            && let Some(first) = self.queue.first()
+        {
+            turn::released_reserved(first);
+        }
+        if old & LISTENING != 0 {
+            self.wake_first();
+        }
         true
     }
 
@@ -308,7 +327,7 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
     /// An up in the kernel's forms, with waiters.
     #[cold]
     fn up_locked(&self) -> bool {
-        self.wait_lock.acquire();
+        section::enter(&self.wait_lock);
         let first = self.queue.first();
         let added = match first {
             Some(first) if Y::FORM == Form::Direct => {
@@ -321,8 +340,8 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
             }
             _ => self.add_unit(),
         };
-        // SAFETY: acquired above.
-        unsafe { self.wait_lock.release() };
+        // SAFETY: entered above.
+        unsafe { section::exit(&self.wait_lock) };
         if let Some(first) = first {
             P::count(Event::SemWake, 1);
             first.unpark();
@@ -402,10 +421,28 @@ impl<P: Platform, Y: Policy> Contended<P> for Want<'_, P, Y> {
         }
     }
 
-    fn left(&self, empty: bool, listen: bool) {
-        if empty {
-            self.0.word.fetch_and(VALUE, Relaxed);
-        } else if listen && self.0.word.fetch_or(LISTENING, AcqRel) & VALUE != 0 {
+    fn unreserve(&self) {
+        self.0.word.fetch_and(!HANDOFF, Relaxed);
+    }
+
+    fn left(&self, left: Left) {
+        let mut word = self.0.word.load(Relaxed);
+        loop {
+            let next = left.requests(
+                if left.empty { word & !WAITERS } else { word },
+                LISTENING,
+                |word| word | LISTENING,
+                HANDOFF,
+            );
+            if next == word && !left.listen {
+                return;
+            }
+            match self.0.word.compare_exchange_weak(word, next, AcqRel, Relaxed) {
+                Ok(_) => break,
+                Err(found) => word = found,
+            }
+        }
+        if left.listen && word & VALUE != 0 {
             // Units are left, and no up may come: the next waiter is to have one now.
             self.0.wake_first();
         }
@@ -425,12 +462,16 @@ mod tests {
         // To a newcomer, and to the first waiter.
         let looks = || [false, true].map(|first| want.look(first));
         assert_eq!((says(), looks()), (1, [Look::Open, Look::Open]));
+        let waiter = Linux::current().unwrap();
+        semaphore.queue.push(waiter);
         want.joined(true);
         assert_eq!(says(), 0x1_0000_0001);
         want.ask_for_first();
         assert_eq!((says(), looks()), (0x5_0000_0001, [Look::Kept, Look::Open]));
         assert!(!semaphore.try_down(), "kept for the first waiter");
         assert!(want.try_or_ask(Request::Listen));
+        assert_eq!((says(), looks()), (0x5_0000_0000, [Look::Kept, Look::Closed]));
+        want.left(Left { served: true, empty: false, listen: false, handoff: false });
         assert_eq!((says(), looks()), (0x1_0000_0000, [Look::Closed, Look::Closed]));
         // Asking twice is asking once.
         for _ in 0..2 {
@@ -441,7 +482,8 @@ mod tests {
         assert_eq!((says(), looks()), (0x7_0000_0000, [Look::Kept, Look::Closed]));
         assert!(semaphore.up());
         assert_eq!(says(), 0x5_0000_0001, "an up obeys");
-        want.left(true, false);
+        semaphore.queue.remove(waiter);
+        want.left(Left { served: false, empty: true, listen: false, handoff: false });
         assert_eq!(says(), 1);
     }
 

@@ -407,6 +407,11 @@ impl<'e> Actor<'e> {
         self.core.world().roles[self.number].priority.1
     }
 
+    /// Whether the actor is in a window: it holds a lock's internal lock for a few steps. An actor that is stopped there for ever keeps all out.
+    pub fn is_in_window(&self) -> bool {
+        self.core.world().roles[self.number].windows != 0
+    }
+
     /// The name of the actor's thread.
     pub fn id(&self) -> ThreadId {
         self.player.id

@@ -103,6 +103,12 @@ thread_local! {
     static SELF: Cell<Option<ThreadId>> = const { Cell::new(None) };
 }
 
+fn change_mine(change: impl FnOnce(&mut scene::Role)) {
+    if let Some(me) = SELF.get() {
+        let _ = scene::change(me, change);
+    }
+}
+
 // SAFETY: the words are the real machine's atomics; each thread that asks gets a record of its own, for ever; a park looks at its word under the lock
 // that an unpark takes afterwards; both halves of the asymmetric fence are full fences.
 unsafe impl Platform for Scripted {
@@ -199,6 +205,18 @@ unsafe impl Platform for Scripted {
 
     fn priority(id: ThreadId) -> u32 {
         scene::change(id, |role| role.priority.1).unwrap_or(0)
+    }
+
+    fn rank(id: ThreadId) -> u32 {
+        Self::priority(id)
+    }
+
+    fn begin_window() {
+        change_mine(|role| role.windows += 1);
+    }
+
+    fn end_window() {
+        change_mine(|role| role.windows -= 1);
     }
 
     fn set_priority(id: ThreadId, base: u32, effective: u32) -> bool {

@@ -61,6 +61,8 @@ pub(super) struct Role {
     /// Priority as the actor's program set it, and with what is lent to it.
     pub(super) priority: (u32, u32),
     pub(super) node: u32,
+    /// Windows that the actor is in: see `Platform::begin_window`.
+    pub(super) windows: u32,
     /// Naps ever taken.
     naps: u64,
     /// Steps that the running task has made.
@@ -81,6 +83,7 @@ impl Role {
             on_cpu: false,
             realtime: false,
             priority: (0, 0),
+            windows: 0,
             naps: 0,
             steps: 0,
             failed: false,

@@ -28,7 +28,7 @@ use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
 use crate::wait::thread::ThreadId;
-use crate::wait::turn::{self, Contended, Events, Look, Request};
+use crate::wait::turn::{self, Contended, Events, Left, Look, Request};
 
 /// Takes `mutex` for the calling thread `me`, unless `until` comes first.
 pub(super) fn acquire<P: PiPlatform, S: Policy>(
@@ -134,11 +134,14 @@ impl<P: PiPlatform, S: Policy> Contended<P> for Want<'_, P, S> {
     /// Its handoff is the kernel, where it must go itself.
     fn ask_for_first(&self) {}
 
-    fn left(&self, empty: bool, listen: bool) {
+    /// Nothing is kept for it.
+    fn unreserve(&self) {}
+
+    fn left(&self, Left { empty, listen, .. }: Left) {
         if empty {
             self.mutex.flags().fetch_and(!LISTENING, Relaxed);
         }
-        if listen {
+        if listen && !empty {
             self.mutex.flags().fetch_or(LISTENING, SeqCst);
         }
     }
@@ -269,11 +272,11 @@ mod tests {
             [(true, false, TOP_SPINS), (false, false, TOP_SPINS | LISTENING), (false, true, TOP_SPINS | LISTENING)]
         {
             let want = want(OTHER, LISTENING | TOP_SPINS);
-            want.left(empty, listen);
+            want.left(Left { served: false, empty, listen, handoff: false });
             assert_eq!(state(&want), (OTHER, after));
         }
         let want = want(OTHER, 0);
-        want.left(false, true);
+        want.left(Left { served: true, empty: false, listen: true, handoff: false });
         assert_eq!(state(&want), (OTHER, LISTENING), "for the next");
     }
 }

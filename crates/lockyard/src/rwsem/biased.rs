@@ -39,6 +39,7 @@
 
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
+use crate::wait::section;
 use crate::wait::thread::Thread;
 
 use super::RawRwSem;
@@ -160,13 +161,9 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         if !self.osq.is_locked() {
             return self.wake(Mode::Any);
         }
-        if self.wait_lock.try_acquire() {
-            let mut wakes = Wakes::new();
-            self.grant(Mode::Any, &mut wakes);
-            // SAFETY: acquired above.
-            unsafe { self.wait_lock.release() };
-            wakes.wake::<P>();
-        }
+        let mut wakes = Wakes::new();
+        section::try_locked(&self.wait_lock, || self.grant(Mode::Any, &mut wakes));
+        wakes.wake::<P>();
     }
 
     /// Keeps writers out for the first reader. `false`: a writer is in.

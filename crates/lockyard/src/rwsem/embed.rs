@@ -4,8 +4,9 @@
 //! **Detached releases.** POSIX lets the next owner free a lock, while the thread that released it may still be inside the call. A plain release touches the
 //! lock after its change of `count` when somebody waits. These do not:
 //!
-//! * `turns`: the first waiter's name is read before the change, which clears `LISTENING` in the same compare-exchange. If that waiter gives up in between,
-//!   the next is late by a turn at most.
+//! * `turns`: the first waiter's name is read before the change, which clears `LISTENING` in the same compare-exchange. If that waiter gives up in between, the
+//!   next was woken by it, or has set a request of its own, which changes `ASKS`: the release starts again. (Eight requests between two instructions of the owner
+//!   would be mistaken; a waiter that is not woken for that looks by its timer.)
 //! * the kernel's policies (bits, not biased): with `WAITERS` set, and nobody else left, the change is made *under* `wait_lock`. Whoever waits must take
 //!   that lock before it leaves, so the memory stays until we have dropped it, which is the last touch.
 //!
@@ -13,10 +14,11 @@
 //! caller is a reader already decides only whether that is fair.
 
 use crate::platform::{Ordering::*, Platform, Word};
+use crate::wait::turn;
 
 use super::grant::Mode;
 use super::policy::{CountScheme, Policy};
-use super::{BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READERS, RawRwSem, WAITERS, WRITER};
+use super::{ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READERS, RawRwSem, WAITERS, WRITER};
 
 impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     /// Takes the lock for reading once more, past everybody who waits, if readers hold it: for a caller that is one of them. (Biased policies: never.)
@@ -93,9 +95,15 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
             let last = unit == WRITER || left & LOCKED == 0;
             let mut first = None;
             let mut next = left;
-            if Y::TURNS && last && left & LISTENING != 0 {
-                first = self.queue.first();
-                next &= !LISTENING;
+            if Y::TURNS && last && left & (LISTENING | HANDOFF) != 0 {
+                let waiter = self.queue.first();
+                if left & HANDOFF != 0
+                    && let Some(waiter) = waiter
+                {
+                    turn::released_reserved(waiter);
+                }
+                first = waiter.filter(|_| left & LISTENING != 0);
+                next &= !(LISTENING | ASKS);
             } else if !Y::TURNS && last && left & WAITERS != 0 {
                 if self.release_queued(unit) {
                     return;

@@ -30,6 +30,7 @@
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::wait::queue::WakeList;
+use crate::wait::section;
 use crate::wait::thread::Thread;
 
 use super::owner::RD_NONSPINNABLE;
@@ -63,11 +64,7 @@ pub(super) fn writes<P: Platform>(thread: &Thread<P>) -> bool {
 impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     /// Runs `change` under the wait lock.
     pub(super) fn locked<R>(&self, change: impl FnOnce() -> R) -> R {
-        self.wait_lock.acquire();
-        let result = change();
-        // SAFETY: acquired above; nothing that runs under it releases it.
-        unsafe { self.wait_lock.release() };
-        result
+        section::locked(&self.wait_lock, change)
     }
 
     /// Runs `change` under the wait lock and wakes, afterwards, whom it has listed.

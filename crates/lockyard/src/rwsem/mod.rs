@@ -18,6 +18,7 @@
 //! | 2 | [`HANDOFF`] | barging is forbidden: the first waiter is next |
 //! | 3 | [`LISTENING`] | the first waiter asks to be woken by the next release (only `turns`, Lockyard's own) |
 //! | 4 | [`PENDING`] | a writer spins for a lock that readers hold: no more readers (only `turns`) |
+//! | 5–7 | `ASKS` | how often `LISTENING` was set since a release cleared it, mod 8 (only `turns`) |
 //! | 8–62 | readers, in units of [`BIAS`] | hold the lock, **or test it**: a reader announces itself first, and takes that back if it must wait |
 //! | 63 | [`READFAIL`] | the readers have overflowed; no more may come |
 //!
@@ -105,6 +106,10 @@ pub const LISTENING: u64 = 8;
 pub const PENDING: u64 = 16;
 /// One reader.
 pub const BIAS: u64 = 256;
+/// How often [`LISTENING`] was set since a release cleared it: see `embed`.
+const ASKS: u64 = 0xe0;
+/// One of [`ASKS`].
+const ASK: u64 = 0x20;
 /// The readers have overflowed.
 pub const READFAIL: u64 = 1 << 63;
 /// Any reader.
@@ -261,7 +266,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
                 Err(found) => count = found,
             }
         }
-        false
+        Y::TURNS && self.turns_try_read()
     }
 
     /// Releases a read lock.
@@ -323,7 +328,10 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     /// Takes the lock for writing if nobody holds it and nobody waits.
     #[inline]
     pub fn try_write_acquire(&self) -> bool {
-        if Y::COUNT == CountScheme::Biased { self.biased_try_write() } else { self.write_fast() }
+        if Y::COUNT == CountScheme::Biased {
+            return self.biased_try_write();
+        }
+        self.write_fast() || Y::TURNS && self.turns_try_write()
     }
 
     /// Releases the write lock.

@@ -4,6 +4,7 @@
 pub mod heads;
 pub mod osq;
 pub mod queue;
+pub(crate) mod section;
 pub mod thread;
 pub mod turn;
 

@@ -8,6 +8,11 @@
 //! orders them; all accesses are Relaxed. `granted` is the exception: set by a granter under the wait lock with Release, read by the waiter
 //! without it, with Acquire: what the granter (and the last holder) wrote is then visible.
 //!
+//! **Order.** First come, first served, but a thread of fixed priority ([`Platform::rank`]) queues before all of lower rank.
+//!
+//! **fork.** In a child process the links may name waiters of the parent: ghosts, which [`Platform::is_here`] tells. A thread of the child that queues is linked to threads of
+//! the child only, so a queue whose first waiter is a ghost consists of ghosts: it counts as empty, and the next to queue begins it anew.
+//!
 //! **Lifetime.** From the moment `granted` is set the waiter may return and wait elsewhere: a granter has unlinked it before and
 //! reads nothing of it afterwards but the name.
 
@@ -61,6 +66,8 @@ pub(crate) struct Waiter<P: Platform> {
     pub(crate) mostly_read: MostlyRead<P>,
     /// From this time on the waiter is entitled to a handoff.
     pub(crate) due: P::U64,
+    /// Since when the lock has been free and reserved for this waiter: see `turn::reservation`. Anybody; the waiter clears it when it runs.
+    pub(crate) reserved: P::U64,
     /// The key of the word that it sleeps on, in a futex hash. Written before it queues.
     pub(crate) key: P::U64,
 }
@@ -76,6 +83,7 @@ impl<P: Platform> Default for Waiter<P> {
             place: P::U32::default(),
             mostly_read: MostlyRead::default(),
             due: P::U64::default(),
+            reserved: P::U64::default(),
             key: P::U64::default(),
         }
     }
@@ -95,6 +103,7 @@ impl<P: Platform> Waiter<P> {
             place: P::U32::ZERO,
             mostly_read: MostlyRead { word: P::U32::ZERO },
             due: P::U64::ZERO,
+            reserved: P::U64::ZERO,
             key: P::U64::ZERO,
         }
     }
@@ -172,22 +181,31 @@ impl<P: Platform, const PLACE: usize> WaitQueue<P, PLACE> {
         self.first.store(0, Relaxed);
     }
 
+    /// The number of the first waiter; 0: nobody of this process waits.
+    #[inline]
+    fn head(&self) -> u32 {
+        match ThreadId::from_raw(self.first.load(Relaxed)) {
+            Some(first) if P::is_here(first) => first.raw(),
+            _ => 0,
+        }
+    }
+
     /// Whether nobody waits. Exact under the wait lock, a hint without it.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.first.load(Relaxed) == 0
+        self.first.load(Relaxed) == 0 || self.head() == 0
     }
 
     /// The first waiter.
     #[inline]
     pub(crate) fn first(&self) -> Option<&'static Thread<P>> {
-        ThreadId::from_raw(self.first.load(Relaxed)).map(P::thread)
+        ThreadId::from_raw(self.head()).map(P::thread)
     }
 
     /// The last waiter.
     pub(crate) fn last(&self) -> Option<&'static Thread<P>> {
-        let first = self.first.load(Relaxed);
-        ThreadId::from_raw(first).and_then(|_| ThreadId::from_raw(Self::link(first).prev.load(Relaxed))).map(P::thread)
+        let first = ThreadId::from_raw(self.head())?;
+        ThreadId::from_raw(Self::link(first.raw()).prev.load(Relaxed)).map(P::thread)
     }
 
     /// Whether `thread` is first. A hint without the wait lock.
@@ -207,23 +225,34 @@ impl<P: Platform, const PLACE: usize> WaitQueue<P, PLACE> {
         (next != self.first.load(Relaxed)).then(|| ThreadId::from_raw(next)).flatten().map(P::thread)
     }
 
-    /// Appends `thread`. `true`: it is the first.
+    /// Puts `thread` behind all of its rank or a higher one. `true`: it is the first.
     pub(crate) fn push(&self, thread: &Thread<P>) -> bool {
         let id = thread.id().raw();
         let own = Self::link(id);
-        let first = self.first.load(Relaxed);
+        let first = self.head();
         if first == 0 {
             own.next.store(id, Relaxed);
             own.prev.store(id, Relaxed);
             self.first.store(id, Relaxed);
             return true;
         }
-        let last = Self::link(first).prev.load(Relaxed);
+        // In a ring, behind the last is before the first.
+        let before = match P::rank(thread.id()) {
+            0 => None,
+            rank => core::iter::successors(self.first(), |waiter| self.after(waiter))
+                .find(|waiter| P::rank(waiter.id()) < rank),
+        };
+        let next = before.map_or(first, |waiter| waiter.id().raw());
+        let last = Self::link(next).prev.load(Relaxed);
         own.prev.store(last, Relaxed);
-        own.next.store(first, Relaxed);
+        own.next.store(next, Relaxed);
         Self::link(last).next.store(id, Relaxed);
-        Self::link(first).prev.store(id, Relaxed);
-        false
+        Self::link(next).prev.store(id, Relaxed);
+        let leads = before.is_some() && next == first;
+        if leads {
+            self.first.store(id, Relaxed);
+        }
+        leads
     }
 
     /// Takes `thread` out, which is queued. `true`: the queue is now empty.

@@ -5,6 +5,7 @@ use lockyard::cancel::Until;
 use lockyard::condvar::RawCondvar;
 use lockyard::event::Event;
 use lockyard::mutex::RawMutex;
+use lockyard::wait::turn::TURN_NS;
 use lockyard_check::lock::Lock;
 use lockyard_check::scripted::{Scene, Scripted, every_stop};
 
@@ -37,7 +38,7 @@ impl Monitor {
 }
 
 scripts! {
-    /// Woken by the signal it would only wait again. One wake-up for each, when the mutex is free.
+    /// Woken by the signal it would only wait again. One wake-up for each, when the mutex is free; and one for the second, so that it has a timer if the first is stopped.
     fn a_signalled_waiter_sleeps_until_the_mutex_is_free() {
         for detached in [false, true] {
             let monitor = Monitor::default();
@@ -52,7 +53,8 @@ scripts! {
                 scene.advance(1_000_000_000);
                 assert_eq!(scene.events(Event::CondRequeue), 2);
                 assert_eq!(scene.events(Event::CondWake) + scene.events(Event::MutexWake), 0);
-                assert_eq!(scene.events(Event::CondSleep), 0, "somebody has been woken");
+                assert_eq!(scene.events(Event::CondSleep), 1, "the second has been woken");
+                assert!(first.sleeps_for_ever() && !second.sleeps_for_ever());
                 match detached {
                     false => signaller.does(|| monitor.release()),
                     // SAFETY: acquired above.
@@ -60,7 +62,7 @@ scripts! {
                 }
                 scene.settle();
                 waited.into_iter().for_each(|waited| assert_eq!(waited.expect("signalled"), Ok(())));
-                assert_eq!((scene.events(Event::CondSleep), scene.events(Event::MutexSleep)), (2, 0));
+                assert_eq!(scene.events(Event::CondSleep), 2);
             });
             assert!(monitor.is_as_new());
         }
@@ -108,5 +110,78 @@ scripts! {
             stopped
         });
         assert!(waited > 5, "waited {waited} times");
+    }
+
+    /// A detached release has read its first waiter's name. That one gives up; a signal puts a sleeper without a timer into the queue and asks again.
+    fn a_detached_release_does_not_obey_a_later_request_by_waking_an_earlier_waiter() {
+        every_stop(|stop| {
+            let monitor = Monitor::default();
+            let mut stopped = false;
+            Scene::play(|scene, [holder, leaver, waiter]| {
+                [holder, leaver, waiter].into_iter().for_each(|actor| rests(scene, actor));
+                let monitor = &monitor;
+                let waited = waiter.starts(|| monitor.wait(Until::FOREVER));
+                holder.does(|| monitor.mutex.acquire());
+                let deadline = Until::deadline(scene.now() + 1_000);
+                let left = leaver.starts(move || {
+                    if monitor.mutex.acquire_until(deadline).is_ok() {
+                        monitor.release();
+                    }
+                    monitor.condvar.signal();
+                });
+                // SAFETY: acquired above.
+                let released = holder.starts_until(stop, || unsafe { monitor.mutex.release_detached() });
+                stopped = holder.is_stopped();
+                scene.advance(1_000);
+                holder.resumes();
+                assert!(scene.can_finish(), "stop {stop}: the waiter sleeps for ever on a free mutex");
+                released.expect("released");
+                left.expect("left");
+                waited.expect("signalled").unwrap();
+            });
+            assert!(monitor.is_as_new());
+            stopped
+        });
+    }
+
+    /// A waiter of the mutex is stopped for ever, anywhere in its wait. A thread that is signalled meanwhile, asleep, gets the mutex nevertheless.
+    fn a_signalled_thread_does_not_wait_for_one_that_is_stopped() {
+        for broadcast in [false, true] {
+            every_stop(|stop| {
+                let monitor = Monitor::default();
+                let mut stopped = false;
+                Scene::play(|scene, [holder, victim, waiter, second]| {
+                    [holder, victim, waiter, second].into_iter().for_each(|actor| rests(scene, actor));
+                    let monitor = &monitor;
+                    let waited = [waiter, second].map(|waiter| waiter.starts(|| monitor.wait(Until::FOREVER)));
+                    holder.does(|| monitor.mutex.acquire());
+                    let got = victim.starts_until(stop, || monitor.mutex.acquire());
+                    stopped = victim.is_stopped();
+                    victim.freeze();
+                    if victim.is_in_window() {
+                        victim.thaw();
+                        victim.resumes_until(u64::MAX);
+                    }
+                    match broadcast {
+                        true => holder.does(|| monitor.condvar.broadcast()),
+                        false => (0..2).for_each(|_| holder.does(|| monitor.condvar.signal())),
+                    }
+                    holder.does(|| monitor.release());
+                    scene.settle();
+                    if !got.is_done() && !monitor.mutex.is_locked() {
+                        (0..40).for_each(|_| scene.advance(TURN_NS));
+                        let done = waited.iter().filter(|waited| waited.is_done()).count();
+                        assert_eq!(done, 2, "stop {stop}: behind a stopped thread: {:?}", monitor.mutex);
+                    }
+                    victim.thaw();
+                    victim.resumes();
+                    got.expect("resumed");
+                    victim.does(|| monitor.release());
+                    scene.finish();
+                    waited.into_iter().for_each(|waited| waited.expect("signalled").unwrap());
+                });
+                stopped
+            });
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use lockyard::event::Event;
 use lockyard::mutex::RawMutex;
-use lockyard::wait::turn::TURN_NS;
+use lockyard::wait::turn::{GRACE_NS, RESERVED_NS, TURN_NS};
 use lockyard_check::lock::Lock;
 use lockyard_check::scripted::{Scene, Scripted, every_stop};
 
@@ -110,6 +110,120 @@ scripts! {
                 last.into_iter().for_each(|turn| turn.expect("open"));
             });
             assert!(mutex.at_rest());
+        }
+    }
+
+    /// A newcomer asks for handoff in the name of a late first waiter that has the mutex already and has not left the queue yet.
+    fn handoff_that_was_asked_for_an_owner_goes_with_it() {
+        let mut met = 0;
+        every_stop(|stop| {
+            let mutex = RawMutex::<Scripted>::default();
+            let mut stopped = false;
+            Scene::play(|scene, [h, p, f, n, b, x]| {
+                let mutex = &mutex;
+                [h, p, f, n, b, x].into_iter().for_each(|actor| super::rests(scene, actor));
+                // SAFETY: each script releases what its actor holds.
+                let release = || unsafe { mutex.release() };
+                let acquire = || mutex.acquire();
+                h.does(acquire);
+                let got_p = p.starts(acquire);
+                let got_f = f.starts_until(stop, acquire);
+                let early = f.is_stopped();
+                f.resumes_until(u64::MAX);
+                let got_n = n.starts(acquire);
+                p.freeze();
+                h.does(release);
+                assert!(h.does(|| mutex.try_acquire()));
+                p.thaw();
+                h.does(release);
+                scene.advance(TURN_NS);
+                assert!(got_p.is_done(), "p has it after its turn");
+                p.does(release);
+                // F is first and sleeps without a request. It listens, is woken, and is passed.
+                let mut early = early;
+                assert!(h.does(|| mutex.try_acquire()));
+                f.wakes_spuriously();
+                early |= f.is_stopped();
+                f.resumes_until(u64::MAX);
+                f.freeze();
+                h.does(release);
+                assert!(h.does(|| mutex.try_acquire()));
+                f.thaw();
+                early |= f.is_stopped();
+                f.resumes_until(u64::MAX);
+                h.does(release);
+                f.freeze();
+                scene.advance(TURN_NS + GRACE_NS + 1_000);
+                f.thaw();
+                let at_stop = f.is_stopped();
+                stopped = early || at_stop;
+                let mut got_b = None;
+                if at_stop && mutex.is_locked() {
+                    met += 1;
+                    got_b = Some(b.starts(acquire));
+                }
+                f.resumes();
+                assert!(got_f.is_done());
+                f.does(release);
+                scene.settle();
+                if !mutex.is_locked() && !got_n.is_done() {
+                    assert!(x.does(|| mutex.try_acquire()), "stop {stop}: free, shut, and nobody has been woken");
+                    x.does(release);
+                }
+                for _ in 0..20 {
+                    scene.advance(10 * TURN_NS);
+                    if mutex.is_locked() {
+                        // The one that has it gives it back.
+                        x.does(release);
+                    }
+                }
+                drop((got_n, got_b));
+                scene.finish();
+            });
+            stopped
+        });
+        assert!(met > 0, "the newcomer never met an owner in the queue");
+    }
+
+    /// A waiter is stopped for ever, anywhere in its wait: it owns nothing, so others get the mutex, again and again, by a try as well.
+    fn a_waiter_that_is_stopped_keeps_nobody_out() {
+        for (release, before) in RELEASES.into_iter().flat_map(|release| [(release, 0), (release, 3 * TURN_NS)]) {
+            every_stop(|stop| {
+                let mutex = RawMutex::<Scripted>::default();
+                let mut stopped = false;
+                Scene::play(|scene, [holder, victim, passer, newcomer]| {
+                    [holder, victim, passer, newcomer].into_iter().for_each(|actor| super::rests(scene, actor));
+                    let mutex = &mutex;
+                    holder.does(|| mutex.acquire());
+                    let got = victim.starts_until(stop, || mutex.acquire());
+                    scene.advance(before);
+                    stopped = victim.is_stopped();
+                    // Now it stays where it is, asleep or stopped.
+                    victim.freeze();
+                    holder.does(|| release(mutex));
+                    if !mutex.is_locked() && !victim.is_in_window() {
+                        if !passer.does(|| mutex.try_acquire()) {
+                            scene.advance(RESERVED_NS);
+                            let open = passer.does(|| mutex.try_acquire());
+                            assert!(open, "stop {stop}: a try is refused for a stopped waiter: {mutex:?}");
+                        }
+                        passer.does(|| release(mutex));
+                        for round in 0..5 {
+                            let entered = newcomer.starts(|| mutex.acquire());
+                            (0..8).for_each(|_| scene.advance(TURN_NS));
+                            assert!(entered.is_done(), "stop {stop}, round {round}: shut for a stopped waiter");
+                            newcomer.does(|| release(mutex));
+                        }
+                    }
+                    victim.thaw();
+                    victim.resumes();
+                    scene.finish();
+                    got.expect("resumed");
+                    victim.does(|| release(mutex));
+                });
+                assert!(mutex.at_rest());
+                stopped
+            });
         }
     }
 }

@@ -192,6 +192,11 @@ unsafe impl Platform for Linux {
     }
 
     #[inline]
+    fn rank(id: ThreadId) -> u32 {
+        threads::rank(id)
+    }
+
+    #[inline]
     fn begin_window() {
         threads::begin_window();
     }

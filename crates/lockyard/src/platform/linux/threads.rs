@@ -56,6 +56,8 @@ struct Slot {
     epoch: AtomicU32,
     /// Windows that the thread is in: see `process`.
     window: AtomicU32,
+    /// The thread's fixed priority, as far as somebody has told.
+    rank: AtomicU32,
     /// CPU + 1 where the thread was last seen; 0: never seen.
     cpu: AtomicU32,
     lent: Lent,
@@ -76,6 +78,7 @@ static TABLE: [Slot; SLOTS] = [const {
         claim: AtomicU64::new(0),
         epoch: AtomicU32::new(0),
         window: AtomicU32::new(0),
+        rank: AtomicU32::new(0),
         cpu: AtomicU32::new(0),
         lent: Lent::new(),
         counts: AtomicPtr::new(core::ptr::null_mut()),
@@ -147,10 +150,25 @@ pub(super) fn claim_again() {
     }
 }
 
-/// The calling thread begins a window: see `process`. A thread without a record has none.
+/// Where `id` queues.
+#[inline]
+pub(super) fn rank(id: ThreadId) -> u32 {
+    slot(id).rank.load(Relaxed)
+}
+
+/// Tells with which fixed priority `id` runs: 1 to 99 (`SCHED_FIFO`, `SCHED_RR`), or 0 for a time-sharing class. Locks queue its thread accordingly from its next wait on: the
+/// kernel is not asked, since a question for each wait would cost every thread. Forgotten when the thread ends.
+pub fn set_rank(id: ThreadId, priority: u32) {
+    if !id.is_anonymous() {
+        slot(id).rank.store(priority.min(99), Relaxed);
+    }
+}
+
+/// The calling thread begins a window: see `process`. An anonymous thread has none.
 #[inline]
 pub(super) fn begin_window() {
-    if let Some(id) = id().filter(|id| !id.is_anonymous()) {
+    let id = id().unwrap_or_else(register);
+    if !id.is_anonymous() {
         process::begin_window(&slot(id).window);
     }
 }
@@ -382,6 +400,7 @@ fn name(slot: &Slot, index: u32) -> ThreadId {
     let id = ThreadId::from_raw(index).unwrap_or(ThreadId::ANONYMOUS);
     slot.thread.set_id(id);
     slot.cpu.store(0, Relaxed);
+    slot.rank.store(0, Relaxed);
     slot.lent.clear();
     id
 }

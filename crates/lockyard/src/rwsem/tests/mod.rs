@@ -88,7 +88,7 @@ fn writer(lock: &dyn Subject) -> u64 {
 fn assert_waiters(lock: &dyn Subject, held: u64, some: bool) {
     // Who takes turns does not say that somebody waits.
     let waiters = if some && !lock.knobs().turns { lock.knobs().count.waiters() } else { 0 };
-    let flags = if lock.is_bits() { HANDOFF | LISTENING } else { 0 };
+    let flags = if lock.is_bits() { HANDOFF | LISTENING | crate::rwsem::ASKS } else { 0 };
     let count = lock.count();
     assert_eq!(count & !flags, held.wrapping_add(waiters), "{}: {count:#x}", lock.name());
     assert!(some || count & flags == 0, "{}: {count:#x}", lock.name());

@@ -23,6 +23,7 @@ pub(super) fn queued<Y: Policy>(count: u64, kinds: &str) -> &'static Made<Y> {
     lock.count.store(count, SeqCst);
     for (kind, who) in kinds.chars().zip(2..) {
         was_woken(who);
+        record(who).waiter.reserved.store(0, SeqCst);
         lock.prepare(record(who), if kind == 'w' { WRITES } else { 0 }, 0);
         lock.queue.push(record(who));
     }

@@ -7,7 +7,7 @@ use crate::cancel::{GaveUp, Until};
 use crate::event::Event::{self, *};
 use crate::platform::{Ordering::SeqCst, Platform, Word};
 use crate::rwsem::policy::Today;
-use crate::rwsem::{BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READFAIL, RawRwSem, WRITER};
+use crate::rwsem::{ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READFAIL, RawRwSem, WRITER};
 use crate::wait::tests::clockwork::*;
 use crate::wait::turn::{GRACE_NS, TURN_NS};
 
@@ -15,13 +15,15 @@ type Made = RawRwSem<Clockwork, Today>;
 
 const AT_ONCE: Until<'static, Clockwork> = Until::deadline(0);
 
+/// The count, without how often it was asked for.
 fn count(lock: &Made) -> u64 {
-    lock.count.load(SeqCst)
+    lock.count.load(SeqCst) & !ASKS
 }
 
 /// A lock with this count, for which thread 2 waits as the first if it has `rival`.
 fn made(count: u64, rival: bool) -> &'static Made {
     let lock = queued::<Today>(count, if rival { "w" } else { "" });
+    lock.owner.store(Made::press_time(), SeqCst);
     should_yield(true); // nobody spins
     events();
     lock
@@ -189,6 +191,7 @@ fn who_queues_behind_a_first_that_does_not_come_asks_in_its_name() {
 /// Thread 1 comes as a newcomer to a lock that stays as it is, and waits until it has slept once. How long it spun.
 fn spins(lock: &'static Made, writes: bool) -> u64 {
     should_yield(false);
+    lock.owner.store(Made::press_time(), SeqCst);
     let (start, before) = (Clockwork::now(), count(lock));
     let (send, receive) = std::sync::mpsc::channel();
     at_sleep(move || {

@@ -9,7 +9,7 @@ use std::vec::Vec;
 use super::osq::Osq;
 use super::queue::WaitQueue;
 use super::thread::{Thread, ThreadId};
-use super::turn::{self, COMPETE_NS, Contended, Events, Look, OPENED, Request, TURN_NS};
+use super::turn::{self, COMPETE_NS, Contended, Events, Left, Look, OPENED, Request, TURN_NS};
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event::{MutexFail, MutexLock, MutexOptFail, MutexOptLock, MutexSleep, OsqCancel};
 use crate::platform::{Ordering::SeqCst, Patience, Platform, Word};
@@ -79,7 +79,9 @@ impl Contended<Clockwork> for Subject {
         self.queued_at.set(Clockwork::now());
     }
 
-    fn left(&self, _empty: bool, _listen: bool) {}
+    fn unreserve(&self) {}
+
+    fn left(&self, _left: Left) {}
 }
 
 /// The owner at first.

@@ -2,11 +2,13 @@
 //!
 //! # The word
 //!
-//! | bits | name | meaning | changed by |
-//! |---|---|---|---|
-//! | 0–14 | owner | thread id, 0 = free | taker, releaser |
-//! | 16 | `HANDOFF` | the first waiter's turn is over: nobody else may take it | the first waiter, in a failed try on a held mutex, or another under the wait lock; cleared when the first takes it |
-//! | 17 | `LISTENING` | the first waiter sleeps and asks to be woken by the next release | the first waiter, in a failed try, or the owner for it; cleared by the release that obeys |
+//! | bits | name | meaning | set by | cleared by |
+//! |---|---|---|---|---|
+//! | 0–14 | owner | thread id, 0 = free | the taker | the owner's release |
+//! | 16 | `HANDOFF` | only the first waiter may take it | see [`wait::turn`](crate::wait::turn) | likewise |
+//! | 17 | `LISTENING` | the next release wakes the first waiter | likewise | the release that wakes; likewise |
+//! | 18–22 | asks | how often `LISTENING` was set during this hold, mod 32 | with `LISTENING` | with `LISTENING` |
+//! | 23 | `ADOPTED` | `LISTENING` was set for a first waiter without a timer | the signaller that put it there | with `LISTENING` |
 //!
 //! | word | state | who may take it |
 //! |---|---|---|
@@ -14,39 +16,39 @@
 //! | t | held, likewise | |
 //! | t + L | held; the release wakes the first waiter | |
 //! | t + H (+ L) | held, asked for | |
-//! | H (+ L) | free, kept for the first waiter | the first waiter |
+//! | H (+ L) | free, reserved for the first waiter while that one can be expected to come | the first waiter |
 //!
-//! That threads are queued does not show in the word: those who sleep do not slow down those who run.
+//! There is no bit for waiters on purpose: unlock looks at the queue only if it is asked to.
 //!
 //! # Waiting
 //!
-//! As [`wait::turn`](crate::wait::turn) says: spin while the owner runs, queue, listen, doze, ask for handoff.
-//!
-//! **Bound on bypass.** One turn ([`TURN_NS`](crate::wait::turn::TURN_NS)), a hold and a wake-up per waiter ahead, and one for itself, for those who
-//! queue; a spinner queues when its budget is spent, and on a machine without budgets (one that tells exactly when a CPU is needed) only when it is asked to yield. The
-//! kernel's mutex asks for handoff after the first failed wake-up; a turn bounds the cost of context switches instead. The kernel's release then names the
-//! first waiter as owner, to be picked up; here the free mutex is kept for it, which says the same with one flag fewer, lets a release be one
-//! unconditional instruction, and cannot mistake a thread's own ownership for a gift (the kernel's 2017 bug).
+//! As [`wait::turn`](crate::wait::turn) says, which also gives the bound on bypass. A spinner queues when its budget is spent; on a machine without budgets (one that
+//! tells exactly when a CPU is needed) when it is asked to yield. The kernel's mutex sets handoff after the first failed wake-up, and its release names the first waiter
+//! as owner. Here a turn bounds the cost of context switches, and the free mutex is reserved for the first waiter: one flag fewer, a release that is one
+//! unconditional instruction, and no gift that a thread could take for its own ownership (the kernel's 2017 bug).
 //!
 //! # Invariants
 //!
-//! 1. A flag is set only while somebody is queued: who empties the queue clears them, under the wait lock.
+//! 1. A flag is set only while somebody is queued: the waiter that empties the queue clears them, under the wait lock.
 //! 2. The first waiter sets flags on a held mutex only, in one step with finding it held: no release can slip in between (the kernel's 2021 bug).
-//!    Another sets `HANDOFF` for it only when it has been woken, or is being woken: it will look.
 //! 3. A cancelled first waiter may leave its request behind: it then serves the new first waiter, which has been woken.
+//! 4. A detached release obeys the request that it read the first waiter's name for, and no later one: a later one has changed `asks`. (32 requests between two
+//!    instructions of the owner would be mistaken; each but the last was withdrawn by a time-out, and the last waiter has a timer.) A waiter without a timer never
+//!    gives up, so during one hold it becomes first, and sets `ADOPTED`, once: a request for it is never mistaken.
 //!
 //! # Memory ordering
 //!
-//! `word`: taking is Acquire, releasing is Release. Every change is a read-modify-write, which keeps release sequences alive. Asking and obeying
-//! are AcqRel: a releaser that sees a request also sees the queue as the requester did, and reads its first waiter without the wait lock. If that
-//! name is stale, its bearer has left the queue and woken the next.
+//! `word`: taking is Acquire, releasing is Release. Every change is a read-modify-write, which keeps release sequences alive. Asking and obeying are AcqRel: see
+//! [`wait::turn`](crate::wait::turn).
 //!
 //! **Destruction.** A release touches the mutex after another thread may own it, if there are requests: the memory must stay until every
-//! `unlock` has returned. [`RawMutex::release_detached`] does not, for embedders whose users may free a mutex as soon as they own it. **fork**: a mutex
-//! held by another thread stays held in the child; [`RawMutex::forget_waiters`] is for embedders whose children go on with what the forking thread held.
+//! `unlock` has returned. [`RawMutex::release_detached`] does not: see `embed`. **fork.** A mutex held by another thread stays held in the child. The forking thread goes
+//! on with what it holds; the parent's waiters are not in the child's queue ([`wait::queue`](crate::wait::queue)).
 //!
 //! Sources: Documentation/locking/mutex-design (Linux); "locking/mutex: Add lock handoff to avoid starvation" (2016), "Fix mutex handoff" (2017),
 //! "Introduce __mutex_trylock_or_handoff()" (2021).
+
+mod embed;
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
@@ -54,8 +56,9 @@ use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
+use crate::wait::section::locked;
 use crate::wait::thread::{Thread, ThreadId};
-use crate::wait::turn::{self, Contended, Events, Look, Request};
+use crate::wait::turn::{self, Contended, Events, Left, Look, Pushed, Request};
 
 const OWNER: u32 = 0xffff;
 /// Everything but the owner. Not all the upper bits: on x86-64 this mask is what makes a release one `lock and` whose flags tell the
@@ -63,6 +66,11 @@ const OWNER: u32 = 0xffff;
 const FLAGS: u32 = 0xff_0000;
 const HANDOFF: u32 = 1 << 16;
 const LISTENING: u32 = 1 << 17;
+const ASK: u32 = 1 << 18;
+const ASKS: u32 = 31 * ASK;
+const ADOPTED: u32 = 1 << 23;
+/// What a release takes back that wakes the first waiter.
+const OBEYED: u32 = LISTENING | ASKS | ADOPTED;
 
 /// The mutex: 32 bytes, three words of which belong to the embedder. See the [module text](self).
 #[derive(Debug)]
@@ -137,7 +145,7 @@ impl<P: Platform> RawMutex<P> {
     /// Takes the mutex if it is free and not kept for a waiter whose turn is over. May pass waiters.
     #[inline]
     pub fn try_acquire(&self) -> bool {
-        self.acquire_fast() || self.take(false, 0)
+        self.acquire_fast() || self.take(false, None) || self.try_reserved()
     }
 
     #[inline(always)]
@@ -156,119 +164,40 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Takes the mutex in the name of the caller, who knows it, if it is free and nobody asks for it: the fast path alone.
-    #[inline(always)]
-    pub fn try_acquire_as(&self, me: ThreadId) -> bool {
-        self.word.compare_exchange(0, me.raw(), Acquire, Relaxed).is_ok()
-    }
-
-    /// As [`RawMutex::try_acquire_as`], for the only thread of a process: without an atomic instruction.
-    ///
-    /// # Safety
-    /// No other thread exists.
-    #[inline(always)]
-    pub unsafe fn try_acquire_alone(&self, me: ThreadId) -> bool {
-        let free = self.word.load(Relaxed) == 0;
-        if free {
-            self.word.store(me.raw(), Relaxed);
-        }
-        free
-    }
-
-    /// Releases the mutex if `me`, the caller, holds it and nobody asks for it: the fast path of [`RawMutex::release_detached`] alone.
-    #[inline(always)]
-    pub fn try_release_as(&self, me: ThreadId) -> bool {
-        self.word.compare_exchange(me.raw(), 0, Release, Relaxed).is_ok()
-    }
-
-    /// As [`RawMutex::try_release_as`], for the only thread of a process: without an atomic instruction.
-    ///
-    /// # Safety
-    /// No other thread exists.
-    #[inline(always)]
-    pub unsafe fn try_release_alone(&self, me: ThreadId) -> bool {
-        let mine = self.word.load(Relaxed) == me.raw();
-        if mine {
-            self.word.store(0, Relaxed);
-        }
-        mine
-    }
-
-    /// Releases the mutex and does not touch it after another thread may own it: the next owner may free its memory.
-    ///
-    /// A compare-exchange where [`RawMutex::release`] is unconditional. The first waiter's name is read before the mutex is free. If that waiter gives
-    /// up in between, the next one, which found its request on the mutex already, is not woken by this release: it is late, by a turn at most.
-    ///
-    /// # Safety
-    /// The caller holds it, or acts for the holder.
-    #[inline]
-    pub unsafe fn release_detached(&self) {
-        let mut word = self.word.load(Relaxed);
-        while word & FLAGS == 0 {
-            match self.word.compare_exchange(word, 0, Release, Relaxed) {
-                Ok(_) => return,
-                Err(found) => word = found,
-            }
-        }
-        self.release_detached_slow();
-    }
-
-    #[cold]
-    fn release_detached_slow(&self) {
-        // Acquire: who sees a request also sees the queue as the requester did.
-        let mut word = self.word.load(Acquire);
-        loop {
-            let first = if word & LISTENING != 0 { self.queue.first() } else { None };
-            match self.word.compare_exchange_weak(word, word & FLAGS & !LISTENING, AcqRel, Acquire) {
-                Ok(_) => {
-                    if let Some(first) = first {
-                        P::count(Event::MutexWake, 1);
-                        first.unpark();
-                    }
-                    return;
-                }
-                Err(found) => word = found,
-            }
-        }
-    }
-
-    /// In a child process: forgets those who waited in the parent. Who holds the mutex still does.
-    ///
-    /// # Safety
-    /// No thread of this process waits for the mutex, or does anything with it but take it and release it without waiting, until this returns.
-    pub unsafe fn forget_waiters(&self) {
-        self.queue.forget();
-        self.osq.forget();
-        // SAFETY: nobody in this process holds the wait lock: its holder, if any, was another thread of the parent.
-        unsafe { self.wait_lock.forget() };
-        self.word.fetch_and(OWNER, AcqRel);
-    }
-
     /// Puts `thread`, which sleeps, into the queue, as if it had come here and slept; `queued` is run when it is there. It will be woken.
-    ///
-    /// Whoever is before it finds that its timer is far away, and listens on its behalf.
     pub(crate) fn adopt(&self, thread: &Thread<P>, queued: impl FnOnce()) {
-        self.wait_lock.acquire();
-        let first = turn::push_asleep(&self.queue, thread);
-        queued();
-        let asked = !first || self.ask_holder();
-        // SAFETY: acquired above. The last touch: the adopted thread cannot leave the queue, hence the mutex cannot go away, before.
-        unsafe { self.wait_lock.release() };
-        if !asked {
+        let wake = locked(&self.wait_lock, || {
+            let pushed = turn::push_asleep(&self.queue, thread);
+            queued();
+            // The adopted thread cannot leave the queue, hence the mutex cannot go away, before the wait lock is dropped.
+            match pushed {
+                Pushed::First => !self.ask_owner(),
+                Pushed::Guard => true,
+                Pushed::Asleep => false,
+            }
+        });
+        if wake {
             thread.unpark();
         }
     }
 
-    /// Asks whoever holds the mutex to wake the first waiter. `false`: nobody holds it.
-    fn ask_holder(&self) -> bool {
+    /// Asks the owner to wake the first waiter, which has no timer. `false`: nobody owns the mutex.
+    fn ask_owner(&self) -> bool {
         let mut word = self.word.load(Relaxed);
         while word & OWNER != 0 {
-            match self.word.compare_exchange_weak(word, word | LISTENING, AcqRel, Relaxed) {
+            match self.word.compare_exchange_weak(word, Self::listening(word) | ADOPTED, AcqRel, Relaxed) {
                 Ok(_) => return true,
                 Err(found) => word = found,
             }
         }
         false
+    }
+
+    /// `word`, with the request to wake the first waiter.
+    #[inline]
+    fn listening(word: u32) -> u32 {
+        let asks = if word & LISTENING == 0 { (word + ASK) & ASKS } else { word & ASKS };
+        word & !ASKS | asks | LISTENING
     }
 
     /// Takes the mutex for `me`, the calling thread, which was adopted.
@@ -296,22 +225,31 @@ impl<P: Platform> RawMutex<P> {
     }
 
     /// Takes the mutex if it is open to the caller; otherwise leaves `request` on it while it is held.
-    fn take(&self, first: bool, request: u32) -> bool {
+    ///
+    /// A request is left by a read-modify-write also where it is there already: the release that obeys it is to see the queue as the caller does.
+    fn take(&self, first: bool, request: Option<Request>) -> bool {
         let me = P::id().unwrap_or(ThreadId::ANONYMOUS).raw();
         let mut word = self.word.load(Relaxed);
         loop {
             let open = Self::open(word, first);
-            let next = match (open, first) {
-                (true, true) => me,
-                (true, false) => word | me,
-                (false, _) if word & OWNER != 0 && word & request != request => word | request,
-                (false, _) => return false,
+            let next = match request {
+                _ if open => word | me,
+                Some(_) if word & OWNER == 0 => return false,
+                Some(Request::Listen) => Self::listening(word),
+                Some(Request::Handoff) => word | HANDOFF,
+                None => return false,
             };
             match self.word.compare_exchange_weak(word, next, AcqRel, Relaxed) {
                 Ok(_) => return open,
                 Err(found) => word = found,
             }
         }
+    }
+
+    /// A try that found the mutex free and reserved, or held.
+    #[cold]
+    fn try_reserved(&self) -> bool {
+        self.word.load(Relaxed) & OWNER == 0 && turn::try_take(&Want(self))
     }
 
     #[cold]
@@ -326,18 +264,24 @@ impl<P: Platform> RawMutex<P> {
         if P::id().is_none() {
             P::current();
         }
-        if self.take(false, 0) {
+        if self.take(false, None) {
             return Ok(());
         }
         P::count(Event::MutexSlowpath, 1);
         turn::acquire(&Want(self), until)
     }
 
-    /// After a release with waiters: wakes the first, if it listens.
+    /// After a release with requests.
     #[cold]
     fn released(&self) {
-        if self.word.load(Relaxed) & LISTENING != 0
-            && self.word.fetch_and(!LISTENING, AcqRel) & LISTENING != 0
+        let word = self.word.load(Relaxed);
+        if word & (OWNER | HANDOFF) == HANDOFF
+            && let Some(first) = self.queue.first()
+        {
+            turn::released_reserved(first);
+        }
+        if word & LISTENING != 0
+            && self.word.fetch_and(!OBEYED, AcqRel) & LISTENING != 0
             && let Some(first) = self.queue.first()
         {
             P::count(Event::MutexWake, 1);
@@ -384,17 +328,14 @@ impl<P: Platform> Contended<P> for Want<'_, P> {
     }
 
     fn try_take(&self, first: bool) -> bool {
-        self.0.take(first, 0)
+        self.0.take(first, None)
     }
 
     fn try_or_ask(&self, request: Request) -> bool {
-        match request {
-            Request::Listen => self.0.take(true, LISTENING),
-            Request::Handoff => {
-                P::count(Event::MutexHandoff, 1);
-                self.0.take(true, HANDOFF)
-            }
+        if request == Request::Handoff {
+            P::count(Event::MutexHandoff, 1);
         }
+        self.0.take(true, Some(request))
     }
 
     fn ask_for_first(&self) {
@@ -403,11 +344,22 @@ impl<P: Platform> Contended<P> for Want<'_, P> {
         }
     }
 
-    fn left(&self, empty: bool, listen: bool) {
-        if empty {
-            self.0.word.fetch_and(OWNER, Relaxed);
-        } else if listen {
-            self.0.word.fetch_or(LISTENING, AcqRel);
+    fn unreserve(&self) {
+        self.0.word.fetch_and(!HANDOFF, Relaxed);
+    }
+
+    fn left(&self, left: Left) {
+        let mut word = self.0.word.load(Relaxed);
+        loop {
+            let listening = |word| u64::from(RawMutex::<P>::listening(word as u32));
+            let next = left.requests(word.into(), OBEYED.into(), listening, HANDOFF.into()) as u32;
+            if next == word && !left.listen {
+                return;
+            }
+            match self.0.word.compare_exchange_weak(word, next, AcqRel, Relaxed) {
+                Ok(_) => return,
+                Err(found) => word = found,
+            }
         }
     }
 }
@@ -424,7 +376,7 @@ mod tests {
         let says = || mutex.word.load(Relaxed);
         // To a newcomer, and to the first waiter.
         let looks = || [false, true].map(|first| want.look(first));
-        assert!(!mutex.ask_holder() && says() == 0, "nobody holds it");
+        assert!(!mutex.ask_owner() && says() == 0, "nobody holds it");
         assert_eq!((looks(), want.owner()), ([Look::Open, Look::Open], None));
         mutex.acquire();
         let holder = Linux::id();
@@ -433,20 +385,28 @@ mod tests {
         assert_eq!((looks(), want.owner()), ([Look::Closed, Look::Closed], holder));
         // Asking twice is asking once.
         for _ in 0..2 {
-            assert!(mutex.ask_holder());
-            assert_eq!(says(), me | 0x2_0000);
+            assert!(mutex.ask_owner());
+            assert_eq!(says(), me | 0x86_0000);
         }
         for _ in 0..2 {
             want.ask_for_first();
-            assert_eq!(says(), me | 0x3_0000);
+            assert_eq!(says(), me | 0x87_0000);
         }
         assert_eq!((looks(), want.owner()), ([Look::Kept, Look::Closed], holder));
+        // Reserved for a waiter; the request of a queue without one would be void.
+        let waiter = Linux::current().unwrap();
+        mutex.queue.push(waiter);
         // SAFETY: acquired above.
         unsafe { mutex.release() };
         assert_eq!(says(), 0x1_0000, "the release obeys; the mutex is kept");
         assert!(!mutex.try_acquire() && !mutex.is_locked());
         assert_eq!((looks(), want.owner()), ([Look::Kept, Look::Open], None));
-        assert!(mutex.take(true, 0));
+        assert!(mutex.take(true, None));
+        assert_eq!(says(), me | 0x1_0000);
+        want.left(Left { served: true, empty: false, listen: true, handoff: false });
+        assert_eq!(says(), me | 0x6_0000);
+        mutex.queue.remove(waiter);
+        want.left(Left { served: false, empty: true, listen: false, handoff: false });
         assert_eq!(says(), me);
         // SAFETY: taken above.
         unsafe { mutex.release() };

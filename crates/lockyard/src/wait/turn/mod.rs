@@ -1,0 +1,251 @@
+//! Turns: how a thread waits for a sleeping lock.
+//!
+//! A hand-over to a sleeper leaves the lock idle for a context switch. So threads that run may take the
+//! lock before threads that sleep, for a bounded time: the *turn* of each waiter.
+//!
+//! # Words
+//!
+//! | word | meaning | set by | cleared by | legal not to |
+//! |---|---|---|---|---|
+//! | `LISTENING`, in the lock | the next release wakes the first waiter | the first waiter, in the step in which its try fails; the owner for the next waiter, as it leaves the queue | the release that wakes; the waiter that empties the queue; the first waiter that leaves with the lock | set it: the first waiter then sleeps to its timer |
+//! | `HANDOFF`, in the lock | the lock admits nobody but the first waiter | the first waiter, when its turn is over; under the wait lock a newcomer that finds the first waiter late, or the owner for a first waiter with a rank | the waiter that empties the queue; the first waiter that leaves with the lock; the thread that ends the reservation | set it while the first waiter runs |
+//! | `due`, in the waiter's record | when its turn is over | the waiter; more than two turns ahead only under the wait lock | – | – |
+//! | `reserved`, in the record | when the lock was first seen free, and reserved for this waiter; `LAPSED` | a release with `HANDOFF`, or a thread that is refused; `LAPSED` by the thread that ends the reservation | the waiter, whenever it runs | set it: the next thread that is refused does |
+//! | `note`, in the record | `FOUGHT_OVER`: the waiter before was passed | the leaving waiter, under the wait lock | likewise | set it |
+//! | `place`, in the record | ticket: the difference of two is a bound on the waiters between | the waiter under the wait lock, or the thread that moves it | – | – |
+//!
+//! # States of a waiter
+//!
+//! | state | event | next state |
+//! |---|---|---|
+//! | spinning: not queued, behind other spinners, while the owner runs | its try succeeds | owner |
+//! | | its time is up, the owner stops running, or the lock is reserved | queued |
+//! | queued: takes the wait lock, joins the queue; if the owner does not run, yields once | – | awake |
+//! | awake | its try succeeds | leaving |
+//! | | deadline or cancellation | leaving |
+//! | | not first | asleep to its timer |
+//! | | first, turn not over | spins [`COMPETE_NS`], then sets `LISTENING` if it has not: asleep to its timer; if it has, asleep without a request (it was woken, and another thread was faster: one more wake-up would be in vain) |
+//! | | first, turn over | sets `HANDOFF`, spins [`COMPETE_NS`], sets `LISTENING`: asleep to its timer |
+//! | asleep to its timer | timer, release, cancellation, another waiter's wake-up | awake |
+//! | asleep without timer: put into the queue by a signaller ([`push_asleep`]) | release, or another waiter's wake-up | awake |
+//! | leaving: takes the wait lock, leaves the queue, asks or wakes for the next waiter | – | owner, or gave up |
+//!
+//! The timer ends with the turn: a [`TURN_NS`] after the turn of the waiter before, at most [`TURNS_NS`] ahead.
+//! A waiter whose turn is over, and which is not first or finds the lock held, sets it a turn ahead for each
+//! waiter before it, and longer after [`PATIENT_AFTER`] looks.
+//! A leaving waiter with the lock that was not passed sets `LISTENING` for the next, and wakes [`OPENED`] more
+//! of those that sleep long: nobody fights for this lock, so the queue shall empty fast.
+//! A thread with a rank ([`Platform::rank`]: a fixed priority) has a turn of length 0. It queues before all of
+//! lower rank, and the leaving owner sets `HANDOFF` and `LISTENING` for it.
+//!
+//! # Reservations end
+//!
+//! A lock that its first waiter could have is *reserved* while `HANDOFF` refuses it to others. The release, or
+//! the first thread refused, notes the time in `reserved` and wakes the first waiter. [`RESERVED_NS`] later the
+//! next thread that is refused (a waiter whose timer ends, a newcomer, a try) clears `HANDOFF` and moves the
+//! first waiter to the end of its rank, `LAPSED`: stopped in a signal handler or by a debugger, or without a
+//! CPU. No reservation is made for a `LAPSED` waiter until it has run. A queue whose waiters are all of the
+//! parent of a fork is empty: nothing is reserved. See [`reservation`].
+//!
+//! # Bound on bypass
+//!
+//! A waiter that gets a CPU within [`RESERVED_NS`] of each wake-up is passed only until its turn is over: behind
+//! n others it has the lock after at most (n + 1) × ([`TURN_NS`] + a hold + a wake-up), and [`RESERVED_NS`] for
+//! each waiter before it that does not come. A waiter that does not get a CPU has no bound.
+//!
+//! # Invariants
+//!
+//! 1. `waiter.busy` is set while the thread is in the queue or about to leave it.
+//! 2. A queued waiter is awake or has a timer, except those that a signaller put there asleep. Of these the first
+//!    in the queue has `LISTENING` set for it; one behind others is woken, and so has a timer, unless the waiter
+//!    before it is such a guard already.
+//! 3. The leaving waiter, if it was first and does not have the lock, wakes the new first waiter.
+//! 4. A waiter tries before it looks at its deadline, and once more, under the wait lock, before it gives up.
+//! 5. Requests outlive no queue: they are set while somebody is queued, and the waiter that empties the queue
+//!    clears them under the wait lock.
+//! 6. `is_first` without the wait lock is a hint: a first waiter may have been moved. A try as first by one that
+//!    is not passes the first waiter once. Requests are cleared under the wait lock only, or by a release.
+//!
+//! # Ordering
+//!
+//! *Requests* are set with AcqRel, also where the bit was set already, and a release reads them with an Acquire
+//! read-modify-write: it sees the queue as the requester did, so that the first waiter it reads, without the wait
+//! lock, is the requester's or a later one. That waiter may have left by then: (3), or its own leaving, has taken
+//! care of the next, at the latest its timer. *`due`*, *`place`*, *`note`*: ordered by the wait lock, or a hint.
+//! *`reserved`*: a hint; a wrong one ends a reservation early.
+//!
+//! Sources: mutex and rwsem handoff (Linux 2016, 2019); woken first waiter spins (Linux 2016); Dice, "Malthusian
+//! Locks" (EuroSys 2017).
+
+mod queued;
+mod reservation;
+mod spin;
+
+use crate::cancel::{GaveUp, Until};
+use crate::event::Event;
+use crate::platform::{Ordering::*, Platform, Word};
+use crate::spin::qspinlock::RawQSpinLock;
+use crate::wait::osq::Osq;
+use crate::wait::queue::WaitQueue;
+use crate::wait::thread::{Thread, ThreadId};
+
+pub(crate) use queued::{Pushed, push_asleep, resume};
+pub(crate) use reservation::{released_reserved, try_take};
+
+/// How long running threads may pass a waiter when everybody before it has been served.
+pub const TURN_NS: u64 = 400_000;
+/// Upper bound on how far ahead a turn may end: waiters beyond it all get this bound.
+pub const TURNS_NS: u64 = 1_000_000_000;
+/// How long a free lock is reserved for a first waiter that has been woken.
+pub const RESERVED_NS: u64 = 1_000_000;
+/// A first waiter that has not run so long after its turn ended is late: it sleeps, or waits for a CPU.
+pub const GRACE_NS: u64 = 100_000;
+/// A waiter doubles the distance between its looks after so many in vain, [`PATIENT_SHIFT`] times.
+pub const PATIENT_AFTER: u32 = 8;
+/// See [`PATIENT_AFTER`]: a first waiter then looks about every 0.1 s.
+pub const PATIENT_SHIFT: u32 = 8;
+/// How long the first waiter spins before it sleeps. About one context switch.
+pub const COMPETE_NS: u32 = 5_000;
+/// How long a spinner goes on that has no owner to watch.
+pub const BLIND_NS: u32 = 20_000;
+/// How long a writer spins on a lock that readers hold before it asks them for a gap.
+pub const PRESS_NS: u32 = 2_000;
+/// The distance between its looks from then on.
+pub const PRESSED_STRIDE_NS: (u32, u32) = (50, 200);
+/// How many long sleepers a leaving waiter wakes that was not passed, beside the first. With one, the queue would
+/// empty by one at a time.
+pub const OPENED: usize = 2;
+/// The distance between two looks of a spinner, at first and in the end: fewer looks disturb the owner less.
+pub const STRIDE_NS: (u32, u32) = (100, 4_000);
+
+/// The first waiter's note: the one before it was passed.
+const FOUGHT_OVER: u32 = 1;
+/// The waiter's note: it was put into the queue asleep behind others, and woken so that it has a timer.
+const GUARD: u32 = 2;
+
+/// What the first waiter asks of a held lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// Wake the first waiter at the next release.
+    Listen,
+    /// Admit nobody but the first waiter.
+    Handoff,
+}
+
+/// How a lock looks to a thread that wants it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    Open,
+    Closed,
+    /// Closed to all but the first waiter, which perhaps waits for this CPU.
+    Kept,
+}
+
+/// How a waiter has left the queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Left {
+    /// It was first, and has the lock: what was asked for it is done.
+    pub(crate) served: bool,
+    /// It was the last.
+    pub(crate) empty: bool,
+    /// It has the lock, and its release is to wake the next waiter.
+    pub(crate) listen: bool,
+    /// Its release is to admit the next waiter only.
+    pub(crate) handoff: bool,
+}
+
+impl Left {
+    /// `word` with the requests that are asked for from now on, and no others. `obeyed`: what a release takes back that wakes; `listening` adds that request.
+    pub(crate) fn requests(self, word: u64, obeyed: u64, listening: impl Fn(u64) -> u64, handoff: u64) -> u64 {
+        if self.empty {
+            return word & !(obeyed | handoff);
+        }
+        let kept = if self.served { word & !(obeyed | handoff) } else { word };
+        let asked = if self.listen { listening(kept) } else { kept };
+        if self.handoff { asked | handoff } else { asked }
+    }
+}
+
+/// Under which names a lock counts how its waits ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Events {
+    pub(crate) spun: Event,
+    pub(crate) spin_failed: Event,
+    pub(crate) queued: Event,
+    pub(crate) gave_up: Event,
+    pub(crate) slept: Event,
+}
+
+/// A lock, and one way of wanting it, as turns see them.
+pub(crate) trait Contended<P: Platform> {
+    /// Names to count under.
+    const EVENTS: Events;
+
+    /// What the waiter's record says that it wants.
+    const KIND: u32 = 0;
+
+    /// The lock's parts.
+    fn wait_lock(&self) -> &RawQSpinLock<P>;
+    fn waiters(&self) -> &WaitQueue<P>;
+    fn osq(&self) -> &Osq<P>;
+
+    /// The thread that must run for the lock to become free, if one is known.
+    fn owner(&self) -> Option<ThreadId>;
+
+    /// The distance between a spinner's looks, at first and in the end. See [`Patience::stride`](crate::platform::Patience::stride).
+    const STRIDE_NS: (u32, u32) = STRIDE_NS;
+
+    /// The one spinner has spun for [`PRESS_NS`] in vain: it may ask those who share the lock for a gap. `true`: it did.
+    fn press(&self, me: &Thread<P>) -> bool {
+        let _ = me;
+        false
+    }
+
+    /// The spinner that has pressed has stopped spinning.
+    fn relent(&self) {}
+
+    /// What a try would probably come to. One load: a line that is fought over does not stay for a second.
+    fn look(&self, first: bool) -> Look;
+
+    /// Whether `first`, the first waiter, could have the lock now.
+    fn is_open_to(&self, first: &Thread<P>) -> bool {
+        let _ = first;
+        self.look(true) == Look::Open
+    }
+
+    /// Takes the lock, and leaves requests as they are. `first`: `HANDOFF` does not forbid it.
+    fn try_take(&self, first: bool) -> bool;
+
+    /// As `try_take` for the first waiter; a failed try leaves `request` on the held lock, in the same atomic step.
+    fn try_or_ask(&self, request: Request) -> bool;
+
+    /// Under the wait lock, somebody being queued: sets `HANDOFF` for the first waiter.
+    fn ask_for_first(&self);
+
+    /// Under the wait lock: clears `HANDOFF`.
+    fn unreserve(&self);
+
+    /// Under the wait lock: a waiter has queued; `first`: the queue was empty.
+    fn joined(&self, first: bool) {
+        let _ = first;
+    }
+
+    /// Under the wait lock: a waiter has left the queue.
+    fn left(&self, left: Left);
+}
+
+/// Takes the lock unless `until` comes first.
+pub(crate) fn acquire<P: Platform, L: Contended<P>>(lock: &L, until: Until<'_, P>) -> Result<(), GaveUp> {
+    match P::current() {
+        Some(me) if me.waiter.busy.load(Relaxed) == 0 => {
+            if spin::spin(lock, me, until) {
+                P::count(L::EVENTS.spun, 1);
+                return Ok(());
+            }
+            P::count(L::EVENTS.spin_failed, 1);
+            until.watching(me, || queued::queue(lock, me, until))
+        }
+        // No record to queue with, or already waiting (a signal handler): try, and give the CPU away in between.
+        _ => until.poll(|| try_take(lock)),
+    }
+}

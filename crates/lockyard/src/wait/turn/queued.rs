@@ -1,0 +1,270 @@
+//! In the queue: joining it, waiting in it, leaving it.
+
+use super::reservation::{came, has_lapsed, is_reserved, lapse, move_back};
+use super::spin::compete;
+use super::{
+    COMPETE_NS, Contended, FOUGHT_OVER, GRACE_NS, GUARD, Left, OPENED, PATIENT_AFTER, PATIENT_SHIFT, RESERVED_NS,
+    Request, TURN_NS, TURNS_NS,
+};
+use crate::cancel::{GaveUp, Until};
+use crate::platform::{Ordering::*, Patience, Platform, Word};
+use crate::wait::queue::{WaitQueue, WakeList};
+use crate::wait::section::locked;
+use crate::wait::thread::{Thread, ThreadId};
+
+/// The ticket that a waiter drew when it queued: the difference of two is at least how many stand between them.
+fn place_of<P: Platform>(thread: &Thread<P>) -> u32 {
+    thread.waiter.place.load(Relaxed)
+}
+
+/// When a turn that begins now ends for a waiter behind `ahead` others. A waiter with a rank is not passed at all.
+fn turn_end<P: Platform>(me: &Thread<P>, now: u64, ahead: u32) -> u64 {
+    if P::rank(me.id()) != 0 { now } else { now + (TURN_NS * (u64::from(ahead) + 1)).min(TURNS_NS) }
+}
+
+/// The end of the turn of a waiter without a timer.
+const NO_TIMER: u64 = u64::MAX / 2;
+
+/// Whether `waiter` was put into the queue asleep, and has not run since.
+fn has_no_timer<P: Platform>(waiter: &Thread<P>) -> bool {
+    waiter.waiter.due.load(Relaxed) >= NO_TIMER
+}
+
+/// How a queued wait went.
+struct Wait {
+    /// The lock was taken by others while this waiter was awake for it.
+    passed: bool,
+    result: Result<(), GaveUp>,
+}
+
+/// What a thread found when it was about to queue.
+enum Joined<P: Platform> {
+    /// It has the lock, and has not queued.
+    Taken,
+    /// It queued behind at most so many. The first waiter is late, and to be woken.
+    Behind(u32, Option<&'static Thread<P>>),
+}
+
+pub(super) fn queue<P: Platform, L: Contended<P>>(
+    lock: &L,
+    me: &'static Thread<P>,
+    until: Until<'_, P>,
+) -> Result<(), GaveUp> {
+    let now = P::now();
+    let joined = locked(lock.wait_lock(), || if lock.try_take(false) { Joined::Taken } else { join(lock, me, now) });
+    let Joined::Behind(ahead, late) = joined else { return Ok(()) };
+    if let Some(first) = late {
+        first.unpark();
+    }
+    let wait = wait(lock, me, ahead, until);
+    conclude(lock, me, wait)
+}
+
+/// Under the wait lock: `me`, the calling thread, joins the queue.
+fn join<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, now: u64) -> Joined<P> {
+    me.waiter.enter();
+    // The first's turn ends in a turn at the latest, and each one behind it has one more. (A gap left by one that gave up makes the estimate longer.)
+    let (place, ahead) = match (lock.waiters().first(), lock.waiters().last()) {
+        (Some(first), Some(last)) => (place_of(last).wrapping_add(1), place_of(last).wrapping_sub(place_of(first)) + 1),
+        _ => (0, 0),
+    };
+    me.waiter.kind.store(L::KIND, Relaxed);
+    me.waiter.place.store(place, Relaxed);
+    me.waiter.due.store(turn_end(me, now, ahead), Relaxed);
+    me.waiter.reserved.store(0, Relaxed);
+    me.waiter.note.store(0, Relaxed);
+    let first = lock.waiters().push(me);
+    lock.joined(first);
+    let late = lock.waiters().first().filter(|first| {
+        !first.is_same(me)
+            && first.waiter.note.load(Relaxed) == FOUGHT_OVER
+            && (first.is_notified() || now > first.waiter.due.load(Relaxed) + GRACE_NS)
+            && !has_lapsed(first)
+    });
+    if late.is_some() {
+        lock.ask_for_first();
+    }
+    Joined::Behind(ahead, late)
+}
+
+/// Takes the lock for `me`, the calling thread, which another has put into the queue with [`push_asleep`].
+pub(crate) fn resume<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>) {
+    let first = lock.waiters().first().map_or(0, place_of);
+    // A hint: without the wait lock the first may be anybody's by now.
+    let ahead = place_of(me).wrapping_sub(first).min(ThreadId::MAX_INDEX);
+    me.waiter.due.store(turn_end(me, P::now(), ahead), Relaxed);
+    let wait = wait(lock, me, ahead, Until::FOREVER);
+    // Forever: the result cannot be an error.
+    let _ = conclude(lock, me, wait);
+}
+
+/// How a thread that sleeps without a timer was put into a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// It is the first: the caller asks the owner to wake it.
+    First,
+    /// It is the only one behind others that are awake or have timers: the caller wakes it, so that it has one too.
+    Guard,
+    /// It sleeps on.
+    Asleep,
+}
+
+/// Under the wait lock: puts `thread`, which sleeps without a timer, into the queue.
+///
+/// Its turn ends far in the future: the waiter before it sets `LISTENING` for it when it leaves (see [`conclude`]).
+pub(crate) fn push_asleep<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>) -> Pushed {
+    let last = queue.last();
+    let place = last.map_or(0, |last| place_of(last).wrapping_add(1));
+    let guarded = last.is_some_and(|last| last.waiter.note.load(Relaxed) == GUARD);
+    thread.waiter.kind.store(0, Relaxed);
+    thread.waiter.place.store(place, Relaxed);
+    thread.waiter.due.store(NO_TIMER, Relaxed);
+    thread.waiter.reserved.store(0, Relaxed);
+    thread.waiter.note.store(if last.is_some() { GUARD } else { 0 }, Relaxed);
+    match (queue.push(thread), guarded) {
+        (true, _) => Pushed::First,
+        (false, false) => Pushed::Guard,
+        (false, true) => Pushed::Asleep,
+    }
+}
+
+/// Leaves the queue after `wait`.
+fn conclude<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, mut wait: Wait) -> Result<(), GaveUp> {
+    let mut wakes = WakeList::<OPENED>::new();
+    locked(lock.wait_lock(), || leave(lock, me, &mut wait, &mut wakes));
+    me.waiter.leave();
+    wakes.wake::<P>();
+    P::count(if wait.result.is_ok() { L::EVENTS.queued } else { L::EVENTS.gave_up }, 1);
+    wait.result
+}
+
+/// Under the wait lock: `me` leaves the queue, and asks for those who stay, or names them to be woken.
+fn leave<P: Platform, L: Contended<P>>(
+    lock: &L,
+    me: &'static Thread<P>,
+    wait: &mut Wait,
+    wakes: &mut WakeList<OPENED>,
+) {
+    let waiters = lock.waiters();
+    // Last look: what came at the last moment is ours, whatever the deadline says.
+    let first = waiters.is_first(me);
+    if wait.result.is_err() && lock.try_take(first) {
+        wait.result = Ok(());
+    }
+    let empty = waiters.remove(me);
+    let next = first_that_comes(waiters);
+    // The next has its time from when all before it were expected to use up theirs; that may be long.
+    let soon = P::now() + 2 * TURN_NS;
+    let sleeps_long = |waiter: &Thread<P>| waiter.waiter.due.load(Relaxed) > soon;
+    let ranked = next.is_some_and(|next| P::rank(next.id()) != 0);
+    let taken = wait.result.is_ok();
+    lock.left(Left {
+        served: first && taken,
+        empty,
+        listen: taken && (!wait.passed || ranked || next.is_some_and(sleeps_long)),
+        handoff: taken && ranked && !next.is_some_and(has_lapsed),
+    });
+    let Some(next) = next else { return };
+    let behind = core::iter::successors(waiters.after(next), |waiter| waiters.after(waiter));
+    let asleep = behind.take(4 * OPENED).filter(|waiter| sleeps_long(waiter) && !waiter.is_notified());
+    if !taken {
+        if first {
+            wakes.push(next.id());
+        }
+    } else if !wait.passed {
+        next.waiter.note.store(0, Relaxed);
+        asleep.take(OPENED).for_each(|waiter| wakes.push(waiter.id()));
+    } else {
+        next.waiter.note.store(FOUGHT_OVER, Relaxed);
+        if !first {
+            // The first waiter may be stopped: one of those without a timer is to have one.
+            asleep.filter(|waiter| has_no_timer(waiter)).take(1).for_each(|waiter| wakes.push(waiter.id()));
+        }
+    }
+}
+
+/// Under the wait lock: the first waiter, after those that have lapsed were moved back.
+fn first_that_comes<P: Platform>(waiters: &WaitQueue<P>) -> Option<&'static Thread<P>> {
+    for _ in 0..4 * OPENED {
+        match waiters.first() {
+            Some(first) if has_lapsed(first) && !waiters.is_only(first) => move_back(waiters, first),
+            first => return first,
+        }
+    }
+    waiters.first()
+}
+
+/// Queued behind at most `ahead` others: waits until the lock is ours or `until` comes.
+fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, until: Until<'_, P>) -> Wait {
+    let patience = Patience::ns(COMPETE_NS).until(until.wake_time());
+    let mut turn_end = me.waiter.due.load(Relaxed);
+    let mut passed = false;
+    let mut listened = false;
+    let mut late = 0u32;
+    let mut lent = false;
+    loop {
+        came(me);
+        let first = lock.waiters().is_first(me);
+        if lock.try_take(first) {
+            return Wait { passed, result: Ok(()) };
+        }
+        if let Some(end) = until.over() {
+            return Wait { passed, result: Err(end) };
+        }
+        if !lent && lock.owner().is_some_and(|owner| !P::is_running(owner)) {
+            // The owner waits for a CPU, likely for this one, and needs it for a moment. After the turn has begun: before, the longest waits grow by half.
+            lent = true;
+            P::nap(0);
+            continue;
+        }
+        let now = P::now();
+        let over = now >= turn_end;
+        let mut look_again = u64::MAX;
+        if first {
+            turn_end = turn_end.min(now + TURN_NS);
+            me.waiter.due.store(turn_end, Relaxed);
+            // A turn that is over: nobody else gets in from here on, and we are awake, so the lock will not lie idle.
+            let asked = over && lock.try_or_ask(Request::Handoff);
+            if asked || compete(lock, true, patience) {
+                return Wait { passed: passed || over, result: Ok(()) };
+            }
+            passed |= listened;
+            if (over || !listened) && lock.try_or_ask(Request::Listen) {
+                return Wait { passed: passed || over, result: Ok(()) };
+            }
+            listened = true;
+        } else if is_reserved(lock) {
+            if lapse(lock, now) {
+                continue;
+            }
+            look_again = now + RESERVED_NS;
+        }
+        if over {
+            // Those before us are late, or the owner is: look again when their turns will be over. (Hundreds that looked again every turn would
+            // leave no time for anybody else.) Without the wait lock the first may be anybody's by now.
+            let still = lock.waiters().first().map_or(0, |first| place_of(me).wrapping_sub(place_of(first))).min(ahead);
+            let nap = (TURN_NS * u64::from(still).max(1)) << late.saturating_sub(PATIENT_AFTER).min(PATIENT_SHIFT);
+            late = late.saturating_add(1);
+            turn_end = now + nap.min(TURNS_NS);
+            passed = true;
+            if first || nap <= 2 * TURN_NS {
+                me.waiter.due.store(turn_end, Relaxed);
+            } else if postpone(lock, me, turn_end) {
+                continue;
+            }
+        }
+        me.park(until.wake_time_or(turn_end.min(look_again)));
+        P::count(L::EVENTS.slept, 1);
+    }
+}
+
+/// `me` will not look before `due`, more than two turns ahead. `true`: it has become first meanwhile, and looks now.
+///
+/// Under the wait lock: the waiter that leaves before us either finds the new time, and asks to have us woken, or has made us first already.
+#[cold]
+fn postpone<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, due: u64) -> bool {
+    locked(lock.wait_lock(), || {
+        me.waiter.due.store(due, Relaxed);
+        lock.waiters().is_first(me)
+    })
+}
