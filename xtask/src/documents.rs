@@ -165,7 +165,7 @@ impl std::fmt::Display for Page {
     }
 }
 
-/// Numbers of a line: runs of digits and points that do not belong to a name (`x86-64`, `nps4`), a link's target or a comment.
+/// Numbers of a line: runs of digits and points outside names (`x86-64`, `nps4`), links' targets and comments.
 fn numbers(line: &str) -> usize {
     if line.trim_start().starts_with("<!--") {
         return 0;

@@ -55,8 +55,9 @@ fn front(record: &Record, path: &Path) -> Outcome<String> {
 /// Every cell of the record `front`, beside the best peer.
 fn front_cells(record: &Record, path: &Path) -> Outcome<String> {
     let mut out = wrapped(&format!(
-        "{} CPUs. Ratio: critical sections per second of `Mutex` by those of the fastest peer of the cell. {}\
-         Record: {}.",
+        "{} CPUs. Ratio: critical sections per second of `Mutex` by those of the fastest peer of the cell; \
+         bold: below {HARM}. {}\
+         Method and result: {}.",
         record.machine.number("cpus").unwrap_or_default(),
         length(&record.results[0])?,
         link(record, path),
@@ -67,12 +68,12 @@ fn front_cells(record: &Record, path: &Path) -> Outcome<String> {
     let all: Vec<&Value> = record.results.iter().collect();
     for cell in Cells::of(&all)? {
         let pause = need(cell.ours, "pause_ns")?;
-        let ratio = need(cell.ours, "kops_per_s")? / need(cell.best, "kops_per_s")?;
+        let ratio = ratio(need(cell.ours, "kops_per_s")? / need(cell.best, "kops_per_s")?);
         let waits = ["mutex", "std-mutex", "parking_lot-mutex", "usync-mutex"].map(|lock| {
             cell.all.iter().find(|of| of.text("lock") == lock).map_or_else(|| "–".to_owned(), |of| wait(of))
         });
         out += &format!(
-            "| {} | {} | {} | {ratio:.2} | {} | {} |\n",
+            "| {} | {} | {} | {ratio} | {} | {} |\n",
             time(need(cell.ours, "cs")? * pause),
             time(need(cell.ours, "think")? * pause),
             cell.threads,
@@ -104,10 +105,7 @@ fn trust(record: &Record, path: &Path) -> Outcome<String> {
 /// Throughput of programs on our locks by that on glibc's, host by host.
 fn programs(records: &[Record], path: &Path) -> Outcome<String> {
     let row = |of: &Value| format!("{} | {}", of.text("program"), of.number("threads").unwrap_or_default());
-    let cell = |of: &Value| {
-        let ratio = need(of, "ratio")?;
-        Ok(if ratio < HARM { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") })
-    };
+    let cell = |of: &Value| need(of, "ratio").map(ratio);
     hosts_table("program | threads", "|---|---|", records, path, &row, &cell)
 }
 
@@ -139,13 +137,18 @@ fn hosts_table(
         out += &format!(" [{}]({}) |", record.machine.text("host"), folder(record, path));
     }
     out += &format!("\n{rule}{}\n", "---|".repeat(records.len()));
-    let mut rows: Vec<String> = Vec::new();
+    let mut rows: Vec<(String, f64)> = Vec::new();
     for result in records.iter().flat_map(|record| &record.results) {
-        if !rows.contains(&row(result)) {
-            rows.push(row(result));
+        let (name, threads) = (row(result), result.number("threads").unwrap_or_default());
+        if !rows.iter().any(|row| row.0 == name) {
+            // Beside the rows of the same program, by threads.
+            let first = |name: &str| name.split(" | ").next().map(str::to_owned);
+            let last = rows.iter().rposition(|row| first(&row.0) == first(&name) && row.1 <= threads);
+            let next = rows.iter().position(|row| first(&row.0) == first(&name));
+            rows.insert(last.map_or(next.unwrap_or(rows.len()), |at| at + 1), (name, threads));
         }
     }
-    for name in rows {
+    for (name, _) in rows {
         out += &format!("| {name} |");
         for record in records {
             let of = record.results.iter().filter(|of| row(of) == name);
@@ -232,6 +235,11 @@ fn wait(of: &Value) -> String {
     }
 }
 
+/// Bold if it is a loss.
+fn ratio(ratio: f64) -> String {
+    if ratio < HARM { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") }
+}
+
 /// Two significant digits with a unit.
 pub(super) fn time(ns: f64) -> String {
     let (value, unit) = match ns {
@@ -316,12 +324,14 @@ mod tests {
 
     #[test]
     fn hosts_stand_side_by_side_and_losses_are_bold() {
-        let lines =
-            r#"{"program":"p","threads":4,"ratio":0.9}"#.to_owned() + "\n" + r#"{"program":"p","threads":4,"ratio":1}"#;
-        let other = r#"{"program":"q","threads":8,"ratio":1.5}"#;
+        let of = |program, threads, ratio| {
+            format!(r#"{{"program":"{program}","threads":{threads},"ratio":{ratio}}}"#) + "\n"
+        };
+        let lines = of("p", 4, 0.9) + &of("p", 4, 1.0) + &of("q", 2, 0.97);
+        let other = &of("p", 8, 1.5);
         let text = programs(&[record(&lines), record(other)], Path::new("docs/guide.md")).unwrap();
         let rows: Vec<&str> = text.lines().skip(2).collect();
-        assert_eq!(rows, ["| p | 4 | **0.90**, 1.00 | – |", "| q | 8 | – | 1.50 |"]);
+        assert_eq!(rows, ["| p | 4 | **0.90**, 1.00 | – |", "| p | 8 | – | 1.50 |", "| q | 2 | 0.97 | – |"]);
         let calls = r#"{"call":"a","alone":1.1,"beside":null}"#.to_owned()
             + "\n"
             + r#"{"call":"b","added_ms":0.2,"with_statistics_ms":0.4}"#;
