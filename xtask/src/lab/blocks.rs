@@ -90,7 +90,7 @@ fn trust(record: &Record, path: &Path) -> Outcome<String> {
     let percent = |key| need(all, key).map(|share| format!("{:.0} %", share * 100.0));
     let text = format!(
         "It predicts the direction of {} of {} published changes, but only {} of all {} lie inside its band.\n\
-         Its median error is {}: predicting \"no change\" everywhere would err by only {}. Scores: {}.",
+         Its median error is {}; predicting \"no change\" everywhere would err by only {}. Scores: {}.",
         need(all, "signs_right")?,
         need(all, "signs")?,
         need(all, "inside_band")?,
