@@ -6,8 +6,10 @@
 mod asm;
 mod counts;
 mod coverage;
+mod documents;
 mod fuzz;
 mod install;
+mod lab;
 mod licences;
 mod models;
 mod programs;
@@ -29,7 +31,7 @@ cargo xtask COMMAND
 
   test      `lint`, the builds that later steps need, all tests, `doc`, `counts`, a short form of `programs`; the closing line counts the checks
   fmt       format all sources (`lint` only looks)
-  lint      formatting, house rules of the sources, licences, clippy with warnings as errors, the C header
+  lint      formatting, house rules of the sources and documents, licences, clippy with warnings as errors, the C header
   header    make crates/lockyard-capi/include/lockyard.h from the sources; --check only looks
   install   --prefix DIR   the command, the C libraries, headers and pkg-config file under DIR (/usr/local);
             DESTDIR in the environment goes before it, for packages
@@ -68,6 +70,10 @@ cargo xtask COMMAND
             TEXT... --seconds N --again   only mutants with this in their name; time of tests for each (60); judged ones, too
   coverage  lines of the algorithm files that tests reach (installs cargo-llvm-cov when missing)
   verify    the long form of loom, mutants, shuttle, Miri, ThreadSanitizer and coverage, with durations
+  lab       records of measurements in docs/lab, and what README.md and docs/ show of them
+            run WHAT   makes a record: front (mutexes for README.md; ten minutes, on a quiet machine) or trust (the simulator's score)
+            --short   a few seconds, to try the form; --host NAME, --out DIR (docs/lab), --program LOCKYARD (none: builds one)
+            table   rewrites the marked blocks and docs/front.svg from the newest records; --check only looks, as `lint` does
   deny      cargo-deny over deny.toml: licences, sources, duplicates (installs cargo-deny when missing)
   help      this text; COMMAND --help: what it says of one
 ";
@@ -99,6 +105,7 @@ fn main() -> ExitCode {
         ["counts", "--bless"] => report(counts::bless()),
         ["fmt"] => report(tools::cargo("fmt --all")),
         ["deny"] => report(steps::deny()),
+        ["lab", words @ ..] => report(lab::main(words)),
         ["schedules", options @ ..] => return ExitCode::from(steps::schedules(options)),
         ["fuzz", words @ ..] => return ExitCode::from(fuzz::main(words)),
         ["qemu", words @ ..] => return ExitCode::from(qemu::main(words)),

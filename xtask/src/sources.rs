@@ -1,4 +1,5 @@
-//! House rules that no compiler checks, over every `.rs` file of the workspace.
+//! House rules that no compiler checks, over every `.rs` file of the workspace; `documents.rs` has those of the
+//! documents, `lab` those of what is made from records.
 //!
 //! * A file has at most 600 lines.
 //! * Nothing is left for later and no test is switched off.
@@ -16,6 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::tools::Outcome;
+use crate::{documents, lab};
 
 const LONGEST: usize = 600;
 
@@ -62,6 +64,8 @@ pub(crate) fn check() -> Outcome {
         breaches.extend(stale(name, &list, fields, |file| fs::read_to_string(Path::new(LIBRARY).join(file)).ok()));
     }
     println!("{} files", files.len());
+    breaches.extend(documents::check()?);
+    breaches.extend(lab::check().err());
     if breaches.is_empty() {
         return Ok(());
     }

@@ -1,0 +1,171 @@
+//! `cargo xtask lab`: records of measurements, and the tables and pictures made from them.
+//!
+//! A record is a folder `docs/lab/DATE-HOST-WHAT/`:
+//!
+//! | file | what |
+//! |---|---|
+//! | `command` | the command line whose output was recorded |
+//! | `machine.json` | CPU, number of CPUs, kernel, date, compiler, commit |
+//! | `result.jsonl` | one flat object per line |
+//! | `note.md` | what a reader must know, three lines at most |
+//!
+//! `lab run WHAT` makes a record. `lab table` rewrites what is made from the newest record of each
+//! WHAT: the blocks `<!-- lab:BLOCK -->` … `<!-- /lab -->` of README.md and docs/*.md, and the
+//! picture. `lab table --check`, a house rule, fails where one of them differs from its record.
+
+mod blocks;
+mod host;
+mod json;
+mod picture;
+mod run;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::tools::Outcome;
+use json::Value;
+
+/// The folder of all records.
+pub(crate) const RECORDS: &str = "docs/lab";
+
+/// What opens a generated block, up to its name.
+pub(crate) const OPEN: &str = "<!-- lab:";
+
+/// What closes a generated block.
+pub(crate) const CLOSE: &str = "<!-- /lab -->";
+
+/// The picture of the front page, made from the record `front`.
+const PICTURE: &str = "docs/front.svg";
+
+/// Carries out `cargo xtask lab` with `words`.
+pub(crate) fn main(words: &[&str]) -> Outcome {
+    match words {
+        ["run", what, options @ ..] => run::run(what, options),
+        ["table"] => table(false),
+        ["table", "--check"] => table(true),
+        _ => Err("lab: say `lab run WHAT` or `lab table`; `cargo xtask lab --help`".to_owned()),
+    }
+}
+
+/// Fails if a block or the picture is not what its record says.
+pub(crate) fn check() -> Outcome {
+    table(true)
+}
+
+/// One record.
+struct Record {
+    /// The name of its folder.
+    name: String,
+    machine: Value,
+    results: Vec<Value>,
+}
+
+impl Record {
+    /// The newest record of `what`: names begin with the date.
+    fn newest(what: &str) -> Outcome<Record> {
+        let newest = names(what)?.pop();
+        Record::read(newest.ok_or_else(|| format!("{RECORDS}: no record of {what}: cargo xtask lab run {what}"))?)
+    }
+
+    /// The newest record of `what` of each host, by the host's name.
+    fn of_hosts(what: &str) -> Outcome<Vec<Record>> {
+        let mut records: Vec<Record> = names(what)?.into_iter().map(Record::read).collect::<Outcome<_>>()?;
+        // Names ascend, hence dates do: of two of one host the later one is last.
+        records.reverse();
+        records.sort_by(|a, b| a.machine.text("host").cmp(b.machine.text("host")));
+        records.dedup_by(|a, b| a.machine.text("host") == b.machine.text("host"));
+        Ok(records)
+    }
+
+    fn read(name: String) -> Outcome<Record> {
+        let folder = Path::new(RECORDS).join(&name);
+        let read = |file: &str| {
+            let path = folder.join(file);
+            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let named = |reason: String| format!("{}: {reason}", folder.display());
+        let machine = json::parse(&read("machine.json")?).map_err(named)?;
+        let results = json::lines(&read("result.jsonl")?).map_err(named)?;
+        if results.is_empty() {
+            return Err(named("no results".to_owned()));
+        }
+        Ok(Record { name, machine, results })
+    }
+}
+
+/// The names of all records of `what`, the oldest first.
+fn names(what: &str) -> Outcome<Vec<String>> {
+    let entries = fs::read_dir(RECORDS).map_err(|error| format!("{RECORDS}: {error}"))?;
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(&format!("-{what}"))).collect();
+    names.sort();
+    Ok(names)
+}
+
+fn table(only_check: bool) -> Outcome {
+    let mut differing = Vec::new();
+    let mut put = |path: &Path, old: &str, new: &str| {
+        if old == new {
+            return Ok(());
+        }
+        differing.push(path.display().to_string());
+        if only_check {
+            return Ok(());
+        }
+        println!("{}", path.display());
+        fs::write(path, new).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    for path in documents()? {
+        let old = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let new = rewritten(&old, |name| blocks::make(name, &path))
+            .map_err(|reason| format!("{}: {reason}", path.display()))?;
+        put(&path, &old, &new)?;
+    }
+    let picture = picture::draw(&Record::newest("front")?)?;
+    put(Path::new(PICTURE), &fs::read_to_string(PICTURE).unwrap_or_default(), &picture)?;
+    if only_check && !differing.is_empty() {
+        return Err(format!("not as recorded: {}; rerun: cargo xtask lab table", differing.join(", ")));
+    }
+    Ok(())
+}
+
+/// README.md and docs/*.md.
+fn documents() -> Outcome<Vec<PathBuf>> {
+    let entries = fs::read_dir("docs").map_err(|error| format!("docs: {error}"))?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    paths.push(PathBuf::from("README.md"));
+    paths.sort();
+    Ok(paths)
+}
+
+/// `text` with the contents of each block replaced by what `make` says of its name.
+fn rewritten(text: &str, make: impl Fn(&str) -> Outcome<String>) -> Outcome<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(open) = rest.find(OPEN) {
+        let after = &rest[open + OPEN.len()..];
+        let (name, body) = after.split_once(" -->\n").ok_or("a marker without an end")?;
+        let close = body.find(CLOSE).ok_or_else(|| format!("lab:{name} has no {CLOSE}"))?;
+        out += &rest[..open];
+        out += &format!("{OPEN}{name} -->\n{}{CLOSE}", make(name)?);
+        rest = &body[close + CLOSE.len()..];
+    }
+    Ok(out + rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_replaced_and_the_rest_stays() {
+        let make = |name: &str| Ok(format!("new {name}\n"));
+        let text = "a\n<!-- lab:x -->\nold\nold\n<!-- /lab -->\nb\n<!-- lab:y -->\n<!-- /lab -->";
+        let wanted = "a\n<!-- lab:x -->\nnew x\n<!-- /lab -->\nb\n<!-- lab:y -->\nnew y\n<!-- /lab -->";
+        assert_eq!(rewritten(text, make).unwrap(), wanted);
+        assert_eq!(rewritten(wanted, make).unwrap(), wanted);
+        assert!(rewritten("<!-- lab:x -->\nno end", make).is_err());
+        assert!(rewritten(text, |_| Err(String::new())).is_err());
+    }
+}
