@@ -193,7 +193,7 @@ impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
         let guard = self.lock();
         match guard.raw_count() {
             SATURATED => None,
-            ..=1 => Some(guard),
+            count if count <= 1 => Some(guard),
             count => {
                 guard.set(count - 1);
                 None
@@ -330,7 +330,7 @@ impl<P: Platform, K: WordLock<P>> LockRefGuard<'_, P, K> {
     pub fn put(&self) -> u32 {
         match self.raw_count() {
             SATURATED => i32::MAX.unsigned_abs(),
-            ..=0 => 0,
+            count if count <= 0 => 0,
             count => {
                 self.set(count - 1);
                 (count - 1).unsigned_abs()
