@@ -573,3 +573,6 @@ pub unsafe extern "C" fn pthread_rwlock_destroy(rwlock: *mut pthread_rwlock_t) -
         None => real!(pthread_rwlock_destroy(rwlock: *mut pthread_rwlock_t) -> c_int),
     }
 }
+
+#[cfg(test)]
+mod tests;
