@@ -17,6 +17,9 @@ fn end<Y: Policy>() -> u64 {
     }
 }
 
+/// A way for a reader to come.
+type Enter<Y> = fn(&RawRwSem<Clockwork, Y>) -> bool;
+
 struct Refuses;
 
 impl Visitor for Refuses {
@@ -39,7 +42,7 @@ impl Visitor for Refuses {
             assert!(!was_granted(2));
         }
         // One below the end: one enters, whichever way it comes.
-        let enters: [fn(&RawRwSem<Clockwork, Y>) -> bool; 4] = [
+        let enters: [Enter<Y>; 4] = [
             |lock| lock.try_read_acquire(),
             |lock| lock.read_acquire_unless_full(),
             |lock| lock.read_acquire_until(AT_ONCE).is_ok(),

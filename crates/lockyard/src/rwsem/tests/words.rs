@@ -2,7 +2,6 @@
 
 use super::queued::{queued, was_woken};
 use crate::event::Event;
-use crate::platform::linux::Linux;
 use crate::platform::{Ordering::SeqCst, Word};
 use crate::rwsem::owner::{OwnerState, identity, me};
 use crate::rwsem::policy::*;
