@@ -148,17 +148,17 @@ const char *ly_version(void);
 void ly_lockref_init(struct ly_lockref_t *object, uint16_t count);
 
 /**
- * Takes one more reference: the caller has one.
+ * Takes one more reference: the caller has one. Of a dead object none is counted; above 2147483647 they are not told apart, and the object is never given up.
  */
 void ly_lockref_get(struct ly_lockref_t *object);
 
 /**
- * Takes a reference if there is one already. Whether it did.
+ * Takes a reference if there is one already, and there are fewer than 2147483647. Whether it did.
  */
 bool ly_lockref_get_not_zero(struct ly_lockref_t *object);
 
 /**
- * Takes a reference unless the object is dead. Whether it did.
+ * Takes a reference unless the object is dead, or there are 2147483647. Whether it did.
  */
 bool ly_lockref_get_not_dead(struct ly_lockref_t *object);
 
@@ -198,7 +198,7 @@ void ly_lockref_get_locked(struct ly_lockref_t *object);
 uint32_t ly_lockref_put_locked(struct ly_lockref_t *object);
 
 /**
- * Nobody gets a reference to the object any more, except by ly_lockref_get. The caller has locked it.
+ * Nobody gets a reference to the object any more, whatever is called. The caller has locked it.
  */
 void ly_lockref_mark_dead(struct ly_lockref_t *object);
 

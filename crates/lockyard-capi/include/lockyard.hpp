@@ -14,6 +14,8 @@
  *
  * Constructors are constexpr, destructors trivial: a static one is ready before any code runs, and until the last has run. Nothing throws
  * but rtmutex::lock(), where it could only hang.
+ * Timed calls take durations and times of any number type and period. What lies beyond the clock is long past or never: a wait that is negative or not
+ * a number does not wait, one of more than a hundred years has no end.
  * Guarantees are those of lockyard.h. All of it is inline over the C functions.
  */
 #ifndef LOCKYARD_HPP
@@ -21,65 +23,158 @@
 
 #include "lockyard.h"
 
+#include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <ctime>
 #include <exception>
+#include <limits>
 #include <system_error>
+#include <type_traits>
 
 namespace lockyard {
 
 namespace detail {
 
-/** A hundred years: a longer wait is for ever, and would not fit the clock. */
-using long_wait = std::chrono::duration<double, std::ratio<std::int64_t{100} * 365 * 24 * 3600>>;
+/** Whole seconds, rounded down, and nanoseconds: what any time of any clock fits into, or is cut off to. */
+struct span {
+    std::int64_t seconds;
+    std::int32_t nanos;
 
-inline struct timespec since_epoch(std::chrono::nanoseconds time) noexcept
+    constexpr bool is_over() const noexcept { return seconds < 0 || (seconds == 0 && nanos == 0); }
+};
+
+/** Longer than all that is told apart. Two of them can be subtracted. */
+constexpr std::int64_t endless = std::int64_t{1} << 61;
+/** A hundred years: a longer wait is for ever, and might not fit the clock. */
+constexpr std::int64_t long_wait = std::int64_t{100} * 365 * 24 * 3600;
+constexpr std::int32_t second_nanos = 1000000000;
+
+/** `whole` and `nanos`, which may be a whole second more. */
+constexpr span carried(std::int64_t whole, std::int32_t nanos) noexcept
+{
+    return nanos < second_nanos ? span{whole, nanos} : span{whole + 1, nanos - second_nanos};
+}
+
+/** What is no integer of at most 64 bits. Infinities are cut off; not a number is long past. */
+template <class Rep, class Period>
+span span_of_real(const std::chrono::duration<Rep, Period>& time, bool up) noexcept
+{
+    const long double seconds = std::chrono::duration_cast<std::chrono::duration<long double>>(time).count();
+    if (!(seconds > -static_cast<long double>(endless))) {
+        return {-endless, 0};
+    }
+    if (seconds >= static_cast<long double>(endless)) {
+        return {endless, 0};
+    }
+    const long double whole = std::floor(seconds);
+    const long double nanos = (seconds - whole) * second_nanos;
+    return carried(static_cast<std::int64_t>(whole), static_cast<std::int32_t>(up ? std::ceil(nanos) : std::floor(nanos)));
+}
+
+/** `time` in nanoseconds, rounded `up` or down, without an overflow on the way: an integer exactly, whatever its period. */
+template <class Rep, class Period>
+span span_of(const std::chrono::duration<Rep, Period>& time, bool up) noexcept
+{
+#ifdef __SIZEOF_INT128__
+    if constexpr (std::is_integral_v<Rep> && sizeof(Rep) <= sizeof(std::uint64_t)) {
+        __extension__ using wide = unsigned __int128;
+        constexpr wide units = static_cast<wide>(Period::den);
+        bool negative = false;
+        if constexpr (std::is_signed_v<Rep>) {
+            negative = time.count() < 0;
+        }
+        const auto bits = static_cast<std::uint64_t>(time.count());
+        const wide product = static_cast<wide>(negative ? 0 - bits : bits) * static_cast<wide>(Period::num);
+        const wide parts = product % units * static_cast<wide>(second_nanos);
+        // Of what is negative the size is rounded the other way.
+        const bool more = parts % units != 0 && up != negative;
+        const wide whole = product / units;
+        if (whole >= static_cast<wide>(endless)) {
+            return {negative ? -endless : endless, 0};
+        }
+        const span size = carried(static_cast<std::int64_t>(whole), static_cast<std::int32_t>(parts / units) + (more ? 1 : 0));
+        if (!negative) {
+            return size;
+        }
+        return size.nanos == 0 ? span{-size.seconds, 0} : span{-size.seconds - 1, second_nanos - size.nanos};
+    }
+#endif
+    return span_of_real(time, up);
+}
+
+/** Before the epoch is over already; what does not fit is never. */
+inline struct timespec since_epoch(span time) noexcept
 {
     struct timespec spec = {};
-    if (time.count() > 0) {
-        spec.tv_sec = static_cast<std::time_t>(time.count() / 1000000000);
-        spec.tv_nsec = static_cast<long>(time.count() % 1000000000);
+    if (time.seconds >= 0) {
+        constexpr std::int64_t most = (std::numeric_limits<std::time_t>::max)();
+        spec.tv_sec = static_cast<std::time_t>(time.seconds < most ? time.seconds : most);
+        spec.tv_nsec = time.nanos;
     }
     return spec;
 }
 
-/** Calls `take(clock, abstime)`, a timed acquisition of the C interface, until `timeout` has passed. */
+/** Calls `take(clock, abstime)`, a timed acquisition of the C interface, until `wait` has passed: what it returns. */
+template <class Take>
+int take_within(span wait, Take take) noexcept
+{
+    if (wait.seconds >= long_wait) {
+        wait = {long_wait, 0};
+    } else if (wait.seconds < 0) {
+        wait = {0, 0};
+    }
+    const span now = span_of(std::chrono::steady_clock::now().time_since_epoch(), false);
+    const struct timespec end = since_epoch(carried(now.seconds + wait.seconds, now.nanos + wait.nanos));
+    return take(CLOCK_MONOTONIC, &end);
+}
+
 template <class Rep, class Period, class Take>
 bool take_for(const std::chrono::duration<Rep, Period>& timeout, Take take) noexcept
 {
-    using clock = std::chrono::steady_clock;
-    const auto now = clock::now().time_since_epoch();
-    const auto wait = timeout > long_wait(1) ? std::chrono::ceil<std::chrono::nanoseconds>(long_wait(1))
-                                             : std::chrono::ceil<std::chrono::nanoseconds>(timeout);
-    const struct timespec end = since_epoch(now + wait);
-    return take(CLOCK_MONOTONIC, &end) == 0;
+    return take_within(span_of(timeout, true), take) == 0;
 }
 
 template <class Duration, class Take>
 bool take_until(const std::chrono::time_point<std::chrono::steady_clock, Duration>& end, Take take) noexcept
 {
-    const struct timespec spec = since_epoch(std::chrono::ceil<std::chrono::nanoseconds>(end.time_since_epoch()));
+    const struct timespec spec = since_epoch(span_of(end.time_since_epoch(), true));
     return take(CLOCK_MONOTONIC, &spec) == 0;
 }
 
 template <class Duration, class Take>
 bool take_until(const std::chrono::time_point<std::chrono::system_clock, Duration>& end, Take take) noexcept
 {
-    const struct timespec spec = since_epoch(std::chrono::ceil<std::chrono::nanoseconds>(end.time_since_epoch()));
+    const struct timespec spec = since_epoch(span_of(end.time_since_epoch(), true));
     return take(CLOCK_REALTIME, &spec) == 0;
+}
+
+/** How long it is until `end`, by its own clock. */
+template <class Clock, class Duration>
+span left_until(const std::chrono::time_point<Clock, Duration>& end) noexcept
+{
+    const span then = span_of(end.time_since_epoch(), true);
+    const span now = span_of(Clock::now().time_since_epoch(), false);
+    const bool borrow = then.nanos < now.nanos;
+    return {then.seconds - now.seconds - (borrow ? 1 : 0), then.nanos - now.nanos + (borrow ? second_nanos : 0)};
 }
 
 /** Another clock: it may run at another speed, so it has the last word. */
 template <class Clock, class Duration, class Take>
 bool take_until(const std::chrono::time_point<Clock, Duration>& end, Take take) noexcept
 {
-    do {
-        if (take_for(end - Clock::now(), take)) {
+    for (span left = left_until(end);;) {
+        const int refused = take_within(left, take);
+        if (refused == 0) {
             return true;
         }
-    } while (Clock::now() < end);
-    return false;
+        left = left_until(end);
+        if (refused != ETIMEDOUT || left.is_over()) {
+            return false;
+        }
+    }
 }
 
 /** What all have: they stay where they are, and know their C lock. */

@@ -15,21 +15,21 @@ pub unsafe extern "C" fn ly_lockref_init(object: *mut ly_lockref_t, count: u16) 
     unsafe { object.cast::<LockRef<Linux>>().write(LockRef::with_count(count)) };
 }
 
-/// Takes one more reference: the caller has one.
+/// Takes one more reference: the caller has one. Of a dead object none is counted; above 2147483647 they are not told apart, and the object is never given up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_lockref_get(object: *mut ly_lockref_t) {
     // SAFETY: the C caller's promise.
     unsafe { Holds::lock(object) }.get();
 }
 
-/// Takes a reference if there is one already. Whether it did.
+/// Takes a reference if there is one already, and there are fewer than 2147483647. Whether it did.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_lockref_get_not_zero(object: *mut ly_lockref_t) -> bool {
     // SAFETY: the C caller's promise.
     unsafe { Holds::lock(object) }.get_not_zero()
 }
 
-/// Takes a reference unless the object is dead. Whether it did.
+/// Takes a reference unless the object is dead, or there are 2147483647. Whether it did.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_lockref_get_not_dead(object: *mut ly_lockref_t) -> bool {
     // SAFETY: the C caller's promise.
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn ly_lockref_put_locked(object: *mut ly_lockref_t) -> u32
     left
 }
 
-/// Nobody gets a reference to the object any more, except by ly_lockref_get. The caller has locked it.
+/// Nobody gets a reference to the object any more, whatever is called. The caller has locked it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_lockref_mark_dead(object: *mut ly_lockref_t) {
     // SAFETY: the C caller's promises: an object, which it has locked.

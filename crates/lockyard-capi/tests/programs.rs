@@ -97,6 +97,12 @@ fn cxx_classes_with_the_standard_locks() {
     every(&CXX, "standard.cpp", "as the standard says");
 }
 
+/// A time beyond its clock's range was one in the past, or one in the future.
+#[test]
+fn cxx_deadlines_of_every_type_at_the_ends_of_their_ranges() {
+    every(&CXX, "times.cpp", "each in its time");
+}
+
 #[test]
 fn the_static_library_is_enough() {
     let folder = stage("static");

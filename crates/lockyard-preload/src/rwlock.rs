@@ -19,7 +19,9 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
-use libc::{EBUSY, EDEADLK, EINVAL, EPERM, ETIMEDOUT, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
+use libc::{
+    EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM, ETIMEDOUT, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec,
+};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::qrwlock::RawQRwLock;
@@ -61,10 +63,12 @@ const _: () = {
 
 /// The lock under the object, as the wrapper sees it.
 trait Lock {
-    fn read(&self);
+    /// `false`: there are as many readers as can be counted.
+    fn read(&self) -> bool;
     fn try_read(&self) -> bool;
     /// For a thread that reads already.
     fn read_again(&self) -> bool;
+    fn is_full(&self) -> bool;
     fn read_until(&self, deadline: &Deadline) -> bool;
     fn write(&self);
     fn try_write(&self) -> bool;
@@ -78,14 +82,17 @@ trait Lock {
 
 impl<Y: policy::Policy> Lock for RawRwSem<Linux, Y> {
     #[inline]
-    fn read(&self) {
-        self.read_acquire();
+    fn read(&self) -> bool {
+        self.read_acquire_unless_full()
     }
     fn try_read(&self) -> bool {
         self.try_read_acquire()
     }
     fn read_again(&self) -> bool {
         self.try_read_again()
+    }
+    fn is_full(&self) -> bool {
+        RawRwSem::is_full(self)
     }
     fn read_until(&self, deadline: &Deadline) -> bool {
         self.read_acquire_until(deadline.until()).is_ok()
@@ -124,15 +131,17 @@ impl<Y: policy::Policy> Lock for RawRwSem<Linux, Y> {
 }
 
 impl Lock for RawQRwLock<Linux> {
-    fn read(&self) {
-        self.read_acquire();
+    fn read(&self) -> bool {
+        self.read_acquire_unless_full()
     }
     fn try_read(&self) -> bool {
         self.try_read_acquire()
     }
     fn read_again(&self) -> bool {
-        self.read_acquire_urgent();
-        true
+        self.read_acquire_urgent_unless_full()
+    }
+    fn is_full(&self) -> bool {
+        RawQRwLock::is_full(self)
     }
     fn read_until(&self, deadline: &Deadline) -> bool {
         poll(deadline, || self.try_read_acquire())
@@ -355,11 +364,11 @@ impl RwlockObject {
         let recurs = me.holds.contains(address) && self.kind.load(Relaxed) != NONRECURSIVE;
         let wait = || match patience {
             _ if recurs && lock.read_again() => 0,
-            Patience::Forever => {
-                lock.read();
-                0
-            }
-            _ if lock.try_read() => 0,
+            Patience::Forever if lock.read() => 0,
+            Patience::None | Patience::Until(_) if lock.try_read() => 0,
+            // There are too many readers, and no wait ends that for certain. (As glibc, for every call.)
+            Patience::Forever => EAGAIN,
+            _ if lock.is_full() => EAGAIN,
             Patience::None => EBUSY,
             Patience::Until(deadline) => until(&deadline, || lock.read_until(&deadline)),
         };
@@ -564,3 +573,6 @@ pub unsafe extern "C" fn pthread_rwlock_destroy(rwlock: *mut pthread_rwlock_t) -
         None => real!(pthread_rwlock_destroy(rwlock: *mut pthread_rwlock_t) -> c_int),
     }
 }
+
+#[cfg(test)]
+mod tests;

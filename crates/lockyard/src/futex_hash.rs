@@ -26,6 +26,7 @@
 //! 1. `waiters` is never less than the number of queued threads.
 //! 2. A queued thread is in the bucket of its key in the newest table whose older buckets for the key have all been moved.
 //! 3. A waker touches nothing of a sleeper after `granted` but its name.
+//! 4. A table's place in the hash is written once, before `announced` says so, and read only by those who know of it: from `current`, or from `announced`.
 //!
 //! # Growing
 //!
@@ -33,11 +34,15 @@
 //! same step in which the old bucket's `waiters` falls. Whoever has locked, or looked at, a moved bucket goes on to the next table. Tables never shrink and are never given back, so there is nothing to count and no grace period:
 //! doubling, all old ones together are as large as the new one.
 //!
+//! **A bucket belongs to one table of one hash.** Two hashes may share a table as long as neither grows. A bucket that another hash has moved leads nowhere
+//! here: a wait there polls, as without a record; a waker finds nobody; a sleeper that was moved along stays until the other hash wakes its word.
+//!
 //! # Memory ordering
 //!
 //! * The pair that must not fail: {waiter: waiters + 1; full fence; read the word} against {waker: write the word; full fence; read waiters}. Both
 //!   need [`Platform::fence`], for a store, or an addition, and a load of another word. Not both can miss.
-//! * `moved` is Release and read with Acquire: the next table and its bucket's `waiters`, raised before, are visible. `current` likewise. A waiter that began in
+//! * `moved` is Release and read with Acquire: `announced`, the next table and its bucket's `waiters`, written before, are visible. `current` likewise. `announced`
+//!   is Release and Acquire on its own account: a bucket that another hash has moved says nothing of this one's tables. A waiter that began in
 //!   the next table has seen *moved*, or `current`, before its fence; so a waker that missed its count reads *moved* behind its own fence.
 //! * `granted`: Release by the waker, Acquire by the sleeper: it returns after what the waker did. The queue is the lock's.
 //!
@@ -71,12 +76,26 @@ const POLLS: u32 = 13;
 const WAKES: usize = 16;
 
 /// A lock for buckets: every [`WordLock`] is one, and whatever else runs a section under a lock.
-pub trait BucketLock<P: Platform>: Default + Send + Sync {
+///
+/// # Safety
+///
+/// * [`with`](BucketLock::with) runs the section once, on the calling thread, and returns what it has returned.
+/// * Of all sections of one lock one runs at a time, and sees what those before it did.
+///
+/// ```compile_fail,E0200
+/// #[derive(Default)]
+/// struct Nothing; // a lock that does not lock takes an `unsafe` to write down
+/// impl lockyard::futex_hash::BucketLock<lockyard::platform::linux::Linux> for Nothing {
+///     fn with<R>(&self, section: impl FnOnce() -> R) -> R { section() }
+/// }
+/// ```
+pub unsafe trait BucketLock<P: Platform>: Default + Send + Sync {
     /// Runs `section` with the lock held.
     fn with<R>(&self, section: impl FnOnce() -> R) -> R;
 }
 
-impl<P: Platform, K: WordLock<P>> BucketLock<P> for K {
+// SAFETY: between `acquire` and `release` of such a lock one thread is at a time, and sees what the one before it did: its own promise.
+unsafe impl<P: Platform, K: WordLock<P>> BucketLock<P> for K {
     #[inline]
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
         self.acquire();
@@ -151,13 +170,15 @@ enum Found<T> {
 
 /// Parking by address over tables of buckets. See the [module text](self).
 pub struct FutexHash<'t, P: Platform, L: BucketLock<P> = RawQSpinLock<P>> {
-    /// Written once each, by the grower, before anybody is told: by `current` or by a moved bucket.
+    /// Written once each, by the grower. (Invariant 4)
     tables: [UnsafeCell<&'t [Bucket<P, L>]>; TABLES],
     current: P::U32,
+    /// The last table that is written: `current`, or while the hash grows the one after it.
+    announced: P::U32,
     growing: L,
 }
 
-// SAFETY: a table's cell is read only by who has been told of it, after its only write; buckets are Sync.
+// SAFETY: a table's cell is read only by threads that have been told of it, after its only write; buckets are Sync. (Invariant 4)
 unsafe impl<P: Platform, L: BucketLock<P>> Sync for FutexHash<'_, P, L> {}
 
 impl<P: Platform, L: BucketLock<P>> fmt::Debug for FutexHash<'_, P, L> {
@@ -173,6 +194,7 @@ impl<P: ConstPlatform> FutexHash<'static, P> {
         Self {
             tables: [const { UnsafeCell::new(&[] as &[Bucket<P>]) }; TABLES],
             current: P::U32::ZERO,
+            announced: P::U32::ZERO,
             growing: RawQSpinLock::new(),
         }
         .first(table)
@@ -192,7 +214,7 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
     pub fn with_table(table: &'t [Bucket<P, L>]) -> Self {
         assert!(table.len().is_power_of_two(), "the number of buckets is a power of two");
         let tables = core::array::from_fn(|_| UnsafeCell::new(table));
-        Self { tables, current: P::U32::default(), growing: L::default() }
+        Self { tables, current: P::U32::default(), announced: P::U32::default(), growing: L::default() }
     }
 
     /// How many buckets there are now.
@@ -206,8 +228,10 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
             return Self::poll(word, expected, deadline);
         };
         let key = P::key(word);
-        if !self.queue(me, key, || word.load(Relaxed) == expected) {
-            return Waited::Differs;
+        match self.queue(me, key, || word.load(Relaxed) == expected) {
+            Some(true) => {}
+            Some(false) => return Waited::Differs,
+            None => return Self::poll(word, expected, deadline),
         }
         P::count(Event::FutexSleep, 1);
         let waited = self.sleep(me, key, deadline);
@@ -244,7 +268,10 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
             }
             let found = if waiters & MOVED == 0 { Self::wake_some(bucket, key, most - woken) } else { Found::Moved };
             match found {
-                Found::Moved => table += 1,
+                Found::Moved => {
+                    let Some(next) = self.after(table) else { break };
+                    table = next;
+                }
                 Found::Here(some) => {
                     woken += some;
                     if some < WAKES {
@@ -257,9 +284,9 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
         woken
     }
 
-    /// Goes over to a larger table. `false`: there have been too many tables, or this one is not larger.
+    /// Goes over to a larger table. `false`: there have been too many tables, or this one is not larger, or has buckets of an earlier one.
     ///
-    /// Takes the locks of all buckets, one after the other. Waiters and wakers may be about.
+    /// The buckets of both tables are of this hash alone from now on; see the [module text](self). Takes the locks of all buckets, one after the other. Waiters and wakers may be about.
     ///
     /// # Panics
     /// If the number of buckets is not a power of two.
@@ -267,11 +294,15 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
         assert!(table.len().is_power_of_two(), "the number of buckets is a power of two");
         self.growing.with(|| {
             let old = self.current.load(Relaxed) as usize;
-            if old + 1 == TABLES || table.len() <= self.table(old).len() {
+            let new = table.as_ptr_range();
+            let overlaps = |old: &[_]| old.as_ptr_range().start < new.end && new.start < old.as_ptr_range().end;
+            let larger = old + 1 < TABLES && table.len() > self.table(old).len();
+            if !larger || (0..=old).any(|old| overlaps(self.table(old))) {
                 return false;
             }
-            // SAFETY: nobody has been told of this cell, and whoever writes it holds `growing`.
+            // SAFETY: no thread has been told of this cell, and the one that writes it holds `growing`.
             unsafe { *self.tables[old + 1].get() = table };
+            self.announced.store(old as u32 + 1, Release);
             for bucket in self.table(old) {
                 bucket.lock.with(|| self.move_bucket(bucket, old + 1));
             }
@@ -291,11 +322,15 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
             moved += 1;
         }
         // Those who have gone and the mark in one step: a waker that saw neither would look nowhere else.
-        from.waiters.fetch_add(MOVED.wrapping_sub(moved), Release);
+        match moved {
+            // The mark may be there: another hash's, which has taken the sleepers along.
+            0 => from.waiters.fetch_or(MOVED, Release),
+            _ => from.waiters.fetch_add(MOVED.wrapping_sub(moved), Release),
+        };
     }
 
-    /// Queues `me` if `expected`.
-    fn queue(&self, me: &Thread<P>, key: u64, expected: impl Fn() -> bool) -> bool {
+    /// Queues `me` if `expected`: whether it has. `None`: there is nowhere to queue.
+    fn queue(&self, me: &Thread<P>, key: u64, expected: impl Fn() -> bool) -> Option<bool> {
         let mut table = self.current.load(Acquire) as usize;
         loop {
             let bucket = self.bucket(table, key);
@@ -316,12 +351,12 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
                 Found::Here(queued)
             });
             if let Found::Here(true) = found {
-                return true;
+                return Some(true);
             }
             bucket.waiters.fetch_sub(1, Relaxed);
             match found {
-                Found::Here(_) => return false,
-                Found::Moved => table += 1,
+                Found::Here(_) => return Some(false),
+                Found::Moved => table = self.after(table)?,
             }
         }
     }
@@ -355,9 +390,26 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
             });
             match found {
                 Found::Here(waited) => return waited,
-                Found::Moved => table += 1,
+                Found::Moved => match self.after(table) {
+                    Some(next) => table = next,
+                    None => return Self::moved_along(me),
+                },
             }
         }
+    }
+
+    /// Another hash has moved `me` into a table that is not ours: its place is not to be found, and to return would leave it linked.
+    #[cold]
+    fn moved_along(me: &Thread<P>) -> Waited {
+        while me.waiter.granted.load(Acquire) == 0 {
+            me.park(None);
+        }
+        Waited::Woken
+    }
+
+    /// The table after `table`, one of whose buckets is moved. `None`: there is none, and another hash has moved it.
+    fn after(&self, table: usize) -> Option<usize> {
+        (table < self.announced.load(Acquire) as usize).then_some(table + 1)
     }
 
     /// Wakes up to `most`, and up to [`WAKES`], of the bucket's sleepers with `key`.
@@ -385,8 +437,8 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
     }
 
     fn table(&self, number: usize) -> &'t [Bucket<P, L>] {
-        // SAFETY: whoever knows the number has been told, with Acquire, after the cell was written for the only time. There is no next table
-        // behind the last: its buckets are never moved.
+        // SAFETY: the caller has the number from `current` or from `announced`, with Acquire or under `growing`: the cell was written before, for the only
+        // time. (Invariant 4)
         unsafe { *self.tables[number].get() }
     }
 
@@ -398,51 +450,4 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
 }
 
 #[cfg(all(test, feature = "std", target_os = "linux"))]
-mod tests {
-    use super::*;
-    use crate::platform::linux::Linux;
-
-    fn table<const N: usize>() -> [Bucket<Linux>; N] {
-        [const { Bucket::new() }; N]
-    }
-
-    #[test]
-    fn a_moved_bucket_says_so_in_its_uppermost_bit() {
-        let (old, new) = (table::<1>(), table::<2>());
-        let hash = FutexHash::with_table(&old);
-        // Somebody is about to lock it.
-        old[0].waiters.fetch_add(1, Relaxed);
-        assert!(hash.grow(&new));
-        assert_eq!(old[0].waiters.load(Relaxed), 0x8000_0001);
-        assert!(old[0].is_moved() && new.iter().all(|bucket| bucket.waiters.load(Relaxed) == 0));
-    }
-
-    #[test]
-    fn the_last_table_is_not_grown() {
-        let (first, second, third) = (table::<1>(), table::<2>(), table::<4>());
-        let hash = FutexHash::with_table(&first);
-        // As if there had been others.
-        hash.current.store(TABLES as u32 - 2, Relaxed);
-        assert!(hash.grow(&second));
-        assert_eq!(hash.buckets(), 2);
-        assert!(!hash.grow(&third), "there is no cell for it");
-        assert_eq!(hash.buckets(), 2);
-    }
-
-    #[test]
-    fn words_side_by_side_are_spread_over_the_buckets() {
-        const BUCKETS: usize = 64;
-        let buckets = table::<BUCKETS>();
-        let hash = FutexHash::with_table(&buckets);
-        for page in [0x1000, 0x55d0_c0de_1000, 0x7f12_3456_0000_u64] {
-            let mut used = [false; BUCKETS];
-            for word in 0..BUCKETS as u64 {
-                let bucket = hash.bucket(0, page + 4 * word);
-                let place = buckets.iter().position(|other| core::ptr::eq(other, bucket)).expect("of this table");
-                used[place] = true;
-            }
-            let used = used.into_iter().filter(|used| *used).count();
-            assert!(used > BUCKETS * 3 / 4, "{BUCKETS} words share {used} buckets");
-        }
-    }
-}
+mod tests;

@@ -39,6 +39,25 @@
 //! * Locks are not recursive. A guard may be forgotten: the lock stays locked, nothing else happens. A locked lock may be dropped by whoever owns it.
 //! * After `fork` the child has the locks as they were; those that other threads held stay held. (A held [`RtMutex`] belongs to a thread of the parent.)
 //!
+//! # Counters and their ends
+//!
+//! Guards can be forgotten and units released without end, so every count has one. None begins anew: what would pass it is refused, or waits.
+//!
+//! | lock | counts | up to | there |
+//! |---|---|---|---|
+//! | [`RwSem`], [`RwSemWith`] | readers | 2⁵⁵ (`XaddBaseline…`: 2³¹) | `try_read` is `None`; `read` waits until a reader leaves, a timed one at most its time; [`read_acquire_unless_full`](rwsem::RawRwSem::read_acquire_unless_full) is `false`. No writer enters |
+//! | [`QRwLock`], [`QRwLockWith`] | readers | 2²² (layout of 2014: 2²³) | the same; [`read_acquire_urgent`](qrwlock::RawQRwLock::read_acquire_urgent) waits as well, [`read_acquire_urgent_unless_full`](qrwlock::RawQRwLock::read_acquire_urgent_unless_full) is `false` |
+//! | [`Semaphore`], [`SemaphoreWith`] | units | 2³¹ − 1, [`MAX_UNITS`](semaphore::MAX_UNITS) | [`release`](api::Semaphore::release) is `false` and adds nothing; `new` cuts off; a permit that is dropped is gone |
+//! | [`LockRef`] | references | 2³¹ − 1 | [`get_not_zero`](lockref::LockRef::get_not_zero), [`get_not_dead`](lockref::LockRef::get_not_dead) are `false`; [`get`](lockref::LockRef::get), which cannot refuse, saturates: the object is never given up. Dead stays dead |
+//! | [`Mutex`], [`RtMutex`], [`TreeRtMutex`], [`SpinLock`], [`CnaSpinLock`], [`HqSpinLock`], [`McsLock`], [`TtasLock`] | nothing | – | not recursive; who waits has a place by its thread record, or without one (16,383 threads have one) looks now and then |
+//! | [`TicketLock`] | threads that wait | 65,535 | as many numbers as records, four levels of signal handlers each, can draw; threads without a record draw none |
+//! | [`Condvar`] | nothing | – | |
+//! | [`RtCondvar`] | threads that wait | 2¹⁹ − 1 | one more is not counted: its wait is a nap, and returns for no reason |
+//! | [`RtCondvar`] | notifications | 2³², in a circle | a thread that is about to sleep while exactly so many come overlooks them |
+//! | [`FutexHash`] | threads that wait in a bucket | 2³¹ − 1 | more than the kernel has threads |
+//!
+//! The C interface waits and refuses likewise (`EBUSY`; `EOVERFLOW` for a unit). The preload library answers a reader with `EAGAIN`, as glibc does.
+//!
 //! # Looking inside
 //!
 //! Every decision of a slow path counts a named event: [`event::snapshot`].

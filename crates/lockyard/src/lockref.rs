@@ -8,15 +8,15 @@
 //! | bits | name | meaning | written by |
 //! |---|---|---|---|
 //! | 0–31 | lock | a spinlock of any [kind](WordLock) | the lock's own operations; copied unchanged by an exchange of the whole |
-//! | 32–63 | count | above 0: references; 0: unreferenced; below: dead | an exchange of the whole, while the lock half is unlocked; else the lock's owner, by plain stores |
+//! | 32–63 | count | above 0: references; 0: unreferenced; −128: dead; −2³¹: saturated | an exchange of the whole, while the lock half is unlocked; else the lock's owner, by plain stores |
 //!
 //! | operation | needs | count | if the lock half is taken, or 100 exchanges failed |
 //! |---|---|---|---|
-//! | [`get`](LockRef::get) | – | + 1 | takes the lock |
-//! | [`get_not_zero`](LockRef::get_not_zero) | count > 0 | + 1 | takes the lock |
-//! | [`get_not_dead`](LockRef::get_not_dead) | count ≥ 0 | + 1 | takes the lock |
-//! | [`put_return`](LockRef::put_return) | count > 0 | − 1 | fails |
-//! | [`put_or_lock`](LockRef::put_or_lock) | count > 1 | − 1 | takes the lock, and keeps it if the count is 1 or less |
+//! | [`get`](LockRef::get) | – | + 1; dead, saturated: none; 2³¹ − 1: saturated | takes the lock |
+//! | [`get_not_zero`](LockRef::get_not_zero) | 0 < count < 2³¹ − 1 | + 1 | takes the lock |
+//! | [`get_not_dead`](LockRef::get_not_dead) | 0 ≤ count < 2³¹ − 1 | + 1 | takes the lock |
+//! | [`put_return`](LockRef::put_return) | count > 0 | − 1; saturated: none | fails |
+//! | [`put_or_lock`](LockRef::put_or_lock) | count > 1 | − 1; saturated: none | takes the lock, and keeps it if the count is 1 or less |
 //! | [`mark_dead`](LockRefGuard::mark_dead) | the lock | −128 | |
 //!
 //! Which values of the lock half mean "unlocked" (service bits, numbers that go round) is the kind's to say: [`WordLock::is_unlocked`].
@@ -25,8 +25,10 @@
 //!
 //! 1. The count changes only by an exchange of the whole word that finds the lock half unlocked, or by the lock's owner. So the owner may read and
 //!    write it plainly: an exchange that began before it took the lock fails.
-//! 2. A dead count stays dead.
+//! 2. A dead count stays dead: no reference is counted any more, and none is given back.
 //! 3. [`put_or_lock`](LockRef::put_or_lock) leaves no count of 0 without the lock.
+//! 4. The count never passes 2³¹ − 1. The operations that may refuse a reference do so there. [`get`](LockRef::get) cannot: it makes the count *saturated*,
+//!    which nothing but [`mark_dead`](LockRefGuard::mark_dead) ends. Such an object is never given up; its memory is lost, but nobody uses it after its end.
 //!
 //! # Waiting
 //!
@@ -60,7 +62,11 @@ use crate::spin::qspinlock::RawQSpinLock;
 pub const RETRIES: u32 = 100;
 /// The count of a dead object.
 const DEAD: i32 = -128;
+/// The count after more references than it can tell apart: one more than the most.
+const SATURATED: i32 = i32::MIN;
 const COUNT_SHIFT: u32 = 32;
+/// One reference, in the word.
+const ONE: u64 = 1 << COUNT_SHIFT;
 
 /// A reference count and a spinlock of kind `K` in 8 bytes. See the [module text](self).
 #[repr(transparent)]
@@ -92,12 +98,24 @@ impl<P: ConstPlatform, K: WordLock<P>> LockRef<P, K> {
 
 /// What came of an attempt without the lock.
 enum Lockless {
-    /// The count is this now.
-    Done(i32),
+    /// The word is this now.
+    Done(u64),
     /// The count is not what the operation needs.
     Refused,
     /// The lock must be taken.
     Locked,
+}
+
+/// The count in a word.
+#[inline(always)]
+const fn count_of(word: u64) -> i32 {
+    (word >> COUNT_SHIFT) as i32
+}
+
+/// The word with one reference more. Below zero, if the count is dead, saturated, or at its end: one sign tells all three.
+#[inline(always)]
+const fn one_more(word: u64) -> i64 {
+    word.wrapping_add(ONE) as i64
 }
 
 impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
@@ -110,37 +128,40 @@ impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
     }
 
     /// Takes one more reference: the caller has one.
+    ///
+    /// Of a dead object no reference is counted. More than 2³¹ − 1 are not told apart: the object is never given up then.
     #[inline]
     pub fn get(&self) {
-        if let Lockless::Locked = self.lockless(Relaxed, |count| Some(count.wrapping_add(1))) {
-            self.lock().get();
+        match self.lockless(Relaxed, |word| (one_more(word) >= 0).then_some(one_more(word) as u64)) {
+            Lockless::Done(_) => {}
+            Lockless::Refused | Lockless::Locked => self.lock().get(),
         }
     }
 
-    /// Takes a reference if there is one already.
+    /// Takes a reference if there is one already. `false`: there is none, the object is dead, or there are 2³¹ − 1.
     #[inline]
     pub fn get_not_zero(&self) -> bool {
-        self.get_if(|count| count > 0)
+        self.get_if(|word| one_more(word) >> COUNT_SHIFT > 1)
     }
 
-    /// Takes a reference unless the object is dead.
+    /// Takes a reference unless the object is dead. `false`: it is, or there are 2³¹ − 1 references.
     #[inline]
     pub fn get_not_dead(&self) -> bool {
-        self.get_if(|count| count >= 0)
+        self.get_if(|word| one_more(word) >= 0)
     }
 
     #[inline]
-    fn get_if(&self, alive: impl Fn(i32) -> bool) -> bool {
-        match self.lockless(Relaxed, |count| alive(count).then(|| count.wrapping_add(1))) {
+    fn get_if(&self, may: impl Fn(u64) -> bool) -> bool {
+        match self.lockless(Relaxed, |word| may(word).then_some(one_more(word) as u64)) {
             Lockless::Done(_) => true,
             Lockless::Refused => false,
             Lockless::Locked => {
                 let guard = self.lock();
-                let alive = alive(self.count());
-                if alive {
+                let may = may(u64::from(guard.raw_count() as u32) << COUNT_SHIFT);
+                if may {
                     guard.get();
                 }
-                alive
+                may
             }
         }
     }
@@ -149,25 +170,35 @@ impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
     #[inline]
     #[must_use = "if it is None the reference is still the caller's"]
     pub fn put_return(&self) -> Option<u32> {
-        match self.lockless(AcqRel, |count| (count > 0).then(|| count - 1)) {
-            Lockless::Done(left) => Some(left.unsigned_abs()),
-            Lockless::Refused | Lockless::Locked => None,
+        match self.lockless(AcqRel, |word| (count_of(word) > 0).then(|| word - ONE)) {
+            Lockless::Done(word) => Some(count_of(word).unsigned_abs()),
+            Lockless::Refused => self.left_of_too_many(),
+            Lockless::Locked => None,
         }
+    }
+
+    /// What a reference leaves behind that is given up when nobody counts them any more.
+    #[cold]
+    fn left_of_too_many(&self) -> Option<u32> {
+        (self.raw_count() == SATURATED).then_some(i32::MAX.unsigned_abs())
     }
 
     /// Gives a reference up, unless it is the last: then nothing is given up, and the caller gets the lock.
     #[inline]
     #[must_use = "if there is a guard the reference is still the caller's"]
     pub fn put_or_lock(&self) -> Option<LockRefGuard<'_, P, K>> {
-        if let Lockless::Done(_) = self.lockless(Release, |count| (count > 1).then(|| count - 1)) {
+        if let Lockless::Done(_) = self.lockless(Release, |word| (count_of(word) > 1).then(|| word - ONE)) {
             return None;
         }
         let guard = self.lock();
-        if self.count() <= 1 {
-            return Some(guard);
+        match guard.raw_count() {
+            SATURATED => None,
+            count if count <= 1 => Some(guard),
+            count => {
+                guard.set(count - 1);
+                None
+            }
         }
-        guard.set(self.count() - 1);
-        None
     }
 
     /// Takes the lock.
@@ -205,6 +236,14 @@ impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
     /// The references: negative if the object is dead. A hint, unless the caller holds the lock.
     #[inline]
     pub fn count(&self) -> i32 {
+        match self.raw_count() {
+            SATURATED => i32::MAX,
+            count => count,
+        }
+    }
+
+    #[inline]
+    fn raw_count(&self) -> i32 {
         self.pair.high.load(Relaxed) as i32
     }
 
@@ -219,26 +258,44 @@ impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
         K::of_word(&self.pair.low)
     }
 
-    /// Changes the count while the lock half is unlocked.
+    /// Changes the count while the lock half is unlocked. `change`: what the word becomes, `None` if it is not what the operation needs.
     #[inline]
-    fn lockless(&self, order: Ordering, change: impl Fn(i32) -> Option<i32>) -> Lockless {
+    fn lockless(&self, order: Ordering, change: impl Fn(u64) -> Option<u64>) -> Lockless {
         if !P::PAIRS {
             return Lockless::Locked;
         }
-        let mut pair = P::pair_load(&self.pair);
-        for _ in 0..RETRIES {
+        let pair = P::pair_load(&self.pair);
+        if !K::is_unlocked(pair as u32) {
+            return Self::in_the_way();
+        }
+        let Some(new) = change(pair) else { return Lockless::Refused };
+        match P::pair_exchange(&self.pair, pair, new, order) {
+            Ok(_) => Lockless::Done(new),
+            Err(found) => self.retry(found, order, change),
+        }
+    }
+
+    #[cold]
+    fn in_the_way() -> Lockless {
+        P::count(Event::LockrefLocked, 1);
+        Lockless::Locked
+    }
+
+    /// After a first exchange that failed on `pair`.
+    #[cold]
+    fn retry(&self, mut pair: u64, order: Ordering, change: impl Fn(u64) -> Option<u64>) -> Lockless {
+        for _ in 1..RETRIES {
+            P::count(Event::LockrefRetry, 1);
             if !K::is_unlocked(pair as u32) {
-                P::count(Event::LockrefLocked, 1);
-                return Lockless::Locked;
+                return Self::in_the_way();
             }
-            let Some(count) = change((pair >> COUNT_SHIFT) as i32) else { return Lockless::Refused };
-            let new = pair & u64::from(u32::MAX) | u64::from(count as u32) << COUNT_SHIFT;
+            let Some(new) = change(pair) else { return Lockless::Refused };
             match P::pair_exchange(&self.pair, pair, new, order) {
-                Ok(_) => return Lockless::Done(count),
+                Ok(_) => return Lockless::Done(new),
                 Err(found) => pair = found,
             }
-            P::count(Event::LockrefRetry, 1);
         }
+        P::count(Event::LockrefRetry, 1);
         P::count(Event::LockrefLimit, 1);
         Lockless::Locked
     }
@@ -258,26 +315,38 @@ impl<P: Platform, K: WordLock<P>> LockRefGuard<'_, P, K> {
         self.lockref.count()
     }
 
-    /// Takes a reference.
+    /// Takes a reference. As [`LockRef::get`] where the object is dead, or has too many.
     #[inline]
     pub fn get(&self) {
-        self.set(self.count().wrapping_add(1));
+        let count = self.raw_count();
+        if count >= 0 {
+            // One more than the most is what saturated is called.
+            self.set(count.wrapping_add(1));
+        }
     }
 
     /// Gives a reference up, the last one too. Returns how many are left; nothing happens if there is none.
     #[inline]
     pub fn put(&self) -> u32 {
-        let left = (self.count() - 1).max(0);
-        if self.count() > 0 {
-            self.set(left);
+        match self.raw_count() {
+            SATURATED => i32::MAX.unsigned_abs(),
+            count if count <= 0 => 0,
+            count => {
+                self.set(count - 1);
+                (count - 1).unsigned_abs()
+            }
         }
-        left.unsigned_abs()
     }
 
-    /// Nobody gets a reference any more, except by [`LockRef::get`].
+    /// Nobody gets a reference any more: the count stays what it is from now on.
     #[inline]
     pub fn mark_dead(&self) {
         self.set(DEAD);
+    }
+
+    #[inline]
+    fn raw_count(&self) -> i32 {
+        self.lockref.raw_count()
     }
 
     #[inline]
@@ -298,52 +367,4 @@ impl<P: Platform, K: WordLock<P>> Drop for LockRefGuard<'_, P, K> {
 const _: () = assert!(size_of::<LockRef<crate::platform::linux::Linux>>() == 8);
 
 #[cfg(all(test, feature = "std", target_os = "linux"))]
-mod tests {
-    use super::*;
-    use crate::platform::linux::Linux;
-    use crate::spin::mcs::RawMcsLock;
-    use crate::spin::ticket::RawTicketLock;
-    use crate::spin::ttas::RawTtasLock;
-
-    /// Every row of the table of operations.
-    fn table<K: WordLock<Linux>>() {
-        let object = LockRef::<Linux, K>::default();
-        assert!(!object.get_not_zero() && object.put_return().is_none());
-        assert!(object.get_not_dead() && object.get_not_zero());
-        object.get();
-        assert_eq!(object.count(), 3);
-        assert!(object.put_or_lock().is_none());
-        if Linux::PAIRS {
-            assert_eq!(object.put_return(), Some(1));
-        } else {
-            assert_eq!(object.lock().put(), 1);
-        }
-        let last = object.put_or_lock().expect("the last is given up under the lock");
-        assert!(object.is_locked() && object.try_lock().is_none());
-        assert!(object.put_return().is_none(), "the lock is in the way");
-        assert_eq!((last.count(), last.put(), last.count()), (1, 0, 0));
-        last.mark_dead();
-        drop(last);
-        assert!(!object.is_locked());
-        assert!(!object.get_not_dead() && !object.get_not_zero() && object.put_return().is_none());
-        assert!(object.put_or_lock().is_some_and(|guard| guard.count() < 0));
-    }
-
-    #[test]
-    fn every_operation_in_every_state_for_every_kind() {
-        table::<RawQSpinLock<Linux>>();
-        table::<RawMcsLock<Linux>>();
-        table::<RawTicketLock<Linux>>();
-        table::<RawTtasLock<Linux>>();
-    }
-
-    #[test]
-    fn the_lock_half_is_copied_whatever_it_says_when_unlocked() {
-        // A ticket lock that has been used is unlocked with other values than zero.
-        let object = LockRef::<Linux, RawTicketLock<Linux>>::new();
-        (0..3).for_each(|_| drop(object.lock()));
-        assert!(object.get_not_dead());
-        assert_eq!(object.pair.low.load(Relaxed), 0x0003_0003);
-        assert!(!object.is_locked());
-    }
-}
+mod tests;

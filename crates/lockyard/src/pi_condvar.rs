@@ -14,7 +14,7 @@
 //!
 //! A waiter counts itself, reads `sequence`, releases the mutex and sleeps if `sequence` is still the same. It wakes as owner (moved and served); or because
 //! `sequence` has changed before it slept, at its deadline, or for no reason: then it locks the mutex as anybody does. Waits may end spuriously. Notified are the most urgent
-//! first, equals in the order of their arrival.
+//! first, equals in the order of their arrival. Beyond 2¹⁹ − 1 waiters one more is not counted: its wait is a nap.
 //!
 //! **No notification is lost.** One that follows a change of what the waiter looked at, made under the mutex, finds the waiter counted, since that came before it released
 //! the mutex; and finds it asleep, or changes `sequence` before it sleeps.
@@ -90,7 +90,10 @@ impl<P: PiPlatform, S: Policy> RawPiCondvar<P, S> {
     pub unsafe fn wait(&self, mutex: &RawPiMutex<P, S>, until: Until<'_, P>) -> Result<bool, PiError> {
         let mine = kept(core::ptr::from_ref(mutex.word()).addr());
         let joined = self.state.load(Relaxed);
-        self.join(joined, mine);
+        if !self.join(joined, mine) {
+            // SAFETY: the caller's promise.
+            return unsafe { Self::wait_uncounted(mutex, until) };
+        }
         let sequence = self.sequence.load(SeqCst);
         // SAFETY: the caller's promise.
         let outcome = unsafe { mutex.release() }.map(|()| self.sleep(mutex, mine, sequence, until.wake_time()));
@@ -123,15 +126,31 @@ impl<P: PiPlatform, S: Policy> RawPiCondvar<P, S> {
         }
     }
 
-    /// One waiter more, whose mutex is `mine`.
-    fn join(&self, mut state: u64, mine: u64) {
+    /// There are more waiters than can be counted: gives the mutex up for a moment, and returns for no reason.
+    ///
+    /// # Safety
+    /// As [`RawPiCondvar::wait`].
+    #[cold]
+    unsafe fn wait_uncounted(mutex: &RawPiMutex<P, S>, until: Until<'_, P>) -> Result<bool, PiError> {
+        // SAFETY: the caller's promise.
+        unsafe { mutex.release() }?;
+        P::nap(8);
+        mutex.acquire()?;
+        Ok(until.over() == Some(GaveUp::TimedOut))
+    }
+
+    /// One waiter more, whose mutex is `mine`. `false`: there are as many as can be counted.
+    fn join(&self, mut state: u64, mine: u64) -> bool {
         loop {
             assert!(
                 state & COUNT == 0 || state & !COUNT == mine,
                 "a PI condition variable is waited for with two mutexes at the same time; use one for each"
             );
+            if state & COUNT == COUNT {
+                return false;
+            }
             match self.state.compare_exchange_weak(state, mine | ((state & COUNT) + 1), SeqCst, Relaxed) {
-                Ok(_) => return,
+                Ok(_) => return true,
                 Err(found) => state = found,
             }
         }
@@ -204,9 +223,10 @@ mod tests {
 
     fn wait(condvar: &Condvar, mutex: &Mutex, until: Until<'_, Machine>) -> Result<bool, PiError> {
         mutex.acquire().unwrap();
+        let others = condvar.state.load(SeqCst) & COUNT;
         // SAFETY: acquired above.
         let result = unsafe { condvar.wait(mutex, until) };
-        assert_eq!(condvar.state.load(SeqCst) & COUNT, 0, "it waits no more");
+        assert_eq!(condvar.state.load(SeqCst) & COUNT, others, "it waits no more");
         if result.is_ok() {
             assert_eq!((mutex.owner(), Machine::holds()), (101, 1));
             // SAFETY: held, as the result says.
@@ -303,6 +323,18 @@ mod tests {
         condvar.notify_one();
         condvar.notify_all();
         assert_eq!((calls(), condvar.sequence.load(SeqCst)), ([Call::Unpark, Call::UnparkAll].into(), 2));
+    }
+
+    #[test]
+    fn one_more_waiter_than_can_be_counted_takes_a_nap() {
+        let (mutex, condvar) = both();
+        let full = kept(address(mutex)) | COUNT;
+        condvar.state.store(full, SeqCst);
+        for (until, late) in [(Until::FOREVER, false), (Until::deadline(0), true)] {
+            assert_eq!(wait(condvar, mutex, until), Ok(late));
+            assert_eq!(condvar.state.load(SeqCst), full, "neither the count nor the address has changed");
+            assert_eq!(calls(), [Call::Nap]);
+        }
     }
 
     #[test]

@@ -11,13 +11,13 @@
 //! | bits 0–7 = 255 | the same | locked | a writer: from 0 by a compare-exchange of the whole word; the writer inside: to 0 by a byte store |
 //! | bit 8 | bits 0–7 = 1 | waiting | the first waiter, a writer, sets it and exchanges it for *locked*; nobody else touches it |
 //! | bits 9–31 | bits 8–31 | readers | readers, by additions; an arriving reader that may not enter takes itself out again |
-//! | bit 31 | the same | full | nobody: the readers' highest bit. No more may come: forgotten guards must not make the count begin anew |
+//! | bit 31 | the same | full | nobody: the readers' highest bit. No more may come, urgent ones neither: forgotten guards must not make the count begin anew |
 //!
 //! | state (readers, waiting, locked) | event | next |
 //! |---|---|---|
 //! | r,0,0 | a reader comes | r+1,0,0: it is in |
 //! | r,w,l with w or l | a reader comes | r+1,w,l, then r,w,l: it queues for the wait lock |
-//! | r is full | a reader comes | r+1, then r: it queues, and waits until the readers have left |
+//! | r is full | a reader comes | r+1, then r: it queues, and waits until a reader has left; or it is refused, if it can be |
 //! | 0,0,0 | a writer comes | 0,0,1: it is in; in any other state it queues |
 //! | r,0,l | the first waiter, a writer | r,1,l (2014: waits until l is 0, and then r,1,0) |
 //! | 0,1,0 | the same | 0,0,1: it is in, and lets go of the wait lock |
@@ -31,12 +31,13 @@
 //! 2. At most one waiter of the word: it holds the wait lock. Urgent readers wait beside it.
 //! 3. An arriving reader's count may show at any time. So a writer compares the whole word with *waiting*, in the same step in which it enters.
 //! 4. Whoever takes the last reader out, inside or arriving, wakes the first waiter if it sleeps; so does whoever clears *locked*.
+//! 5. Readers never pass *full* by more than there are threads: each takes itself out again, or was let in before the bit was set. As many more would fit.
 //!
 //! # Waiting
 //!
 //! In the wait lock's queue as its theory says. The first waiter spins, then registers in the table of [sleeping heads](crate::wait::heads) under the
 //! address of the word and sleeps until invariant 4 wakes it. It sleeps only after it has seen, registered and behind the heavy fence, that what it waits
-//! for is not so.
+//! for is not so. That *full* is clear again nobody tells: who waits for that looks every millisecond.
 //!
 //! **Bound on bypass** (modern policies). The first waiter: a writer shuts everybody out with *waiting*, a reader with its count shuts writers out; it
 //! is passed by nobody. Behind it: the wait lock's bound, one [turn](crate::wait::turn::TURN_NS) per waiter ahead, plus the sections of those served.
@@ -69,10 +70,19 @@ use policy::{Layout, Policy, SetWaiting, Today};
 
 const LOCKED: u32 = 0xff;
 const LOCKED_LANE: u32 = 0;
+/// Set in the writer's byte when it is *locked*, and in no other of its values.
+const INSIDE: u32 = 0x80;
 /// More readers than threads can be, by far: four million and more, from guards that were forgotten. As many again fit, for those that are arriving.
 const FULL: u32 = 1 << 31;
 /// How long the first waiter sleeps where it cannot rely on being woken.
 const BLIND_NS: u64 = 1_000_000;
+
+/// Whether somebody wakes who waits for a change of the word. (Invariant 4)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Yes,
+    No,
+}
 
 /// The queued reader-writer spinlock: 8 bytes. See the [module text](self).
 #[derive(Debug)]
@@ -105,7 +115,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     /// What an arriving reader must not see.
     const BARRED: u32 = Self::WRITERS | FULL;
 
-    /// Takes the lock for reading. One addition if no writer is inside or waits.
+    /// Takes the lock for reading. One addition if no writer is inside or waits. While there are as many readers as can be counted it waits until one has left.
     #[inline]
     pub fn read_acquire(&self) {
         let word = self.word.fetch_add(Self::READER, Acquire);
@@ -114,7 +124,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
         }
     }
 
-    /// Takes the lock for reading unless a writer is inside or waits.
+    /// Takes the lock for reading unless a writer is inside or waits, or there are as many readers as can be counted.
     #[inline]
     pub fn try_read_acquire(&self) -> bool {
         if self.word.load(Relaxed) & Self::BARRED != 0 {
@@ -127,16 +137,35 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
         entered
     }
 
-    /// Takes the lock for reading past waiting writers: waits only for one that is inside.
+    /// Takes the lock for reading as [`read_acquire`](Self::read_acquire) does, unless there are as many readers as can be counted: then `false`.
+    #[inline]
+    pub fn read_acquire_unless_full(&self) -> bool {
+        let word = self.word.fetch_add(Self::READER, Acquire);
+        word & Self::BARRED == 0 || self.read_slow_unless_full(word)
+    }
+
+    /// Takes the lock for reading past waiting writers: waits only for one that is inside, and while there are as many readers as can be counted.
     ///
     /// For readers that may be running on top of another reader of the same lock, such as signal handlers: queueing behind a writer that waits
     /// for that one would never end. Unfair on purpose.
     #[inline]
     pub fn read_acquire_urgent(&self) {
-        if self.word.fetch_add(Self::READER, Acquire) & LOCKED == LOCKED {
-            P::count(Event::QrwReadSlowpath, 1);
-            self.wait_for_writer();
+        if !self.read_acquire_urgent_unless_full() {
+            self.wait_for_room();
         }
+    }
+
+    /// As [`read_acquire_urgent`](Self::read_acquire_urgent), unless there are as many readers as can be counted: then `false`.
+    #[inline]
+    pub fn read_acquire_urgent_unless_full(&self) -> bool {
+        let word = self.word.fetch_add(Self::READER, Acquire);
+        word & (INSIDE | FULL) == 0 || self.urgent_slow(word)
+    }
+
+    /// Whether there are as many readers as can be counted: one more waits until one has left, or is refused.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.word.load(Relaxed) & FULL != 0
     }
 
     /// Releases a read lock.
@@ -238,27 +267,70 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
         self.leave(Relaxed);
         self.wait_lock.acquire();
         if word & FULL != 0 {
-            // Whoever takes the last reader out ends a sleep (invariant 4).
-            self.wait(|word| word & FULL == 0, |_| true);
+            self.wait_while_full();
         }
+        self.read_queued();
+    }
+
+    #[cold]
+    fn read_slow_unless_full(&self, word: u32) -> bool {
+        self.leave(Relaxed);
+        let room = word & FULL == 0;
+        if room {
+            self.wait_lock.acquire();
+            self.read_queued();
+        }
+        room
+    }
+
+    /// First waiter, a reader: enters, and lets go of the wait lock.
+    fn read_queued(&self) {
         if Y::KNOBS.count_then_wait {
             self.word.fetch_add(Self::READER, Relaxed);
             self.wait_for_writer();
         } else {
             // Nobody else can set *waiting* meanwhile, so a writer's byte that is zero can only become *locked* again.
             let clear = |word| word & LOCKED == 0;
-            self.wait(clear, |_| true);
+            self.wait(Told::Yes, clear, |_| true);
             self.word.fetch_add(Self::READER, Acquire);
             self.wait_for_writer();
         }
-        // SAFETY: acquired above.
+        // SAFETY: acquired by the caller.
         unsafe { self.wait_lock.release() };
         P::count(Event::QrwReadSlowpath, 1);
     }
 
+    /// An urgent reader that is counted in, and has found `word`. `false`: it is not any more, there is no room.
+    #[cold]
+    fn urgent_slow(&self, word: u32) -> bool {
+        if word & FULL != 0 {
+            self.leave(Relaxed);
+            return false;
+        }
+        P::count(Event::QrwReadSlowpath, 1);
+        self.wait_for_writer();
+        true
+    }
+
+    /// An urgent reader for which there was no room: beside the queue, which it must not join.
+    #[cold]
+    fn wait_for_room(&self) {
+        loop {
+            self.wait_while_full();
+            if self.read_acquire_urgent_unless_full() {
+                return;
+            }
+            P::relax();
+        }
+    }
+
+    fn wait_while_full(&self) {
+        self.wait(Told::No, |word| word & FULL == 0, |_| true);
+    }
+
     /// Counted in already: waits until no writer is inside.
     fn wait_for_writer(&self) {
-        self.wait(|word| word & LOCKED != LOCKED, |_| true);
+        self.wait(Told::Yes, |word| word & LOCKED != LOCKED, |_| true);
     }
 
     #[cold]
@@ -267,7 +339,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
         if !self.try_write_acquire() {
             self.set_waiting();
             let free = |word| word == Self::WAITING;
-            self.wait(free, |word| {
+            self.wait(Told::Yes, free, |word| {
                 let taken = self.word.compare_exchange(word, LOCKED, Acquire, Relaxed).is_ok();
                 P::count(Event::QrwWlockFail, i64::from(!taken));
                 taken
@@ -293,17 +365,17 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
             SetWaiting::FetchAdd => {
                 self.word.fetch_add(Self::WAITING, Relaxed);
             }
-            SetWaiting::ByteCas => self.wait(clear, |_| {
+            SetWaiting::ByteCas => self.wait(Told::Yes, clear, |_| {
                 counted(self.word.compare_exchange_byte(LOCKED_LANE, 0, Self::WAITING as u8, Relaxed, Relaxed).is_ok())
             }),
-            SetWaiting::WordCas => self.wait(clear, |word| {
+            SetWaiting::WordCas => self.wait(Told::Yes, clear, |word| {
                 counted(self.word.compare_exchange(word, word | Self::WAITING, Relaxed, Relaxed).is_ok())
             }),
         }
     }
 
     /// Waits until the word is `ready` and `take` of it succeeds. Sleeps only while it is not `ready`.
-    fn wait(&self, ready: impl Fn(u32) -> bool, take: impl Fn(u32) -> bool) {
+    fn wait(&self, told: Told, ready: impl Fn(u32) -> bool, take: impl Fn(u32) -> bool) {
         let attempt = || {
             let word = self.word.load(Acquire);
             (ready(word) && take(word)).then_some(())
@@ -316,7 +388,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
             let mut round = 0u32;
             while P::spin(patience, attempt).is_none() {
                 match place {
-                    Some((me, _)) => self.sleep_unless(me, &ready),
+                    Some((me, _)) => self.sleep_unless(me, told, &ready),
                     None => {
                         P::nap(round);
                         round = round.saturating_add(1);
@@ -328,10 +400,10 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
 
     /// Sleeps until woken, unless the word is `ready` by now.
     #[cold]
-    fn sleep_unless(&self, me: &Thread<P>, ready: &impl Fn(u32) -> bool) {
+    fn sleep_unless(&self, me: &Thread<P>, told: Told, ready: &impl Fn(u32) -> bool) {
         let key = P::key(self);
         let registered = P::heads().insert(key, me.id());
-        let woken = P::fence_heavy() && registered;
+        let woken = P::fence_heavy() && registered && told == Told::Yes;
         if !ready(self.word.load(Relaxed)) {
             P::count(Event::QrwSleep, 1);
             me.park(if woken { None } else { Some(P::now() + BLIND_NS) });

@@ -165,6 +165,78 @@ fn a_reader_that_finds_the_lock_full_waits_until_others_have_left() {
     waits::<ByteCas>();
 }
 
+/// Recurring readers pass everybody, but not the end of the count: behind it a writer would come in beside them.
+#[test]
+fn an_urgent_reader_is_not_counted_past_full() {
+    fn comes<Y: Policy>() {
+        let lock = on_machine::<Y>();
+        let (reader, waiting) = (Y::KNOBS.layout().reader, Y::KNOBS.layout().waiting);
+        for word in [FULL, FULL | waiting, FULL + reader, !(reader - 1)] {
+            lock.word.store(word, Relaxed);
+            assert!(!lock.read_acquire_urgent_unless_full() && lock.is_full());
+            assert!(!lock.try_write_acquire());
+            assert_eq!(lock.word.load(Relaxed), word, "{}: {word:#x}", Y::NAME);
+        }
+        lock.word.store(FULL, Relaxed);
+        between_looks(|| ());
+        between_looks(move || lock.word.store(FULL - reader, Relaxed));
+        lock.read_acquire_urgent();
+        assert!(is_over(), "{}: it waited", Y::NAME);
+        assert_eq!(lock.word.load(Relaxed), FULL, "{}: one more fits", Y::NAME);
+        lock.word.store(FULL - reader, Relaxed);
+        assert!(!lock.is_full() && lock.read_acquire_urgent_unless_full());
+        assert_eq!(lock.word.load(Relaxed), FULL, "{}", Y::NAME);
+    }
+    comes::<Today>();
+    comes::<FetchAdd>();
+    comes::<ByteCas>();
+    comes::<WordCas>();
+}
+
+#[test]
+fn a_reader_that_can_be_refused_is_refused_when_the_lock_is_full() {
+    fn comes<Y: Policy>() {
+        let lock = on_machine::<Y>();
+        let reader = Y::KNOBS.layout().reader;
+        for (word, enters) in [(0, true), (FULL - reader, true), (FULL, false), (FULL + reader, false)] {
+            lock.word.store(word, Relaxed);
+            assert_eq!(lock.read_acquire_unless_full(), enters, "{}: {word:#x}", Y::NAME);
+            assert_eq!(lock.word.load(Relaxed), if enters { word + reader } else { word }, "{}", Y::NAME);
+            assert!(!lock.is_contended());
+        }
+        lock.word.store(LOCKED, Relaxed);
+        writer_leaves_meanwhile(lock);
+        assert!(lock.read_acquire_unless_full(), "{}: a writer only makes it wait", Y::NAME);
+        assert!(is_over());
+    }
+    comes::<Today>();
+    comes::<WordCas>();
+}
+
+/// Nobody wakes who waits for room until the last reader has left, and forgotten guards never leave.
+#[test]
+fn who_waits_for_room_looks_by_itself() {
+    let lock = on_machine::<Today>();
+    let reader = Today::KNOBS.layout().reader;
+    for urgent in [true, false] {
+        lock.word.store(FULL, Relaxed);
+        calls();
+        let now = Machine::now();
+        next_wait(move || {
+            lock.word.store(FULL - reader, Relaxed);
+            Ok(())
+        });
+        if urgent {
+            lock.read_acquire_urgent()
+        } else {
+            lock.read_acquire()
+        }
+        let slept = calls().into_iter().find(|call| matches!(call, Call::Park(_)));
+        assert_eq!(slept, Some(Call::Park(Some(now + BLIND_NS))));
+        assert_eq!(lock.word.load(Relaxed), FULL);
+    }
+}
+
 #[test]
 fn attempts_that_succeed_are_not_counted_as_failed() {
     fn counts<Y: Policy>() {

@@ -13,12 +13,15 @@
 //! | > `WAIT`, < 0 | `W`: one writer | readers |
 //! | < `WAIT` | writers trying | a writer holds or tries |
 //!
+//! The active have room for 2³². No reader enters once there are 2³¹: the sum would carry into the other half, and a lock with readers look free. Those that try
+//! beyond are no more than there are threads.
+//!
 //! One value can mean two things (`W` is one writer without waiters, and one reader with waiters); who needs to know looks
 //! at the queue, under the wait lock.
 //!
 //! | operation | change | then |
 //! |---|---|---|
-//! | read | + `A`, Acquire | slow if the value is ≤ 0 |
+//! | read | + `A`, Acquire | slow if the value is ≤ 0, or was 2³¹ at least |
 //! | write | + `W`, Acquire | slow unless the value is `W` |
 //! | read release | − `A` | wake if the value is < −1 and nobody is active |
 //! | write release | − `W` | wake if the value is < 0 |
@@ -54,12 +57,20 @@ pub(super) const WAIT: u64 = (-1i64 << 32) as u64;
 /// One active writer.
 pub(super) const W: u64 = WAIT.wrapping_add(A);
 
+/// So many active that no reader may come.
+pub(super) const FULL: u64 = 1 << 31;
+
 /// Somebody holds or tries.
 const ACTIVE: u64 = 0xffff_ffff;
 
 /// Whether somebody holds or tries.
 pub(super) const fn held(count: u64) -> bool {
     count & ACTIVE != 0
+}
+
+/// Whether no more readers may come.
+pub(super) const fn full(count: u64) -> bool {
+    count & FULL != 0
 }
 
 /// With a queue that is not empty: whether a writer holds or tries.
@@ -70,7 +81,8 @@ pub(super) const fn written(count: u64) -> bool {
 impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     pub(super) fn biased_try_read(&self) -> bool {
         let mut count = self.count.load(Relaxed);
-        while count as i64 >= 0 {
+        // Unsigned: what is below zero is above the end as well.
+        while count < FULL {
             match self.count.compare_exchange_weak(count, count + A, Acquire, Relaxed) {
                 Ok(_) => {
                     self.own_as_reader();
@@ -98,7 +110,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         self.locked(|| {
             let readers_from = if self.queue.is_empty() { 0 } else { WAIT as i64 };
             let mut count = self.count.load(Relaxed);
-            while count as i64 >= readers_from {
+            while count as i64 >= readers_from && !full(count) {
                 match self.count.compare_exchange_weak(count, count.wrapping_add(A), Acquire, Relaxed) {
                     Ok(_) => return true,
                     Err(found) => count = found,
@@ -111,9 +123,10 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     #[inline]
     pub(super) fn biased_read_fast(&self) -> Result<(), u64> {
         let me = me::<P>();
-        let count = self.count.fetch_add(A, Acquire).wrapping_add(A);
-        if count as i64 <= 0 {
-            return Err(count);
+        let before = self.count.fetch_add(A, Acquire);
+        // Unsigned: what is below zero is above the end as well.
+        if before >= FULL {
+            return Err(before.wrapping_add(A));
         }
         self.owned_by_reader(me, 0);
         Ok(())

@@ -18,16 +18,17 @@ use crate::wait::turn;
 
 use super::grant::Mode;
 use super::policy::{CountScheme, Policy};
-use super::{ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READERS, RawRwSem, WAITERS, WRITER};
+use super::{ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READERS, READFAIL, RawRwSem, WAITERS, WRITER};
 
 impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
-    /// Takes the lock for reading once more, past everybody who waits, if readers hold it: for a caller that is one of them. (Biased policies: never.)
+    /// Takes the lock for reading once more, past everybody who waits, if readers hold it and it is not full: for a caller that is one of them. (Biased
+    /// policies: never.)
     pub fn try_read_again(&self) -> bool {
         if Y::COUNT == CountScheme::Biased {
             return false;
         }
         let mut count = self.count.load(Relaxed);
-        while count & WRITER == 0 && count & READERS != 0 {
+        while count & (WRITER | READFAIL) == 0 && count & READERS != 0 {
             match self.count.compare_exchange_weak(count, count + BIAS, Acquire, Relaxed) {
                 Ok(_) => return true,
                 Err(found) => count = found,

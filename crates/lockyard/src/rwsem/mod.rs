@@ -20,7 +20,7 @@
 //! | 4 | [`PENDING`] | a writer spins for a lock that readers hold: no more readers (only `turns`) |
 //! | 5–7 | `ASKS` | how often `LISTENING` was set since a release cleared it, mod 8 (only `turns`) |
 //! | 8–62 | readers, in units of [`BIAS`] | hold the lock, **or test it**: a reader announces itself first, and takes that back if it must wait |
-//! | 63 | [`READFAIL`] | the readers have overflowed; no more may come |
+//! | 63 | [`READFAIL`] | the lock is *full*: no more readers may come, but those that test it |
 //!
 //! | operation | sees | change | under `wait_lock` |
 //! |---|---|---|---|
@@ -51,6 +51,8 @@
 //! 9. A reader stores `owner` only while it holds the lock.
 //! 10. At rest: `count` is 0, the queue and the OSQ are empty.
 //! 11. Whoever takes back a bias it added to test then holds the lock, tries again, or looks at `count` under `wait_lock` and wakes.
+//! 12. No reader that finds the lock full enters before a reader has left. So the count passes its end by no more than the threads that came
+//!     before it was full, and those that test: it never begins anew.
 //!
 //! # Memory ordering
 //!
@@ -110,7 +112,7 @@ pub const BIAS: u64 = 256;
 const ASKS: u64 = 0xe0;
 /// One of [`ASKS`].
 const ASK: u64 = 0x20;
-/// The readers have overflowed.
+/// There are as many readers as can be counted: 2^55. As many more would fit.
 pub const READFAIL: u64 = 1 << 63;
 /// Any reader.
 pub const READERS: u64 = !(BIAS - 1);
@@ -147,6 +149,14 @@ impl CountScheme {
         match self {
             Self::Biased => biased::held(count),
             Self::Bits => count & LOCKED != 0,
+        }
+    }
+
+    /// Whether there are as many readers as can be counted.
+    pub(super) const fn full(self, count: u64) -> bool {
+        match self {
+            Self::Biased => biased::full(count),
+            Self::Bits => count & READFAIL != 0,
         }
     }
 
@@ -214,14 +224,21 @@ impl<P: ConstPlatform, Y: Policy> RawRwSem<P, Y> {
 }
 
 impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
-    const READ_BLOCK: u64 = if Y::OVERFLOW_GUARD { READ_BLOCK } else { READ_BLOCK & !READFAIL };
-
-    /// Takes the lock for reading.
+    /// Takes the lock for reading. While there are as many readers as can be counted it waits until one has left.
     #[inline]
     pub fn read_acquire(&self) {
         if let Err(count) = self.read_fast() {
             // Forever: the result cannot be an error.
             let _ = self.read_slow(count, Until::FOREVER);
+        }
+    }
+
+    /// Takes the lock for reading as [`read_acquire`](Self::read_acquire) does, unless there are as many readers as can be counted: then `false`.
+    #[inline]
+    pub fn read_acquire_unless_full(&self) -> bool {
+        match self.read_fast() {
+            Ok(()) => true,
+            Err(count) => self.read_slow_unless_full(count),
         }
     }
 
@@ -241,15 +258,15 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
             return self.biased_read_fast();
         }
         let me = Self::me();
-        let count = self.count.fetch_add(BIAS, Acquire).wrapping_add(BIAS);
-        if count & Self::READ_BLOCK != 0 {
-            return Err(count);
+        let before = self.count.fetch_add(BIAS, Acquire);
+        if before & READ_BLOCK != 0 {
+            return Err(before.wrapping_add(BIAS));
         }
         self.owned_by_reader(me, 0);
         Ok(())
     }
 
-    /// Takes the lock for reading if no writer holds it and nobody waits.
+    /// Takes the lock for reading if no writer holds it, nobody waits, and there are not as many readers as can be counted.
     #[inline]
     pub fn try_read_acquire(&self) -> bool {
         if Y::COUNT == CountScheme::Biased {
@@ -257,7 +274,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         }
         let me = Self::me();
         let mut count = self.count.load(Relaxed);
-        while count & Self::READ_BLOCK == 0 {
+        while count & READ_BLOCK == 0 {
             match self.count.compare_exchange_weak(count, count + BIAS, Acquire, Relaxed) {
                 Ok(_) => {
                     self.owned_by_reader(me, 0);
@@ -390,6 +407,12 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
             CountScheme::Biased => biased::held(count) && self.write_owner().is_some(),
             CountScheme::Bits => count & WRITER != 0,
         }
+    }
+
+    /// Whether there are as many readers as can be counted: one more waits until one has left, or is refused.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        Y::COUNT.full(self.count.load(Relaxed))
     }
 
     /// Whether somebody waits in the queue.

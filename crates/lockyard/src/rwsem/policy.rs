@@ -13,7 +13,7 @@
 //! | [`ReaderSpinOnWriter`] | cf69482d62 | readers spin while a writer runs |
 //! | [`TimedWriterSpin`] | 7d43f1ce9d | writers spin on readers for a while |
 //! | [`AdaptiveRspin`] | 5cfd92e12e | readers stop spinning where writers failed to |
-//! | [`V5_10`] | v5.10 | entitled writer spins; readers in count guarded against overflow |
+//! | [`V5_10`] | v5.10 | entitled writer spins; a count at its end is looked for |
 //! | [`StarvationGuard`] | 2f06f702925b | no barging into a lock that readers hold |
 //! | [`ReaderSteal`] | 1a728dff85 | readers go in past waiters |
 //! | [`ReaderStealV2`] | posted, not merged | ... and let in the readers behind a first writer |
@@ -192,7 +192,7 @@ pub struct Knobs {
     pub rt_null_owner: RtNullOwner,
     pub enqueue_wake: EnqueueWake,
     pub abort_wake: AbortWake,
-    /// New readers fail when the reader count has reached the sign bit.
+    /// A reader that finds the count at its end marks the lock against spinning, and a grant pass looks for that first. (No policy counts on from there.)
     pub overflow_guard: bool,
     /// A reader that lets others in also serves those behind a first writer.
     pub past_writer: bool,

@@ -4,6 +4,8 @@
 //! way. By policy, in this order:
 //!
 //! ```text
+//! full ─── takes the bias back; polls until a reader has left, which nobody tells ──────▶ has it
+//!   ▼
 //! guard ── other readers hold the lock and somebody waits ─────────────────────────────▶ queue
 //!   ▼
 //! steal ── no writer, no handoff: stay; the first reader in also lets in those queued ──▶ has it
@@ -59,7 +61,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         if Y::OVERFLOW_GUARD && (count as i64) < 0 {
             self.set_nonspinnable();
         }
-        let Some(thread) = queueable::<P>() else {
+        // Nobody would wake who queues on a full lock before its last reader leaves, and forgotten guards never do.
+        let Some(thread) = queueable::<P>().filter(|_| !Self::was_full(count)) else {
             self.release_bias();
             return until.poll(|| self.read_past_waiters(me::<P>()));
         };
@@ -82,6 +85,21 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         let result = until.watching(thread, || self.read_queued(thread, counted, until));
         thread.waiter.leave();
         result
+    }
+
+    /// As [`RawRwSem::read_slow`], for ever, unless the lock is full.
+    #[cold]
+    pub(super) fn read_slow_unless_full(&self, count: u64) -> bool {
+        if Self::was_full(count) {
+            self.release_bias();
+            return false;
+        }
+        self.read_slow(count, Until::FOREVER).is_ok()
+    }
+
+    /// Whether the lock was full before our bias made it `count`.
+    fn was_full(count: u64) -> bool {
+        Y::COUNT.full(count.wrapping_sub(Y::COUNT.unit()))
     }
 
     /// Whether others read already, and we would only keep those who wait from getting their turn (historical bug B8).

@@ -157,7 +157,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
             match spinner.kind {
                 Kind::Write => self.spinner_take(spinner).then_some(Some(true)),
                 // The try is for the caller: it may have to wake somebody, which does not belong in a poll.
-                Kind::Read => (self.count.load(Relaxed) & (WRITER | HANDOFF) == 0).then_some(None),
+                Kind::Read => (self.count.load(Relaxed) & (WRITER | HANDOFF | READFAIL) == 0).then_some(None),
             }
         });
         if let Some(outcome) = seen {
@@ -250,12 +250,12 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         false
     }
 
-    /// One try of a spinning reader: adds its bias, takes it back if a writer was there.
+    /// One try of a spinning reader: adds its bias, takes it back if a writer was there, or there was no room.
     pub(super) fn spinner_read_try(&self, me: ThreadId) -> bool {
-        if self.count.load(Relaxed) & (WRITER | HANDOFF) != 0 {
+        if self.count.load(Relaxed) & (WRITER | HANDOFF | READFAIL) != 0 {
             return false;
         }
-        if self.count.fetch_add(BIAS, Acquire) & (WRITER | HANDOFF) != 0 {
+        if self.count.fetch_add(BIAS, Acquire) & (WRITER | HANDOFF | READFAIL) != 0 {
             self.take_bias_back();
             return false;
         }

@@ -4,6 +4,7 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // the tests' threads are the machine's
 
+mod ends;
 mod hints;
 mod machine;
 mod queued;
@@ -161,7 +162,14 @@ fn tries_on_every_state(make: Make) {
     if lock.is_bits() {
         rows.push((WAITERS | HANDOFF, false, false, false, false));
         rows.push((WAITERS | HANDOFF | BIAS, false, false, false, false));
-        rows.push((READFAIL, !lock.knobs().overflow_guard, false, false, true));
+        rows.push((READFAIL - BIAS, true, false, false, true));
+        rows.push((READFAIL, false, false, false, false));
+        rows.push((READERS, false, false, false, false));
+    } else {
+        rows.push((biased::FULL - 1, true, false, false, false));
+        rows.push((biased::FULL, false, false, false, false));
+        rows.push((biased::FULL + 1, false, false, false, false));
+        rows.push((wait.wrapping_add(biased::FULL), false, false, false, false));
     }
     for (value, read, write, spin_write, spin_read) in rows {
         let check = |what: &str, expected: bool, add: u64, act: &dyn Fn(&dyn Subject) -> bool| {

@@ -2,7 +2,6 @@
 
 use super::queued::{queued, was_woken};
 use crate::event::Event;
-use crate::platform::linux::Linux;
 use crate::platform::{Ordering::SeqCst, Word};
 use crate::rwsem::owner::{OwnerState, identity, me};
 use crate::rwsem::policy::*;
@@ -16,9 +15,11 @@ fn the_bits_are_where_the_tables_say() {
     assert_eq!((READFAIL, READERS), (0x8000_0000_0000_0000, 0xffff_ffff_ffff_ff00));
     assert_eq!((LOCKED, READ_BLOCK), (0xffff_ffff_ffff_ff01, 0x8000_0000_0000_0017));
     assert_eq!(NOT_WRITER, 0xffff_ffff_ffff_ff1e);
-    assert_eq!(RawRwSem::<Linux, Today>::READ_BLOCK, READ_BLOCK);
-    assert_eq!(RawRwSem::<Linux, Handoff4ms>::READ_BLOCK, 0x17);
-    assert_eq!((biased::A, biased::WAIT, biased::W), (1, 0xffff_ffff_0000_0000, 0xffff_ffff_0000_0001));
+    assert_eq!((CountScheme::Bits.unit(), CountScheme::Biased.unit()), (BIAS, biased::A));
+    assert_eq!(
+        (biased::FULL, biased::A, biased::WAIT, biased::W),
+        (0x8000_0000, 1, 0xffff_ffff_0000_0000, 0xffff_ffff_0000_0001)
+    );
     assert_eq!(Handoff4ms::HANDOFF, Handoff::After(4_000_000));
     assert_eq!(HandoffImmediate::HANDOFF, Handoff::After(0));
 }
@@ -270,6 +271,9 @@ fn readers_that_are_in_may_come_in_again_and_go_unasked() {
         (BIAS | PENDING, true, false),
         (WAITERS, false, false),
         (LISTENING, false, false),
+        (READFAIL - BIAS, true, true),
+        (READFAIL, false, true),
+        (READERS, false, true),
     ];
     for (count, again, unasked) in rows {
         let lock = queued::<Today>(count, "");

@@ -1,0 +1,32 @@
+//! What a call answers at the end of a count, which is set directly.
+
+use super::*;
+
+/// Every reading call on a lock with one reader less than can be counted: the first gets it, the others are told.
+fn answers<L: Lock>(one_left: u64) {
+    // SAFETY: all-zero is an unlocked rwlock.
+    let object: RwlockObject = unsafe { core::mem::zeroed() };
+    let lock = object.under::<L>();
+    object.lock[0].store(one_left as u32, Relaxed);
+    object.lock[1].store((one_left >> 32) as u32, Relaxed);
+    let at = timespec { tv_sec: i64::MAX, tv_nsec: 0 };
+    // SAFETY: a time.
+    let deadline = unsafe { Deadline::new(libc::CLOCK_MONOTONIC, &at) }.expect("a time");
+    let every = || [Patience::Forever, Patience::None, Patience::Until(deadline)].map(|how| object.read(lock, how, 0));
+    assert_eq!(object.read(lock, Patience::Forever, 0), 0);
+    assert_eq!(every(), [EAGAIN; 3], "a thread that reads already");
+    thread::block().holds.remove(object.address());
+    assert_eq!(every(), [EAGAIN; 3], "one that does not");
+    assert_eq!(object.write(lock, Patience::None, 0), EBUSY);
+    assert_eq!(object.unlock(lock), 0);
+    assert_eq!(object.read(lock, Patience::Forever, 0), 0, "there is room for one again");
+    thread::block().holds.remove(object.address());
+}
+
+#[test]
+fn a_reader_too_many_is_told_so_and_does_not_wait() {
+    answers::<RawRwSem<Linux, policy::Today>>((1 << 63) - 256);
+    answers::<RawRwSem<Linux, policy::TodayKernel>>((1 << 63) - 256);
+    answers::<RawRwSem<Linux, policy::Handoff4ms>>((1 << 63) - 256);
+    answers::<RawQRwLock<Linux>>((1 << 31) - 512);
+}
