@@ -101,6 +101,25 @@ fn recursive_readers() {
     same("readers.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
 }
 
+/// A, a reader, waits for B, a reader, whom a lock without this keeps out for a writer that waits for A.
+#[test]
+fn readers_that_wait_for_each_other_with_a_writer_waiting() {
+    same("dependent_readers.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
+}
+
+/// What lets such readers in must not let all readers in for ever.
+#[test]
+fn overlapping_readers_do_not_starve_writers() {
+    let path = compile(&program("overlapping_readers.c"));
+    for choice in [DEFAULT, SPIN, HQ] {
+        for words in [["6", "2", "300"], ["12", "4", "1000"]] {
+            let mut command = Command::new(&path);
+            let found = run(command.args(words).env("LD_PRELOAD", library()).envs(choice.iter().copied()), LIMIT);
+            assert!(found.ok && found.out == "both\n", "{choice:?} {words:?}: {}{}", found.out, found.err);
+        }
+    }
+}
+
 #[test]
 fn exclusion_under_contention() {
     same("exclusion.c", &[], &[DEFAULT, SPIN, HQ, OLD]);

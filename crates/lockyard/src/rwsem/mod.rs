@@ -69,6 +69,7 @@
 
 pub mod policy;
 
+mod beside;
 mod biased;
 mod embed;
 mod grant;
