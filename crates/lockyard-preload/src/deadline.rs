@@ -45,6 +45,29 @@ impl Deadline {
         Ok(Self { realtime: clock == libc::CLOCK_REALTIME, at: ns })
     }
 
+    /// The same for a mutex that is held: glibc looks at the seconds first there. A time before the
+    /// clock's beginning is over, whatever its nanoseconds are; with priority inheritance (`inherits`)
+    /// it is none.
+    ///
+    /// # Errors
+    /// `EINVAL`: no such time.
+    ///
+    /// # Safety
+    /// `at` may be read.
+    pub(crate) unsafe fn of_mutex(
+        clock: libc::clockid_t,
+        at: *const libc::timespec,
+        inherits: bool,
+    ) -> Result<Self, c_int> {
+        // SAFETY: the caller's promise.
+        match unsafe { (*at).tv_sec } {
+            ..0 if inherits => Err(libc::EINVAL),
+            ..0 => Ok(Self { realtime: clock == libc::CLOCK_REALTIME, at: 0 }),
+            // SAFETY: the caller's promise.
+            _ => unsafe { Self::new(clock, at) },
+        }
+    }
+
     /// The same for the locks.
     pub(crate) fn until(&self) -> Until<'static, Linux> {
         Until::deadline(self.monotonic())

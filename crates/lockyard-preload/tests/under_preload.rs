@@ -82,6 +82,12 @@ fn condition_variables() {
 }
 
 #[test]
+fn times_that_are_none_and_clocks_that_are_not_known() {
+    same("odd_times.c", &[], ALL);
+    same("odd_times.c", &[], &[RT]);
+}
+
+#[test]
 fn cancellation_in_every_point() {
     same("cancel.c", &[], ALL);
 }
