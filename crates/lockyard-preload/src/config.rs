@@ -114,7 +114,7 @@ pub(crate) fn spin() -> SpinKind {
     }
 }
 
-/// Whether every `pthread_spinlock_t` is known to be the plain queued spinlock: what the fast paths are for.
+/// Whether every `pthread_spinlock_t` seen so far is the plain queued spinlock: what the fast paths are for.
 #[inline(always)]
 pub(crate) fn spin_is_default() -> bool {
     CHOICE.load(Relaxed) & (DECIDED | SPINS_SHARED | 0xff << 16) == DECIDED | (SpinKind::Spin as u32) << 16
@@ -122,8 +122,9 @@ pub(crate) fn spin_is_default() -> bool {
 
 /// From now on there are spinlocks of glibc's, whatever the choice.
 pub(crate) fn share_spins() {
-    choice();
-    CHOICE.fetch_or(SPINS_SHARED, AcqRel);
+    if choice() & SPINS_SHARED == 0 {
+        CHOICE.fetch_or(SPINS_SHARED, AcqRel);
+    }
 }
 
 /// Whether `sem_t` is ours.

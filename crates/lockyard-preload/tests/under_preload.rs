@@ -76,6 +76,12 @@ fn priority_inheritance_is_ours_when_asked_for() {
     }
 }
 
+/// A word of glibc's is glibc's in every process, however it got there.
+#[test]
+fn process_shared_spinlocks_in_any_process_and_any_number() {
+    same("shared_spins.c", &[], ALL);
+}
+
 #[test]
 fn condition_variables() {
     same("condvar.c", &[], ALL);
