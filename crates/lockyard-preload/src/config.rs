@@ -7,7 +7,7 @@
 //! | `LOCKYARD_SPIN` | `spin`, `hq`, `glibc` | `spin` |
 //! | `LOCKYARD_SEM` | `lockyard`, `glibc` | `lockyard` |
 //!
-//! `rt` is `mutex`, and the priority-inheritance mutex for objects with `PTHREAD_PRIO_INHERIT`, which are glibc's otherwise.
+//! (And `LOCKYARD_DEEPBIND=keep`: see `deepbind`.) `rt` is `mutex`, and the priority-inheritance mutex for objects with `PTHREAD_PRIO_INHERIT`, which are glibc's otherwise.
 //!
 //! A value that is none of these: one line on standard error, and every object is glibc's. Programs that change their own environment do not change the choice.
 
@@ -131,6 +131,11 @@ pub(crate) fn share_spins() {
 #[inline(always)]
 pub(crate) fn semaphores() -> bool {
     choice() >> 24 & 1 != 0
+}
+
+/// Whether any kind of object is ours.
+pub(crate) fn anything_ours() -> bool {
+    choice() & 0x01ff_ffff != 0
 }
 
 /// From now on locks are told of one by one.

@@ -158,6 +158,46 @@ fn libraries_that_come_and_go() {
     same("dlopen.c", &[plugin.to_str().unwrap()], &[DEFAULT]);
 }
 
+/// Of two implementations on one mutex, both would believe that they hold it.
+#[test]
+fn a_library_bound_deeply_shares_the_programs_mutex() {
+    let plugin = compile(&program("plugin.c"));
+    same("deepbind.c", &[plugin.to_str().unwrap()], &[DEFAULT, SPIN]);
+    let path = compile(&program("deepbind.c"));
+    let glibcs = ["LOCKYARD_MUTEX", "LOCKYARD_RWLOCK", "LOCKYARD_SPIN", "LOCKYARD_SEM"].map(|name| (name, "glibc"));
+    for (choice, lines) in [(DEFAULT, 1), (&glibcs[..1], 1), (&glibcs, 0)] {
+        let mut command = Command::new(&path);
+        command.arg(&plugin).env("LD_PRELOAD", library()).envs(choice.iter().copied());
+        let found = run(&mut command, LIMIT);
+        let said = found.err.matches("lockyard: dlopen without RTLD_DEEPBIND").count();
+        assert!(found.ok && found.err.lines().count() == lines && said == lines, "{choice:?}: {}", found.err);
+    }
+}
+
+/// The loader looks for a library where the one that calls says: it must see that one through ours.
+#[test]
+fn the_loader_knows_which_library_calls() {
+    let folder = compile(&program("plugin.c")).with_file_name(format!("runpath-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("inner")).unwrap();
+    let build = |name: &str, text: &str, words: &[&str]| {
+        let source = folder.join("source.c");
+        std::fs::write(&source, text).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-o", name]).arg(&source).args(words).arg("-ldl").current_dir(&folder);
+        assert!(compiler.status().unwrap().success(), "{compiler:?}");
+    };
+    build("inner/sought.so", "int answer = 42;", &["-shared", "-fPIC"]);
+    let outer = "#include <dlfcn.h>\nvoid *seek(int deep) { return dlopen(\"sought.so\", RTLD_NOW | deep); }";
+    build("outer.so", outer, &["-shared", "-fPIC", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/inner"]);
+    let main = "#define _GNU_SOURCE\n#include <dlfcn.h>\nvoid *seek(int);\nint main(void) { return !seek(0) || !seek(RTLD_DEEPBIND); }";
+    build("main", main, &["outer.so", "-Wl,-rpath,$ORIGIN"]);
+    for preload in [Path::new(""), library()] {
+        let found = run(Command::new(folder.join("main")).env("LD_PRELOAD", preload), LIMIT);
+        assert!(found.ok, "{preload:?}: {}", found.err);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// glibc itself refuses a child the recursive mutex that its parent took (it goes by the kernel's thread id), so there is nothing to compare with.
 #[test]
 fn fork() {
