@@ -1,7 +1,9 @@
 //! The absolute times of the timed calls: two clocks on the caller's side, the monotonic one on the locks'.
 //!
-//! A time of the real-time clock is converted when the wait begins. Should that clock be set meanwhile, the wait ends when it would have ended, and the caller
-//! looks again ([`Deadline::over`]): backwards settings are obeyed, forward ones are noticed late.
+//! The locks wait on the monotonic clock: a time of the real-time clock is converted when the wait
+//! begins. Should that clock be set meanwhile, the wait ends when it would have ended, and the caller
+//! looks again ([`Deadline::over`]): backward settings are obeyed, forward ones are noticed late.
+//! Semaphores sleep on the caller's own clock ([`Deadline::own`]), so they obey both at once, as glibc.
 
 use core::ffi::c_int;
 
@@ -76,6 +78,11 @@ impl Deadline {
     /// In nanoseconds of the monotonic clock.
     pub(crate) fn monotonic(&self) -> u64 {
         if self.realtime { Linux::now().saturating_add(self.at.saturating_sub(realtime())) } else { self.at }
+    }
+
+    /// On the caller's own clock: whether that is the real-time clock, and nanoseconds of it.
+    pub(crate) fn own(&self) -> (bool, u64) {
+        (self.realtime, self.at)
     }
 
     /// Whether the caller's own clock has come so far.

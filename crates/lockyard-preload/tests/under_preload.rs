@@ -82,6 +82,12 @@ fn process_shared_spinlocks_in_any_process_and_any_number() {
     same("shared_spins.c", &[], ALL);
 }
 
+/// A wait on the real-time clock ends when that clock is set past its time.
+#[test]
+fn waits_for_semaphores_sleep_on_their_own_clock() {
+    same("clocks.c", &[], &[DEFAULT]);
+}
+
 #[test]
 fn condition_variables() {
     same("condvar.c", &[], ALL);
