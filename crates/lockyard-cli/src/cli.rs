@@ -81,8 +81,8 @@ Examples:
   lockyard run --lock mutex=mutex,rwlock=qrw -- ./server & lockyard stat --pid $! --interval 1s
 
 The program keeps its process id, its signals and its exit code: this command becomes it. The library that puts it on Lockyard's locks is \
-LOCKYARD_PRELOAD, else liblockyard_preload.so beside this command or in ../lib. Programs that are setuid or linked statically \
-would run without it, and are refused.";
+LOCKYARD_PRELOAD, else liblockyard_preload.so beside this command or in ../lib. Programs that are setuid, linked \
+statically or with musl, or for another processor would run without it, and are refused.";
 
 const STAT_EXAMPLES: &str = "\
 Examples:

@@ -1,12 +1,10 @@
 //! Programs on Lockyard's locks: `lockyard run -- PROGRAM`, and what `lockyard stat -- PROGRAM` has in common with it.
 //!
 //! The preload library is `LOCKYARD_PRELOAD`, or `liblockyard_preload.so` beside this command or in `../lib`. An empty `LOCKYARD_PRELOAD` means
-//! none: for programs that are linked with liblockyard.
+//! none: for programs that are linked with liblockyard. Its path is made absolute: the program, or a
+//! child of it, may work in another directory. What the loader would not take is refused: see `elf`.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +13,7 @@ use lockyard::rwsem::policy;
 
 use crate::cli::RunArgs;
 use crate::failure::{Failure, plain};
-use crate::suggest;
+use crate::{elf, suggest};
 
 const LIBRARY: &str = "liblockyard_preload.so";
 
@@ -52,7 +50,9 @@ impl Launch {
         };
         let mut environment = locks.map_or(Ok(Vec::new()), chosen)?;
         if let Some(library) = library()? {
-            fit_for_preload(program)?;
+            if let Some((file, why)) = elf::ignores(program, &library) {
+                return Err(Failure::usage(format!("'{}' {why}: LD_PRELOAD has no effect on it", file.display())));
+            }
             let mut preload = library.into_os_string();
             // Ours last: an allocator that is preloaded as well takes locks of ours, not the other way round.
             if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
@@ -108,8 +108,17 @@ fn chosen(list: &str) -> Result<Vec<(&'static str, OsString)>, Failure> {
     list.split(',').map(one).collect()
 }
 
-/// The preload library; `None` if none is wanted.
+/// The preload library, by its absolute path; `None` if none is wanted.
 fn library() -> Result<Option<PathBuf>, Failure> {
+    let Some(path) = named_or_near()? else { return Ok(None) };
+    let path = std::path::absolute(&path).unwrap_or(path);
+    match elf::no_library(&path) {
+        None => Ok(Some(path)),
+        Some(why) => Err(Failure::usage(format!("'{}' {why} (set LOCKYARD_PRELOAD)", path.display()))),
+    }
+}
+
+fn named_or_near() -> Result<Option<PathBuf>, Failure> {
     if let Some(set) = std::env::var_os("LOCKYARD_PRELOAD") {
         let path = PathBuf::from(set);
         return match path.as_os_str().is_empty() {
@@ -126,50 +135,6 @@ fn library() -> Result<Option<PathBuf>, Failure> {
             "no {LIBRARY} in {} or ../lib; set LOCKYARD_PRELOAD to it, or to nothing for a program linked with liblockyard",
             here.display()
         ))
-    })
-}
-
-/// Refuses what the loader would silently run without the library.
-fn fit_for_preload(program: &OsStr) -> Result<(), Failure> {
-    // What is not found or not readable is the system's to refuse.
-    let Some(file) = find(program) else { return Ok(()) };
-    let refuse = |why: &str| Err(Failure::usage(format!("'{}' {why}: LD_PRELOAD has no effect on it", file.display())));
-    let Ok(found) = fs::metadata(&file) else { return Ok(()) };
-    let foreign = found.uid() != own_user();
-    if found.permissions().mode() & 0o4000 != 0 && foreign {
-        return refuse("is setuid");
-    }
-    if File::open(&file).is_ok_and(|file| is_static(&file)) {
-        return refuse("is linked statically");
-    }
-    Ok(())
-}
-
-fn own_user() -> u32 {
-    fs::metadata("/proc/self").map_or(0, |own| own.uid())
-}
-
-fn find(program: &OsStr) -> Option<PathBuf> {
-    if program.as_encoded_bytes().contains(&b'/') {
-        return Some(PathBuf::from(program));
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
-}
-
-/// Whether `file` is a 64-bit ELF program without an interpreter: nobody would load a library for it.
-fn is_static(mut file: &File) -> bool {
-    const INTERPRETER: u32 = 3;
-    let mut head = [0u8; 64];
-    if file.read_exact(&mut head).is_err() || head[..5] != *b"\x7fELF\x02" || head[5] != 1 {
-        return false;
-    }
-    let half = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
-    let table = u64::from_le_bytes(head[32..40].try_into().unwrap_or_default());
-    let (size, count) = (u64::from(half(54)), u64::from(half(56)));
-    (0..count).all(|entry| {
-        let mut kind = [0u8; 4];
-        file.read_exact_at(&mut kind, table + entry * size).is_ok() && u32::from_le_bytes(kind) != INTERPRETER
     })
 }
 
@@ -198,11 +163,5 @@ mod tests {
             shown("rwlock=hq")
         );
         assert!(shown("rwlock=rwsem:v5").starts_with("--lock: unknown policy 'v5'"));
-    }
-
-    #[test]
-    fn this_test_is_a_program_with_an_interpreter() {
-        assert!(!is_static(&File::open(std::env::current_exe().unwrap()).unwrap()));
-        assert!(!is_static(&File::open("/proc/self/cmdline").unwrap()));
     }
 }

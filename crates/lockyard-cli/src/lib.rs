@@ -35,6 +35,7 @@ mod cli;
 mod clock;
 mod compare;
 mod describe;
+mod elf;
 mod events;
 mod failure;
 mod interrupt;

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -170,16 +171,66 @@ fn run_becomes_the_program() {
     assert_eq!(out.trim(), format!("{library}:{library}"));
 }
 
-/// A program without an interpreter: 64 bytes of head, no table.
+/// Programs that the loader would run without the library.
 #[test]
-fn a_static_program_is_refused() {
-    let file = scratch("static").join("program");
-    let mut head = [0u8; 64];
-    head[..6].copy_from_slice(b"\x7fELF\x02\x01");
-    fs::write(&file, head).expect("a file");
-    let name = file.to_string_lossy().into_owned();
-    let mut command = lockyard(&["run", "--", &name]);
-    refused(command.env("LOCKYARD_PRELOAD", some_library()), "is linked statically: LD_PRELOAD has no effect on it");
+fn programs_without_the_library_are_refused() {
+    let folder = scratch("programs");
+    let exe = fs::read(std::env::current_exe().expect("a path")).expect("this test");
+    let write = |name: &str, bytes: &[u8], mode: u32| {
+        let path = folder.join(name);
+        fs::write(&path, bytes).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("permissions");
+        path.to_string_lossy().into_owned()
+    };
+    let refuse = |program: &str, part: &str| {
+        let mut command = lockyard(&["run", "--", program]);
+        command.env("LOCKYARD_PRELOAD", some_library()).env("PATH", &folder);
+        refused(&mut command, &format!("{part}: LD_PRELOAD has no effect on it"));
+    };
+    // A program without an interpreter: this test's head, no table.
+    let mut head = exe[..64].to_vec();
+    head[56..58].fill(0);
+    let fixed = write("static", &head, 0o755);
+    refuse(&fixed, "static' is linked statically");
+    // What runs a script counts, by whatever way.
+    refuse(&write("script", format!("#! {fixed} -x\n").as_bytes(), 0o755), "static' is linked statically");
+    refuse(
+        &write("deep", format!("#!{}/script\n", folder.display()).as_bytes(), 0o755),
+        "static' is linked statically",
+    );
+    refuse(&write("by-env", b"#!/usr/bin/env -S A=1 static -x\n", 0o755), "static' is linked statically");
+    refuse("script", "static' is linked statically");
+    // Another processor; another word size.
+    head[18] ^= 0xff;
+    refuse(&write("foreign", &head, 0o755), "foreign' is a program for another processor than the library");
+    head[4] = 1;
+    refuse(&write("narrow", &head, 0o755), "narrow' is a program of another word size than the library");
+    let place = exe.windows(4).position(|part| part == b"/ld-").expect("a loader");
+    let mut musl = exe.clone();
+    musl[place..place + 8].copy_from_slice(b"/ld-musl");
+    refuse(&write("musl", &musl, 0o755), "musl' is linked with musl, and the library with glibc");
+}
+
+/// Of a path with a space or a colon the loader would take a part; of a relative one, another file.
+#[test]
+fn a_library_that_the_loader_would_not_find_is_refused_or_named_in_full() {
+    let folder = scratch("library");
+    for name in ["with space", "with:colon", "with$dollar"] {
+        let path = folder.join(name).join("lib.so");
+        fs::create_dir(folder.join(name)).expect("a folder");
+        fs::copy(some_library(), &path).expect("a copy");
+        let mut command = lockyard(&["run", "--", "true"]);
+        command.env("LOCKYARD_PRELOAD", &path);
+        refused(&mut command, &format!("{}' has a space, colon or dollar sign in its path", path.display()));
+    }
+    std::os::unix::fs::symlink(folder.join("with space/lib.so"), folder.join("lib.so")).expect("a link");
+    let mut command = lockyard(&["run", "--", "sh", "-c", "cd / && echo $LD_PRELOAD"]);
+    command.current_dir(&folder).env("LOCKYARD_PRELOAD", "lib.so").env("LD_PRELOAD", "");
+    let (code, out, _) = output(&mut command);
+    assert_eq!((code, out.trim()), (Some(0), folder.join("lib.so").to_str().expect("UTF-8")));
+    fs::write(folder.join("text.so"), "text").expect("a file");
+    command.env("LOCKYARD_PRELOAD", "text.so");
+    refused(&mut command, "text.so' is no shared library of this machine");
 }
 
 fn scratch(name: &str) -> PathBuf {

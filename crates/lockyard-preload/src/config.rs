@@ -7,7 +7,7 @@
 //! | `LOCKYARD_SPIN` | `spin`, `hq`, `glibc` | `spin` |
 //! | `LOCKYARD_SEM` | `lockyard`, `glibc` | `lockyard` |
 //!
-//! `rt` is `mutex`, and the priority-inheritance mutex for objects with `PTHREAD_PRIO_INHERIT`, which are glibc's otherwise.
+//! (And `LOCKYARD_DEEPBIND=keep`: see `deepbind`.) `rt` is `mutex`, and the priority-inheritance mutex for objects with `PTHREAD_PRIO_INHERIT`, which are glibc's otherwise.
 //!
 //! A value that is none of these: one line on standard error, and every object is glibc's. Programs that change their own environment do not change the choice.
 
@@ -114,7 +114,7 @@ pub(crate) fn spin() -> SpinKind {
     }
 }
 
-/// Whether every `pthread_spinlock_t` is known to be the plain queued spinlock: what the fast paths are for.
+/// Whether every `pthread_spinlock_t` seen so far is the plain queued spinlock: what the fast paths are for.
 #[inline(always)]
 pub(crate) fn spin_is_default() -> bool {
     CHOICE.load(Relaxed) & (DECIDED | SPINS_SHARED | 0xff << 16) == DECIDED | (SpinKind::Spin as u32) << 16
@@ -122,14 +122,20 @@ pub(crate) fn spin_is_default() -> bool {
 
 /// From now on there are spinlocks of glibc's, whatever the choice.
 pub(crate) fn share_spins() {
-    choice();
-    CHOICE.fetch_or(SPINS_SHARED, AcqRel);
+    if choice() & SPINS_SHARED == 0 {
+        CHOICE.fetch_or(SPINS_SHARED, AcqRel);
+    }
 }
 
 /// Whether `sem_t` is ours.
 #[inline(always)]
 pub(crate) fn semaphores() -> bool {
     choice() >> 24 & 1 != 0
+}
+
+/// Whether any kind of object is ours.
+pub(crate) fn anything_ours() -> bool {
+    choice() & 0x01ff_ffff != 0
 }
 
 /// From now on locks are told of one by one.

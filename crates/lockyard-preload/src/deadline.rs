@@ -1,7 +1,9 @@
 //! The absolute times of the timed calls: two clocks on the caller's side, the monotonic one on the locks'.
 //!
-//! A time of the real-time clock is converted when the wait begins. Should that clock be set meanwhile, the wait ends when it would have ended, and the caller
-//! looks again ([`Deadline::over`]): backwards settings are obeyed, forward ones are noticed late.
+//! The locks wait on the monotonic clock: a time of the real-time clock is converted when the wait
+//! begins. Should that clock be set meanwhile, the wait ends when it would have ended, and the caller
+//! looks again ([`Deadline::over`]): backward settings are obeyed, forward ones are noticed late.
+//! Semaphores sleep on the caller's own clock ([`Deadline::own`]), so they obey both at once, as glibc.
 
 use core::ffi::c_int;
 
@@ -45,6 +47,29 @@ impl Deadline {
         Ok(Self { realtime: clock == libc::CLOCK_REALTIME, at: ns })
     }
 
+    /// The same for a mutex that is held: glibc looks at the seconds first there. A time before the
+    /// clock's beginning is over, whatever its nanoseconds are; with priority inheritance (`inherits`)
+    /// it is none.
+    ///
+    /// # Errors
+    /// `EINVAL`: no such time.
+    ///
+    /// # Safety
+    /// `at` may be read.
+    pub(crate) unsafe fn of_mutex(
+        clock: libc::clockid_t,
+        at: *const libc::timespec,
+        inherits: bool,
+    ) -> Result<Self, c_int> {
+        // SAFETY: the caller's promise.
+        match unsafe { (*at).tv_sec } {
+            ..0 if inherits => Err(libc::EINVAL),
+            ..0 => Ok(Self { realtime: clock == libc::CLOCK_REALTIME, at: 0 }),
+            // SAFETY: the caller's promise.
+            _ => unsafe { Self::new(clock, at) },
+        }
+    }
+
     /// The same for the locks.
     pub(crate) fn until(&self) -> Until<'static, Linux> {
         Until::deadline(self.monotonic())
@@ -53,6 +78,11 @@ impl Deadline {
     /// In nanoseconds of the monotonic clock.
     pub(crate) fn monotonic(&self) -> u64 {
         if self.realtime { Linux::now().saturating_add(self.at.saturating_sub(realtime())) } else { self.at }
+    }
+
+    /// On the caller's own clock: whether that is the real-time clock, and nanoseconds of it.
+    pub(crate) fn own(&self) -> (bool, u64) {
+        (self.realtime, self.at)
     }
 
     /// Whether the caller's own clock has come so far.

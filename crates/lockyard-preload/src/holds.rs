@@ -61,7 +61,7 @@ impl Holds {
             self.place(only);
         }
         match self.find(lock) {
-            Some(hold) => hold.count.set(hold.count.get() + 1),
+            Some(hold) => hold.count.set(hold.count.get().saturating_add(1)),
             None => self.place(lock),
         }
     }
@@ -75,7 +75,7 @@ impl Holds {
                 hold.count.set(1);
                 self.used.set(used + 1);
             }
-            None => self.unplaced.set(self.unplaced.get() + 1),
+            None => self.unplaced.set(self.unplaced.get().saturating_add(1)),
         }
     }
 

@@ -15,6 +15,7 @@
 //! | `real` | glibc's functions, for what stays glibc's |
 //! | `thread`, `holds` | what is known of each thread |
 //! | `deadline` | the timed calls' clocks |
+//! | `deepbind` | libraries that would bind glibc's locks past ours |
 //! | `cancel`, `fork` | what POSIX asks of threads that end, and of processes that divide |
 //! | `counters` | what stayed glibc's, by reason |
 //! | `watch` | what `lockyard stat` is told, lock by lock |
@@ -44,6 +45,8 @@ pub mod condvar;
 mod config;
 pub mod counters;
 mod deadline;
+#[cfg(target_arch = "x86_64")]
+pub mod deepbind;
 mod fork;
 mod holds;
 pub mod mutex;
@@ -60,6 +63,7 @@ mod watch;
 static ON_LOAD: extern "C" fn() = {
     extern "C" fn on_load() {
         fork::register();
+        thread::learn_names();
         counters::publish();
     }
     on_load

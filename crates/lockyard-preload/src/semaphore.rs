@@ -41,6 +41,7 @@ use crate::thread;
 /// What neither a private nor a shared semaphore of glibc's has there.
 const TAG: u32 = 0x4c59_5345;
 const VALUE: u64 = 0xffff_ffff;
+const SECOND: u64 = 1_000_000_000;
 const WAITER: u64 = 1 << 32;
 const MAX: u32 = i32::MAX as u32;
 /// How long a newcomer hopes for a post before it sleeps.
@@ -140,11 +141,14 @@ impl SemObject {
                     _ => Waited::Asked,
                 };
             }
-            let until = deadline.map(|deadline| {
-                let ns = deadline.monotonic();
-                Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
+            // On the caller's own clock: the kernel then obeys a setting of it.
+            let (realtime, until) = deadline.map_or((false, None), |deadline| {
+                let (realtime, ns) = deadline.own();
+                let at = Timespec { tv_sec: (ns / SECOND) as i64, tv_nsec: (ns % SECOND) as _ };
+                (realtime, Some(at))
             });
-            let slept = futex::wait_bitset(self.value(), Flags::PRIVATE, 0, until.as_ref(), core::num::NonZeroU32::MAX);
+            let flags = if realtime { Flags::PRIVATE | Flags::CLOCK_REALTIME } else { Flags::PRIVATE };
+            let slept = futex::wait_bitset(self.value(), flags, 0, until.as_ref(), core::num::NonZeroU32::MAX);
             match slept {
                 Err(Errno::INTR) => break Waited::Done(self.give_up(EINTR)),
                 Err(Errno::TIMEDOUT) if deadline.is_some_and(Deadline::over) => {

@@ -1,98 +1,95 @@
 //! `pthread_spin_*`: four bytes, which a queued spinlock fills.
 //!
-//! There is no bit to spare that would say whose the lock is. So a process-shared one, which is glibc's, is noted by address in a small table; before the first of them
-//! nobody looks there. A process that meets a shared spinlock which another one initialised cannot tell (`LOCKYARD_SPIN=glibc` is for such).
+//! # Whose is a word?
 //!
-//! `pthread_spin_init` and the rest are taken over together: all-zero is unlocked here and locked in glibc on x86-64.
+//! A process-shared spinlock is glibc's. A process may meet one that another process has initialised,
+//! with this library or without it, so the word itself says whose it is:
 //!
-//! **fork**: waiters of the parent stay in the child's word. A spinlock held across a fork while others wait for it may be released there, not taken again.
+//! | word | whose |
+//! |---|---|
+//! | bits 11–15: only bit 12 ([`MARK`]) | ours, queued |
+//! | bits 11–15: none, bit 9 ([`TYPE`](lockyard::spin::hq::TYPE)) | ours, queued by node |
+//! | any other | glibc's: on x86-64 1 is free, 0 is locked, -n is locked with n waiters (at fewer than 50,000) |
+//!
+//! `pthread_spin_init` writes the mark for private spinlocks, and leaves the others to glibc. A word of
+//! ours keeps its mark for ever. The fast path looks for a free word with the mark, finds none in a
+//! word of glibc's, and changes nothing there. The slow path sees whose the word is; once it has seen
+//! one of glibc's the process has no fast paths for spinlocks any more, so that no owner of such a
+//! lock releases it as if it were ours.
+//!
+//! | initialised | used from processes | works |
+//! |---|---|---|
+//! | process-shared, with this library or without | with it, without it, both | yes |
+//! | private, by a process with this library | of one that maps it, too | no: a mistake of the program's, on glibc without consequences |
+//! | by no call | any | no: glibc on x86-64 takes zeroes for a locked one, and so it is here |
+//!
+//! A process that releases what another process has locked must have tried to lock it once.
+//!
+//! **fork**: waiters of the parent stay in the child's word. A spinlock held across a fork while others
+//! wait for it may be released there, not taken again.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicU32, Ordering::*};
 
-use libc::{EAGAIN, EBUSY, EINVAL, pthread_spinlock_t};
+use libc::{EBUSY, pthread_spinlock_t};
 use lockyard::platform::linux::Linux;
-use lockyard::spin::hq::RawHqSpinLock;
-use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::spin::hq::{RawHqSpinLock, TYPE};
+use lockyard::spin::qspinlock::{MARK, RawMarkedSpinLock};
 
 use crate::config::{self, SpinKind};
 use crate::counters::{self, Fallback};
 use crate::real::real;
 
-const PLACES: usize = 64;
+/// Bits that are all zero, but the mark, in words of ours, and all one in glibc's below 0.
+const TELLING: u32 = 0xf800;
 
-/// Addresses of process-shared spinlocks; 0: free.
-static SHARED: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
-/// Places ever used.
-static USED: AtomicU32 = AtomicU32::new(0);
-
-fn is_shared(spin: *mut pthread_spinlock_t) -> bool {
-    let used = USED.load(Acquire) as usize;
-    used != 0 && SHARED.iter().take(used).any(|place| place.load(Relaxed) == spin.addr())
-}
-
-/// `false`: the table is full.
-fn note_shared(spin: *mut pthread_spinlock_t) -> bool {
-    let taken = is_shared(spin)
-        || SHARED.iter().enumerate().any(|(index, place)| {
-            let mine = place.compare_exchange(0, spin.addr(), AcqRel, Relaxed).is_ok();
-            if mine {
-                USED.fetch_max(index as u32 + 1, AcqRel);
-            }
-            mine
-        });
-    if taken {
-        config::share_spins();
-        counters::count(Fallback::Shared);
-    }
-    taken
-}
-
-fn forget_shared(spin: *mut pthread_spinlock_t) {
-    if USED.load(Acquire) != 0 {
-        for place in &SHARED {
-            let _ = place.compare_exchange(spin.addr(), 0, AcqRel, Relaxed);
+/// Which lock serves this object.
+fn kind(spin: *mut pthread_spinlock_t) -> SpinKind {
+    // SAFETY: four bytes of a spinlock, as in C.
+    let word = unsafe { &*spin.cast::<AtomicU32>() }.load(Relaxed);
+    match word & TELLING {
+        MARK => SpinKind::Spin,
+        0 if word & TYPE != 0 => SpinKind::Hq,
+        _ => {
+            config::share_spins();
+            SpinKind::Glibc
         }
     }
 }
 
-/// Which lock serves this object.
-fn kind(spin: *mut pthread_spinlock_t) -> SpinKind {
-    if is_shared(spin) { SpinKind::Glibc } else { config::spin() }
-}
-
-unsafe fn plain<'a>(spin: *mut pthread_spinlock_t) -> &'a RawQSpinLock<Linux> {
-    // SAFETY: four bytes of a spinlock, as in C; one kind for the whole process.
+unsafe fn plain<'a>(spin: *mut pthread_spinlock_t) -> &'a RawMarkedSpinLock<Linux> {
+    // SAFETY: four bytes of a spinlock, as in C, with the mark; or nothing but `try_unseen` is called.
     unsafe { &*spin.cast() }
 }
 
 unsafe fn hq<'a>(spin: *mut pthread_spinlock_t) -> &'a RawHqSpinLock<Linux> {
-    // SAFETY: as in `plain`.
+    // SAFETY: four bytes of a spinlock, as in C, with the type bit.
     unsafe { &*spin.cast() }
 }
 
-/// See `pthread_spin_init(3p)`. `EAGAIN`: there are more process-shared ones than this library can tell apart.
+/// See `pthread_spin_init(3p)`.
 ///
 /// # Safety
 /// As in C.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_spin_init(spin: *mut pthread_spinlock_t, shared: c_int) -> c_int {
-    if shared == libc::PTHREAD_PROCESS_SHARED {
-        if !note_shared(spin) {
-            return EAGAIN;
+    let rest = match config::spin() {
+        _ if shared != libc::PTHREAD_PROCESS_PRIVATE => Err(Fallback::Shared),
+        SpinKind::Glibc => Err(Fallback::Chosen),
+        SpinKind::Spin => Ok(MARK),
+        SpinKind::Hq => Ok(TYPE),
+    };
+    match rest {
+        Ok(rest) => {
+            // SAFETY: memory for a spinlock that nobody uses.
+            unsafe { spin.write(rest as pthread_spinlock_t) };
+            0
         }
-    } else if config::spin() != SpinKind::Glibc {
-        if shared != libc::PTHREAD_PROCESS_PRIVATE {
-            return EINVAL;
+        Err(reason) => {
+            counters::count(reason);
+            real!(pthread_spin_init(spin: *mut pthread_spinlock_t, shared: c_int) -> c_int)
         }
-        forget_shared(spin);
-        // SAFETY: memory for a spinlock that nobody uses.
-        unsafe { spin.write(0) };
-        return 0;
-    } else {
-        counters::count(Fallback::Chosen);
     }
-    real!(pthread_spin_init(spin: *mut pthread_spinlock_t, shared: c_int) -> c_int)
 }
 
 /// See `pthread_spin_destroy(3p)`.
@@ -102,24 +99,21 @@ pub unsafe extern "C" fn pthread_spin_init(spin: *mut pthread_spinlock_t, shared
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_spin_destroy(spin: *mut pthread_spinlock_t) -> c_int {
     if kind(spin) == SpinKind::Glibc {
-        forget_shared(spin);
         return real!(pthread_spin_destroy(spin: *mut pthread_spinlock_t) -> c_int);
     }
     0
 }
 
 macro_rules! calls {
-    ($($doc:literal $name:ident, $slow:ident: $lock:ident => $call:expr;)*) => {$(
+    ($($doc:literal $name:ident, $slow:ident: $fast:expr; $lock:ident => $call:expr;)*) => {$(
         #[doc = $doc]
         ///
         /// # Safety
         /// As in C.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(spin: *mut pthread_spinlock_t) -> c_int {
-            if config::spin_is_default() {
-                // SAFETY: a spinlock, as in C.
-                let $lock = unsafe { plain(spin) };
-                return $call;
+            if config::spin_is_default() && $fast(spin) {
+                return 0;
             }
             // SAFETY: as in C.
             unsafe { $slow(spin) }
@@ -144,15 +138,30 @@ macro_rules! calls {
     )*};
 }
 
+/// Takes it if it is free and ours.
+#[inline(always)]
+fn take(spin: *mut pthread_spinlock_t) -> bool {
+    // SAFETY: a spinlock, as in C.
+    unsafe { plain(spin) }.try_unseen()
+}
+
+/// Gives it up: no spinlock that this process could hold is glibc's.
+#[inline(always)]
+fn give(spin: *mut pthread_spinlock_t) -> bool {
+    // SAFETY: the caller holds it, as in C.
+    unsafe { plain(spin).release() };
+    true
+}
+
 calls! {
-    "See `pthread_spin_lock(3p)`." pthread_spin_lock, lock_slow: lock => {
+    "See `pthread_spin_lock(3p)`." pthread_spin_lock, lock_slow: take; lock => {
         lock.acquire();
         0
     };
-    "See `pthread_spin_trylock(3p)`." pthread_spin_trylock, trylock_slow: lock => {
+    "See `pthread_spin_trylock(3p)`." pthread_spin_trylock, trylock_slow: take; lock => {
         if lock.try_acquire() { 0 } else { EBUSY }
     };
-    "See `pthread_spin_unlock(3p)`." pthread_spin_unlock, unlock_slow: lock => {
+    "See `pthread_spin_unlock(3p)`." pthread_spin_unlock, unlock_slow: give; lock => {
         // SAFETY: the caller holds it, as in C.
         unsafe { lock.release() };
         0

@@ -5,13 +5,18 @@
 //! the last destructor. All-zero is a thread that has not been seen; there is no destructor. A child process's only thread keeps its block.
 
 use core::cell::Cell;
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
+use libc::pthread_mutex_t;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::wait::thread::ThreadId;
 
 use crate::config::{self, MutexKind};
 use crate::holds::Holds;
+use crate::real::real;
 
 /// A thread's block.
 #[repr(C, align(64))]
@@ -103,6 +108,37 @@ pub(crate) fn alone() -> bool {
     false
 }
 
+/// Whether glibc's mutexes tell the kernel's name of their owner.
+static TOLD: AtomicBool = AtomicBool::new(false);
+/// Where they tell it.
+const OWNER: usize = 8;
+
+/// The kernel's name of the calling thread.
+fn kernel_name() -> u32 {
+    match if TOLD.load(Relaxed) { told() } else { 0 } {
+        0 => rustix::thread::gettid().as_raw_pid() as u32,
+        name => name,
+    }
+}
+
+/// What glibc has noted as the owner of a mutex that the caller holds.
+fn told() -> u32 {
+    let mut mutex = MaybeUninit::<pthread_mutex_t>::zeroed();
+    let mutex = mutex.as_mut_ptr();
+    real!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int);
+    // SAFETY: inside the mutex and aligned as it is; only this thread knows it.
+    let owner = unsafe { (*mutex.byte_add(OWNER).cast::<AtomicU32>()).load(Relaxed) };
+    real!(pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int);
+    owner
+}
+
+/// When the library is loaded: looks whether glibc can be asked for the names of threads. A sandbox
+/// that the program enters later may forbid `gettid`, which glibc's own locks do not need. (Not at a
+/// thread's first lock: the look-up of a function may wait for the loader.)
+pub(crate) fn learn_names() {
+    TOLD.store(told() == rustix::thread::gettid().as_raw_pid() as u32, Relaxed);
+}
+
 impl Block {
     /// The thread's name, if it may take mutexes by the fast path.
     #[inline(always)]
@@ -132,7 +168,7 @@ impl Block {
 
     #[cold]
     fn introduce(&self) -> u32 {
-        let tid = rustix::thread::gettid().as_raw_pid() as u32;
+        let tid = kernel_name();
         self.tid.set(tid);
         // Threads beyond the registry's size share a name; the kernel's is theirs alone, and the top bit keeps the two kinds apart.
         let id = Linux::current().map(|thread| thread.id());
@@ -147,7 +183,7 @@ impl Block {
     /// In a child process: the kernel has another name for the thread.
     pub(crate) fn rename(&self) {
         if self.identity.get() != 0 {
-            self.tid.set(rustix::thread::gettid().as_raw_pid() as u32);
+            self.tid.set(kernel_name());
         }
     }
 }

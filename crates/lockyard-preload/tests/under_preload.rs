@@ -76,9 +76,27 @@ fn priority_inheritance_is_ours_when_asked_for() {
     }
 }
 
+/// A word of glibc's is glibc's in every process, however it got there.
+#[test]
+fn process_shared_spinlocks_in_any_process_and_any_number() {
+    same("shared_spins.c", &[], ALL);
+}
+
+/// A wait on the real-time clock ends when that clock is set past its time.
+#[test]
+fn waits_for_semaphores_sleep_on_their_own_clock() {
+    same("clocks.c", &[], &[DEFAULT]);
+}
+
 #[test]
 fn condition_variables() {
     same("condvar.c", &[], ALL);
+}
+
+#[test]
+fn times_that_are_none_and_clocks_that_are_not_known() {
+    same("odd_times.c", &[], ALL);
+    same("odd_times.c", &[], &[RT]);
 }
 
 #[test]
@@ -99,6 +117,25 @@ fn freed_by_the_next_owner() {
 #[test]
 fn recursive_readers() {
     same("readers.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
+}
+
+/// A, a reader, waits for B, a reader, whom a lock without this keeps out for a writer that waits for A.
+#[test]
+fn readers_that_wait_for_each_other_with_a_writer_waiting() {
+    same("dependent_readers.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
+}
+
+/// What lets such readers in must not let all readers in for ever.
+#[test]
+fn overlapping_readers_do_not_starve_writers() {
+    let path = compile(&program("overlapping_readers.c"));
+    for choice in [DEFAULT, SPIN, HQ] {
+        for words in [["6", "2", "300"], ["12", "4", "1000"]] {
+            let mut command = Command::new(&path);
+            let found = run(command.args(words).env("LD_PRELOAD", library()).envs(choice.iter().copied()), LIMIT);
+            assert!(found.ok && found.out == "both\n", "{choice:?} {words:?}: {}{}", found.out, found.err);
+        }
+    }
 }
 
 #[test]
@@ -125,6 +162,46 @@ fn cpp() {
 fn libraries_that_come_and_go() {
     let plugin = compile(&program("plugin.c"));
     same("dlopen.c", &[plugin.to_str().unwrap()], &[DEFAULT]);
+}
+
+/// Of two implementations on one mutex, both would believe that they hold it.
+#[test]
+fn a_library_bound_deeply_shares_the_programs_mutex() {
+    let plugin = compile(&program("plugin.c"));
+    same("deepbind.c", &[plugin.to_str().unwrap()], &[DEFAULT, SPIN]);
+    let path = compile(&program("deepbind.c"));
+    let glibcs = ["LOCKYARD_MUTEX", "LOCKYARD_RWLOCK", "LOCKYARD_SPIN", "LOCKYARD_SEM"].map(|name| (name, "glibc"));
+    for (choice, lines) in [(DEFAULT, 1), (&glibcs[..1], 1), (&glibcs, 0)] {
+        let mut command = Command::new(&path);
+        command.arg(&plugin).env("LD_PRELOAD", library()).envs(choice.iter().copied());
+        let found = run(&mut command, LIMIT);
+        let said = found.err.matches("lockyard: dlopen without RTLD_DEEPBIND").count();
+        assert!(found.ok && found.err.lines().count() == lines && said == lines, "{choice:?}: {}", found.err);
+    }
+}
+
+/// The loader looks for a library where the one that calls says: it must see that one through ours.
+#[test]
+fn the_loader_knows_which_library_calls() {
+    let folder = compile(&program("plugin.c")).with_file_name(format!("runpath-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("inner")).unwrap();
+    let build = |name: &str, text: &str, words: &[&str]| {
+        let source = folder.join("source.c");
+        std::fs::write(&source, text).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-o", name]).arg(&source).args(words).arg("-ldl").current_dir(&folder);
+        assert!(compiler.status().unwrap().success(), "{compiler:?}");
+    };
+    build("inner/sought.so", "int answer = 42;", &["-shared", "-fPIC"]);
+    let outer = "#include <dlfcn.h>\nvoid *seek(int deep) { return dlopen(\"sought.so\", RTLD_NOW | deep); }";
+    build("outer.so", outer, &["-shared", "-fPIC", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/inner"]);
+    let main = "#define _GNU_SOURCE\n#include <dlfcn.h>\nvoid *seek(int);\nint main(void) { return !seek(0) || !seek(RTLD_DEEPBIND); }";
+    build("main", main, &["outer.so", "-Wl,-rpath,$ORIGIN"]);
+    for preload in [Path::new(""), library()] {
+        let found = run(Command::new(folder.join("main")).env("LD_PRELOAD", preload), LIMIT);
+        assert!(found.ok, "{preload:?}: {}", found.err);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 /// glibc itself refuses a child the recursive mutex that its parent took (it goes by the kernel's thread id), so there is nothing to compare with.

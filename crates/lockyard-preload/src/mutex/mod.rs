@@ -326,11 +326,11 @@ impl MutexObject {
             Patience::Forever => self.acquire(lock),
             _ if self.try_acquire(lock) => 0,
             Patience::None => EBUSY,
-            // SAFETY: the caller's promise.
-            Patience::Until(clock, at) => match unsafe { Deadline::new(clock, at) } {
-                Ok(deadline) => self.acquire_until(lock, &deadline),
-                Err(error) => error,
-            },
+            Patience::Until(clock, at) => {
+                // SAFETY: the caller's promise.
+                let deadline = unsafe { Deadline::of_mutex(clock, at, lock == MutexKind::Rt) };
+                deadline.map_or_else(|error| error, |deadline| self.acquire_until(lock, &deadline))
+            }
         };
         let result = if segment::watched() {
             let patient = !matches!(patience, Patience::None);

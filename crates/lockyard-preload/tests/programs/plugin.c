@@ -13,3 +13,13 @@ int plugin(void)
     pthread_mutex_unlock(&mutex);
     return result;
 }
+
+void plugin_lock(pthread_mutex_t *shared)
+{
+    pthread_mutex_lock(shared);
+}
+
+void plugin_unlock(pthread_mutex_t *shared)
+{
+    pthread_mutex_unlock(shared);
+}

@@ -9,7 +9,7 @@
 //! | modern | 2014 | name | written by |
 //! |---|---|---|---|
 //! | bits 0–7 = 255 | the same | locked | a writer: from 0 by a compare-exchange of the whole word; the writer inside: to 0 by a byte store |
-//! | bit 8 | bits 0–7 = 1 | waiting | the first waiter, a writer, sets it and exchanges it for *locked*; nobody else touches it |
+//! | bit 8 | bits 0–7 = 1 | waiting | the first waiter, a writer, sets it and exchanges it for *locked*, or clears it when it steps aside; nobody else touches it |
 //! | bits 9–31 | bits 8–31 | readers | readers, by additions; an arriving reader that may not enter takes itself out again |
 //! | bit 31 | the same | full | nobody: the readers' highest bit. No more may come, urgent ones neither: forgotten guards must not make the count begin anew |
 //!
@@ -21,6 +21,7 @@
 //! | 0,0,0 | a writer comes | 0,0,1: it is in; in any other state it queues |
 //! | r,0,l | the first waiter, a writer | r,1,l (2014: waits until l is 0, and then r,1,0) |
 //! | 0,1,0 | the same | 0,0,1: it is in, and lets go of the wait lock |
+//! | r,1,0 | the same, its time is over | r,0,0: it queues anew |
 //! | r,0,l | the first waiter, a reader | r+1,0,l: in when l is 0 (2014: waits first, counts then) |
 //!
 //! Which layout, and how *waiting* is set, is the [`policy`]'s.
@@ -42,6 +43,17 @@
 //! **Bound on bypass** (modern policies). The first waiter: a writer shuts everybody out with *waiting*, a reader with its count shuts writers out; it
 //! is passed by nobody. Behind it: the wait lock's bound, one [turn](crate::wait::turn::TURN_NS) per waiter ahead, plus the sections of those served.
 //! Policies of 2014: none, see there.
+//!
+//! # Stepping aside
+//!
+//! A reader that holds the lock may wait for another one that comes: a waiting writer shuts both out
+//! for ever. Where programs do that, writers come by
+//! [`write_acquire_aside`](RawQRwLock::write_acquire_aside). Such a writer is first waiter, with
+//! *waiting* set, for 2 ms. If readers are inside by then it clears *waiting*, lets go of the wait
+//! lock, and queues anew, behind all readers that have queued meanwhile. Each time it keeps readers
+//! out for twice as long, up to 32 ms, so it gets the lock unless readers hold it for so long. A
+//! reader is shut out for that time by each writer ahead of it. Such a writer loses its place: the
+//! bound on bypass holds for it from its last queueing on.
 //!
 //! # Memory ordering
 //!
@@ -76,6 +88,10 @@ const INSIDE: u32 = 0x80;
 const FULL: u32 = 1 << 31;
 /// How long the first waiter sleeps where it cannot rely on being woken.
 const BLIND_NS: u64 = 1_000_000;
+/// How long a writer that steps aside keeps readers out at first.
+const RESERVED_NS: u64 = 2_000_000;
+/// What that grows to.
+const LONGEST_RESERVED_NS: u64 = 32_000_000;
 
 /// Whether somebody wakes who waits for a change of the word. (Invariant 4)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,6 +184,18 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
         self.word.load(Relaxed) & FULL != 0
     }
 
+    /// Takes the lock for reading once more, past everybody who waits, if readers hold it.
+    pub fn try_read_again(&self) -> bool {
+        let mut word = self.word.load(Relaxed);
+        while word & LOCKED != LOCKED && word & FULL == 0 && word >= Self::READER {
+            match self.word.compare_exchange_weak(word, word + Self::READER, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(found) => word = found,
+            }
+        }
+        false
+    }
+
     /// Releases a read lock.
     ///
     /// # Safety
@@ -182,6 +210,14 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     pub fn write_acquire(&self) {
         if self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_err() {
             self.write_slow();
+        }
+    }
+
+    /// Takes the lock for writing, but keeps readers out for others that read for a time only. See *Stepping aside* in the [module text](self).
+    #[inline]
+    pub fn write_acquire_aside(&self) {
+        if self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_err() {
+            self.write_slow_aside();
         }
     }
 
@@ -337,17 +373,43 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     fn write_slow(&self) {
         self.wait_lock.acquire();
         if !self.try_write_acquire() {
-            self.set_waiting();
-            let free = |word| word == Self::WAITING;
-            self.wait(Told::Yes, free, |word| {
-                let taken = self.word.compare_exchange(word, LOCKED, Acquire, Relaxed).is_ok();
-                P::count(Event::QrwWlockFail, i64::from(!taken));
-                taken
-            });
+            self.wait_to_write(None);
         }
         // SAFETY: acquired above.
         unsafe { self.wait_lock.release() };
         P::count(Event::QrwWriteSlowpath, 1);
+    }
+
+    #[cold]
+    fn write_slow_aside(&self) {
+        let mut reserved = RESERVED_NS;
+        loop {
+            self.wait_lock.acquire();
+            let taken = self.try_write_acquire() || self.wait_to_write(Some(P::now().saturating_add(reserved)));
+            // SAFETY: acquired above.
+            unsafe { self.wait_lock.release() };
+            if taken {
+                break;
+            }
+            reserved = (2 * reserved).min(LONGEST_RESERVED_NS);
+        }
+        P::count(Event::QrwWriteSlowpath, 1);
+    }
+
+    /// First waiter, a writer: waits until the lock is its own. `false`: readers held it until `end`, and are kept out no longer.
+    fn wait_to_write(&self, end: Option<u64>) -> bool {
+        self.set_waiting();
+        let free = |word| word == Self::WAITING;
+        let take = |word| {
+            let taken = self.word.compare_exchange(word, LOCKED, Acquire, Relaxed).is_ok();
+            P::count(Event::QrwWlockFail, i64::from(!taken));
+            taken
+        };
+        if self.wait_until(Told::Yes, end, free, take) {
+            return true;
+        }
+        self.word.fetch_and(!Self::WAITING, Relaxed);
+        false
     }
 
     /// First waiter, a writer: shuts everybody else out.
@@ -376,37 +438,55 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
 
     /// Waits until the word is `ready` and `take` of it succeeds. Sleeps only while it is not `ready`.
     fn wait(&self, told: Told, ready: impl Fn(u32) -> bool, take: impl Fn(u32) -> bool) {
+        self.wait_until(told, None, ready, take);
+    }
+
+    /// The same, but not past `end` while readers hold the lock: `false`.
+    fn wait_until(
+        &self,
+        told: Told,
+        end: Option<u64>,
+        ready: impl Fn(u32) -> bool,
+        take: impl Fn(u32) -> bool,
+    ) -> bool {
         let attempt = || {
             let word = self.word.load(Acquire);
             (ready(word) && take(word)).then_some(())
         };
         let patience = bout::<P>();
         if P::spin(patience, attempt).is_some() {
-            return;
+            return true;
         }
         while_waiting::<P, _>(|place| {
             let mut round = 0u32;
             while P::spin(patience, attempt).is_none() {
+                let over = end.is_some_and(|end| P::now() >= end);
+                if over && self.word.load(Relaxed) & LOCKED != LOCKED {
+                    return false;
+                }
                 match place {
-                    Some((me, _)) => self.sleep_unless(me, told, &ready),
+                    // Past its end: the writer inside wakes it.
+                    Some((me, _)) => self.sleep_unless(me, told, end.filter(|_| !over), &ready),
                     None => {
                         P::nap(round);
                         round = round.saturating_add(1);
                     }
                 }
             }
-        });
+            true
+        })
     }
 
-    /// Sleeps until woken, unless the word is `ready` by now.
+    /// Sleeps until woken, or until `end`, unless the word is `ready` by now.
     #[cold]
-    fn sleep_unless(&self, me: &Thread<P>, told: Told, ready: &impl Fn(u32) -> bool) {
+    fn sleep_unless(&self, me: &Thread<P>, told: Told, end: Option<u64>, ready: &impl Fn(u32) -> bool) {
         let key = P::key(self);
         let registered = P::heads().insert(key, me.id());
         let woken = P::fence_heavy() && registered && told == Told::Yes;
         if !ready(self.word.load(Relaxed)) {
             P::count(Event::QrwSleep, 1);
-            me.park(if woken { None } else { Some(P::now() + BLIND_NS) });
+            let blind = || P::now() + BLIND_NS;
+            me.park(if woken { end } else { Some(end.map_or_else(blind, |end| end.min(blind()))) });
         }
         if registered {
             P::heads().remove(key, me.id());

@@ -72,6 +72,7 @@
 
 pub mod policy;
 
+mod beside;
 mod biased;
 mod embed;
 mod grant;

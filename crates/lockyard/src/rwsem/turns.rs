@@ -41,6 +41,12 @@ use super::{ASK, ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READ_BLOCK, RE
 impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     /// A reader whose bias is in the count but must not simply proceed.
     pub(super) fn turns_read_slow(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        self.turns_take_back();
+        turn::acquire(&Want::<P, Y, false>(self), until)
+    }
+
+    /// A reader takes back the bias with which it looked.
+    pub(super) fn turns_take_back(&self) {
         let left = self.count.fetch_sub(BIAS, Release) - BIAS;
         if left & PENDING != 0 {
             self.end_stale_press();
@@ -48,7 +54,6 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         if left & LISTENING != 0 && left & LOCKED == 0 {
             self.turns_released();
         }
-        turn::acquire(&Want::<P, Y, false>(self), until)
     }
 
     /// A writer that found the count not zero.
@@ -135,7 +140,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
 const WRITES: u32 = 1;
 
 /// A thread that wants the lock, for writing or for reading.
-struct Want<'a, P: Platform, Y: Policy, const WRITE: bool>(&'a RawRwSem<P, Y>);
+pub(super) struct Want<'a, P: Platform, Y: Policy, const WRITE: bool>(pub(super) &'a RawRwSem<P, Y>);
 
 impl<P: Platform, Y: Policy, const WRITE: bool> Want<'_, P, Y, WRITE> {
     /// Whether the lock, as `count` says, lets us in.

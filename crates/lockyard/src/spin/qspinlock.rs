@@ -18,9 +18,20 @@ pub use crate::spin::queued::{COMPETE_NS, EXACT_COMPETE_NS, QUEUED_NS, STEAL_NS}
 /// The queued spinlock: 4 bytes. See the [module text](self).
 pub type RawQSpinLock<P> = RawQueuedSpinLock<P, Plain>;
 
+/// The same with a mark in its word, by which it is told from words of another lock in the same place.
+/// See [`MARK`].
+pub type RawMarkedSpinLock<P> = RawQueuedSpinLock<P, Marked>;
+
+/// The bit of a lock's word that says that it is a [`RawMarkedSpinLock`].
+pub const MARK: u32 = 0x1000;
+
 /// One queue, first come, first served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plain;
+
+/// [`Plain`], with [`MARK`] in the word from its constructor, or its first owner, on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Marked;
 
 impl<P: Platform> Kind<P> for Plain {
     const NAME: &'static str = "qspinlock";
@@ -28,6 +39,19 @@ impl<P: Platform> Kind<P> for Plain {
     /// Either nobody is behind us, or the next becomes head.
     #[inline(always)]
     fn leave(lock: &RawQSpinLock<P>, place: &Place<P>, _ahead: Ahead, passed: bool) {
+        if !lock.replace_last(place.name, 0) {
+            lock.promote(place.successor(), 0, passed);
+        }
+    }
+}
+
+impl<P: Platform> Kind<P> for Marked {
+    const NAME: &'static str = "qspinlock-marked";
+    const REST: u16 = MARK as u16;
+
+    /// As [`Plain`].
+    #[inline(always)]
+    fn leave(lock: &RawMarkedSpinLock<P>, place: &Place<P>, _ahead: Ahead, passed: bool) {
         if !lock.replace_last(place.name, 0) {
             lock.promote(place.successor(), 0, passed);
         }

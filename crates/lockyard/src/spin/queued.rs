@@ -5,7 +5,7 @@
 //!
 //! | kind | queue | successor |
 //! |---|---|---|
-//! | [`Plain`](super::qspinlock::Plain) | one, its tail in the word | the next waiter |
+//! | [`Plain`](super::qspinlock::Plain), [`Marked`](super::qspinlock::Marked) | one, its tail in the word | the next waiter |
 //! | [`Cna`](super::cna::Cna) | one, its tail in the word, and those who were moved aside | the next waiter of the same NUMA node |
 //! | [`Hq`](super::hq::Hq) | the same as plain; under contention one per NUMA node, outside the word | the next waiter of the same node, up to a quota |
 //!
@@ -17,7 +17,8 @@
 //! | 8 | pending | the head is next, and mostly awake: stealing forbidden | the head only |
 //! | 9 | type | 1 in a lock that may queue by node ([`Hq`](super::hq::Hq)), 0 in others; never taken back | the first to take the lock |
 //! | 10 | asleep | exact machines only: the head sleeps, or has been woken and has not run yet | the head; before it is head, whoever makes it so |
-//! | 11–15 | – | zero | nobody |
+//! | 11, 13–15 | – | zero | nobody |
+//! | 12 | mark | 1 in a lock that may lie among words of another lock ([`Marked`](super::qspinlock::Marked)), 0 in others; never taken back | the first to take the lock |
 //! | 16–31 | tail | last waiter: thread id (14 bits), nesting level (2 bits); 0 = nobody queued; thread id 0: a mark of the kind | a new waiter puts itself in; the head clears it if it is last |
 //!
 //! | state (tail, pending, locked) | event | next |
@@ -96,6 +97,7 @@ const BLIND_NS: u64 = 1_000_000;
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::super::qspinlock::Plain {}
+    impl Sealed for super::super::qspinlock::Marked {}
     impl Sealed for super::super::cna::Cna {}
     impl Sealed for super::super::hq::Hq {}
 }
@@ -277,9 +279,10 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         self.word.compare_exchange_byte(LOCKED_LANE, 0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// One attempt without a look at the word, past a queue whose head neither sleeps nor is pending.
+    /// One attempt without a look at the word, past a queue whose head neither sleeps nor is pending. In a
+    /// word of another lock, whose low half is not [`Kind::REST`], it changes nothing.
     #[inline(always)]
-    fn try_unseen(&self) -> bool {
+    pub fn try_unseen(&self) -> bool {
         self.word.compare_exchange_half(0, K::REST, K::REST | LOCKED as u16, Acquire, Relaxed).is_ok()
     }
 

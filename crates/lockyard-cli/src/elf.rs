@@ -1,0 +1,163 @@
+//! What the dynamic loader would do with a preload library, as far as the files say.
+//!
+//! The loader says nothing, or a line that is lost among others, and runs the program without the
+//! library: if the program has no loader, if it is for another machine, or if it gains privileges. The
+//! heads of both files tell.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+const INTERPRETER: u32 = 3;
+const SHARED_OBJECT: u16 = 3;
+/// How often a script may be a script's interpreter: the kernel's limit.
+const SCRIPTS: usize = 5;
+
+/// The head of an ELF file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Head {
+    wide: bool,
+    machine: u16,
+    kind: u16,
+    /// The loader that it asks for. `None`: it is linked statically, or a library.
+    loader: Option<OsString>,
+}
+
+impl Head {
+    /// `None`: no ELF file of this machine's byte order, or not readable.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let mut file = File::open(path).ok()?;
+        let mut head = [0u8; 64];
+        let read = read_up_to(&mut file, &mut head);
+        if read < 52 || head[..4] != *b"\x7fELF" || head[5] != 1 {
+            return None;
+        }
+        let wide = head[4] == 2;
+        let half = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+        let (table, size, count) = match wide {
+            true => (number(&head[32..40]), half(54), half(56)),
+            false => (number(&head[28..32]), half(42), half(44)),
+        };
+        let loader = (0..u64::from(count)).find_map(|entry| {
+            let mut header = [0u8; 56];
+            let header = if wide { &mut header[..] } else { &mut header[..32] };
+            file.read_exact_at(header, table + entry * u64::from(size)).ok()?;
+            let (at, length) = match wide {
+                true => (number(&header[8..16]), number(&header[32..40])),
+                false => (number(&header[4..8]), number(&header[16..20])),
+            };
+            let mut name = vec![0u8; usize::try_from(length).ok().filter(|length| *length <= 4096)?];
+            let asks = number(&header[..4]) == u64::from(INTERPRETER) && file.read_exact_at(&mut name, at).is_ok();
+            name.retain(|byte| *byte != 0);
+            asks.then(|| OsString::from_vec(name))
+        });
+        Some(Self { wide, machine: half(18), kind: half(16), loader })
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+}
+
+fn read_up_to(file: &mut File, buffer: &mut [u8]) -> usize {
+    let mut read = 0;
+    while let Ok(more @ 1..) = file.read(&mut buffer[read..]) {
+        read += more;
+    }
+    read
+}
+
+/// Why `path` cannot stand in `LD_PRELOAD`.
+pub(crate) fn no_library(path: &Path) -> Option<&'static str> {
+    let separates = |byte: &u8| matches!(byte, b':' | b'$') || byte.is_ascii_whitespace();
+    if path.as_os_str().as_bytes().iter().any(separates) {
+        return Some(
+            "has a space, colon or dollar sign in its path, which LD_PRELOAD cannot hold; a symbolic link without will do",
+        );
+    }
+    match Head::of(path) {
+        Some(head) if head.kind == SHARED_OBJECT => None,
+        _ => Some("is no shared library of this machine"),
+    }
+}
+
+/// Why the loader would run `program` without `library`, and which file is the reason: the program, or what runs it if it is a script.
+pub(crate) fn ignores(program: &OsStr, library: &Path) -> Option<(PathBuf, &'static str)> {
+    // What is not found or not readable is the system's to refuse.
+    let mut file = find(program)?;
+    for _ in 0..SCRIPTS {
+        let why = gains_privileges(&file).or_else(|| {
+            let (head, library) = (Head::of(&file)?, Head::of(library)?);
+            match &head.loader {
+                _ if head.wide != library.wide => Some("is a program of another word size than the library"),
+                _ if head.machine != library.machine => Some("is a program for another processor than the library"),
+                None => Some("is linked statically"),
+                Some(loader) if loader.as_bytes().windows(4).any(|part| part == b"musl") => {
+                    Some("is linked with musl, and the library with glibc")
+                }
+                Some(_) => None,
+            }
+        });
+        if let Some(why) = why {
+            return Some((file, why));
+        }
+        file = interpreter(&file)?;
+    }
+    None
+}
+
+/// The loader takes no libraries from the environment of whom it runs with somebody else's rights.
+fn gains_privileges(file: &Path) -> Option<&'static str> {
+    let (found, own) = (fs::metadata(file).ok()?, fs::metadata("/proc/self").ok()?);
+    let gives = |bit: u32| found.mode() & bit != 0;
+    match () {
+        () if gives(0o4000) && found.uid() != own.uid() => Some("is setuid"),
+        // Without the right to execute by group, the bit means something else.
+        () if gives(0o2000) && gives(0o010) && found.gid() != own.gid() => Some("is setgid"),
+        () if own.uid() != 0 && has_capabilities(file) => Some("has capabilities"),
+        () => None,
+    }
+}
+
+fn has_capabilities(file: &Path) -> bool {
+    let mut none = [0u8; 0];
+    rustix::fs::getxattr(file, "security.capability", &mut none).is_ok_and(|size| size > 0)
+}
+
+/// What runs a script.
+fn interpreter(script: &Path) -> Option<PathBuf> {
+    let mut line = [0u8; 256];
+    let read = read_up_to(&mut File::open(script).ok()?, &mut line);
+    let line = line[..read].strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(OsStr::from_bytes);
+    let first = PathBuf::from(words.next()?);
+    if first.file_name() != Some(OsStr::new("env")) {
+        return Some(first);
+    }
+    let option = |word: &&OsStr| word.as_bytes()[0] == b'-' || word.as_bytes().contains(&b'=');
+    find(words.find(|word| !option(word))?)
+}
+
+fn find(program: &OsStr) -> Option<PathBuf> {
+    if program.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(program));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_test_is_a_program_with_a_loader() {
+        let head = Head::of(&std::env::current_exe().unwrap()).unwrap();
+        assert!(head.wide && head.loader.is_some(), "{head:?}");
+        assert_eq!(Head::of(Path::new("/proc/self/cmdline")), None);
+        assert_eq!(Head::of(Path::new("/no/such/file")), None);
+    }
+}

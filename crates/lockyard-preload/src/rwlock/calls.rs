@@ -1,0 +1,170 @@
+//! The functions that C calls.
+
+use core::ffi::c_int;
+
+use libc::{EINVAL, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
+use lockyard::platform::linux::Linux;
+use lockyard::qrwlock::RawQRwLock;
+use lockyard::rwsem::{RawRwSem, policy};
+
+use super::{Patience, RwlockObject};
+use crate::config::{self, RwlockKind};
+use crate::counters::{self, Fallback};
+use crate::deadline::{self, Deadline};
+use crate::real::real;
+use crate::{thread, watch};
+
+macro_rules! calls {
+    ($($doc:literal $name:ident, $slow:ident, $for:ident, $fast:ident, $method:ident, $patience:ident;)*) => {$(
+        #[doc = $doc]
+        ///
+        /// # Safety
+        /// As in C.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(rwlock: *mut pthread_rwlock_t) -> c_int {
+            // SAFETY: a rwlock, as in C.
+            if unsafe { RwlockObject::$fast(rwlock) } {
+                return 0;
+            }
+            // SAFETY: as above.
+            unsafe { $slow(rwlock) }
+        }
+
+        watch::with_caller!(fn $slow("rsi", rwlock: *mut pthread_rwlock_t) => $for);
+
+        unsafe extern "C" fn $for(rwlock: *mut pthread_rwlock_t, caller: usize) -> c_int {
+            // SAFETY: a rwlock, as in C.
+            let result = unsafe { RwlockObject::ours(rwlock) }
+                .and_then(|object| with_lock!(object, lock => object.$method(lock, Patience::$patience, caller)));
+            match result {
+                Some(result) => result,
+                None => real!($name(rwlock: *mut pthread_rwlock_t) -> c_int),
+            }
+        }
+    )*};
+}
+
+calls! {
+    "See `pthread_rwlock_rdlock(3p)`." pthread_rwlock_rdlock, rdlock_slow, rdlock_for, read_fast, read, Forever;
+    "See `pthread_rwlock_tryrdlock(3p)`." pthread_rwlock_tryrdlock, tryrdlock_slow, tryrdlock_for, read_fast, read, None;
+    "See `pthread_rwlock_wrlock(3p)`." pthread_rwlock_wrlock, wrlock_slow, wrlock_for, write_fast, write, Forever;
+    "See `pthread_rwlock_trywrlock(3p)`." pthread_rwlock_trywrlock, trywrlock_slow, trywrlock_for, write_fast, write, None;
+}
+
+macro_rules! timed_calls {
+    ($($doc:literal $name:ident($($clock:ident: $type:ty)?), $default:expr, $method:ident;)*) => {$(
+        #[doc = $doc]
+        /// The time is looked at first, as in glibc.
+        ///
+        /// # Safety
+        /// As in C.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            rwlock: *mut pthread_rwlock_t, $($clock: $type,)? at: *const timespec
+        ) -> c_int {
+            // SAFETY: a rwlock, as in C.
+            let Some(object) = (unsafe { RwlockObject::ours(rwlock) }) else {
+                return real!($name(rwlock: *mut pthread_rwlock_t $(, $clock: $type)?, at: *const timespec) -> c_int);
+            };
+            let clock = $default;
+            $(let clock = if clock == NAMED { $clock } else { clock };)?
+            if !deadline::knows(clock) {
+                return EINVAL;
+            }
+            // SAFETY: a time, as in C.
+            match unsafe { Deadline::new(clock, at) } {
+                Err(error) => error,
+                Ok(deadline) => {
+                    with_lock!(object, lock => object.$method(lock, Patience::Until(deadline), 0)).unwrap_or(EINVAL)
+                }
+            }
+        }
+    )*};
+}
+
+/// In place of a clock: the caller names one.
+const NAMED: clockid_t = -1;
+
+timed_calls! {
+    "See `pthread_rwlock_timedrdlock(3p)`." pthread_rwlock_timedrdlock(), libc::CLOCK_REALTIME, read;
+    "See `pthread_rwlock_timedwrlock(3p)`." pthread_rwlock_timedwrlock(), libc::CLOCK_REALTIME, write;
+    "See `pthread_rwlock_clockrdlock(3)`." pthread_rwlock_clockrdlock(clock: clockid_t), NAMED, read;
+    "See `pthread_rwlock_clockwrlock(3)`." pthread_rwlock_clockwrlock(clock: clockid_t), NAMED, write;
+}
+
+/// See `pthread_rwlock_unlock(3p)`. `EPERM` if nobody holds it.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_rwlock_unlock(rwlock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: a rwlock, as in C.
+    let Some((object, lock)) = (unsafe { RwlockObject::default(rwlock) }) else {
+        // SAFETY: as above.
+        return unsafe { unlock_slow(rwlock) };
+    };
+    // SAFETY: held for reading, by the caller or by whom it acts for; if nobody holds it nothing is done.
+    if unsafe { lock.try_read_release_unasked() } {
+        // The object may be gone: its address is used.
+        thread::block().holds.remove(rwlock.addr());
+        return 0;
+    }
+    object.unlock(lock)
+}
+
+#[inline(never)]
+unsafe extern "C" fn unlock_slow(rwlock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: a rwlock, as in C.
+    let result = unsafe { RwlockObject::ours(rwlock) }.and_then(|object| {
+        with_lock!(object, lock => {
+            // The kernel's policies let waiters in under the wait lock, which in a child may be a dead thread's.
+            object.settle(lock);
+            let result = object.unlock(lock);
+            watch::released(rwlock.addr());
+            result
+        })
+    });
+    match result {
+        Some(result) => result,
+        None => real!(pthread_rwlock_unlock(rwlock: *mut pthread_rwlock_t) -> c_int),
+    }
+}
+
+unsafe extern "C" {
+    fn pthread_rwlockattr_getpshared(attributes: *const pthread_rwlockattr_t, shared: *mut c_int) -> c_int;
+}
+
+/// See `pthread_rwlock_init(3p)`: glibc writes the kind and whether it is shared, and zeroes.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_rwlock_init(
+    rwlock: *mut pthread_rwlock_t,
+    attributes: *const pthread_rwlockattr_t,
+) -> c_int {
+    let mut shared = 0;
+    if !attributes.is_null() {
+        // SAFETY: attributes, as in C, and a place for the value.
+        unsafe { pthread_rwlockattr_getpshared(attributes, &mut shared) };
+    }
+    if shared != 0 {
+        counters::count(Fallback::Shared);
+    } else if config::rwlock() == RwlockKind::Glibc {
+        counters::count(Fallback::Chosen);
+    }
+    real!(pthread_rwlock_init(rwlock: *mut pthread_rwlock_t, attributes: *const pthread_rwlockattr_t) -> c_int)
+}
+
+/// See `pthread_rwlock_destroy(3p)`. Always succeeds, as in glibc: nothing is held that would have to be given back.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_rwlock_destroy(rwlock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: a rwlock, as in C.
+    match unsafe { RwlockObject::ours(rwlock) } {
+        Some(_) => 0,
+        None => real!(pthread_rwlock_destroy(rwlock: *mut pthread_rwlock_t) -> c_int),
+    }
+}

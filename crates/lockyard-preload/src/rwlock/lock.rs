@@ -1,0 +1,156 @@
+//! The locks that may be under a rwlock: what the wrapper asks of each.
+
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
+use lockyard::qrwlock::RawQRwLock;
+use lockyard::rwsem::RawRwSem;
+use lockyard::rwsem::policy::Policy;
+
+use crate::deadline::Deadline;
+
+/// The lock under the object, as the wrapper sees it.
+pub(super) trait Lock {
+    /// `false`: there are as many readers as can be counted.
+    fn read(&self) -> bool;
+    /// Whether there are as many readers as can be counted.
+    fn is_full(&self) -> bool;
+    fn try_read(&self) -> bool;
+    /// For a thread that reads already.
+    fn read_again(&self) -> bool;
+    fn read_until(&self, deadline: &Deadline) -> bool;
+    /// As `read` or `read_until`, but in beside readers when `may` says so.
+    fn read_beside(&self, deadline: Option<&Deadline>, may: impl Fn() -> bool) -> bool;
+    fn write(&self);
+    /// As `write`, for a lock whose readers `read_beside`.
+    fn write_aside(&self) {
+        self.write();
+    }
+    fn try_write(&self) -> bool;
+    fn write_until(&self, deadline: &Deadline) -> bool;
+    fn is_locked(&self) -> bool;
+    fn is_write_locked(&self) -> bool;
+    unsafe fn read_release(&self);
+    unsafe fn write_release(&self);
+    unsafe fn forget_waiters(&self);
+}
+
+impl<Y: Policy> Lock for RawRwSem<Linux, Y> {
+    #[inline]
+    fn read(&self) -> bool {
+        self.read_acquire_unless_full()
+    }
+    fn is_full(&self) -> bool {
+        RawRwSem::is_full(self)
+    }
+    fn try_read(&self) -> bool {
+        self.try_read_acquire()
+    }
+    fn read_again(&self) -> bool {
+        self.try_read_again()
+    }
+    fn read_until(&self, deadline: &Deadline) -> bool {
+        self.read_acquire_until(deadline.until()).is_ok()
+    }
+    fn read_beside(&self, deadline: Option<&Deadline>, may: impl Fn() -> bool) -> bool {
+        self.read_acquire_beside(deadline.map(Deadline::monotonic), may).is_ok()
+    }
+    #[inline]
+    fn write(&self) {
+        self.write_acquire();
+    }
+    fn try_write(&self) -> bool {
+        self.try_write_acquire()
+    }
+    fn write_until(&self, deadline: &Deadline) -> bool {
+        self.write_acquire_until(deadline.until()).is_ok()
+    }
+    fn is_locked(&self) -> bool {
+        RawRwSem::is_locked(self)
+    }
+    #[inline]
+    fn is_write_locked(&self) -> bool {
+        RawRwSem::is_write_locked(self)
+    }
+    #[inline]
+    unsafe fn read_release(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.read_release_detached() };
+    }
+    #[inline]
+    unsafe fn write_release(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.write_release_detached() };
+    }
+    unsafe fn forget_waiters(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { RawRwSem::forget_waiters(self) };
+    }
+}
+
+impl Lock for RawQRwLock<Linux> {
+    fn read(&self) -> bool {
+        self.read_acquire_unless_full()
+    }
+    fn is_full(&self) -> bool {
+        RawQRwLock::is_full(self)
+    }
+    fn try_read(&self) -> bool {
+        self.try_read_acquire()
+    }
+    fn read_again(&self) -> bool {
+        self.try_read_again()
+    }
+    fn read_until(&self, deadline: &Deadline) -> bool {
+        poll(deadline, || self.try_read_acquire())
+    }
+    /// Without a deadline it queues, and writers step aside.
+    fn read_beside(&self, deadline: Option<&Deadline>, may: impl Fn() -> bool) -> bool {
+        match deadline {
+            Some(deadline) => poll(deadline, || self.try_read_acquire() || may() && self.try_read_again()),
+            None => self.read_acquire_unless_full(),
+        }
+    }
+    fn write(&self) {
+        self.write_acquire();
+    }
+    fn write_aside(&self) {
+        self.write_acquire_aside();
+    }
+    fn try_write(&self) -> bool {
+        self.try_write_acquire()
+    }
+    fn write_until(&self, deadline: &Deadline) -> bool {
+        poll(deadline, || self.try_write_acquire())
+    }
+    fn is_locked(&self) -> bool {
+        RawQRwLock::is_locked(self)
+    }
+    fn is_write_locked(&self) -> bool {
+        RawQRwLock::is_write_locked(self)
+    }
+    unsafe fn read_release(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { RawQRwLock::read_release(self) };
+    }
+    unsafe fn write_release(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { RawQRwLock::write_release(self) };
+    }
+    unsafe fn forget_waiters(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { RawQRwLock::forget_waiters(self) };
+    }
+}
+
+/// The spinlocks know no deadlines: waiting with one does not queue.
+fn poll(deadline: &Deadline, mut attempt: impl FnMut() -> bool) -> bool {
+    let mut round = 0;
+    while !attempt() {
+        if deadline.over() {
+            return false;
+        }
+        Linux::nap(round);
+        round = (round + 1).min(8);
+    }
+    true
+}

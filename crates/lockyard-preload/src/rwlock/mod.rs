@@ -1,0 +1,336 @@
+//! `pthread_rwlock_*`: the object, recursion of readers, and which lock is under it.
+//!
+//! # The object (56 bytes, all-zero is an unlocked rwlock of the default kind)
+//!
+//! | bytes | glibc | here |
+//! |---|---|---|
+//! | 0–27 | state | the rwsem (the qrwlock: 0–7) |
+//! | 28–31 | `__shared` | the same |
+//! | 32–35 | | who holds it for writing: `Block::identity`, or 0 |
+//! | 36–39 | | generation: see `fork` |
+//! | 40–43 | | class, for statistics |
+//! | 44–47 | | when readers were last let past waiting writers: see `reservation` |
+//! | 48–51 | `__flags`: the kind | the same |
+//!
+//! # Kinds
+//!
+//! | kind | glibc | here |
+//! |---|---|---|
+//! | 0 (default), 1 (which prefers readers in spite of its name) | readers go in while readers hold it, whatever waits | a thread that reads already goes in at once: see `holds`. Another reader is kept out for a waiting writer, but for a time only: see `reservation` |
+//! | 2 (writers preferred, not recursive) | a waiting writer keeps readers out | the plain lock, which does so as well |
+//!
+//! So a program in which one reader waits for another goes on, and writers are not starved. A lock of
+//! kind 0 or 1 that readers hold can be had by `tryrdlock`, as on glibc. With `LOCKYARD_RWLOCK=qrw`
+//! readers wait in a queue that they cannot leave, and a waiting writer steps aside for them. With the
+//! default lock a running reader may also pass a waiting writer of kind 2 for a turn, 0.4 ms.
+//!
+//! Process-shared ones are glibc's. `lock` has the locks that may be under the object, `calls` the functions that C calls.
+//!
+//! **Destruction** as for mutexes: detached releases.
+
+mod lock;
+mod reservation;
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+use libc::{EAGAIN, EBUSY, EDEADLK, EPERM, ETIMEDOUT, pthread_rwlock_t};
+use lockyard::platform::linux::Linux;
+use lockyard::rwsem::RawRwSem;
+use lockyard::rwsem::policy;
+use lockyard_segment as segment;
+
+use crate::config::{self, RwlockKind};
+use crate::deadline::Deadline;
+use crate::fork;
+use crate::thread;
+use crate::watch::Told;
+use lock::Lock;
+use reservation::{Came, Reservation};
+
+/// Writers preferred, and readers must not recur.
+const NONRECURSIVE: u32 = 2;
+
+/// A `pthread_rwlock_t` of ours.
+#[repr(C, align(8))]
+struct RwlockObject {
+    lock: [AtomicU32; 7],
+    shared: AtomicU32,
+    writer: AtomicU32,
+    generation: AtomicU32,
+    class: AtomicU32,
+    reservation: Reservation,
+    kind: AtomicU32,
+    rest: AtomicU32,
+}
+
+const _: () = {
+    assert!(size_of::<RwlockObject>() == size_of::<pthread_rwlock_t>());
+    assert!(align_of::<RwlockObject>() <= align_of::<pthread_rwlock_t>());
+    assert!(core::mem::offset_of!(RwlockObject, shared) == 28 && core::mem::offset_of!(RwlockObject, kind) == 48);
+    // The rwsem's last word belongs to its embedder.
+    assert!(size_of::<RawRwSem<Linux, policy::Today>>() == 32);
+};
+
+/// How long a caller is prepared to wait.
+#[derive(Clone, Copy)]
+enum Patience {
+    None,
+    Until(Deadline),
+    Forever,
+}
+
+fn until(deadline: &Deadline, wait: impl Fn() -> bool) -> c_int {
+    loop {
+        if wait() {
+            return 0;
+        }
+        // The real-time clock may have been set back meanwhile.
+        if deadline.over() {
+            return ETIMEDOUT;
+        }
+    }
+}
+
+/// The policies that may be under a pthread object, by the number that [`config`] stores.
+macro_rules! policies {
+    ($($number:literal $name:literal $policy:ident,)*) => {
+        /// What `LOCKYARD_RWLOCK` may be.
+        pub(crate) const CHOICES: &str = concat!("rwsem, qrw, glibc", $(", rwsem:", $name),*);
+
+        /// The number of the policy called `name`.
+        pub(crate) fn policy_named(name: &[u8]) -> Option<u8> {
+            $(if name == $name.as_bytes() { return Some($number); })*
+            None
+        }
+
+        /// Runs `$body` with `$lock` as the lock under `$object`.
+        macro_rules! with_lock {
+            ($object:expr, $lock:ident => $body:expr) => {
+                match config::rwlock() {
+                    RwlockKind::Glibc => None,
+                    RwlockKind::Qrw => {
+                        let $lock = $object.under::<RawQRwLock<Linux>>();
+                        Some($body)
+                    }
+                    $(RwlockKind::Rwsem($number) => {
+                        let $lock = $object.under::<RawRwSem<Linux, policy::$policy>>();
+                        Some($body)
+                    })*
+                    RwlockKind::Rwsem(_) => None,
+                }
+            };
+        }
+    };
+}
+
+/// The number of the default policy, `today`.
+pub(crate) const DEFAULT: u8 = 0;
+/// The default lock.
+type Default = RawRwSem<Linux, policy::Today>;
+
+// Not the biased ones: a release of theirs touches the lock when the next owner may have freed it.
+policies! {
+    0 "today" Today,
+    1 "today-kernel" TodayKernel,
+    2 "v5.16" V5_16,
+    3 "no-rspin" NoRspin,
+    4 "reader-steal" ReaderSteal,
+    5 "v5.10" V5_10,
+    6 "adaptive-rspin" AdaptiveRspin,
+    7 "timed-writer-spin" TimedWriterSpin,
+    8 "handoff-4ms" Handoff4ms,
+}
+
+impl RwlockObject {
+    /// The object, if it is ours.
+    ///
+    /// # Safety
+    /// `rwlock` points to a rwlock that lasts as long as the result is used.
+    #[inline(always)]
+    unsafe fn ours<'a>(rwlock: *mut pthread_rwlock_t) -> Option<&'a Self> {
+        // SAFETY: the caller's promise. Everything inside is atomic, and any bytes are valid.
+        let object = unsafe { &*rwlock.cast::<Self>() };
+        (object.shared.load(Relaxed) == 0 && config::rwlock() != RwlockKind::Glibc).then_some(object)
+    }
+
+    /// The lock under the object.
+    #[inline(always)]
+    fn under<L: Lock>(&self) -> &L {
+        const { assert!(size_of::<L>() <= 32 && align_of::<L>() <= 8) };
+        // SAFETY: the first words of the object, used by this kind of lock alone, which is one for the whole process; atomics, of which any bytes are valid.
+        unsafe { &*core::ptr::from_ref(self).cast() }
+    }
+
+    /// The lock under a private object, if the process uses the default one.
+    ///
+    /// # Safety
+    /// As [`RwlockObject::ours`].
+    #[inline(always)]
+    unsafe fn default<'a>(rwlock: *mut pthread_rwlock_t) -> Option<(&'a Self, &'a Default)> {
+        // SAFETY: the caller's promise. Everything inside is atomic, and any bytes are valid.
+        let object = unsafe { &*rwlock.cast::<Self>() };
+        (config::rwlock_is_default() && object.shared.load(Relaxed) == 0).then(|| (object, object.under::<Default>()))
+    }
+
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self).addr()
+    }
+
+    /// The fast path of reading: nobody is in the way, so nothing has to be asked.
+    ///
+    /// # Safety
+    /// As [`RwlockObject::ours`].
+    #[inline(always)]
+    unsafe fn read_fast(rwlock: *mut pthread_rwlock_t) -> bool {
+        // SAFETY: the caller's promise.
+        let Some((object, lock)) = (unsafe { Self::default(rwlock) }) else { return false };
+        let taken = lock.try_read_acquire();
+        if taken {
+            thread::block().holds.add(object.address());
+        }
+        taken
+    }
+
+    /// The fast path of writing: nobody holds it or asks for it.
+    ///
+    /// # Safety
+    /// As [`RwlockObject::ours`].
+    #[inline(always)]
+    unsafe fn write_fast(rwlock: *mut pthread_rwlock_t) -> bool {
+        // SAFETY: the caller's promise.
+        let Some((object, lock)) = (unsafe { Self::default(rwlock) }) else { return false };
+        let taken = lock.try_write_acquire();
+        if taken {
+            object.writer.store(thread::block().identity(), Relaxed);
+        }
+        taken
+    }
+
+    #[inline(always)]
+    fn settle<L: Lock>(&self, lock: &L) {
+        fork::settle(&self.generation, || {
+            // SAFETY: whoever waits settles first, so nobody of this process waits.
+            unsafe { lock.forget_waiters() };
+        });
+    }
+
+    /// The lock, as the statistics know it.
+    fn told(&self) -> Told<'_> {
+        Told { class: &self.class, kind: b"rwlock", lock: self.address() }
+    }
+
+    /// Runs `wait`, and tells of it; `attempt` is what it tries first.
+    #[inline]
+    fn tell(
+        &self,
+        patience: Patience,
+        caller: usize,
+        attempt: impl FnOnce() -> bool,
+        wait: impl FnOnce() -> c_int,
+    ) -> c_int {
+        if segment::watched() {
+            self.told().take(caller, !matches!(patience, Patience::None), attempt, || 0, wait)
+        } else {
+            wait()
+        }
+    }
+
+    #[inline]
+    fn read<L: Lock>(&self, lock: &L, patience: Patience, caller: usize) -> c_int {
+        let me = thread::block();
+        let identity = me.identity();
+        let address = self.address();
+        if self.writer.load(Relaxed) == identity {
+            return if matches!(patience, Patience::None) { EBUSY } else { EDEADLK };
+        }
+        self.settle(lock);
+        let strict = self.kind.load(Relaxed) == NONRECURSIVE;
+        let patient = !matches!(patience, Patience::None);
+        let recurs = me.holds.contains(address);
+        let attempt =
+            || !strict && recurs && lock.read_again() || lock.try_read() || !strict && !patient && lock.read_again();
+        let wait = || {
+            if attempt() {
+                return 0;
+            }
+            if lock.is_full() {
+                // No wait ends that for certain. (As glibc, for every call.)
+                return EAGAIN;
+            }
+            let came = Came::now();
+            let may = || self.reservation.is_over(came);
+            match patience {
+                Patience::None => EBUSY,
+                Patience::Forever if strict && lock.read() => 0,
+                Patience::Forever if !strict && lock.read_beside(None, may) => 0,
+                Patience::Forever => EAGAIN,
+                Patience::Until(deadline) if strict => until(&deadline, || lock.read_until(&deadline)),
+                Patience::Until(deadline) => {
+                    until(&deadline, || lock.read_beside(Some(&deadline), may) || lock.read_again())
+                }
+            }
+        };
+        let result = self.tell(patience, caller, attempt, wait);
+        if result == 0 {
+            me.holds.add(address);
+        }
+        result
+    }
+
+    #[inline]
+    fn write<L: Lock>(&self, lock: &L, patience: Patience, caller: usize) -> c_int {
+        let identity = thread::block().identity();
+        if self.writer.load(Relaxed) == identity {
+            return if matches!(patience, Patience::None) { EBUSY } else { EDEADLK };
+        }
+        self.settle(lock);
+        let wait = || {
+            if lock.try_write() {
+                return 0;
+            }
+            let result = match patience {
+                Patience::None => return EBUSY,
+                Patience::Forever if self.kind.load(Relaxed) == NONRECURSIVE => {
+                    lock.write();
+                    0
+                }
+                Patience::Forever => {
+                    lock.write_aside();
+                    0
+                }
+                Patience::Until(deadline) => until(&deadline, || lock.write_until(&deadline)),
+            };
+            self.reservation.end();
+            result
+        };
+        let result = self.tell(patience, caller, || lock.try_write(), wait);
+        if result == 0 {
+            self.writer.store(identity, Relaxed);
+        }
+        result
+    }
+
+    #[inline]
+    fn unlock<L: Lock>(&self, lock: &L) -> c_int {
+        if lock.is_write_locked() {
+            self.writer.store(0, Relaxed);
+            // SAFETY: held for writing, by the caller or by whom it acts for.
+            unsafe { lock.write_release() };
+        } else if lock.is_locked() {
+            thread::block().holds.remove(self.address());
+            // SAFETY: held for reading, by the caller or by whom it acts for.
+            unsafe { lock.read_release() };
+        } else {
+            return EPERM;
+        }
+        0
+    }
+}
+
+mod calls;
+
+pub use calls::*;
+
+#[cfg(test)]
+mod tests;
