@@ -1,5 +1,8 @@
 //! What a call answers at the end of a count, which is set directly.
 
+use libc::timespec;
+use lockyard::qrwlock::RawQRwLock;
+
 use super::*;
 
 /// Every reading call on a lock with one reader less than can be counted: the first gets it, the others are told.
