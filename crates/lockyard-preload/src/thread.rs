@@ -5,9 +5,10 @@
 //! the last destructor. All-zero is a thread that has not been seen; there is no destructor. A child process's only thread keeps its block.
 
 use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use lockyard::platform::Platform;
-use lockyard::platform::linux::Linux;
+use lockyard::platform::linux::{Linux, threads};
 use lockyard::wait::thread::ThreadId;
 
 use crate::config::{self, MutexKind};
@@ -103,6 +104,26 @@ pub(crate) fn alone() -> bool {
     false
 }
 
+/// Bits of a record's name, and of its claim: see [`Block::identity`].
+const NAME: u32 = (1 << 14) - 1;
+const CLAIM: u32 = (1 << 17) - 1;
+const NAMELESS: u32 = 1 << 31;
+const _: () =
+    assert!(NAME == ThreadId::MAX_INDEX && NAME.count_ones() + CLAIM.count_ones() == NAMELESS.trailing_zeros());
+
+/// The identity of a thread with a record: never 0, as no name is.
+fn named(identity: u64) -> u32 {
+    let (name, claim) = (identity as u32, (identity >> 32) as u32);
+    (claim & CLAIM) << NAME.count_ones() | name & NAME
+}
+
+/// The identity of a thread without: it shares its name with others, so it draws a number.
+#[cold]
+fn nameless() -> u32 {
+    static DRAWN: AtomicU32 = AtomicU32::new(0);
+    DRAWN.fetch_add(1, Relaxed) | NAMELESS
+}
+
 impl Block {
     /// The thread's name, if it may take mutexes by the fast path.
     #[inline(always)]
@@ -121,7 +142,14 @@ impl Block {
         self.tid.get()
     }
 
-    /// What tells the thread from all others.
+    /// What tells the thread from all others, dead ones too: an object may name an owner that has exited.
+    ///
+    /// | bit 31 | 14–30 | 0–13 | |
+    /// |---|---|---|---|
+    /// | 0 | which claim of the record | the record's name | two that live have two names; the 131,072nd claim after a dead one has its number |
+    /// | 1 | a number drawn | | the thread has no record |
+    ///
+    /// The child of a fork goes on with the block, and so with the identity. Its new threads have other records, or draw other numbers.
     #[inline(always)]
     pub(crate) fn identity(&self) -> u32 {
         match self.identity.get() {
@@ -134,12 +162,11 @@ impl Block {
     fn introduce(&self) -> u32 {
         let tid = rustix::thread::gettid().as_raw_pid() as u32;
         self.tid.set(tid);
-        // Threads beyond the registry's size share a name; the kernel's is theirs alone, and the top bit keeps the two kinds apart.
         let id = Linux::current().map(|thread| thread.id());
         if let (Some(id), MutexKind::Mutex, false) = (id, config::mutex(), lockyard_segment::watched()) {
             self.fast.set(id.raw());
         }
-        let identity = id.map_or(tid | 1 << 31, ThreadId::raw);
+        let identity = threads::identity().map_or_else(nameless, named);
         self.identity.set(identity);
         identity
     }

@@ -112,6 +112,11 @@ fn ten_thousand_threads() {
 }
 
 #[test]
+fn a_new_thread_is_not_an_owner_that_has_exited() {
+    same("owners.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
+}
+
+#[test]
 fn c11() {
     same("c11.c", &[], &[DEFAULT]);
 }

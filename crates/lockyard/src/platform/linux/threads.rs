@@ -13,6 +13,21 @@
 //! thread-local destructors allocate and run in an order that breaks locks used by other destructors. The sequence number makes two claimers that see the same dead
 //! owner exclude each other even if thread ids are recycled. A recycled id (the kernel knows it again, as another thread) only delays reuse.
 //!
+//! # What a name means, and for how long
+//!
+//! A [`ThreadId`] is a place, not a person: it names one thread while that thread lives, and the next thread after it. Who compares names therefore asks who
+//! *runs*, or *waits*, now; who must know who *holds*, after the holder's death too, asks for more:
+//!
+//! | who compares | with what | after the owner's death |
+//! |---|---|---|
+//! | mutex, rwsem: owner bits of the word | the name | a hint: spin or not, and which release is quick |
+//! | queues, spinlock nodes, sleeping heads | the name | a thread that waits does not die |
+//! | rt-mutex: owner | the name | a record that holds one is not [unused](Thread::is_unused), so its name stays the dead one's |
+//! | PI mutex: the kernel's word | the kernel's thread id | as the kernel says |
+//! | pthread and C objects that refuse by owner | [`identity`] | never another's: name and claim |
+//!
+//! All threads without a record share one name, and none of the comparisons above tells them apart.
+//!
 //! # fork
 //!
 //! A slot notes the [epoch](super::process) in which it was claimed. The child's only thread keeps its record (thread-locals are copied) and claims it again, in the child's
@@ -191,6 +206,14 @@ fn slot(id: ThreadId) -> &'static Slot {
 #[inline(always)]
 pub(super) fn record(id: ThreadId) -> &'static Thread<Linux> {
     &slot(id).thread
+}
+
+/// What tells the calling thread from all others, dead ones too: its name, and above it (from bit 32) which claim of that record is its own. `None`: it has no record.
+///
+/// The child of a fork claims its record once more: what it asked for before still tells it from every thread of its own.
+pub fn identity() -> Option<u64> {
+    let id = current()?.id();
+    Some(slot(id).claim.load(Relaxed) >> 32 << 32 | u64::from(id.raw()))
 }
 
 /// The kernel thread id under which `id` was claimed.
@@ -413,6 +436,19 @@ mod tests {
             std::thread::spawn(|| assert!(current().is_some())).join().unwrap();
         }
         assert!(records_used() < 1_000, "{} records for 2,000 threads that never met", records_used());
+    }
+
+    /// A new thread gets the record of one that has ended, and was taken for it.
+    #[test]
+    fn a_thread_is_not_taken_for_an_earlier_one_with_its_name() {
+        let mut seen = std::collections::HashMap::new();
+        let again = (0..1_000).any(|_| {
+            let (name, identity) =
+                std::thread::spawn(|| (current().unwrap().id(), identity().unwrap())).join().unwrap();
+            assert_eq!(identity as u32, name.raw());
+            seen.insert(name, identity).is_some_and(|before| before != identity)
+        });
+        assert!(again, "no record was used twice");
     }
 
     /// One test at a time that adds up or begins anew: a record may go from one test's thread to another's.
