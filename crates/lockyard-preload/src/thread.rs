@@ -160,8 +160,7 @@ impl Block {
 
     #[cold]
     fn introduce(&self) -> u32 {
-        let tid = rustix::thread::gettid().as_raw_pid() as u32;
-        self.tid.set(tid);
+        self.tid.set(threads::kernel_id_of_caller());
         let id = Linux::current().map(|thread| thread.id());
         if let (Some(id), MutexKind::Mutex, false) = (id, config::mutex(), lockyard_segment::watched()) {
             self.fast.set(id.raw());
@@ -174,7 +173,7 @@ impl Block {
     /// In a child process: the kernel has another name for the thread.
     pub(crate) fn rename(&self) {
         if self.identity.get() != 0 {
-            self.tid.set(rustix::thread::gettid().as_raw_pid() as u32);
+            self.tid.set(threads::kernel_id_of_caller());
         }
     }
 }

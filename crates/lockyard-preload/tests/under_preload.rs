@@ -117,6 +117,11 @@ fn a_new_thread_is_not_an_owner_that_has_exited() {
 }
 
 #[test]
+fn in_a_sandbox_that_kills_for_calls_of_ours() {
+    same("sandbox.c", &[], ALL);
+}
+
+#[test]
 fn c11() {
     same("c11.c", &[], &[DEFAULT]);
 }
