@@ -70,6 +70,13 @@ fn choice() -> u32 {
     }
 }
 
+/// Reads what the chosen locks will want to know of the machine.
+pub(crate) fn read_ahead() {
+    if mutex() == MutexKind::Hq || spin() == SpinKind::Hq {
+        lockyard::platform::linux::topology::read_ahead();
+    }
+}
+
 /// What `pthread_mutex_t` is, without priority inheritance.
 #[inline(always)]
 pub(crate) fn mutex() -> MutexKind {

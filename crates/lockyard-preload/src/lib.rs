@@ -57,14 +57,14 @@ pub mod spin;
 mod thread;
 mod watch;
 
-/// Runs when the library is loaded; nothing depends on it but forks with waiters, and statistics.
+/// Runs when the library is loaded; nothing depends on it but forks with waiters, statistics, and programs that later give up the right to open files.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = {
     extern "C" fn on_load() {
         fork::register();
-        thread::learn_names();
         counters::publish();
+        config::read_ahead();
     }
     on_load
 };

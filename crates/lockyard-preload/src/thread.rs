@@ -5,18 +5,14 @@
 //! the last destructor. All-zero is a thread that has not been seen; there is no destructor. A child process's only thread keeps its block.
 
 use core::cell::Cell;
-use core::ffi::c_int;
-use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use libc::pthread_mutex_t;
 use lockyard::platform::Platform;
-use lockyard::platform::linux::Linux;
+use lockyard::platform::linux::{Linux, threads};
 use lockyard::wait::thread::ThreadId;
 
 use crate::config::{self, MutexKind};
 use crate::holds::Holds;
-use crate::real::real;
 
 /// A thread's block.
 #[repr(C, align(64))]
@@ -108,35 +104,24 @@ pub(crate) fn alone() -> bool {
     false
 }
 
-/// Whether glibc's mutexes tell the kernel's name of their owner.
-static TOLD: AtomicBool = AtomicBool::new(false);
-/// Where they tell it.
-const OWNER: usize = 8;
+/// Bits of a record's name, and of its claim: see [`Block::identity`].
+const NAME: u32 = (1 << 14) - 1;
+const CLAIM: u32 = (1 << 17) - 1;
+const NAMELESS: u32 = 1 << 31;
+const _: () =
+    assert!(NAME == ThreadId::MAX_INDEX && NAME.count_ones() + CLAIM.count_ones() == NAMELESS.trailing_zeros());
 
-/// The kernel's name of the calling thread.
-fn kernel_name() -> u32 {
-    match if TOLD.load(Relaxed) { told() } else { 0 } {
-        0 => rustix::thread::gettid().as_raw_pid() as u32,
-        name => name,
-    }
+/// The identity of a thread with a record: never 0, as no name is.
+fn named(identity: u64) -> u32 {
+    let (name, claim) = (identity as u32, (identity >> 32) as u32);
+    (claim & CLAIM) << NAME.count_ones() | name & NAME
 }
 
-/// What glibc has noted as the owner of a mutex that the caller holds.
-fn told() -> u32 {
-    let mut mutex = MaybeUninit::<pthread_mutex_t>::zeroed();
-    let mutex = mutex.as_mut_ptr();
-    real!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int);
-    // SAFETY: inside the mutex and aligned as it is; only this thread knows it.
-    let owner = unsafe { (*mutex.byte_add(OWNER).cast::<AtomicU32>()).load(Relaxed) };
-    real!(pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int);
-    owner
-}
-
-/// When the library is loaded: looks whether glibc can be asked for the names of threads. A sandbox
-/// that the program enters later may forbid `gettid`, which glibc's own locks do not need. (Not at a
-/// thread's first lock: the look-up of a function may wait for the loader.)
-pub(crate) fn learn_names() {
-    TOLD.store(told() == rustix::thread::gettid().as_raw_pid() as u32, Relaxed);
+/// The identity of a thread without: it shares its name with others, so it draws a number.
+#[cold]
+fn nameless() -> u32 {
+    static DRAWN: AtomicU32 = AtomicU32::new(0);
+    DRAWN.fetch_add(1, Relaxed) | NAMELESS
 }
 
 impl Block {
@@ -157,7 +142,14 @@ impl Block {
         self.tid.get()
     }
 
-    /// What tells the thread from all others.
+    /// What tells the thread from all others, dead ones too: an object may name an owner that has exited.
+    ///
+    /// | bit 31 | 14–30 | 0–13 | |
+    /// |---|---|---|---|
+    /// | 0 | which claim of the record | the record's name | two that live have two names; the 131,072nd claim after a dead one has its number |
+    /// | 1 | a number drawn | | the thread has no record |
+    ///
+    /// The child of a fork goes on with the block, and so with the identity. Its new threads have other records, or draw other numbers.
     #[inline(always)]
     pub(crate) fn identity(&self) -> u32 {
         match self.identity.get() {
@@ -168,14 +160,12 @@ impl Block {
 
     #[cold]
     fn introduce(&self) -> u32 {
-        let tid = kernel_name();
-        self.tid.set(tid);
-        // Threads beyond the registry's size share a name; the kernel's is theirs alone, and the top bit keeps the two kinds apart.
+        self.tid.set(threads::kernel_id_of_caller());
         let id = Linux::current().map(|thread| thread.id());
         if let (Some(id), MutexKind::Mutex, false) = (id, config::mutex(), lockyard_segment::watched()) {
             self.fast.set(id.raw());
         }
-        let identity = id.map_or(tid | 1 << 31, ThreadId::raw);
+        let identity = threads::identity().map_or_else(nameless, named);
         self.identity.set(identity);
         identity
     }
@@ -183,7 +173,7 @@ impl Block {
     /// In a child process: the kernel has another name for the thread.
     pub(crate) fn rename(&self) {
         if self.identity.get() != 0 {
-            self.tid.set(kernel_name());
+            self.tid.set(threads::kernel_id_of_caller());
         }
     }
 }

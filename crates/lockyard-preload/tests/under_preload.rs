@@ -149,6 +149,16 @@ fn ten_thousand_threads() {
 }
 
 #[test]
+fn a_new_thread_is_not_an_owner_that_has_exited() {
+    same("owners.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
+}
+
+#[test]
+fn in_a_sandbox_that_kills_for_calls_of_ours() {
+    same("sandbox.c", &[], ALL);
+}
+
+#[test]
 fn c11() {
     same("c11.c", &[], &[DEFAULT]);
 }

@@ -19,6 +19,7 @@ use lockyard::platform::linux::Linux;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, OpportunisticSafe};
 use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::wait::thread::ThreadId;
 use lockyard::{Mutex, RwSem, Semaphore, SpinLock};
 use lockyard_check::adapters::Binary;
 use lockyard_check::lock::{Held, Lock, Way};
@@ -245,5 +246,66 @@ fn a_lock_held_by_another_thread_stays_held_in_the_child() {
             stop.store(true, SeqCst);
         });
         assert!(mutex.at_rest());
+    });
+}
+
+/// Each child of a chain knows its own threads only, and its new ones get records that no ancestor's thread had.
+#[test]
+fn a_chain_of_forks() {
+    fn link(depth: u32, known: &mut Vec<ThreadId>) -> Result<(), &'static str> {
+        let mine = Linux::current().map(|thread| thread.id()).ok_or("no record")?;
+        let other = spawn(|| Linux::current().map(|thread| thread.id())).join().unwrap().ok_or("no record")?;
+        check(known[0] == mine && !known.contains(&other), "a new thread has the record of an ancestor's")?;
+        check(known[1..].iter().all(|&id| !Linux::is_here(id)), "an ancestor's thread is thought to be here")?;
+        check(Linux::is_here(mine) && Linux::is_here(other), "an own thread is thought to be elsewhere")?;
+        known.push(other);
+        if depth > 0 {
+            in_child(|| link(depth - 1, known));
+        }
+        Ok(())
+    }
+    test("a chain of forks", || {
+        let mine = Linux::current().unwrap().id();
+        in_child(|| link(5, &mut vec![mine]));
+    });
+}
+
+/// In a new PID namespace a child has the process id of its parent, 1, and its threads have ids that threads of the parent had: a live thread's record was given away.
+#[test]
+fn a_child_in_another_pid_namespace_keeps_its_record() {
+    /// Forks into a new namespace, from a thread that is not the process's first. `false`: not permitted.
+    fn in_namespace(then: impl FnOnce() -> Result<(), &'static str> + Send) -> bool {
+        scope(|threads| {
+            let forker = threads.spawn(|| {
+                Linux::current();
+                // SAFETY: changes where children of this thread are counted.
+                let permitted = unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0;
+                if permitted {
+                    in_child(then);
+                }
+                permitted
+            });
+            forker.join().unwrap()
+        })
+    }
+    test("fork into another PID namespace", || {
+        let permitted = in_namespace(|| {
+            check(std::process::id() == 1, "the first of its namespace")?;
+            // Some threads, so that the forking one has an id that the child's threads come to.
+            (0..4).for_each(|_| drop(spawn(|| Linux::current().is_some()).join()));
+            let nested = in_namespace(|| {
+                check(std::process::id() == 1, "the first of its namespace")?;
+                let mine = Linux::current().map(|thread| thread.id());
+                for _ in 0..16 {
+                    let other = spawn(|| Linux::current().map(|thread| thread.id())).join().unwrap();
+                    check(other.is_some() && other != mine, "a new thread took the forking thread's record")?;
+                }
+                Ok(())
+            });
+            check(nested, "a namespace in a namespace")
+        });
+        if !permitted {
+            eprintln!("skipped: no right to make a PID namespace (CAP_SYS_ADMIN)");
+        }
     });
 }

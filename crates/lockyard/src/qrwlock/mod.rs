@@ -77,6 +77,7 @@ use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Platform, Word};
 use crate::spin::bout;
 use crate::spin::qspinlock::RawQSpinLock;
+use crate::wait::heads;
 use crate::wait::thread::{Thread, while_waiting};
 use policy::{Layout, Policy, SetWaiting, Today};
 
@@ -482,11 +483,16 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     fn sleep_unless(&self, me: &Thread<P>, told: Told, end: Option<u64>, ready: &impl Fn(u32) -> bool) {
         let key = P::key(self);
         let registered = P::heads().insert(key, me.id());
-        let woken = P::fence_heavy() && registered && told == Told::Yes;
-        if !ready(self.word.load(Relaxed)) {
+        let fenced = P::fence_heavy();
+        let now_ready = || ready(self.word.load(Relaxed));
+        if !now_ready() {
             P::count(Event::QrwSleep, 1);
-            let blind = || P::now() + BLIND_NS;
-            me.park(if woken { end } else { Some(end.map_or_else(blind, |end| end.min(blind()))) });
+            if registered && told == Told::Yes {
+                heads::sleep(me, end, fenced, now_ready);
+            } else {
+                let blind = P::now() + BLIND_NS;
+                me.park(Some(end.map_or(blind, |end| end.min(blind))));
+            }
         }
         if registered {
             P::heads().remove(key, me.id());

@@ -68,6 +68,7 @@ use core::marker::PhantomData;
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, Lanes, Ordering::*, Patience, Platform, Word, lanes};
+use crate::wait::heads;
 use crate::wait::thread::{NESTING, NodeName, Thread};
 use crate::wait::turn::{TURN_NS, TURNS_NS};
 
@@ -91,7 +92,7 @@ pub const QUEUED_NS: u32 = 5_000;
 pub const COMPETE_NS: u32 = 5_000;
 /// How long a head competes on a machine that tells exactly when a CPU is needed: the limit of the kernel's paravirtual waiters.
 pub const EXACT_COMPETE_NS: u32 = 200_000;
-/// How long a head sleeps where it cannot rely on being woken.
+/// How long a head sleeps that is not in the table.
 const BLIND_NS: u64 = 1_000_000;
 
 mod sealed {
@@ -508,14 +509,19 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         let key = P::key(self);
         self.mark_asleep(true);
         let registered = P::heads().insert(key, me.id());
-        let woken = P::fence_heavy() && registered;
-        let taken = if shut { self.take_pending() } else { self.try_steal() };
+        let fenced = P::fence_heavy();
+        let attempt = || if shut { self.take_pending() } else { self.try_steal() };
+        let mut taken = attempt();
         if !taken {
-            if shut && !woken {
+            if shut && !registered {
                 self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE, Relaxed);
             }
             P::count(Event::PvWaitHead, 1);
-            me.park(if woken { end } else { Some(end.unwrap_or(u64::MAX).min(P::now() + BLIND_NS)) });
+            if registered {
+                taken = heads::sleep(me, end, fenced, attempt);
+            } else {
+                me.park(Some(end.unwrap_or(u64::MAX).min(P::now() + BLIND_NS)));
+            }
         }
         if registered {
             P::heads().remove(key, me.id());

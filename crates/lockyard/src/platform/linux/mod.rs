@@ -9,16 +9,32 @@
 //! | `pi` | PI futexes, kernel thread ids |
 //! | `process` | what tells a process from its parent, windows that no fork falls into |
 //! | `syscall` | what rustix has not |
+//! | `exit` | the end of a thread |
 //! | `clock` | time |
 //! | `scheduling` | priorities of threads: read and lent |
 //! | `topology` | CPUs, NUMA nodes and caches from sysfs |
 //!
 //! Errno is never touched: system calls are raw. Nothing here allocates, except where `topology` reads a description for people.
+//!
+//! # Which system calls
+//!
+//! A program may shut itself in a sandbox that kills for a call it does not know of, and it does not know of ours. So threads register, wait and wake by `futex` alone, as
+//! the C library's locks do: naps are futex waits that nobody ends, a thread's id is the C library's note, its end is told by a destructor, and no `membarrier` is asked
+//! for ([`Platform::fence_heavy`]). What else has to be known, `process` asks at the start. Exceptions:
+//!
+//! | who | asks | when |
+//! |---|---|---|
+//! | locks that queue by NUMA node or cache | files of sysfs | when the first of them is contended; [`topology::read_ahead`] does it before |
+//! | rt-mutexes, PI mutexes | priorities, scheduling classes, PI futexes | as they must |
+//! | a thread that starts when there is no record left | whether the owners of records live | |
+//! | a child made behind the C library's back; a C library that keeps no ids | `gettid` | at the first lock |
+//! | where the C library registers no rseq area and the kernel's page of calls has no `getcpu` | `getcpu` | in slow paths |
 
 // This is where the seam ends: the one place that may name the machine.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub(crate) mod clock;
+mod exit;
 mod futex;
 mod pi;
 mod process;
@@ -30,8 +46,6 @@ pub mod topology;
 mod words;
 
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
-
-use rustix::thread::{MembarrierCommand, NanosleepRelativeResult, Timespec, membarrier, nanosleep, sched_yield};
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, Pair, Patience, Platform};
@@ -48,6 +62,34 @@ pub struct Linux;
 
 static HEADS: ParkedHeads<Linux> = ParkedHeads::new();
 static HQ: Pool<Linux> = Pool::new();
+
+/// Sleeps for a time that grows with `round`: some tens of microseconds at first (the kernel lets timers be late by that much), about a millisecond later.
+fn doze(round: u32) {
+    futex::sleep(nap_ns(round));
+}
+
+const fn nap_ns(round: u32) -> u64 {
+    if round < 4 { 1_000 } else { 20_000 << if round < 10 { round - 4 } else { 6 } }
+}
+
+/// How many threads without a record sleep in a nap.
+static STRANGERS: AtomicU32 = AtomicU32::new(0);
+
+/// How many naps all of those may end in a second, together: each is a look at a lock, and thousands that looked every millisecond would leave no time for the owner.
+const LOOKS: u64 = 20_000;
+
+/// The same for a thread without a record, which nobody wakes: the longer the more there are of them, after a few that it spends in the hope that the owner just runs.
+#[cold]
+fn doze_as_stranger(round: u32) {
+    let others = STRANGERS.fetch_add(1, Ordering::Relaxed);
+    futex::sleep(strangers_nap_ns(round, others));
+    STRANGERS.fetch_sub(1, Ordering::Relaxed);
+}
+
+fn strangers_nap_ns(round: u32, others: u32) -> u64 {
+    let share = if round < 4 { 0 } else { u64::from(others) * (1_000_000_000 / LOOKS) };
+    nap_ns(round).max(share.min(1_000_000_000))
+}
 
 /// Spin polls between two looks at things that are not free (who runs, the clock).
 const LOOK: u32 = 16;
@@ -117,20 +159,13 @@ unsafe impl Platform for Linux {
 
     #[inline(never)]
     fn nap(round: u32) {
-        if round < 4 {
-            sched_yield();
-            return;
-        }
-        let ns = 20_000i64 << (round - 4).min(6);
-        match nanosleep(&Timespec { tv_sec: 0, tv_nsec: ns as _ }) {
-            NanosleepRelativeResult::Ok | NanosleepRelativeResult::Interrupted(_) | NanosleepRelativeResult::Err(_) => {
-            }
-        }
+        let stranger = threads::id().is_some_and(ThreadId::is_anonymous);
+        process::aside(|| if stranger { doze_as_stranger(round) } else { doze(round) });
     }
 
     #[inline(never)]
     fn park(word: &U32, expected: u32, deadline: Option<u64>) {
-        futex::wait(&word.0, expected, deadline);
+        process::aside(|| futex::wait(&word.0, expected, deadline));
     }
 
     #[inline(never)]
@@ -143,22 +178,17 @@ unsafe impl Platform for Linux {
         fence(Ordering::SeqCst);
     }
 
-    /// A compiler fence: the other side's `membarrier` makes every running thread of this process execute a full fence, and a thread that is
-    /// not running executed one when it was switched out.
+    /// A compiler fence. The store becomes visible by itself, soon; the other side, which sleeps with a timer, need not be sure when.
     #[inline(always)]
     fn fence_light() {
         compiler_fence(Ordering::SeqCst);
     }
 
+    /// Only our own half: `membarrier` is a call that the C library's locks do not make, and it interrupts every CPU that runs a thread of ours.
     #[cold]
     fn fence_heavy() -> bool {
-        fence(Ordering::SeqCst); // our own half, needed when membarrier is refused as well
-        if membarrier(MembarrierCommand::PrivateExpedited).is_ok() {
-            return true;
-        }
-        // Not yet registered in this process image (registration is once, and is lost by exec), or not available.
-        membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
-            && membarrier(MembarrierCommand::PrivateExpedited).is_ok()
+        fence(Ordering::SeqCst);
+        false
     }
 
     #[inline]
@@ -231,6 +261,7 @@ unsafe impl Platform for Linux {
         scheduling::set_priority(id, base, effective)
     }
 
+    /// Asked at the start: a program that chooses its CPUs later is not noticed.
     #[inline]
     fn cpus() -> u32 {
         static CPUS: AtomicU32 = AtomicU32::new(0);
@@ -287,3 +318,27 @@ unsafe impl Platform for Linux {
 
 // SAFETY: its lanes are an `AtomicU32`, transparent.
 unsafe impl ConstPlatform for Linux {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn naps_grow_to_a_millisecond() {
+        assert_eq!(
+            [0, 3, 4, 5, 9, 10, 11, u32::MAX].map(nap_ns),
+            [1_000, 1_000, 20_000, 40_000, 640_000, 1_280_000, 1_280_000, 1_280_000]
+        );
+    }
+
+    /// Thousands of threads without a record left no time for those they waited for: 32,000 threads took 86 s for what took 4.5 s on glibc's locks.
+    #[test]
+    fn threads_without_a_record_look_at_locks_so_often_together_and_each_once_a_second() {
+        for others in [0, 1, 25, 100, 3_000, 16_000, 100_000, u32::MAX] {
+            let nap = strangers_nap_ns(12, others);
+            assert!((nap_ns(12)..=1_000_000_000).contains(&nap));
+            assert!(nap == 1_000_000_000 || u64::from(others) * 1_000_000_000 / nap <= LOOKS, "{others}: {nap}");
+            assert_eq!(strangers_nap_ns(3, others), nap_ns(3), "a few naps are short");
+        }
+    }
+}

@@ -18,7 +18,6 @@ use std::thread_local;
 
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, Timespec};
-use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{LaneWord, Linux, U32, clock, process, syscall, threads};
@@ -64,8 +63,9 @@ unsafe impl PiPlatform for Linux {
 
     #[cold]
     fn register() -> u32 {
-        let tid = gettid().as_raw_nonzero().get().unsigned_abs();
+        // Before the id: it may be another process by now.
         let epoch = process::epoch();
+        let tid = process::thread_id();
         if process::is_exact() {
             let new = |me: &Me| (me.tid.replace(tid), me.epoch.replace(epoch)) != (tid, epoch);
             if ME.with(new) {
@@ -193,6 +193,8 @@ fn refused(error: Errno) -> Refused {
 
 #[cfg(test)]
 mod tests {
+    use rustix::thread::gettid;
+
     use super::*;
 
     #[test]

@@ -22,9 +22,14 @@
 //! | `slot.window` | windows that the thread is in, one inside the other | the thread |
 //! | `FORKS` | forks about to happen: no thread begins a window | the forking thread adds 1 before, and takes 1 away after; a child sets 0 |
 //!
-//! Ordering: {window := 1; light fence; load `FORKS`} against {`FORKS` += 1; heavy fence; load every window}: one of the two sees the other.
-//! Both waits end: a thread waits [`GATE_ROUNDS`] naps for a fork, a fork [`FORK_ROUNDS`] naps for a window. A thread that is stopped inside a window (a handler that does not
-//! return, a debugger) therefore does not stop forks; a child made then may find the one lock shut that the thread was busy with.
+//! Ordering: {window := 1; light fence; load `FORKS`} against {`FORKS` += 1; full fence; a nap; load every window}: one of the two sees the other, since no processor
+//! keeps a store to itself for as long as a nap.
+//!
+//! The gate stays shut until the fork is over: the kernel copies page by page, and handlers of others may come between ours and the fork. If one of them waits for a lock, the
+//! forking thread opens the gate while it sleeps ([`aside`]): whoever holds that lock may need a window to come to its release.
+//!
+//! All waits end. A fork waits [`FORK_ROUNDS`] naps for a window: a thread that is stopped inside one (a handler that does not return, a debugger) does not stop forks; a
+//! child made then may find the one lock shut that the thread was busy with. A thread waits [`GATE_ROUNDS`] naps for a fork, once: after that nobody waits for that fork any more.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
@@ -50,8 +55,12 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// How many naps a fork waits for other threads' windows: some 30 ms.
 const FORK_ROUNDS: u32 = 32;
-/// How many naps a thread waits for a fork to be over before it begins its window nevertheless: some milliseconds.
-const GATE_ROUNDS: u32 = 12;
+/// How many naps a thread waits for a fork to be over before it begins its window nevertheless: about a second.
+const GATE_ROUNDS: u32 = 800;
+
+/// How often the gate has been shut, and for the how manieth time when somebody last waited in vain.
+static SHUT: AtomicU32 = AtomicU32::new(0);
+static STUCK: AtomicU32 = AtomicU32::new(0);
 
 /// The epoch, or 0 if none has been opened. One load.
 #[inline(always)]
@@ -75,19 +84,25 @@ pub(super) fn is_exact() -> bool {
 
 #[cold]
 fn open() -> u32 {
-    #[cfg(not(miri))]
-    {
-        use rustix::mm::{Advice, madvise};
-        // SAFETY: the range is exactly one static of ours; the advice changes nothing but what a child finds in it.
-        let wiped =
-            unsafe { madvise((&raw const EPOCH).cast_mut().cast(), size_of::<Wiped>(), Advice::LinuxWipeOnFork) };
-        WIPES.store(wiped.is_ok(), Relaxed);
-    }
     let next = after(LAST.fetch_add(1, Relaxed));
     match EPOCH.0.compare_exchange(0, next, AcqRel, Acquire) {
-        Ok(_) => next,
+        Ok(_) => {
+            // The forks of the parent are not ours. A child that was made behind the C library's back may know its threads by their old ids.
+            FORKS.store(0, Relaxed);
+            KNOWS_ITSELF.store(false, Relaxed);
+            next
+        }
         Err(opened) => opened,
     }
+}
+
+/// Asks the kernel to wipe the epoch's page in children. They inherit that.
+#[cfg(not(miri))]
+fn wipe() {
+    use rustix::mm::{Advice, madvise};
+    // SAFETY: the range is exactly one static of ours; the advice changes nothing but what a child finds in it.
+    let wiped = unsafe { madvise((&raw const EPOCH).cast_mut().cast(), size_of::<Wiped>(), Advice::LinuxWipeOnFork) };
+    WIPES.store(wiped.is_ok(), Relaxed);
 }
 
 /// The epoch after the one numbered `last`: neither 0, which is a wiped page, nor [`NEVER`].
@@ -105,47 +120,69 @@ pub(super) fn begin_window(window: &AtomicU32) {
     window.store(outer + 1, Relaxed);
     Linux::fence_light();
     if outer == 0 && FORKS.load(Relaxed) != 0 {
-        wait_for_forks(window);
+        wait_for_forks(window, super::doze);
     }
 }
 
-/// The calling thread ends the window that it began last.
+/// The calling thread ends the window that it began last. (None, if it had no record then, or has become another process.)
 #[inline]
 pub(super) fn end_window(window: &AtomicU32) {
     // Release: a fork that finds the window closed finds what was done in it.
-    window.store(window.load(Relaxed).wrapping_sub(1), Release);
+    window.store(window.load(Relaxed).saturating_sub(1), Release);
 }
 
 #[cold]
-fn wait_for_forks(window: &AtomicU32) {
+fn wait_for_forks(window: &AtomicU32, mut nap: impl FnMut(u32)) {
     if threads::is_forking() {
         return;
     }
+    let time = SHUT.load(Relaxed);
     for round in 0..GATE_ROUNDS {
+        if STUCK.load(Relaxed) == time {
+            return;
+        }
         window.store(0, Release);
-        Linux::nap(round);
+        nap(round);
         window.store(1, Relaxed);
         Linux::fence_light();
         if FORKS.load(Relaxed) == 0 {
             return;
         }
     }
+    STUCK.store(time, Relaxed);
 }
 
-/// Before a fork: waits for the windows of all other threads.
+/// Shuts the gate, and waits for the windows of all other threads: `false`, if some did not end.
+fn shut(mut nap: impl FnMut(u32)) -> bool {
+    SHUT.fetch_add(1, Relaxed);
+    FORKS.fetch_add(1, SeqCst);
+    // Instead of a fence on the other side: see the module text.
+    Linux::fence();
+    nap(4);
+    (0..FORK_ROUNDS).any(|round| {
+        let closed = !threads::any_window_elsewhere();
+        if !closed {
+            nap(round);
+        }
+        closed
+    })
+}
+
+/// Sleeps, for whatever: `sleep`. A thread that is about to fork opens the gate meanwhile.
+#[inline]
+pub(super) fn aside(sleep: impl FnOnce()) {
+    if !threads::is_forking() {
+        return sleep();
+    }
+    FORKS.fetch_sub(1, Relaxed);
+    sleep();
+    shut(super::doze);
+}
+
+/// Before a fork.
 extern "C" fn prepare() {
     threads::set_forking(true);
-    FORKS.fetch_add(1, Relaxed);
-    // Where there is no heavy fence the round below gives the other side time to see the count: a hint is all that is left.
-    if !Linux::fence_heavy() {
-        Linux::nap(4);
-    }
-    for round in 0..FORK_ROUNDS {
-        if !threads::any_window_elsewhere() {
-            break;
-        }
-        Linux::nap(round);
-    }
+    shut(super::doze);
 }
 
 /// After a fork, in the parent.
@@ -154,18 +191,38 @@ extern "C" fn parent() {
     threads::set_forking(false);
 }
 
-/// In a child: the forks of the parent are not ours.
-pub(super) fn forget_forks() {
-    FORKS.store(0, Relaxed);
-    threads::set_forking(false);
-}
-
 /// After a fork, in the child, whose only thread calls it.
 extern "C" fn child() {
     // Where the kernel has not wiped it.
     EPOCH.0.store(0, Relaxed);
     open();
+    KNOWS_ITSELF.store(VERIFIED.load(Relaxed), Relaxed);
+    threads::set_forking(false);
     threads::claim_again();
+}
+
+/// Whether the C library's note of a thread's kernel id was found right, at the start, and whether it is right in this process.
+static VERIFIED: AtomicBool = AtomicBool::new(false);
+static KNOWS_ITSELF: AtomicBool = AtomicBool::new(false);
+
+/// The calling thread's kernel id. As a rule without a system call: the C library has it, and tells it as part of the name of the thread's clock.
+pub(super) fn thread_id() -> u32 {
+    let noted = if KNOWS_ITSELF.load(Relaxed) { noted_thread_id() } else { None };
+    noted.unwrap_or_else(|| rustix::thread::gettid().as_raw_pid() as u32)
+}
+
+#[cfg(not(miri))]
+fn noted_thread_id() -> Option<u32> {
+    let mut clock = 0;
+    // SAFETY: the calling thread, and a place for its clock's name.
+    let known = unsafe { pthread_getcpuclockid(pthread_self(), &mut clock) } == 0;
+    // The kernel's way of naming a clock: the id's complement, above three bits that tell which clock.
+    known.then_some(!(clock >> 3) as u32)
+}
+
+#[cfg(miri)]
+fn noted_thread_id() -> Option<u32> {
+    None
 }
 
 #[cfg(not(miri))]
@@ -175,33 +232,30 @@ unsafe extern "C" {
         parent: Option<extern "C" fn()>,
         child: Option<extern "C" fn()>,
     ) -> i32;
+    fn pthread_self() -> usize;
+    fn pthread_getcpuclockid(thread: usize, clock: &mut i32) -> i32;
 }
 
-/// When the program or the shared library starts: earlier than the program registers fork handlers of its own, so that ours come last before a fork, and first after it.
+/// When the program or the shared library starts: earlier than the program registers fork handlers of its own, so that ours come last before a fork, and first after it. What
+/// a sandbox may forbid later is asked here.
 #[cfg(not(miri))]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = {
     extern "C" fn start() {
+        wipe();
         epoch();
+        let right = noted_thread_id() == Some(rustix::thread::gettid().as_raw_pid() as u32);
+        VERIFIED.store(right, Relaxed);
+        KNOWS_ITSELF.store(right, Relaxed);
         // SAFETY: the handlers last as long as the object they are in: the C library drops them with it. (It may refuse for lack of memory: children are then
         // noticed by their wiped page alone.)
         let _ = unsafe { pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+        super::exit::open();
+        Linux::cpus();
     }
     start
 };
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn epochs_go_on_and_pass_by_the_two_that_mean_something_else() {
-        assert_eq!([0, 1, u32::MAX - 2, u32::MAX - 1, u32::MAX].map(after), [1, 2, u32::MAX - 1, 1, 1]);
-    }
-
-    #[test]
-    fn the_epoch_is_opened_at_the_start() {
-        assert!(known_epoch() != 0 && epoch() == known_epoch());
-    }
-}
+mod tests;

@@ -8,10 +8,24 @@
 //!
 //! # Claiming and reuse
 //!
-//! `claim` = sequence number (32 bits) and kernel thread id of the owner. A new thread first looks at a few slots for one
-//! whose owner is gone (the kernel no longer knows the thread id), else takes the next fresh one. There is no exit hook:
-//! thread-local destructors allocate and run in an order that breaks locks used by other destructors. The sequence number makes two claimers that see the same dead
-//! owner exclude each other even if thread ids are recycled. A recycled id (the kernel knows it again, as another thread) only delays reuse.
+//! `claim` = sequence number (32 bits) and kernel thread id of the owner, 0 once that has told of its [end](super::exit). A new thread first looks at a few slots for one
+//! whose owner is gone, else takes the next fresh one. The sequence number makes two claimers that see the same dead owner exclude each other. Where threads do not
+//! tell, and where no slot is left, the kernel is asked for the id; one that it knows again, as another thread, only delays reuse.
+//!
+//! # What a name means, and for how long
+//!
+//! A [`ThreadId`] is a place, not a person: it names one thread while that thread lives, and the next thread after it. Who compares names therefore asks who
+//! *runs*, or *waits*, now; who must know who *holds*, after the holder's death too, asks for more:
+//!
+//! | who compares | with what | after the owner's death |
+//! |---|---|---|
+//! | mutex, rwsem: owner bits of the word | the name | a hint: spin or not, and which release is quick |
+//! | queues, spinlock nodes, sleeping heads | the name | a thread that waits does not die |
+//! | rt-mutex: owner | the name | a record that holds one is not [unused](Thread::is_unused), so its name stays the dead one's |
+//! | PI mutex: the kernel's word | the kernel's thread id | as the kernel says |
+//! | pthread and C objects that refuse by owner | [`identity`] | never another's: name and claim |
+//!
+//! All threads without a record share one name, and none of the comparisons above tells them apart.
 //!
 //! # fork
 //!
@@ -21,7 +35,8 @@
 //!
 //! # Exhaustion
 //!
-//! Beyond 16,383 live threads a thread becomes anonymous for its lifetime: its locks poll instead of queueing.
+//! Beyond 16,383 live threads a thread becomes anonymous for its lifetime: its locks poll instead of queueing. How often all of those look is bounded, however many there
+//! are ([`Platform::nap`](crate::platform::Platform::nap)): with thousands of them each may be a second late. A thread whose record has been taken back ([`leave`]) waits like that.
 //!
 //! # Event words
 //!
@@ -39,11 +54,10 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use std::thread_local;
 
 use rustix::process::{Pid, getpgid};
-use rustix::thread::gettid;
 
 use crate::event::{COUNT, Event, Snapshot};
 use crate::platform::linux::scheduling::Lent;
-use crate::platform::linux::{Linux, process, rseq};
+use crate::platform::linux::{Linux, exit, process, rseq};
 use crate::wait::thread::{Thread, ThreadId};
 
 const SLOTS: usize = ThreadId::MAX_INDEX as usize + 1;
@@ -142,9 +156,9 @@ pub(super) fn claim_again() {
     let Some(id) = id().filter(|id| !id.is_anonymous()) else { return };
     let (slot, epoch) = (slot(id), process::epoch());
     if slot.epoch.load(Relaxed) != epoch {
-        process::forget_forks();
+        FORKING.set(false);
         let claim = slot.claim.load(Relaxed);
-        slot.claim.store((claim >> 32).wrapping_add(1) << 32 | u64::from(gettid().as_raw_pid() as u32), Relaxed);
+        slot.claim.store((claim >> 32).wrapping_add(1) << 32 | u64::from(process::thread_id()), Relaxed);
         slot.window.store(0, Relaxed);
         slot.epoch.store(epoch, Release);
     }
@@ -209,6 +223,19 @@ fn slot(id: ThreadId) -> &'static Slot {
 #[inline(always)]
 pub(super) fn record(id: ThreadId) -> &'static Thread<Linux> {
     &slot(id).thread
+}
+
+/// What tells the calling thread from all others, dead ones too: its name, and above it (from bit 32) which claim of that record is its own. `None`: it has no record.
+///
+/// The child of a fork claims its record once more: what it asked for before still tells it from every thread of its own.
+pub fn identity() -> Option<u64> {
+    let id = current()?.id();
+    Some(slot(id).claim.load(Relaxed) >> 32 << 32 | u64::from(id.raw()))
+}
+
+/// The calling thread's kernel id: as a rule without a system call.
+pub fn kernel_id_of_caller() -> u32 {
+    process::thread_id()
 }
 
 /// The kernel thread id under which `id` was claimed.
@@ -352,13 +379,30 @@ pub fn records_used() -> u32 {
 
 #[cold]
 fn register() -> ThreadId {
-    let owner = Owner { epoch: process::epoch(), tid: gettid().as_raw_pid() as u32 };
-    let id = search(&owner, 8).or_else(|| fresh(&owner)).or_else(|| search(&owner, 256)).unwrap_or(ThreadId::ANONYMOUS);
+    let owner = Owner { epoch: process::epoch(), tid: process::thread_id() };
+    let ask = !exit::is_told();
+    let found = search(&owner, 8, ask).or_else(|| fresh(&owner)).or_else(|| search(&owner, 256, true));
+    let id = found.unwrap_or(ThreadId::ANONYMOUS);
     if !id.is_anonymous() {
         lend_to(id.raw());
     }
     SELF.set(id.raw());
+    if !id.is_anonymous() {
+        exit::expect();
+    }
     id
+}
+
+/// The calling thread is about to end: its record is the next one's. If a lock still knows the record it stays the dead thread's.
+pub(super) fn leave() {
+    let Some(id) = id().filter(|&id| !id.is_anonymous()) else { return };
+    let slot = slot(id);
+    if slot.thread.is_unused() && slot.epoch.load(Relaxed) == process::known_epoch() {
+        // From here on it has none, should it lock once more.
+        SELF.set(ThreadId::ANONYMOUS.raw());
+        // Release: the next owner finds the record as it is now.
+        slot.claim.fetch_and(!u64::from(u32::MAX), Release);
+    }
 }
 
 struct Owner {
@@ -366,16 +410,16 @@ struct Owner {
     tid: u32,
 }
 
-/// Looks at up to `tries` claimed slots for one whose owner is gone.
-fn search(owner: &Owner, tries: u32) -> Option<ThreadId> {
+/// Looks at up to `tries` claimed slots for one whose owner is gone. `ask`: the kernel, if the owner has not told.
+fn search(owner: &Owner, tries: u32, ask: bool) -> Option<ThreadId> {
     let high = HIGH.load(Acquire);
     (0..tries.min(high)).find_map(|_| {
         let index = CURSOR.fetch_add(1, Relaxed) % high + 1;
         let slot = &TABLE[index as usize];
         let claim = slot.claim.load(Acquire);
         // A slot between `fresh` and its first claim has no owner yet, and is its finder's.
-        let reusable =
-            claim != 0 && slot.epoch.load(Relaxed) == owner.epoch && slot.thread.is_unused() && !alive(claim as u32);
+        let gone = || claim as u32 == 0 || ask && !alive(claim as u32);
+        let reusable = claim != 0 && slot.epoch.load(Relaxed) == owner.epoch && slot.thread.is_unused() && gone();
         (reusable && take(slot, claim, owner)).then(|| name(slot, index))
     })
 }
@@ -401,6 +445,7 @@ fn name(slot: &Slot, index: u32) -> ThreadId {
     slot.thread.set_id(id);
     slot.cpu.store(0, Relaxed);
     slot.rank.store(0, Relaxed);
+    slot.window.store(0, Relaxed);
     slot.lent.clear();
     id
 }
@@ -414,72 +459,4 @@ fn alive(tid: u32) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_threads_have_two_names_and_one_thread_keeps_its_own() {
-        let mine = current().unwrap().id();
-        let other = std::thread::spawn(|| current().unwrap().id()).join().unwrap();
-        assert_ne!(mine, other);
-        assert_eq!(mine, current().unwrap().id());
-        assert_eq!(Some(mine), id());
-    }
-
-    #[test]
-    fn names_of_exited_threads_are_used_again() {
-        for _ in 0..2_000 {
-            std::thread::spawn(|| assert!(current().is_some())).join().unwrap();
-        }
-        assert!(records_used() < 1_000, "{} records for 2,000 threads that never met", records_used());
-    }
-
-    /// One test at a time that adds up or begins anew: a record may go from one test's thread to another's.
-    static SUMS: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
-    #[test]
-    fn counts_move_to_lent_words_and_begin_anew_when_they_are_taken_back() {
-        static WORDS: [EventWords; SLOTS] = [const { [const { AtomicU64::new(0) }; COUNT] }; SLOTS];
-        if !cfg!(feature = "events") {
-            return;
-        }
-        let _alone = SUMS.lock();
-        let slot = current().unwrap().id().raw() as usize;
-        let before = counted(Event::PvWaitAgain);
-        count(Event::PvWaitAgain, 3);
-        // As `lend`, but other tests' threads that run already are left where they are.
-        let lender: Lender = |slot| WORDS.get(slot as usize);
-        LENDER.store(lender as *mut (), Relaxed);
-        lend_to(slot as u32);
-        count(Event::PvWaitAgain, 4);
-        assert_eq!(counted(Event::PvWaitAgain), before + 7);
-        assert_eq!(WORDS[slot][Event::PvWaitAgain as usize].load(Relaxed), before + 7);
-        let other = std::thread::spawn(|| {
-            count(Event::PvWaitAgain, 0);
-            current().unwrap().id().raw() as usize
-        });
-        let other = other.join().unwrap();
-        assert_eq!(TABLE[other].counts.load(Relaxed).cast_const(), &raw const WORDS[other]);
-        // Other tests of this process run: only the calling thread's and the dead one's slots may move here.
-        LENDER.store(core::ptr::null_mut(), Relaxed);
-        TABLE[slot].begin_anew();
-        assert_eq!(counted(Event::PvWaitAgain), 0);
-        assert_eq!(WORDS[slot][Event::PvWaitAgain as usize].load(Relaxed), before + 7, "the lender's are left alone");
-    }
-
-    #[test]
-    fn events_of_exited_threads_are_kept() {
-        if !cfg!(feature = "events") {
-            return;
-        }
-        let _alone = SUMS.lock();
-        let before = event_sums();
-        std::thread::spawn(|| {
-            current();
-            count(Event::PvWaitAgain, 7);
-        })
-        .join()
-        .unwrap();
-        assert!(event_sums().since(&before).get(Event::PvWaitAgain) >= 7);
-    }
-}
+mod tests;

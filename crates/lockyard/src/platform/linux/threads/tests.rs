@@ -1,0 +1,148 @@
+//! Records: who has which, and what is counted in them.
+
+use super::*;
+
+#[test]
+fn two_threads_have_two_names_and_one_thread_keeps_its_own() {
+    let mine = current().unwrap().id();
+    let other = std::thread::spawn(|| current().unwrap().id()).join().unwrap();
+    assert_ne!(mine, other);
+    assert_eq!(mine, current().unwrap().id());
+    assert_eq!(Some(mine), id());
+}
+
+#[test]
+fn names_of_exited_threads_are_used_again() {
+    for _ in 0..2_000 {
+        std::thread::spawn(|| assert!(current().is_some())).join().unwrap();
+    }
+    assert!(records_used() < 1_000, "{} records for 2,000 threads that never met", records_used());
+}
+
+/// A new thread gets the record of one that has ended, and was taken for it.
+#[test]
+fn a_thread_is_not_taken_for_an_earlier_one_with_its_name() {
+    let mut seen = std::collections::HashMap::new();
+    let again = (0..1_000).any(|_| {
+        let (name, identity) = std::thread::spawn(|| (current().unwrap().id(), identity().unwrap())).join().unwrap();
+        assert_eq!(identity as u32, name.raw());
+        seen.insert(name, identity).is_some_and(|before| before != identity)
+    });
+    assert!(again, "no record was used twice");
+}
+
+/// One test at a time that adds up or begins anew: a record may go from one test's thread to another's.
+static SUMS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+#[test]
+fn counts_move_to_lent_words_and_begin_anew_when_they_are_taken_back() {
+    static WORDS: [EventWords; SLOTS] = [const { [const { AtomicU64::new(0) }; COUNT] }; SLOTS];
+    if !cfg!(feature = "events") {
+        return;
+    }
+    let _alone = SUMS.lock();
+    let slot = current().unwrap().id().raw() as usize;
+    let before = counted(Event::PvWaitAgain);
+    count(Event::PvWaitAgain, 3);
+    // As `lend`, but other tests' threads that run already are left where they are.
+    let lender: Lender = |slot| WORDS.get(slot as usize);
+    LENDER.store(lender as *mut (), Relaxed);
+    lend_to(slot as u32);
+    count(Event::PvWaitAgain, 4);
+    assert_eq!(counted(Event::PvWaitAgain), before + 7);
+    assert_eq!(WORDS[slot][Event::PvWaitAgain as usize].load(Relaxed), before + 7);
+    let other = std::thread::spawn(|| {
+        count(Event::PvWaitAgain, 0);
+        current().unwrap().id().raw() as usize
+    });
+    let other = other.join().unwrap();
+    assert_eq!(TABLE[other].counts.load(Relaxed).cast_const(), &raw const WORDS[other]);
+    // Other tests of this process run: only the calling thread's and the dead one's slots may move here.
+    LENDER.store(core::ptr::null_mut(), Relaxed);
+    TABLE[slot].begin_anew();
+    assert_eq!(counted(Event::PvWaitAgain), 0);
+    assert_eq!(WORDS[slot][Event::PvWaitAgain as usize].load(Relaxed), before + 7, "the lender's are left alone");
+}
+
+#[test]
+fn events_of_exited_threads_are_kept() {
+    if !cfg!(feature = "events") {
+        return;
+    }
+    let _alone = SUMS.lock();
+    let before = event_sums();
+    std::thread::spawn(|| {
+        current();
+        count(Event::PvWaitAgain, 7);
+    })
+    .join()
+    .unwrap();
+    assert!(event_sums().since(&before).get(Event::PvWaitAgain) >= 7);
+}
+
+/// The value of a key of POSIX's, whose destructor locks in the last round, after ours.
+#[test]
+fn a_thread_that_locks_after_it_has_given_its_record_back() {
+    use crate::mutex::RawMutex;
+
+    static MUTEX: RawMutex<Linux> = RawMutex::new();
+    static LATE: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn late(round: *mut core::ffi::c_void) {
+        // SAFETY: the key of the value that this is called with.
+        let again =
+            |round| unsafe { libc::pthread_setspecific(LATE.load(Relaxed), core::ptr::without_provenance(round)) };
+        if round.addr() < 4 {
+            again(round.addr() + 1);
+            return;
+        }
+        assert_eq!(id(), Some(ThreadId::ANONYMOUS), "the record is the next one's");
+        MUTEX.acquire();
+        assert!(current().is_none() && identity().is_none());
+        // SAFETY: acquired above.
+        unsafe { MUTEX.release() };
+        LATE.store(u32::MAX, Relaxed);
+    }
+
+    let mut key = 0;
+    // SAFETY: a place for the key; the destructor lasts as long as the program.
+    assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(late)) }, 0);
+    LATE.store(key, Relaxed);
+    let id = std::thread::spawn(move || {
+        // SAFETY: the key from above.
+        unsafe { libc::pthread_setspecific(key, core::ptr::without_provenance(1)) };
+        current().unwrap().id()
+    });
+    let id = id.join().unwrap();
+    assert_eq!(LATE.load(Relaxed), u32::MAX);
+    // Another test's thread may have it by now.
+    let claim = slot(id).claim.load(Relaxed);
+    assert!(claim as u32 == 0 || claim >> 32 > 1, "{claim:#x}");
+}
+
+#[test]
+fn a_thread_tells_of_its_end() {
+    assert!(exit::is_told());
+    let told = (0..100).any(|_| {
+        let id = std::thread::spawn(|| current().unwrap().id()).join().unwrap();
+        slot(id).claim.load(Relaxed) as u32 == 0
+    });
+    assert!(told, "the records of a hundred threads in turn all went to others at once");
+}
+
+/// Its name must stay the dead thread's: a mutex that inherits priorities knows the owner by it.
+#[test]
+fn a_thread_that_holds_an_rt_mutex_takes_its_record_with_it() {
+    use crate::rtmutex::{RawRtMutex, policy};
+
+    static MUTEX: RawRtMutex<Linux, policy::Today> = RawRtMutex::new();
+    let id = std::thread::spawn(|| {
+        assert!(MUTEX.try_acquire());
+        current().unwrap().id()
+    });
+    let id = id.join().unwrap();
+    assert!(slot(id).claim.load(Relaxed) as u32 != 0 && !record(id).is_unused());
+    assert_eq!(MUTEX.owner(), Some(id));
+    // SAFETY: its owner has ended.
+    unsafe { MUTEX.release_for_owner() };
+}
