@@ -53,9 +53,9 @@
 //! are SeqCst, so one of them sees the other (the one reason for SeqCst here). A release through the kernel puts a full fence in between. `DEAD` is stored before the finder
 //! gives the word back, and read by each taker in or after the exchange that took it: the word orders them.
 //!
-//! **Destruction.** A release may read the flags after another thread may own the mutex: the memory must stay until every `release` has returned. **fork**: a mutex that was
-//! held belongs to a thread of the parent; in the child it must be made anew. Free ones can be used in both. (The thread that forked may release what it held
-//! before it locks anything in the child: there it is known by its old id until then.)
+//! **Destruction.** A release may read the flags after another thread may own the mutex: the memory must stay until every `release` has returned. **fork.** A mutex that another
+//! thread holds stays held in the child. The forking thread releases what it holds: the word names its id in the parent, so the release stores 0 itself. (The kernel knows
+//! neither owner nor waiters there: threads of the child must not wait in the kernel for such a mutex before it has been released once.) Four forks deep.
 //!
 //! **Without PI futexes** (a kernel built without them) those who would wait in the kernel poll, and nothing is inherited.
 //!
@@ -503,12 +503,24 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
     fn release_slow(&self) -> Result<(), PiError> {
         let me = Self::me();
         if self.word().compare_exchange(me, 0, SeqCst, Relaxed).is_err() {
+            if P::had(self.word().load(Relaxed) & OWNER) {
+                return self.release_inherited();
+            }
             self.release_in_kernel(me)?;
         }
         P::set_holds(P::holds().wrapping_sub(1));
         if self.flags().load(SeqCst) != 0 {
             self.released();
         }
+        Ok(())
+    }
+
+    /// In the child of a fork: the caller took the mutex before. The waiters that the word and the flags tell of are the parent's.
+    #[cold]
+    fn release_inherited(&self) -> Result<(), PiError> {
+        self.flags().fetch_and(!TOP_SPINS, Relaxed);
+        self.word().store(0, SeqCst);
+        self.released();
         Ok(())
     }
 

@@ -87,6 +87,12 @@ pub unsafe trait PiPlatform: Platform {
     /// [`PiPlatform::thread_of`].
     fn register() -> u32;
 
+    /// Whether the calling thread had the kernel id `tid` before a fork. (It keeps what it held; the id is the parent's.)
+    fn had(tid: u32) -> bool {
+        let _ = tid;
+        false
+    }
+
     /// The record of the thread with kernel id `tid`. A hint.
     fn thread_of(tid: u32) -> Option<ThreadId>;
 

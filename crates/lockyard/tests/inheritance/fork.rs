@@ -72,13 +72,13 @@ fn the_child_has_thread_ids_of_its_own() {
             check(unsafe { free.release() } == Ok(()), "the child cannot release what it took")?;
             contend(&free)?;
             contend(&RawPiMutex::<Linux, policy::Off>::default())?;
-            // The parent's.
+            // Also when it knows its new id; once. Then it is a mutex like any other.
+            check(!held.try_acquire(), "what the forking thread holds is free in the child")?;
+            // SAFETY: held since before the fork.
+            check(unsafe { held.release() } == Ok(()), "the forking thread cannot release what it held")?;
             // SAFETY: refused.
-            check(unsafe { held.release() } == Err(PiError::NotOwner), "the child released its parent's mutex")?;
-            check(
-                !held.try_acquire() && held.acquire() == Err(PiError::OwnerDied),
-                "the child took its parent's mutex",
-            )?;
+            check(unsafe { held.release() } == Err(PiError::NotOwner), "a free mutex was released")?;
+            contend(&held)?;
             in_child(|| contend(&RawPiMutex::<Linux, Lateral>::default()));
             contend(&free)
         });
@@ -87,5 +87,50 @@ fn the_child_has_thread_ids_of_its_own() {
         // SAFETY: as above; the child has released another copy.
         unsafe { own.release() }.unwrap();
         contend(&held).unwrap();
+    });
+}
+
+/// Waiters of the parent, in the kernel and in user space, are not the child's.
+#[test]
+fn a_mutex_with_the_parents_waiters_is_released_in_the_child() {
+    fn released<S: Policy>() {
+        let mutex = RawPiMutex::<Linux, S>::default();
+        mutex.acquire().unwrap();
+        scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| {
+                    mutex.acquire().unwrap();
+                    // SAFETY: acquired above.
+                    unsafe { mutex.release() }.unwrap();
+                });
+            }
+            while !mutex.is_contended() {
+                Linux::nap(4);
+            }
+            for later in [0, 3_000_000] {
+                let end = Linux::now() + later;
+                while Linux::now() < end {
+                    Linux::nap(8);
+                }
+                in_child(|| {
+                    // SAFETY: held since before the fork.
+                    check(unsafe { mutex.release() } == Ok(()), "cannot be released in the child")?;
+                    contend(&mutex)?;
+                    mutex.acquire().map_err(|_| "refused")?;
+                    in_child(|| {
+                        // SAFETY: held since before the fork.
+                        check(unsafe { mutex.release() } == Ok(()), "cannot be released in the grandchild")?;
+                        contend(&mutex)
+                    });
+                    Ok(())
+                });
+            }
+            // SAFETY: acquired above.
+            unsafe { mutex.release() }.unwrap();
+        });
+    }
+    alone("fork and PI mutexes with waiters", || {
+        released::<Lateral>();
+        released::<policy::Off>();
     });
 }

@@ -38,11 +38,21 @@ struct Me {
     epoch: Cell<u32>,
     /// PI words held.
     held: Cell<u32>,
+    former: Former,
+}
+
+/// The ids that a thread had before the last forks, the youngest first.
+struct Former([Cell<u32>; 4]);
+
+impl Former {
+    fn rotate(&self, tid: u32) {
+        self.0.iter().fold(tid, |tid, former| former.replace(tid));
+    }
 }
 
 thread_local! {
     // Const-initialised and without a destructor: an access is one load, at any time of the thread's life.
-    static ME: Me = const { Me { tid: Cell::new(NOBODY), epoch: Cell::new(process::NEVER), held: Cell::new(0) } };
+    static ME: Me = const { Me { tid: Cell::new(NOBODY), epoch: Cell::new(process::NEVER), held: Cell::new(0), former: Former([const { Cell::new(NOBODY) }; 4]) } };
 }
 
 // SAFETY: ids come from the kernel and count only in the process where they were asked for; the futex operations are the kernel's, whose
@@ -67,16 +77,23 @@ unsafe impl PiPlatform for Linux {
         let epoch = process::epoch();
         let tid = process::thread_id();
         if process::is_exact() {
-            let new = |me: &Me| (me.tid.replace(tid), me.epoch.replace(epoch)) != (tid, epoch);
-            if ME.with(new) {
-                // A new thread, or the child of a fork: what its parent held is the parent's.
-                Self::set_holds(0);
-            }
+            ME.with(|me| {
+                let before = (me.tid.replace(tid), me.epoch.replace(epoch));
+                if before != (tid, epoch) {
+                    // A new thread, or the child of a fork: what it held it holds, but not in the kernel.
+                    me.former.rotate(before.0);
+                    me.held.set(0);
+                }
+            });
         }
         if let Some(id) = threads::id().filter(|id| !id.is_anonymous()) {
             place(tid).store(id.raw() as u16, Relaxed);
         }
         tid
+    }
+
+    fn had(tid: u32) -> bool {
+        tid != NOBODY && ME.with(|me| me.former.0.iter().any(|former| former.get() == tid))
     }
 
     fn thread_of(tid: u32) -> Option<ThreadId> {
