@@ -138,6 +138,22 @@ fn overlapping_readers_do_not_starve_writers() {
     }
 }
 
+/// A lock is not kept for a waiter that does not come.
+#[test]
+fn a_stopped_waiter_keeps_nobody_out() {
+    same("stopped.c", &[], &[DEFAULT, RT, HQ, &[("LOCKYARD_MUTEX", "spin")]]);
+}
+
+/// (glibc's rwlocks count readers that waited in the parent, and hang.)
+#[test]
+fn what_is_held_over_a_fork_is_the_childs() {
+    let path = compile(&program("fork_held.c"));
+    for choice in ALL {
+        let found = run(Command::new(&path).env("LD_PRELOAD", library()).envs(choice.iter().copied()), LIMIT);
+        assert!(found.ok && found.out.lines().count() == 4, "{choice:?}: {}{}", found.out, found.err);
+    }
+}
+
 #[test]
 fn exclusion_under_contention() {
     same("exclusion.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
