@@ -64,6 +64,7 @@ use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Platform, Word};
 use crate::spin::bout;
 use crate::spin::qspinlock::RawQSpinLock;
+use crate::wait::heads;
 use crate::wait::thread::{Thread, while_waiting};
 use policy::{Layout, Policy, SetWaiting, Today};
 
@@ -331,10 +332,15 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     fn sleep_unless(&self, me: &Thread<P>, ready: &impl Fn(u32) -> bool) {
         let key = P::key(self);
         let registered = P::heads().insert(key, me.id());
-        let woken = P::fence_heavy() && registered;
-        if !ready(self.word.load(Relaxed)) {
+        let fenced = P::fence_heavy();
+        let now_ready = || ready(self.word.load(Relaxed));
+        if !now_ready() {
             P::count(Event::QrwSleep, 1);
-            me.park(if woken { None } else { Some(P::now() + BLIND_NS) });
+            if registered {
+                heads::sleep(me, None, fenced, now_ready);
+            } else {
+                me.park(Some(P::now() + BLIND_NS));
+            }
         }
         if registered {
             P::heads().remove(key, me.id());

@@ -54,8 +54,7 @@
 //!   the successor, Acquire makes the predecessor's node readable.
 //! * `node.next`: Release store by the successor, Acquire load by the predecessor (no address dependency is relied on). `node.wait`: Release swap by the
 //!   granter, Acquire by the waiter.
-//! * Sleeping head against unlock: {register; heavy fence; read word} against {store 0; light fence; read table}; see `heads`. Where there is no heavy fence the head
-//!   reads the word once more after [`SETTLE_NS`], by when the store is to be seen; a wake-up that is missed nevertheless is late by [`UNSURE_NS`], not lost.
+//! * Sleeping head against unlock: {register; heavy fence; read word} against {store 0; light fence; read table}; see `heads`.
 //!
 //! **Destruction.** `unlock` does not touch the lock after its store: another thread may take, release and free it at once. What it looks at then is
 //! the table, by address. A waiter is a user: it must be gone before the lock is. **fork.** A lock held or queued on by other threads stays so in the child.
@@ -68,6 +67,7 @@ use core::marker::PhantomData;
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, Lanes, Ordering::*, Patience, Platform, Word, lanes};
+use crate::wait::heads;
 use crate::wait::thread::{NESTING, NodeName, Thread};
 use crate::wait::turn::{TURN_NS, TURNS_NS};
 
@@ -93,10 +93,6 @@ pub const COMPETE_NS: u32 = 5_000;
 pub const EXACT_COMPETE_NS: u32 = 200_000;
 /// How long a head sleeps that is not in the table.
 const BLIND_NS: u64 = 1_000_000;
-/// After so long every release that could not see a head in the table can be seen by it, where there is no heavy fence. (A store waits for its line, not for more.)
-const SETTLE_NS: u64 = 50_000;
-/// How long such a head sleeps then: nobody says that this is so.
-const UNSURE_NS: u64 = 50_000_000;
 
 mod sealed {
     pub trait Sealed {}
@@ -512,25 +508,16 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         let registered = P::heads().insert(key, me.id());
         let fenced = P::fence_heavy();
         let attempt = || if shut { self.take_pending() } else { self.try_steal() };
-        let until = |ns: u64| Some(end.unwrap_or(u64::MAX).min(P::now() + ns));
         let mut taken = attempt();
         if !taken {
             if shut && !registered {
                 self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE, Relaxed);
             }
             P::count(Event::PvWaitHead, 1);
-            match (registered, fenced) {
-                (true, true) => me.park(end),
-                (false, _) => me.park(until(BLIND_NS)),
-                (true, false) => {
-                    let settled = until(SETTLE_NS);
-                    me.park(settled);
-                    let unwoken = settled.is_some_and(|settled| P::now() >= settled);
-                    taken = unwoken && attempt();
-                    if unwoken && !taken && settled != end {
-                        me.park(until(UNSURE_NS));
-                    }
-                }
+            if registered {
+                taken = heads::sleep(me, end, fenced, attempt);
+            } else {
+                me.park(Some(end.unwrap_or(u64::MAX).min(P::now() + BLIND_NS)));
             }
         }
         if registered {
