@@ -138,6 +138,12 @@ impl<'a, P: Platform> Until<'a, P> {
         self
     }
 
+    /// ... or `ns` nanoseconds from now.
+    pub(crate) fn or_after(mut self, ns: u64) -> Self {
+        self.deadline = self.wake_time_or(P::now().saturating_add(ns));
+        self
+    }
+
     /// The time at which to stop sleeping.
     pub(crate) fn wake_time(&self) -> Option<u64> {
         self.deadline
@@ -180,6 +186,9 @@ impl<'a, P: Platform> Until<'a, P> {
         let mut round = 0u32;
         loop {
             if attempt() {
+                if round > 0 {
+                    P::after_naps();
+                }
                 return Ok(());
             }
             if let Some(end) = self.over() {

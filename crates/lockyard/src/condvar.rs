@@ -29,7 +29,8 @@
 //! `granted`: claiming is AcqRel, `MOVED` and `WOKEN` are Release, the waiter reads with Acquire. That the queue looks empty to a signaller (Relaxed)
 //! although somebody waits is possible only if the two did not meet in the mutex: then the signal may count as earlier.
 //!
-//! **Spurious returns** happen: when the thread has no record to queue with (registry exhausted, or inside a wait of a signal handler), a wait is a nap.
+//! **Spurious returns** happen. Inside a wait of a signal handler a wait is a nap. Of the threads without a record (registry exhausted) one queues with a borrowed one; the others
+//! sleep beside it and return when it does ([`Platform::stand_in`]), as does each of them every five seconds.
 //! **Destruction.** A condition variable may be destroyed as soon as everybody who waited has been signalled ([`RawCondvar::drain`] waits for those who give up),
 //! by (3). **fork.** A child finds `lock` free (its sections are windows) and the parent's waiters gone from the queue: see [`wait::queue`](crate::wait::queue).
 //!
@@ -38,7 +39,7 @@
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
 use crate::mutex::RawMutex;
-use crate::platform::{ConstPlatform, Ordering::*, Platform, Word};
+use crate::platform::{ConstPlatform, Ordering::*, Platform, StandIn, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::queue::WaitQueue;
 use crate::wait::section;
@@ -99,6 +100,9 @@ impl<P: Platform> Default for RawCondvar<P> {
     }
 }
 
+/// How long a thread without a record waits at most before it returns, as if without a reason.
+const STRANGER_NS: u64 = 5_000_000_000;
+
 impl<P: Platform> RawCondvar<P> {
     /// Without waiters, in constants.
     pub const fn new() -> Self
@@ -117,12 +121,40 @@ impl<P: Platform> RawCondvar<P> {
     /// The caller holds `lock`. All who wait at the same time do so with the same lock.
     pub unsafe fn wait<C: Companion<P>>(&self, lock: &C, until: Until<'_, P>) -> Result<(), GaveUp> {
         let Some(me) = P::current().filter(|me| me.waiter.busy.load(Relaxed) == 0) else {
+            // It returns now and then: nobody can reach it to tell it that it was cancelled.
+            let soon = until.or_after(STRANGER_NS);
+            let stand_in = P::stand_in(core::ptr::from_ref(self).addr() as u64);
+            if let StandIn::Record(me) = stand_in {
+                // SAFETY: the caller's promise.
+                let result = unsafe { self.wait_with(me, lock, soon) };
+                P::stood_in(me);
+                return result.or_else(|_| until.over().map_or(Ok(()), Err));
+            }
             // SAFETY: the caller holds it.
             unsafe { lock.release() };
-            P::nap(8);
+            match stand_in {
+                StandIn::Joined(place, ended) if !until.is_cancellable() => {
+                    P::sleep_beside(place, ended, soon.wake_time());
+                }
+                _ => P::nap(8),
+            }
             lock.acquire();
             return until.over().map_or(Ok(()), Err);
         };
+        // SAFETY: the caller's promise.
+        unsafe { self.wait_with(me, lock, until) }
+    }
+
+    /// Waits with the record `me`, which is the calling thread's, or lent to it.
+    ///
+    /// # Safety
+    /// As [`RawCondvar::wait`].
+    unsafe fn wait_with<C: Companion<P>>(
+        &self,
+        me: &'static Thread<P>,
+        lock: &C,
+        until: Until<'_, P>,
+    ) -> Result<(), GaveUp> {
         let mutex = lock.mutex();
         me.waiter.enter();
         me.waiter.granted.store(WAITING, Relaxed);

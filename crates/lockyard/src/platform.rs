@@ -260,6 +260,17 @@ impl Patience {
     }
 }
 
+/// How a thread without a record may wait for a signal.
+#[derive(Debug)]
+pub enum StandIn<P: Platform> {
+    /// With this record, which it has borrowed.
+    Record(&'static Thread<P>),
+    /// Beside somebody who has: [`Platform::sleep_beside`] with these numbers.
+    Joined(u32, u32),
+    /// Not at all: it looks again after a while.
+    Nobody,
+}
+
 /// The machine a lock runs on.
 ///
 /// All functions are associated: a lock carries no handle. A platform that has several instances (simulations) finds
@@ -348,6 +359,9 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
         exchange()
     }
 
+    /// The calling thread, which may not queue, has got what it waited for, after some naps: a machine with many such threads may let another one look now.
+    fn after_naps() {}
+
     // ---- ordering -------------------------------------------------------------------------------------------
 
     /// A full fence: orders the caller's earlier accesses before its later ones, against everybody who has one between theirs.
@@ -382,6 +396,24 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     ///
     /// `None` when the registry is exhausted: the thread is then [`ThreadId::ANONYMOUS`] and must not queue.
     fn current() -> Option<&'static Thread<Self>>;
+
+    /// The calling thread, which has no record, is about to wait for a signal of what `key` names, not 0: it may borrow a record, or join one that has.
+    ///
+    /// Who joins may be woken without a reason. Who borrows is the only one to use the record until [`Platform::stood_in`].
+    fn stand_in(key: u64) -> StandIn<Self> {
+        let _ = key;
+        StandIn::Nobody
+    }
+
+    /// The calling thread has waited with a borrowed record: all who joined it wake.
+    fn stood_in(thread: &'static Thread<Self>) {
+        let _ = thread;
+    }
+
+    /// Sleeps until the wait that was [joined](StandIn::Joined) ends, or until `deadline`. May return spuriously.
+    fn sleep_beside(place: u32, ended: u32, deadline: Option<u64>) {
+        let _ = (place, ended, deadline);
+    }
 
     /// The record of thread `id`, which must have come from this platform and must not be anonymous.
     fn thread(id: ThreadId) -> &'static Thread<Self>;

@@ -15,6 +15,7 @@ use lockyard::condvar::RawCondvar;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
+use lockyard::platform::linux::threads::RECORDS;
 use lockyard::qrwlock::RawQRwLock;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::OpportunisticSafe;
@@ -205,7 +206,7 @@ fn more_than_16_383_threads_at_once() {
             return end_crowd(started);
         }
         wait_for(&REGISTERED, CROWD);
-        assert_eq!(lockyard::platform::linux::threads::records_used(), ThreadId::MAX_INDEX);
+        assert_eq!(lockyard::platform::linux::threads::records_used(), RECORDS);
         assert_eq!(Linux::current().map(|thread| thread.id()), first);
 
         everybody::<RawMutex<Linux>>();

@@ -6,6 +6,7 @@ use super::policy::{ByteCas, FetchAdd, WordCas};
 use super::*;
 use crate::pi_mutex::tests::machine::{Call, Machine, between_looks, calls, events, is_over, next_wait, with};
 use crate::platform::linux::Linux;
+use crate::wait::heads::SETTLE_NS;
 
 // The layouts that no test can change.
 const _: () = {
@@ -270,7 +271,7 @@ fn who_may_not_be_woken_sleeps_for_a_moment_only() {
         });
         lock.read_acquire();
         let slept = calls().into_iter().find(|call| matches!(call, Call::Park(_)));
-        assert_eq!(slept, Some(Call::Park(if fences { None } else { Some(now + BLIND_NS) })));
+        assert_eq!(slept, Some(Call::Park(if fences { None } else { Some(now + SETTLE_NS) })));
         // SAFETY: acquired above.
         unsafe { lock.read_release() };
     }

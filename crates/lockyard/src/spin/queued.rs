@@ -264,6 +264,9 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             P::nap(round);
             round = round.saturating_add(1);
         }
+        if round > 0 {
+            P::after_naps();
+        }
     }
 
     /// One attempt past the queue, unless its head is pending.

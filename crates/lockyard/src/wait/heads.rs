@@ -16,9 +16,9 @@
 //!
 //! **Ordering.** The pair that must not fail is {head: count += 1, entry; heavy fence; read lock word} against {unlock: lock
 //! word := 0; light fence; read count}. The fences are the seam's asymmetric pair: the unlock's side costs nothing.
-//! An entry is claimed with Release and taken with Acquire. Where there is no heavy fence the head reads the lock word once more after [`SETTLE_NS`]: a store waits for
+//! An entry is claimed with Release and taken with Acquire. Where there is no heavy fence the head reads the lock word once more after `SETTLE_NS`: a store waits for
 //! its line, not for longer, so a release that could not see the head can be seen by it then (temporally bounded TSO: Morrison and Afek, ASPLOS 2015). No manual says so,
-//! hence a timer: a wake-up that is missed nevertheless is late by [`UNSURE_NS`], not lost.
+//! hence a timer: a wake-up that is missed nevertheless is late by `UNSURE_NS`, not lost.
 //!
 //! **False matches** (two locks with one key, an address reused after free) wake a head that re-checks, registers again
 //! and sleeps again: cost, not harm. **A full line** makes the head sleep in short naps instead. An entry left behind by `fork`
@@ -29,7 +29,7 @@ use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::wait::thread::{Thread, ThreadId};
 
 /// How long a store may take to be seen, by far.
-const SETTLE_NS: u64 = 50_000;
+pub(crate) const SETTLE_NS: u64 = 50_000;
 /// How long a head sleeps that is sure of its wake-up by that alone.
 const UNSURE_NS: u64 = 50_000_000;
 

@@ -1,7 +1,8 @@
 //! The thread record: what other threads may touch of a thread, and its parking token.
 //!
 //! Records are type-stable: they are never unmapped while a lock exists, and are named by [`ThreadId`], so that a
-//! waker, a spinner or an unlocker may touch one after its thread has moved on or exited.
+//! waker, a spinner or an unlocker may touch one after its thread has moved on or exited. A name tells who runs or waits now; who *holds*, after the holder's death
+//! too, it does not tell: see "What a name means, and for how long" in `platform::linux::threads`.
 //!
 //! # Parking token
 //!
@@ -43,7 +44,7 @@ impl ThreadId {
     /// The largest name of a record: 14 bits, what a queued spinlock's tail has room for.
     pub const MAX_INDEX: u32 = (1 << 14) - 1;
 
-    /// Every thread that found the registry exhausted. It may own locks; it must not queue.
+    /// Every thread that found the registry exhausted. It may own locks; it must not queue, but with a record that it borrows ([`Platform::stand_in`]).
     pub const ANONYMOUS: ThreadId = ThreadId(NonZeroU32::new(1 << 14).unwrap());
 
     /// Bits that a name takes.

@@ -22,8 +22,12 @@ pub(super) fn wake_one(word: &AtomicU32) {
     let _ = futex::wake(word, Flags::PRIVATE, 1);
 }
 
-/// Sleeps for `ns` nanoseconds, or less.
-pub(super) fn sleep(ns: u64) {
-    static NOBODY_WAKES: AtomicU32 = AtomicU32::new(0);
-    let _ = futex::wait(&NOBODY_WAKES, Flags::PRIVATE, 0, Some(&timespec(ns)));
+/// Wakes all sleepers.
+pub(super) fn wake_all(word: &AtomicU32) {
+    let _ = futex::wake(word, Flags::PRIVATE, i32::MAX as u32);
+}
+
+/// Sleeps for `ns` nanoseconds, or less, on a word that is always 0.
+pub(super) fn sleep(word: &AtomicU32, ns: u64) {
+    let _ = futex::wait(word, Flags::PRIVATE, 0, Some(&timespec(ns)));
 }

@@ -10,6 +10,7 @@
 //! | `process` | what tells a process from its parent, windows that no fork falls into |
 //! | `syscall` | what rustix has not |
 //! | `exit` | the end of a thread |
+//! | `strangers` | threads without a record that wait for a signal |
 //! | `clock` | time |
 //! | `scheduling` | priorities of threads: read and lent |
 //! | `topology` | CPUs, NUMA nodes and caches from sysfs |
@@ -40,6 +41,7 @@ mod pi;
 mod process;
 mod rseq;
 mod scheduling;
+mod strangers;
 mod syscall;
 pub mod threads;
 pub mod topology;
@@ -48,7 +50,7 @@ mod words;
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 
 use crate::event::Event;
-use crate::platform::{ConstPlatform, Pair, Patience, Platform};
+use crate::platform::{ConstPlatform, Pair, Patience, Platform, StandIn};
 use crate::spin::hq::Pool;
 use crate::wait::heads::ParkedHeads;
 use crate::wait::thread::{Thread, ThreadId};
@@ -65,7 +67,8 @@ static HQ: Pool<Linux> = Pool::new();
 
 /// Sleeps for a time that grows with `round`: some tens of microseconds at first (the kernel lets timers be late by that much), about a millisecond later.
 fn doze(round: u32) {
-    futex::sleep(nap_ns(round));
+    static NOBODY_WAKES: AtomicU32 = AtomicU32::new(0);
+    futex::sleep(&NOBODY_WAKES, nap_ns(round));
 }
 
 const fn nap_ns(round: u32) -> u64 {
@@ -78,16 +81,22 @@ static STRANGERS: AtomicU32 = AtomicU32::new(0);
 /// How many naps all of those may end in a second, together: each is a look at a lock, and thousands that looked every millisecond would leave no time for the owner.
 const LOOKS: u64 = 20_000;
 
-/// The same for a thread without a record, which nobody wakes: the longer the more there are of them, after a few that it spends in the hope that the owner just runs.
+/// On which they sleep: who has got what it waited for wakes one more. Always 0.
+static BELL: AtomicU32 = AtomicU32::new(0);
+
+/// The same for a thread without a record, which no owner wakes: the longer the more there are of them, after a few that it spends in the hope that the owner just runs.
 #[cold]
 fn doze_as_stranger(round: u32) {
     let others = STRANGERS.fetch_add(1, Ordering::Relaxed);
-    futex::sleep(strangers_nap_ns(round, others));
+    futex::sleep(&BELL, strangers_nap_ns(round, others));
     STRANGERS.fetch_sub(1, Ordering::Relaxed);
 }
 
+/// How many naps are short.
+const SHORT: u32 = 4;
+
 fn strangers_nap_ns(round: u32, others: u32) -> u64 {
-    let share = if round < 4 { 0 } else { u64::from(others) * (1_000_000_000 / LOOKS) };
+    let share = if round < SHORT { 0 } else { u64::from(others) * (1_000_000_000 / LOOKS) };
     nap_ns(round).max(share.min(1_000_000_000))
 }
 
@@ -163,6 +172,13 @@ unsafe impl Platform for Linux {
         process::aside(|| if stranger { doze_as_stranger(round) } else { doze(round) });
     }
 
+    #[cold]
+    fn after_naps() {
+        if STRANGERS.load(Ordering::Relaxed) != 0 {
+            futex::wake_one(&BELL);
+        }
+    }
+
     #[inline(never)]
     fn park(word: &U32, expected: u32, deadline: Option<u64>) {
         process::aside(|| futex::wait(&word.0, expected, deadline));
@@ -209,6 +225,21 @@ unsafe impl Platform for Linux {
     #[inline]
     fn current() -> Option<&'static Thread<Self>> {
         threads::current()
+    }
+
+    #[cold]
+    fn stand_in(key: u64) -> StandIn<Self> {
+        if threads::id().is_some_and(ThreadId::is_anonymous) { strangers::enter(key) } else { StandIn::Nobody }
+    }
+
+    #[cold]
+    fn stood_in(thread: &'static Thread<Self>) {
+        strangers::leave(thread.id());
+    }
+
+    #[cold]
+    fn sleep_beside(place: u32, ended: u32, deadline: Option<u64>) {
+        process::aside(|| strangers::sleep(place, ended, deadline));
     }
 
     #[inline(always)]

@@ -8,7 +8,7 @@
 //!
 //! # Claiming and reuse
 //!
-//! `claim` = sequence number (32 bits) and kernel thread id of the owner, 0 once that has told of its [end](super::exit). A new thread first looks at a few slots for one
+//! `claim` = sequence number (32 bits) and kernel thread id of the owner, 0 once that has told of its end (see `exit`). A new thread first looks at a few slots for one
 //! whose owner is gone, else takes the next fresh one. The sequence number makes two claimers that see the same dead owner exclude each other. Where threads do not
 //! tell, and where no slot is left, the kernel is asked for the id; one that it knows again, as another thread, only delays reuse.
 //!
@@ -29,14 +29,15 @@
 //!
 //! # fork
 //!
-//! A slot notes the [epoch](super::process) in which it was claimed. The child's only thread keeps its record (thread-locals are copied) and claims it again, in the child's
+//! A slot notes the epoch (see `process`) in which it was claimed. The child's only thread keeps its record (thread-locals are copied) and claims it again, in the child's
 //! epoch and under its new kernel thread id. All other slots are of another epoch: copies of threads that the child does not have. [`is_here`] says so; such a
 //! slot is never claimed again, since lock words may name it. A child loses the slots of its ancestors' other threads, never its identity.
 //!
 //! # Exhaustion
 //!
-//! Beyond 16,383 live threads a thread becomes anonymous for its lifetime: its locks poll instead of queueing. How often all of those look is bounded, however many there
-//! are ([`Platform::nap`](crate::platform::Platform::nap)): with thousands of them each may be a second late. A thread whose record has been taken back ([`leave`]) waits like that.
+//! Beyond 16,319 live threads a thread becomes anonymous for its lifetime: its locks poll instead of queueing. How often all of those look is bounded, however many there
+//! are (`Linux::nap`): with thousands of them each may be a second late. Waiting for a signal costs nothing (see `strangers`). A thread that has given its record
+//! back (`leave`) waits like that.
 //!
 //! # Event words
 //!
@@ -57,10 +58,12 @@ use rustix::process::{Pid, getpgid};
 
 use crate::event::{COUNT, Event, Snapshot};
 use crate::platform::linux::scheduling::Lent;
-use crate::platform::linux::{Linux, exit, process, rseq};
+use crate::platform::linux::{Linux, exit, process, rseq, strangers};
 use crate::wait::thread::{Thread, ThreadId};
 
 const SLOTS: usize = ThreadId::MAX_INDEX as usize + 1;
+/// How many threads can have a record: the last names are lent (see `strangers`).
+pub const RECORDS: u32 = ThreadId::MAX_INDEX - strangers::PLACES;
 const CPUS: usize = 4096;
 const EVENTS: usize = if cfg!(feature = "events") { COUNT } else { 0 };
 
@@ -426,7 +429,7 @@ fn search(owner: &Owner, tries: u32, ask: bool) -> Option<ThreadId> {
 
 /// Takes the next slot that nobody has ever claimed.
 fn fresh(owner: &Owner) -> Option<ThreadId> {
-    let index = HIGH.fetch_update(AcqRel, Relaxed, |high| (high < ThreadId::MAX_INDEX).then_some(high + 1)).ok()? + 1;
+    let index = HIGH.fetch_update(AcqRel, Relaxed, |high| (high < RECORDS).then_some(high + 1)).ok()? + 1;
     let slot = &TABLE[index as usize];
     take(slot, 0, owner).then(|| name(slot, index))
 }
@@ -438,6 +441,13 @@ fn take(slot: &Slot, claim: u64, owner: &Owner) -> bool {
         slot.epoch.store(owner.epoch, Release);
     }
     won
+}
+
+/// The record called `id`, of those that no thread gets, is a thread's of this process for a while.
+pub(super) fn borrow(id: ThreadId) {
+    let slot = slot(id);
+    slot.thread.set_id(id);
+    slot.epoch.store(process::epoch(), Release);
 }
 
 fn name(slot: &Slot, index: u32) -> ThreadId {

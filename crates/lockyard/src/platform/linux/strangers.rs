@@ -1,0 +1,92 @@
+//! Threads without a record that wait for a signal: one of them stands in for all.
+//!
+//! A condition variable's queue is made of records. Of the threads without one that wait for the same signal the first borrows a record and queues; the others sleep
+//! here, beside it, and return when it has been woken, as if without a reason, which a waiter must be prepared for. So thousands of them cost nothing while they wait.
+//!
+//! | word | meaning | written by |
+//! |---|---|---|
+//! | `key` | for what the place's record waits; 0: for nothing | 0 → key: who stands in, by compare-exchange; key → 0: the same, at the end |
+//! | `ended` | how many waits have ended here | who stood in, after `key`; then it wakes all who sleep on this word |
+//!
+//! A joiner reads `ended`, then finds its key in `key`: the wait that it joins has not ended, and its end changes what the joiner sleeps on. So no signal that comes after the joiner has
+//! released its mutex is lost: it comes to the stand-in, or finds that one woken and not yet gone.
+//!
+//! The records have the last [`PLACES`] names, which no thread gets. In a child process a place that was in use at the fork is lost: queues may name its record.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+use super::{Linux, futex, threads};
+use crate::platform::StandIn;
+use crate::wait::thread::ThreadId;
+
+/// How many conditions can be waited for in this way at a time.
+pub(super) const PLACES: u32 = 64;
+
+#[repr(align(64))]
+struct Place {
+    key: AtomicU64,
+    ended: AtomicU32,
+}
+
+static TABLE: [Place; PLACES as usize] =
+    [const { Place { key: AtomicU64::new(0), ended: AtomicU32::new(0) } }; PLACES as usize];
+
+fn place(number: u32) -> &'static Place {
+    &TABLE[number as usize % TABLE.len()]
+}
+
+/// The name of a place's record.
+fn name(number: u32) -> ThreadId {
+    ThreadId::from_raw(ThreadId::MAX_INDEX - number % PLACES).unwrap_or(ThreadId::ANONYMOUS)
+}
+
+/// The calling thread, which has no record, is about to wait for what `key` names, not 0.
+pub(super) fn enter(key: u64) -> StandIn<Linux> {
+    let first = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
+    for number in (0..PLACES).map(|next| first.wrapping_add(next) % PLACES) {
+        let (place, name) = (place(number), name(number));
+        let ended = place.ended.load(Acquire);
+        let found = place.key.load(Acquire);
+        if found == key && threads::is_here(name) {
+            return StandIn::Joined(number, ended);
+        }
+        if found == 0 && place.key.compare_exchange(0, key, AcqRel, Relaxed).is_ok() {
+            threads::borrow(name);
+            return StandIn::Record(threads::record(name));
+        }
+    }
+    StandIn::Nobody
+}
+
+/// The calling thread has waited with a record that [`enter`] gave it.
+pub(super) fn leave(name: ThreadId) {
+    let place = place(ThreadId::MAX_INDEX - name.raw());
+    place.key.store(0, Release);
+    place.ended.fetch_add(1, Release);
+    futex::wake_all(&place.ended);
+}
+
+/// Sleeps until the wait that was joined ends, or until `deadline`.
+pub(super) fn sleep(number: u32, ended: u32, deadline: Option<u64>) {
+    futex::wait(&place(number).ended, ended, deadline);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_stands_in_and_the_others_are_told_when_it_has_been_woken() {
+        let key = 0x5555_1234;
+        let StandIn::Record(record) = enter(key) else { panic!("nobody waits for it yet") };
+        assert!(record.id().raw() > ThreadId::MAX_INDEX - PLACES && threads::is_here(record.id()));
+        let StandIn::Joined(number, ended) = enter(key) else { panic!("somebody stands in") };
+        let StandIn::Record(other) = enter(key + 1) else { panic!("another condition") };
+        leave(other.id());
+        leave(record.id());
+        // Returns at once: it has ended.
+        sleep(number, ended, None);
+        let StandIn::Record(again) = enter(key) else { panic!("the place is free again") };
+        leave(again.id());
+    }
+}
