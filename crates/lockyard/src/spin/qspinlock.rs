@@ -10,7 +10,7 @@
 //! the same without contention.
 
 use crate::platform::{Ordering::*, Platform, Word};
-use crate::spin::node::{Ahead, Place};
+use crate::spin::node::{Ahead, Onward, Place};
 use crate::spin::queued::{Kind, RawQueuedSpinLock};
 
 pub use crate::spin::queued::{COMPETE_NS, EXACT_COMPETE_NS, QUEUED_NS, STEAL_NS};
@@ -27,10 +27,8 @@ impl<P: Platform> Kind<P> for Plain {
 
     /// Either nobody is behind us, or the next becomes head.
     #[inline(always)]
-    fn leave(lock: &RawQSpinLock<P>, place: &Place<P>, _ahead: Ahead, passed: bool) {
-        if !lock.replace_last(place.name, 0) {
-            lock.promote(place.successor(), 0, passed);
-        }
+    fn leave(lock: &RawQSpinLock<P>, place: &Place<P>, _ahead: Ahead, passed: bool) -> Onward {
+        if lock.replace_last(place.name, 0) { Onward::Settled } else { lock.hand_on(place, 0, passed) }
     }
 }
 
