@@ -7,9 +7,9 @@
 //!
 //! | word | whose |
 //! |---|---|
-//! | bits 11–15: only bit 12 ([`MARK`]) | ours, queued |
-//! | bits 11–15: none, bit 9 ([`TYPE`](lockyard::spin::hq::TYPE)) | ours, queued by node |
-//! | any other | glibc's: on x86-64 1 is free, 0 is locked, -n is locked with n waiters (at fewer than 50,000) |
+//! | bit 10 ([`MARK`]), not bit 11 | ours, queued |
+//! | bit 9 ([`TYPE`](lockyard::spin::hq::TYPE)), neither bit 10 nor 11 | ours, queued by node |
+//! | any other | glibc's: on x86-64 1 is free, 0 is locked, -n is locked with n waiters (at most 2,048) |
 //!
 //! `pthread_spin_init` writes the mark for private spinlocks, and leaves the others to glibc. A word of
 //! ours keeps its mark for ever. The fast path looks for a free word with the mark, finds none in a
@@ -25,8 +25,7 @@
 //!
 //! A process that releases what another process has locked must have tried to lock it once.
 //!
-//! **fork**: waiters of the parent stay in the child's word. A spinlock held across a fork while others
-//! wait for it may be released there, not taken again.
+//! **fork**: see [`spin::queued`](lockyard::spin::queued): the parent's waiters do not exist in the child.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -40,8 +39,8 @@ use crate::config::{self, SpinKind};
 use crate::counters::{self, Fallback};
 use crate::real::real;
 
-/// Bits that are all zero, but the mark, in words of ours, and all one in glibc's below 0.
-const TELLING: u32 = 0xf800;
+/// The mark, and a bit that is zero in words of ours and one in glibc's below 0.
+const TELLING: u32 = MARK | 0x800;
 
 /// Which lock serves this object.
 fn kind(spin: *mut pthread_spinlock_t) -> SpinKind {

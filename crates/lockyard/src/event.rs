@@ -45,6 +45,8 @@ events! {
     LockNoNode = "lock_no_node": "spinlock waiter without a queue node: too deep, or thread registry exhausted",
     PvHashHops = "pv_hash_hops": "slots probed to register a sleeping spinlock head",
     PvKickUnlock = "pv_kick_unlock": "spinlock unlock that woke the sleeping head",
+    PvLapsed = "pv_lapsed": "free spinlock taken past a waiter for which it had been kept, and which did not come",
+    PvLeftBehind = "pv_left_behind": "spinlock taken past a head that did not come by a queued waiter, whose node stayed in the queue",
     PvLockStealing = "pv_lock_stealing": "spinlock taken past the queue while its head was not spinning",
     PvSpuriousWakeup = "pv_spurious_wakeup": "queued spinlock waiter woke without having become head",
     PvWaitAgain = "pv_wait_again": "spinlock head slept again in the same acquisition",

@@ -341,6 +341,17 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
         }
     }
 
+    /// As [`Platform::wait_window`], but for a millisecond or two: the other thread may have been stopped inside the window, for ever perhaps.
+    fn try_window<T>(mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+        if let Some(value) = Self::spin(Patience::ns(2_000), &mut ready) {
+            return Some(value);
+        }
+        (0..10).find_map(|round| {
+            Self::nap(round);
+            ready()
+        })
+    }
+
     /// Gives the CPU away for a while that grows with `round`: yields at first, sleeps up to about a millisecond later.
     fn nap(round: u32);
 
@@ -423,6 +434,11 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     fn is_here(id: ThreadId) -> bool {
         let _ = id;
         true
+    }
+
+    /// A number that tells this process from all that it was forked from; 0 or 1 only if it was forked from none.
+    fn epoch() -> u32 {
+        0
     }
 
     /// From here to [`Platform::end_window`] the caller takes a few steps between which a lock's words make sense to nobody else: no child process shall begin with them.

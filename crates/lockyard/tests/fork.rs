@@ -18,10 +18,14 @@ use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, OpportunisticSafe};
+use lockyard::spin::cna::RawCnaSpinLock;
+use lockyard::spin::hq::RawHqSpinLock;
+use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::spin::ttas::RawTtasLock;
 use lockyard::wait::thread::ThreadId;
 use lockyard::{Mutex, RwSem, Semaphore, SpinLock};
-use lockyard_check::adapters::Binary;
+use lockyard_check::adapters::{Binary, EagerHq};
 use lockyard_check::lock::{Held, Lock, Way};
 use lockyard_check::native::guarded;
 use lockyard_check::stage::Seats;
@@ -160,6 +164,100 @@ fn held_with_waiters<L: Lock<P = Linux>>(name: &str, patience: u64, child: impl 
         });
         assert!(lock.at_rest());
     });
+}
+
+/// The child releases what it holds, takes it again, by waiting and by trying, uses it with threads of its own, and has a child in turn, with waiters of its own.
+fn uses_it_on<L: Lock<P = Linux>>(lock: &L) -> Result<(), &'static str> {
+    for _ in 0..5 {
+        drop(Held::new(lock, Way::Write));
+    }
+    let mut round = 0;
+    while !lock.try_lock(Way::Write) {
+        Linux::nap(round);
+        round += 1;
+    }
+    // SAFETY: acquired above.
+    unsafe { lock.unlock(Way::Write) };
+    contend(lock)?;
+    check(lock.at_rest(), "not at rest in the child")?;
+    let held = Held::new(lock, Way::Write);
+    let seats = Seats::<Linux>::new(2);
+    scope(|threads| {
+        for seat in 0..2 {
+            let seats = &seats;
+            threads.spawn(move || {
+                seats.sit(seat);
+                drop(Held::new(lock, Way::Write));
+            });
+            seats.wait_queued(seat);
+        }
+        in_child(|| {
+            // SAFETY: held by this thread, in the grandchild as in the child.
+            unsafe { lock.unlock(Way::Write) };
+            for _ in 0..5 {
+                drop(Held::new(lock, Way::Write));
+            }
+            contend(lock)?;
+            check(lock.at_rest(), "not at rest in the grandchild")
+        });
+        drop(held);
+    });
+    check(lock.at_rest(), "not at rest in the child after all")
+}
+
+/// Waiters that the parent has, and the child has not, keep no lock from the child.
+#[test]
+fn spinlocks_are_used_on_in_the_child() {
+    for patience in [0, 2_000_000, 50_000_000] {
+        held_with_waiters::<RawQSpinLock<Linux>>("fork: spinlock, used on", patience, uses_it_on);
+        held_with_waiters::<RawCnaSpinLock<Linux>>("fork: cna, used on", patience, uses_it_on);
+        held_with_waiters::<RawHqSpinLock<Linux>>("fork: hq, used on", patience, uses_it_on);
+        held_with_waiters::<EagerHq<Linux, 3>>("fork: hq by node, used on", patience, uses_it_on);
+        held_with_waiters::<RawMcsLock<Linux>>("fork: mcs, used on", patience, uses_it_on);
+        held_with_waiters::<RawTtasLock<Linux>>("fork: ttas, used on", patience, uses_it_on);
+    }
+}
+
+/// Forks in the middle of a fight, by a thread that holds the lock.
+fn held_in_a_fight<L: Lock<P = Linux>>(name: &str) {
+    test(name, || {
+        let lock = L::default();
+        let stop = AtomicBool::new(false);
+        scope(|threads| {
+            for _ in 0..6 {
+                threads.spawn(|| {
+                    while !stop.load(SeqCst) {
+                        drop(Held::new(&lock, Way::Write));
+                    }
+                });
+            }
+            for _ in 0..20 {
+                let held = Held::new(&lock, Way::Write);
+                in_child(|| {
+                    // SAFETY: held by this thread, in the child as in the parent.
+                    unsafe { lock.unlock(Way::Write) };
+                    for _ in 0..100 {
+                        drop(Held::new(&lock, Way::Write));
+                    }
+                    contend(&lock)?;
+                    check(lock.at_rest(), "not at rest in the child")
+                });
+                drop(held);
+            }
+            stop.store(true, SeqCst);
+        });
+        assert!(lock.at_rest());
+    });
+}
+
+#[test]
+fn spinlocks_are_used_on_in_the_child_of_a_fight() {
+    held_in_a_fight::<RawQSpinLock<Linux>>("fork: spinlock fought over");
+    held_in_a_fight::<RawCnaSpinLock<Linux>>("fork: cna fought over");
+    held_in_a_fight::<RawHqSpinLock<Linux>>("fork: hq fought over");
+    held_in_a_fight::<EagerHq<Linux, 3>>("fork: hq by node fought over");
+    held_in_a_fight::<RawMcsLock<Linux>>("fork: mcs fought over");
+    held_in_a_fight::<RawTtasLock<Linux>>("fork: ttas fought over");
 }
 
 #[test]

@@ -208,6 +208,13 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
         poll::<E, T>(true, None, ready).expect("does not give up")
     }
 
+    fn try_window<T>(mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+        if !world().is_running() {
+            return ready();
+        }
+        poll::<E, T>(false, None, ready)
+    }
+
     fn nap(round: u32) {
         if world().is_running() {
             let until = world().later(match world().machine().clock {

@@ -38,7 +38,7 @@
 
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
-use crate::spin::node::{Ahead, Place, QueueNode, TOLD};
+use crate::spin::node::{Ahead, Onward, Place, QueueNode, TOLD};
 use crate::spin::queued::{Kind, LOCKED_MASK, RawQueuedSpinLock};
 use crate::wait::thread::NodeName;
 
@@ -84,13 +84,11 @@ impl<P: Platform> Kind<P> for Cna {
     }
 
     #[inline(always)]
-    fn leave(lock: &RawCnaSpinLock<P>, place: &Place<P>, _ahead: Ahead, passed: bool) {
+    fn leave(lock: &RawCnaSpinLock<P>, place: &Place<P>, _ahead: Ahead, passed: bool) -> Onward {
         if let Some(circle) = Circle::unpack(place.past) {
             return leave_with(lock, place, circle, passed);
         }
-        if !lock.replace_last(place.name, 0) {
-            lock.promote(place.successor(), 0, passed);
-        }
+        if lock.replace_last(place.name, 0) { Onward::Settled } else { lock.hand_on(place, 0, passed) }
     }
 }
 
@@ -157,27 +155,28 @@ impl Circle {
 
 /// With somebody aside: the headship and the circle go to the next; if nobody is behind, or those aside have waited long enough, they are next.
 #[inline(never)]
-fn leave_with<P: Platform>(lock: &RawCnaSpinLock<P>, place: &Place<P>, circle: Circle, passed: bool) {
-    let Some(end) = circle.last.node::<P>() else { return };
+fn leave_with<P: Platform>(lock: &RawCnaSpinLock<P>, place: &Place<P>, circle: Circle, passed: bool) -> Onward {
+    let Some(end) = circle.last.node::<P>() else { return Onward::Settled };
     let first = end.next.load(Relaxed);
     end.next.store(0, Relaxed);
-    let promote_first = || {
-        if let Some(first) = NodeName::from_raw(first) {
-            lock.promote(first, 0, passed);
-        }
-    };
+    let promote_first = || NodeName::from_raw(first).map_or(Onward::Settled, |first| lock.promote(first, 0, passed));
     if lock.replace_last(place.name, circle.last.raw()) {
         P::count(Event::CnaSplice, 1);
         return promote_first();
     }
     let next = place.successor();
-    if circle.age_ns::<P>() > ASIDE_NS {
+    if let Some(next) = next
+        && circle.age_ns::<P>() > ASIDE_NS
+    {
         P::count(Event::CnaFlush, 1);
         end.next.store(next.raw().into(), Relaxed);
         return promote_first();
     }
     end.next.store(first, Relaxed);
-    lock.promote(next, circle.pack(), passed);
+    match next {
+        Some(next) => lock.promote(next, circle.pack(), passed),
+        None => lock.leave_vacant(place, circle.pack(), passed),
+    }
 }
 
 /// Whether this head is the one in [`SHUFFLE_ONE_IN`] that begins a circle. Its draw is a time of its own.

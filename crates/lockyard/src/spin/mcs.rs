@@ -22,6 +22,8 @@
 //! | a,b | `release` | unchanged; a's node says that it is the owner now |
 //! | a,a | a has become owner | 0,HELD |
 //! | a,b | a has become owner; its node names c | c,b |
+//! | a,b | a newcomer n of a child, and b is a ghost | n,n |
+//! | a,b | `release` in a child, and a is a ghost | 0,0 |
 //!
 //! Every change but the last is a compare-exchange of the whole word, so `next` is zero exactly when `tail` is not a waiter: `release` never waits.
 //!
@@ -39,7 +41,18 @@
 //! * `node.next`: Release store by the newcomer, Acquire load by the owner.
 //! * `node.wait`: Release swap by the releaser, Acquire by the waiter: the critical sections' own pair.
 //!
-//! **Destruction.** `release` does not touch the lock after its compare-exchange: the lock may be freed by the next owner. The node it then touches is type-stable. **fork.** A lock that other threads held or queued for stays so in the child.
+//! **Destruction.** `release` does not touch the lock after its compare-exchange: the lock may be freed by the next owner. The node it then touches is type-stable.
+//!
+//! # A waiter that is stopped
+//!
+//! The lock is handed over in the order of the queue, so it stops when one waiter stops: a thread that a signal handler keeps for ever while it waits is made owner in its turn, and
+//! keeps everybody out. That is the nature of the lock of the books; the lock that does without it is [`qspinlock`](super::qspinlock).
+//!
+//! # fork
+//!
+//! A lock that another thread held or was being handed stays so in the child. Those that waited for it are *ghosts* there ([`Platform::is_here`]). All of them were queued before any thread of
+//! the child, so a tail that is a ghost says that nobody waits: a newcomer is then the first. And a first waiter that is a ghost is followed by none but ghosts: the owner frees the
+//! lock. (A thread that forks in a signal handler while it waits is behind an owner that the child does not have either.)
 //!
 //! Sources: Mellor-Crummey and Scott 1991; the K42 variant: Auslander et al., US patent application 2003/0200457, and Scott,
 //! "Shared-Memory Synchronization" (2013), section 4.3.
@@ -135,7 +148,7 @@ impl<P: Platform> RawMcsLock<P> {
     #[inline]
     pub unsafe fn release(&self) {
         if let Err(word) = self.word.compare_exchange(HELD, 0, Release, Acquire) {
-            Self::hand_over(word);
+            self.hand_over(word);
         }
     }
 
@@ -151,8 +164,21 @@ impl<P: Platform> RawMcsLock<P> {
         self.word.load(Relaxed) & NEXT_MASK != 0
     }
 
-    fn hand_over(word: u32) {
-        let Some(next) = NodeName::from_raw(word & NEXT_MASK) else { return };
+    /// The lock is waited for, or was: its word is `word`.
+    fn hand_over(&self, mut word: u32) {
+        let ghost = |name: NodeName| name.id().is_some_and(|id| !P::is_here(id));
+        let next = loop {
+            let Some(next) = NodeName::from_raw(word & NEXT_MASK) else { return };
+            if !ghost(next) {
+                break next;
+            }
+            // Release: as in `release`. A newcomer may have made itself the first meanwhile.
+            match self.word.compare_exchange(word, 0, Release, Acquire) {
+                Ok(_) => return,
+                Err(found) => word = found,
+            }
+            P::relax();
+        };
         let Some(thread) = next.thread::<P>() else { return };
         if McsNode::of(thread, next).wait.swap(OWNER, AcqRel) == ASLEEP {
             P::count(Event::PvKickUnlock, 1);
@@ -198,7 +224,10 @@ impl<P: Platform> RawMcsLock<P> {
         loop {
             let (place, new) = match NodeName::from_raw(word >> TAIL_SHIFT) {
                 None => (Place::Owner, HELD),
-                Some(_) if word == HELD => (Place::First, as_tail(name) | u32::from(name.raw())),
+                // Held, and nobody waits; or none but ghosts.
+                Some(last) if word == HELD || last.id().is_some_and(|id| !P::is_here(id)) => {
+                    (Place::First, as_tail(name) | u32::from(name.raw()))
+                }
                 Some(last) => (Place::Behind(last), as_tail(name) | word & NEXT_MASK),
             };
             match self.word.compare_exchange_weak(word, new, AcqRel, Relaxed) {

@@ -7,16 +7,18 @@
 //! | [`cna`] | its comparator: one queue, sorted by NUMA node |
 //! | [`mcs`], [`ticket`], [`ttas`] | what they are measured against: the queue lock of the books, and the two that collapse |
 //!
-//! What the first three share is in [`queued`], and a place in their queues in [`node`].
+//! What the first three share is in [`queued`], [`waiting`] and [`lapse`], and a place in their queues in [`node`].
 
 pub mod cna;
 pub mod hq;
+pub mod lapse;
 pub mod mcs;
 pub mod node;
 pub mod qspinlock;
 pub mod queued;
 pub mod ticket;
 pub mod ttas;
+pub mod waiting;
 
 use core::fmt::Debug;
 

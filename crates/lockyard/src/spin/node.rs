@@ -2,12 +2,16 @@
 //!
 //! | field of a node | meaning | written by |
 //! |---|---|---|
-//! | `next` | the waiter behind | that waiter, once; before that its own thread (0); a head that changes a queue |
+//! | `next` | the waiter behind; or [`VACANT`]: the headship lies here for it | that waiter, once; before that its own thread (0); a head that changes a queue; a head that leaves, 0 → vacant |
 //! | `lane` | the NUMA node of the waiter, or what its kind takes for it | its thread |
-//! | `wait` | waiting, asleep, or head, and what the new head is told | its thread, waiting and asleep; whoever makes it head |
+//! | `wait` | waiting, asleep, head, or left behind, and what the new head is told | its thread, waiting, asleep and left behind; the promoter, head; whoever takes a node left behind out of the queue, waiting |
 //! | `due` | when its turn ends | its thread |
 //!
-//! Nodes are type-stable: whoever has a name may look, and find another use's values. What orders them: see [`queued`](super::queued).
+//! Nodes are type-stable: a reader that has a name may look, and find another use's values. What orders them: see [`queued`](super::queued).
+//!
+//! **Left behind.** A node stays in its queue without its thread in two cases, and the thread does not use it again before it is taken out (see [`lapse`](super::lapse)):
+//! a waiter has taken the lock past a head that did not come, and the promoter that comes to the node takes it out; or a head has left before the waiter behind had
+//! linked itself, and that waiter finds the headship here, and takes the node out.
 
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::wait::thread::{NodeName, Thread, ThreadId};
@@ -18,8 +22,11 @@ use super::queued::TAIL_SHIFT;
 pub(super) const WAITING: u64 = 0;
 pub(super) const ASLEEP: u64 = 1;
 pub(super) const HEAD: u64 = 2;
+pub(super) const LEFT: u64 = 3;
 pub(super) const STATE: u64 = 3;
 pub(super) const TOLD_SHIFT: u32 = 2;
+/// In `next`: the headship lies here for the waiter that links itself. Not a name: those begin with 4.
+pub(super) const VACANT: u32 = 1;
 /// So many bits a new head can be told.
 pub(super) const TOLD: u32 = u64::BITS - TOLD_SHIFT;
 
@@ -50,6 +57,23 @@ impl<P: Platform> QueueNode<P> {
         P::spin_budget() == u32::MAX && self.wait.load(Relaxed) == ASLEEP
     }
 
+    /// Whether the node is in a queue that its thread has left. Only its thread makes it so.
+    pub(crate) fn is_left(&self) -> bool {
+        // Acquire: what was read in the node before it was taken out has been read.
+        self.wait.load(Acquire) & STATE == LEFT
+    }
+
+    /// Whether its thread left it behind in another process than that of `epoch`.
+    fn is_left_before(&self, epoch: u32) -> bool {
+        let wait = self.wait.load(Relaxed);
+        wait & STATE == LEFT && wait >> TOLD_SHIFT != u64::from(epoch)
+    }
+
+    /// The node is in no queue any more: its thread may use it again.
+    pub(super) fn take_out(&self) {
+        self.wait.store(WAITING, Release);
+    }
+
     pub(crate) const fn new() -> Self
     where
         P: ConstPlatform,
@@ -62,6 +86,22 @@ impl NodeName {
     /// Who is last in the queue of a lock with this word; a mark of its kind, or nobody.
     pub(super) fn of_tail(word: u32) -> Option<Self> {
         Self::from_raw(word >> TAIL_SHIFT)
+    }
+
+    /// Whether a waiter with this node is of another process: its thread is, or has left the node behind there. (Where there is no ancestor nothing is looked at.)
+    #[inline(always)]
+    pub(super) fn is_ghost<P: Platform>(self) -> bool {
+        let Some(id) = self.id() else { return false };
+        let epoch = P::epoch();
+        epoch > 1 && (!P::is_here(id) || self.node::<P>().is_some_and(|node| node.is_left_before(epoch)))
+    }
+
+    /// The tail of `word`, a ghost, is in the word no more: if it is the node of a thread of this process, that may use it again.
+    pub(super) fn bury_last<P: Platform>(word: u32) {
+        let last = Self::of_tail(word).filter(|last| last.id().is_some_and(P::is_here));
+        if let Some(node) = last.and_then(Self::node::<P>) {
+            node.take_out();
+        }
     }
 
     pub(super) fn node<P: Platform>(self) -> Option<&'static QueueNode<P>> {
@@ -85,6 +125,10 @@ pub struct Place<P: Platform> {
     /// Whether it tries for the lock before it looks at the word, once it is head: whoever made it head is near, and about to leave. Where that is so, its first
     /// attempt costs one transfer of the word's line; a look and an attempt cost two. Where the lock is still held, the look would have taken the line from the owner as well.
     pub(super) tries_first: bool,
+    /// The process in which it queued: in a child that a signal handler of its own thread made, the queue is another process's.
+    pub(super) epoch: u32,
+    /// Whether its thread has left it behind: a promoter acts for it.
+    pub(super) absent: bool,
 }
 
 impl<P: Platform> Place<P> {
@@ -97,10 +141,39 @@ impl<P: Platform> Place<P> {
         self.node.due.load(Relaxed)
     }
 
-    /// The waiter behind, who is there or is about to link itself.
-    pub(super) fn successor(&self) -> NodeName {
-        P::wait_window(|| NodeName::from_raw(self.node.next.load(Acquire)))
+    /// The waiter behind, which is there or is about to link itself. `None`: it does not come to that, for some reason; an exact machine waits for it.
+    pub(super) fn successor(&self) -> Option<NodeName> {
+        let linked = || NodeName::from_raw(self.node.next.load(Acquire));
+        if P::spin_budget() == u32::MAX { Some(P::wait_window(linked)) } else { P::try_window(linked) }
     }
+
+    /// The place of `name`, whose thread has left it, for the promoter that has come there with what a head is `told`.
+    pub(super) fn of_absent(name: NodeName, told: u64) -> Option<Self> {
+        let (me, node) = name.thread::<P>().zip(name.node::<P>())?;
+        let lane = node.lane.load(Relaxed).max(1);
+        Some(Self {
+            me,
+            node,
+            name,
+            gave_way: false,
+            past: told,
+            lane,
+            tries_first: false,
+            epoch: P::epoch(),
+            absent: true,
+        })
+    }
+}
+
+/// What became of the headship when a head left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Onward {
+    /// A waiter has it, or none waits.
+    Settled,
+    /// It lies in the node, for the waiter that has queued behind it and has not linked itself.
+    Lies,
+    /// It came to a node left behind, with so much told.
+    Absent(NodeName, u64),
 }
 
 /// Who is before a waiter that has just queued.

@@ -10,7 +10,7 @@
 //! the same without contention.
 
 use crate::platform::{Ordering::*, Platform, Word};
-use crate::spin::node::{Ahead, Place};
+use crate::spin::node::{Ahead, Onward, Place};
 use crate::spin::queued::{Kind, RawQueuedSpinLock};
 
 pub use crate::spin::queued::{COMPETE_NS, EXACT_COMPETE_NS, QUEUED_NS, STEAL_NS};
@@ -23,7 +23,7 @@ pub type RawQSpinLock<P> = RawQueuedSpinLock<P, Plain>;
 pub type RawMarkedSpinLock<P> = RawQueuedSpinLock<P, Marked>;
 
 /// The bit of a lock's word that says that it is a [`RawMarkedSpinLock`].
-pub const MARK: u32 = 0x1000;
+pub const MARK: u32 = 0x400;
 
 /// One queue, first come, first served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +38,8 @@ impl<P: Platform> Kind<P> for Plain {
 
     /// Either nobody is behind us, or the next becomes head.
     #[inline(always)]
-    fn leave(lock: &RawQSpinLock<P>, place: &Place<P>, _ahead: Ahead, passed: bool) {
-        if !lock.replace_last(place.name, 0) {
-            lock.promote(place.successor(), 0, passed);
-        }
+    fn leave(lock: &RawQSpinLock<P>, place: &Place<P>, _ahead: Ahead, passed: bool) -> Onward {
+        if lock.replace_last(place.name, 0) { Onward::Settled } else { lock.hand_on(place, 0, passed) }
     }
 }
 
@@ -51,10 +49,8 @@ impl<P: Platform> Kind<P> for Marked {
 
     /// As [`Plain`].
     #[inline(always)]
-    fn leave(lock: &RawMarkedSpinLock<P>, place: &Place<P>, _ahead: Ahead, passed: bool) {
-        if !lock.replace_last(place.name, 0) {
-            lock.promote(place.successor(), 0, passed);
-        }
+    fn leave(lock: &RawMarkedSpinLock<P>, place: &Place<P>, _ahead: Ahead, passed: bool) -> Onward {
+        if lock.replace_last(place.name, 0) { Onward::Settled } else { lock.hand_on(place, 0, passed) }
     }
 }
 

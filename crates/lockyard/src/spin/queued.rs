@@ -13,13 +13,14 @@
 //!
 //! | bits | name | meaning | written by |
 //! |---|---|---|---|
-//! | 0–7 | locked | 0 free, 1 held | taker: 0 → 1 by a compare-exchange that includes pending, whatever the tail; owner: 1 → 0 by a byte store |
-//! | 8 | pending | the head is next, and mostly awake: stealing forbidden | the head only |
+//! | 0–7 | locked | 0 free, 1 held | taker: 0 → 1 by a compare-exchange of the low half, which takes pending and since away, whatever the tail; owner: 1 → 0 by a byte store |
+//! | 8 | pending | the head is next, and mostly awake: stealing forbidden | the head sets and clears it; a taker clears it, also one that takes the lock past a head that [does not come](super::lapse) |
 //! | 9 | type | 1 in a lock that may queue by node ([`Hq`](super::hq::Hq)), 0 in others; never taken back | the first to take the lock |
+//! | 10 | mark | 1 in a lock that may lie among words of another lock ([`Marked`](super::qspinlock::Marked), not on exact machines); never taken back | the first to take the lock |
 //! | 10 | asleep | exact machines only: the head sleeps, or has been woken and has not run yet | the head; before it is head, whoever makes it so |
-//! | 11, 13–15 | – | zero | nobody |
-//! | 12 | mark | 1 in a lock that may lie among words of another lock ([`Marked`](super::qspinlock::Marked)), 0 in others; never taken back | the first to take the lock |
-//! | 16–31 | tail | last waiter: thread id (14 bits), nesting level (2 bits); 0 = nobody queued; thread id 0: a mark of the kind | a new waiter puts itself in; the head clears it if it is last |
+//! | 11 | – | zero | nobody |
+//! | 12–15 | since | for how long the lock has been free and refused in favour of a waiter: a coarse time, 0 for none | who is refused a free lock, by an exchange of the whole word; the next taker clears it, as does a head that changes pending |
+//! | 16–31 | tail | last waiter: thread id (14 bits), nesting level (2 bits); 0 = nobody queued; thread id 0: a mark of the kind | a new waiter puts itself in; the head clears it if it is last; a newcomer of a child clears that of a [ghost](super::lapse) |
 //!
 //! | state (tail, pending, locked) | event | next |
 //! |---|---|---|
@@ -28,6 +29,7 @@
 //! | p,x,y | a waiter queues | n,x,y |
 //! | n,x,0 | the head n takes it, last in the queue | 0,0,1 |
 //! | m,x,0 | the head takes it, others behind | m,0,1, and the next becomes head |
+//! | n,x,0 for [long](super::lapse::LAPSE_NS) | a newcomer, a try or a queued waiter takes it | n,0,1 |
 //! | \*,\*,1 | `unlock` | \*,\*,0 |
 //!
 //! The low half-word of a free lock is a constant of the kind, [`Kind::REST`], and the fast path looks at nothing else: what a kind
@@ -47,18 +49,20 @@
 //! Nor does passing a head that is awake: newcomers queue, as in the kernel, unless the word says that the head sleeps.
 //!
 //! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends: [`TURN_NS`] and two wake-ups per waiter ahead; on an exact machine only while
-//! the head sleeps. Inside the queue the order is first come, first served.
+//! the head sleeps. Inside the queue the order is first come, first served. A head that does not come to a free lock in
+//! [`LAPSE_NS`](super::lapse::LAPSE_NS), or a waiter that stands in the way of others so long, is passed from then on, until it comes.
 //!
 //! # Memory ordering
 //!
 //! * `word`: every taker's compare-exchange is Acquire and pairs with the owner's Release store. The tail swap is AcqRel: Release publishes the node to
 //!   the successor, Acquire makes the predecessor's node readable.
-//! * `node.next`: Release store by the successor, Acquire load by the predecessor (no address dependency is relied on). `node.wait`: Release swap by the
-//!   granter, Acquire by the waiter.
+//! * `node.next`: Release exchange by the successor, Acquire load by the predecessor (no address dependency is relied on). `node.wait`: Release exchange by the
+//!   granter, Acquire by the waiter. Nodes left behind: see [`lapse`](super::lapse).
 //! * Sleeping head against unlock: {register; heavy fence; read word} against {store 0; light fence; read table}; see `heads`.
 //!
 //! **Destruction.** `unlock` does not touch the lock after its store: another thread may take, release and free it at once. What it looks at then is
-//! the table, by address. A waiter is a user: it must be gone before the lock is. **fork.** A lock held or queued on by other threads stays so in the child.
+//! the table, by address. A waiter is a user: it must be gone before the lock is. **fork.** A lock held by another thread stays so in the child; those
+//! that wait for it are [ghosts](super::lapse) there, and nobody waits for them.
 //!
 //! Sources: paravirtual qspinlock (Linux 4.2 and later: `locking/pvqspinlock`, hybrid queued/unfair mode 11752adb); Mellor-Crummey and
 //! Scott 1991; asymmetric fences after folly and P1202; culling after Dice, "Malthusian Locks" (2017).
@@ -68,20 +72,17 @@ use core::marker::PhantomData;
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, Lanes, Ordering::*, Patience, Platform, Word, lanes};
-use crate::wait::heads;
-use crate::wait::thread::{NESTING, NodeName, Thread};
-use crate::wait::turn::{TURN_NS, TURNS_NS};
+use crate::wait::thread::{NESTING, NodeName};
 
-use super::node::{ASLEEP, Ahead, HEAD, Place, STATE, TOLD_SHIFT, WAITING};
+use super::node::{Ahead, Onward, Place};
 
 pub(super) const LOCKED: u32 = 1;
-const PENDING_LANE: u32 = 1;
+pub(super) const PENDING_LANE: u32 = 1;
 const LOCKED_LANE: u32 = 0;
 pub(super) const TAIL_LANE: u32 = 1;
 pub(super) const LOCKED_MASK: u32 = 0xff;
 pub(super) const PENDING_MASK: u32 = 0x100;
-const PENDING: u16 = 0x100;
-const ASLEEP_MASK: u32 = 0x400;
+pub(super) const ASLEEP_MASK: u32 = 0x400;
 pub(super) const TAIL_SHIFT: u32 = 16;
 
 /// How long a newcomer tries to steal before it queues.
@@ -92,9 +93,6 @@ pub const QUEUED_NS: u32 = 5_000;
 pub const COMPETE_NS: u32 = 5_000;
 /// How long a head competes on a machine that tells exactly when a CPU is needed: the limit of the kernel's paravirtual waiters.
 pub const EXACT_COMPETE_NS: u32 = 200_000;
-/// How long a head sleeps that is not in the table.
-const BLIND_NS: u64 = 1_000_000;
-
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::super::qspinlock::Plain {}
@@ -144,9 +142,22 @@ pub trait Kind<P: Platform>: Sized + Debug + Send + Sync + 'static + sealed::Sea
     #[inline(always)]
     fn arrange(_lock: &RawQueuedSpinLock<P, Self>, _place: &mut Place<P>) {}
 
-    /// `place`, the head, has got the lock, and was `passed` by others or not: it leaves the queue and promotes whoever is next.
+    /// `place`, the head, has got the lock, and was `passed` by others or not: it leaves the queue and promotes the next.
     #[doc(hidden)]
-    fn leave(lock: &RawQueuedSpinLock<P, Self>, place: &Place<P>, ahead: Ahead, passed: bool);
+    fn leave(lock: &RawQueuedSpinLock<P, Self>, place: &Place<P>, ahead: Ahead, passed: bool) -> Onward;
+
+    /// Whether those who wait for a lock with this word are ghosts: of a process that this one was forked from.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn are_ghosts(_lock: &RawQueuedSpinLock<P, Self>, word: u32) -> bool {
+        NodeName::of_tail(word).is_some_and(NodeName::is_ghost::<P>)
+    }
+
+    /// Ghosts have been taken out of the lock's word, which was `word`: gives back what else was theirs.
+    #[doc(hidden)]
+    fn bury(_lock: &RawQueuedSpinLock<P, Self>, word: u32) {
+        NodeName::bury_last::<P>(word);
+    }
 }
 
 /// A queued spinlock of kind `K`: 4 bytes, all-zero is unlocked. See the [module text](self).
@@ -202,9 +213,14 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     #[inline]
     pub fn try_acquire(&self) -> bool {
         let word = self.word.load(Relaxed);
-        let idle = word & LOCKED_MASK == 0 && !K::has_waiters(self, word);
+        if word & LOCKED_MASK != 0 {
+            return false;
+        }
+        if K::has_waiters(self, word) {
+            return self.pass_waiters();
+        }
         let taken = word | u32::from(K::REST) | LOCKED;
-        idle && self.word.compare_exchange(word, taken, Acquire, Relaxed).is_ok()
+        self.word.compare_exchange(word, taken, Acquire, Relaxed).is_ok()
     }
 
     /// Releases the lock.
@@ -245,14 +261,23 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     fn acquire_slow(&self) {
         let Err(seen) = self.steal() else { return };
         if let Some(me) = P::current() {
-            let level = me.depth.load(Relaxed);
-            if (level as usize) < NESTING {
-                // Stored before the node is touched: a signal handler from here on uses the next one.
-                let parks = me.parks();
-                me.depth.store(level + 1, Relaxed);
+            let seen = self.forget_ghosts(seen);
+            let depth = me.depth.load(Relaxed);
+            // Before the node is touched the depth is stored: a signal handler from there on uses the next one.
+            let parks = me.parks();
+            let level = if Self::is_exact() {
+                let level = depth as usize;
+                (level < NESTING).then(|| {
+                    me.depth.store(depth + 1, Relaxed);
+                    level
+                })
+            } else {
+                me.enter_level()
+            };
+            if let Some(level) = level {
                 self.acquire_queued(me, level, seen);
-                me.depth.store(level, Relaxed);
-                if level > 0 || me.waiter.busy.load(Relaxed) != 0 {
+                me.depth.store(depth, Relaxed);
+                if depth > 0 || me.waiter.busy.load(Relaxed) != 0 {
                     me.give_back(parks);
                 }
                 return;
@@ -260,7 +285,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         }
         P::count(Event::LockNoNode, 1);
         let mut round = 0;
-        while !self.try_steal() {
+        while !(self.try_steal() || self.pass_waiters()) {
             P::nap(round);
             round = round.saturating_add(1);
         }
@@ -271,13 +296,13 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
 
     /// One attempt past the queue, unless its head is pending.
     #[inline]
-    fn try_steal(&self) -> bool {
+    pub(super) fn try_steal(&self) -> bool {
         let word = self.word.load(Relaxed);
         if word & (LOCKED_MASK | PENDING_MASK) != 0 {
             return false;
         }
-        if word as u16 & K::REST != K::REST {
-            // All-zero memory: from now on its kind can be told. A held lock has been through here, or was never without its bits.
+        if !Self::is_exact() || word as u16 & K::REST != K::REST {
+            // All-zero memory: from now on its kind can be told. A held lock has been through here, or was never without its bits. And a note of how long the lock lies free goes.
             return self.word.compare_exchange_half(0, word as u16, K::REST | LOCKED as u16, Acquire, Relaxed).is_ok();
         }
         self.word.compare_exchange_byte(LOCKED_LANE, 0, 1, Acquire, Relaxed).is_ok()
@@ -307,54 +332,15 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             seen = self.word.load(Relaxed);
             (seen & PENDING_MASK != 0 || NodeName::of_tail(seen).is_none()).then_some(false)
         });
-        if stolen != Some(true) {
-            return Err(seen);
+        if stolen == Some(true) {
+            P::count(Event::PvLockStealing, 1);
+            return Ok(());
         }
-        P::count(Event::PvLockStealing, 1);
-        Ok(())
-    }
-
-    /// For newcomers on an exact machine: whether the head sleeps.
-    #[inline(always)]
-    fn mark_asleep(&self, asleep: bool) {
-        if Self::is_exact() {
-            let mark = if asleep { (ASLEEP_MASK >> 8) as u8 } else { 0 };
-            self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE | mark, Relaxed);
+        // Free, and kept for the head: perhaps it does not come.
+        if seen & LOCKED_MASK == 0 && seen & PENDING_MASK != 0 && self.pass_waiters() {
+            return Ok(());
         }
-    }
-
-    /// Not inlined: what kinds do with their queues must not be felt where a newcomer gets the lock without one.
-    #[inline(never)]
-    fn acquire_queued(&self, me: &'static Thread<P>, level: u32, seen: u32) {
-        if let 1..=3 = level {
-            P::count([Event::LockUseNode2, Event::LockUseNode3, Event::LockUseNode4][level as usize - 1], 1);
-        }
-        let name = NodeName::new(me.id(), level as usize);
-        let node = &me.nodes[name.level()];
-        let now = P::now();
-        node.next.store(0, Relaxed);
-        node.wait.store(WAITING, Relaxed);
-        node.due.store(now + TURN_NS, Relaxed);
-
-        let mut place = Place { me, node, name, gave_way: false, past: 0, lane: 0, tries_first: false };
-        let ahead = K::enqueue(self, &mut place, seen);
-        let previous = match ahead {
-            Ahead::Nobody | Ahead::Others => None,
-            Ahead::Waiter(previous) => previous.node::<P>(),
-        };
-        if let Some(previous) = previous {
-            previous.next.store(u32::from(name.raw()), Release);
-            let before = previous.due.load(Relaxed).clamp(now, now + TURNS_NS);
-            node.due.store(before + TURN_NS, Relaxed);
-        }
-        if ahead != Ahead::Nobody {
-            let (slept, told) = Self::wait_for_headship(&mut place);
-            (place.gave_way, place.past) = (slept && Self::is_exact(), told);
-        }
-        K::arrange(self, &mut place);
-        let passed = self.take_as_head(&place);
-        P::count(Event::LockSlowpath, 1);
-        K::leave(self, &place, ahead, passed);
+        Err(seen)
     }
 
     /// Makes `place` the tail of the word's queue.
@@ -380,156 +366,9 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         false
     }
 
-    /// The pending byte of a lock whose head is not pending: what it shares with the kind's bits.
-    const PENDING_BYTE: u8 = (K::REST >> 8) as u8;
-
     /// Whether the machine tells when a CPU is needed: spinning may go on until then, and queueing in order beats sleeping.
     #[inline(always)]
-    fn is_exact() -> bool {
+    pub(super) fn is_exact() -> bool {
         P::spin_budget() == u32::MAX
-    }
-
-    /// Queued: waits to become head. Whether it slept, and what it was told.
-    fn wait_for_headship(place: &mut Place<P>) -> (bool, u64) {
-        let (me, node) = (place.me, place.node);
-        let told = |wait: u64| (wait & STATE == HEAD).then_some(wait >> TOLD_SHIFT);
-        let granted = || told(node.wait.load(Acquire));
-        let courteous = |patience: Patience| if Self::is_exact() { patience.courteous() } else { patience };
-        let early = K::settles_after();
-        if early > 0
-            && let Some(told) = P::spin(courteous(Patience::ns(early)), granted)
-        {
-            return (false, told);
-        }
-        K::settle(place);
-        let patience =
-            courteous(Patience::ns(if Self::is_exact() { u32::MAX } else { QUEUED_NS.saturating_sub(early) }));
-        if let Some(told) = P::spin(patience, granted) {
-            return (false, told);
-        }
-        // Relaxed: `ASLEEP` says that the token must be used, and the token orders; what a head is told is read by `granted`.
-        if node.wait.compare_exchange(WAITING, ASLEEP, Relaxed, Relaxed).is_err()
-            && let Some(told) = granted()
-        {
-            return (false, told);
-        }
-        P::count(Event::PvWaitNode, 1);
-        let queued = P::now();
-        let mut turn_end = node.due.load(Relaxed);
-        loop {
-            me.park(Some(turn_end));
-            if let Some(told) = granted() {
-                return (true, told);
-            }
-            P::count(Event::PvSpuriousWakeup, 1);
-            let now = P::now();
-            if now >= turn_end {
-                // The queue is late. Looking again every turn, hundreds would leave no time for anybody else: look less the later it is.
-                turn_end = now + ((now - queued) / 2).clamp(TURN_NS, TURNS_NS);
-                node.due.store(turn_end, Relaxed);
-                // Who made us head before that may count on the earlier end.
-                if let Some(told) = granted() {
-                    return (true, told);
-                }
-            }
-        }
-    }
-
-    /// Makes `next` head and tells it `told`, of [`TOLD`] bits. If it sleeps and we were not passed ourselves, or if its turn is to last long, our own unlock will wake it, outside
-    /// the critical section; else its turn's end will.
-    pub(super) fn promote(&self, next: NodeName, told: u64, passed: bool) {
-        let (Some(node), Some(thread)) = (next.node::<P>(), next.thread::<P>()) else { return };
-        let head = HEAD | told << TOLD_SHIFT;
-        if Self::is_exact() {
-            // Marked before it can run and take the mark away; and its line is asked for once only.
-            if node.wait.compare_exchange(WAITING, head, AcqRel, Acquire).is_ok() {
-                return;
-            }
-            self.mark_asleep(true);
-        }
-        // After that it may be gone; then what is done for it was needless.
-        let sleeps = node.wait.swap(head, AcqRel) == ASLEEP;
-        let dozes = || passed && !Self::is_exact() && node.due.load(Relaxed) <= P::now() + 2 * TURN_NS;
-        if sleeps && !dozes() && !P::heads().insert(P::key(self), thread.id()) {
-            thread.unpark();
-        }
-    }
-
-    /// First in the queue: returns with the lock held and pending clear; whether others have passed us meanwhile.
-    fn take_as_head(&self, place: &Place<P>) -> bool {
-        if place.tries_first && self.try_unseen() {
-            return false;
-        }
-        // The queue may have been quicker than expected, or our look at it late.
-        let (me, turn_end) = (place.me, place.due().min(P::now() + TURN_NS));
-        let patience =
-            if Self::is_exact() { Patience::ns(EXACT_COMPETE_NS).courteous() } else { Patience::ns(COMPETE_NS) };
-        let compete = || P::spin(patience, || self.try_steal().then_some(())).is_some();
-        if Self::is_exact() {
-            // Nobody passes us while we are awake.
-            if self.word.load(Relaxed) & ASLEEP_MASK != 0 {
-                self.mark_asleep(false);
-            }
-            if compete() || self.sleep_as_head(me, None, false) {
-                return false;
-            }
-        } else if P::now() < turn_end {
-            if compete() || self.sleep_as_head(me, Some(turn_end), false) || compete() {
-                return false;
-            }
-            if P::now() < turn_end {
-                P::count(Event::PvWaitHead, 1);
-                me.park(Some(turn_end));
-            }
-        }
-        let mut again = false;
-        loop {
-            self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE | 1, Relaxed);
-            if P::spin(patience, || self.take_pending().then_some(())).is_some() {
-                return true;
-            }
-            // Passed for one more sleep. Then by nobody: or a holder that is away whenever we are awake, on our CPU perhaps, would do so for ever.
-            let shut = again && !Self::is_exact();
-            self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE | u8::from(shut), Relaxed);
-            P::count(Event::PvWaitAgain, i64::from(again));
-            if self.sleep_as_head(me, None, shut) {
-                return true;
-            }
-            again = true;
-        }
-    }
-
-    /// The pending head's attempt. Both lanes at once: a stealer may have passed its check of pending just before we set it.
-    fn take_pending(&self) -> bool {
-        let (free, taken) = (K::REST | PENDING, K::REST | LOCKED as u16);
-        self.word.load(Relaxed) & LOCKED_MASK == 0
-            && self.word.compare_exchange_half(0, free, taken, Acquire, Relaxed).is_ok()
-    }
-
-    /// Sleeps until an unlock, or `end`. `true`: took the lock instead. `shut`: pending is set and stays so, if an unlock will wake us.
-    #[cold]
-    fn sleep_as_head(&self, me: &Thread<P>, end: Option<u64>, shut: bool) -> bool {
-        let key = P::key(self);
-        self.mark_asleep(true);
-        let registered = P::heads().insert(key, me.id());
-        let fenced = P::fence_heavy();
-        let attempt = || if shut { self.take_pending() } else { self.try_steal() };
-        let mut taken = attempt();
-        if !taken {
-            if shut && !registered {
-                self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE, Relaxed);
-            }
-            P::count(Event::PvWaitHead, 1);
-            if registered {
-                taken = heads::sleep(me, end, fenced, attempt);
-            } else {
-                me.park(Some(end.unwrap_or(u64::MAX).min(P::now() + BLIND_NS)));
-            }
-        }
-        if registered {
-            P::heads().remove(key, me.id());
-        }
-        self.mark_asleep(false);
-        taken
     }
 }

@@ -11,8 +11,8 @@
 //!
 //! | word | written by |
 //! |---|---|
-//! | `entry` | 0 → value: the head, by compare-exchange. value → 0: whoever takes it out, by compare-exchange (unlocker or the head itself) |
-//! | `count` | +1 by a head before it claims an entry; −1 by whoever took an entry out, or by the head that found none free |
+//! | `entry` | 0 or a ghost's → value: the head, by compare-exchange. value → 0: the unlocker or the head itself, by compare-exchange |
+//! | `count` | +1 by a head before it claims an entry; −1 by the thread that took an entry out, and by the head that found none free or took a ghost's |
 //!
 //! **Ordering.** The pair that must not fail is {head: count += 1, entry; heavy fence; read lock word} against {unlock: lock
 //! word := 0; light fence; read count}. The fences are the seam's asymmetric pair: the unlock's side costs nothing.
@@ -21,8 +21,10 @@
 //! hence a timer: a wake-up that is missed nevertheless is late by `UNSURE_NS`, not lost.
 //!
 //! **False matches** (two locks with one key, an address reused after free) wake a head that re-checks, registers again
-//! and sleeps again: cost, not harm. **A full line** makes the head sleep in short naps instead. An entry left behind by `fork`
-//! (its thread does not exist in the child) is taken out by the next unlock that matches it.
+//! and sleeps again: cost, not harm. **A full line** makes the head sleep in short naps instead.
+//!
+//! **fork.** Entries of the parent's heads are *ghosts* in the child: an unlock that looks through the line takes them out, and a head that finds none free takes the place of one. The count
+//! and the entry change inside a window ([`Platform::begin_window`]), so that a child has them both or neither.
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
@@ -102,18 +104,31 @@ impl<P: Platform> ParkedHeads<P> {
         self.line(key).count.load(Relaxed) != 0
     }
 
+    /// Whether the entry `found` is of a thread that only the parent of a fork has.
+    fn is_ghost(found: u64) -> bool {
+        ThreadId::from_raw(found as u16 as u32).is_some_and(|head| !P::is_here(head))
+    }
+
     /// Registers `head` as asleep on `key`. `false` if the line is full.
     pub(crate) fn insert(&self, key: u64, head: ThreadId) -> bool {
         let line = self.line(key);
+        P::begin_window();
         line.count.fetch_add(1, Relaxed);
-        for (hops, entry) in line.entries.iter().enumerate() {
-            if entry.load(Relaxed) == 0 && entry.compare_exchange(0, Self::entry(key, head), Release, Relaxed).is_ok() {
-                P::count(Event::PvHashHops, hops as i64 + 1);
-                return true;
+        let place = line.entries.iter().position(|entry| {
+            let found = entry.load(Relaxed);
+            let free = found == 0 || Self::is_ghost(found);
+            let claimed = free && entry.compare_exchange(found, Self::entry(key, head), Release, Relaxed).is_ok();
+            if claimed && found != 0 {
+                line.count.fetch_sub(1, Relaxed);
             }
+            claimed
+        });
+        match place {
+            Some(hops) => P::count(Event::PvHashHops, hops as i64 + 1),
+            None => drop(line.count.fetch_sub(1, Relaxed)),
         }
-        line.count.fetch_sub(1, Relaxed);
-        false
+        P::end_window();
+        place.is_some()
     }
 
     /// Takes `head` out, if nobody has yet.
@@ -126,10 +141,12 @@ impl<P: Platform> ParkedHeads<P> {
     pub(crate) fn kick(&self, key: u64) {
         self.take(
             key,
-            |found| found != 0 && found >> 16 == key << 16 >> 16,
+            |found| found != 0 && (found >> 16 == key << 16 >> 16 || Self::is_ghost(found)),
             |head| {
-                P::count(Event::PvKickUnlock, 1);
-                P::thread(head).unpark();
+                if P::is_here(head) {
+                    P::count(Event::PvKickUnlock, 1);
+                    P::thread(head).unpark();
+                }
             },
         );
     }
@@ -138,8 +155,16 @@ impl<P: Platform> ParkedHeads<P> {
         let line = self.line(key);
         for entry in &line.entries {
             let found = entry.load(Relaxed);
-            if matches(found) && entry.compare_exchange(found, 0, Acquire, Relaxed).is_ok() {
+            if !matches(found) {
+                continue;
+            }
+            P::begin_window();
+            let won = entry.compare_exchange(found, 0, Acquire, Relaxed).is_ok();
+            if won {
                 line.count.fetch_sub(1, Relaxed);
+            }
+            P::end_window();
+            if won {
                 if let Some(head) = ThreadId::from_raw(found as u16 as u32) {
                     taken(head);
                 }

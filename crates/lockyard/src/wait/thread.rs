@@ -96,7 +96,12 @@ impl NodeName {
 
     /// Whose node it is; `None` for a mark.
     pub(crate) fn thread<P: Platform>(self) -> Option<&'static Thread<P>> {
-        ThreadId::from_raw(u32::from(self.0) >> NESTING.ilog2()).map(P::thread)
+        self.id().map(P::thread)
+    }
+
+    /// The name of the thread whose node it is.
+    pub(crate) fn id(self) -> Option<ThreadId> {
+        ThreadId::from_raw(u32::from(self.0) >> NESTING.ilog2())
     }
 
     /// Which of the thread's nodes.
@@ -200,9 +205,24 @@ impl<P: Platform> Thread<P> {
         self.depth.load(Relaxed) == 0 && self.waiter.busy.load(Relaxed) == 0
     }
 
-    /// Whether the record may change hands: the thread is in no queue, and no lock that inherits priorities by name knows it as its owner.
+    /// Whether the record may change hands: the thread is in no queue and has left no node in one, and no lock that inherits priorities by name knows it as its owner.
     pub fn is_unused(&self) -> bool {
-        self.is_idle() && self.pi.is_idle()
+        self.is_idle() && !self.nodes.iter().any(QueueNode::is_left) && self.pi.is_idle()
+    }
+
+    /// The lowest level from the depth on whose spinlock node is in no queue: `depth` says so from here on, and the caller takes it back afterwards. `None`: there is none,
+    /// and nothing has changed. Only for the record's own thread.
+    pub(crate) fn enter_level(&self) -> Option<usize> {
+        let depth = self.depth.load(Relaxed);
+        for level in depth as usize..NESTING {
+            // Stored before the node is looked at: a signal handler from here on uses the next one.
+            self.depth.store(level as u32 + 1, Relaxed);
+            if !self.nodes[level].is_left() {
+                return Some(level);
+            }
+        }
+        self.depth.store(depth, Relaxed);
+        None
     }
 
     /// Whether a notification is pending: the thread was woken and has not run since. A hint.

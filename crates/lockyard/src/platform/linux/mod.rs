@@ -258,6 +258,11 @@ unsafe impl Platform for Linux {
     }
 
     #[inline]
+    fn epoch() -> u32 {
+        process::epoch()
+    }
+
+    #[inline]
     fn begin_window() {
         threads::begin_window();
     }

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `owner` | key of the lock that has the record, + 1; 0: free | 0 → key by who grabs it; key → 0 by who gives it back; both own the lock |
 //! | `generation` | number of this use of the record | who grabs it, before anybody can queue |
-//! | `lanes` | how many lanes this use has | likewise |
+//! | `lanes` | how many lanes this use has (bits 0 to 5), and the low bits of the process's [epoch](Platform::epoch) above | likewise |
 //! | `current` | the lane that has the headship | the headship's bearer |
 //! | `chain` | whether somebody is head, and a bit for each other lane with waiters | a waiter that opens a lane sets bits; the headship's bearer changes the rest |
 //! | `lane.word` | generation << 16, last waiter of the lane; 0: closed | a waiter puts itself in by compare-exchange, if the generation is the one it knows; the headship's bearer clears, opens and closes |
@@ -20,6 +20,10 @@
 //! (Release) hands all of the record to whoever grabs it next (Acquire). `lane.word` passes nodes: a waiter comes in with AcqRel, who empties the lane releases, who closes
 //! it acquires. `chain` passes `lane.head` from the waiter that opens a lane (Release) to the bearer that goes there (Acquire), and, when the headship lies free, what only
 //! its bearer writes, from the one that leaves it to the one that takes it. Bearers follow each other under the lock.
+//!
+//! **fork.** A record of another epoch is a copy: those who are in its lanes are in the parent. Its lanes are closed to threads of the child (`look`), and it is given back when the child's first
+//! comer in the slow path has taken its mark, or the ghost that had taken the mark for a name, out of the lock's word; nobody else touches it meanwhile, since a record
+//! with an owner is not grabbed. Records of locks that the child never contends for stay lent there.
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
@@ -29,6 +33,9 @@ use crate::spin::hq::tunables::{Tunable, Tunables};
 pub const LANES: usize = 32;
 /// Records of a platform: so many locks can be in hierarchical mode at a time.
 pub const RECORDS: usize = 64;
+/// In `lanes`: their number.
+const LANES_MASK: u32 = 63;
+const _: () = assert!(LANES <= LANES_MASK as usize);
 /// A last-level cache of fewer CPUs is not worth a lane.
 pub(super) const CPUS_PER_CACHE: u32 = 4;
 /// Somebody is head. (In `chain`, above the lanes' bits.)
@@ -39,7 +46,7 @@ pub(super) const HEADSHIP: u64 = 1 << LANES;
 pub(super) struct Mark(u16);
 
 impl Mark {
-    const ALL: [Self; 3] = [Self(3), Self(2), Self(1)];
+    pub(super) const ALL: [Self; 3] = [Self(3), Self(2), Self(1)];
     /// Of the first place: where the record is unless others were there first.
     pub(super) const HOME: Self = Self::ALL[0];
 
@@ -235,6 +242,11 @@ impl<P: Platform> Pool<P> {
         (lane, near)
     }
 
+    /// The process's epoch, as `lanes` has it.
+    fn epoch() -> u32 {
+        P::epoch() << LANES_MASK.trailing_ones()
+    }
+
     /// Two rounds of Fibonacci hashing: one puts locks that are 48 or 72 bytes apart, as in an array, into 15 of 64 places.
     fn index(key: u64, mark: Mark) -> usize {
         const GOLDEN: u64 = 0x61c8_8646_80b5_83eb;
@@ -276,7 +288,7 @@ impl<P: Platform> Pool<P> {
         let generation = (record.generation.load(Relaxed) + 1) & (u64::MAX >> 16);
         let lanes = self.lane_count();
         let current = hint % lanes;
-        record.lanes.store(lanes, Relaxed);
+        record.lanes.store(lanes | Self::epoch(), Relaxed);
         record.current.store(current, Relaxed);
         let Headship { chain, paid, unpaid, local, remote, crowd, forgone } = &record.second_line;
         chain.store(HEADSHIP, Relaxed);
@@ -320,6 +332,10 @@ impl<P: Platform> Binding<P> {
         }
         let open = self.record.generation.load(Acquire) << 16;
         let lanes = self.record.lanes.load(Relaxed);
+        if lanes & !LANES_MASK != Pool::<P>::epoch() {
+            return None;
+        }
+        let lanes = lanes & LANES_MASK;
         // A record that is being grabbed for the first time has no generation yet, and its lanes are closed.
         (self.record.owner.load(Relaxed) == self.key + 1 && open != 0).then_some((open, lanes.max(1)))
     }
@@ -404,7 +420,7 @@ impl<P: Platform> Binding<P> {
     /// is on its way into a lane, and they are as they were.
     pub(super) fn close(&self, left: bool) -> Option<[u16; LANES]> {
         let open = self.open();
-        let lanes = self.record.lanes.load(Relaxed);
+        let lanes = self.record.lanes.load(Relaxed) & LANES_MASK;
         // Acquire: the first waiters of the lanes that are noted.
         let noted = self.record.second_line.chain.load(Acquire) | u64::from(!left) << self.current();
         let mut lasts = [0; LANES];
@@ -430,7 +446,7 @@ impl<P: Platform> Binding<P> {
     /// Opens the lanes again that were closed with these last waiters.
     pub(super) fn reopen(&self, lasts: &[u16]) {
         let open = self.open();
-        let closed = (0..self.record.lanes.load(Relaxed)).zip(lasts);
+        let closed = (0..self.record.lanes.load(Relaxed) & LANES_MASK).zip(lasts);
         // Release: whoever queues behind them must know of what was stored to their nodes.
         closed.for_each(|(lane, last)| self.lane(lane).word.store(open | u64::from(*last), Release));
     }
@@ -442,6 +458,21 @@ impl<P: Platform> Binding<P> {
         self.record.warm.store(if paid { self.key + 1 } else { 0 }, Relaxed);
         self.pool.census.in_use.fetch_sub(1, Relaxed);
         self.record.owner.store(0, Release);
+    }
+
+    /// Whether the record is a copy of that which the lock had in a process from which this one was forked.
+    pub(super) fn is_ghost(&self) -> bool {
+        P::epoch() > 1
+            && self.record.owner.load(Acquire) == self.key + 1
+            && self.record.lanes.load(Relaxed) & !LANES_MASK != Pool::<P>::epoch()
+    }
+
+    /// Gives such a record back. Only for the one that has taken its mark, or the ghost that had the mark, out of the lock's word.
+    pub(super) fn bury(&self) {
+        if self.is_ghost() {
+            self.pool.census.in_use.fetch_sub(1, Relaxed);
+            self.record.owner.store(0, Release);
+        }
     }
 
     pub(super) fn statistics(&self) -> Option<Statistics> {

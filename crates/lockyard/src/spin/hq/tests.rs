@@ -5,10 +5,12 @@
 use std::thread::scope;
 use std::vec::Vec;
 
+use super::contention::{MOST_VAIN, RIPE};
 use super::pool::{HEADSHIP, LANES, Mark, Pool, RECORDS};
-use super::{MOST_VAIN, Past, RIPE, RawHqSpinLock, Statistics, TOLD, TYPE, Tunable, Visit};
+use super::{Past, RawHqSpinLock, Statistics, TYPE, Tunable, Visit};
 use crate::platform::linux::Linux;
 use crate::platform::{Ordering::Relaxed, Platform, Word};
+use crate::spin::node::TOLD;
 use crate::wait::thread::NodeName;
 
 fn eager(pool: &Pool<Linux>) {

@@ -1,0 +1,97 @@
+//! When a hierarchical lock leaves its plain queue: what each head is told of the hand-overs before it. The rule is in the [module text](super), *Contention detection*.
+
+use crate::platform::{Ordering::*, Platform, Word};
+use crate::spin::node::{Place, QueueNode, TOLD};
+use crate::wait::thread::NodeName;
+
+use super::RawHqSpinLock;
+use super::pool::Pool;
+use super::tunables::Tunable;
+
+/// From 50 hand-overs to 25,600.
+pub(super) const MOST_VAIN: u8 = 9;
+/// After a stay that did not pay: 1,600. It takes a hundred to find that out, and so few in so many are not felt.
+pub(super) const AFTER_VAIN_STAY: u8 = 5;
+/// The bit that says so in what a head is told; 48 and 49 have a [`Visit`]'s mark.
+pub(super) const RIPE: u32 = 50;
+const _: () = assert!(RIPE < TOLD);
+/// So many changes of the node from one look at the tunables to the next.
+const LOOK: u16 = 4;
+
+/// What a head in plain mode knows of this busy period.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Past {
+    pub(super) handoffs: u16,
+    /// Those that changed the node.
+    pub(super) remote: u16,
+    /// The lane of the last head, + 1; 0: it found nobody queued, and has not looked where it is.
+    pub(super) lane: u8,
+    /// How often there were too few waiters to turn: each time it takes twice as many hand-overs to the next count, which reads a line of every waiter's.
+    pub(super) vain: u8,
+    /// It is time to turn.
+    pub(super) ripe: bool,
+}
+
+impl Past {
+    pub(super) fn unpack(word: u64) -> Self {
+        Self {
+            handoffs: word as u16,
+            remote: (word >> 16) as u16,
+            lane: (word >> 32) as u8,
+            vain: (word >> 40) as u8,
+            ripe: word >> RIPE & 1 != 0,
+        }
+    }
+
+    pub(super) fn pack(self) -> u64 {
+        u64::from(self.handoffs)
+            | u64::from(self.remote) << 16
+            | u64::from(self.lane) << 32
+            | u64::from(self.vain) << 40
+            | u64::from(self.ripe) << RIPE
+    }
+
+    /// What the new head `place` makes of what it was told.
+    pub(super) fn account<P: Platform>(self, lock: &RawHqSpinLock<P>, place: &Place<P>) -> Self {
+        let lane = place.lane as u8;
+        let moved = self.lane != 0 && self.lane != lane;
+        let past = Self { remote: self.remote.saturating_add(moved.into()), lane, ..self };
+        if !moved {
+            // Nothing more to do in a queue of one node.
+            return past;
+        }
+        if !(past.remote == 1 || past.remote.is_multiple_of(LOOK)) {
+            return past;
+        }
+        let pool = P::hq();
+        let more = |count: u16, than: Tunable| u32::from(count) > pool.tunables().get(than) << past.vain;
+        let contended =
+            more(past.handoffs, Tunable::GeneralHandoffsTurnNuma) && more(past.remote, Tunable::RemoteHandoffsTurnNuma);
+        let warm = past.vain == 0 && pool.is_warm(P::key(lock));
+        if !(contended || warm) || pool.lane_count() == 1 {
+            return past;
+        }
+        if is_crowded(place.node, pool) { Self { ripe: true, ..past } } else { past.afresh() }
+    }
+
+    /// From the beginning, for twice as many hand-overs.
+    pub(super) fn afresh(self) -> Self {
+        Self { handoffs: 0, remote: 0, vain: (self.vain + 1).min(MOST_VAIN), ripe: false, ..self }
+    }
+}
+
+/// Whether there are enough waiters behind the head for each lane that occurs. Lanes of one waiter would make every hand-over a remote one; and to
+/// wake a waiter costs more than any distance, so that those who sleep for want of a CPU do not count.
+fn is_crowded<P: Platform>(head: &'static QueueNode<P>, pool: &Pool<P>) -> bool {
+    let crowd = pool.tunables().get(Tunable::WaitersPerLaneTurnNuma);
+    let (mut node, mut seen, mut waiters) = (head, 0u64, 0);
+    for _ in 0..crowd * pool.lane_count() {
+        let Some(next) = NodeName::from_raw(node.next.load(Acquire)).and_then(NodeName::node) else { break };
+        node = next;
+        if !node.gives_way() {
+            seen |= 1 << (node.lane.load(Relaxed) % 64);
+            waiters += 1;
+        }
+    }
+    waiters > 0 && waiters >= crowd * seen.count_ones()
+}
