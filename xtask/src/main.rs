@@ -22,8 +22,8 @@ mod weakened;
 use std::process::ExitCode;
 
 use steps::{
-    ASSEMBLY, BUILD, CLIPPY, COUNTS, DEPENDENCIES, DOC_TESTS, DOCS, FORMAT, HEADER, INSTALLED, MODELS, PROGRAMS,
-    SOURCES, TESTS,
+    ASSEMBLY, BUILD, CLIPPY, CLIPPY_SHORT, COUNTS, DEPENDENCIES, DOC_TESTS, DOCS, DOCS_SHORT, FORMAT, HEADER,
+    INSTALLED, MODELS, PROGRAMS, SOURCES, TESTS,
 };
 
 const HELP: &str = "\
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
     }
     let passed = match words.as_slice() {
         ["test"] => {
-            let first = [FORMAT, SOURCES, DEPENDENCIES, BUILD, CLIPPY, TESTS, DOC_TESTS, DOCS];
+            let first = [FORMAT, SOURCES, DEPENDENCIES, BUILD, CLIPPY_SHORT, TESTS, DOC_TESTS, DOCS_SHORT];
             steps::run(&[&first[..], &[COUNTS, ASSEMBLY, PROGRAMS]].concat())
         }
         ["lint"] => steps::run(&[FORMAT, SOURCES, DEPENDENCIES, CLIPPY, HEADER]),

@@ -23,11 +23,15 @@ pub(crate) const SOURCES: Step = Step { name: "house rules", needs_build: false,
 pub(crate) const DEPENDENCIES: Step = Step { name: "dependencies", needs_build: false, check: licences::check };
 pub(crate) const BUILD: Step = Step { name: "build", needs_build: false, check: build };
 pub(crate) const CLIPPY: Step = Step { name: "clippy", needs_build: true, check: clippy };
+/// As [`CLIPPY`], without the model checkers, whose compilation alone takes a minute: `lint` has them.
+pub(crate) const CLIPPY_SHORT: Step = Step { name: "clippy", needs_build: true, check: clippy_short };
 pub(crate) const HEADER: Step = Step { name: "C header", needs_build: true, check: header_check };
 pub(crate) const INSTALLED: Step = Step { name: "installed files", needs_build: true, check: install::check };
 pub(crate) const TESTS: Step = Step { name: "tests", needs_build: true, check: tests };
 pub(crate) const DOC_TESTS: Step = Step { name: "doc tests", needs_build: true, check: doc_tests };
 pub(crate) const DOCS: Step = Step { name: "documentation", needs_build: true, check: docs };
+/// The libraries' pages alone; `doc` has those of the commands and of what is private.
+pub(crate) const DOCS_SHORT: Step = Step { name: "documentation", needs_build: true, check: docs_short };
 pub(crate) const COUNTS: Step = Step { name: "instruction counts", needs_build: true, check: counts::check };
 pub(crate) const ASSEMBLY: Step = Step { name: "assembly", needs_build: true, check: asm::check };
 pub(crate) const PROGRAMS: Step = Step { name: "real programs", needs_build: true, check: programs::short };
@@ -45,17 +49,22 @@ fn build() -> Outcome {
     cargo("build --release -p lockyard-capi -p lockyard-preload -p lockyard-cost")
 }
 
-/// Twice: everything, without the rule about the seam (tests and benchmarks use std's threads and clocks); then
-/// the library and the conformance suite under that rule, and the library once more for each set of features.
-fn clippy() -> Outcome {
-    const SEAM_OFF: &str = "-A clippy::disallowed_types -A clippy::disallowed_methods";
+/// What tests and benchmarks are linted without: they use std's threads and clocks.
+const SEAM_OFF: &str = "-A clippy::disallowed_types -A clippy::disallowed_methods";
+
+/// Everything, without the rule about the seam; then the library and the conformance suite under that rule, and the library once more for each set of features.
+fn clippy_short() -> Outcome {
     cargo(&format!("clippy --workspace --all-targets -- -D warnings {SEAM_OFF}"))?;
     cargo("clippy -p lockyard -p lockyard-check --lib -- -D warnings")?;
-    cargo(&format!("clippy -p lockyard-check --all-targets -F loom,shuttle,simulated -- -D warnings {SEAM_OFF}"))?;
     for features in ["", " -F std", " -F events"] {
         cargo(&format!("clippy -p lockyard --lib --no-default-features{features} -- -D warnings"))?;
     }
     Ok(())
+}
+
+fn clippy() -> Outcome {
+    clippy_short()?;
+    cargo(&format!("clippy -p lockyard-check --all-targets -F loom,shuttle,simulated -- -D warnings {SEAM_OFF}"))
 }
 
 /// Writes `lockyard.h`, as cbindgen reads it from the sources.
@@ -82,12 +91,18 @@ fn doc_tests() -> Outcome {
     cargo("test --workspace --doc")
 }
 
+/// Documentation with warnings as errors.
+const STRICT: [(&str, &str); 1] = [("RUSTDOCFLAGS", "-D warnings")];
+
+fn docs_short() -> Outcome {
+    cargo_with(&STRICT, "doc --no-deps --workspace --lib")
+}
+
 /// The command and the library share a name, so that their pages share a folder: the library's come last and stay.
 fn docs() -> Outcome {
-    let strict = [("RUSTDOCFLAGS", "-D warnings")];
-    cargo_with(&strict, "doc --no-deps -p lockyard-cli -p xtask -p lockyard-cost --bins --document-private-items")?;
-    cargo_with(&strict, "doc --no-deps -p lockyard-cli --lib --document-private-items")?;
-    cargo_with(&strict, "doc --no-deps --workspace --lib")
+    cargo_with(&STRICT, "doc --no-deps -p lockyard-cli -p xtask -p lockyard-cost --bins --document-private-items")?;
+    cargo_with(&STRICT, "doc --no-deps -p lockyard-cli --lib --document-private-items")?;
+    docs_short()
 }
 
 /// cargo-deny takes minutes to compile, hence apart from `test`, which has its own check of licences and sources.
