@@ -53,6 +53,7 @@ const HQ: &[(&str, &str)] =
     &[("LOCKYARD_MUTEX", "hq"), ("LOCKYARD_SPIN", "hq"), ("LOCKYARD_RWLOCK", "rwsem:today-kernel")];
 const RT: &[(&str, &str)] = &[("LOCKYARD_MUTEX", "rt")];
 const OLD: &[(&str, &str)] = &[("LOCKYARD_RWLOCK", "rwsem:v5.10")];
+const QRW: &[(&str, &str)] = &[("LOCKYARD_RWLOCK", "qrw")];
 const ALL: &[&[(&str, &str)]] = &[DEFAULT, SPIN, HQ];
 
 #[test]
@@ -208,7 +209,7 @@ fn the_loader_knows_which_library_calls() {
 #[test]
 fn fork() {
     let path = compile(&program("fork.c"));
-    for choice in [DEFAULT, OLD] {
+    for choice in [DEFAULT, OLD, QRW] {
         let found = run(Command::new(&path).env("LD_PRELOAD", library()).envs(choice.iter().copied()), LIMIT);
         assert!(found.ok && found.out == "grandchild: 4\nall forks went well\n", "{}{}", found.out, found.err);
     }
