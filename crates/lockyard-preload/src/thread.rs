@@ -16,6 +16,7 @@ use lockyard::wait::thread::ThreadId;
 
 use crate::config::{self, MutexKind};
 use crate::holds::Holds;
+use crate::rank;
 use crate::real::real;
 
 /// A thread's block.
@@ -174,6 +175,9 @@ impl Block {
         let id = Linux::current().map(|thread| thread.id());
         if let (Some(id), MutexKind::Mutex, false) = (id, config::mutex(), lockyard_segment::watched()) {
             self.fast.set(id.raw());
+        }
+        if let Some(id) = id {
+            rank::introduce(id, tid);
         }
         let identity = id.map_or(tid | 1 << 31, ThreadId::raw);
         self.identity.set(identity);

@@ -90,6 +90,18 @@ fn waits_for_semaphores_sleep_on_their_own_clock() {
 }
 
 #[test]
+fn waiters_of_fixed_priorities_are_served_by_them() {
+    let found = run(&mut Command::new(compile(&program("priorities.c"))), LIMIT);
+    if found.out.starts_with("skipped") {
+        eprint!("{}", found.out);
+    } else {
+        same("priorities.c", &[], &[DEFAULT]);
+        // Each way by itself: the first fixed priority of a process.
+        (0..7).for_each(|way| same("priorities.c", &[&way.to_string()], &[DEFAULT]));
+    }
+}
+
+#[test]
 fn condition_variables() {
     same("condvar.c", &[], ALL);
 }
