@@ -1,16 +1,15 @@
-//! The absolute times of the timed calls: two clocks on the caller's side, the monotonic one on the locks'.
+//! The absolute times of the timed calls, on two clocks.
 //!
-//! The locks wait on the monotonic clock: a time of the real-time clock is converted when the wait
-//! begins. Should that clock be set meanwhile, the wait ends when it would have ended, and the caller
-//! looks again ([`Deadline::over`]): backward settings are obeyed, forward ones are noticed late.
-//! Semaphores sleep on the caller's own clock ([`Deadline::own`]), so they obey both at once, as glibc.
+//! Semaphores and condition variables sleep on the caller's own clock, as glibc's do: a setting of the
+//! real-time clock ends the sleep, or makes it longer, at once. Mutexes and rwlocks look at that clock
+//! within 0.1 s. Those with priority inheritance (`LOCKYARD_MUTEX=rt`) convert the time when they begin
+//! to sleep: backward settings are obeyed, forward ones are noticed late.
 
 use core::ffi::c_int;
 
 use lockyard::cancel::Until;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
-use rustix::time::{ClockId, clock_gettime};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -72,12 +71,7 @@ impl Deadline {
 
     /// The same for the locks.
     pub(crate) fn until(&self) -> Until<'static, Linux> {
-        Until::deadline(self.monotonic())
-    }
-
-    /// In nanoseconds of the monotonic clock.
-    pub(crate) fn monotonic(&self) -> u64 {
-        if self.realtime { Linux::now().saturating_add(self.at.saturating_sub(realtime())) } else { self.at }
+        if self.realtime { Until::realtime(self.at) } else { Until::deadline(self.at) }
     }
 
     /// On the caller's own clock: whether that is the real-time clock, and nanoseconds of it.
@@ -87,11 +81,6 @@ impl Deadline {
 
     /// Whether the caller's own clock has come so far.
     pub(crate) fn over(&self) -> bool {
-        self.at <= if self.realtime { realtime() } else { Linux::now() }
+        self.at <= if self.realtime { Linux::realtime() } else { Linux::now() }
     }
-}
-
-fn realtime() -> u64 {
-    let now = clock_gettime(ClockId::Realtime);
-    now.tv_sec as u64 * SECOND + now.tv_nsec as u64
 }

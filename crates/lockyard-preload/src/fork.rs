@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 
-use crate::{cancel, thread};
+use crate::{cancel, rank, thread};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 const BUSY: u32 = u32::MAX;
@@ -44,6 +44,7 @@ pub(crate) fn generation() -> u32 {
 extern "C" fn child() {
     GENERATION.fetch_add(1, Relaxed);
     thread::block().rename();
+    rank::renew();
     cancel::forget();
     lockyard_segment::after_fork_in_child();
 }

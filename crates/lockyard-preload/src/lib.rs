@@ -14,6 +14,7 @@
 //! | `config` | which lock serves which object: the environment |
 //! | `real` | glibc's functions, for what stays glibc's |
 //! | `thread`, `holds` | what is known of each thread |
+//! | `rank` | which threads have fixed priorities |
 //! | `deadline` | the timed calls' clocks |
 //! | `deepbind` | libraries that would bind glibc's locks past ours |
 //! | `cancel`, `fork` | what POSIX asks of threads that end, and of processes that divide |
@@ -35,6 +36,10 @@
 //!
 //! # Limits
 //!
+//! Waiters of fixed priorities (`SCHED_FIFO`, `SCHED_RR`) are served by them, as on glibc, except for
+//! spinlocks and with `LOCKYARD_MUTEX=spin`, `hq` or `LOCKYARD_RWLOCK=qrw`: those serve in order of arrival.
+//! See `rank`.
+//!
 //! Linux, glibc 2.31 or later (measured on 2.36, x86-64). Programs linked statically, and setuid programs, ignore preloads. Waits of threads beyond the registry's 16,383 are naps.
 //! A thread with asynchronous cancellation may be cancelled where POSIX allows it to be, which inside a mutex or rwlock call it does not. Not to be combined with sanitizers and
 //! valgrind's thread tools, which stand in the same place.
@@ -50,6 +55,7 @@ pub mod deepbind;
 mod fork;
 mod holds;
 pub mod mutex;
+pub mod rank;
 mod real;
 pub mod rwlock;
 pub mod semaphore;
@@ -63,6 +69,7 @@ mod watch;
 static ON_LOAD: extern "C" fn() = {
     extern "C" fn on_load() {
         fork::register();
+        rank::learn();
         counters::publish();
         config::read_ahead();
     }

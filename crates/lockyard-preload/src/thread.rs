@@ -13,6 +13,7 @@ use lockyard::wait::thread::ThreadId;
 
 use crate::config::{self, MutexKind};
 use crate::holds::Holds;
+use crate::rank;
 
 /// A thread's block.
 #[repr(C, align(64))]
@@ -164,6 +165,9 @@ impl Block {
         let id = Linux::current().map(|thread| thread.id());
         if let (Some(id), MutexKind::Mutex, false) = (id, config::mutex(), lockyard_segment::watched()) {
             self.fast.set(id.raw());
+        }
+        if let Some(id) = id {
+            rank::introduce(id, self.tid.get());
         }
         let identity = threads::identity().map_or_else(nameless, named);
         self.identity.set(identity);

@@ -53,6 +53,7 @@ const HQ: &[(&str, &str)] =
     &[("LOCKYARD_MUTEX", "hq"), ("LOCKYARD_SPIN", "hq"), ("LOCKYARD_RWLOCK", "rwsem:today-kernel")];
 const RT: &[(&str, &str)] = &[("LOCKYARD_MUTEX", "rt")];
 const OLD: &[(&str, &str)] = &[("LOCKYARD_RWLOCK", "rwsem:v5.10")];
+const QRW: &[(&str, &str)] = &[("LOCKYARD_RWLOCK", "qrw")];
 const ALL: &[&[(&str, &str)]] = &[DEFAULT, SPIN, HQ];
 
 #[test]
@@ -84,8 +85,20 @@ fn process_shared_spinlocks_in_any_process_and_any_number() {
 
 /// A wait on the real-time clock ends when that clock is set past its time.
 #[test]
-fn waits_for_semaphores_sleep_on_their_own_clock() {
-    same("clocks.c", &[], &[DEFAULT]);
+fn timed_waits_sleep_on_their_own_clock_or_look_at_it() {
+    same("clocks.c", &[], ALL);
+}
+
+#[test]
+fn waiters_of_fixed_priorities_are_served_by_them() {
+    let found = run(&mut Command::new(compile(&program("priorities.c"))), LIMIT);
+    if found.out.starts_with("skipped") {
+        eprint!("{}", found.out);
+    } else {
+        same("priorities.c", &[], &[DEFAULT]);
+        // Each way by itself: the first fixed priority of a process.
+        (0..7).for_each(|way| same("priorities.c", &[&way.to_string()], &[DEFAULT]));
+    }
 }
 
 #[test]
@@ -234,7 +247,7 @@ fn the_loader_knows_which_library_calls() {
 #[test]
 fn fork() {
     let path = compile(&program("fork.c"));
-    for choice in [DEFAULT, OLD] {
+    for choice in [DEFAULT, OLD, QRW] {
         let found = run(Command::new(&path).env("LD_PRELOAD", library()).envs(choice.iter().copied()), LIMIT);
         assert!(found.ok && found.out == "grandchild: 4\nall forks went well\n", "{}{}", found.out, found.err);
     }

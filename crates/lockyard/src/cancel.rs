@@ -97,10 +97,23 @@ impl<P: Platform> CancelToken<P> {
     }
 }
 
+/// When a wait ends by itself, on which clock.
+#[derive(Debug, Clone, Copy)]
+enum Deadline {
+    Never,
+    /// Of [`Platform::now`].
+    Monotonic(u64),
+    /// Of [`Platform::realtime`].
+    Realtime(u64),
+}
+
+/// A waiter that sleeps by the monotonic clock looks at the real-time clock so often.
+pub(crate) const LOOK_NS: u64 = 100_000_000;
+
 /// When a wait ends without success.
 #[derive(Debug)]
 pub struct Until<'a, P: Platform> {
-    deadline: Option<u64>,
+    deadline: Deadline,
     token: Option<&'a CancelToken<P>>,
 }
 
@@ -114,11 +127,19 @@ impl<P: Platform> Copy for Until<'_, P> {}
 
 impl<'a, P: Platform> Until<'a, P> {
     /// Never.
-    pub const FOREVER: Self = Self { deadline: None, token: None };
+    pub const FOREVER: Self = Self { deadline: Deadline::Never, token: None };
 
     /// At `deadline`, absolute nanoseconds of [`Platform::now`].
     pub const fn deadline(deadline: u64) -> Self {
-        Self { deadline: Some(deadline), token: None }
+        Self { deadline: Deadline::Monotonic(deadline), token: None }
+    }
+
+    /// At `deadline`, absolute nanoseconds of the real-time clock, [`Platform::realtime`]. A wait notices
+    /// that the clock was set: at once, or within 0.1 s if it also keeps a turn. (Mutexes of the kernel
+    /// with priority inheritance, and [`RawPiCondvar`](crate::pi_condvar::RawPiCondvar): at the time
+    /// that the deadline was when they began to sleep.)
+    pub const fn realtime(deadline: u64) -> Self {
+        Self { deadline: Deadline::Realtime(deadline), token: None }
     }
 
     /// After `ns` nanoseconds from now.
@@ -128,7 +149,7 @@ impl<'a, P: Platform> Until<'a, P> {
 
     /// When `token` is cancelled.
     pub const fn cancelled(token: &'a CancelToken<P>) -> Self {
-        Self { deadline: None, token: Some(token) }
+        Self { deadline: Deadline::Never, token: Some(token) }
     }
 
     /// ... or when `token` is cancelled.
@@ -139,19 +160,40 @@ impl<'a, P: Platform> Until<'a, P> {
     }
 
     /// ... or `ns` nanoseconds from now.
-    pub(crate) fn or_after(mut self, ns: u64) -> Self {
-        self.deadline = self.wake_time_or(P::now().saturating_add(ns));
-        self
+    pub(crate) fn or_after(self, ns: u64) -> Self {
+        self.slice(P::now().saturating_add(ns))
     }
 
-    /// The time at which to stop sleeping.
+    /// The time at which to stop sleeping, as far as is known now. Of [`Platform::now`].
     pub(crate) fn wake_time(&self) -> Option<u64> {
-        self.deadline
+        match self.deadline {
+            Deadline::Never => None,
+            Deadline::Monotonic(deadline) => Some(deadline),
+            Deadline::Realtime(deadline) => Some(P::now().saturating_add(deadline.saturating_sub(P::realtime()))),
+        }
     }
 
-    /// The earlier of the wait's own end and `other`.
+    /// The earlier of the wait's own end and `other`, for a wait that looks again then: soon, if its own
+    /// clock may be set meanwhile.
     pub(crate) fn wake_time_or(&self, other: u64) -> Option<u64> {
-        Some(self.deadline.map_or(other, |deadline| deadline.min(other)))
+        let look = match self.deadline {
+            Deadline::Realtime(_) => other.min(P::now().saturating_add(LOOK_NS)),
+            _ => other,
+        };
+        Some(self.wake_time().map_or(look, |deadline| deadline.min(look)))
+    }
+
+    /// The same wait, but no longer than until `other`.
+    pub(crate) fn slice(self, other: u64) -> Self {
+        Self { deadline: self.wake_time_or(other).map_or(Deadline::Never, Deadline::Monotonic), ..self }
+    }
+
+    /// Puts `me`, the calling thread, to sleep until it is notified or the wait's own end comes, on the clock of that.
+    pub(crate) fn park(&self, me: &Thread<P>) {
+        match self.deadline {
+            Deadline::Realtime(deadline) => me.park_realtime(deadline),
+            _ => me.park(self.wake_time()),
+        }
     }
 
     /// Whether a token may end the wait.
@@ -164,7 +206,12 @@ impl<'a, P: Platform> Until<'a, P> {
         if self.token.is_some_and(CancelToken::is_cancelled) {
             return Some(GaveUp::Cancelled);
         }
-        self.deadline.is_some_and(|deadline| P::now() >= deadline).then_some(GaveUp::TimedOut)
+        let over = match self.deadline {
+            Deadline::Never => false,
+            Deadline::Monotonic(deadline) => P::now() >= deadline,
+            Deadline::Realtime(deadline) => P::realtime() >= deadline,
+        };
+        over.then_some(GaveUp::TimedOut)
     }
 
     /// Runs a wait of `me`: its token, if any, knows whom to wake meanwhile.

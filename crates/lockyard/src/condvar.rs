@@ -201,7 +201,7 @@ impl<P: Platform> RawCondvar<P> {
                 P::count(Event::CondTimeout, 1);
                 return Err(end);
             }
-            me.park(until.wake_time());
+            until.park(me);
             P::count(Event::CondSleep, 1);
         }
     }

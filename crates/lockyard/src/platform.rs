@@ -358,6 +358,11 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// Sleeps while `*word == expected`, until woken or until `deadline` (absolute, ns of [`Platform::now`]). May return spuriously.
     fn park(word: &Self::U32, expected: u32, deadline: Option<u64>);
 
+    /// As [`Platform::park`], until `deadline` of [`Platform::realtime`]: a setting of that clock past it ends the sleep.
+    fn park_realtime(word: &Self::U32, expected: u32, deadline: u64) {
+        Self::park(word, expected, Some(deadline));
+    }
+
     /// Wakes one thread sleeping on `word`.
     fn unpark(word: &Self::U32);
 
@@ -394,6 +399,11 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
 
     /// Monotonic nanoseconds since an arbitrary start.
     fn now() -> u64;
+
+    /// Nanoseconds of the clock that people set: it may jump. A machine with one clock has [`Platform::now`], and parks alike by both.
+    fn realtime() -> u64 {
+        Self::now()
+    }
 
     /// A cheaper, coarser [`Platform::now`] on the same scale; it lags by up to one tick (1 to 10 ms).
     fn tick() -> u64;

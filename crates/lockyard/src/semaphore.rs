@@ -273,7 +273,7 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
             }
             // SAFETY: entered above, or at the end of the last round.
             unsafe { section::exit(&self.wait_lock) };
-            me.park(until.wake_time());
+            until.park(me);
             P::count(Event::SemSleep, 1);
             section::enter(&self.wait_lock);
             let done = match Y::FORM {

@@ -1,5 +1,6 @@
 //! The locks that may be under a rwlock: what the wrapper asks of each.
 
+use lockyard::cancel::Until;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::qrwlock::RawQRwLock;
@@ -52,7 +53,7 @@ impl<Y: Policy> Lock for RawRwSem<Linux, Y> {
         self.read_acquire_until(deadline.until()).is_ok()
     }
     fn read_beside(&self, deadline: Option<&Deadline>, may: impl Fn() -> bool) -> bool {
-        self.read_acquire_beside(deadline.map(Deadline::monotonic), may).is_ok()
+        self.read_acquire_beside(deadline.map_or(Until::FOREVER, Deadline::until), may).is_ok()
     }
     #[inline]
     fn write(&self) {

@@ -210,7 +210,7 @@ impl RwlockObject {
     #[inline(always)]
     fn settle<L: Lock>(&self, lock: &L) {
         fork::settle(&self.generation, || {
-            // SAFETY: whoever waits settles first, so nobody of this process waits.
+            // SAFETY: a thread settles before it waits, and before it does anything with a qrwlock.
             unsafe { lock.forget_waiters() };
         });
     }

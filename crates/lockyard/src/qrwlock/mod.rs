@@ -65,7 +65,9 @@
 //!
 //! **Destruction.** Releases do not touch the lock after their one step on the word: they look at the table by address. A waiter is a user.
 //!
-//! **fork.** A lock held or queued on by other threads stays so in the child.
+//! **fork.** A lock held or queued on by other threads stays so in the child. [`forget_waiters`](RawQRwLock::forget_waiters)
+//! leaves no waiter behind where the forking thread holds the lock for writing. Where it does not, a
+//! waiting reader's count stays: nothing tells it from one that reads.
 //!
 //! Sources: queued rwlock (Linux, Waiman Long 2014); "Don't contend with readers when setting _QW_WAITING" (2015); Mellor-Crummey and Scott, "Scalable reader-writer synchronization" (1991).
 
@@ -253,13 +255,19 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     /// In a child process: forgets who waited for the lock in the parent. Who holds it still does.
     ///
     /// # Safety
-    /// No thread of this process waits for the lock, or does anything with it but take it and release it without waiting, until this returns.
+    /// No thread of this process waits for the lock or reads it, or does anything with it but take it for writing and release it without waiting, until this returns.
     pub unsafe fn forget_waiters(&self) {
         // SAFETY: nobody in this process holds the wait lock: its holder, if any, was another thread of the parent.
         unsafe { self.wait_lock.forget() };
-        if self.word.load(Relaxed) & LOCKED != LOCKED {
-            // In the layout of 2014 the mark shares the writer's byte.
-            self.word.fetch_and(!Self::WAITING, AcqRel);
+        let mut word = self.word.load(Relaxed);
+        loop {
+            // Beside a writer nobody reads: the counts are of the parent's waiters. (Invariant 1) In the
+            // layout of 2014 the mark shares the writer's byte.
+            let kept = if word & LOCKED == LOCKED { LOCKED } else { word & !Self::WAITING };
+            match self.word.compare_exchange_weak(word, kept, AcqRel, Relaxed) {
+                Ok(_) => return,
+                Err(found) => word = found,
+            }
         }
     }
 

@@ -80,6 +80,42 @@ fn a_writer_may_say_that_it_waits_while_another_is_inside() {
     assert!(!lock.try_write_acquire(), "nobody passes a waiting writer");
 }
 
+/// A reader that waited in the parent is counted in the word that the child gets.
+#[test]
+fn a_child_keeps_its_write_lock_and_no_waiter() {
+    fn forgets<Y: Policy>() {
+        let (reader, waiting) = (Y::KNOBS.layout().reader, Y::KNOBS.layout().waiting);
+        let modern = if waiting > LOCKED { waiting } else { 0 };
+        let cases = [
+            (LOCKED, LOCKED),
+            (LOCKED + 3 * reader, LOCKED),
+            (LOCKED | modern, LOCKED),
+            ((LOCKED | modern) + reader, LOCKED),
+            (2 * reader + waiting, 2 * reader),
+            (2 * reader, 2 * reader),
+            (waiting, 0),
+        ];
+        for (parent, child) in cases {
+            let lock = RawQRwLock::<Linux, Y>::new();
+            lock.wait_lock.acquire();
+            lock.word.store(parent, Relaxed);
+            // SAFETY: nobody else knows the lock.
+            unsafe { lock.forget_waiters() };
+            assert_eq!(word(&lock), child, "{}: {parent:#x}", Y::NAME);
+            assert!(!lock.is_contended());
+            if child == LOCKED {
+                // SAFETY: held for writing.
+                unsafe { lock.write_release() };
+                assert!(lock.try_write_acquire());
+            }
+        }
+    }
+    forgets::<Today>();
+    forgets::<FetchAdd>();
+    forgets::<ByteCas>();
+    forgets::<WordCas>();
+}
+
 /// Forgotten read guards must not make the count of readers begin anew: a writer would come in beside the guard that is left.
 #[test]
 #[allow(clippy::disallowed_methods)] // the tests' threads are the machine's

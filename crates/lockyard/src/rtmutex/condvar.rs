@@ -110,7 +110,7 @@ impl<P: Platform> RawRtCondvar<P> {
                     state.store(NONE, Relaxed);
                     return Err(false);
                 }
-                SLEEPING => me.park(until.wake_time()),
+                SLEEPING => until.park(me),
                 HOLDER => {
                     state.store(NONE, Relaxed);
                     RawRtMutex::<P, Y>::hold_proxy();

@@ -185,7 +185,7 @@ impl<P: Platform> Core<P> {
                 _ => false,
             };
             if !again {
-                me.park(until.wake_time());
+                until.park(me);
                 P::count(Event::RtmutexSlowSleep, 1);
             }
             self.wait_lock.acquire();

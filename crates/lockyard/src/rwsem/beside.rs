@@ -59,14 +59,13 @@ const LOOKED_AT: usize = 64;
 const BESIDE: u32 = 4;
 
 impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
-    /// Takes the lock for reading unless `deadline` comes first (nanoseconds of [`Platform::now`]).
+    /// Takes the lock for reading unless `until` comes first.
     /// While readers hold it, a waiting caller goes in beside them as soon as it sees that `may()`
     /// says so. See the module text. (Biased policies: as [`RawRwSem::read_acquire_until`].)
     ///
     /// # Errors
-    /// The deadline came.
-    pub fn read_acquire_beside(&self, deadline: Option<u64>, may: impl Fn() -> bool) -> Result<(), GaveUp> {
-        let until = deadline.map_or(Until::FOREVER, Until::deadline);
+    /// Why the wait ended.
+    pub fn read_acquire_beside(&self, until: Until<'_, P>, may: impl Fn() -> bool) -> Result<(), GaveUp> {
         if Y::COUNT == CountScheme::Biased {
             return self.read_acquire_until(until);
         }
@@ -79,8 +78,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         let mut patience = LOOK_NS;
         loop {
             let look = P::now().saturating_add(patience);
-            let slice = Until::deadline(deadline.map_or(look, |deadline| deadline.min(look)));
-            if self.read_acquire_until(slice).is_ok() || self.go_in_beside(&may) {
+            if self.read_acquire_until(until.slice(look)).is_ok() || self.go_in_beside(&may) {
                 return Ok(());
             }
             if let Some(end) = until.over() {

@@ -204,7 +204,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
                 });
                 return if left { Err(end) } else { Ok(()) };
             }
-            thread.park(until.wake_time());
+            until.park(thread);
             P::count(Event::RwsemSleepReader, 1);
         }
     }

@@ -153,7 +153,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
             if let Some(end) = until.over() {
                 return Some(end);
             }
-            wait.thread.park(until.wake_time());
+            until.park(wait.thread);
             P::count(Event::RwsemSleepWriter, 1);
             wait.slept = true;
             wait.retries = 0;

@@ -1,5 +1,7 @@
 //! The condition variable moves sleepers into the queue of their mutex.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
 use lockyard::condvar::RawCondvar;
@@ -38,6 +40,47 @@ impl Monitor {
 }
 
 scripts! {
+    /// Signals and broadcasts choose by priority, and the mutex serves those that are moved by it, before one that came there first.
+    fn waiters_for_a_condition_are_served_by_priority() {
+        for broadcast in [false, true] {
+            let monitor = Monitor::default();
+            let served = AtomicU32::new(0);
+            Scene::play(|scene, [signaller, early, low, middle, high, other]| {
+                [early, low, middle, high, other].into_iter().for_each(|waiter| rests(scene, waiter));
+                let wait = |number: u32| {
+                    let (monitor, served) = (&monitor, &served);
+                    move || {
+                        monitor.mutex.acquire();
+                        // SAFETY: acquired above, and everybody waits with this mutex.
+                        let _ = unsafe { monitor.condvar.wait(&monitor.mutex, Until::FOREVER) };
+                        served.store(10 * served.load(Relaxed) + number, Relaxed);
+                        monitor.release();
+                    }
+                };
+                let waiters = [(early, 0), (low, 1), (middle, 5), (high, 9)];
+                let waited = waiters.map(|(waiter, priority)| {
+                    waiter.has_priority(priority);
+                    waiter.starts(wait(priority))
+                });
+                signaller.does(|| monitor.mutex.acquire());
+                let came = other.starts(|| monitor.mutex.acquire());
+                match broadcast {
+                    true => signaller.does(|| monitor.condvar.broadcast()),
+                    false => (0..4).for_each(|_| signaller.does(|| monitor.condvar.signal())),
+                }
+                signaller.does(|| monitor.release());
+                scene.settle();
+                assert_eq!(served.load(Relaxed), 951);
+                came.expect("the first without a priority");
+                other.does(|| monitor.release());
+                scene.advance(TURN_NS);
+                waited.into_iter().for_each(|waited| waited.expect("signalled"));
+                assert_eq!(served.load(Relaxed), 9510);
+            });
+            assert!(monitor.is_as_new());
+        }
+    }
+
     /// Woken by the signal it would only wait again. One wake-up for each, when the mutex is free; and one for the second, so that it has a timer if the first is stopped.
     fn a_signalled_waiter_sleeps_until_the_mutex_is_free() {
         for detached in [false, true] {

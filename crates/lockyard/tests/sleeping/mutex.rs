@@ -2,7 +2,7 @@
 
 use lockyard::event::Event;
 use lockyard::mutex::RawMutex;
-use lockyard::wait::turn::{GRACE_NS, RESERVED_NS, TURN_NS};
+use lockyard::wait::turn::{GRACE_NS, RESERVED_NS, TURN_NS, TURNS_NS};
 use lockyard_check::lock::Lock;
 use lockyard_check::scripted::{Scene, Scripted, every_stop};
 
@@ -39,6 +39,65 @@ scripts! {
                 assert!(!mutex.is_contended());
                 waiter.does(|| release(&mutex));
                 assert_eq!(scene.events(Event::MutexWake), 1);
+            });
+            assert!(mutex.at_rest());
+        }
+    }
+
+    /// Waiters of fixed priorities are served by them, however long they have waited. Those without come after them, in order,
+    /// and the mutex does not lie idle before the first of them.
+    fn waiters_are_served_by_priority() {
+        for release in RELEASES {
+            for turns in [0, 1, 5, 1_000] {
+                let mutex = RawMutex::default();
+                Scene::play(|scene, [holder, early, low, middle, high, late]| {
+                    holder.does(|| mutex.acquire());
+                    let waiters = [(early, 0), (low, 1), (middle, 5), (high, 9), (late, 0)];
+                    let got = waiters.map(|(waiter, priority)| {
+                        super::rests(scene, waiter);
+                        waiter.has_priority(priority);
+                        waiter.starts(|| mutex.acquire())
+                    });
+                    for _ in 0..turns {
+                        scene.advance(TURN_NS);
+                    }
+                    holder.does(|| release(&mutex));
+                    scene.settle();
+                    for next in [3, 2, 1, 0, 4] {
+                        if next == 4 {
+                            scene.advance(TURNS_NS);
+                        }
+                        let have = [0, 1, 2, 3, 4].map(|number| got[number].is_done());
+                        assert!(have[next], "after {turns} turns: {next} is next, {have:?}");
+                        waiters[next].0.does(|| release(&mutex));
+                        scene.settle();
+                    }
+                    got.into_iter().for_each(|turn| turn.expect("served"));
+                });
+                assert!(mutex.at_rest());
+            }
+        }
+    }
+
+    /// A running thread without a priority does not pass a waiter that has one.
+    fn a_waiter_of_fixed_priority_is_not_passed() {
+        for release in RELEASES {
+            let mutex = RawMutex::default();
+            Scene::play(|scene, [holder, waiter, urgent, passer]| {
+                holder.does(|| mutex.acquire());
+                let first = waiter.starts(|| mutex.acquire());
+                urgent.has_priority(9);
+                let got = urgent.starts(|| mutex.acquire());
+                urgent.freeze();
+                holder.does(|| release(&mutex));
+                assert!(!passer.does(|| mutex.try_acquire()), "kept");
+                urgent.thaw();
+                scene.settle();
+                got.expect("kept for it");
+                urgent.does(|| release(&mutex));
+                scene.advance(TURN_NS);
+                first.expect("its turn was over");
+                waiter.does(|| release(&mutex));
             });
             assert!(mutex.at_rest());
         }

@@ -12,6 +12,12 @@ pub(super) fn now() -> u64 {
     read(ClockId::Monotonic)
 }
 
+/// Nanoseconds of the real-time clock. Before its beginning it is 0.
+pub(super) fn realtime() -> u64 {
+    let time = clock_gettime(ClockId::Realtime);
+    u64::try_from(time.tv_sec).map_or(0, |seconds| seconds.saturating_mul(1_000_000_000) + time.tv_nsec as u64)
+}
+
 /// How long it is until `deadline`, as std's users name it; nothing if it is over.
 pub(crate) fn until(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())

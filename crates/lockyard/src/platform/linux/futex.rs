@@ -6,11 +6,16 @@ use rustix::thread::futex::{self, Flags, Timespec};
 
 const ANYONE: NonZeroU32 = NonZeroU32::MAX;
 
-/// Sleeps while `*word == expected`, until woken, interrupted, or `deadline` (monotonic ns).
-pub(super) fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>) {
+/// The clock of a deadline.
+pub(super) const MONOTONIC: Flags = Flags::PRIVATE;
+/// See [`MONOTONIC`].
+pub(super) const REALTIME: Flags = Flags::PRIVATE.union(Flags::CLOCK_REALTIME);
+
+/// Sleeps while `*word == expected`, until woken, interrupted, or `deadline` (ns of `clock`).
+pub(super) fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>, clock: Flags) {
     let deadline = deadline.map(timespec);
     // Every outcome (woken, value changed, interrupted, timed out) is the same to the caller: it looks at its condition.
-    let _ = futex::wait_bitset(word, Flags::PRIVATE, expected, deadline.as_ref(), ANYONE);
+    let _ = futex::wait_bitset(word, clock, expected, deadline.as_ref(), ANYONE);
 }
 
 fn timespec(ns: u64) -> Timespec {

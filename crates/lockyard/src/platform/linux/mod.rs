@@ -181,7 +181,12 @@ unsafe impl Platform for Linux {
 
     #[inline(never)]
     fn park(word: &U32, expected: u32, deadline: Option<u64>) {
-        process::aside(|| futex::wait(&word.0, expected, deadline));
+        process::aside(|| futex::wait(&word.0, expected, deadline, futex::MONOTONIC));
+    }
+
+    #[inline(never)]
+    fn park_realtime(word: &U32, expected: u32, deadline: u64) {
+        process::aside(|| futex::wait(&word.0, expected, Some(deadline), futex::REALTIME));
     }
 
     #[inline(never)]
@@ -210,6 +215,10 @@ unsafe impl Platform for Linux {
     #[inline]
     fn now() -> u64 {
         clock::now()
+    }
+
+    fn realtime() -> u64 {
+        clock::realtime()
     }
 
     #[inline]

@@ -68,7 +68,7 @@ pub(super) fn leave(name: ThreadId) {
 
 /// Sleeps until the wait that was joined ends, or until `deadline`.
 pub(super) fn sleep(number: u32, ended: u32, deadline: Option<u64>) {
-    futex::wait(&place(number).ended, ended, deadline);
+    futex::wait(&place(number).ended, ended, deadline, futex::MONOTONIC);
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ type Cue = Box<dyn FnOnce()>;
 
 struct World {
     now: Cell<u64>,
+    /// How far the clock that people set is ahead.
+    ahead: Cell<u64>,
     /// Who acts; 0: a thread for which there was no record left.
     me: Cell<u32>,
     records: RefCell<Vec<&'static Thread<Clockwork>>>,
@@ -41,6 +43,7 @@ struct World {
 thread_local! {
     static WORLD: World = World {
         now: Cell::new(1_000_000_000),
+        ahead: Cell::new(5_000_000_000),
         me: Cell::new(1),
         records: RefCell::default(),
         realtime: Cell::new(0),
@@ -68,6 +71,11 @@ pub(crate) fn record(who: u32) -> &'static Thread<Clockwork> {
 
 pub(crate) fn advance(ns: u64) {
     WORLD.with(|world| world.now.set(world.now.get() + ns));
+}
+
+/// Somebody sets the real-time clock.
+pub(crate) fn set_clock(at: u64) {
+    WORLD.with(|world| world.ahead.set(at.wrapping_sub(world.now.get())));
 }
 
 pub(crate) fn is_realtime(who: u32) {
@@ -175,6 +183,10 @@ unsafe impl Platform for Clockwork {
         }
     }
 
+    fn park_realtime(word: &U32, expected: u32, deadline: u64) {
+        Self::park(word, expected, Some(deadline.wrapping_sub(WORLD.with(|world| world.ahead.get()))));
+    }
+
     fn unpark(_word: &U32) {}
 
     fn fence() {}
@@ -187,6 +199,10 @@ unsafe impl Platform for Clockwork {
 
     fn now() -> u64 {
         WORLD.with(|world| world.now.get())
+    }
+
+    fn realtime() -> u64 {
+        WORLD.with(|world| world.now.get().wrapping_add(world.ahead.get()))
     }
 
     fn tick() -> u64 {

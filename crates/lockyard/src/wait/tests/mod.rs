@@ -10,8 +10,10 @@ use super::osq::Osq;
 use super::queue::WaitQueue;
 use super::thread::{Thread, ThreadId};
 use super::turn::{self, COMPETE_NS, Contended, Events, Left, Look, OPENED, Request, TURN_NS};
-use crate::cancel::{GaveUp, Until};
+use crate::cancel::{GaveUp, LOOK_NS as CLOCK_NS, Until};
+use crate::condvar::RawCondvar;
 use crate::event::Event::{MutexFail, MutexLock, MutexOptFail, MutexOptLock, MutexSleep, OsqCancel};
+use crate::mutex::RawMutex;
 use crate::platform::{Ordering::SeqCst, Patience, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use clockwork::*;
@@ -340,4 +342,57 @@ fn a_spinner_that_gives_up_is_out_of_the_queue() {
     assert!(osq.join(record(1), at_once));
     osq.leave(record(1));
     assert!(!osq.is_locked());
+}
+
+const HOUR: u64 = 3_600_000_000_000;
+
+#[test]
+fn a_time_of_the_clock_that_is_set_is_converted_anew() {
+    let (now, at) = (Clockwork::now(), Clockwork::realtime());
+    let until = Until::<Clockwork>::realtime(at + HOUR);
+    assert_eq!((until.wake_time(), until.over()), (Some(now + HOUR), None));
+    // A wait that looks again does so soon.
+    assert_eq!([1, 2 * CLOCK_NS].map(|ns| until.wake_time_or(now + ns)), [Some(now + 1), Some(now + CLOCK_NS)]);
+    assert_eq!(until.slice(now + 7).wake_time(), Some(now + 7));
+    set_clock(at + HOUR - 5);
+    assert_eq!((until.wake_time(), until.wake_time_or(now + 7)), (Some(now + 5), Some(now + 5)));
+    set_clock(at + 3 * HOUR);
+    assert_eq!((until.wake_time(), until.over()), (Some(now), Some(GaveUp::TimedOut)));
+    set_clock(at);
+    assert_eq!((until.wake_time(), until.over()), (Some(now + HOUR), None));
+    assert_eq!(Until::<Clockwork>::deadline(now + HOUR).wake_time_or(u64::MAX), Some(now + HOUR));
+}
+
+/// It ends a wait of each kind, and does not end it before. Set back it makes the wait longer.
+#[test]
+fn a_clock_that_is_set_is_noticed() {
+    cpus(1); // nobody spins
+    let mutex = || {
+        let lock = held();
+        let waited = turn::acquire(lock, Until::realtime(Clockwork::realtime() + HOUR));
+        assert!(lock.queue.is_empty());
+        waited
+    };
+    let condvar = || {
+        let (condvar, mutex) = (RawCondvar::<Clockwork>::default(), RawMutex::default());
+        mutex.acquire();
+        // SAFETY: acquired above.
+        let waited = unsafe { condvar.wait(&mutex, Until::realtime(Clockwork::realtime() + HOUR)) };
+        // SAFETY: the wait has taken it again.
+        unsafe { mutex.release() };
+        waited
+    };
+    fn notices(late: u64, wait: impl Fn() -> Result<(), GaveUp>) {
+        let begin = Clockwork::now();
+        at_sleep(|| set_clock(Clockwork::realtime() + 2 * HOUR));
+        assert_eq!((wait(), cues_left()), (Err(GaveUp::TimedOut), 0));
+        assert!(Clockwork::now() - begin <= late);
+
+        let begin = Clockwork::now();
+        at_sleep(|| set_clock(Clockwork::realtime() - HOUR));
+        assert_eq!((wait(), cues_left()), (Err(GaveUp::TimedOut), 0));
+        assert!((2 * HOUR..=2 * HOUR + late).contains(&(Clockwork::now() - begin)));
+    }
+    notices(CLOCK_NS, mutex);
+    notices(0, condvar);
 }

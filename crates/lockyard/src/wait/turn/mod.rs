@@ -12,7 +12,7 @@
 //! | `due`, in the waiter's record | when its turn is over | the waiter; more than two turns ahead only under the wait lock | – | – |
 //! | `reserved`, in the record | when the lock was first seen free, and reserved for this waiter; `LAPSED` | a release with `HANDOFF`, or a thread that is refused; `LAPSED` by the thread that ends the reservation | the waiter, whenever it runs | set it: the next thread that is refused does |
 //! | `note`, in the record | `FOUGHT_OVER`: the waiter before was passed | the leaving waiter, under the wait lock | likewise | set it |
-//! | `place`, in the record | ticket: the difference of two is a bound on the waiters between | the waiter under the wait lock, or the thread that moves it | – | – |
+//! | `place`, in the record | ticket: the difference of two is a bound on the waiters between, those with a rank not counted | the waiter under the wait lock, or the thread that moves it | – | – |
 //!
 //! # States of a waiter
 //!

@@ -17,6 +17,16 @@ fn place_of<P: Platform>(thread: &Thread<P>) -> u32 {
     thread.waiter.place.load(Relaxed)
 }
 
+/// Under the wait lock: tickets do not fall along the queue. So a thread that has queued before others, by
+/// its rank, has the ticket of the one behind it.
+pub(super) fn share_place<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>) {
+    if P::rank(thread.id()) != 0
+        && let Some(next) = queue.after(thread)
+    {
+        thread.waiter.place.store(place_of(next), Relaxed);
+    }
+}
+
 /// When a turn that begins now ends for a waiter behind `ahead` others. A waiter with a rank is not passed at all.
 fn turn_end<P: Platform>(me: &Thread<P>, now: u64, ahead: u32) -> u64 {
     if P::rank(me.id()) != 0 { now } else { now + (TURN_NS * (u64::from(ahead) + 1)).min(TURNS_NS) }
@@ -74,6 +84,7 @@ fn join<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, now: u64
     me.waiter.reserved.store(0, Relaxed);
     me.waiter.note.store(0, Relaxed);
     let first = lock.waiters().push(me);
+    share_place(lock.waiters(), me);
     lock.joined(first);
     let late = lock.waiters().first().filter(|first| {
         !first.is_same(me)
@@ -121,7 +132,9 @@ pub(crate) fn push_asleep<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>)
     thread.waiter.due.store(NO_TIMER, Relaxed);
     thread.waiter.reserved.store(0, Relaxed);
     thread.waiter.note.store(if last.is_some() { GUARD } else { 0 }, Relaxed);
-    match (queue.push(thread), guarded) {
+    let first = queue.push(thread);
+    share_place(queue, thread);
+    match (first, guarded) {
         (true, _) => Pushed::First,
         (false, false) => Pushed::Guard,
         (false, true) => Pushed::Asleep,
@@ -219,6 +232,8 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
         }
         let now = P::now();
         let over = now >= turn_end;
+        // With a rank the turn is over at once, and that tells nothing of others.
+        let late_turn = over && P::rank(me.id()) == 0;
         let mut look_again = u64::MAX;
         if first {
             turn_end = turn_end.min(now + TURN_NS);
@@ -226,11 +241,11 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             // A turn that is over: nobody else gets in from here on, and we are awake, so the lock will not lie idle.
             let asked = over && lock.try_or_ask(Request::Handoff);
             if asked || compete(lock, true, patience) {
-                return Wait { passed: passed || over, result: Ok(()) };
+                return Wait { passed: passed || late_turn, result: Ok(()) };
             }
             passed |= listened;
             if (over || !listened) && lock.try_or_ask(Request::Listen) {
-                return Wait { passed: passed || over, result: Ok(()) };
+                return Wait { passed: passed || late_turn, result: Ok(()) };
             }
             listened = true;
         } else if is_reserved(lock) {
@@ -246,7 +261,7 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             let nap = (TURN_NS * u64::from(still).max(1)) << late.saturating_sub(PATIENT_AFTER).min(PATIENT_SHIFT);
             late = late.saturating_add(1);
             turn_end = now + nap.min(TURNS_NS);
-            passed = true;
+            passed |= late_turn;
             if first || nap <= 2 * TURN_NS {
                 me.waiter.due.store(turn_end, Relaxed);
             } else if postpone(lock, me, turn_end) {

@@ -13,6 +13,7 @@
 //!
 //! Without the rule one stopped thread would shut a lock that it does not hold. (Collectors stop threads in signal handlers, and then use the same locks.)
 
+use super::queued::share_place;
 use super::{Contended, Look, RESERVED_NS};
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
@@ -97,4 +98,5 @@ pub(super) fn move_back<P: Platform>(queue: &WaitQueue<P>, waiter: &Thread<P>) {
     waiter.waiter.place.store(place, Relaxed);
     waiter.waiter.note.store(0, Relaxed);
     queue.push(waiter);
+    share_place(queue, waiter);
 }
