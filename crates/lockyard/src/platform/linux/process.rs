@@ -166,6 +166,7 @@ extern "C" fn child() {
     EPOCH.0.store(0, Relaxed);
     open();
     threads::claim_again();
+    threads::forget_ghosts();
 }
 
 #[cfg(not(miri))]
