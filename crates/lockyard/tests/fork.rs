@@ -22,6 +22,7 @@ use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
 use lockyard::wait::thread::ThreadId;
 use lockyard::{Mutex, RwSem, Semaphore, SpinLock};
@@ -214,6 +215,7 @@ fn spinlocks_are_used_on_in_the_child() {
         held_with_waiters::<RawHqSpinLock<Linux>>("fork: hq, used on", patience, uses_it_on);
         held_with_waiters::<EagerHq<Linux, 3>>("fork: hq by node, used on", patience, uses_it_on);
         held_with_waiters::<RawMcsLock<Linux>>("fork: mcs, used on", patience, uses_it_on);
+        held_with_waiters::<RawTicketLock<Linux>>("fork: ticket, used on", patience, uses_it_on);
         held_with_waiters::<RawTtasLock<Linux>>("fork: ttas, used on", patience, uses_it_on);
     }
 }

@@ -24,14 +24,26 @@
 //! Acquire. Draws in between are read-modify-writes of the same word and keep the release sequence. `next` alone orders nothing.
 //!
 //! **Destruction.** `release` reads `serving`, which only its caller may change, before it stores it, and does not touch the lock
-//! afterwards. **fork.** Numbers that other threads had drawn are never returned in the child: such a lock stays locked.
+//! afterwards.
+//!
+//! # A waiter that is stopped
+//!
+//! Numbers are called in their order, so the lock stops when one waiter stops: its number is called and nobody comes. That is the nature of it;
+//! the lock that does without is [`qspinlock`](super::qspinlock).
+//!
+//! # fork
+//!
+//! In the child nobody comes for the numbers that other threads of the parent had drawn, and the lock does not say whose a number is. So a waiter notes in its thread's record for which lock
+//! it waits, and the child's fork handler, before anything else happens there, calls all of them back: `next` becomes one more than `serving`, which its owner returns if the child has it.
+//! Later it could not be done: a lock may have been made anew at the same address. Where the handler is passed by (`_Fork`, a raw `clone`), or the fork fell between the draw and the note, a few instructions
+//! apart, such a lock stays locked in the child. So does one for which the forking thread waits itself (it forks in a signal handler).
 //!
 //! Sources: Mellor-Crummey and Scott 1991, section 2.2; Boyd-Wickizer et al., "Non-scalable locks are dangerous" (2012).
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Platform, Word};
 use crate::spin::bout;
-use crate::wait::thread::while_waiting;
+use crate::wait::thread::{Thread, while_waiting};
 
 const SERVING_LANE: u32 = 0;
 const NEXT_SHIFT: u32 = 16;
@@ -131,7 +143,16 @@ impl<P: Platform> RawTicketLock<P> {
 
     #[cold]
     fn wait_for(&self, number: u16) {
-        while_waiting::<P, _>(|_| {
+        // No child begins with one that waits, as far as others can tell, and has not noted for what.
+        P::begin_window();
+        while_waiting::<P, _>(|place| {
+            // A machine without processes has no use for the note.
+            let note = place.filter(|_| P::epoch() != 0).map(|(me, level)| &me.tickets[level]);
+            if let Some(note) = note {
+                // Relaxed: read in a child, which has a copy.
+                note.store(core::ptr::from_ref(self).expose_provenance() as u64, Relaxed);
+            }
+            P::end_window();
             let mut called = serving(self.word.load(Relaxed));
             let mut round = 0u32;
             while P::spin(bout::<P>(), || (serving(self.word.load(Acquire)) == number).then_some(())).is_none() {
@@ -140,8 +161,31 @@ impl<P: Platform> RawTicketLock<P> {
                 called = now;
                 P::nap(round);
             }
+            if let Some(note) = note {
+                note.store(0, Relaxed);
+            }
         });
         P::count(Event::LockSlowpath, 1);
+    }
+
+    /// In a child, before anything else happens there: calls the numbers back that `ghost`, a copy of a thread of the parent, waited for, and those of all others for the same locks. But for
+    /// locks for which `me`, the forking thread, waits.
+    pub(crate) fn call_back(ghost: &Thread<P>, me: Option<&Thread<P>>) {
+        let mine = |lock: u64| me.is_some_and(|me| me.tickets.iter().any(|note| note.load(Relaxed) == lock));
+        for note in &ghost.tickets {
+            let lock = note.load(Relaxed);
+            if lock == 0 || mine(lock) {
+                continue;
+            }
+            // SAFETY: at the moment of the fork the ghost was in `wait_for`, which borrows the lock, and the child's memory is as it was then.
+            let lock = unsafe { &*core::ptr::with_exposed_provenance::<Self>(lock as usize) };
+            let word = lock.word.load(Relaxed);
+            if next(word).wrapping_sub(serving(word)) > 1 {
+                let held = u32::from(serving(word).wrapping_add(1)) << NEXT_SHIFT | u32::from(serving(word));
+                lock.word.store(held, Relaxed);
+            }
+            note.store(0, Relaxed);
+        }
     }
 }
 

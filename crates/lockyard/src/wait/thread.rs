@@ -134,6 +134,8 @@ pub struct Thread<P: Platform> {
     pub(crate) waiter: Waiter<P>,
     /// The nodes with which the thread queues for MCS locks.
     pub(crate) mcs: [McsNode<P>; NESTING],
+    /// The ticket locks that the thread waits for, by address; 0: none. For a child of a fork, where nobody else tells which numbers are ghosts'.
+    pub(crate) tickets: [P::U64; NESTING],
     /// The thread's part in priority inheritance.
     pub(crate) pi: Inheritance<P>,
 }
@@ -149,6 +151,7 @@ impl<P: Platform> Default for Thread<P> {
             nodes: Default::default(),
             waiter: Waiter::default(),
             mcs: Default::default(),
+            tickets: Default::default(),
             pi: Inheritance::default(),
         }
     }
@@ -169,6 +172,7 @@ impl<P: Platform> Thread<P> {
             nodes: [const { QueueNode::new() }; NESTING],
             waiter: Waiter::new(),
             mcs: [const { McsNode::new() }; NESTING],
+            tickets: [const { P::U64::ZERO }; NESTING],
             pi: Inheritance::new(),
         }
     }

@@ -199,6 +199,7 @@ extern "C" fn child() {
     KNOWS_ITSELF.store(VERIFIED.load(Relaxed), Relaxed);
     threads::set_forking(false);
     threads::claim_again();
+    threads::forget_ghosts();
 }
 
 /// Whether the C library's note of a thread's kernel id was found right, at the start, and whether it is right in this process.

@@ -59,6 +59,7 @@ use rustix::process::{Pid, getpgid};
 use crate::event::{COUNT, Event, Snapshot};
 use crate::platform::linux::scheduling::Lent;
 use crate::platform::linux::{Linux, exit, process, rseq, strangers};
+use crate::spin::ticket::RawTicketLock;
 use crate::wait::thread::{Thread, ThreadId};
 
 const SLOTS: usize = ThreadId::MAX_INDEX as usize + 1;
@@ -165,6 +166,14 @@ pub(super) fn claim_again() {
         slot.window.store(0, Relaxed);
         slot.epoch.store(epoch, Release);
     }
+}
+
+/// In a child process, before anything else happens there: what copies of threads of the parent waited for is told that nobody comes.
+pub(super) fn forget_ghosts() {
+    let me = id().filter(|id| !id.is_anonymous()).map(record);
+    let slots = (1..=HIGH.load(Acquire)).map(|index| &TABLE[index as usize & (SLOTS - 1)]);
+    let ours = |slot: &Slot| me.is_some_and(|me| core::ptr::eq(me, &raw const slot.thread));
+    slots.filter(|slot| !ours(slot)).for_each(|slot| RawTicketLock::call_back(&slot.thread, me));
 }
 
 /// Where `id` queues.
