@@ -171,7 +171,7 @@ impl<P: Platform> RawMutex<P> {
             queued();
             // The adopted thread cannot leave the queue, hence the mutex cannot go away, before the wait lock is dropped.
             match pushed {
-                Pushed::First => !self.ask_owner(),
+                Pushed::First => !self.ask_owner(if P::rank(thread.id()) != 0 { HANDOFF } else { 0 }),
                 Pushed::Guard => true,
                 Pushed::Asleep => false,
             }
@@ -181,11 +181,11 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Asks the owner to wake the first waiter, which has no timer. `false`: nobody owns the mutex.
-    fn ask_owner(&self) -> bool {
+    /// Asks the owner to wake the first waiter, which has no timer, and to admit nobody else (`handoff`). `false`: nobody owns the mutex.
+    fn ask_owner(&self, handoff: u32) -> bool {
         let mut word = self.word.load(Relaxed);
         while word & OWNER != 0 {
-            match self.word.compare_exchange_weak(word, Self::listening(word) | ADOPTED, AcqRel, Relaxed) {
+            match self.word.compare_exchange_weak(word, Self::listening(word) | ADOPTED | handoff, AcqRel, Relaxed) {
                 Ok(_) => return true,
                 Err(found) => word = found,
             }
@@ -376,7 +376,7 @@ mod tests {
         let says = || mutex.word.load(Relaxed);
         // To a newcomer, and to the first waiter.
         let looks = || [false, true].map(|first| want.look(first));
-        assert!(!mutex.ask_owner() && says() == 0, "nobody holds it");
+        assert!(!mutex.ask_owner(0) && says() == 0, "nobody holds it");
         assert_eq!((looks(), want.owner()), ([Look::Open, Look::Open], None));
         mutex.acquire();
         let holder = Linux::id();
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!((looks(), want.owner()), ([Look::Closed, Look::Closed], holder));
         // Asking twice is asking once.
         for _ in 0..2 {
-            assert!(mutex.ask_owner());
+            assert!(mutex.ask_owner(0));
             assert_eq!(says(), me | 0x86_0000);
         }
         for _ in 0..2 {

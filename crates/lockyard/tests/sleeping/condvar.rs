@@ -40,6 +40,30 @@ impl Monitor {
 }
 
 scripts! {
+    /// A running thread without a priority does not take the mutex before a signalled waiter that has one.
+    fn a_signalled_waiter_of_fixed_priority_is_not_passed() {
+        for (priority, passes) in [(0, true), (7, false)] {
+            let monitor = Monitor::default();
+            Scene::play(|scene, [signaller, waiter, passer]| {
+                rests(scene, waiter);
+                waiter.has_priority(priority);
+                let waited = waiter.starts(|| monitor.wait(Until::FOREVER));
+                signaller.does(|| monitor.mutex.acquire());
+                signaller.does(|| monitor.condvar.signal());
+                waiter.freeze();
+                signaller.does(|| monitor.release());
+                assert_eq!(passer.does(|| monitor.mutex.try_acquire()), passes);
+                if passes {
+                    passer.does(|| monitor.release());
+                }
+                waiter.thaw();
+                scene.settle();
+                waited.expect("signalled").expect("in time");
+            });
+            assert!(monitor.is_as_new());
+        }
+    }
+
     /// Signals and broadcasts choose by priority, and the mutex serves those that are moved by it, before one that came there first.
     fn waiters_for_a_condition_are_served_by_priority() {
         for broadcast in [false, true] {

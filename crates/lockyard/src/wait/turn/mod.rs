@@ -36,7 +36,7 @@
 //! A leaving waiter with the lock that was not passed sets `LISTENING` for the next, and wakes [`OPENED`] more
 //! of those that sleep long: nobody fights for this lock, so the queue shall empty fast.
 //! A thread with a rank ([`Platform::rank`]: a fixed priority) has a turn of length 0. It queues before all of
-//! lower rank, and the leaving owner sets `HANDOFF` and `LISTENING` for it.
+//! lower rank, and the leaving owner, or its signaller, sets `HANDOFF` and `LISTENING` for it.
 //!
 //! # Reservations end
 //!
