@@ -8,7 +8,7 @@
 //! | word | whose |
 //! |---|---|
 //! | bit 10 ([`MARK`]), not bit 11 | ours, queued |
-//! | bit 9 ([`TYPE`](lockyard::spin::hq::TYPE)), neither bit 10 nor 11 | ours, queued by node |
+//! | bit 9 ([`TYPE`]), neither bit 10 nor 11 | ours, queued by node |
 //! | any other | glibc's: on x86-64 1 is free, 0 is locked, -n is locked with n waiters (at most 2,048) |
 //!
 //! `pthread_spin_init` writes the mark for private spinlocks, and leaves the others to glibc. A word of

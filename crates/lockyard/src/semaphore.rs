@@ -171,7 +171,7 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
     /// Takes a unit; waits for one.
     #[inline]
     pub fn down(&self) {
-        if !self.try_down() {
+        if !self.try_fast() {
             // Forever: the result cannot be an error.
             let _ = self.down_slow(Until::FOREVER);
         }
@@ -183,23 +183,27 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
     /// Why the wait ended.
     #[inline]
     pub fn down_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        if self.try_down() { Ok(()) } else { self.down_slow(until) }
+        if self.try_fast() { Ok(()) } else { self.down_slow(until) }
     }
 
-    /// Takes a unit if one is available; never looks at the queue.
+    /// Takes a unit if one is available, and not reserved for a waiter whose turn is over.
     #[inline]
     pub fn try_down(&self) -> bool {
+        self.try_fast() || self.try_reserved()
+    }
+
+    #[inline(always)]
+    fn try_fast(&self) -> bool {
         let word = self.word.load(Relaxed);
         word & VALUE != 0
             && word & HANDOFF == 0
             && (self.word.compare_exchange(word, word - 1, Acquire, Relaxed).is_ok() || self.take(false, 0))
-            || word & HANDOFF != 0 && self.try_reserved()
     }
 
     /// A try that found units, reserved for the first waiter.
     #[cold]
     fn try_reserved(&self) -> bool {
-        self.units() != 0 && turn::try_take(&Want(self))
+        self.word.load(Relaxed) & HANDOFF != 0 && self.units() != 0 && turn::try_take(&Want(self))
     }
 
     /// Returns a unit. `false`: there are [`MAX_UNITS`] already, nothing was changed.
@@ -207,11 +211,7 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
     pub fn up(&self) -> bool {
         if matches!(Y::FORM, Form::Turns) {
             let old = self.word.fetch_add(1, Release);
-            return if old & (LISTENING | HANDOFF) == 0 && (old as u32) < MAX_UNITS {
-                true
-            } else {
-                self.up_noticed(old)
-            };
+            return if old & LISTENING == 0 && (old as u32) < MAX_UNITS { true } else { self.up_noticed(old) };
         }
         let word = self.word.load(Relaxed);
         if word & WAITERS == 0

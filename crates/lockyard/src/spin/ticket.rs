@@ -170,6 +170,7 @@ impl<P: Platform> RawTicketLock<P> {
 
     /// In a child, before anything else happens there: calls the numbers back that `ghost`, a copy of a thread of the parent, waited for, and those of all others for the same locks. But for
     /// locks for which `me`, the forking thread, waits.
+    #[cfg_attr(not(all(feature = "std", target_os = "linux")), allow(dead_code))]
     pub(crate) fn call_back(ghost: &Thread<P>, me: Option<&Thread<P>>) {
         let mine = |lock: u64| me.is_some_and(|me| me.tickets.iter().any(|note| note.load(Relaxed) == lock));
         for note in &ghost.tickets {
