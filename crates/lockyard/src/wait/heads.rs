@@ -137,10 +137,8 @@ impl<P: Platform> ParkedHeads<P> {
                 line.count.fetch_sub(1, Relaxed);
             }
             P::end_window();
-            if won {
-                if let Some(head) = ThreadId::from_raw(found as u16 as u32) {
-                    taken(head);
-                }
+            if won && let Some(head) = ThreadId::from_raw(found as u16 as u32) {
+                taken(head);
             }
         }
     }

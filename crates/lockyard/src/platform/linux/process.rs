@@ -165,6 +165,8 @@ extern "C" fn child() {
     // Where the kernel has not wiped it.
     EPOCH.0.store(0, Relaxed);
     open();
+    // Also where the forking thread has no record that it could claim again.
+    forget_forks();
     threads::claim_again();
     threads::forget_ghosts();
 }
