@@ -216,6 +216,8 @@ impl<P: Platform> RawCondvar<P> {
 
     #[cold]
     fn signal_slow(&self) {
+        // Until the waiter knows: a child must not find it claimed for ever.
+        P::begin_window();
         section::enter(&self.lock);
         let mut next = self.queue.first();
         while let Some(waiter) = next
@@ -231,6 +233,7 @@ impl<P: Platform> RawCondvar<P> {
         if let Some(waiter) = next {
             Self::deliver(waiter);
         }
+        P::end_window();
     }
 
     /// Wakes everybody who waits now.
@@ -245,6 +248,7 @@ impl<P: Platform> RawCondvar<P> {
     fn broadcast_slow(&self) {
         // Whoever is claimed can be linked nowhere else meanwhile.
         let claimed = WaitQueue::<P>::default();
+        P::begin_window();
         section::enter(&self.lock);
         let mut next = self.queue.first();
         while let Some(waiter) = next {
@@ -260,6 +264,7 @@ impl<P: Platform> RawCondvar<P> {
             claimed.remove(waiter);
             Self::deliver(waiter);
         }
+        P::end_window();
     }
 
     fn claim(waiter: &Thread<P>) -> bool {

@@ -152,6 +152,6 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         self.reader_spinners.store(0, Relaxed);
         // SAFETY: nobody in this process holds the wait lock: its holder, if any, was another thread of the parent.
         unsafe { self.wait_lock.forget() };
-        self.count.fetch_and(!(WAITERS | HANDOFF | LISTENING | PENDING), AcqRel);
+        self.count.fetch_and(!(WAITERS | HANDOFF | LISTENING | ASKS | PENDING), AcqRel);
     }
 }

@@ -227,6 +227,20 @@ impl<P: Platform, const PLACE: usize> WaitQueue<P, PLACE> {
 
     /// Puts `thread` behind all of its rank or a higher one. `true`: it is the first.
     pub(crate) fn push(&self, thread: &Thread<P>) -> bool {
+        let before = match P::rank(thread.id()) {
+            0 => None,
+            rank => core::iter::successors(self.first(), |waiter| self.after(waiter))
+                .find(|waiter| P::rank(waiter.id()) < rank),
+        };
+        self.insert(thread, before)
+    }
+
+    /// Puts `thread` behind all others. `true`: it is the first.
+    pub(crate) fn append(&self, thread: &Thread<P>) -> bool {
+        self.insert(thread, None)
+    }
+
+    fn insert(&self, thread: &Thread<P>, before: Option<&Thread<P>>) -> bool {
         let id = thread.id().raw();
         let own = Self::link(id);
         let first = self.head();
@@ -237,13 +251,13 @@ impl<P: Platform, const PLACE: usize> WaitQueue<P, PLACE> {
             return true;
         }
         // In a ring, behind the last is before the first.
-        let before = match P::rank(thread.id()) {
-            0 => None,
-            rank => core::iter::successors(self.first(), |waiter| self.after(waiter))
-                .find(|waiter| P::rank(waiter.id()) < rank),
-        };
         let next = before.map_or(first, |waiter| waiter.id().raw());
-        let last = Self::link(next).prev.load(Relaxed);
+        let mut last = Self::link(next).prev.load(Relaxed);
+        if ThreadId::from_raw(last).is_some_and(|last| !P::is_here(last)) {
+            // A thread that forked in a signal handler while it was first: its neighbours are ghosts.
+            Self::link(next).next.store(next, Relaxed);
+            last = next;
+        }
         own.prev.store(last, Relaxed);
         own.next.store(next, Relaxed);
         Self::link(last).next.store(id, Relaxed);

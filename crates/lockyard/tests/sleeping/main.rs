@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `condvar` | signals that move sleepers; waiting for those who give up before the memory goes |
 //! | `futex_hash` | how many are woken; tables that grow under a wait at each of its steps; waits of signal handlers |
+//! | `guards` | signalled threads beside stopped ones; a waiter behind a stopped one |
 //! | `mutex` | one wake-up per request; a mutex that is kept |
 //! | `semaphore` | the same for units |
 //!
@@ -11,6 +12,7 @@
 
 mod condvar;
 mod futex_hash;
+mod guards;
 mod mutex;
 mod rwsem;
 mod semaphore;

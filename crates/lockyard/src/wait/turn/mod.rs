@@ -42,10 +42,11 @@
 //!
 //! A lock that its first waiter could have is *reserved* while `HANDOFF` refuses it to others. The release, or
 //! the first thread refused, notes the time in `reserved` and wakes the first waiter. [`RESERVED_NS`] later the
-//! next thread that is refused (a waiter whose timer ends, a newcomer, a try) clears `HANDOFF` and moves the
-//! first waiter to the end of its rank, `LAPSED`: stopped in a signal handler or by a debugger, or without a
+//! next thread that is refused (a waiter whose timer ends, a newcomer, a try) clears `HANDOFF`, moves the
+//! first waiter to the end, `LAPSED`, and wakes the new first: stopped in a signal handler or by a debugger, or without a
 //! CPU. No reservation is made for a `LAPSED` waiter until it has run. A queue whose waiters are all of the
-//! parent of a fork is empty: nothing is reserved. See [`reservation`].
+//! parent of a fork is empty: nothing is reserved. A waiter whose turn is over behind a first waiter that is late
+//! sets `HANDOFF` for that one, so that it comes or lapses. See [`reservation`].
 //!
 //! # Bound on bypass
 //!
@@ -57,8 +58,10 @@
 //!
 //! 1. `waiter.busy` is set while the thread is in the queue or about to leave it.
 //! 2. A queued waiter is awake or has a timer, except those that a signaller put there asleep. Of these the first
-//!    in the queue has `LISTENING` set for it; one behind others is woken, and so has a timer, unless the waiter
-//!    before it is such a guard already.
+//!    in the queue has `LISTENING` set for it, or is woken when it becomes first. One behind others is woken, and so
+//!    has a timer (a *guard*), unless the waiter before it is a guard that was woken a moment ago or is not late; a
+//!    leaving owner wakes another. (If all guards are stopped within [`GRACE_NS`] of their wake-ups, those behind
+//!    them sleep until one of them runs, or until another thread comes to the lock.)
 //! 3. The leaving waiter, if it was first and does not have the lock, wakes the new first waiter.
 //! 4. A waiter tries before it looks at its deadline, and once more, under the wait lock, before it gives up.
 //! 5. Requests outlive no queue: they are set while somebody is queued, and the waiter that empties the queue

@@ -32,7 +32,7 @@ fn turn_end<P: Platform>(me: &Thread<P>, now: u64, ahead: u32) -> u64 {
     if P::rank(me.id()) != 0 { now } else { now + (TURN_NS * (u64::from(ahead) + 1)).min(TURNS_NS) }
 }
 
-/// The end of the turn of a waiter without a timer.
+/// The end of the turn of a waiter without a timer, which was put into the queue at time 0: later ones have that time added.
 const NO_TIMER: u64 = u64::MAX / 2;
 
 /// Whether `waiter` was put into the queue asleep, and has not run since.
@@ -75,7 +75,9 @@ fn join<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, now: u64
     me.waiter.enter();
     // The first's turn ends in a turn at the latest, and each one behind it has one more. (A gap left by one that gave up makes the estimate longer.)
     let (place, ahead) = match (lock.waiters().first(), lock.waiters().last()) {
-        (Some(first), Some(last)) => (place_of(last).wrapping_add(1), place_of(last).wrapping_sub(place_of(first)) + 1),
+        (Some(first), Some(last)) => {
+            (place_of(last).wrapping_add(1), place_of(last).wrapping_sub(place_of(first)).wrapping_add(1))
+        }
         _ => (0, 0),
     };
     me.waiter.kind.store(L::KIND, Relaxed);
@@ -126,10 +128,11 @@ pub(crate) enum Pushed {
 pub(crate) fn push_asleep<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>) -> Pushed {
     let last = queue.last();
     let place = last.map_or(0, |last| place_of(last).wrapping_add(1));
-    let guarded = last.is_some_and(|last| last.waiter.note.load(Relaxed) == GUARD);
+    let now = P::now();
+    let guarded = last.is_some_and(|last| last.waiter.note.load(Relaxed) == GUARD && guards(last, now));
     thread.waiter.kind.store(0, Relaxed);
     thread.waiter.place.store(place, Relaxed);
-    thread.waiter.due.store(NO_TIMER, Relaxed);
+    thread.waiter.due.store(NO_TIMER.saturating_add(now), Relaxed);
     thread.waiter.reserved.store(0, Relaxed);
     thread.waiter.note.store(if last.is_some() { GUARD } else { 0 }, Relaxed);
     let first = queue.push(thread);
@@ -139,6 +142,13 @@ pub(crate) fn push_asleep<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>)
         (false, false) => Pushed::Guard,
         (false, true) => Pushed::Asleep,
     }
+}
+
+/// Whether `guard` was woken a moment ago, or has run since and is not late: a guard that is stopped guards nobody.
+fn guards<P: Platform>(guard: &Thread<P>, now: u64) -> bool {
+    let due = guard.waiter.due.load(Relaxed);
+    let last_seen = if has_no_timer(guard) { due - NO_TIMER } else { due };
+    now <= last_seen.saturating_add(GRACE_NS)
 }
 
 /// Leaves the queue after `wait`.
@@ -189,10 +199,8 @@ fn leave<P: Platform, L: Contended<P>>(
         asleep.take(OPENED).for_each(|waiter| wakes.push(waiter.id()));
     } else {
         next.waiter.note.store(FOUGHT_OVER, Relaxed);
-        if !first {
-            // The first waiter may be stopped: one of those without a timer is to have one.
-            asleep.filter(|waiter| has_no_timer(waiter)).take(1).for_each(|waiter| wakes.push(waiter.id()));
-        }
+        // The first waiter may be stopped: one of those without a timer is to have one.
+        asleep.filter(|waiter| has_no_timer(waiter)).take(1).for_each(|waiter| wakes.push(waiter.id()));
     }
 }
 
@@ -254,6 +262,9 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             }
             look_again = now + RESERVED_NS;
         }
+        if over && !first {
+            hurry(lock, me, now);
+        }
         if over {
             // Those before us are late, or the owner is: look again when their turns will be over. (Hundreds that looked again every turn would
             // leave no time for anybody else.) Without the wait lock the first may be anybody's by now.
@@ -282,4 +293,25 @@ fn postpone<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, due: u64) ->
         me.waiter.due.store(due, Relaxed);
         lock.waiters().is_first(me)
     })
+}
+
+/// The turn of `me`, not the first waiter, is over: the first waiter is late, perhaps. One that has lapsed is moved back; for another handoff is asked, so that it comes or lapses.
+#[cold]
+fn hurry<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, now: u64) {
+    let is_late = |first: &&'static Thread<P>| {
+        !first.is_same(me) && (has_lapsed(*first) || now > first.waiter.due.load(Relaxed).saturating_add(GRACE_NS))
+    };
+    if lock.waiters().first().filter(is_late).is_none() {
+        return;
+    }
+    let late = locked(lock.wait_lock(), || {
+        let first = first_that_comes(lock.waiters()).filter(is_late)?;
+        if !has_lapsed(first) {
+            lock.ask_for_first();
+        }
+        Some(first)
+    });
+    if let Some(first) = late {
+        first.unpark();
+    }
 }

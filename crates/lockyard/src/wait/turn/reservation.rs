@@ -7,13 +7,12 @@
 //! | `LAPSED` | ends the reservation at once: the waiter has not run since it lost the last one |
 //! | no first waiter in this process | ends the reservation at once |
 //!
-//! The thread that ends a reservation holds the wait lock: it sees which waiter is first, clears `HANDOFF`, and moves that waiter. It tries for the wait lock once: the
+//! The thread that ends a reservation holds the wait lock: it sees which waiter is first, clears `HANDOFF`, moves that waiter to the end, and wakes the new first. It tries for the wait lock once: the
 //! thread that has it is about to change the queue, and a try must not wait. The moved waiter need not be told. When it runs it finds itself behind others, as if it had
 //! queued later; a try that it had begun as first waiter passes the new one once.
 //!
 //! Without the rule one stopped thread would shut a lock that it does not hold. (Collectors stop threads in signal handlers, and then use the same locks.)
 
-use super::queued::share_place;
 use super::{Contended, Look, RESERVED_NS};
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
@@ -59,8 +58,10 @@ pub(crate) fn released_reserved<P: Platform>(first: &Thread<P>) {
 #[cold]
 pub(super) fn lapse<P: Platform, L: Contended<P>>(lock: &L, now: u64) -> bool {
     let first = lock.waiters().first();
+    let mut seen = 0;
     if let Some(first) = first {
-        match first.waiter.reserved.load(Relaxed) {
+        seen = first.waiter.reserved.load(Relaxed);
+        match seen {
             0 => {
                 first.waiter.reserved.store(now, Relaxed);
                 first.unpark();
@@ -71,32 +72,39 @@ pub(super) fn lapse<P: Platform, L: Contended<P>>(lock: &L, now: u64) -> bool {
             _ => {}
         }
     }
-    let lapsed = || {
+    let end = || {
         let same = match (first, lock.waiters().first()) {
-            (Some(first), Some(now)) => now.is_same(first),
+            // One that has run meanwhile comes.
+            (Some(first), Some(now)) => now.is_same(first) && first.waiter.reserved.load(Relaxed) == seen,
             (None, None) => true,
             _ => false,
         };
-        let lapsed = same && is_reserved(lock);
-        if lapsed {
-            P::count(Event::WaitLapsed, 1);
-            lock.unreserve();
-            if let Some(first) = first {
-                first.waiter.reserved.store(LAPSED, Relaxed);
+        if !same || !is_reserved(lock) {
+            return false;
+        }
+        P::count(Event::WaitLapsed, 1);
+        lock.unreserve();
+        if let Some(first) = first {
+            first.waiter.reserved.store(LAPSED, Relaxed);
+            if !lock.waiters().is_only(first) {
                 move_back(lock.waiters(), first);
             }
         }
-        lapsed
+        true
     };
-    try_locked(lock.wait_lock(), lapsed).unwrap_or(false)
+    let ended = try_locked(lock.wait_lock(), || end().then(|| lock.waiters().first())).flatten();
+    // The new first waiter may sleep long, or without a timer.
+    if let Some(Some(next)) = ended {
+        next.unpark();
+    }
+    ended.is_some()
 }
 
-/// Under the wait lock: moves `waiter` behind all others of its rank.
+/// Under the wait lock: moves `waiter` behind all others, whatever its rank: it has not run.
 pub(super) fn move_back<P: Platform>(queue: &WaitQueue<P>, waiter: &Thread<P>) {
     let place = queue.last().map_or(0, |last| last.waiter.place.load(Relaxed).wrapping_add(1));
     queue.remove(waiter);
     waiter.waiter.place.store(place, Relaxed);
     waiter.waiter.note.store(0, Relaxed);
-    queue.push(waiter);
-    share_place(queue, waiter);
+    queue.append(waiter);
 }
