@@ -420,7 +420,7 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
 
     /// The calling thread, which has no record, is about to wait for a signal of what `key` names, not 0: it may borrow a record, or join one that has.
     ///
-    /// Who joins may be woken without a reason. Who borrows is the only one to use the record until [`Platform::stood_in`].
+    /// A thread that joins may be woken without a reason. The borrower alone uses the record until [`Platform::stood_in`].
     fn stand_in(key: u64) -> StandIn<Self> {
         let _ = key;
         StandIn::Nobody

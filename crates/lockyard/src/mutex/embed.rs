@@ -95,7 +95,7 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// In a child process: forgets those who waited in the parent. Who holds the mutex still does.
+    /// In a child process: forgets the parent's waiters. The owner stays.
     ///
     /// # Safety
     /// No thread of this process waits for the mutex, or does anything with it but take it and release it without waiting, until this returns.

@@ -5,7 +5,7 @@
 //!
 //! # Since when
 //!
-//! Who is refused a free lock notes in its word since when it lies free. Whoever takes the lock takes the note away, in the same step; so a note that is old says that nobody has
+//! A thread that is refused a free lock notes in its word since when it lies free. The taker of the lock takes the note away, in the same step; so a note that is old says that nobody has
 //! taken the lock for so long, the waiter for which it is kept included.
 //!
 //! | who is refused | when | what it does |

@@ -1,6 +1,6 @@
 //! How a thread waits in the queue of a [queued spinlock](super::queued): first for the headship, then as head for the lock.
 //!
-//! The plan of it, with its times, is in [`queued`](super::queued), *Waiting*. Who is passed when it does not come: [`lapse`](super::lapse).
+//! The plan of it, with its times, is in [`queued`](super::queued), *Waiting*. A waiter that does not come is passed: [`lapse`](super::lapse).
 
 use crate::event::Event;
 use crate::platform::{Lanes, Ordering::*, Patience, Platform, Word};

@@ -14,7 +14,7 @@
 //!
 //! # What a name means, and for how long
 //!
-//! A [`ThreadId`] is a place, not a person: it names one thread while that thread lives, and the next thread after it. Who compares names therefore asks who
+//! A [`ThreadId`] is a place, not a person: it names one thread while that thread lives, and the next thread after it. A comparison of names therefore asks who
 //! *runs*, or *waits*, now; who must know who *holds*, after the holder's death too, asks for more:
 //!
 //! | who compares | with what | after the owner's death |

@@ -48,7 +48,7 @@ pub(super) fn queue_by_lane<P: Platform>(
     })
 }
 
-/// Puts a mark back that we have taken for a waiter's name. Who has queued behind us since comes along: the last of them. Until then nobody can leave hierarchical mode.
+/// Puts a mark back that we have taken for a waiter's name. The waiters that have queued behind us since come along: the last of them. Until then nobody can leave hierarchical mode.
 fn put_back<P: Platform>(lock: &RawHqSpinLock<P>, mark: Mark, mut last: u16) -> u16 {
     P::count(Event::HqMarkTaken, 1);
     while let Err(found) = lock.word.compare_exchange_half(TAIL_LANE, last, mark.raw(), Acquire, Relaxed) {
