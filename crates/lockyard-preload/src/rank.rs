@@ -4,7 +4,7 @@
 //!
 //! | when | what is done |
 //! |---|---|
-//! | the library is loaded, the main thread has a fixed priority | [`RANKED`] is set |
+//! | the library is loaded, the main thread has a fixed priority | `RANKED` is set |
 //! | a thread gets a fixed priority, or is created with one | likewise, before it has it |
 //! | a thread's first lock, `RANKED` is set | the thread asks the kernel for its own class |
 //! | a class or priority is set | the record of that thread gets it |
