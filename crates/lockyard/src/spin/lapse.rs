@@ -15,7 +15,7 @@
 //! | a `try_acquire` | anybody waits | notes; if the note is old: takes the lock |
 //! | a waiter without a node | pending is set | as a newcomer, at each of its looks |
 //!
-//! The time is in units of [`BEAT_NS`], modulo 15: a look that meets one of the three of them in which the note seems new finds it old at the next look.
+//! The time is in units of `BEAT_NS`, modulo 15: a look that meets one of the three of them in which the note seems new finds it old at the next look.
 //!
 //! **Bound.** A free lock is open to everybody [`LAPSE_NS`] after a newcomer, a waiter or a try first found it so. A queued waiter looks once a turn, or once in
 //! [`TURNS_NS`](crate::wait::turn::TURNS_NS) at least, and every [`LAPSE_NS`] while it finds the lock free. A head that comes after that finds pending taken away, and sets it again.
@@ -26,7 +26,7 @@
 //! again until a promoter has come to it. That one acts as if the node were the head's that has the lock: it passes the headship on, and takes the node out (`wait`: → waiting, Release).
 //! If the waiter finds that it has been made head meanwhile, it leaves as a head does.
 //!
-//! A head that leaves waits for the one behind it to link itself, but not for ever ([`Platform::try_window`]): then the headship stays in its node (`next`: 0 → [`VACANT`], Release,
+//! A head that leaves waits for the one behind it to link itself, but not for ever ([`Platform::try_window`]): then the headship stays in its node (`next`: 0 → `VACANT`, Release,
 //! with what a head is told in `wait`), until that one links itself (an exchange, Acquire), is head, and takes the node out. Meanwhile the lock has no head, and those who are
 //! queued get it as above.
 //!

@@ -2,7 +2,7 @@
 //!
 //! | field of a node | meaning | written by |
 //! |---|---|---|
-//! | `next` | the waiter behind; or [`VACANT`]: the headship lies here for it | that waiter, once; before that its own thread (0); a head that changes a queue; a head that leaves, 0 → vacant |
+//! | `next` | the waiter behind; or `VACANT`: the headship lies here for it | that waiter, once; before that its own thread (0); a head that changes a queue; a head that leaves, 0 → vacant |
 //! | `lane` | the NUMA node of the waiter, or what its kind takes for it | its thread |
 //! | `wait` | waiting, asleep, head, or left behind, and what the new head is told | its thread, waiting, asleep and left behind; the promoter, head; whoever takes a node left behind out of the queue, waiting |
 //! | `due` | when its turn ends | its thread |

@@ -39,7 +39,7 @@
 //!
 //! As the sleeping locks do ([`wait::turn`](crate::wait::turn)): each waiter has a turn, which begins when the turn of the one before it ends.
 //! *Newcomer*: while somebody is queued but the head is not pending, tries to steal for [`STEAL_NS`]; then queues.
-//! *Queued*: spins [`QUEUED_NS`] on its own node, then sleeps until it is made head, or until its turn ends; from then on it looks ever less often, once in [`TURNS_NS`] at least.
+//! *Queued*: spins [`QUEUED_NS`] on its own node, then sleeps until it is made head, or until its turn ends; from then on it looks ever less often, once in [`TURNS_NS`](crate::wait::turn::TURNS_NS) at least.
 //! *Head*: competes for [`COMPETE_NS`] without pending. Then it *listens*: registers in the table of [sleeping heads](crate::wait::heads) and sleeps until an unlock
 //! wakes it, or its turn ends. If the lock has been taken again when it runs, running threads are passing it around faster than a sleeper wakes up: it *dozes*
 //! for the rest of its turn, asking nobody to wake it. When its turn is over it sets pending and spins for the next unlock; if none comes it sleeps, passed for
@@ -48,7 +48,7 @@
 //! spins until its CPU is needed, also behind one that sleeps (or one sleeper would send all behind it to sleep), a head for [`EXACT_COMPETE_NS`].
 //! Nor does passing a head that is awake: newcomers queue, as in the kernel, unless the word says that the head sleeps.
 //!
-//! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends: [`TURN_NS`] and two wake-ups per waiter ahead; on an exact machine only while
+//! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends: `TURN_NS` and two wake-ups per waiter ahead; on an exact machine only while
 //! the head sleeps. Inside the queue the order is first come, first served. A head that does not come to a free lock in
 //! [`LAPSE_NS`](super::lapse::LAPSE_NS), or a waiter that stands in the way of others so long, is passed from then on, until it comes.
 //!

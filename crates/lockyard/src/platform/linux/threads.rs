@@ -30,7 +30,7 @@
 //! # fork
 //!
 //! A slot notes the epoch (see `process`) in which it was claimed. The child's only thread keeps its record (thread-locals are copied) and claims it again, in the child's
-//! epoch and under its new kernel thread id. All other slots are of another epoch: copies of threads that the child does not have. [`is_here`] says so; such a
+//! epoch and under its new kernel thread id. All other slots are of another epoch: copies of threads that the child does not have. `is_here` says so; such a
 //! slot is never claimed again, since lock words may name it. A child loses the slots of its ancestors' other threads, never its identity.
 //!
 //! # Exhaustion

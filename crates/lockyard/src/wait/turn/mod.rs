@@ -27,7 +27,7 @@
 //! | | first, turn not over | spins [`COMPETE_NS`], then sets `LISTENING` if it has not: asleep to its timer; if it has, asleep without a request (it was woken, and another thread was faster: one more wake-up would be in vain) |
 //! | | first, turn over | sets `HANDOFF`, spins [`COMPETE_NS`], sets `LISTENING`: asleep to its timer |
 //! | asleep to its timer | timer, release, cancellation, another waiter's wake-up | awake |
-//! | asleep without timer: put into the queue by a signaller ([`push_asleep`]) | release, or another waiter's wake-up | awake |
+//! | asleep without timer: put into the queue by a signaller (`push_asleep`) | release, or another waiter's wake-up | awake |
 //! | leaving: takes the wait lock, leaves the queue, asks or wakes for the next waiter | – | owner, or gave up |
 //!
 //! The timer ends with the turn: a [`TURN_NS`] after the turn of the waiter before, at most [`TURNS_NS`] ahead.
@@ -46,7 +46,7 @@
 //! first waiter to the end, `LAPSED`, and wakes the new first: stopped in a signal handler or by a debugger, or without a
 //! CPU. No reservation is made for a `LAPSED` waiter until it has run. A queue whose waiters are all of the
 //! parent of a fork is empty: nothing is reserved. A waiter whose turn is over behind a first waiter that is late
-//! sets `HANDOFF` for that one, so that it comes or lapses. See [`reservation`].
+//! sets `HANDOFF` for that one, so that it comes or lapses. See `reservation`.
 //!
 //! # Bound on bypass
 //!
