@@ -496,7 +496,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
         if !now_ready() {
             P::count(Event::QrwSleep, 1);
             if registered && told == Told::Yes {
-                heads::sleep(me, end, fenced, now_ready);
+                heads::sleep(me, key, end, fenced, now_ready);
             } else {
                 let blind = P::now() + BLIND_NS;
                 me.park(Some(end.map_or(blind, |end| end.min(blind))));

@@ -242,7 +242,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             }
             P::count(Event::PvWaitHead, 1);
             if registered {
-                taken = heads::sleep(me, end, fenced, attempt);
+                taken = heads::sleep(me, key, end, fenced, attempt);
             } else {
                 me.park(Some(end.unwrap_or(u64::MAX).min(P::now() + BLIND_NS)));
             }

@@ -35,9 +35,18 @@ pub(crate) const SETTLE_NS: u64 = 50_000;
 /// How long a head sleeps that is sure of its wake-up by that alone.
 const UNSURE_NS: u64 = 50_000_000;
 
-/// A head that is in the table, and has found its lock not `ready` after a heavy fence, or what there is of one (`fenced`), sleeps until it is woken, or until `end`.
-/// `true`: the lock was ready when it was asked once more.
-pub(crate) fn sleep<P: Platform>(me: &Thread<P>, end: Option<u64>, fenced: bool, ready: impl Fn() -> bool) -> bool {
+/// A head that is in the table under `key`, and has found its lock not `ready` after a heavy fence, or what there is of one (`fenced`), sleeps until it is woken, or until
+/// `end`. `true`: the lock was ready when it was asked once more.
+///
+/// A release that wakes the head takes its entry out. The head asks for the entry, and not for the time, whether it was woken: a head that was, and got its CPU late,
+/// would else sleep on without an entry, with nobody to wake it.
+pub(crate) fn sleep<P: Platform>(
+    me: &Thread<P>,
+    key: u64,
+    end: Option<u64>,
+    fenced: bool,
+    ready: impl Fn() -> bool,
+) -> bool {
     if fenced {
         me.park(end);
         return false;
@@ -45,11 +54,12 @@ pub(crate) fn sleep<P: Platform>(me: &Thread<P>, end: Option<u64>, fenced: bool,
     let until = |ns: u64| Some(end.unwrap_or(u64::MAX).min(P::now() + ns));
     let settled = until(SETTLE_NS);
     me.park(settled);
-    if settled == end || settled.is_some_and(|settled| P::now() < settled) {
+    if settled == end || !P::heads().contains(key, me.id()) || settled.is_some_and(|settled| P::now() < settled) {
         return false;
     }
     let ready = ready();
     if !ready {
+        // A release that takes the entry out from here on leaves its wake-up in the token.
         me.park(until(UNSURE_NS));
     }
     ready
@@ -129,6 +139,11 @@ impl<P: Platform> ParkedHeads<P> {
         }
         P::end_window();
         place.is_some()
+    }
+
+    /// Whether `head` is registered on `key`: no release has woken it since.
+    fn contains(&self, key: u64, head: ThreadId) -> bool {
+        self.line(key).entries.iter().any(|entry| entry.load(Relaxed) == Self::entry(key, head))
     }
 
     /// Takes `head` out, if nobody has yet.
@@ -224,22 +239,44 @@ mod tests {
     /// The release came between a head's look at the lock and its entry's being seen: nobody wakes it.
     #[test]
     fn a_head_without_a_heavy_fence_looks_once_more() {
+        const KEY: u64 = 0x5150;
         let me = Linux::current().unwrap();
         let asked = core::cell::Cell::new(0);
         let ask = |answer: bool| {
             asked.set(asked.get() + 1);
             answer
         };
+        let registered = Linux::heads().insert(KEY, me.id());
+        assert!(registered);
         me.forget_wake_up();
-        assert!(sleep(me, None, false, || ask(true)) && asked.get() == 1);
+        assert!(sleep(me, KEY, None, false, || ask(true)) && asked.get() == 1);
         let woken_meanwhile = || {
             me.unpark();
             ask(false)
         };
-        assert!(!sleep(me, None, false, woken_meanwhile) && asked.get() == 2);
+        assert!(!sleep(me, KEY, None, false, woken_meanwhile) && asked.get() == 2);
         // Its end comes first, or it is woken.
-        assert!(!sleep(me, Some(1), false, || ask(true)) && asked.get() == 2);
+        assert!(!sleep(me, KEY, Some(1), false, || ask(true)) && asked.get() == 2);
         me.unpark();
-        assert!(!sleep(me, None, true, || ask(true)) && asked.get() == 2);
+        assert!(!sleep(me, KEY, None, true, || ask(true)) && asked.get() == 2);
+        Linux::heads().remove(KEY, me.id());
+    }
+
+    /// The release has taken its entry out, and the lock is taken again by the time the head has a CPU: it goes back to compete, and does not sleep on unseen.
+    #[test]
+    fn a_head_that_is_woken_and_runs_late_does_not_sleep_on_without_an_entry() {
+        use crate::wait::tests::clockwork::{Clockwork, advance, at_sleep, cues_left, record};
+        const KEY: u64 = 0x5250;
+        let me = record(1);
+        me.forget_wake_up();
+        assert!(Clockwork::heads().insert(KEY, me.id()));
+        at_sleep(|| {
+            Clockwork::heads().kick(KEY);
+            advance(2 * SETTLE_NS);
+        });
+        let before = Clockwork::now();
+        assert!(!sleep(me, KEY, None, false, || false));
+        assert_eq!((cues_left(), Clockwork::heads().any(KEY)), (0, false));
+        assert!(Clockwork::now() < before + UNSURE_NS, "it slept on");
     }
 }
