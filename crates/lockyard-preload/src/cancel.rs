@@ -6,7 +6,7 @@
 //!
 //! # Seats
 //!
-//! One per thread record, in a static table: who sits there, a token that ends its wait on a condition variable, and the word on which it waits as for a semaphore.
+//! One per thread record, in a table by its name: which thread sits there, a token that ends its wait on a condition variable, and the word on which it waits as for a semaphore.
 //! A thread sits down before its first cancellation point here, and looks for a request (`pthread_testcancel`) after it. One of the two is always seen: a request
 //! that glibc notes before that look, or the seat that the canceller looks for after glibc has noted it (`SeqCst` on both sides: each writes one word and reads the other's).
 //! The seat of a dead thread keeps its name; another thread of that name may be woken for nothing.
@@ -17,8 +17,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence};
 use libc::pthread_t;
 use lockyard::cancel::CancelToken;
 use lockyard::platform::Platform;
+use lockyard::platform::linux::table::{Place, Table};
 use lockyard::platform::linux::{Linux, threads};
-use lockyard::wait::thread::ThreadId;
 use rustix::thread::futex;
 
 use crate::fork;
@@ -39,18 +39,19 @@ pub(crate) struct Seat {
     seen: AtomicU32,
 }
 
-const SEATS: usize = ThreadId::MAX_INDEX as usize + 1;
-
-static TABLE: [Seat; SEATS] = [const {
-    Seat {
+// SAFETY: zero words.
+unsafe impl Place for Seat {
+    const NEW: Self = Self {
         thread: AtomicU64::new(0),
         generation: AtomicU32::new(0),
         token: CancelToken::new(),
         word: AtomicPtr::new(core::ptr::null_mut()),
         requests: AtomicU32::new(0),
         seen: AtomicU32::new(0),
-    }
-}; SEATS];
+    };
+}
+
+static TABLE: Table<Seat> = Table::new();
 
 unsafe extern "C-unwind" {
     /// Ends the thread if it was cancelled: unwinds.
@@ -80,7 +81,7 @@ pub(crate) fn restore(old: c_int) {
 /// The calling thread's seat. `None`: it has no record, and is not woken by cancellation, but its waits are naps.
 pub(crate) fn sit(me: &Block) -> Option<&'static Seat> {
     let index = Linux::id().or_else(|| Linux::current().map(|thread| thread.id())).filter(|id| !id.is_anonymous())?;
-    let seat = &TABLE[index.raw() as usize & (SEATS - 1)];
+    let seat = TABLE.claim(index.raw())?;
     if !me.seated.get() {
         seat.token.renew();
         seat.word.store(core::ptr::null_mut(), Relaxed);
@@ -134,7 +135,7 @@ impl Seat {
 /// In a child process: nobody but the caller sits anywhere.
 pub(crate) fn forget() {
     if let Some(id) = Linux::id().filter(|id| !id.is_anonymous()) {
-        let seat = &TABLE[id.raw() as usize & (SEATS - 1)];
+        let Some(seat) = TABLE.get(id.raw()) else { return };
         // SAFETY: the only thread of this process, and it does not wait.
         unsafe { seat.token.forget_waiters() };
         seat.generation.store(fork::generation(), Relaxed);
@@ -150,7 +151,7 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     let result = real!(pthread_cancel(thread: pthread_t) -> c_int);
     if result == 0 {
         fence(SeqCst);
-        for seat in TABLE.iter().take(threads::records_used() as usize + 1) {
+        for (_, seat) in TABLE.mapped(threads::last_name()) {
             // (Locks of a parent's seat may be held for ever.)
             if seat.thread.load(SeqCst) == thread && seat.generation.load(Relaxed) == fork::generation() {
                 seat.ask();

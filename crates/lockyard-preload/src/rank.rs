@@ -12,6 +12,7 @@
 //!
 //! So a program without fixed priorities makes no system call for this after its start. The kernel
 //! gives a thread its creator's class, and each asks for its own: no thread needs a start of ours.
+//! (Its creator makes room for its record: a sandbox may have forbidden `mmap` when it locks.)
 //!
 //! **Not seen**: changes that another process makes (`chrt -p`), and `sched_setattr`. The order is that of the last
 //! change that was seen. A waiter keeps its place until it queues again.
@@ -27,6 +28,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 use libc::{SCHED_FIFO, SCHED_RR, pid_t, pthread_attr_t, pthread_t, sched_param};
 use lockyard::platform::Platform;
+use lockyard::platform::linux::table::{Place, Table};
 use lockyard::platform::linux::{Linux, threads};
 use lockyard::wait::thread::ThreadId;
 
@@ -37,14 +39,18 @@ use crate::thread;
 static RANKED: AtomicBool = AtomicBool::new(false);
 
 /// The names of the thread that has a record: the C library's, and the kernel's.
+#[derive(Debug)]
 struct Names {
     thread: AtomicU64,
     tid: AtomicU32,
 }
 
-const RECORDS: usize = ThreadId::MAX_INDEX as usize + 1;
+// SAFETY: zero words.
+unsafe impl Place for Names {
+    const NEW: Self = Self { thread: AtomicU64::new(0), tid: AtomicU32::new(0) };
+}
 
-static TABLE: [Names; RECORDS] = [const { Names { thread: AtomicU64::new(0), tid: AtomicU32::new(0) } }; RECORDS];
+static TABLE: Table<Names> = Table::new();
 
 /// Or-ed to a class: children do not inherit it.
 const RESET_ON_FORK: c_int = 0x4000_0000;
@@ -66,7 +72,7 @@ pub(crate) fn introduce(id: ThreadId, tid: u32) {
     if id.is_anonymous() {
         return;
     }
-    let names = &TABLE[id.raw() as usize & (RECORDS - 1)];
+    let Some(names) = TABLE.claim(id.raw()) else { return };
     names.tid.store(tid, Relaxed);
     // SAFETY: no conditions.
     names.thread.store(unsafe { libc::pthread_self() }, SeqCst);
@@ -101,8 +107,8 @@ fn rank(policy: c_int, priority: c_int) -> u32 {
 
 /// The threads of which `is` holds have this rank. A record whose thread has gone may be among them.
 fn tell(is: impl Fn(&Names) -> bool, rank: u32) {
-    for index in 1..=threads::records_used().min(ThreadId::MAX_INDEX) {
-        if let Some(id) = ThreadId::from_raw(index).filter(|_| is(&TABLE[index as usize])) {
+    for (index, names) in TABLE.mapped(threads::last_name()) {
+        if let Some(id) = ThreadId::from_raw(index).filter(|_| is(names)) {
             threads::set_rank(id, rank);
         }
     }
@@ -143,6 +149,7 @@ pub unsafe extern "C" fn pthread_create(
     start: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> c_int {
+    threads::make_room();
     if !attributes.is_null() {
         let (mut inherit, mut policy) = (libc::PTHREAD_INHERIT_SCHED, 0);
         // SAFETY: attributes, as in C, and places for the values.

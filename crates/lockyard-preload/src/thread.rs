@@ -106,11 +106,11 @@ pub(crate) fn alone() -> bool {
 }
 
 /// Bits of a record's name, and of its claim: see [`Block::identity`].
-const NAME: u32 = (1 << 14) - 1;
-const CLAIM: u32 = (1 << 17) - 1;
+const NAME: u32 = (1 << 16) - 1;
+const CLAIM: u32 = (1 << 15) - 1;
 const NAMELESS: u32 = 1 << 31;
 const _: () =
-    assert!(NAME == ThreadId::MAX_INDEX && NAME.count_ones() + CLAIM.count_ones() == NAMELESS.trailing_zeros());
+    assert!(NAME == ThreadId::ANONYMOUS.raw() && NAME.count_ones() + CLAIM.count_ones() == NAMELESS.trailing_zeros());
 
 /// The identity of a thread with a record: never 0, as no name is.
 fn named(identity: u64) -> u32 {
@@ -145,9 +145,9 @@ impl Block {
 
     /// What tells the thread from all others, dead ones too: an object may name an owner that has exited.
     ///
-    /// | bit 31 | 14–30 | 0–13 | |
+    /// | bit 31 | 16–30 | 0–15 | |
     /// |---|---|---|---|
-    /// | 0 | which claim of the record | the record's name | two that live have two names; the 131,072nd claim after a dead one has its number |
+    /// | 0 | which claim of the record | the record's name | two that live have two names; the 32,768th claim after a dead one has its number |
     /// | 1 | a number drawn | | the thread has no record |
     ///
     /// The child of a fork goes on with the block, and so with the identity. Its new threads have other records, or draw other numbers.

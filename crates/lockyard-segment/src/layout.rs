@@ -31,8 +31,9 @@ pub const EVENTS: usize = 128;
 pub const CLASSES: usize = 192;
 /// Reasons to leave a lock to the C library.
 pub const FALLBACKS: usize = 16;
-/// Thread pages: one per thread record, number 0 for threads without.
-pub const THREADS: usize = ThreadId::MAX_INDEX as usize + 1;
+/// Thread pages: one per thread record, number 0 for threads without. Records with longer names have
+/// none: what they count is not in the segment.
+pub const THREADS: usize = ThreadId::MAX_QUEUED as usize + 1;
 /// The unit in which memory is made real.
 pub const PAGE: usize = 4096;
 

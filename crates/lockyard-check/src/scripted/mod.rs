@@ -86,7 +86,7 @@ macro_rules! scripts {
 /// NUMA nodes. Actors are dealt out over them by number; see [`Actor::is_on_node`].
 pub const NODES: u32 = 3;
 
-const RECORDS: usize = ThreadId::MAX_INDEX as usize + 1;
+const RECORDS: usize = ThreadId::MAX_QUEUED as usize + 1;
 
 static TABLE: [Thread<Scripted>; RECORDS] = [const { Thread::new() }; RECORDS];
 static USED: AtomicU32 = AtomicU32::new(0);
@@ -174,7 +174,7 @@ unsafe impl Platform for Scripted {
     fn current() -> Option<&'static Thread<Self>> {
         let id = SELF.get().unwrap_or_else(|| {
             let index = USED.fetch_add(1, Ordering::Relaxed) + 1;
-            assert!(index <= ThreadId::MAX_INDEX, "the theatre has no more records");
+            assert!(index <= ThreadId::MAX_QUEUED, "the theatre has no more records");
             let id = ThreadId::from_raw(index).expect("not zero");
             TABLE[index as usize].set_id(id);
             SELF.set(Some(id));

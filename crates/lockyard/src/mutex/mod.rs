@@ -4,7 +4,7 @@
 //!
 //! | bits | name | meaning | set by | cleared by |
 //! |---|---|---|---|---|
-//! | 0–14 | owner | thread id, 0 = free | the taker | the owner's release |
+//! | 0–15 | owner | thread id, 0 = free | the taker | the owner's release |
 //! | 16 | `HANDOFF` | only the first waiter may take it | see [`wait::turn`](crate::wait::turn) | likewise |
 //! | 17 | `LISTENING` | the next release wakes the first waiter | likewise | the release that wakes; likewise |
 //! | 18–22 | asks | how often `LISTENING` was set during this hold, mod 32 | with `LISTENING` | with `LISTENING` |

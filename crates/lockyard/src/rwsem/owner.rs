@@ -8,7 +8,7 @@
 //! | 0 | `READER_OWNED` | the thread named is a reader, perhaps one that left long ago: never look at whether it runs |
 //! | 1 | `RD_NONSPINNABLE` | do not spin (`Single`, `WithReader`); readers, do not spin (`Split`) |
 //! | 2 | `WR_NONSPINNABLE` | writers, do not spin (`Split` only) |
-//! | 8–22 | identity | thread id; 0 = nobody is known |
+//! | 8–23 | identity | thread id; 0 = nobody is known |
 //!
 //! | event | the word becomes |
 //! |---|---|

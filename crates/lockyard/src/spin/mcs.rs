@@ -60,7 +60,7 @@
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Patience, Platform, Word};
 use crate::spin::bout;
-use crate::wait::thread::{NodeName, Thread, while_waiting};
+use crate::wait::thread::{NodeName, Thread, one_level_deeper, with_nodes};
 
 const NEXT_LANE: u32 = 0;
 const NEXT_MASK: u32 = 0xffff;
@@ -188,16 +188,18 @@ impl<P: Platform> RawMcsLock<P> {
 
     #[cold]
     fn acquire_slow(&self) {
-        while_waiting::<P, _>(|place| {
-            if let Some((me, level)) = place {
-                return self.acquire_queued(me, level);
-            }
-            P::count(Event::LockNoNode, 1);
-            let mut round = 0;
-            while !self.try_acquire() {
-                P::nap(round);
-                round = round.saturating_add(1);
-            }
+        with_nodes::<P, _>(|me| {
+            one_level_deeper(me, |place| {
+                if let Some((me, level)) = place {
+                    return self.acquire_queued(me, level);
+                }
+                P::count(Event::LockNoNode, 1);
+                let mut round = 0;
+                while !self.try_acquire() {
+                    P::nap(round);
+                    round = round.saturating_add(1);
+                }
+            });
         });
     }
 

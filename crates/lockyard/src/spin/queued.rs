@@ -72,7 +72,7 @@ use core::marker::PhantomData;
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, Lanes, Ordering::*, Patience, Platform, Word, lanes};
-use crate::wait::thread::{NESTING, NodeName};
+use crate::wait::thread::{NESTING, NodeName, with_nodes};
 
 use super::node::{Ahead, Onward, Place};
 
@@ -260,7 +260,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     #[cold]
     fn acquire_slow(&self) {
         let Err(seen) = self.steal() else { return };
-        if let Some(me) = P::current() {
+        let queued = with_nodes::<P, _>(|me| {
+            let Some(me) = me else { return false };
             let seen = self.forget_ghosts(seen);
             let depth = me.depth.load(Relaxed);
             // Before the node is touched the depth is stored: a signal handler from there on uses the next one.
@@ -280,8 +281,11 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
                 if depth > 0 || me.waiter.busy.load(Relaxed) != 0 {
                     me.give_back(parks);
                 }
-                return;
             }
+            level.is_some()
+        });
+        if queued {
+            return;
         }
         P::count(Event::LockNoNode, 1);
         let mut round = 0;

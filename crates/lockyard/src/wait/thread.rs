@@ -26,7 +26,7 @@
 use core::num::NonZeroU32;
 
 use crate::event::Event;
-use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
+use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, StandIn, Word};
 use crate::rtmutex::waiter::Inheritance;
 use crate::spin::mcs::McsNode;
 use crate::spin::node::QueueNode;
@@ -35,20 +35,26 @@ use crate::wait::queue::Waiter;
 
 /// The name of a thread record: 1 to [`ThreadId::MAX_INDEX`], or [`ThreadId::ANONYMOUS`].
 ///
-/// Fits in 15 bits, zero is never used: lock words store it beside their flags.
+/// Fits in 16 bits, zero is never used: lock words store it beside their flags. A spinlock's word has
+/// room for 14 bits of it: see [`ThreadId::has_nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct ThreadId(NonZeroU32);
 
 impl ThreadId {
-    /// The largest name of a record: 14 bits, what a queued spinlock's tail has room for.
-    pub const MAX_INDEX: u32 = (1 << 14) - 1;
+    /// The largest name of a record.
+    pub const MAX_INDEX: u32 = (1 << 16) - 2;
 
-    /// Every thread that found the registry exhausted. It may own locks; it must not queue, but with a record that it borrows ([`Platform::stand_in`]).
-    pub const ANONYMOUS: ThreadId = ThreadId(NonZeroU32::new(1 << 14).unwrap());
+    /// The largest name of a record with which a thread can queue for spinlocks: 14 bits, what a
+    /// queued spinlock's tail has room for.
+    pub const MAX_QUEUED: u32 = (1 << 14) - 1;
+
+    /// Every thread that found the registry exhausted. It may own locks; it must not queue, but with a
+    /// record that it borrows ([`Platform::stand_in`]).
+    pub const ANONYMOUS: ThreadId = ThreadId(NonZeroU32::new(Self::MAX_INDEX + 1).unwrap());
 
     /// Bits that a name takes.
-    pub const BITS: u32 = 15;
+    pub const BITS: u32 = 16;
 
     /// The id with number `raw`, if it is one.
     #[inline(always)]
@@ -69,6 +75,12 @@ impl ThreadId {
     #[inline(always)]
     pub const fn is_anonymous(self) -> bool {
         self.raw() > Self::MAX_INDEX
+    }
+
+    /// Whether the nodes of this record have names: its thread can queue for spinlocks with it.
+    #[inline(always)]
+    pub const fn has_nodes(self) -> bool {
+        self.raw() <= Self::MAX_QUEUED
     }
 }
 
@@ -292,7 +304,15 @@ impl<P: Platform> Thread<P> {
 /// `wait` is given the thread's record and the level, or `None` if there is no record, or no level, to wait with: then it must not queue.
 /// Afterwards an outer wait gets back what an inner one may have taken from it.
 pub(crate) fn while_waiting<P: Platform, R>(wait: impl FnOnce(Option<(&'static Thread<P>, usize)>) -> R) -> R {
-    let Some(me) = P::current() else { return wait(None) };
+    one_level_deeper(P::current(), wait)
+}
+
+/// The same, with `me` for the record to wait with.
+pub(crate) fn one_level_deeper<P: Platform, R>(
+    me: Option<&'static Thread<P>>,
+    wait: impl FnOnce(Option<(&'static Thread<P>, usize)>) -> R,
+) -> R {
+    let Some(me) = me else { return wait(None) };
     let level = me.depth.load(Relaxed);
     if level as usize >= NESTING {
         return wait(None);
@@ -308,6 +328,28 @@ pub(crate) fn while_waiting<P: Platform, R>(wait: impl FnOnce(Option<(&'static T
     result
 }
 
+/// Runs `wait` with a record whose nodes have names: the calling thread's, or one that it borrows for as
+/// long. `None`: there is none, and the thread must not queue.
+#[inline(always)]
+pub(crate) fn with_nodes<P: Platform, R>(wait: impl FnOnce(Option<&'static Thread<P>>) -> R) -> R {
+    match P::current() {
+        Some(me) if me.id().has_nodes() => wait(Some(me)),
+        _ => with_borrowed_nodes(wait),
+    }
+}
+
+#[cold]
+fn with_borrowed_nodes<P: Platform, R>(wait: impl FnOnce(Option<&'static Thread<P>>) -> R) -> R {
+    match P::stand_in(0) {
+        StandIn::Record(me) => {
+            let result = wait(Some(me));
+            P::stood_in(me);
+            result
+        }
+        _ => wait(None),
+    }
+}
+
 #[cfg(all(test, feature = "std", target_os = "linux"))]
 mod tests {
     // Two threads of the system.
@@ -318,7 +360,7 @@ mod tests {
 
     #[test]
     fn names_have_their_documented_ranges() {
-        assert_eq!((ThreadId::MAX_INDEX, ThreadId::ANONYMOUS.raw(), ThreadId::BITS), (0x3fff, 0x4000, 15));
+        assert_eq!((ThreadId::MAX_INDEX, ThreadId::ANONYMOUS.raw(), ThreadId::BITS), (0xfffe, 0xffff, 16));
         let last = ThreadId::from_raw(ThreadId::MAX_INDEX).unwrap();
         assert!(!last.is_anonymous() && ThreadId::ANONYMOUS.is_anonymous() && ThreadId::from_raw(0).is_none());
         // Beside a thread's names of 16 bits there is room for three marks.

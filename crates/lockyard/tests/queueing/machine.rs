@@ -14,7 +14,7 @@ use lockyard_check::scripted::{LaneWord, NODES, Scene, Scripted, U32, U64};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Exact;
 
-const RECORDS: usize = ThreadId::MAX_INDEX as usize + 1;
+const RECORDS: usize = ThreadId::MAX_QUEUED as usize + 1;
 
 static TABLE: [Thread<Exact>; RECORDS] = [const { Thread::new() }; RECORDS];
 

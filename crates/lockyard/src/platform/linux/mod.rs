@@ -4,13 +4,14 @@
 //! |---|---|
 //! | `words` | atomics, sub-word lanes |
 //! | `threads` | the registry of thread records, events, who runs where |
+//! | `table` | a table by names that grows |
 //! | `rseq` | the current CPU |
 //! | `futex` | sleeping and waking |
 //! | `pi` | PI futexes, kernel thread ids |
 //! | `process` | what tells a process from its parent, windows that no fork falls into |
 //! | `syscall` | what rustix has not |
 //! | `exit` | the end of a thread |
-//! | `strangers` | threads without a record that wait for a signal |
+//! | `strangers` | records lent for a wait |
 //! | `clock` | time |
 //! | `scheduling` | priorities of threads: read and lent |
 //! | `topology` | CPUs, NUMA nodes and caches from sysfs |
@@ -28,6 +29,7 @@
 //! | locks that queue by NUMA node or cache | files of sysfs | when the first of them is contended; [`topology::read_ahead`] does it before |
 //! | rt-mutexes, PI mutexes | priorities, scheduling classes, PI futexes | as they must |
 //! | a thread that starts when there is no record left | whether the owners of records live | |
+//! | one thread in 64, while there were never as many before | `mmap`, and from the 129th on `prctl(PR_FUTEX_HASH)` | at its first contended lock; [`threads::make_room`] does it before |
 //! | a child made behind the C library's back; a C library that keeps no ids | `gettid` | at the first lock |
 //! | where the C library registers no rseq area and the kernel's page of calls has no `getcpu` | `getcpu` | in slow paths |
 
@@ -43,6 +45,7 @@ mod rseq;
 mod scheduling;
 mod strangers;
 mod syscall;
+pub mod table;
 pub mod threads;
 pub mod topology;
 mod words;
@@ -238,7 +241,7 @@ unsafe impl Platform for Linux {
 
     #[cold]
     fn stand_in(key: u64) -> StandIn<Self> {
-        if threads::id().is_some_and(ThreadId::is_anonymous) { strangers::enter(key) } else { StandIn::Nobody }
+        if threads::id().is_some_and(|id| !id.has_nodes()) { strangers::enter(key) } else { StandIn::Nobody }
     }
 
     #[cold]

@@ -1,17 +1,22 @@
-//! Threads without a record that wait for a signal: one of them stands in for all.
+//! Records lent for a wait: to threads without one, and to those whose names are too long.
 //!
-//! A condition variable's queue is made of records. Of the threads without one that wait for the same signal the first borrows a record and queues; the others sleep
-//! here, beside it, and return when it has been woken, as if without a reason, which a waiter must be prepared for. So thousands of them cost nothing while they wait.
+//! A condition variable's queue is made of records, and a spinlock's of records with short names.
+//! A thread that has none borrows one for the wait. Of the threads without a record that wait for the
+//! same signal the first borrows and queues; the others sleep here, beside it, and return when it has
+//! been woken, as if without a reason, which a waiter must be prepared for. So thousands of them cost
+//! nothing while they wait.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
-//! | `key` | for what the place's record waits; 0: for nothing | 0 → key: who stands in, by compare-exchange; key → 0: the same, at the end |
-//! | `ended` | how many waits have ended here | who stood in, after `key`; then it wakes all who sleep on this word |
+//! | `key` | for what the place's record waits; 0: for nothing; [`ALONE`]: nobody may join | the borrower: 0 → key by compare-exchange, key → 0 at the end |
+//! | `ended` | how many waits have ended here | the borrower, after `key`; then it wakes all that sleep on this word |
 //!
-//! A joiner reads `ended`, then finds its key in `key`: the wait that it joins has not ended, and its end changes what the joiner sleeps on. So no signal that comes after the joiner has
-//! released its mutex is lost: it comes to the stand-in, or finds that one woken and not yet gone.
+//! A joiner reads `ended`, then finds its key in `key`: the wait that it joins has not ended, and its
+//! end changes what the joiner sleeps on. So no signal that comes after the joiner has released its
+//! mutex is lost: it comes to the borrower, or finds that one woken and not yet gone.
 //!
-//! The records have the last [`PLACES`] names, which no thread gets. In a child process a place that was in use at the fork is lost: queues may name its record.
+//! The records have the last [`PLACES`] short names, which no thread gets. In a child process a place
+//! that was in use at the fork is lost: queues may name its record.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
@@ -19,10 +24,13 @@ use super::{Linux, futex, threads};
 use crate::platform::StandIn;
 use crate::wait::thread::ThreadId;
 
-/// How many conditions can be waited for in this way at a time.
-pub(super) const PLACES: u32 = 64;
+/// How many records can be lent at a time.
+pub(super) const PLACES: u32 = 512;
+/// At how many places a borrower looks.
+const TRIES: u32 = 16;
+/// The key of a wait that is the borrower's own.
+const ALONE: u64 = u64::MAX;
 
-#[repr(align(64))]
 struct Place {
     key: AtomicU64,
     ended: AtomicU32,
@@ -37,22 +45,25 @@ fn place(number: u32) -> &'static Place {
 
 /// The name of a place's record.
 fn name(number: u32) -> ThreadId {
-    ThreadId::from_raw(ThreadId::MAX_INDEX - number % PLACES).unwrap_or(ThreadId::ANONYMOUS)
+    ThreadId::from_raw(ThreadId::MAX_QUEUED - number % PLACES).unwrap_or(ThreadId::ANONYMOUS)
 }
 
-/// The calling thread, which has no record, is about to wait for what `key` names, not 0.
+/// The calling thread is about to wait for what `key` names; 0: for something that nobody joins.
 pub(super) fn enter(key: u64) -> StandIn<Linux> {
-    let first = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
-    for number in (0..PLACES).map(|next| first.wrapping_add(next) % PLACES) {
+    let (key, hashed) = if key == 0 { (ALONE, threads::kernel_id_of_caller().into()) } else { (key, key) };
+    let first = (hashed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
+    for number in (0..TRIES).map(|next| first.wrapping_add(next) % PLACES) {
         let (place, name) = (place(number), name(number));
         let ended = place.ended.load(Acquire);
         let found = place.key.load(Acquire);
-        if found == key && threads::is_here(name) {
+        if found == key && key != ALONE && threads::is_here(name) {
             return StandIn::Joined(number, ended);
         }
         if found == 0 && place.key.compare_exchange(0, key, AcqRel, Relaxed).is_ok() {
-            threads::borrow(name);
-            return StandIn::Record(threads::record(name));
+            match threads::borrow(name) {
+                Some(record) => return StandIn::Record(record),
+                None => end(place),
+            }
         }
     }
     StandIn::Nobody
@@ -60,7 +71,14 @@ pub(super) fn enter(key: u64) -> StandIn<Linux> {
 
 /// The calling thread has waited with a record that [`enter`] gave it.
 pub(super) fn leave(name: ThreadId) {
-    let place = place(ThreadId::MAX_INDEX - name.raw());
+    end(place(ThreadId::MAX_QUEUED - name.raw()));
+}
+
+fn end(place: &Place) {
+    if place.key.load(Relaxed) == ALONE {
+        place.key.store(0, Release);
+        return;
+    }
     place.key.store(0, Release);
     place.ended.fetch_add(1, Release);
     futex::wake_all(&place.ended);
@@ -73,13 +91,17 @@ pub(super) fn sleep(number: u32, ended: u32, deadline: Option<u64>) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+    use std::vec::Vec;
+
     use super::*;
 
     #[test]
     fn one_stands_in_and_the_others_are_told_when_it_has_been_woken() {
         let key = 0x5555_1234;
         let StandIn::Record(record) = enter(key) else { panic!("nobody waits for it yet") };
-        assert!(record.id().raw() > ThreadId::MAX_INDEX - PLACES && threads::is_here(record.id()));
+        assert!(record.id().raw() > ThreadId::MAX_QUEUED - PLACES && record.id().has_nodes());
+        assert!(threads::is_here(record.id()));
         let StandIn::Joined(number, ended) = enter(key) else { panic!("somebody stands in") };
         let StandIn::Record(other) = enter(key + 1) else { panic!("another condition") };
         leave(other.id());
@@ -88,5 +110,18 @@ mod tests {
         sleep(number, ended, None);
         let StandIn::Record(again) = enter(key) else { panic!("the place is free again") };
         leave(again.id());
+    }
+
+    #[test]
+    fn nobody_joins_a_wait_of_ones_own() {
+        let records: Vec<_> = core::iter::from_fn(|| match enter(0) {
+            StandIn::Record(record) => Some(record.id()),
+            StandIn::Joined(..) => panic!("joined"),
+            StandIn::Nobody => None,
+        })
+        .collect();
+        let several: HashSet<_> = records.iter().collect();
+        assert!(several.len() == records.len() && records.len() > 1);
+        records.into_iter().for_each(leave);
     }
 }

@@ -1,15 +1,17 @@
-//! Two system calls that rustix does not have in the form needed here: the instruction itself, so that errno stays as it is and an address
+//! Three system calls that rustix does not have in the form needed here: the instruction itself, so that errno stays as it is and an address
 //! need not be a reference.
 
 /// Which system calls there are, by their numbers.
 #[cfg(target_arch = "x86_64")]
 mod number {
     pub(super) const FUTEX: usize = 202;
+    pub(super) const PRCTL: usize = 157;
     pub(super) const SCHED_GETSCHEDULER: usize = 145;
 }
 #[cfg(target_arch = "aarch64")]
 mod number {
     pub(super) const FUTEX: usize = 98;
+    pub(super) const PRCTL: usize = 167;
     pub(super) const SCHED_GETSCHEDULER: usize = 120;
 }
 
@@ -25,6 +27,21 @@ pub(super) fn scheduler() -> isize {
     }
     #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
     {
+        -1
+    }
+}
+
+/// `prctl(PR_FUTEX_HASH, operation, slots)`: what the kernel answers, negative if it does not know it.
+pub(super) fn futex_hash(operation: usize, slots: u32) -> isize {
+    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+    {
+        const FUTEX_HASH: usize = 78;
+        // SAFETY: the call touches no memory of the program.
+        unsafe { call(number::PRCTL, [FUTEX_HASH, operation, slots as usize, 0, 0, 0]) }
+    }
+    #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
+    {
+        let _ = (operation, slots);
         -1
     }
 }

@@ -3,8 +3,11 @@
 //!
 //! # Records
 //!
-//! A static array, one slot per name. Untouched slots are untouched zero pages: a program pays for the threads it has.
-//! Slot 0 belongs to no thread; unregistered and anonymous threads count their events there.
+//! One slot per name, in a [`Table`] that grows with the threads there are. Slot 0 belongs to no
+//! thread; unregistered and anonymous threads count their events there.
+//!
+//! Names up to [`ThreadId::MAX_QUEUED`] come first. A thread with a longer name waits for sleeping
+//! locks like any other; to queue for a spinlock it borrows a record with a short name (`strangers`).
 //!
 //! # Claiming and reuse
 //!
@@ -35,9 +38,10 @@
 //!
 //! # Exhaustion
 //!
-//! Beyond 16,319 live threads a thread becomes anonymous for its lifetime: its locks poll instead of queueing. How often all of those look is bounded, however many there
-//! are (`Linux::nap`): with thousands of them each may be a second late. Waiting for a signal costs nothing (see `strangers`). A thread that has given its record
-//! back (`leave`) waits like that.
+//! Beyond [`RECORDS`] live threads, or where the kernel has no memory for a chunk, a thread becomes
+//! anonymous for its lifetime: at sleeping locks it polls instead of queueing. How often all of those
+//! look is bounded, however many there are (`Linux::nap`). For a spinlock or a signal it borrows a
+//! record (`strangers`). A thread that has given its record back (`leave`) waits like that.
 //!
 //! # Event words
 //!
@@ -58,14 +62,13 @@ use rustix::process::{Pid, getpgid};
 
 use crate::event::{COUNT, Event, Snapshot};
 use crate::platform::linux::scheduling::Lent;
-use crate::platform::linux::{Linux, exit, process, rseq, strangers};
+use crate::platform::linux::table::{CHUNK, Place, Table};
+use crate::platform::linux::{Linux, exit, futex, process, rseq, strangers};
 use crate::spin::ticket::RawTicketLock;
 use crate::wait::thread::{Thread, ThreadId};
 
-const SLOTS: usize = ThreadId::MAX_INDEX as usize + 1;
-/// How many threads can have a record: the last names are lent (see `strangers`).
+/// How many threads can have a record: the last short names are lent (see `strangers`).
 pub const RECORDS: u32 = ThreadId::MAX_INDEX - strangers::PLACES;
-const CPUS: usize = 4096;
 const EVENTS: usize = if cfg!(feature = "events") { COUNT } else { 0 };
 
 #[repr(C, align(128))]
@@ -88,11 +91,12 @@ struct Slot {
 /// A word per event, by event number: what one thread has counted.
 pub type EventWords = [AtomicU64; COUNT];
 
-/// Lends words for a slot (0 to [`ThreadId::MAX_INDEX`]), or has none to lend.
+/// Lends words for a slot (0 to [`ThreadId::MAX_INDEX`]), or has none to lend for it.
 pub type Lender = fn(slot: u32) -> Option<&'static EventWords>;
 
-static TABLE: [Slot; SLOTS] = [const {
-    Slot {
+// SAFETY: zero words, and a record, which is made to be looked at by all.
+unsafe impl Place for Slot {
+    const NEW: Self = Self {
         claim: AtomicU64::new(0),
         epoch: AtomicU32::new(0),
         window: AtomicU32::new(0),
@@ -102,11 +106,16 @@ static TABLE: [Slot; SLOTS] = [const {
         counts: AtomicPtr::new(core::ptr::null_mut()),
         thread: Thread::new(),
         events: [const { AtomicU64::new(0) }; EVENTS],
-    }
-}; SLOTS];
+    };
+}
 
-/// The highest slot ever claimed.
+static TABLE: Table<Slot> = Table::new();
+
+/// The highest name ever claimed.
 static HIGH: AtomicU32 = AtomicU32::new(0);
+
+/// The highest name that may be claimed. Less in tests of what happens then.
+static LAST: AtomicU32 = AtomicU32::new(ThreadId::MAX_INDEX);
 
 /// A [`Lender`], or null.
 static LENDER: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
@@ -117,7 +126,12 @@ static CURSOR: AtomicU32 = AtomicU32::new(0);
 #[repr(align(64))]
 struct OnCpu(AtomicU32);
 
-static ON_CPU: [OnCpu; CPUS] = [const { OnCpu(AtomicU32::new(0)) }; CPUS];
+// SAFETY: a zero word.
+unsafe impl Place for OnCpu {
+    const NEW: Self = Self(AtomicU32::new(0));
+}
+
+static ON_CPU: Table<OnCpu> = Table::new();
 
 thread_local! {
     // Const-initialised and without a destructor: an access is one load, at any time of the thread's life.
@@ -171,9 +185,8 @@ pub(super) fn claim_again() {
 /// In a child process, before anything else happens there: what copies of threads of the parent waited for is told that nobody comes.
 pub(super) fn forget_ghosts() {
     let me = id().filter(|id| !id.is_anonymous()).map(record);
-    let slots = (1..=HIGH.load(Acquire)).map(|index| &TABLE[index as usize & (SLOTS - 1)]);
     let ours = |slot: &Slot| me.is_some_and(|me| core::ptr::eq(me, &raw const slot.thread));
-    slots.filter(|slot| !ours(slot)).for_each(|slot| RawTicketLock::call_back(&slot.thread, me));
+    slots().filter(|(_, slot)| !ours(slot)).for_each(|(_, slot)| RawTicketLock::call_back(&slot.thread, me));
 }
 
 /// Where `id` queues.
@@ -210,9 +223,8 @@ pub(super) fn end_window() {
 /// Whether a thread of this process other than the caller is in a window.
 pub(super) fn any_window_elsewhere() -> bool {
     let (me, epoch) = (SELF.get(), process::known_epoch());
-    let others =
-        (1..=HIGH.load(Acquire)).filter(|&index| index != me).map(|index| &TABLE[index as usize & (SLOTS - 1)]);
-    others.into_iter().any(|slot| slot.window.load(Acquire) != 0 && slot.epoch.load(Relaxed) == epoch)
+    let mut others = slots().filter(|&(index, _)| index != me);
+    others.any(|(_, slot)| slot.window.load(Acquire) != 0 && slot.epoch.load(Relaxed) == epoch)
 }
 
 /// Notes whether the calling thread is about to fork.
@@ -225,10 +237,20 @@ pub(super) fn is_forking() -> bool {
     FORKING.get()
 }
 
+/// The slot of `id`, or slot 0 where `id` is no name that was ever given: there is no panic on lock paths.
 #[inline(always)]
 fn slot(id: ThreadId) -> &'static Slot {
-    // The mask keeps the index in bounds for every id, so there is no check and no panic on lock paths.
-    &TABLE[id.raw() as usize & (SLOTS - 1)]
+    at(id.raw())
+}
+
+#[inline(always)]
+fn at(index: u32) -> &'static Slot {
+    TABLE.get(index).unwrap_or_else(|| TABLE.first())
+}
+
+/// The slots that were claimed so far, and those that are lent, with their names; and slot 0.
+fn slots() -> impl Iterator<Item = (u32, &'static Slot)> {
+    TABLE.mapped(HIGH.load(Acquire))
 }
 
 /// The record of `id`.
@@ -263,9 +285,10 @@ pub(super) fn refresh(id: ThreadId) {
     if slot.cpu.load(Relaxed) != cpu + 1 {
         slot.cpu.store(cpu + 1, Relaxed);
     }
-    let on_cpu = &ON_CPU[cpu as usize % CPUS].0;
-    if on_cpu.load(Relaxed) != id.raw() {
-        on_cpu.store(id.raw(), Relaxed);
+    if let Some(OnCpu(seen)) = ON_CPU.claim(cpu)
+        && seen.load(Relaxed) != id.raw()
+    {
+        seen.store(id.raw(), Relaxed);
     }
 }
 
@@ -277,7 +300,7 @@ pub(super) fn is_running(id: ThreadId) -> bool {
     }
     match slot(id).cpu.load(Relaxed) {
         0 => true,
-        seen => seen - 1 != rseq::cpu() && ON_CPU[(seen - 1) as usize % CPUS].0.load(Relaxed) == id.raw(),
+        cpu => cpu - 1 != rseq::cpu() && ON_CPU.get(cpu - 1).is_some_and(|seen| seen.0.load(Relaxed) == id.raw()),
     }
 }
 
@@ -318,12 +341,18 @@ impl Slot {
     }
 }
 
+/// The slot in which the calling thread counts.
+#[inline]
+fn own() -> &'static Slot {
+    at(SELF.get())
+}
+
 /// Counts an event for the calling thread.
 #[inline]
 pub(super) fn count(event: Event, amount: i64) {
-    let slot = SELF.get() as usize & (SLOTS - 1);
-    if let Some(word) = TABLE[slot].words().get(event as usize) {
-        if slot == 0 {
+    let slot = own();
+    if let Some(word) = slot.words().get(event as usize) {
+        if core::ptr::eq(slot, TABLE.first()) {
             word.fetch_add(amount as u64, Relaxed);
         } else {
             word.store(word.load(Relaxed).wrapping_add(amount as u64), Relaxed);
@@ -334,8 +363,7 @@ pub(super) fn count(event: Event, amount: i64) {
 /// What the calling thread has counted of `event` so far; for a thread without a record, what all such have.
 #[inline]
 pub fn counted(event: Event) -> u64 {
-    let slot = &TABLE[SELF.get() as usize & (SLOTS - 1)];
-    slot.words().get(event as usize).map_or(0, |word| word.load(Relaxed))
+    own().words().get(event as usize).map_or(0, |word| word.load(Relaxed))
 }
 
 /// From now on threads count in words of `lender`: those that have a record at once, others when they get one. Meant for the start of a program: what a
@@ -348,21 +376,18 @@ pub unsafe fn lend(lender: Lender) {
         return;
     }
     LENDER.store(lender as *mut (), Release);
-    for slot in 0..=HIGH.load(Acquire) {
-        lend_to(slot);
-    }
+    slots().for_each(|(index, slot)| lend_to(index, slot));
 }
 
 /// Threads count in words of their own again, from zero, and no reference to the lender's is left: they may be another process's, and are not written. For
 /// a process with one thread: a child after `fork`. (What its parent had counted is the parent's: a snapshot from before is nothing to subtract.)
 pub fn take_back() {
     LENDER.store(core::ptr::null_mut(), Release);
-    TABLE[..=HIGH.load(Acquire) as usize].iter().for_each(Slot::begin_anew);
+    slots().for_each(|(_, slot)| slot.begin_anew());
 }
 
-fn lend_to(index: u32) {
+fn lend_to(index: u32, slot: &Slot) {
     let lender = LENDER.load(Acquire);
-    let slot = &TABLE[index as usize & (SLOTS - 1)];
     if lender.is_null() || !slot.counts.load(Relaxed).is_null() {
         return;
     }
@@ -376,7 +401,7 @@ fn lend_to(index: u32) {
 /// The sums over all slots ever claimed.
 pub(crate) fn event_sums() -> Snapshot {
     let mut counts = [0u64; COUNT];
-    for slot in &TABLE[..=HIGH.load(Acquire) as usize] {
+    for (_, slot) in slots() {
         for (sum, word) in counts.iter_mut().zip(slot.words()) {
             *sum = sum.wrapping_add(word.load(Relaxed));
         }
@@ -384,9 +409,47 @@ pub(crate) fn event_sums() -> Snapshot {
     Snapshot::from_counts(counts)
 }
 
-/// How many slots were ever claimed: the registry's memory is this many records.
+/// How many records were ever claimed.
 pub fn records_used() -> u32 {
-    HIGH.load(Relaxed)
+    let high = last_name();
+    if high > ThreadId::MAX_QUEUED { high - strangers::PLACES } else { high }
+}
+
+/// The highest name that a record was ever claimed under.
+pub fn last_name() -> u32 {
+    HIGH.load(Acquire)
+}
+
+/// Maps what the next threads need when they register. For programs that are about to shut themselves
+/// in a sandbox, and for those that hook the start of threads. It may be called as often as one likes.
+pub fn make_room() {
+    grow(after(last_name() + CHUNK as u32 - 1).min(ThreadId::MAX_INDEX));
+}
+
+/// Maps the place of `name`, and tells the kernel that there will be so many sleepers.
+fn grow(name: u32) -> Option<&'static Slot> {
+    TABLE.get(name).or_else(|| {
+        futex::make_room(name);
+        TABLE.claim(name)
+    })
+}
+
+/// The name after `name`, of those that threads get.
+fn after(name: u32) -> u32 {
+    let next = name + 1;
+    if next > ThreadId::MAX_QUEUED - strangers::PLACES && next <= ThreadId::MAX_QUEUED {
+        next + strangers::PLACES
+    } else {
+        next
+    }
+}
+
+/// New records have names from `first` to `last` from now on. For tests of what happens when there are
+/// many threads.
+#[doc(hidden)]
+pub fn give_names(first: u32, last: u32) {
+    HIGH.store(first - 1, Release);
+    LAST.store(last, Release);
 }
 
 #[cold]
@@ -396,7 +459,7 @@ fn register() -> ThreadId {
     let found = search(&owner, 8, ask).or_else(|| fresh(&owner)).or_else(|| search(&owner, 256, true));
     let id = found.unwrap_or(ThreadId::ANONYMOUS);
     if !id.is_anonymous() {
-        lend_to(id.raw());
+        lend_to(id.raw(), slot(id));
     }
     SELF.set(id.raw());
     if !id.is_anonymous() {
@@ -427,9 +490,9 @@ fn search(owner: &Owner, tries: u32, ask: bool) -> Option<ThreadId> {
     let high = HIGH.load(Acquire);
     (0..tries.min(high)).find_map(|_| {
         let index = CURSOR.fetch_add(1, Relaxed) % high + 1;
-        let slot = &TABLE[index as usize];
+        let slot = TABLE.get(index)?;
         let claim = slot.claim.load(Acquire);
-        // A slot between `fresh` and its first claim has no owner yet, and is its finder's.
+        // A lent one has no claim. A slot between `fresh` and its first claim has no owner yet, and is its finder's.
         let gone = || claim as u32 == 0 || ask && !alive(claim as u32);
         let reusable = claim != 0 && slot.epoch.load(Relaxed) == owner.epoch && slot.thread.is_unused() && gone();
         (reusable && take(slot, claim, owner)).then(|| name(slot, index))
@@ -438,8 +501,20 @@ fn search(owner: &Owner, tries: u32, ask: bool) -> Option<ThreadId> {
 
 /// Takes the next slot that nobody has ever claimed.
 fn fresh(owner: &Owner) -> Option<ThreadId> {
-    let index = HIGH.fetch_update(AcqRel, Relaxed, |high| (high < RECORDS).then_some(high + 1)).ok()? + 1;
-    let slot = &TABLE[index as usize];
+    let mut high = HIGH.load(Acquire);
+    let index = loop {
+        let next = after(high);
+        if next > LAST.load(Relaxed) {
+            return None;
+        }
+        // Before others can come by its name.
+        grow(next)?;
+        match HIGH.compare_exchange(high, next, AcqRel, Acquire) {
+            Ok(_) => break next,
+            Err(found) => high = found,
+        }
+    };
+    let slot = at(index);
     take(slot, 0, owner).then(|| name(slot, index))
 }
 
@@ -453,10 +528,12 @@ fn take(slot: &Slot, claim: u64, owner: &Owner) -> bool {
 }
 
 /// The record called `id`, of those that no thread gets, is a thread's of this process for a while.
-pub(super) fn borrow(id: ThreadId) {
-    let slot = slot(id);
+/// `None`: the kernel has no memory for it.
+pub(super) fn borrow(id: ThreadId) -> Option<&'static Thread<Linux>> {
+    let slot = TABLE.claim(id.raw())?;
     slot.thread.set_id(id);
     slot.epoch.store(process::epoch(), Release);
+    Some(&slot.thread)
 }
 
 fn name(slot: &Slot, index: u32) -> ThreadId {

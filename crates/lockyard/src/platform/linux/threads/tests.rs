@@ -36,6 +36,7 @@ static SUMS: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 #[test]
 fn counts_move_to_lent_words_and_begin_anew_when_they_are_taken_back() {
+    const SLOTS: usize = 4096;
     static WORDS: [EventWords; SLOTS] = [const { [const { AtomicU64::new(0) }; COUNT] }; SLOTS];
     if !cfg!(feature = "events") {
         return;
@@ -47,7 +48,7 @@ fn counts_move_to_lent_words_and_begin_anew_when_they_are_taken_back() {
     // As `lend`, but other tests' threads that run already are left where they are.
     let lender: Lender = |slot| WORDS.get(slot as usize);
     LENDER.store(lender as *mut (), Relaxed);
-    lend_to(slot as u32);
+    lend_to(slot as u32, at(slot as u32));
     count(Event::PvWaitAgain, 4);
     assert_eq!(counted(Event::PvWaitAgain), before + 7);
     assert_eq!(WORDS[slot][Event::PvWaitAgain as usize].load(Relaxed), before + 7);
@@ -56,10 +57,10 @@ fn counts_move_to_lent_words_and_begin_anew_when_they_are_taken_back() {
         current().unwrap().id().raw() as usize
     });
     let other = other.join().unwrap();
-    assert_eq!(TABLE[other].counts.load(Relaxed).cast_const(), &raw const WORDS[other]);
+    assert_eq!(at(other as u32).counts.load(Relaxed).cast_const(), &raw const WORDS[other]);
     // Other tests of this process run: only the calling thread's and the dead one's slots may move here.
     LENDER.store(core::ptr::null_mut(), Relaxed);
-    TABLE[slot].begin_anew();
+    at(slot as u32).begin_anew();
     assert_eq!(counted(Event::PvWaitAgain), 0);
     assert_eq!(WORDS[slot][Event::PvWaitAgain as usize].load(Relaxed), before + 7, "the lender's are left alone");
 }
