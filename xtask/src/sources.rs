@@ -2,6 +2,7 @@
 //! documents, `lab` those of what is made from records.
 //!
 //! * A file has at most 600 lines.
+//! * A comment has at most 100 columns, but for the rows of tables.
 //! * Nothing is left for later and no test is switched off.
 //! * Whoever excuses an ordering mutant (`loom-survivors.txt`) or a line without one (`loom-unreached.txt`) names a line that is in the sources: the check that needs the
 //!   lists takes too long to run each time.
@@ -17,9 +18,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::tools::Outcome;
-use crate::{documents, lab};
+use crate::{commands, documents, lab};
 
 const LONGEST: usize = 600;
+
+const COLUMNS: usize = 100;
 
 const UNFINISHED: [&str; 3] = ["todo!", "unimplemented!", "#[ignore"];
 
@@ -66,6 +69,7 @@ pub(crate) fn check() -> Outcome {
     println!("{} files", files.len());
     breaches.extend(documents::check()?);
     breaches.extend(lab::check().err());
+    breaches.extend(commands::write_table(true).err());
     if breaches.is_empty() {
         return Ok(());
     }
@@ -91,6 +95,9 @@ fn look(file: &Path, text: &str) -> Vec<String> {
     if lines > LONGEST {
         found(LONGEST, &format!("{lines} lines; one algorithm, one file, at most {LONGEST}"));
     }
+    for (number, _) in text.lines().enumerate().filter(|(_, line)| is_wide(line)) {
+        found(number + 1, &format!("a comment of more than {COLUMNS} columns"));
+    }
     let mut algorithm = file.starts_with(LIBRARY)
         && !file.iter().any(|part| part == "tests" || part == "tests.rs")
         && !file.starts_with(Path::new(LIBRARY).join("platform"))
@@ -108,6 +115,13 @@ fn look(file: &Path, text: &str) -> Vec<String> {
         }
     }
     breaches
+}
+
+/// Whether `line` is a comment that is too wide and could be folded.
+fn is_wide(line: &str) -> bool {
+    let comment = line.trim_start();
+    let said = comment.trim_start_matches(['/', '!']).trim_start();
+    comment.starts_with("//") && line.chars().count() > COLUMNS && !said.starts_with('|') && said.contains(' ')
 }
 
 /// Entries of the list `name`, `FILE | SOURCE LINE` and so many fields, whose line is not in its file. (Comments do not count: the list may name the code alone.)
@@ -208,5 +222,7 @@ mod tests {
         assert_eq!(breaches("crates/lockyard/src/api/mod.rs", "use std::thread;\nInstant::now()"), 1);
         assert_eq!(breaches("crates/lockyard-work/src/lib.rs", "fn f() { todo!() }\n#[ignore]\n"), 2);
         assert_eq!(breaches("xtask/src/long.rs", &"\n".repeat(LONGEST + 1)), 1);
+        let (comment, row) = (format!("//! {}", "a ".repeat(60)), format!("/// | {}", "a ".repeat(60)));
+        assert_eq!(breaches("xtask/src/wide.rs", &format!("{comment}\n{row}\n    {comment}")), 2);
     }
 }

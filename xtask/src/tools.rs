@@ -132,6 +132,17 @@ fn collect_children(of: u32, family: &mut Vec<u32>) {
     }
 }
 
+/// Prints what went wrong, if anything did: the exit code.
+pub(crate) fn report(outcome: Outcome) -> u8 {
+    match outcome {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            1
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -37,13 +37,11 @@ pub(crate) const CLOSE: &str = "<!-- /lab -->";
 /// The picture of the front page, made from the record `front`.
 const PICTURE: &str = "docs/front.svg";
 
-/// Carries out `cargo xtask lab` with `words`.
-pub(crate) fn main(words: &[&str]) -> Outcome {
+/// Makes a record, as `cargo xtask lab run` with `words` says.
+pub(crate) fn run(words: &[&str]) -> Outcome {
     match words {
-        ["run", what, options @ ..] => run::run(what, options),
-        ["table"] => table(false),
-        ["table", "--check"] => table(true),
-        _ => Err("lab: say `lab run WHAT` or `lab table`; `cargo xtask lab --help`".to_owned()),
+        [what, options @ ..] => run::run(what, options),
+        [] => Err("lab run: of what? `cargo xtask lab run --help`".to_owned()),
     }
 }
 
@@ -102,7 +100,7 @@ fn names(what: &str) -> Outcome<Vec<String>> {
     Ok(names)
 }
 
-fn table(only_check: bool) -> Outcome {
+pub(crate) fn table(only_check: bool) -> Outcome {
     let mut differing = Vec::new();
     let mut put = |path: &Path, old: &str, new: &str| {
         if old == new {

@@ -1,0 +1,342 @@
+//! The list of commands: the help, the table in CONTRIBUTING.md and the dispatch are made from it.
+
+use std::fs;
+
+use crate::steps::{
+    self, ASSEMBLY, BUILD, CLIPPY, CLIPPY_SHORT, COUNTS, DEPENDENCIES, DOC_TESTS, DOCS, DOCS_SHORT, FORMAT, HEADER,
+    MODELS, PROGRAMS, SOURCES, TESTS, passes,
+};
+use crate::tools::{Outcome, cargo, report};
+use crate::{counts, coverage, fuzz, install, lab, models, programs, qemu, quick};
+
+/// One form of a command.
+pub(crate) struct Form {
+    /// The words that name it: a command, or a command and what of it.
+    pub(crate) name: &'static str,
+    options: &'static str,
+    about: &'static str,
+    /// How long it takes on two cores.
+    time: &'static str,
+    /// Runs it with the words that follow its name: the exit code. Without `options` there are none.
+    run: fn(&[&str]) -> u8,
+}
+
+/// All forms. Their first words are the commands.
+pub(crate) const FORMS: &[Form] = &[
+    Form {
+        name: "quick",
+        options: "[LOCK]",
+        about: "formatting, clippy, unit and scripted tests of one lock (mutex, rwsem, spin, …); without LOCK, of what git says is changed",
+        time: "under a minute when warm",
+        run: quick::main,
+    },
+    Form {
+        name: "test",
+        options: "",
+        about: "everything that a change must pass: house rules, builds, clippy, all tests, pages, instruction counts, a short form of `programs`. The closing line counts the checks",
+        time: "14 minutes cold, 6 to 8 warm",
+        run: |_| {
+            let first = [FORMAT, SOURCES, DEPENDENCIES, BUILD, CLIPPY_SHORT, TESTS, DOC_TESTS, DOCS_SHORT];
+            passes(&[&first[..], &[COUNTS, ASSEMBLY, PROGRAMS]].concat())
+        },
+    },
+    Form {
+        name: "lint --fix",
+        options: "",
+        about: "formats the sources; makes the C header, the tables and pictures from records, and the table of commands",
+        time: "40 s cold, 2 s warm",
+        run: |_| report(fix()),
+    },
+    Form {
+        name: "lint --pages",
+        options: "",
+        about: "doc tests; all pages, private ones too, with warnings as errors",
+        time: "1 minute cold",
+        run: |_| passes(&[DOC_TESTS, DOCS]),
+    },
+    Form {
+        name: "lint --deny",
+        options: "",
+        about: "cargo-deny over `deny.toml`: licences, sources, duplicates; compiles cargo-deny when missing",
+        time: "2 s, 4 minutes the first time",
+        run: |_| report(steps::deny()),
+    },
+    Form {
+        name: "lint",
+        options: "",
+        about: "formatting, house rules of sources and documents, licences, clippy for every set of features with warnings as errors, the C header",
+        time: "1 minute cold, 10 s warm",
+        run: |_| passes(&[FORMAT, SOURCES, DEPENDENCIES, CLIPPY, HEADER]),
+    },
+    Form {
+        name: "cost counts",
+        options: "[--bless]",
+        about: "instructions per uncontended lock and unlock against the budget, the shape of the fast paths in assembly; `--bless` writes the budget",
+        time: "1 minute cold, 10 s warm",
+        run: |words| match words {
+            [] => passes(&[COUNTS, ASSEMBLY]),
+            ["--bless"] => report(counts::bless()),
+            _ => misunderstood("cost counts", words),
+        },
+    },
+    Form {
+        name: "cost overhead",
+        options: "[--rounds 9]",
+        about: "what the preload library adds where nobody waits: each call against glibc's, alone and beside another thread; the start of a program",
+        time: "1 minute",
+        run: programs::overhead::main,
+    },
+    Form {
+        name: "cost inversion",
+        options: "[--runs 1000] [--section-us 100] [NAME...]",
+        about: "how long the most urgent thread waits while a middle one is ready to run, through chains of 1 to 8 mutexes. Exit code 1 if a mutex of ours was later than a section and 100 us, 2 where fixed priorities are not permitted",
+        time: "minutes",
+        run: steps::inversion,
+    },
+    Form {
+        name: "models loom",
+        options: "[--only TEXT] [--short] [--bless]",
+        about: "every interleaving of small scenarios, and every value that weak memory allows, to the bounds of `crates/lockyard-check/loom-counts.txt`; `--bless` writes them",
+        time: "minutes; `--short` seconds",
+        run: models::loom,
+    },
+    Form {
+        name: "models shuttle",
+        options: "[--lock TEXT] [--case TEXT] [--schedules N] [--crowds N] [--seed S]",
+        about: "the conformance suite under random and PCT schedules, four threads and crowds of sixteen",
+        time: "minutes",
+        run: models::shuttle,
+    },
+    Form {
+        name: "models mutants",
+        options: "[--only TEXT] [--seconds N]",
+        about: "every ordering of every lock weakened one step at a time: which scenario notices; the barrier report. A survivor needs an argument in `crates/lockyard-check/loom-survivors.txt`",
+        time: "tens of minutes",
+        run: models::mutants,
+    },
+    Form {
+        name: "models changes",
+        options: "[TEXT...] [--seconds 60] [--again]",
+        about: "every change that cargo-mutants (compiled when missing) lists for the algorithm files, in one build: which test notices. What none can notice is explained in `crates/lockyard/mutants-explained.txt`. A run that was stopped goes on",
+        time: "ten minutes to compile, a second or two each",
+        run: coverage::cargo_mutants,
+    },
+    Form {
+        name: "models short",
+        options: "",
+        about: "short forms of `loom` and `shuttle`",
+        time: "minutes",
+        run: |_| passes(&[MODELS]),
+    },
+    Form {
+        name: "models all",
+        options: "",
+        about: "loom, mutants, 200,000 schedules of shuttle for each lock, Miri and ThreadSanitizer where the nightly toolchain has them, coverage; prints durations",
+        time: "hours",
+        run: |_| u8::from(!models::verify()),
+    },
+    Form {
+        name: "explore schedules",
+        options: "[--lock LIST] [--count N] [--seed N] [--machine LIST] [--size small|crowd]",
+        about: "torture under faults on simulated machines, each schedule named by its seed (all locks, 100000 each, from 1, quad2008): 2 to 4 threads, or 12. Exit code 1 with the command that repeats a failure",
+        time: "a minute a lock and core",
+        run: steps::schedules,
+    },
+    Form {
+        name: "explore seeds",
+        options: "[--lock LIST] [--from SEED] [--count SEEDS] [--deal CASES]",
+        about: "the conformance suite of each spinlock, and of what stands on them, on simulated schedules, preempted at every call of the seam; begins with broken locks that must fail",
+        time: "milliseconds a seed",
+        run: steps::seeds,
+    },
+    Form {
+        name: "explore priorities",
+        options: "[--cases N] [--from SEED]",
+        about: "priority inheritance on random simulated cases, every invariant before every step (100000, 1)",
+        time: "see its output",
+        run: steps::priorities,
+    },
+    Form {
+        name: "explore history",
+        options: "",
+        about: "historical bugs of locks as models: the form that shipped must be found wanting, its repair must pass",
+        time: "2 minutes cold, seconds warm",
+        run: |_| steps::history(),
+    },
+    Form {
+        name: "explore fuzz",
+        options: "[NAME...] [--secs 600]",
+        about: "libFuzzer on machine files, statistics segments, option values and the C interface; installs cargo-fuzz when missing",
+        time: "10 minutes a target",
+        run: fuzz::main,
+    },
+    Form {
+        name: "explore qemu",
+        options: "[--secs 2] [--lock LIST] [--shape 8x4]",
+        about: "Debian's kernel under QEMU (installed when missing), 8 CPUs in 4 NUMA nodes and 16 in 4: topology, queueing by node, torture",
+        time: "2 to 3 minutes",
+        run: qemu::main,
+    },
+    Form {
+        name: "programs soak",
+        options: "[memcached] [mariadb]",
+        about: "ten minutes each on our locks at eight threads of load per CPU: no errors, no growth of memory",
+        time: "20 minutes",
+        run: programs::soak,
+    },
+    Form {
+        name: "programs",
+        options: "[NAME...] [--secs 5] [--threads 8] [--rounds 3]",
+        about: "real programs on glibc's locks and, preloaded, on ours: loads with checked results, throughput of both in a table. NAME: memcached, leveldb, jemalloc-first, jemalloc-last, rocksdb, db-bench, shard, mariadb, unbound, nginx, apache, stress-ng; none: all. Installs them",
+        time: "6 minutes for all",
+        run: programs::main,
+    },
+    Form {
+        name: "coverage",
+        options: "",
+        about: "lines of the algorithm files that tests reach; compiles cargo-llvm-cov when missing",
+        time: "20 minutes",
+        run: |_| report(coverage::coverage()),
+    },
+    Form {
+        name: "lab run",
+        options: "WHAT [--short] [--host NAME] [--out DIR] [--program LOCKYARD]",
+        about: "records a measurement in docs/lab: `front` (the mutexes of README.md's picture, on a quiet machine) or `trust` (the simulator's score)",
+        time: "9 minutes, 4 minutes",
+        run: |words| report(lab::run(words)),
+    },
+    Form {
+        name: "lab table",
+        options: "[--check]",
+        about: "rewrites the marked blocks of README.md and docs/*.md and `docs/front.svg` from the newest records; `--check` only looks, as `lint` does",
+        time: "1 s",
+        run: |words| match words {
+            [] => report(lab::table(false)),
+            ["--check"] => report(lab::table(true)),
+            _ => misunderstood("lab table", words),
+        },
+    },
+    Form {
+        name: "install",
+        options: "--prefix DIR | --check",
+        about: "the command, the C libraries, headers and pkg-config file under DIR (/usr/local), after DESTDIR of the environment; `--check` installs beside the build and compiles against it",
+        time: "as the build",
+        run: |words| match words {
+            ["--check"] => passes(&[steps::INSTALLED]),
+            _ => report(install::run(words)),
+        },
+    },
+];
+
+fn fix() -> Outcome {
+    cargo("fmt --all")?;
+    steps::header()?;
+    lab::table(false)?;
+    write_table(false)
+}
+
+pub(crate) fn misunderstood(name: &str, words: &[&str]) -> u8 {
+    eprintln!("xtask: {name}: '{}' is not understood; see: cargo xtask {name} --help", words.join(" "));
+    2
+}
+
+/// The form that `words` name, and the words that follow.
+pub(crate) fn find<'a>(words: &'a [&'a str]) -> Option<(&'static Form, &'a [&'a str])> {
+    let matches = |form: &&Form| {
+        let mut at = 0;
+        form.name.split(' ').all(|name| {
+            at += 1;
+            words.get(at - 1) == Some(&name)
+        })
+    };
+    // The longest name: `programs soak` before `programs`.
+    let form = FORMS.iter().filter(matches).max_by_key(|form| form.name.len())?;
+    Some((form, &words[form.name.split(' ').count()..]))
+}
+
+/// The help: of all forms, or of those that `command` begins.
+pub(crate) fn help(command: Option<&str>) -> String {
+    let mut text = String::from("cargo xtask COMMAND\n");
+    let chosen = |form: &&Form| command.is_none_or(|command| form.name == command || form.first() == command);
+    for form in FORMS.iter().filter(chosen) {
+        text += &format!("\n  {}\n", [form.name, form.options].join(" ").trim_end());
+        let mut line = String::from("     ");
+        for word in form.about.split(' ') {
+            if line.chars().count() + 1 + word.chars().count() > 100 {
+                text += &format!("{line}\n");
+                line = String::from("     ");
+            }
+            line += " ";
+            line += word;
+        }
+        text += &format!("{line}\n");
+    }
+    text
+}
+
+impl Form {
+    /// Runs it with the words that follow its name: the exit code.
+    pub(crate) fn carry_out(&self, words: &[&str]) -> u8 {
+        if self.options.is_empty() && !words.is_empty() {
+            return misunderstood(self.name, words);
+        }
+        (self.run)(words)
+    }
+
+    /// The command that it is a form of.
+    pub(crate) fn first(&self) -> &'static str {
+        self.name.split(' ').next().unwrap_or_default()
+    }
+}
+
+const PAGE: &str = "CONTRIBUTING.md";
+const OPEN: &str = "<!-- commands -->\n";
+const CLOSE: &str = "<!-- /commands -->";
+
+/// Writes the table of commands into CONTRIBUTING.md; `only_look`: fails where it differs.
+pub(crate) fn write_table(only_look: bool) -> Outcome {
+    let text = fs::read_to_string(PAGE).map_err(|error| format!("{PAGE}: {error}"))?;
+    let parts = text.split_once(OPEN).and_then(|(before, rest)| Some((before, rest.split_once(CLOSE)?)));
+    let Some((before, (_, after))) = parts else { return Err(format!("{PAGE}: no table of commands: {OPEN}")) };
+    let made = format!("{before}{OPEN}{}{CLOSE}{after}", table());
+    if made == text {
+        return Ok(());
+    }
+    if only_look {
+        return Err(format!("{PAGE}: the table of commands is not what xtask says; cargo xtask lint --fix"));
+    }
+    fs::write(PAGE, made).map_err(|error| format!("{PAGE}: {error}"))
+}
+
+fn table() -> String {
+    let mut table = String::from("| `cargo xtask …` | what it does | time |\n|---|---|---|\n");
+    for Form { name, options, about, time, .. } in FORMS {
+        let call = format!("{name} {options}").trim_end().replace('|', "\\|");
+        table += &format!("| `{call}` | {} | {time} |\n", about.replace('|', "\\|"));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn forms_are_found_by_their_longest_name() {
+        let found = |words: &[&str]| find(words).map(|(form, rest)| (form.name, rest.len()));
+        assert_eq!(found(&["programs", "soak", "mariadb"]), Some(("programs soak", 1)));
+        assert_eq!(found(&["programs", "mariadb"]), Some(("programs", 1)));
+        assert_eq!((found(&["lint"]), found(&["lint", "--fix"])), (Some(("lint", 0)), Some(("lint --fix", 0))));
+        assert_eq!((found(&["models"]), found(&[])), (None, None));
+    }
+
+    #[test]
+    fn there_are_ten_commands_at_most_and_their_help_fits() {
+        let commands: BTreeSet<&str> = FORMS.iter().map(Form::first).collect();
+        assert!(commands.len() <= 10, "{commands:?}");
+        assert!(help(None).lines().all(|line| line.chars().count() <= 110));
+        assert!(help(Some("models")).contains("models loom") && !help(Some("models")).contains("explore"));
+    }
+}
