@@ -2,8 +2,7 @@
 //!
 //! Semaphores and condition variables sleep on the caller's own clock, as glibc's do: a setting of the
 //! real-time clock ends the sleep, or makes it longer, at once. Mutexes and rwlocks look at that clock
-//! within 0.1 s. Those with priority inheritance (`LOCKYARD_MUTEX=rt`) convert the time when they begin
-//! to sleep: backward settings are obeyed, forward ones are noticed late.
+//! within 0.1 s; where they wait in the kernel (`LOCKYARD_MUTEX=rt`), at once.
 
 use core::ffi::c_int;
 

@@ -36,9 +36,8 @@
 //!
 //! # Limits
 //!
-//! Waiters of fixed priorities (`SCHED_FIFO`, `SCHED_RR`) are served by them, as on glibc, except for
-//! spinlocks and with `LOCKYARD_MUTEX=spin`, `hq` or `LOCKYARD_RWLOCK=qrw`: those serve in order of arrival.
-//! See `rank`.
+//! Waiters of fixed priorities (`SCHED_FIFO`, `SCHED_RR`) are served by them, as on glibc, except with
+//! `LOCKYARD_RWLOCK=qrw`, which serves in order of arrival. See `rank`.
 //!
 //! Linux, glibc 2.31 or later (measured on 2.36, x86-64). Programs linked statically, and setuid programs, ignore preloads. Waits of threads beyond the registry's 16,383 are naps.
 //! A thread with asynchronous cancellation may be cancelled where POSIX allows it to be, which inside a mutex or rwlock call it does not. Not to be combined with sanitizers and

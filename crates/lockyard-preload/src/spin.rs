@@ -7,9 +7,13 @@
 //!
 //! | word | whose |
 //! |---|---|
-//! | bit 10 ([`MARK`]), not bit 11 | ours, queued |
-//! | bit 9 ([`TYPE`]), neither bit 10 nor 11 | ours, queued by node |
-//! | any other | glibc's: on x86-64 1 is free, 0 is locked, -n is locked with n waiters (at most 2,048) |
+//! | bits 11 to 31 all ones | glibc's: on x86-64 -n is locked with n waiters (at most 2,048) |
+//! | bit 10 ([`MARK`]) | ours, queued |
+//! | bit 9 ([`TYPE`]), not bit 10 | ours, queued by node |
+//! | any other | glibc's: on x86-64 1 is free, 0 is locked |
+//!
+//! The tail in a word of ours, bits 16 to 31, is never all ones: the last of the names is of a record
+//! that waits for no spinlock.
 //!
 //! `pthread_spin_init` writes the mark for private spinlocks, and leaves the others to glibc. A word of
 //! ours keeps its mark for ever. The fast path looks for a free word with the mark, finds none in a
@@ -38,21 +42,22 @@ use lockyard::spin::qspinlock::{MARK, RawMarkedSpinLock};
 use crate::config::{self, SpinKind};
 use crate::counters::{self, Fallback};
 use crate::real::real;
+use crate::thread;
 
-/// The mark, and a bit that is zero in words of ours and one in glibc's below 0.
-const TELLING: u32 = MARK | 0x800;
+/// From here on words are glibc's, below 0.
+const BELOW_ZERO: u32 = u32::MAX << 11;
 
 /// Which lock serves this object.
 fn kind(spin: *mut pthread_spinlock_t) -> SpinKind {
     // SAFETY: four bytes of a spinlock, as in C.
     let word = unsafe { &*spin.cast::<AtomicU32>() }.load(Relaxed);
-    match word & TELLING {
-        MARK => SpinKind::Spin,
-        0 if word & TYPE != 0 => SpinKind::Hq,
-        _ => {
-            config::share_spins();
-            SpinKind::Glibc
-        }
+    if word >= BELOW_ZERO || word & (MARK | TYPE) == 0 {
+        config::share_spins();
+        SpinKind::Glibc
+    } else if word & MARK != 0 {
+        SpinKind::Spin
+    } else {
+        SpinKind::Hq
     }
 }
 
@@ -154,7 +159,11 @@ fn give(spin: *mut pthread_spinlock_t) -> bool {
 
 calls! {
     "See `pthread_spin_lock(3p)`." pthread_spin_lock, lock_slow: take; lock => {
-        lock.acquire();
+        if !lock.try_unseen() {
+            // Where it queues its fixed priority counts: see `rank`.
+            thread::block().identity();
+            lock.acquire_slow();
+        }
         0
     };
     "See `pthread_spin_trylock(3p)`." pthread_spin_trylock, trylock_slow: take; lock => {

@@ -86,7 +86,7 @@ fn process_shared_spinlocks_in_any_process_and_any_number() {
 /// A wait on the real-time clock ends when that clock is set past its time.
 #[test]
 fn timed_waits_sleep_on_their_own_clock_or_look_at_it() {
-    same("clocks.c", &[], ALL);
+    same("clocks.c", &[], &[DEFAULT, SPIN, HQ, RT]);
 }
 
 #[test]
@@ -95,9 +95,24 @@ fn waiters_of_fixed_priorities_are_served_by_them() {
     if found.out.starts_with("skipped") {
         eprint!("{}", found.out);
     } else {
-        same("priorities.c", &[], &[DEFAULT]);
+        same("priorities.c", &[], &[DEFAULT, &[("LOCKYARD_MUTEX", "spin")], &[("LOCKYARD_MUTEX", "hq")]]);
         // Each way by itself: the first fixed priority of a process.
         (0..7).for_each(|way| same("priorities.c", &[&way.to_string()], &[DEFAULT]));
+    }
+}
+
+/// `rt_order.c`, kind "spin": they were served in the order of arrival.
+#[test]
+fn waiters_of_fixed_priorities_are_served_by_them_at_spinlocks() {
+    let path = compile(&program("urgent_spins.c"));
+    let expected = format!("1800 rounds\n{}1800 rounds\n", "9 5 1 0\n".repeat(10));
+    for kind in ["spin", "hq"] {
+        let mut command = Command::new(&path);
+        let found = run(command.env("LD_PRELOAD", library()).env("LOCKYARD_SPIN", kind), LIMIT);
+        if found.out.starts_with("skipped") {
+            return eprint!("{}", found.out);
+        }
+        assert!(found.ok && found.out == expected, "{kind}:\n{}{}", found.out, found.err);
     }
 }
 

@@ -12,6 +12,7 @@
 //!
 //! **Lifetime.** A token must outlive the waits that use it; the borrow says so.
 
+use crate::platform::pi::At;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::queue::{TOKEN, WaitQueue};
@@ -97,23 +98,13 @@ impl<P: Platform> CancelToken<P> {
     }
 }
 
-/// When a wait ends by itself, on which clock.
-#[derive(Debug, Clone, Copy)]
-enum Deadline {
-    Never,
-    /// Of [`Platform::now`].
-    Monotonic(u64),
-    /// Of [`Platform::realtime`].
-    Realtime(u64),
-}
-
 /// A waiter that sleeps by the monotonic clock looks at the real-time clock so often.
 pub(crate) const LOOK_NS: u64 = 100_000_000;
 
 /// When a wait ends without success.
 #[derive(Debug)]
 pub struct Until<'a, P: Platform> {
-    deadline: Deadline,
+    deadline: Option<At>,
     token: Option<&'a CancelToken<P>>,
 }
 
@@ -127,19 +118,17 @@ impl<P: Platform> Copy for Until<'_, P> {}
 
 impl<'a, P: Platform> Until<'a, P> {
     /// Never.
-    pub const FOREVER: Self = Self { deadline: Deadline::Never, token: None };
+    pub const FOREVER: Self = Self { deadline: None, token: None };
 
     /// At `deadline`, absolute nanoseconds of [`Platform::now`].
     pub const fn deadline(deadline: u64) -> Self {
-        Self { deadline: Deadline::Monotonic(deadline), token: None }
+        Self { deadline: Some(At::Monotonic(deadline)), token: None }
     }
 
     /// At `deadline`, absolute nanoseconds of the real-time clock, [`Platform::realtime`]. A wait notices
-    /// that the clock was set: at once, or within 0.1 s if it also keeps a turn. (Mutexes of the kernel
-    /// with priority inheritance, and [`RawPiCondvar`](crate::pi_condvar::RawPiCondvar): at the time
-    /// that the deadline was when they began to sleep.)
+    /// that the clock was set: at once, or within 0.1 s if it also keeps a turn.
     pub const fn realtime(deadline: u64) -> Self {
-        Self { deadline: Deadline::Realtime(deadline), token: None }
+        Self { deadline: Some(At::Realtime(deadline)), token: None }
     }
 
     /// After `ns` nanoseconds from now.
@@ -149,7 +138,7 @@ impl<'a, P: Platform> Until<'a, P> {
 
     /// When `token` is cancelled.
     pub const fn cancelled(token: &'a CancelToken<P>) -> Self {
-        Self { deadline: Deadline::Never, token: Some(token) }
+        Self { deadline: None, token: Some(token) }
     }
 
     /// ... or when `token` is cancelled.
@@ -164,12 +153,17 @@ impl<'a, P: Platform> Until<'a, P> {
         self.slice(P::now().saturating_add(ns))
     }
 
+    /// When it ends by itself, on its own clock.
+    pub(crate) fn end(&self) -> Option<At> {
+        self.deadline
+    }
+
     /// The time at which to stop sleeping, as far as is known now. Of [`Platform::now`].
     pub(crate) fn wake_time(&self) -> Option<u64> {
         match self.deadline {
-            Deadline::Never => None,
-            Deadline::Monotonic(deadline) => Some(deadline),
-            Deadline::Realtime(deadline) => Some(P::now().saturating_add(deadline.saturating_sub(P::realtime()))),
+            None => None,
+            Some(At::Monotonic(deadline)) => Some(deadline),
+            Some(At::Realtime(deadline)) => Some(P::now().saturating_add(deadline.saturating_sub(P::realtime()))),
         }
     }
 
@@ -177,7 +171,7 @@ impl<'a, P: Platform> Until<'a, P> {
     /// clock may be set meanwhile.
     pub(crate) fn wake_time_or(&self, other: u64) -> Option<u64> {
         let look = match self.deadline {
-            Deadline::Realtime(_) => other.min(P::now().saturating_add(LOOK_NS)),
+            Some(At::Realtime(_)) => other.min(P::now().saturating_add(LOOK_NS)),
             _ => other,
         };
         Some(self.wake_time().map_or(look, |deadline| deadline.min(look)))
@@ -185,13 +179,13 @@ impl<'a, P: Platform> Until<'a, P> {
 
     /// The same wait, but no longer than until `other`.
     pub(crate) fn slice(self, other: u64) -> Self {
-        Self { deadline: self.wake_time_or(other).map_or(Deadline::Never, Deadline::Monotonic), ..self }
+        Self { deadline: self.wake_time_or(other).map(At::Monotonic), ..self }
     }
 
     /// Puts `me`, the calling thread, to sleep until it is notified or the wait's own end comes, on the clock of that.
     pub(crate) fn park(&self, me: &Thread<P>) {
         match self.deadline {
-            Deadline::Realtime(deadline) => me.park_realtime(deadline),
+            Some(At::Realtime(deadline)) => me.park_realtime(deadline),
             _ => me.park(self.wake_time()),
         }
     }
@@ -207,9 +201,9 @@ impl<'a, P: Platform> Until<'a, P> {
             return Some(GaveUp::Cancelled);
         }
         let over = match self.deadline {
-            Deadline::Never => false,
-            Deadline::Monotonic(deadline) => P::now() >= deadline,
-            Deadline::Realtime(deadline) => P::realtime() >= deadline,
+            None => false,
+            Some(At::Monotonic(deadline)) => P::now() >= deadline,
+            Some(At::Realtime(deadline)) => P::realtime() >= deadline,
         };
         over.then_some(GaveUp::TimedOut)
     }

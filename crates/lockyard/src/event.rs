@@ -49,6 +49,7 @@ events! {
     PvLeftBehind = "pv_left_behind": "spinlock taken past a head that did not come by a queued waiter, whose node stayed in the queue",
     PvLockStealing = "pv_lock_stealing": "spinlock taken past the queue while its head was not spinning",
     PvSpuriousWakeup = "pv_spurious_wakeup": "queued spinlock waiter woke without having become head",
+    PvUrgent = "pv_urgent": "spinlock taken by a thread of fixed priority that waited beside the queue",
     PvWaitAgain = "pv_wait_again": "spinlock head slept again in the same acquisition",
     PvWaitEarly = "pv_wait_early": "queued spinlock waiter slept early: its predecessor was asleep",
     PvWaitHead = "pv_wait_head": "spinlock head slept",

@@ -35,7 +35,7 @@ use core::ptr::without_provenance;
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
 use crate::pi_mutex::{Lateral, PiError, Policy, RawPiMutex};
-use crate::platform::pi::{PiPlatform, Refused};
+use crate::platform::pi::{At, PiPlatform, Refused};
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 
 const COUNT_BITS: u32 = 19;
@@ -96,7 +96,7 @@ impl<P: PiPlatform, S: Policy> RawPiCondvar<P, S> {
         }
         let sequence = self.sequence.load(SeqCst);
         // SAFETY: the caller's promise.
-        let outcome = unsafe { mutex.release() }.map(|()| self.sleep(mutex, mine, sequence, until.wake_time()));
+        let outcome = unsafe { mutex.release() }.map(|()| self.sleep(mutex, mine, sequence, until));
         self.state.fetch_sub(1, SeqCst);
         let woken = outcome?;
         let timed_out = woken == Err(Refused::TimedOut) && until.over() == Some(GaveUp::TimedOut);
@@ -107,16 +107,20 @@ impl<P: PiPlatform, S: Policy> RawPiCondvar<P, S> {
         Ok(timed_out)
     }
 
-    fn sleep(&self, mutex: &RawPiMutex<P, S>, mine: u64, sequence: u32, deadline: Option<u64>) -> Result<(), Refused> {
+    fn sleep(&self, mutex: &RawPiMutex<P, S>, mine: u64, sequence: u32, until: Until<'_, P>) -> Result<(), Refused> {
         P::count(Event::PiCondvarWait, 1);
         let plain = || {
-            P::park(&self.sequence, sequence, deadline);
-            Err(if deadline.is_some_and(|end| P::now() >= end) { Refused::TimedOut } else { Refused::Changed })
+            match until.end() {
+                Some(At::Realtime(end)) => P::park_realtime(&self.sequence, sequence, end),
+                _ => P::park(&self.sequence, sequence, until.wake_time()),
+            }
+            // Late or not is asked afterwards.
+            Err(Refused::TimedOut)
         };
         if mine == 0 {
             return plain();
         }
-        match P::wait_requeue_pi(&self.sequence, sequence, deadline, mutex.word()) {
+        match P::wait_requeue_pi(&self.sequence, sequence, until.end(), mutex.word()) {
             Err(Refused::Unsupported) => plain(),
             Ok(()) => {
                 P::count(Event::PiCondvarMoved, 1);
@@ -356,7 +360,7 @@ mod tests {
             Ok(())
         });
         assert_eq!(wait(condvar, mutex, Until::deadline(0)), Ok(false), "whatever the time");
-        assert_eq!(calls(), [Call::WaitRequeuePi { expected: 0, deadline: Some(0) }]);
+        assert_eq!(calls(), [Call::WaitRequeuePi { expected: 0, deadline: Some(At::Monotonic(0)) }]);
         assert_eq!([Event::PiCondvarWait, Event::PiCondvarMoved].map(events), [1, 1]);
     }
 
@@ -373,7 +377,7 @@ mod tests {
         next_wait(|| Err(Refused::Unsupported));
         let deadline = Machine::now() + 10;
         assert_eq!(wait(condvar, mutex, end()), Ok(true));
-        let asked = Call::WaitRequeuePi { expected: 0, deadline: Some(deadline) };
+        let asked = Call::WaitRequeuePi { expected: 0, deadline: Some(At::Monotonic(deadline)) };
         assert_eq!(calls(), [asked, Call::Park(Some(deadline))]);
         for early in [true, false] {
             next_wait(|| Err(Refused::Unsupported));
@@ -386,10 +390,19 @@ mod tests {
         assert_eq!(events(Event::PiCondvarWait), 5);
     }
 
+    /// Converted when the wait began it ended late if that clock was set forward.
+    #[test]
+    fn a_time_of_the_real_time_clock_is_kept_as_it_is() {
+        let (mutex, condvar) = both();
+        let end = Machine::realtime() + 10;
+        assert_eq!(wait(condvar, mutex, Until::realtime(end)), Ok(true));
+        assert_eq!(calls(), [Call::WaitRequeuePi { expected: 0, deadline: Some(At::Realtime(end)) }]);
+    }
+
     #[test]
     fn a_mutex_whose_address_is_not_kept_is_waited_for_on_the_number() {
         let (mutex, condvar) = both();
-        assert_eq!(condvar.sleep(mutex, 0, 0, Some(Machine::now() + 5)), Err(Refused::TimedOut));
+        assert_eq!(condvar.sleep(mutex, 0, 0, Until::deadline(Machine::now() + 5)), Err(Refused::TimedOut));
         assert!(matches!(calls()[..], [Call::Park(Some(_))]));
     }
 }

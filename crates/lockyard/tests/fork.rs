@@ -16,6 +16,7 @@ use lockyard::cancel::Until;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
+use lockyard::platform::linux::threads::set_rank;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, OpportunisticSafe};
 use lockyard::spin::cna::RawCnaSpinLock;
@@ -139,6 +140,16 @@ fn locks_held_by_the_forking_thread() {
 
 /// The same while threads of the parent are queued. They do not exist in the child: its release wakes nobody, and must return.
 fn held_with_waiters<L: Lock<P = Linux>>(name: &str, patience: u64, child: impl Fn(&L) -> Result<(), &'static str>) {
+    held_with(name, [0; 3], patience, child);
+}
+
+/// The same; the waiters count as of these priorities.
+fn held_with<L: Lock<P = Linux>>(
+    name: &str,
+    ranks: [u32; 3],
+    patience: u64,
+    child: impl Fn(&L) -> Result<(), &'static str>,
+) {
     test(name, || {
         let lock = L::default();
         let seats = Seats::<Linux>::new(3);
@@ -148,6 +159,7 @@ fn held_with_waiters<L: Lock<P = Linux>>(name: &str, patience: u64, child: impl 
                 let (lock, seats) = (&lock, &seats);
                 threads.spawn(move || {
                     seats.sit(seat);
+                    set_rank(Linux::id().expect("it sits"), ranks[seat]);
                     drop(Held::new(lock, Way::Write));
                 });
             }
@@ -204,6 +216,17 @@ fn uses_it_on<L: Lock<P = Linux>>(lock: &L) -> Result<(), &'static str> {
         drop(held);
     });
     check(lock.at_rest(), "not at rest in the child after all")
+}
+
+/// Waiters of fixed priority, beside the queue, keep it from the child as little as the others.
+#[test]
+fn spinlocks_with_urgent_waiters_are_used_on_in_the_child() {
+    for ranks in [[1, 5, 9], [0, 5, 0], [0, 0, 1]] {
+        for patience in [0, 2_000_000] {
+            held_with::<RawQSpinLock<Linux>>("fork: spinlock, urgent waiters", ranks, patience, uses_it_on);
+            held_with::<RawHqSpinLock<Linux>>("fork: hq, urgent waiters", ranks, patience, uses_it_on);
+        }
+    }
 }
 
 /// Waiters that the parent has, and the child has not, keep no lock from the child.

@@ -294,6 +294,11 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
         if world().machine().ranked { id.raw().min(MAX_PRIORITY) } else { 0 }
     }
 
+    /// The first thread of a scenario, whose name is 2, has none.
+    fn rank(id: ThreadId) -> u32 {
+        Self::priority(id).saturating_sub(2)
+    }
+
     fn set_priority(_id: ThreadId, _base: u32, _effective: u32) -> bool {
         world().machine().ranked
     }

@@ -17,6 +17,35 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, mine = PTHREAD_MUTEX_I
 static pthread_rwlock_t reads = PTHREAD_RWLOCK_INITIALIZER, writes = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 
+// A mutex with priority inheritance is held by a thread of the same process: the kernel looks.
+static pthread_mutex_t inheriting;
+static pthread_cond_t inheriting_cond = PTHREAD_COND_INITIALIZER;
+static atomic_int held;
+
+static void *hold_inheriting(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&inheriting);
+    held = 1;
+    while (held)
+        pause();
+    return NULL;
+}
+
+static pthread_mutex_t *inherited(int by_other)
+{
+    pthread_mutexattr_t attributes;
+    pthread_t thread;
+    pthread_mutexattr_init(&attributes);
+    MUST(pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT) == 0);
+    MUST(pthread_mutex_init(&inheriting, &attributes) == 0);
+    if (by_other)
+        MUST(pthread_create(&thread, NULL, hold_inheriting, NULL) == 0);
+    while (by_other && held == 0)
+        sched_yield();
+    return &inheriting;
+}
+
 static void call(int number)
 {
     struct timespec real = in_ms(CLOCK_REALTIME, 250), monotonic = in_ms(CLOCK_MONOTONIC, 250);
@@ -60,6 +89,16 @@ static void call(int number)
     case 11:
         MUST(pthread_rwlock_clockwrlock(&reads, CLOCK_REALTIME, &real) == ETIMEDOUT);
         break;
+    case 12:
+        MUST(pthread_mutex_timedlock(inherited(1), &real) == ETIMEDOUT);
+        break;
+    case 13:
+        MUST(pthread_mutex_clocklock(inherited(1), CLOCK_REALTIME, &real) == ETIMEDOUT);
+        break;
+    case 14:
+        pthread_mutex_lock(inherited(0));
+        MUST(pthread_cond_timedwait(&inheriting_cond, &inheriting, &real) == ETIMEDOUT);
+        break;
     }
 }
 
@@ -67,7 +106,8 @@ static const char *names[] = {
     "sem_timedwait", "sem_clockwait, real", "sem_clockwait, monotonic",
     "cond_timedwait", "cond_clockwait, real", "cond_clockwait, monotonic",
     "mutex_timedlock", "mutex_clocklock, real", "rwlock_timedrdlock", "rwlock_timedwrlock",
-    "rwlock_clockrdlock, real", "rwlock_clockwrlock, real",
+    "rwlock_clockrdlock, real", "rwlock_clockwrlock, real", "mutex_timedlock, inheriting",
+    "mutex_clocklock, inheriting, real", "cond_timedwait, inheriting",
 };
 enum { CALLS = sizeof names / sizeof *names, MAY_LOOK = 6 };
 
@@ -115,7 +155,7 @@ static int watch(int number)
         struct user_regs_struct registers;
         MUST(ptrace(PTRACE_GETREGS, pid, NULL, &registers) == 0);
         if (entry && registers.orig_rax == SYS_futex && registers.r10 != 0)
-            seen |= registers.rsi & FUTEX_CLOCK_REALTIME ? 2 : is_short(pid, registers.r10) ? 4 : 1;
+            seen |= registers.rsi & FUTEX_CLOCK_REALTIME || (registers.rsi & FUTEX_CMD_MASK) == FUTEX_LOCK_PI ? 2 : is_short(pid, registers.r10) ? 4 : 1;
     }
     MUST(WEXITSTATUS(status) == 0);
     return seen;

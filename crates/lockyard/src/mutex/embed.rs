@@ -2,8 +2,10 @@
 //! go away; children that forget the parent's waiters.
 //!
 //! **Detached release.** POSIX lets the next owner free a mutex, while the thread that released it may still be inside the call. So the owner reads the first waiter's
-//! name before it releases, and touches only that waiter's record afterwards. If that waiter gives up in between, the next one has been woken by it, or has set a request of
-//! its own, which makes the release start again.
+//! name before it releases, and touches only that waiter's record afterwards. If that waiter gives up in between,
+//! it wakes the next, which is awake from then on, or has a timer; a request that the next repeats changes nothing.
+//! If it was the last, it clears the request; a request after that has a new number ([`RawMutex::listening`]),
+//! and the release starts again.
 
 use super::{FLAGS, HANDOFF, LISTENING, OBEYED, OWNER, RawMutex};
 use crate::event::Event;

@@ -72,7 +72,7 @@ use core::marker::PhantomData;
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
-use crate::platform::pi::{Class, OWNER, OWNER_DIED, PiPlatform, Refused, WAITERS};
+use crate::platform::pi::{At, Class, OWNER, OWNER_DIED, PiPlatform, Refused, WAITERS};
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Pair, Patience, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
@@ -438,8 +438,8 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
         let mut doubted = None;
         loop {
             let deadline = match until.is_cancellable() {
-                true => until.wake_time_or(P::now() + CANCEL_NS),
-                false => until.wake_time(),
+                true => until.wake_time_or(P::now() + CANCEL_NS).map(At::Monotonic),
+                false => until.end(),
             };
             match P::lock_pi(self.word(), deadline) {
                 Ok(()) => return Ok(()),

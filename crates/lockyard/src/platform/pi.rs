@@ -33,6 +33,15 @@ pub enum Class {
     Deadline,
 }
 
+/// A time, in nanoseconds of one of the two clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// Of [`Platform::now`].
+    Monotonic(u64),
+    /// Of [`Platform::realtime`]: a setting of that clock moves it.
+    Realtime(u64),
+}
+
 /// Why the machine did not do what was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
@@ -105,12 +114,12 @@ pub unsafe trait PiPlatform: Platform {
     /// The calling thread's own class.
     fn class() -> Class;
 
-    /// Waits in the machine until the caller owns `word`, or until `deadline` (absolute ns of [`Platform::now`]). Waiters are served by
+    /// Waits in the machine until the caller owns `word`, or until `deadline`. Waiters are served by
     /// priority, equals in the order of their arrival; the owner, and whoever it waits for, is lent the highest of their priorities. A free word is taken at once.
     ///
     /// # Errors
     /// Why the caller does not own the word.
-    fn lock_pi(word: &Self::Lanes, deadline: Option<u64>) -> Result<(), Refused>;
+    fn lock_pi(word: &Self::Lanes, deadline: Option<At>) -> Result<(), Refused>;
 
     /// Releases `word` through the machine.
     ///
@@ -122,8 +131,7 @@ pub unsafe trait PiPlatform: Platform {
     ///
     /// # Errors
     /// Why the caller does not own `pi`.
-    fn wait_requeue_pi(word: &Self::U32, expected: u32, deadline: Option<u64>, pi: &Self::Lanes)
-    -> Result<(), Refused>;
+    fn wait_requeue_pi(word: &Self::U32, expected: u32, deadline: Option<At>, pi: &Self::Lanes) -> Result<(), Refused>;
 
     /// If `*word == expected`: lets the most urgent sleeper on `word` (`all`: every one) go on to own `pi`, or to wait for it.
     ///

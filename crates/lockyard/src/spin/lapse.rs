@@ -10,10 +10,11 @@
 //!
 //! | who is refused | when | what it does |
 //! |---|---|---|
-//! | a newcomer | pending is set | notes; if the note is old: takes the lock; else it queues |
+//! | a newcomer | pending or urgent is set | notes; if the note is old: takes the lock; else it queues |
 //! | a queued waiter that is not head | its turn is over, or it is about to sleep, and the lock is free | notes, and looks again after [`LAPSE_NS`]; if the note is old: takes the lock and leaves its node behind |
 //! | a `try_acquire` | anybody waits | notes; if the note is old: takes the lock |
-//! | a waiter without a node | pending is set | as a newcomer, at each of its looks |
+//! | a head, or an [urgent waiter](super::urgent) that is not entitled | urgent is set | notes, and looks again after [`LAPSE_NS`]; if the note is old: takes the lock |
+//! | a waiter without a node | pending or urgent is set | as a newcomer, at each of its looks |
 //!
 //! The time is in units of `BEAT_NS`, modulo 15: a look that meets one of the three of them in which the note seems new finds it old at the next look.
 //!
@@ -93,6 +94,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             let ghosts = K::are_ghosts(self, word);
             let next = match is_old(word, beat) {
                 _ if ghosts => taken,
+                _ if self.is_urgent_for_ghosts(word) => word & !0xffff | taken,
                 Some(true) => word & !0xffff | taken,
                 Some(false) => return false,
                 None => word | beat << SINCE_SHIFT,

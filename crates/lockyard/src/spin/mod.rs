@@ -7,7 +7,8 @@
 //! | [`cna`] | its comparator: one queue, sorted by NUMA node |
 //! | [`mcs`], [`ticket`], [`ttas`] | what they are measured against: the queue lock of the books, and the two that collapse |
 //!
-//! What the first three share is in [`queued`], [`waiting`] and [`lapse`], and a place in their queues in [`node`].
+//! What the first three share is in [`queued`], [`waiting`], [`lapse`] and [`urgent`], and a place in their queues in [`node`].
+//! They serve threads of fixed priority by it; the others serve in the order of arrival, or in none.
 
 pub mod cna;
 pub mod hq;
@@ -18,6 +19,7 @@ pub mod qspinlock;
 pub mod queued;
 pub mod ticket;
 pub mod ttas;
+pub mod urgent;
 pub mod waiting;
 
 use core::fmt::Debug;

@@ -5,7 +5,7 @@
 //! | `next` | the waiter behind; or `VACANT`: the headship lies here for it | that waiter, once; before that its own thread (0); a head that changes a queue; a head that leaves, 0 → vacant |
 //! | `lane` | the NUMA node of the waiter, or what its kind takes for it | its thread |
 //! | `wait` | waiting, asleep, head, or left behind, and what the new head is told | its thread, waiting, asleep and left behind; the promoter, head; whoever takes a node left behind out of the queue, waiting |
-//! | `due` | when its turn ends | its thread |
+//! | `due` | when its turn ends; of a thread's first node also: when it came as an [urgent waiter](super::urgent) | its thread |
 //!
 //! Nodes are type-stable: a reader that has a name may look, and find another use's values. What orders them: see [`queued`](super::queued).
 //!
@@ -42,7 +42,7 @@ pub struct QueueNode<P: Platform> {
     pub(crate) lane: P::U32,
     pub(crate) wait: P::U64,
     /// When the waiter's turn ends. A hint to the next waiter, which may read an earlier use's.
-    pub(super) due: P::U64,
+    pub(crate) due: P::U64,
 }
 
 impl<P: Platform> Default for QueueNode<P> {

@@ -14,18 +14,18 @@
 //! | bits | name | meaning | written by |
 //! |---|---|---|---|
 //! | 0–7 | locked | 0 free, 1 held | taker: 0 → 1 by a compare-exchange of the low half, which takes pending and since away, whatever the tail; owner: 1 → 0 by a byte store |
-//! | 8 | pending | the head is next, and mostly awake: stealing forbidden | the head sets and clears it; a taker clears it, also one that takes the lock past a head that [does not come](super::lapse) |
+//! | 8 | pending | the head is next, and mostly awake: stealing forbidden | the head sets and clears it; a taker clears it, also one that takes the lock past a head that [does not come](super::lapse) or for [urgency](super::urgent) |
 //! | 9 | type | 1 in a lock that may queue by node ([`Hq`](super::hq::Hq)), 0 in others; never taken back | the first to take the lock |
 //! | 10 | mark | 1 in a lock that may lie among words of another lock ([`Marked`](super::qspinlock::Marked), not on exact machines); never taken back | the first to take the lock |
 //! | 10 | asleep | exact machines only: the head sleeps, or has been woken and has not run yet | the head; before it is head, whoever makes it so |
-//! | 11 | – | zero | nobody |
-//! | 12–15 | since | for how long the lock has been free and refused in favour of a waiter: a coarse time, 0 for none | who is refused a free lock, by an exchange of the whole word; the next taker clears it, as does a head that changes pending |
+//! | 11 | urgent | a thread of fixed priority waits: nobody else takes the lock | an [urgent waiter](super::urgent) sets it; a taker clears it |
+//! | 12–15 | since | for how long the lock has been free and refused in favour of a waiter: a coarse time, 0 for none | who is refused a free lock, by an exchange of the whole word; the next taker clears it |
 //! | 16–31 | tail | last waiter: thread id (14 bits), nesting level (2 bits); 0 = nobody queued; thread id 0: a mark of the kind | a new waiter puts itself in; the head clears it if it is last; a newcomer of a child clears that of a [ghost](super::lapse) |
 //!
 //! | state (tail, pending, locked) | event | next |
 //! |---|---|---|
 //! | 0,0,0 | `try_lock` | 0,0,1 |
-//! | \*,0,0 | `lock` | \*,0,1 |
+//! | \*,0,0, not urgent | `lock` | \*,0,1 |
 //! | p,x,y | a waiter queues | n,x,y |
 //! | n,x,0 | the head n takes it, last in the queue | 0,0,1 |
 //! | m,x,0 | the head takes it, others behind | m,0,1, and the next becomes head |
@@ -47,10 +47,12 @@
 //! An *exact* machine says when a CPU is needed ([`Platform::spin_budget`] without limit: a simulated kernel). There sleeping early buys nothing: a queued waiter
 //! spins until its CPU is needed, also behind one that sleeps (or one sleeper would send all behind it to sleep), a head for [`EXACT_COMPETE_NS`].
 //! Nor does passing a head that is awake: newcomers queue, as in the kernel, unless the word says that the head sleeps.
+//! *Urgent*: a thread of fixed priority ([`Platform::rank`]) does not queue. It waits [beside the queue](super::urgent), and goes first.
 //!
 //! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends: `TURN_NS` and two wake-ups per waiter ahead; on an exact machine only while
 //! the head sleeps. Inside the queue the order is first come, first served. A head that does not come to a free lock in
 //! [`LAPSE_NS`](super::lapse::LAPSE_NS), or a waiter that stands in the way of others so long, is passed from then on, until it comes.
+//! All of this holds among threads of no rank, while no thread of fixed priority waits: those pass the whole queue.
 //!
 //! # Memory ordering
 //!
@@ -83,6 +85,7 @@ pub(super) const TAIL_LANE: u32 = 1;
 pub(super) const LOCKED_MASK: u32 = 0xff;
 pub(super) const PENDING_MASK: u32 = 0x100;
 pub(super) const ASLEEP_MASK: u32 = 0x400;
+pub(super) const URGENT_MASK: u32 = 0x800;
 pub(super) const TAIL_SHIFT: u32 = 16;
 
 /// How long a newcomer tries to steal before it queues.
@@ -257,11 +260,15 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         K::has_waiters(self, self.word.load(Relaxed))
     }
 
+    /// Takes the lock, after [an attempt](Self::try_unseen) in vain.
     #[cold]
-    fn acquire_slow(&self) {
+    pub fn acquire_slow(&self) {
         let Err(seen) = self.steal() else { return };
         let queued = with_nodes::<P, _>(|me| {
             let Some(me) = me else { return false };
+            if !Self::is_exact() && P::rank(me.id()) != 0 && self.acquire_urgent(me) {
+                return true;
+            }
             let seen = self.forget_ghosts(seen);
             let depth = me.depth.load(Relaxed);
             // Before the node is touched the depth is stored: a signal handler from there on uses the next one.
@@ -298,11 +305,11 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         }
     }
 
-    /// One attempt past the queue, unless its head is pending.
+    /// One attempt past the queue, unless its head is pending or somebody is urgent.
     #[inline]
     pub(super) fn try_steal(&self) -> bool {
         let word = self.word.load(Relaxed);
-        if word & (LOCKED_MASK | PENDING_MASK) != 0 {
+        if word & (LOCKED_MASK | PENDING_MASK | URGENT_MASK) != 0 {
             return false;
         }
         if !Self::is_exact() || word as u16 & K::REST != K::REST {
@@ -334,14 +341,14 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
                 return Some(true);
             }
             seen = self.word.load(Relaxed);
-            (seen & PENDING_MASK != 0 || NodeName::of_tail(seen).is_none()).then_some(false)
+            (seen & (PENDING_MASK | URGENT_MASK) != 0 || NodeName::of_tail(seen).is_none()).then_some(false)
         });
         if stolen == Some(true) {
             P::count(Event::PvLockStealing, 1);
             return Ok(());
         }
-        // Free, and kept for the head: perhaps it does not come.
-        if seen & LOCKED_MASK == 0 && seen & PENDING_MASK != 0 && self.pass_waiters() {
+        // Free, and kept for the head or an urgent waiter: perhaps it does not come.
+        if seen & LOCKED_MASK == 0 && seen & (PENDING_MASK | URGENT_MASK) != 0 && self.pass_waiters() {
             return Ok(());
         }
         Err(seen)
@@ -361,8 +368,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         // A tail that is left behind must be found with the links that were made for it.
         let order = if tail == 0 { Relaxed } else { Release };
         let mut word = self.word.load(Relaxed);
-        while word & !(LOCKED_MASK | PENDING_MASK) == alone {
-            match self.word.compare_exchange_weak(word, left, order, Relaxed) {
+        while word & !(LOCKED_MASK | PENDING_MASK | URGENT_MASK) == alone {
+            match self.word.compare_exchange_weak(word, left | word & URGENT_MASK, order, Relaxed) {
                 Ok(_) => return true,
                 Err(found) => word = found,
             }

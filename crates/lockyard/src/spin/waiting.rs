@@ -1,6 +1,7 @@
 //! How a thread waits in the queue of a [queued spinlock](super::queued): first for the headship, then as head for the lock.
 //!
 //! The plan of it, with its times, is in [`queued`](super::queued), *Waiting*. A waiter that does not come is passed: [`lapse`](super::lapse).
+//! A thread of fixed priority waits elsewhere: [`urgent`](super::urgent).
 
 use crate::event::Event;
 use crate::platform::{Lanes, Ordering::*, Patience, Platform, Word};
@@ -11,11 +12,12 @@ use crate::wait::turn::{TURN_NS, TURNS_NS};
 use super::lapse::LAPSE_NS;
 use super::node::{ASLEEP, Ahead, HEAD, Onward, Place, STATE, TOLD_SHIFT, VACANT, WAITING};
 use super::queued::{
-    ASLEEP_MASK, COMPETE_NS, EXACT_COMPETE_NS, Kind, LOCKED, LOCKED_MASK, PENDING_LANE, QUEUED_NS, RawQueuedSpinLock,
+    ASLEEP_MASK, COMPETE_NS, EXACT_COMPETE_NS, Kind, LOCKED, LOCKED_MASK, PENDING_LANE, PENDING_MASK, QUEUED_NS,
+    RawQueuedSpinLock, URGENT_MASK,
 };
 
 /// How long a head sleeps where it cannot rely on being woken.
-const BLIND_NS: u64 = 1_000_000;
+pub(super) const BLIND_NS: u64 = 1_000_000;
 
 /// How waiting for the headship ended.
 enum Waited {
@@ -205,13 +207,13 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         }
         let mut again = false;
         loop {
-            self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE | 1, Relaxed);
+            self.set_pending(true);
             if P::spin(patience, || self.take_pending().then_some(())).is_some() {
                 return true;
             }
             // Passed for one more sleep. Then by nobody: or a holder that is away whenever we are awake, on our CPU perhaps, would do so for ever.
             let shut = again && !Self::is_exact();
-            self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE | u8::from(shut), Relaxed);
+            self.set_pending(shut);
             P::count(Event::PvWaitAgain, i64::from(again));
             if self.sleep_as_head(me, None, shut) {
                 return true;
@@ -220,10 +222,21 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         }
     }
 
+    /// The head is pending from here on, or is not. What others have noted beside that stays.
+    fn set_pending(&self, pending: bool) {
+        if Self::is_exact() {
+            self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE | u8::from(pending), Relaxed);
+        } else if pending {
+            self.word.fetch_or(PENDING_MASK, Relaxed);
+        } else {
+            self.word.fetch_and(!PENDING_MASK, Relaxed);
+        }
+    }
+
     /// The pending head's attempt. Both lanes at once: it is pending no more. A newcomer may have taken pending away meanwhile, or noted how long the lock lies free.
     fn take_pending(&self) -> bool {
         let word = self.word.load(Relaxed);
-        word & LOCKED_MASK == 0
+        word & (LOCKED_MASK | URGENT_MASK) == 0
             && self.word.compare_exchange_half(0, word as u16, K::REST | LOCKED as u16, Acquire, Relaxed).is_ok()
     }
 
@@ -236,9 +249,14 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         let fenced = P::fence_heavy();
         let attempt = || if shut { self.take_pending() } else { self.try_steal() };
         let mut taken = attempt();
+        let mut end = end;
+        if !taken && self.is_kept_for_urgent() {
+            taken = self.pass_waiters();
+            end = Some(end.unwrap_or(u64::MAX).min(P::now() + LAPSE_NS));
+        }
         if !taken {
             if shut && !registered {
-                self.word.store_byte(PENDING_LANE, Self::PENDING_BYTE, Relaxed);
+                self.set_pending(false);
             }
             P::count(Event::PvWaitHead, 1);
             if registered {

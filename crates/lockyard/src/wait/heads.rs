@@ -6,13 +6,16 @@
 //!
 //! ```text
 //! line = [ count | entry | entry | … 7 ]        64 lines of 64 bytes, chosen by the lock's address
-//! entry = lock key (48 bits) << 16 | thread id (14 bits),  0 = free
+//! entry = lock key (48 bits) << 16 | urgent (bit 15) | thread id (14 bits),  0 = free
 //! ```
 //!
 //! | word | written by |
 //! |---|---|
 //! | `entry` | 0 or a ghost's → value: the head, by compare-exchange. value → 0: the unlocker or the head itself, by compare-exchange |
 //! | `count` | +1 by a head before it claims an entry; −1 by the thread that took an entry out, and by the head that found none free or took a ghost's |
+//!
+//! **Whom an unlock wakes.** All heads of its key. Where [urgent waiters](crate::spin::urgent) are among them: one of those, of
+//! the highest rank, of equals the one that came first. The others stay: the woken one will unlock, too.
 //!
 //! **Ordering.** The pair that must not fail is {head: count += 1, entry; heavy fence; read lock word} against {unlock: lock
 //! word := 0; light fence; read count}. The fences are the seam's asymmetric pair: the unlock's side costs nothing.
@@ -25,6 +28,8 @@
 //!
 //! **fork.** Entries of the parent's heads are *ghosts* in the child: an unlock that looks through the line takes them out, and a head that finds none free takes the place of one. The count
 //! and the entry change inside a window ([`Platform::begin_window`]), so that a child has them both or neither.
+
+use core::cmp::Reverse;
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
@@ -67,6 +72,8 @@ pub(crate) fn sleep<P: Platform>(
 
 const LINES: usize = 64;
 const SLOTS: usize = 7;
+/// In an entry: its thread waits beside the queue.
+const URGENT: u64 = 1 << 15;
 
 /// One line: the heads sleeping on the locks that hash here.
 #[derive(Debug)]
@@ -114,20 +121,39 @@ impl<P: Platform> ParkedHeads<P> {
         self.line(key).count.load(Relaxed) != 0
     }
 
-    /// Whether the entry `found` is of a thread that only the parent of a fork has.
-    fn is_ghost(found: u64) -> bool {
-        ThreadId::from_raw(found as u16 as u32).is_some_and(|head| !P::is_here(head))
+    /// Whose entry it is.
+    fn thread(found: u64) -> Option<ThreadId> {
+        ThreadId::from_raw(found as u32 & ThreadId::MAX_QUEUED)
     }
 
-    /// Registers `head` as asleep on `key`. `false` if the line is full.
+    /// Whether the entry `found` is of a thread that only the parent of a fork has.
+    fn is_ghost(found: u64) -> bool {
+        Self::thread(found).is_some_and(|head| !P::is_here(head))
+    }
+
+    /// Whether the entry `found` is of this lock.
+    fn is_of(found: u64, key: u64) -> bool {
+        found != 0 && found >> 16 == key << 16 >> 16
+    }
+
+    /// Registers `head` as asleep on `key`. `false` if the line is full, or an entry has no room for its name.
     pub(crate) fn insert(&self, key: u64, head: ThreadId) -> bool {
+        head.has_nodes() && self.claim(key, Self::entry(key, head))
+    }
+
+    /// As [`Self::insert`], for a waiter beside the queue.
+    pub(crate) fn insert_urgent(&self, key: u64, waiter: ThreadId) -> bool {
+        waiter.has_nodes() && self.claim(key, Self::entry(key, waiter) | URGENT)
+    }
+
+    fn claim(&self, key: u64, value: u64) -> bool {
         let line = self.line(key);
         P::begin_window();
         line.count.fetch_add(1, Relaxed);
         let place = line.entries.iter().position(|entry| {
             let found = entry.load(Relaxed);
             let free = found == 0 || Self::is_ghost(found);
-            let claimed = free && entry.compare_exchange(found, Self::entry(key, head), Release, Relaxed).is_ok();
+            let claimed = free && entry.compare_exchange(found, value, Release, Relaxed).is_ok();
             if claimed && found != 0 {
                 line.count.fetch_sub(1, Relaxed);
             }
@@ -143,46 +169,65 @@ impl<P: Platform> ParkedHeads<P> {
 
     /// Whether `head` is registered on `key`: no release has woken it since.
     fn contains(&self, key: u64, head: ThreadId) -> bool {
-        self.line(key).entries.iter().any(|entry| entry.load(Relaxed) == Self::entry(key, head))
+        self.line(key).entries.iter().any(|entry| entry.load(Relaxed) & !URGENT == Self::entry(key, head))
     }
 
-    /// Takes `head` out, if nobody has yet.
-    pub(crate) fn remove(&self, key: u64, head: ThreadId) {
-        self.take(key, |found| found == Self::entry(key, head), |_| {});
+    /// Takes `head` out. `false`: a release has, and has woken it or is about to.
+    pub(crate) fn remove(&self, key: u64, head: ThreadId) -> bool {
+        let mut any = false;
+        for entry in &self.line(key).entries {
+            let found = entry.load(Relaxed);
+            any |= found & !URGENT == Self::entry(key, head) && self.take(key, entry, found);
+        }
+        any
     }
 
-    /// Takes out and wakes every head asleep on `key`.
+    /// Whether urgent waiters of this process are registered on `key`.
+    pub(crate) fn any_urgent(&self, key: u64) -> bool {
+        self.any(key) && Self::most_urgent(&self.look(key), key).is_some()
+    }
+
+    /// Takes out and wakes every head asleep on `key`; if urgent waiters are, one of these.
     #[cold]
     pub(crate) fn kick(&self, key: u64) {
-        self.take(
-            key,
-            |found| found != 0 && (found >> 16 == key << 16 >> 16 || Self::is_ghost(found)),
-            |head| {
-                if P::is_here(head) {
-                    P::count(Event::PvKickUnlock, 1);
-                    P::thread(head).unpark();
-                }
-            },
-        );
-    }
-
-    fn take(&self, key: u64, matches: impl Fn(u64) -> bool, mut taken: impl FnMut(ThreadId)) {
-        let line = self.line(key);
-        for entry in &line.entries {
-            let found = entry.load(Relaxed);
-            if !matches(found) {
-                continue;
-            }
-            P::begin_window();
-            let won = entry.compare_exchange(found, 0, Acquire, Relaxed).is_ok();
-            if won {
-                line.count.fetch_sub(1, Relaxed);
-            }
-            P::end_window();
-            if won && let Some(head) = ThreadId::from_raw(found as u16 as u32) {
-                taken(head);
+        let seen = self.look(key);
+        let next = Self::most_urgent(&seen, key);
+        for (entry, found) in self.line(key).entries.iter().zip(seen) {
+            let is_woken = match next {
+                // One that is not there any more is awake.
+                Some(next) => found == next,
+                None => Self::is_of(found, key) || found != 0 && Self::is_ghost(found),
+            };
+            if is_woken
+                && self.take(key, entry, found)
+                && let Some(head) = Self::thread(found).filter(|&head| P::is_here(head))
+            {
+                P::count(Event::PvKickUnlock, 1);
+                P::thread(head).unpark();
             }
         }
+    }
+
+    fn look(&self, key: u64) -> [u64; SLOTS] {
+        self.line(key).entries.each_ref().map(|entry| entry.load(Relaxed))
+    }
+
+    /// The entry of the urgent waiter on `key` that is next.
+    fn most_urgent(seen: &[u64; SLOTS], key: u64) -> Option<u64> {
+        let urgent = |&found: &u64| found & URGENT != 0 && Self::is_of(found, key) && !Self::is_ghost(found);
+        let order = |waiter| (P::rank(waiter), Reverse(P::thread(waiter).urgent_since()));
+        seen.iter().copied().filter(urgent).max_by_key(|&found| Self::thread(found).map(order))
+    }
+
+    /// Takes `entry` out, which was `found`. `false`: somebody else has.
+    fn take(&self, key: u64, entry: &P::U64, found: u64) -> bool {
+        P::begin_window();
+        let won = entry.compare_exchange(found, 0, Acquire, Relaxed).is_ok();
+        if won {
+            self.line(key).count.fetch_sub(1, Relaxed);
+        }
+        P::end_window();
+        won
     }
 }
 
@@ -210,7 +255,8 @@ mod tests {
         table.kick(keys[0]);
         assert!(table.insert(0x810, me) && table.insert(0x810, me) && !table.insert(0x810, me));
         // One entry at a time, as registered.
-        (0..7).for_each(|_| table.remove(0x810, me));
+        let taken = (0..7).filter(|_| table.remove(0x810, me)).count();
+        assert_eq!(taken, 1, "all of a thread at once");
         assert!(table.insert(0x810, me) && table.insert(0x810, me) && !table.insert(0x810, me));
         for key in [0x810, keys[1], keys[2]] {
             assert!(table.any(key));

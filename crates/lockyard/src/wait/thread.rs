@@ -241,6 +241,16 @@ impl<P: Platform> Thread<P> {
         None
     }
 
+    /// When the thread came as an [urgent waiter](crate::spin::urgent). A hint: a wait inside that wait, in a signal handler, moves it.
+    pub(crate) fn urgent_since(&self) -> u64 {
+        self.nodes[0].due.load(Relaxed)
+    }
+
+    /// The thread, which queues with no node, comes as an urgent waiter now.
+    pub(crate) fn becomes_urgent(&self) {
+        self.nodes[0].due.store(P::now(), Relaxed);
+    }
+
     /// Whether a notification is pending: the thread was woken and has not run since. A hint.
     pub(crate) fn is_notified(&self) -> bool {
         self.token.load(Relaxed) == NOTIFIED

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `word` | the word of a queued spinlock, and what questions about it answer |
 //! | `turns` | when waiters of a queued spinlock sleep, until when, and who wakes them |
+//! | `urgent` | threads of fixed priority, which wait beside the queue |
 //! | `exact` | the same on a machine that says when a CPU is needed |
 //! | `lanes` | when a hierarchical spinlock begins to queue by node |
 //! | `sleepers` | turns of a sleeping lock's waiters |
@@ -15,6 +16,7 @@ mod lanes;
 mod machine;
 mod sleepers;
 mod turns;
+mod urgent;
 mod word;
 
 pub(crate) use lockyard_check::scripts;

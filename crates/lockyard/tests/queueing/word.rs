@@ -15,6 +15,7 @@ use super::scripts;
 pub(crate) const LOCKED: u32 = 1;
 pub(crate) const PENDING: u32 = 1 << 8;
 pub(crate) const ASLEEP: u32 = 1 << 10;
+pub(crate) const URGENT: u32 = 1 << 11;
 
 /// The word without tail and type.
 pub(crate) fn state<P: Platform, K: Kind<P>>(lock: &RawQueuedSpinLock<P, K>) -> u32 {

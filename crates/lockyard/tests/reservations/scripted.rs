@@ -63,10 +63,17 @@ fn begin<K: Kind<Scripted>>(lock: &Lock<K>, in_lanes: impl Fn(&Lock<K>)) {
 
 /// The victim queues alone, and is stopped before any of its steps; as head, sooner or later.
 fn head_is_stopped<K: Kind<Scripted>>(in_lanes: impl Fn(&Lock<K>), wait_ns: u64) {
+    first_is_stopped(in_lanes, wait_ns, [0, 0]);
+}
+
+/// The same; the victim, and the one that comes after it, may be of fixed priority.
+fn first_is_stopped<K: Kind<Scripted>>(in_lanes: impl Fn(&Lock<K>), wait_ns: u64, priorities: [u32; 2]) {
     every_stop(|stop| {
         let lock = Lock::<K>::default();
         let mut stopped = false;
         Scene::play(|scene, [holder, victim, behind, one, other]| {
+            victim.has_priority(priorities[0]);
+            behind.has_priority(priorities[1]);
             holder.does(|| lock.acquire());
             begin(&lock, &in_lanes);
             victim.starts_until(stop, || cycle(&lock));
@@ -144,6 +151,15 @@ scripts! {
     fn a_head_that_is_stopped_in_its_lane_keeps_nobody_out() {
         for wait_ns in [0, LONG_NS] {
             head_is_stopped::<Hq>(by_node, wait_ns);
+        }
+    }
+
+    /// Beside the queue.
+    fn an_urgent_waiter_that_is_stopped_keeps_nobody_out() {
+        for (wait_ns, priority) in [(0, 0), (0, 1), (0, 9), (LONG_NS, 0), (LONG_NS, 1), (LONG_NS, 9)] {
+            first_is_stopped::<Plain>(plain, wait_ns, [5, priority]);
+            first_is_stopped::<Cna>(plain, wait_ns, [5, priority]);
+            first_is_stopped::<Hq>(plain, wait_ns, [5, priority]);
         }
     }
 

@@ -57,6 +57,7 @@ const KERNEL: Modes = &[("sleeps", SLEEPS), ("spins", SPINS), ("late", LATE)];
 pub fn all() -> Vec<Scenario> {
     [
         exclusive::<RawQSpinLock<Loom>>("qspinlock", QUEUED, &[]),
+        urgent_spins(),
         exclusive::<RawCnaSpinLock<Loom>>("cna", NODES, &[]),
         shuffled(),
         exclusive::<EagerHq<Loom>>("hq-spinlock", EXACT_NODES, &[]),
@@ -272,6 +273,20 @@ fn shuffled() -> Vec<Scenario> {
         of("shuffles", first).contend::<RawCnaSpinLock<Loom>>(&[W, W, W, W]),
         aside(&of("shuffles", second)),
         aside(&of("urgent", Machine { ranked: true, ..second })),
+    ]
+}
+
+/// Threads of fixed priority beside one of none. With two threads that hold the lock once, no sleep
+/// need end by its timer.
+fn urgent_spins() -> Vec<Scenario> {
+    let of = |lock, mode, machine| Of { lock, machine: Machine { ranked: true, ..machine }, mode };
+    let untimed = of("qspinlock", "urgent-untimed", UNTIMED);
+    let sleeps = of("qspinlock", "urgent", SLEEPS);
+    vec![
+        untimed.contend::<RawQSpinLock<Loom>>(&[W, W]).reaching(&[Event::PvUrgent]),
+        sleeps.twice::<RawQSpinLock<Loom>>(&[W, W]),
+        sleeps.contend::<RawQSpinLock<Loom>>(&[W, W, W]).reaching(&[Event::PvUrgent]),
+        of("hq-spinlock", "urgent-untimed", two_nodes(UNTIMED)).contend::<EagerHq<Loom>>(&[W, W]),
     ]
 }
 

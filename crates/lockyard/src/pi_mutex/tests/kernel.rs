@@ -241,11 +241,11 @@ fn the_kernel_is_told_the_deadline_and_a_token_is_looked_at_every_millisecond() 
     let mutex = held::<policy::Off>();
     let now = Machine::now();
     assert_eq!(mutex.acquire_until(Until::deadline(now + 7)), Err(PiError::TimedOut));
-    assert_eq!(calls(), [Call::LockPi(Some(now + 7))]);
+    assert_eq!(calls(), [Call::LockPi(Some(At::Monotonic(now + 7)))]);
     let token: &'static crate::cancel::CancelToken<Machine> = Box::leak(Box::default());
     let now = Machine::now();
     assert_eq!(mutex.acquire_until(Until::deadline(now + 7).or_cancelled(token)), Err(PiError::TimedOut));
-    assert_eq!(calls(), [Call::LockPi(Some(now + 7))]);
+    assert_eq!(calls(), [Call::LockPi(Some(At::Monotonic(now + 7)))]);
     let now = Machine::now();
     next_wait(|| Err(Refused::TimedOut));
     next_wait(|| {
@@ -253,13 +253,22 @@ fn the_kernel_is_told_the_deadline_and_a_token_is_looked_at_every_millisecond() 
         Err(Refused::TimedOut)
     });
     assert_eq!(mutex.acquire_until(Until::cancelled(token)), Err(PiError::Cancelled));
-    assert_eq!(calls(), [Call::LockPi(Some(now + CANCEL_NS)); 2]);
+    assert_eq!(calls(), [Call::LockPi(Some(At::Monotonic(now + CANCEL_NS))); 2]);
     next_wait(|| {
         set(mutex, ME | WAITERS)();
         Ok(())
     });
     assert_eq!(mutex.acquire(), Ok(()));
     assert_eq!(calls(), [Call::LockPi(None)]);
+}
+
+/// Converted when the wait began it ended late if that clock was set forward.
+#[test]
+fn the_kernel_is_told_a_time_of_the_real_time_clock_as_it_is() {
+    let mutex = held::<policy::Off>();
+    let end = Machine::realtime() + 7;
+    assert_eq!(mutex.acquire_until(Until::realtime(end)), Err(PiError::TimedOut));
+    assert_eq!(calls(), [Call::LockPi(Some(At::Realtime(end)))]);
 }
 
 /// Without PI futexes, or without memory for a wait, the word is polled.

@@ -10,7 +10,7 @@ use std::vec::Vec;
 
 use crate::event::Event;
 use crate::platform::linux::{LaneWord, Linux, U32, U64};
-use crate::platform::pi::{Class, Known, NOBODY, OWNER, PiPlatform, Refused, WAITERS};
+use crate::platform::pi::{At, Class, Known, NOBODY, OWNER, PiPlatform, Refused, WAITERS};
 use crate::platform::{
     ConstPlatform, ConstZero, Ordering, Ordering::*, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId, Word,
 };
@@ -22,9 +22,9 @@ pub(crate) struct Machine;
 /// What was asked of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
-    LockPi(Option<u64>),
+    LockPi(Option<At>),
     UnlockPi,
-    WaitRequeuePi { expected: u32, deadline: Option<u64> },
+    WaitRequeuePi { expected: u32, deadline: Option<At> },
     RequeuePi { expected: u32, all: bool, pi: usize },
     Park(Option<u64>),
     Unpark,
@@ -195,6 +195,13 @@ fn waits(call: Call) -> Option<Result<(), Refused>> {
 fn sleep_until(deadline: Option<u64>) {
     let end = deadline.expect("sleeps for ever");
     with(|state| state.now = state.now.max(end));
+}
+
+/// Its clocks are one.
+fn time(at: At) -> u64 {
+    match at {
+        At::Monotonic(at) | At::Realtime(at) => at,
+    }
 }
 
 /// A word to which something can happen in the moment before bits are set in it.
@@ -418,7 +425,7 @@ unsafe impl PiPlatform for Machine {
     }
 
     /// If nothing is put down for it: what the kernel does where nobody else waits.
-    fn lock_pi(word: &LaneWord, deadline: Option<u64>) -> Result<(), Refused> {
+    fn lock_pi(word: &LaneWord, deadline: Option<At>) -> Result<(), Refused> {
         if let Some(answer) = waits(Call::LockPi(deadline)) {
             return answer;
         }
@@ -428,7 +435,7 @@ unsafe impl PiPlatform for Machine {
             owner if owner == tid => return Err(Refused::Deadlock),
             owner => {
                 word.store(owner | WAITERS, Relaxed);
-                sleep_until(deadline);
+                sleep_until(deadline.map(time));
                 return Err(Refused::TimedOut);
             }
         }
@@ -446,9 +453,9 @@ unsafe impl PiPlatform for Machine {
         Ok(())
     }
 
-    fn wait_requeue_pi(_word: &Watched, expected: u32, deadline: Option<u64>, _pi: &LaneWord) -> Result<(), Refused> {
+    fn wait_requeue_pi(_word: &Watched, expected: u32, deadline: Option<At>, _pi: &LaneWord) -> Result<(), Refused> {
         waits(Call::WaitRequeuePi { expected, deadline }).unwrap_or_else(|| {
-            sleep_until(deadline);
+            sleep_until(deadline.map(time));
             Err(Refused::TimedOut)
         })
     }

@@ -18,10 +18,9 @@ use std::thread_local;
 
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, Timespec};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::{LaneWord, Linux, U32, clock, process, syscall, threads};
-use crate::platform::pi::{Class, Known, NOBODY, PiPlatform, Refused};
+use crate::platform::pi::{At, Class, Known, NOBODY, PiPlatform, Refused};
 use crate::wait::thread::ThreadId;
 
 /// Which record a kernel thread id belongs to, by its low bits. Ids are given out in sequence: few share a place, and who shares one is not known for a while.
@@ -121,21 +120,28 @@ unsafe impl PiPlatform for Linux {
     }
 
     #[inline(never)]
-    fn lock_pi(word: &LaneWord, deadline: Option<u64>) -> Result<(), Refused> {
+    fn lock_pi(word: &LaneWord, deadline: Option<At>) -> Result<(), Refused> {
         /// Set where the kernel is older than 5.14.
         static WITHOUT_LOCK_PI2: AtomicU32 = AtomicU32::new(0);
         loop {
             let done = if WITHOUT_LOCK_PI2.load(Relaxed) == 0 {
-                let done = futex::lock_pi2(&word.0, Flags::PRIVATE, deadline.map(timespec).as_ref());
+                let (clock, end) = on_clock(deadline);
+                let done = futex::lock_pi2(&word.0, clock, end.as_ref());
                 if done == Err(Errno::NOSYS) {
                     WITHOUT_LOCK_PI2.store(1, Relaxed);
                     continue;
                 }
                 done
             } else {
-                // Knows the wall clock only. If that is set meanwhile the wait ends early or late; who ended early waits again.
-                let left = |end: u64| end.saturating_sub(clock::now());
-                let wall = deadline.map(|end| timespec(wall_clock().saturating_add(left(end))));
+                // Knows the real-time clock only. If that is set, a wait on the other ends early or late; an early one goes on.
+                let left = |end: At| match end {
+                    At::Monotonic(end) => end.saturating_sub(clock::now()),
+                    At::Realtime(end) => end.saturating_sub(clock::realtime()),
+                };
+                let wall = deadline.map(|end| match end {
+                    At::Monotonic(_) => timespec(clock::realtime().saturating_add(left(end))),
+                    At::Realtime(end) => timespec(end),
+                });
                 let done = futex::lock_pi(&word.0, Flags::PRIVATE, wall.as_ref());
                 if done == Err(Errno::TIMEDOUT) && deadline.is_some_and(|end| left(end) > 0) {
                     continue;
@@ -161,12 +167,12 @@ unsafe impl PiPlatform for Linux {
     }
 
     #[inline(never)]
-    fn wait_requeue_pi(word: &U32, expected: u32, deadline: Option<u64>, pi: &LaneWord) -> Result<(), Refused> {
+    fn wait_requeue_pi(word: &U32, expected: u32, deadline: Option<At>, pi: &LaneWord) -> Result<(), Refused> {
         if !syscall::KNOWN {
             return Err(Refused::Unsupported); // nobody could be moved
         }
-        let deadline = deadline.map(timespec);
-        futex::wait_requeue_pi(&word.0, Flags::PRIVATE, expected, deadline.as_ref(), &pi.0).map_err(refused)
+        let (clock, end) = on_clock(deadline);
+        futex::wait_requeue_pi(&word.0, clock, expected, end.as_ref(), &pi.0).map_err(refused)
     }
 
     #[inline(never)]
@@ -190,9 +196,13 @@ fn timespec(ns: u64) -> Timespec {
     Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
 }
 
-fn wall_clock() -> u64 {
-    let time = clock_gettime(ClockId::Realtime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+/// The clock of a deadline, and its time.
+fn on_clock(deadline: Option<At>) -> (Flags, Option<Timespec>) {
+    match deadline {
+        None => (Flags::PRIVATE, None),
+        Some(At::Monotonic(end)) => (Flags::PRIVATE, Some(timespec(end))),
+        Some(At::Realtime(end)) => (Flags::PRIVATE | Flags::CLOCK_REALTIME, Some(timespec(end))),
+    }
 }
 
 fn refused(error: Errno) -> Refused {

@@ -58,9 +58,11 @@ const FORK_ROUNDS: u32 = 32;
 /// How many naps a thread waits for a fork to be over before it begins its window nevertheless: about a second.
 const GATE_ROUNDS: u32 = 800;
 
-/// How often the gate has been shut, and for the how manieth time when somebody last waited in vain.
+/// How often the gate has been shut.
 static SHUT: AtomicU32 = AtomicU32::new(0);
-static STUCK: AtomicU32 = AtomicU32::new(0);
+/// The number of that, when a thread last waited in vain. At first none that `SHUT` has: a thread may see
+/// the gate shut and `SHUT` still 0.
+static STUCK: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// The epoch, or 0 if none has been opened. One load.
 #[inline(always)]

@@ -532,6 +532,7 @@ fn take(slot: &Slot, claim: u64, owner: &Owner) -> bool {
 pub(super) fn borrow(id: ThreadId) -> Option<&'static Thread<Linux>> {
     let slot = TABLE.claim(id.raw())?;
     slot.thread.set_id(id);
+    slot.rank.store(own().rank.load(Relaxed), Relaxed);
     slot.epoch.store(process::epoch(), Release);
     Some(&slot.thread)
 }

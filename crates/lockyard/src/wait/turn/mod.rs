@@ -69,6 +69,13 @@
 //! 6. `is_first` without the wait lock is a hint: a first waiter may have been moved. A try as first by one that
 //!    is not passes the first waiter once. Requests are cleared under the wait lock only, or by a release.
 //!
+//! # Signal handlers
+//!
+//! A thread in a queue has no second place (invariant 1): a handler that interrupts it and waits for a lock polls, and
+//! takes one that is free or whose reservation ends. In a section under the wait lock (joining, leaving: some dozens
+//! of instructions) a handler must not wait for the lock of that section: the poll succeeds where the lock is open,
+//! but can end no reservation, and an owner that leaves the queue needs the section. (POSIX lets no handler lock.)
+//!
 //! # Ordering
 //!
 //! *Requests* are set with AcqRel, also where the bit was set already, and a release reads them with an Acquire
