@@ -14,7 +14,7 @@ use std::thread::{scope, spawn};
 
 use lockyard::cancel::Until;
 use lockyard::mutex::RawMutex;
-use lockyard::platform::Platform;
+use lockyard::platform::{Patience, Platform};
 use lockyard::platform::linux::Linux;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, OpportunisticSafe};
@@ -24,6 +24,7 @@ use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
+use lockyard::wait::osq::Osq;
 use lockyard::wait::thread::ThreadId;
 use lockyard::{Mutex, RwSem, Semaphore, SpinLock};
 use lockyard_check::adapters::{Binary, EagerHq};
@@ -279,6 +280,38 @@ fn release_in_the_child_with_the_parents_waiters() {
         held_with_waiters::<Binary<Linux, OpportunisticSafe>>("fork: semaphore with waiters", patience, nothing);
         held_with_waiters::<Binary<Linux, DirectHandoff>>("fork: direct semaphore with waiters", patience, nothing);
     }
+}
+
+/// Of the parent's spinners none is here: the child's threads may spin.
+#[test]
+fn a_spinner_of_the_parent_keeps_no_thread_of_the_child_from_spinning() {
+    test("fork with a spinner", || {
+        let queue = Osq::<Linux>::new();
+        let (spins, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+        let wait_for = |flag: &AtomicBool| {
+            while !flag.load(SeqCst) {
+                Linux::nap(6);
+            }
+        };
+        scope(|threads| {
+            threads.spawn(|| {
+                let me = Linux::current().unwrap();
+                assert!(queue.join(me, Patience::ns(0)));
+                spins.store(true, SeqCst);
+                wait_for(&stop);
+                queue.leave(me);
+            });
+            wait_for(&spins);
+            in_child(|| {
+                let me = Linux::current().ok_or("no record")?;
+                check(queue.join(me, Patience::ns(0)), "behind a spinner that is not here")?;
+                queue.leave(me);
+                check(!queue.is_locked(), "not at rest")
+            });
+            stop.store(true, SeqCst);
+        });
+        assert!(!queue.is_locked());
+    });
 }
 
 /// The child's main thread keeps its name; its new threads get other names.
