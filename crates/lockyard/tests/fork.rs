@@ -14,8 +14,9 @@ use std::thread::{scope, spawn};
 
 use lockyard::cancel::Until;
 use lockyard::mutex::RawMutex;
-use lockyard::platform::{Patience, Platform};
 use lockyard::platform::linux::Linux;
+use lockyard::platform::{Patience, Platform};
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, OpportunisticSafe};
 use lockyard::spin::cna::RawCnaSpinLock;
@@ -134,6 +135,7 @@ fn locks_held_by_the_forking_thread() {
     held_across::<RawMutex<Linux>>("fork with a mutex held");
     held_across::<RawRwSem<Linux, policy::Today>>("fork with an rwsem held");
     held_across::<RawRwSem<Linux, policy::TodayKernel>>("fork with the kernel's rwsem held");
+    held_across::<RawQRwLock<Linux>>("fork with a qrwlock held");
     held_across::<Binary<Linux, OpportunisticSafe>>("fork with a semaphore held");
     held_across::<Binary<Linux, DirectHandoff>>("fork with a direct-handoff semaphore held");
 }
@@ -147,9 +149,10 @@ fn held_with_waiters<L: Lock<P = Linux>>(name: &str, patience: u64, child: impl 
         scope(|threads| {
             for seat in 0..3 {
                 let (lock, seats) = (&lock, &seats);
+                let way = L::WAYS[seat % L::WAYS.len()];
                 threads.spawn(move || {
                     seats.sit(seat);
-                    drop(Held::new(lock, Way::Write));
+                    drop(Held::new(lock, way));
                 });
             }
             (0..3).for_each(|seat| seats.wait_queued(seat));
@@ -218,6 +221,7 @@ fn spinlocks_are_used_on_in_the_child() {
         held_with_waiters::<RawMcsLock<Linux>>("fork: mcs, used on", patience, uses_it_on);
         held_with_waiters::<RawTicketLock<Linux>>("fork: ticket, used on", patience, uses_it_on);
         held_with_waiters::<RawTtasLock<Linux>>("fork: ttas, used on", patience, uses_it_on);
+        held_with_waiters::<RawQRwLock<Linux>>("fork: qrwlock, used on", patience, uses_it_on);
     }
 }
 
@@ -261,6 +265,7 @@ fn spinlocks_are_used_on_in_the_child_of_a_fight() {
     held_in_a_fight::<EagerHq<Linux, 3>>("fork: hq by node fought over");
     held_in_a_fight::<RawMcsLock<Linux>>("fork: mcs fought over");
     held_in_a_fight::<RawTtasLock<Linux>>("fork: ttas fought over");
+    held_in_a_fight::<RawQRwLock<Linux>>("fork: qrwlock fought over");
 }
 
 #[test]

@@ -142,7 +142,7 @@ impl<P: Platform> ParkedHeads<P> {
     }
 
     /// Whether `head` is registered on `key`: no release has woken it since.
-    fn contains(&self, key: u64, head: ThreadId) -> bool {
+    pub(crate) fn contains(&self, key: u64, head: ThreadId) -> bool {
         self.line(key).entries.iter().any(|entry| entry.load(Relaxed) == Self::entry(key, head))
     }
 
