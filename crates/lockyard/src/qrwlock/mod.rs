@@ -36,7 +36,8 @@
 //! 2. An arriving reader's count may show at any time. So a writer compares the whole word,
 //!    *waiting* included, in the same step in which it enters.
 //! 3. A thread that takes the last reader out, inside or arriving, wakes the registered waiters; so
-//!    does a thread that clears *locked*.
+//!    does a thread that clears *locked*. (With `turns`, an arriving reader leaves that to a writer
+//!    inside.)
 //! 4. Readers never pass *full* by more than there are threads: each takes itself out again, or was
 //!    let in before the bit was set. As many more would fit.
 //!
@@ -179,7 +180,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
         }
         let entered = self.word.fetch_add(Self::READER, Acquire) & Self::BARRED == 0;
         if !entered {
-            self.leave(Relaxed);
+            self.take_back();
         }
         entered
     }
@@ -238,7 +239,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     /// The caller holds it for reading, or acts for a thread that does.
     #[inline]
     pub unsafe fn read_release(&self) {
-        self.leave(Release);
+        self.leave();
     }
 
     /// Takes the lock for writing. One compare-exchange if it is free.
@@ -335,11 +336,22 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
         if Y::KNOBS.turns { !self.queue.is_empty() } else { self.wait_lock.is_locked() }
     }
 
-    /// Takes a reader out, and wakes the first waiter if it was the last. (Invariant 3)
+    /// A reader leaves, and wakes the first waiter if it was the last. (Invariant 3)
     #[inline]
-    fn leave(&self, order: crate::platform::Ordering) {
+    fn leave(&self) {
         let key = P::key(self);
-        if self.word.fetch_sub(Self::READER, order) & !Self::WRITERS == Self::READER {
+        if self.word.fetch_sub(Self::READER, Release) & !Self::WRITERS == Self::READER {
+            Self::kick(key);
+        }
+    }
+
+    /// An arriving reader takes itself out again, and wakes the first waiter if the lock is free then.
+    /// With turns a waiter that is woken in vain registers no more: a writer inside is to wake it.
+    #[cold]
+    fn take_back(&self) {
+        let key = P::key(self);
+        let others = if Y::KNOBS.turns { !Self::WAITING } else { !Self::WRITERS };
+        if self.word.fetch_sub(Self::READER, Relaxed) & others == Self::READER {
             Self::kick(key);
         }
     }
@@ -356,7 +368,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     /// A reader that is counted and has found `word`: it takes itself out, and waits.
     #[cold]
     fn read_slow(&self, word: u32) {
-        self.leave(Relaxed);
+        self.take_back();
         if Y::KNOBS.turns {
             // Forever: the result cannot be an error.
             let _ = self.turns_read(Until::FOREVER);
@@ -369,7 +381,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     #[cold]
     fn read_slow_unless_full(&self, word: u32) -> bool {
         if word & FULL != 0 {
-            self.leave(Relaxed);
+            self.take_back();
             return false;
         }
         self.read_slow(word);
@@ -378,7 +390,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
 
     #[cold]
     fn read_slow_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        self.leave(Relaxed);
+        self.take_back();
         P::count(Event::QrwReadSlowpath, 1);
         if Y::KNOBS.turns { self.turns_read(until) } else { until.poll(|| self.try_read_acquire()) }
     }
@@ -388,7 +400,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     #[cold]
     fn urgent_slow(&self, word: u32) -> bool {
         if word & FULL != 0 {
-            self.leave(Relaxed);
+            self.take_back();
             return false;
         }
         P::count(Event::QrwReadSlowpath, 1);

@@ -78,7 +78,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     /// An urgent reader that is counted, and found a writer inside: polls, and is not counted
     /// meanwhile. `false`: there is no room.
     pub(super) fn turns_urgent(&self) -> bool {
-        self.leave(Relaxed);
+        self.take_back();
         let mut room = true;
         // Forever: the result cannot be an error.
         let _ = Until::<P>::FOREVER.poll(|| {

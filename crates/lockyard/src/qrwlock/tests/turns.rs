@@ -144,10 +144,13 @@ fn the_first_waiter_registers_and_when_its_turn_is_over_the_lock_is_kept_for_it(
 /// It does not touch the lock for that: it finds the waiter by the address.
 #[test]
 fn a_release_wakes_the_first_waiter_once() {
-    let releases: [(u32, fn(&Made)); 3] = [
+    type Release = fn(&Made);
+    let releases: [(u32, Release); 3] = [
         // SAFETY: the lock is held that way.
         (LOCKED, |lock| unsafe { lock.write_release() }),
+        // SAFETY: as above.
         (LOCKED, |lock| unsafe { lock.downgrade() }),
+        // SAFETY: as above.
         (READER, |lock| unsafe { lock.read_release() }),
     ];
     for (held, release) in releases {
@@ -167,6 +170,28 @@ fn a_release_wakes_the_first_waiter_once() {
     }
 }
 
+/// It is woken in vain by nobody: it would not register again, and sleep beside a free lock.
+#[test]
+fn a_reader_that_comes_beside_a_writer_leaves_the_wake_up_to_its_release() {
+    let lock = made(LOCKED, false);
+    at_sleep(move || {
+        assert!(as_thread(0, || lock.read_acquire_until(AT_ONCE)).is_err());
+        assert!(!record(1).is_notified() && registered(lock, 1));
+        // SAFETY: held for writing.
+        unsafe { lock.write_release() };
+        assert!(record(1).is_notified());
+    });
+    assert_eq!(comes(lock, true, Until::FOREVER), Ok(()));
+    // The last reader, or a writer, has gone while an arriving reader was counted.
+    let lock = made(LOCKED, false);
+    at_sleep(move || {
+        lock.word.store(READER, SeqCst);
+        lock.take_back();
+        assert!(record(1).is_notified());
+    });
+    assert_eq!(comes(lock, true, Until::FOREVER), Ok(()));
+}
+
 #[test]
 fn an_owner_that_was_not_passed_looks_after_the_next_waiter() {
     for writes in [true, false] {
@@ -179,10 +204,11 @@ fn an_owner_that_was_not_passed_looks_after_the_next_waiter() {
         assert_eq!(comes(lock, writes, Until::FOREVER), Ok(()));
         // A reader wakes it at once: it may be a reader as well. A writer's release does.
         assert_eq!((registered(lock, 2), was_woken(2)), (writes, !writes));
-        // SAFETY: acquired above.
         if writes {
+            // SAFETY: acquired above.
             unsafe { lock.write_release() }
         } else {
+            // SAFETY: acquired above.
             unsafe { lock.read_release() }
         }
         assert_eq!((registered(lock, 2), was_woken(2)), (false, writes));
@@ -236,7 +262,7 @@ fn a_reader_goes_in_beside_others_when_it_may() {
     let lock = made(READER | WAITING, true);
     assert_eq!(lock.read_acquire_beside(AT_ONCE, || false), Err(GaveUp::TimedOut));
     assert_eq!(lock.read_acquire_beside(AT_ONCE, || true), Ok(()));
-    assert_eq!(word(lock), 2 * READER | WAITING, "the writer's request stays");
+    assert_eq!(word(lock), (2 * READER) | WAITING, "the writer's request stays");
     let lock = made(LOCKED | WAITING, true);
     assert_eq!(lock.read_acquire_beside(AT_ONCE, || true), Err(GaveUp::TimedOut));
 }
