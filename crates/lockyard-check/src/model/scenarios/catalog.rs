@@ -226,6 +226,8 @@ fn qrwlock<Y: qrw::Policy>() -> Vec<Scenario> {
         return shared::<RawQRwLock<Loom, Y>>(&lock, BOTH);
     }
     let mut list = shared::<RawQRwLock<Loom, Y>>(&lock, TURNS);
+    // Four late threads are more than loom explores to any of its bounds.
+    list.retain(|scenario| !scenario.name.ends_with("/wrwr/late"));
     let of = Of { lock: &lock, machine: SLEEPS, mode: "sleeps" };
     list.extend([of.timeout::<RawQRwLock<Loom, Y>>(&[W, W, R]), of.timeout::<RawQRwLock<Loom, Y>>(&[W, R, W])]);
     list
