@@ -11,13 +11,15 @@ use std::process::Command;
 use crate::tools::{self, Outcome};
 
 /// Functions of `crates/lockyard-cost/src/pairs.rs`, there with `cost_` before the name. The first is the loop alone.
-const PAIRS: [&str; 7] = [
+const PAIRS: [&str; 9] = [
     "empty_loop",
     "mutex_lock_unlock",
     "rt_mutex_lock_unlock",
     "spin_lock_unlock",
     "rwsem_read",
     "rwsem_write",
+    "qrwlock_read",
+    "qrwlock_write",
     "semaphore",
 ];
 

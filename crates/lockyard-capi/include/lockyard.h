@@ -78,12 +78,12 @@ typedef struct ly_mutex_t {
 } ly_mutex_t;
 
 /**
- * A queued reader-writer spinlock for short sections with many readers. 8 bytes.
+ * A queued reader-writer spinlock for short sections with many readers. 16 bytes.
  *
  * Bound on bypass: one turn per waiter ahead, readers and writers alike. Reading is not recursive.
  */
 typedef struct ly_qrwlock_t {
-    uint32_t word[2];
+    uint32_t word[4];
 } ly_qrwlock_t;
 
 /**

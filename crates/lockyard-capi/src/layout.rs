@@ -113,13 +113,13 @@ pub struct ly_hq_spinlock_t {
     word: u32,
 }
 
-/// A queued reader-writer spinlock for short sections with many readers. 8 bytes.
+/// A queued reader-writer spinlock for short sections with many readers. 16 bytes.
 ///
 /// Bound on bypass: one turn per waiter ahead, readers and writers alike. Reading is not recursive.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ly_qrwlock_t {
-    word: [u32; 2],
+    word: [u32; 4],
 }
 
 /// A reference count and a spinlock in 8 bytes: references come and go without the lock, as long as nobody holds it.

@@ -57,7 +57,8 @@ fn subjects() -> Vec<Subject> {
         "mcs": RawMcsLock<Sim>, [exclusive];
         "ticket": RawTicketLock<Sim>, [exclusive];
         "ttas": RawTtasLock<Sim>, [exclusive];
-        "qrwlock": RawQRwLock<Sim>, [exclusive, shared];
+        "qrwlock": RawQRwLock<Sim>, [exclusive, timed, shared];
+        "qrwlock:today-kernel": RawQRwLock<Sim, qrw::TodayKernel>, [exclusive, shared];
         "qrwlock:fetch-add": RawQRwLock<Sim, qrw::FetchAdd>, [exclusive, shared];
         "qrwlock:byte-cas": RawQRwLock<Sim, qrw::ByteCas>, [exclusive, shared];
         "qrwlock:word-cas": RawQRwLock<Sim, qrw::WordCas>, [exclusive, shared];

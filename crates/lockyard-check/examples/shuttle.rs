@@ -150,7 +150,8 @@ fn locks() -> Vec<Subject> {
         "rwsem:reader-steal-v2": RawRwSem<Shuttle, sem::ReaderStealV2>, [exclusive, timed, shared] crowd;
         "rwsem:limit-rspin": RawRwSem<Shuttle, sem::LimitRspin>, [exclusive, timed, shared] crowd;
         "rwsem:xadd-baseline": RawRwSem<Shuttle, sem::XaddBaseline>, [exclusive, timed, shared] crowd;
-        "qrwlock:today": RawQRwLock<Shuttle>, [exclusive, shared] crowd;
+        "qrwlock:today": RawQRwLock<Shuttle>, [exclusive, timed, shared] crowd;
+        "qrwlock:today-kernel": RawQRwLock<Shuttle, qrw::TodayKernel>, [exclusive, shared] crowd;
         "qrwlock:fetch-add": RawQRwLock<Shuttle, qrw::FetchAdd>, [exclusive, shared] crowd;
         "qrwlock:byte-cas": RawQRwLock<Shuttle, qrw::ByteCas>, [exclusive, shared] crowd;
         "qrwlock:word-cas": RawQRwLock<Shuttle, qrw::WordCas>, [exclusive, shared] crowd;

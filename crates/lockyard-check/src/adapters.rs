@@ -321,6 +321,15 @@ impl<P: Stage, Y: qrwlock::policy::Policy> Lock for RawQRwLock<P, Y> {
     }
 }
 
+impl<P: Stage, Y: qrwlock::policy::Policy> Timed for RawQRwLock<P, Y> {
+    fn lock_until(&self, way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
+        match way {
+            Way::Write => self.write_acquire_until(until),
+            Way::Read => self.read_acquire_until(until),
+        }
+    }
+}
+
 impl<P: Stage, Y: qrwlock::policy::Policy> Shared for RawQRwLock<P, Y> {
     unsafe fn downgrade(&self) {
         // SAFETY: the caller's promise.

@@ -38,7 +38,8 @@ conformance!(rwsem_detached: Detached<RawRwSem<Sim, policy::Today>>, [exclusive,
 conformance!(rwsem_kernel_detached: Detached<RawRwSem<Sim, policy::TodayKernel>>, [exclusive, timed]);
 conformance!(condvar: Monitor<Sim, RawMutex<Sim>>, [exclusive, timed]);
 conformance!(condvar_spinning: Monitor<Sim, Spinning<Sim>>, [exclusive, timed]);
-conformance!(qrwlock: RawQRwLock<Sim>, [exclusive, shared]);
+conformance!(qrwlock: RawQRwLock<Sim>, [exclusive, timed, shared]);
+conformance!(qrwlock_kernel: RawQRwLock<Sim, qrw::TodayKernel>, [exclusive, shared]);
 conformance!(qrwlock_fetch_add: RawQRwLock<Sim, qrw::FetchAdd>, [exclusive, shared]);
 conformance!(qrwlock_byte_cas: RawQRwLock<Sim, qrw::ByteCas>, [exclusive, shared]);
 conformance!(qrwlock_word_cas: RawQRwLock<Sim, qrw::WordCas>, [exclusive, shared]);

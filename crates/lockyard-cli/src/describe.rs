@@ -13,7 +13,7 @@ pub(crate) fn lock(name: &str) -> &'static str {
         "pi-mutex" => "mutex with priority inheritance by the kernel's PI futexes: `RtMutex`",
         "rtmutex-tree" => "mutex with priority inheritance by an own waiter order; takes the right to set priorities",
         "mutex" => "spins on a running holder, then queues; handoff to who waited too long",
-        "qrwlock" => "queued reader-writer spinlock of 8 bytes, for short sections",
+        "qrwlock" => "queued reader-writer spinlock of 16 bytes, for short sections",
         "rwsem" => "reader-writer semaphore with optimistic spinning and handoff",
         "semaphore" => "counting semaphore, used with one unit",
         "std-mutex" => "std::sync::Mutex",
@@ -75,7 +75,8 @@ pub(crate) fn policy(lock: &str, name: &str) -> &'static str {
         ("lockref", "mcs") => "with an MCS lock",
         ("lockref", "ticket") => "with a ticket lock",
         ("lockref", "ttas") => "with a test-and-test-and-set lock",
-        ("qrwlock", "today") => "the kernel's: a waiting writer sets its bit with one or",
+        ("qrwlock", "today") => "waiters take turns; a waiter that does not come keeps nobody out",
+        ("qrwlock", "today-kernel") => "the kernel's: a waiting writer sets its bit with one or",
         ("qrwlock", "fetch-add") => "late 2017 to about 2021: ... with one addition",
         ("qrwlock", "byte-cas") => {
             "from the patch of 2015 on: compare-exchange of the writer's byte; no bound on writers passing"

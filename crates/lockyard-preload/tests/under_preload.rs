@@ -170,7 +170,7 @@ fn overlapping_readers_do_not_starve_writers() {
 #[test]
 fn a_stopped_waiter_keeps_nobody_out() {
     let hq = [("LOCKYARD_MUTEX", "hq"), ("LOCKYARD_SPIN", "hq")];
-    same("stopped.c", &[], &[DEFAULT, RT, &hq, &[("LOCKYARD_MUTEX", "spin")]]);
+    same("stopped.c", &[], &[DEFAULT, RT, &hq, SPIN]);
 }
 
 /// (glibc's rwlocks count readers that waited in the parent, and hang.)

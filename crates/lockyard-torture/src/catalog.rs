@@ -161,7 +161,8 @@ fn rwsem<P: Ground, Y: rwsem::Policy>() -> Entry<P> {
 }
 
 fn qrwlock<P: Ground, Y: qrw::Policy>() -> Entry<P> {
-    Entry::new("qrwlock", Some(Y::NAME), shared::<P, RawQRwLock<P, Y>>)
+    let run = if Y::KNOBS.turns { shared_timed::<P, RawQRwLock<P, Y>> } else { shared::<P, RawQRwLock<P, Y>> };
+    Entry::new("qrwlock", Some(Y::NAME), run)
 }
 
 fn pi_mutex<P: Ground + PiPlatform, S: pi::Policy>() -> Entry<P> {
@@ -222,6 +223,7 @@ pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
         rwsem::<P, rwsem::XaddBaseline>(),
         rwsem::<P, rwsem::XaddBaselineLiteral>().known(LITERAL),
         qrwlock::<P, qrw::Today>().bounded().frees(),
+        qrwlock::<P, qrw::TodayKernel>().bounded().frees(),
         qrwlock::<P, qrw::FetchAdd>().bounded().frees(),
         qrwlock::<P, qrw::ByteCas>().frees(),
         qrwlock::<P, qrw::WordCas>().frees(),

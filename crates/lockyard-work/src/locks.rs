@@ -21,7 +21,7 @@ use crate::subject::{Counted, Exclusive, Family, Label, Shared, Subject};
 pub(crate) mod native;
 
 /// How many there are.
-pub(crate) const COUNT: usize = 43;
+pub(crate) const COUNT: usize = 44;
 
 /// All of them, default policies first.
 pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
@@ -66,6 +66,7 @@ pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
         rwsem::<M, policy::XaddBaseline>(),
         rwsem::<M, policy::XaddBaselineLiteral>().caution(LITERAL),
         qrwlock::<M, qrwlock::policy::Today>(),
+        qrwlock::<M, qrwlock::policy::TodayKernel>(),
         qrwlock::<M, qrwlock::policy::FetchAdd>(),
         qrwlock::<M, qrwlock::policy::ByteCas>(),
         qrwlock::<M, qrwlock::policy::WordCas>(),

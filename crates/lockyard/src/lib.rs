@@ -9,7 +9,7 @@
 //! | [`SpinLock`] | [`spin::qspinlock::RawQSpinLock`] | 4 | spinning, then sleeping (a thread is a virtual CPU) | one turn per waiter ahead |
 //! | [`CnaSpinLock`] | [`spin::cna::RawCnaSpinLock`] | 4 | the same, the queue sorted by NUMA node | the same, and 1 ms |
 //! | [`HqSpinLock`] | [`spin::hq::RawHqSpinLock`] | 4 | the same; queued by NUMA node while contended | the same per waiter of the own node, times the nodes |
-//! | [`QRwLock`] | [`qrwlock::RawQRwLock`] | 8 | the same, for readers and writers | one turn per waiter ahead, both kinds |
+//! | [`QRwLock`] | [`qrwlock::RawQRwLock`] | 16 | the same, for readers and writers | one turn per waiter ahead, both kinds |
 //! | [`TreeRtMutex`] | [`rtmutex::RawRtMutex`] | 12 | spinning as first waiter while the owner runs, then sleeping; lends its priority meanwhile | by priority |
 //! | [`LockRef`] | [`lockref::LockRef`] | 8 | a count and a spinlock in one word: as [`SpinLock`], and only while somebody holds it | as [`SpinLock`] |
 //! | [`McsLock`], [`TicketLock`], [`TtasLock`] | [`spin::mcs`], [`spin::ticket`], [`spin::ttas`] | 4 | spinning; baselines to measure against | in order; in order; none |
@@ -212,7 +212,7 @@ mod front {
     /// A locked [`TtasLock`].
     pub type TtasLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::ttas::RawTtasLock<Linux>, T>;
 
-    /// A queued reader-writer spinlock of 8 bytes, for short sections. See [`qrwlock`].
+    /// A queued reader-writer spinlock of 16 bytes, for short sections. See [`qrwlock`].
     ///
     /// ```
     /// static ROUTES: lockyard::QRwLock<[u8; 4]> = lockyard::QRwLock::new([1, 2, 3, 4]);

@@ -39,7 +39,8 @@ conformance!(rwsem_kernel_detached: Detached<RawRwSem<Linux, policy::TodayKernel
 conformance!(condvar: Monitor<Linux, RawMutex<Linux>>, [exclusive, timed]);
 conformance!(condvar_spinning: Monitor<Linux, Spinning<Linux>>, [exclusive, timed]);
 
-conformance!(qrwlock: RawQRwLock<Linux>, [exclusive, churn, fair, shared, fair_shared]);
+conformance!(qrwlock: RawQRwLock<Linux>, [exclusive, churn, timed, fair, shared, fair_shared]);
+conformance!(qrwlock_kernel: RawQRwLock<Linux, qrw::TodayKernel>, [exclusive, churn, fair, shared, fair_shared]);
 conformance!(qrwlock_fetch_add: RawQRwLock<Linux, qrw::FetchAdd>, [exclusive, churn, fair, shared, fair_shared]);
 conformance!(qrwlock_byte_cas: RawQRwLock<Linux, qrw::ByteCas>, [exclusive, churn, shared]);
 conformance!(qrwlock_word_cas: RawQRwLock<Linux, qrw::WordCas>, [exclusive, churn, shared]);

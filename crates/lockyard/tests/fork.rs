@@ -14,9 +14,10 @@ use std::thread::{scope, spawn};
 
 use lockyard::cancel::Until;
 use lockyard::mutex::RawMutex;
-use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::linux::threads::set_rank;
+use lockyard::platform::{Patience, Platform};
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, OpportunisticSafe};
 use lockyard::spin::cna::RawCnaSpinLock;
@@ -25,6 +26,7 @@ use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
+use lockyard::wait::osq::Osq;
 use lockyard::wait::thread::ThreadId;
 use lockyard::{Mutex, RwSem, Semaphore, SpinLock};
 use lockyard_check::adapters::{Binary, EagerHq};
@@ -134,6 +136,7 @@ fn locks_held_by_the_forking_thread() {
     held_across::<RawMutex<Linux>>("fork with a mutex held");
     held_across::<RawRwSem<Linux, policy::Today>>("fork with an rwsem held");
     held_across::<RawRwSem<Linux, policy::TodayKernel>>("fork with the kernel's rwsem held");
+    held_across::<RawQRwLock<Linux>>("fork with a qrwlock held");
     held_across::<Binary<Linux, OpportunisticSafe>>("fork with a semaphore held");
     held_across::<Binary<Linux, DirectHandoff>>("fork with a direct-handoff semaphore held");
 }
@@ -157,10 +160,11 @@ fn held_with<L: Lock<P = Linux>>(
         scope(|threads| {
             for seat in 0..3 {
                 let (lock, seats) = (&lock, &seats);
+                let way = L::WAYS[seat % L::WAYS.len()];
                 threads.spawn(move || {
                     seats.sit(seat);
                     set_rank(Linux::id().expect("it sits"), ranks[seat]);
-                    drop(Held::new(lock, Way::Write));
+                    drop(Held::new(lock, way));
                 });
             }
             (0..3).for_each(|seat| seats.wait_queued(seat));
@@ -240,6 +244,7 @@ fn spinlocks_are_used_on_in_the_child() {
         held_with_waiters::<RawMcsLock<Linux>>("fork: mcs, used on", patience, uses_it_on);
         held_with_waiters::<RawTicketLock<Linux>>("fork: ticket, used on", patience, uses_it_on);
         held_with_waiters::<RawTtasLock<Linux>>("fork: ttas, used on", patience, uses_it_on);
+        held_with_waiters::<RawQRwLock<Linux>>("fork: qrwlock, used on", patience, uses_it_on);
     }
 }
 
@@ -283,6 +288,7 @@ fn spinlocks_are_used_on_in_the_child_of_a_fight() {
     held_in_a_fight::<EagerHq<Linux, 3>>("fork: hq by node fought over");
     held_in_a_fight::<RawMcsLock<Linux>>("fork: mcs fought over");
     held_in_a_fight::<RawTtasLock<Linux>>("fork: ttas fought over");
+    held_in_a_fight::<RawQRwLock<Linux>>("fork: qrwlock fought over");
 }
 
 #[test]
@@ -302,6 +308,38 @@ fn release_in_the_child_with_the_parents_waiters() {
         held_with_waiters::<Binary<Linux, OpportunisticSafe>>("fork: semaphore with waiters", patience, nothing);
         held_with_waiters::<Binary<Linux, DirectHandoff>>("fork: direct semaphore with waiters", patience, nothing);
     }
+}
+
+/// Of the parent's spinners none is here: the child's threads may spin.
+#[test]
+fn a_spinner_of_the_parent_keeps_no_thread_of_the_child_from_spinning() {
+    test("fork with a spinner", || {
+        let queue = Osq::<Linux>::new();
+        let (spins, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+        let wait_for = |flag: &AtomicBool| {
+            while !flag.load(SeqCst) {
+                Linux::nap(6);
+            }
+        };
+        scope(|threads| {
+            threads.spawn(|| {
+                let me = Linux::current().unwrap();
+                assert!(queue.join(me, Patience::ns(0)));
+                spins.store(true, SeqCst);
+                wait_for(&stop);
+                queue.leave(me);
+            });
+            wait_for(&spins);
+            in_child(|| {
+                let me = Linux::current().ok_or("no record")?;
+                check(queue.join(me, Patience::ns(0)), "behind a spinner that is not here")?;
+                queue.leave(me);
+                check(!queue.is_locked(), "not at rest")
+            });
+            stop.store(true, SeqCst);
+        });
+        assert!(!queue.is_locked());
+    });
 }
 
 /// The child's main thread keeps its name; its new threads get other names.

@@ -1,7 +1,6 @@
 //! The locks that may be under a rwlock: what the wrapper asks of each.
 
 use lockyard::cancel::Until;
-use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::qrwlock::RawQRwLock;
 use lockyard::rwsem::RawRwSem;
@@ -22,10 +21,6 @@ pub(super) trait Lock {
     /// As `read` or `read_until`, but in beside readers when `may` says so.
     fn read_beside(&self, deadline: Option<&Deadline>, may: impl Fn() -> bool) -> bool;
     fn write(&self);
-    /// As `write`, for a lock whose readers `read_beside`.
-    fn write_aside(&self) {
-        self.write();
-    }
     fn try_write(&self) -> bool;
     fn write_until(&self, deadline: &Deadline) -> bool;
     fn is_locked(&self) -> bool;
@@ -102,26 +97,19 @@ impl Lock for RawQRwLock<Linux> {
         self.try_read_again()
     }
     fn read_until(&self, deadline: &Deadline) -> bool {
-        poll(deadline, || self.try_read_acquire())
+        self.read_acquire_until(deadline.until()).is_ok()
     }
-    /// Without a deadline it queues, and writers step aside.
     fn read_beside(&self, deadline: Option<&Deadline>, may: impl Fn() -> bool) -> bool {
-        match deadline {
-            Some(deadline) => poll(deadline, || self.try_read_acquire() || may() && self.try_read_again()),
-            None => self.read_acquire_unless_full(),
-        }
+        self.read_acquire_beside(deadline.map_or(Until::FOREVER, Deadline::until), may).is_ok()
     }
     fn write(&self) {
         self.write_acquire();
-    }
-    fn write_aside(&self) {
-        self.write_acquire_aside();
     }
     fn try_write(&self) -> bool {
         self.try_write_acquire()
     }
     fn write_until(&self, deadline: &Deadline) -> bool {
-        poll(deadline, || self.try_write_acquire())
+        self.write_acquire_until(deadline.until()).is_ok()
     }
     fn is_locked(&self) -> bool {
         RawQRwLock::is_locked(self)
@@ -141,17 +129,4 @@ impl Lock for RawQRwLock<Linux> {
         // SAFETY: the caller's promise.
         unsafe { RawQRwLock::forget_waiters(self) };
     }
-}
-
-/// The spinlocks know no deadlines: waiting with one does not queue.
-fn poll(deadline: &Deadline, mut attempt: impl FnMut() -> bool) -> bool {
-    let mut round = 0;
-    while !attempt() {
-        if deadline.over() {
-            return false;
-        }
-        Linux::nap(round);
-        round = (round + 1).min(8);
-    }
-    true
 }

@@ -4,7 +4,7 @@
 //!
 //! | bytes | glibc | here |
 //! |---|---|---|
-//! | 0–27 | state | the rwsem (the qrwlock: 0–7) |
+//! | 0–27 | state | the rwsem (the qrwlock: 0–15) |
 //! | 28–31 | `__shared` | the same |
 //! | 32–35 | | who holds it for writing: `Block::identity`, or 0 |
 //! | 36–39 | | generation: see `fork` |
@@ -20,9 +20,9 @@
 //! | 2 (writers preferred, not recursive) | a waiting writer keeps readers out | the plain lock, which does so as well |
 //!
 //! So a program in which one reader waits for another goes on, and writers are not starved. A lock of
-//! kind 0 or 1 that readers hold can be had by `tryrdlock`, as on glibc. With `LOCKYARD_RWLOCK=qrw`
-//! readers wait in a queue that they cannot leave, and a waiting writer steps aside for them. With the
-//! default lock a running reader may also pass a waiting writer of kind 2 for a turn, 0.4 ms.
+//! kind 0 or 1 that readers hold can be had by `tryrdlock`, as on glibc. With the default lock and
+//! with `LOCKYARD_RWLOCK=qrw` a running reader may also pass a waiting writer of kind 2 for a turn,
+//! 0.4 ms.
 //!
 //! Process-shared ones are glibc's. `lock` has the locks that may be under the object, `calls` the functions that C calls.
 //!
@@ -291,12 +291,8 @@ impl RwlockObject {
             }
             let result = match patience {
                 Patience::None => return EBUSY,
-                Patience::Forever if self.kind.load(Relaxed) == NONRECURSIVE => {
-                    lock.write();
-                    0
-                }
                 Patience::Forever => {
-                    lock.write_aside();
+                    lock.write();
                     0
                 }
                 Patience::Until(deadline) => until(&deadline, || lock.write_until(&deadline)),

@@ -1,14 +1,21 @@
-//! Which qrwlock: the decisions that the kernel's queued rwlock has made one way or another since 2014, as data.
+//! Which qrwlock: Lockyard's own, and the decisions that the kernel's queued rwlock has made one
+//! way or another since 2014, as data.
 //!
 //! | policy | when | layout | how a writer says that it waits |
 //! |---|---|---|---|
+//! | [`Today`] | Lockyard: the default | modern | one unconditional or, when its [turn](crate::wait::turn) is over |
+//! | [`TodayKernel`] | the kernel's since about 2021 | modern | one unconditional or, at once |
 //! | [`WordCas`] | 2014 to mid-2015 | 2014 | compare-exchange of the whole word, which every reader that comes or goes makes fail |
 //! | [`ByteCas`] | to late 2017 | 2014 | compare-exchange of the writer's byte, which readers do not touch |
 //! | [`FetchAdd`] | to about 2021 | modern | one unconditional addition |
-//! | [`Today`] | since then | modern | one unconditional or: the default |
 //!
-//! In the layout of 2014 "waiting" and "locked" share a byte, so a waiting writer cannot say so before the one inside has left: writers that come
-//! at the right moment pass it again and again, and **there is no bound on that**. The modern layout has a bit of its own for it.
+//! All but the first keep a free lock shut for a first waiter that does not come (one that is
+//! stopped, or that only the parent of a fork has). They are what the kernel does, where neither
+//! exists.
+//!
+//! In the layout of 2014 "waiting" and "locked" share a byte, so a waiting writer cannot say so
+//! before the one inside has left: writers that come at the right moment pass it again and again,
+//! and **there is no bound on that**. The modern layout has a bit of its own for it.
 
 use core::fmt::Debug;
 
@@ -46,8 +53,12 @@ impl Layout {
 pub struct Knobs {
     /// How the first waiting writer says so.
     pub set_waiting: SetWaiting,
-    /// The first waiting reader adds itself before it waits (shorter way to the next reader), not after.
+    /// The first waiting reader adds itself before it waits (shorter way to the next reader), not
+    /// after.
     pub count_then_wait: bool,
+    /// Waiters take [turns](crate::wait::turn): no reservation without an end. (`set_waiting`: an
+    /// or.)
+    pub turns: bool,
 }
 
 impl Knobs {
@@ -69,7 +80,7 @@ pub trait Policy: Copy + Debug + Default + Send + Sync + 'static {
 }
 
 macro_rules! policies {
-    ($($(#[$doc:meta])* $name:ident = $text:literal, $set:ident, $count_then_wait:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $set:ident, $count_then_wait:literal, $turns:literal;)*) => {
         $(
             $(#[$doc])*
             #[derive(Debug, Clone, Copy, Default)]
@@ -77,8 +88,11 @@ macro_rules! policies {
 
             impl Policy for $name {
                 const NAME: &'static str = $text;
-                const KNOBS: Knobs =
-                    Knobs { set_waiting: SetWaiting::$set, count_then_wait: $count_then_wait };
+                const KNOBS: Knobs = Knobs {
+                    set_waiting: SetWaiting::$set,
+                    count_then_wait: $count_then_wait,
+                    turns: $turns,
+                };
             }
         )*
 
@@ -88,12 +102,14 @@ macro_rules! policies {
 }
 
 policies! {
-    /// The kernel's since about 2021: an or. The default.
-    Today = "today", FetchOr, true;
+    /// Lockyard's own, with turns. The default.
+    Today = "today", FetchOr, false, true;
+    /// The kernel's since about 2021: an or.
+    TodayKernel = "today-kernel", FetchOr, true, false;
     /// The kernel's before that, from late 2017 on: an addition.
-    FetchAdd = "fetch-add", FetchAdd, true;
+    FetchAdd = "fetch-add", FetchAdd, true, false;
     /// From the patch of 2015 on: the writer's byte alone.
-    ByteCas = "byte-cas", ByteCas, false;
+    ByteCas = "byte-cas", ByteCas, false, false;
     /// Before it: the whole word.
-    WordCas = "word-cas", WordCas, false;
+    WordCas = "word-cas", WordCas, false, false;
 }

@@ -1,9 +1,13 @@
-//! The words of every policy, state by state. What needs several threads is in the conformance suite and in `tests/history`.
+//! The words of the kernel's policies, state by state (`turns`: of the default). What needs several threads is in the conformance suite and in `tests/history`.
+
+mod turns;
 
 use std::boxed::Box;
 
-use super::policy::{ByteCas, FetchAdd, WordCas};
+use super::kernel::BLIND_NS;
+use super::policy::{ByteCas, FetchAdd, TodayKernel, WordCas};
 use super::*;
+use crate::event::Event;
 use crate::pi_mutex::tests::machine::{Call, Machine, between_looks, calls, events, is_over, next_wait, with};
 use crate::platform::linux::Linux;
 use crate::wait::heads::SETTLE_NS;
@@ -62,7 +66,7 @@ fn states<Y: Policy>() {
 
 #[test]
 fn every_state_of_every_policy() {
-    states::<Today>();
+    states::<TodayKernel>();
     states::<FetchAdd>();
     states::<ByteCas>();
     states::<WordCas>();
@@ -70,7 +74,7 @@ fn every_state_of_every_policy() {
 
 #[test]
 fn a_writer_may_say_that_it_waits_while_another_is_inside() {
-    let lock = RawQRwLock::<Linux>::new();
+    let lock = RawQRwLock::<Linux, TodayKernel>::new();
     lock.write_acquire();
     lock.set_waiting();
     assert_eq!(word(&lock), 0x1ff);
@@ -111,6 +115,7 @@ fn a_child_keeps_its_write_lock_and_no_waiter() {
         }
     }
     forgets::<Today>();
+    forgets::<TodayKernel>();
     forgets::<FetchAdd>();
     forgets::<ByteCas>();
     forgets::<WordCas>();
@@ -147,6 +152,7 @@ fn forgotten_readers_do_not_let_a_writer_in() {
         assert_eq!(word(&lock), 0);
     }
     fills::<Today>();
+    fills::<TodayKernel>();
     fills::<ByteCas>();
 }
 
@@ -180,7 +186,7 @@ fn an_urgent_reader_waits_for_nobody_but_a_writer_inside() {
         assert_eq!((lock.word.load(Relaxed), calls().len()), (reader, 1));
         assert_eq!(events(Event::QrwReadSlowpath), before + 1);
     }
-    comes::<Today>();
+    comes::<TodayKernel>();
     comes::<WordCas>();
 }
 
@@ -198,7 +204,7 @@ fn a_reader_that_finds_the_lock_full_waits_until_others_have_left() {
             assert_eq!(lock.word.load(Relaxed), FULL, "{}: one more fits", Y::NAME);
         }
     }
-    waits::<Today>();
+    waits::<TodayKernel>();
     waits::<ByteCas>();
 }
 
@@ -224,7 +230,7 @@ fn an_urgent_reader_is_not_counted_past_full() {
         assert!(!lock.is_full() && lock.read_acquire_urgent_unless_full());
         assert_eq!(lock.word.load(Relaxed), FULL, "{}", Y::NAME);
     }
-    comes::<Today>();
+    comes::<TodayKernel>();
     comes::<FetchAdd>();
     comes::<ByteCas>();
     comes::<WordCas>();
@@ -246,15 +252,15 @@ fn a_reader_that_can_be_refused_is_refused_when_the_lock_is_full() {
         assert!(lock.read_acquire_unless_full(), "{}: a writer only makes it wait", Y::NAME);
         assert!(is_over());
     }
-    comes::<Today>();
+    comes::<TodayKernel>();
     comes::<WordCas>();
 }
 
 /// Nobody wakes who waits for room until the last reader has left, and forgotten guards never leave.
 #[test]
 fn who_waits_for_room_looks_by_itself() {
-    let lock = on_machine::<Today>();
-    let reader = Today::KNOBS.layout().reader;
+    let lock = on_machine::<TodayKernel>();
+    let reader = TodayKernel::KNOBS.layout().reader;
     for urgent in [true, false] {
         lock.word.store(FULL, Relaxed);
         calls();
@@ -285,7 +291,7 @@ fn attempts_that_succeed_are_not_counted_as_failed() {
         assert_eq!(lock.word.load(Relaxed), LOCKED);
         assert_eq!([Event::QrwWlockFail, Event::QrwWaitingFail].map(events), [0, 0], "{}", Y::NAME);
     }
-    counts::<Today>();
+    counts::<TodayKernel>();
     counts::<FetchAdd>();
     counts::<ByteCas>();
     counts::<WordCas>();
@@ -294,7 +300,7 @@ fn attempts_that_succeed_are_not_counted_as_failed() {
 
 #[test]
 fn who_may_not_be_woken_sleeps_for_a_moment_only() {
-    let lock = on_machine::<Today>();
+    let lock = on_machine::<TodayKernel>();
     for fences in [true, false] {
         with(|state| state.fences = fences);
         lock.write_acquire();

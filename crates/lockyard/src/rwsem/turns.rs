@@ -194,8 +194,7 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
 
     const KIND: u32 = if WRITE { WRITES } else { 0 };
 
-    /// A reader looks often: it keeps no other reader out when it gets in.
-    const STRIDE_NS: (u32, u32) = if WRITE { turn::STRIDE_NS } else { (100, 600) };
+    const STRIDE_NS: (u32, u32) = if WRITE { turn::STRIDE_NS } else { turn::READER_STRIDE_NS };
 
     fn wait_lock(&self) -> &RawQSpinLock<P> {
         &self.0.wait_lock

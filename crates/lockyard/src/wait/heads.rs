@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! line = [ count | entry | entry | … 7 ]        64 lines of 64 bytes, chosen by the lock's address
-//! entry = lock key (48 bits) << 16 | urgent (bit 15) | thread id (14 bits),  0 = free
+//! entry = lock key (48 bits, the lowest two of which are 0) << 16 | urgent (bit 17) | thread id (16 bits),  0 = free
 //! ```
 //!
 //! | word | written by |
@@ -73,7 +73,9 @@ pub(crate) fn sleep<P: Platform>(
 const LINES: usize = 64;
 const SLOTS: usize = 7;
 /// In an entry: its thread waits beside the queue.
-const URGENT: u64 = 1 << 15;
+const URGENT: u64 = 1 << 17;
+/// In an entry: where the key begins. Locks are aligned to four bytes.
+const KEY_SHIFT: u32 = 18;
 
 /// One line: the heads sleeping on the locks that hash here.
 #[derive(Debug)]
@@ -112,7 +114,7 @@ impl<P: Platform> ParkedHeads<P> {
     }
 
     fn entry(key: u64, head: ThreadId) -> u64 {
-        key << 16 | u64::from(head.raw())
+        key >> 2 << KEY_SHIFT | u64::from(head.raw())
     }
 
     /// Whether some head may be asleep on the lock with `key`. The unlock's only cost.
@@ -123,7 +125,7 @@ impl<P: Platform> ParkedHeads<P> {
 
     /// Whose entry it is.
     fn thread(found: u64) -> Option<ThreadId> {
-        ThreadId::from_raw(found as u32 & ThreadId::MAX_QUEUED)
+        ThreadId::from_raw(u32::from(found as u16))
     }
 
     /// Whether the entry `found` is of a thread that only the parent of a fork has.
@@ -133,17 +135,17 @@ impl<P: Platform> ParkedHeads<P> {
 
     /// Whether the entry `found` is of this lock.
     fn is_of(found: u64, key: u64) -> bool {
-        found != 0 && found >> 16 == key << 16 >> 16
+        found != 0 && found >> KEY_SHIFT == key << 16 >> KEY_SHIFT
     }
 
-    /// Registers `head` as asleep on `key`. `false` if the line is full, or an entry has no room for its name.
+    /// Registers `head` as asleep on `key`. `false` if the line is full.
     pub(crate) fn insert(&self, key: u64, head: ThreadId) -> bool {
-        head.has_nodes() && self.claim(key, Self::entry(key, head))
+        self.claim(key, Self::entry(key, head))
     }
 
     /// As [`Self::insert`], for a waiter beside the queue.
     pub(crate) fn insert_urgent(&self, key: u64, waiter: ThreadId) -> bool {
-        waiter.has_nodes() && self.claim(key, Self::entry(key, waiter) | URGENT)
+        self.claim(key, Self::entry(key, waiter) | URGENT)
     }
 
     fn claim(&self, key: u64, value: u64) -> bool {
@@ -168,7 +170,7 @@ impl<P: Platform> ParkedHeads<P> {
     }
 
     /// Whether `head` is registered on `key`: no release has woken it since.
-    fn contains(&self, key: u64, head: ThreadId) -> bool {
+    pub(crate) fn contains(&self, key: u64, head: ThreadId) -> bool {
         self.line(key).entries.iter().any(|entry| entry.load(Relaxed) & !URGENT == Self::entry(key, head))
     }
 

@@ -37,6 +37,9 @@
 //! **Lifetime.** Neighbours are touched after they may have left: records are type-stable. A thread is in one OSQ at a time;
 //! a signal handler that interrupts it there must not take a lock that spins here (it is refused: `join` is not re-entrant).
 //!
+//! **fork.** In a child process the tail may name a spinner of the parent. Behind that are none but such:
+//! the next to join is head.
+//!
 //! Source: Documentation/locking/mutex-design; described in the Linux kernel since 3.15 as osq_lock (an MCS queue with unqueue).
 
 use crate::event::Event;
@@ -113,7 +116,8 @@ impl<P: Platform> Osq<P> {
         own.busy.store(1, Relaxed);
         own.locked.store(0, Relaxed);
         own.next.store(0, Relaxed);
-        let Some(mut prev) = ThreadId::from_raw(self.tail.swap(id.raw(), AcqRel)) else {
+        let before = ThreadId::from_raw(self.tail.swap(id.raw(), AcqRel));
+        let Some(mut prev) = before.filter(|&prev| P::is_here(prev)) else {
             return true;
         };
         own.prev.store(prev.raw(), Relaxed);

@@ -90,6 +90,7 @@ fn zero_bytes_are_an_unlocked_lock() {
         RawPiMutex<Linux>,
         RawRtMutex<Linux>,
         RawQRwLock<Linux>,
+        RawQRwLock<Linux, qrw::TodayKernel>,
         RawQRwLock<Linux, qrw::FetchAdd>,
         RawQRwLock<Linux, qrw::ByteCas>,
         RawQRwLock<Linux, qrw::WordCas>,

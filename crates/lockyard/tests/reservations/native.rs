@@ -9,6 +9,7 @@ use std::thread::scope;
 
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -47,15 +48,16 @@ fn others_get_it<L: Lock<P = Linux>>(waiters: usize, waited: u64, tries: bool) {
     GO.store(false, SeqCst);
     lock.lock(Way::Write);
     scope(|scope| {
-        for thread in &threads {
-            let (lock, served) = (&lock, &served);
+        let way = |number: usize| L::WAYS[number % L::WAYS.len()];
+        for (number, thread) in threads.iter().enumerate() {
+            let (lock, served, way) = (&lock, &served, way(number));
             scope.spawn(move || {
                 // SAFETY: names the calling thread.
                 thread.store(unsafe { libc::pthread_self() } as usize, SeqCst);
-                lock.lock(Way::Write);
+                lock.lock(way);
                 served.fetch_add(1, SeqCst);
                 // SAFETY: acquired above.
-                unsafe { lock.unlock(Way::Write) };
+                unsafe { lock.unlock(way) };
             });
         }
         wait_until(|| threads.iter().all(|thread| thread.load(SeqCst) != 0));
@@ -67,15 +69,15 @@ fn others_get_it<L: Lock<P = Linux>>(waiters: usize, waited: u64, tries: bool) {
         wait_until(|| STOPPED.load(SeqCst) == waiters as u32);
         // SAFETY: acquired above.
         unsafe { lock.unlock(Way::Write) };
-        for _ in 0..5 {
+        for way in (0..5).map(way) {
             if tries {
-                wait_until(|| lock.try_lock(Way::Write));
+                wait_until(|| lock.try_lock(way));
             } else {
-                lock.lock(Way::Write);
+                lock.lock(way);
             }
             assert_eq!(served.load(SeqCst), 0);
             // SAFETY: acquired above.
-            unsafe { lock.unlock(Way::Write) };
+            unsafe { lock.unlock(way) };
         }
         // One that has to queue for it gets it as well.
         lock.lock(Way::Write);
@@ -118,6 +120,11 @@ fn for_all_waits<L: Lock<P = Linux>>(name: &str) {
 #[test]
 fn a_spinlock_is_not_kept_for_stopped_waiters() {
     for_all_waits::<RawQSpinLock<Linux>>("plain");
+}
+
+#[test]
+fn a_reader_writer_spinlock_is_not_kept_for_stopped_waiters() {
+    for_all_waits::<RawQRwLock<Linux>>("qrwlock");
 }
 
 #[test]

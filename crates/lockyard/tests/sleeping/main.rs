@@ -6,6 +6,7 @@
 //! | `futex_hash` | how many are woken; tables that grow under a wait at each of its steps; waits of signal handlers |
 //! | `guards` | signalled threads beside stopped ones; a waiter behind a stopped one |
 //! | `mutex` | one wake-up per request; a mutex that is kept |
+//! | `qrwlock` | the same for readers and writers; a lock that is not kept for a stopped waiter |
 //! | `semaphore` | the same for units |
 //!
 //! Schedules are scripts (`lockyard_check::scripted`): nothing depends on time or luck.
@@ -14,6 +15,7 @@ mod condvar;
 mod futex_hash;
 mod guards;
 mod mutex;
+mod qrwlock;
 mod rwsem;
 mod semaphore;
 

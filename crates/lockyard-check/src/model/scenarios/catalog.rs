@@ -88,6 +88,7 @@ pub fn all() -> Vec<Scenario> {
         rwsem_brief::<sem::LimitRspin>(),
         rwsem_brief::<sem::NoRspin>(),
         qrwlock::<qrw::Today>(),
+        qrwlock::<qrw::TodayKernel>(),
         qrwlock::<qrw::FetchAdd>(),
         qrwlock::<qrw::ByteCas>(),
         qrwlock::<qrw::WordCas>(),
@@ -221,7 +222,16 @@ fn chains() -> Vec<Scenario> {
 }
 
 fn qrwlock<Y: qrw::Policy>() -> Vec<Scenario> {
-    shared::<RawQRwLock<Loom, Y>>(&format!("qrwlock:{}", Y::NAME), BOTH)
+    let lock = format!("qrwlock:{}", Y::NAME);
+    if !Y::KNOBS.turns {
+        return shared::<RawQRwLock<Loom, Y>>(&lock, BOTH);
+    }
+    let mut list = shared::<RawQRwLock<Loom, Y>>(&lock, TURNS);
+    // Four late threads are more than loom explores to any of its bounds.
+    list.retain(|scenario| !scenario.name.ends_with("/wrwr/late"));
+    let of = Of { lock: &lock, machine: SLEEPS, mode: "sleeps" };
+    list.extend([of.timeout::<RawQRwLock<Loom, Y>>(&[W, W, R]), of.timeout::<RawQRwLock<Loom, Y>>(&[W, R, W])]);
+    list
 }
 
 fn semaphore() -> Vec<Scenario> {

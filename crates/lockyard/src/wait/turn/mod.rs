@@ -87,6 +87,7 @@
 //! Sources: mutex and rwsem handoff (Linux 2016, 2019); woken first waiter spins (Linux 2016); Dice, "Malthusian
 //! Locks" (EuroSys 2017).
 
+mod beside;
 mod queued;
 mod reservation;
 mod spin;
@@ -99,6 +100,7 @@ use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
 use crate::wait::thread::{Thread, ThreadId};
 
+pub(crate) use beside::{Beside, Shares};
 pub(crate) use queued::{Pushed, push_asleep, resume};
 pub(crate) use reservation::{released_reserved, try_take};
 
@@ -127,6 +129,8 @@ pub const PRESSED_STRIDE_NS: (u32, u32) = (50, 200);
 pub const OPENED: usize = 2;
 /// The distance between two looks of a spinner, at first and in the end: fewer looks disturb the owner less.
 pub const STRIDE_NS: (u32, u32) = (100, 4_000);
+/// The same for a reader: it keeps no other reader out when it gets in.
+pub const READER_STRIDE_NS: (u32, u32) = (100, 600);
 
 /// The first waiter's note: the one before it was passed.
 const FOUGHT_OVER: u32 = 1;
