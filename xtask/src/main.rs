@@ -74,6 +74,9 @@ cargo xtask COMMAND
             run WHAT   makes a record: front (mutexes for README.md; ten minutes, on a quiet machine) or trust (the simulator's score)
             --short   a few seconds, to try the form; --host NAME, --out DIR (docs/lab), --program LOCKYARD (none: builds one)
             table   rewrites the marked blocks and docs/front.svg from the newest records; --check only looks, as `lint` does
+            foreign DIR...   compiles each C program in DIR, runs it on glibc's locks and, preloaded, on ours, and prints those that end
+            differently; for suites of others (Open POSIX tests), none of which is here; exit code 1 if one differs; Ctrl-C ends it
+            --secs 60 (for each run), --jobs CPUS, --cflags '-w -O1 -pthread -D_GNU_SOURCE', --preload LIBRARY (none: builds it)
   deny      cargo-deny over deny.toml: licences, sources, duplicates (installs cargo-deny when missing)
   help      this text; COMMAND --help: what it says of one
 ";
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         print!("{text}");
         return ExitCode::SUCCESS;
     }
+    let here = std::env::current_dir().unwrap_or_default();
     if let Err(error) = std::env::set_current_dir(tools::root()) {
         eprintln!("xtask: {}: {error}", tools::root().display());
         return ExitCode::from(2);
@@ -105,6 +109,7 @@ fn main() -> ExitCode {
         ["counts", "--bless"] => report(counts::bless()),
         ["fmt"] => report(tools::cargo("fmt --all")),
         ["deny"] => report(steps::deny()),
+        ["lab", "foreign", words @ ..] => return ExitCode::from(lab::compare_foreign(&here, words)),
         ["lab", words @ ..] => report(lab::main(words)),
         ["schedules", options @ ..] => return ExitCode::from(steps::schedules(options)),
         ["fuzz", words @ ..] => return ExitCode::from(fuzz::main(words)),

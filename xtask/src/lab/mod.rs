@@ -11,9 +11,10 @@
 //!
 //! `lab run WHAT` makes a record. `lab table` rewrites what is made from the newest record of each
 //! WHAT: the blocks `<!-- lab:BLOCK -->` … `<!-- /lab -->` of README.md and docs/*.md, and the
-//! picture. `lab table --check`, a house rule, fails where one of them differs from its record.
+//! picture. `lab foreign DIR…` records nothing: see `foreign`. `lab table --check`, a house rule, fails where one of them differs from its record.
 
 mod blocks;
+mod foreign;
 mod host;
 mod json;
 mod picture;
@@ -36,6 +37,11 @@ pub(crate) const CLOSE: &str = "<!-- /lab -->";
 
 /// The picture of the front page, made from the record `front`.
 const PICTURE: &str = "docs/front.svg";
+
+/// Carries out `cargo xtask lab foreign` with `words`, called in folder `here`. The exit code.
+pub(crate) fn compare_foreign(here: &Path, words: &[&str]) -> u8 {
+    foreign::main(here, words)
+}
 
 /// Carries out `cargo xtask lab` with `words`.
 pub(crate) fn main(words: &[&str]) -> Outcome {
