@@ -39,6 +39,10 @@ macro_rules! exclusive {
                 unsafe { self.release() };
             }
 
+            fn is_open(&self, _way: Way) -> bool {
+                !self.is_locked()
+            }
+
             $($more)*
         }
     };
@@ -106,6 +110,10 @@ impl<P: Stage, const LANES: u32> Lock for EagerHq<P, LANES> {
         unsafe { self.0.unlock(way) };
     }
 
+    fn is_open(&self, way: Way) -> bool {
+        self.0.is_open(way)
+    }
+
     fn at_rest(&self) -> bool {
         self.0.at_rest()
     }
@@ -137,6 +145,10 @@ impl<P: Stage, Y: rtmutex::policy::Policy> Lock for RawRtMutex<P, Y> {
             }
         }
     }
+
+    fn is_open(&self, _way: Way) -> bool {
+        !self.is_locked()
+    }
 }
 
 impl<P: Stage, Y: rtmutex::policy::Policy> Timed for RawRtMutex<P, Y> {
@@ -164,6 +176,10 @@ impl<P: Stage + PiPlatform, S: pi_mutex::Policy> Lock for RawPiMutex<P, S> {
     unsafe fn unlock(&self, _way: Way) {
         // SAFETY: the caller's promise.
         unsafe { self.release() }.expect("a mutex that we hold");
+    }
+
+    fn is_open(&self, _way: Way) -> bool {
+        !self.is_locked()
     }
 
     /// Without the kernel's mark in the word, which a wait that has timed out leaves to the next release.
@@ -214,6 +230,13 @@ impl<P: Stage, Y: Policy> Lock for RawRwSem<P, Y> {
         }
     }
 
+    fn is_open(&self, way: Way) -> bool {
+        match way {
+            Way::Write => !self.is_locked(),
+            Way::Read => !self.is_write_locked(),
+        }
+    }
+
     /// Without the owner word: it is a hint that names the last reader and says whether spinning paid.
     fn state(&self) -> String {
         without(&format!("{self:?}"), "owner")
@@ -251,6 +274,10 @@ impl<P: Stage, K: WordLock<P>> Lock for LockRef<P, K> {
     unsafe fn unlock(&self, _way: Way) {
         // SAFETY: the caller's promise.
         unsafe { self.force_unlock() };
+    }
+
+    fn is_open(&self, _way: Way) -> bool {
+        !self.is_locked()
     }
 
     fn at_rest(&self) -> bool {
@@ -319,6 +346,13 @@ impl<P: Stage, Y: qrwlock::policy::Policy> Lock for RawQRwLock<P, Y> {
             }
         }
     }
+
+    fn is_open(&self, way: Way) -> bool {
+        match way {
+            Way::Write => !self.is_locked(),
+            Way::Read => !self.is_write_locked(),
+        }
+    }
 }
 
 impl<P: Stage, Y: qrwlock::policy::Policy> Shared for RawQRwLock<P, Y> {
@@ -380,6 +414,10 @@ impl<P: Stage, Y: semaphore::Policy> Lock for Binary<P, Y> {
 
     unsafe fn unlock(&self, _way: Way) {
         assert!(self.0.up());
+    }
+
+    fn is_open(&self, _way: Way) -> bool {
+        self.0.units() > 0
     }
 }
 
