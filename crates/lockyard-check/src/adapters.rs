@@ -39,28 +39,46 @@ macro_rules! exclusive {
                 unsafe { self.release() };
             }
 
-            fn is_open(&self, _way: Way) -> bool {
-                !self.is_locked()
-            }
-
             $($more)*
         }
     };
 }
 
-exclusive!(RawMutex);
+exclusive!(
+    RawMutex,
+    fn is_open(&self, _way: Way) -> bool {
+        !self.is_locked()
+    }
+);
 // The type bit stays.
 exclusive!(
     RawQueuedSpinLock<K: Kind>,
+    // Its locked byte. (`is_locked` counts waiters, too.)
+    fn is_open(&self, _way: Way) -> bool {
+        self.raw() & 0xff == 0
+    },
     fn at_rest(&self) -> bool {
         self.raw() & !u32::from(K::REST) == 0
     }
 );
-exclusive!(RawMcsLock);
-exclusive!(RawTtasLock);
+exclusive!(
+    RawMcsLock,
+    fn is_open(&self, _way: Way) -> bool {
+        !self.is_locked()
+    }
+);
+exclusive!(
+    RawTtasLock,
+    fn is_open(&self, _way: Way) -> bool {
+        !self.is_locked()
+    }
+);
 // Its numbers go on: free is not all-zero once it has been used.
 exclusive!(
     RawTicketLock,
+    fn is_open(&self, _way: Way) -> bool {
+        !self.is_locked()
+    },
     fn at_rest(&self) -> bool {
         !self.is_locked()
     }
@@ -276,6 +294,7 @@ impl<P: Stage, K: WordLock<P>> Lock for LockRef<P, K> {
         unsafe { self.force_unlock() };
     }
 
+    /// Nor waits: that is all that the lock tells.
     fn is_open(&self, _way: Way) -> bool {
         !self.is_locked()
     }

@@ -48,7 +48,8 @@ pub trait Lock: Default + Debug + Send + Sync {
     /// The caller holds it that way, or acts for the holder.
     unsafe fn unlock(&self, way: Way);
 
-    /// Whether nobody holds the lock in a way that excludes `way`, whoever waits. `false` where the lock does not tell.
+    /// Whether nobody holds the lock in a way that excludes `way`, whoever waits. `false` where the
+    /// lock does not tell.
     fn is_open(&self, way: Way) -> bool {
         let _ = way;
         false

@@ -1,5 +1,5 @@
-//! Locks whose slow paths are cut off anywhere, against waiters that leave, sleepers that a signaller
-//! adopts, waiters that are stopped for ever, and children of a fork: see
+//! Locks whose slow paths are cut off anywhere, against waiters that leave, sleepers that a
+//! signaller adopts, waiters that are stopped for ever, and children of a fork: see
 //! `lockyard_check::scripted::rivals`.
 
 use lockyard::mutex::RawMutex;

@@ -1,8 +1,10 @@
-//! `cargo xtask lab foreign DIR…`: the programs of other people's test suites on glibc's locks and, preloaded, on ours.
+//! `cargo xtask lab foreign DIR…`: the programs of other people's test suites on glibc's locks and,
+//! preloaded, on ours.
 //!
-//! Each C file with a `main` is compiled by itself, with every folder `include` at or above it on the path, and run both
-//! ways, a program for each CPU at a time. A suite of such files is the Open POSIX Test Suite. What a run ends in is its
-//! exit code, its signal, or "timed out"; a program that ends differently is printed, one line each.
+//! Each C file with a `main` is compiled by itself, with every folder `include` at or above it on
+//! the path, and run both ways, a program for each CPU at a time. A suite of such files is the Open
+//! POSIX Test Suite. What a run ends in is its exit code, its signal, or "timed out"; a program
+//! that ends differently is printed, one line each.
 
 use std::fmt::{self, Display, Formatter};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -78,8 +80,8 @@ struct Tally {
     unknown: usize,
 }
 
-/// Carries out `cargo xtask lab foreign` with `words`, called in folder `here`. The exit code: 1 if a program differs, 2 if
-/// nothing was compared.
+/// Carries out `cargo xtask lab foreign` with `words`, called in folder `here`. The exit code: 1 if
+/// a program differs, 2 if nothing was compared.
 pub(super) fn main(here: &Path, words: &[&str]) -> u8 {
     match suite(here, words).and_then(|suite| compare(&suite)) {
         Ok(tally) => {
@@ -271,7 +273,8 @@ fn end(command: &mut Command, folder: &Path, limit: Duration) -> Outcome<Option<
 mod tests {
     use super::*;
 
-    /// A program that ends alike, one that does not, one that hangs when preloaded, one that is none, and one that does not compile.
+    /// A program that ends alike, one that does not, one that hangs when preloaded, one that is
+    /// none, and one that does not compile.
     #[test]
     fn planted_programs_are_told_apart() {
         let folder = env::temp_dir().join(format!("lockyard-planted-{}", process::id()));

@@ -11,7 +11,8 @@
 //!
 //! `lab run WHAT` makes a record. `lab table` rewrites what is made from the newest record of each
 //! WHAT: the blocks `<!-- lab:BLOCK -->` … `<!-- /lab -->` of README.md and docs/*.md, and the
-//! picture. `lab foreign DIR…` records nothing: see `foreign`. `lab table --check`, a house rule, fails where one of them differs from its record.
+//! picture. `lab foreign DIR…` records nothing: see `foreign`. `lab table --check`, a house rule,
+//! fails where one of them differs from its record.
 
 mod blocks;
 mod foreign;

@@ -23,8 +23,8 @@ use crate::lock::{Held, Lock, Timed, Way};
 /// When the timed leaver leaves.
 const SOON_NS: u64 = 1_000;
 
-/// Turns the clock until it `is_so`, for four seconds at most: a queued waiter looks once a second at
-/// least, and a lock that is kept for one stopped waiter after the other takes two looks.
+/// Turns the clock until it `is_so`, for four seconds at most: a queued waiter looks once a second
+/// at least, and a lock that is kept for one stopped waiter after the other takes two looks.
 fn soon(scene: &Scene, is_so: impl Fn() -> bool) -> bool {
     (0..4_000).any(|_| {
         scene.settle();
@@ -209,7 +209,8 @@ pub fn a_sleeper_is_adopted() {
                 Scene::play(|scene, [holder, leaver, signaller, sleeper]| {
                     let at = |who: Victim| if who == victim { stop } else { u64::MAX >> 1 };
                     sleeper.starts_until(at(Sleeper), || post.receive());
-                    // One that is stopped with the mutex, or on its way to it, is not to be signalled yet.
+                    // One that is stopped with the mutex, or on its way to it, is not to be
+                    // signalled yet.
                     if sleeper.is_stopped() {
                         stopped = true;
                         sleeper.resumes();

@@ -61,7 +61,8 @@ pub(super) struct Role {
     /// Priority as the actor's program set it, and with what is lent to it.
     pub(super) priority: (u32, u32),
     pub(super) node: u32,
-    /// Only the parent of a fork has it: it does nothing any more, and its task ends with the scene.
+    /// Only the parent of a fork has it: it does nothing any more, and its task ends with the
+    /// scene.
     pub(super) ghost: bool,
     /// A ghost's task ends now.
     pub(super) vanishes: bool,
