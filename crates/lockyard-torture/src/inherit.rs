@@ -3,7 +3,8 @@
 //!
 //! A lock that is free is kept for a waiter for a while only; so after a thread was stopped for
 //! much longer no lock is free beside a thread that waits for it ([`World::judge`]). A stopped
-//! thread may have got the lock in its last steps: then it holds it, and others wait by right.
+//! thread may have got the lock in its last steps: then it holds it, and others wait by right,
+//! readers behind a writer that waits for it included.
 //!
 //! The child of a fork may use what the forking thread holds, whatever ghosts are queued for it.
 //! What others held stays held there, so the child's threads use that one lock: as the forking
@@ -55,10 +56,9 @@ impl<P: Ground> World<P> {
         self.seats.iter().enumerate().find_map(|(thread, seat)| {
             let lock = seat.waits_for.load(Relaxed).checked_sub(1)?;
             let slot = &self.slots[lock];
-            let way = if seat.reads.load(Relaxed) { Way::Read } else { Way::Write };
             let since = seat.since.load(Relaxed).max(slot.moved.load(Relaxed)).max(P::stopped_until(thread)?);
             let waited = now.saturating_sub(since);
-            (waited > most && slot.subject.is_open(way)).then_some((thread, lock, waited))
+            (waited > most && slot.subject.is_open(Way::Write)).then_some((thread, lock, waited))
         })
     }
 }

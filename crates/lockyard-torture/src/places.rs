@@ -97,8 +97,6 @@ pub(crate) struct Seat<P: Platform> {
     pub(crate) ring: Ring,
     /// The lock that it waits for without an end of its own, plus one; 0: it does not.
     pub(crate) waits_for: AtomicUsize,
-    /// ... and whether for reading.
-    pub(crate) reads: AtomicBool,
     /// Since when, and how many grants the lock had seen.
     pub(crate) since: AtomicU64,
     pub(crate) grants_then: AtomicU64,
@@ -123,7 +121,6 @@ impl<P: Platform> Seat<P> {
         Self {
             ring: Ring::default(),
             waits_for: AtomicUsize::new(0),
-            reads: AtomicBool::new(false),
             since: AtomicU64::new(0),
             grants_then: AtomicU64::new(0),
             begun: AtomicU64::new(0),

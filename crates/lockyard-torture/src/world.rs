@@ -353,7 +353,6 @@ impl<'w, P: Ground> Life<'w, P> {
         let since = P::stamp();
         self.seat.since.store(since, Relaxed);
         self.seat.grants_then.store(slot.grants.load(Relaxed), Relaxed);
-        self.seat.reads.store(way == Way::Read, Relaxed);
         self.seat.waits_for.store(number + 1, Relaxed);
         self.stoppable(|| slot.subject.lock(way));
         self.seat.waits_for.store(0, Relaxed);
