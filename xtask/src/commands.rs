@@ -217,6 +217,13 @@ pub(crate) const FORMS: &[Form] = &[
         },
     },
     Form {
+        name: "lab foreign",
+        options: "DIR... [--secs 60] [--jobs CPUS] [--cflags WORDS] [--preload LIBRARY]",
+        about: "other people's C test programs (the Open POSIX Test Suite's, whatever DIR holds; none is in the repository), each compiled and run on glibc's locks and under the preload library: prints those that end differently, then the counts. Ctrl-C ends it with what was found",
+        time: "as the suite",
+        run: lab::compare_foreign,
+    },
+    Form {
         name: "install",
         options: "--prefix DIR | --check",
         about: "the command, the C libraries, headers and pkg-config file under DIR (/usr/local), after DESTDIR of the environment; `--check` installs beside the build and compiles against it",

@@ -35,8 +35,8 @@ fn main() -> ExitCode {
         print!("{}", help(known));
         return ExitCode::SUCCESS;
     }
-    if let Err(error) = std::env::set_current_dir(tools::root()) {
-        eprintln!("xtask: {}: {error}", tools::root().display());
+    if let Err(error) = tools::go_to_root() {
+        eprintln!("xtask: {error}");
         return ExitCode::from(2);
     }
     match commands::find(&words) {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// What a check ends in: nothing, or words for the person who must act, with the command to rerun.
@@ -15,6 +16,20 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 pub(crate) fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here)
+}
+
+static CALLER: OnceLock<PathBuf> = OnceLock::new();
+
+/// Goes to the workspace's folder.
+pub(crate) fn go_to_root() -> Outcome {
+    let here = std::env::current_dir().map_err(|error| format!("the current folder: {error}"))?;
+    CALLER.get_or_init(|| here);
+    std::env::set_current_dir(root()).map_err(|error| format!("{}: {error}", root().display()))
+}
+
+/// The folder in which the command was called.
+pub(crate) fn caller() -> &'static Path {
+    CALLER.get().map_or(Path::new("."), PathBuf::as_path)
 }
 
 /// The folder cargo builds in, `debug/` and `release/` inside it: where this very program lies.

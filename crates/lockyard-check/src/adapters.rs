@@ -44,19 +44,41 @@ macro_rules! exclusive {
     };
 }
 
-exclusive!(RawMutex);
+exclusive!(
+    RawMutex,
+    fn is_open(&self, _way: Way) -> bool {
+        !self.is_locked()
+    }
+);
 // The type bit stays.
 exclusive!(
     RawQueuedSpinLock<K: Kind>,
+    // Its locked byte. (`is_locked` counts waiters, too.)
+    fn is_open(&self, _way: Way) -> bool {
+        self.raw() & 0xff == 0
+    },
     fn at_rest(&self) -> bool {
         self.raw() & !u32::from(K::REST) == 0
     }
 );
-exclusive!(RawMcsLock);
-exclusive!(RawTtasLock);
+exclusive!(
+    RawMcsLock,
+    fn is_open(&self, _way: Way) -> bool {
+        !self.is_locked()
+    }
+);
+exclusive!(
+    RawTtasLock,
+    fn is_open(&self, _way: Way) -> bool {
+        !self.is_locked()
+    }
+);
 // Its numbers go on: free is not all-zero once it has been used.
 exclusive!(
     RawTicketLock,
+    fn is_open(&self, _way: Way) -> bool {
+        !self.is_locked()
+    },
     fn at_rest(&self) -> bool {
         !self.is_locked()
     }
@@ -106,6 +128,10 @@ impl<P: Stage, const LANES: u32> Lock for EagerHq<P, LANES> {
         unsafe { self.0.unlock(way) };
     }
 
+    fn is_open(&self, way: Way) -> bool {
+        self.0.is_open(way)
+    }
+
     fn at_rest(&self) -> bool {
         self.0.at_rest()
     }
@@ -137,6 +163,10 @@ impl<P: Stage, Y: rtmutex::policy::Policy> Lock for RawRtMutex<P, Y> {
             }
         }
     }
+
+    fn is_open(&self, _way: Way) -> bool {
+        !self.is_locked()
+    }
 }
 
 impl<P: Stage, Y: rtmutex::policy::Policy> Timed for RawRtMutex<P, Y> {
@@ -164,6 +194,10 @@ impl<P: Stage + PiPlatform, S: pi_mutex::Policy> Lock for RawPiMutex<P, S> {
     unsafe fn unlock(&self, _way: Way) {
         // SAFETY: the caller's promise.
         unsafe { self.release() }.expect("a mutex that we hold");
+    }
+
+    fn is_open(&self, _way: Way) -> bool {
+        !self.is_locked()
     }
 
     /// Without the kernel's mark in the word, which a wait that has timed out leaves to the next release.
@@ -214,6 +248,13 @@ impl<P: Stage, Y: Policy> Lock for RawRwSem<P, Y> {
         }
     }
 
+    fn is_open(&self, way: Way) -> bool {
+        match way {
+            Way::Write => !self.is_locked(),
+            Way::Read => !self.is_write_locked(),
+        }
+    }
+
     /// Without the owner word: it is a hint that names the last reader and says whether spinning paid.
     fn state(&self) -> String {
         without(&format!("{self:?}"), "owner")
@@ -251,6 +292,11 @@ impl<P: Stage, K: WordLock<P>> Lock for LockRef<P, K> {
     unsafe fn unlock(&self, _way: Way) {
         // SAFETY: the caller's promise.
         unsafe { self.force_unlock() };
+    }
+
+    /// Nor waits: that is all that the lock tells.
+    fn is_open(&self, _way: Way) -> bool {
+        !self.is_locked()
     }
 
     fn at_rest(&self) -> bool {
@@ -317,6 +363,13 @@ impl<P: Stage, Y: qrwlock::policy::Policy> Lock for RawQRwLock<P, Y> {
                 Way::Write => self.write_release(),
                 Way::Read => self.read_release(),
             }
+        }
+    }
+
+    fn is_open(&self, way: Way) -> bool {
+        match way {
+            Way::Write => !self.is_locked(),
+            Way::Read => !self.is_write_locked(),
         }
     }
 }
@@ -389,6 +442,10 @@ impl<P: Stage, Y: semaphore::Policy> Lock for Binary<P, Y> {
 
     unsafe fn unlock(&self, _way: Way) {
         assert!(self.0.up());
+    }
+
+    fn is_open(&self, _way: Way) -> bool {
+        self.0.units() > 0
     }
 }
 

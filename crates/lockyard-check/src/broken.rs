@@ -132,6 +132,10 @@ impl<P: Stage, const FAULT: u32> Lock for Spoiled<P, FAULT> {
         // SAFETY: the caller's promise.
         unsafe { self.mutex.release() };
     }
+
+    fn is_open(&self, _way: Way) -> bool {
+        !self.mutex.is_locked()
+    }
 }
 
 impl<P: Stage, const FAULT: u32> Timed for Spoiled<P, FAULT> {

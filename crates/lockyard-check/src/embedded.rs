@@ -31,6 +31,10 @@ impl<P: Stage> Lock for Detached<RawMutex<P>> {
         // SAFETY: the caller's promise.
         unsafe { self.0.release_detached() };
     }
+
+    fn is_open(&self, way: Way) -> bool {
+        self.0.is_open(way)
+    }
 }
 
 /// A lock whose fast paths are the embedder's own calls.
@@ -83,6 +87,10 @@ impl<P: Stage, Y: Policy> Lock for Detached<RawRwSem<P, Y>> {
                 }
             }
         }
+    }
+
+    fn is_open(&self, way: Way) -> bool {
+        self.0.is_open(way)
     }
 
     fn state(&self) -> String {

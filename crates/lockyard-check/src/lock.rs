@@ -48,6 +48,13 @@ pub trait Lock: Default + Debug + Send + Sync {
     /// The caller holds it that way, or acts for the holder.
     unsafe fn unlock(&self, way: Way);
 
+    /// Whether nobody holds the lock in a way that excludes `way`, whoever waits. `false` where the
+    /// lock does not tell.
+    fn is_open(&self, way: Way) -> bool {
+        let _ = way;
+        false
+    }
+
     /// The lock's state as text: what a failed attempt must not change. Leaves out what are only hints.
     fn state(&self) -> String {
         format!("{self:?}")

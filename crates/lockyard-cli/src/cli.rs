@@ -114,8 +114,8 @@ Without --machine the threads are real: 1, 4 and 32 to a CPU in turn, in rounds 
 schedule is a simulated run named by its seed, with the machine's faults and the order of threads drawn from it; a failure is made smaller, told with the last \
 50 events and calls of each thread, and replayed to the instruction by the command that is printed.
 
-Faults: preempt, spurious-wake, late-wake, lost-cpu, migrate, clock-jump, grant-at-deadline, wake-order, wrong-node, no-record, pct, thread-exit, \
-cancel-at-grant; real threads have migrate, thread-exit and cancel-at-grant. Locks called broken-... are broken on purpose. Some are tried first in every run.
+Faults: preempt, spurious-wake, late-wake, lost-cpu, migrate, clock-jump, grant-at-deadline, wake-order, wrong-node, no-record, stop-in-handler, fork, \
+pct, thread-exit, cancel-at-grant; real threads have migrate, stop-in-handler, fork, thread-exit and cancel-at-grant. Locks called broken-... are broken on purpose. Some are tried first in every run.
 
 Exit codes: 0 passed, 1 a lock failed, 2 bad request, 3 void (a detector missed a lock that is broken on purpose), 130 interrupted.";
 

@@ -83,6 +83,7 @@ impl TortureOptions {
                         trouble,
                         small: args.small,
                         weakening,
+                        believes_in_ghosts: false,
                     },
                     workers: topology::usable_cpus() as usize,
                 })
@@ -296,7 +297,14 @@ fn told(found: &Found) -> Result<u8, Failure> {
 
 /// Broken locks that the simulated detectors are tried on, and those that nothing was found wrong with.
 fn blind_in_simulation(wanted: &simulated::Wanted) -> (Vec<&'static str>, Vec<&'static str>) {
-    const BROKEN: &[&str] = &["broken-nothing", "broken-wakeups", "broken-readers", "broken-release", "broken-waiter"];
+    const BROKEN: &[&str] = &[
+        "broken-nothing",
+        "broken-wakeups",
+        "broken-readers",
+        "broken-release",
+        "broken-waiter",
+        "broken-reservation",
+    ];
     let tried = simulated::Wanted {
         schedules: 2_000,
         time: Duration::from_secs(60),

@@ -15,6 +15,8 @@
 //! | `wake-order` | a wake-up takes any sleeper of the word, not the one that came first | unpark |
 //! | `wrong-node` | the hint about the NUMA node is wrong | node |
 //! | `no-record` | the registry is exhausted: the thread is anonymous for life | id, current |
+//! | `stop-in-handler` | a signal handler keeps the thread for [`Faults::stop_ns`], longer than a lock may be kept for it; at most [`MOST_STOPS`] times in a run | every seam call outside windows of a thread that [may be stopped](crate::may_stop) |
+//! | `fork` | the thread goes on in a child process, alone with [new threads](crate::Config::heirs): the others are ghosts there; once in a run | [`fork`](crate::fork) |
 //!
 //! **PCT** (Burckhardt and others 2010): with [`Faults::pct_depth`] d, threads have random priorities, and of those that could go on only the best
 //! one does; at d − 1 random steps the running thread falls behind all others. Finds bugs that need d ordering decisions with a probability that does not
@@ -64,6 +66,8 @@ kinds! {
     WakeOrder = "wake-order", wake_order_one_in;
     WrongNode = "wrong-node", wrong_node_one_in;
     NoRecord = "no-record", no_record_one_in;
+    Stop = "stop-in-handler", stop_one_in;
+    Fork = "fork", fork_one_in;
 }
 
 /// What may go wrong, and how often. A rate of n means once in n opportunities on average; 0 means never.
@@ -99,6 +103,12 @@ pub struct Faults {
     pub wrong_node_one_in: u32,
     /// Threads without a record.
     pub no_record_one_in: u32,
+    /// Seam calls of a thread that may be stopped, after which it is.
+    pub stop_one_in: u32,
+    /// For so long, ns.
+    pub stop_ns: u64,
+    /// Opportunities to fork that are taken.
+    pub fork_one_in: u32,
     /// Depth of the PCT schedule; 0: threads run as the machine has it.
     pub pct_depth: u32,
     /// How many steps (seam calls of all threads) the PCT schedule expects.
@@ -123,10 +133,16 @@ impl Faults {
         wake_order_one_in: 0,
         wrong_node_one_in: 0,
         no_record_one_in: 0,
+        stop_one_in: 0,
+        stop_ns: 0,
+        fork_one_in: 0,
         pct_depth: 0,
         pct_steps: 0,
     };
 }
+
+/// How many threads are stopped in a run, one after the other or at once.
+pub const MOST_STOPS: u64 = 2;
 
 /// A fault that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,6 +245,17 @@ impl FaultState {
 
     pub(crate) fn clock_jump(&mut self) -> Option<Ps> {
         self.draw(self.faults.clock_jump_one_in, self.faults.clock_jump_ns)
+    }
+
+    /// How long the running thread, which holds nothing, is stopped.
+    pub(crate) fn stop(&mut self) -> Option<Ps> {
+        let left = self.counts[Fault::Stop as usize] < MOST_STOPS;
+        (left && self.happens(self.faults.stop_one_in)).then(|| self.faults.stop_ns.saturating_mul(1000))
+    }
+
+    /// Whether the running thread forks.
+    pub(crate) fn fork(&mut self) -> bool {
+        self.counts[Fault::Fork as usize] == 0 && self.happens(self.faults.fork_one_in)
     }
 
     /// Another CPU of `cpus` to go on with.

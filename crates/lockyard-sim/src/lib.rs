@@ -43,7 +43,7 @@ pub use platform::{Sim, words};
 pub use locks::LOCKS;
 pub use session::session;
 pub use simulation::{
-    Config, MOST_THREADS, Remembered, Simulation, Start, changes, clock_ps, compute, cpu, cpu_ns, freed, is_parked,
-    operation, pin_here, set_class,
+    Config, MOST_THREADS, Remembered, Simulation, Start, changes, clock_ps, compute, cpu, cpu_ns, fork, freed,
+    is_parked, may_stop, operation, pin_here, set_class, stopped_until,
 };
 pub use weakening::Weakening;

@@ -13,6 +13,7 @@
 //! | `is_running`, `should_yield` | exact; with [`Config::as_linux`](crate::Config) nobody is asked to yield, and spins have Linux's budget |
 //! | `priority`, `set_priority` | the simulated scheduler's, see `scheduler::priority` |
 //! | `hq` | a pool in the arena; settings as outside, at first as on the real machine |
+//! | `is_here`, `epoch`, `begin_window`, `end_window` | exact: see `engine::fork` |
 //! | `key` | arena offset; outside objects by order of first touch |
 //! | `count` | a host-side table |
 //!
@@ -188,6 +189,28 @@ unsafe impl Platform for Sim {
         let index = (id.raw() as usize - 1).min(engine.tasks.len() - 1);
         // SAFETY: the arena holds a record for each task from `records` on, initialised before any task ran.
         unsafe { &*((engine.records + index * RECORD) as *const Thread<Self>) }
+    }
+
+    fn is_here(id: ThreadId) -> bool {
+        let Some(host) = Host::here().or_else(Host::observed) else { return true };
+        let engine = host.engine();
+        engine.believes_in_ghosts || !engine.tasks.get(id.raw() as usize - 1).is_some_and(|task| task.ghost)
+    }
+
+    fn epoch() -> u32 {
+        Host::here().or_else(Host::observed).map_or(1, |host| host.engine().epoch)
+    }
+
+    fn begin_window() {
+        if let Some(host) = Host::here() {
+            host.engine().tasks[host.task() as usize].windows += 1;
+        }
+    }
+
+    fn end_window() {
+        if let Some(host) = Host::here() {
+            host.engine().tasks[host.task() as usize].windows -= 1;
+        }
     }
 
     #[inline]

@@ -100,6 +100,14 @@ pub struct Config {
     pub event_limit: u64,
     /// Whether a task goes on without a switch while it is the earliest. Changes speed, not results.
     pub run_ahead: bool,
+    /// Files of the locks' source, by the ends of their names, in which no thread is
+    /// [stopped](crate::faults).
+    pub unstoppable: &'static [&'static str],
+    /// So many of the threads, the last, begin only when another one has [forked](fork), in the
+    /// child.
+    pub heirs: usize,
+    /// On purpose, for checks: the child of a fork takes ghosts for threads of its own.
+    pub believes_in_ghosts: bool,
     /// How many state changes to record, if any.
     pub trace: Option<usize>,
     /// Stack of a simulated thread.
@@ -127,6 +135,9 @@ impl Config {
             time_limit_ns: 600_000_000_000,
             event_limit: u64::MAX,
             run_ahead: true,
+            unstoppable: &[],
+            heirs: 0,
+            believes_in_ghosts: false,
             trace: None,
             stack_bytes: 128 << 10,
         }
@@ -166,6 +177,9 @@ impl Simulation {
         if live == 0 || threads > MOST_THREADS {
             return Err(Error::Config(format!("threads: 1 to {MOST_THREADS} can be simulated, {threads} given")));
         }
+        if config.heirs >= live {
+            return Err(Error::Config(format!("heirs: fewer than the {live} threads, {} given", config.heirs)));
+        }
         if config.stack_bytes < 16 << 10 {
             return Err(Error::Config(format!("stack: at least 16 KiB, {} bytes given", config.stack_bytes)));
         }
@@ -179,6 +193,7 @@ impl Simulation {
         let base = arena.base();
         let mut engine = Box::new(Engine::new(config, base, arena.len()));
         engine.heads = base;
+        engine.heirs = config.heirs;
         engine.records = base + heads;
         let pool = arena.place_last(size_of::<Pool<Sim>>(), align_of::<Pool<Sim>>());
         let pool = pool.ok_or_else(|| Error::Memory("no room for the pool of the hierarchical locks".to_owned()))?;
@@ -315,6 +330,20 @@ impl Simulation {
         Ok(Report::of(&mut engine, &names))
     }
 
+    /// As [`Simulation::run`]; `judge` looks at everything before a thread goes on that was
+    /// [stopped](crate::faults). It sees memory as all CPUs do, and costs no simulated time.
+    ///
+    /// # Errors
+    /// As [`Simulation::run`]. A panic of the judge ends the run like one of the thread that was
+    /// stopped.
+    pub fn run_judged(&self, body: impl Fn(usize) + Sync, judge: &mut dyn FnMut()) -> Result<Report, Error> {
+        // SAFETY: only the lifetime is forgotten. It is called during `run` only (a simulation runs
+        // once), which ends before the borrow.
+        let judge = unsafe { std::mem::transmute::<&mut dyn FnMut(), &'static mut dyn FnMut()>(judge) };
+        self.engine.borrow_mut().judge = Some(std::ptr::NonNull::from(judge));
+        self.run(body)
+    }
+
     /// As [`Simulation::run`]; `observer` looks at everything before each step of any thread (before each access to a word, each spin, sleep and wake-up), and again as soon as
     /// an access has changed a word: no change follows another unseen, but for stores that leave one buffer at one moment. It sees memory as
     /// all CPUs do (what is in a store buffer it does not see), costs no simulated time and changes nothing.
@@ -387,6 +416,29 @@ pub fn freed<T: ?Sized>(object: &T) {
     }
 }
 
+/// Whether the calling simulated thread holds nothing from here on, so that a handler [may
+/// stop](crate::faults) it.
+pub fn may_stop(may: bool) {
+    if let Some(host) = Host::here() {
+        let engine = host.engine();
+        engine.tasks[engine.current as usize].may_stop = may;
+    }
+}
+
+/// Until when, ns, a handler has kept a thread, 0 if none ever has; `None` while one does. For
+/// judges: see [`Simulation::run_judged`].
+pub fn stopped_until(thread: usize) -> Option<u64> {
+    let Some(host) = Host::here().or_else(Host::observed) else { return Some(0) };
+    let until = host.engine().tasks.get(thread).map_or(0, |task| task.stopped_until);
+    (until != Ps::MAX).then_some(until / 1000)
+}
+
+/// An opportunity to [fork](crate::faults). Whether the calling simulated thread is now that of a
+/// child process.
+pub fn fork() -> bool {
+    Host::here().is_some_and(Host::fork)
+}
+
 /// The CPU time that simulated thread `thread` has used so far, spinning included, ns.
 pub fn cpu_ns(thread: usize) -> u64 {
     Host::here().map_or(0, |host| {
@@ -414,7 +466,7 @@ pub fn compute(ns: u64) {
 
 /// Simulated time in picoseconds, free of charge. Zero outside simulated threads.
 pub fn clock_ps() -> u64 {
-    Host::here().map_or(0, |host| host.engine().now)
+    Host::here().or_else(Host::observed).map_or(0, |host| host.engine().now)
 }
 
 /// The CPU of the calling simulated thread.

@@ -5,6 +5,7 @@
 //! | [`LateTouch`] | looks at its word again after it has released it | use after free |
 //! | [`StaleWaiter`] | leaves the address of a waiter's stack word behind when the wait times out | use of a frame that has returned |
 //! | [`RelaxedLock`], [`RelaxedUnlock`] | lacks an ordering | races on protected data |
+//! | [`Keeps`] | keeps itself for the waiter that it was promised to, whether or not that one comes | a free lock kept for a waiter that does not come; in the child of a fork, a hang |
 //! | [`SpinsForEver`] | spins until it gets the lock, whether or not the holder runs | spinning for a thread that does not run |
 
 use lockyard::platform::{Ordering::*, Patience, Platform, Word};
@@ -113,5 +114,57 @@ impl<P: Stage> Lock for StaleWaiter<P> {
 
     fn at_rest(&self) -> bool {
         self.held.load(Relaxed) == 0
+    }
+}
+
+/// Promises itself to the waiter that asked first, and to nobody else until that one has come.
+#[derive(Debug)]
+pub struct Keeps<P: Platform> {
+    /// 0 free, 1 held, or promised: [`PROMISED`] and a thread's name.
+    word: P::U32,
+    /// The name of the thread that is next, 0 for none.
+    next: P::U32,
+}
+
+const PROMISED: u32 = 1 << 31;
+
+impl<P: Platform> Default for Keeps<P> {
+    fn default() -> Self {
+        Self { word: P::U32::default(), next: P::U32::default() }
+    }
+}
+
+impl<P: Stage> Lock for Keeps<P> {
+    type P = P;
+
+    fn lock(&self, way: Way) {
+        let me = P::id().map_or(0, |id| id.raw());
+        let promised = || self.word.load(Relaxed) == PROMISED | me;
+        let mut round = 0;
+        while !self.try_lock(way) {
+            if me != 0 && promised() && self.word.compare_exchange(PROMISED | me, 1, Acquire, Relaxed).is_ok() {
+                return;
+            }
+            if me != 0 {
+                let _ = self.next.compare_exchange(0, me, Relaxed, Relaxed);
+            }
+            P::nap(round);
+            round += 1;
+        }
+        // It came by itself: nothing is to be promised to it.
+        let _ = self.next.compare_exchange(me, 0, Relaxed, Relaxed);
+    }
+
+    fn try_lock(&self, _way: Way) -> bool {
+        self.word.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    unsafe fn unlock(&self, _way: Way) {
+        let next = self.next.swap(0, Relaxed);
+        self.word.store(if next == 0 { 0 } else { PROMISED | next }, Release);
+    }
+
+    fn is_open(&self, _way: Way) -> bool {
+        self.word.load(Relaxed) != 1
     }
 }

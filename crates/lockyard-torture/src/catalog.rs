@@ -19,8 +19,9 @@ use lockyard::spin::ttas::RawTtasLock;
 use lockyard_check::adapters::{Binary, EagerHq};
 use lockyard_check::broken;
 use lockyard_check::cases::parking::HashedMutex;
+use lockyard_sim::faults::Fault;
 
-use crate::broken::{LateTouch, RelaxedLock, RelaxedUnlock, SpinsForEver, StaleWaiter};
+use crate::broken::{Keeps, LateTouch, RelaxedLock, RelaxedUnlock, SpinsForEver, StaleWaiter};
 use crate::ground::Ground;
 use crate::subject::{Subject, counted, plain, shared, shared_timed, timed, units};
 
@@ -52,6 +53,8 @@ pub enum Finding {
     Spinning,
     /// The run did not end within what it may cost.
     Endless,
+    /// A lock was free, and kept for a waiter that did not come.
+    Kept,
 }
 
 impl Finding {
@@ -65,6 +68,7 @@ impl Finding {
             Self::Race => "an ordering is missing",
             Self::Spinning => "spinning for a thread that does not run",
             Self::Endless => "no end in sight",
+            Self::Kept => "a free lock kept for a waiter that does not come",
         }
     }
 }
@@ -88,6 +92,8 @@ pub struct Entry<P: Ground> {
     pub defect: Defect,
     /// It must not be tortured natively: what it does to memory would be real.
     pub simulated_only: bool,
+    /// Faults that it does not stand, and does not promise to: they are left out unless asked for.
+    pub spared: &'static [Fault],
 }
 
 impl<P: Ground> Clone for Entry<P> {
@@ -109,6 +115,7 @@ impl<P: Ground> Entry<P> {
             frees: false,
             defect: Defect::None,
             simulated_only: false,
+            spared: &[],
         }
     }
 
@@ -140,6 +147,12 @@ impl<P: Ground> Entry<P> {
         self
     }
 
+    /// It does not stand `faults`.
+    fn spared(mut self, faults: &'static [Fault]) -> Self {
+        self.spared = faults;
+        self
+    }
+
     fn simulated_only(mut self) -> Self {
         self.simulated_only = true;
         self
@@ -151,18 +164,34 @@ impl<P: Ground> Entry<P> {
     }
 }
 
+/// Queued rwlocks, and the rwsems of the kernel's policies, hand over to the first waiter, whether or
+/// not that one comes.
+const KEEPS_ITS_WAITERS: &[Fault] = &[Fault::Stop, Fault::Fork];
+/// Ghosts stay in the tree of an rt-mutex, and in the buckets of a futex hash, as their pages say;
+/// and a thread that is stopped with the lock of either keeps others out: its sections are no
+/// windows.
+const GHOSTS_WAIT: &[Fault] = &[Fault::Stop, Fault::Fork];
+
+/// Only the machine's fork handler can call the numbers of ghosts back.
+fn ticket<P: Ground>(entry: Entry<P>) -> Entry<P> {
+    entry.bounded().frees().spared(if P::CALLS_BACK { &[] } else { &[Fault::Fork] })
+}
+
 /// All threads have one priority here: what differs between priorities is the business of `cargo xtask priorities`.
 fn rtmutex<P: Ground, Y: rt::Policy>() -> Entry<P> {
-    Entry::new("rtmutex-tree", Some(Y::NAME), timed::<P, RawRtMutex<P, Y>>).bounded().frees()
+    Entry::new("rtmutex-tree", Some(Y::NAME), timed::<P, RawRtMutex<P, Y>>).bounded().frees().spared(GHOSTS_WAIT)
 }
 
 fn rwsem<P: Ground, Y: rwsem::Policy>() -> Entry<P> {
-    Entry::new("rwsem", Some(Y::NAME), shared_timed::<P, RawRwSem<P, Y>>)
+    let entry = Entry::new("rwsem", Some(Y::NAME), shared_timed::<P, RawRwSem<P, Y>>);
+    if Y::NAME == <rwsem::Today as rwsem::Policy>::NAME { entry } else { entry.spared(KEEPS_ITS_WAITERS) }
 }
 
 fn qrwlock<P: Ground, Y: qrw::Policy>() -> Entry<P> {
-    let run = if Y::KNOBS.turns { shared_timed::<P, RawQRwLock<P, Y>> } else { shared::<P, RawQRwLock<P, Y>> };
-    Entry::new("qrwlock", Some(Y::NAME), run)
+    if Y::KNOBS.turns {
+        return Entry::new("qrwlock", Some(Y::NAME), shared_timed::<P, RawQRwLock<P, Y>>);
+    }
+    Entry::new("qrwlock", Some(Y::NAME), shared::<P, RawQRwLock<P, Y>>).spared(KEEPS_ITS_WAITERS)
 }
 
 fn pi_mutex<P: Ground + PiPlatform, S: pi::Policy>() -> Entry<P> {
@@ -195,13 +224,13 @@ pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
         Entry::new("hq-spinlock", None, plain::<P, EagerHq<P>>).hierarchical().frees(),
         Entry::new("cna", None, plain::<P, RawCnaSpinLock<P>>).bounded().frees(),
         Entry::new("mcs", None, plain::<P, RawMcsLock<P>>).bounded().frees(),
-        Entry::new("ticket", None, plain::<P, RawTicketLock<P>>).bounded().frees(),
+        ticket(Entry::new("ticket", None, plain::<P, RawTicketLock<P>>)),
         Entry::new("ttas", None, plain::<P, RawTtasLock<P>>).frees(),
         Entry::new("lockref", Some("qspinlock"), counted::<P, LockRef<P>>).bounded().frees(),
         Entry::new("lockref", Some("hq-spinlock"), counted::<P, LockRef<P, RawHqSpinLock<P>>>).hierarchical().frees(),
         Entry::new("lockref", Some("cna"), counted::<P, LockRef<P, RawCnaSpinLock<P>>>).bounded().frees(),
         Entry::new("lockref", Some("mcs"), counted::<P, LockRef<P, RawMcsLock<P>>>).bounded().frees(),
-        Entry::new("lockref", Some("ticket"), counted::<P, LockRef<P, RawTicketLock<P>>>).bounded().frees(),
+        ticket(Entry::new("lockref", Some("ticket"), counted::<P, LockRef<P, RawTicketLock<P>>>)),
         Entry::new("lockref", Some("ttas"), counted::<P, LockRef<P, RawTtasLock<P>>>).frees(),
         rwsem::<P, rwsem::Today>().bounded(),
         rwsem::<P, rwsem::TodayKernel>(),
@@ -232,7 +261,7 @@ pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
         Entry::new("semaphore", Some("opportunistic-2008"), units::<P, RawSemaphore<P, Opportunistic2008>>)
             .known(LOSES),
         Entry::new("binary-semaphore", None, timed::<P, Binary<P, OpportunisticSafe>>).bounded(),
-        Entry::new("futex-hash", None, plain::<P, HashedMutex<P, RawQSpinLock<P>>>),
+        Entry::new("futex-hash", None, plain::<P, HashedMutex<P, RawQSpinLock<P>>>).spared(GHOSTS_WAIT),
         Entry::new("broken-nothing", None, plain::<P, broken::Nothing<P>>).planted(&[Finding::Check]),
         Entry::new("broken-wakeups", None, plain::<P, broken::LosesWakeups<P>>).planted(&[Finding::Hang]),
         Entry::new("broken-try", None, timed::<P, broken::TryTraces<P>>).planted(&[Finding::Check]),
@@ -251,6 +280,7 @@ pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
         Entry::new("broken-units", None, units::<P, broken::LosesUnits<P>>).planted(&[Finding::Hang, Finding::Check]),
         Entry::new("broken-release", None, plain::<P, LateTouch<P>>).frees().planted(&[Finding::Gone]).simulated_only(),
         Entry::new("broken-waiter", None, plain::<P, StaleWaiter<P>>).planted(&[Finding::Gone]).simulated_only(),
+        Entry::new("broken-reservation", None, plain::<P, Keeps<P>>).planted(&[Finding::Kept, Finding::Hang]),
         Entry::new("broken-acquire", None, plain::<P, RelaxedLock<P>>).planted(&[Finding::Race]).simulated_only(),
         Entry::new("broken-unlock", None, plain::<P, RelaxedUnlock<P>>).planted(&[Finding::Race]).simulated_only(),
         Entry::new("broken-spin", None, plain::<P, SpinsForEver<P>>).planted(&[Finding::Spinning]).simulated_only(),

@@ -6,7 +6,9 @@
 //! | [`subject`] | a lock as torture sees it, whatever it can do |
 //! | [`ground`] | what torture needs of a machine beyond the seam |
 //! | [`operation`] | what threads do next, from a seed |
-//! | [`world`] | locks, what they protect, the threads' seats, and a thread's life among them |
+//! | [`world`] | the locks, the threads, and a thread's life among them |
+//! | `places` | locks with what they protect, and the threads' seats |
+//! | `inherit` | the child of a fork, and locks that are kept for threads that do not come |
 //! | [`ring`] | the last events of each thread |
 //! | [`schedule`] | everything that a seed decides about one simulated run |
 //! | [`simulated`] | thousands of simulated runs; a failure is made smaller and told step by step |
@@ -22,6 +24,8 @@
 //! | missing orderings | vector clocks over the orderings asked for: two threads at protected data that nothing orders | yes | no |
 //! | lost wake-up | every thread waits and nothing is due; natively a watchdog | yes | yes |
 //! | starvation | a blocking wait outlasts the bound while others got the lock many times | yes | yes |
+//! | a free lock kept for a waiter that does not come | one is stopped for long: when it goes on, no lock has been free for seconds beside a thread that waits for it | yes | yes |
+//! | a child of a fork that cannot use what it holds | the forking thread and new ones release, take and try it; the waiters of the parent are ghosts | yes | yes |
 //! | early or unfounded end of a wait | deadline not reached, token not cancelled | yes | yes |
 //! | something left behind | the lock at rest when everybody has gone, every write section counted | yes | yes |
 //! | use after free | a freed lock's words are watched | yes | no |
@@ -41,4 +45,6 @@ pub mod simulated;
 pub mod subject;
 pub mod world;
 
+mod inherit;
+mod places;
 mod quiet;

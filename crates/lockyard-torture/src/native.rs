@@ -3,7 +3,15 @@
 //! Time is cut into rounds. Each has fresh locks and fresh threads (churn; everything is at rest in between: stutter), its own seed, and so many threads as is
 //! its turn. A watchdog looks ten times a second for a thread that waits too long. After a failure threads may be stuck in a lock for ever: the
 //! process must end.
+//!
+//! **Stops.** In a round with stops a signal handler keeps one thread that sleeps in a lock, until all others have ended, or for two thirds of the patience. Meanwhile no lock is free for a
+//! third of it beside a thread that waits for it. **Forks.** In a round with forks one thread does,
+//! with a lock held; its child uses the lock, and ends.
 
+pub(crate) mod child;
+pub(crate) mod handler;
+
+use std::os::unix::thread::JoinHandleExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -11,6 +19,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lockyard::platform::linux::Linux;
+use lockyard_check::stage::Dice;
+use lockyard_sim::faults::Fault;
 use lockyard_work::Machine;
 
 use crate::catalog::{Entry, Finding};
@@ -31,14 +41,15 @@ pub struct Wanted {
     pub time: Duration,
     /// How long a thread may wait before it is called hung or starved.
     pub patience: Duration,
-    /// What goes wrong: of the machine's faults only `migrate`.
+    /// What goes wrong: of the machine's faults `migrate`, `stop-in-handler` and `fork`.
     pub trouble: Vec<Trouble>,
 }
 
 /// What can go wrong here.
 pub fn troubles() -> Vec<Trouble> {
     let native = |trouble: &Trouble| match trouble {
-        Trouble::Machine(fault) => *fault == lockyard_sim::faults::Fault::Migrate,
+        Trouble::Machine(Fault::Migrate | Fault::Fork) => true,
+        Trouble::Machine(fault) => *fault == Fault::Stop && handler::WORKS,
         Trouble::Pct => false,
         Trouble::Exit | Trouble::Cancel => true,
     };
@@ -102,6 +113,7 @@ pub fn torture(
 
 fn one_round(entry: &Entry<Linux>, wanted: &Wanted, seed: u64, share: &mut Share) -> Result<(), Box<Failure>> {
     let has = |trouble| wanted.trouble.contains(&trouble);
+    let meets = |fault| has(Trouble::Machine(fault)) && !entry.spared.contains(&fault);
     let patience = wanted.patience.as_nanos() as u64;
     let setup = Setup {
         seed,
@@ -118,16 +130,27 @@ fn one_round(entry: &Entry<Linux>, wanted: &Wanted, seed: u64, share: &mut Share
         late_ns: patience,
         starved_ns: patience,
         starved_grants: 1_000,
+        stops: meets(Fault::Stop),
+        kept_ns: patience / 3,
+        heirs: if meets(Fault::Fork) { 2 } else { 0 },
     };
     let world = Arc::new(World::<Linux>::new(entry, &setup));
     let living = Arc::new(AtomicUsize::new(share.threads));
     let said: Arc<Mutex<Option<(usize, String)>>> = Arc::default();
     let churn = Arc::new(AtomicU64::new(seed));
     let begun = Instant::now();
+    let mut threads = Vec::with_capacity(share.threads);
+    if setup.stops {
+        handler::arm();
+    }
+    if setup.heirs > 0 {
+        child::arm(1 + (seed % 256) as u32, wanted.patience.as_secs() as u32 / 2);
+    }
     for me in 0..share.threads {
         let (world_of, living, said, churn) = (world.clone(), living.clone(), said.clone(), churn.clone());
-        let migrates = has(Trouble::Machine(lockyard_sim::faults::Fault::Migrate)) && me % 4 == 3;
+        let migrates = has(Trouble::Machine(Fault::Migrate)) && me % 4 == 3;
         let life = move || {
+            handler::enter(me);
             if migrates {
                 // Some threads share a CPU, and not the same one in each round.
                 Linux::pin(churn.load(Relaxed) as usize + me / 4);
@@ -141,11 +164,16 @@ fn one_round(entry: &Entry<Linux>, wanted: &Wanted, seed: u64, share: &mut Share
             }
             living.fetch_sub(1, Relaxed);
         };
-        if let Err(error) = thread::Builder::new().name(format!("torture-{me}")).stack_size(256 << 10).spawn(life) {
-            let message = format!("cannot start thread {me}: {error}");
-            return Err(failure(entry, wanted, &setup, &world, Finding::Check, message));
+        match thread::Builder::new().name(format!("torture-{me}")).stack_size(256 << 10).spawn(life) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                let message = format!("cannot start thread {me}: {error}");
+                return Err(failure(entry, wanted, &setup, &world, Finding::Check, message));
+            }
         }
     }
+    let mut stop = Stop { going: setup.stops, since: None, patience: wanted.patience };
+    let mut dice = Dice::new(seed);
     let ends = begun + ROUND.min(wanted.time);
     loop {
         thread::sleep(Duration::from_millis(5));
@@ -153,16 +181,30 @@ fn one_round(entry: &Entry<Linux>, wanted: &Wanted, seed: u64, share: &mut Share
             world.end();
         }
         if let Some((me, text)) = said.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone() {
-            let finding = if text.contains(STARVATION) { Finding::Starvation } else { Finding::Check };
+            let finding = match () {
+                () if text.contains(STARVATION) => Finding::Starvation,
+                () if text.contains(child::HANGS) => Finding::Hang,
+                () => Finding::Check,
+            };
             return Err(failure(entry, wanted, &setup, &world, finding, format!("thread {me}: {text}")));
         }
         if living.load(Relaxed) == 0 {
             break;
         }
+        if stop.going {
+            let next = &threads[dice.roll(threads.len() as u32) as usize];
+            stop.go_on(next.as_pthread_t(), living.load(Relaxed));
+            if let Some((thread, lock, waited)) = world.kept(Linux::stamp(), setup.kept_ns).filter(|_| stop.lasts()) {
+                let ms = waited / 1_000_000;
+                let text = format!("thread {thread} has waited {ms} ms for lock {lock}, which nobody holds");
+                return Err(failure(entry, wanted, &setup, &world, Finding::Kept, text));
+            }
+        }
         if let Some((finding, text)) = stuck(&world, patience) {
             return Err(failure(entry, wanted, &setup, &world, finding, text));
         }
     }
+    handler::release();
     if let Err(panic) = quietly(|| catch_unwind(AssertUnwindSafe(|| world.finish()))) {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap_or_default();
@@ -177,11 +219,41 @@ fn one_round(entry: &Entry<Linux>, wanted: &Wanted, seed: u64, share: &mut Share
     Ok(())
 }
 
+/// The stop of a round.
+struct Stop {
+    /// It is to come, or lasts.
+    going: bool,
+    since: Option<Instant>,
+    patience: Duration,
+}
+
+impl Stop {
+    /// Whether a thread is stopped.
+    fn lasts(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// A look: has `next` stopped, if nobody is yet; ends the stop when it has lasted long enough,
+    /// of `living` threads.
+    fn go_on(&mut self, next: libc::pthread_t, living: usize) {
+        let stopped = handler::stopped();
+        if stopped == 0 {
+            handler::signal(next);
+        } else if self.since.get_or_insert_with(Instant::now).elapsed() > self.patience * 2 / 3 || living == stopped {
+            handler::release();
+            self.going = false;
+        }
+    }
+}
+
 /// A thread that has waited for longer than the patience, if there is one: starved if others got the lock meanwhile, else hung.
 fn stuck(world: &World<Linux>, patience: u64) -> Option<(Finding, String)> {
     let now = Linux::stamp();
     for (thread, seat) in world.seats.iter().enumerate() {
         let Some(lock) = seat.waits_for.load(Relaxed).checked_sub(1) else { continue };
+        if handler::is_stopped(thread) {
+            continue;
+        }
         let waited = now.saturating_sub(seat.since.load(Relaxed));
         let passed = world.slots[lock].grants.load(Relaxed).saturating_sub(seat.grants_then.load(Relaxed));
         if waited > patience {

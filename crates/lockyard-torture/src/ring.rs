@@ -45,6 +45,7 @@ events! {
     Cancels = "cancels the wait of thread";
     Reference = "takes and gives back a reference of";
     Frees = "frees";
+    Forks = "is in the child of a fork, holding";
     Exits = "exits after operations:";
 }
 

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use lockyard::wait::turn::TURNS_NS;
 use lockyard_check::stage::Dice;
 
-use lockyard_sim::faults::{Fault, Faults};
+use lockyard_sim::faults::{Fault, Faults, MOST_STOPS};
 use lockyard_sim::machine::model::Model;
 use lockyard_sim::machine::topology::Placement;
 use lockyard_sim::{Config, Weakening};
@@ -58,6 +59,8 @@ pub struct Fixed {
     pub small: bool,
     /// An ordering of the lock that counts for less than what is said: somebody should notice.
     pub weakening: Option<Weakening>,
+    /// On purpose: the child of a fork takes ghosts for threads of its own. Somebody should notice.
+    pub believes_in_ghosts: bool,
 }
 
 /// A run that is about to happen.
@@ -95,6 +98,10 @@ impl Schedule {
                 *faults.rate(kind) = 0;
             }
         }
+        // A machine that says exactly who runs is a kernel's: nobody is stopped there, or forks.
+        if !as_linux {
+            (faults.stop_one_in, faults.fork_one_in) = (0, 0);
+        }
         if !trouble.contains(&Trouble::Pct) {
             (faults.pct_depth, faults.pct_steps) = (0, 0);
         }
@@ -110,6 +117,12 @@ impl Schedule {
         // Bounds are for threads that have a record, on machines on which spins have a budget: a kernel's spinner may be passed for as long as it is
         // not asked to yield.
         let bounded = |ns: u64| if as_linux && faults.no_record_one_in == 0 { patient(ns) } else { u64::MAX };
+        let stops = faults.stop_one_in > 0;
+        let kept_ns = KEPT + 4 * threads as u64 * absence;
+        faults.stop_ns = if stops { 2 * kept_ns } else { 0 };
+        // What a thread that is stopped, or that waits for one which is stopped with the lock, may
+        // be late.
+        let stopped = MOST_STOPS * faults.stop_ns;
         let setup = Setup {
             seed,
             threads,
@@ -125,9 +138,14 @@ impl Schedule {
             // A CPU that stands still uses time; a machine that says when a CPU is needed may be spun on until it does.
             watch_spinning: as_linux && faults.lost_cpu_one_in == 0,
             // Where spins have no budget, one that has been put on a waiter's CPU stays until its slice is over.
-            late_ns: patient(5_000_000 + absences * absence + if as_linux { 0 } else { SLICES * threads as u64 }),
-            starved_ns: bounded(8_000_000 + threads as u64 * (500_000 + 4 * absence)),
+            late_ns: patient(
+                5_000_000 + stopped + absences * absence + if as_linux { 0 } else { SLICES * threads as u64 },
+            ),
+            starved_ns: bounded(8_000_000 + stopped + threads as u64 * (500_000 + 4 * absence)),
             starved_grants: 300 * threads as u64,
+            stops,
+            kept_ns: patient(kept_ns),
+            heirs: if faults.fork_one_in > 0 { HEIRS } else { 0 },
         };
         let config = Config {
             seed,
@@ -138,12 +156,38 @@ impl Schedule {
             watch_memory: true,
             watch_order: true,
             weakening: fixed.weakening.clone(),
+            unstoppable: UNSTOPPABLE,
+            believes_in_ghosts: fixed.believes_in_ghosts,
             event_limit: EVENTS,
             ..Config::new(machine.clone())
         };
         Self { seed, setup, config, trouble }
     }
+
+    /// Takes `faults` away.
+    pub(crate) fn spare(&mut self, faults: &[Fault]) {
+        for &fault in faults {
+            *self.config.faults.rate(fault) = 0;
+            self.trouble.retain(|&trouble| trouble != Trouble::Machine(fault));
+        }
+        self.setup.stops &= self.config.faults.stop_one_in > 0;
+        if self.config.faults.fork_one_in == 0 {
+            self.setup.heirs = 0;
+        }
+    }
 }
+
+/// How long a lock that is free may be kept for a waiter that does not come, beside a thread that
+/// waits for it and runs, ns: two turns at their longest, one until that thread first finds the
+/// lock so, one until it looks again. Besides, whatever the machine adds.
+const KEPT: u64 = 2 * TURNS_NS;
+
+/// Where a stop is known to keep others: spinners that leave a spin queue wait for a neighbour that
+/// is between two of its steps, for as long as that takes.
+const UNSTOPPABLE: &[&str] = &["wait/osq.rs"];
+
+/// Threads that begin in the child of a fork.
+const HEIRS: usize = 2;
 
 /// How many more operations those make who stay while others wait.
 pub(crate) const HOGGED: u32 = 3_000;
@@ -163,7 +207,7 @@ fn longest_run(setup: &Setup, faults: &Faults) -> u64 {
     const LONGEST: u64 = 30_000_000_000;
     let late = if faults.delay_one_in > 0 { u64::from(faults.delay_ns) } else { 0 };
     let operations = setup.operations.unwrap_or(0) + setup.hogged;
-    LONGEST.max(late * u64::from(operations) * setup.threads as u64)
+    LONGEST.max(late * u64::from(operations) * setup.threads as u64) + 4 * MOST_STOPS * faults.stop_ns
 }
 
 /// What a run may cost the host before it is called endless. The longest that ends takes a fiftieth of it.
@@ -173,13 +217,16 @@ const EVENTS: u64 = 5_000_000;
 fn drawn_trouble(dice: &mut Dice) -> Vec<Trouble> {
     let calm = dice.roll(8) == 0;
     let pct = dice.roll(4) == 0;
-    let chosen = |trouble: &Trouble| match trouble {
+    // With dice of their own: whatever else the seed decides is older than they are.
+    let mut late = Dice::new(u64::from(dice.clone().roll(u32::MAX)));
+    let mut chosen = |trouble: &Trouble| match trouble {
+        Trouble::Machine(Fault::Stop | Fault::Fork) => late.roll(3) == 0,
         // Without a record a thread does not queue: rarely all of it.
         Trouble::Machine(Fault::NoRecord) => dice.roll(8) == 0,
         Trouble::Pct => pct,
         _ => dice.roll(2) == 0,
     };
-    let drawn: Vec<Trouble> = Trouble::all().into_iter().filter(chosen).collect();
+    let drawn: Vec<Trouble> = Trouble::all().into_iter().filter(|trouble| chosen(trouble)).collect();
     if calm { vec![Trouble::Exit, Trouble::Cancel] } else { drawn }
 }
 
@@ -208,6 +255,9 @@ fn rates(dice: &mut Dice, threads: usize, operations: u32) -> Faults {
         no_record_one_in: often(1, 3),
         pct_depth: 2 + often(1, 3) - 1,
         pct_steps: threads as u32 * operations * 40,
+        stop_one_in: often(4, 8),
+        stop_ns: 0,
+        fork_one_in: often(1, 5),
     }
 }
 
@@ -228,6 +278,7 @@ mod tests {
                 trouble: Some(free.trouble.clone()),
                 small: false,
                 weakening: None,
+                believes_in_ghosts: false,
             };
             let same = Schedule::draw(&machine, seed, &fixed);
             assert_eq!((&same.setup, &same.config.faults), (&free.setup, &free.config.faults));

@@ -13,7 +13,7 @@ use crate::catalog::{Entry, Finding};
 use crate::quiet::quietly;
 use crate::report::Failure;
 use crate::schedule::{Fixed, Schedule, Trouble};
-use crate::world::{SPINNING, STARVATION, World};
+use crate::world::{KEPT, SPINNING, STARVATION, World};
 
 /// Which runs are wanted.
 #[derive(Debug, Clone)]
@@ -83,6 +83,7 @@ fn finding(error: &Error) -> Finding {
         Error::Race(_) => Finding::Race,
         Error::Panic(text) if text.contains(STARVATION) => Finding::Starvation,
         Error::Panic(text) if text.contains(SPINNING) => Finding::Spinning,
+        Error::Panic(text) if text.contains(KEPT) => Finding::Kept,
         _ => Finding::Check,
     }
 }
@@ -116,15 +117,16 @@ fn attempt(entry: &Entry<Sim>, schedule: &Schedule, mut config: Config, told: bo
     }
     let world = World::new(entry, &schedule.setup);
     let refuse = |error: &Error| Fault { finding: finding(error), message: error.to_string() };
-    let simulation =
-        Simulation::new(&config, schedule.setup.threads).map_err(|error| Broken::Failed(refuse(&error), None))?;
+    config.heirs = schedule.setup.heirs;
+    let threads = schedule.setup.threads + config.heirs;
+    let simulation = Simulation::new(&config, threads).map_err(|error| Broken::Failed(refuse(&error), None))?;
     let names = world.names(&entry.label());
     for (slot, name) in world.slots.iter().zip(&names) {
         slot.subject.name(&mut |address, size| simulation.name_memory(name, address, size));
         slot.protected().into_iter().for_each(|(address, size)| simulation.protect(address, size));
     }
     let outcome = quietly(|| {
-        simulation.run(|me| world.live(me)).and_then(|_| {
+        simulation.run_judged(|me| world.live(me), &mut || world.judge()).and_then(|_| {
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.finish())).map_err(|panic| {
                 let text = panic.downcast_ref::<String>().cloned();
                 Error::Panic(
@@ -217,7 +219,7 @@ pub fn torture(
                 break;
             }
             let seed = wanted.seed.wrapping_add(number);
-            match run(entry, &Schedule::draw(&wanted.machine, seed, &wanted.fixed), false) {
+            match run(entry, &draw(entry, wanted, seed, &wanted.fixed), false) {
                 Ok(tally) => own.add(&tally),
                 Err((fault, _)) => {
                     stop.store(true, Relaxed);
@@ -249,14 +251,23 @@ pub fn torture(
 pub fn first_finding(entry: &Entry<Sim>, wanted: &Wanted) -> Option<Finding> {
     let begun = Instant::now();
     (0..wanted.schedules).take_while(|_| begun.elapsed() < wanted.time).find_map(|number| {
-        let schedule = Schedule::draw(&wanted.machine, wanted.seed.wrapping_add(number), &wanted.fixed);
+        let schedule = draw(entry, wanted, wanted.seed.wrapping_add(number), &wanted.fixed);
         run(entry, &schedule, false).err().map(|(fault, _)| fault.finding)
     })
 }
 
+/// The schedule called `seed`, without what `entry` is spared.
+fn draw(entry: &Entry<Sim>, wanted: &Wanted, seed: u64, fixed: &Fixed) -> Schedule {
+    let mut schedule = Schedule::draw(&wanted.machine, seed, fixed);
+    if fixed.trouble.is_none() {
+        schedule.spare(entry.spared);
+    }
+    schedule
+}
+
 /// Makes the failure of `seed` smaller and tells it.
 fn explain(entry: &Entry<Sim>, wanted: &Wanted, seed: u64, fault: &Fault) -> Failure {
-    let draw = |fixed: &Fixed| Schedule::draw(&wanted.machine, seed, fixed);
+    let draw = |fixed: &Fixed| draw(entry, wanted, seed, fixed);
     let first = draw(&wanted.fixed);
     let mut fixed = Fixed {
         threads: Some(first.setup.threads),
@@ -264,6 +275,7 @@ fn explain(entry: &Entry<Sim>, wanted: &Wanted, seed: u64, fault: &Fault) -> Fai
         trouble: Some(first.trouble),
         small: wanted.fixed.small,
         weakening: wanted.fixed.weakening.clone(),
+        believes_in_ghosts: wanted.fixed.believes_in_ghosts,
     };
     let begun = Instant::now();
     let same = |fixed: &Fixed| {

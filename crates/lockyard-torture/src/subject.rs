@@ -42,6 +42,9 @@ pub trait Subject<P: Ground>: Send + Sync + Debug {
     /// Whatever else it does that must not disturb: a reference taken and given back.
     fn aside(&self) {}
 
+    /// Whether nobody holds it in a way that excludes `way`, whoever waits.
+    fn is_open(&self, way: Way) -> bool;
+
     /// Whether nothing is left of anybody.
     fn at_rest(&self) -> bool;
 
@@ -144,6 +147,10 @@ impl<P: Ground, L: Lock<P = P>> Subject<P> for Rigged<L> {
         }
     }
 
+    fn is_open(&self, way: Way) -> bool {
+        self.lock.is_open(way)
+    }
+
     fn at_rest(&self) -> bool {
         self.lock.at_rest()
     }
@@ -192,6 +199,10 @@ impl<P: Ground, S: Count<P = P>> Subject<P> for Units<S> {
 
     unsafe fn downgrade(&self) -> bool {
         false
+    }
+
+    fn is_open(&self, _way: Way) -> bool {
+        self.0.units() > 0
     }
 
     fn at_rest(&self) -> bool {

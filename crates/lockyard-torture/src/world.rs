@@ -2,21 +2,19 @@
 //!
 //! The same life on every ground. Instrumentation is ordinary memory: it costs no simulated time, and natively as little as can be.
 
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use lockyard::GaveUp;
-use lockyard::cancel::{CancelToken, Until};
-use lockyard::platform::Platform;
-use lockyard_check::data::Data;
+use lockyard::cancel::Until;
 use lockyard_check::lock::Way;
 use lockyard_check::stage::Dice;
 
 use crate::catalog::Entry;
 use crate::ground::Ground;
+use crate::inherit::Inherited;
 use crate::operation::{Entry as Asks, Operation, Pace};
-use crate::ring::{Event, Ring};
-use crate::subject::Subject;
+use crate::places::{Seat, Slot};
+use crate::ring::Event;
 
 /// How a world is set up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,135 +47,24 @@ pub struct Setup {
     pub starved_ns: u64,
     /// ... while the lock was granted so often, is starvation; if the lock has a bound.
     pub starved_grants: u64,
+    /// Threads that hold nothing may be stopped.
+    pub stops: bool,
+    /// A lock that is free for longer than this, ns, while a thread that runs waits for it, is kept
+    /// for one that does not.
+    pub kept_ns: u64,
+    /// Threads that begin in the child of a fork; none: nobody forks.
+    pub heirs: usize,
 }
 
 /// Prefixes of what a failed thread says, by which the finding is told.
 pub(crate) const STARVATION: &str = "starvation: ";
 pub(crate) const SPINNING: &str = "spinning: ";
-
-/// A lock and what it protects.
-pub(crate) struct Slot<P: Ground> {
-    pub(crate) subject: Box<dyn Subject<P>>,
-    data: Box<Data<P>>,
-    /// Holders, where several may be inside.
-    inside: AtomicU32,
-    pub(crate) grants: AtomicU64,
-    writes: AtomicU64,
-    /// Threads that have come to a mortal lock, those that have yet to have it, and those that have yet to return.
-    arrived: AtomicU32,
-    left: AtomicU32,
-    staying: AtomicU32,
-}
-
-impl<P: Ground> fmt::Debug for Slot<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slot").field("state", &self.subject.state()).finish_non_exhaustive()
-    }
-}
-
-impl<P: Ground> Slot<P> {
-    fn new(entry: &Entry<P>, threads: usize) -> Self {
-        Self {
-            subject: (entry.make)(),
-            data: Box::default(),
-            inside: AtomicU32::new(0),
-            grants: AtomicU64::new(0),
-            writes: AtomicU64::new(0),
-            arrived: AtomicU32::new(0),
-            left: AtomicU32::new(threads as u32),
-            staying: AtomicU32::new(threads as u32),
-        }
-    }
-
-    /// Addresses and sizes of what the lock protects.
-    pub(crate) fn protected(&self) -> Vec<(usize, usize)> {
-        if self.subject.units() == 1 { self.data.protected().collect() } else { Vec::new() }
-    }
-
-    /// The protected section of thread `me`.
-    fn section(&self, me: usize, way: Way) {
-        let units = self.subject.units();
-        if units > 1 {
-            let inside = self.inside.fetch_add(1, Relaxed) + 1;
-            assert!(inside <= units, "{inside} threads hold {units} units");
-            P::nap(0);
-            self.inside.fetch_sub(1, Relaxed);
-            return;
-        }
-        match way {
-            Way::Write => {
-                self.data.write(me);
-                self.writes.fetch_add(1, Relaxed);
-            }
-            Way::Read => self.data.read(),
-        }
-    }
-
-    fn finish(&self, number: usize) {
-        if self.subject.units() == 1 {
-            self.data.finish(self.writes.load(Relaxed));
-        }
-        let state = self.subject.state();
-        assert!(self.subject.at_rest(), "something is left in lock {number}, which nobody uses any more: {state}");
-    }
-}
-
-/// How many tokens a thread waits with before it does without.
-const TOKENS: usize = 24;
-
-#[derive(Debug)]
-#[repr(align(128))]
-struct Token<P: Platform>(CancelToken<P>);
-
-/// A thread's place: what others may know of it.
-#[derive(Debug)]
-#[repr(align(128))]
-pub(crate) struct Seat<P: Platform> {
-    pub(crate) ring: Ring,
-    /// The lock that it waits for without an end of its own, plus one; 0: it does not.
-    pub(crate) waits_for: AtomicUsize,
-    /// Since when, and how many grants the lock had seen.
-    pub(crate) since: AtomicU64,
-    pub(crate) grants_then: AtomicU64,
-    /// Operations begun.
-    pub(crate) begun: AtomicU64,
-    /// Acquisitions.
-    pub(crate) taken: AtomicU64,
-    /// The longest blocking wait, ns.
-    pub(crate) longest: AtomicU64,
-    /// Waits that ended without the lock.
-    pub(crate) gave_up: AtomicU64,
-    pub(crate) done: AtomicBool,
-    tokens: Box<[Token<P>]>,
-    /// The number of the token it waits with, plus one; 0: none.
-    token: AtomicUsize,
-    /// When that one had been cancelled; 0: not yet.
-    cancelled: AtomicU64,
-}
-
-impl<P: Platform> Seat<P> {
-    fn new() -> Self {
-        Self {
-            ring: Ring::default(),
-            waits_for: AtomicUsize::new(0),
-            since: AtomicU64::new(0),
-            grants_then: AtomicU64::new(0),
-            begun: AtomicU64::new(0),
-            taken: AtomicU64::new(0),
-            longest: AtomicU64::new(0),
-            gave_up: AtomicU64::new(0),
-            done: AtomicBool::new(false),
-            tokens: (0..TOKENS).map(|_| Token(CancelToken::default())).collect(),
-            token: AtomicUsize::new(0),
-            cancelled: AtomicU64::new(0),
-        }
-    }
-}
+pub(crate) const KEPT: &str = "kept: ";
 
 /// Everything there is.
 #[derive(Debug)]
 pub struct World<P: Ground> {
-    setup: Setup,
+    pub(crate) setup: Setup,
     bounded: bool,
     passes: u64,
     frees: bool,
@@ -186,6 +73,8 @@ pub struct World<P: Ground> {
     ended: AtomicBool,
     /// When a lock was granted last.
     pub(crate) last_grant: AtomicU64,
+    /// In the child of a fork: what its threads may use.
+    pub(crate) inherited: Inherited,
 }
 
 impl<P: Ground> World<P> {
@@ -198,9 +87,10 @@ impl<P: Ground> World<P> {
             passes: entry.passes,
             frees: entry.frees,
             slots,
-            seats: (0..setup.threads).map(|_| Seat::new()).collect(),
+            seats: (0..setup.threads + setup.heirs).map(|_| Seat::new()).collect(),
             ended: AtomicBool::new(false),
             last_grant: AtomicU64::new(0),
+            inherited: Inherited::default(),
         }
     }
 
@@ -220,6 +110,15 @@ impl<P: Ground> World<P> {
     /// # Panics
     /// If anything is not as it should be.
     pub fn finish(&self) {
+        if let Some((number, way)) = self.inherited.get() {
+            // What ghosts have of it nobody gives back, and the names of those that waited may
+            // stay.
+            let slot = &self.slots[number];
+            if way == Way::Write && slot.subject.units() == 1 {
+                slot.data.finish(slot.writes.load(Relaxed));
+            }
+            return;
+        }
         for (number, slot) in self.slots.iter().take(self.setup.locks).enumerate() {
             slot.finish(number);
         }
@@ -240,13 +139,27 @@ impl<P: Ground> World<P> {
     /// # Panics
     /// If it sees something that must not be.
     pub fn live(&self, me: usize) {
-        let mut life =
-            Life { world: self, me, seat: &self.seats[me], dice: Dice::new(self.setup.seed ^ (me as u64) << 40) };
-        life.go();
+        let mut life = Life {
+            world: self,
+            me,
+            seat: &self.seats[me],
+            dice: Dice::new(self.setup.seed ^ (me as u64) << 40),
+            busy: 0,
+        };
+        if me < self.setup.threads {
+            life.go();
+        } else {
+            life.inherit();
+        }
+    }
+
+    /// The threads that are there from the beginning.
+    fn parents(&self) -> &[Seat<P>] {
+        &self.seats[..self.setup.threads]
     }
 
     fn everybody_is_done(&self) -> bool {
-        self.seats.iter().all(|seat| seat.done.load(Relaxed))
+        self.parents().iter().all(|seat| seat.done.load(Relaxed))
     }
 
     /// Whether somebody starves, as far as `now` tells.
@@ -271,11 +184,13 @@ impl<P: Ground> World<P> {
     }
 }
 
-struct Life<'w, P: Ground> {
-    world: &'w World<P>,
-    me: usize,
-    seat: &'w Seat<P>,
-    dice: Dice,
+pub(crate) struct Life<'w, P: Ground> {
+    pub(crate) world: &'w World<P>,
+    pub(crate) me: usize,
+    pub(crate) seat: &'w Seat<P>,
+    pub(crate) dice: Dice,
+    /// Locks that it holds.
+    busy: u32,
 }
 
 impl<'w, P: Ground> Life<'w, P> {
@@ -293,7 +208,9 @@ impl<'w, P: Ground> Life<'w, P> {
         loop {
             let enough = quota.map_or_else(|| self.world.ended.load(Relaxed), |quota| made >= quota);
             if enough {
-                mortals.by_ref().for_each(|(_, lock)| self.visit(lock));
+                for (_, lock) in mortals.by_ref() {
+                    self.visit(lock);
+                }
                 self.seat.done.store(true, Relaxed);
                 // Two stay while others wait: a lock with a bound must serve those, whatever these two do.
                 // Not for ever: whoever is still away then is away for another reason.
@@ -323,16 +240,19 @@ impl<'w, P: Ground> Life<'w, P> {
             }
             self.perform(&operation);
             made += 1;
+            if self.world.inherited.get().is_some() {
+                return self.inherit();
+            }
         }
         self.note(Event::Exits, Way::Write, made as usize);
     }
 
-    fn note(&self, event: Event, way: Way, what: usize) {
+    pub(crate) fn note(&self, event: Event, way: Way, what: usize) {
         self.seat.ring.note(P::stamp(), event, way, what);
     }
 
     /// One operation, from asking to thinking.
-    fn perform(&mut self, operation: &Operation) {
+    pub(crate) fn perform(&mut self, operation: &Operation) {
         let slot = &self.world.slots[operation.lock];
         let ways = slot.subject.ways();
         let way = if ways.contains(&operation.way) { operation.way } else { ways[0] };
@@ -362,14 +282,14 @@ impl<'w, P: Ground> Life<'w, P> {
             Asks::Block => self.block(number, way),
             Asks::Try => {
                 self.note(Event::Tries, way, number);
-                if !slot.subject.try_lock(way) {
+                if !self.stoppable(|| slot.subject.try_lock(way)) {
                     return failed(Event::Failed);
                 }
             }
             Asks::Deadline(after) => {
                 let deadline = after.map_or(0, |after| P::now() + after);
                 self.note(Event::WaitsUntil, way, number);
-                match slot.subject.lock_until(way, Until::deadline(deadline)) {
+                match self.stoppable(|| slot.subject.lock_until(way, Until::deadline(deadline))) {
                     None => self.block(number, way),
                     Some(Ok(())) => {}
                     Some(Err(why)) => {
@@ -397,7 +317,7 @@ impl<'w, P: Ground> Life<'w, P> {
         self.note(Event::WaitsWithToken, way, number);
         self.seat.cancelled.store(0, Relaxed);
         self.seat.token.store(next + 1, Relaxed);
-        let outcome = slot.subject.lock_until(way, Until::cancelled(token));
+        let outcome = self.stoppable(|| slot.subject.lock_until(way, Until::cancelled(token)));
         self.seat.token.store(0, Relaxed);
         // Read once: who cancels may be about to note when it did.
         let cancelled = self.seat.cancelled.load(Relaxed);
@@ -434,15 +354,31 @@ impl<'w, P: Ground> Life<'w, P> {
         self.seat.since.store(since, Relaxed);
         self.seat.grants_then.store(slot.grants.load(Relaxed), Relaxed);
         self.seat.waits_for.store(number + 1, Relaxed);
-        slot.subject.lock(way);
+        self.stoppable(|| slot.subject.lock(way));
         self.seat.waits_for.store(0, Relaxed);
         self.seat.longest.fetch_max(P::stamp().saturating_sub(since), Relaxed);
     }
 
-    fn granted(&self, number: usize, way: Way) {
+    /// A call for a lock. A thread that holds nothing may be stopped in it.
+    fn stoppable<R>(&self, call: impl FnOnce() -> R) -> R {
+        let may = self.world.setup.stops && self.busy == 0;
+        if may {
+            P::may_stop(true);
+        }
+        let result = call();
+        if may {
+            P::may_stop(false);
+        }
+        result
+    }
+
+    fn granted(&mut self, number: usize, way: Way) {
+        self.busy += 1;
         self.note(Event::Got, way, number);
         self.world.slots[number].grants.fetch_add(1, Relaxed);
-        self.world.last_grant.store(P::stamp(), Relaxed);
+        let now = P::stamp();
+        self.world.slots[number].moved.store(now, Relaxed);
+        self.world.last_grant.store(now, Relaxed);
         self.seat.taken.fetch_add(1, Relaxed);
     }
 
@@ -474,6 +410,7 @@ impl<'w, P: Ground> Life<'w, P> {
                 slot.section(self.me, way);
             }
         }
+        self.may_fork(number, way);
         if operation.cancels == Some(false) {
             self.cancel_somebody();
         }
@@ -483,10 +420,12 @@ impl<'w, P: Ground> Life<'w, P> {
         }
     }
 
-    fn let_go(&self, number: usize, way: Way) {
+    pub(crate) fn let_go(&mut self, number: usize, way: Way) {
         self.note(Event::Releases, way, number);
         // SAFETY: this thread holds it that way.
         unsafe { self.world.slots[number].subject.unlock(way) };
+        self.busy -= 1;
+        self.world.slots[number].moved.store(P::stamp(), Relaxed);
         self.note(Event::Released, way, number);
     }
 
@@ -539,17 +478,20 @@ impl<'w, P: Ground> Life<'w, P> {
     }
 
     /// Uses a mortal lock for the only time. Whoever was the last to may free it: at once where the lock allows that, else when all have returned.
-    fn visit(&self, number: usize) {
+    fn visit(&mut self, number: usize) {
         let slot = &self.world.slots[number];
         // All at once, so that they meet.
         slot.arrived.fetch_add(1, Relaxed);
-        let everybody = self.world.seats.len() as u32;
+        let everybody = self.world.setup.threads as u32;
+        // Not stopped there: the others wait for it as for a holder.
+        self.busy += 1;
         P::wait_window(|| (slot.arrived.load(Relaxed) == everybody).then_some(()));
         self.block(number, Way::Write);
         self.granted(number, Way::Write);
         slot.section(self.me, Way::Write);
         let last = slot.left.fetch_sub(1, Relaxed) == 1;
         self.let_go(number, Way::Write);
+        self.busy -= 1;
         let returned = slot.staying.fetch_sub(1, Relaxed) == 1;
         let frees = if self.world.frees { last } else { returned };
         if frees {

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use lockyard_check::lock::Way;
 use lockyard_sim::Sim;
+use lockyard_sim::faults::Fault;
 use lockyard_sim::machine::catalog;
 use lockyard_torture::catalog::{Defect, Entry, Finding};
 use lockyard_torture::ground::Ground;
 use lockyard_torture::report::Failure;
-use lockyard_torture::schedule::Fixed;
+use lockyard_torture::schedule::{Fixed, Trouble};
 use lockyard_torture::simulated::{Tally, Wanted, first_finding, torture};
 
 fn entry(label: &str) -> Entry<Sim> {
@@ -64,6 +66,46 @@ found! {
     missing_acquires: "broken-acquire" on "quad2008" within 20;
     missing_releases: "broken-unlock" on "quad2008" within 20;
     spinning_for_a_sleeper: "broken-spin" on "skx_2s_40c" within 1_000;
+}
+
+/// Of a lock that keeps itself for waiters that do not come, each kind of such waiters is a finding
+/// of its own.
+#[test]
+fn locks_kept_for_who_does_not_come() {
+    for (fault, expected) in [(Fault::Stop, Finding::Kept), (Fault::Fork, Finding::Hang)] {
+        let fixed = Fixed { trouble: Some(vec![Trouble::Machine(fault)]), ..Fixed::default() };
+        let found = first_finding(&entry("broken-reservation"), &Wanted { fixed, ..wanted("quad2008", 1, 200) });
+        assert_eq!(found, Some(expected), "{}", fault.name());
+    }
+}
+
+/// Lockyard's own locks hang in a child that takes ghosts for waiters: the fault reaches what tells
+/// them.
+#[test]
+fn locks_that_believe_in_ghosts() {
+    for label in ["mutex", "rwsem:today", "qspinlock", "hq-spinlock", "mcs"] {
+        let trouble = Some(vec![Trouble::Machine(Fault::Fork)]);
+        let fixed = Fixed { trouble, small: true, believes_in_ghosts: true, ..Fixed::default() };
+        let found = first_finding(&entry(label), &Wanted { fixed, ..wanted("quad2008", 1, 2_000) });
+        assert!(found.is_some(), "{label}");
+    }
+}
+
+/// Whether a lock is kept for somebody can only be told of one that says whether it is held.
+#[test]
+fn every_lock_says_that_it_is_open() {
+    for entry in Sim::locks().into_iter().filter(|entry| entry.defect == Defect::None) {
+        let lock = (entry.make)();
+        for &way in lock.ways() {
+            assert!(lock.is_open(way), "{}", entry.label());
+        }
+        if lock.units() == 1 {
+            lock.lock(Way::Write);
+            assert!(!lock.ways().iter().any(|&way| lock.is_open(way)), "{}", entry.label());
+            // SAFETY: acquired above.
+            unsafe { lock.unlock(Way::Write) };
+        }
+    }
 }
 
 /// The control, and every lock that is not known to be defective.

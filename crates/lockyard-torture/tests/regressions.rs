@@ -27,6 +27,7 @@ fn passes(label: &str, machine: &str, seed: u64, threads: usize, operations: u32
             trouble: Some(trouble.to_vec()),
             small,
             weakening: None,
+            believes_in_ghosts: false,
         },
         workers: 1,
     };

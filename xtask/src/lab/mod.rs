@@ -11,9 +11,11 @@
 //!
 //! `lab run WHAT` makes a record. `lab table` rewrites what is made from the newest record of each
 //! WHAT: the blocks `<!-- lab:BLOCK -->` … `<!-- /lab -->` of README.md and docs/*.md, and the
-//! picture. `lab table --check`, a house rule, fails where one of them differs from its record.
+//! picture. `lab foreign DIR…` records nothing: see `foreign`. `lab table --check`, a house rule,
+//! fails where one of them differs from its record.
 
 mod blocks;
+mod foreign;
 mod host;
 mod json;
 mod picture;
@@ -22,7 +24,7 @@ mod run;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::tools::Outcome;
+use crate::tools::{self, Outcome};
 use json::Value;
 
 /// The folder of all records.
@@ -36,6 +38,11 @@ pub(crate) const CLOSE: &str = "<!-- /lab -->";
 
 /// The picture of the front page, made from the record `front`.
 const PICTURE: &str = "docs/front.svg";
+
+/// Carries out `cargo xtask lab foreign` with `words`: the exit code.
+pub(crate) fn compare_foreign(words: &[&str]) -> u8 {
+    foreign::main(tools::caller(), words)
+}
 
 /// Makes a record, as `cargo xtask lab run` with `words` says.
 pub(crate) fn run(words: &[&str]) -> Outcome {

@@ -49,6 +49,10 @@ impl<P: Stage, L: BucketLock<P> + Debug + 'static> Lock for HashedMutex<P, L> {
         }
     }
 
+    fn is_open(&self, _way: Way) -> bool {
+        self.word.load(Relaxed) == 0
+    }
+
     fn at_rest(&self) -> bool {
         self.word.load(Relaxed) == 0
     }

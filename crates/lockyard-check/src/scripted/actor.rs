@@ -124,9 +124,10 @@ impl Scene {
         scene::enter(Some(Me { core: core.clone(), number: usize::MAX }));
         let ended = catch_unwind(AssertUnwindSafe(|| {
             script(&Scene { core: core.clone() }, &cast);
-            let stuck: Vec<_> = cast.iter().filter(|actor| !actor.is_idle()).collect();
+            let stuck: Vec<_> = cast.iter().filter(|actor| !actor.is_idle() && !actor.is_ghost()).collect();
             assert!(stuck.is_empty(), "the script ended before its actors: {stuck:#?}");
         }));
+        cast.iter().filter(|actor| actor.is_ghost()).for_each(Actor::vanishes);
         scene::enter(outer);
         let place = PLACE.take();
         if let Err(panic) = ended {
@@ -139,7 +140,19 @@ impl Scene {
             cast.into_iter().for_each(|actor| actor.player.dismiss());
             resume_unwind(panic);
         }
-        cast.into_iter().for_each(|actor| actor.player.dismiss());
+        // A ghost's record stays what it was: nobody gets it.
+        cast.into_iter().filter(|actor| !actor.is_ghost()).for_each(|actor| actor.player.dismiss());
+    }
+
+    /// From here on the scene is the child of a fork: `ghosts` do nothing any more, and the locks
+    /// know that they are not here. They wait, or are stopped, and are in no window.
+    pub fn forks(&self, ghosts: &[&Actor<'_>]) {
+        self.settle();
+        for ghost in ghosts {
+            assert!(!ghost.is_in_window(), "no child begins in a window: {ghost:?}");
+            self.core.change(|world| world.roles[ghost.number].ghost = true);
+        }
+        self.settle();
     }
 
     /// Waits until nothing more can happen without the script.
@@ -197,7 +210,7 @@ impl Scene {
         loop {
             self.settle();
             let end = self.core.change(|world| {
-                if world.roles.iter().all(|role| role.state == State::Idle) {
+                if world.roles.iter().all(|role| role.ghost || role.state == State::Idle) {
                     return Some(true);
                 }
                 // Who seemed to nap for ever may have gone on since the scene settled.
@@ -275,7 +288,7 @@ impl<'e> Actor<'e> {
             scene::begin(stop, signal);
             match catch_unwind(AssertUnwindSafe(task)) {
                 Ok(value) => *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(value),
-                Err(_) => core.change(|world| world.roles[number].failed = true),
+                Err(_) => core.change(|world| world.roles[number].failed |= !world.roles[number].ghost),
             }
             let steps = scene::steps();
             scene::begin(None, None);
@@ -336,6 +349,18 @@ impl<'e> Actor<'e> {
     /// Whether the actor has no task.
     pub fn is_idle(&self) -> bool {
         self.core.world().roles[self.number].state == State::Idle
+    }
+
+    fn is_ghost(&self) -> bool {
+        self.core.world().roles[self.number].ghost
+    }
+
+    /// A ghost's task ends.
+    fn vanishes(&self) {
+        self.core.change(|world| world.roles[self.number].vanishes = true);
+        while !self.is_idle() {
+            thread::yield_now();
+        }
     }
 
     /// Whether the actor waits: asleep, or polling in vain.

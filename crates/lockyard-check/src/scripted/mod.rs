@@ -7,6 +7,7 @@
 //! * [`Actor::starts_until`] stops it before its n-th atomic operation. Stopped before every one in turn, with everybody else running
 //!   meanwhile ([`every_stop`]), that is the exhaustive single-preemption test.
 //! * [`Actor::interrupted`] stops it likewise, and then runs a closure on its own thread, as a signal handler would.
+//! * [`Scene::forks`] makes ghosts of actors: the scene goes on as the child of a fork.
 //! * [`Actor::freeze`] keeps an actor from waking up in time.
 //! * [`Scene::advance`] turns the clock; nothing else does.
 //! * [`Scene::finish`] runs to the end; if somebody can never wake again it says so at once: a lost wake-up is not a timeout here.
@@ -35,6 +36,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod actor;
+pub mod rivals;
 mod scene;
 pub mod sweeps;
 mod words;
@@ -209,6 +211,14 @@ unsafe impl Platform for Scripted {
 
     fn rank(id: ThreadId) -> u32 {
         Self::priority(id)
+    }
+
+    fn is_here(id: ThreadId) -> bool {
+        !scene::about(id, |role| role.ghost)
+    }
+
+    fn epoch() -> u32 {
+        scene::epoch()
     }
 
     fn begin_window() {

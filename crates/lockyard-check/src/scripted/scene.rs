@@ -61,6 +61,11 @@ pub(super) struct Role {
     /// Priority as the actor's program set it, and with what is lent to it.
     pub(super) priority: (u32, u32),
     pub(super) node: u32,
+    /// Only the parent of a fork has it: it does nothing any more, and its task ends with the
+    /// scene.
+    pub(super) ghost: bool,
+    /// A ghost's task ends now.
+    pub(super) vanishes: bool,
     /// Windows that the actor is in: see `Platform::begin_window`.
     pub(super) windows: u32,
     /// Naps ever taken.
@@ -83,6 +88,8 @@ impl Role {
             on_cpu: false,
             realtime: false,
             priority: (0, 0),
+            ghost: false,
+            vanishes: false,
             windows: 0,
             naps: 0,
             steps: 0,
@@ -91,14 +98,16 @@ impl Role {
     }
 
     fn is_napper(&self) -> bool {
-        matches!(self.state, State::Napping(_))
+        !self.ghost && matches!(self.state, State::Napping(_))
     }
 
     /// Whether an actor that stays somewhere may go on.
     fn may_go_on(&self, now: u64) -> bool {
         match self.state {
             State::Running | State::Napping(_) => true,
-            State::Idle | State::Stopped => false,
+            State::Idle => false,
+            _ if self.ghost => self.vanishes,
+            State::Stopped => false,
             State::Parked { word, expected, deadline } => {
                 // SAFETY: the actor is in `park` and borrows the word until it leaves this state, under the same lock.
                 let due = unsafe { &*word }.peek() != expected || deadline.is_some_and(|deadline| deadline <= now);
@@ -110,7 +119,7 @@ impl Role {
     /// Whether nothing happens here until somebody else acts. (A napper must also poll in vain: see [`Core::settle`].)
     fn quiet(&self, now: u64) -> bool {
         match self.state {
-            State::Napping(row) => row >= 3,
+            State::Napping(row) => row >= 3 || self.ghost,
             _ => !self.may_go_on(now),
         }
     }
@@ -176,6 +185,11 @@ impl Core {
             world = self.seats[number].wait(world).unwrap_or_else(PoisonError::into_inner);
         }
         world.roles[number].state = State::Running;
+        if world.roles[number].vanishes {
+            drop(world);
+            // Through a lock's code, which nobody of the child runs.
+            std::panic::resume_unwind(Box::new("a ghost vanishes"));
+        }
     }
 
     /// Waits until the scene is settled.
@@ -332,6 +346,9 @@ pub(super) fn nap(round: u32) {
             role.state = if round == 0 { State::Running } else { State::Napping(round) };
         }
     });
+    if me.core.world().roles.get(me.number).is_some_and(|role| role.ghost) {
+        me.core.stay(me.number, State::Stopped);
+    }
     if round > 2 {
         std::thread::sleep(NAP);
     } else {
@@ -364,6 +381,11 @@ pub(super) fn heads() -> &'static ParkedHeads<Scripted> {
         Some(me) => unsafe { &*std::ptr::from_ref(&me.core.heads) },
         None => &OUTSIDE,
     })
+}
+
+/// The epoch of the caller's scene: see `Platform::epoch`.
+pub(super) fn epoch() -> u32 {
+    me().map_or(1, |me| 1 + u32::from(me.core.world().roles.iter().any(|role| role.ghost)))
 }
 
 /// The NUMA node of the calling actor.

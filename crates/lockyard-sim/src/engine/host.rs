@@ -261,25 +261,32 @@ impl Host {
         OBSERVED.get().map(Self)
     }
 
-    /// Has the observer look: outside simulated threads, as far as words are concerned.
+    /// Has the observer look.
     #[cold]
     fn let_observer_look(self) {
-        /// Puts everything back. An observer that panics has seen enough: the thread whose step it was unwinds, and steps on the way.
-        struct Restore(Host, NonNull<dyn FnMut()>);
+        self.let_look(|engine| &mut engine.observer);
+    }
+
+    /// Has an onlooker look: outside simulated threads, as far as words are concerned.
+    fn let_look(self, which: fn(&mut Engine) -> &mut Option<NonNull<dyn FnMut()>>) {
+        /// Puts everything back. An onlooker that panics has seen enough: the thread whose step it
+        /// was unwinds, and steps on the way.
+        struct Restore(Host, NonNull<dyn FnMut()>, fn(&mut Engine) -> &mut Option<NonNull<dyn FnMut()>>);
         impl Drop for Restore {
             fn drop(&mut self) {
                 OBSERVED.set(None);
                 enter(Some(self.0.0));
                 if !std::thread::panicking() {
-                    self.0.engine().observer = Some(self.1);
+                    *(self.2)(self.0.engine()) = Some(self.1);
                 }
             }
         }
-        let Some(observer) = self.engine().observer.take() else { return };
-        let mut restore = Restore(self, observer);
+        let Some(onlooker) = which(self.engine()).take() else { return };
+        let mut restore = Restore(self, onlooker, which);
         OBSERVED.set(Some(self.0));
         enter(None);
-        // SAFETY: it outlives the run (`set_observer`), and nobody else has it: it was taken out.
+        // SAFETY: it outlives the run (`set_observer`, `set_judge`), and nobody else has it: it was
+        // taken out.
         unsafe { restore.1.as_mut()() };
     }
 
@@ -291,7 +298,7 @@ impl Host {
         if task == NOBODY || engine.tasks[task as usize].kernel > 0 {
             return;
         }
-        self.fault();
+        self.fault(place);
         if self.engine().faults.is_pct() {
             self.await_turn();
         }
@@ -304,12 +311,22 @@ impl Host {
         }
     }
 
-    fn fault(self) {
+    fn fault(self, place: &'static Location<'static>) {
         let engine = self.engine();
         let (task, now) = (engine.current, engine.now);
         if let Some(away) = engine.faults.preemption() {
             engine.faults.note(now, task, Fault::Preempt);
             self.be_away(away);
+        }
+        let engine = self.engine();
+        let state = &engine.tasks[task as usize];
+        if state.may_stop
+            && state.windows == 0
+            && !engine.unstoppable.iter().any(|file| place.file().ends_with(file))
+            && let Some(long) = engine.faults.stop()
+        {
+            engine.faults.note(now, task, Fault::Stop);
+            self.be_stopped(long);
         }
         let engine = self.engine();
         if let Some(lost) = engine.faults.lost_cpu() {
@@ -344,6 +361,16 @@ impl Host {
         engine.arm_timer(task, engine.now + away);
         self.block();
         self.leave_kernel();
+    }
+
+    /// In a signal handler for `long`. The judge looks before the thread goes on.
+    fn be_stopped(self, long: Ps) {
+        let task = self.task() as usize;
+        self.engine().tasks[task].stopped_until = Ps::MAX;
+        self.be_away(long);
+        self.let_look(|engine| &mut engine.judge);
+        let engine = self.engine();
+        engine.tasks[task].stopped_until = engine.now;
     }
 
     /// A PCT schedule: waits until no better task could go on. Not for ever: what looks able to go on may be waiting in a way of its own.

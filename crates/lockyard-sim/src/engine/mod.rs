@@ -7,6 +7,7 @@
 //! | `arena` | the memory of the simulated program |
 //! | `host` | from a task's stack to the engine: passing time, suspending |
 //! | `access` | loads, stores, read-modify-writes, fences |
+//! | `fork` | a child process: one thread goes on, the others are ghosts |
 //! | `spin` | waiting for a change of lines |
 //! | `run` | the loop that takes events and resumes tasks |
 //! | `random` | random draws |
@@ -23,6 +24,7 @@
 
 pub(crate) mod access;
 pub(crate) mod arena;
+pub(crate) mod fork;
 pub(crate) mod heap;
 pub(crate) mod host;
 pub(crate) mod order;
@@ -101,6 +103,16 @@ pub(crate) struct Engine {
     /// CPUs in the order of the placement.
     pub(crate) order: Vec<u32>,
     pub(crate) finished: usize,
+    /// Files in which no thread is stopped.
+    pub(crate) unstoppable: &'static [&'static str],
+    /// How many tasks end before the run does.
+    pub(crate) expected: usize,
+    /// How many tasks, the last, begin in the child of a fork.
+    pub(crate) heirs: usize,
+    /// 1, and 2 in the child of a fork.
+    pub(crate) epoch: u32,
+    /// Ghosts are taken for threads of this process, on purpose.
+    pub(crate) believes_in_ghosts: bool,
     pub(crate) counts: [u64; COUNT],
     pub(crate) tally: Tally,
     pub(crate) faults: FaultState,
@@ -108,6 +120,8 @@ pub(crate) struct Engine {
     pub(crate) bug: Option<Bug>,
     /// Looks at everything before each step, and after each effect.
     pub(crate) observer: Option<NonNull<dyn FnMut()>>,
+    /// Looks at everything before a thread that was stopped goes on.
+    pub(crate) judge: Option<NonNull<dyn FnMut()>>,
     pub(crate) guard: watch::Guard,
     pub(crate) seen: Option<Box<order::Order>>,
     /// How far the program's clock is ahead of the simulation's.
@@ -181,11 +195,17 @@ impl Engine {
             next_tick: Ps::MAX,
             order: topology.order(config.placement, config.seed),
             finished: 0,
+            unstoppable: config.unstoppable,
+            expected: 0,
+            heirs: 0,
+            epoch: 1,
+            believes_in_ghosts: config.believes_in_ghosts,
             counts: [0; COUNT],
             tally: Tally::default(),
             faults,
             bug: config.bug,
             observer: None,
+            judge: None,
             guard,
             seen: config.watch_order.then(|| Box::new(order::Order::new(config.weakening.clone()))),
             clock_ahead: 0,

@@ -168,6 +168,13 @@ impl Order {
         &mut self.threads[thread]
     }
 
+    /// A child process begins: its threads know of all that was ever done.
+    pub(super) fn fork(&mut self, threads: impl Iterator<Item = usize>) {
+        let mut all = Clock::new();
+        self.threads.iter().for_each(|other| join(&mut all, &other.now));
+        threads.for_each(|thread| join(&mut self.thread(thread).now, &all));
+    }
+
     fn fence(&mut self, thread: usize) {
         let own = self.thread(thread);
         let loaded = std::mem::take(&mut own.loaded);

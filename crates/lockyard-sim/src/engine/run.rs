@@ -54,7 +54,9 @@ impl Engine {
                 None
             }
             What::Wake { task } => {
-                self.wake_arrives(task);
+                if !self.tasks[task as usize].ghost {
+                    self.wake_arrives(task);
+                }
                 None
             }
             What::Force { cpu, stamp } => {
@@ -99,12 +101,17 @@ pub(crate) fn run(
     // returns; so `body` is alive whenever it is called.
     let body: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(body) };
     let first = engine.tasks.len() - starts.len();
+    engine.expected = starts.len() - engine.heirs;
     for (number, &start) in starts.iter().enumerate() {
         let (index, stack) = (first + number, arena.stack(number)?);
         let cpu = engine.tasks[index].cpu;
         engine.tasks[index] = super::task::Task::new(cpu, stack.range());
         engine.tasks[index].anonymous = engine.faults.is_anonymous(index as u32);
-        engine.schedule(start, What::Wake { task: index as u32 });
+        if number < engine.expected {
+            engine.schedule(start, What::Wake { task: index as u32 });
+        } else {
+            engine.tasks[index].state = State::Done;
+        }
         threads.push(Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| live(yielder, index, body)));
     }
     let pointer = NonNull::from(&mut *engine);
@@ -152,7 +159,7 @@ fn events(
             )));
         }
         engine.now = time;
-        let Some(task) = engine.happen(what) else {
+        let Some(task) = engine.happen(what).filter(|&task| !engine.tasks[task as usize].ghost) else {
             if matches!(what, What::Grant { .. }) {
                 host.effect_of_buffer()?;
             }
@@ -168,7 +175,7 @@ fn events(
         if let Some(failure) = engine.failure.take() {
             return Err(failure);
         }
-        if engine.finished == threads.len() {
+        if engine.finished == engine.expected {
             return Ok(());
         }
     }

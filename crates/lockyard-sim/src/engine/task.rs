@@ -169,6 +169,14 @@ pub(crate) struct Task {
     pub(crate) stack_top: usize,
     /// The registry has no record for it.
     pub(crate) anonymous: bool,
+    /// Windows that it is in, one inside the other.
+    pub(crate) windows: u32,
+    /// It holds nothing: a handler may keep it.
+    pub(crate) may_stop: bool,
+    /// Until when a handler has kept it; `Ps::MAX` while one does.
+    pub(crate) stopped_until: Ps,
+    /// It is a thread of the process that this one was forked from.
+    pub(crate) ghost: bool,
 
     // Spinning.
     pub(crate) watch: Watch,
@@ -236,6 +244,10 @@ impl Task {
             stack_top: stack.start,
             stack,
             anonymous: false,
+            windows: 0,
+            may_stop: false,
+            stopped_until: 0,
+            ghost: false,
             watch: Watch::NOTHING,
             watch_stamp: 0,
             rhythm: Rhythm { last: 0, step: 1, longest: 1 },

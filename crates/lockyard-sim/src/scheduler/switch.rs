@@ -300,6 +300,17 @@ impl Engine {
         self.waiting -= 1;
     }
 
+    /// Takes a runnable task that will not run out of its queue, unless it is still on its way
+    /// there.
+    pub(crate) fn leave_queue(&mut self, task: u32) {
+        let state = &self.tasks[task as usize];
+        let (cpu, class, key) = (state.cpu as usize, state.class, state.queue_key);
+        if self.cpus[cpu].queue.iter().any(|queued| queued == task) {
+            self.cpus[cpu].queue.remove(class, key);
+            self.waiting -= 1;
+        }
+    }
+
     /// Hands one waiting task of `cpu` to an idle CPU, the nearest.
     fn push_to_idle(&mut self, cpu: u32) {
         let core = self.cpus[cpu as usize].core;

@@ -24,7 +24,7 @@ use super::inheriting::{chain, late_again, letter};
 use super::parking::{late_parcel, parcel};
 use super::queueing::{aside, lanes, reuse, spinners, turning};
 use super::scripts::{folding, handing_over, spun_in_vain, turning_late};
-use super::signalling::{arrival, late_arrival, moved_while_held};
+use super::signalling::{arrival, late_arrival, left_while_moved, moved_while_held};
 use crate::adapters::{Binary, EagerHq};
 use crate::cases::parking::HashedMutex;
 use crate::embedded::{Detached, Inlined, Monitor, Spinning};
@@ -202,7 +202,7 @@ fn condvar() -> Vec<Scenario> {
     for &(mode, machine) in PLAIN {
         let of = Of { lock: "condvar", machine, mode };
         list.extend([arrival(&of, 1, false), arrival(&of, 2, false), arrival(&of, 2, true)]);
-        list.extend([late_arrival(&of), moved_while_held(&of)]);
+        list.extend([late_arrival(&of), moved_while_held(&of), left_while_moved(&of)]);
     }
     let of = Of { lock: "condvar", machine: UNTIMED, mode: "untimed" };
     list.push(arrival(&of, 1, false));

@@ -103,6 +103,38 @@ pub(super) fn moved_while_held(of: &Of<'_>) -> Scenario {
     })
 }
 
+/// One waits for a letter, another for the mutex until the clock rings. The third rings, and
+/// releases the mutex in the detached form; the fourth signals meanwhile, which puts the first
+/// asleep into the mutex's queue. The release may have read the name of the one that leaves.
+pub(super) fn left_while_moved(of: &Of<'_>) -> Scenario {
+    of.scenario("timeout-and-signal-while-held", 4, rung(barred(of.machine, 4)), |machine| {
+        execute::<Weak, _>(
+            machine,
+            4,
+            Post::default,
+            |post, me| match me {
+                0 => assert!(post.receive(Until::FOREVER), "a wait without end has ended"),
+                1 => {
+                    if post.mutex.acquire_until(Until::deadline(DEADLINE)).is_ok() {
+                        post.letters.section(Way::Read);
+                        // SAFETY: acquired above.
+                        unsafe { post.mutex.release_detached() };
+                    }
+                }
+                2 => {
+                    post.guarded(|| {
+                        post.letters.section(Way::Write);
+                        ring::<Weak>();
+                    });
+                    post.arrival.signal();
+                }
+                _ => post.arrival.signal(),
+            },
+            Post::finish,
+        );
+    })
+}
+
 /// One waits until the clock rings, and is told at the same time.
 pub(super) fn late_arrival(of: &Of<'_>) -> Scenario {
     let machine = rung(barred(of.machine, 3));

@@ -1,0 +1,21 @@
+//! Locks whose slow paths are cut off anywhere, against waiters that leave, sleepers that a
+//! signaller adopts, waiters that are stopped for ever, and children of a fork: see
+//! `lockyard_check::scripted::rivals`.
+
+use lockyard::mutex::RawMutex;
+use lockyard::rwsem::{RawRwSem, policy};
+use lockyard::semaphore::OpportunisticSafe;
+use lockyard::spin::cna::RawCnaSpinLock;
+use lockyard::spin::qspinlock::RawQSpinLock;
+use lockyard_check::adapters::Binary;
+use lockyard_check::embedded::Detached;
+use lockyard_check::rivalled;
+use lockyard_check::scripted::Scripted;
+
+rivalled!(mutex: RawMutex<Scripted>, [lock, timed, condvar]);
+rivalled!(mutex_detached: Detached<RawMutex<Scripted>>, [lock, timed]);
+rivalled!(rwsem: RawRwSem<Scripted, policy::Today>, [lock, timed]);
+rivalled!(rwsem_detached: Detached<RawRwSem<Scripted, policy::Today>>, [timed]);
+rivalled!(semaphore: Binary<Scripted, OpportunisticSafe>, [lock, timed]);
+rivalled!(spinlock: RawQSpinLock<Scripted>, [lock]);
+rivalled!(cna: RawCnaSpinLock<Scripted>, [lock]);
