@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let wants_help = words.iter().any(|word| ["--help", "-h", "help"].contains(word));
-    let known = words.first().copied().filter(|command| FORMS.iter().any(|form| form.first() == *command));
+    let known = words.iter().copied().find(|word| FORMS.iter().any(|form| form.first() == *word));
     if wants_help || words.is_empty() {
         print!("{}", help(known));
         return ExitCode::SUCCESS;
