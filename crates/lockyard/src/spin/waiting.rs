@@ -233,11 +233,29 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         }
     }
 
-    /// The pending head's attempt. Both lanes at once: it is pending no more. A newcomer may have taken pending away meanwhile, or noted how long the lock lies free.
+    /// The pending head's attempt. It clears pending in the same step. A newcomer may have cleared it
+    /// before, or noted how long the lock lies free: the head looks again until somebody has the lock.
     fn take_pending(&self) -> bool {
-        let word = self.word.load(Relaxed);
-        word & (LOCKED_MASK | URGENT_MASK) == 0
-            && self.word.compare_exchange_half(0, word as u16, K::REST | LOCKED as u16, Acquire, Relaxed).is_ok()
+        let mut half = self.word.load(Relaxed) as u16;
+        while u32::from(half) & (LOCKED_MASK | URGENT_MASK) == 0 {
+            match self.word.compare_exchange_half(0, half, K::REST | LOCKED as u16, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(found) => half = found,
+            }
+            P::relax();
+        }
+        false
+    }
+
+    /// The attempt of a head that is not pending: as [`Self::try_steal`], until somebody has the lock.
+    fn take_past(&self) -> bool {
+        while self.word.load(Relaxed) & (LOCKED_MASK | PENDING_MASK | URGENT_MASK) == 0 {
+            if self.try_steal() {
+                return true;
+            }
+            P::relax();
+        }
+        false
     }
 
     /// Sleeps until an unlock, or `end`. `true`: took the lock instead. `shut`: pending is set and stays so, if an unlock will wake us.
@@ -247,7 +265,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         self.mark_asleep(true);
         let registered = P::heads().insert(key, me.id());
         let fenced = P::fence_heavy();
-        let attempt = || if shut { self.take_pending() } else { self.try_steal() };
+        // It sleeps without a timer: a free lock must not be left for the sake of a note.
+        let attempt = || if shut { self.take_pending() } else { self.take_past() };
         let mut taken = attempt();
         let mut end = end;
         if !taken && self.is_kept_for_urgent() {

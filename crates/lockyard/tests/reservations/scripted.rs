@@ -131,6 +131,46 @@ fn waiter_is_stopped<K: Kind<Scripted>>(in_lanes: impl Fn(&Lock<K>), wait_ns: u6
     });
 }
 
+/// The victim, head and alone, is stopped before any of its steps, and the lock becomes free. Some steps
+/// later a try is refused, and notes it. When the victim goes on nobody will wake it.
+fn head_meets_a_note<K: Kind<Scripted>>(later: u64) {
+    every_stop(|stop| {
+        let lock = Lock::<K>::default();
+        let mut stopped = false;
+        Scene::play(|scene, [holder, victim, other]| {
+            holder.does(|| lock.acquire());
+            let got = victim.starts_until(stop, || cycle(&lock));
+            let mut held = true;
+            for _ in 0..4 {
+                scene.advance(LONG_NS);
+                let again = holder.starts(|| {
+                    release(&lock);
+                    lock.acquire();
+                });
+                soon(scene, || again.is_done() || victim.is_stopped());
+                held = again.is_done();
+                if !held || victim.is_stopped() {
+                    break;
+                }
+            }
+            stopped = victim.is_stopped();
+            if held {
+                holder.does(|| release(&lock));
+                victim.resumes_until(later);
+                scene.settle();
+                if other.does(|| lock.try_acquire()) {
+                    other.does(|| release(&lock));
+                }
+            }
+            victim.resumes();
+            soon(scene, || got.is_done());
+            got.expect("it is free");
+            scene.finish();
+        });
+        stopped
+    });
+}
+
 fn plain<K: Kind<Scripted>>(_: &Lock<K>) {}
 
 fn by_node(lock: &RawHqSpinLock<Scripted>) {
@@ -138,6 +178,15 @@ fn by_node(lock: &RawHqSpinLock<Scripted>) {
 }
 
 scripts! {
+    /// Its exchange fails for the note alone: it slept on, without a timer, beside a free lock.
+    fn a_head_that_meets_a_note_does_not_sleep_beside_a_free_lock() {
+        for later in 0..8 {
+            head_meets_a_note::<Plain>(later);
+            head_meets_a_note::<Cna>(later);
+            head_meets_a_note::<Hq>(later);
+        }
+    }
+
     /// In one queue.
     fn a_head_that_is_stopped_keeps_nobody_out() {
         for wait_ns in [0, LONG_NS] {
