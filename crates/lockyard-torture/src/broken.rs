@@ -138,9 +138,10 @@ impl<P: Stage> Lock for Keeps<P> {
     type P = P;
 
     fn lock(&self, way: Way) {
-        let me = P::id().map_or(0, |id| id.raw());
+        let me = P::current().map_or(0, |me| me.id().raw());
         let promised = || self.word.load(Relaxed) == PROMISED | me;
-        let mut round = 0;
+        // It sleeps soon: asleep it can be stopped on a real machine, too.
+        let mut round = 6;
         while !self.try_lock(way) {
             if me != 0 && promised() && self.word.compare_exchange(PROMISED | me, 1, Acquire, Relaxed).is_ok() {
                 return;

@@ -70,6 +70,8 @@ pub struct Share {
     pub threads: usize,
     /// Rounds.
     pub rounds: u64,
+    /// Rounds in which a thread was stopped.
+    pub stops: u64,
     /// Acquisitions.
     pub acquisitions: u64,
     /// Time, ns.
@@ -211,6 +213,7 @@ fn one_round(entry: &Entry<Linux>, wanted: &Wanted, seed: u64, share: &mut Share
         return Err(failure(entry, wanted, &setup, &world, Finding::Check, text));
     }
     share.rounds += 1;
+    share.stops += u64::from(stop.lasts());
     share.ns += begun.elapsed().as_nanos() as u64;
     let taken = world.taken();
     share.acquisitions += taken.iter().sum::<u64>();

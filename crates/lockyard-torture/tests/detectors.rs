@@ -83,7 +83,7 @@ fn locks_kept_for_who_does_not_come() {
 /// them.
 #[test]
 fn locks_that_believe_in_ghosts() {
-    for label in ["mutex", "rwsem:today", "qspinlock", "hq-spinlock", "mcs"] {
+    for label in ["mcs", "semaphore:direct-handoff"] {
         let trouble = Some(vec![Trouble::Machine(Fault::Fork)]);
         let fixed = Fixed { trouble, small: true, believes_in_ghosts: true, ..Fixed::default() };
         let found = first_finding(&entry(label), &Wanted { fixed, ..wanted("quad2008", 1, 2_000) });

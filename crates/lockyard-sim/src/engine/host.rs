@@ -36,6 +36,9 @@ pub(super) fn panic_text(payload: &(dyn Any + Send)) -> String {
     text.as_deref().and_then(|text| text.lines().next()).unwrap_or("no message").to_owned()
 }
 
+/// Where an engine keeps one of its onlookers.
+type Which = fn(&mut Engine) -> &mut Option<NonNull<dyn FnMut()>>;
+
 /// The engine of the simulated thread that is running.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Host(NonNull<Engine>);
@@ -268,10 +271,10 @@ impl Host {
     }
 
     /// Has an onlooker look: outside simulated threads, as far as words are concerned.
-    fn let_look(self, which: fn(&mut Engine) -> &mut Option<NonNull<dyn FnMut()>>) {
+    fn let_look(self, which: Which) {
         /// Puts everything back. An onlooker that panics has seen enough: the thread whose step it
         /// was unwinds, and steps on the way.
-        struct Restore(Host, NonNull<dyn FnMut()>, fn(&mut Engine) -> &mut Option<NonNull<dyn FnMut()>>);
+        struct Restore(Host, NonNull<dyn FnMut()>, Which);
         impl Drop for Restore {
             fn drop(&mut self) {
                 OBSERVED.set(None);
