@@ -167,10 +167,11 @@ impl<P: Ground> Entry<P> {
 /// Queued rwlocks, and the rwsems of the kernel's policies, hand over to the first waiter, whether or
 /// not that one comes.
 const KEEPS_ITS_WAITERS: &[Fault] = &[Fault::Stop, Fault::Fork];
-/// Ghosts stay in the tree of an rt-mutex, and in the buckets of a futex hash, as their pages say;
-/// and a thread that is stopped with the lock of either keeps others out: its sections are no
-/// windows.
-const GHOSTS_WAIT: &[Fault] = &[Fault::Stop, Fault::Fork];
+/// Ghosts stay in the tree of an rt-mutex, and in the buckets of a futex hash, as their pages say.
+const GHOSTS_WAIT: &[Fault] = &[Fault::Fork];
+/// A reader that a fork leaves between its addition and its taking that back stays counted in the
+/// child, as the pages say.
+const GHOSTS_ARE_COUNTED: &[Fault] = &[Fault::Fork];
 
 /// Only the machine's fork handler can call the numbers of ghosts back.
 fn ticket<P: Ground>(entry: Entry<P>) -> Entry<P> {
@@ -184,12 +185,12 @@ fn rtmutex<P: Ground, Y: rt::Policy>() -> Entry<P> {
 
 fn rwsem<P: Ground, Y: rwsem::Policy>() -> Entry<P> {
     let entry = Entry::new("rwsem", Some(Y::NAME), shared_timed::<P, RawRwSem<P, Y>>);
-    if Y::NAME == <rwsem::Today as rwsem::Policy>::NAME { entry } else { entry.spared(KEEPS_ITS_WAITERS) }
+    entry.spared(if Y::NAME == <rwsem::Today as rwsem::Policy>::NAME { GHOSTS_ARE_COUNTED } else { KEEPS_ITS_WAITERS })
 }
 
 fn qrwlock<P: Ground, Y: qrw::Policy>() -> Entry<P> {
     if Y::KNOBS.turns {
-        return Entry::new("qrwlock", Some(Y::NAME), shared_timed::<P, RawQRwLock<P, Y>>);
+        return Entry::new("qrwlock", Some(Y::NAME), shared_timed::<P, RawQRwLock<P, Y>>).spared(GHOSTS_ARE_COUNTED);
     }
     Entry::new("qrwlock", Some(Y::NAME), shared::<P, RawQRwLock<P, Y>>).spared(KEEPS_ITS_WAITERS)
 }

@@ -98,10 +98,13 @@ pub unsafe trait BucketLock<P: Platform>: Default + Send + Sync {
 unsafe impl<P: Platform, K: WordLock<P>> BucketLock<P> for K {
     #[inline]
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        // No child of a fork begins with a bucket locked.
+        P::begin_window();
         self.acquire();
         let result = section();
         // SAFETY: acquired above.
         unsafe { self.release() };
+        P::end_window();
         result
     }
 }

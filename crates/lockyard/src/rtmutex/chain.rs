@@ -39,6 +39,7 @@ use super::plist::DONATING;
 use super::waiter::{self, Inheritance, Locked};
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
+use crate::wait::section::{exit, try_enter};
 use crate::wait::thread::{Thread, ThreadId};
 
 /// The longest chain that is followed.
@@ -200,7 +201,7 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
             // SAFETY: `blocked_on` is a mutex that its thread is in a call of. It does not return before it has set this to zero, for which it needs the
             // lock that is held here; later on the mutex's own wait lock keeps it there.
             let mutex: &'static Core<P> = unsafe { &*core::ptr::with_exposed_provenance(at as usize) };
-            if mutex.wait_lock.try_acquire() {
+            if try_enter(&mutex.wait_lock) {
                 break (locked, mutex);
             }
             drop(locked);
@@ -313,7 +314,7 @@ impl<P: Platform> core::ops::Deref for Held<P> {
 impl<P: Platform> Drop for Held<P> {
     fn drop(&mut self) {
         // SAFETY: made where the lock was acquired, once.
-        unsafe { self.0.wait_lock.release() };
+        unsafe { exit(&self.0.wait_lock) };
     }
 }
 

@@ -31,6 +31,7 @@ use super::{RawRtMutex, Refused, waiter};
 use crate::cancel::Until;
 use crate::platform::{ConstPlatform, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
+use crate::wait::section::{enter, exit};
 use crate::wait::thread::Thread;
 
 const NONE: u32 = 0;
@@ -90,7 +91,7 @@ impl<P: Platform> RawRtCondvar<P> {
         until: Until<'_, P>,
     ) -> Result<bool, bool> {
         let state = &me.pi.requeue;
-        self.lock.acquire();
+        enter(&self.lock);
         let priority = waiter::lock(me).own_priority();
         state.store(SLEEPING, Relaxed);
         self.sleepers.insert(me.id(), priority);
@@ -99,7 +100,7 @@ impl<P: Platform> RawRtCondvar<P> {
         let _ = unsafe { mutex.release() };
         loop {
             let over = state.load(Acquire) == SLEEPING && until.over().is_some();
-            self.lock.acquire();
+            enter(&self.lock);
             let now = state.load(Relaxed);
             if now == SLEEPING && over {
                 self.sleepers.remove(me.id());
@@ -137,7 +138,7 @@ impl<P: Platform> RawRtCondvar<P> {
 
     /// Signals the most urgent sleeper: moves it to `mutex`, the one that all of them use. Whether there was one.
     pub fn notify_one<Y: Policy>(&self, mutex: &RawRtMutex<P, Y>) -> bool {
-        self.lock.acquire();
+        enter(&self.lock);
         let (first, wake) = (self.sleepers.first(), self.move_first(mutex));
         self.unlock();
         if let Some(thread) = wake {
@@ -174,6 +175,6 @@ impl<P: Platform> RawRtCondvar<P> {
 
     fn unlock(&self) {
         // SAFETY: every caller has acquired it.
-        unsafe { self.lock.release() };
+        unsafe { exit(&self.lock) };
     }
 }

@@ -65,7 +65,8 @@
 //!
 //! **Destruction.** A release touches nothing of the mutex after another thread may have taken it: it may be freed by the next owner as soon as that one has
 //! unlocked it. **Ownership is by name.** A record is not given to another thread while its thread holds such a mutex, so the name stays that of the
-//! one that locked it. **fork**: the child has the mutex as it was; nobody lends across processes. **Signal handlers** may try, and wait
+//! one that locked it. **fork**: the child has the mutex as it was, its wait lock free (`wait::section`); nobody
+//! lends across processes. **Signal handlers** may try, and wait
 //! by polling without lending; a handler must not unlock a mutex that it has made others wait for.
 //!
 //! **Limits in user space.** The wait lock and the threads' locks are spinlocks whose owner nobody boosts: a thread of low priority that is preempted in the microsecond in which it

@@ -239,10 +239,10 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::platform::linux::Linux;
+    use crate::platform::linux::{Linux, threads};
 
     /// Names that no thread of a test program gets.
-    const FROM: u32 = 16_000;
+    const FROM: u32 = 0xf000;
 
     fn name(number: u32) -> ThreadId {
         ThreadId::from_raw(FROM + number).unwrap()
@@ -255,6 +255,7 @@ mod tests {
     /// Against a vector that is kept sorted, with heads and tails, single levels and many.
     #[test]
     fn is_what_a_sorted_vector_is() {
+        (0..40).for_each(|number| assert!(threads::borrow(name(number)).is_some()));
         for levels in [1, 2, 5, 100] {
             let list = PriorityList::<Linux, WAITING>::default();
             let mut model: Vec<(u32, ThreadId)> = Vec::new();

@@ -20,6 +20,7 @@ use super::policy::Policy;
 use super::{RawRtMutex, Refused};
 use crate::cancel::Until;
 use crate::platform::Platform;
+use crate::wait::section::enter;
 use crate::wait::thread::Thread;
 
 /// What became of a thread that was queued by another.
@@ -42,7 +43,7 @@ impl<P: Platform, Y: Policy> RawRtMutex<P, Y> {
     /// after [`Started::Queued`] it calls `wait_proxy`, after [`Started::Taken`] it owns the mutex.
     pub(crate) unsafe fn start_proxy(&self, sleeper: &'static Thread<P>) -> Result<Started, Cycle> {
         let core = &self.core;
-        core.wait_lock.acquire();
+        enter(&core.wait_lock);
         let started = if core.take::<Y>(sleeper, false) {
             if P::errs(Bug::RemovesUnqueued) {
                 core.leave(sleeper);
@@ -63,7 +64,7 @@ impl<P: Platform, Y: Policy> RawRtMutex<P, Y> {
     /// Why the wait ended. It has left the queue.
     pub(crate) fn wait_proxy(&self, me: &'static Thread<P>, until: Until<'_, P>) -> Result<(), Refused> {
         let core = &self.core;
-        core.wait_lock.acquire();
+        enter(&core.wait_lock);
         let result = core.wait::<Y>(me, until).map_err(Refused::from);
         if result.is_err() {
             core.leave(me);

@@ -8,6 +8,7 @@ use super::{Core, OWNER, Refused, WAITERS};
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
 use crate::platform::{Ordering::*, Patience, Platform, Word};
+use crate::wait::section::{enter, exit};
 use crate::wait::thread::{Thread, ThreadId};
 
 impl<P: Platform> Core<P> {
@@ -38,7 +39,7 @@ impl<P: Platform> Core<P> {
             return self.word.compare_exchange(0, me.id().raw(), Acquire, Relaxed).is_ok();
         }
         me.waiter.enter();
-        self.wait_lock.acquire();
+        enter(&self.wait_lock);
         let taken = self.take::<Y>(me, false);
         self.settle_bit();
         self.unlock_wait();
@@ -47,7 +48,7 @@ impl<P: Platform> Core<P> {
     }
 
     fn queue<Y: Policy>(&self, me: &'static Thread<P>, until: Until<'_, P>) -> Result<(), Refused> {
-        self.wait_lock.acquire();
+        enter(&self.wait_lock);
         let result = if self.take::<Y>(me, false) {
             P::count(Event::RtmutexSlowAcq1, 1);
             Ok(())
@@ -70,7 +71,7 @@ impl<P: Platform> Core<P> {
     /// Drops the wait lock: the mutex may be gone afterwards, unless the caller is in it by right.
     pub(super) fn unlock_wait(&self) {
         // SAFETY: every caller has acquired it.
-        unsafe { self.wait_lock.release() };
+        unsafe { exit(&self.wait_lock) };
     }
 
     /// Under the wait lock: takes the mutex for `thread`, which is queued or not, if it is free and nobody has a better right to it.
@@ -159,7 +160,7 @@ impl<P: Platform> Core<P> {
         }
         self.unlock_wait();
         let walked = chain::walk_for_waiter(owner, next, &Origin { lock: Some(self), waiter: Some(me), top: me });
-        self.wait_lock.acquire();
+        enter(&self.wait_lock);
         // While it was walked, the mutex may have become free: then there is nothing to complain about.
         if self.owner().is_none() && !P::errs(Bug::OwnerlessIsDeadlock) { Ok(()) } else { walked }
     }
@@ -188,7 +189,7 @@ impl<P: Platform> Core<P> {
                 until.park(me);
                 P::count(Event::RtmutexSlowSleep, 1);
             }
-            self.wait_lock.acquire();
+            enter(&self.wait_lock);
         }
     }
 
@@ -249,7 +250,7 @@ impl<P: Platform> Core<P> {
         if next != 0 {
             self.unlock_wait();
             chain::walk_for_change(owner, next, &Origin { lock: Some(self), waiter: None, top: me });
-            self.wait_lock.acquire();
+            enter(&self.wait_lock);
         }
     }
 
@@ -271,7 +272,7 @@ impl<P: Platform> Core<P> {
     pub(super) fn release_slow(&self, holder: ThreadId) {
         P::count(Event::RtmutexSlowunlock, 1);
         let first = loop {
-            self.wait_lock.acquire();
+            enter(&self.wait_lock);
             if let Some(first) = self.waiters.first() {
                 break first;
             }

@@ -23,6 +23,7 @@ use super::plist::{DONATING, Node, PriorityList, WAITING};
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
+use crate::wait::section::{enter, exit};
 use crate::wait::thread::{Thread, ThreadId};
 
 /// See the [module text](self).
@@ -111,13 +112,13 @@ pub(super) struct Locked<'a, P: Platform> {
 impl<P: Platform> Drop for Locked<'_, P> {
     fn drop(&mut self) {
         // SAFETY: `lock` acquired it, and this value is the only one that stands for that.
-        unsafe { self.thread.pi.lock.release() };
+        unsafe { exit(&self.thread.pi.lock) };
     }
 }
 
 /// Locks a thread's part in priority inheritance.
 pub(super) fn lock<P: Platform>(thread: &Thread<P>) -> Locked<'_, P> {
-    thread.pi.lock.acquire();
+    enter(&thread.pi.lock);
     Locked { thread }
 }
 

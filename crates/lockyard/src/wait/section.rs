@@ -18,15 +18,23 @@ pub(crate) fn locked<P: Platform, R>(lock: &RawQSpinLock<P>, section: impl FnOnc
 /// Runs `section` under `lock`, if `lock` is free now.
 #[inline]
 pub(crate) fn try_locked<P: Platform, R>(lock: &RawQSpinLock<P>, section: impl FnOnce() -> R) -> Option<R> {
-    P::begin_window();
-    let result = lock.try_acquire().then(|| {
+    try_enter(lock).then(|| {
         let result = section();
-        // SAFETY: acquired above.
-        unsafe { lock.release() };
+        // SAFETY: entered above.
+        unsafe { exit(lock) };
         result
-    });
-    P::end_window();
-    result
+    })
+}
+
+/// Begins a section under `lock`, if `lock` is free now.
+#[inline]
+pub(crate) fn try_enter<P: Platform>(lock: &RawQSpinLock<P>) -> bool {
+    P::begin_window();
+    let entered = lock.try_acquire();
+    if !entered {
+        P::end_window();
+    }
+    entered
 }
 
 /// Begins a section under `lock`.
@@ -39,7 +47,7 @@ pub(crate) fn enter<P: Platform>(lock: &RawQSpinLock<P>) {
 /// Ends the section.
 ///
 /// # Safety
-/// The caller began it with [`enter`].
+/// The caller began it with [`enter`] or [`try_enter`].
 #[inline]
 pub(crate) unsafe fn exit<P: Platform>(lock: &RawQSpinLock<P>) {
     // SAFETY: acquired by `enter`.

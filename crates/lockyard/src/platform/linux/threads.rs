@@ -529,7 +529,7 @@ fn take(slot: &Slot, claim: u64, owner: &Owner) -> bool {
 
 /// The record called `id`, of those that no thread gets, is a thread's of this process for a while.
 /// `None`: the kernel has no memory for it.
-pub(super) fn borrow(id: ThreadId) -> Option<&'static Thread<Linux>> {
+pub(crate) fn borrow(id: ThreadId) -> Option<&'static Thread<Linux>> {
     let slot = TABLE.claim(id.raw())?;
     slot.thread.set_id(id);
     slot.rank.store(own().rank.load(Relaxed), Relaxed);
