@@ -65,8 +65,9 @@
 //! Without handoff there is no bound. `turns` has its own.
 //!
 //! **Destruction.** A release touches the lock after the next owner may have it (queue, wait lock): the memory must stay until every
-//! release has returned. **fork**: a lock that other threads hold stays held in the child. **Recursion**: none, for readers either: with a
-//! writer queued in between, the second acquisition waits for the first.
+//! release has returned. **fork**: a lock that other threads hold stays held in the child. A reader of the parent that was between
+//! its addition and its taking that back stays counted there (two instructions, beside a writer). **Recursion**: none, for readers
+//! either: with a writer queued in between, the second acquisition waits for the first.
 //!
 //! Sources: Documentation/locking of Linux; the changelogs of `locking/rwsem`, 2019 to 2026, listed in [`policy`].
 
