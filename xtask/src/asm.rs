@@ -64,7 +64,7 @@ pub(crate) fn check() -> Outcome {
             wrong.push(format!("{} must have {rule}, but is:\n    {}", shape.probe, path.join("\n    ")));
         }
     }
-    if wrong.is_empty() { Ok(()) } else { Err(format!("{}\nrerun: cargo xtask counts", wrong.join("\n"))) }
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{}\nrerun: cargo xtask cost counts", wrong.join("\n"))) }
 }
 
 fn list(words: &[&str]) -> String {

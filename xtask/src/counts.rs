@@ -42,7 +42,7 @@ pub(crate) fn check() -> Outcome {
         };
         let remark = match now.cmp(&limit) {
             std::cmp::Ordering::Equal => "",
-            std::cmp::Ordering::Less => "cheaper: lower the budget with `cargo xtask counts --bless`",
+            std::cmp::Ordering::Less => "cheaper: lower the budget with `cargo xtask cost counts --bless`",
             std::cmp::Ordering::Greater => "DEARER",
         };
         println!("{name:<20} {now:>6} {limit:>6}   {remark}");
@@ -53,7 +53,7 @@ pub(crate) fn check() -> Outcome {
     if !same_compiler {
         println!("not judged: {BUDGET} was measured with another compiler than {compiler}");
     } else if !dearer.is_empty() {
-        return Err(format!("{}\nrerun: cargo xtask counts", dearer.join("\n")));
+        return Err(format!("{}\nrerun: cargo xtask cost counts", dearer.join("\n")));
     }
     Ok(())
 }
@@ -63,7 +63,7 @@ pub(crate) fn bless() -> Outcome {
     let old = fs::read_to_string(BUDGET).unwrap_or_default();
     let mut new = String::from(
         "# Instructions of one uncontended lock + unlock pair, loop included (`empty_loop` is the loop alone).\n\
-         # Checked by `cargo xtask counts`, written by `cargo xtask counts --bless`.\n",
+         # Checked by `cargo xtask cost counts`, written by `cargo xtask cost counts --bless`.\n",
     );
     let arch = std::env::consts::ARCH;
     let mut put = |line: &str| {

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: whatever reads what others have written is fed whatever libFuzzer can think of.
+//! `cargo xtask explore fuzz`: whatever reads what others have written is fed whatever libFuzzer can think of.
 //!
 //! | target | what | begins with |
 //! |---|---|---|
@@ -24,7 +24,7 @@ const TARGETS: [(&str, Option<&str>, &[&str]); 4] = [
     ("calls", None, &["-max_len=2048"]),
 ];
 
-/// Carries out `cargo xtask fuzz` with `words`: its exit code.
+/// Carries out `cargo xtask explore fuzz` with `words`: its exit code.
 pub(crate) fn main(words: &[&str]) -> u8 {
     let (mut secs, mut wanted) = (600, Vec::new());
     let mut words = words.iter();

@@ -1,4 +1,4 @@
-//! The model checkers: loom, ordering mutants, shuttle. `cargo xtask verify` does all of it, and what else takes long.
+//! The model checkers: loom, ordering mutants, shuttle. `cargo xtask models all` does all of it, and what else takes long.
 
 use std::process::Command;
 use std::time::Instant;
@@ -18,12 +18,12 @@ fn passed(code: u8, rerun: &str) -> Outcome {
     if code == 0 { Ok(()) } else { Err(format!("rerun: {rerun}")) }
 }
 
-/// `cargo xtask loom`: its exit code.
+/// `cargo xtask models loom`: its exit code.
 pub(crate) fn loom(options: &[&str]) -> u8 {
     example("loom", &[&["run"], options].concat())
 }
 
-/// `cargo xtask mutants`: its exit code. What loom cannot judge simulated machines do.
+/// `cargo xtask models mutants`: its exit code. What loom cannot judge simulated machines do.
 pub(crate) fn mutants(options: &[&str]) -> u8 {
     let only = options.iter().skip_while(|word| **word != "--only").nth(1).copied().unwrap_or("");
     let code = example("loom", &[&["mutants"], options].concat());
@@ -39,28 +39,28 @@ pub(crate) fn mutants(options: &[&str]) -> u8 {
     }
 }
 
-/// `cargo xtask shuttle`: its exit code.
+/// `cargo xtask models shuttle`: its exit code.
 pub(crate) fn shuttle(options: &[&str]) -> u8 {
     example("shuttle", options)
 }
 
 /// What `cargo xtask test` does of it.
 pub(crate) fn short() -> Outcome {
-    passed(loom(&["--short"]), "cargo xtask loom --short")?;
-    passed(shuttle(&["--schedules", "400", "--crowds", "20"]), "cargo xtask shuttle --schedules 400 --crowds 20")
+    passed(loom(&["--short"]), "cargo xtask models loom --short")?;
+    passed(shuttle(&["--schedules", "400", "--crowds", "20"]), "cargo xtask models shuttle --schedules 400 --crowds 20")
 }
 
 fn loom_long() -> Outcome {
-    passed(loom(&[]), "cargo xtask loom")
+    passed(loom(&[]), "cargo xtask models loom")
 }
 
 fn mutants_long() -> Outcome {
-    passed(mutants(&[]), "cargo xtask mutants")
+    passed(mutants(&[]), "cargo xtask models mutants")
 }
 
 fn shuttle_long() -> Outcome {
     let words = ["--schedules", "100000", "--crowds", "5000"];
-    passed(shuttle(&words), "cargo xtask shuttle --schedules 100000 --crowds 5000")
+    passed(shuttle(&words), "cargo xtask models shuttle --schedules 100000 --crowds 5000")
 }
 
 /// Runs cargo without a limit.

@@ -1,4 +1,4 @@
-//! `cargo xtask qemu`: the locks on a machine with NUMA nodes, which the host need not have.
+//! `cargo xtask explore qemu`: the locks on a machine with NUMA nodes, which the host need not have.
 //!
 //! A stock Debian kernel starts under QEMU's software emulation, with a static build of the command in an initramfs: eight CPUs in four nodes, then sixteen in
 //! four. The guest reads its topology by the product's own code, queues by node with both NUMA locks, and is tortured; with more virtual CPUs than
@@ -58,7 +58,7 @@ const LOCKS: &str = "hq-spinlock,cna,qspinlock,mutex,rtmutex-tree,rwsem,qrwlock,
 /// How long a guest may take besides its torture.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Carries out `cargo xtask qemu` with `words`: its exit code.
+/// Carries out `cargo xtask explore qemu` with `words`: its exit code.
 pub(crate) fn main(words: &[&str]) -> u8 {
     let options = match Options::parse(words) {
         Ok(options) => options,
@@ -101,7 +101,7 @@ fn run(options: &Options) -> Outcome {
         verdicts.push(format!("{cpus:>2} CPUs in {nodes} nodes {:>5} s  {verdict}", start.elapsed().as_secs()));
     }
     println!("\n=== summary ===\n{}\nall {:>20} s", verdicts.join("\n"), begun.elapsed().as_secs());
-    if well { Ok(()) } else { Err("a guest failed; rerun: cargo xtask qemu".to_owned()) }
+    if well { Ok(()) } else { Err("a guest failed; rerun: cargo xtask explore qemu".to_owned()) }
 }
 
 /// The kernel's image, from Debian's own package for this architecture.

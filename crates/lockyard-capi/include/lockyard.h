@@ -25,7 +25,7 @@
 #ifndef LOCKYARD_H
 #define LOCKYARD_H
 
-/* Made by `cargo xtask header` from crates/lockyard-capi/src. Do not edit. */
+/* Made by `cargo xtask lint --fix` from crates/lockyard-capi/src. Do not edit. */
 
 #include <stdbool.h>
 #include <stdint.h>

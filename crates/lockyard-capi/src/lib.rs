@@ -7,7 +7,7 @@
 //! | `deadline` | a `struct timespec` on a clock, as the end of a wait |
 //! | `mutex`, `rtmutex`, `rwsem`, `semaphore`, `spin`, `qrwlock`, `lockref` | the functions, one file per lock |
 //!
-//! `include/lockyard.h` is made from these files by `cargo xtask header` (cbindgen) and checked in; its doc comments are those of
+//! `include/lockyard.h` is made from these files by `cargo xtask lint --fix` (cbindgen) and checked in; its doc comments are those of
 //! the functions here, and its promises to users are in `cbindgen.toml`. `include/lockyard.hpp` is written by hand.
 //!
 //! # Across the boundary
@@ -18,7 +18,7 @@
 //!
 //! # Adding a lock
 //!
-//! Its type in `layout`, its functions in a file of its own, its `LY_…_INIT` in `cbindgen.toml`; `cargo xtask header`; its class in
+//! Its type in `layout`, its functions in a file of its own, its `LY_…_INIT` in `cbindgen.toml`; `cargo xtask lint --fix`; its class in
 //! `lockyard.hpp`; a block in `tests/programs/results.c` and one in `tests/programs/contend.c`.
 
 // C spells its types like this, and a C caller cannot be asked for less than valid pointers: the header says so once for all.

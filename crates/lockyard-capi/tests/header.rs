@@ -1,4 +1,4 @@
-//! `include/lockyard.h` is what cbindgen reads from the sources. `cargo xtask header` sets `LOCKYARD_WRITE_HEADER`, and it is written instead.
+//! `include/lockyard.h` is what cbindgen reads from the sources. `cargo xtask lint --fix` sets `LOCKYARD_WRITE_HEADER`, and it is written instead.
 
 use std::fs;
 use std::path::Path;
@@ -13,6 +13,6 @@ fn the_header_is_what_the_sources_say() {
         fs::write(&file, made).expect("the header is written");
     } else {
         let there = fs::read(&file).unwrap_or_default();
-        assert!(there == made, "{} is not what the sources say; run: cargo xtask header", file.display());
+        assert!(there == made, "{} is not what the sources say; run: cargo xtask lint --fix", file.display());
     }
 }

@@ -1,4 +1,4 @@
-//! Explores the locks with loom, and their weakened forms: `cargo xtask loom`, `cargo xtask mutants`.
+//! Explores the locks with loom, and their weakened forms: `cargo xtask models loom`, `cargo xtask models mutants`.
 //!
 //! Every exploration is a process of its own: a lock that hangs or a check that fails cannot be unwound. `counts.txt` says how far each scenario goes and how many
 //! executions that takes.
@@ -21,11 +21,11 @@ use lockyard_check::model::scenarios::{self, Limits};
 use lockyard_check::model::sites;
 
 const HELP: &str = "\
-cargo xtask loom [--only TEXT] [--short] [--bless [--seconds N]]
+cargo xtask models loom [--only TEXT] [--short] [--bless [--seconds N]]
   explores the scenarios whose names contain TEXT, each to the bounds of loom-counts.txt, and compares the executions
     --short     what would take more than a few seconds with fewer preemptions
     --bless     finds the highest bounds that complete in N seconds (60), and writes them to loom-counts.txt as they are found
-cargo xtask mutants [--only TEXT] [--seconds N]
+cargo xtask models mutants [--only TEXT] [--seconds N]
   weakens each ordering site whose place contains TEXT, one step at a time; says which scenario kills it
     --seconds   how long one that lives is looked for beyond the bounds of loom-counts.txt (20)
 ";

@@ -1,4 +1,4 @@
-//! Priority inheritance on random cases: `cargo xtask priorities`. See `lockyard_check::priorities`.
+//! Priority inheritance on random cases: `cargo xtask explore priorities`. See `lockyard_check::priorities`.
 //!
 //! The first failure ends the run with exit code 1 and the command that repeats it; a seed and a version of the sources always give the same outcome.
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use lockyard_check::priorities::{Found, Size, perform};
 
 const HELP: &str = "\
-cargo xtask priorities [--cases N] [--from SEED]
+cargo xtask explore priorities [--cases N] [--from SEED]
 
   --cases   how many cases (100000)
   --from    the first seed (1)
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
             Ok(found) => sum.add(&found),
             Err(error) => {
                 eprintln!("\npriorities: case {seed} failed {error}");
-                eprintln!("replay: cargo xtask priorities --from {seed} --cases 1");
+                eprintln!("replay: cargo xtask explore priorities --from {seed} --cases 1");
                 return ExitCode::FAILURE;
             }
         }

@@ -1,4 +1,4 @@
-//! Cases of the suite on as many simulated schedules as one has time for: `cargo xtask seeds`.
+//! Cases of the suite on as many simulated schedules as one has time for: `cargo xtask explore seeds`.
 //!
 //! Each seed is a schedule (machine, placement, faults) on which cases of a lock are performed, with preemptions at the calls of the seam: all of them with `--deal all`, else so
 //! many, dealt out in turn, so that every case has its share of the seeds. The first failure ends the run with exit code 1 and the command that repeats it; a seed and a
@@ -24,7 +24,7 @@ use lockyard_check::simulated::{Events, perform_seed};
 use lockyard_sim::Sim;
 
 const HELP: &str = "\
-cargo xtask seeds --lock LIST [--from SEED] [--count SEEDS] [--deal CASES] [--case TEXT]
+cargo xtask explore seeds --lock LIST [--from SEED] [--count SEEDS] [--deal CASES] [--case TEXT]
 
   --lock    all, or names with commas between them: hq-spinlock, cna, qspinlock, mcs, ticket, ttas,
             qrwlock, lockref, futex-hash; a name also stands for its forms, which have it with a colon
@@ -186,7 +186,7 @@ fn main() -> ExitCode {
         for seed in from..end {
             if let Err((case, error)) = subject.perform(seed, deal, &mut sums) {
                 eprintln!("\nseeds: {name}: {case} failed {error}");
-                eprintln!("replay: cargo xtask seeds --lock {name} --from {seed} --count 1 --case {case}");
+                eprintln!("replay: cargo xtask explore seeds --lock {name} --from {seed} --count 1 --case {case}");
                 return ExitCode::FAILURE;
             }
             if said.elapsed() > Duration::from_secs(10) {

@@ -1,4 +1,4 @@
-//! The conformance suite under shuttle's schedules: `cargo xtask shuttle`.
+//! The conformance suite under shuttle's schedules: `cargo xtask models shuttle`.
 //!
 //! Each lock's schedules are shared out over the cases of its groups. The first failure ends the run with exit code 1 and the command that repeats it; shuttle prints
 //! the schedule.
@@ -29,7 +29,7 @@ use lockyard_check::model::random::{Shuttle, fault_of, perform};
 use lockyard_check::stage::Stage;
 
 const HELP: &str = "\
-cargo xtask shuttle [--lock TEXT] [--case TEXT] [--schedules N] [--crowds N] [--seed S]
+cargo xtask models shuttle [--lock TEXT] [--case TEXT] [--schedules N] [--crowds N] [--seed S]
   --lock       the lock of this name; if there is none, those whose names contain it
   --case       only the cases whose names contain this
   --schedules  random schedules of four threads for each lock, and as many of PCT (2000; the long form: 100000)
@@ -218,7 +218,7 @@ fn main() -> ExitCode {
             if let Err(why) = perform(*case, *schedules, options.seed) {
                 eprintln!("\nshuttle: {}: {name} failed {why}", subject.name);
                 eprintln!(
-                    "again: cargo xtask shuttle --lock {} --case {name} --schedules {} --crowds {} --seed {}",
+                    "again: cargo xtask models shuttle --lock {} --case {name} --schedules {} --crowds {} --seed {}",
                     subject.name, options.schedules, options.crowds, options.seed
                 );
                 return ExitCode::FAILURE;

@@ -17,7 +17,7 @@
 //! | when a deadlock is reported | every link of it is true, unless a thread of it has been told meanwhile |
 //! | in the end | mutexes all-zero, every priority its own again |
 //!
-//! A case that fails names its seed: `cargo xtask priorities --from SEED --cases 1`.
+//! A case that fails names its seed: `cargo xtask explore priorities --from SEED --cases 1`.
 
 use std::cell::RefCell;
 

@@ -3,7 +3,7 @@
 //! A schedule follows from machine and seed: the order in which threads begin, their placement, the jitter of every transfer, and in the rough half forced
 //! preemptions, delayed and spurious wake-ups. A case that fails names both.
 //!
-//! The tests perform each case on a few schedules. [`perform_seed`] performs it on any other: `cargo xtask seeds` does so by the ten thousand.
+//! The tests perform each case on a few schedules. [`perform_seed`] performs it on any other: `cargo xtask explore seeds` does so by the ten thousand.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

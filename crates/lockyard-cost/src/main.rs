@@ -1,8 +1,8 @@
 //! What an uncontended lock costs, in instructions.
 //!
 //! `lockyard-cost NAME PAIRS` runs that many lock + unlock pairs of one kind while a second thread is alive;
-//! `cargo xtask counts` runs it under callgrind and compares with `budget.txt`. `lockyard-cost probes` runs every probe
-//! once; `cargo xtask counts` reads their machine code. Functions here keep their names and are
+//! `cargo xtask cost counts` runs it under callgrind and compares with `budget.txt`. `lockyard-cost probes` runs every probe
+//! once; `cargo xtask cost counts` reads their machine code. Functions here keep their names and are
 //! never inlined, so that both can find them.
 
 mod pairs;

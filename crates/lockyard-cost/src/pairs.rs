@@ -7,7 +7,7 @@ use lockyard::{Mutex, QRwLock, RtMutex, RwSem, Semaphore, SpinLock};
 /// Runs so many pairs on a fresh lock.
 pub(crate) type Run = fn(u32);
 
-/// Every loop by the name that `cargo xtask counts` uses; its symbol has `cost_` before it.
+/// Every loop by the name that `cargo xtask cost counts` uses; its symbol has `cost_` before it.
 pub(crate) const PAIRS: [(&str, Run); 9] = [
     ("empty_loop", |pairs| cost_empty_loop(&(), pairs)),
     ("mutex_lock_unlock", |pairs| cost_mutex_lock_unlock(&Mutex::new(()), pairs)),

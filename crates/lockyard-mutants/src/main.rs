@@ -25,7 +25,7 @@ use std::time::Duration;
 use memory::Memory;
 
 const HELP: &str = "\
-cargo xtask cargo-mutants [TEXT...] [--seconds N] [--again]
+cargo xtask models changes [TEXT...] [--seconds N] [--again]
 
   TEXT        only mutants whose name contains it: a file, a function, `replace +`
   --seconds N so much time of tests for a mutant (60): slower tests are not asked

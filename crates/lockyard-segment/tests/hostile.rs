@@ -1,4 +1,4 @@
-//! A segment that says what no process can mean: it is read without harm. What `cargo xtask fuzz segment` looks for, once.
+//! A segment that says what no process can mean: it is read without harm. What `cargo xtask explore fuzz segment` looks for, once.
 //!
 //! A test program of its own: it makes the segment of its own process by hand.
 

@@ -1,4 +1,4 @@
-//! `cargo xtask history`: the table of historical bugs, and what shows each.
+//! `cargo xtask explore history`: the table of historical bugs, and what shows each.
 
 use std::process::ExitCode;
 

@@ -178,7 +178,7 @@ fn ticket<P: Ground>(entry: Entry<P>) -> Entry<P> {
     entry.bounded().frees().spared(if P::CALLS_BACK { &[] } else { &[Fault::Fork] })
 }
 
-/// All threads have one priority here: what differs between priorities is the business of `cargo xtask priorities`.
+/// All threads have one priority here: what differs between priorities is the business of `cargo xtask explore priorities`.
 fn rtmutex<P: Ground, Y: rt::Policy>() -> Entry<P> {
     Entry::new("rtmutex-tree", Some(Y::NAME), timed::<P, RawRtMutex<P, Y>>).bounded().frees().spared(GHOSTS_WAIT)
 }

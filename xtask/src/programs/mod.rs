@@ -122,7 +122,7 @@ fn parse(words: &[&str]) -> Result<Choice, String> {
     Ok(choice)
 }
 
-/// `cargo xtask soak`: memcached and MariaDB, or those of them that are named, on our locks for ten minutes each, eight threads of load per CPU: no errors, no growth of
+/// `cargo xtask programs soak`: memcached and MariaDB, or those of them that are named, on our locks for ten minutes each, eight threads of load per CPU: no errors, no growth of
 /// memory. Its exit code.
 pub(crate) fn soak(names: &[&str]) -> u8 {
     const SOAKED: [&str; 2] = ["memcached", "mariadb"];
@@ -149,7 +149,7 @@ pub(crate) fn soak(names: &[&str]) -> u8 {
     match go() {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("xtask: {error}\nrerun: cargo xtask soak");
+            eprintln!("xtask: {error}\nrerun: cargo xtask programs soak");
             1
         }
     }

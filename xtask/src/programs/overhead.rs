@@ -1,4 +1,4 @@
-//! `cargo xtask overhead`: what the preload library costs a program whose threads never meet: each call that need not wait, and the start.
+//! `cargo xtask cost overhead`: what the preload library costs a program whose threads never meet: each call that need not wait, and the start.
 //!
 //! Calls are measured by `overhead.c`, on glibc's locks and on ours in turns, and compared round by round: the ratio is the median of the rounds'. A start is
 //! `fork`, `exec` and the end of `/bin/true`, with and without the library in turns; the difference of the medians is the library's. As with
@@ -22,7 +22,7 @@ const STARTS: usize = 40;
 /// Nanoseconds by call and place, in the order in which they were printed.
 type Calls = Vec<(String, f64)>;
 
-/// `cargo xtask overhead WORDS`: its exit code.
+/// `cargo xtask cost overhead WORDS`: its exit code.
 pub(crate) fn main(words: &[&str]) -> u8 {
     let rounds = match words {
         [] => Some(9),
@@ -36,7 +36,7 @@ pub(crate) fn main(words: &[&str]) -> u8 {
     match run(rounds) {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("xtask: {error}\nrerun: cargo xtask overhead");
+            eprintln!("xtask: {error}\nrerun: cargo xtask cost overhead");
             1
         }
     }

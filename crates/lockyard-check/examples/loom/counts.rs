@@ -129,7 +129,7 @@ fn compare(only: &str, short: bool) -> Result<bool, String> {
                 }
             }
             None => {
-                println!("{:<44} not in loom-counts.txt: run `cargo xtask loom --bless`", scenario.name);
+                println!("{:<44} not in loom-counts.txt: run `cargo xtask models loom --bless`", scenario.name);
                 well = false;
             }
         }
@@ -215,7 +215,7 @@ fn write(only: &str, seconds: u64) -> Result<bool, String> {
 fn save(found: &BTreeMap<String, Kept>) -> Result<(), String> {
     let mut text = String::from(
         "# What loom explores: scenario, preemptions/failed polls, executions; then, where these bounds are lower than the bar, the bar.\n\
-         # Checked by `cargo xtask loom`, written by `cargo xtask loom --bless`.\n",
+         # Checked by `cargo xtask models loom`, written by `cargo xtask models loom --bless`.\n",
     );
     for scenario in scenarios::all() {
         let Some(kept) = found.get(&scenario.name) else { continue };

@@ -155,7 +155,7 @@ fn judges(only: &str) -> Result<Vec<Judge>, String> {
 fn passes(name: &str, limits: Limits) -> Result<Report, String> {
     let report = explore(name, limits, SECONDS, None)?;
     if report.failure.is_some() || !report.complete {
-        return Err(format!("{name} does not pass without a mutant: cargo xtask loom --only {name}"));
+        return Err(format!("{name} does not pass without a mutant: cargo xtask models loom --only {name}"));
     }
     Ok(report)
 }

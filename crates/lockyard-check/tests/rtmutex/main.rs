@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `property` | every invariant before every step, on random cases; `cargo xtask priorities` runs a hundred thousand |
+//! | `property` | every invariant before every step, on random cases; `cargo xtask explore priorities` runs a hundred thousand |
 //! | `inversion` | how long the high wait, with threads of middle priority that never stop |
 //! | `spinning` | the first waiter's spin pays, stops when it should, and is the only one |
 //! | `bugs` | made on purpose, the bugs of history are noticed by these checks |
