@@ -1,4 +1,5 @@
-//! What the linker must know of the shared library: its name, which changes with its interface, and that it stays.
+//! What the linker must know of the shared library: its name, which changes with its interface, and
+//! that it stays.
 
 fn main() {
     // The name under which programs ask for it: the major version, as in `cargo xtask install`.

@@ -1,7 +1,9 @@
-//! The C interface, called in any order by one thread: every result is the one that the header promises.
+//! The C interface, called in any order by one thread: every result is the one that the header
+//! promises.
 //!
-//! Only what would wait for ever is left out: a lock that is held is asked for by a try, or with a deadline that has passed. What breaks the header's rules
-//! (unlocking what one has not locked) is left out as well: there is no promise.
+//! Only what would wait for ever is left out: a lock that is held is asked for by a try, or with a
+//! deadline that has passed. What breaks the header's rules (unlocking what one has not locked) is
+//! left out as well: there is no promise.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Machine files: whatever the text is, it is refused in one line that names the place, or it is a machine that runs.
+//! Machine files: whatever the text is, it is refused in one line that names the place, or it is a
+//! machine that runs.
 
 #![no_main]
 
@@ -17,7 +18,8 @@ fuzz_target!(|text: &str| {
         }
     };
     let _ = (model.label(), model.fingerprint(), model.pause_ns());
-    // Numbers inside their ranges make a machine on which time goes on: two threads pass a lock to and fro.
+    // Numbers inside their ranges make a machine on which time goes on: two threads pass a lock to
+    // and fro.
     let config = Config { time_limit_ns: 1_000_000_000, event_limit: 100_000, ..Config::new(model) };
     let simulation = match Simulation::new(&config, 2) {
         Ok(simulation) => simulation,

@@ -1,4 +1,5 @@
-//! Command lines, a word a line: whatever the values are, each is taken, or refused in one line with exit code 2.
+//! Command lines, a word a line: whatever the values are, each is taken, or refused in one line
+//! with exit code 2.
 
 #![no_main]
 
@@ -7,7 +8,8 @@ use std::sync::Once;
 
 use libfuzzer_sys::fuzz_target;
 
-/// Options that name files, or print: not what is looked for, and a fuzzer's words should neither be read nor written.
+/// Options that name files, or print: not what is looked for, and a fuzzer's words should neither
+/// be read nor written.
 const LEFT_OUT: [&str; 10] =
     ["--out", "--html", "--out-dir", "--help", "-h", "--version", "-V", "help", "--pid", "--reset"];
 

@@ -1,6 +1,8 @@
-//! Segments of other processes, which may hold anything: this process is the other one, and writes what the fuzzer likes into its own.
+//! Segments of other processes, which may hold anything: this process is the other one, and writes
+//! what the fuzzer likes into its own.
 //!
-//! The input is a list of writes: three bytes of offset, one of length, then so many bytes; the first byte decides whether a reset comes in between.
+//! The input is a list of writes: three bytes of offset, one of length, then so many bytes; the
+//! first byte decides whether a reset comes in between.
 
 #![no_main]
 

@@ -1,8 +1,9 @@
 //! The shape of the uncontended fast paths, read from the compiled program.
 //!
-//! Each probe of `lockyard-cost` is one lock operation. Its fast path is the shortest way from its first instruction to
-//! a `ret` that calls nothing; the check counts the instructions on it and those among them that lock the bus.
-//! So a `Mutex` lock is one compare-exchange with no call before it, and a `SpinLock` unlock locks nothing.
+//! Each probe of `lockyard-cost` is one lock operation. Its fast path is the shortest way from its
+//! first instruction to a `ret` that calls nothing; the check counts the instructions on it and
+//! those among them that lock the bus. So a `Mutex` lock is one compare-exchange with no call
+//! before it, and a `SpinLock` unlock locks nothing.
 
 use std::collections::VecDeque;
 use std::process::Command;
@@ -75,8 +76,9 @@ fn list(words: &[&str]) -> String {
 /// An instruction and its address.
 type Instruction<'a> = (u64, &'a str);
 
-/// The instructions of `symbol`, from the symbols of `objdump -t` and the listing of `objdump -d --no-show-raw-insn`.
-/// Functions with the same code share an address, where the listing names only one of them.
+/// The instructions of `symbol`, from the symbols of `objdump -t` and the listing of
+/// `objdump -d --no-show-raw-insn`. Functions with the same code share an address, where the
+/// listing names only one of them.
 fn function<'a>(symbols: &str, listing: &'a str, symbol: &str) -> Option<Vec<Instruction<'a>>> {
     let entry = symbols.lines().find(|line| line.split_whitespace().last() == Some(symbol))?;
     let head = format!("{} <", entry.split_whitespace().next()?);
@@ -89,7 +91,8 @@ fn function<'a>(symbols: &str, listing: &'a str, symbol: &str) -> Option<Vec<Ins
     Some(parsed.collect())
 }
 
-/// The shortest way from the first instruction to a `ret`, without a call or a jump out of the function.
+/// The shortest way from the first instruction to a `ret`, without a call or a jump out of the
+/// function.
 fn fast_path<'a>(code: &[Instruction<'a>]) -> Option<Vec<&'a str>> {
     let mut came_from: Vec<Option<usize>> = vec![None; code.len()];
     let mut queue = VecDeque::from([0]);

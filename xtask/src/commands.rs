@@ -17,7 +17,8 @@ pub(crate) struct Form {
     about: &'static str,
     /// How long it takes on two cores.
     time: &'static str,
-    /// Runs it with the words that follow its name: the exit code. Without `options` there are none.
+    /// Runs it with the words that follow its name: the exit code. Without `options` there are
+    /// none.
     run: fn(&[&str]) -> u8,
 }
 

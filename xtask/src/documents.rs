@@ -1,4 +1,5 @@
-//! House rules of the documents: README.md stays one page, lines end at 100 columns, links lead somewhere.
+//! House rules of the documents: README.md stays one page, lines end at 100 columns, links lead
+//! somewhere.
 //!
 //! Tables, code and generated blocks may be wider. Links to other hosts are not followed.
 
@@ -164,7 +165,8 @@ impl std::fmt::Display for Page {
     }
 }
 
-/// Numbers of a line: runs of digits and points outside names (`x86-64`, `nps4`), links' targets and comments.
+/// Numbers of a line: runs of digits and points outside names (`x86-64`, `nps4`), links' targets
+/// and comments.
 fn numbers(line: &str) -> usize {
     if line.trim_start().starts_with("<!--") {
         return 0;

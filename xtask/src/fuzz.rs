@@ -1,4 +1,5 @@
-//! `cargo xtask explore fuzz`: whatever reads what others have written is fed whatever libFuzzer can think of.
+//! `cargo xtask explore fuzz`: whatever reads what others have written is fed whatever libFuzzer
+//! can think of.
 //!
 //! | target | what | begins with |
 //! |---|---|---|
@@ -7,8 +8,8 @@
 //! | `options` | the values of the command's options | `fuzz/seeds/options`, and a dictionary |
 //! | `calls` | the C interface, in any order, against a model of it | nothing |
 //!
-//! What was found to be new is kept in the build's folder and used the next time. An input that fails is written to `fuzz/artifacts`; libFuzzer prints how to
-//! repeat it.
+//! What was found to be new is kept in the build's folder and used the next time. An input that
+//! fails is written to `fuzz/artifacts`; libFuzzer prints how to repeat it.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! `cargo xtask install`: what a C or C++ program, or a person, needs of Lockyard, under one prefix.
+//! `cargo xtask install`: what a C or C++ program, or a person, needs of Lockyard, under one
+//! prefix.
 //!
 //! | place | what |
 //! |---|---|
@@ -35,7 +36,8 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     install(Path::new(prefix), Path::new(&destination))
 }
 
-/// Installs into a folder of the build's own and uses that as a C programmer would: pkg-config, compile, link, run, both libraries.
+/// Installs into a folder of the build's own and uses that as a C programmer would: pkg-config,
+/// compile, link, run, both libraries.
 pub(crate) fn check() -> Outcome {
     tools::need("pkg-config", "pkg-config")?;
     let destination = tools::target().join("installed");

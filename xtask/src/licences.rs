@@ -1,6 +1,6 @@
-//! Where the dependencies come from and under which licences, from `cargo tree` alone: seconds, where cargo-deny needs
-//! minutes to compile. The licences allowed are those of `deny.toml`; every package is the workspace's own or
-//! from the default registry; `Cargo.lock` matches the manifests.
+//! Where the dependencies come from and under which licences, from `cargo tree` alone: seconds,
+//! where cargo-deny needs minutes to compile. The licences allowed are those of `deny.toml`; every
+//! package is the workspace's own or from the default registry; `Cargo.lock` matches the manifests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,8 @@ pub(crate) fn check() -> Outcome {
     let root = tools::root().display().to_string();
     let mut breaches = Vec::new();
     for (package, licence) in packages.iter().filter_map(|line| line.split_once('|')) {
-        // "name vVERSION", then "(proc-macro)" where it is one, then "(path or address)" unless from the registry.
+        // "name vVERSION", then "(proc-macro)" where it is one, then "(path or address)" unless
+        // from the registry.
         let source = package.replace(" (proc-macro)", "");
         let source = source.split_once(" (").map(|(_, source)| source.trim_end_matches(')').to_owned());
         if source.is_some_and(|source| !source.starts_with(&root)) {
@@ -42,7 +43,8 @@ fn allowed(deny: &str) -> Vec<String> {
     quoted.map(str::to_owned).collect()
 }
 
-/// Whether an SPDX expression can be satisfied with allowed licences; `None` if it is no such expression.
+/// Whether an SPDX expression can be satisfied with allowed licences; `None` if it is no such
+/// expression.
 fn permitted(expression: &str, allowed: &[String]) -> Option<bool> {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut words: Vec<&str> = spaced.split_whitespace().rev().collect();

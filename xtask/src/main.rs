@@ -1,8 +1,8 @@
 //! `cargo xtask`: every check of the project, runnable at a desk.
 //!
-//! Nothing here comes from a registry: std, `cargo` and a few Debian tools, which are installed when
-//! missing. `commands.rs` lists the commands, `steps.rs` says what the checks of `test` and `lint`
-//! are, the other modules are the checks that cargo does not have.
+//! Nothing here comes from a registry: std, `cargo` and a few Debian tools, which are installed
+//! when missing. `commands.rs` lists the commands, `steps.rs` says what the checks of `test` and
+//! `lint` are, the other modules are the checks that cargo does not have.
 
 mod asm;
 mod commands;

@@ -1,4 +1,5 @@
-//! The model checkers: loom, ordering mutants, shuttle. `cargo xtask models all` does all of it, and what else takes long.
+//! The model checkers: loom, ordering mutants, shuttle. `cargo xtask models all` does all of it,
+//! and what else takes long.
 
 use std::process::Command;
 use std::time::Instant;
@@ -71,12 +72,14 @@ fn unlimited(arguments: &[&str]) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("rerun: {shown}")) }
 }
 
-/// Miri and ThreadSanitizer, where the nightly toolchain of this machine has what they need. Nothing that is required hangs on them.
+/// Miri and ThreadSanitizer, where the nightly toolchain of this machine has what they need.
+/// Nothing that is required hangs on them.
 fn second_opinions() -> Outcome {
     let sysroot = tools::capture(Command::new("rustc").args(["+nightly", "--print", "sysroot"]));
     let source = sysroot.is_ok_and(|root| std::path::Path::new(root.trim()).join("lib/rustlib/src/rust").is_dir());
     if tools::capture(Command::new("cargo").args(["+nightly", "miri", "--version"])).is_ok() {
-        // Lanes are half-words here, which Miri rejects where a whole word races with them; the theatre's threads play one at a time.
+        // Lanes are half-words here, which Miri rejects where a whole word races with them; the
+        // theatre's threads play one at a time.
         unlimited(&["+nightly", "miri", "test", "-p", "lockyard", "--lib", "wait::"])?;
     } else {
         println!("Miri: not available here (the nightly toolchain has no `miri` component)");

@@ -1,10 +1,14 @@
-//! `cargo xtask explore qemu`: the locks on a machine with NUMA nodes, which the host need not have.
+//! `cargo xtask explore qemu`: the locks on a machine with NUMA nodes, which the host need not
+//! have.
 //!
-//! A stock Debian kernel starts under QEMU's software emulation, with a static build of the command in an initramfs: eight CPUs in four nodes, then sixteen in
-//! four. The guest reads its topology by the product's own code, queues by node with both NUMA locks, and is tortured; with more virtual CPUs than
-//! real ones, any of them is preempted anywhere. It tells nothing about the price of a distance, nor about weak memory.
+//! A stock Debian kernel starts under QEMU's software emulation, with a static build of the command
+//! in an initramfs: eight CPUs in four nodes, then sixteen in four. The guest reads its topology by
+//! the product's own code, queues by node with both NUMA locks, and is tortured; with more virtual
+//! CPUs than real ones, any of them is preempted anywhere. It tells nothing about the price of a
+//! distance, nor about weak memory.
 //!
-//! Nothing is installed but QEMU: kernel and busybox are unpacked from their packages into the build's folder.
+//! Nothing is installed but QEMU: kernel and busybox are unpacked from their packages into the
+//! build's folder.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -165,8 +169,9 @@ fn static_build() -> Outcome<PathBuf> {
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// What the guest's first process does. Each step's exit code is told in a line of its own. Virtual CPUs are slow and often away: a hierarchical lock is set to
-/// queue by node at the first hand-over between nodes.
+/// What the guest's first process does. Each step's exit code is told in a line of its own. Virtual
+/// CPUs are slow and often away: a hierarchical lock is set to queue by node at the first hand-over
+/// between nodes.
 fn script(options: &Options, cpus: u32) -> String {
     let Options { secs, locks, .. } = options;
     let threads = [cpus, 4 * cpus, 16 * cpus].map(|threads| threads.to_string()).join(",");
@@ -295,7 +300,8 @@ fn judge(said: &str, nodes: u32) -> Outcome<String> {
     if found != nodes as usize {
         return Err(format!("{nodes} nodes were expected, the command told of {found}"));
     }
-    // A hierarchical lock that entered before the first moment that counts, and stayed, tells of hand-overs only.
+    // A hierarchical lock that entered before the first moment that counts, and stayed, tells of
+    // hand-overs only.
     let mut shown = vec![format!("hq_enter {}", counted(said, "hq_enter"))];
     for event in ["hq_local_handoff", "hq_remote_handoff", "cna_aside"] {
         let count = counted(said, event);

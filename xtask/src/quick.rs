@@ -1,7 +1,7 @@
 //! `cargo xtask quick [LOCK]`: what answers within a minute while a lock is being changed.
 //!
-//! Formatting, clippy of the library, the unit tests and scripted tests whose names have the lock in
-//! them. The other checks are `test`'s.
+//! Formatting, clippy of the library, the unit tests and scripted tests whose names have the lock
+//! in them. The other checks are `test`'s.
 
 use std::process::Command;
 use std::time::Instant;

@@ -1,15 +1,17 @@
-//! House rules that no compiler checks, over every `.rs` file of the workspace; `documents.rs` has those of the
-//! documents, `lab` those of what is made from records.
+//! House rules that no compiler checks, over every `.rs` file of the workspace; `documents.rs` has
+//! those of the documents, `lab` those of what is made from records.
 //!
 //! * A file has at most 600 lines.
-//! * A comment has at most 100 columns, but for the rows of tables.
+//! * A comment has at most 100 columns, but for the rows of tables and what is drawn.
 //! * Nothing is left for later and no test is switched off.
-//! * Whoever excuses an ordering mutant (`loom-survivors.txt`) or a line without one (`loom-unreached.txt`) names a line that is in the sources: the check that needs the
-//!   lists takes too long to run each time.
-//! * The library reaches the machine through the seam only: outside `platform.rs` and `platform/` no file of
-//!   `crates/lockyard/src` names an atomic, a thread, a clock or a system call. Clippy forbids the same
-//!   by path (`crates/lockyard/clippy.toml`); this check sees code that the current features leave out, too.
-//!   `src/api/` alone may read std's clock, because `lock_api` states deadlines in it.
+//! * Whoever excuses an ordering mutant (`loom-survivors.txt`) or a line without one
+//!   (`loom-unreached.txt`) names a line that is in the sources: the check that needs the lists
+//!   takes too long to run each time.
+//! * The library reaches the machine through the seam only: outside `platform.rs` and `platform/`
+//!   no file of `crates/lockyard/src` names an atomic, a thread, a clock or a system call. Clippy
+//!   forbids the same by path (`crates/lockyard/clippy.toml`); this check sees code that the
+//!   current features leave out, too. `src/api/` alone may read std's clock, because `lock_api`
+//!   states deadlines in it.
 //!
 //! Comments and string literals are not looked at, nor, for the seam, unit tests (`#[cfg(test)]` to
 //! the end of the file, `tests.rs` and what is in `tests/`).
@@ -95,8 +97,13 @@ fn look(file: &Path, text: &str) -> Vec<String> {
     if lines > LONGEST {
         found(LONGEST, &format!("{lines} lines; one algorithm, one file, at most {LONGEST}"));
     }
-    for (number, _) in text.lines().enumerate().filter(|(_, line)| is_wide(line)) {
-        found(number + 1, &format!("a comment of more than {COLUMNS} columns"));
+    let mut drawing = false;
+    for (number, line) in text.lines().enumerate() {
+        let said = line.trim_start().trim_start_matches(['/', '!']).trim_start();
+        drawing = if said.starts_with("```") { said == "```text" } else { drawing };
+        if !drawing && is_wide(line) {
+            found(number + 1, &format!("a comment of more than {COLUMNS} columns"));
+        }
     }
     let mut algorithm = file.starts_with(LIBRARY)
         && !file.iter().any(|part| part == "tests" || part == "tests.rs")
@@ -124,7 +131,8 @@ fn is_wide(line: &str) -> bool {
     comment.starts_with("//") && line.chars().count() > COLUMNS && !said.starts_with('|') && said.contains(' ')
 }
 
-/// Entries of the list `name`, `FILE | SOURCE LINE` and so many fields, whose line is not in its file. (Comments do not count: the list may name the code alone.)
+/// Entries of the list `name`, `FILE | SOURCE LINE` and so many fields, whose line is not in its
+/// file. (Comments do not count: the list may name the code alone.)
 fn stale(name: &str, list: &str, fields: usize, read: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let names_a_line = |entry: &str| {
         let (file, mut wanted) = entry.split_once(" | ")?;

@@ -1,7 +1,8 @@
 //! What `cargo xtask test` does, step by step.
 //!
-//! Every step prints a heading and its duration; a failed one prints the exact command to rerun. All steps run even if
-//! one fails, except that nothing which needs compiled code is tried after the build failed.
+//! Every step prints a heading and its duration; a failed one prints the exact command to rerun.
+//! All steps run even if one fails, except that nothing which needs compiled code is tried after
+//! the build failed.
 
 use std::io::{IsTerminal, Write};
 use std::process::Command;
@@ -23,7 +24,8 @@ pub(crate) const SOURCES: Step = Step { name: "house rules", needs_build: false,
 pub(crate) const DEPENDENCIES: Step = Step { name: "dependencies", needs_build: false, check: licences::check };
 pub(crate) const BUILD: Step = Step { name: "build", needs_build: false, check: build };
 pub(crate) const CLIPPY: Step = Step { name: "clippy", needs_build: true, check: clippy };
-/// As [`CLIPPY`], without the model checkers, whose compilation alone takes a minute: `lint` has them.
+/// As [`CLIPPY`], without the model checkers, whose compilation alone takes a minute: `lint` has
+/// them.
 pub(crate) const CLIPPY_SHORT: Step = Step { name: "clippy", needs_build: true, check: clippy_short };
 pub(crate) const HEADER: Step = Step { name: "C header", needs_build: true, check: header_check };
 pub(crate) const INSTALLED: Step = Step { name: "installed files", needs_build: true, check: install::check };
@@ -44,8 +46,9 @@ fn formatting() -> Outcome {
         .map_err(|reason| format!("{reason} (`cargo xtask lint --fix` formats)"))
 }
 
-/// What later steps run as people would: optimised. The command is compiled by the tests, unoptimised; optimising every lock on every machine takes
-/// four minutes more, which `cargo xtask install --check` spends.
+/// What later steps run as people would: optimised. The command is compiled by the tests,
+/// unoptimised; optimising every lock on every machine takes four minutes more, which
+/// `cargo xtask install --check` spends.
 fn build() -> Outcome {
     cargo("build --release -p lockyard-capi -p lockyard-preload -p lockyard-cost")
 }
@@ -53,7 +56,8 @@ fn build() -> Outcome {
 /// What tests and benchmarks are linted without: they use std's threads and clocks.
 const SEAM_OFF: &str = "-A clippy::disallowed_types -A clippy::disallowed_methods";
 
-/// Everything, without the rule about the seam; then the library and the conformance suite under that rule, and the library once more for each set of features.
+/// Everything, without the rule about the seam; then the library and the conformance suite under
+/// that rule, and the library once more for each set of features.
 fn clippy_short() -> Outcome {
     cargo(&format!("clippy --workspace --all-targets -- -D warnings {SEAM_OFF}"))?;
     cargo("clippy -p lockyard -p lockyard-check --lib -- -D warnings")?;
@@ -80,7 +84,8 @@ fn header_check() -> Outcome {
 /// A test, so that cbindgen is compiled once for all uses.
 const HEADER_COMMAND: &str = "test --quiet -p lockyard-capi --test header";
 
-/// With the compilers that the tests of the C interface need. Examples have no tests, and clippy compiles them.
+/// With the compilers that the tests of the C interface need. Examples have no tests, and clippy
+/// compiles them.
 fn tests() -> Outcome {
     for (program, package) in [("g++", "g++"), ("clang++", "clang"), ("readelf", "binutils")] {
         tools::need(program, package)?;
@@ -99,14 +104,16 @@ fn docs_short() -> Outcome {
     cargo_with(&STRICT, "doc --no-deps --workspace --lib")
 }
 
-/// The command and the library share a name, so that their pages share a folder: the library's come last and stay.
+/// The command and the library share a name, so that their pages share a folder: the library's come
+/// last and stay.
 fn docs() -> Outcome {
     cargo_with(&STRICT, "doc --no-deps -p lockyard-cli -p xtask -p lockyard-cost --bins --document-private-items")?;
     cargo_with(&STRICT, "doc --no-deps -p lockyard-cli --lib --document-private-items")?;
     docs_short()
 }
 
-/// cargo-deny takes minutes to compile, hence apart from `test`, which has its own check of licences and sources.
+/// cargo-deny takes minutes to compile, hence apart from `test`, which has its own check of
+/// licences and sources.
 pub(crate) fn deny() -> Outcome {
     if cargo("deny --version").is_err() {
         cargo("install --locked cargo-deny --version 0.20.2")?;
@@ -114,14 +121,16 @@ pub(crate) fn deny() -> Outcome {
     cargo("deny check bans licenses sources")
 }
 
-/// The search for a schedule that breaks a lock takes as long as one likes: apart from `test`, without a limit, and it speaks for itself. Its exit code.
+/// The search for a schedule that breaks a lock takes as long as one likes: apart from `test`,
+/// without a limit, and it speaks for itself. Its exit code.
 pub(crate) fn seeds(options: &[&str]) -> u8 {
     let words = ["run", "--release", "--quiet", "-p", "lockyard-check", "-F", "simulated", "--example", "seeds", "--"];
     let status = Command::new("cargo").args(words).args(options).status();
     status.ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(2)
 }
 
-/// Small cases of torture, or crowds, on simulated machines, so many for each lock: the machines share them. The exit code of the first machine that finds something.
+/// Small cases of torture, or crowds, on simulated machines, so many for each lock: the machines
+/// share them. The exit code of the first machine that finds something.
 pub(crate) fn schedules(options: &[&str]) -> u8 {
     const SMALL: &[&str] = &["--small"];
     const CROWD: &[&str] = &["--threads", "12", "--operations", "60"];

@@ -111,7 +111,8 @@ fn installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Waits for a child: `Some(success)`, or `None` when the limit passed and it was killed with all it had started.
+/// Waits for a child: `Some(success)`, or `None` when the limit passed and it was killed with all
+/// it had started.
 pub(crate) fn wait(child: &mut Child, limit: Duration) -> Outcome<Option<bool>> {
     let start = Instant::now();
     loop {
@@ -138,7 +139,8 @@ fn collect_children(of: u32, family: &mut Vec<u32>) {
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let id = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // "id (name) state parent ...": the name may hold spaces and brackets, so count from its last bracket.
+        // "id (name) state parent ...": the name may hold spaces and brackets, so count from its
+        // last bracket.
         let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
         if let (Some(id), true) = (id, parent == Some(of)) {
             family.push(id);

@@ -1,6 +1,8 @@
-//! Ordering mutants that loom cannot judge and simulated machines can: torture with one ordering weakened must find that an ordering is missing.
+//! Ordering mutants that loom cannot judge and simulated machines can: torture with one ordering
+//! weakened must find that an ordering is missing.
 //!
-//! They are listed with the other survivors of loom, and their argument names the locks whose torture kills them.
+//! They are listed with the other survivors of loom, and their argument names the locks whose
+//! torture kills them.
 
 use std::fs;
 use std::process::Command;
@@ -13,7 +15,8 @@ const LIBRARY: &str = "crates/lockyard/src";
 const KILLED: &str = "killed on simulated machines: ";
 /// Several nodes, so that locks which queue by node do.
 const MACHINE: &str = "skx_2s_40c";
-/// A mutant must be found in so many schedules of this size: crowds, because most of these orderings matter when three threads and more come between a look and what follows it.
+/// A mutant must be found in so many schedules of this size: crowds, because most of these
+/// orderings matter when three threads and more come between a look and what follows it.
 const CROWD: [&str; 6] = ["--schedules", "10000", "--threads", "12", "--operations", "60"];
 
 /// A mutant of the list, and whose torture kills it.

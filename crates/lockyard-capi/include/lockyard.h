@@ -60,7 +60,8 @@ struct timespec; /* strict C99 has none */
 
 
 /**
- * A reference count and a spinlock in 8 bytes: references come and go without the lock, as long as nobody holds it.
+ * A reference count and a spinlock in 8 bytes: references come and go without the lock, as long as
+ * nobody holds it.
  *
  * The count is negative once the object is dead.
  */
@@ -71,7 +72,8 @@ typedef struct ly_lockref_t {
 /**
  * A mutex: spins while the owner runs, sleeps otherwise. 32 bytes.
  *
- * Bound on bypass: one turn per waiter ahead. The thread that locked it must unlock it. Uncontended: one compare-exchange each way.
+ * Bound on bypass: one turn per waiter ahead. The thread that locked it must unlock it.
+ * Uncontended: one compare-exchange each way.
  */
 typedef struct ly_mutex_t {
     uint32_t word[8];
@@ -87,10 +89,12 @@ typedef struct ly_qrwlock_t {
 } ly_qrwlock_t;
 
 /**
- * A mutex with priority inheritance: whoever has locked it runs at the priority of the most urgent thread that waits for it. 24 bytes.
+ * A mutex with priority inheritance: whoever has locked it runs at the priority of the most urgent
+ * thread that waits for it. 24 bytes.
  *
- * Order: by priority; among time-sharing threads as the mutex, one turn per waiter ahead. It is checked: calls that could only hang, and unlocking what
- * another thread has locked, return errors. Needs no privilege. Uncontended: one compare-exchange each way.
+ * Order: by priority; among time-sharing threads as the mutex, one turn per waiter ahead. It is
+ * checked: calls that could only hang, and unlocking what another thread has locked, return
+ * errors. Needs no privilege. Uncontended: one compare-exchange each way.
  */
 typedef struct ly_rtmutex_t {
     uint64_t word[3];
@@ -99,8 +103,8 @@ typedef struct ly_rtmutex_t {
 /**
  * A reader-writer lock that spins and sleeps as the mutex does. 32 bytes.
  *
- * Bound on bypass, for readers and for writers: one turn per waiter ahead. Reading is not recursive: a thread that reads and asks again may wait for
- * a writer that waits for it.
+ * Bound on bypass, for readers and for writers: one turn per waiter ahead. Reading is not
+ * recursive: a thread that reads and asks again may wait for a writer that waits for it.
  */
 typedef struct ly_rwsem_t {
     uint64_t word[4];
@@ -118,16 +122,19 @@ typedef struct ly_sem_t {
 /**
  * A queued spinlock that sleeps when spinning does not pay. 4 bytes.
  *
- * For sections of a microsecond and less. Bound on bypass: one turn per waiter ahead. Any thread may unlock it.
+ * For sections of a microsecond and less. Bound on bypass: one turn per waiter ahead. Any thread
+ * may unlock it.
  */
 typedef struct ly_spinlock_t {
     uint32_t word;
 } ly_spinlock_t;
 
 /**
- * A queued spinlock whose waiters queue by NUMA node while it is contended from several nodes. 4 bytes.
+ * A queued spinlock whose waiters queue by NUMA node while it is contended from several nodes. 4
+ * bytes.
  *
- * Bound on bypass: one turn per waiter ahead in the own node, times the nodes. Any thread may unlock it.
+ * Bound on bypass: one turn per waiter ahead in the own node, times the nodes. Any thread may
+ * unlock it.
  */
 typedef struct ly_hq_spinlock_t {
     uint32_t word;
@@ -138,7 +145,8 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Lockyard's version, such as "0.1.0": of the library that runs, which may be newer than the header.
+ * Lockyard's version, such as "0.1.0": of the library that runs, which may be newer than the
+ * header.
  */
 const char *ly_version(void);
 
@@ -148,7 +156,8 @@ const char *ly_version(void);
 void ly_lockref_init(struct ly_lockref_t *object, uint16_t count);
 
 /**
- * Takes one more reference: the caller has one. Of a dead object none is counted; above 2147483647 they are not told apart, and the object is never given up.
+ * Takes one more reference: the caller has one. Of a dead object none is counted; above 2147483647
+ * they are not told apart, and the object is never given up.
  */
 void ly_lockref_get(struct ly_lockref_t *object);
 
@@ -163,12 +172,14 @@ bool ly_lockref_get_not_zero(struct ly_lockref_t *object);
 bool ly_lockref_get_not_dead(struct ly_lockref_t *object);
 
 /**
- * Gives a reference up without ever taking the lock: how many are left. -1: there was none, or the lock was in the way; nothing was given up.
+ * Gives a reference up without ever taking the lock: how many are left. -1: there was none, or the
+ * lock was in the way; nothing was given up.
  */
 int32_t ly_lockref_put_return(struct ly_lockref_t *object);
 
 /**
- * Gives a reference up, and returns true, unless it is the last: then nothing is given up, the object is locked, and it returns false.
+ * Gives a reference up, and returns true, unless it is the last: then nothing is given up, the
+ * object is locked, and it returns false.
  */
 bool ly_lockref_put_or_lock(struct ly_lockref_t *object);
 
@@ -193,7 +204,8 @@ int ly_lockref_unlock(struct ly_lockref_t *object);
 void ly_lockref_get_locked(struct ly_lockref_t *object);
 
 /**
- * Gives up a reference to an object that the caller has locked, the last one too. How many are left; nothing happens if there is none.
+ * Gives up a reference to an object that the caller has locked, the last one too. How many are
+ * left; nothing happens if there is none.
  */
 uint32_t ly_lockref_put_locked(struct ly_lockref_t *object);
 
@@ -203,7 +215,8 @@ uint32_t ly_lockref_put_locked(struct ly_lockref_t *object);
 void ly_lockref_mark_dead(struct ly_lockref_t *object);
 
 /**
- * The references: negative if the object is dead. Stale when it returns, unless the caller has locked the object.
+ * The references: negative if the object is dead. Stale when it returns, unless the caller has
+ * locked the object.
  */
 int32_t ly_lockref_count(const struct ly_lockref_t *object);
 
@@ -225,11 +238,10 @@ int ly_mutex_trylock(struct ly_mutex_t *mutex);
 /**
  * Locks the mutex; waits for it until `*abstime`, a time of CLOCK_REALTIME.
  *
- * ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999. A mutex that is free is locked whatever the
- * time says.
+ * ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999. A
+ * mutex that is free is locked whatever the time says.
  */
-int ly_mutex_timedlock(struct ly_mutex_t *mutex,
-                       const struct timespec *abstime);
+int ly_mutex_timedlock(struct ly_mutex_t *mutex, const struct timespec *abstime);
 
 /**
  * As ly_mutex_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
@@ -242,11 +254,11 @@ int ly_mutex_clocklock(struct ly_mutex_t *mutex, int clock, const struct timespe
 int ly_mutex_unlock(struct ly_mutex_t *mutex);
 
 /**
- * Names the class under which `lockyard stat` shows the mutex; all with the same name are one class. Call it before the mutex is used; a mutex that is
- * initialised again has none. ENOSPC: there are too many classes.
+ * Names the class under which `lockyard stat` shows the mutex; all with the same name are one
+ * class. Call it before the mutex is used; a mutex that is initialised again has none. ENOSPC:
+ * there are too many classes.
  */
-int ly_mutex_set_class(struct ly_mutex_t *mutex,
-                       const char *name);
+int ly_mutex_set_class(struct ly_mutex_t *mutex, const char *name);
 
 /**
  * Makes `*lock` unlocked, whatever it was. Not needed for zeroed memory.
@@ -289,15 +301,17 @@ int ly_qrwlock_write_unlock(struct ly_qrwlock_t *lock);
 int ly_qrwlock_downgrade_write(struct ly_qrwlock_t *lock);
 
 /**
- * Makes `*mutex` unlocked, whatever it was. Not needed for zeroed memory. In a forked child, for one that was locked.
+ * Makes `*mutex` unlocked, whatever it was. Not needed for zeroed memory. In a forked child, for
+ * one that was locked.
  */
 void ly_rtmutex_init(struct ly_rtmutex_t *mutex);
 
 /**
  * Locks the mutex; waits for it, and lends its owner the caller's priority meanwhile.
  *
- * EDEADLK: the caller has locked it already, or its owner waits, perhaps through others, for one that the caller has locked. ENOTRECOVERABLE: a thread has ended that
- * had it locked; it stays locked.
+ * EDEADLK: the caller has locked it already, or its owner waits, perhaps through others, for one
+ * that the caller has locked. ENOTRECOVERABLE: a thread has ended that had it locked; it stays
+ * locked.
  */
 int ly_rtmutex_lock(struct ly_rtmutex_t *mutex);
 
@@ -309,10 +323,10 @@ int ly_rtmutex_trylock(struct ly_rtmutex_t *mutex);
 /**
  * As ly_rtmutex_lock, until `*abstime`, a time of CLOCK_REALTIME.
  *
- * Also ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999. A mutex that is free is locked whatever the time says.
+ * Also ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and
+ * 999999999. A mutex that is free is locked whatever the time says.
  */
-int ly_rtmutex_timedlock(struct ly_rtmutex_t *mutex,
-                         const struct timespec *abstime);
+int ly_rtmutex_timedlock(struct ly_rtmutex_t *mutex, const struct timespec *abstime);
 
 /**
  * As ly_rtmutex_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
@@ -347,7 +361,8 @@ int ly_rwsem_down_read_trylock(struct ly_rwsem_t *sem);
 int ly_rwsem_down_read_timedlock(struct ly_rwsem_t *sem, const struct timespec *abstime);
 
 /**
- * As ly_rwsem_down_read_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
+ * As ly_rwsem_down_read_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another
+ * clock.
  */
 int ly_rwsem_down_read_clocklock(struct ly_rwsem_t *sem, int clock, const struct timespec *abstime);
 
@@ -374,7 +389,8 @@ int ly_rwsem_down_write_trylock(struct ly_rwsem_t *sem);
 int ly_rwsem_down_write_timedlock(struct ly_rwsem_t *sem, const struct timespec *abstime);
 
 /**
- * As ly_rwsem_down_write_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
+ * As ly_rwsem_down_write_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another
+ * clock.
  */
 int ly_rwsem_down_write_clocklock(struct ly_rwsem_t *sem, int clock, const struct timespec *abstime);
 
@@ -384,7 +400,8 @@ int ly_rwsem_down_write_clocklock(struct ly_rwsem_t *sem, int clock, const struc
 int ly_rwsem_up_write(struct ly_rwsem_t *sem);
 
 /**
- * Makes the caller's write lock a read lock in one step: no writer comes in between, waiting readers are let in. Always 0.
+ * Makes the caller's write lock a read lock in one step: no writer comes in between, waiting
+ * readers are let in. Always 0.
  */
 int ly_rwsem_downgrade_write(struct ly_rwsem_t *sem);
 
@@ -421,7 +438,8 @@ int ly_sem_timedwait(struct ly_sem_t *sem, const struct timespec *abstime);
 int ly_sem_clockwait(struct ly_sem_t *sem, int clock, const struct timespec *abstime);
 
 /**
- * Adds a unit and wakes a waiter, if there is one that listens. Safe in signal handlers. EOVERFLOW: there are LY_SEM_MAX already.
+ * Adds a unit and wakes a waiter, if there is one that listens. Safe in signal handlers.
+ * EOVERFLOW: there are LY_SEM_MAX already.
  */
 int ly_sem_post(struct ly_sem_t *sem);
 
@@ -476,10 +494,13 @@ int ly_hq_spin_trylock(struct ly_hq_spinlock_t *lock);
 int ly_hq_spin_unlock(struct ly_hq_spinlock_t *lock);
 
 /**
- * Lets `lockyard stat` see what this process's locks do, from now on: see `lockyard stat --help`. Lock calls become a few nanoseconds dearer.
+ * Lets `lockyard stat` see what this process's locks do, from now on: see `lockyard stat --help`.
+ * Lock calls become a few nanoseconds dearer.
  *
- * The shared library does this by itself at its start when LOCKYARD_STAT is set in the environment and not 0. Otherwise an errno value: what kept
- * `/dev/shm/lockyard.PID` from being made. The locks work as well without. This one function may allocate: it registers handlers for fork and exit.
+ * The shared library does this by itself at its start when LOCKYARD_STAT is set in the environment
+ * and not 0. Otherwise an errno value: what kept `/dev/shm/lockyard.PID` from being made. The
+ * locks work as well without. This one function may allocate: it registers handlers for fork and
+ * exit.
  */
 int ly_stat_open(void);
 

@@ -62,8 +62,8 @@ impl Deadline {
         self.ns.saturating_sub(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
     }
 
-    /// Waits with `acquire`. A wait on the real-time clock sleeps as long as that clock says at the start; if it has been set back since, it
-    /// sleeps on.
+    /// Waits with `acquire`. A wait on the real-time clock sleeps as long as that clock says at the
+    /// start; if it has been set back since, it sleeps on.
     fn wait<C: Code>(self, acquire: impl Fn(Until<'static, Linux>) -> C) -> c_int {
         if self.clock == ClockId::Monotonic {
             // The platform's own clock.
@@ -78,8 +78,8 @@ impl Deadline {
     }
 }
 
-/// The slow half of a timed acquisition, after a failed attempt: `acquire` until `*time` of `clock`. What POSIX asks: a wait that need not be does not look
-/// at the time.
+/// The slow half of a timed acquisition, after a failed attempt: `acquire` until `*time` of
+/// `clock`. What POSIX asks: a wait that need not be does not look at the time.
 ///
 /// # Safety
 /// `time` points to a `struct timespec`.

@@ -1,7 +1,8 @@
 //! The C types, and the locks they hold.
 //!
-//! C gets integers, never an atomic: what an atomic looks like in C depends on the compiler and the language. The integers are as large and as
-//! aligned as the lock, and zero when it is unlocked; only the functions of this library may touch them.
+//! C gets integers, never an atomic: what an atomic looks like in C depends on the compiler and the
+//! language. The integers are as large and as aligned as the lock, and zero when it is unlocked;
+//! only the functions of this library may touch them.
 
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
@@ -24,8 +25,9 @@ pub(crate) trait Holds: Sized {
     /// `place` points to a lock that stays there for `'a`: the C caller's promise.
     #[inline(always)]
     unsafe fn lock<'a>(place: *mut Self) -> &'a Self::Lock {
-        // SAFETY: the caller's promise; size and alignment are the same, asserted below, and every bit pattern a C caller can have made without
-        // breaking the header's rules is one that the lock itself wrote, or zero.
+        // SAFETY: the caller's promise; size and alignment are the same, asserted below, and every
+        // bit pattern a C caller can have made without breaking the header's rules is one that the
+        // lock itself wrote, or zero.
         unsafe { &*place.cast::<Self::Lock>() }
     }
 }
@@ -59,17 +61,20 @@ const _: () = assert!(MAX_UNITS == 2_147_483_647);
 
 /// A mutex: spins while the owner runs, sleeps otherwise. 32 bytes.
 ///
-/// Bound on bypass: one turn per waiter ahead. The thread that locked it must unlock it. Uncontended: one compare-exchange each way.
+/// Bound on bypass: one turn per waiter ahead. The thread that locked it must unlock it.
+/// Uncontended: one compare-exchange each way.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ly_mutex_t {
     word: [u32; 8],
 }
 
-/// A mutex with priority inheritance: whoever has locked it runs at the priority of the most urgent thread that waits for it. 24 bytes.
+/// A mutex with priority inheritance: whoever has locked it runs at the priority of the most urgent
+/// thread that waits for it. 24 bytes.
 ///
-/// Order: by priority; among time-sharing threads as the mutex, one turn per waiter ahead. It is checked: calls that could only hang, and unlocking what
-/// another thread has locked, return errors. Needs no privilege. Uncontended: one compare-exchange each way.
+/// Order: by priority; among time-sharing threads as the mutex, one turn per waiter ahead. It is
+/// checked: calls that could only hang, and unlocking what another thread has locked, return
+/// errors. Needs no privilege. Uncontended: one compare-exchange each way.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ly_rtmutex_t {
@@ -78,8 +83,8 @@ pub struct ly_rtmutex_t {
 
 /// A reader-writer lock that spins and sleeps as the mutex does. 32 bytes.
 ///
-/// Bound on bypass, for readers and for writers: one turn per waiter ahead. Reading is not recursive: a thread that reads and asks again may wait for
-/// a writer that waits for it.
+/// Bound on bypass, for readers and for writers: one turn per waiter ahead. Reading is not
+/// recursive: a thread that reads and asks again may wait for a writer that waits for it.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ly_rwsem_t {
@@ -97,16 +102,19 @@ pub struct ly_sem_t {
 
 /// A queued spinlock that sleeps when spinning does not pay. 4 bytes.
 ///
-/// For sections of a microsecond and less. Bound on bypass: one turn per waiter ahead. Any thread may unlock it.
+/// For sections of a microsecond and less. Bound on bypass: one turn per waiter ahead. Any thread
+/// may unlock it.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ly_spinlock_t {
     word: u32,
 }
 
-/// A queued spinlock whose waiters queue by NUMA node while it is contended from several nodes. 4 bytes.
+/// A queued spinlock whose waiters queue by NUMA node while it is contended from several nodes. 4
+/// bytes.
 ///
-/// Bound on bypass: one turn per waiter ahead in the own node, times the nodes. Any thread may unlock it.
+/// Bound on bypass: one turn per waiter ahead in the own node, times the nodes. Any thread may
+/// unlock it.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ly_hq_spinlock_t {
@@ -122,7 +130,8 @@ pub struct ly_qrwlock_t {
     word: [u32; 4],
 }
 
-/// A reference count and a spinlock in 8 bytes: references come and go without the lock, as long as nobody holds it.
+/// A reference count and a spinlock in 8 bytes: references come and go without the lock, as long as
+/// nobody holds it.
 ///
 /// The count is negative once the object is dead.
 #[derive(Debug)]

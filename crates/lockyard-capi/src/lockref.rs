@@ -15,7 +15,8 @@ pub unsafe extern "C" fn ly_lockref_init(object: *mut ly_lockref_t, count: u16) 
     unsafe { object.cast::<LockRef<Linux>>().write(LockRef::with_count(count)) };
 }
 
-/// Takes one more reference: the caller has one. Of a dead object none is counted; above 2147483647 they are not told apart, and the object is never given up.
+/// Takes one more reference: the caller has one. Of a dead object none is counted; above 2147483647
+/// they are not told apart, and the object is never given up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_lockref_get(object: *mut ly_lockref_t) {
     // SAFETY: the C caller's promise.
@@ -36,7 +37,8 @@ pub unsafe extern "C" fn ly_lockref_get_not_dead(object: *mut ly_lockref_t) -> b
     unsafe { Holds::lock(object) }.get_not_dead()
 }
 
-/// Gives a reference up without ever taking the lock: how many are left. -1: there was none, or the lock was in the way; nothing was given up.
+/// Gives a reference up without ever taking the lock: how many are left. -1: there was none, or the
+/// lock was in the way; nothing was given up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_lockref_put_return(object: *mut ly_lockref_t) -> i32 {
     // SAFETY: the C caller's promise.
@@ -44,7 +46,8 @@ pub unsafe extern "C" fn ly_lockref_put_return(object: *mut ly_lockref_t) -> i32
     left.map_or(-1, u32::cast_signed)
 }
 
-/// Gives a reference up, and returns true, unless it is the last: then nothing is given up, the object is locked, and it returns false.
+/// Gives a reference up, and returns true, unless it is the last: then nothing is given up, the
+/// object is locked, and it returns false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_lockref_put_or_lock(object: *mut ly_lockref_t) -> bool {
     // SAFETY: the C caller's promise.
@@ -85,7 +88,8 @@ pub unsafe extern "C" fn ly_lockref_get_locked(object: *mut ly_lockref_t) {
     forget(guard);
 }
 
-/// Gives up a reference to an object that the caller has locked, the last one too. How many are left; nothing happens if there is none.
+/// Gives up a reference to an object that the caller has locked, the last one too. How many are
+/// left; nothing happens if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_lockref_put_locked(object: *mut ly_lockref_t) -> u32 {
     // SAFETY: the C caller's promises: an object, which it has locked.
@@ -104,7 +108,8 @@ pub unsafe extern "C" fn ly_lockref_mark_dead(object: *mut ly_lockref_t) {
     forget(guard);
 }
 
-/// The references: negative if the object is dead. Stale when it returns, unless the caller has locked the object.
+/// The references: negative if the object is dead. Stale when it returns, unless the caller has
+/// locked the object.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_lockref_count(object: *const ly_lockref_t) -> i32 {
     // SAFETY: the C caller's promise.

@@ -36,8 +36,8 @@ pub unsafe extern "C" fn ly_mutex_trylock(mutex: *mut ly_mutex_t) -> c_int {
 
 /// Locks the mutex; waits for it until `*abstime`, a time of CLOCK_REALTIME.
 ///
-/// ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999. A mutex that is free is locked whatever the
-/// time says.
+/// ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999. A
+/// mutex that is free is locked whatever the time says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_mutex_timedlock(mutex: *mut ly_mutex_t, abstime: *const timespec) -> c_int {
     // SAFETY: the C caller's promise.
@@ -67,8 +67,9 @@ pub unsafe extern "C" fn ly_mutex_unlock(mutex: *mut ly_mutex_t) -> c_int {
     0
 }
 
-/// Names the class under which `lockyard stat` shows the mutex; all with the same name are one class. Call it before the mutex is used; a mutex that is
-/// initialised again has none. ENOSPC: there are too many classes.
+/// Names the class under which `lockyard stat` shows the mutex; all with the same name are one
+/// class. Call it before the mutex is used; a mutex that is initialised again has none. ENOSPC:
+/// there are too many classes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_mutex_set_class(mutex: *mut ly_mutex_t, name: *const c_char) -> c_int {
     // SAFETY: the C caller's promises.

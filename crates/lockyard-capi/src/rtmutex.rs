@@ -24,7 +24,8 @@ impl Code for PiError {
     }
 }
 
-/// Makes `*mutex` unlocked, whatever it was. Not needed for zeroed memory. In a forked child, for one that was locked.
+/// Makes `*mutex` unlocked, whatever it was. Not needed for zeroed memory. In a forked child, for
+/// one that was locked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rtmutex_init(mutex: *mut ly_rtmutex_t) {
     // SAFETY: the C caller's promise; zero is an unlocked mutex.
@@ -33,8 +34,9 @@ pub unsafe extern "C" fn ly_rtmutex_init(mutex: *mut ly_rtmutex_t) {
 
 /// Locks the mutex; waits for it, and lends its owner the caller's priority meanwhile.
 ///
-/// EDEADLK: the caller has locked it already, or its owner waits, perhaps through others, for one that the caller has locked. ENOTRECOVERABLE: a thread has ended that
-/// had it locked; it stays locked.
+/// EDEADLK: the caller has locked it already, or its owner waits, perhaps through others, for one
+/// that the caller has locked. ENOTRECOVERABLE: a thread has ended that had it locked; it stays
+/// locked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rtmutex_lock(mutex: *mut ly_rtmutex_t) -> c_int {
     // SAFETY: the C caller's promise.
@@ -55,7 +57,8 @@ pub unsafe extern "C" fn ly_rtmutex_trylock(mutex: *mut ly_rtmutex_t) -> c_int {
 
 /// As ly_rtmutex_lock, until `*abstime`, a time of CLOCK_REALTIME.
 ///
-/// Also ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999. A mutex that is free is locked whatever the time says.
+/// Also ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and
+/// 999999999. A mutex that is free is locked whatever the time says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rtmutex_timedlock(mutex: *mut ly_rtmutex_t, abstime: *const timespec) -> c_int {
     // SAFETY: the C caller's promise.

@@ -43,7 +43,8 @@ pub unsafe extern "C" fn ly_rwsem_down_read_timedlock(sem: *mut ly_rwsem_t, abst
     unsafe { ly_rwsem_down_read_clocklock(sem, libc::CLOCK_REALTIME, abstime) }
 }
 
-/// As ly_rwsem_down_read_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
+/// As ly_rwsem_down_read_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another
+/// clock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_read_clocklock(
     sem: *mut ly_rwsem_t,
@@ -96,7 +97,8 @@ pub unsafe extern "C" fn ly_rwsem_down_write_timedlock(sem: *mut ly_rwsem_t, abs
     unsafe { ly_rwsem_down_write_clocklock(sem, libc::CLOCK_REALTIME, abstime) }
 }
 
-/// As ly_rwsem_down_write_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
+/// As ly_rwsem_down_write_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another
+/// clock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_write_clocklock(
     sem: *mut ly_rwsem_t,
@@ -123,7 +125,8 @@ pub unsafe extern "C" fn ly_rwsem_up_write(sem: *mut ly_rwsem_t) -> c_int {
     0
 }
 
-/// Makes the caller's write lock a read lock in one step: no writer comes in between, waiting readers are let in. Always 0.
+/// Makes the caller's write lock a read lock in one step: no writer comes in between, waiting
+/// readers are let in. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_downgrade_write(sem: *mut ly_rwsem_t) -> c_int {
     // SAFETY: the C caller's promises: a lock, which it holds for writing.

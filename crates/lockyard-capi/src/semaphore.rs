@@ -61,7 +61,8 @@ pub unsafe extern "C" fn ly_sem_clockwait(sem: *mut ly_sem_t, clock: c_int, abst
     watch::wait(&KIND, place(sem), sem, || unsafe { deadline::until(clock, abstime, |until| inner.down_until(until)) })
 }
 
-/// Adds a unit and wakes a waiter, if there is one that listens. Safe in signal handlers. EOVERFLOW: there are LY_SEM_MAX already.
+/// Adds a unit and wakes a waiter, if there is one that listens. Safe in signal handlers.
+/// EOVERFLOW: there are LY_SEM_MAX already.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_sem_post(sem: *mut ly_sem_t) -> c_int {
     // SAFETY: the C caller's promise.

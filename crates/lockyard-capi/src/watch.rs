@@ -1,6 +1,8 @@
-//! What the locks do, for `lockyard stat`: every way into a lock goes through `take`, `attempt` or `wait`, every way out through `give`.
+//! What the locks do, for `lockyard stat`: every way into a lock goes through `take`, `attempt` or
+//! `wait`, every way out through `give`.
 //!
-//! Unless somebody watches, that is one load and a branch, and then the lock's own path. See [`lockyard_segment`].
+//! Unless somebody watches, that is one load and a branch, and then the lock's own path. See
+//! [`lockyard_segment`].
 
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -32,7 +34,8 @@ impl Kind {
         }
     }
 
-    /// Gives the lock whose class word is at `place` the class `name`. `ENOSPC`: there are too many.
+    /// Gives the lock whose class word is at `place` the class `name`. `ENOSPC`: there are too
+    /// many.
     ///
     /// # Safety
     /// `place` points to a word that only this module uses, `name` to a text.
@@ -134,10 +137,13 @@ pub(crate) fn give<T>(lock: *mut T) {
     }
 }
 
-/// Lets `lockyard stat` see what this process's locks do, from now on: see `lockyard stat --help`. Lock calls become a few nanoseconds dearer.
+/// Lets `lockyard stat` see what this process's locks do, from now on: see `lockyard stat --help`.
+/// Lock calls become a few nanoseconds dearer.
 ///
-/// The shared library does this by itself at its start when LOCKYARD_STAT is set in the environment and not 0. Otherwise an errno value: what kept
-/// `/dev/shm/lockyard.PID` from being made. The locks work as well without. This one function may allocate: it registers handlers for fork and exit.
+/// The shared library does this by itself at its start when LOCKYARD_STAT is set in the environment
+/// and not 0. Otherwise an errno value: what kept `/dev/shm/lockyard.PID` from being made. The
+/// locks work as well without. This one function may allocate: it registers handlers for fork and
+/// exit.
 #[unsafe(no_mangle)]
 pub extern "C" fn ly_stat_open() -> c_int {
     static REGISTERED: AtomicU32 = AtomicU32::new(0);
@@ -148,7 +154,8 @@ pub extern "C" fn ly_stat_open() -> c_int {
     if REGISTERED.swap(1, Relaxed) == 0 {
         // SAFETY: functions that live as long as the process: the library is never unloaded.
         unsafe {
-            // Without them a child would count in its parent's segment, and the name would stay until the next program removes it: no reason to fail.
+            // Without them a child would count in its parent's segment, and the name would stay
+            // until the next program removes it: no reason to fail.
             libc::pthread_atfork(None, None, Some(after_fork_in_child));
             libc::atexit(at_exit);
         }

@@ -1,4 +1,5 @@
-//! `include/lockyard.h` is what cbindgen reads from the sources. `cargo xtask lint --fix` sets `LOCKYARD_WRITE_HEADER`, and it is written instead.
+//! `include/lockyard.h` is what cbindgen reads from the sources. `cargo xtask lint --fix` sets
+//! `LOCKYARD_WRITE_HEADER`, and it is written instead.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! The header, the C++ classes and the libraries, as their users meet them: the programs of `tests/programs/` compiled without a
-//! warning by every compiler, linked with the shared and the static library, and run.
+//! The header, the C++ classes and the libraries, as their users meet them: the programs of
+//! `tests/programs/` compiled without a warning by every compiler, linked with the shared and the
+//! static library, and run.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -69,7 +70,8 @@ fn shared(folder: &Path) -> Vec<String> {
     vec![format!("-L{folder}"), "-llockyard".to_owned(), format!("-Wl,-rpath,{folder}")]
 }
 
-/// Compiles `source` with each compiler against the shared library, runs it, and looks at what it says.
+/// Compiles `source` with each compiler against the shared library, runs it, and looks at what it
+/// says.
 fn every(compilers: &[Compiler], source: &str, says: &str) {
     let folder = stage(source);
     for &compiler in compilers {
@@ -113,7 +115,8 @@ fn the_static_library_is_enough() {
     fs::remove_dir_all(folder).expect("the folder goes");
 }
 
-/// What `lockyard stat` gets: each turn of each lock, without a call in the program but for the names.
+/// What `lockyard stat` gets: each turn of each lock, without a call in the program but for the
+/// names.
 #[test]
 fn a_watched_program_tells_every_turn() {
     const TURNS: u64 = 6 * 20_000;
@@ -149,7 +152,8 @@ fn a_watched_program_tells_every_turn() {
     fs::remove_dir_all(folder).expect("the folder goes");
 }
 
-/// Strict C, older and newer C++, no warning that one can ask for: the header is at home everywhere.
+/// Strict C, older and newer C++, no warning that one can ask for: the header is at home
+/// everywhere.
 #[test]
 fn the_headers_compile_everywhere() {
     let include = format!("-I{}", here().join("include").display());
@@ -166,7 +170,8 @@ fn the_headers_compile_everywhere() {
     }
 }
 
-/// What others could collide with, or come to rely on: nothing but `ly_…`, and all of it in the header.
+/// What others could collide with, or come to rely on: nothing but `ly_…`, and all of it in the
+/// header.
 #[test]
 fn the_shared_library_exports_its_interface_and_nothing_else() {
     let output = run(Command::new("nm").args(["-D", "--defined-only"]).arg(built("liblockyard_capi.so")));

@@ -1,7 +1,8 @@
-//! Explores the locks with loom, and their weakened forms: `cargo xtask models loom`, `cargo xtask models mutants`.
+//! Explores the locks with loom, and their weakened forms: `cargo xtask models loom`,
+//! `cargo xtask models mutants`.
 //!
-//! Every exploration is a process of its own: a lock that hangs or a check that fails cannot be unwound. `counts.txt` says how far each scenario goes and how many
-//! executions that takes.
+//! Every exploration is a process of its own: a lock that hangs or a check that fails cannot be
+//! unwound. `counts.txt` says how far each scenario goes and how many executions that takes.
 
 // A command: it starts processes and takes their time.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]

@@ -1,6 +1,8 @@
-//! Priority inheritance on random cases: `cargo xtask explore priorities`. See `lockyard_check::priorities`.
+//! Priority inheritance on random cases: `cargo xtask explore priorities`. See
+//! `lockyard_check::priorities`.
 //!
-//! The first failure ends the run with exit code 1 and the command that repeats it; a seed and a version of the sources always give the same outcome.
+//! The first failure ends the run with exit code 1 and the command that repeats it; a seed and a
+//! version of the sources always give the same outcome.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

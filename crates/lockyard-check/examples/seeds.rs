@@ -1,8 +1,12 @@
-//! Cases of the suite on as many simulated schedules as one has time for: `cargo xtask explore seeds`.
+//! Cases of the suite on as many simulated schedules as one has time for:
+//! `cargo xtask explore seeds`.
 //!
-//! Each seed is a schedule (machine, placement, faults) on which cases of a lock are performed, with preemptions at the calls of the seam: all of them with `--deal all`, else so
-//! many, dealt out in turn, so that every case has its share of the seeds. The first failure ends the run with exit code 1 and the command that repeats it; a seed and a
-//! version of the sources always give the same outcome. Every run begins with locks that are broken on purpose: one that passes makes it void (exit code 3).
+//! Each seed is a schedule (machine, placement, faults) on which cases of a lock are performed,
+//! with preemptions at the calls of the seam: all of them with `--deal all`, else so many, dealt
+//! out in turn, so that every case has its share of the seeds. The first failure ends the run with
+//! exit code 1 and the command that repeats it; a seed and a version of the sources always give the
+//! same outcome. Every run begins with locks that are broken on purpose: one that passes makes it
+//! void (exit code 3).
 
 use std::panic::{set_hook, take_hook};
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! The conformance suite under shuttle's schedules: `cargo xtask models shuttle`.
 //!
-//! Each lock's schedules are shared out over the cases of its groups. The first failure ends the run with exit code 1 and the command that repeats it; shuttle prints
-//! the schedule.
+//! Each lock's schedules are shared out over the cases of its groups. The first failure ends the
+//! run with exit code 1 and the command that repeats it; shuttle prints the schedule.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -55,7 +55,8 @@ fn crowd<L: Lock>() {
     assert!(lock.at_rest(), "something is left in a lock that nobody uses: {}", lock.state());
 }
 
-/// A sleeping mutex (0 free, 1 held, 2 held and somebody may sleep) whose woken waiter forgets that others may sleep as well.
+/// A sleeping mutex (0 free, 1 held, 2 held and somebody may sleep) whose woken waiter forgets that
+/// others may sleep as well.
 #[derive(Default, Debug)]
 struct Forgetful(<Shuttle as Platform>::U32);
 
@@ -80,7 +81,8 @@ impl Lock for Forgetful {
     }
 }
 
-/// Two broken locks that must fail, or the others' passing says nothing: no exclusion, and a lost wake-up.
+/// Two broken locks that must fail, or the others' passing says nothing: no exclusion, and a lost
+/// wake-up.
 fn can_fail() -> bool {
     let mut can = true;
     for (name, case, evidence) in [
@@ -95,7 +97,8 @@ fn can_fail() -> bool {
     can
 }
 
-/// Time passes for those who sleep by the clock also when the last thread that runs does not stop, but ends. (It did not: a deadlock that was none.)
+/// Time passes for those who sleep by the clock also when the last thread that runs does not stop,
+/// but ends. (It did not: a deadlock that was none.)
 fn time_passes_when_threads_end() {
     let words = [(); 3].map(|()| <Shuttle as Platform>::U32::default());
     Shuttle::run(4, |me| {

@@ -84,7 +84,8 @@ exclusive!(
     }
 );
 
-/// Lets hierarchical spinlocks queue by node with hardly any contention, and leave a node soon; where there is one node only, with so many `lanes`.
+/// Lets hierarchical spinlocks queue by node with hardly any contention, and leave a node soon;
+/// where there is one node only, with so many `lanes`.
 pub fn turn_early<P: Stage>(lanes: u32) {
     let tunables = P::hq().tunables();
     for (tunable, value) in [
@@ -100,8 +101,9 @@ pub fn turn_early<P: Stage>(lanes: u32) {
     }
 }
 
-/// A hierarchical spinlock that [turns early](turn_early); with `LANES` 0 it queues by node whatever the machine. It begins in memory that nobody has initialised: whoever
-/// takes it first has more to do, and what it does after that is what a lock made by its constructor does.
+/// A hierarchical spinlock that [turns early](turn_early); with `LANES` 0 it queues by node
+/// whatever the machine. It begins in memory that nobody has initialised: whoever takes it first
+/// has more to do, and what it does after that is what a lock made by its constructor does.
 #[derive(Debug)]
 pub struct EagerHq<P: Stage, const LANES: u32 = 3>(pub RawHqSpinLock<P>);
 
@@ -200,7 +202,8 @@ impl<P: Stage + PiPlatform, S: pi_mutex::Policy> Lock for RawPiMutex<P, S> {
         !self.is_locked()
     }
 
-    /// Without the kernel's mark in the word, which a wait that has timed out leaves to the next release.
+    /// Without the kernel's mark in the word, which a wait that has timed out leaves to the next
+    /// release.
     fn state(&self) -> String {
         format!("owner {} {}", self.owner(), without(&format!("{self:?}"), "low"))
     }
@@ -255,7 +258,8 @@ impl<P: Stage, Y: Policy> Lock for RawRwSem<P, Y> {
         }
     }
 
-    /// Without the owner word: it is a hint that names the last reader and says whether spinning paid.
+    /// Without the owner word: it is a hint that names the last reader and says whether spinning
+    /// paid.
     fn state(&self) -> String {
         without(&format!("{self:?}"), "owner")
     }

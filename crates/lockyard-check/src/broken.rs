@@ -44,7 +44,8 @@ impl<P: Stage> Lock for Nothing<P> {
     unsafe fn unlock(&self, _way: Way) {}
 }
 
-/// A three-state sleeping mutex (0 free, 1 held, 2 held and somebody may sleep) that forgets one wake-up in 64.
+/// A three-state sleeping mutex (0 free, 1 held, 2 held and somebody may sleep) that forgets one
+/// wake-up in 64.
 #[derive(Debug)]
 pub struct LosesWakeups<P: Platform> {
     word: P::U32,
@@ -156,7 +157,8 @@ impl<P: Stage, const FAULT: u32> Timed for Spoiled<P, FAULT> {
 /// The highest bit: held for writing. Below: the number of readers.
 const WRITER: u32 = 1 << 31;
 
-/// A reader-writer lock whose waiters poll, that lets readers in whenever no writer holds it, and a writer in beside up to `BESIDE` readers.
+/// A reader-writer lock whose waiters poll, that lets readers in whenever no writer holds it, and a
+/// writer in beside up to `BESIDE` readers.
 #[derive(Debug)]
 pub struct Polled<P: Platform, const BESIDE: u32>(P::U32);
 

@@ -1,8 +1,9 @@
 //! What the locks under test protect: words that a broken lock spoils, and the checks that notice.
 //!
-//! The words are relaxed atomics of the platform, not plain memory: on every real machine they compile to the same loads and stores, a
-//! model checker sees each access and gives stale values where orderings allow them, and a broken lock makes a check fail, not the
-//! behaviour undefined. Related words lie on different cache lines.
+//! The words are relaxed atomics of the platform, not plain memory: on every real machine they
+//! compile to the same loads and stores, a model checker sees each access and gives stale values
+//! where orderings allow them, and a broken lock makes a check fail, not the behaviour undefined.
+//! Related words lie on different cache lines.
 
 use lockyard::platform::{Ordering::Relaxed, Platform, Word};
 
@@ -74,7 +75,8 @@ impl<P: Stage> Data<P> {
 
         let turn = self.whole();
         self.balance[0].set(self.balance[0].get().wrapping_add(1));
-        // Sometimes another thread runs here: on a machine with few CPUs the section would seldom be cut otherwise.
+        // Sometimes another thread runs here: on a machine with few CPUs the section would seldom
+        // be cut otherwise.
         if turn.is_multiple_of(32) {
             P::nap(0);
         }

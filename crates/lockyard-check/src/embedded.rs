@@ -1,4 +1,5 @@
-//! What embedders of the locks use, as locks: releases that do not touch the lock afterwards, and condition variables.
+//! What embedders of the locks use, as locks: releases that do not touch the lock afterwards, and
+//! condition variables.
 
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
@@ -107,7 +108,8 @@ where
     }
 }
 
-/// A spinlock, as what a thread gives up while it waits: it has no queue for strangers, so its waiters are woken and take it themselves.
+/// A spinlock, as what a thread gives up while it waits: it has no queue for strangers, so its
+/// waiters are woken and take it themselves.
 #[derive(Debug)]
 pub struct Spinning<P: Stage>(RawQSpinLock<P>);
 
@@ -128,7 +130,8 @@ impl<P: Stage> Companion<P> for Spinning<P> {
     }
 }
 
-/// A lock made of a flag, guarded by a lock, and a condition variable: whoever finds the flag set waits until it is signalled.
+/// A lock made of a flag, guarded by a lock, and a condition variable: whoever finds the flag set
+/// waits until it is signalled.
 ///
 /// Every wait is a wait on the condition variable, so the suite's cases are cases of it.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! The conformance suite of Lockyard: one set of cases, written once, for every lock on every platform.
+//! The conformance suite of Lockyard: one set of cases, written once, for every lock on every
+//! platform.
 //!
 //! | module | what |
 //! |---|---|
@@ -25,7 +26,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! A new platform implements [`stage::Stage`]. The cases name no thread, clock or atomic of the host: clippy sees to that.
+//! A new platform implements [`stage::Stage`]. The cases name no thread, clock or atomic of the
+//! host: clippy sees to that.
 
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 #![allow(clippy::missing_panics_doc)] // checks panic; that is what they are for

@@ -1,6 +1,7 @@
 //! A lock as the suite sees it: adapter traits, and the guard that cases hold it by.
 //!
-//! A new lock implements [`Lock`], and whichever of [`Timed`], [`Shared`], [`Count`] and [`References`] it can; `conformance!` does the rest.
+//! A new lock implements [`Lock`], and whichever of [`Timed`], [`Shared`], [`Count`] and
+//! [`References`] it can; `conformance!` does the rest.
 
 use core::fmt::Debug;
 
@@ -33,7 +34,8 @@ pub trait Lock: Default + Debug + Send + Sync {
     /// The ways in which it can be held: `[Write]`, or `[Write, Read]`.
     const WAYS: &'static [Way] = &[Way::Write];
 
-    /// Whether another thread may release it for its holder. Locks that inherit priorities know their owners, and refuse.
+    /// Whether another thread may release it for its holder. Locks that inherit priorities know
+    /// their owners, and refuse.
     const RELEASED_BY_OTHERS: bool = true;
 
     /// Takes the lock.
@@ -55,7 +57,8 @@ pub trait Lock: Default + Debug + Send + Sync {
         false
     }
 
-    /// The lock's state as text: what a failed attempt must not change. Leaves out what are only hints.
+    /// The lock's state as text: what a failed attempt must not change. Leaves out what are only
+    /// hints.
     fn state(&self) -> String {
         format!("{self:?}")
     }
@@ -134,13 +137,15 @@ pub trait References: Lock {
     fn get_not_dead(&self) -> bool;
     /// One less, without the lock.
     fn put_return(&self) -> Option<u32>;
-    /// One less, unless it is the last: then `last` says under the lock what becomes of it. Whether it was.
+    /// One less, unless it is the last: then `last` says under the lock what becomes of it. Whether
+    /// it was.
     fn put_or(&self, last: impl FnOnce(i32) -> Last) -> bool;
     /// Marks the object dead, under the lock.
     fn kill(&self);
 }
 
-/// A held lock: released when dropped, also by a failed check, so that other threads of a case can go on and fail as well.
+/// A held lock: released when dropped, also by a failed check, so that other threads of a case can
+/// go on and fail as well.
 #[derive(Debug)]
 pub struct Held<'a, L: Lock> {
     lock: &'a L,

@@ -16,7 +16,8 @@ use lockyard::platform::linux::Linux;
 
 use crate::stage::{Scale, Stage};
 
-/// How long a case may take, in seconds, before the watchdog calls it hung. `LOCKYARD_WATCHDOG` overrides it.
+/// How long a case may take, in seconds, before the watchdog calls it hung. `LOCKYARD_WATCHDOG`
+/// overrides it.
 pub const PATIENCE: u64 = 60;
 
 impl Stage for Linux {
@@ -64,7 +65,8 @@ impl Stage for Linux {
     }
 
     fn failed() -> bool {
-        // SAFETY: set by `run` for as long as this thread acts in it, to a flag that outlives its threads.
+        // SAFETY: set by `run` for as long as this thread acts in it, to a flag that outlives its
+        // threads.
         unsafe { FAILED.get().as_ref() }.is_some_and(|failed| failed.load(Ordering::Relaxed))
     }
 }
@@ -74,14 +76,16 @@ thread_local! {
     static FAILED: Cell<*const AtomicBool> = const { Cell::new(std::ptr::null()) };
 }
 
-/// Runs `case`. If it has not ended after [`PATIENCE`], says which it was and aborts: a hang must name itself.
+/// Runs `case`. If it has not ended after [`PATIENCE`], says which it was and aborts: a hang must
+/// name itself.
 pub fn guarded<R>(name: &str, case: impl FnOnce() -> R) -> R {
     let seconds = std::env::var("LOCKYARD_WATCHDOG").ok().and_then(|text| text.parse().ok()).unwrap_or(PATIENCE);
     let before = lockyard::event::snapshot();
     let watched = name.to_owned();
     let (alive, watch) = channel::<()>();
     let watchdog = thread::spawn(move || {
-        // Counted second by second: a machine that was suspended meanwhile has not been hung for that long.
+        // Counted second by second: a machine that was suspended meanwhile has not been hung for
+        // that long.
         let mut left = seconds;
         while watch.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
             left = left.saturating_sub(1);

@@ -1,11 +1,14 @@
-//! Priority inheritance as a property: random priorities, lock graphs, timeouts and changes of priority, on simulated machines, with every invariant looked
-//! at before every step of every thread and after every change of a word.
+//! Priority inheritance as a property: random priorities, lock graphs, timeouts and changes of
+//! priority, on simulated machines, with every invariant looked at before every step of every
+//! thread and after every change of a word.
 //!
-//! One seed is one case: a machine, up to eight threads with priorities, pinned to few CPUs or let loose, up to five mutexes, and for each thread a list of what it
-//! does. Two kinds:
+//! One seed is one case: a machine, up to eight threads with priorities, pinned to few CPUs or let
+//! loose, up to five mutexes, and for each thread a list of what it does. Two kinds:
 //!
-//! * *wild*: locks in any order (so that cycles close), timeouts, tries, changes of any thread's priority at any time;
-//! * *calm*: locks in ascending order and nothing else, so that nobody ever leaves a queue but by getting the mutex. Then every grant must go to the most urgent.
+//! * *wild*: locks in any order (so that cycles close), timeouts, tries, changes of any thread's
+//!   priority at any time;
+//! * *calm*: locks in ascending order and nothing else, so that nobody ever leaves a queue but by
+//!   getting the mutex. Then every grant must go to the most urgent.
 //!
 //! What is checked ([`audit`] has the numbers):
 //!
@@ -375,8 +378,9 @@ impl<Y: Policy> Life<'_, Y> {
         }
     }
 
-    /// Every link of the cycle is true: a thread that waits for a mutex that the next one holds. Threads that wait with a timeout, or have been told of a
-    /// deadlock, may have left since it was found.
+    /// Every link of the cycle is true: a thread that waits for a mutex that the next one holds.
+    /// Threads that wait with a timeout, or have been told of a deadlock, may have left since it
+    /// was found.
     fn verify(&self, cycle: &Cycle, before: &[u32]) {
         assert!(!cycle.is_unproven(), "{cycle}");
         let leaves =

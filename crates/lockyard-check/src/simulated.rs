@@ -1,9 +1,12 @@
-//! The simulated machine as a stage: every case runs on several machines, under several random schedules, some of them rough.
+//! The simulated machine as a stage: every case runs on several machines, under several random
+//! schedules, some of them rough.
 //!
-//! A schedule follows from machine and seed: the order in which threads begin, their placement, the jitter of every transfer, and in the rough half forced
-//! preemptions, delayed and spurious wake-ups. A case that fails names both.
+//! A schedule follows from machine and seed: the order in which threads begin, their placement, the
+//! jitter of every transfer, and in the rough half forced preemptions, delayed and spurious
+//! wake-ups. A case that fails names both.
 //!
-//! The tests perform each case on a few schedules. [`perform_seed`] performs it on any other: `cargo xtask explore seeds` does so by the ten thousand.
+//! The tests perform each case on a few schedules. [`perform_seed`] performs it on any other:
+//! `cargo xtask explore seeds` does so by the ten thousand.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -32,7 +35,8 @@ thread_local! {
     static MODELS: [Arc<Model>; MACHINES.len()] =
         MACHINES.map(|name| catalog::machine(name).unwrap_or_else(|error| panic!("{error}")));
     static CONFIG: RefCell<Option<Config>> = const { RefCell::new(None) };
-    /// Threads of the case's earlier runs. They may have left their names in a lock, so nobody else gets those.
+    /// Threads of the case's earlier runs. They may have left their names in a lock, so nobody else
+    /// gets those.
     static GONE: Cell<usize> = const { Cell::new(0) };
     /// What the case's runs have counted.
     static EVENTS: RefCell<Events> = const { RefCell::new(Events::new()) };
@@ -54,8 +58,9 @@ fn perform_on(config: Config, case: fn()) -> Result<(), Box<dyn Any + Send>> {
     outcome
 }
 
-/// Performs `case` on the schedule called `seed`: machine, placement and faults follow from it. Every seam call may be preempted, from one in four to one in a
-/// thousand of them, sleeps end early, wake-ups come late. Returns what was counted.
+/// Performs `case` on the schedule called `seed`: machine, placement and faults follow from it.
+/// Every seam call may be preempted, from one in four to one in a thousand of them, sleeps end
+/// early, wake-ups come late. Returns what was counted.
 ///
 /// # Errors
 /// What went wrong, and on which machine.

@@ -1,8 +1,11 @@
-//! What a test needs of a machine beyond what a lock needs: threads to run, and a way to see that one of them waits.
+//! What a test needs of a machine beyond what a lock needs: threads to run, and a way to see that
+//! one of them waits.
 //!
-//! A [`Stage`] is a [`Platform`] on which the suite can be performed. The real machine is one (`native`), the scripted
-//! theatre another (`scripted`); a simulator or a model checker becomes one by implementing the trait. Everything else that a case uses is built here, from the
-//! seam alone: [`until`] waits for a condition, [`Steps`] orders threads, [`Seats`] tells which threads are queued for a lock.
+//! A [`Stage`] is a [`Platform`] on which the suite can be performed. The real machine is one
+//! (`native`), the scripted theatre another (`scripted`); a simulator or a model checker becomes
+//! one by implementing the trait. Everything else that a case uses is built here, from the seam
+//! alone: [`until`] waits for a condition, [`Steps`] orders threads, [`Seats`] tells which threads
+//! are queued for a lock.
 
 use lockyard::platform::{Ordering::*, Platform, Word};
 use lockyard::wait::thread::ThreadId;
@@ -22,7 +25,8 @@ pub struct Scale {
     pub short_lived: usize,
     /// Waiters in the longest queue that a case builds.
     pub queue: usize,
-    /// A timeout that should not pass before its waiter has queued. Too short costs coverage, never correctness.
+    /// A timeout that should not pass before its waiter has queued. Too short costs coverage, never
+    /// correctness.
     pub timeout_ns: u64,
 }
 
@@ -31,26 +35,30 @@ pub trait Stage: Platform {
     /// How big the cases are here.
     const SCALE: Scale;
 
-    /// Performs one case. The stage decides how often and under what supervision: natively once, with a watchdog; under a model
-    /// checker once for every interleaving.
+    /// Performs one case. The stage decides how often and under what supervision: natively once,
+    /// with a watchdog; under a model checker once for every interleaving.
     fn perform(name: &'static str, case: fn());
 
-    /// Runs `act(0)` to `act(threads - 1)` at the same time and returns when all have; panics if one did.
+    /// Runs `act(0)` to `act(threads - 1)` at the same time and returns when all have; panics if
+    /// one did.
     fn run(threads: usize, act: impl Fn(usize) + Sync);
 
-    /// Whether a thread of the current [`Stage::run`] has panicked: waiting for it would be in vain.
+    /// Whether a thread of the current [`Stage::run`] has panicked: waiting for it would be in
+    /// vain.
     fn failed() -> bool {
         false
     }
 }
 
-/// Waits until `condition` holds. Panics if another thread of the case has, so that one failed check does not become a hang.
+/// Waits until `condition` holds. Panics if another thread of the case has, so that one failed
+/// check does not become a hang.
 pub fn until<P: Stage>(mut condition: impl FnMut() -> bool) {
     let failed = P::wait_window(|| if condition() { Some(false) } else { P::failed().then_some(true) });
     assert!(!failed, "waited for a thread whose own check had failed");
 }
 
-/// Acts until `act` says that it is enough, and lets others run in between. For what is more than looking: [`until`] must neither wait nor wake. Panics as that does.
+/// Acts until `act` says that it is enough, and lets others run in between. For what is more than
+/// looking: [`until`] must neither wait nor wake. Panics as that does.
 pub fn act_until<P: Stage>(mut act: impl FnMut() -> bool) {
     while !act() {
         assert!(!P::failed(), "acted for a thread whose own check had failed");
@@ -58,7 +66,8 @@ pub fn act_until<P: Stage>(mut act: impl FnMut() -> bool) {
     }
 }
 
-/// A counter that threads advance and wait for: what happened before an advance is visible after the wait.
+/// A counter that threads advance and wait for: what happened before an advance is visible after
+/// the wait.
 #[derive(Debug)]
 pub struct Steps<P: Platform>(P::U32);
 
@@ -111,7 +120,8 @@ impl<P: Stage> Seats<P> {
         ThreadId::from_raw(self.0[seat].load(Acquire))
     }
 
-    /// Whether the thread on `seat` is in a lock's queue now, or about to enter one or leave it. A thread is in no queue outside lock calls.
+    /// Whether the thread on `seat` is in a lock's queue now, or about to enter one or leave it. A
+    /// thread is in no queue outside lock calls.
     pub fn queued(&self, seat: usize) -> bool {
         self.occupant(seat).is_some_and(|id| !P::thread(id).is_idle())
     }

@@ -75,7 +75,8 @@ macro_rules! group {
     };
 }
 
-/// One `#[test]` for each case of the groups: all that a new lock needs to be tested like the others.
+/// One `#[test]` for each case of the groups: all that a new lock needs to be tested like the
+/// others.
 ///
 /// | group | for |
 /// |---|---|

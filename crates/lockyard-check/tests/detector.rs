@@ -1,4 +1,5 @@
-//! The suite must fail on broken locks: each runs in a child process that has to die with the right diagnosis. A suite that passes everything proves nothing.
+//! The suite must fail on broken locks: each runs in a child process that has to die with the right
+//! diagnosis. A suite that passes everything proves nothing.
 
 // Child processes are the system's.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -71,7 +72,8 @@ fn fails(lock: &str, case: &str, words: &str) {
     fails_within(1, lock, case, words);
 }
 
-/// As [`fails`], in one of so many attempts: on a busy machine two threads may take turns for so long that they never meet, or nobody sleeps when a wake-up is lost.
+/// As [`fails`], in one of so many attempts: on a busy machine two threads may take turns for so
+/// long that they never meet, or nobody sleeps when a wake-up is lost.
 fn fails_within(attempts: usize, lock: &str, case: &str, words: &str) {
     let said = (0..attempts).find_map(|_| run(lock, case).err());
     let Some(said) = said else { panic!("{case} passes {lock}") };

@@ -1,4 +1,5 @@
-//! The theatre itself: what a script may rely on. And the suite, played in it: a second platform for the same cases.
+//! The theatre itself: what a script may rely on. And the suite, played in it: a second platform
+//! for the same cases.
 
 use lockyard::event::Event;
 use lockyard::lockref::LockRef;

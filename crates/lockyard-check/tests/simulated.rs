@@ -1,4 +1,5 @@
-//! The suite on simulated machines: every lock, every policy that is not known to be defective, under random schedules.
+//! The suite on simulated machines: every lock, every policy that is not known to be defective,
+//! under random schedules.
 
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
@@ -53,8 +54,9 @@ conformance!(semaphore: RawSemaphore<Sim, OpportunisticSafe>, [counting, quick_u
 conformance!(semaphore_direct_handoff: RawSemaphore<Sim, DirectHandoff>, [counting, quick_ups]);
 conformance!(binary_semaphore: Binary<Sim, OpportunisticSafe>, [exclusive, timed]);
 
-/// The waker of this case once woke inside the closure of its own wait. Where it had to queue for the bucket's lock in the kernel, it watched the lines of that wait
-/// afterwards, and slept for ever.
+/// The waker of this case once woke inside the closure of its own wait. Where it had to queue for
+/// the bucket's lock in the kernel, it watched the lines of that wait afterwards, and slept for
+/// ever.
 #[test]
 fn a_waker_that_queues_in_the_kernel_goes_on() {
     perform_seed(1559, deadlines_and_wakes_agree::<HashedMutex<Sim, RawQSpinLock<Sim>>>).unwrap();

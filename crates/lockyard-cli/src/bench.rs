@@ -1,4 +1,5 @@
-//! `lockyard bench` and `lockyard sim`: every combination of the values that the user gave, as cells.
+//! `lockyard bench` and `lockyard sim`: every combination of the values that the user gave, as
+//! cells.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The command line as the user sees it. Help, completions and the manual page all come from here.
 //!
-//! Values are taken as text and checked in [`crate::options`], so that every refusal reads alike: one line, what
-//! was wrong, where, and what to do.
+//! Values are taken as text and checked in [`crate::options`], so that every refusal reads alike:
+//! one line, what was wrong, where, and what to do.
 
 use std::path::PathBuf;
 
@@ -130,10 +130,12 @@ Every cell runs on each placement with several seeds; the middle is the predicti
 the ranges of uncertain machine numbers. The result depends on source, machine files and seeds only, not on this \
 machine or on --workers.";
 
-/// Lockyard: the Linux kernel's adaptive locks in userspace, measured beside the locks people use today.
+/// Lockyard: the Linux kernel's adaptive locks in userspace, measured beside the locks people use
+/// today.
 ///
-/// Without a command: `lockyard compare`, which measures every lock family on this machine beside std's,
-/// parking_lot's and pthread's locks, prints tables, and writes lockyard-compare.html and lockyard-compare.json.
+/// Without a command: `lockyard compare`, which measures every lock family on this machine beside
+/// std's, parking_lot's and pthread's locks, prints tables, and writes lockyard-compare.html and
+/// lockyard-compare.json.
 #[derive(Debug, Parser)]
 #[command(
     name = "lockyard",
@@ -180,7 +182,8 @@ pub(crate) enum Command {
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
 
-    /// Show what the locks of a process do; without one, what hierarchical spinlocks do on this machine
+    /// Show what the locks of a process do; without one, what hierarchical spinlocks do on this
+    /// machine
     #[command(after_help = STAT_EXAMPLES)]
     Stat(Box<StatArgs>),
 
@@ -241,16 +244,18 @@ pub(crate) struct CompareArgs {
 /// Options of `lockyard bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// Lockyard's locks to measure: names of `lockyard list locks`, also with a policy (rwsem:v5.10), all, or none
-    /// [default: those of --family, else mutex]
+    /// Lockyard's locks to measure: names of `lockyard list locks`, also with a policy
+    /// (rwsem:v5.10), all, or none [default: those of --family, else mutex]
     #[arg(long, value_name = "LIST")]
     pub(crate) lock: Option<String>,
 
-    /// Locks to compare with: names of `lockyard list peers`, all (those of the same families), or none
+    /// Locks to compare with: names of `lockyard list peers`, all (those of the same families), or
+    /// none
     #[arg(long, value_name = "LIST", default_value = "all")]
     pub(crate) peer: String,
 
-    /// Policies of the chosen locks: names of `lockyard list policies`, or all (but those known to be defective) [default: each lock's default]
+    /// Policies of the chosen locks: names of `lockyard list policies`, or all (but those known to
+    /// be defective) [default: each lock's default]
     #[arg(long, value_name = "LIST")]
     pub(crate) policy: Option<String>,
 
@@ -290,20 +295,24 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) threads: Option<String>,
 
-    /// Length of the critical section, in PAUSE instructions [default: what the workload usually has]
+    /// Length of the critical section, in PAUSE instructions [default: what the workload usually
+    /// has]
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) cs: Option<String>,
 
-    /// Time between two acquisitions of a thread, in PAUSE instructions [default: what the workload usually has]
+    /// Time between two acquisitions of a thread, in PAUSE instructions [default: what the workload
+    /// usually has]
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) think: Option<String>,
 
-    /// Share of acquisitions that are reads, in percent; reader-writer locks only [default: 50; uncontended: 0,100]
+    /// Share of acquisitions that are reads, in percent; reader-writer locks only [default: 50;
+    /// uncontended: 0,100]
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) read_pct: Option<String>,
 
-    /// How reads and writes mix: each acquisition draws (random), each thread takes turns (alternate), or each thread
-    /// reads or writes for life (roles) [default: what the workload usually has]
+    /// How reads and writes mix: each acquisition draws (random), each thread takes turns
+    /// (alternate), or each thread reads or writes for life (roles) [default: what the workload
+    /// usually has]
     #[arg(long, value_name = "MIX")]
     pub(crate) mix: Option<MixArg>,
 
@@ -315,11 +324,13 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) writers: Option<String>,
 
-    /// Sleep inside the critical section, in microseconds [default: 1000 in the starvation tests, else 0]
+    /// Sleep inside the critical section, in microseconds [default: 1000 in the starvation tests,
+    /// else 0]
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) sleep_us: Option<String>,
 
-    /// Jobs of each thread, in bkl-aim7: the run ends with the last instead of after a time (AIM7 has 97)
+    /// Jobs of each thread, in bkl-aim7: the run ends with the last instead of after a time (AIM7
+    /// has 97)
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) jobs: Option<String>,
 
@@ -339,8 +350,8 @@ pub(crate) struct OutputArgs {
     #[arg(long)]
     pub(crate) csv: bool,
 
-    /// Write the result to FILE and the tables to stdout; FILE holds JSON lines, CSV or tables, chosen by --json or --csv,
-    /// else by its ending (.json, .jsonl, .csv, anything else)
+    /// Write the result to FILE and the tables to stdout; FILE holds JSON lines, CSV or tables,
+    /// chosen by --json or --csv, else by its ending (.json, .jsonl, .csv, anything else)
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
@@ -352,8 +363,8 @@ pub(crate) struct OutputArgs {
 /// Options of `lockyard sim`.
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
-    /// Machines to simulate: names of `lockyard list machines`, with a mode behind a colon (epyc9654_2s:nps4), this, or a path
-    /// to a machine file
+    /// Machines to simulate: names of `lockyard list machines`, with a mode behind a colon
+    /// (epyc9654_2s:nps4), this, or a path to a machine file
     #[arg(long, value_name = "LIST")]
     pub(crate) machine: String,
 
@@ -362,7 +373,8 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "LIST")]
     pub(crate) lock: Option<String>,
 
-    /// Policies of the chosen locks: names of `lockyard list policies`, or all (but those known to be defective) [default: each lock's default]
+    /// Policies of the chosen locks: names of `lockyard list policies`, or all (but those known to
+    /// be defective) [default: each lock's default]
     #[arg(long, value_name = "LIST")]
     pub(crate) policy: Option<String>,
 
@@ -374,16 +386,19 @@ pub(crate) struct SimArgs {
     #[command(flatten)]
     pub(crate) sweep: SweepArgs,
 
-    /// Change a number of the machine, by its path in the machine file or common.toml: only numbers that are derived or estimated, and only
-    /// inside their range (model.occupancy_ratio=0.5); may be given several times
+    /// Change a number of the machine, by its path in the machine file or common.toml: only numbers
+    /// that are derived or estimated, and only inside their range (model.occupancy_ratio=0.5); may
+    /// be given several times
     #[arg(long, value_name = "PATH=NUMBER")]
     pub(crate) set: Vec<String>,
 
-    /// Where threads begin: fill (socket by socket), spread (round the NUMA nodes), random, or all three
+    /// Where threads begin: fill (socket by socket), spread (round the NUMA nodes), random, or all
+    /// three
     #[arg(long, value_name = "LIST", default_value = "fill")]
     pub(crate) placement: String,
 
-    /// The locks are part of the kernel, as in most published tables: they block and wake threads without system calls
+    /// The locks are part of the kernel, as in most published tables: they block and wake threads
+    /// without system calls
     #[arg(long)]
     pub(crate) in_kernel: bool,
 
@@ -446,8 +461,9 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "0")]
     pub(crate) workers: String,
 
-    /// Change a number of the machines, by its path in the machine file or common.toml: only numbers that are derived or estimated, and only
-    /// inside their range (model.occupancy_ratio=0.5); may be given several times
+    /// Change a number of the machines, by its path in the machine file or common.toml: only
+    /// numbers that are derived or estimated, and only inside their range
+    /// (model.occupancy_ratio=0.5); may be given several times
     #[arg(long, value_name = "PATH=NUMBER")]
     pub(crate) set: Vec<String>,
 
@@ -459,7 +475,8 @@ pub(crate) struct ReproduceArgs {
 /// Options of `lockyard torture`.
 #[derive(Debug, Args)]
 pub(crate) struct TortureArgs {
-    /// Lockyard's locks: names of `lockyard list locks`, also with a policy (rwsem:v5.10), all, or one that is broken on purpose (broken-wakeups)
+    /// Lockyard's locks: names of `lockyard list locks`, also with a policy (rwsem:v5.10), all, or
+    /// one that is broken on purpose (broken-wakeups)
     #[arg(long, value_name = "LIST", default_value = "all")]
     pub(crate) lock: String,
 
@@ -479,7 +496,8 @@ pub(crate) struct TortureArgs {
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) threads: Option<String>,
 
-    /// What goes wrong: names as below, all, or none [default: all there is; simulated: drawn from the seed]
+    /// What goes wrong: names as below, all, or none [default: all there is; simulated: drawn from
+    /// the seed]
     #[arg(long, value_name = "LIST")]
     pub(crate) fault: Option<String>,
 
@@ -491,8 +509,8 @@ pub(crate) struct TortureArgs {
     #[arg(long)]
     pub(crate) small: bool,
 
-    /// Simulate the lock with one ordering of its source weakened, which must be noticed: FILE:LINE=ORDERING, or FILE:LINE:failure=ORDERING for
-    /// compare-exchanges that fail
+    /// Simulate the lock with one ordering of its source weakened, which must be noticed:
+    /// FILE:LINE=ORDERING, or FILE:LINE:failure=ORDERING for compare-exchanges that fail
     #[arg(long, value_name = "SITE")]
     pub(crate) weaken: Option<String>,
 

@@ -6,7 +6,8 @@ use crate::options::CompareOptions;
 use crate::run::PlannedCell;
 use crate::selection::{self, Group};
 
-/// PAUSEs inside the sections of contended cells: 80 ns to a microsecond, by machine, as short sections go in programs.
+/// PAUSEs inside the sections of contended cells: 80 ns to a microsecond, by machine, as short
+/// sections go in programs.
 pub(crate) const SECTION: u32 = 20;
 /// More threads than this say nothing more, and cost time to start.
 const MOST_THREADS: usize = 1024;

@@ -1,8 +1,8 @@
 //! What the dynamic loader would do with a preload library, as far as the files say.
 //!
 //! The loader says nothing, or a line that is lost among others, and runs the program without the
-//! library: if the program has no loader, if it is for another machine, or if it gains privileges. The
-//! heads of both files tell.
+//! library: if the program has no loader, if it is for another machine, or if it gains privileges.
+//! The heads of both files tell.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -84,7 +84,8 @@ pub(crate) fn no_library(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// Why the loader would run `program` without `library`, and which file is the reason: the program, or what runs it if it is a script.
+/// Why the loader would run `program` without `library`, and which file is the reason: the program,
+/// or what runs it if it is a script.
 pub(crate) fn ignores(program: &OsStr, library: &Path) -> Option<(PathBuf, &'static str)> {
     // What is not found or not readable is the system's to refuse.
     let mut file = find(program)?;

@@ -1,7 +1,7 @@
 //! Lock events in words for somebody who has never read a lock.
 //!
-//! [`Event::what`] says when an event is counted, in the terms of the field; this table says what it means for the
-//! program that waits. Events that are not in it fall back to the former.
+//! [`Event::what`] says when an event is counted, in the terms of the field; this table says what
+//! it means for the program that waits. Events that are not in it fall back to the former.
 
 use lockyard::event::Event;
 
@@ -92,7 +92,8 @@ pub(crate) fn plain(name: &str) -> &'static str {
     PLAIN.iter().find(|(known, _)| *known == name).map(|(_, words)| *words).or_else(event).unwrap_or("")
 }
 
-/// Whether the event `name` explains something about `lock`, and is not one of the spinlock inside it.
+/// Whether the event `name` explains something about `lock`, and is not one of the spinlock inside
+/// it.
 pub(crate) fn belongs(name: &str, lock: &str) -> bool {
     match OWN.iter().find(|(known, _)| *known == lock) {
         Some((_, prefixes)) => name.starts_with("park_") || prefixes.iter().any(|prefix| name.starts_with(prefix)),

@@ -9,11 +9,13 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// Why the command stops before its work is done.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The user asked for something that cannot be done: nothing was measured, nothing was written. Exit code 2.
+    /// The user asked for something that cannot be done: nothing was measured, nothing was written.
+    /// Exit code 2.
     Usage(String),
     /// Something failed after measuring had begun. Exit code 1.
     Run(String),
-    /// The reader of our output has gone (`lockyard list | head -1`): nothing is left to say. Exit code 0.
+    /// The reader of our output has gone (`lockyard list | head -1`): nothing is left to say. Exit
+    /// code 0.
     ReaderGone,
 }
 

@@ -1,7 +1,9 @@
-//! Ctrl-C (and SIGTERM, as `timeout` sends it): the first one asks the run to end cleanly, the second ends it at once.
+//! Ctrl-C (and SIGTERM, as `timeout` sends it): the first one asks the run to end cleanly, the
+//! second ends it at once.
 //!
-//! A thread sleeps until a signal comes, so that the answer is seen at once although a measurement goes on. Ending at once leaves
-//! nothing half-written either: files appear by rename only ([`crate::output`]).
+//! A thread sleeps until a signal comes, so that the answer is seen at once although a measurement
+//! goes on. Ending at once leaves nothing half-written either: files appear by rename only
+//! ([`crate::output`]).
 
 use std::io;
 use std::process;

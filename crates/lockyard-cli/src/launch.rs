@@ -1,8 +1,10 @@
-//! Programs on Lockyard's locks: `lockyard run -- PROGRAM`, and what `lockyard stat -- PROGRAM` has in common with it.
+//! Programs on Lockyard's locks: `lockyard run -- PROGRAM`, and what `lockyard stat -- PROGRAM` has
+//! in common with it.
 //!
-//! The preload library is `LOCKYARD_PRELOAD`, or `liblockyard_preload.so` beside this command or in `../lib`. An empty `LOCKYARD_PRELOAD` means
-//! none: for programs that are linked with liblockyard. Its path is made absolute: the program, or a
-//! child of it, may work in another directory. What the loader would not take is refused: see `elf`.
+//! The preload library is `LOCKYARD_PRELOAD`, or `liblockyard_preload.so` beside this command or in
+//! `../lib`. An empty `LOCKYARD_PRELOAD` means none: for programs that are linked with liblockyard.
+//! Its path is made absolute: the program, or a child of it, may work in another directory. What
+//! the loader would not take is refused: see `elf`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -54,13 +56,15 @@ impl Launch {
                 return Err(Failure::usage(format!("'{}' {why}: LD_PRELOAD has no effect on it", file.display())));
             }
             let mut preload = library.into_os_string();
-            // Ours last: an allocator that is preloaded as well takes locks of ours, not the other way round.
+            // Ours last: an allocator that is preloaded as well takes locks of ours, not the other
+            // way round.
             if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
                 preload = [others.as_os_str(), preload.as_os_str()].join(OsStr::new(":"));
             }
             environment.push(("LD_PRELOAD", preload));
         }
-        // What is linked with liblockyard opens its statistics by this; the preload library does so anyway.
+        // What is linked with liblockyard opens its statistics by this; the preload library does so
+        // anyway.
         environment.push(("LOCKYARD_STAT", "1".into()));
         Ok(Self { program: program.clone(), arguments: arguments.to_vec(), environment })
     }
@@ -83,7 +87,8 @@ impl Launch {
     }
 }
 
-/// `lockyard run`: becomes the program. Its signals, its exit code and its process id are those of this command.
+/// `lockyard run`: becomes the program. Its signals, its exit code and its process id are those of
+/// this command.
 ///
 /// # Errors
 /// It cannot be started.

@@ -1,8 +1,9 @@
-//! The `lockyard` command: what Lockyard's locks do on this machine, beside the locks people use today.
+//! The `lockyard` command: what Lockyard's locks do on this machine, beside the locks people use
+//! today.
 //!
-//! Arguments (`cli`) become validated options (`options`), those a plan (`compare`, `bench`), the plan is measured
-//! (`run`) and its results are reported (`report`). What goes wrong before the first measurement is one line on
-//! stderr and exit code 2.
+//! Arguments (`cli`) become validated options (`options`), those a plan (`compare`, `bench`), the
+//! plan is measured (`run`) and its results are reported (`report`). What goes wrong before the
+//! first measurement is one line on stderr and exit code 2.
 
 // This crate is a user of clocks, files and signals; the ban is for the lock algorithms.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -83,8 +84,8 @@ fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, Failu
     }
 }
 
-/// Parses `words`, the program's name first, and checks every value as the command would, and no more: nothing is measured, started or told.
-/// For those who look for values that are taken badly.
+/// Parses `words`, the program's name first, and checks every value as the command would, and no
+/// more: nothing is measured, started or told. For those who look for values that are taken badly.
 ///
 /// # Errors
 /// The line that the command would end with, and its exit code.

@@ -1,7 +1,9 @@
-//! `lockyard stat --pid P` and `lockyard stat -- PROGRAM`: what the locks of another process do, from its segment.
+//! `lockyard stat --pid P` and `lockyard stat -- PROGRAM`: what the locks of another process do,
+//! from its segment.
 //!
-//! A process that runs is read as it is: it is not stopped, and does not notice. A program that is started here keeps its numbers until it has
-//! ended and they are printed, those of its children as well.
+//! A process that runs is read as it is: it is not stopped, and does not notice. A program that is
+//! started here keeps its numbers until it has ended and they are printed, those of its children as
+//! well.
 
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;

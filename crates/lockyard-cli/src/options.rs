@@ -1,5 +1,5 @@
-//! Arguments turned into validated options. Nothing is measured before everything here has passed, including whether the
-//! results can be written.
+//! Arguments turned into validated options. Nothing is measured before everything here has passed,
+//! including whether the results can be written.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! Files that are either whole or not there.
 //!
-//! A report is written to a temporary file beside its target and renamed over it, so a reader never sees half of
-//! one and an interrupted run leaves the previous report in place. Whether the place can be written is
-//! tried *before* measuring: nobody waits a minute to hear of a missing directory.
+//! A report is written to a temporary file beside its target and renamed over it, so a reader never
+//! sees half of one and an interrupted run leaves the previous report in place. Whether the place
+//! can be written is tried *before* measuring: nobody waits a minute to hear of a missing
+//! directory.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

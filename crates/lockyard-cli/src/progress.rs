@@ -1,7 +1,7 @@
 //! What the user sees on stderr while the machine is being measured.
 //!
-//! On a terminal: one bar with the current cell and the time left. Elsewhere (a log, a pipe): one short line per
-//! cell, so that a log shows where the time went, and nothing that needs a cursor.
+//! On a terminal: one bar with the current cell and the time left. Elsewhere (a log, a pipe): one
+//! short line per cell, so that a log shows where the time went, and nothing that needs a cursor.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
@@ -44,7 +44,8 @@ impl Progress {
     pub(crate) fn start(planned: Duration) -> Self {
         let shown = if io::stderr().is_terminal() {
             let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
-            // The template is a constant: if it were wrong, the default style would still show progress.
+            // The template is a constant: if it were wrong, the default style would still show
+            // progress.
             if let Ok(style) = ProgressStyle::with_template("{bar:24.cyan/dim} {percent:>3} %  {prefix}  {msg:.dim}") {
                 bar.set_style(style.progress_chars("━╸─"));
             }
@@ -56,7 +57,8 @@ impl Progress {
         Self { shown, started: Instant::now(), planned }
     }
 
-    /// Says that `share` (0 to 1) of the work is done, and that `lock` of `group` is about to do `what`.
+    /// Says that `share` (0 to 1) of the work is done, and that `lock` of `group` is about to do
+    /// `what`.
     pub(crate) fn at(&mut self, share: f64, group: &str, what: &str, lock: &str) {
         let share = share.clamp(0.0, 1.0);
         let left = self.left(share);

@@ -64,7 +64,8 @@ fn unknown(name: &str) -> Failure {
 /// Reruns what is wanted, until done or interrupted.
 ///
 /// # Errors
-/// A number that no machine has or that may not be changed so; a defect in the data, or a host that refuses threads.
+/// A number that no machine has or that may not be changed so; a defect in the data, or a host that
+/// refuses threads.
 pub(crate) fn run(options: &ReproduceOptions) -> Result<Reproduction, Failure> {
     let share = options.figures.len() as f64 / figures().len() as f64;
     let progress = Mutex::new(Progress::start(USUAL.mul_f64(share)));

@@ -115,7 +115,8 @@ pub(crate) fn in_order(mut locks: Vec<Summary>) -> Vec<Summary> {
     locks
 }
 
-/// A cell in words. Section and think time are named only in `full`: where all cells share them, a heading says so.
+/// A cell in words. Section and think time are named only in `full`: where all cells share them, a
+/// heading says so.
 pub(crate) fn title(spec: &Spec, full: bool) -> String {
     let mut parts = Vec::new();
     match spec.workload {

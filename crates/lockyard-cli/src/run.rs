@@ -1,4 +1,5 @@
-//! Measures the cells of a plan one after another, shows progress, and keeps what there is when asked to stop.
+//! Measures the cells of a plan one after another, shows progress, and keeps what there is when
+//! asked to stop.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,8 @@ impl PlannedCell {
 pub(crate) enum Pace {
     /// As each cell's spec says.
     AsPlanned,
-    /// So that all cells together take about this long. Cells that overrun shorten those that follow.
+    /// So that all cells together take about this long. Cells that overrun shorten those that
+    /// follow.
     Budget(Duration),
 }
 
@@ -63,7 +65,8 @@ pub(crate) fn warmup(window: Duration) -> Duration {
 /// Measures `cells` in order.
 ///
 /// # Errors
-/// A cell that makes no sense; nothing of it was measured. Cells are checked before a plan is made, so this is a defect.
+/// A cell that makes no sense; nothing of it was measured. Cells are checked before a plan is made,
+/// so this is a defect.
 pub(crate) fn run(cells: Vec<PlannedCell>, pace: Pace) -> Result<Measured, Failure> {
     let started = Instant::now();
     let total: f64 = cells.iter().map(|cell| expected(cell, pace)).sum();
@@ -114,7 +117,8 @@ pub(crate) fn run(cells: Vec<PlannedCell>, pace: Pace) -> Result<Measured, Failu
     Ok(Measured { groups, interrupted, elapsed: started.elapsed() })
 }
 
-/// How long a cell is expected to take, in seconds or in shares of a budget: only proportions matter for the latter.
+/// How long a cell is expected to take, in seconds or in shares of a budget: only proportions
+/// matter for the latter.
 fn expected(cell: &PlannedCell, pace: Pace) -> f64 {
     let one = match pace {
         Pace::AsPlanned => (cell.spec.duration + cell.spec.warmup + OVERHEAD).as_secs_f64(),

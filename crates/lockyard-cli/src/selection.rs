@@ -1,8 +1,9 @@
-//! Which locks are measured: `--lock`, `--peer`, `--policy` and `--family` turned into groups of candidates.
+//! Which locks are measured: `--lock`, `--peer`, `--policy` and `--family` turned into groups of
+//! candidates.
 //!
-//! A group is a set of locks that is compared among itself, and whose fastest peer is "the best peer". Without named peers
-//! there is one group per family. Where the user names peers, all that was named is one group: that is how a spinlock is laid
-//! beside sleeping mutexes.
+//! A group is a set of locks that is compared among itself, and whose fastest peer is "the best
+//! peer". Without named peers there is one group per family. Where the user names peers, all that
+//! was named is one group: that is how a spinlock is laid beside sleeping mutexes.
 
 use lockyard_work::{Candidate, Family, Origin};
 
@@ -63,7 +64,8 @@ pub(crate) fn defaults(all: &'static [Candidate], families: &[Family]) -> Vec<Gr
 /// Chooses among `all`.
 ///
 /// # Errors
-/// One line for an unknown name, with the nearest valid one; or for a choice that leaves nothing to measure.
+/// One line for an unknown name, with the nearest valid one; or for a choice that leaves nothing to
+/// measure.
 pub(crate) fn choose(all: &'static [Candidate], wanted: Wanted<'_>) -> Result<Vec<Group>, Failure> {
     let families = wanted.family.map(families).transpose()?;
     let in_family = |candidate: &Candidate| families.as_ref().is_none_or(|chosen| chosen.contains(&candidate.family));

@@ -1,7 +1,8 @@
 //! `lockyard stat`: what hierarchical spinlocks do on this machine, and what is set for them.
 //!
-//! A short contended run of one workload, then three things: the settings in force, the pool of records with what all locks of the process
-//! did in the window, and the hand-overs of each lock that was in hierarchical mode when the window closed.
+//! A short contended run of one workload, then three things: the settings in force, the pool of
+//! records with what all locks of the process did in the window, and the hand-overs of each lock
+//! that was in hierarchical mode when the window closed.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +93,8 @@ pub(crate) fn settings() -> Vec<Setting> {
     Tunable::ALL.iter().map(setting).collect()
 }
 
-/// The settings that are not at their defaults, in one line for people: what a table of hierarchical locks must say.
+/// The settings that are not at their defaults, in one line for people: what a table of
+/// hierarchical locks must say.
 pub(crate) fn settings_line() -> String {
     let changed: Vec<String> = settings()
         .iter()

@@ -1,7 +1,9 @@
-//! `lockyard torture`: random operations under faults, on this machine or on a simulated one, and a verdict.
+//! `lockyard torture`: random operations under faults, on this machine or on a simulated one, and a
+//! verdict.
 //!
-//! Before any verdict counts, locks that are broken on purpose must be found wanting by the same detectors in the same run; otherwise the run is void
-//! (exit code 3). Natively they run in processes of their own, because a hung lock takes its threads with it.
+//! Before any verdict counts, locks that are broken on purpose must be found wanting by the same
+//! detectors in the same run; otherwise the run is void (exit code 3). Natively they run in
+//! processes of their own, because a hung lock takes its threads with it.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -117,7 +119,8 @@ impl TortureOptions {
     }
 }
 
-/// `--lock`: labels, or names that stand for the first policy; `all` leaves out what is known or meant to be broken.
+/// `--lock`: labels, or names that stand for the first policy; `all` leaves out what is known or
+/// meant to be broken.
 fn chosen(text: &str, simulates: bool) -> Result<Vec<String>, Failure> {
     let all = Linux::locks();
     let simulated: Vec<String> = Sim::locks().iter().map(Entry::label).collect();
@@ -295,7 +298,8 @@ fn told(found: &Found) -> Result<u8, Failure> {
     crate::print(&text)
 }
 
-/// Broken locks that the simulated detectors are tried on, and those that nothing was found wrong with.
+/// Broken locks that the simulated detectors are tried on, and those that nothing was found wrong
+/// with.
 fn blind_in_simulation(wanted: &simulated::Wanted) -> (Vec<&'static str>, Vec<&'static str>) {
     const BROKEN: &[&str] = &[
         "broken-nothing",
@@ -343,7 +347,8 @@ mod tests {
 
     use super::*;
 
-    /// A lock that can be measured can be tortured. One that is missing is one line in `lockyard-torture/src/catalog.rs`.
+    /// A lock that can be measured can be tortured. One that is missing is one line in
+    /// `lockyard-torture/src/catalog.rs`.
     #[test]
     fn every_lock_can_be_tortured() {
         let labels: Vec<String> = Linux::locks().iter().map(Entry::label).collect();

@@ -1,8 +1,8 @@
 //! Lists of numbers as a user writes them: `2,16,64`, `1:10:3`, or both mixed.
 //!
-//! A range `a:b:step` includes `b` when the steps reach it; `a:b` steps by one. Values keep their order, repeats
-//! are dropped, and a list that would hold more than [`MOST_VALUES`] values is refused: it is a typing error
-//! more often than a wish.
+//! A range `a:b:step` includes `b` when the steps reach it; `a:b` steps by one. Values keep their
+//! order, repeats are dropped, and a list that would hold more than [`MOST_VALUES`] values is
+//! refused: it is a typing error more often than a wish.
 
 use crate::failure::Failure;
 
@@ -110,7 +110,8 @@ pub(crate) fn seconds(flag: &str, text: &str, least: f64, most: f64) -> Result<s
     Ok(std::time::Duration::from_secs_f64(value))
 }
 
-/// Parses a simulated time with its unit, from `least` to `most` nanoseconds: `500us`, `10ms`, `1s`.
+/// Parses a simulated time with its unit, from `least` to `most` nanoseconds: `500us`, `10ms`,
+/// `1s`.
 ///
 /// # Errors
 /// One line that names the flag and what would be accepted.

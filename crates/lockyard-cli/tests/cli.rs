@@ -1,4 +1,5 @@
-//! The command as a user meets it: every refusal is one line and exit code 2, every result is whole.
+//! The command as a user meets it: every refusal is one line and exit code 2, every result is
+//! whole.
 //!
 //! No test asserts a time or a rate.
 

@@ -1,4 +1,5 @@
-//! `lockyard run` and `lockyard stat` on other processes. The other process is this test itself, or this test again in a role.
+//! `lockyard run` and `lockyard stat` on other processes. The other process is this test itself, or
+//! this test again in a role.
 //!
 //! No test asserts a time or a rate.
 

@@ -1,4 +1,5 @@
-//! `lockyard torture` as a user meets it: what is refused, what a failure says, and that its replay is the same run.
+//! `lockyard torture` as a user meets it: what is refused, what a failure says, and that its replay
+//! is the same run.
 
 use std::process::Command;
 
@@ -11,7 +12,8 @@ fn lockyard(arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// Refused with one line that contains `part`. (Those that are found out as they run have said that their detectors work.)
+/// Refused with one line that contains `part`. (Those that are found out as they run have said that
+/// their detectors work.)
 #[track_caller]
 fn refused(arguments: &[&str], part: &str) {
     let (code, _, line) = lockyard(arguments);

@@ -1,9 +1,9 @@
 //! What an uncontended lock costs, in instructions.
 //!
-//! `lockyard-cost NAME PAIRS` runs that many lock + unlock pairs of one kind while a second thread is alive;
-//! `cargo xtask cost counts` runs it under callgrind and compares with `budget.txt`. `lockyard-cost probes` runs every probe
-//! once; `cargo xtask cost counts` reads their machine code. Functions here keep their names and are
-//! never inlined, so that both can find them.
+//! `lockyard-cost NAME PAIRS` runs that many lock + unlock pairs of one kind while a second thread
+//! is alive; `cargo xtask cost counts` runs it under callgrind and compares with `budget.txt`.
+//! `lockyard-cost probes` runs every probe once; `cargo xtask cost counts` reads their machine
+//! code. Functions here keep their names and are never inlined, so that both can find them.
 
 mod pairs;
 mod probes;
@@ -19,7 +19,8 @@ fn main() -> ExitCode {
     let job: Box<dyn FnOnce()> = match words.as_slice() {
         ["probes"] => Box::new(probes::run_all),
         [name, pairs] => match (PAIRS.iter().find(|entry| entry.0 == *name), pairs.parse()) {
-            // The probes first: a thread's first lock registers it, which costs what the machine makes it cost.
+            // The probes first: a thread's first lock registers it, which costs what the machine
+            // makes it cost.
             (Some((_, run)), Ok(pairs)) => Box::new(move || {
                 probes::run_all();
                 run(pairs);

@@ -1,4 +1,5 @@
-//! One lock operation per function: `cargo xtask cost counts` reads the machine code of their fast paths.
+//! One lock operation per function: `cargo xtask cost counts` reads the machine code of their fast
+//! paths.
 
 use std::hint::black_box;
 

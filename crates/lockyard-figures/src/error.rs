@@ -10,7 +10,8 @@ pub enum Error {
     Data(String),
     /// A machine could not be built.
     Machine(String),
-    /// A number was to be changed that no machine has, that must not move, or that would leave its range.
+    /// A number was to be changed that no machine has, that must not move, or that would leave its
+    /// range.
     Change(String),
     /// The host refused worker threads.
     Workers(String),

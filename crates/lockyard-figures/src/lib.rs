@@ -1,8 +1,9 @@
 //! Published tables of lock measurements, rerun on simulated machines and scored.
 //!
-//! Each table of `data/` is bound to a machine, a workload and lock policies. Rerunning it puts published and simulated numbers side by
-//! side and says how good the prediction is. Nothing published stands anywhere but in `data/`, nothing is tuned to a table, and rows that
-//! anything was fitted on are marked and not scored.
+//! Each table of `data/` is bound to a machine, a workload and lock policies. Rerunning it puts
+//! published and simulated numbers side by side and says how good the prediction is. Nothing
+//! published stands anywhere but in `data/`, nothing is tuned to a table, and rows that anything
+//! was fitted on are marked and not scored.
 //!
 //! ```text
 //! table (data/*.csv) ─► figure: kind and binding ─► plan: jobs, cells, changes
@@ -10,8 +11,10 @@
 //!                                    score ◄── result ┘
 //! ```
 //!
-//! * [`figure`]: the tables there are, [`figures`] lists them. How a table becomes a plan depends on its kind: one file each.
-//! * [`variant`]: placements, seeds and parameter ranges that a prediction is the middle, and the band the edges, of.
+//! * [`figure`]: the tables there are, [`figures`] lists them. How a table becomes a plan depends
+//!   on its kind: one file each.
+//! * [`variant`]: placements, seeds and parameter ranges that a prediction is the middle, and the
+//!   band the edges, of.
 //! * [`score`]: what "good" means.
 //! * [`reproduce`]: does it.
 
@@ -53,7 +56,8 @@ pub struct Reproduction {
 /// Reruns `wanted`, until done or until `stop` is raised.
 ///
 /// # Errors
-/// A figure's data or machine is wrong, or the host refuses threads. A run that fails costs its cell only, which says so.
+/// A figure's data or machine is wrong, or the host refuses threads. A run that fails costs its
+/// cell only, which says so.
 pub fn reproduce(
     wanted: &[&'static Figure],
     options: &Options,

@@ -1,7 +1,7 @@
 //! What rerunning a table takes: jobs for the simulator, cells to fill, changes to judge.
 //!
-//! Every kind of figure turns its table into a [`Plan`]; everything behind that (running, scoring, reporting) knows plans
-//! only. Several figures may want the same job: it runs once.
+//! Every kind of figure turns its table into a [`Plan`]; everything behind that (running, scoring,
+//! reporting) knows plans only. Several figures may want the same job: it runs once.
 
 use std::collections::BTreeMap;
 
@@ -97,7 +97,8 @@ pub struct Take {
     pub factor: f64,
     /// Names whose sum it is divided by, if any.
     pub over: Vec<String>,
-    /// Time that every operation takes beside what was simulated, ns: what is too rare for a window. For rates in thousands a second.
+    /// Time that every operation takes beside what was simulated, ns: what is too rare for a
+    /// window. For rates in thousands a second.
     pub beside_ns: f64,
 }
 
@@ -141,7 +142,8 @@ pub struct Cell {
 pub enum Source {
     /// A number of a job.
     Number(usize, Take),
-    /// The same number of two jobs: of the first by that of the second. For tables that publish nothing but ratios.
+    /// The same number of two jobs: of the first by that of the second. For tables that publish
+    /// nothing but ratios.
     Ratio(usize, usize, Take),
 }
 
@@ -167,13 +169,15 @@ pub struct Change {
     pub before: Option<usize>,
     /// Position of the cell after.
     pub after: usize,
-    /// Simulated numbers below this count as this: one operation, where zero would make a ratio meaningless.
+    /// Simulated numbers below this count as this: one operation, where zero would make a ratio
+    /// meaningless.
     pub floor: f64,
     /// A published change below this share is no change: its direction is not scored.
     pub noise: f64,
 }
 
-/// Cells in a row that make a curve, of which the position of the peak and the height of the plateau are judged.
+/// Cells in a row that make a curve, of which the position of the peak and the height of the
+/// plateau are judged.
 #[derive(Debug, Clone)]
 pub struct Curve {
     /// What it is of.
@@ -233,7 +237,8 @@ impl Plan {
         }
     }
 
-    /// Adds a change that was published with a standard deviation: below `noise`, a share, it is none, nor below what is a change elsewhere.
+    /// Adds a change that was published with a standard deviation: below `noise`, a share, it is
+    /// none, nor below what is a change elsewhere.
     pub(crate) fn change_beyond(&mut self, label: String, before: usize, after: usize, noise: f64) {
         let known = self.changes.len();
         self.change(label, before, after, 0.0);

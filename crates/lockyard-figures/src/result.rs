@@ -221,8 +221,8 @@ fn numbers(source: &Source, jobs: &[usize], outcomes: &[Outcomes]) -> Vec<Option
 fn ratios(before: &[Option<f64>], after: &[Option<f64>], floor: f64) -> Vec<Option<f64>> {
     let one = |(before, after): (&Option<f64>, &Option<f64>)| {
         let (before, after) = ((*before)?.max(floor), (*after)?.max(floor));
-        // Nothing before and something after: no finite ratio says so. Nothing on both sides: no change was seen, which is
-        // a prediction like any other and scored as one.
+        // Nothing before and something after: no finite ratio says so. Nothing on both sides: no
+        // change was seen, which is a prediction like any other and scored as one.
         match (before > 0.0, after > 0.0) {
             (true, _) => Some(after / before),
             (false, true) => Some(f64::INFINITY),

@@ -1,7 +1,8 @@
 //! Runs the jobs of figures, each once per variant, on as many host threads as there are.
 //!
-//! Runs are independent and each is deterministic, so the result does not depend on the number of workers or on who
-//! runs what: outcomes are gathered by position. Long jobs go first, so that the end is not one worker's alone.
+//! Runs are independent and each is deterministic, so the result does not depend on the number of
+//! workers or on who runs what: outcomes are gathered by position. Long jobs go first, so that the
+//! end is not one worker's alone.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +30,8 @@ pub struct Options {
     pub seeds: u64,
     /// Whether the ends of ranges are run, too.
     pub ranges: bool,
-    /// Numbers of all machines that are changed, by path. A machine that does not have the number keeps its own.
+    /// Numbers of all machines that are changed, by path. A machine that does not have the number
+    /// keeps its own.
     pub changes: Vec<(String, f64)>,
     /// The most simulated time of a window; longer ones are cut. For tests.
     pub longest: Option<std::time::Duration>,
@@ -126,7 +128,8 @@ fn run_one(
             let spec =
                 Spec { seed: variant.seed, duration, jobs, warmup: spec.warmup.min(longest), ..(**spec).clone() };
             let config = variant.config(&machines[machine]);
-            // Every published table is of locks inside a kernel; what a program does around them is not.
+            // Every published table is of locks inside a kernel; what a program does around them is
+            // not.
             let in_kernel = config.in_kernel && !spec.workload.needs_priorities();
             workload(lock, &spec, &lockyard_sim::Config { in_kernel, ..config })
         }

@@ -1,14 +1,20 @@
 //! How good a prediction is.
 //!
-//! A table says two things: numbers, and what a change of the lock did to them. The numbers depend on a machine that is known only in part; the
-//! **ratio after/before** is what a commit message argues with, and what is scored here.
+//! A table says two things: numbers, and what a change of the lock did to them. The numbers depend
+//! on a machine that is known only in part; the **ratio after/before** is what a commit message
+//! argues with, and what is scored here.
 //!
-//! * **sign**: among the changes of more than 5 % (and of more than the standard deviation, where that was published), the share whose direction is right;
-//! * **Spearman**: rank correlation of all published cells with the simulated ones, ties at their mean rank;
-//! * **error**: `|simulated ratio / published ratio − 1|`, median and 90th percentile (nearest rank);
-//! * **band**: from the lowest to the highest ratio over the variants; how many published ratios lie inside, and its median width, `high/low`;
-//! * **baselines**: the same errors for a prophet who always says "no change" (ratio 1), and for one who always says the mean change: the
-//!   geometric mean of the published ratios of the *other* tables that report the same quantity.
+//! * **sign**: among the changes of more than 5 % (and of more than the standard deviation, where
+//!   that was published), the share whose direction is right;
+//! * **Spearman**: rank correlation of all published cells with the simulated ones, ties at their
+//!   mean rank;
+//! * **error**: `|simulated ratio / published ratio − 1|`, median and 90th percentile (nearest
+//!   rank);
+//! * **band**: from the lowest to the highest ratio over the variants; how many published ratios
+//!   lie inside, and its median width, `high/low`;
+//! * **baselines**: the same errors for a prophet who always says "no change" (ratio 1), and for
+//!   one who always says the mean change: the geometric mean of the published ratios of the *other*
+//!   tables that report the same quantity.
 //!
 //! Rows that anything was fitted on are left out of all of it.
 
@@ -41,7 +47,8 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The estimate from the values of the machine's own numbers and of all variants; `None` without any.
+    /// The estimate from the values of the machine's own numbers and of all variants; `None`
+    /// without any.
     pub(crate) fn of(own: &[f64], all: &[f64]) -> Option<Self> {
         let low = all.iter().copied().fold(f64::INFINITY, f64::min);
         let high = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -103,7 +110,8 @@ pub struct Score {
 }
 
 impl Score {
-    /// Scores `changes` and `cells` (published, simulated) of a table of `rows` rows; `mean` is the mean change of the other tables.
+    /// Scores `changes` and `cells` (published, simulated) of a table of `rows` rows; `mean` is the
+    /// mean change of the other tables.
     pub fn of(rows: usize, changes: &[Pair], cells: &[(f64, f64)], mean: Option<f64>) -> Self {
         let all = |predicted: &dyn Fn(&Pair) -> f64| {
             Errors::of(&changes.iter().map(|pair| error(pair.published, predicted(pair))).collect::<Vec<_>>())
@@ -265,7 +273,8 @@ mod tests {
 
     #[test]
     fn errors_and_baselines_by_hand() {
-        // Errors: |1.5/2 − 1| = 0.25 and |0.5/0.5 − 1| = 0. No change: 0.5 and 1. Mean of the others, 1.5: 0.25 and 2.
+        // Errors: |1.5/2 − 1| = 0.25 and |0.5/0.5 − 1| = 0. No change: 0.5 and 1. Mean of the
+        // others, 1.5: 0.25 and 2.
         let score = Score::of(2, &[pair(2.0, 1.5), pair(0.5, 0.5)], &[], Some(1.5));
         assert_eq!(score.error, Some(Errors { median: 0.125, p90: 0.25 }));
         assert_eq!(score.no_change, Some(Errors { median: 0.75, p90: 1.0 }));

@@ -6,8 +6,8 @@
 //! 2,100,200                  rows, as many fields as columns
 //! ```
 //!
-//! Every published number of this project is in one of these files and nowhere else. A file is complained about with
-//! file, line and reason. Fields hold no commas and no quotes.
+//! Every published number of this project is in one of these files and nowhere else. A file is
+//! complained about with file, line and reason. Fields hold no commas and no quotes.
 
 use crate::error::Error;
 
@@ -126,7 +126,8 @@ impl Table {
         number.ok_or_else(|| Error::Data(format!("{}.csv: '{text}' under '{column}' is not a number", self.id)))
     }
 
-    /// The ratio that row `row` under `column` gives as a change in per cent: 0.99 where it says -1.
+    /// The ratio that row `row` under `column` gives as a change in per cent: 0.99 where it says
+    /// -1.
     ///
     /// # Errors
     /// There is no such column or row, or no change above -100 % in it.
@@ -137,7 +138,8 @@ impl Table {
         Ok(1.0 + percent.ok_or_else(refuse)? / 100.0)
     }
 
-    /// The number that stands before `words` in the head's text `name`: 240 in "240 writers" before " writers".
+    /// The number that stands before `words` in the head's text `name`: 240 in "240 writers" before
+    /// " writers".
     ///
     /// # Errors
     /// There is no such text, or no number before the words.

@@ -1,12 +1,15 @@
 //! The variants of a machine that a table is rerun on.
 //!
-//! Nobody published where threads sat, and the machines are known only within ranges. So each job runs several times:
+//! Nobody published where threads sat, and the machines are known only within ranges. So each job
+//! runs several times:
 //!
-//! * every placement with two seeds, on the machine's own numbers: the middle of these is the prediction;
-//! * with whole groups of uncertain numbers at the lower and at the upper end of their ranges, placed by filling: these
-//!   widen the band and do not move the middle.
+//! * every placement with two seeds, on the machine's own numbers: the middle of these is the
+//!   prediction;
+//! * with whole groups of uncertain numbers at the lower and at the upper end of their ranges,
+//!   placed by filling: these widen the band and do not move the middle.
 //!
-//! Only numbers with confidence D or E move. All tables get the same variants: nothing here knows locks, policies, workloads or tables.
+//! Only numbers with confidence D or E move. All tables get the same variants: nothing here knows
+//! locks, policies, workloads or tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,13 +22,15 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-/// Groups of numbers that move together: what a line costs under contention, and what sleeping costs.
+/// Groups of numbers that move together: what a line costs under contention, and what sleeping
+/// costs.
 const GROUPS: [(&str, &[&str]); 2] = [
     ("line service", &["model.occupancy_ratio", "model.request_flight_share"]),
     ("wake-up", &["os.ctx_switch", "os.wake_waker_side", "os.wake_ipi"]),
 ];
 
-/// Engine events after which a run is given up: twice what the longest needs (AIM7 with `direct-handoff`, 20 million), some twenty seconds of the host.
+/// Engine events after which a run is given up: twice what the longest needs (AIM7 with
+/// `direct-handoff`, 20 million), some twenty seconds of the host.
 const MOST_EVENTS: u64 = 40_000_000;
 
 /// An end of the ranges of a group.

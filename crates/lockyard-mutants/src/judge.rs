@@ -1,4 +1,5 @@
-//! Who notices a mutant: the tests that met it, one after the other, those first that cost little and have found others nearby.
+//! Who notices a mutant: the tests that met it, one after the other, those first that cost little
+//! and have found others nearby.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -34,7 +35,8 @@ type Verdicts = BTreeMap<u32, Verdict>;
 type Numbered<'a> = (u32, &'a Mutant);
 
 impl Court<'_> {
-    /// Judges the mutants whose name contains one of `only`, prints what was missed and the sums. Returns how many were missed without an explanation.
+    /// Judges the mutants whose name contains one of `only`, prints what was missed and the sums.
+    /// Returns how many were missed without an explanation.
     pub(crate) fn session(&self, only: &[String], again: bool) -> Result<usize, String> {
         let wanted = |mutant: &Mutant| only.is_empty() || only.iter().any(|text| mutant.name.contains(&**text));
         let wanted: Vec<Numbered<'_>> = (1..).zip(self.mutants).filter(|(_, mutant)| wanted(mutant)).collect();
@@ -76,7 +78,8 @@ impl Court<'_> {
         self.explained.iter().any(|entry| entry.is(mutant, line, place))
     }
 
-    /// A process that is asked to be a mutant which does not exist is the original: its tests pass, or no verdict means anything.
+    /// A process that is asked to be a mutant which does not exist is the original: its tests pass,
+    /// or no verdict means anything.
     fn control(&self) -> Result<(), String> {
         let nobody = self.mutants.len() as u32 + 1;
         let quick = self.tests.iter().take(CONTROLS);

@@ -1,4 +1,5 @@
-//! What cargo-mutants would change, as it lists it itself, and what was said of mutants that no test can notice.
+//! What cargo-mutants would change, as it lists it itself, and what was said of mutants that no
+//! test can notice.
 
 use std::fs;
 use std::path::Path;
@@ -101,7 +102,8 @@ pub(crate) struct Explained {
 }
 
 impl Explained {
-    /// Whether this is about `mutant`, the change with this `place` among the same of its line, which says `line`.
+    /// Whether this is about `mutant`, the change with this `place` among the same of its line,
+    /// which says `line`.
     pub(crate) fn is(&self, mutant: &Mutant, line: &str, place: usize) -> bool {
         mutant.file.strip_prefix("crates/lockyard/src/") == Some(&*self.file)
             && (line.trim() == self.line || line.split("//").next().is_some_and(|code| code.trim() == self.line))

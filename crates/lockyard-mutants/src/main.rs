@@ -1,15 +1,21 @@
-//! Every change that cargo-mutants can think of in the lock algorithms, judged by the tests that reach it.
+//! Every change that cargo-mutants can think of in the lock algorithms, judged by the tests that
+//! reach it.
 //!
-//! cargo-mutants compiles the project once for each of its mutants: three thousand times a minute. Here all mutants are in one build (*mutant schemata*: Untch, Offutt,
-//! Harrold, 1993), each behind a question that a process answers from its environment; a mutant costs as long as the tests that find it. The steps, a module each:
+//! cargo-mutants compiles the project once for each of its mutants: three thousand times a minute.
+//! Here all mutants are in one build (*mutant schemata*: Untch, Offutt, Harrold, 1993), each behind
+//! a question that a process answers from its environment; a mutant costs as long as the tests that
+//! find it. The steps, a module each:
 //!
 //! 1. `list`: cargo-mutants lists its mutants, nothing is invented here;
 //! 2. `weave`: they are put into a copy of the sources;
-//! 3. `tree`: what does not compile is left out (cargo-mutants' "unviable"); the tests are compiled;
+//! 3. `tree`: what does not compile is left out (cargo-mutants' "unviable"); the tests are
+//!    compiled;
 //! 4. `suite`: each test runs once in a process of its own, timed, and tells which mutants it met;
-//! 5. `judge`: each mutant runs the tests that met it, quickest first, until one fails or hangs; `memory` keeps the verdicts.
+//! 5. `judge`: each mutant runs the tests that met it, quickest first, until one fails or hangs;
+//!    `memory` keeps the verdicts.
 //!
-//! A mutant that passes them all is *missed*, unless `crates/lockyard/mutants-explained.txt` says why no test can tell it from the original.
+//! A mutant that passes them all is *missed*, unless `crates/lockyard/mutants-explained.txt` says
+//! why no test can tell it from the original.
 
 mod judge;
 mod list;

@@ -1,7 +1,8 @@
 //! What is known of mutants from earlier runs, and the sources that it depends on.
 //!
-//! A verdict is written down as it falls, a line each. That a mutant dies or does not compile is true for as long as its file is as it was; that nobody noticed it, for as
-//! long as no source of the project changes.
+//! A verdict is written down as it falls, a line each. That a mutant dies or does not compile is
+//! true for as long as its file is as it was; that nobody noticed it, for as long as no source of
+//! the project changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -50,7 +50,8 @@ impl Test {
     }
 }
 
-/// All tests that pass, unmutated, with what they reach. Those that fail are named, and do not judge.
+/// All tests that pass, unmutated, with what they reach. Those that fail are named, and do not
+/// judge.
 pub(crate) fn survey(programs: &[Program], folder: &Path, workers: usize) -> Result<Vec<Test>, String> {
     let mut named = Vec::new();
     for program in programs {

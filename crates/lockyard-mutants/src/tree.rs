@@ -1,10 +1,13 @@
 //! A copy of the project with all mutants in its library, and its tests, compiled once.
 //!
-//! A mutant that does not compile is noticed by where the compiler's error lies, and left out; the rest is compiled again, until nothing is left to leave out.
-//! `const fn` can ask which mutant is chosen with the compiler's own `const_eval_select` (`RUSTC_BOOTSTRAP` for that one crate), and is told "none" in constants.
+//! A mutant that does not compile is noticed by where the compiler's error lies, and left out; the
+//! rest is compiled again, until nothing is left to leave out. `const fn` can ask which mutant is
+//! chosen with the compiler's own `const_eval_select` (`RUSTC_BOOTSTRAP` for that one crate), and
+//! is told "none" in constants.
 //!
-//! Mutants in constants cannot be chosen when a program runs. Each is compiled by itself: an assertion on constants refuses it, or a unit test of the library
-//! fails, or if none does another test of it, or it is missed.
+//! Mutants in constants cannot be chosen when a program runs. Each is compiled by itself: an
+//! assertion on constants refuses it, or a unit test of the library fails, or if none does another
+//! test of it, or it is missed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -92,7 +95,8 @@ fn without_errors(
     }
 }
 
-/// What git knows or would know of the project. Files that are the same keep their time, and need not be compiled again.
+/// What git knows or would know of the project. Files that are the same keep their time, and need
+/// not be compiled again.
 fn copy(root: &Path, tree: &Path) -> Result<(), String> {
     let list = Command::new("git")
         .current_dir(root)
@@ -136,7 +140,8 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     written.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Writes the library's sources with all mutants but the unviable ones. Returns the woven files by name.
+/// Writes the library's sources with all mutants but the unviable ones. Returns the woven files by
+/// name.
 fn weave_all(
     root: &Path,
     tree: &Path,
@@ -279,7 +284,8 @@ fn compile(tree: &Path, folder: &Path, words: &[&str], constant: u32) -> Result<
     Ok(compiled)
 }
 
-/// Whose fault an error is: the innermost mutant around its main place, or around another, or whoever deleted an arm of that match.
+/// Whose fault an error is: the innermost mutant around its main place, or around another, or
+/// whoever deleted an arm of that match.
 fn whose(error: &Error, woven: &BTreeMap<String, Woven>) -> Vec<u32> {
     let mut places = error.places.clone();
     places.sort_by_key(|place| !place.is_primary);

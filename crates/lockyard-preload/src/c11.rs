@@ -1,7 +1,8 @@
 //! `mtx_*` and `cnd_*` of C11, and the names with two underscores that older libraries call.
 //!
-//! glibc's C11 functions call its own pthread functions by private names, so ours have to stand for both. The objects have the layouts of
-//! `pthread_mutex_t` and `pthread_cond_t`; results are other numbers.
+//! glibc's C11 functions call its own pthread functions by private names, so ours have to stand for
+//! both. The objects have the layouts of `pthread_mutex_t` and `pthread_cond_t`; results are other
+//! numbers.
 
 use core::ffi::{c_int, c_void};
 
@@ -15,7 +16,8 @@ const ERROR: c_int = 2;
 const NO_MEMORY: c_int = 3;
 const TIMED_OUT: c_int = 4;
 
-/// The one property that matters: every mutex can be waited for with a time. Unknown ones are ignored, as in glibc.
+/// The one property that matters: every mutex can be waited for with a time. Unknown ones are
+/// ignored, as in glibc.
 const RECURSIVE: c_int = 1;
 
 fn result(error: c_int) -> c_int {
@@ -40,7 +42,8 @@ unsafe extern "C" {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mtx_init(mutex: *mut c_void, kind: c_int) -> c_int {
     let mut attributes = core::mem::MaybeUninit::<pthread_mutexattr_t>::uninit();
-    // SAFETY: memory for attributes; then initialised; then memory for a mutex, as in C. (glibc's attributes own nothing, and need no destruction.)
+    // SAFETY: memory for attributes; then initialised; then memory for a mutex, as in C. (glibc's
+    // attributes own nothing, and need no destruction.)
     unsafe {
         pthread_mutexattr_init(attributes.as_mut_ptr());
         if kind & RECURSIVE != 0 {

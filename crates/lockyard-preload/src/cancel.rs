@@ -1,15 +1,20 @@
 //! `pthread_cancel`: waking a thread that waits in one of ours.
 //!
-//! glibc ends a wait of its own by a signal, from whose handler it unwinds the stack. Ours is not to be left in the middle: queues would keep a dead
-//! thread. So a wait runs with deferred cancellation, `pthread_cancel` is asked for here as well, and wakes the thread; the waiter leaves the queue, takes its
-//! mutex back, and *then* acts on the request, by `pthread_testcancel` at the end of the outermost call. No frame in between has anything to clean up.
+//! glibc ends a wait of its own by a signal, from whose handler it unwinds the stack. Ours is not
+//! to be left in the middle: queues would keep a dead thread. So a wait runs with deferred
+//! cancellation, `pthread_cancel` is asked for here as well, and wakes the thread; the waiter
+//! leaves the queue, takes its mutex back, and *then* acts on the request, by `pthread_testcancel`
+//! at the end of the outermost call. No frame in between has anything to clean up.
 //!
 //! # Seats
 //!
-//! One per thread record, in a table by its name: which thread sits there, a token that ends its wait on a condition variable, and the word on which it waits as for a semaphore.
-//! A thread sits down before its first cancellation point here, and looks for a request (`pthread_testcancel`) after it. One of the two is always seen: a request
-//! that glibc notes before that look, or the seat that the canceller looks for after glibc has noted it (`SeqCst` on both sides: each writes one word and reads the other's).
-//! The seat of a dead thread keeps its name; another thread of that name may be woken for nothing.
+//! One per thread record, in a table by its name: which thread sits there, a token that ends its
+//! wait on a condition variable, and the word on which it waits as for a semaphore. A thread sits
+//! down before its first cancellation point here, and looks for a request (`pthread_testcancel`)
+//! after it. One of the two is always seen: a request that glibc notes before that look, or the
+//! seat that the canceller looks for after glibc has noted it (`SeqCst` on both sides: each writes
+//! one word and reads the other's). The seat of a dead thread keeps its name; another thread of
+//! that name may be woken for nothing.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence};
@@ -61,7 +66,8 @@ unsafe extern "C-unwind" {
 
 const DEFERRED: c_int = 0;
 
-/// From here on the thread is not cancelled in the middle of anything. Returns what [`restore`] needs.
+/// From here on the thread is not cancelled in the middle of anything. Returns what [`restore`]
+/// needs.
 pub(crate) fn defer() -> c_int {
     let mut old = DEFERRED;
     // SAFETY: a place for the old type.
@@ -78,7 +84,8 @@ pub(crate) fn restore(old: c_int) {
     }
 }
 
-/// The calling thread's seat. `None`: it has no record, and is not woken by cancellation, but its waits are naps.
+/// The calling thread's seat. `None`: it has no record, and is not woken by cancellation, but its
+/// waits are naps.
 pub(crate) fn sit(me: &Block) -> Option<&'static Seat> {
     let index = Linux::id().or_else(|| Linux::current().map(|thread| thread.id())).filter(|id| !id.is_anonymous())?;
     let seat = TABLE.claim(index.raw())?;
@@ -95,7 +102,8 @@ pub(crate) fn sit(me: &Block) -> Option<&'static Seat> {
 }
 
 impl Seat {
-    /// The thread is about to sleep on `word`, and will look for requests whenever it is [`asked`](Self::asked).
+    /// The thread is about to sleep on `word`, and will look for requests whenever it is
+    /// [`asked`](Self::asked).
     pub(crate) fn sleeps_on(&self, word: &AtomicU32) {
         self.word.store(core::ptr::from_ref(word).cast_mut(), SeqCst);
         // Before the look for a request that follows: see the module text.
@@ -124,7 +132,8 @@ impl Seat {
             if word.is_null() || self.seen.load(Acquire).wrapping_sub(request) as i32 >= 0 {
                 return;
             }
-            // SAFETY: while the thread says that it sleeps there, the semaphore exists; only its address is used.
+            // SAFETY: while the thread says that it sleeps there, the semaphore exists; only its
+            // address is used.
             let _ = futex::wake(unsafe { &*word }, futex::Flags::PRIVATE, i32::MAX as u32);
             Linux::nap(round);
             round += 1;

@@ -8,11 +8,15 @@
 //! | 8–11 | | generation: see `fork` |
 //! | 36–39 | `__wrefs`: bit 0 process-shared, bit 1 monotonic clock | the same, and bit 31: *ours*, bit 30: *changing hands* |
 //!
-//! `pthread_cond_init` is glibc's: it writes the flags and zeroes. A wait decides whose the object is: with one of our mutexes it is marked *ours*; until then
-//! a signal has nobody to wake in either world. Process-shared ones, and those waited for with a mutex of glibc's, are glibc's, and counted. An object may change
-//! hands between waits (never during one: waiting with two mutexes at a time is undefined); each side leaves notes behind that the other must not see, so they are zeroed.
+//! `pthread_cond_init` is glibc's: it writes the flags and zeroes. A wait decides whose the object
+//! is: with one of our mutexes it is marked *ours*; until then a signal has nobody to wake in
+//! either world. Process-shared ones, and those waited for with a mutex of glibc's, are glibc's,
+//! and counted. An object may change hands between waits (never during one: waiting with two
+//! mutexes at a time is undefined); each side leaves notes behind that the other must not see, so
+//! they are zeroed.
 //!
-//! **Cancellation**: see `cancel`. A cancelled waiter holds its mutex again before its cleanup handlers run.
+//! **Cancellation**: see `cancel`. A cancelled waiter holds its mutex again before its cleanup
+//! handlers run.
 //!
 //! **Returns without a signal** happen, as POSIX allows.
 
@@ -74,7 +78,8 @@ impl CondObject {
         });
     }
 
-    /// Makes the object ours (`to`: [`OURS`]) or glibc's (0), which nobody waits on. Whoever comes meanwhile waits until it is done.
+    /// Makes the object ours (`to`: [`OURS`]) or glibc's (0), which nobody waits on. Whoever comes
+    /// meanwhile waits until it is done.
     #[cold]
     fn change_hands(&self, to: u32) {
         loop {
@@ -96,7 +101,8 @@ impl CondObject {
         }
     }
 
-    /// The queue, if the object is ours; `Err(true)`: it is glibc's, `Err(false)`: it is changing hands, or nobody's yet, so nobody waits.
+    /// The queue, if the object is ours; `Err(true)`: it is glibc's, `Err(false)`: it is changing
+    /// hands, or nobody's yet, so nobody waits.
     fn ours(&self) -> Result<&RawCondvar<Linux>, bool> {
         let flags = self.flags.load(Acquire);
         match flags & (OURS | CHANGING) {
@@ -115,13 +121,15 @@ impl CondObject {
 struct Held<'a> {
     mutex: &'a MutexObject,
     lock: MutexKind,
-    /// A recursive mutex taken more than once: one level is given up, as in glibc, and the mutex stays locked.
+    /// A recursive mutex taken more than once: one level is given up, as in glibc, and the mutex
+    /// stays locked.
     nested: bool,
 }
 
 impl Companion<Linux> for Held<'_> {
     fn acquire(&self) {
-        // A mutex with priority inheritance may refuse, of which no waiter can be told: it waits for ever, as in glibc.
+        // A mutex with priority inheritance may refuse, of which no waiter can be told: it waits
+        // for ever, as in glibc.
         while !self.nested && self.mutex.acquire(self.lock) != 0 {
             Linux::nap(u32::MAX);
         }
@@ -149,7 +157,8 @@ enum Waited {
     Glibc,
 }
 
-/// Waits. Leaves nothing behind that unwinding would have to clean up: the caller acts on cancellation.
+/// Waits. Leaves nothing behind that unwinding would have to clean up: the caller acts on
+/// cancellation.
 unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Time) -> Waited {
     // SAFETY: both valid, as in C.
     let (object, mutex) = unsafe { (CondObject::at(cond), MutexObject::at(mutex)) };
@@ -234,7 +243,8 @@ unsafe fn cancellable(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, ti
     match waited {
         Waited::Done(result) => Some(result),
         Waited::Cancelled(seat) => {
-            // If cancellation is disabled the request stays with glibc, and this is a return without a signal.
+            // If cancellation is disabled the request stays with glibc, and this is a return
+            // without a signal.
             seat.token.renew();
             pthread_testcancel();
             Some(0)

@@ -1,4 +1,5 @@
-//! Which lock serves which kind of pthread object: read once, from the environment, when the first lock asks.
+//! Which lock serves which kind of pthread object: read once, from the environment, when the first
+//! lock asks.
 //!
 //! | variable | values | default |
 //! |---|---|---|
@@ -7,9 +8,11 @@
 //! | `LOCKYARD_SPIN` | `spin`, `hq`, `glibc` | `spin` |
 //! | `LOCKYARD_SEM` | `lockyard`, `glibc` | `lockyard` |
 //!
-//! (And `LOCKYARD_DEEPBIND=keep`: see `deepbind`.) `rt` is `mutex`, and the priority-inheritance mutex for objects with `PTHREAD_PRIO_INHERIT`, which are glibc's otherwise.
+//! (And `LOCKYARD_DEEPBIND=keep`: see `deepbind`.) `rt` is `mutex`, and the priority-inheritance
+//! mutex for objects with `PTHREAD_PRIO_INHERIT`, which are glibc's otherwise.
 //!
-//! A value that is none of these: one line on standard error, and every object is glibc's. Programs that change their own environment do not change the choice.
+//! A value that is none of these: one line on standard error, and every object is glibc's. Programs
+//! that change their own environment do not change the choice.
 
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -56,7 +59,8 @@ const MUTEXES: [(&str, MutexKind); 5] = [
 ];
 const SPINS: [(&str, SpinKind); 3] = [("spin", SpinKind::Spin), ("hq", SpinKind::Hq), ("glibc", SpinKind::Glibc)];
 
-/// The choice, packed: bit 31 decided; bits 0–7 mutex, 8–15 rwlock (0 glibc, 1 qrw, 2 + policy), 16–23 spin, 24 semaphores, 25 locks are told of one by one, 26 some spinlocks are glibc's.
+/// The choice, packed: bit 31 decided; bits 0–7 mutex, 8–15 rwlock (0 glibc, 1 qrw, 2 + policy),
+/// 16–23 spin, 24 semaphores, 25 locks are told of one by one, 26 some spinlocks are glibc's.
 static CHOICE: AtomicU32 = AtomicU32::new(0);
 const DECIDED: u32 = 1 << 31;
 const WATCHED: u32 = 1 << 25;
@@ -105,7 +109,8 @@ pub(crate) fn rwlock() -> RwlockKind {
     }
 }
 
-/// Whether `pthread_rwlock_t` is known to be the rwsem with its default policy, of which nobody wants to be told: what the fast paths are for.
+/// Whether `pthread_rwlock_t` is known to be the rwsem with its default policy, of which nobody
+/// wants to be told: what the fast paths are for.
 #[inline(always)]
 pub(crate) fn rwlock_is_default() -> bool {
     CHOICE.load(Relaxed) & (DECIDED | WATCHED | 0xff << 8) == DECIDED | (2 + crate::rwlock::DEFAULT as u32) << 8
@@ -121,7 +126,8 @@ pub(crate) fn spin() -> SpinKind {
     }
 }
 
-/// Whether every `pthread_spinlock_t` seen so far is the plain queued spinlock: what the fast paths are for.
+/// Whether every `pthread_spinlock_t` seen so far is the plain queued spinlock: what the fast paths
+/// are for.
 #[inline(always)]
 pub(crate) fn spin_is_default() -> bool {
     CHOICE.load(Relaxed) & (DECIDED | SPINS_SHARED | 0xff << 16) == DECIDED | (SpinKind::Spin as u32) << 16
@@ -202,7 +208,8 @@ fn named<T: Copy>(table: &[(&str, T)], value: &[u8]) -> Option<T> {
 
 /// The value of an environment variable, if it is set and not empty.
 pub(crate) fn variable(name: &CStr) -> Option<&'static [u8]> {
-    // SAFETY: a C string. Nobody changes the environment while the first locks are taken; the value is looked at at once.
+    // SAFETY: a C string. Nobody changes the environment while the first locks are taken; the value
+    // is looked at at once.
     let value: *const c_char = unsafe { libc::getenv(name.as_ptr()) };
     if value.is_null() {
         return None;

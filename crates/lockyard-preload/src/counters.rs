@@ -1,6 +1,7 @@
 //! What the library counts beside the locks' own events: objects that are glibc's, by reason.
 //!
-//! One word each, changed where an object is made or first met, never on a fast path. This file is the only one that knows where they lie.
+//! One word each, changed where an object is made or first met, never on a fast path. This file is
+//! the only one that knows where they lie.
 
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -63,10 +64,12 @@ pub(crate) fn count(reason: Fallback) {
     lockyard_segment::fell_back(reason.told());
 }
 
-/// Makes lock events and these counts readable from other processes, if `LOCKYARD_STAT` asks for it, as `lockyard run` does. Objects made before are not in it.
+/// Makes lock events and these counts readable from other processes, if `LOCKYARD_STAT` asks for
+/// it, as `lockyard run` does. Objects made before are not in it.
 pub(crate) fn publish() {
     if config::variable(c"LOCKYARD_STAT").is_some_and(|value| !matches!(value, b"" | b"0")) {
-        // Refused: the program runs without statistics, and `lockyard stat` says that there are none.
+        // Refused: the program runs without statistics, and `lockyard stat` says that there are
+        // none.
         if lockyard_segment::open(b"preload").is_ok() {
             config::watch();
             thread::block().slow_down();
@@ -74,7 +77,8 @@ pub(crate) fn publish() {
     }
 }
 
-/// How often objects were left to glibc for reason number `reason`; its name goes to `*name` unless `name` is null. `-1`: there is no such reason.
+/// How often objects were left to glibc for reason number `reason`; its name goes to `*name` unless
+/// `name` is null. `-1`: there is no such reason.
 ///
 /// # Safety
 /// `name` is null or may be written to.

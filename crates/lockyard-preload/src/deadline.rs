@@ -1,8 +1,8 @@
 //! The absolute times of the timed calls, on two clocks.
 //!
-//! Semaphores and condition variables sleep on the caller's own clock, as glibc's do: a setting of the
-//! real-time clock ends the sleep, or makes it longer, at once. Mutexes and rwlocks look at that clock
-//! within 0.1 s; where they wait in the kernel (`LOCKYARD_MUTEX=rt`), at once.
+//! Semaphores and condition variables sleep on the caller's own clock, as glibc's do: a setting of
+//! the real-time clock ends the sleep, or makes it longer, at once. Mutexes and rwlocks look at
+//! that clock within 0.1 s; where they wait in the kernel (`LOCKYARD_MUTEX=rt`), at once.
 
 use core::ffi::c_int;
 
@@ -46,8 +46,8 @@ impl Deadline {
     }
 
     /// The same for a mutex that is held: glibc looks at the seconds first there. A time before the
-    /// clock's beginning is over, whatever its nanoseconds are; with priority inheritance (`inherits`)
-    /// it is none.
+    /// clock's beginning is over, whatever its nanoseconds are; with priority inheritance
+    /// (`inherits`) it is none.
     ///
     /// # Errors
     /// `EINVAL`: no such time.

@@ -1,8 +1,8 @@
 //! `dlopen` with `RTLD_DEEPBIND`: libraries that would bind glibc's locks past ours.
 //!
-//! Such a library looks symbols up in itself and in what it needs, the C library included, before it
-//! looks where this library stands. Its `pthread_mutex_lock` is glibc's. If it shares a mutex with the
-//! program, two implementations work on one object, and both believe that they hold it.
+//! Such a library looks symbols up in itself and in what it needs, the C library included, before
+//! it looks where this library stands. Its `pthread_mutex_lock` is glibc's. If it shares a mutex
+//! with the program, two implementations work on one object, and both believe that they hold it.
 //!
 //! So the flag is taken away, as sanitizers do, and one line on standard error says so, once in a
 //! process. A library that has the flag for the sake of other symbols then gets the program's: with
@@ -16,8 +16,8 @@
 //! | all kinds of locks are glibc's (`LOCKYARD_MUTEX=glibc` and so on) | untouched |
 //!
 //! The loader finds out which library calls from the return address, and looks where that one says
-//! (`RUNPATH`, `$ORIGIN`). So this function leaves the stack as it was and jumps to the loader's. On
-//! processors for which that is not written it is not defined, and the flag stays.
+//! (`RUNPATH`, `$ORIGIN`). So this function leaves the stack as it was and jumps to the loader's.
+//! On processors for which that is not written it is not defined, and the flag stays.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
@@ -63,8 +63,8 @@ unsafe extern "C" fn prepare(flags: c_int) -> Ready {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
     let mut real = REAL.load(Relaxed);
     if real.is_null() {
-        // SAFETY: a C string, and a handle that the loader documents. (Null: an old C library without
-        // its library for this, so the program could not have called it either.)
+        // SAFETY: a C string, and a handle that the loader documents. (Null: an old C library
+        // without its library for this, so the program could not have called it either.)
         real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"dlopen".as_ptr()) };
         REAL.store(real, Relaxed);
     }

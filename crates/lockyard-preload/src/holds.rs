@@ -1,11 +1,14 @@
 //! Which reader-writer locks a thread holds for reading.
 //!
-//! glibc's default rwlock admits a thread that reads already, whatever waits; programs rely on it, and a fair lock would deadlock them. So each
-//! thread notes what it reads. The notes are hints: they decide who may pass waiting writers, not who may enter
-//! (see [`RawRwSem::try_read_again`](lockyard::rwsem::RawRwSem::try_read_again)). A stale one, of a lock that another thread unlocked or that was freed,
-//! costs fairness. Beyond [`PLACES`] locks at a time the thread counts as a reader of every lock.
+//! glibc's default rwlock admits a thread that reads already, whatever waits; programs rely on it,
+//! and a fair lock would deadlock them. So each thread notes what it reads. The notes are hints:
+//! they decide who may pass waiting writers, not who may enter (see
+//! [`RawRwSem::try_read_again`](lockyard::rwsem::RawRwSem::try_read_again)). A stale one, of a lock
+//! that another thread unlocked or that was freed, costs fairness. Beyond [`PLACES`] locks at a
+//! time the thread counts as a reader of every lock.
 //!
-//! Nearly always a thread reads nothing, or one lock once. That is one word, [`Holds::only`], and one comparison each way; any more goes to the table, until all is given back.
+//! Nearly always a thread reads nothing, or one lock once. That is one word, [`Holds::only`], and
+//! one comparison each way; any more goes to the table, until all is given back.
 
 use core::cell::Cell;
 

@@ -4,8 +4,10 @@
 //! LD_PRELOAD=liblockyard_preload.so memcached …
 //! ```
 //!
-//! It defines pthread's mutexes, reader-writer locks, condition variables and spinlocks, unnamed semaphores, and C11's, in place of glibc's. The state lives in the object
-//! itself; there is no table, no allocation, and nothing to initialise: an object of zeroes works, before `main` and after its library's destructors.
+//! It defines pthread's mutexes, reader-writer locks, condition variables and spinlocks, unnamed
+//! semaphores, and C11's, in place of glibc's. The state lives in the object itself; there is no
+//! table, no allocation, and nothing to initialise: an object of zeroes works, before `main` and
+//! after its library's destructors.
 //!
 //! | file | what |
 //! |---|---|
@@ -36,12 +38,14 @@
 //!
 //! # Limits
 //!
-//! Waiters of fixed priorities (`SCHED_FIFO`, `SCHED_RR`) are served by them, as on glibc, except with
-//! `LOCKYARD_RWLOCK=qrw`, which serves in order of arrival. See `rank`.
+//! Waiters of fixed priorities (`SCHED_FIFO`, `SCHED_RR`) are served by them, as on glibc, except
+//! with `LOCKYARD_RWLOCK=qrw`, which serves in order of arrival. See `rank`.
 //!
-//! Linux, glibc 2.31 or later (measured on 2.36, x86-64). Programs linked statically, and setuid programs, ignore preloads. Waits of threads beyond the registry's 16,383 are naps.
-//! A thread with asynchronous cancellation may be cancelled where POSIX allows it to be, which inside a mutex or rwlock call it does not. Not to be combined with sanitizers and
-//! valgrind's thread tools, which stand in the same place.
+//! Linux, glibc 2.31 or later (measured on 2.36, x86-64). Programs linked statically, and setuid
+//! programs, ignore preloads. Waits of threads beyond the registry's 16,383 are naps. A thread with
+//! asynchronous cancellation may be cancelled where POSIX allows it to be, which inside a mutex or
+//! rwlock call it does not. Not to be combined with sanitizers and valgrind's thread tools, which
+//! stand in the same place.
 
 pub mod c11;
 pub mod cancel;
@@ -62,7 +66,8 @@ pub mod spin;
 mod thread;
 mod watch;
 
-/// Runs when the library is loaded; nothing depends on it but forks with waiters, statistics, and programs that later give up the right to open files.
+/// Runs when the library is loaded; nothing depends on it but forks with waiters, statistics, and
+/// programs that later give up the right to open files.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = {

@@ -14,13 +14,13 @@
 //! gives a thread its creator's class, and each asks for its own: no thread needs a start of ours.
 //! (Its creator makes room for its record: a sandbox may have forbidden `mmap` when it locks.)
 //!
-//! **Not seen**: changes that another process makes (`chrt -p`), and `sched_setattr`. The order is that of the last
-//! change that was seen. A waiter keeps its place until it queues again.
+//! **Not seen**: changes that another process makes (`chrt -p`), and `sched_setattr`. The order is
+//! that of the last change that was seen. A waiter keeps its place until it queues again.
 //!
 //! **Ordering.** A thread publishes its name, then looks at `RANKED`, and asks the kernel until the
-//! answer is what it has stored. A teller sets `RANKED`, changes the class, then looks for the name.
-//! (`SeqCst` on both sides: each writes one word and reads the other's.) A store of the thread that
-//! comes after the teller's is followed by a question that finds the new class.
+//! answer is what it has stored. A teller sets `RANKED`, changes the class, then looks for the
+//! name. (`SeqCst` on both sides: each writes one word and reads the other's.) A store of the
+//! thread that comes after the teller's is followed by a question that finds the new class.
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
@@ -105,7 +105,8 @@ fn rank(policy: c_int, priority: c_int) -> u32 {
     if is_fixed(policy) { u32::try_from(priority).unwrap_or(0) } else { 0 }
 }
 
-/// The threads of which `is` holds have this rank. A record whose thread has gone may be among them.
+/// The threads of which `is` holds have this rank. A record whose thread has gone may be among
+/// them.
 fn tell(is: impl Fn(&Names) -> bool, rank: u32) {
     for (index, names) in TABLE.mapped(threads::last_name()) {
         if let Some(id) = ThreadId::from_raw(index).filter(|_| is(names)) {

@@ -1,8 +1,9 @@
 //! glibc's own functions, behind ours.
 //!
-//! Each is looked up when it is first needed, by `dlsym(RTLD_NEXT)`: a look-up that succeeds allocates nothing. Nothing is looked up for an object that is ours, so
-//! an allocator may lock mutexes while it initialises itself. Condition variables have two implementations in old binaries' names; ours stand for the current one,
-//! so that is what is asked for by version.
+//! Each is looked up when it is first needed, by `dlsym(RTLD_NEXT)`: a look-up that succeeds
+//! allocates nothing. Nothing is looked up for an object that is ours, so an allocator may lock
+//! mutexes while it initialises itself. Condition variables have two implementations in old
+//! binaries' names; ours stand for the current one, so that is what is asked for by version.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
@@ -28,7 +29,8 @@ impl Real {
         Self { name, found: AtomicPtr::new(core::ptr::null_mut()) }
     }
 
-    /// Its address. The process ends, with a line that says why, if there is none: nothing could be done in its place.
+    /// Its address. The process ends, with a line that says why, if there is none: nothing could be
+    /// done in its place.
     pub(crate) fn address(&self) -> *mut c_void {
         let found = self.found.load(Relaxed);
         if found.is_null() { self.look_up() } else { found }
@@ -65,7 +67,8 @@ fn is_cond(name: &CStr) -> bool {
     name.starts_with(b"pthread_cond_") && name != b"pthread_cond_clockwait"
 }
 
-/// Calls glibc's function of this name with the arguments: `real!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int)`.
+/// Calls glibc's function of this name with the arguments:
+/// `real!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int)`.
 macro_rules! real {
     ($name:ident($($argument:ident: $type:ty),*) -> $result:ty) => {{
         static REAL: $crate::real::Real = {

@@ -8,9 +8,10 @@
 //! | 4–7 | waiters | threads that sleep, or are about to, until the value is not 0 |
 //! | 8–11 | private or shared | `TAG`: ours, written by `sem_init(…, 0, …)`. Anything else is glibc's: process-shared ones, and what `sem_open` returns |
 //!
-//! Not [`RawSemaphore`](lockyard::semaphore): `sem_post` may be called from a signal handler that has interrupted anything, also a call on the same semaphore, and
-//! `sem_wait` must tell that it was interrupted. So: no lock, one read-modify-write, and the kernel's queue. Newcomers may take a unit past
-//! sleepers, as in glibc; a sleeper that wakes in vain sleeps again, without bound.
+//! Not [`RawSemaphore`](lockyard::semaphore): `sem_post` may be called from a signal handler that
+//! has interrupted anything, also a call on the same semaphore, and `sem_wait` must tell that it
+//! was interrupted. So: no lock, one read-modify-write, and the kernel's queue. Newcomers may take
+//! a unit past sleepers, as in glibc; a sleeper that wakes in vain sleeps again, without bound.
 //!
 //! | operation | word |
 //! |---|---|
@@ -19,8 +20,10 @@
 //! | wait | try; waiters + 1; then (value − 1, waiters − 1) in one step when the value is not 0, asleep while it is |
 //! | give up | takes a unit if there is one after all, in the step that would take it out of the waiters: so no wake-up is used up for nothing |
 //!
-//! **Ordering.** Post is Release, taking a unit Acquire. **Destruction.** A post does not touch the word after its addition: the semaphore may be gone. (The wake-up that may
-//! follow names its address only.) **fork**: the parent's sleepers stay counted in the child; it makes posts there a system call dearer.
+//! **Ordering.** Post is Release, taking a unit Acquire. **Destruction.** A post does not touch the
+//! word after its addition: the semaphore may be gone. (The wake-up that may follow names its
+//! address only.) **fork**: the parent's sleepers stay counted in the child; it makes posts there a
+//! system call dearer.
 
 use core::ffi::{c_int, c_uint};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -80,7 +83,8 @@ impl SemObject {
 
     fn value(&self) -> &AtomicU32 {
         let half = if cfg!(target_endian = "little") { 0 } else { 1 };
-        // SAFETY: inside the object and aligned. The futex call names it; it is never read or written here.
+        // SAFETY: inside the object and aligned. The futex call names it; it is never read or
+        // written here.
         unsafe { &*core::ptr::from_ref(self).cast::<AtomicU32>().add(half) }
     }
 
@@ -233,7 +237,8 @@ pub unsafe extern "C" fn sem_init(semaphore: *mut sem_t, shared: c_int, value: c
     0
 }
 
-/// See `sem_destroy(3p)`. Always succeeds, as in glibc; while somebody waits, which is undefined, the object stays what it is.
+/// See `sem_destroy(3p)`. Always succeeds, as in glibc; while somebody waits, which is undefined,
+/// the object stays what it is.
 ///
 /// # Safety
 /// As in C.

@@ -2,8 +2,8 @@
 //!
 //! # Whose is a word?
 //!
-//! A process-shared spinlock is glibc's. A process may meet one that another process has initialised,
-//! with this library or without it, so the word itself says whose it is:
+//! A process-shared spinlock is glibc's. A process may meet one that another process has
+//! initialised, with this library or without it, so the word itself says whose it is:
 //!
 //! | word | whose |
 //! |---|---|
@@ -12,14 +12,14 @@
 //! | bit 9 ([`TYPE`]), not bit 10 | ours, queued by node |
 //! | any other | glibc's: on x86-64 1 is free, 0 is locked |
 //!
-//! The tail in a word of ours, bits 16 to 31, is never all ones: the last of the names is of a record
-//! that waits for no spinlock.
+//! The tail in a word of ours, bits 16 to 31, is never all ones: the last of the names is of a
+//! record that waits for no spinlock.
 //!
-//! `pthread_spin_init` writes the mark for private spinlocks, and leaves the others to glibc. A word of
-//! ours keeps its mark for ever. The fast path looks for a free word with the mark, finds none in a
-//! word of glibc's, and changes nothing there. The slow path sees whose the word is; once it has seen
-//! one of glibc's the process has no fast paths for spinlocks any more, so that no owner of such a
-//! lock releases it as if it were ours.
+//! `pthread_spin_init` writes the mark for private spinlocks, and leaves the others to glibc. A
+//! word of ours keeps its mark for ever. The fast path looks for a free word with the mark, finds
+//! none in a word of glibc's, and changes nothing there. The slow path sees whose the word is; once
+//! it has seen one of glibc's the process has no fast paths for spinlocks any more, so that no
+//! owner of such a lock releases it as if it were ours.
 //!
 //! | initialised | used from processes | works |
 //! |---|---|---|
@@ -29,7 +29,8 @@
 //!
 //! A process that releases what another process has locked must have tried to lock it once.
 //!
-//! **fork**: see [`spin::queued`](lockyard::spin::queued): the parent's waiters do not exist in the child.
+//! **fork**: see [`spin::queued`](lockyard::spin::queued): the parent's waiters do not exist in the
+//! child.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -62,7 +63,8 @@ fn kind(spin: *mut pthread_spinlock_t) -> SpinKind {
 }
 
 unsafe fn plain<'a>(spin: *mut pthread_spinlock_t) -> &'a RawMarkedSpinLock<Linux> {
-    // SAFETY: four bytes of a spinlock, as in C, with the mark; or nothing but `try_unseen` is called.
+    // SAFETY: four bytes of a spinlock, as in C, with the mark; or nothing but `try_unseen` is
+    // called.
     unsafe { &*spin.cast() }
 }
 

@@ -1,8 +1,10 @@
 //! What the library keeps of each thread: one block in the static thread-local storage.
 //!
-//! A thread-local of a shared library costs a call per access, which may even allocate on first use. This block is declared in the initial-exec model
-//! instead: its place relative to the thread pointer is fixed when the program starts, so an access is two instructions, from the first lock of a thread to
-//! the last destructor. All-zero is a thread that has not been seen; there is no destructor. A child process's only thread keeps its block.
+//! A thread-local of a shared library costs a call per access, which may even allocate on first
+//! use. This block is declared in the initial-exec model instead: its place relative to the thread
+//! pointer is fixed when the program starts, so an access is two instructions, from the first lock
+//! of a thread to the last destructor. All-zero is a thread that has not been seen; there is no
+//! destructor. A child process's only thread keeps its block.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -18,7 +20,8 @@ use crate::rank;
 /// A thread's block.
 #[repr(C, align(64))]
 pub(crate) struct Block {
-    /// The thread's name in lock words, while `pthread_mutex_t` is the sleeping mutex and nobody wants to be told of each; otherwise 0, and the fast paths do not apply.
+    /// The thread's name in lock words, while `pthread_mutex_t` is the sleeping mutex and nobody
+    /// wants to be told of each; otherwise 0, and the fast paths do not apply.
     fast: Cell<u32>,
     /// The kernel's name of the thread: what debuggers expect in `__owner`.
     tid: Cell<u32>,
@@ -50,7 +53,8 @@ core::arch::global_asm!(
 #[inline(always)]
 pub(crate) fn block() -> &'static Block {
     let block: *const Block;
-    // SAFETY: reads the block's offset from the global offset table and adds the thread pointer; both are constant for a thread.
+    // SAFETY: reads the block's offset from the global offset table and adds the thread pointer;
+    // both are constant for a thread.
     unsafe {
         core::arch::asm!(
             "mov {0}, qword ptr [rip + lockyard_preload_block@GOTTPOFF]",
@@ -58,7 +62,8 @@ pub(crate) fn block() -> &'static Block {
             out(reg) block, options(pure, nomem, nostack)
         );
     }
-    // SAFETY: the thread's own block, zero at first, which is a valid `Block`; it lasts as long as the thread, which alone uses it.
+    // SAFETY: the thread's own block, zero at first, which is a valid `Block`; it lasts as long as
+    // the thread, which alone uses it.
     unsafe { &*block }
 }
 
@@ -70,7 +75,8 @@ std::thread_local! {
 /// The calling thread's block.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn block() -> &'static Block {
-    // SAFETY: const-initialised and without destructor, so it lasts as long as the thread, which alone uses it.
+    // SAFETY: const-initialised and without destructor, so it lasts as long as the thread, which
+    // alone uses it.
     BLOCK.with(|block| unsafe { &*core::ptr::from_ref(block) })
 }
 
@@ -82,7 +88,8 @@ impl Block {
     }
 }
 
-/// Whether the calling thread is the process's only one, as the C library keeps count (2.32 and later; `false` before).
+/// Whether the calling thread is the process's only one, as the C library keeps count (2.32 and
+/// later; `false` before).
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn alone() -> bool {
@@ -95,7 +102,8 @@ pub(crate) fn alone() -> bool {
             out(reg) flag, options(pure, nomem, nostack, preserves_flags)
         );
     }
-    // SAFETY: if not null, the C library's flag. It changes only when this thread, being alone, creates another: hence a fresh load each time.
+    // SAFETY: if not null, the C library's flag. It changes only when this thread, being alone,
+    // creates another: hence a fresh load each time.
     !flag.is_null() && unsafe { flag.read_volatile() } != 0
 }
 
@@ -143,14 +151,16 @@ impl Block {
         self.tid.get()
     }
 
-    /// What tells the thread from all others, dead ones too: an object may name an owner that has exited.
+    /// What tells the thread from all others, dead ones too: an object may name an owner that has
+    /// exited.
     ///
     /// | bit 31 | 16–30 | 0–15 | |
     /// |---|---|---|---|
     /// | 0 | which claim of the record | the record's name | two that live have two names; the 32,768th claim after a dead one has its number |
     /// | 1 | a number drawn | | the thread has no record |
     ///
-    /// The child of a fork goes on with the block, and so with the identity. Its new threads have other records, or draw other numbers.
+    /// The child of a fork goes on with the block, and so with the identity. Its new threads have
+    /// other records, or draw other numbers.
     #[inline(always)]
     pub(crate) fn identity(&self) -> u32 {
         match self.identity.get() {

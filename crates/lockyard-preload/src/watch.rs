@@ -1,10 +1,14 @@
-//! What `lockyard stat` is told of mutexes and rwlocks, when a segment is open: see [`lockyard_segment`].
+//! What `lockyard stat` is told of mutexes and rwlocks, when a segment is open: see
+//! [`lockyard_segment`].
 //!
-//! Locks of a program that was never recompiled have no names, so their class is the place of the code that initialised them, or, of those which no call
-//! initialises, that of the code which took them first. Each object keeps its class in a word that the lock leaves free.
+//! Locks of a program that was never recompiled have no names, so their class is the place of the
+//! code that initialised them, or, of those which no call initialises, that of the code which took
+//! them first. Each object keeps its class in a word that the lock leaves free.
 //!
-//! **Cost.** Without a segment: nothing on the fast paths, which ask nobody whether one is open: while one is, they do not apply
-//! ([`Block::fast`](crate::thread::Block::fast) and [`config::rwlock_is_default`](crate::config::rwlock_is_default) say so). One load on the slow ones.
+//! **Cost.** Without a segment: nothing on the fast paths, which ask nobody whether one is open:
+//! while one is, they do not apply ([`Block::fast`](crate::thread::Block::fast) and
+//! [`config::rwlock_is_default`](crate::config::rwlock_is_default) say so). One load on the slow
+//! ones.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -44,7 +48,8 @@ impl Told<'_> {
         }
     }
 
-    /// Takes the lock for `caller`: `attempt`, and if that fails and the caller is `patient`, `wait`. While it waits, the kernel's thread `holder()` is said to hold it.
+    /// Takes the lock for `caller`: `attempt`, and if that fails and the caller is `patient`,
+    /// `wait`. While it waits, the kernel's thread `holder()` is said to hold it.
     pub(crate) fn take(
         self,
         caller: usize,
@@ -87,8 +92,10 @@ pub(crate) fn released(lock: usize) {
     }
 }
 
-/// A C function of its own that calls `$body` with one argument more: the address of the code that called it. For slow paths, to which the function
-/// that C calls jumps when it has not touched the stack, and for functions that C calls themselves. An address of this library's, should it have: then that is the class.
+/// A C function of its own that calls `$body` with one argument more: the address of the code that
+/// called it. For slow paths, to which the function that C calls jumps when it has not touched the
+/// stack, and for functions that C calls themselves. An address of this library's, should it have:
+/// then that is the class.
 macro_rules! with_caller {
     ($(#[$doc:meta])* $visible:vis fn $name:ident($register:literal, $($argument:ident: $type:ty),*) => $body:ident) => {
         $(#[$doc])*

@@ -1,7 +1,9 @@
-//! Random programs of pthread calls: what glibc answers to each call, and which sleeping calls each ends, our library answers, too.
+//! Random programs of pthread calls: what glibc answers to each call, and which sleeping calls each
+//! ends, our library answers, too.
 //!
-//! `tests/programs/oracle.c` invents a program from a seed and runs it on glibc; then it runs the same program under the library and compares. A failure prints the
-//! program, the line, and the command that replays it.
+//! `tests/programs/oracle.c` invents a program from a seed and runs it on glibc; then it runs the
+//! same program under the library and compares. A failure prints the program, the line, and the
+//! command that replays it.
 //!
 //! `LOCKYARD_ORACLE_SEED=N` replays one seed; `LOCKYARD_ORACLE_SEEDS=COUNT` runs so many.
 
@@ -66,7 +68,8 @@ fn a_wrong_result_is_noticed() {
     let program = oracle.with_file_name(format!("oracle-wrong-{}.txt", std::process::id()));
     // Agent 1 sleeps for mutex 0 until agent 0 unlocks it.
     let ends = "0 0 0 0 = 0\n1 0 0 0 sleeps\n0 7 0 0 = 0";
-    // When is not said: agent 2 waits for mutex 1 in vain meanwhile, for a few milliseconds each time.
+    // When is not said: agent 2 waits for mutex 1 in vain meanwhile, for a few milliseconds each
+    // time.
     let untold = format!("0 0 1 0 = 0\n{ends}\n{}", "2 5 1 0 = 110\n".repeat(300));
     for (text, words) in [
         // Agent 0 locks mutex 0, agent 1 tries to, and is said to have succeeded.

@@ -1,7 +1,9 @@
-//! C and C++ programs, each run on glibc's locks and, preloaded, on ours; what they print must be the same, line by line.
+//! C and C++ programs, each run on glibc's locks and, preloaded, on ours; what they print must be
+//! the same, line by line.
 //!
-//! The programs are in `tests/programs`, one theme each, and print the result of every call. What depends on timing or on identity they check themselves
-//! (`MUST`). They are compiled with the machine's `cc` and `c++`, warnings as errors.
+//! The programs are in `tests/programs`, one theme each, and print the result of every call. What
+//! depends on timing or on identity they check themselves (`MUST`). They are compiled with the
+//! machine's `cc` and `c++`, warnings as errors.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,7 +21,8 @@ fn program(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
 }
 
-/// Runs `source` without the library and with it, under each of `choices`, and compares what was printed.
+/// Runs `source` without the library and with it, under each of `choices`, and compares what was
+/// printed.
 fn same(source: &str, words: &[&str], choices: &[&[(&str, &str)]]) {
     let path = compile(&program(source));
     let expected = run(Command::new(&path).args(words), LIMIT);
@@ -147,7 +150,8 @@ fn recursive_readers() {
     same("readers.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
 }
 
-/// A, a reader, waits for B, a reader, whom a lock without this keeps out for a writer that waits for A.
+/// A, a reader, waits for B, a reader, whom a lock without this keeps out for a writer that waits
+/// for A.
 #[test]
 fn readers_that_wait_for_each_other_with_a_writer_waiting() {
     same("dependent_readers.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
@@ -166,7 +170,8 @@ fn overlapping_readers_do_not_starve_writers() {
     }
 }
 
-/// A lock is not kept for a waiter that does not come. (The kernel's policies of rwsem give the lock to a sleeping waiter, as the kernel does: not here.)
+/// A lock is not kept for a waiter that does not come. (The kernel's policies of rwsem give the
+/// lock to a sleeping waiter, as the kernel does: not here.)
 #[test]
 fn a_stopped_waiter_keeps_nobody_out() {
     let hq = [("LOCKYARD_MUTEX", "hq"), ("LOCKYARD_SPIN", "hq")];
@@ -259,7 +264,8 @@ fn the_loader_knows_which_library_calls() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// glibc itself refuses a child the recursive mutex that its parent took (it goes by the kernel's thread id), so there is nothing to compare with.
+/// glibc itself refuses a child the recursive mutex that its parent took (it goes by the kernel's
+/// thread id), so there is nothing to compare with.
 #[test]
 fn fork() {
     let path = compile(&program("fork.c"));
@@ -282,7 +288,8 @@ fn what_stays_glibcs_works_and_is_counted() {
         let line = counted.lines().find_map(|line| line.strip_prefix(name)).expect(name);
         line.trim().parse().unwrap()
     };
-    // Mutex, condition variable, rwlock, semaphore, spinlock; each wait on the shared condition variable as well.
+    // Mutex, condition variable, rwlock, semaphore, spinlock; each wait on the shared condition
+    // variable as well.
     assert!(number("fallback_shared") >= 5, "{counted}");
     assert!(number("fallback_mutex") >= 2, "{counted}");
 }
@@ -316,7 +323,8 @@ fn a_lock_that_does_not_exist_is_one_line_and_glibcs_locks() {
     }
 }
 
-/// What `lockyard stat` gets of a program that knows nothing of it: each turn of each lock, by the place that made it or took it first.
+/// What `lockyard stat` gets of a program that knows nothing of it: each turn of each lock, by the
+/// place that made it or took it first.
 #[test]
 fn locks_are_told_apart_by_the_code_that_makes_them() {
     let path = compile(&program("classes.c"));

@@ -1,4 +1,5 @@
-//! Times in classes that grow with them: four to an octave, so a quantile is at most 19 % off; from 32 ns to half a second.
+//! Times in classes that grow with them: four to an octave, so a quantile is at most 19 % off; from
+//! 32 ns to half a second.
 
 /// How many classes there are. The last holds everything longer.
 pub const BUCKETS: usize = 96;
@@ -21,7 +22,8 @@ pub fn lower(bucket: usize) -> u64 {
     }
 }
 
-/// The time that `share` (0 to 1) of the times in `counts` do not exceed: the upper end of its class, but at most `longest`. 0 if there are none.
+/// The time that `share` (0 to 1) of the times in `counts` do not exceed: the upper end of its
+/// class, but at most `longest`. 0 if there are none.
 pub fn quantile(counts: &[u64], share: f64, longest: u64) -> u64 {
     // The counts are another process's, and may be anything.
     let total = counts.iter().fold(0u64, |sum, count| sum.saturating_add(*count));

@@ -9,8 +9,9 @@
 //! | what they had counted when somebody reset, [`CLASSES`] of [`Tally`] | 405,504 | 393,216 | whoever resets |
 //! | thread pages, [`THREADS`] of [`ThreadPage`] | 798,720 | 4,096 each | the thread |
 //!
-//! The first 48 bytes of the header are the same in every version. Everything else may change with [`VERSION`]; events are found by their names, so that
-//! a reader and a process of different sets of events understand each other.
+//! The first 48 bytes of the header are the same in every version. Everything else may change with
+//! [`VERSION`]; events are found by their names, so that a reader and a process of different sets
+//! of events understand each other.
 //!
 //! A reset writes no counter: it notes what they are, and readers subtract.
 
@@ -31,8 +32,8 @@ pub const EVENTS: usize = 128;
 pub const CLASSES: usize = 192;
 /// Reasons to leave a lock to the C library.
 pub const FALLBACKS: usize = 16;
-/// Thread pages: one per thread record, number 0 for threads without. Records with longer names have
-/// none: what they count is not in the segment.
+/// Thread pages: one per thread record, number 0 for threads without. Records with longer names
+/// have none: what they count is not in the segment.
 pub const THREADS: usize = ThreadId::MAX_QUEUED as usize + 1;
 /// The unit in which memory is made real.
 pub const PAGE: usize = 4096;
@@ -168,7 +169,8 @@ pub struct Tally {
 #[derive(Debug)]
 #[repr(C, align(2048))]
 pub struct ClassRecord {
-    /// The code that makes these locks, or takes them first: its place in the file that `name` is, or its address if `name` is no path. 0: unknown.
+    /// The code that makes these locks, or takes them first: its place in the file that `name` is,
+    /// or its address if `name` is no path. 0: unknown.
     pub site: AtomicU64,
     /// Which lock: "mutex", "rwsem".
     pub kind: Text<16>,

@@ -1,17 +1,20 @@
-//! What the locks of a running process do, in shared memory: another process reads it without stopping this one.
+//! What the locks of a running process do, in shared memory: another process reads it without
+//! stopping this one.
 //!
 //! # For a library that takes locks
 //!
 //! ```no_run
 //! use lockyard_segment as segment;
 //!
-//! // Once, as early as one likes (before main too): nothing here allocates, touches errno or prints.
+//! // Once, as early as one likes (before main too): nothing here allocates or prints.
 //! let opened = segment::open(b"mutex=mutex rwlock=rwsem");
 //!
-//! // Once per lock or per place that makes locks: the class is a small number to keep in the lock. 0 is "none".
+//! // Once per lock or per place that makes locks: the class is a small number to keep in the
+//! // lock. 0 is "none".
 //! let class = segment::class(b"mutex", b"connection table", 0);
 //!
-//! // Or where nobody has given names: the class is the place of the code that makes locks, or takes them first.
+//! // Or where nobody has given names: the class is the place of the code that makes locks, or
+//! // takes them first.
 //! let class = segment::class_at(b"mutex", main as *const () as usize);
 //!
 //! // Taking a lock at `address`. `watched` is one load; without a segment nothing else happens.
@@ -37,35 +40,43 @@
 //! segment::close();
 //! ```
 //!
-//! Lock events need none of this: once the segment is open, threads count them there ([`lockyard::platform::linux::threads::lend`]). What went
-//! to the C library instead of a lock of ours is told with [`fell_back`].
+//! Lock events need none of this: once the segment is open, threads count them there
+//! ([`lockyard::platform::linux::threads::lend`]). What went to the C library instead of a lock of
+//! ours is told with [`fell_back`].
 //!
 //! # The segment
 //!
-//! A file `/dev/shm/lockyard.PID`, mode 0600, mapped by the process and by whoever looks. Parts ([`layout`]): a page that says what it is, the names of
-//! events, statistics per lock class, one page per thread. It is sparse: a process pays for the pages that it uses, at most 1 MiB and 4 KiB per thread.
+//! A file `/dev/shm/lockyard.PID`, mode 0600, mapped by the process and by whoever looks. Parts
+//! ([`layout`]): a page that says what it is, the names of events, statistics per lock class, one
+//! page per thread. It is sparse: a process pays for the pages that it uses, at most 1 MiB and 4
+//! KiB per thread.
 //!
-//! Every word is an atomic that is read and written Relaxed, on its own: a reader may see two words of different moments, as with any live counter; sums
-//! of a process at rest are exact. There is no lock, no sequence number and no retry, so a reader disturbs nobody, and a writer that dies leaves nothing half-done.
+//! Every word is an atomic that is read and written Relaxed, on its own: a reader may see two words
+//! of different moments, as with any live counter; sums of a process at rest are exact. There is no
+//! lock, no sequence number and no retry, so a reader disturbs nobody, and a writer that dies
+//! leaves nothing half-done.
 //!
-//! A page is made real by asking the kernel for it (`MADV_POPULATE_WRITE`) before the first write: where `/dev/shm` is full, a thread counts in private
-//! memory instead of dying of SIGBUS, and the segment says how many do.
+//! A page is made real by asking the kernel for it (`MADV_POPULATE_WRITE`) before the first write:
+//! where `/dev/shm` is full, a thread counts in private memory instead of dying of SIGBUS, and the
+//! segment says how many do.
 //!
 //! # Life
 //!
-//! * **Exit**: [`close`] removes the name, unless a `lockyard stat -- PROGRAM` wants the last numbers (`LOCKYARD_SESSION` names its process id);
-//!   then that removes it.
-//! * **Crash, `_exit`, kill**: the name stays. The next process of the same user that opens a segment removes it, as does `lockyard stat`: the process id is gone,
-//!   or belongs to a process that began at another time.
-//! * **fork**: the child counts in private memory from [`after_fork_in_child`] on, and opens a segment of its own when it first waits for a lock: a
-//!   child that only execs pays nothing.
+//! * **Exit**: [`close`] removes the name, unless a `lockyard stat -- PROGRAM` wants the last
+//!   numbers (`LOCKYARD_SESSION` names its process id); then that removes it.
+//! * **Crash, `_exit`, kill**: the name stays. The next process of the same user that opens a
+//!   segment removes it, as does `lockyard stat`: the process id is gone, or belongs to a process
+//!   that began at another time.
+//! * **fork**: the child counts in private memory from [`after_fork_in_child`] on, and opens a
+//!   segment of its own when it first waits for a lock: a child that only execs pays nothing.
 //! * **exec**: the new program's segment replaces the old one's.
 //!
 //! # Cost
 //!
-//! Uncontended, without a segment: one load and a branch in the caller. With one: two additions to words of the thread's own page, and about one acquisition in 64
-//! reads the clock twice for its hold time. Contended: two readings of the clock; the shared counters of the class are written after the release, not
-//! while the lock is held.
+//! Uncontended, without a segment: one load and a branch in the caller. With one: two additions to
+//! words of the thread's own page, and about one acquisition in 64 reads the clock twice for its
+//! hold time. Contended: two readings of the clock; the shared counters of the class are written
+//! after the release, not while the lock is held.
 
 pub mod histogram;
 pub mod layout;

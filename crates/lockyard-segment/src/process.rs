@@ -1,4 +1,5 @@
-//! Processes and the names of their segments, without allocation: a lock may be waited for while this runs.
+//! Processes and the names of their segments, without allocation: a lock may be waited for while
+//! this runs.
 
 use core::ffi::CStr;
 use core::fmt::{self, Write};
@@ -55,7 +56,8 @@ pub(crate) fn began(process: u32) -> Option<u64> {
     let file = openat(rustix::fs::CWD, path.as_c_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut buffer = [0u8; 512];
     let length = read(&file, &mut buffer).ok()?;
-    // "id (name) state …": the name may hold spaces and brackets, so count from its last bracket. The state is field 3.
+    // "id (name) state …": the name may hold spaces and brackets, so count from its last bracket.
+    // The state is field 3.
     let text = &buffer[..length];
     let after = text.iter().rposition(|byte| *byte == b')')? + 1;
     let mut fields = text[after..].split(|byte| *byte == b' ').filter(|field| !field.is_empty());
@@ -70,7 +72,8 @@ pub(crate) fn namespace() -> u64 {
     stat(c"/proc/self/ns/pid").map_or(0, |found| found.st_ino)
 }
 
-/// The fields of a header that are the same in every version: process, beginning, namespace, session.
+/// The fields of a header that are the same in every version: process, beginning, namespace,
+/// session.
 pub(crate) struct Identity {
     pub(crate) process: u32,
     pub(crate) began: u64,
@@ -108,7 +111,8 @@ pub(crate) fn each_name(mut visit: impl FnMut(u32)) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Removes the segments of this user's processes that are gone. Names of other namespaces stay: their process ids are not ours to judge.
+/// Removes the segments of this user's processes that are gone. Names of other namespaces stay:
+/// their process ids are not ours to judge.
 pub(crate) fn sweep() {
     let namespace = namespace();
     let user = rustix::process::geteuid().as_raw();
@@ -127,7 +131,8 @@ pub(crate) fn sweep() {
     });
 }
 
-/// Opens the segment file of `process`; never through a symbolic link, and without waiting: anybody can put a pipe there.
+/// Opens the segment file of `process`; never through a symbolic link, and without waiting: anybody
+/// can put a pipe there.
 pub(crate) fn open(process: u32, flags: OFlags) -> Result<rustix::fd::OwnedFd, Errno> {
     let folder = openat(rustix::fs::CWD, FOLDER, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -140,7 +145,8 @@ pub(crate) fn remove(name: &Name) {
     }
 }
 
-/// Makes a page of a mapped segment real. An error instead of a SIGBUS later: `/dev/shm` may be full.
+/// Makes a page of a mapped segment real. An error instead of a SIGBUS later: `/dev/shm` may be
+/// full.
 pub(crate) fn populate(page: *mut u8) -> Result<(), Errno> {
     // SAFETY: asks for nothing but that a write would do; where there is no mapping it is refused.
     unsafe { madvise(page.cast(), PAGE, Advice::LinuxPopulateWrite) }

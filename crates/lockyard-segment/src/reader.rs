@@ -29,7 +29,8 @@ pub enum Refusal {
         /// The user's number.
         user: u32,
     },
-    /// There is a file of that name which is not the process's segment: made by somebody else, or left by an earlier process.
+    /// There is a file of that name which is not the process's segment: made by somebody else, or
+    /// left by an earlier process.
     Foreign(u32),
     /// The process has another version of Lockyard.
     Version {
@@ -105,7 +106,8 @@ impl Reader {
         Self::map(process, true, true)
     }
 
-    /// The segments of all processes, running or not, that wrote for session `session` (the process id of a `lockyard stat`).
+    /// The segments of all processes, running or not, that wrote for session `session` (the process
+    /// id of a `lockyard stat`).
     pub fn of_session(session: u32) -> Vec<Self> {
         let mut members = Vec::new();
         let _ = process::each_name(|process| members.push(process));
@@ -139,7 +141,8 @@ impl Reader {
         if !permitted(found.st_uid) {
             return Err(Refusal::OtherUser { process, user: found.st_uid });
         }
-        // A file that another user has put there is none to believe, nor one that an earlier process has left.
+        // A file that another user has put there is none to believe, nor one that an earlier
+        // process has left.
         let (owned, whole) = (owner.is_none_or(|owner| owner == found.st_uid), found.st_size as usize == LENGTH);
         let identity = process::identity(&file).ok_or(Refusal::Foreign(process))?;
         let now = process::began(process);
@@ -154,14 +157,16 @@ impl Reader {
             return Err(Refusal::Version { process, found: version });
         }
         let access = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
-        // SAFETY: a new mapping where the kernel finds room. Only parts that the writer has made real are touched.
+        // SAFETY: a new mapping where the kernel finds room. Only parts that the writer has made
+        // real are touched.
         let base = unsafe { mmap(core::ptr::null_mut(), LENGTH, access, MapFlags::SHARED, &file, 0) };
         Ok(Self { process, base: base.map_err(system)?.cast(), writable })
     }
 
     fn shared(&self) -> &Shared {
-        // SAFETY: mapped as long as `self` lives; nothing but atomics, of which every value is one. (Its owner could make it shorter: then this
-        // process dies of SIGBUS, which its owner or root could as well have killed.)
+        // SAFETY: mapped as long as `self` lives; nothing but atomics, of which every value is one.
+        // (Its owner could make it shorter: then this process dies of SIGBUS, which its owner or
+        // root could as well have killed.)
         unsafe { &*self.base }
     }
 
@@ -280,7 +285,8 @@ impl Reader {
         all
     }
 
-    /// From now on everybody sees what is counted from now on. The process's counters are not touched. Two that reset at once: the later one counts.
+    /// From now on everybody sees what is counted from now on. The process's counters are not
+    /// touched. Two that reset at once: the later one counts.
     ///
     /// # Errors
     /// `/dev/shm` is full, or the reader was not [opened to reset](Self::open_to_reset).
@@ -320,7 +326,8 @@ impl Reader {
     }
 }
 
-/// Whether this process's user may look at what `user` has: only if they are the same, or this is root.
+/// Whether this process's user may look at what `user` has: only if they are the same, or this is
+/// root.
 fn permitted(user: u32) -> bool {
     let me = rustix::process::geteuid();
     me.is_root() || me.as_raw() == user
@@ -359,7 +366,8 @@ pub struct ClassSample {
     pub kind: String,
     /// What it is for; empty for locks that nobody has named.
     pub name: String,
-    /// The code that makes them, or takes them first: its place in the file that `name` is, or its address if `name` is no path. 0: unknown.
+    /// The code that makes them, or takes them first: its place in the file that `name` is, or its
+    /// address if `name` is no path. 0: unknown.
     pub site: u64,
     /// Who waits for them at this moment.
     pub waiting: Waiting,
@@ -466,7 +474,8 @@ impl Counts {
         counts
     }
 
-    /// What was counted between `earlier` and these. The longest times are upper bounds: those of the longest classes that were hit.
+    /// What was counted between `earlier` and these. The longest times are upper bounds: those of
+    /// the longest classes that were hit.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut later = self.clone();
@@ -532,8 +541,8 @@ impl Sample {
         self.classes.iter().fold(0, |sum, class| sum.wrapping_add(class.counts.acquired))
     }
 
-    /// What was counted between `earlier` and this sample of the same process. Nothing where it counted backwards: the process has become another
-    /// program, or a count was corrected.
+    /// What was counted between `earlier` and this sample of the same process. Nothing where it
+    /// counted backwards: the process has become another program, or a count was corrected.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut later = self.clone();

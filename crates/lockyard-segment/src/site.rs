@@ -1,6 +1,8 @@
-//! Where in which file a piece of code is: what an address means to people, and after the process has ended.
+//! Where in which file a piece of code is: what an address means to people, and after the process
+//! has ended.
 //!
-//! Read from `/proc/self/maps`, with system calls and the stack alone: a lock may be waited for while this runs, by the loader or an allocator.
+//! Read from `/proc/self/maps`, with system calls and the stack alone: a lock may be waited for
+//! while this runs, by the loader or an allocator.
 
 use core::ffi::CStr;
 
@@ -36,7 +38,8 @@ impl Site {
 pub(crate) fn locate(address: usize) -> Option<Site> {
     const MAPS: &CStr = c"/proc/self/maps";
     let maps = openat(rustix::fs::CWD, MAPS, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    // Where the file of the lines at hand begins in memory, and whether its header can be read there.
+    // Where the file of the lines at hand begins in memory, and whether its header can be read
+    // there.
     let (mut base, mut readable) = (0, false);
     let mut found = None;
     each_line(&maps, |line| {
@@ -48,7 +51,8 @@ pub(crate) fn locate(address: usize) -> Option<Site> {
             return true;
         }
         found = (mapping.path.first() == Some(&b'/')).then(|| {
-            // SAFETY: the first page of a file that is mapped there, readable; an ELF file, since it has code.
+            // SAFETY: the first page of a file that is mapped there, readable; an ELF file, since
+            // it has code.
             let fixed = readable && unsafe { is_fixed(base) };
             Site::new(mapping.path, if fixed { address } else { address - base })
         });

@@ -8,9 +8,11 @@
 //! | set | true | open |
 //! | null | true | a child after fork: opens when it first waits |
 //!
-//! Classes have numbers for the life of the process, whatever becomes of segments: their names are in a static table, which [`open`] copies.
+//! Classes have numbers for the life of the process, whatever becomes of segments: their names are
+//! in a static table, which [`open`] copies.
 //!
-//! The mapping is never removed while a thread could be in it: only by a child after `fork`, which has one thread.
+//! The mapping is never removed while a thread could be in it: only by a child after `fork`, which
+//! has one thread.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
@@ -48,11 +50,13 @@ static RESERVED: AtomicUsize = AtomicUsize::new(0);
 /// How much that is, where it must be decided beforehand: 256 threads have pages.
 const OLD_KERNEL: usize = THREADS_OFFSET + 256 * PAGE;
 
-/// A hold time that is still being taken when so many others should have been is given up: somebody else may have released the lock.
+/// A hold time that is still being taken when so many others should have been is given up: somebody
+/// else may have released the lock.
 const LOST: u64 = 1024;
 
 thread_local! {
-    // Const-initialised and without a destructor: an access is one load, at any time of the thread's life.
+    // Const-initialised and without a destructor: an access is one load, at any time of the
+    // thread's life.
     static PAGE_OF_THREAD: Cell<*const ThreadPage> = const { Cell::new(core::ptr::null()) };
 }
 
@@ -109,9 +113,11 @@ pub enum Fallback {
 const REASONS: [&str; 7] = ["inherit", "ceiling", "robust", "shared", "named", "condition", "other"];
 const _: () = assert!(REASONS.len() <= FALLBACKS);
 
-// ---- open and close -------------------------------------------------------------------------------------------------
+// ---- open and close
+// -------------------------------------------------------------------------------------------------
 
-/// Makes this process's segment, once; `locks` says for people which locks it uses. Allocates nothing, leaves errno alone, prints nothing; may be called before `main`.
+/// Makes this process's segment, once; `locks` says for people which locks it uses. Allocates
+/// nothing, leaves errno alone, prints nothing; may be called before `main`.
 ///
 /// # Errors
 /// Why there is none. The locks work as well without.
@@ -120,7 +126,8 @@ pub fn open(locks: &[u8]) -> Result<(), Refused> {
         return Ok(());
     }
     LOCKS.set(locks);
-    // SAFETY: a text of the program's start. Read once, before threads that might change it; the answer is not kept.
+    // SAFETY: a text of the program's start. Read once, before threads that might change it; the
+    // answer is not kept.
     let session = unsafe { libc::getenv(c"LOCKYARD_SESSION".as_ptr()) };
     if !session.is_null() {
         // SAFETY: not null: a C string.
@@ -167,7 +174,8 @@ fn make() -> Result<(), Refused> {
     let base = base.map_err(memory)?.cast::<Shared>();
     RESERVED.store(0, Relaxed);
     if real(base.cast()) == Err(Errno::INVAL) {
-        // A kernel before 5.14: everything but the threads, and a number of these, are made real at once.
+        // A kernel before 5.14: everything but the threads, and a number of these, are made real at
+        // once.
         fallocate(&made, FallocateFlags::empty(), 0, OLD_KERNEL as u64).map_err(memory)?;
         RESERVED.store(base.addr() + OLD_KERNEL, Relaxed);
     }
@@ -217,7 +225,8 @@ fn real(place: *mut u8) -> Result<(), Errno> {
     populate(page)
 }
 
-/// The process ends: the name goes, unless somebody wants the last numbers. Counting goes on, for whoever takes locks from here on.
+/// The process ends: the name goes, unless somebody wants the last numbers. Counting goes on, for
+/// whoever takes locks from here on.
 pub fn close() {
     let Some(shared) = shared() else { return };
     let me = rustix::process::getpid().as_raw_pid() as u32;
@@ -231,7 +240,8 @@ pub fn close() {
     }
 }
 
-/// To be called in the child of a fork, where there is one thread: the segment is the parent's. The child opens its own when it first waits for a lock.
+/// To be called in the child of a fork, where there is one thread: the segment is the parent's. The
+/// child opens its own when it first waits for a lock.
 pub fn after_fork_in_child() {
     let base = BASE.swap(core::ptr::null_mut(), AcqRel);
     OPENING.store(0, Relaxed);
@@ -249,7 +259,8 @@ fn shared() -> Option<&'static Shared> {
     unsafe { BASE.load(Acquire).as_ref() }
 }
 
-// ---- threads --------------------------------------------------------------------------------------------------------
+// ---- threads
+// --------------------------------------------------------------------------------------------------------
 
 /// The page of slot `slot`, made real.
 fn page(slot: u32) -> Option<&'static ThreadPage> {
@@ -287,7 +298,8 @@ fn mine() -> Option<&'static ThreadPage> {
 
 #[cold]
 fn find_mine() -> Option<&'static ThreadPage> {
-    // A thread without a record has no page of its own, and its acquisitions are not counted: nobody could add to number 0 plainly.
+    // A thread without a record has no page of its own, and its acquisitions are not counted:
+    // nobody could add to number 0 plainly.
     let page = page(Linux::current()?.id().raw())?;
     PAGE_OF_THREAD.set(page);
     Some(page)
@@ -298,7 +310,8 @@ fn add(word: &AtomicU64, amount: u64) {
     word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
 }
 
-// ---- classes --------------------------------------------------------------------------------------------------------
+// ---- classes
+// --------------------------------------------------------------------------------------------------------
 
 struct Identity {
     ready: AtomicU32,
@@ -317,8 +330,9 @@ static IDENTITIES: [Identity; CLASSES] = [const {
 /// Class numbers given out, number 0 included.
 static NAMED: AtomicU32 = AtomicU32::new(1);
 
-/// The class of locks of `kind` (at most 16 bytes) called `name` (at most 64), made by the code at `site` (0: unknown). The same for the same arguments; two
-/// threads that ask at once may get two, which readers add up. [`Class::NONE`] when there is no room for more.
+/// The class of locks of `kind` (at most 16 bytes) called `name` (at most 64), made by the code at
+/// `site` (0: unknown). The same for the same arguments; two threads that ask at once may get two,
+/// which readers add up. [`Class::NONE`] when there is no room for more.
 ///
 /// Costs a look at all classes: keep the answer.
 pub fn class(kind: &[u8], name: &[u8], site: usize) -> Class {
@@ -326,10 +340,12 @@ pub fn class(kind: &[u8], name: &[u8], site: usize) -> Class {
     known(kind, same).unwrap_or_else(|| made(kind, name, site, 0))
 }
 
-/// The class of locks of `kind` that the code at `address` makes, or takes first. Its name is the file of that code, and readers are told the place in it; code without
-/// a file is called by its address.
+/// The class of locks of `kind` that the code at `address` makes, or takes first. Its name is the
+/// file of that code, and readers are told the place in it; code without a file is called by its
+/// address.
 ///
-/// Costs a look at all classes, and the first time a look at the process's mappings (some ten microseconds): keep the answer.
+/// Costs a look at all classes, and the first time a look at the process's mappings (some ten
+/// microseconds): keep the answer.
 #[cold]
 pub fn class_at(kind: &[u8], address: usize) -> Class {
     let same = |identity: &Identity| identity.address.load(Relaxed) == address as u64;
@@ -380,7 +396,8 @@ fn tally(class: u64) -> Option<&'static Tally> {
     (bits & 1 << (index % 64) != 0).then(|| &shared.classes[index % CLASSES].tally)
 }
 
-// ---- locks ----------------------------------------------------------------------------------------------------------
+// ---- locks
+// ----------------------------------------------------------------------------------------------------------
 
 /// Whether acquisitions are to be told. One load.
 #[inline(always)]
@@ -400,8 +417,9 @@ pub fn acquired(class: Class, lock: usize) {
     }
 }
 
-/// Begins to take a hold time, and chooses when to take the next: after 33 to 96 acquisitions, 64 on average. Not after the same number each time: a thread
-/// that takes its locks in turns would be seen with one of them only.
+/// Begins to take a hold time, and chooses when to take the next: after 33 to 96 acquisitions, 64
+/// on average. Not after the same number each time: a thread that takes its locks in turns would be
+/// seen with one of them only.
 #[cold]
 fn sample(page: &ThreadPage, class: Class, lock: usize, ticks: u64) {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -417,7 +435,8 @@ fn sample(page: &ThreadPage, class: Class, lock: usize, ticks: u64) {
     page.held.store(lock as u64, Relaxed);
 }
 
-/// The calling thread has released the lock at `lock`, which may be gone by now: only the address is used.
+/// The calling thread has released the lock at `lock`, which may be gone by now: only the address
+/// is used.
 #[inline]
 pub fn released(lock: usize) {
     let Some(page) = mine() else { return };
@@ -460,7 +479,8 @@ fn settle(page: &ThreadPage) {
     }
 }
 
-/// A wait for a lock under way: ends with [`Waiting::got`] or [`Waiting::gave_up`]. Without a segment it does nothing.
+/// A wait for a lock under way: ends with [`Waiting::got`] or [`Waiting::gave_up`]. Without a
+/// segment it does nothing.
 #[derive(Debug)]
 #[must_use = "it counts when it ends"]
 pub struct Waiting {

@@ -1,4 +1,5 @@
-//! The writer allocates nothing and leaves errno alone: it runs before `main`, and while threads wait for locks.
+//! The writer allocates nothing and leaves errno alone: it runs before `main`, and while threads
+//! wait for locks.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

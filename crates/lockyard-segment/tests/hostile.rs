@@ -1,4 +1,5 @@
-//! A segment that says what no process can mean: it is read without harm. What `cargo xtask explore fuzz segment` looks for, once.
+//! A segment that says what no process can mean: it is read without harm. What
+//! `cargo xtask explore fuzz segment` looks for, once.
 //!
 //! A test program of its own: it makes the segment of its own process by hand.
 
@@ -33,7 +34,8 @@ fn a_segment_that_lies_is_read_without_harm() {
     put(offset_of!(Header, version), &VERSION.to_le_bytes());
     put(offset_of!(Header, process), &process.to_le_bytes());
     put(offset_of!(Header, began), &began.parse::<u64>().unwrap().to_le_bytes());
-    // Four billion events and reasons, two classes of one name, and counters at their ends in three threads.
+    // Four billion events and reasons, two classes of one name, and counters at their ends in three
+    // threads.
     put(offset_of!(Header, events), &[0xff; 4]);
     put(offset_of!(Header, reasons), &[0xff; 4]);
     put(offset_of!(Header, classes), &[0b11]);

@@ -18,7 +18,8 @@ fn file(process: u32) -> PathBuf {
     PathBuf::from(format!("/dev/shm/lockyard.{process}"))
 }
 
-// ---- the other process ----------------------------------------------------------------------------------------------
+// ---- the other process
+// ----------------------------------------------------------------------------------------------
 
 struct Writer {
     child: Child,
@@ -113,7 +114,8 @@ fn section(lock: &RawMutex<Linux>, class: Class, within: impl FnOnce()) -> bool 
 
 static LOCK: RawMutex<Linux> = RawMutex::new();
 
-/// Four threads want one mutex, until told to stop; then says what they did, and stays until told to end.
+/// Four threads want one mutex, until told to stop; then says what they did, and stays until told
+/// to end.
 fn load() {
     segment::open(b"mutex=mutex").expect("a segment");
     let class = segment::class(b"mutex", b"the one", 0);
@@ -140,7 +142,8 @@ fn load() {
     segment::close();
 }
 
-/// A child of fork counts in a segment of its own, which appears with its first wait, and knows its parent's classes.
+/// A child of fork counts in a segment of its own, which appears with its first wait, and knows its
+/// parent's classes.
 fn fork() {
     segment::open(b"test").expect("a segment");
     let class = segment::class(b"mutex", b"inherited", 0);
@@ -181,7 +184,8 @@ fn fork() {
     say("ready");
 }
 
-// ---- this process ---------------------------------------------------------------------------------------------------
+// ---- this process
+// ---------------------------------------------------------------------------------------------------
 
 /// One test at a time: every process that starts removes the names of dead ones.
 fn alone() -> MutexGuard<'static, ()> {
@@ -314,7 +318,8 @@ fn what_is_no_segment_is_refused() {
     std::fs::write(file(me), b"something else entirely").expect("a file");
     assert_eq!(Reader::open(me).map(drop), Err(Refusal::Foreign(me)));
     std::fs::remove_file(file(me)).expect("it goes");
-    // Nobody waits for a pipe that somebody has put there, neither a reader nor a process that starts.
+    // Nobody waits for a pipe that somebody has put there, neither a reader nor a process that
+    // starts.
     let made = Command::new("mkfifo").arg(file(me)).status();
     assert!(made.expect("mkfifo").success());
     assert_eq!(Reader::open(me).map(drop), Err(Refusal::Foreign(me)));

@@ -1,12 +1,16 @@
-//! Where NUMA-aware spinlocks begin to pay: the time per turn against the number of nodes, as a picture.
+//! Where NUMA-aware spinlocks begin to pay: the time per turn against the number of nodes, as a
+//! picture.
 //!
 //! `cargo run --release -p lockyard-sim --example crossing -- docs/hq-crossing.svg target/crossing`
 //!
-//! The machines are EPYC 9654 pairs with fewer dies: `n/2` of the twelve eight-core dies of each socket, each die a NUMA node, one thread to a core, the
-//! measured distances between the dies that are left. Their files are written to the second argument, for `lockyard sim --machine
-//! target/crossing/dies24.toml`. On each of them a fixed number of threads per node hammers one lock (`torture-spin`: empty sections), so
-//! that the queue per node stays as it is while nodes are added. The picture shows medians and the range over seeds; the numbers go to stdout. Both without think time, where an owner has several turns before it loses the lock, and
-//! with so much that every turn is a hand-over.
+//! The machines are EPYC 9654 pairs with fewer dies: `n/2` of the twelve eight-core dies of each
+//! socket, each die a NUMA node, one thread to a core, the measured distances between the dies that
+//! are left. Their files are written to the second argument, for
+//! `lockyard sim --machine target/crossing/dies24.toml`. On each of them a fixed number of threads
+//! per node hammers one lock (`torture-spin`: empty sections), so that the queue per node stays as
+//! it is while nodes are added. The picture shows medians and the range over seeds; the numbers go
+//! to stdout. Both without think time, where an owner has several turns before it loses the lock,
+//! and with so much that every turn is a hand-over.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -24,7 +28,8 @@ type Lines = Vec<Vec<Point>>;
 type Row = (u32, Vec<(usize, Lines)>);
 
 const NODES: [usize; 7] = [2, 4, 6, 8, 12, 16, 24];
-/// Threads on each node, a panel each. One core of each node is left over: whatever else runs would take the CPU of a waiter.
+/// Threads on each node, a panel each. One core of each node is left over: whatever else runs would
+/// take the CPU of a waiter.
 const CROWDS: [usize; 3] = [2, 4, 7];
 const LOCKS: [&str; 3] = ["qspinlock", "cna", "hq-spinlock"];
 const SEEDS: [u64; 3] = [1, 2, 3];
@@ -154,7 +159,8 @@ impl Point {
     }
 }
 
-// ---- the picture ------------------------------------------------------------------------------------------------
+// ---- the picture
+// ------------------------------------------------------------------------------------------------
 
 const PANEL: f64 = 300.0;
 const LEFT: f64 = 56.0;

@@ -1,16 +1,24 @@
-//! Whether a NUMA-aware spinlock costs what the plain one does where hardly anybody waits: fewer than eight threads, on every machine of the catalog.
+//! Whether a NUMA-aware spinlock costs what the plain one does where hardly anybody waits: fewer
+//! than eight threads, on every machine of the catalog.
 //!
 //! `cargo run --release -p lockyard-sim --example few_threads [-- LOCK SEEDS MACHINE WARMUP_US]`
 //!
-//! Each thread is outside the lock for as long as all of them are inside, so that about one waits at a time: `torture-spin` with think time. The median time per turn over
-//! seeds, divided by the plain lock's, for 1 to 7 threads, near each other and far apart. Prints a line per machine and the worst; the exit code is 1 if that is beyond 3 %.
+//! Each thread is outside the lock for as long as all of them are inside, so that about one waits
+//! at a time: `torture-spin` with think time. The median time per turn over seeds, divided by the
+//! plain lock's, for 1 to 7 threads, near each other and far apart. Prints a line per machine and
+//! the worst; the exit code is 1 if that is beyond 3 %.
 //!
-//! **Two rhythms.** On slow lines few threads fall into one of a few rhythms, whose times per turn differ by up to a half, and the seed chooses. A median over seeds then jumps from one
-//! to the other for nothing (the plain lock's own, on `box32_pistress` and `kunpeng920_2s_96c`, by 5 %), and a mean over sixty is off by 2 or 3 %. So each cell beyond 3 % is measured once more, with twenty times as many
-//! seeds that were not used before, by medians and by means, with the standard error of these. The exit code stays that of the first medians.
+//! **Two rhythms.** On slow lines few threads fall into one of a few rhythms, whose times per turn
+//! differ by up to a half, and the seed chooses. A median over seeds then jumps from one to the
+//! other for nothing (the plain lock's own, on `box32_pistress` and `kunpeng920_2s_96c`, by 5 %),
+//! and a mean over sixty is off by 2 or 3 %. So each cell beyond 3 % is measured once more, with
+//! twenty times as many seeds that were not used before, by medians and by means, with the standard
+//! error of these. The exit code stays that of the first medians.
 //!
-//! **The crowd of the beginning.** All begin at one instant, the first multiple of 0.2 ms after they were made, and with 0.2 ms of warm-up the window opens just then: what a new lock does with a crowd is in it. How long that takes to
-//! dissolve differs from lock to lock; `WARMUP_US` says how long to wait for it.
+//! **The crowd of the beginning.** All begin at one instant, the first multiple of 0.2 ms after
+//! they were made, and with 0.2 ms of warm-up the window opens just then: what a new lock does with
+//! a crowd is in it. How long that takes to dissolve differs from lock to lock; `WARMUP_US` says
+//! how long to wait for it.
 
 mod cells;
 

@@ -1,10 +1,14 @@
-//! What a hand-over of a spinlock takes beside its limit, with threads on all CPUs of the machine but one.
+//! What a hand-over of a spinlock takes beside its limit, with threads on all CPUs of the machine
+//! but one.
 //!
 //! `cargo run --release -p lockyard-sim --example handover [-- SEEDS]`
 //!
-//! The limit of a lock that never leaves its node: a turn alone, on lines that are there, and one transfer inside the node, the mean over its cores. Machines are EPYC 9654 pairs
-//! in their firmware modes; the hierarchical lock queues by last-level cache, as it does by default, and by node, as published. Turns of three kinds: acquire and
-//! release and nothing else; `torture-spin`, whose own code belongs to the turn; and that with 50 PAUSEs (0.9 µs) between two turns of a thread. Medians over seeds.
+//! The limit of a lock that never leaves its node: a turn alone, on lines that are there, and one
+//! transfer inside the node, the mean over its cores. Machines are EPYC 9654 pairs in their
+//! firmware modes; the hierarchical lock queues by last-level cache, as it does by default, and by
+//! node, as published. Turns of three kinds: acquire and release and nothing else; `torture-spin`,
+//! whose own code belongs to the turn; and that with 50 PAUSEs (0.9 µs) between two turns of a
+//! thread. Medians over seeds.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Looks into one simulated cell: where time and cache lines went.
 //!
-//! `cargo run --release -p lockyard-sim --example look -- MACHINE LOCK[:POLICY] WORKLOAD THREADS [MS] [SEED]`
+//! `cargo run --release -p lockyard-sim --example look -- MACHINE LOCK[:POLICY] WORKLOAD THREADS
+//! [MS] [SEED]`
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! How fast the simulator runs on this host: memory operations per second, full cost model. Medians of five runs of 40 simulated
-//! milliseconds each, with their setting up.
+//! How fast the simulator runs on this host: memory operations per second, full cost model. Medians
+//! of five runs of 40 simulated milliseconds each, with their setting up.
 //!
 //! `cargo run --release -p lockyard-sim --example speed -- [machine] [threads …]`
 

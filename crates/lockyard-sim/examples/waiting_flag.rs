@@ -1,10 +1,13 @@
-//! Whether qrwlock's byte compare-exchange for the waiting flag is ever slower than the full-word loop: on every machine of the catalog, in the loop that the change was published with.
+//! Whether qrwlock's byte compare-exchange for the waiting flag is ever slower than the full-word
+//! loop: on every machine of the catalog, in the loop that the change was published with.
 //!
 //! `cargo run --release -p lockyard-sim --example waiting_flag [-- SEEDS MACHINE]`
 //!
-//! Five reads to a write, empty sections, 2 to 20 threads, near each other and far apart. The median time per turn over seeds with the byte policy, divided by that with the word policy: above 1 the
-//! byte is slower. A cell beyond 1.02 is measured once more with four times as many seeds that were not used before; what those say counts. Prints a line per machine and the worst; the exit code
-//! is 1 if that is beyond 1.02.
+//! Five reads to a write, empty sections, 2 to 20 threads, near each other and far apart. The
+//! median time per turn over seeds with the byte policy, divided by that with the word policy:
+//! above 1 the byte is slower. A cell beyond 1.02 is measured once more with four times as many
+//! seeds that were not used before; what those say counts. Prints a line per machine and the worst;
+//! the exit code is 1 if that is beyond 1.02.
 
 mod cells;
 

@@ -1,8 +1,10 @@
 //! Fitted parameters: all of them, in one file, `calibration.toml`.
 //!
-//! The rule that makes a prediction worth something: **no parameter depends on a lock, a policy, a workload or a table.**
-//! At most six numbers are fitted for all machines together, and at most one for each machine; only numbers that were derived or
-//! estimated (D, E) may be moved, and only inside their range. Fitted once, on the rows that the file names; every other row is a prediction.
+//! The rule that makes a prediction worth something: **no parameter depends on a lock, a policy, a
+//! workload or a table.** At most six numbers are fitted for all machines together, and at most one
+//! for each machine; only numbers that were derived or estimated (D, E) may be moved, and only
+//! inside their range. Fitted once, on the rows that the file names; every other row is a
+//! prediction.
 
 use super::machine::sheet::{Plain, Quantity, Sheet};
 use crate::error::Error;
@@ -53,7 +55,8 @@ fn check(sheet: Sheet) -> Result<Calibration, Error> {
 }
 
 impl Calibration {
-    /// Everything that is fitted, by path: `global.model.occupancy_ratio`, `machine.ivb_ex_8s.transfer.hop2`.
+    /// Everything that is fitted, by path: `global.model.occupancy_ratio`,
+    /// `machine.ivb_ex_8s.transfer.hop2`.
     pub fn parameters(&self) -> impl Iterator<Item = (&str, &Quantity)> {
         self.sheet.quantities.iter().map(|(path, quantity)| (path.as_str(), quantity))
     }
@@ -72,7 +75,8 @@ impl Calibration {
     /// Moves the numbers of a machine and of what all machines share.
     pub(crate) fn apply(&self, id: &str, machine: &mut Sheet, common: &mut Sheet) -> Result<(), Error> {
         for (path, quantity) in &self.sheet.quantities {
-            // A machine that has a number of its own keeps it: what is fitted is what all others share.
+            // A machine that has a number of its own keeps it: what is fitted is what all others
+            // share.
             if let Some(path) = path.strip_prefix("global.").filter(|path| !machine.quantities.contains_key(*path)) {
                 change(machine, common, path, quantity.value)?;
             }

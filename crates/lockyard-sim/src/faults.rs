@@ -1,7 +1,8 @@
-//! Faults on purpose: what an adversarial machine may do to a lock, and what it watches while it does.
+//! Faults on purpose: what an adversarial machine may do to a lock, and what it watches while it
+//! does.
 //!
-//! Off by default. When on, every seam call is a place where something may happen, drawn from the seed: the same
-//! configuration and seed meets the same faults, in the same places.
+//! Off by default. When on, every seam call is a place where something may happen, drawn from the
+//! seed: the same configuration and seed meets the same faults, in the same places.
 //!
 //! | fault | what happens | where |
 //! |---|---|---|
@@ -18,12 +19,15 @@
 //! | `stop-in-handler` | a signal handler keeps the thread for [`Faults::stop_ns`], longer than a lock may be kept for it; at most [`MOST_STOPS`] times in a run | every seam call outside windows of a thread that [may be stopped](crate::may_stop) |
 //! | `fork` | the thread goes on in a child process, alone with [new threads](crate::Config::heirs): the others are ghosts there; once in a run | [`fork`](crate::fork) |
 //!
-//! **PCT** (Burckhardt and others 2010): with [`Faults::pct_depth`] d, threads have random priorities, and of those that could go on only the best
-//! one does; at d − 1 random steps the running thread falls behind all others. Finds bugs that need d ordering decisions with a probability that does not
-//! vanish in the length of the run. "Could go on" is neither asleep nor spinning.
+//! **PCT** (Burckhardt and others 2010): with [`Faults::pct_depth`] d, threads have random
+//! priorities, and of those that could go on only the best one does; at d − 1 random steps the
+//! running thread falls behind all others. Finds bugs that need d ordering decisions with a
+//! probability that does not vanish in the length of the run. "Could go on" is neither asleep nor
+//! spinning.
 //!
-//! **What is watched** ([`Config::watch_memory`](crate::Config)): words in freed memory ([`freed`](crate::freed)), and words in frames of another thread's
-//! stack that have returned. Touching either ends the run.
+//! **What is watched** ([`Config::watch_memory`](crate::Config)): words in freed memory
+//! ([`freed`](crate::freed)), and words in frames of another thread's stack that have returned.
+//! Touching either ends the run.
 
 use crate::engine::heap::Ps;
 use crate::engine::random::Random;
@@ -70,7 +74,8 @@ kinds! {
     Fork = "fork", fork_one_in;
 }
 
-/// What may go wrong, and how often. A rate of n means once in n opportunities on average; 0 means never.
+/// What may go wrong, and how often. A rate of n means once in n opportunities on average; 0 means
+/// never.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Faults {
     /// Seam calls after which the thread loses its CPU for a while.

@@ -1,4 +1,5 @@
-//! The seam, implemented: [`Sim`] is a [`Platform`] on which every lock of the library runs as it is.
+//! The seam, implemented: [`Sim`] is a [`Platform`] on which every lock of the library runs as it
+//! is.
 //!
 //! | ask | answer |
 //! |---|---|
@@ -17,8 +18,9 @@
 //! | `key` | arena offset; outside objects by order of first touch |
 //! | `count` | a host-side table |
 //!
-//! **'static.** Records and the table of heads live in the simulation's arena. They are handed out as `'static`, which
-//! holds for everything that runs inside: simulated threads cannot outlive their simulation. Keep none outside.
+//! **'static.** Records and the table of heads live in the simulation's arena. They are handed out
+//! as `'static`, which holds for everything that runs inside: simulated threads cannot outlive
+//! their simulation. Keep none outside.
 
 pub mod words;
 
@@ -42,7 +44,8 @@ pub struct Sim;
 static OUTSIDE: ParkedHeads<Sim> = ParkedHeads::new();
 
 thread_local! {
-    /// The pool of locks outside simulated threads, which are never contended. What is set here holds in simulations.
+    /// The pool of locks outside simulated threads, which are never contended. What is set here
+    /// holds in simulations.
     static SETTINGS: &'static Pool<Sim> = {
         let pool = Box::leak(Box::<Pool<Sim>>::default());
         pool.tunables().copy_from(Linux::hq().tunables());
@@ -53,10 +56,12 @@ thread_local! {
 /// Distance between two thread records.
 pub(crate) const RECORD: usize = size_of::<Thread<Sim>>();
 
-// SAFETY: one task runs at a time and acts on a word without interruption, so words are atomic, with orderings no weaker than x86-64's or,
-// for weak stores, release/acquire (stores wait for earlier ones if they release, loads are in order). Task i has record i
-// for its life; records and heads are in the arena, which outlives all tasks. Park compares the word under the bucket's lock, which
-// unpark takes: a wake after a change is not missed. The heavy fence returns when every store that was buffered anywhere is visible.
+// SAFETY: one task runs at a time and acts on a word without interruption, so words are atomic,
+// with orderings no weaker than x86-64's or, for weak stores, release/acquire (stores wait for
+// earlier ones if they release, loads are in order). Task i has record i for its life; records and
+// heads are in the arena, which outlives all tasks. Park compares the word under the bucket's lock,
+// which unpark takes: a wake after a change is not missed. The heavy fence returns when every store
+// that was buffered anywhere is visible.
 unsafe impl Platform for Sim {
     type U32 = U32;
     type U64 = U64;
@@ -187,7 +192,8 @@ unsafe impl Platform for Sim {
         let host = Host::here().or_else(Host::observed).expect("thread records belong to a running simulation");
         let engine = host.engine();
         let index = (id.raw() as usize - 1).min(engine.tasks.len() - 1);
-        // SAFETY: the arena holds a record for each task from `records` on, initialised before any task ran.
+        // SAFETY: the arena holds a record for each task from `records` on, initialised before any
+        // task ran.
         unsafe { &*((engine.records + index * RECORD) as *const Thread<Self>) }
     }
 
@@ -289,7 +295,8 @@ unsafe impl Platform for Sim {
         Host::here().map_or(1, |host| host.engine().model.llc_of.last().map_or(1, |&last| u32::from(last) + 1))
     }
 
-    /// Outside a simulation: where settings are made for the simulations that this host thread creates afterwards.
+    /// Outside a simulation: where settings are made for the simulations that this host thread
+    /// creates afterwards.
     #[inline]
     fn hq() -> &'static Pool<Self> {
         match Host::here() {

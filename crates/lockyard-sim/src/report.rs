@@ -176,7 +176,8 @@ impl Report {
         self.threads.iter().map(|thread| thread.operations).sum()
     }
 
-    /// A digest of the results: two runs that agree in it agree in everything reported but the host's own costs.
+    /// A digest of the results: two runs that agree in it agree in everything reported but the
+    /// host's own costs.
     pub fn digest(&self) -> u64 {
         let mut text = format!("{:?}{:?}{:?}{:?}", self.machine, self.machine_fingerprint, self.whole, self.window);
         text.push_str(&format!("{:?}{:?}{:?}{}", self.threads, self.hottest, self.events, self.lines));

@@ -1,7 +1,8 @@
 //! Workloads of `lockyard-work` on simulated machines.
 //!
-//! A workload asks its machine for threads through associated functions; which machine is meant is a matter of the host
-//! thread: [`session`] sets it for the duration of a closure. Each run inside leaves a [`Report`].
+//! A workload asks its machine for threads through associated functions; which machine is meant is
+//! a matter of the host thread: [`session`] sets it for the duration of a closure. Each run inside
+//! leaves a [`Report`].
 
 use std::cell::RefCell;
 
@@ -27,7 +28,8 @@ thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
 }
 
-/// Runs `work` with the machine of `config` as [`Sim`]. Returns its result and the reports of the simulations it ran.
+/// Runs `work` with the machine of `config` as [`Sim`]. Returns its result and the reports of the
+/// simulations it ran.
 ///
 /// ```
 /// use lockyard_sim::{Config, LOCKS, machine::catalog, session};
@@ -70,8 +72,8 @@ fn ask<R>(question: impl FnOnce(&Config) -> R) -> Option<R> {
 }
 
 impl Machine for Sim {
-    /// Thread 0 presides over a workload and locks nothing: it begins on the last CPU of the placement, and thread i on
-    /// the CPU i − 1.
+    /// Thread 0 presides over a workload and locks nothing: it begins on the last CPU of the
+    /// placement, and thread i on the CPU i − 1.
     fn run(n: usize, body: &(dyn Fn(usize) + Sync)) -> Result<(), MachineError> {
         let config = ask(Config::clone).ok_or_else(|| MachineError::new("no machine was chosen to be simulated"))?;
         let refuse = |error: crate::Error| MachineError::new(error.to_string());

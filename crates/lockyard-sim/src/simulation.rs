@@ -78,17 +78,21 @@ pub struct Config {
     pub fair: FairForm,
     /// Whether a woken thread may preempt a fair one.
     pub wakeup_preemption: bool,
-    /// Whether the locks are part of the kernel, as those of the published tables are: they block and wake threads without system calls.
+    /// Whether the locks are part of the kernel, as those of the published tables are: they block
+    /// and wake threads without system calls.
     pub in_kernel: bool,
-    /// Whether the machine tells a lock no more than Linux tells a program: nobody says that a CPU is needed, so that spins have a budget.
+    /// Whether the machine tells a lock no more than Linux tells a program: nobody says that a CPU
+    /// is needed, so that spins have a budget.
     pub as_linux: bool,
     /// What goes wrong on purpose.
     pub faults: Faults,
     /// Which historical bug rt-mutexes make on purpose.
     pub bug: Option<Bug>,
-    /// Whether a run ends when a thread touches freed memory, or a frame of another thread that has returned.
+    /// Whether a run ends when a thread touches freed memory, or a frame of another thread that has
+    /// returned.
     pub watch_memory: bool,
-    /// Whether a run ends when two threads touch protected data ([`Simulation::protect`]) with nothing that orders them: when an ordering is missing.
+    /// Whether a run ends when two threads touch protected data ([`Simulation::protect`]) with
+    /// nothing that orders them: when an ordering is missing.
     pub watch_order: bool,
     /// With [`Config::watch_order`], an ordering that counts for less than what the source says.
     pub weakening: Option<Weakening>,
@@ -96,9 +100,11 @@ pub struct Config {
     pub journal: usize,
     /// Simulated time after which a run is given up, ns.
     pub time_limit_ns: u64,
-    /// Events of the engine after which a run is given up: what it may cost the host, whatever the host is.
+    /// Events of the engine after which a run is given up: what it may cost the host, whatever the
+    /// host is.
     pub event_limit: u64,
-    /// Whether a task goes on without a switch while it is the earliest. Changes speed, not results.
+    /// Whether a task goes on without a switch while it is the earliest. Changes speed, not
+    /// results.
     pub run_ahead: bool,
     /// Files of the locks' source, by the ends of their names, in which no thread is
     /// [stopped](crate::faults).
@@ -167,7 +173,8 @@ impl Simulation {
         Self::after(config, 0, threads)
     }
 
-    /// A simulation of `threads` threads, numbered from `ended` on: those before have lived and ended, and may have left their names in locks.
+    /// A simulation of `threads` threads, numbered from `ended` on: those before have lived and
+    /// ended, and may have left their names in locks.
     ///
     /// # Errors
     /// As [`Simulation::new`]; those that have ended count.
@@ -199,7 +206,8 @@ impl Simulation {
         let pool = pool.ok_or_else(|| Error::Memory("no room for the pool of the hierarchical locks".to_owned()))?;
         let pool = pool.cast::<Pool<Sim>>();
         engine.pool = pool.addr();
-        // SAFETY: the arena has room for the table and for `threads` records behind it, suitably aligned (the base is a page), and for the pool.
+        // SAFETY: the arena has room for the table and for `threads` records behind it, suitably
+        // aligned (the base is a page), and for the pool.
         unsafe {
             (base as *mut ParkedHeads<Sim>).write(ParkedHeads::default());
             pool.write(const { Pool::new() });
@@ -242,8 +250,8 @@ impl Simulation {
         })
     }
 
-    /// Puts an object into the simulated memory, at the next place that its alignment allows: neighbours share lines as they
-    /// would in a program. Reports call its lines `name`.
+    /// Puts an object into the simulated memory, at the next place that its alignment allows:
+    /// neighbours share lines as they would in a program. Reports call its lines `name`.
     ///
     /// # Errors
     /// The memory is full.
@@ -252,7 +260,8 @@ impl Simulation {
         let place = self.arena.borrow_mut().place(size_of::<T>(), align_of::<T>());
         let place = place.ok_or_else(|| Error::Memory(format!("no room in the simulated memory for '{name}'")))?;
         let place = place.cast::<T>();
-        // SAFETY: room of the right size and alignment that belongs to this object alone, for as long as the arena: `self`.
+        // SAFETY: room of the right size and alignment that belongs to this object alone, for as
+        // long as the arena: `self`.
         let object = unsafe {
             place.write(value);
             &*place
@@ -271,8 +280,8 @@ impl Simulation {
         self.name_at(std::ptr::from_ref(object).addr(), size_of::<T>(), name);
     }
 
-    /// For [`Config::watch_order`]: the words in `size` bytes at `address` are protected by locks, as plain memory would be. Whatever ordering their own
-    /// accesses have counts for nothing.
+    /// For [`Config::watch_order`]: the words in `size` bytes at `address` are protected by locks,
+    /// as plain memory would be. Whatever ordering their own accesses have counts for nothing.
     pub fn protect(&self, address: usize, size: usize) {
         if let Some(order) = &mut self.engine.borrow_mut().seen {
             order.protect(address, size);
@@ -296,8 +305,8 @@ impl Simulation {
         engine.assigned.push((thread as u32, cpu, pinned));
     }
 
-    /// Thread 0 presides: it begins on the last CPU of the placement, and the others one CPU earlier than they would. Its time is not
-    /// part of the sums.
+    /// Thread 0 presides: it begins on the last CPU of the placement, and the others one CPU
+    /// earlier than they would. Its time is not part of the sums.
     pub(crate) fn shift_by_one(&self) {
         let mut engine = self.engine.borrow_mut();
         engine.presided = true;
@@ -344,14 +353,18 @@ impl Simulation {
         self.run(body)
     }
 
-    /// As [`Simulation::run`]; `observer` looks at everything before each step of any thread (before each access to a word, each spin, sleep and wake-up), and again as soon as
-    /// an access has changed a word: no change follows another unseen, but for stores that leave one buffer at one moment. It sees memory as
-    /// all CPUs do (what is in a store buffer it does not see), costs no simulated time and changes nothing.
+    /// As [`Simulation::run`]; `observer` looks at everything before each step of any thread
+    /// (before each access to a word, each spin, sleep and wake-up), and again as soon as an access
+    /// has changed a word: no change follows another unseen, but for stores that leave one buffer
+    /// at one moment. It sees memory as all CPUs do (what is in a store buffer it does not see),
+    /// costs no simulated time and changes nothing.
     ///
     /// # Errors
-    /// As [`Simulation::run`]. A panic of the observer ends the run like one of the thread whose step it was.
+    /// As [`Simulation::run`]. A panic of the observer ends the run like one of the thread whose
+    /// step it was.
     pub fn run_observed(&self, body: impl Fn(usize) + Sync, observer: &mut dyn FnMut()) -> Result<Report, Error> {
-        // SAFETY: only the lifetime is forgotten. It is called during `run` only (a simulation runs once), which ends before the borrow.
+        // SAFETY: only the lifetime is forgotten. It is called during `run` only (a simulation runs
+        // once), which ends before the borrow.
         let observer = unsafe { std::mem::transmute::<&mut dyn FnMut(), &'static mut dyn FnMut()>(observer) };
         self.engine.borrow_mut().set_observer(observer);
         self.run(body)
@@ -370,7 +383,8 @@ pub struct Remembered {
 }
 
 impl Simulation {
-    /// The last seam calls of each thread in the run, as many as [`Config::journal`] says. What they were, where, and what the word held before.
+    /// The last seam calls of each thread in the run, as many as [`Config::journal`] says. What
+    /// they were, where, and what the word held before.
     pub fn journal(&self) -> Vec<Vec<Remembered>> {
         let (engine, names) = (self.engine.borrow(), self.names.borrow());
         let remembered = |note: &Note| Remembered {
@@ -409,7 +423,8 @@ impl Simulation {
     }
 }
 
-/// For [`Config::watch_memory`]: `object` is freed; whoever touches it from now on ends the run. Its memory must stay until then.
+/// For [`Config::watch_memory`]: `object` is freed; whoever touches it from now on ends the run.
+/// Its memory must stay until then.
 pub fn freed<T: ?Sized>(object: &T) {
     if let Some(host) = Host::here() {
         host.engine().guard.free(std::ptr::from_ref(object).addr(), size_of_val(object));
@@ -482,8 +497,8 @@ pub fn pin_here(cpu: usize) {
     }
 }
 
-/// Changes the scheduling class of the calling simulated thread, free of charge. If somebody better waits for its CPU, it gives way. What is lent to the
-/// thread at that moment is lost.
+/// Changes the scheduling class of the calling simulated thread, free of charge. If somebody better
+/// waits for its CPU, it gives way. What is lent to the thread at that moment is lost.
 pub fn set_class(class: Class) {
     if let Some(host) = Host::here() {
         let engine = host.engine();
@@ -493,13 +508,15 @@ pub fn set_class(class: Class) {
     }
 }
 
-/// Whether a thread sleeps on a word and nobody has woken it: for observers, see [`Simulation::run_observed`]. `false` when nothing is simulated.
+/// Whether a thread sleeps on a word and nobody has woken it: for observers, see
+/// [`Simulation::run_observed`]. `false` when nothing is simulated.
 pub fn is_parked(thread: usize) -> bool {
     let host = Host::here().or_else(Host::observed);
     host.is_some_and(|host| host.engine().is_parked(thread))
 }
 
-/// How often any word, or the class of a thread, has changed so far: an observer that finds the same number as last time finds the same words. 0 when nothing is simulated.
+/// How often any word, or the class of a thread, has changed so far: an observer that finds the
+/// same number as last time finds the same words. 0 when nothing is simulated.
 pub fn changes() -> u64 {
     let host = Host::here().or_else(Host::observed);
     host.map_or(0, |host| host.engine().tally.changes)

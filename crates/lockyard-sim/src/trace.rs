@@ -1,7 +1,7 @@
 //! What every thread did when: a ring of state changes, for an exporter to draw.
 //!
-//! Each entry says that from its time on a thread was running, spinning, waiting for a CPU or sleeping, and where. The ring
-//! keeps the last entries; older ones are dropped and counted.
+//! Each entry says that from its time on a thread was running, spinning, waiting for a CPU or
+//! sleeping, and where. The ring keeps the last entries; older ones are dropped and counted.
 
 use std::collections::VecDeque;
 

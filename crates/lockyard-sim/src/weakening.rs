@@ -1,6 +1,8 @@
-//! A lock with one of its orderings weakened: whoever looks for missing orderings ([`Config::watch_order`](crate::Config::watch_order)) must notice it.
+//! A lock with one of its orderings weakened: whoever looks for missing orderings
+//! ([`Config::watch_order`](crate::Config::watch_order)) must notice it.
 //!
-//! The source stays as it is. Words know which line asks for an access; on one line another ordering counts than what is said there.
+//! The source stays as it is. Words know which line asks for an access; on one line another
+//! ordering counts than what is said there.
 
 use std::fmt;
 use std::panic::Location;
@@ -10,14 +12,16 @@ use lockyard::platform::Ordering;
 
 use crate::engine::order::Access;
 
-/// What counts on one line of a lock's source instead of what is said there: `spin/cna.rs:216=Relaxed`, `spin/queued.rs:486:failure=Relaxed`.
+/// What counts on one line of a lock's source instead of what is said there:
+/// `spin/cna.rs:216=Relaxed`, `spin/queued.rs:486:failure=Relaxed`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Weakening {
     /// The end of the file's path, from a folder's name on.
     pub file: String,
     /// The line, from 1.
     pub line: u32,
-    /// Whether it is the ordering of compare-exchanges that fail; else that of all other accesses on the line.
+    /// Whether it is the ordering of compare-exchanges that fail; else that of all other accesses
+    /// on the line.
     pub failure: bool,
     /// What counts there.
     pub order: Ordering,

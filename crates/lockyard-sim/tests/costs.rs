@@ -8,7 +8,8 @@ use lockyard_sim::machine::catalog;
 use lockyard_sim::machine::model::Model;
 use lockyard_sim::{Config, Sim, Simulation, Start, clock_ps, compute, operation, words};
 
-/// A machine whose transfers do not jitter, whose loads share, and where nothing but memory takes time.
+/// A machine whose transfers do not jitter, whose loads share, and where nothing but memory takes
+/// time.
 fn calm(id: &str) -> Arc<Model> {
     catalog::with(
         id,
@@ -64,7 +65,8 @@ fn close(found: f64, expected: f64, tolerance: f64) {
 
 #[test]
 fn an_unloaded_transfer_takes_what_was_measured() {
-    // machines.md: CCX 27.6, quadrant 90.x, other socket about 190; Skylake 48 and 138; Ivy Bridge 50, 166, 220.
+    // machines.md: CCX 27.6, quadrant 90.x, other socket about 190; Skylake 48 and 138; Ivy Bridge
+    // 50, 166, 220.
     for (id, cpu, expected) in [
         ("epyc9654_2s", 1, 27.6),
         ("epyc9654_2s", 8, 90.6),
@@ -105,7 +107,8 @@ fn burst(id: &str, cpu: usize) -> usize {
 
 #[test]
 fn an_owner_uses_its_line_until_a_request_reaches_it() {
-    // Three fifths of 138 ns at 20 cycles of 2.7 GHz a use; on the EPYC all of 189 ns at 8 cycles of 3.55 GHz.
+    // Three fifths of 138 ns at 20 cycles of 2.7 GHz a use; on the EPYC all of 189 ns at 8 cycles
+    // of 3.55 GHz.
     assert!((11..=13).contains(&burst("skx_2s_40c", 20)), "{}", burst("skx_2s_40c", 20));
     assert!((80..=85).contains(&burst("epyc9654_2s", 96)), "{}", burst("epyc9654_2s", 96));
 }
@@ -121,7 +124,8 @@ fn a_load_of_a_modified_line_is_cheaper_and_load_then_change_costs_two_transfers
     assert!((1.85..2.2).contains(&(both / 138.0)), "{}", both / 138.0);
 }
 
-/// Which loads of the script, performed by two CPUs in turns, are hits. `A+` and `B+`: the first and the second CPU change the line; `A?` and `B?`: they load it.
+/// Which loads of the script, performed by two CPUs in turns, are hits. `A+` and `B+`: the first
+/// and the second CPU change the line; `A?` and `B?`: they load it.
 fn hits(machine: &Arc<Model>, script: &str) -> Vec<bool> {
     let steps: Vec<(usize, bool)> =
         script.split(' ').map(|step| (usize::from(step.starts_with('B')), step.ends_with('?'))).collect();
@@ -145,7 +149,8 @@ fn hits(machine: &Arc<Model>, script: &str) -> Vec<bool> {
 
 #[test]
 fn a_load_may_take_a_line_over_that_its_owner_has_written_to() {
-    // `example read_takes` on an Emerald Rapids: the first reader has the line for itself, until somebody else reads it, too.
+    // `example read_takes` on an Emerald Rapids: the first reader has the line for itself, until
+    // somebody else reads it, too.
     let script = "A+ B? B? A? B? A?";
     let shares = calm("skx_2s_40c");
     assert_eq!(hits(&shares, script), [false, true, true, true, true]);
@@ -282,7 +287,8 @@ fn ticket_hand_over(threads: usize) -> f64 {
 
 #[test]
 fn a_ticket_lock_slows_down_linearly_with_its_waiters() {
-    // Boyd-Wickizer: half a read service per waiter. q = 5 ns, so 2.5 ns per waiter inside one socket.
+    // Boyd-Wickizer: half a read service per waiter. q = 5 ns, so 2.5 ns per waiter inside one
+    // socket.
     let (few, many) = (ticket_hand_over(3), ticket_hand_over(15));
     let slope = (many - few) / 12.0;
     assert!((1.5..3.5).contains(&slope), "{few} {many} {slope}");

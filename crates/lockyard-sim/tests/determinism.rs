@@ -84,8 +84,8 @@ fn faults_repeat_and_locks_survive_them() {
     }
 }
 
-/// The results of this version. A change of the model, of a machine file or of a lock changes them: then look at the difference, and
-/// write down the new ones.
+/// The results of this version. A change of the model, of a machine file or of a lock changes them:
+/// then look at the difference, and write down the new ones.
 #[test]
 fn golden() {
     let digests: Vec<String> = ["ivb_ex_8s", "epyc9654_2s:nps4", "kunpeng920_2s_96c"]

@@ -51,7 +51,8 @@ fn wake_latency(config: &Config, ns: u64) -> u64 {
     latency.load(Host::Relaxed) / 1000
 }
 
-/// Threads 0 and 1 share CPU 0 of four idle ones; 1 sleeps and is woken from CPU 2 while 0 computes. Where does it run?
+/// Threads 0 and 1 share CPU 0 of four idle ones; 1 sleeps and is woken from CPU 2 while 0
+/// computes. Where does it run?
 fn woken_on(id: &str) -> usize {
     let simulation = Simulation::new(&config(id), 3).unwrap();
     for (thread, cpu) in [0, 0, 2].into_iter().enumerate() {
@@ -88,7 +89,8 @@ fn a_wake_up_looks_for_an_idle_cpu_where_the_system_does() {
 
 #[test]
 fn waking_costs_the_exit_latency_that_fits_the_sleep() {
-    // intel_idle: a 30 us sleep pays 10 us (C1E) on a 2-socket Skylake and 1 us (C1) on an 8-socket Ivy Bridge.
+    // intel_idle: a 30 us sleep pays 10 us (C1E) on a 2-socket Skylake and 1 us (C1) on an 8-socket
+    // Ivy Bridge.
     let with_states = |id: &str, states: f64| {
         let model = catalog::with(id, &[("idle.deepest", states)]).unwrap();
         Config { start: Start::Together, ..Config::new(model) }
@@ -262,7 +264,8 @@ fn who_queues_in_the_kernel_is_named_with_the_holder() {
     assert!(queues.is_some_and(|_| text.contains("which thread ") && text.contains(" holds")), "{text}");
 }
 
-/// The closure's lines were forgotten by the wait inside it, and the thread watched its own place in the bucket lock's queue for ever.
+/// The closure's lines were forgotten by the wait inside it, and the thread watched its own place
+/// in the bucket lock's queue for ever.
 #[test]
 fn closures_that_wait_or_wake_are_errors() {
     type Act = fn(&words::U32);
@@ -322,8 +325,8 @@ fn endless_runs_panics_and_nonsense_are_errors() {
 
 #[test]
 fn the_heavy_fence_sees_every_store() {
-    // Store buffering: each side stores, then loads the other's word. With the light fence on one side and the heavy one on the
-    // other, at least one sees the other.
+    // Store buffering: each side stores, then loads the other's word. With the light fence on one
+    // side and the heavy one on the other, at least one sees the other.
     for delay in (0..3_000).step_by(150) {
         let simulation = Simulation::new(&Config { seed: delay, ..config("skx_2s_40c") }, 2).unwrap();
         simulation.assign(1, 20, false);
@@ -377,7 +380,8 @@ fn four_thousand_threads_on_a_thousand_cpus() {
     assert_eq!(report.operations(), 4096);
 }
 
-/// A spinner looks at a line, at another one for which it has to wait, and at the first line again; the change falls in between.
+/// A spinner looks at a line, at another one for which it has to wait, and at the first line again;
+/// the change falls in between.
 #[test]
 fn a_change_between_two_looks_at_a_line_is_noticed() {
     for delay in (0..1_200).step_by(10) {

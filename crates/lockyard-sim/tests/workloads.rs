@@ -1,4 +1,5 @@
-//! Workloads of `lockyard-work` on simulated machines: they run, exclude, repeat, and have the shapes they must have.
+//! Workloads of `lockyard-work` on simulated machines: they run, exclude, repeat, and have the
+//! shapes they must have.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -48,7 +49,8 @@ fn every_second_lock_runs_every_workload_it_can(first: usize) {
             }
             let threads = match workload {
                 Workload::Uncontended => 1,
-                // Nobody waits there: with more threads than CPUs the controller would get its CPU late.
+                // Nobody waits there: with more threads than CPUs the controller would get its CPU
+                // late.
                 Workload::FutexHash => 3,
                 _ => 6,
             };
@@ -129,7 +131,8 @@ fn a_semaphore_that_hands_itself_to_sleepers_leaves_cpus_idle() {
     assert!(safe.busy > handoff.busy);
 }
 
-/// With a number of jobs everybody does his, whoever is served first, and the last to be done ends the run: how the lock shares itself out does not change what is done.
+/// With a number of jobs everybody does his, whoever is served first, and the last to be done ends
+/// the run: how the lock shares itself out does not change what is done.
 #[test]
 fn a_run_of_so_many_jobs_ends_with_the_last() {
     let run = |label| {
@@ -141,13 +144,15 @@ fn a_run_of_so_many_jobs_ends_with_the_last() {
         record
     };
     let (handoff, safe) = (run("semaphore:direct-handoff"), run("semaphore:opportunistic-safe"));
-    // Twenty pieces in three of five jobs, and one lock more where it is dropped in between; who is drawn to block is the thread's own affair.
+    // Twenty pieces in three of five jobs, and one lock more where it is dropped in between; who is
+    // drawn to block is the thread's own affair.
     assert_eq!(handoff.operations, safe.operations);
     assert!(safe.operations > 64 * 3 * 20, "{}", safe.operations);
     assert!(handoff.duration_ns > safe.duration_ns);
 }
 
-/// Twenty-four threads on one node and eight on the next: turns are shared by threads, not by nodes. (With equal quotas the eight had three times as many each: 0.67.)
+/// Twenty-four threads on one node and eight on the next: turns are shared by threads, not by
+/// nodes. (With equal quotas the eight had three times as many each: 0.67.)
 #[test]
 fn crowded_nodes_are_not_at_a_disadvantage() {
     let spec = spec(Workload::TortureSpin, 32, 6);

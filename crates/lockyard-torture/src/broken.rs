@@ -1,4 +1,5 @@
-//! More locks that are broken on purpose, beside those of [`lockyard_check::broken`]: for the detectors that only a simulated machine can have.
+//! More locks that are broken on purpose, beside those of [`lockyard_check::broken`]: for the
+//! detectors that only a simulated machine can have.
 //!
 //! | lock | is broken in that it | must be caught by |
 //! |---|---|---|
@@ -61,7 +62,8 @@ impl<P: Stage, const WRONG: u32> Lock for TestAndSet<P, WRONG> {
     }
 }
 
-/// A sleeping lock with one mailbox for a waiter, who leaves the address of a word on its stack there; and does not take it back when it gives up.
+/// A sleeping lock with one mailbox for a waiter, who leaves the address of a word on its stack
+/// there; and does not take it back when it gives up.
 #[derive(Debug)]
 pub struct StaleWaiter<P: Platform> {
     held: P::U32,
@@ -103,8 +105,9 @@ impl<P: Stage> Lock for StaleWaiter<P> {
         self.held.store(0, Release);
         let waiter = self.mailbox.swap(0, AcqRel) as usize;
         if waiter != 0 {
-            // SAFETY: none. This is the bug: the frame may have returned. Only simulated threads come here, whose stacks stay mapped; the
-            // word is read, not written, so that what is there now is not spoiled.
+            // SAFETY: none. This is the bug: the frame may have returned. Only simulated threads
+            // come here, whose stacks stay mapped; the word is read, not written, so that what is
+            // there now is not spoiled.
             let woken = unsafe { &*(waiter as *const P::U32) };
             if woken.load(Acquire) == 0 {
                 P::unpark(woken);

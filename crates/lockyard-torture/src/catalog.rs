@@ -1,4 +1,5 @@
-//! The locks that can be tortured: Lockyard's, by the names that `lockyard list locks` shows, and broken ones, which torture must find wanting.
+//! The locks that can be tortured: Lockyard's, by the names that `lockyard list locks` shows, and
+//! broken ones, which torture must find wanting.
 //!
 //! A new lock is one line in `entries`.
 
@@ -125,7 +126,8 @@ impl<P: Ground> Entry<P> {
         self
     }
 
-    /// A lane's quota of hand-overs for each lane that may be ahead: four lanes on the machines that are used most.
+    /// A lane's quota of hand-overs for each lane that may be ahead: four lanes on the machines
+    /// that are used most.
     fn hierarchical(mut self) -> Self {
         self.passes = 3 * 1_001;
         self.bounded()
@@ -164,8 +166,8 @@ impl<P: Ground> Entry<P> {
     }
 }
 
-/// Queued rwlocks, and the rwsems of the kernel's policies, hand over to the first waiter, whether or
-/// not that one comes.
+/// Queued rwlocks, and the rwsems of the kernel's policies, hand over to the first waiter, whether
+/// or not that one comes.
 const KEEPS_ITS_WAITERS: &[Fault] = &[Fault::Stop, Fault::Fork];
 /// Ghosts stay in the tree of an rt-mutex, and in the buckets of a futex hash, as their pages say.
 const GHOSTS_WAIT: &[Fault] = &[Fault::Fork];
@@ -178,7 +180,8 @@ fn ticket<P: Ground>(entry: Entry<P>) -> Entry<P> {
     entry.bounded().frees().spared(if P::CALLS_BACK { &[] } else { &[Fault::Fork] })
 }
 
-/// All threads have one priority here: what differs between priorities is the business of `cargo xtask explore priorities`.
+/// All threads have one priority here: what differs between priorities is the business of
+/// `cargo xtask explore priorities`.
 fn rtmutex<P: Ground, Y: rt::Policy>() -> Entry<P> {
     Entry::new("rtmutex-tree", Some(Y::NAME), timed::<P, RawRtMutex<P, Y>>).bounded().frees().spared(GHOSTS_WAIT)
 }
@@ -221,7 +224,8 @@ pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
         rtmutex::<P, rt::NoSpin>(),
         rtmutex::<P, rt::Strict>(),
         Entry::new("qspinlock", None, plain::<P, RawQSpinLock<P>>).bounded().frees(),
-        // With settings that make it queue by node at once; as it is set usually it is a qspinlock in most runs.
+        // With settings that make it queue by node at once; as it is set usually it is a qspinlock
+        // in most runs.
         Entry::new("hq-spinlock", None, plain::<P, EagerHq<P>>).hierarchical().frees(),
         Entry::new("cna", None, plain::<P, RawCnaSpinLock<P>>).bounded().frees(),
         Entry::new("mcs", None, plain::<P, RawMcsLock<P>>).bounded().frees(),

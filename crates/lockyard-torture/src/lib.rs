@@ -1,4 +1,5 @@
-//! Torture: random operations on a lock, faults at every step, detectors that notice, and a replay of whatever they find.
+//! Torture: random operations on a lock, faults at every step, detectors that notice, and a replay
+//! of whatever they find.
 //!
 //! | file | what |
 //! |---|---|

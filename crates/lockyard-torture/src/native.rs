@@ -1,12 +1,14 @@
 //! The real machine, with more threads than CPUs, under a watchdog.
 //!
-//! Time is cut into rounds. Each has fresh locks and fresh threads (churn; everything is at rest in between: stutter), its own seed, and so many threads as is
-//! its turn. A watchdog looks ten times a second for a thread that waits too long. After a failure threads may be stuck in a lock for ever: the
-//! process must end.
+//! Time is cut into rounds. Each has fresh locks and fresh threads (churn; everything is at rest in
+//! between: stutter), its own seed, and so many threads as is its turn. A watchdog looks ten times
+//! a second for a thread that waits too long. After a failure threads may be stuck in a lock for
+//! ever: the process must end.
 //!
-//! **Stops.** In a round with stops a signal handler keeps one thread that sleeps in a lock, until all others have ended, or for two thirds of the patience. Meanwhile no lock is free for a
-//! third of it beside a thread that waits for it. **Forks.** In a round with forks one thread does,
-//! with a lock held; its child uses the lock, and ends.
+//! **Stops.** In a round with stops a signal handler keeps one thread that sleeps in a lock, until
+//! all others have ended, or for two thirds of the patience. Meanwhile no lock is free for a third
+//! of it beside a thread that waits for it. **Forks.** In a round with forks one thread does, with
+//! a lock held; its child uses the lock, and ends.
 
 pub(crate) mod child;
 pub(crate) mod handler;
@@ -59,7 +61,8 @@ pub fn troubles() -> Vec<Trouble> {
 /// What came of it.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// For each number of threads: rounds, time, acquisitions of each thread of the last round, all acquisitions, the longest wait (ns).
+    /// For each number of threads: rounds, time, acquisitions of each thread of the last round, all
+    /// acquisitions, the longest wait (ns).
     pub by_threads: Vec<Share>,
 }
 
@@ -249,7 +252,8 @@ impl Stop {
     }
 }
 
-/// A thread that has waited for longer than the patience, if there is one: starved if others got the lock meanwhile, else hung.
+/// A thread that has waited for longer than the patience, if there is one: starved if others got
+/// the lock meanwhile, else hung.
 fn stuck(world: &World<Linux>, patience: u64) -> Option<(Finding, String)> {
     let now = Linux::stamp();
     for (thread, seat) in world.seats.iter().enumerate() {

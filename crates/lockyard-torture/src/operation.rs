@@ -1,7 +1,8 @@
 //! What a thread does next: drawn from a seed, so that a run's operations can be repeated.
 //!
-//! The shares follow the suites that found bugs with them: most operations block; deadlines lie in the past, now, and shortly after; sections are mostly tiny and
-//! rarely long; think times likewise. Of several locks the first is used most (Zipf).
+//! The shares follow the suites that found bugs with them: most operations block; deadlines lie in
+//! the past, now, and shortly after; sections are mostly tiny and rarely long; think times
+//! likewise. Of several locks the first is used most (Zipf).
 
 use lockyard_check::lock::Way;
 use lockyard_check::stage::Dice;
@@ -38,7 +39,8 @@ pub struct Operation {
     pub nested: Option<usize>,
     /// A reference is taken and given back first, if the lock has a count.
     pub aside: bool,
-    /// Another thread's wait is cancelled: before the release (`Some(false)`), after it (`Some(true)`), or not.
+    /// Another thread's wait is cancelled: before the release (`Some(false)`), after it
+    /// (`Some(true)`), or not.
     pub cancels: Option<bool>,
     /// Time until the next operation, ns.
     pub think: u64,

@@ -23,7 +23,8 @@ pub(crate) struct Slot<P: Ground> {
     /// When it was granted or released last.
     pub(crate) moved: AtomicU64,
     pub(crate) writes: AtomicU64,
-    /// Threads that have come to a mortal lock, those that have yet to have it, and those that have yet to return.
+    /// Threads that have come to a mortal lock, those that have yet to have it, and those that have
+    /// yet to return.
     pub(crate) arrived: AtomicU32,
     pub(crate) left: AtomicU32,
     pub(crate) staying: AtomicU32,

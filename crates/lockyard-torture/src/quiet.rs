@@ -1,4 +1,5 @@
-//! Panics of tortured threads are findings, not crashes: they are reported once, in the verdict, and not also by the panic hook.
+//! Panics of tortured threads are findings, not crashes: they are reported once, in the verdict,
+//! and not also by the panic hook.
 
 use std::cell::Cell;
 use std::panic;

@@ -1,7 +1,8 @@
 //! The last events of each thread, for the report of a failure.
 //!
-//! Written by the thread, read by whoever reports, perhaps while the thread still writes: an event that is torn by that is one wrong line at the end of a long
-//! report. In ordinary memory, so that it costs no simulated time.
+//! Written by the thread, read by whoever reports, perhaps while the thread still writes: an event
+//! that is torn by that is one wrong line at the end of a long report. In ordinary memory, so that
+//! it costs no simulated time.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,7 +1,9 @@
-//! Everything that a seed decides about one simulated run: how many threads, where they begin, what they do, and what goes wrong meanwhile.
+//! Everything that a seed decides about one simulated run: how many threads, where they begin, what
+//! they do, and what goes wrong meanwhile.
 //!
-//! A run is named by its machine, its seed, and what was fixed by hand ([`Fixed`]); the same name is the same run, to the instruction. What is fixed replaces
-//! what the seed had decided and leaves the rest as it was, so that a failure can be made smaller one thing at a time.
+//! A run is named by its machine, its seed, and what was fixed by hand ([`Fixed`]); the same name
+//! is the same run, to the instruction. What is fixed replaces what the seed had decided and leaves
+//! the rest as it was, so that a failure can be made smaller one thing at a time.
 
 use std::sync::Arc;
 
@@ -55,7 +57,8 @@ pub struct Fixed {
     pub operations: Option<u32>,
     /// What may go wrong; each of them does. The seed's choice without it.
     pub trouble: Option<Vec<Trouble>>,
-    /// Small cases: few threads, few operations, seldom anybody who stays to starve others. Many times as many schedules in a second.
+    /// Small cases: few threads, few operations, seldom anybody who stays to starve others. Many
+    /// times as many schedules in a second.
     pub small: bool,
     /// An ordering of the lock that counts for less than what is said: somebody should notice.
     pub weakening: Option<Weakening>,
@@ -87,7 +90,8 @@ impl Schedule {
         let (crowd, quota) = (2 + dice.roll(crowd) as usize, if fixed.small { 3 } else { 6 } + dice.roll(quota));
         let (threads, operations) = (fixed.threads.unwrap_or(crowd), fixed.operations.unwrap_or(quota));
         let locks = 1 + dice.roll(3) as usize;
-        // The form that programs get, mostly; and the kernel's, whose machine says exactly when a CPU is needed.
+        // The form that programs get, mostly; and the kernel's, whose machine says exactly when a
+        // CPU is needed.
         let as_linux = dice.roll(4) != 0;
         let placement = Placement::ALL[dice.roll(Placement::ALL.len() as u32) as usize];
         let drawn = drawn_trouble(&mut dice);
@@ -112,10 +116,11 @@ impl Schedule {
             .max(away(faults.delay_one_in, faults.delay_ns));
         // Those that may fall into the end of one wait, which takes some hundred calls of the seam.
         let absences = 8 + 1_000_u64.checked_div(faults.preempt_one_in.into()).unwrap_or(0);
-        // Under PCT a thread may be kept from going on at each of its steps: how long it waits is not the lock's doing.
+        // Under PCT a thread may be kept from going on at each of its steps: how long it waits is
+        // not the lock's doing.
         let patient = |ns: u64| if faults.pct_depth > 0 { u64::MAX } else { ns };
-        // Bounds are for threads that have a record, on machines on which spins have a budget: a kernel's spinner may be passed for as long as it is
-        // not asked to yield.
+        // Bounds are for threads that have a record, on machines on which spins have a budget: a
+        // kernel's spinner may be passed for as long as it is not asked to yield.
         let bounded = |ns: u64| if as_linux && faults.no_record_one_in == 0 { patient(ns) } else { u64::MAX };
         let stops = faults.stop_one_in > 0;
         let kept_ns = KEPT + 4 * threads as u64 * absence;
@@ -128,16 +133,19 @@ impl Schedule {
             threads,
             locks,
             mortals: if fixed.small { 1 } else { 3 },
-            // Who stays decides what a schedule costs, so that small ones rarely have them; by the seed itself, not to disturb its other draws.
+            // Who stays decides what a schedule costs, so that small ones rarely have them; by the
+            // seed itself, not to disturb its other draws.
             hogged: if fixed.small && !seed.is_multiple_of(16) { 0 } else { HOGGED },
             operations: Some(operations),
             exits: trouble.contains(&Trouble::Exit),
             cancels: trouble.contains(&Trouble::Cancel),
             nap: NAP,
             naps_one_in: 60,
-            // A CPU that stands still uses time; a machine that says when a CPU is needed may be spun on until it does.
+            // A CPU that stands still uses time; a machine that says when a CPU is needed may be
+            // spun on until it does.
             watch_spinning: as_linux && faults.lost_cpu_one_in == 0,
-            // Where spins have no budget, one that has been put on a waiter's CPU stays until its slice is over.
+            // Where spins have no budget, one that has been put on a waiter's CPU stays until its
+            // slice is over.
             late_ns: patient(
                 5_000_000 + stopped + absences * absence + if as_linux { 0 } else { SLICES * threads as u64 },
             ),
@@ -201,8 +209,8 @@ const SLICES: u64 = 100_000_000;
 /// How long a holder sleeps at most, ns.
 const NAP: u64 = 10_000_000;
 
-/// Simulated time after which a run is called hung, or endless, ns: where wake-ups are late, what it would take if every operation slept and was woken late, one after
-/// the other.
+/// Simulated time after which a run is called hung, or endless, ns: where wake-ups are late, what
+/// it would take if every operation slept and was woken late, one after the other.
 fn longest_run(setup: &Setup, faults: &Faults) -> u64 {
     const LONGEST: u64 = 30_000_000_000;
     let late = if faults.delay_one_in > 0 { u64::from(faults.delay_ns) } else { 0 };
@@ -210,10 +218,12 @@ fn longest_run(setup: &Setup, faults: &Faults) -> u64 {
     LONGEST.max(late * u64::from(operations) * setup.threads as u64) + 4 * MOST_STOPS * faults.stop_ns
 }
 
-/// What a run may cost the host before it is called endless. The longest that ends takes a fiftieth of it.
+/// What a run may cost the host before it is called endless. The longest that ends takes a fiftieth
+/// of it.
 const EVENTS: u64 = 5_000_000;
 
-/// Every eighth schedule is a calm one, every fourth of the others PCT; kinds of faults come by chance, each in half of the schedules.
+/// Every eighth schedule is a calm one, every fourth of the others PCT; kinds of faults come by
+/// chance, each in half of the schedules.
 fn drawn_trouble(dice: &mut Dice) -> Vec<Trouble> {
     let calm = dice.roll(8) == 0;
     let pct = dice.roll(4) == 0;
@@ -230,7 +240,8 @@ fn drawn_trouble(dice: &mut Dice) -> Vec<Trouble> {
     if calm { vec![Trouble::Exit, Trouble::Cancel] } else { drawn }
 }
 
-/// How often and how long things go wrong, if they do. The more often, the shorter: a run must end some time.
+/// How often and how long things go wrong, if they do. The more often, the shorter: a run must end
+/// some time.
 fn rates(dice: &mut Dice, threads: usize, operations: u32) -> Faults {
     let mut often = |least: u32, doublings: u32| least << dice.roll(doublings);
     let length = |one_in: u32| 2_000u32.saturating_mul(one_in).clamp(1_000, LONGEST);

@@ -1,4 +1,5 @@
-//! Thousands of simulated runs, each named by a seed. A failure is made smaller and then told step by step.
+//! Thousands of simulated runs, each named by a seed. A failure is made smaller and then told step
+//! by step.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -98,8 +99,9 @@ enum Broken {
 
 /// One run. `told`: remember seam calls, and tell everything if it fails.
 ///
-/// The operations of a run are counted: as long as some lock is granted now and then it will end, however slow the machine is made. So it is played again with four times the time.
-/// What never ends costs more than a run may ([`Config::event_limit`]), or comes to a standstill.
+/// The operations of a run are counted: as long as some lock is granted now and then it will end,
+/// however slow the machine is made. So it is played again with four times the time. What never
+/// ends costs more than a run may ([`Config::event_limit`]), or comes to a standstill.
 fn run(entry: &Entry<Sim>, schedule: &Schedule, told: bool) -> Result<Tally, (Fault, Option<Box<Telling>>)> {
     let mut config = schedule.config.clone();
     loop {
@@ -165,7 +167,8 @@ fn attempt(entry: &Entry<Sim>, schedule: &Schedule, mut config: Config, told: bo
                 .collect(),
             ended_ns: simulation.ended_ns(),
         });
-        // What its threads left on their stacks is gone; what they left in the world must not be dropped by anybody who asks it.
+        // What its threads left on their stacks is gone; what they left in the world must not be
+        // dropped by anybody who asks it.
         return Err(Broken::Failed(refuse(&error), telling.map(Box::new)));
     }
     Ok(Tally {
@@ -198,7 +201,8 @@ pub struct Telling {
     pub ended_ns: u64,
 }
 
-/// Tortures `entry` as wanted. `progress` is told how many runs are done, now and then; it says whether to go on.
+/// Tortures `entry` as wanted. `progress` is told how many runs are done, now and then; it says
+/// whether to go on.
 ///
 /// # Errors
 /// The first failure, made as small as a few hundred runs allow.
@@ -247,7 +251,8 @@ pub fn torture(
     }
 }
 
-/// Whatever is found first in the wanted runs, and nothing more about it. For locks in which something must be found.
+/// Whatever is found first in the wanted runs, and nothing more about it. For locks in which
+/// something must be found.
 pub fn first_finding(entry: &Entry<Sim>, wanted: &Wanted) -> Option<Finding> {
     let begun = Instant::now();
     (0..wanted.schedules).take_while(|_| begun.elapsed() < wanted.time).find_map(|number| {

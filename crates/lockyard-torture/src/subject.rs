@@ -60,7 +60,8 @@ pub trait Subject<P: Ground>: Send + Sync + Debug {
 
 type WaitUntil<L> = fn(&L, Way, Until<'_, <L as Lock>::P>) -> Result<(), GaveUp>;
 
-/// A lock with what it can do. On lines of its own, so that simulated lines do not depend on where the host put it.
+/// A lock with what it can do. On lines of its own, so that simulated lines do not depend on where
+/// the host put it.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Rigged<L: Lock> {

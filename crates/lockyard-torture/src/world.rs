@@ -1,6 +1,7 @@
 //! Locks, what they protect, and the threads' seats; and a thread's life among them.
 //!
-//! The same life on every ground. Instrumentation is ordinary memory: it costs no simulated time, and natively as little as can be.
+//! The same life on every ground. Instrumentation is ordinary memory: it costs no simulated time,
+//! and natively as little as can be.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -197,7 +198,8 @@ impl<'w, P: Ground> Life<'w, P> {
     fn go(&mut self) {
         let setup = &self.world.setup;
         let quota = setup.operations.map(|most| if setup.exits { 1 + self.dice.roll(2 * most) } else { most });
-        // All come at the same point of their lives, and in the same order: they wait for each other.
+        // All come at the same point of their lives, and in the same order: they wait for each
+        // other.
         let mut point = Dice::new(setup.seed ^ 0xdead);
         let most = setup.operations.unwrap_or(64);
         let mut mortals: Vec<(u32, usize)> =
@@ -212,8 +214,8 @@ impl<'w, P: Ground> Life<'w, P> {
                     self.visit(lock);
                 }
                 self.seat.done.store(true, Relaxed);
-                // Two stay while others wait: a lock with a bound must serve those, whatever these two do.
-                // Not for ever: whoever is still away then is away for another reason.
+                // Two stay while others wait: a lock with a bound must serve those, whatever these
+                // two do. Not for ever: whoever is still away then is away for another reason.
                 let stays = self.world.bounded && self.me < 2 && !self.world.everybody_is_done();
                 if !stays || extra >= setup.hogged {
                     break;
@@ -230,8 +232,9 @@ impl<'w, P: Ground> Life<'w, P> {
                 operation.sleeps = false;
                 operation.section = operation.section.min(2_000);
                 operation.think = 4_000;
-                // In half of the schedules a lock with readers has them read without a pause: one of the two nearly always holds it, and a
-                // writer must be served all the same. By the seed itself, not to disturb other draws; by sixteens, because small schedules
+                // In half of the schedules a lock with readers has them read without a pause: one
+                // of the two nearly always holds it, and a writer must be served all the same. By
+                // the seed itself, not to disturb other draws; by sixteens, because small schedules
                 // have somebody who stays in every sixteenth.
                 let ways = self.world.slots[operation.lock].subject.ways();
                 if (setup.seed / 16).is_multiple_of(2) && ways.contains(&Way::Read) {
@@ -429,7 +432,8 @@ impl<'w, P: Ground> Life<'w, P> {
         self.note(Event::Released, way, number);
     }
 
-    /// Cancels the wait of one thread that waits with a token, if there is one: the holder leaves at the same moment.
+    /// Cancels the wait of one thread that waits with a token, if there is one: the holder leaves
+    /// at the same moment.
     fn cancel_somebody(&mut self) {
         let threads = self.world.seats.len();
         let first = self.dice.roll(threads as u32) as usize;
@@ -447,7 +451,8 @@ impl<'w, P: Ground> Life<'w, P> {
         }
     }
 
-    /// Sleeps with the lock held. Those who wait for it meanwhile may spin for a while, not for as long as this lasts.
+    /// Sleeps with the lock held. Those who wait for it meanwhile may spin for a while, not for as
+    /// long as this lasts.
     fn sleep_with(&self, number: usize, way: Way, ns: u64) {
         self.note(Event::SleepsWith, way, number);
         let watched = |thread: usize, seat: &Seat<P>| {
@@ -477,7 +482,8 @@ impl<'w, P: Ground> Life<'w, P> {
         }
     }
 
-    /// Uses a mortal lock for the only time. Whoever was the last to may free it: at once where the lock allows that, else when all have returned.
+    /// Uses a mortal lock for the only time. Whoever was the last to may free it: at once where the
+    /// lock allows that, else when all have returned.
     fn visit(&mut self, number: usize) {
         let slot = &self.world.slots[number];
         // All at once, so that they meet.

@@ -1,4 +1,5 @@
-//! All 32 bugs of the list: the historical form is shown to be wrong by the evidence named, the repaired form passes the same exploration.
+//! All 32 bugs of the list: the historical form is shown to be wrong by the evidence named, the
+//! repaired form passes the same exploration.
 
 use lockyard_torture::history::all;
 

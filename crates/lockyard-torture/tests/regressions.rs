@@ -1,7 +1,9 @@
-//! What torture has found in Lockyard's own locks, as small as the search made it: each schedule passes now.
+//! What torture has found in Lockyard's own locks, as small as the search made it: each schedule
+//! passes now.
 //!
-//! A seed and the sources decide a schedule; when the simulated machine changes, so do these, and they are schedules like others then. Where a lock's own tests
-//! have the same case, the entry says so.
+//! A seed and the sources decide a schedule; when the simulated machine changes, so do these, and
+//! they are schedules like others then. Where a lock's own tests have the same case, the entry says
+//! so.
 
 use std::time::Duration;
 
@@ -36,8 +38,9 @@ fn passes(label: &str, machine: &str, seed: u64, threads: usize, operations: u32
     }
 }
 
-/// A head whose turn was over set pending only while it was awake. Woken on the CPU of a holder, it ran only while that one was away in its section, found the lock
-/// held for as long as it spins, and went to sleep: passed 1,990 times, and for as long as that went on.
+/// A head whose turn was over set pending only while it was awake. Woken on the CPU of a holder, it
+/// ran only while that one was away in its section, found the lock held for as long as it spins,
+/// and went to sleep: passed 1,990 times, and for as long as that went on.
 #[test]
 fn a_pending_head_is_served_though_every_look_meets_a_holder_that_is_away() {
     passes("qspinlock", "quad2008", 51, 6, 16, false, &[Machine(GrantAtDeadline), Exit]);
@@ -49,7 +52,8 @@ fn a_lane_is_served_though_its_head_meets_a_holder_that_is_away() {
     passes("hq-spinlock", "quad2008", 6560, 4, 9, true, &[Machine(ClockJump), Exit]);
 }
 
-/// Not the lock's fault: when the simulated clock jumped, the timers of those who slept stayed where they were. A waiter whose turn was over by the clock, and who was therefore left to its
+/// Not the lock's fault: when the simulated clock jumped, the timers of those who slept stayed
+/// where they were. A waiter whose turn was over by the clock, and who was therefore left to its
 /// timer, slept for milliseconds more, passed 1,201 times.
 #[test]
 fn a_jump_of_the_clock_takes_the_timers_of_sleepers_along() {
@@ -57,15 +61,17 @@ fn a_jump_of_the_clock_takes_the_timers_of_sleepers_along() {
     passes("cna", "epyc9654_2s:nps4", 6560, 4, 9, true, &trouble);
 }
 
-/// Not the lock's fault, nor anybody's: where every second wake-up is up to 8 ms late, somebody who stays for 3,000 operations while others are preempted needs more than the 30 s
-/// after which a run was called endless.
+/// Not the lock's fault, nor anybody's: where every second wake-up is up to 8 ms late, somebody who
+/// stays for 3,000 operations while others are preempted needs more than the 30 s after which a run
+/// was called endless.
 #[test]
 fn a_run_whose_wake_ups_are_late_may_take_longer() {
     let trouble = [Machine(Preempt), Machine(SpuriousWake), Machine(LateWake), Pct];
     passes("cna", "quad2008", 19_718, 6, 19, false, &trouble);
 }
 
-/// Not the lock's fault either: where the priorities of PCT keep those from running whose turn it is, and every second wake-up is late, each hand-over of a ticket lock takes 0.1 s, and twelve
+/// Not the lock's fault either: where the priorities of PCT keep those from running whose turn it
+/// is, and every second wake-up is late, each hand-over of a ticket lock takes 0.1 s, and twelve
 /// threads with sixty operations 80 s: longer than the limit by then.
 #[test]
 fn a_run_goes_on_as_long_as_locks_are_granted() {
@@ -73,7 +79,8 @@ fn a_run_goes_on_as_long_as_locks_are_granted() {
     passes("lockref:ticket", "skx_2s_40c", 107, 12, 60, false, &trouble);
 }
 
-/// A thread without a record came back from every wait at once, and its caller's loop burnt a CPU for as long as the holder slept.
+/// A thread without a record came back from every wait at once, and its caller's loop burnt a CPU
+/// for as long as the holder slept.
 #[test]
 fn a_wait_on_the_futex_hash_without_a_record_sleeps() {
     passes("futex-hash", "quad2008", 1265, 2, 3, true, &[Machine(NoRecord), Exit]);

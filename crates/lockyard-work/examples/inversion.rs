@@ -1,9 +1,14 @@
-//! The bar of the inversion test: on one CPU, in every one of so many runs, high waits at most 100 µs longer than the section of the owner at the end of the chain.
+//! The bar of the inversion test: on one CPU, in every one of so many runs, high waits at most 100
+//! µs longer than the section of the owner at the end of the chain.
 //!
-//! `cargo run --release -p lockyard-work --example inversion -- [--runs 1000] [--section-us 100] [part of a lock's name …]`
+//! `cargo run --release -p lockyard-work --example inversion -- [--runs 1000] [--section-us 100]
+//! [part of a lock's name …]`
 //!
-//! Column `late`: runs that were not so by the clock; `taken`: how many of these would have been in time if the CPU, on which a thread of this program could run all the while, had not been
-//! taken from all of them; `overtaken`: runs in which medium had the CPU while high waited: the inversion itself. Ends with 1 if any other run of a Lockyard lock was late, with 2 where it could not be measured.
+//! Column `late`: runs that were not so by the clock; `taken`: how many of these would have been in
+//! time if the CPU, on which a thread of this program could run all the while, had not been taken
+//! from all of them; `overtaken`: runs in which medium had the CPU while high waited: the inversion
+//! itself. Ends with 1 if any other run of a Lockyard lock was late, with 2 where it could not be
+//! measured.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -47,7 +52,8 @@ fn main() -> ExitCode {
     for lock in candidates().iter().filter(chosen) {
         for depth in 1..=8 {
             let section = Linux::pauses((section_us * 1e3) as u64);
-            // A run takes a section, ten thinks and a third of both as a pause; half as much again, so that it is not one too few.
+            // A run takes a section, ten thinks and a third of both as a pause; half as much again,
+            // so that it is not one too few.
             let seconds = runs * section_us * 11.0 * 4.0 / 3.0 * 1.5 / 1e6;
             let spec = Spec {
                 threads: depth + 2,

@@ -1,6 +1,7 @@
 //! The numbers to beat, in a minute: every lock on `contend`, briefly.
 //!
-//! `cargo run --release -p lockyard-work --example quick -- [--secs 0.3] [--think 1] [--reads 0] [part of a name …]`
+//! `cargo run --release -p lockyard-work --example quick -- [--secs 0.3] [--think 1] [--reads 0]
+//! [part of a name …]`
 
 use std::io::{self, Write};
 use std::time::Duration;

@@ -1,8 +1,11 @@
-//! Whether a load takes a cache line over that another core has written to, here: the owner's copy is gone then, and the reader may write without asking.
+//! Whether a load takes a cache line over that another core has written to, here: the owner's copy
+//! is gone then, and the reader may write without asking.
 //!
-//! Textbooks have such a load share the line (MESI), or leave it with the owner, who supplies it (MOESI). Processors may also guess that whoever reads will write next, as
-//! with a lock. Which it is decides how often a spinning waiter gets a lock that its owner releases and takes again at once. Two threads on two CPUs make the
-//! accesses of each script in turns; cycles of the timestamp counter that the last one takes, beside nothing at all. x86-64 only.
+//! Textbooks have such a load share the line (MESI), or leave it with the owner, who supplies it
+//! (MOESI). Processors may also guess that whoever reads will write next, as with a lock. Which it
+//! is decides how often a spinning waiter gets a lock that its owner releases and takes again at
+//! once. Two threads on two CPUs make the accesses of each script in turns; cycles of the timestamp
+//! counter that the last one takes, beside nothing at all. x86-64 only.
 //!
 //! `cargo run --release -p lockyard-work --example read_takes`
 
@@ -29,7 +32,8 @@ mod scripts {
     /// Cycles of one access, everything before it done, nothing after it begun.
     fn timed(line: &Line, act: Act) -> u64 {
         let stamp = || {
-            // SAFETY: every x86-64 has these fences and a timestamp counter, and Linux lets programs read it.
+            // SAFETY: every x86-64 has these fences and a timestamp counter, and Linux lets
+            // programs read it.
             unsafe {
                 _mm_mfence();
                 _mm_lfence();

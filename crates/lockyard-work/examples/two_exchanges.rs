@@ -1,7 +1,9 @@
-//! What the two locked instructions of a lock and an unlock cost here, beside `RtMutex` and `Mutex`: nanoseconds a pair, medians of batches.
+//! What the two locked instructions of a lock and an unlock cost here, beside `RtMutex` and
+//! `Mutex`: nanoseconds a pair, medians of batches.
 //!
-//! The word of a PI futex names its owner, and the kernel adds a bit to it when somebody waits: so it is taken by a compare-exchange and, unlike an ordinary
-//! mutex's, must also be released by one. No mutex on such a word costs less than the first figure.
+//! The word of a PI futex names its owner, and the kernel adds a bit to it when somebody waits: so
+//! it is taken by a compare-exchange and, unlike an ordinary mutex's, must also be released by one.
+//! No mutex on such a word costs less than the first figure.
 //!
 //! `cargo run --release -p lockyard-work --example two_exchanges`
 

@@ -23,9 +23,11 @@ pub struct Candidate {
     pub origin: Origin,
     /// Whether readers can share it.
     pub shared: bool,
-    /// Why it should only be measured when it is asked for by name, if so: a known defect kept for study.
+    /// Why it should only be measured when it is asked for by name, if so: a known defect kept for
+    /// study.
     pub caution: Option<&'static str>,
-    /// Whether comparisons that name no locks leave it out: a baseline, or a lock inside another one.
+    /// Whether comparisons that name no locks leave it out: a baseline, or a lock inside another
+    /// one.
     pub by_name: bool,
     /// Runs one cell on it.
     pub measure: fn(&Spec) -> Result<Record, Error>,

@@ -5,10 +5,10 @@
 //! phase      WARMUP          MEASURE              CLOSED        written by the controller alone
 //! ```
 //!
-//! The controller is a thread of its own that sleeps and never locks. Each locking thread keeps its counters to
-//! itself ([`Worker`]) and hands them in when it leaves. Nobody waits for a starved thread to be served inside the
-//! window: after it has closed the others leave, the thread gets its lock, and accounts for a wait that was open when
-//! the window closed.
+//! The controller is a thread of its own that sleeps and never locks. Each locking thread keeps its
+//! counters to itself ([`Worker`]) and hands them in when it leaves. Nobody waits for a starved
+//! thread to be served inside the window: after it has closed the others leave, the thread gets its
+//! lock, and accounts for a wait that was open when the window closed.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -130,9 +130,11 @@ struct Window {
     usage: Usage,
 }
 
-/// Runs `work` on each of the cell's threads, for warm-up and window, and checks `objects` afterwards.
+/// Runs `work` on each of the cell's threads, for warm-up and window, and checks `objects`
+/// afterwards.
 ///
-/// `work` loops while [`Worker::on`]. It is compiled for its lock; all that surrounds it is compiled once per machine.
+/// `work` loops while [`Worker::on`]. It is compiled for its lock; all that surrounds it is
+/// compiled once per machine.
 pub(crate) fn drive<M: Machine, L: Exclusive>(
     spec: &Spec,
     objects: &[Object<L>],
@@ -150,7 +152,8 @@ pub(crate) fn drive<M: Machine, L: Exclusive>(
     run::<M>(spec, &work, &kept, &counted)
 }
 
-/// `kept` is the number of writes that the protected data remembers, `counted` what locks count of themselves.
+/// `kept` is the number of writes that the protected data remembers, `counted` what locks count of
+/// themselves.
 #[inline(never)]
 fn run<M: Machine>(
     spec: &Spec,
@@ -168,7 +171,8 @@ fn run<M: Machine>(
     M::run(roles.len() + 1, &|thread| match thread.checked_sub(1) {
         None => {
             if let Some(me) = M::current().filter(|_| spec.workload.needs_priorities()) {
-                // Or nobody would open the window where those below never leave the CPU. Refused where they are: they say so.
+                // Or nobody would open the window where those below never leave the CPU. Refused
+                // where they are: they say so.
                 M::set_priority(me.id(), PRESIDES_AT, PRESIDES_AT);
             }
             let _ = window.set(preside::<M>(spec, &control, quota, counted));
@@ -234,7 +238,8 @@ fn preside<M: Machine>(
     let closed_at = M::stamp();
     control.close(closed_at);
     let events = M::events().since(&events);
-    // After the window, so that looking disturbs nothing in it; before the queues that stand then have gone.
+    // After the window, so that looking disturbs nothing in it; before the queues that stand then
+    // have gone.
     let locks = counted();
     Window {
         ns: closed_at.saturating_sub(opened_at).max(1),
@@ -244,7 +249,8 @@ fn preside<M: Machine>(
     }
 }
 
-/// Whether the lock excluded: nobody met anybody, and every write made is among those that the data `kept`.
+/// Whether the lock excluded: nobody met anybody, and every write made is among those that the data
+/// `kept`.
 fn verify(tallies: &[Tally], kept: i64) -> Result<(), Error> {
     let torn: u64 = tallies.iter().map(|tally| tally.torn).sum();
     let made: i64 = tallies.iter().map(|tally| tally.writes_made).sum();

@@ -1,7 +1,7 @@
 //! Waiting times: a fixed table of counts over log-linear intervals.
 //!
-//! Each power of two is cut into 16 intervals, so a percentile is known to within 6 %. The largest value is kept
-//! exactly. Recording is a few instructions and no branch but the clamp.
+//! Each power of two is cut into 16 intervals, so a percentile is known to within 6 %. The largest
+//! value is kept exactly. Recording is a few instructions and no branch but the clamp.
 
 /// Intervals per power of two, as a power of two.
 const FINE_BITS: u32 = 4;
@@ -61,7 +61,8 @@ impl Histogram {
         self.longest
     }
 
-    /// The duration that `share` (0 to 1) of the durations do not exceed, to within an interval. Zero if there is none.
+    /// The duration that `share` (0 to 1) of the durations do not exceed, to within an interval.
+    /// Zero if there is none.
     pub fn quantile(&self, share: f64) -> u64 {
         let samples = self.samples();
         let rank = ((samples as f64 * share).ceil() as u64).clamp(1, samples.max(1));

@@ -1,10 +1,11 @@
 //! The data a measured lock protects, and the proof that it did.
 //!
-//! Two words, `x` and `−x`. A writer advances the first when it enters and the second when it leaves: while it is
-//! inside they do not cancel, so whoever else gets in sees it, however long the section. At the end `x` must equal
-//! the number of writes made. The words are read and written one at a time without read-modify-write: the lock alone
-//! makes that safe. They are atomics only so that a broken lock is an error to report and not undefined behaviour;
-//! the instructions are plain moves.
+//! Two words, `x` and `−x`. A writer advances the first when it enters and the second when it
+//! leaves: while it is inside they do not cancel, so whoever else gets in sees it, however long the
+//! section. At the end `x` must equal the number of writes made. The words are read and written one
+//! at a time without read-modify-write: the lock alone makes that safe. They are atomics only so
+//! that a broken lock is an error to report and not undefined behaviour; the instructions are plain
+//! moves.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -32,7 +33,8 @@ pub(crate) struct Invariant {
 }
 
 impl Invariant {
-    /// First thing in a write section. Returns what [`Invariant::leave`] wants, and whether nobody else was inside.
+    /// First thing in a write section. Returns what [`Invariant::leave`] wants, and whether nobody
+    /// else was inside.
     #[inline(always)]
     pub(crate) fn enter(&self) -> (i64, bool) {
         let x = self.x.load(Relaxed);

@@ -1,8 +1,9 @@
 //! Workloads for locks: what is run, on which lock, and what is written down about it.
 //!
 //! A workload is written once, generic over the [`Machine`] it runs on and over the lock under test
-//! ([`Exclusive`], [`Shared`]); `Linux` is the real machine, a simulator is another one. The measured loops are
-//! monomorphised: nothing between the loop and the lock is called through a pointer.
+//! ([`Exclusive`], [`Shared`]); `Linux` is the real machine, a simulator is another one. The
+//! measured loops are monomorphised: nothing between the loop and the lock is called through a
+//! pointer.
 //!
 //! * [`machine`]: what a workload needs beyond the locks' own seam.
 //! * [`subject`]: a lock under test.

@@ -1,8 +1,10 @@
-//! What a workload needs of the machine beyond the locks' seam: threads, time to pass, and cheap stamps.
+//! What a workload needs of the machine beyond the locks' seam: threads, time to pass, and cheap
+//! stamps.
 //!
-//! [`Platform`] holds what a lock may ask; running threads and reading a clock twice per operation is the business of
-//! whoever measures. Everything else a workload keeps (stop flag, counters, histograms) is instrumentation and lives
-//! in ordinary memory, so that it costs nothing in simulated time.
+//! [`Platform`] holds what a lock may ask; running threads and reading a clock twice per operation
+//! is the business of whoever measures. Everything else a workload keeps (stop flag, counters,
+//! histograms) is instrumentation and lives in ordinary memory, so that it costs nothing in
+//! simulated time.
 
 use std::fmt;
 
@@ -14,8 +16,8 @@ mod linux;
 
 /// A machine on which workloads run.
 pub trait Machine: Platform {
-    /// Runs `body(i)` for `i` in `0..n`, each on its own thread, and returns when all are done. No body begins before
-    /// all threads exist.
+    /// Runs `body(i)` for `i` in `0..n`, each on its own thread, and returns when all are done. No
+    /// body begins before all threads exist.
     ///
     /// # Errors
     /// The machine could not start that many threads; then no body has run.
@@ -27,8 +29,8 @@ pub trait Machine: Platform {
     /// Executes `n` PAUSE instructions, or this machine's equivalent.
     fn pause(n: u32);
 
-    /// The instructions of a workload's own code: once in each section, once after each turn. Where instructions take their time by
-    /// themselves it does nothing.
+    /// The instructions of a workload's own code: once in each section, once after each turn. Where
+    /// instructions take their time by themselves it does nothing.
     #[inline(always)]
     fn around() {}
 
@@ -38,12 +40,14 @@ pub trait Machine: Platform {
     /// What one PAUSE takes, in nanoseconds.
     fn pause_ns() -> f64;
 
-    /// Binds the calling thread to the `index`-th CPU, counted round. Where that cannot be done it does nothing.
+    /// Binds the calling thread to the `index`-th CPU, counted round. Where that cannot be done it
+    /// does nothing.
     fn pin(index: usize) {
         let _ = index;
     }
 
-    /// Gives the calling thread the fixed priority `priority` (1 to 99, first in first out), for the rest of its life: by [`Platform::set_priority`], as its own.
+    /// Gives the calling thread the fixed priority `priority` (1 to 99, first in first out), for
+    /// the rest of its life: by [`Platform::set_priority`], as its own.
     ///
     /// # Errors
     /// One line that says what is needed.
@@ -55,17 +59,20 @@ pub trait Machine: Platform {
         Err(MachineError::new(what))
     }
 
-    /// Wakes everybody who sleeps on `word`, `sleepers` of them at most: by one call where the machine has one.
+    /// Wakes everybody who sleeps on `word`, `sleepers` of them at most: by one call where the
+    /// machine has one.
     fn unpark_all(word: &Self::U32, sleepers: u32) {
         (0..sleepers).for_each(|_| Self::unpark(word));
     }
 
-    /// Names an object in whatever the machine reports about memory. Where it reports nothing it does nothing.
+    /// Names an object in whatever the machine reports about memory. Where it reports nothing it
+    /// does nothing.
     fn name<T>(name: &str, object: &T) {
         let _ = (name, object);
     }
 
-    /// The calling thread has entered a section of `lock`, or is about to leave it. Where nobody draws traces it does nothing.
+    /// The calling thread has entered a section of `lock`, or is about to leave it. Where nobody
+    /// draws traces it does nothing.
     #[inline(always)]
     fn passes<L>(lock: &L, enters: bool) {
         let _ = (lock, enters);
@@ -76,7 +83,8 @@ pub trait Machine: Platform {
         Usage::default()
     }
 
-    /// CPU time of all threads of the program so far, exactly, ns: without what others, interrupts, or the host of a virtual machine that says so, took from them. `None` where nobody else
+    /// CPU time of all threads of the program so far, exactly, ns: without what others, interrupts,
+    /// or the host of a virtual machine that says so, took from them. `None` where nobody else
     /// exists.
     fn program_cpu_ns() -> Option<u64> {
         None

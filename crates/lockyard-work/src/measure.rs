@@ -1,7 +1,8 @@
 //! One measurement: a lock type, a machine type and a cell in; a record out.
 //!
-//! [`measure_exclusive`], [`measure_shared`] and [`measure_counted`] are the functions a [`Candidate`](crate::Candidate) points to. Each
-//! is compiled for its lock and machine, so the pointer is followed once per run and never inside a loop.
+//! [`measure_exclusive`], [`measure_shared`] and [`measure_counted`] are the functions a
+//! [`Candidate`](crate::Candidate) points to. Each is compiled for its lock and machine, so the
+//! pointer is followed once per run and never inside a loop.
 
 use crate::driver::Run;
 use crate::error::Error;
@@ -31,7 +32,8 @@ pub(crate) fn check(label: &Label, shared: bool, spec: &Spec) -> Result<(), Erro
 /// Runs `spec` on `S`, which has no read side.
 ///
 /// # Errors
-/// The cell makes no sense or needs a read side, the machine cannot run it, or the lock does not exclude.
+/// The cell makes no sense or needs a read side, the machine cannot run it, or the lock does not
+/// exclude.
 pub fn measure_exclusive<M: Machine, S: Subject>(spec: &Spec) -> Result<Record, Error> {
     check(&S::LABEL, false, spec)?;
     let run = match spec.workload {

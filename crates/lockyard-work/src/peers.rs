@@ -1,7 +1,8 @@
 //! The locks people use today, each used as its own users use it.
 //!
-//! Rust locks through their guards, C locks through two calls. All of them live on cache lines of their own; objects of
-//! the C library are boxed, since they must not move, and the box's address is loop-invariant.
+//! Rust locks through their guards, C locks through two calls. All of them live on cache lines of
+//! their own; objects of the C library are boxed, since they must not move, and the box's address
+//! is loop-invariant.
 
 use crate::catalog::Candidate;
 use crate::machine::Machine;

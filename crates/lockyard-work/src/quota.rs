@@ -1,4 +1,5 @@
-//! A run that ends with the work instead of after a time: all threads begin at one signal, and the last to be done closes the window.
+//! A run that ends with the work instead of after a time: all threads begin at one signal, and the
+//! last to be done closes the window.
 //!
 //! ```text
 //! threads      arrive, sleep | jobs ......... done | jobs ... done |  jobs ............ done
@@ -6,8 +7,9 @@
 //!              the last to arrive wakes it                               the last to be done wakes it
 //! ```
 //!
-//! Who arrived and who is done is counted in ordinary memory, as all instrumentation is; only the sleeping is the machine's. Release and acquire on
-//! the two counters and on the gates' words order the opening of the window before each job, and each job before its close.
+//! Who arrived and who is done is counted in ordinary memory, as all instrumentation is; only the
+//! sleeping is the machine's. Release and acquire on the two counters and on the gates' words order
+//! the opening of the window before each job, and each job before its close.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -62,7 +64,8 @@ impl<M: Machine> Quota<M> {
         }
     }
 
-    /// Of the controller: waits for all, lets them begin after `open`, and returns what that returned when all are done.
+    /// Of the controller: waits for all, lets them begin after `open`, and returns what that
+    /// returned when all are done.
     pub(crate) fn preside<T>(&self, open: impl FnOnce() -> T) -> T {
         self.ready.pass();
         let opened = open();

@@ -1,4 +1,5 @@
-//! The measurement record: one run of one workload on one lock, the same for real and simulated machines.
+//! The measurement record: one run of one workload on one lock, the same for real and simulated
+//! machines.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +56,8 @@ pub struct Record {
     pub writes: u64,
     /// Thousand operations per second.
     pub kops_per_s: f64,
-    /// Window by operations; in `uncontended` the median over batches. Zero if there was no operation.
+    /// Window by operations; in `uncontended` the median over batches. Zero if there was no
+    /// operation.
     pub ns_per_op: f64,
     /// Operations per thread.
     pub per_thread: Range,
@@ -67,10 +69,11 @@ pub struct Record {
     pub idle_threads: usize,
     /// Waiting times, from the call to the first instruction inside.
     pub wait: Waits,
-    /// Share of the machine's CPU time that was used in the window, 0 to 1. Zero if the machine does not say.
+    /// Share of the machine's CPU time that was used in the window, 0 to 1. Zero if the machine
+    /// does not say.
     pub busy: f64,
-    /// Share of the machine's CPU time that went to other programs, 0 to 1. To within a few per cent; where it is not
-    /// small, the numbers are not worth much.
+    /// Share of the machine's CPU time that went to other programs, 0 to 1. To within a few per
+    /// cent; where it is not small, the numbers are not worth much.
     pub others: f64,
     /// Context switches to wait.
     pub voluntary_switches: u64,
@@ -87,8 +90,9 @@ pub struct Record {
     pub counts: Vec<u64>,
 }
 
-/// What one of a workload's locks counts of itself. Hierarchical spinlocks do, since they last entered hierarchical mode and as long as they are in
-/// it: hand-overs to the same node (`local`) and to another one (`remote`).
+/// What one of a workload's locks counts of itself. Hierarchical spinlocks do, since they last
+/// entered hierarchical mode and as long as they are in it: hand-overs to the same node (`local`)
+/// and to another one (`remote`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LockStatistics {
     /// The lock's number in the workload.

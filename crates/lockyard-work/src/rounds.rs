@@ -1,8 +1,9 @@
 //! Several locks on one cell, measured in turn and reduced to medians.
 //!
-//! A machine's speed drifts while one measures. So the locks take turns round by round (A B C, B C A, …; where a
-//! round begins depends on the seed), every lock meets every mood of the machine, and what is reported are medians
-//! over rounds and ratios between them. Every lock of a round gets the same random draws, every round others.
+//! A machine's speed drifts while one measures. So the locks take turns round by round (A B C, B C
+//! A, …; where a round begins depends on the seed), every lock meets every mood of the machine, and
+//! what is reported are medians over rounds and ratios between them. Every lock of a round gets the
+//! same random draws, every round others.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,7 +62,8 @@ pub struct Summary {
     pub ns_per_op: f64,
     /// (fastest round − slowest round) / median.
     pub spread: f64,
-    /// Its median of kops/s to that of the best peer in the same rounds. `None` if no peer was measured.
+    /// Its median of kops/s to that of the best peer in the same rounds. `None` if no peer was
+    /// measured.
     pub ratio_to_best_peer: Option<f64>,
     /// Median of the fairness factor.
     pub fairness: f64,
@@ -110,12 +112,12 @@ pub struct RoleSummary {
 
 /// Measures `candidates` on `spec`, `rounds` times each, in turn.
 ///
-/// `progress` is told before each measurement. When `stop` is set the measurement under way is the last; what was
-/// measured until then is reported.
+/// `progress` is told before each measurement. When `stop` is set the measurement under way is the
+/// last; what was measured until then is reported.
 ///
 /// # Errors
-/// No candidate, no round, or a cell that makes no sense or that a candidate cannot run. A candidate that fails while
-/// it runs is reported, and the others go on.
+/// No candidate, no round, or a cell that makes no sense or that a candidate cannot run. A
+/// candidate that fails while it runs is reported, and the others go on.
 pub fn run(
     candidates: &[&Candidate],
     spec: &Spec,

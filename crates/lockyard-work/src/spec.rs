@@ -68,7 +68,8 @@ impl Workload {
         )
     }
 
-    /// Whether its threads have fixed priorities: it takes the right to set them. A lock that spins without end would never let go there.
+    /// Whether its threads have fixed priorities: it takes the right to set them. A lock that spins
+    /// without end would never let go there.
     pub const fn needs_priorities(self) -> bool {
         matches!(self, Self::PiStress | Self::PiCross | Self::PiInversion)
     }
@@ -144,8 +145,9 @@ pub struct Spec {
     pub ratio: u32,
     /// How reads and writes are mixed.
     pub mix: Mix,
-    /// Jobs that each thread does, where the workload counts jobs ([`Workload::has_jobs`]): all begin together, and the last to be done closes the window. Zero: as many as
-    /// the window is long enough for.
+    /// Jobs that each thread does, where the workload counts jobs ([`Workload::has_jobs`]): all
+    /// begin together, and the last to be done closes the window. Zero: as many as the window is
+    /// long enough for.
     pub jobs: u32,
     /// Length of the measured window.
     pub duration: Duration,
@@ -208,7 +210,8 @@ impl Spec {
         if self.has_roles() { self.readers + self.writers } else { self.threads }
     }
 
-    /// The length of the measured window, if it has one: a number of jobs takes as long as it takes.
+    /// The length of the measured window, if it has one: a number of jobs takes as long as it
+    /// takes.
     pub fn window(&self) -> Option<Duration> {
         (self.jobs == 0).then_some(self.duration)
     }

@@ -21,11 +21,11 @@ impl Range {
     }
 }
 
-/// The fairness factor of the CNA paper: the share of all operations that the busier half of the threads got. 0.5 is
-/// perfectly fair, 1 is starvation.
+/// The fairness factor of the CNA paper: the share of all operations that the busier half of the
+/// threads got. 0.5 is perfectly fair, 1 is starvation.
 ///
-/// With an odd number of threads the middle one counts half, so that equal counts give exactly 0.5. Without any
-/// operation nobody was treated worse than another: 0.5.
+/// With an odd number of threads the middle one counts half, so that equal counts give exactly 0.5.
+/// Without any operation nobody was treated worse than another: 0.5.
 pub fn fairness(counts: &[u64]) -> f64 {
     let total: u64 = counts.iter().sum();
     if total == 0 {
@@ -39,7 +39,8 @@ pub fn fairness(counts: &[u64]) -> f64 {
     (busier as f64 + middle) / total as f64
 }
 
-/// The median of `values`; the mean of the middle two if they are even in number. Zero if there are none.
+/// The median of `values`; the mean of the middle two if they are even in number. Zero if there are
+/// none.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

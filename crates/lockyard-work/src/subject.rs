@@ -1,7 +1,8 @@
 //! A lock under test: what a workload does to it, and what it is called.
 //!
-//! The interface is a closure, not a pair of calls, so that each lock is used as its own users use it: std's with the
-//! guard on the stack, pthread's as two C calls, a raw lock as two method calls. Nothing is added to any of them.
+//! The interface is a closure, not a pair of calls, so that each lock is used as its own users use
+//! it: std's with the guard on the stack, pthread's as two C calls, a raw lock as two method calls.
+//! Nothing is added to any of them.
 
 use serde::Serialize;
 

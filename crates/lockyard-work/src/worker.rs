@@ -1,8 +1,8 @@
 //! A measured thread: its turns at the lock, and its private counters.
 //!
-//! A turn costs two stamps (before the call and first thing inside the section), one look at the phase and one
-//! histogram entry, the same for every lock. The counters are the thread's own until it leaves; no line is shared
-//! while it runs except the phase, which is written twice.
+//! A turn costs two stamps (before the call and first thing inside the section), one look at the
+//! phase and one histogram entry, the same for every lock. The counters are the thread's own until
+//! it leaves; no line is shared while it runs except the phase, which is written twice.
 
 use std::marker::PhantomData;
 
@@ -191,7 +191,8 @@ impl<'a, M: Machine> Worker<'a, M> {
         self.tally.waits.add(wait);
     }
 
-    /// Whether the window (or the warm-up) is still open. Starts the counters afresh if it has opened meanwhile.
+    /// Whether the window (or the warm-up) is still open. Starts the counters afresh if it has
+    /// opened meanwhile.
     #[inline(always)]
     fn in_window(&mut self) -> bool {
         let phase = self.control.phase();

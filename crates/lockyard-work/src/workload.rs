@@ -1,7 +1,7 @@
 //! The workloads, one file each.
 //!
-//! Definitions follow the project's `spec/workloads.md`; each file names its section, and says where a run on a real
-//! machine has to differ.
+//! Definitions follow the project's `spec/workloads.md`; each file names its section, and says
+//! where a run on a real machine has to differ.
 
 pub(crate) mod bkl_aim7;
 pub(crate) mod boot_model;

@@ -1,4 +1,5 @@
-//! The measurement watches the lock: one that does not exclude is an error, one that starves is seen.
+//! The measurement watches the lock: one that does not exclude is an error, one that starves is
+//! seen.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -1,4 +1,5 @@
-//! Every lock on every workload it supports, briefly: they run, they exclude, and the records hold together.
+//! Every lock on every workload it supports, briefly: they run, they exclude, and the records hold
+//! together.
 
 use std::io::Write;
 use std::time::Duration;
@@ -7,7 +8,8 @@ use lockyard_work::{Candidate, Mix, Origin, Record, Spec, Workload, candidates};
 
 fn brief(workload: Workload) -> Spec {
     Spec {
-        // Few threads: a ticket lock serves one thread per time slice once there are more threads than CPUs.
+        // Few threads: a ticket lock serves one thread per time slice once there are more threads
+        // than CPUs.
         threads: if workload == Workload::Uncontended { 1 } else { 3 },
         duration: Duration::from_millis(20),
         warmup: Duration::from_millis(2),

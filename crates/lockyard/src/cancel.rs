@@ -1,14 +1,18 @@
 //! When a blocking acquisition gives up: a deadline, a cancellation token, or never.
 //!
-//! A [`CancelToken`] takes the place of the kernel's "killable" and "interruptible" waits. [`CancelToken::cancel`] wakes every thread that
-//! waits with the token; their lock calls return [`GaveUp::Cancelled`], unless the lock was granted to them first. A
-//! cancelled token stays cancelled: later waits with it fail at once, but an acquisition that need not wait still succeeds.
+//! A [`CancelToken`] takes the place of the kernel's "killable" and "interruptible" waits.
+//! [`CancelToken::cancel`] wakes every thread that waits with the token; their lock calls return
+//! [`GaveUp::Cancelled`], unless the lock was granted to them first. A cancelled token stays
+//! cancelled: later waits with it fail at once, but an acquisition that need not wait still
+//! succeeds.
 //!
-//! **Ordering.** `cancelled` is stored (Release) before the token's lock is taken to wake the list; a waiter joins the list under that lock
-//! and reads `cancelled` (Acquire) afterwards. One of the two sees the other. Wake-ups are sticky, so one that comes between the waiter's
-//! look and its sleep is not lost.
+//! **Ordering.** `cancelled` is stored (Release) before the token's lock is taken to wake the list;
+//! a waiter joins the list under that lock and reads `cancelled` (Acquire) afterwards. One of the
+//! two sees the other. Wake-ups are sticky, so one that comes between the waiter's look and its
+//! sleep is not lost.
 //!
-//! **Signal handlers.** A thread has one link for token lists: from before it joins one until it has left, a wait from a handler does not queue.
+//! **Signal handlers.** A thread has one link for token lists: from before it joins one until it
+//! has left, a wait from a handler does not queue.
 //!
 //! **Lifetime.** A token must outlive the waits that use it; the borrow says so.
 
@@ -62,7 +66,8 @@ impl<P: Platform> CancelToken<P> {
         Self { cancelled: P::U32::ZERO, lock: RawQSpinLock::new(), waiters: WaitQueue::new() }
     }
 
-    /// Cancels: every present and future wait with this token ends. Whoever is told sees what was done before.
+    /// Cancels: every present and future wait with this token ends. Whoever is told sees what was
+    /// done before.
     pub fn cancel(&self) {
         self.cancelled.store(1, Release);
         section::enter(&self.lock);
@@ -77,7 +82,8 @@ impl<P: Platform> CancelToken<P> {
 
     /// Makes a cancelled token good again. For whoever knows that all waits with it have been told.
     pub fn renew(&self) {
-        // Relaxed: whoever sees this goes on waiting, as if it had never been cancelled, and reads nothing because of it.
+        // Relaxed: whoever sees this goes on waiting, as if it had never been cancelled, and reads
+        // nothing because of it.
         self.cancelled.store(0, Relaxed);
     }
 
@@ -87,7 +93,8 @@ impl<P: Platform> CancelToken<P> {
     /// No thread of this process waits with the token, or cancels it, until this returns.
     pub unsafe fn forget_waiters(&self) {
         self.waiters.forget();
-        // SAFETY: nobody in this process holds it: its holder, if any, was another thread of the parent.
+        // SAFETY: nobody in this process holds it: its holder, if any, was another thread of the
+        // parent.
         unsafe { self.lock.forget() };
         self.renew();
     }
@@ -125,8 +132,8 @@ impl<'a, P: Platform> Until<'a, P> {
         Self { deadline: Some(At::Monotonic(deadline)), token: None }
     }
 
-    /// At `deadline`, absolute nanoseconds of the real-time clock, [`Platform::realtime`]. A wait notices
-    /// that the clock was set: at once, or within 0.1 s if it also keeps a turn.
+    /// At `deadline`, absolute nanoseconds of the real-time clock, [`Platform::realtime`]. A wait
+    /// notices that the clock was set: at once, or within 0.1 s if it also keeps a turn.
     pub const fn realtime(deadline: u64) -> Self {
         Self { deadline: Some(At::Realtime(deadline)), token: None }
     }
@@ -167,8 +174,8 @@ impl<'a, P: Platform> Until<'a, P> {
         }
     }
 
-    /// The earlier of the wait's own end and `other`, for a wait that looks again then: soon, if its own
-    /// clock may be set meanwhile.
+    /// The earlier of the wait's own end and `other`, for a wait that looks again then: soon, if
+    /// its own clock may be set meanwhile.
     pub(crate) fn wake_time_or(&self, other: u64) -> Option<u64> {
         let look = match self.deadline {
             Some(At::Realtime(_)) => other.min(P::now().saturating_add(LOOK_NS)),
@@ -182,7 +189,8 @@ impl<'a, P: Platform> Until<'a, P> {
         Self { deadline: self.wake_time_or(other).map(At::Monotonic), ..self }
     }
 
-    /// Puts `me`, the calling thread, to sleep until it is notified or the wait's own end comes, on the clock of that.
+    /// Puts `me`, the calling thread, to sleep until it is notified or the wait's own end comes, on
+    /// the clock of that.
     pub(crate) fn park(&self, me: &Thread<P>) {
         match self.deadline {
             Some(At::Realtime(deadline)) => me.park_realtime(deadline),
@@ -222,7 +230,8 @@ impl<'a, P: Platform> Until<'a, P> {
         result
     }
 
-    /// For a thread that may not queue (registry exhausted, signal handler): tries again and again, giving the CPU away in between.
+    /// For a thread that may not queue (registry exhausted, signal handler): tries again and again,
+    /// giving the CPU away in between.
     pub(crate) fn poll(&self, mut attempt: impl FnMut() -> bool) -> Result<(), GaveUp> {
         let mut round = 0u32;
         loop {

@@ -1,8 +1,9 @@
 //! The condition variable: its waiters are moved, asleep, into the queue of their mutex.
 //!
-//! A thread that is signalled needs the mutex, which its signaller usually holds. Waking it there and then would only make it wait again, and a
-//! broadcast would wake a herd. So a signal *moves* the waiter: out of this queue, into the mutex's, where the release of the mutex finds it
-//! ("wait morphing"). One wake-up per waiter, when the mutex is free.
+//! A thread that is signalled needs the mutex, which its signaller usually holds. Waking it there
+//! and then would only make it wait again, and a broadcast would wake a herd. So a signal *moves*
+//! the waiter: out of this queue, into the mutex's, where the release of the mutex finds it ("wait
+//! morphing"). One wake-up per waiter, when the mutex is free.
 //!
 //! # The waiter's state (`granted` of its record)
 //!
@@ -14,27 +15,35 @@
 //! | `WOKEN` | nowhere: the lock has no queue for strangers; take it | the signaller |
 //! | `LEAVING` | gave up: takes itself out | the waiter, from `WAITING` |
 //!
-//! The two compare-exchanges from `WAITING` decide whether a waiter was signalled or gave up: never both, so no signal is lost with a waiter that
-//! times out.
+//! The two compare-exchanges from `WAITING` decide whether a waiter was signalled or gave up: never
+//! both, so no signal is lost with a waiter that times out.
 //!
 //! # Invariants
 //!
-//! 1. `queue` changes under `lock`. Who is in it is `WAITING`, or `LEAVING` and about to take `lock`.
-//! 2. A `CLAIMED` waiter does not return: the signaller may use its record, and the mutex it waits with. It ends within a few instructions of the signaller.
+//! 1. `queue` changes under `lock`. Who is in it is `WAITING`, or `LEAVING` and about to take
+//!    `lock`.
+//! 2. A `CLAIMED` waiter does not return: the signaller may use its record, and the mutex it waits
+//!    with. It ends within a few instructions of the signaller.
 //! 3. A signaller does not touch the condition variable after it has dropped `lock`.
-//! 4. A waiter queues before it releases its mutex: whoever takes the mutex after it sees it in the queue.
+//! 4. A waiter queues before it releases its mutex: whoever takes the mutex after it sees it in the
+//!    queue.
 //!
 //! # Memory ordering
 //!
-//! `granted`: claiming is AcqRel, `MOVED` and `WOKEN` are Release, the waiter reads with Acquire. That the queue looks empty to a signaller (Relaxed)
-//! although somebody waits is possible only if the two did not meet in the mutex: then the signal may count as earlier.
+//! `granted`: claiming is AcqRel, `MOVED` and `WOKEN` are Release, the waiter reads with Acquire.
+//! That the queue looks empty to a signaller (Relaxed) although somebody waits is possible only if
+//! the two did not meet in the mutex: then the signal may count as earlier.
 //!
-//! **Spurious returns** happen. Inside a wait of a signal handler a wait is a nap. Of the threads without a record (registry exhausted) one queues with a borrowed one; the others
-//! sleep beside it and return when it does ([`Platform::stand_in`]), as does each of them every five seconds.
-//! **Destruction.** A condition variable may be destroyed as soon as everybody who waited has been signalled ([`RawCondvar::drain`] waits for those who give up),
-//! by (3). **fork.** A child finds `lock` free (its sections are windows) and the parent's waiters gone from the queue: see [`wait::queue`](crate::wait::queue).
+//! **Spurious returns** happen. Inside a wait of a signal handler a wait is a nap. Of the threads
+//! without a record (registry exhausted) one queues with a borrowed one; the others sleep beside it
+//! and return when it does ([`Platform::stand_in`]), as does each of them every five seconds.
+//! **Destruction.** A condition variable may be destroyed as soon as everybody who waited has been
+//! signalled ([`RawCondvar::drain`] waits for those who give up), by (3). **fork.** A child finds
+//! `lock` free (its sections are windows) and the parent's waiters gone from the queue: see
+//! [`wait::queue`](crate::wait::queue).
 //!
-//! Sources: POSIX.1-2017, `pthread_cond_*`; wait morphing: Lee and Birrell as told in Mike Burrows' nsync (2016), which moves waiters likewise.
+//! Sources: POSIX.1-2017, `pthread_cond_*`; wait morphing: Lee and Birrell as told in Mike Burrows'
+//! nsync (2016), which moves waiters likewise.
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
@@ -62,7 +71,8 @@ pub trait Companion<P: Platform> {
     /// The caller holds it.
     unsafe fn release(&self);
 
-    /// The mutex into whose queue waiters may be moved. It is then *this* mutex that they hold afterwards: [`Companion::acquire`] is not called for them.
+    /// The mutex into whose queue waiters may be moved. It is then *this* mutex that they hold
+    /// afterwards: [`Companion::acquire`] is not called for them.
     fn mutex(&self) -> Option<&RawMutex<P>> {
         None
     }
@@ -112,7 +122,8 @@ impl<P: Platform> RawCondvar<P> {
         Self { lock: RawQSpinLock::new(), queue: WaitQueue::new() }
     }
 
-    /// Releases `lock` and sleeps until signalled, in one step as far as those who take `lock` can tell; then takes `lock` again, in every case. May return without a signal.
+    /// Releases `lock` and sleeps until signalled, in one step as far as those who take `lock` can
+    /// tell; then takes `lock` again, in every case. May return without a signal.
     ///
     /// # Errors
     /// `until` came first. `lock` is held nevertheless.
@@ -274,7 +285,8 @@ impl<P: Platform> RawCondvar<P> {
     /// Moves a claimed waiter into the queue of its mutex, or wakes it.
     fn deliver(waiter: &Thread<P>) {
         let mutex = core::ptr::with_exposed_provenance::<RawMutex<P>>(waiter.waiter.key.load(Relaxed) as usize);
-        // SAFETY: null, or the mutex with which the waiter waits, and which cannot go away before that one holds it. (Invariant 2)
+        // SAFETY: null, or the mutex with which the waiter waits, and which cannot go away before
+        // that one holds it. (Invariant 2)
         match unsafe { mutex.as_ref() } {
             Some(mutex) => {
                 P::count(Event::CondRequeue, 1);
@@ -305,7 +317,8 @@ impl<P: Platform> RawCondvar<P> {
         next.is_some()
     }
 
-    /// Before the memory goes away, nobody waiting any more: waits for those who are about to leave.
+    /// Before the memory goes away, nobody waiting any more: waits for those who are about to
+    /// leave.
     pub fn drain(&self) {
         P::wait_window(|| self.queue.is_empty().then_some(()));
         // The last to leave, or a signaller, may not have dropped the lock yet.
@@ -320,7 +333,8 @@ impl<P: Platform> RawCondvar<P> {
     /// No thread of this process uses the condition variable until this returns.
     pub unsafe fn forget_waiters(&self) {
         self.queue.forget();
-        // SAFETY: nobody in this process holds it: its holder, if any, was another thread of the parent.
+        // SAFETY: nobody in this process holds it: its holder, if any, was another thread of the
+        // parent.
         unsafe { self.lock.forget() };
     }
 }

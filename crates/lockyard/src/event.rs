@@ -1,14 +1,17 @@
 //! Lock events: what the slow paths decided, counted by name.
 //!
-//! Names are the Linux kernel's where the kernel has the event (`lock_event_counts` in its debug file system), so that numbers can be laid beside
-//! published ones; the rest are Lockyard's own. Fast-path acquisitions are never counted.
+//! Names are the Linux kernel's where the kernel has the event (`lock_event_counts` in its debug
+//! file system), so that numbers can be laid beside published ones; the rest are Lockyard's own.
+//! Fast-path acquisitions are never counted.
 //!
-//! Counting is per thread, without a shared cache line: on Linux each thread's record carries its own array, which stays
-//! when the thread exits and is summed on demand. Reading is [`snapshot`]; "reset" is subtraction
-//! ([`Snapshot::since`]), so that several readers do not disturb each other. With the feature `events` off every call vanishes and the arrays take no memory.
+//! Counting is per thread, without a shared cache line: on Linux each thread's record carries its
+//! own array, which stays when the thread exits and is summed on demand. Reading is [`snapshot`];
+//! "reset" is subtraction ([`Snapshot::since`]), so that several readers do not disturb each other.
+//! With the feature `events` off every call vanishes and the arrays take no memory.
 //!
-//! An increment is a plain read and write of the thread's own word: a signal handler that counts in between may lose one. Sums are exact for threads that have
-//! been joined, and lag a little for running ones.
+//! An increment is a plain read and write of the thread's own word: a signal handler that counts in
+//! between may lose one. Sums are exact for threads that have been joined, and lag a little for
+//! running ones.
 
 macro_rules! events {
     ($($(#[$group:meta])* $name:ident = $text:literal: $what:literal,)*) => {

@@ -1,8 +1,10 @@
-//! Parking by address: threads sleep on a word, in buckets with a spinlock each, and are woken by address.
+//! Parking by address: threads sleep on a word, in buckets with a spinlock each, and are woken by
+//! address.
 //!
-//! What the kernel's futex is made of, as a library: for platforms whose threads can be put to sleep and woken one by one but that have no futex, for
-//! tables apart from everybody else's, and to measure bucket locks. Where the real one is at hand ([`Platform::park`]) it is the one to use: it needs no
-//! table, and works across processes.
+//! What the kernel's futex is made of, as a library: for platforms whose threads can be put to
+//! sleep and woken one by one but that have no futex, for tables apart from everybody else's, and
+//! to measure bucket locks. Where the real one is at hand ([`Platform::park`]) it is the one to
+//! use: it needs no table, and works across processes.
 //!
 //! # A bucket
 //!
@@ -12,8 +14,9 @@
 //! | 1 | lock | any [`BucketLock`] | – |
 //! | 2 | queue | sleepers of all words that hash here, first come first | under the lock |
 //!
-//! The queue is on a line of its own: those who only look at `waiters`, or spin for the lock, do not disturb its owner's work on the queue. A
-//! sleeper's place, its key and its `granted` flag are in its thread record.
+//! The queue is on a line of its own: those who only look at `waiters`, or spin for the lock, do
+//! not disturb its owner's work on the queue. A sleeper's place, its key and its `granted` flag are
+//! in its thread record.
 //!
 //! | what | steps |
 //! |---|---|
@@ -24,38 +27,53 @@
 //! # Invariants
 //!
 //! 1. `waiters` is never less than the number of queued threads.
-//! 2. A queued thread is in the bucket of its key in the newest table whose older buckets for the key have all been moved.
+//! 2. A queued thread is in the bucket of its key in the newest table whose older buckets for the
+//!    key have all been moved.
 //! 3. A waker touches nothing of a sleeper after `granted` but its name.
-//! 4. A table's place in the hash is written once, before `announced` says so, and read only by those who know of it: from `current`, or from `announced`.
+//! 4. A table's place in the hash is written once, before `announced` says so, and read only by
+//!    those who know of it: from `current`, or from `announced`.
 //!
 //! # Growing
 //!
-//! [`grow`](FutexHash::grow) publishes a larger table and moves bucket by bucket, each under its lock: queue over, then *moved*, in the
-//! same step in which the old bucket's `waiters` falls. Whoever has locked, or looked at, a moved bucket goes on to the next table. Tables never shrink and are never given back, so there is nothing to count and no grace period:
-//! doubling, all old ones together are as large as the new one.
+//! [`grow`](FutexHash::grow) publishes a larger table and moves bucket by bucket, each under its
+//! lock: queue over, then *moved*, in the same step in which the old bucket's `waiters` falls.
+//! Whoever has locked, or looked at, a moved bucket goes on to the next table. Tables never shrink
+//! and are never given back, so there is nothing to count and no grace period: doubling, all old
+//! ones together are as large as the new one.
 //!
-//! **A bucket belongs to one table of one hash.** Two hashes may share a table as long as neither grows. A bucket that another hash has moved leads nowhere
-//! here: a wait there polls, as without a record; a waker finds nobody; a sleeper that was moved along stays until the other hash wakes its word.
+//! **A bucket belongs to one table of one hash.** Two hashes may share a table as long as neither
+//! grows. A bucket that another hash has moved leads nowhere here: a wait there polls, as without a
+//! record; a waker finds nobody; a sleeper that was moved along stays until the other hash wakes
+//! its word.
 //!
 //! # Memory ordering
 //!
-//! * The pair that must not fail: {waiter: waiters + 1; full fence; read the word} against {waker: write the word; full fence; read waiters}. Both
-//!   need [`Platform::fence`], for a store, or an addition, and a load of another word. Not both can miss.
-//! * `moved` is Release and read with Acquire: `announced`, the next table and its bucket's `waiters`, written before, are visible. `current` likewise. `announced`
-//!   is Release and Acquire on its own account: a bucket that another hash has moved says nothing of this one's tables. A waiter that began in
-//!   the next table has seen *moved*, or `current`, before its fence; so a waker that missed its count reads *moved* behind its own fence.
-//! * `granted`: Release by the waker, Acquire by the sleeper: it returns after what the waker did. The queue is the lock's.
+//! * The pair that must not fail: {waiter: waiters + 1; full fence; read the word} against {waker:
+//!   write the word; full fence; read waiters}. Both need [`Platform::fence`], for a store, or an
+//!   addition, and a load of another word. Not both can miss.
+//! * `moved` is Release and read with Acquire: `announced`, the next table and its bucket's
+//!   `waiters`, written before, are visible. `current` likewise. `announced` is Release and Acquire
+//!   on its own account: a bucket that another hash has moved says nothing of this one's tables. A
+//!   waiter that began in the next table has seen *moved*, or `current`, before its fence; so a
+//!   waker that missed its count reads *moved* behind its own fence.
+//! * `granted`: Release by the waker, Acquire by the sleeper: it returns after what the waker did.
+//!   The queue is the lock's.
 //!
-//! **Waiting** for the bucket lock is the lock's. On a platform that sleeps by this table, its own bucket locks must not: take one that naps
-//! ([`RawTicketLock`](crate::spin::ticket::RawTicketLock), [`RawTtasLock`](crate::spin::ttas::RawTtasLock)). **Bound on bypass:** sleepers of a
-//! word are woken in the order in which they queued. **Without a record** (registry exhausted, a signal handler on top of a wait) a thread does not
-//! queue: it looks at the word every millisecond or so, and returns now and then as if woken.
+//! **Waiting** for the bucket lock is the lock's. On a platform that sleeps by this table, its own
+//! bucket locks must not: take one that naps
+//! ([`RawTicketLock`](crate::spin::ticket::RawTicketLock),
+//! [`RawTtasLock`](crate::spin::ttas::RawTtasLock)). **Bound on bypass:** sleepers of a word are
+//! woken in the order in which they queued. **Without a record** (registry exhausted, a signal
+//! handler on top of a wait) a thread does not queue: it looks at the word every millisecond or so,
+//! and returns now and then as if woken.
 //!
-//! **Destruction.** The tables outlive the waits; the word may go as soon as its waiters have been woken. **fork.** Sleepers of other threads are still
-//! queued in the child and never leave: wake-ups may be spent on them.
+//! **Destruction.** The tables outlive the waits; the word may go as soon as its waiters have been
+//! woken. **fork.** Sleepers of other threads are still queued in the child and never leave:
+//! wake-ups may be spent on them.
 //!
-//! Sources: futexes (Linux, `perf bench futex hash` is the measure of this table); Franke, Russell and Kirkwood, "Fuss, futexes and furwocks" (2002); the
-//! private hash that grows (Linux 2025); queue and lock on two lines: an RFC of June 2026.
+//! Sources: futexes (Linux, `perf bench futex hash` is the measure of this table); Franke, Russell
+//! and Kirkwood, "Fuss, futexes and furwocks" (2002); the private hash that grows (Linux 2025);
+//! queue and lock on two lines: an RFC of June 2026.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -79,7 +97,8 @@ const WAKES: usize = 16;
 ///
 /// # Safety
 ///
-/// * [`with`](BucketLock::with) runs the section once, on the calling thread, and returns what it has returned.
+/// * [`with`](BucketLock::with) runs the section once, on the calling thread, and returns what it
+///   has returned.
 /// * Of all sections of one lock one runs at a time, and sees what those before it did.
 ///
 /// ```compile_fail,E0200
@@ -94,7 +113,8 @@ pub unsafe trait BucketLock<P: Platform>: Default + Send + Sync {
     fn with<R>(&self, section: impl FnOnce() -> R) -> R;
 }
 
-// SAFETY: between `acquire` and `release` of such a lock one thread is at a time, and sees what the one before it did: its own promise.
+// SAFETY: between `acquire` and `release` of such a lock one thread is at a time, and sees what the
+// one before it did: its own promise.
 unsafe impl<P: Platform, K: WordLock<P>> BucketLock<P> for K {
     #[inline]
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
@@ -157,7 +177,8 @@ impl<P: Platform, L: BucketLock<P>> Bucket<P, L> {
 /// How a [`wait`](FutexHash::wait) ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
-    /// A waker took the thread out, or it could not queue and has slept for a while: look at the word again.
+    /// A waker took the thread out, or it could not queue and has slept for a while: look at the
+    /// word again.
     Woken,
     /// The word had another value.
     Differs,
@@ -181,7 +202,8 @@ pub struct FutexHash<'t, P: Platform, L: BucketLock<P> = RawQSpinLock<P>> {
     growing: L,
 }
 
-// SAFETY: a table's cell is read only by threads that have been told of it, after its only write; buckets are Sync. (Invariant 4)
+// SAFETY: a table's cell is read only by threads that have been told of it, after its only write;
+// buckets are Sync. (Invariant 4)
 unsafe impl<P: Platform, L: BucketLock<P>> Sync for FutexHash<'_, P, L> {}
 
 impl<P: Platform, L: BucketLock<P>> fmt::Debug for FutexHash<'_, P, L> {
@@ -225,7 +247,8 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
         self.table(self.current.load(Acquire) as usize).len()
     }
 
-    /// Sleeps while `*word == expected`, until woken or until `deadline` (absolute, ns of [`Platform::now`]).
+    /// Sleeps while `*word == expected`, until woken or until `deadline` (absolute, ns of
+    /// [`Platform::now`]).
     pub fn wait(&self, word: &P::U32, expected: u32, deadline: Option<u64>) -> Waited {
         let Some(me) = P::current().filter(|me| me.waiter.busy.load(Relaxed) == 0) else {
             return Self::poll(word, expected, deadline);
@@ -242,7 +265,8 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
         waited
     }
 
-    /// Without a record nobody can wake us: looks at the word, sleeps ever longer in between, and comes back now and then, as any wait may.
+    /// Without a record nobody can wake us: looks at the word, sleeps ever longer in between, and
+    /// comes back now and then, as any wait may.
     #[cold]
     fn poll(word: &P::U32, expected: u32, deadline: Option<u64>) -> Waited {
         for round in 0..POLLS {
@@ -287,9 +311,11 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
         woken
     }
 
-    /// Goes over to a larger table. `false`: there have been too many tables, or this one is not larger, or has buckets of an earlier one.
+    /// Goes over to a larger table. `false`: there have been too many tables, or this one is not
+    /// larger, or has buckets of an earlier one.
     ///
-    /// The buckets of both tables are of this hash alone from now on; see the [module text](self). Takes the locks of all buckets, one after the other. Waiters and wakers may be about.
+    /// The buckets of both tables are of this hash alone from now on; see the [module text](self).
+    /// Takes the locks of all buckets, one after the other. Waiters and wakers may be about.
     ///
     /// # Panics
     /// If the number of buckets is not a power of two.
@@ -303,7 +329,8 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
             if !larger || (0..=old).any(|old| overlaps(self.table(old))) {
                 return false;
             }
-            // SAFETY: no thread has been told of this cell, and the one that writes it holds `growing`.
+            // SAFETY: no thread has been told of this cell, and the one that writes it holds
+            // `growing`.
             unsafe { *self.tables[old + 1].get() = table };
             self.announced.store(old as u32 + 1, Release);
             for bucket in self.table(old) {
@@ -324,7 +351,8 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
             bucket.lock.with(|| bucket.queue.0.push(thread));
             moved += 1;
         }
-        // Those who have gone and the mark in one step: a waker that saw neither would look nowhere else.
+        // Those who have gone and the mark in one step: a waker that saw neither would look nowhere
+        // else.
         match moved {
             // The mark may be there: another hash's, which has taken the sleepers along.
             0 => from.waiters.fetch_or(MOVED, Release),
@@ -345,7 +373,8 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
                 }
                 let queued = expected();
                 if queued {
-                    // Not before: until here the bucket's lock may have used the thread's place to wait itself.
+                    // Not before: until here the bucket's lock may have used the thread's place to
+                    // wait itself.
                     me.waiter.enter();
                     me.waiter.granted.store(0, Relaxed);
                     me.waiter.key.store(key, Relaxed);
@@ -401,7 +430,8 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
         }
     }
 
-    /// Another hash has moved `me` into a table that is not ours: its place is not to be found, and to return would leave it linked.
+    /// Another hash has moved `me` into a table that is not ours: its place is not to be found, and
+    /// to return would leave it linked.
     #[cold]
     fn moved_along(me: &Thread<P>) -> Waited {
         while me.waiter.granted.load(Acquire) == 0 {
@@ -410,7 +440,8 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
         Waited::Woken
     }
 
-    /// The table after `table`, one of whose buckets is moved. `None`: there is none, and another hash has moved it.
+    /// The table after `table`, one of whose buckets is moved. `None`: there is none, and another
+    /// hash has moved it.
     fn after(&self, table: usize) -> Option<usize> {
         (table < self.announced.load(Acquire) as usize).then_some(table + 1)
     }
@@ -440,8 +471,8 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
     }
 
     fn table(&self, number: usize) -> &'t [Bucket<P, L>] {
-        // SAFETY: the caller has the number from `current` or from `announced`, with Acquire or under `growing`: the cell was written before, for the only
-        // time. (Invariant 4)
+        // SAFETY: the caller has the number from `current` or from `announced`, with Acquire or
+        // under `growing`: the cell was written before, for the only time. (Invariant 4)
         unsafe { *self.tables[number].get() }
     }
 

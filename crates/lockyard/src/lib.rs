@@ -14,8 +14,9 @@
 //! | [`LockRef`] | [`lockref::LockRef`] | 8 | a count and a spinlock in one word: as [`SpinLock`], and only while somebody holds it | as [`SpinLock`] |
 //! | [`McsLock`], [`TicketLock`], [`TtasLock`] | [`spin::mcs`], [`spin::ticket`], [`spin::ttas`] | 4 | spinning; baselines to measure against | in order; in order; none |
 //!
-//! A *turn* is 0.4 ms ([`wait::turn::TURN_NS`]): for so long, running threads may pass a lock around while others sleep. That
-//! is what keeps throughput when threads outnumber CPUs; the bound is what keeps every thread going.
+//! A *turn* is 0.4 ms ([`wait::turn::TURN_NS`]): for so long, running threads may pass a lock
+//! around while others sleep. That is what keeps throughput when threads outnumber CPUs; the bound
+//! is what keeps every thread going.
 //!
 //! ```
 //! use lockyard::{Mutex, RwSem};
@@ -31,17 +32,20 @@
 //! # Promises
 //!
 //! * All-zero bytes are an unlocked lock; `const fn new`.
-//! * No allocation, no panic, no change of errno and no thread-local destructor on any lock path. ([`RtMutex`] and [`TreeRtMutex`] panic where they could only
-//!   hang, and at a foreign unlock.)
+//! * No allocation, no panic, no change of errno and no thread-local destructor on any lock path.
+//!   ([`RtMutex`] and [`TreeRtMutex`] panic where they could only hang, and at a foreign unlock.)
 //! * No spinning without bound on a thread that may not be running.
-//! * A lock's memory must stay until every unlock call on it has returned. [`SpinLock`] alone may be freed by the next
-//!   owner as soon as that one has unlocked it.
-//! * Locks are not recursive. A guard may be forgotten: the lock stays locked, nothing else happens. A locked lock may be dropped by whoever owns it.
-//! * After `fork` the child has the locks as they were; those that other threads held stay held. (A held [`RtMutex`] belongs to a thread of the parent.)
+//! * A lock's memory must stay until every unlock call on it has returned. [`SpinLock`] alone may
+//!   be freed by the next owner as soon as that one has unlocked it.
+//! * Locks are not recursive. A guard may be forgotten: the lock stays locked, nothing else
+//!   happens. A locked lock may be dropped by whoever owns it.
+//! * After `fork` the child has the locks as they were; those that other threads held stay held. (A
+//!   held [`RtMutex`] belongs to a thread of the parent.)
 //!
 //! # Counters and their ends
 //!
-//! Guards can be forgotten and units released without end, so every count has one. None begins anew: what would pass it is refused, or waits.
+//! Guards can be forgotten and units released without end, so every count has one. None begins
+//! anew: what would pass it is refused, or waits.
 //!
 //! | lock | counts | up to | there |
 //! |---|---|---|---|
@@ -56,7 +60,8 @@
 //! | [`RtCondvar`] | notifications | 2³², in a circle | a thread that is about to sleep while exactly so many come overlooks them |
 //! | [`FutexHash`] | threads that wait in a bucket | 2³¹ − 1 | more than the kernel has threads |
 //!
-//! The C interface waits and refuses likewise (`EBUSY`; `EOVERFLOW` for a unit). The preload library answers a reader with `EAGAIN`, as glibc does.
+//! The C interface waits and refuses likewise (`EBUSY`; `EOVERFLOW` for a unit). The preload
+//! library answers a reader with `EAGAIN`, as glibc does.
 //!
 //! # Looking inside
 //!
@@ -64,8 +69,9 @@
 //!
 //! # Features
 //!
-//! `std` (default): the real machine, Linux. Without it only the generic algorithms remain, for platforms of your own.
-//! `events` (default): the counters; without it they cost nothing and take no memory.
+//! `std` (default): the real machine, Linux. Without it only the generic algorithms remain, for
+//! platforms of your own. `events` (default): the counters; without it they cost nothing and take
+//! no memory.
 
 #![no_std]
 
@@ -113,8 +119,8 @@ mod front {
     /// A locked [`Mutex`].
     pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, mutex::RawMutex<Linux>, T>;
 
-    /// A mutex with priority inheritance, by Lockyard's own waiter tree: any policy, deadlocks named. Lending takes the right to set priorities
-    /// ([`can_lend_priorities`]). See [`rtmutex`].
+    /// A mutex with priority inheritance, by Lockyard's own waiter tree: any policy, deadlocks
+    /// named. Lending takes the right to set priorities ([`can_lend_priorities`]). See [`rtmutex`].
     ///
     /// ```
     /// static SHARED: lockyard::TreeRtMutex<u32> = lockyard::TreeRtMutex::new(0);
@@ -127,13 +133,16 @@ mod front {
     pub type TreeRtMutexGuard<'a, T, Y = rtmutex::policy::Today> =
         lock_api::MutexGuard<'a, rtmutex::RawRtMutex<Linux, Y>, T>;
     pub use crate::platform::linux::can_lend_priorities;
-    /// A priority-inheritance mutex: a thread of low priority that holds it runs at the priority of the most urgent one that waits for it. See [`pi_mutex`].
+    /// A priority-inheritance mutex: a thread of low priority that holds it runs at the priority of
+    /// the most urgent one that waits for it. See [`pi_mutex`].
     ///
-    /// Order: by priority; among time-sharing threads as [`Mutex`]. Ordering: Acquire and Release. Cost: without contention one compare-exchange each way.
-    /// Needs no privilege. Works in one process, between threads that keep their own thread ids: see `fork` there.
+    /// Order: by priority; among time-sharing threads as [`Mutex`]. Ordering: Acquire and Release.
+    /// Cost: without contention one compare-exchange each way. Needs no privilege. Works in one
+    /// process, between threads that keep their own thread ids: see `fork` there.
     ///
     /// # Panics
-    /// `lock` panics where it could only hang: locked by its own owner, a cycle of waits, an owner that has exited. [`CheckedMutex`] returns errors instead.
+    /// `lock` panics where it could only hang: locked by its own owner, a cycle of waits, an owner
+    /// that has exited. [`CheckedMutex`] returns errors instead.
     ///
     /// ```
     /// use std::time::Duration;
@@ -141,7 +150,8 @@ mod front {
     ///
     /// static SETPOINT: RtMutex<f64> = RtMutex::new(0.5);
     ///
-    /// *SETPOINT.lock() += 0.25; // a control loop of high priority waits at most for the section of whoever is inside
+    /// // A control loop of high priority waits for the section of the owner at most.
+    /// *SETPOINT.lock() += 0.25;
     /// assert_eq!(SETPOINT.try_lock_for(Duration::from_millis(1)).map(|value| *value), Some(0.75));
     /// ```
     pub type RtMutex<T> = RtMutexWith<pi_mutex::Lateral, T>;
@@ -149,8 +159,9 @@ mod front {
     pub type RtMutexWith<S, T> = lock_api::Mutex<pi_mutex::RawPiMutex<Linux, S>, T>;
     /// A locked [`RtMutex`].
     pub type RtMutexGuard<'a, T, S = pi_mutex::Lateral> = lock_api::MutexGuard<'a, pi_mutex::RawPiMutex<Linux, S>, T>;
-    /// The condition variable of [`RtMutex`]: a notified thread waits for the mutex by its priority from the notification on. Waits may end
-    /// spuriously; notifications are not counted (`false`, 0). See [`pi_condvar`].
+    /// The condition variable of [`RtMutex`]: a notified thread waits for the mutex by its priority
+    /// from the notification on. Waits may end spuriously; notifications are not counted (`false`,
+    /// 0). See [`pi_condvar`].
     ///
     /// ```
     /// use lockyard::{RtCondvar, RtMutex};
@@ -176,7 +187,8 @@ mod front {
 
     /// A reader-writer lock. See [`rwsem`].
     pub type RwSem<T> = RwSemWith<rwsem::policy::Today, T>;
-    /// A reader-writer lock with policy `Y`, one of the kernel's forms of it; see [`rwsem::policy`].
+    /// A reader-writer lock with policy `Y`, one of the kernel's forms of it; see
+    /// [`rwsem::policy`].
     pub type RwSemWith<Y, T> = lock_api::RwLock<rwsem::RawRwSem<Linux, Y>, T>;
     /// A [`RwSem`] locked for reading.
     pub type RwSemReadGuard<'a, T, Y = rwsem::policy::Today> =
@@ -199,7 +211,8 @@ mod front {
     pub type HqSpinLock<T> = lock_api::Mutex<spin::hq::RawHqSpinLock<Linux>, T>;
     /// A locked [`HqSpinLock`].
     pub type HqSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::hq::RawHqSpinLock<Linux>, T>;
-    /// The MCS lock, a baseline: strict order, a line of its own for each waiter. See [`spin::mcs`].
+    /// The MCS lock, a baseline: strict order, a line of its own for each waiter. See
+    /// [`spin::mcs`].
     pub type McsLock<T> = lock_api::Mutex<spin::mcs::RawMcsLock<Linux>, T>;
     /// A locked [`McsLock`].
     pub type McsLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::mcs::RawMcsLock<Linux>, T>;
@@ -281,6 +294,7 @@ mod front {
     /// A permit of a [`Semaphore`].
     pub type SemaphorePermit<'a, Y = semaphore::OpportunisticSafe> = api::SemaphorePermit<'a, Linux, Y>;
 
-    /// Ends waits: a lock call that waits with a token returns [`GaveUp::Cancelled`](cancel::GaveUp) once it is cancelled.
+    /// Ends waits: a lock call that waits with a token returns
+    /// [`GaveUp::Cancelled`](cancel::GaveUp) once it is cancelled.
     pub type CancelToken = cancel::CancelToken<Linux>;
 }

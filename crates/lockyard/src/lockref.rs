@@ -1,7 +1,9 @@
-//! A reference count and a spinlock in one word: references come and go without the lock, as long as nobody holds it.
+//! A reference count and a spinlock in one word: references come and go without the lock, as long
+//! as nobody holds it.
 //!
-//! For objects with a lock of their own that many threads look up at once (directory entries, cache entries): a lookup takes a reference, a
-//! change takes the lock, and the last reference is given up under the lock. Not for counts without a lock: an atomic is half the size and cheaper.
+//! For objects with a lock of their own that many threads look up at once (directory entries, cache
+//! entries): a lookup takes a reference, a change takes the lock, and the last reference is given
+//! up under the lock. Not for counts without a lock: an atomic is half the size and cheaper.
 //!
 //! # The word
 //!
@@ -19,36 +21,48 @@
 //! | [`put_or_lock`](LockRef::put_or_lock) | count > 1 | − 1; saturated: none | takes the lock, and keeps it if the count is 1 or less |
 //! | [`mark_dead`](LockRefGuard::mark_dead) | the lock | −128 | |
 //!
-//! Which values of the lock half mean "unlocked" (service bits, numbers that go round) is the kind's to say: [`WordLock::is_unlocked`].
+//! Which values of the lock half mean "unlocked" (service bits, numbers that go round) is the
+//! kind's to say: [`WordLock::is_unlocked`].
 //!
 //! # Invariants
 //!
-//! 1. The count changes only by an exchange of the whole word that finds the lock half unlocked, or by the lock's owner. So the owner may read and
-//!    write it plainly: an exchange that began before it took the lock fails.
+//! 1. The count changes only by an exchange of the whole word that finds the lock half unlocked, or
+//!    by the lock's owner. So the owner may read and write it plainly: an exchange that began
+//!    before it took the lock fails.
 //! 2. A dead count stays dead: no reference is counted any more, and none is given back.
 //! 3. [`put_or_lock`](LockRef::put_or_lock) leaves no count of 0 without the lock.
-//! 4. The count never passes 2³¹ − 1. The operations that may refuse a reference do so there. [`get`](LockRef::get) cannot: it makes the count *saturated*,
-//!    which nothing but [`mark_dead`](LockRefGuard::mark_dead) ends. Such an object is never given up; its memory is lost, but nobody uses it after its end.
+//! 4. The count never passes 2³¹ − 1. The operations that may refuse a reference do so there.
+//!    [`get`](LockRef::get) cannot: it makes the count *saturated*, which nothing but
+//!    [`mark_dead`](LockRefGuard::mark_dead) ends. Such an object is never given up; its memory is
+//!    lost, but nobody uses it after its end.
 //!
 //! # Waiting
 //!
-//! At most [`RETRIES`] exchanges, each of which fails because another thread's succeeded or the lock was taken; then the spinlock's own waiting and
-//! its **bound on bypass**. There is no pause between two exchanges: the one that failed has just fetched the line. Once one thread queues for the
-//! lock all others must, and the load stays on the lock until the queue has drained: that convoy is what NUMA-aware locks are good for.
+//! At most [`RETRIES`] exchanges, each of which fails because another thread's succeeded or the
+//! lock was taken; then the spinlock's own waiting and its **bound on bypass**. There is no pause
+//! between two exchanges: the one that failed has just fetched the line. Once one thread queues for
+//! the lock all others must, and the load stays on the lock until the queue has drained: that
+//! convoy is what NUMA-aware locks are good for.
 //!
-//! Where the machine has no exchange of both halves ([`Platform::PAIRS`]) every operation takes the lock.
+//! Where the machine has no exchange of both halves ([`Platform::PAIRS`]) every operation takes the
+//! lock.
 //!
 //! # Memory ordering
 //!
-//! * Taking a reference is Relaxed: whoever takes one has another, or reaches the object under a lock or an epoch that orders it.
-//! * Giving one up is Release, so that whoever gives up the last sees what was done with all others: `put_or_lock` takes the lock for that, whose
-//!   Acquire reads from the release sequence of exchanges (one of the whole is a read-modify-write of the lock half); `put_return` is AcqRel.
+//! * Taking a reference is Relaxed: whoever takes one has another, or reaches the object under a
+//!   lock or an epoch that orders it.
+//! * Giving one up is Release, so that whoever gives up the last sees what was done with all
+//!   others: `put_or_lock` takes the lock for that, whose Acquire reads from the release sequence
+//!   of exchanges (one of the whole is a read-modify-write of the lock half); `put_return` is
+//!   AcqRel.
 //! * Under the lock the count is Relaxed: the lock orders it.
 //!
-//! **Destruction.** By whoever gave up the last reference or marked it dead, once nobody can look the object up any more: the user's to know, as with any
-//! count. Unlocking does not touch the word after the kind's release. **fork.** As the kind.
+//! **Destruction.** By whoever gave up the last reference or marked it dead, once nobody can look
+//! the object up any more: the user's to know, as with any count. Unlocking does not touch the word
+//! after the kind's release. **fork.** As the kind.
 //!
-//! Sources: lockref (Linux 2013); its limit of 100 tries came later, and the pause between them went.
+//! Sources: lockref (Linux 2013); its limit of 100 tries came later, and the pause between them
+//! went.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -112,7 +126,8 @@ const fn count_of(word: u64) -> i32 {
     (word >> COUNT_SHIFT) as i32
 }
 
-/// The word with one reference more. Below zero, if the count is dead, saturated, or at its end: one sign tells all three.
+/// The word with one reference more. Below zero, if the count is dead, saturated, or at its end:
+/// one sign tells all three.
 #[inline(always)]
 const fn one_more(word: u64) -> i64 {
     word.wrapping_add(ONE) as i64
@@ -129,7 +144,8 @@ impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
 
     /// Takes one more reference: the caller has one.
     ///
-    /// Of a dead object no reference is counted. More than 2³¹ − 1 are not told apart: the object is never given up then.
+    /// Of a dead object no reference is counted. More than 2³¹ − 1 are not told apart: the object
+    /// is never given up then.
     #[inline]
     pub fn get(&self) {
         match self.lockless(Relaxed, |word| (one_more(word) >= 0).then_some(one_more(word) as u64)) {
@@ -138,13 +154,15 @@ impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
         }
     }
 
-    /// Takes a reference if there is one already. `false`: there is none, the object is dead, or there are 2³¹ − 1.
+    /// Takes a reference if there is one already. `false`: there is none, the object is dead, or
+    /// there are 2³¹ − 1.
     #[inline]
     pub fn get_not_zero(&self) -> bool {
         self.get_if(|word| one_more(word) >> COUNT_SHIFT > 1)
     }
 
-    /// Takes a reference unless the object is dead. `false`: it is, or there are 2³¹ − 1 references.
+    /// Takes a reference unless the object is dead. `false`: it is, or there are 2³¹ − 1
+    /// references.
     #[inline]
     pub fn get_not_dead(&self) -> bool {
         self.get_if(|word| one_more(word) >= 0)
@@ -166,7 +184,8 @@ impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
         }
     }
 
-    /// Gives a reference up, without ever taking the lock: how many are left, or `None` if there was none, or the lock was in the way.
+    /// Gives a reference up, without ever taking the lock: how many are left, or `None` if there
+    /// was none, or the lock was in the way.
     #[inline]
     #[must_use = "if it is None the reference is still the caller's"]
     pub fn put_return(&self) -> Option<u32> {
@@ -183,7 +202,8 @@ impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
         (self.raw_count() == SATURATED).then_some(i32::MAX.unsigned_abs())
     }
 
-    /// Gives a reference up, unless it is the last: then nothing is given up, and the caller gets the lock.
+    /// Gives a reference up, unless it is the last: then nothing is given up, and the caller gets
+    /// the lock.
     #[inline]
     #[must_use = "if there is a guard the reference is still the caller's"]
     pub fn put_or_lock(&self) -> Option<LockRefGuard<'_, P, K>> {
@@ -258,7 +278,8 @@ impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
         K::of_word(&self.pair.low)
     }
 
-    /// Changes the count while the lock half is unlocked. `change`: what the word becomes, `None` if it is not what the operation needs.
+    /// Changes the count while the lock half is unlocked. `change`: what the word becomes, `None`
+    /// if it is not what the operation needs.
     #[inline]
     fn lockless(&self, order: Ordering, change: impl Fn(u64) -> Option<u64>) -> Lockless {
         if !P::PAIRS {
@@ -325,7 +346,8 @@ impl<P: Platform, K: WordLock<P>> LockRefGuard<'_, P, K> {
         }
     }
 
-    /// Gives a reference up, the last one too. Returns how many are left; nothing happens if there is none.
+    /// Gives a reference up, the last one too. Returns how many are left; nothing happens if there
+    /// is none.
     #[inline]
     pub fn put(&self) -> u32 {
         match self.raw_count() {

@@ -1,7 +1,9 @@
 //! The condition variable of the PI mutex: who is notified inherits on.
 //!
-//! A thread that is woken to take a mutex has, until it runs, lent nothing to whoever holds it. So the kernel moves the sleeper from the condition to the mutex
-//! (requeue-PI): from the notification on it waits there, by its priority, and boosts the owner; or it owns the mutex at once. It sleeps once, not twice.
+//! A thread that is woken to take a mutex has, until it runs, lent nothing to whoever holds it. So
+//! the kernel moves the sleeper from the condition to the mutex (requeue-PI): from the notification
+//! on it waits there, by its priority, and boosts the owner; or it owns the mutex at once. It
+//! sleeps once, not twice.
 //!
 //! # The words
 //!
@@ -12,22 +14,29 @@
 //!
 //! # Waiting
 //!
-//! A waiter counts itself, reads `sequence`, releases the mutex and sleeps if `sequence` is still the same. It wakes as owner (moved and served); or because
-//! `sequence` has changed before it slept, at its deadline, or for no reason: then it locks the mutex as anybody does. Waits may end spuriously. Notified are the most urgent
-//! first, equals in the order of their arrival. Beyond 2¹⁹ − 1 waiters one more is not counted: its wait is a nap.
+//! A waiter counts itself, reads `sequence`, releases the mutex and sleeps if `sequence` is still
+//! the same. It wakes as owner (moved and served); or because `sequence` has changed before it
+//! slept, at its deadline, or for no reason: then it locks the mutex as anybody does. Waits may end
+//! spuriously. Notified are the most urgent first, equals in the order of their arrival. Beyond 2¹⁹
+//! − 1 waiters one more is not counted: its wait is a nap.
 //!
-//! **No notification is lost.** One that follows a change of what the waiter looked at, made under the mutex, finds the waiter counted, since that came before it released
-//! the mutex; and finds it asleep, or changes `sequence` before it sleeps.
+//! **No notification is lost.** One that follows a change of what the waiter looked at, made under
+//! the mutex, finds the waiter counted, since that came before it released the mutex; and finds it
+//! asleep, or changes `sequence` before it sleeps.
 //!
 //! # Memory ordering
 //!
-//! The mutex orders everything that matters; `state` and `sequence` are SeqCst, because a notification made without the mutex has nothing else to go by.
+//! The mutex orders everything that matters; `state` and `sequence` are SeqCst, because a
+//! notification made without the mutex has nothing else to go by.
 //!
-//! **Destruction.** A notification touches nothing of the condition variable after its kernel call, and passes the mutex's address without reading there: the
-//! mutex may be gone if its last waiter has left meanwhile. **Owner died**: sleepers of a mutex whose owner exited cannot be moved to it; they sleep on until their deadlines.
-//! **Without requeue-PI** (the kernel or the architecture has none) sleepers are woken, and then lock the mutex.
+//! **Destruction.** A notification touches nothing of the condition variable after its kernel call,
+//! and passes the mutex's address without reading there: the mutex may be gone if its last waiter
+//! has left meanwhile. **Owner died**: sleepers of a mutex whose owner exited cannot be moved to
+//! it; they sleep on until their deadlines. **Without requeue-PI** (the kernel or the architecture
+//! has none) sleepers are woken, and then lock the mutex.
 //!
-//! Sources: Documentation/locking/futex-requeue-pi, futex(2); Hart and Guniguntala, "Requeue-PI: Making Glibc Condvars PI-Aware" (2009).
+//! Sources: Documentation/locking/futex-requeue-pi, futex(2); Hart and Guniguntala, "Requeue-PI:
+//! Making Glibc Condvars PI-Aware" (2009).
 
 use core::marker::PhantomData;
 use core::ptr::without_provenance;
@@ -75,12 +84,14 @@ fn kept(address: usize) -> u64 {
 }
 
 impl<P: PiPlatform, S: Policy> RawPiCondvar<P, S> {
-    /// Releases `mutex`, waits for a notification or until `until`, and takes `mutex` again. `Ok(true)`: the deadline passed first.
+    /// Releases `mutex`, waits for a notification or until `until`, and takes `mutex` again.
+    /// `Ok(true)`: the deadline passed first.
     ///
     /// May return for no reason. Tokens of `until` are not looked at.
     ///
     /// # Errors
-    /// [`PiError::NotOwner`]: the caller does not own the mutex; nothing has happened. Others: it was released and cannot be taken again.
+    /// [`PiError::NotOwner`]: the caller does not own the mutex; nothing has happened. Others: it was
+    /// released and cannot be taken again.
     ///
     /// # Panics
     /// Another thread waits with another mutex. Then nothing has happened.
@@ -130,7 +141,8 @@ impl<P: PiPlatform, S: Policy> RawPiCondvar<P, S> {
         }
     }
 
-    /// There are more waiters than can be counted: gives the mutex up for a moment, and returns for no reason.
+    /// There are more waiters than can be counted: gives the mutex up for a moment, and returns for
+    /// no reason.
     ///
     /// # Safety
     /// As [`RawPiCondvar::wait`].
@@ -199,7 +211,8 @@ impl<P: PiPlatform, S: Policy> RawPiCondvar<P, S> {
                 }
                 Err(Refused::Unsupported) if all => return P::unpark_all(&self.sequence),
                 Err(Refused::Unsupported) => return P::unpark(&self.sequence),
-                // The mutex has no owner to be boosted, or has been overwritten: nobody can be moved to it.
+                // The mutex has no owner to be boosted, or has been overwritten: nobody can be
+                // moved to it.
                 _ => return,
             }
         }

@@ -1,31 +1,38 @@
 //! The seam: everything a lock algorithm may ask of the machine, and nothing else.
 //!
-//! A lock is written once, generic over [`Platform`]. [`Linux`](crate::platform::linux::Linux) is the real machine and
-//! inlines away; a simulator gives every access a price by the state of its cache line; a model checker
-//! explores interleavings. No algorithm file names a std atomic, a thread, a clock or a system call.
+//! A lock is written once, generic over [`Platform`]. [`Linux`](crate::platform::linux::Linux) is
+//! the real machine and inlines away; a simulator gives every access a price by the state of its
+//! cache line; a model checker explores interleavings. No algorithm file names a std atomic, a
+//! thread, a clock or a system call.
 //!
 //! # What the seam is made of
 //!
 //! * **Words** ([`Word`], [`Lanes`]): atomics of 32 and 64 bits, and a 32-bit word whose bytes and
 //!   half-words can be touched alone. Every operation carries its [`Ordering`].
-//! * **Waiting** ([`Platform::spin`]): one call polls a closure until it yields or its [`Patience`] is
-//!   spent. The closure may read any words; the machine may run it once per cache-line
-//!   invalidation (simulator), or treat it as one blocking operation (checker). There is no hand-written spin loop
-//!   in a lock.
-//! * **Sleeping** ([`Platform::park`], [`Platform::unpark`]): on a 32-bit word, with a deadline. Spurious returns are legal. [`Platform::notify`] reaches a thread that may be awake.
-//! * **Threads** ([`Thread`]): type-stable records named by a [`ThreadId`], never by pointer. A record
-//!   may be reused after its thread has gone, never unmapped; a stale wake-up of a reused record is harmless.
-//! * **Hints**: who runs ([`Platform::is_running`]), who should give way ([`Platform::should_yield`]), which CPU and node this is. A hint may
-//!   be wrong at any time; wrong answers cost time, never correctness.
+//! * **Waiting** ([`Platform::spin`]): one call polls a closure until it yields or its [`Patience`]
+//!   is spent. The closure may read any words; the machine may run it once per cache-line
+//!   invalidation (simulator), or treat it as one blocking operation (checker). There is no
+//!   hand-written spin loop in a lock.
+//! * **Sleeping** ([`Platform::park`], [`Platform::unpark`]): on a 32-bit word, with a deadline.
+//!   Spurious returns are legal. [`Platform::notify`] reaches a thread that may be awake.
+//! * **Threads** ([`Thread`]): type-stable records named by a [`ThreadId`], never by pointer. A
+//!   record may be reused after its thread has gone, never unmapped; a stale wake-up of a reused
+//!   record is harmless.
+//! * **Hints**: who runs ([`Platform::is_running`]), who should give way
+//!   ([`Platform::should_yield`]), which CPU and node this is. A hint may be wrong at any time;
+//!   wrong answers cost time, never correctness.
 //!
 //! # Zero
 //!
-//! All-zero bytes are an unlocked lock on every platform. Platforms whose words can be built in constants implement
-//! [`ConstPlatform`], which is what gives users `const fn new`; the others build locks through `Default`.
+//! All-zero bytes are an unlocked lock on every platform. Platforms whose words can be built in
+//! constants implement [`ConstPlatform`], which is what gives users `const fn new`; the others
+//! build locks through `Default`.
 
 #[cfg(all(feature = "std", target_os = "linux"))]
 pub mod linux;
+mod patience;
 pub mod pi;
+mod word;
 
 use core::fmt::Debug;
 
@@ -36,229 +43,9 @@ use crate::rtmutex::bug::Bug;
 pub use crate::spin::hq::Pool;
 pub use crate::wait::heads::ParkedHeads;
 pub use crate::wait::thread::{Thread, ThreadId};
-
-/// An atomic word of value type `V` (`u32` or `u64`).
-///
-/// The operations are those of `core::sync::atomic`, with the same meaning and the same panics (a store with an acquire
-/// ordering, a load with a release ordering). `Default` is the word with value zero.
-pub trait Word<V>: Default + Send + Sync + 'static {
-    /// Reads the value.
-    fn load(&self, order: Ordering) -> V;
-    /// Writes the value.
-    fn store(&self, value: V, order: Ordering);
-    /// Writes `value` and returns the old one.
-    fn swap(&self, value: V, order: Ordering) -> V;
-    /// Writes `new` if the value is `current`. `Ok(current)` on success, `Err(actual)` otherwise.
-    ///
-    /// # Errors
-    /// The value found, when it was not `current`.
-    fn compare_exchange(&self, current: V, new: V, success: Ordering, failure: Ordering) -> Result<V, V>;
-    /// As [`Word::compare_exchange`], but may fail spuriously: for use in loops.
-    ///
-    /// # Errors
-    /// The value found.
-    fn compare_exchange_weak(&self, current: V, new: V, success: Ordering, failure: Ordering) -> Result<V, V>;
-    /// Adds, wrapping; returns the old value.
-    fn fetch_add(&self, value: V, order: Ordering) -> V;
-    /// Subtracts, wrapping; returns the old value.
-    fn fetch_sub(&self, value: V, order: Ordering) -> V;
-    /// Bitwise or; returns the old value.
-    fn fetch_or(&self, value: V, order: Ordering) -> V;
-    /// Bitwise and; returns the old value.
-    fn fetch_and(&self, value: V, order: Ordering) -> V;
-}
-
-/// A 32-bit word whose bytes and half-words can be operated on alone.
-///
-/// **Meaning.** Every lane operation is a 32-bit read-modify-write that changes one lane and preserves the
-/// others. Rust does not define racing atomics of different sizes on the same bytes; with this meaning
-/// there is only one size. A machine whose sub-word instructions are indistinguishable from that (x86-64) may use them,
-/// the provided methods are the whole-word form for everybody else.
-///
-/// Lane 0 holds the least significant bits.
-pub trait Lanes: Word<u32> {
-    /// Stores byte lane `lane` (0 to 3).
-    #[inline]
-    fn store_byte(&self, lane: u32, value: u8, order: Ordering) {
-        let shift = lane * 8;
-        let mut word = self.load(Ordering::Relaxed);
-        loop {
-            let new = word & !(0xff << shift) | u32::from(value) << shift;
-            match self.compare_exchange_weak(word, new, order, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(found) => word = found,
-            }
-        }
-    }
-
-    /// Stores half-word lane `lane` (0 or 1).
-    #[inline]
-    fn store_half(&self, lane: u32, value: u16, order: Ordering) {
-        let shift = lane * 16;
-        let mut word = self.load(Ordering::Relaxed);
-        loop {
-            let new = word & !(0xffff << shift) | u32::from(value) << shift;
-            match self.compare_exchange_weak(word, new, order, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(found) => word = found,
-            }
-        }
-    }
-
-    /// Compare-exchange of byte lane `lane` (0 to 3). Fails only if that lane differs.
-    ///
-    /// # Errors
-    /// The lane's value, when it was not `current`.
-    #[inline]
-    fn compare_exchange_byte(
-        &self,
-        lane: u32,
-        current: u8,
-        new: u8,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u8, u8> {
-        let shift = lane * 8;
-        let mut word = self.load(failure);
-        loop {
-            let found = (word >> shift) as u8;
-            if found != current {
-                return Err(found);
-            }
-            let next = word & !(0xff << shift) | u32::from(new) << shift;
-            match self.compare_exchange_weak(word, next, success, failure) {
-                Ok(_) => return Ok(current),
-                Err(seen) => word = seen,
-            }
-        }
-    }
-
-    /// Compare-exchange of half-word lane `lane` (0 or 1). Fails only if that lane differs.
-    ///
-    /// # Errors
-    /// The lane's value, when it was not `current`.
-    #[inline]
-    fn compare_exchange_half(
-        &self,
-        lane: u32,
-        current: u16,
-        new: u16,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u16, u16> {
-        let shift = lane * 16;
-        let mut word = self.load(failure);
-        loop {
-            let found = (word >> shift) as u16;
-            if found != current {
-                return Err(found);
-            }
-            let next = word & !(0xffff << shift) | u32::from(new) << shift;
-            match self.compare_exchange_weak(word, next, success, failure) {
-                Ok(_) => return Ok(current),
-                Err(seen) => word = seen,
-            }
-        }
-    }
-
-    /// Swaps half-word lane `lane` (0 or 1); returns the lane's old value.
-    #[inline]
-    fn swap_half(&self, lane: u32, value: u16, order: Ordering) -> u16 {
-        let shift = lane * 16;
-        let mut word = self.load(Ordering::Relaxed);
-        loop {
-            let next = word & !(0xffff << shift) | u32::from(value) << shift;
-            match self.compare_exchange_weak(word, next, order, Ordering::Relaxed) {
-                Ok(_) => return (word >> shift) as u16,
-                Err(seen) => word = seen,
-            }
-        }
-    }
-}
-
-/// A word with lanes and its neighbour, which a machine may be able to read and exchange as one value of 64 bits.
-///
-/// As one value, `low` is the less significant half. **Meaning.** An exchange of the whole is a 64-bit read-modify-write; every operation on a half counts as one
-/// that changes that half alone. (See [`Lanes`] for why that has to be said.)
-#[derive(Debug)]
-#[repr(C, align(8))]
-pub struct Pair<P: Platform> {
-    /// Bits 0 to 31.
-    pub low: P::Lanes,
-    /// Bits 32 to 63.
-    pub high: P::U32,
-}
-
-impl<P: Platform> Default for Pair<P> {
-    fn default() -> Self {
-        Self { low: P::Lanes::default(), high: P::U32::default() }
-    }
-}
-
-impl<P: Platform> Pair<P> {
-    /// Both zero, in constants.
-    pub const fn new() -> Self
-    where
-        P: ConstPlatform,
-    {
-        Self { low: P::Lanes::ZERO, high: P::U32::ZERO }
-    }
-}
-
-/// How long a spin may last: the conditions under which [`Platform::spin`] gives up.
-///
-/// Every field is a reason to stop; a wait ends at the first that applies. They are data, not code, so that a machine which knows when each
-/// becomes true (the simulator) need not poll.
-#[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    /// Stop after about this long, in nanoseconds of spinning. `u32::MAX` means no such limit.
-    pub ns: u32,
-    /// Stop at this absolute time of [`Platform::now`].
-    pub deadline: Option<u64>,
-    /// Stop when this thread is seen not to be running.
-    pub running: Option<ThreadId>,
-    /// Stop when [`Platform::should_yield`] says so.
-    pub courteous: bool,
-    /// Not a reason to stop: the distance between polls, in nanoseconds, at first, and the one to which it doubles. (0, 0) polls at every relax.
-    pub stride_ns: (u32, u32),
-}
-
-impl Patience {
-    /// Spin for about `ns` nanoseconds.
-    #[inline(always)]
-    pub const fn ns(ns: u32) -> Self {
-        Self { ns, deadline: None, running: None, courteous: false, stride_ns: (0, 0) }
-    }
-
-    /// ... but no longer than until `deadline`.
-    #[inline(always)]
-    pub const fn until(mut self, deadline: Option<u64>) -> Self {
-        self.deadline = deadline;
-        self
-    }
-
-    /// ... and only while `thread` is running.
-    #[inline(always)]
-    pub const fn while_running(mut self, thread: ThreadId) -> Self {
-        self.running = Some(thread);
-        self
-    }
-
-    /// ... polling ever more rarely, from every `first` to every `last` nanoseconds: a rival that looks at the word less disturbs its
-    /// owner less.
-    #[inline(always)]
-    pub const fn stride(mut self, first: u32, last: u32) -> Self {
-        self.stride_ns = (first, last);
-        self
-    }
-
-    /// ... and only while nobody else needs this CPU.
-    #[inline(always)]
-    pub const fn courteous(mut self) -> Self {
-        self.courteous = true;
-        self
-    }
-}
+pub use patience::Patience;
+pub(crate) use word::lanes;
+pub use word::{ConstZero, Lanes, Pair, Word};
 
 /// How a thread without a record may wait for a signal.
 #[derive(Debug)]
@@ -273,16 +60,19 @@ pub enum StandIn<P: Platform> {
 
 /// The machine a lock runs on.
 ///
-/// All functions are associated: a lock carries no handle. A platform that has several instances (simulations) finds
-/// the current one by the host thread that runs it.
+/// All functions are associated: a lock carries no handle. A platform that has several instances
+/// (simulations) finds the current one by the host thread that runs it.
 ///
 /// # Safety
 ///
 /// Locks build mutual exclusion and memory safety on an implementation, which must guarantee that
 /// * words are atomic and honour their orderings;
-/// * [`Platform::current`] gives two live threads different records, and a thread the same record for as long as it lives;
-/// * [`Platform::thread`], [`Platform::heads`] and [`Platform::hq`] return references that stay valid as long as any lock of this platform exists;
-/// * [`Platform::unpark`] after a change of the word wakes a thread that is in, or is about to enter, [`Platform::park`] for the old value;
+/// * [`Platform::current`] gives two live threads different records, and a thread the same record
+///   for as long as it lives;
+/// * [`Platform::thread`], [`Platform::heads`] and [`Platform::hq`] return references that stay
+///   valid as long as any lock of this platform exists;
+/// * [`Platform::unpark`] after a change of the word wakes a thread that is in, or is about to
+///   enter, [`Platform::park`] for the old value;
 /// * [`Platform::notify`] makes the exchange;
 /// * [`Platform::fence_light`] and [`Platform::fence_heavy`] pair as they document.
 pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
@@ -293,9 +83,11 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// The 32-bit atomic with byte and half-word lanes.
     type Lanes: Lanes + Debug;
 
-    // ---- pairs of words -------------------------------------------------------------------------------------
+    // ---- pairs of words
+    // -------------------------------------------------------------------------------------
 
-    /// Whether this machine can exchange both halves of a [`Pair`] in one step. If not, [`Platform::pair_exchange`] always fails.
+    /// Whether this machine can exchange both halves of a [`Pair`] in one step. If not,
+    /// [`Platform::pair_exchange`] always fails.
     const PAIRS: bool = false;
 
     /// Reads both halves, as one value where there are pairs. Relaxed.
@@ -312,21 +104,25 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
         Err(Self::pair_load(pair))
     }
 
-    // ---- waiting --------------------------------------------------------------------------------------------
+    // ---- waiting
+    // --------------------------------------------------------------------------------------------
 
     /// One spin-loop hint (x86 `PAUSE`). Every retry that is not a [`Platform::spin`] calls it.
     fn relax();
 
     /// Polls `ready` until it yields a value or `patience` is spent (`None`).
     ///
-    /// `ready` may load any words and may try a read-modify-write when the loads look right; it must neither wait nor wake: no `spin`, `nap`, `park`, `unpark` or
-    /// `notify` inside. It runs at least once. What its last unsuccessful run loaded is what a simulator watches.
+    /// `ready` may load any words and may try a read-modify-write when the loads look right; it
+    /// must neither wait nor wake: no `spin`, `nap`, `park`, `unpark` or `notify` inside. It runs
+    /// at least once. What its last unsuccessful run loaded is what a simulator watches.
     fn spin<T>(patience: Patience, ready: impl FnMut() -> Option<T>) -> Option<T>;
 
-    /// Waits for another thread to finish a window of a few instructions, for example to link itself behind us.
+    /// Waits for another thread to finish a window of a few instructions, for example to link
+    /// itself behind us.
     ///
-    /// The other thread may have been descheduled inside the window, so after a short spin the caller gives its CPU away
-    /// between polls, and sleeps in growing naps after that: never unbounded burning.
+    /// The other thread may have been descheduled inside the window, so after a short spin the
+    /// caller gives its CPU away between polls, and sleeps in growing naps after that: never
+    /// unbounded burning.
     fn wait_window<T>(mut ready: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = Self::spin(Patience::ns(2_000), &mut ready) {
             return value;
@@ -341,7 +137,8 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
         }
     }
 
-    /// As [`Platform::wait_window`], but for a millisecond or two: the other thread may have been stopped inside the window, for ever perhaps.
+    /// As [`Platform::wait_window`], but for a millisecond or two: the other thread may have been
+    /// stopped inside the window, for ever perhaps.
     fn try_window<T>(mut ready: impl FnMut() -> Option<T>) -> Option<T> {
         if let Some(value) = Self::spin(Patience::ns(2_000), &mut ready) {
             return Some(value);
@@ -352,13 +149,16 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
         })
     }
 
-    /// Gives the CPU away for a while that grows with `round`: yields at first, sleeps up to about a millisecond later.
+    /// Gives the CPU away for a while that grows with `round`: yields at first, sleeps up to about
+    /// a millisecond later.
     fn nap(round: u32);
 
-    /// Sleeps while `*word == expected`, until woken or until `deadline` (absolute, ns of [`Platform::now`]). May return spuriously.
+    /// Sleeps while `*word == expected`, until woken or until `deadline` (absolute, ns of
+    /// [`Platform::now`]). May return spuriously.
     fn park(word: &Self::U32, expected: u32, deadline: Option<u64>);
 
-    /// As [`Platform::park`], until `deadline` of [`Platform::realtime`]: a setting of that clock past it ends the sleep.
+    /// As [`Platform::park`], until `deadline` of [`Platform::realtime`]: a setting of that clock
+    /// past it ends the sleep.
     fn park_realtime(word: &Self::U32, expected: u32, deadline: u64) {
         Self::park(word, expected, Some(deadline));
     }
@@ -366,61 +166,77 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// Wakes one thread sleeping on `word`.
     fn unpark(word: &Self::U32);
 
-    /// Reaches another thread, which may be awake, to leave it a wake-up in its parking token: that is what `exchange` does. Returns what it returns.
+    /// Reaches another thread, which may be awake, to leave it a wake-up in its parking token: that
+    /// is what `exchange` does. Returns what it returns.
     ///
-    /// For machines on which it takes more than the token to wake somebody who does not sleep: a kernel locks the thread before it looks.
+    /// For machines on which it takes more than the token to wake somebody who does not sleep: a
+    /// kernel locks the thread before it looks.
     #[inline(always)]
     fn notify(token: &Self::U32, exchange: impl FnOnce() -> u32) -> u32 {
         let _ = token;
         exchange()
     }
 
-    /// The calling thread, which may not queue, has got what it waited for, after some naps: a machine with many such threads may let another one look now.
+    /// The calling thread, which may not queue, has got what it waited for, after some naps: a
+    /// machine with many such threads may let another one look now.
     fn after_naps() {}
 
-    // ---- ordering -------------------------------------------------------------------------------------------
+    // ---- ordering
+    // -------------------------------------------------------------------------------------------
 
-    /// A full fence: orders the caller's earlier accesses before its later ones, against everybody who has one between theirs.
+    /// A full fence: orders the caller's earlier accesses before its later ones, against everybody
+    /// who has one between theirs.
     ///
-    /// For two sides that both write one word and then read another, both often. Where one side is rare, see [`Platform::fence_heavy`].
+    /// For two sides that both write one word and then read another, both often. Where one side is
+    /// rare, see [`Platform::fence_heavy`].
     fn fence();
 
-    /// The cheap half of an asymmetric fence: orders the caller's earlier store before its later load, provided that the
-    /// other side uses [`Platform::fence_heavy`]. Free on Linux (compiler fence; the heavy side interrupts this CPU).
+    /// The cheap half of an asymmetric fence: orders the caller's earlier store before its later
+    /// load, provided that the other side uses [`Platform::fence_heavy`]. Free on Linux (compiler
+    /// fence; the heavy side interrupts this CPU).
     fn fence_light();
 
-    /// The dear half: a full fence here and, in effect, in every running thread of the process. A microsecond or more.
+    /// The dear half: a full fence here and, in effect, in every running thread of the process. A
+    /// microsecond or more.
     ///
-    /// Returns `false` where the machine cannot do it; the caller must then poll with a bounded sleep instead of relying
-    /// on being woken.
+    /// Returns `false` where the machine cannot do it; the caller must then poll with a bounded
+    /// sleep instead of relying on being woken.
     fn fence_heavy() -> bool;
 
-    // ---- time -----------------------------------------------------------------------------------------------
+    // ---- time
+    // -----------------------------------------------------------------------------------------------
 
     /// Monotonic nanoseconds since an arbitrary start.
     fn now() -> u64;
 
-    /// Nanoseconds of the clock that people set: it may jump. A machine with one clock has [`Platform::now`], and parks alike by both.
+    /// Nanoseconds of the clock that people set: it may jump. A machine with one clock has
+    /// [`Platform::now`], and parks alike by both.
     fn realtime() -> u64 {
         Self::now()
     }
 
-    /// A cheaper, coarser [`Platform::now`] on the same scale; it lags by up to one tick (1 to 10 ms).
+    /// A cheaper, coarser [`Platform::now`] on the same scale; it lags by up to one tick (1 to 10
+    /// ms).
     fn tick() -> u64;
 
-    // ---- threads --------------------------------------------------------------------------------------------
+    // ---- threads
+    // --------------------------------------------------------------------------------------------
 
-    /// The calling thread's identity if it is registered, without registering it: the fast path's question. One load.
+    /// The calling thread's identity if it is registered, without registering it: the fast path's
+    /// question. One load.
     fn id() -> Option<ThreadId>;
 
     /// The calling thread's record, registering it on first use.
     ///
-    /// `None` when the registry is exhausted: the thread is then [`ThreadId::ANONYMOUS`] and must not queue.
+    /// `None` when the registry is exhausted: the thread is then [`ThreadId::ANONYMOUS`] and must
+    /// not queue.
     fn current() -> Option<&'static Thread<Self>>;
 
-    /// The calling thread, which has no record, is about to wait for a signal of what `key` names, not 0: it may borrow a record, or join one that has.
+    /// The calling thread, which has no record, is about to wait for a signal of what `key` names,
+    /// not 0: it may borrow a record, or join one that has.
     ///
-    /// A thread that joins may be woken without a reason. The borrower alone uses the record until [`Platform::stood_in`].
+    /// A thread that joins may be woken without a reason. The borrower alone uses the record until
+    /// [`Platform::stood_in`].
     fn stand_in(key: u64) -> StandIn<Self> {
         let _ = key;
         StandIn::Nobody
@@ -431,29 +247,36 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
         let _ = thread;
     }
 
-    /// Sleeps until the wait that was [joined](StandIn::Joined) ends, or until `deadline`. May return spuriously.
+    /// Sleeps until the wait that was [joined](StandIn::Joined) ends, or until `deadline`. May
+    /// return spuriously.
     fn sleep_beside(place: u32, ended: u32, deadline: Option<u64>) {
         let _ = (place, ended, deadline);
     }
 
-    /// The record of thread `id`, which must have come from this platform and must not be anonymous.
+    /// The record of thread `id`, which must have come from this platform and must not be
+    /// anonymous.
     fn thread(id: ThreadId) -> &'static Thread<Self>;
 
-    /// Whether `id` names the record of a thread of this process. `false`: of a process that this one was forked from. Such a record is a copy that nobody runs with: what
-    /// it waits for it will never take, and what it was about to do it never does. Exact. A thread without a record counts as here.
+    /// Whether `id` names the record of a thread of this process. `false`: of a process that this
+    /// one was forked from. Such a record is a copy that nobody runs with: what it waits for it
+    /// will never take, and what it was about to do it never does. Exact. A thread without a record
+    /// counts as here.
     fn is_here(id: ThreadId) -> bool {
         let _ = id;
         true
     }
 
-    /// A number that tells this process from all that it was forked from; 0 or 1 only if it was forked from none.
+    /// A number that tells this process from all that it was forked from; 0 or 1 only if it was
+    /// forked from none.
     fn epoch() -> u32 {
         0
     }
 
-    /// From here to [`Platform::end_window`] the caller takes a few steps between which a lock's words make sense to nobody else: no child process shall begin with them.
+    /// From here to [`Platform::end_window`] the caller takes a few steps between which a lock's
+    /// words make sense to nobody else: no child process shall begin with them.
     ///
-    /// A window is short, and does not wait for a thread that may itself be outside a window. Windows nest. A machine without processes does nothing.
+    /// A window is short, and does not wait for a thread that may itself be outside a window.
+    /// Windows nest. A machine without processes does nothing.
     fn begin_window() {}
 
     /// The caller's last window is over.
@@ -462,12 +285,13 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// Whether `id` is thought to be on a CPU. Anonymous threads never are. A hint.
     fn is_running(id: ThreadId) -> bool;
 
-    /// Whether the caller should stop spinning for the sake of others. A hint; Linux cannot tell and answers `false`, spins
-    /// are bounded in time instead.
+    /// Whether the caller should stop spinning for the sake of others. A hint; Linux cannot tell
+    /// and answers `false`, spins are bounded in time instead.
     fn should_yield() -> bool;
 
-    /// How long, in nanoseconds, one thread may spin optimistically for one acquisition. Where nothing tells that the CPU
-    /// is needed elsewhere (Linux) this bounds the waste; a machine whose [`Platform::should_yield`] is exact says `u32::MAX`.
+    /// How long, in nanoseconds, one thread may spin optimistically for one acquisition. Where
+    /// nothing tells that the CPU is needed elsewhere (Linux) this bounds the waste; a machine
+    /// whose [`Platform::should_yield`] is exact says `u32::MAX`.
     fn spin_budget() -> u32;
 
     /// Whether `id` has real-time priority (rwsem hands over to such waiters at once). A hint.
@@ -476,23 +300,27 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
         false
     }
 
-    /// Where `id` queues: waiters of a higher rank come first. 0 for time-sharing threads, 1 to 99 for those of a fixed priority, as far as this machine has been told. A hint.
+    /// Where `id` queues: waiters of a higher rank come first. 0 for time-sharing threads, 1 to 99
+    /// for those of a fixed priority, as far as this machine has been told. A hint.
     #[inline(always)]
     fn rank(id: ThreadId) -> u32 {
         let _ = id;
         0
     }
 
-    /// The priority of `id` as its program set it, or as it is lent if [`Platform::set_priority`] lent it one: 0 for the time-sharing classes, 1 to 99 for fixed priorities,
-    /// higher is more urgent. Where nothing is known: 0.
+    /// The priority of `id` as its program set it, or as it is lent if [`Platform::set_priority`]
+    /// lent it one: 0 for the time-sharing classes, 1 to 99 for fixed priorities, higher is more
+    /// urgent. Where nothing is known: 0.
     fn priority(id: ThreadId) -> u32 {
         let _ = id;
         0
     }
 
-    /// Lets `id` run with priority `effective`, of which `base` is its own and the rest is lent. Equal: nothing is lent. Calls for one thread do not overlap.
+    /// Lets `id` run with priority `effective`, of which `base` is its own and the rest is lent.
+    /// Equal: nothing is lent. Calls for one thread do not overlap.
     ///
-    /// `false`: this machine cannot, or the program may not. Locks then keep their order and inherit nothing.
+    /// `false`: this machine cannot, or the program may not. Locks then keep their order and
+    /// inherit nothing.
     fn set_priority(id: ThreadId, base: u32, effective: u32) -> bool {
         let _ = (id, base, effective);
         false
@@ -507,8 +335,8 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// The number of NUMA nodes: more than any [`Platform::node`]. A hint.
     fn nodes() -> u32;
 
-    /// The last-level cache of the CPU the caller runs on, 0-based, those of a node in a row: who shares it is nearer than who shares the node. A hint; where nothing is
-    /// known, the node.
+    /// The last-level cache of the CPU the caller runs on, 0-based, those of a node in a row: who
+    /// shares it is nearer than who shares the node. A hint; where nothing is known, the node.
     fn cache() -> u32 {
         Self::node()
     }
@@ -518,9 +346,11 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
         Self::nodes()
     }
 
-    // ---- checks ---------------------------------------------------------------------------------------------
+    // ---- checks
+    // ---------------------------------------------------------------------------------------------
 
-    /// Whether rt-mutexes shall make `bug`: see [`rtmutex::bug`](crate::rtmutex::bug). Only machines that checks run on ever say yes.
+    /// Whether rt-mutexes shall make `bug`: see [`rtmutex::bug`](crate::rtmutex::bug). Only
+    /// machines that checks run on ever say yes.
     #[doc(hidden)]
     #[inline(always)]
     fn errs(bug: Bug) -> bool {
@@ -528,7 +358,8 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
         false
     }
 
-    // ---- process-wide state ---------------------------------------------------------------------------------
+    // ---- process-wide state
+    // ---------------------------------------------------------------------------------
 
     /// The table of sleeping spinlock queue heads.
     fn heads() -> &'static ParkedHeads<Self>;
@@ -536,8 +367,8 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// What contended hierarchical spinlocks borrow, and what is set for all of them.
     fn hq() -> &'static Pool<Self>;
 
-    /// A key for a lock's address, stable while the lock lives and reproducible between runs where the platform promises
-    /// that. Two locks may share a key: it only costs spurious wake-ups.
+    /// A key for a lock's address, stable while the lock lives and reproducible between runs where
+    /// the platform promises that. Two locks may share a key: it only costs spurious wake-ups.
     fn key<T>(lock: *const T) -> u64;
 
     /// Counts `event`, adding `amount` (one place adds −1).
@@ -550,17 +381,3 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
 ///
 /// [`Platform::Lanes`] is in memory what a `u32` is: its value, and nothing else.
 pub unsafe trait ConstPlatform: Platform<U32: ConstZero, U64: ConstZero, Lanes: ConstZero> {}
-
-/// Lanes with this value, in constants.
-pub(crate) const fn lanes<P: ConstPlatform>(value: u32) -> P::Lanes {
-    const { assert!(size_of::<P::Lanes>() == size_of::<u32>() && align_of::<P::Lanes>() <= align_of::<u32>()) };
-    // SAFETY: that they are the same in memory is the platform's promise; size and alignment are looked at above.
-    unsafe { core::ptr::from_ref(&value).cast::<P::Lanes>().read() }
-}
-
-/// A word that exists in constants, with value zero.
-pub trait ConstZero {
-    /// The word with value zero.
-    #[allow(clippy::declare_interior_mutable_const)] // a constructor: each use makes a new word
-    const ZERO: Self;
-}

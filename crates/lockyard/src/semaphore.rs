@@ -21,18 +21,23 @@
 //! 2. Direct handoff: `WAITERS` implies value 0: a unit is given, or public while nobody waits.
 //! 3. Direct handoff: a granted waiter is not in the queue; exactly one up granted it.
 //! 4. Units are conserved: initial + ups − downs = value + granted and not yet noticed.
-//! 5. Opportunistic-safe: with units and waiters, the first waiter runs, has a wake-up in flight, or dozes with a timer; whoever leaves the
-//!    head of the queue wakes the next, so k quick ups reach k waiters.
+//! 5. Opportunistic-safe: with units and waiters, the first waiter runs, has a wake-up in flight,
+//!    or dozes with a timer; whoever leaves the head of the queue wakes the next, so k quick ups
+//!    reach k waiters.
 //!
 //! # Memory ordering
 //!
-//! `word`: taking a unit is Acquire, up is Release. Asking is AcqRel and an up that sees a request re-reads the word with
-//! Acquire before it looks up the first waiter. `waiter.granted`: Release under the wait lock, Acquire by the waiter.
+//! `word`: taking a unit is Acquire, up is Release. Asking is AcqRel and an up that sees a request
+//! re-reads the word with Acquire before it looks up the first waiter. `waiter.granted`: Release
+//! under the wait lock, Acquire by the waiter.
 //!
-//! **Bound on bypass.** Opportunistic-safe: as [`wait::turn`](crate::wait::turn). Direct handoff: none among queued waiters. **Destruction.** An up touches the semaphore
-//! after its unit is public: the memory must stay until every `up` has returned. Any thread may release, also one that never acquired.
+//! **Bound on bypass.** Opportunistic-safe: as [`wait::turn`](crate::wait::turn). Direct handoff:
+//! none among queued waiters. **Destruction.** An up touches the semaphore after its unit is
+//! public: the memory must stay until every `up` has returned. Any thread may release, also one
+//! that never acquired.
 //!
-//! Sources: Linux `Documentation/locking`, commit messages of 64ac24e738 and bf726eab37; the lost wake-up and its repair are described in the project's own analysis.
+//! Sources: Linux `Documentation/locking`, commit messages of 64ac24e738 and bf726eab37; the lost
+//! wake-up and its repair are described in the project's own analysis.
 
 use core::marker::PhantomData;
 
@@ -98,7 +103,8 @@ policies! {
     Opportunistic2008 = "opportunistic-2008", Opportunistic;
 }
 
-/// The counting semaphore: 24 bytes, one word of which belongs to the embedder. See the [module text](self).
+/// The counting semaphore: 24 bytes, one word of which belongs to the embedder. See the [module
+/// text](self).
 #[derive(Debug)]
 #[repr(C)]
 pub struct RawSemaphore<P: Platform, Y: Policy = OpportunisticSafe> {
@@ -141,7 +147,8 @@ impl<Y: Policy> RawSemaphore<crate::platform::linux::Linux, Y> {
 }
 
 impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
-    /// A semaphore without units, in constants. (Any other initial value: see [`RawSemaphore::with_units`].)
+    /// A semaphore without units, in constants. (Any other initial value: see
+    /// [`RawSemaphore::with_units`].)
     pub const fn new() -> Self
     where
         P: ConstPlatform,
@@ -177,7 +184,8 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
         }
     }
 
-    /// Takes a unit unless `until` comes first. A down that need not wait succeeds whatever `until` says.
+    /// Takes a unit unless `until` comes first. A down that need not wait succeeds whatever `until`
+    /// says.
     ///
     /// # Errors
     /// Why the wait ended.
@@ -223,14 +231,16 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
         self.up_locked()
     }
 
-    /// Takes a unit if there is one that the caller may have; otherwise leaves `request` while the value is 0.
+    /// Takes a unit if there is one that the caller may have; otherwise leaves `request` while the
+    /// value is 0.
     fn take(&self, first: bool, request: u64) -> bool {
         let mut word = self.word.load(Relaxed);
         loop {
             let mine = word & VALUE != 0 && (first || word & HANDOFF == 0);
             let next = match mine {
                 true => word - 1,
-                // Also where it is there already: the up that obeys is to see the queue as the caller does.
+                // Also where it is there already: the up that obeys is to see the queue as the
+                // caller does.
                 false if request != 0 && word & VALUE == 0 => word | request,
                 false => return false,
             };
@@ -253,16 +263,19 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
         }
     }
 
-    /// The kernel's forms: queue under the wait lock, sleep until granted (direct) or until there is a unit (2008).
+    /// The kernel's forms: queue under the wait lock, sleep until granted (direct) or until there
+    /// is a unit (2008).
     fn down_queued(&self, me: &'static Thread<P>, until: Until<'_, P>) -> Result<(), GaveUp> {
         section::enter(&self.wait_lock);
-        // Announced only while the value is 0, in one step: no unit can appear unnoticed in between.
+        // Announced only while the value is 0, in one step: no unit can appear unnoticed in
+        // between.
         if self.take(false, WAITERS) {
             // SAFETY: entered above.
             unsafe { section::exit(&self.wait_lock) };
             return Ok(());
         }
-        // Entered first: a signal handler that finds nobody in the record may wait with it, and leave its grant behind.
+        // Entered first: a signal handler that finds nobody in the record may wait with it, and
+        // leave its grant behind.
         me.waiter.enter();
         me.waiter.granted.store(0, Relaxed);
         self.queue.push(me);
@@ -295,7 +308,8 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
         result
     }
 
-    /// After an up in the form that takes turns: the first waiter listens, or the semaphore was full.
+    /// After an up in the form that takes turns: the first waiter listens, or the semaphore was
+    /// full.
     #[cold]
     fn up_noticed(&self, old: u64) -> bool {
         if old as u32 >= MAX_UNITS {

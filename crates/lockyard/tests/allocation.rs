@@ -1,4 +1,5 @@
-//! No lock operation allocates: counted by the process's allocator, on every path, a thread's first lock included.
+//! No lock operation allocates: counted by the process's allocator, on every path, a thread's first
+//! lock included.
 
 // These tests are about the system's allocator and threads.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]

@@ -1,4 +1,5 @@
-//! The compact NUMA-aware spinlock's own states: waiters are moved aside, go first after a while, or become the queue.
+//! The compact NUMA-aware spinlock's own states: waiters are moved aside, go first after a while,
+//! or become the queue.
 
 use lockyard::event::Event;
 use lockyard::spin::cna::{ASIDE_NS, RawCnaSpinLock};
@@ -6,8 +7,9 @@ use lockyard_check::lock::Lock;
 use lockyard_check::scripted::{Scene, Scripted, every_stop};
 use lockyard_check::stage::{Stage, Steps};
 
-/// Plays a full queue at one time of the day: whether a head begins a circle is drawn from the clock. `pause` passes while somebody is aside, or not.
-/// Returns whether the second waiter was stopped, and how often somebody was moved aside, flushed, spliced.
+/// Plays a full queue at one time of the day: whether a head begins a circle is drawn from the
+/// clock. `pause` passes while somebody is aside, or not. Returns whether the second waiter was
+/// stopped, and how often somebody was moved aside, flushed, spliced.
 fn play(time: u64, stop: Option<u64>, pause: u64) -> (bool, [i64; 3]) {
     let mut sums = [0; 3];
     let mut stopped = false;
@@ -32,7 +34,8 @@ fn play(time: u64, stop: Option<u64>, pause: u64) -> (bool, [i64; 3]) {
     Scene::play(|scene, [holder, a, b, c, d, e]| {
         scene.advance(time);
         holder.does(|| lock.acquire());
-        // Nodes 1, 2, 0, 1, 2. The first holds the lock for a while: the second orders the queue meanwhile.
+        // Nodes 1, 2, 0, 1, 2. The first holds the lock for a while: the second orders the queue
+        // meanwhile.
         a.starts(hold);
         match stop {
             Some(stop) => drop(b.starts_until(stop, cycle)),
@@ -42,7 +45,8 @@ fn play(time: u64, stop: Option<u64>, pause: u64) -> (bool, [i64; 3]) {
         // SAFETY: acquired above.
         holder.starts(|| unsafe { lock.release() });
         scene.settle();
-        // The second is head now, but asleep until its turn ends; then it orders the queue, as the first still holds the lock.
+        // The second is head now, but asleep until its turn ends; then it orders the queue, as the
+        // first still holds the lock.
         scene.advance(2_000_000);
         stopped |= b.is_stopped();
         scene.advance(pause);
@@ -186,7 +190,8 @@ fn a_head_orders_those_behind_it() {
     });
 }
 
-/// A lock with a holder, a first waiter and a second of node 2; behind them one that was on node 1 when it last waited, is on `node` now, and stops before step `stop`; then two others of node 2.
+/// A lock with a holder, a first waiter and a second of node 2; behind them one that was on node 1
+/// when it last waited, is on `node` now, and stops before step `stop`; then two others of node 2.
 /// Whether it was stopped, and how many the second moves aside meanwhile.
 fn late(time: u64, stop: u64, node: u32) -> (bool, i64) {
     let lock = RawCnaSpinLock::<Scripted>::default();

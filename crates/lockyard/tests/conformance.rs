@@ -1,4 +1,5 @@
-//! The conformance suite on the real machine: every lock, every form of it. One line per lock; the cases are in `lockyard-check`.
+//! The conformance suite on the real machine: every lock, every form of it. One line per lock; the
+//! cases are in `lockyard-check`.
 
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
@@ -52,7 +53,8 @@ conformance!(futex_hash: HashedMutex<Linux, RawQSpinLock<Linux>>, [exclusive, pa
 conformance!(futex_hash_ticket: HashedMutex<Linux, RawTicketLock<Linux>>, [parking]);
 conformance!(semaphore: RawSemaphore<Linux, OpportunisticSafe>, [counting, quick_ups]);
 conformance!(semaphore_direct_handoff: RawSemaphore<Linux, DirectHandoff>, [counting, quick_ups]);
-// Loses wake-ups when more than one unit is about: no `quick_ups` here, and see `history_semaphore`.
+// Loses wake-ups when more than one unit is about: no `quick_ups` here, and see
+// `history_semaphore`.
 conformance!(binary_semaphore: Binary<Linux, OpportunisticSafe>, [exclusive, churn, timed, fair]);
 conformance!(binary_semaphore_direct_handoff: Binary<Linux, DirectHandoff>, [exclusive, timed, fair]);
 conformance!(binary_semaphore_2008: Binary<Linux, Opportunistic2008>, [exclusive, timed]);

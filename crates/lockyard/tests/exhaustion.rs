@@ -1,5 +1,5 @@
-//! Threads with names too long for a spinlock's word, and threads without a record: every lock still
-//! works for everybody.
+//! Threads with names too long for a spinlock's word, and threads without a record: every lock
+//! still works for everybody.
 
 // This test is about the system's threads.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]

@@ -1,7 +1,8 @@
 //! A process that forks while its threads fight for locks.
 //!
-//! The child has one thread, the one that forked. What it held it still holds and can release, take again, and use with new threads. What others held stays held:
-//! the child must not touch that. The parent notices nothing.
+//! The child has one thread, the one that forked. What it held it still holds and can release, take
+//! again, and use with new threads. What others held stays held: the child must not touch that. The
+//! parent notices nothing.
 
 // This test is about the system's processes and threads.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -108,7 +109,8 @@ fn fork_in_the_middle_of_contention() {
     });
 }
 
-/// What the forking thread holds is the child's as well as the parent's: both release it, and use it on.
+/// What the forking thread holds is the child's as well as the parent's: both release it, and use
+/// it on.
 fn held_across<L: Lock<P = Linux>>(name: &str) {
     test(name, || {
         for &way in L::WAYS {
@@ -141,7 +143,8 @@ fn locks_held_by_the_forking_thread() {
     held_across::<Binary<Linux, DirectHandoff>>("fork with a direct-handoff semaphore held");
 }
 
-/// The same while threads of the parent are queued. They do not exist in the child: its release wakes nobody, and must return.
+/// The same while threads of the parent are queued. They do not exist in the child: its release
+/// wakes nobody, and must return.
 fn held_with_waiters<L: Lock<P = Linux>>(name: &str, patience: u64, child: impl Fn(&L) -> Result<(), &'static str>) {
     held_with(name, [0; 3], patience, child);
 }
@@ -183,7 +186,8 @@ fn held_with<L: Lock<P = Linux>>(
     });
 }
 
-/// The child releases what it holds, takes it again, by waiting and by trying, uses it with threads of its own, and has a child in turn, with waiters of its own.
+/// The child releases what it holds, takes it again, by waiting and by trying, uses it with threads
+/// of its own, and has a child in turn, with waiters of its own.
 fn uses_it_on<L: Lock<P = Linux>>(lock: &L) -> Result<(), &'static str> {
     for _ in 0..5 {
         drop(Held::new(lock, Way::Write));
@@ -382,7 +386,8 @@ fn new_threads_in_the_child_do_not_take_the_forkers_name() {
     });
 }
 
-/// A timed wait works in the child on a lock that a thread of the parent holds: it times out, since nobody will release it.
+/// A timed wait works in the child on a lock that a thread of the parent holds: it times out, since
+/// nobody will release it.
 #[test]
 fn a_lock_held_by_another_thread_stays_held_in_the_child() {
     test("held by another", || {
@@ -410,7 +415,8 @@ fn a_lock_held_by_another_thread_stays_held_in_the_child() {
     });
 }
 
-/// Each child of a chain knows its own threads only, and its new ones get records that no ancestor's thread had.
+/// Each child of a chain knows its own threads only, and its new ones get records that no
+/// ancestor's thread had.
 #[test]
 fn a_chain_of_forks() {
     fn link(depth: u32, known: &mut Vec<ThreadId>) -> Result<(), &'static str> {
@@ -431,10 +437,12 @@ fn a_chain_of_forks() {
     });
 }
 
-/// In a new PID namespace a child has the process id of its parent, 1, and its threads have ids that threads of the parent had: a live thread's record was given away.
+/// In a new PID namespace a child has the process id of its parent, 1, and its threads have ids
+/// that threads of the parent had: a live thread's record was given away.
 #[test]
 fn a_child_in_another_pid_namespace_keeps_its_record() {
-    /// Forks into a new namespace, from a thread that is not the process's first. `false`: not permitted.
+    /// Forks into a new namespace, from a thread that is not the process's first. `false`: not
+    /// permitted.
     fn in_namespace(then: impl FnOnce() -> Result<(), &'static str> + Send) -> bool {
         scope(|threads| {
             let forker = threads.spawn(|| {

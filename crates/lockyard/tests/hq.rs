@@ -1,7 +1,9 @@
-//! The hierarchical spinlock's own states, step by step: into the lanes, between them, back; everybody stopped everywhere.
+//! The hierarchical spinlock's own states, step by step: into the lanes, between them, back;
+//! everybody stopped everywhere.
 //!
-//! Actors are dealt out over three NUMA nodes. The lock under test turns at the first change of node that it sees, which is that of the second hand-over (a first waiter
-//! says nothing of its node; the scripts call it the opener), and leaves a lane after two hand-overs.
+//! Actors are dealt out over three NUMA nodes. The lock under test turns at the first change of
+//! node that it sees, which is that of the second hand-over (a first waiter says nothing of its
+//! node; the scripts call it the opener), and leaves a lane after two hand-overs.
 
 use std::cell::Cell;
 
@@ -58,7 +60,8 @@ impl Stand {
 }
 
 scripts! {
-    /// Five waiters of three nodes: the queue becomes a lane, newcomers queue by node, each is served, the lock is plain again.
+    /// Five waiters of three nodes: the queue becomes a lane, newcomers queue by node, each is
+    /// served, the lock is plain again.
     fn a_contended_lock_turns_and_comes_back() {
         let stand = Stand::default();
         Scene::play(|scene, [holder, a, b, c, d, e, f]| {
@@ -83,7 +86,8 @@ scripts! {
         stand.finish(16);
     }
 
-    /// In hierarchical mode: waiters of a node are served together, those of others next, and nobody is forgotten.
+    /// In hierarchical mode: waiters of a node are served together, those of others next, and
+    /// nobody is forgotten.
     fn lanes_are_served_in_turn() {
         let stand = Stand::default();
         #[allow(clippy::disallowed_types)] // notes of the test, not part of what is tested
@@ -98,7 +102,8 @@ scripts! {
                 order.lock().unwrap().push(number as u32 % NODES);
                 stand.release();
             };
-            // Behind the opener nodes 1, 2, 0: the second of them turns, as soon as it has the lock.
+            // Behind the opener nodes 1, 2, 0: the second of them turns, as soon as it has the
+            // lock.
             opener.starts(|| stand.cycle());
             for (number, actor) in (1..).zip(first) {
                 actor.starts(move || turner(number));
@@ -107,7 +112,8 @@ scripts! {
             scene.finish();
             assert_eq!(order.lock().unwrap().len(), 3);
             order.lock().unwrap().clear();
-            // And now with a crowd that arrives while the lock is in hierarchical mode: the third of four waiters is stopped in its section.
+            // And now with a crowd that arrives while the lock is in hierarchical mode: the third
+            // of four waiters is stopped in its section.
             holder.does(|| stand.lock().acquire());
             opener.starts(|| stand.cycle());
             let hold = || {
@@ -127,15 +133,16 @@ scripts! {
             assert!(!stand.lock().try_acquire() && stand.lock().is_contended());
             first[1].starts(|| stand.release());
             scene.finish();
-            // The lane of the second (node 2) holds the third (node 0) and two of node 2: quota 2, then round the table.
+            // The lane of the second (node 2) holds the third (node 0) and two of node 2: quota 2,
+            // then round the table.
             assert_eq!(*order.lock().unwrap(), [1, 9, 0, 2, 0, 0, 1, 1, 2]);
             assert!(scene.events(Event::HqForcedHandoff) >= 1);
         });
         assert!(stand.lock.at_rest());
     }
 
-    /// Lanes that were visited in vain become one queue, lane after lane, with waiters in all of them. The head that does it is stopped before each of its
-    /// steps, while a newcomer comes.
+    /// Lanes that were visited in vain become one queue, lane after lane, with waiters in all of
+    /// them. The head that does it is stopped before each of its steps, while a newcomer comes.
     fn lanes_fold_into_a_queue() {
         let folded = Cell::new(0);
         let fold = |stop: Option<u64>| {
@@ -153,14 +160,16 @@ scripts! {
                     stand.release();
                 };
                 actors[0].does(|| stand.lock().acquire());
-                // Behind the opener nodes 1, 2, 0: the second turns, and stays in its section with the third behind it in its lane.
+                // Behind the opener nodes 1, 2, 0: the second turns, and stays in its section with
+                // the third behind it in its lane.
                 actors[11].starts(|| stand.cycle());
                 actors[1].starts(move || turner(1));
                 actors[2].starts(|| stand.lock().acquire());
                 actors[3].starts(move || turner(3));
                 actors[0].starts(|| stand.release());
                 assert!(stand.lock().statistics().is_some(), "the second has turned");
-                // One waiter of node 0 only: its visit will be in vain, and the first of node 1 finds that. Three of node 2, who have the third's lane.
+                // One waiter of node 0 only: its visit will be in vain, and the first of node 1
+                // finds that. Three of node 2, who have the third's lane.
                 for (number, node) in [(4, 2), (5, 2), (6, 2), (7, 0), (8, 1), (9, 1)] {
                     actors[number].is_on_node(node);
                     match stop.filter(|_| number == 8) {
@@ -182,13 +191,15 @@ scripts! {
             stand.finish(10);
             (stopped, order.into_inner().unwrap())
         };
-        // Two of node 2 (the quota), node 0, the first of node 1: and now the second of node 1, and the rest of node 2.
+        // Two of node 2 (the quota), node 0, the first of node 1: and now the second of node 1, and
+        // the rest of node 2.
         assert_eq!(fold(None).1, [1, 3, 4, 7, 8, 9, 5, 6, 10]);
         let stops = every_stop(|stop| fold(Some(stop)).0);
         assert!(stops > 30 && folded.get() > stops as i64, "{stops} stops, {} times out of the lanes", folded.get());
     }
 
-    /// The last waiter closes the lanes while somebody comes, to another lane or its own: both stopped before each of their steps, and gone on in either order.
+    /// The last waiter closes the lanes while somebody comes, to another lane or its own: both
+    /// stopped before each of their steps, and gone on in either order.
     fn lanes_close_while_somebody_comes() {
         let rolled_back = Cell::new(0);
         for (node, newcomer_first) in [(1, false), (1, true), (2, false), (2, true)] {
@@ -214,7 +225,8 @@ scripts! {
                             actor.resumes();
                             scene.settle();
                         }
-                        // Where it or the one before it was woken in vain it waits for its own timer.
+                        // Where it or the one before it was woken in vain it waits for its own
+                        // timer.
                         let mut turns = 0;
                         while !released && turner.starts_if_idle(|| stand.release()).is_none() {
                             turns += 1;
@@ -234,8 +246,9 @@ scripts! {
         assert!(rolled_back.get() > 0);
     }
 
-    /// A newcomer sees a queue, the lock turns, and it takes the mark of the lanes for the name of the last waiter: stopped before each of its steps from there on, while another
-    /// one comes and everybody goes on as far as they can. Until the mark is back nobody can leave the lanes.
+    /// A newcomer sees a queue, the lock turns, and it takes the mark of the lanes for the name of
+    /// the last waiter: stopped before each of its steps from there on, while another one comes and
+    /// everybody goes on as far as they can. Until the mark is back nobody can leave the lanes.
     fn the_mark_of_the_lanes_is_away() {
         let (taken, rolled_back) = (Cell::new(0), Cell::new(0));
         every_stop(|first_stop| {
@@ -293,8 +306,8 @@ scripts! {
         }
     }
 
-    /// Each of five waiters stopped before each of its steps, from its arrival to its last unlock, while the others go on as far as they can
-    /// and a newcomer comes.
+    /// Each of five waiters stopped before each of its steps, from its arrival to its last unlock,
+    /// while the others go on as far as they can and a newcomer comes.
     fn everybody_is_preempted_everywhere() {
         let turned = Cell::new(0);
         for victim in 0..5 {
@@ -358,7 +371,8 @@ scripts! {
         assert!(rolled_back.get() > 0);
     }
 
-    /// A lock that is made is at rest as one that was released: nobody takes the slow path for being first.
+    /// A lock that is made is at rest as one that was released: nobody takes the slow path for
+    /// being first.
     fn the_first_of_many_takes_the_fast_path() {
         for lock in [const { RawHqSpinLock::<Scripted>::new() }, RawHqSpinLock::default()] {
             assert_eq!((lock.raw(), lock.is_locked(), lock.is_contended()), (lockyard::spin::hq::TYPE, false, false));
@@ -370,7 +384,8 @@ scripts! {
         }
     }
 
-    /// All-zero memory is an unlocked lock; its first slow path makes it a hierarchical one, and code that holds the word can tell.
+    /// All-zero memory is an unlocked lock; its first slow path makes it a hierarchical one, and
+    /// code that holds the word can tell.
     fn all_zero_is_unlocked() {
         let lock = RawHqSpinLock::<Scripted>::zeroed();
         assert_eq!((lock.raw(), lock.is_locked(), lock.is_contended()), (0, false, false));

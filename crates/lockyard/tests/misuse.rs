@@ -1,7 +1,8 @@
 //! What safe code can do wrong, and what comes of it: never two holders.
 //!
-//! Unlocking what one has not locked is not among it: guards are the only way, and a guard is a proof. Mutexes that inherit priorities know their owners
-//! all the same and panic (`tests/inheritance/errors.rs`, `tests/rtmutex/native.rs`).
+//! Unlocking what one has not locked is not among it: guards are the only way, and a guard is a
+//! proof. Mutexes that inherit priorities know their owners all the same and panic
+//! (`tests/inheritance/errors.rs`, `tests/rtmutex/native.rs`).
 
 use std::mem::forget;
 use std::time::Duration;
@@ -11,7 +12,8 @@ use lockyard::{CnaSpinLock, HqSpinLock, Mutex, QRwLock, RwSem, Semaphore, SpinLo
 
 const SHORT: Duration = Duration::from_millis(2);
 
-/// A thread that asks for what it has: a try says no, a timed wait ends. (A wait without an end would be for ever.)
+/// A thread that asks for what it has: a try says no, a timed wait ends. (A wait without an end
+/// would be for ever.)
 #[test]
 fn asking_for_what_one_has() {
     let mutex = Mutex::new(());
@@ -57,7 +59,8 @@ fn forgotten_guards() {
     assert_eq!(sem.into_inner(), 7);
 }
 
-/// Beside one reader that stays, so many are forgotten that their number would begin anew in the 23 bits it has: no writer comes in beside the one that stays.
+/// Beside one reader that stays, so many are forgotten that their number would begin anew in the 23
+/// bits it has: no writer comes in beside the one that stays.
 #[test]
 fn forgotten_readers_in_numbers() {
     let lock = QRwLock::new(0);

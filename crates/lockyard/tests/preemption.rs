@@ -1,4 +1,5 @@
-//! Exhaustive single preemption of every lock, and of the rwsem policies whose code differs most: see `lockyard_check::scripted::sweeps`.
+//! Exhaustive single preemption of every lock, and of the rwsem policies whose code differs most:
+//! see `lockyard_check::scripted::sweeps`.
 
 use lockyard::mutex::RawMutex;
 use lockyard::rtmutex::RawRtMutex;

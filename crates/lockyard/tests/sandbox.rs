@@ -1,4 +1,5 @@
-//! A process that shuts itself in: the kernel ends it for a system call that the C library's own locks do not make, from before its threads' first lock on.
+//! A process that shuts itself in: the kernel ends it for a system call that the C library's own
+//! locks do not make, from before its threads' first lock on.
 
 // This test is about the system's processes and threads.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -100,7 +101,8 @@ extern "C" fn contend(scene: *mut c_void) -> *mut c_void {
         held(&scene.semaphore, &scene.counts[6], round);
         if round.is_multiple_of(64) {
             scene.mutex.acquire();
-            // SAFETY: acquired above; all who wait do so with this mutex. Whether it was signalled does not matter.
+            // SAFETY: acquired above; all who wait do so with this mutex. Whether it was signalled
+            // does not matter.
             let _ = unsafe { scene.condvar.wait(&scene.mutex, Until::after(50_000)) };
             // SAFETY: `wait` has acquired it.
             unsafe { scene.mutex.release() };

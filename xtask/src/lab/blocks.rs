@@ -123,7 +123,8 @@ fn overhead(records: &[Record], path: &Path) -> Outcome<String> {
     hosts_table("call", "|---|", records, path, &row, &cell)
 }
 
-/// A column per host, a row per name that `row` gives to results; results of one cell stand side by side.
+/// A column per host, a row per name that `row` gives to results; results of one cell stand side by
+/// side.
 fn hosts_table(
     head: &str,
     rule: &str,

@@ -1,11 +1,17 @@
-//! `cargo xtask programs`: real programs on glibc's locks and, preloaded, on ours, in turns; each serves a load whose results are checked.
+//! `cargo xtask programs`: real programs on glibc's locks and, preloaded, on ours, in turns; each
+//! serves a load whose results are checked.
 //!
-//! A program *passes* if under the library it starts, serves its load without a wrong or lost result, ends cleanly, and goes to glibc only where `fallback.c` of the
-//! library's tests says so. Throughput is the median of the rounds; each round runs both. They run on both kinds of locks at the same time, the load of one
-//! of the two stopped at any moment, in turns of 0.2 s (but stress-ng: one after the other, the first of them in turn). The table is for people: numbers
-//! from a machine that does other things mean little, of the latter above all, and nothing here fails because of them.
+//! A program *passes* if under the library it starts, serves its load without a wrong or lost
+//! result, ends cleanly, and goes to glibc only where `fallback.c` of the library's tests says so.
+//! Throughput is the median of the rounds; each round runs both. They run on both kinds of locks at
+//! the same time, the load of one of the two stopped at any moment, in turns of 0.2 s (but
+//! stress-ng: one after the other, the first of them in turn). The table is for people: numbers
+//! from a machine that does other things mean little, of the latter above all, and nothing here
+//! fails because of them.
 //!
-//! `db-bench` is RocksDB's own benchmark, reading at random through one cache shard: the published lock-bound case. `leveldb`, `rocksdb`, `memcached` come with drivers in `crates/lockyard-preload/programs`; the rest brings load generators of its own or of Debian.
+//! `db-bench` is RocksDB's own benchmark, reading at random through one cache shard: the published
+//! lock-bound case. `leveldb`, `rocksdb`, `memcached` come with drivers in
+//! `crates/lockyard-preload/programs`; the rest brings load generators of its own or of Debian.
 //! `shard` is no program but the shape of one: threads that meet at the one lock of a cache.
 
 pub(crate) mod overhead;
@@ -122,8 +128,9 @@ fn parse(words: &[&str]) -> Result<Choice, String> {
     Ok(choice)
 }
 
-/// `cargo xtask programs soak`: memcached and MariaDB, or those of them that are named, on our locks for ten minutes each, eight threads of load per CPU: no errors, no growth of
-/// memory. Its exit code.
+/// `cargo xtask programs soak`: memcached and MariaDB, or those of them that are named, on our
+/// locks for ten minutes each, eight threads of load per CPU: no errors, no growth of memory. Its
+/// exit code.
 pub(crate) fn soak(names: &[&str]) -> u8 {
     const SOAKED: [&str; 2] = ["memcached", "mariadb"];
     if let Some(other) = names.iter().find(|name| !SOAKED.contains(name)) {
@@ -173,7 +180,8 @@ pub(crate) fn main(words: &[&str]) -> u8 {
     }
 }
 
-/// What belongs into every `cargo xtask test`: two programs, for a moment, checked and not measured.
+/// What belongs into every `cargo xtask test`: two programs, for a moment, checked and not
+/// measured.
 pub(crate) fn short() -> Outcome {
     let choice = parse(&["memcached", "leveldb", "--secs", "2", "--threads", "4", "--rounds", "1"])?;
     run(&choice)
@@ -239,8 +247,9 @@ struct Medians {
     ratio: f64,
     /// Between which two lies the middle half of the rounds' ratios.
     middle: (f64, f64),
-    /// The same of operations per second of CPU time, where the two ran in turns. On a machine with other work it differs: who lets threads sleep
-    /// has fewer that ask for a CPU, and the kernel divides CPUs by threads.
+    /// The same of operations per second of CPU time, where the two ran in turns. On a machine with
+    /// other work it differs: who lets threads sleep has fewer that ask for a CPU, and the kernel
+    /// divides CPUs by threads.
     per_cpu: Option<f64>,
 }
 
@@ -274,7 +283,8 @@ fn paired(program: &Program, library: &Path, choice: &Choice) -> Outcome<Medians
     })
 }
 
-/// A quarter of the numbers lies below the first, a quarter above the second (of few numbers: less).
+/// A quarter of the numbers lies below the first, a quarter above the second (of few numbers:
+/// less).
 fn middle_half(numbers: &mut [f64]) -> (f64, f64) {
     numbers.sort_by(f64::total_cmp);
     let quarter = numbers.len() / 4;

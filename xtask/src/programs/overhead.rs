@@ -1,8 +1,11 @@
-//! `cargo xtask cost overhead`: what the preload library costs a program whose threads never meet: each call that need not wait, and the start.
+//! `cargo xtask cost overhead`: what the preload library costs a program whose threads never meet:
+//! each call that need not wait, and the start.
 //!
-//! Calls are measured by `overhead.c`, on glibc's locks and on ours in turns, and compared round by round: the ratio is the median of the rounds'. A start is
-//! `fork`, `exec` and the end of `/bin/true`, with and without the library in turns; the difference of the medians is the library's. As with
-//! `programs`, nothing here fails because of a number; what is over its bar is marked.
+//! Calls are measured by `overhead.c`, on glibc's locks and on ours in turns, and compared round by
+//! round: the ratio is the median of the rounds'. A start is `fork`, `exec` and the end of
+//! `/bin/true`, with and without the library in turns; the difference of the medians is the
+//! library's. As with `programs`, nothing here fails because of a number; what is over its bar is
+//! marked.
 
 use std::collections::BTreeMap;
 use std::path::Path;

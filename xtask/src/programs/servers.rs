@@ -22,7 +22,8 @@ pub(crate) fn memcached(work: &Work) -> Outcome<Load<'_>> {
     Ok(Load::on(server, command, |server| server.end("TERM")))
 }
 
-/// unbound, four threads that share caches behind rwlocks; every query must be answered with the right code.
+/// unbound, four threads that share caches behind rwlocks; every query must be answered with the
+/// right code.
 pub(crate) fn unbound(work: &Work) -> Outcome<Load<'_>> {
     const NAMES: u32 = 2000;
     let port = free_port()?;
@@ -61,7 +62,8 @@ fn files(work: &Work) -> Outcome {
     capture(Command::new("chmod").args(["-R", "a+rX"]).arg(work.path("."))).map(drop)
 }
 
-/// The load for a web server, which signal `ends`: every answer has to be there, right in length; and one of each is compared byte by byte, before and after.
+/// The load for a web server, which signal `ends`: every answer has to be there, right in length;
+/// and one of each is compared byte by byte, before and after.
 fn web_load<'w>(work: &'w Work, server: Server, port: u16, ends: &'static str) -> Outcome<Load<'w>> {
     let compare = move || -> Outcome {
         for name in ["small", "big"] {
@@ -103,7 +105,8 @@ fn fetch(port: u16, name: &str) -> Outcome<String> {
     if head.starts_with("HTTP/1.1 200 ") { Ok(body.to_owned()) } else { Err(format!("{name}: {head}")) }
 }
 
-/// nginx with `aio threads`: files are read by a pool of threads behind a mutex and a condition variable.
+/// nginx with `aio threads`: files are read by a pool of threads behind a mutex and a condition
+/// variable.
 pub(crate) fn nginx(work: &Work) -> Outcome<Load<'_>> {
     files(work)?;
     let port = free_port()?;
@@ -124,7 +127,8 @@ pub(crate) fn nginx(work: &Work) -> Outcome<Load<'_>> {
     web_load(work, server, port, "QUIT")
 }
 
-/// Apache with the worker model: a listener hands connections to threads through a queue of its own, with mutexes and condition variables.
+/// Apache with the worker model: a listener hands connections to threads through a queue of its
+/// own, with mutexes and condition variables.
 pub(crate) fn apache(work: &Work) -> Outcome<Load<'_>> {
     files(work)?;
     let port = free_port()?;

@@ -63,7 +63,8 @@ pub(crate) fn shard(work: &Work) -> Outcome<Load<'_>> {
     Ok(command.into())
 }
 
-/// MariaDB under sysbench's mixed transactions; afterwards the server checks its tables, and starts again from what it wrote.
+/// MariaDB under sysbench's mixed transactions; afterwards the server checks its tables, and starts
+/// again from what it wrote.
 pub(crate) fn mariadb(work: &Work) -> Outcome<Load<'_>> {
     let (data, socket) = (work.text_path("data"), work.text_path("socket"));
     let install = ["--no-defaults", "--user=root", "--auth-root-authentication-method=normal", "--skip-test-db"];
@@ -126,7 +127,8 @@ fn sql(socket: &str, statement: &str) -> Outcome<String> {
     capture(Command::new("mariadb").args(["--no-defaults", "-uroot", "-N", "-S", socket, "-e", statement]))
 }
 
-/// stress-ng's stressors of mutexes, condition variables and POSIX semaphores, which verify what they do.
+/// stress-ng's stressors of mutexes, condition variables and POSIX semaphores, which verify what
+/// they do.
 pub(crate) fn stress_ng(work: &Work) -> Outcome<f64> {
     let seconds = work.scale.seconds.to_string();
     let mut command = work.on_locks("/usr/bin/stress-ng");

@@ -1,4 +1,5 @@
-//! One run of a program: its folder, its environment, its port, and how it is started, waited for and ended.
+//! One run of a program: its folder, its environment, its port, and how it is started, waited for
+//! and ended.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -157,7 +158,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// A minute or more after the start, memory must not grow any more: the last quarter's mean is at most a tenth, and 8 MB, above the second's.
+    /// A minute or more after the start, memory must not grow any more: the last quarter's mean is
+    /// at most a tenth, and 8 MB, above the second's.
     pub(crate) fn end(self) -> Outcome {
         drop(self.stop);
         let samples = self.samples.join().unwrap_or_default();
@@ -257,7 +259,8 @@ impl<'w> Load<'w> {
         Self { command, served: Some(Served { server, end: Box::new(end) }) }
     }
 
-    /// Runs it alone: operations per second, if there were no errors and the server's memory does not grow.
+    /// Runs it alone: operations per second, if there were no errors and the server's memory does
+    /// not grow.
     pub(crate) fn alone(mut self, scale: Scale) -> Outcome<f64> {
         let memory = self.served.as_ref().map(|served| served.server.watch());
         let speed = driven(&mut self.command, scale)?;
@@ -276,16 +279,19 @@ fn end(served: Option<Served<'_>>) -> Outcome {
 /// How long one of two drivers runs before it is the other's turn.
 const TURN: Duration = Duration::from_millis(200);
 
-/// Two drivers that took turns: operations per second of the time in which each ran, and how much of a CPU each had meanwhile, in the kernel's ticks (0: it was not
-/// the driver that worked, but a server).
+/// Two drivers that took turns: operations per second of the time in which each ran, and how much
+/// of a CPU each had meanwhile, in the kernel's ticks (0: it was not the driver that worked, but a
+/// server).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turns {
     pub(crate) speeds: [f64; 2],
     pub(crate) ticks: [u64; 2],
 }
 
-/// Runs two drivers at the same time, of which at any moment one is stopped. Whatever else the machine does, and however its
-/// speed changes, the two have the same of it; one after the other they would not. Each is to be told twice the seconds. What it did counts against the turns it had in the time that it measured.
+/// Runs two drivers at the same time, of which at any moment one is stopped. Whatever else the
+/// machine does, and however its speed changes, the two have the same of it; one after the other
+/// they would not. Each is to be told twice the seconds. What it did counts against the turns it
+/// had in the time that it measured.
 pub(crate) fn driven_in_turns(loads: [Load<'_>; 2], scale: Scale) -> Outcome<Turns> {
     let limit = Duration::from_secs(2 * u64::from(scale.seconds) + 360);
     let mut ticks = [0; 2];
@@ -359,7 +365,8 @@ fn within(turns: &[(Instant, Instant)], seconds: f64, end: Instant) -> f64 {
 /// How much CPU time a process has had; `None` once it is gone.
 fn cpu_ticks(process: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // "id (name) state …": the name may hold spaces and brackets. The state is field 3, the times are fields 14 and 15.
+    // "id (name) state …": the name may hold spaces and brackets. The state is field 3, the times
+    // are fields 14 and 15.
     let mut fields = text.rsplit(')').next()?.split_whitespace().skip(11);
     let mut time = || fields.next()?.parse::<u64>().ok();
     Some(time()? + time()?)
@@ -387,14 +394,16 @@ fn reported(text: &str, status: ExitStatus) -> Outcome<Report> {
     }
 }
 
-/// What a driver of ours prints, if there were no errors: "OPERATIONS operations, SECONDS seconds, 0 errors".
+/// What a driver of ours prints, if there were no errors: "OPERATIONS operations, SECONDS seconds,
+/// 0 errors".
 fn own_report(line: &str) -> Option<Report> {
     let (operations, rest) = line.split_once(" operations, ")?;
     let seconds = rest.strip_suffix(" seconds, 0 errors")?;
     Some(Report { operations: operations.parse().ok()?, seconds: seconds.parse().ok()? })
 }
 
-/// What `db_bench` prints, if every key was found: "readrandom : … ops/sec SECONDS seconds OPERATIONS operations; … (N of N found)".
+/// What `db_bench` prints, if every key was found: "readrandom : … ops/sec SECONDS seconds
+/// OPERATIONS operations; … (N of N found)".
 fn db_bench_report(line: &str) -> Option<Report> {
     let rest = line.strip_prefix("readrandom")?;
     let (_, rest) = rest.split_once(" ops/sec ")?;
@@ -406,7 +415,8 @@ fn db_bench_report(line: &str) -> Option<Report> {
     (found == of).then_some(report)
 }
 
-/// What `dnsperf` prints, if every query was answered with the right code: "Response codes: NOERROR 12345 (100.00%)", and nothing else.
+/// What `dnsperf` prints, if every query was answered with the right code: "Response codes: NOERROR
+/// 12345 (100.00%)", and nothing else.
 fn dnsperf_report(text: &str) -> Option<Report> {
     let right = text
         .lines()
@@ -416,7 +426,8 @@ fn dnsperf_report(text: &str) -> Option<Report> {
     (right && number("Queries lost:")? == 0.0).then_some(report)
 }
 
-/// What `sysbench` prints, if it kept its connections: "queries: 12345 (2468.00 per sec.)". Deadlocks that InnoDB resolved ("ignored errors") are part of the load.
+/// What `sysbench` prints, if it kept its connections: "queries: 12345 (2468.00 per sec.)".
+/// Deadlocks that InnoDB resolved ("ignored errors") are part of the load.
 fn sysbench_report(text: &str) -> Option<Report> {
     let number = |name: &str| number_after(text, name).ok();
     let report = Report { operations: number("queries:")?, seconds: number("total time:")? };
@@ -431,7 +442,8 @@ fn ab_report(text: &str) -> Option<Report> {
     (sum("Failed requests:")? == 0.0 && !text.contains("Non-2xx") && !runs.is_empty()).then_some(report)
 }
 
-/// The number that follows `before` in `text`, or precedes `after` when `before` is empty, up to the next space.
+/// The number that follows `before` in `text`, or precedes `after` when `before` is empty, up to
+/// the next space.
 pub(crate) fn number_after(text: &str, before: &str) -> Outcome<f64> {
     let rest = text.split_once(before).map(|(_, rest)| rest.trim_start());
     let word = rest.and_then(|rest| rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next());

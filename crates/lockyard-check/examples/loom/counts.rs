@@ -1,4 +1,5 @@
-//! All scenarios, each to bounds that are kept in a file with the number of executions that they take.
+//! All scenarios, each to bounds that are kept in a file with the number of executions that they
+//! take.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,7 +28,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// How far the short form goes, if not as far: two threads without bounds to three preemptions; else a preemption less, or to one if that would still be too much.
+    /// How far the short form goes, if not as far: two threads without bounds to three preemptions;
+    /// else a preemption less, or to one if that would still be too much.
     fn shorter(self) -> Option<Limits> {
         let preemptions = match self.limits.preemptions {
             _ if self.executions <= SHORT => return None,
@@ -159,7 +161,8 @@ fn compare(only: &str, short: bool) -> Result<bool, String> {
     Ok(well)
 }
 
-/// Explores to the bar's bounds; if that takes longer than `seconds`, to the highest that do not: with two threads from above, with more from below.
+/// Explores to the bar's bounds; if that takes longer than `seconds`, to the highest that do not:
+/// with two threads from above, with more from below.
 fn highest(scenario: &Scenario, seconds: u64) -> Result<(Scenario, Report), String> {
     let bar = scenario.limits();
     let report = explore(&scenario.name, bar, seconds, None)?;
@@ -178,7 +181,8 @@ fn highest(scenario: &Scenario, seconds: u64) -> Result<(Scenario, Report), Stri
         if decided || !is_decided(&best.1) {
             best = (scenario.clone().within(limits), report);
         }
-        // From above the first that ends is the highest, from below the last before one that does not.
+        // From above the first that ends is the highest, from below the last before one that does
+        // not.
         if decided == down || best.1.failure.is_some() {
             break;
         }
@@ -190,7 +194,8 @@ fn is_decided(report: &Report) -> bool {
     report.complete || report.failure.is_some()
 }
 
-/// Explores the scenarios with `only` in their names, and notes each as soon as it is done: who is interrupted keeps what there is.
+/// Explores the scenarios with `only` in their names, and notes each as soon as it is done: who is
+/// interrupted keeps what there is.
 fn write(only: &str, seconds: u64) -> Result<bool, String> {
     let found = Mutex::new(kept().unwrap_or_default());
     let list = chosen(only);

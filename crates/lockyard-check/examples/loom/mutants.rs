@@ -1,11 +1,15 @@
 //! Ordering mutants: each ordering site weakened one step at a time, and the barrier report.
 //!
-//! A mutant is killed by a scenario that passes without it and fails with it. First each scenario that comes to the site is explored, the cheapest first: to the bounds of
-//! `loom-counts.txt` if that is soon done, else with one preemption. A mutant that lives through all of them and is not among those for which there is an argument is looked for to the bounds of
-//! `loom-counts.txt` everywhere; and one that still lives beyond, up to the bar's bounds, as long as its time lasts. Who kills it there must let the unchanged lock pass: to the bounds of `loom-counts.txt` it has, beyond them for longer than that took.
+//! A mutant is killed by a scenario that passes without it and fails with it. First each scenario
+//! that comes to the site is explored, the cheapest first: to the bounds of `loom-counts.txt` if
+//! that is soon done, else with one preemption. A mutant that lives through all of them and is not
+//! among those for which there is an argument is looked for to the bounds of `loom-counts.txt`
+//! everywhere; and one that still lives beyond, up to the bar's bounds, as long as its time lasts.
+//! Who kills it there must let the unchanged lock pass: to the bounds of `loom-counts.txt` it has,
+//! beyond them for longer than that took.
 //!
-//! Those that survive must be listed with an argument in `loom-survivors.txt`, by the text of their source line, so that the list outlives changes elsewhere in the
-//! file.
+//! Those that survive must be listed with an argument in `loom-survivors.txt`, by the text of their
+//! source line, so that the list outlives changes elsewhere in the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -19,9 +23,11 @@ use crate::process::{Report, explore, side_by_side};
 use crate::reach;
 
 const SURVIVORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/loom-survivors.txt");
-/// Arguments that begin so do not say that the weaker ordering is safe, only that nobody here could tell.
+/// Arguments that begin so do not say that the weaker ordering is safe, only that nobody here could
+/// tell.
 const UNSEEN: &str = "cannot be seen";
-/// And those that begin so, that another check kills it: the command that has called this one tries.
+/// And those that begin so, that another check kills it: the command that has called this one
+/// tries.
 const ELSEWHERE: &str = "killed on simulated machines";
 const LIBRARY: &str = "crates/lockyard/src/";
 /// Scenarios with more executions than this judge mutants with one preemption first.
@@ -31,7 +37,8 @@ const SECONDS: u64 = 600;
 
 struct Judge {
     name: String,
-    /// The bounds within which every mutant is looked for, those for each without an argument, and those of the bar.
+    /// The bounds within which every mutant is looked for, those for each without an argument, and
+    /// those of the bar.
     soon: Limits,
     limits: Limits,
     bar: Limits,
@@ -51,8 +58,8 @@ struct Judged {
     weakest: Ordering,
 }
 
-/// The command: the sites whose places contain `only`, and so many seconds beyond the bounds of the file for each mutant that lives. Whether all were killed or
-/// are listed.
+/// The command: the sites whose places contain `only`, and so many seconds beyond the bounds of the
+/// file for each mutant that lives. Whether all were killed or are listed.
 pub(crate) fn run(only: &str, seconds: u64) -> Result<bool, String> {
     let begun = Instant::now();
     let judges = judges(only)?;
@@ -128,7 +135,8 @@ pub(crate) fn run(only: &str, seconds: u64) -> Result<bool, String> {
     Ok(judged && open.is_empty() && unused.is_empty())
 }
 
-/// The scenarios that come to a site with `only` in its place, cheapest first. Which do is asked within few bounds, and those that do pass within all of theirs.
+/// The scenarios that come to a site with `only` in its place, cheapest first. Which do is asked
+/// within few bounds, and those that do pass within all of theirs.
 fn judges(only: &str) -> Result<Vec<Judge>, String> {
     let kept = kept()?;
     let list: Vec<_> =
@@ -160,7 +168,8 @@ fn passes(name: &str, limits: Limits) -> Result<Report, String> {
     Ok(report)
 }
 
-/// Every mutant of a site. Where both halves of an `AcqRel` can be missed one by one, whether both can be missed at once.
+/// Every mutant of a site. Where both halves of an `AcqRel` can be missed one by one, whether both
+/// can be missed at once.
 fn judge_site(
     site: &Site,
     order: Ordering,

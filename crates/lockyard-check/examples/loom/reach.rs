@@ -1,4 +1,5 @@
-//! Ordering lines that no scenario comes to: nothing judges them, so each must be listed with the reason why not, in `loom-unreached.txt`.
+//! Ordering lines that no scenario comes to: nothing judges them, so each must be listed with the
+//! reason why not, in `loom-unreached.txt`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,7 +13,8 @@ const ORDERS: [&str; 5] = ["Acquire", "Release", "AcqRel", "SeqCst", "P::fence"]
 /// Calls whose arguments are on lines of their own begin so many lines before, at most.
 const WRAPPED: u32 = 3;
 
-/// Prints which lines are reached by none of `sites`, and why. Whether each of them is listed, and nothing else is.
+/// Prints which lines are reached by none of `sites`, and why. Whether each of them is listed, and
+/// nothing else is.
 pub(crate) fn judge(sites: &BTreeSet<Site>, library: &str) -> Result<bool, String> {
     let mut lines = BTreeMap::new();
     collect(Path::new(SOURCES), "", &mut lines)?;

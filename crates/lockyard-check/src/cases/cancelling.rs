@@ -1,4 +1,5 @@
-//! A wait with a token: ends when the token is cancelled, before or during the wait, for all who share it and nobody else.
+//! A wait with a token: ends when the token is cancelled, before or during the wait, for all who
+//! share it and nobody else.
 
 use lockyard::GaveUp;
 use lockyard::cancel::{CancelToken, Until};
@@ -10,7 +11,8 @@ use crate::stage::{Dice, Seats, Stage, Steps, until};
 
 type Token<L> = CancelToken<<L as crate::lock::Lock>::P>;
 
-/// Cancelled before the wait: fails at once while the lock is held, again and again, and leaves no trace.
+/// Cancelled before the wait: fails at once while the lock is held, again and again, and leaves no
+/// trace.
 pub fn cancelled_before_the_wait<L: Timed>() {
     for ways in patterns::<L>(2).filter(|ways| !ways[0].shares(ways[1])) {
         let lock = L::default();
@@ -54,8 +56,8 @@ pub fn a_live_token_does_not_disturb<L: Timed>() {
     }
 }
 
-/// One, two and three waiters, any number of which share a token; the token is cancelled while they wait. They give
-/// up, the others get the lock when its holder leaves.
+/// One, two and three waiters, any number of which share a token; the token is cancelled while they
+/// wait. They give up, the others get the lock when its holder leaves.
 pub fn cancelled_during_the_wait<L: Timed>() {
     for length in 1..=3 {
         for ways in patterns::<L>(length + 1) {
@@ -66,7 +68,8 @@ pub fn cancelled_during_the_wait<L: Timed>() {
     }
 }
 
-/// Waiters `waiting` queue behind a holder; those in the set `cancelled` wait with a token that is then cancelled, the others with `other`.
+/// Waiters `waiting` queue behind a holder; those in the set `cancelled` wait with a token that is
+/// then cancelled, the others with `other`.
 fn cancel<L: Timed>(holding: Way, waiting: &[Way], cancelled: u32, other: &Token<L>) {
     let guarded = Guarded::<L>::default();
     let token = Token::<L>::default();
@@ -156,7 +159,8 @@ pub fn one_token_for_two_locks<L: Timed>() {
     assert!(locks.iter().all(L::at_rest));
 }
 
-/// Tokens are cancelled at random moments of waits and releases, thousands of times: exactly one outcome each, and the lock goes on.
+/// Tokens are cancelled at random moments of waits and releases, thousands of times: exactly one
+/// outcome each, and the lock goes on.
 pub fn cancel_against_release<L: Timed>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();

@@ -1,4 +1,5 @@
-//! Counting semaphores: units are conserved, waiters are woken by as many `up`s as there are, whoever makes them.
+//! Counting semaphores: units are conserved, waiters are woken by as many `up`s as there are,
+//! whoever makes them.
 
 use lockyard::GaveUp;
 use lockyard::cancel::{CancelToken, Until};
@@ -43,7 +44,8 @@ pub fn units_are_independent<S: Count>() {
     }
 }
 
-/// A try takes a unit if there is one, never waits, and leaves no trace when it fails; so does a deadline that has passed.
+/// A try takes a unit if there is one, never waits, and leaves no trace when it fails; so does a
+/// deadline that has passed.
 pub fn tries_do_not_wait<S: Count>() {
     let semaphore = S::with_units(2);
     assert!(semaphore.try_down() && semaphore.try_down());
@@ -63,7 +65,8 @@ pub fn tries_do_not_wait<S: Count>() {
     assert_eq!(semaphore.down_until(Until::deadline(0)), Ok(()));
 }
 
-/// Units above the initial number are allowed, up to the limit; the `up` that exceeds it changes nothing.
+/// Units above the initial number are allowed, up to the limit; the `up` that exceeds it changes
+/// nothing.
 pub fn the_limit<S: Count>() {
     let semaphore = S::with_units(0);
     assert!(semaphore.up() && semaphore.up());
@@ -77,7 +80,8 @@ pub fn the_limit<S: Count>() {
     assert!(!full.up());
 }
 
-/// k waiters and k `up`s in a row by a thread that never downed: every waiter gets its unit. The lost wake-up of 2008.
+/// k waiters and k `up`s in a row by a thread that never downed: every waiter gets its unit. The
+/// lost wake-up of 2008.
 pub fn quick_ups_reach_every_waiter<S: Count>() {
     for waiters in 1..=4 {
         for _ in 0..10 {
@@ -97,7 +101,8 @@ pub fn quick_ups_reach_every_waiter<S: Count>() {
     }
 }
 
-/// Used as an event counter: one side ups in bursts, the other downs; nothing is lost, nothing is left.
+/// Used as an event counter: one side ups in bursts, the other downs; nothing is lost, nothing is
+/// left.
 pub fn bursts_of_events<S: Count>() {
     let scale = <S::P as Stage>::SCALE;
     let semaphore = S::with_units(0);
@@ -122,7 +127,8 @@ pub fn bursts_of_events<S: Count>() {
     assert_eq!(semaphore.units(), 0);
 }
 
-/// A token passed around a ring of semaphores by two, three and four threads: every step wakes a thread.
+/// A token passed around a ring of semaphores by two, three and four threads: every step wakes a
+/// thread.
 pub fn ping_pong<S: Count>() {
     let rounds = <S::P as Stage>::SCALE.sleeps;
     for threads in 2..=4 {
@@ -137,7 +143,8 @@ pub fn ping_pong<S: Count>() {
     }
 }
 
-/// One to three waiters, one of which gives up, in each place; then there is a unit for each of the others.
+/// One to three waiters, one of which gives up, in each place; then there is a unit for each of the
+/// others.
 pub fn a_leaver_in_every_place<S: Count>() {
     let timeout = <S::P as Stage>::SCALE.timeout_ns / 20;
     for waiters in 1..=3 {

@@ -1,4 +1,5 @@
-//! Mutual exclusion: two-word invariant, owner, torn patterns, hash chain, activity of readers and writers. See [`Data`](crate::data::Data).
+//! Mutual exclusion: two-word invariant, owner, torn patterns, hash chain, activity of readers and
+//! writers. See [`Data`](crate::data::Data).
 
 use lockyard::platform::Platform;
 

@@ -1,5 +1,6 @@
-//! Nobody starves. Nothing is measured: one thread keeps taking the lock, and stops only when the waiter has been served, so a lock that lets it
-//! starve the waiter hangs. Only for locks that promise a bound.
+//! Nobody starves. Nothing is measured: one thread keeps taking the lock, and stops only when the
+//! waiter has been served, so a lock that lets it starve the waiter hangs. Only for locks that
+//! promise a bound.
 
 use lockyard::platform::Platform;
 
@@ -10,7 +11,8 @@ use crate::stage::{Seats, Stage, Steps, until};
 /// How often the waiter must get through.
 const SERVED: u32 = 5;
 
-/// One thread takes the lock again and again without a pause, until the waiter was served: for every way of both.
+/// One thread takes the lock again and again without a pause, until the waiter was served: for
+/// every way of both.
 pub fn a_waiter_gets_past_a_barger<L: Lock>() {
     for ways in patterns::<L>(2) {
         let (barging, waiting) = (ways[0], ways[1]);
@@ -64,8 +66,8 @@ pub fn a_waiter_gets_past_a_crowd<L: Lock>() {
     }
 }
 
-/// The first waiter is served although the lock is never seen free: its holder takes it again at once, by trying, whenever
-/// it has released it.
+/// The first waiter is served although the lock is never seen free: its holder takes it again at
+/// once, by trying, whenever it has released it.
 pub fn handoff_to_a_waiter<L: Lock>() {
     for ways in patterns::<L>(2) {
         let (holding, waiting) = (ways[0], ways[1]);
@@ -98,8 +100,8 @@ pub fn handoff_to_a_waiter<L: Lock>() {
     }
 }
 
-/// Two readers hold the lock by turns, overlapping, so that it is never free by itself: a writer gets through. A reader
-/// only leaves when the other is inside, or has been made to wait.
+/// Two readers hold the lock by turns, overlapping, so that it is never free by itself: a writer
+/// gets through. A reader only leaves when the other is inside, or has been made to wait.
 pub fn a_writer_gets_past_overlapping_readers<L: Lock>() {
     let lock = L::default();
     let seats = Seats::<L::P>::new(2);

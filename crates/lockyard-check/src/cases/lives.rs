@@ -1,4 +1,5 @@
-//! Threads that come and go: short lives, exits while others wait, locks that outlive the thread that took them.
+//! Threads that come and go: short lives, exits while others wait, locks that outlive the thread
+//! that took them.
 
 use lockyard::platform::Platform;
 
@@ -28,8 +29,8 @@ pub fn many_short_threads<L: Lock>() {
     guarded.finish(u64::from(writes.count()));
 }
 
-/// A thread exits with the lock held while others wait: it stays held, and they go on when it is released for the holder.
-/// Where nobody may do that, it stays held.
+/// A thread exits with the lock held while others wait: it stays held, and they go on when it is
+/// released for the holder. Where nobody may do that, it stays held.
 pub fn exit_of_a_holder<L: Lock>() {
     for &way in L::WAYS {
         let lock = L::default();
@@ -58,7 +59,8 @@ pub fn exit_of_a_holder<L: Lock>() {
     }
 }
 
-/// Waiters exit as soon as they have had the lock, while others are still queued, and new threads (with their records) queue behind.
+/// Waiters exit as soon as they have had the lock, while others are still queued, and new threads
+/// (with their records) queue behind.
 pub fn exits_while_others_wait<L: Lock>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();
@@ -91,7 +93,8 @@ pub fn exits_while_others_wait<L: Lock>() {
     guarded.finish(u64::from(writes.count()));
 }
 
-/// A lock that is held when it is dropped, or waited for a moment before, leaves nothing behind: the next lock at its place is free.
+/// A lock that is held when it is dropped, or waited for a moment before, leaves nothing behind:
+/// the next lock at its place is free.
 pub fn drop_of_a_held_lock<L: Lock>() {
     for round in 0..64 {
         let way = L::WAYS[round % L::WAYS.len()];

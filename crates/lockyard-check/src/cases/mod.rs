@@ -1,4 +1,5 @@
-//! The cases. Each is a function of a lock type and names no machine: `conformance!` makes tests of them.
+//! The cases. Each is a function of a lock type and names no machine: `conformance!` makes tests of
+//! them.
 //!
 //! | file | what must hold |
 //! |---|---|
@@ -13,7 +14,8 @@
 //! | `counting` | units are conserved, and each `up` reaches a waiter |
 //! | `lives` | threads that come and go |
 //!
-//! Cases have no timing assertions but one ("never early"), do not sleep to wait for something, and end by themselves.
+//! Cases have no timing assertions but one ("never early"), do not sleep to wait for something, and
+//! end by themselves.
 
 pub mod cancelling;
 pub mod counting;
@@ -44,7 +46,8 @@ impl<L: Lock> Default for Guarded<L> {
 }
 
 impl<L: Lock> Guarded<L> {
-    /// A section of thread `me`, who holds the lock that `way`. Returns how many write sections that makes.
+    /// A section of thread `me`, who holds the lock that `way`. Returns how many write sections
+    /// that makes.
     pub(crate) fn section(&self, me: usize, way: Way) -> u64 {
         match way {
             Way::Write => self.data.write(me),

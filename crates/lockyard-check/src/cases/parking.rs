@@ -1,4 +1,5 @@
-//! A futex hash loses no wake-up, wakes whom it should, and may grow meanwhile. Not a lock: a mutex is built on it here.
+//! A futex hash loses no wake-up, wakes whom it should, and may grow meanwhile. Not a lock: a mutex
+//! is built on it here.
 
 use core::fmt::Debug;
 
@@ -9,7 +10,8 @@ use crate::cases::Guarded;
 use crate::lock::{Held, Lock, Way};
 use crate::stage::{Stage, Steps, act_until};
 
-/// The three-state futex mutex of the books (0 free, 1 held, 2 held and somebody may sleep) on a hash of its own with buckets of lock `L`.
+/// The three-state futex mutex of the books (0 free, 1 held, 2 held and somebody may sleep) on a
+/// hash of its own with buckets of lock `L`.
 #[derive(Debug)]
 pub struct HashedMutex<P: Stage, L: BucketLock<P> + Debug + 'static> {
     word: P::U32,
@@ -104,7 +106,8 @@ pub fn growing_loses_nobody<L: Hashed>() {
     assert!(!guarded.lock.grow(2), "a table that is not larger");
 }
 
-/// A table grows between a sleeper and its only waker. (Its old bucket was empty for a moment before it said where to look: a lost wake-up.)
+/// A table grows between a sleeper and its only waker. (Its old bucket was empty for a moment
+/// before it said where to look: a lost wake-up.)
 pub fn growing_hides_no_sleeper<L: Hashed>() {
     let lock = L::default();
     let word = <L::P as Platform>::U32::default();
@@ -122,8 +125,8 @@ pub fn growing_hides_no_sleeper<L: Hashed>() {
     });
 }
 
-/// Sleepers of two words in one table: a wake-up reaches those of its word, as many as asked for, first come first; the rest by the deadline
-/// or by the next.
+/// Sleepers of two words in one table: a wake-up reaches those of its word, as many as asked for,
+/// first come first; the rest by the deadline or by the next.
 pub fn wakes_whom_it_should<L: Hashed>() {
     let scale = <L::P as Stage>::SCALE;
     let lock = L::default();
@@ -157,7 +160,8 @@ pub fn wakes_whom_it_should<L: Hashed>() {
     L::P::run(1, |_| assert_eq!(lock.wait(&words[0], None), Waited::Differs));
 }
 
-/// A deadline ends a wait, and what was granted at the last moment is not lost: the wakes that found somebody are the waits that say so.
+/// A deadline ends a wait, and what was granted at the last moment is not lost: the wakes that
+/// found somebody are the waits that say so.
 pub fn deadlines_and_wakes_agree<L: Hashed>() {
     let scale = <L::P as Stage>::SCALE;
     let lock = L::default();

@@ -1,11 +1,13 @@
-//! References are conserved, the last one is given up under the lock, the dead stay dead, and the lock's owner is alone with the count.
+//! References are conserved, the last one is given up under the lock, the dead stay dead, and the
+//! lock's owner is alone with the count.
 
 use lockyard::platform::Platform;
 
 use crate::lock::{Held, Last, References, Way};
 use crate::stage::{Dice, Stage, Steps};
 
-/// Threads take and give up references in every way, and now and then the lock, on an object that keeps one: none is lost, none is left.
+/// Threads take and give up references in every way, and now and then the lock, on an object that
+/// keeps one: none is lost, none is left.
 pub fn references_are_conserved<L: References>() {
     let scale = <L::P as Stage>::SCALE;
     let object = L::default();
@@ -44,7 +46,8 @@ pub fn references_are_conserved<L: References>() {
     assert!(object.at_rest());
 }
 
-/// All give up theirs at once: exactly one has the last, under the lock, and the object comes to life again for the next round.
+/// All give up theirs at once: exactly one has the last, under the lock, and the object comes to
+/// life again for the next round.
 pub fn exactly_one_has_the_last<L: References>() {
     let scale = <L::P as Stage>::SCALE;
     let object = L::default();

@@ -143,7 +143,8 @@ pub fn downgrade_is_one_step<L: Shared>() {
     guarded.finish(u64::from(written.count()));
 }
 
-/// A reader among many writers that try, and the other way round: tries of both kinds do not disturb each other's counts.
+/// A reader among many writers that try, and the other way round: tries of both kinds do not
+/// disturb each other's counts.
 pub fn tries_of_both_kinds<L: Shared>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();

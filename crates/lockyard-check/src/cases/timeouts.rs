@@ -1,5 +1,5 @@
-//! A wait with a deadline: never ends early, leaves no trace, does no harm to the waiters before and behind, and never loses a
-//! lock that was given at the last moment.
+//! A wait with a deadline: never ends early, leaves no trace, does no harm to the waiters before
+//! and behind, and never loses a lock that was given at the last moment.
 
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
@@ -17,7 +17,8 @@ fn timeout<L: Timed>() -> u64 {
     <L::P as Stage>::SCALE.timeout_ns
 }
 
-/// A deadline that has passed fails while the lock is held (nobody will release it: a wait would hang), and leaves no trace.
+/// A deadline that has passed fails while the lock is held (nobody will release it: a wait would
+/// hang), and leaves no trace.
 pub fn zero_timeout_does_not_wait<L: Timed>() {
     for ways in patterns::<L>(2) {
         let (holding, trying) = (ways[0], ways[1]);
@@ -88,7 +89,8 @@ pub fn a_far_deadline_is_no_deadline<L: Timed>() {
     }
 }
 
-/// One, two and three waiters queue behind a holder; one of them, in each place, times out. The holder leaves: all others get the lock.
+/// One, two and three waiters queue behind a holder; one of them, in each place, times out. The
+/// holder leaves: all others get the lock.
 pub fn a_leaver_in_every_place<L: Timed>() {
     for length in 1..=3 {
         for ways in patterns::<L>(length + 1) {
@@ -135,7 +137,8 @@ fn leave<L: Timed>(holding: Way, waiting: &[Way], leaver: usize) {
     guarded.finish(u64::from(writes.count()));
 }
 
-/// Waits whose deadlines fall just when the lock becomes free: exactly one outcome, and the lock goes on.
+/// Waits whose deadlines fall just when the lock becomes free: exactly one outcome, and the lock
+/// goes on.
 pub fn timeout_against_release<L: Timed>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();

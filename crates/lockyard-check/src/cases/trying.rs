@@ -1,4 +1,5 @@
-//! A try never waits: it is made while the lock is held and nobody will release it, so one that waits hangs. A failed one changes nothing.
+//! A try never waits: it is made while the lock is held and nobody will release it, so one that
+//! waits hangs. A failed one changes nothing.
 
 use crate::cases::{Guarded, patterns};
 use crate::lock::{Held, Lock, Way};

@@ -7,8 +7,9 @@ use crate::cases::{Guarded, patterns};
 use crate::lock::{Held, Lock, Way};
 use crate::stage::{Seats, Stage, Steps, until};
 
-/// Threads chase each other around a ring of locks, hand over hand: each takes the lock ahead before it releases the one
-/// it holds. There is one lock more than threads, so somebody can always move; almost every step waits for the thread ahead.
+/// Threads chase each other around a ring of locks, hand over hand: each takes the lock ahead
+/// before it releases the one it holds. There is one lock more than threads, so somebody can always
+/// move; almost every step waits for the thread ahead.
 fn chase<L: Lock>(threads: usize) {
     let rounds = <L::P as Stage>::SCALE.sleeps;
     let ring: Vec<Guarded<L>> = (0..=threads).map(|_| Guarded::default()).collect();
@@ -43,7 +44,8 @@ pub fn chase_of_four<L: Lock>() {
     chase::<L>(4);
 }
 
-/// Two, three and four contenders who are often cut off inside their sections, so that the others sleep.
+/// Two, three and four contenders who are often cut off inside their sections, so that the others
+/// sleep.
 pub fn sleeping_contenders<L: Lock>() {
     for contenders in 2..=4 {
         let guarded = Guarded::<L>::default();
@@ -82,7 +84,8 @@ pub fn every_way<L: Lock>() {
     hammer::<L>(scale.crowd, scale.sleeps / 20, |me, round| L::WAYS[(me + round as usize) % L::WAYS.len()]);
 }
 
-/// A queue of waiters, built one by one behind a holder, drains when it leaves: for every pattern of ways.
+/// A queue of waiters, built one by one behind a holder, drains when it leaves: for every pattern
+/// of ways.
 pub fn a_queue_drains<L: Lock>() {
     for ways in patterns::<L>(4) {
         drain::<L>(ways[0], &ways[1..]);

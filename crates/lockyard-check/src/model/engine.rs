@@ -31,9 +31,11 @@ pub trait Atom<V>: Sized {
 
 /// A model checker.
 ///
-/// Where an operation below lets others run, the active thread is active again when it returns. (Atoms leave that to the words.)
+/// Where an operation below lets others run, the active thread is active again when it returns.
+/// (Atoms leave that to the words.)
 pub trait Engine: Copy + Debug + Send + Sync + 'static {
-    /// Whether it has atomics of its own, with orderings. If not, a word is a plain cell and every operation a place to switch.
+    /// Whether it has atomics of its own, with orderings. If not, a word is a plain cell and every
+    /// operation a place to switch.
     const MODELS_WORDS: bool;
 
     /// The most threads of all runs of an execution.
@@ -53,10 +55,12 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
     /// Thread `number` can go on.
     fn wake(number: usize);
 
-    /// The active thread cannot go on: somebody else runs. Returns once it was woken; at any time also for no reason.
+    /// The active thread cannot go on: somebody else runs. Returns once it was woken; at any time
+    /// also for no reason.
     fn wait();
 
-    /// Whether the active thread's sleep, which begins, may end for no reason. Asked on restless machines.
+    /// Whether the active thread's sleep, which begins, may end for no reason. Asked on restless
+    /// machines.
     fn stirs() -> bool;
 
     /// What follows in this execution is explored elsewhere.
@@ -68,13 +72,16 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
     /// The half of the asymmetric fence that costs nothing.
     fn fence_light();
 
-    /// The other half: a sequentially consistent fence here, and one in every other thread, between two of its operations.
+    /// The other half: a sequentially consistent fence here, and one in every other thread, between
+    /// two of its operations.
     fn fence_heavy();
 
-    /// The active thread has stored something in a word of a queue node, at this address, whatever was there: whoever writes it next must know of that.
+    /// The active thread has stored something in a word of a queue node, at this address, whatever
+    /// was there: whoever writes it next must know of that.
     fn set(word: usize);
 
-    /// The active thread writes such a word. It fails if nothing orders that after the last store, which then might undo what is written.
+    /// The active thread writes such a word. It fails if nothing orders that after the last store,
+    /// which then might undo what is written.
     fn link(word: usize);
 
     /// It has read what is there: if that was another thread's store, what it writes comes later.

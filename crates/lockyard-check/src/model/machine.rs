@@ -12,16 +12,18 @@ use lockyard::wait::heads::ParkedHeads;
 use lockyard::wait::thread::{Thread, ThreadId};
 
 use super::engine::Engine;
+use super::notes::{HOST, Poll, State, Waited};
 use super::setting::{self, Clock, Machine};
 use super::sites::{Part, order};
 use super::words::{U32, U64};
-use super::world::{HOST, NAP, Poll, State, TURN, Waited, world};
+use super::world::{NAP, TURN, world};
 
 /// The platform that the model checker `E` explores. See the [module text](super).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Modelled<E>(PhantomData<E>);
 
-/// What the machine has beside the lock under test. Made once: its words are new ones in each execution.
+/// What the machine has beside the lock under test. Made once: its words are new ones in each
+/// execution.
 #[derive(Debug)]
 struct Surroundings<E: Engine> {
     records: Vec<Thread<Modelled<E>>>,
@@ -32,7 +34,8 @@ struct Surroundings<E: Engine> {
 
 impl<E: Engine> Surroundings<E> {
     fn get() -> &'static Self {
-        // SAFETY: `prepare` has made it, for this engine (a host thread has one), and it is never given back.
+        // SAFETY: `prepare` has made it, for this engine (a host thread has one), and it is never
+        // given back.
         unsafe { &*world().surroundings.get().cast() }
     }
 }
@@ -54,7 +57,8 @@ pub fn prepare<E: Engine>() {
     }
 }
 
-/// One execution: `make` makes what the threads share, each of `threads` threads acts on it, `finish` looks at what is left.
+/// One execution: `make` makes what the threads share, each of `threads` threads acts on it,
+/// `finish` looks at what is left.
 pub fn execute<E: Engine, S: Sync>(
     machine: Machine,
     threads: usize,
@@ -117,7 +121,8 @@ pub(super) fn surrounded<E: Engine, R>(machine: Machine, inside: impl FnOnce() -
     result
 }
 
-/// The active thread stops or ends. If that leaves nobody who can go on, time passes, for whoever waits for it.
+/// The active thread stops or ends. If that leaves nobody who can go on, time passes, for whoever
+/// waits for it.
 fn pass_time<E: Engine>() {
     if let Some(released) = world().pass_time() {
         E::wake(released);
@@ -126,7 +131,8 @@ fn pass_time<E: Engine>() {
     E::changed();
 }
 
-/// The active thread waits. Others run at least once meanwhile, so that no old value is seen for ever.
+/// The active thread waits. Others run at least once meanwhile, so that no old value is seen for
+/// ever.
 fn block<E: Engine>(state: State) -> Waited {
     let stirs = world().machine().restless && matches!(state, State::Parked { .. }) && E::stirs();
     world().stop(state);
@@ -183,8 +189,9 @@ pub fn ring<E: Engine>() {
     E::changed();
 }
 
-// SAFETY: words are the engine's atomics, or touched by one thread; each thread has its own record; records, heads and pool live for
-// ever; a park looks at its word, and an unpark at who is parked, without a switch in between; the engine has both halves of the asymmetric fence.
+// SAFETY: words are the engine's atomics, or touched by one thread; each thread has its own record;
+// records, heads and pool live for ever; a park looks at its word, and an unpark at who is parked,
+// without a switch in between; the engine has both halves of the asymmetric fence.
 unsafe impl<E: Engine> Platform for Modelled<E> {
     type U32 = U32<E>;
     type U64 = U64<E>;

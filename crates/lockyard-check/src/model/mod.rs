@@ -12,8 +12,9 @@
 //! | [`sites`] | ordering sites, and how one is weakened |
 //! | `scenarios` | what loom explores, lock by lock |
 //!
-//! Waiting is one operation (see [`world`]); a wake-up orders nothing by itself, so that an ordering that a lock lacks is not supplied by the checker. Words whose
-//! lanes are touched alone are whole words here (see [`words`]).
+//! Waiting is one operation (see [`world`]); a wake-up orders nothing by itself, so that an
+//! ordering that a lock lacks is not supplied by the checker. Words whose lanes are touched alone
+//! are whole words here (see [`words`]).
 
 // A stage: the threads are the checker's.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -23,6 +24,7 @@
 pub mod engine;
 mod history;
 pub mod machine;
+mod notes;
 #[cfg(feature = "shuttle")]
 pub mod random;
 #[cfg(feature = "loom")]

@@ -1,7 +1,9 @@
-//! Shuttle: random schedules, many threads, long runs; sequentially consistent, so that it finds what goes wrong in the logic of a lock and nothing of its orderings.
+//! Shuttle: random schedules, many threads, long runs; sequentially consistent, so that it finds
+//! what goes wrong in the logic of a lock and nothing of its orderings.
 //!
-//! Half of the schedules are drawn at each step, half with priorities and a few changes of them (PCT: Burckhardt et al. 2010), on machines on which everybody
-//! sleeps, wakes up for no reason, spins, or knows when its CPU is needed, and one whose turns are over at once.
+//! Half of the schedules are drawn at each step, half with priorities and a few changes of them
+//! (PCT: Burckhardt et al. 2010), on machines on which everybody sleeps, wakes up for no reason,
+//! spins, or knows when its CPU is needed, and one whose turns are over at once.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -18,8 +20,9 @@ use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
 use super::engine::{Atom, Engine};
 use super::machine::{Modelled, prepare, run, surrounded};
+use super::notes::Step;
 use super::setting::{Clock, Machine, Patience};
-use super::world::{Step, world};
+use super::world::world;
 use crate::stage::{Scale, Stage};
 
 /// The engine.
@@ -92,11 +95,13 @@ impl Engine for Random {
 
     fn step() {
         if world().is_running() {
-            // Time passes also while everybody runs: what waits for a turn to end must not wait for ever.
+            // Time passes also while everybody runs: what waits for a turn to end must not wait for
+            // ever.
             match world().step(STEP_NS) {
                 Step::On => {}
                 Step::Look => Self::changed(),
-                // Priorities are without mercy: who polls something in a loop of its own would keep everybody else from running.
+                // Priorities are without mercy: who polls something in a loop of its own would keep
+                // everybody else from running.
                 Step::GiveWay => switching(yield_now),
             }
             if let Some(point) = POINT.with_borrow(Clone::clone) {
@@ -118,7 +123,8 @@ impl Engine for Random {
         }
     }
 
-    /// As a task, not by shuttle's own park: that ends for no reason again and again, gives its priority away each time, and its unpark is one more place to switch.
+    /// As a task, not by shuttle's own park: that ends for no reason again and again, gives its
+    /// priority away each time, and its unpark is one more place to switch.
     fn wait() {
         let mut slept = false;
         let once = poll_fn(|_| if std::mem::replace(&mut slept, true) { Poll::Ready(()) } else { Poll::Pending });

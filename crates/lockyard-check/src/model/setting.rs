@@ -7,7 +7,8 @@ pub enum Patience {
     None,
     /// A spin lasts until its condition holds, or nobody can go on.
     Long,
-    /// Likewise, and the machine says that it knows when a CPU is needed: `spin_budget` is without limit.
+    /// Likewise, and the machine says that it knows when a CPU is needed: `spin_budget` is without
+    /// limit.
     Exact,
 }
 
@@ -20,7 +21,8 @@ pub enum Clock {
     Stopped,
     /// Each look at it finds a turn later: every turn is over.
     Hurried,
-    /// A thread of the scenario rings: then every deadline up to [`RING`] has passed. Until then nobody's sleep ends by it.
+    /// A thread of the scenario rings: then every deadline up to [`RING`] has passed. Until then
+    /// nobody's sleep ends by it.
     Rung,
 }
 
@@ -40,9 +42,11 @@ pub struct Machine {
     pub start: u64,
     /// NUMA nodes: thread n is on node n modulo this.
     pub nodes: u32,
-    /// How often, in one execution, a poll may fail again before no further alternatives are explored.
+    /// How often, in one execution, a poll may fail again before no further alternatives are
+    /// explored.
     pub budget: Option<u32>,
-    /// Threads have priorities: the higher the number, the more urgent. Otherwise all share the time.
+    /// Threads have priorities: the higher the number, the more urgent. Otherwise all share the
+    /// time.
     pub ranked: bool,
     /// Threads from this number on have no record.
     pub registered: usize,

@@ -1,7 +1,9 @@
-//! Ordering sites: every place in a lock where an ordering is said, found by where it is called from, and weakened one at a time.
+//! Ordering sites: every place in a lock where an ordering is said, found by where it is called
+//! from, and weakened one at a time.
 //!
-//! Lock code needs no marks for this. The words of the checking machine are `#[track_caller]`, so that an operation knows file, line and column of
-//! the lock that asked for it. A site is that place and the part it plays: a compare-exchange has two.
+//! Lock code needs no marks for this. The words of the checking machine are `#[track_caller]`, so
+//! that an operation knows file, line and column of the lock that asked for it. A site is that
+//! place and the part it plays: a compare-exchange has two.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -41,7 +43,8 @@ impl Part {
         }
     }
 
-    /// The orderings one step weaker than `order`. A fence is there or not: it becomes `Relaxed`, which is none.
+    /// The orderings one step weaker than `order`. A fence is there or not: it becomes `Relaxed`,
+    /// which is none.
     pub fn weaker(self, order: Ordering) -> &'static [Ordering] {
         match (self, order) {
             (_, Ordering::AcqRel) => &[Ordering::Acquire, Ordering::Release],

@@ -1,15 +1,20 @@
-//! Loom: every order in which threads may run, up to a bound of preemptions, and every value that a load may return.
+//! Loom: every order in which threads may run, up to a bound of preemptions, and every value that a
+//! load may return.
 //!
-//! The asymmetric fence orders here what it orders on a machine, and no more: the heavy half is a fence in every thread at that moment, so each thread has a word that
-//! its own light halves and everybody's heavy ones touch, with acquire and release. As a fence, the light half (which is no instruction) would hide every release that
-//! a lock forgets behind it.
+//! The asymmetric fence orders here what it orders on a machine, and no more: the heavy half is a
+//! fence in every thread at that moment, so each thread has a word that its own light halves and
+//! everybody's heavy ones touch, with acquire and release. As a fence, the light half (which is no
+//! instruction) would hide every release that a lock forgets behind it.
 //!
-//! Stores of several threads to one word take effect here in the order of the execution, also where nothing orders them and a machine might have it the other way
-//! round. For the words of a queue node it is therefore looked whether whoever writes one (links itself to the node, or grants it something) knows of the last store to it,
-//! by which its owner has cleared it, or a head has changed a queue: or that store could come last, and the link be lost.
+//! Stores of several threads to one word take effect here in the order of the execution, also where
+//! nothing orders them and a machine might have it the other way round. For the words of a queue
+//! node it is therefore looked whether whoever writes one (links itself to the node, or grants it
+//! something) knows of the last store to it, by which its owner has cleared it, or a head has
+//! changed a queue: or that store could come last, and the link be lost.
 //!
-//! What it does not show: accesses of several sizes to one word; load buffering; `SeqCst` accesses, which it treats as weaker (the locks have none); a
-//! sequentially consistent fence orders more here than the language says.
+//! What it does not show: accesses of several sizes to one word; load buffering; `SeqCst` accesses,
+//! which it treats as weaker (the locks have none); a sequentially consistent fence orders more
+//! here than the language says.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -172,13 +177,15 @@ thread_local! {
     static SETTLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What follows in this execution is done in one order only: the threads take their places. For whoever sets the scene.
+/// What follows in this execution is done in one order only: the threads take their places. For
+/// whoever sets the scene.
 pub fn settle_first() {
     ::loom::stop_exploring();
     SETTLING.set(true);
 }
 
-/// The threads have [taken their places](settle_first): from here on every order is explored. Failed polls so far do not count.
+/// The threads have [taken their places](settle_first): from here on every order is explored.
+/// Failed polls so far do not count.
 pub fn explore_from_here() {
     if SETTLING.replace(false) {
         world().polls.set(0);
@@ -192,12 +199,14 @@ fn meet(thread: &::loom::sync::atomic::AtomicU32) {
     world().active.set(me);
 }
 
-/// What follows in this execution is done in one order only: what matters has happened, and only shows later.
+/// What follows in this execution is done in one order only: what matters has happened, and only
+/// shows later.
 pub fn explore_no_further() {
     ::loom::skip_branch();
 }
 
-/// A failed check ends the process: the other threads of the execution stand in the middle of a lock, and cannot be unwound.
+/// A failed check ends the process: the other threads of the execution stand in the middle of a
+/// lock, and cannot be unwound.
 fn or_die(act: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(act)).is_err() {
         die();
@@ -244,13 +253,15 @@ struct Learned;
 /// An exploration that only serves to learn goes so far.
 const REHEARSAL: usize = 2_000;
 
-/// Explores `execution`, again and again until no word is found to be shared that was thought not to be. Ends the process if a check fails.
+/// Explores `execution`, again and again until no word is found to be shared that was thought not
+/// to be. Ends the process if a check fails.
 pub fn explore(bounds: Bounds, execution: impl Fn() + Send + Sync + 'static) -> Explored {
     let execution: Arc<dyn Fn() + Send + Sync> = Arc::new(execution);
     let begun = Instant::now();
     prepare::<Weak>();
     world().forget();
-    // What is learned late makes a long exploration begin anew. Most is learned with few preemptions.
+    // What is learned late makes a long exploration begin anew. Most is learned with few
+    // preemptions.
     for few in 1..=2 {
         if bounds.preemptions.is_none_or(|most| few < most) {
             until_learned(Some(few), REHEARSAL, bounds.seconds, begun, &execution);
@@ -270,7 +281,8 @@ pub fn explore(bounds: Bounds, execution: impl Fn() + Send + Sync + 'static) -> 
     }
 }
 
-/// Explores at most `limit` executions, again and again until nothing is learned in them, or it is late.
+/// Explores at most `limit` executions, again and again until nothing is learned in them, or it is
+/// late.
 fn until_learned(
     preemptions: Option<usize>,
     limit: usize,

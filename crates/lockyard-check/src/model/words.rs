@@ -1,7 +1,8 @@
-//! The words of the checking machine: an atomic of the engine once it is known to be shared, a plain cell before that.
+//! The words of the checking machine: an atomic of the engine once it is known to be shared, a
+//! plain cell before that.
 //!
-//! Lane operations are read-modify-writes of the whole word (see [`Lanes`]). That hides behaviours in which a store of a byte is weaker than a
-//! read-modify-write.
+//! Lane operations are read-modify-writes of the whole word (see [`Lanes`]). That hides behaviours
+//! in which a store of a byte is weaker than a read-modify-write.
 
 use std::cell::{Cell, UnsafeCell};
 use std::panic::Location;
@@ -9,8 +10,9 @@ use std::panic::Location;
 use lockyard::platform::{Lanes, Ordering, Ordering::Relaxed, Word};
 
 use super::engine::{Atom, Engine};
+use super::notes::{Fixed, Track};
 use super::sites::{Part, order};
-use super::world::{Fixed, Track, world};
+use super::world::world;
 
 macro_rules! word {
     ($name:ident, $value:ty, $atom:ident, $doc:literal) => {
@@ -25,7 +27,8 @@ macro_rules! word {
             plain: Cell<$value>,
         }
 
-        // SAFETY: all threads of an execution run on one thread of the host, one at a time; the engine switches between whole operations.
+        // SAFETY: all threads of an execution run on one thread of the host, one at a time; the
+        // engine switches between whole operations.
         unsafe impl<E: Engine> Send for $name<E> {}
         // SAFETY: as above.
         unsafe impl<E: Engine> Sync for $name<E> {}
@@ -67,15 +70,17 @@ macro_rules! word {
                 }
             }
 
-            /// The engine's atomic, if the word is modelled. If not, the active thread touches it. (An execution in which something was learned does
-            /// not count, and only has to come to its end.)
+            /// The engine's atomic, if the word is modelled. If not, the active thread touches it.
+            /// (An execution in which something was learned does not count, and only has to come to
+            /// its end.)
             fn atom(&self) -> Option<&E::$atom> {
                 self.refresh();
                 if world().is_learning() {
                     E::step();
                     return None;
                 }
-                // SAFETY: changed only between executions, and by `refresh`, before any operation of the present one.
+                // SAFETY: changed only between executions, and by `refresh`, before any operation
+                // of the present one.
                 let atom = unsafe { (*self.atom.get()).as_ref() };
                 if atom.is_none() {
                     E::step();
@@ -84,8 +89,9 @@ macro_rules! word {
                 atom
             }
 
-            /// What an operation of the engine found, unless something was learned while others ran before it: from then on nothing is modelled.
-            /// (Half modelled, half not, an update would be lost, and the execution would fail for no fault of the lock's.)
+            /// What an operation of the engine found, unless something was learned while others ran
+            /// before it: from then on nothing is modelled. (Half modelled, half not, an update
+            /// would be lost, and the execution would fail for no fault of the lock's.)
             fn unless_learning(&self, found: $value) -> $value {
                 if world().is_learning() { self.plain.get() } else { found }
             }
@@ -299,7 +305,8 @@ impl<E: Engine> U32<E> {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Changes the bits of `mask` to `bits` and returns the old word: a read-modify-write that begins with the newest value, as the hardware's does.
+    /// Changes the bits of `mask` to `bits` and returns the old word: a read-modify-write that
+    /// begins with the newest value, as the hardware's does.
     fn change_lane(&self, mask: u32, bits: u32, order: Ordering) -> u32 {
         if bits == 0 {
             return self.change(|atom| atom.fetch_and(!mask, order), |old| old & !mask);

@@ -1,18 +1,22 @@
-//! What the checking machine knows of one execution: its threads and why they wait, the clock, which words are shared.
+//! What the checking machine knows of one execution: its threads and why they wait, the clock,
+//! which words are shared.
 //!
-//! All threads of an execution run on one thread of the host, one at a time, so this is plain data of that thread. Nothing in it orders the
-//! accesses of the lock under test: a thread that waits is not woken by whom it waits for, it finds that it can go on.
+//! All threads of an execution run on one thread of the host, one at a time, so this is plain data
+//! of that thread. Nothing in it orders the accesses of the lock under test: a thread that waits is
+//! not woken by whom it waits for, it finds that it can go on.
 //!
 //! # Waiting
 //!
-//! A wait is one operation: the thread polls its condition, and not again before a word that it read has changed. When nobody can go on, time
-//! passes: a spinner with limited patience gives up, or the clock is turned to the next deadline. If there is neither, the execution hangs, and the check says so at
-//! once.
+//! A wait is one operation: the thread polls its condition, and not again before a word that it
+//! read has changed. When nobody can go on, time passes: a spinner with limited patience gives up,
+//! or the clock is turned to the next deadline. If there is neither, the execution hangs, and the
+//! check says so at once.
 //!
 //! # Which words are modelled
 //!
-//! A word that only one thread ever touches while threads run needs no model. Which ones are touched by two is learned: such a word is noted, by the order in
-//! which it was made, and the exploration starts again. Only an exploration in which nothing was learned counts.
+//! A word that only one thread ever touches while threads run needs no model. Which ones are
+//! touched by two is learned: such a word is noted, by the order in which it was made, and the
+//! exploration starts again. Only an exploration in which nothing was learned counts.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -21,6 +25,9 @@ use std::panic::Location;
 use lockyard::event::Event;
 
 use super::history::{self, Deed};
+#[cfg(feature = "shuttle")]
+use super::notes::Step;
+use super::notes::{FIXED, Fixed, HOST, Poll, Read, Role, State, Track, Waited};
 use super::setting::{Clock, Machine, RING};
 
 /// The most threads of one run.
@@ -37,107 +44,6 @@ const SLICE: u32 = 2_000;
 /// Who polls the clock looks again after so long.
 const LOOK: u64 = 10_000;
 pub(super) const TURN: u64 = lockyard::wait::turn::TURN_NS;
-
-/// Why a thread does not run.
-#[derive(Debug, Clone)]
-pub(super) enum State {
-    Running,
-    /// Waits for a change of a word that it read: where, and which change it has seen; or for a time, if it looked at the clock. With patience it never gives up.
-    Polling {
-        reads: Vec<Read>,
-        patient: bool,
-        until: Option<u64>,
-    },
-    /// Sleeps on this word.
-    Parked {
-        word: usize,
-        deadline: Option<u64>,
-    },
-    /// Sleeps until this time, whatever the clock does for others.
-    Napping {
-        until: u64,
-    },
-    /// Waits for all others to end.
-    Joining,
-    Done,
-}
-
-/// A word that a poll read, and how often it had changed.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Read {
-    pub(super) word: *const Track,
-    pub(super) version: u32,
-}
-
-/// The record of whoever sets the scene.
-pub(super) const HOST: usize = 1;
-
-/// The number of every word that is made once for all executions.
-pub(super) const FIXED: u32 = u32::MAX;
-
-/// Such a word, and how it becomes a new one, modelled, when an execution begins.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Fixed {
-    pub(super) word: *const (),
-    pub(super) renew: fn(*const ()),
-}
-
-/// What the machine notes about a word.
-#[derive(Debug, Default)]
-pub struct Track {
-    /// Its number in the order of making.
-    pub(super) ordinal: u32,
-    pub(super) version: Cell<u32>,
-    /// The newest value.
-    pub(super) latest: Cell<u64>,
-    /// The execution to which all this belongs. In any other the word is zero.
-    pub(super) epoch: Cell<u32>,
-    /// The thread that touched it, + 1.
-    pub(super) toucher: Cell<u8>,
-}
-
-/// How a wait ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Waited {
-    Ready,
-    GaveUp,
-}
-
-/// What is noted while a condition is polled.
-#[derive(Debug, Default)]
-pub(super) struct Poll {
-    reading: bool,
-    pub(super) reads: Vec<Read>,
-    /// Whether some of what was read was out of date.
-    pub(super) stale: bool,
-    /// When to look at the clock again, if it was looked at.
-    pub(super) until: Option<u64>,
-}
-
-/// What happens before an operation.
-#[cfg(feature = "shuttle")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Somebody else may run.
-    On,
-    /// Somebody's time may have come.
-    Look,
-    /// Somebody else should run.
-    GiveWay,
-}
-
-struct Role {
-    state: State,
-    /// Set when nobody could go on: this one's patience is spent, or its wake-up has come.
-    released: bool,
-    poll: Poll,
-    looks: u64,
-    /// How often it let others run while it waited.
-    yields: u64,
-    /// Operations since it last gave way.
-    #[cfg(feature = "shuttle")]
-    slice: u32,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -177,7 +83,8 @@ pub(super) struct World {
     base: Cell<(usize, usize)>,
     /// Locks elsewhere, in the order in which their keys were asked for.
     strangers: RefCell<Vec<usize>>,
-    /// Threads of earlier runs of this execution. They may have left their names in a lock, so nobody else gets those.
+    /// Threads of earlier runs of this execution. They may have left their names in a lock, so
+    /// nobody else gets those.
     gone: Cell<usize>,
     threads: Cell<usize>,
     /// What the machine has beside the lock under test.
@@ -291,7 +198,8 @@ impl World {
         self.phase.set(Phase::Running);
     }
 
-    /// The number of the record of thread `number` of this run: never that of another run's, or of whoever sets the scene.
+    /// The number of the record of thread `number` of this run: never that of another run's, or of
+    /// whoever sets the scene.
     pub(super) fn record(&self, number: usize) -> usize {
         if self.is_running() { self.gone.get() + number + 2 } else { HOST }
     }
@@ -311,7 +219,8 @@ impl World {
         self.phase.get() == Phase::Running
     }
 
-    /// The number of a new word, and whether it is known to be shared. One that is made outside an execution is there for all of them.
+    /// The number of a new word, and whether it is known to be shared. One that is made outside an
+    /// execution is there for all of them.
     pub(super) fn make(&self) -> (u32, bool) {
         if self.phase.get() == Phase::Outside {
             return (FIXED, false);
@@ -321,7 +230,8 @@ impl World {
         (ordinal, self.known.borrow().get(ordinal as usize).is_some_and(|shared| *shared))
     }
 
-    /// The active thread touches a word that is not modelled: `fixed`, should it be there for all executions.
+    /// The active thread touches a word that is not modelled: `fixed`, should it be there for all
+    /// executions.
     pub(super) fn touch(&self, track: &Track, fixed: impl FnOnce() -> Fixed) {
         if self.phase.get() != Phase::Running {
             return;
@@ -394,7 +304,8 @@ impl World {
         track.version.set(track.version.get().wrapping_add(1));
     }
 
-    /// A poll of the active thread begins: what it reads is noted. Returns what was noted of a poll around it.
+    /// A poll of the active thread begins: what it reads is noted. Returns what was noted of a poll
+    /// around it.
     pub(super) fn begin_poll(&self) -> Poll {
         let role = &mut self.roles.borrow_mut()[self.active.get()];
         std::mem::replace(&mut role.poll, Poll { reading: true, ..Poll::default() })
@@ -506,8 +417,10 @@ impl World {
         Some(released)
     }
 
-    /// The active thread, which waits in vain, has been chosen to run though somebody else, who can go on, would have been next: the same state is explored elsewhere.
-    /// (Asked only of those that ran, not of those that had not been told yet that they can, explorations did not end: those who wait gave way to each other, over and over.)
+    /// The active thread, which waits in vain, has been chosen to run though somebody else, who can
+    /// go on, would have been next: the same state is explored elsewhere. (Asked only of those that
+    /// ran, not of those that had not been told yet that they can, explorations did not end: those
+    /// who wait gave way to each other, over and over.)
     pub(super) fn is_idle_turn(&self) -> bool {
         let roles = self.roles.borrow();
         let mine = roles[self.active.get()].yields;

@@ -37,7 +37,8 @@ static FREE: Mutex<Vec<Player>> = Mutex::new(Vec::new());
 
 impl Player {
     fn hire() -> Self {
-        // As on the real machine, nobody gets the name of one who has gone and left a lock that knows its owner by name.
+        // As on the real machine, nobody gets the name of one who has gone and left a lock that
+        // knows its owner by name.
         let mut players = FREE.lock().unwrap_or_else(PoisonError::into_inner);
         let place = players.iter().rposition(|player| Scripted::thread(player.id).is_unused());
         let free = place.map(|place| players.remove(place));
@@ -70,7 +71,8 @@ pub struct Scene {
     core: Arc<Core>,
 }
 
-/// A thread that does what the script says. Each has one task at a time. (`'e` may only be what it is: tasks borrow for so long.)
+/// A thread that does what the script says. Each has one task at a time. (`'e` may only be what it
+/// is: tasks borrow for so long.)
 pub struct Actor<'e> {
     core: Arc<Core>,
     number: usize,
@@ -131,8 +133,9 @@ impl Scene {
         scene::enter(outer);
         let place = PLACE.take();
         if let Err(panic) = ended {
-            // Tasks borrow from the script's surroundings: we may only leave when none is under way. Actors that wait for ever cannot
-            // be brought to their end, so the process goes instead.
+            // Tasks borrow from the script's surroundings: we may only leave when none is under
+            // way. Actors that wait for ever cannot be brought to their end, so the process goes
+            // instead.
             if cast.iter().any(|actor| !actor.is_idle()) {
                 report(&panic, &place, &cast);
             }
@@ -177,13 +180,14 @@ impl Scene {
         self.core.world().events(event)
     }
 
-    /// Lets everything run to its end, turning the clock to the next deadline whenever nothing else can happen. Returns how far it was
-    /// turned. Panics if somebody can never wake again.
+    /// Lets everything run to its end, turning the clock to the next deadline whenever nothing else
+    /// can happen. Returns how far it was turned. Panics if somebody can never wake again.
     pub fn finish(&self) -> u64 {
         self.end(false)
     }
 
-    /// As [`Scene::finish`], but those who are stopped, or come to their stop only now, go on before the clock is turned.
+    /// As [`Scene::finish`], but those who are stopped, or come to their stop only now, go on
+    /// before the clock is turned.
     pub fn finish_all(&self) -> u64 {
         self.end(true)
     }
@@ -194,17 +198,20 @@ impl Scene {
         self.now() - start
     }
 
-    /// Whether everybody is done, or somebody waits for what will never come: the clock is turned as far as need be.
+    /// Whether everybody is done, or somebody waits for what will never come: the clock is turned
+    /// as far as need be.
     pub fn can_finish(&self) -> bool {
         self.run_out(false)
     }
 
-    /// Lets everything happen that time alone brings. Then everybody is done or waits for the script; those who are stopped stay so.
+    /// Lets everything happen that time alone brings. Then everybody is done or waits for the
+    /// script; those who are stopped stay so.
     pub fn run_dry(&self) {
         self.run_out(false);
     }
 
-    /// Turns the clock to the next deadline whenever nothing else can happen, until all are done (`true`) or nobody can go on.
+    /// Turns the clock to the next deadline whenever nothing else can happen, until all are done
+    /// (`true`) or nobody can go on.
     fn run_out(&self, resume: bool) -> bool {
         let mut naps = 0;
         loop {
@@ -248,7 +255,8 @@ impl Scene {
     }
 }
 
-/// A script has failed and left actors waiting: say why, and end the process, which cannot go on without them.
+/// A script has failed and left actors waiting: say why, and end the process, which cannot go on
+/// without them.
 fn report(panic: &Box<dyn std::any::Any + Send>, place: &str, cast: &[Actor<'_>]) -> ! {
     let why = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     let mut text = format!(
@@ -281,7 +289,8 @@ impl<'e> Actor<'e> {
             let core = me.core.clone();
             let number = me.number;
             scene::enter(Some(me));
-            // SAFETY: the handler is dropped, run or not, before this task ends (`begin` below), so it does not outlive `'e`.
+            // SAFETY: the handler is dropped, run or not, before this task ends (`begin` below), so
+            // it does not outlive `'e`.
             let signal = signal.map(|(at, handler)| unsafe {
                 (at, std::mem::transmute::<Box<dyn FnOnce() + Send>, Box<dyn FnOnce()>>(handler))
             });
@@ -299,7 +308,8 @@ impl<'e> Actor<'e> {
                 world.roles[number].state = State::Idle;
             });
         });
-        // SAFETY: `play_with` does not return, nor unwind, before this actor is idle, which it becomes after the task has been consumed.
+        // SAFETY: `play_with` does not return, nor unwind, before this actor is idle, which it
+        // becomes after the task has been consumed.
         let task = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + 'e>, Box<dyn FnOnce() + Send>>(task) };
         let Ok(()) = self.player.tasks.send(task) else { panic!("an actor has left") };
         outcome
@@ -322,14 +332,16 @@ impl<'e> Actor<'e> {
         self.starts(task).expect("a task that should not have had to wait")
     }
 
-    /// Starts a task that stops before its `stop`-th step, if it gets so far. See [`Actor::is_stopped`].
+    /// Starts a task that stops before its `stop`-th step, if it gets so far. See
+    /// [`Actor::is_stopped`].
     pub fn starts_until<R: Send + 'e>(&self, stop: u64, task: impl FnOnce() -> R + Send + 'e) -> Outcome<R> {
         let outcome = self.send(Some(stop), None, task);
         self.core.settle();
         outcome
     }
 
-    /// As [`Actor::starts_until`]; when the actor resumes, `handler` runs first, on its thread, as the handler of a signal would that came there.
+    /// As [`Actor::starts_until`]; when the actor resumes, `handler` runs first, on its thread, as
+    /// the handler of a signal would that came there.
     pub fn interrupted<R: Send + 'e>(
         &self,
         at: u64,
@@ -389,7 +401,8 @@ impl<'e> Actor<'e> {
         self.core.settle();
     }
 
-    /// A stopped actor goes on, and stops again before its `steps`-th step from here, if it gets so far.
+    /// A stopped actor goes on, and stops again before its `steps`-th step from here, if it gets so
+    /// far.
     pub fn resumes_until(&self, steps: u64) {
         self.core.change(|world| {
             let role = &mut world.roles[self.number];
@@ -422,7 +435,8 @@ impl<'e> Actor<'e> {
         self.core.change(|world| world.roles[self.number].realtime = realtime);
     }
 
-    /// Gives the actor a priority of its own, as a program does that asks the scheduler. Not while something is lent to it.
+    /// Gives the actor a priority of its own, as a program does that asks the scheduler. Not while
+    /// something is lent to it.
     pub fn has_priority(&self, priority: u32) {
         self.core.change(|world| world.roles[self.number].priority = (priority, priority));
     }
@@ -432,7 +446,8 @@ impl<'e> Actor<'e> {
         self.core.world().roles[self.number].priority.1
     }
 
-    /// Whether the actor is in a window: it holds a lock's internal lock for a few steps. An actor that is stopped there for ever keeps all out.
+    /// Whether the actor is in a window: it holds a lock's internal lock for a few steps. An actor
+    /// that is stopped there for ever keeps all out.
     pub fn is_in_window(&self) -> bool {
         self.core.world().roles[self.number].windows != 0
     }
@@ -468,13 +483,15 @@ impl Scripted {
     }
 }
 
-/// Plays `script` again and again, with a stop one step later each time, until its actor is no longer stopped: the script gets the step's number, and returns whether the stop took
-/// place. Returns how many stops there were.
+/// Plays `script` again and again, with a stop one step later each time, until its actor is no
+/// longer stopped: the script gets the step's number, and returns whether the stop took place.
+/// Returns how many stops there were.
 pub fn every_stop(mut script: impl FnMut(u64) -> bool) -> u64 {
     (0..).find(|&stop| !script(stop)).unwrap_or(0)
 }
 
-/// [`Stage::run`](crate::stage::Stage::run): every actor has one task, and the scene runs to its end.
+/// [`Stage::run`](crate::stage::Stage::run): every actor has one task, and the scene runs to its
+/// end.
 pub(super) fn run(threads: usize, act: impl Fn(usize) + Sync) {
     let act = &act;
     Scene::play_with(threads, |scene, actors| {

@@ -1,16 +1,21 @@
-//! A platform whose schedule is a script: the test decides who runs, where somebody stops, and what time it is.
+//! A platform whose schedule is a script: the test decides who runs, where somebody stops, and what
+//! time it is.
 //!
-//! Loom and shuttle explore what *may* happen. Here a test says what *does* happen, one step after the other, against the very source of the
-//! locks, natively and in milliseconds:
+//! Loom and shuttle explore what *may* happen. Here a test says what *does* happen, one step after
+//! the other, against the very source of the locks, natively and in milliseconds:
 //!
-//! * [`Actor::starts`] lets an actor run until it is done or waits; [`Actor::waits`] is then a fact.
-//! * [`Actor::starts_until`] stops it before its n-th atomic operation. Stopped before every one in turn, with everybody else running
-//!   meanwhile ([`every_stop`]), that is the exhaustive single-preemption test.
-//! * [`Actor::interrupted`] stops it likewise, and then runs a closure on its own thread, as a signal handler would.
+//! * [`Actor::starts`] lets an actor run until it is done or waits; [`Actor::waits`] is then a
+//!   fact.
+//! * [`Actor::starts_until`] stops it before its n-th atomic operation. Stopped before every one in
+//!   turn, with everybody else running meanwhile ([`every_stop`]), that is the exhaustive
+//!   single-preemption test.
+//! * [`Actor::interrupted`] stops it likewise, and then runs a closure on its own thread, as a
+//!   signal handler would.
 //! * [`Scene::forks`] makes ghosts of actors: the scene goes on as the child of a fork.
 //! * [`Actor::freeze`] keeps an actor from waking up in time.
 //! * [`Scene::advance`] turns the clock; nothing else does.
-//! * [`Scene::finish`] runs to the end; if somebody can never wake again it says so at once: a lost wake-up is not a timeout here.
+//! * [`Scene::finish`] runs to the end; if somebody can never wake again it says so at once: a lost
+//!   wake-up is not a timeout here.
 //!
 //! ```
 //! use lockyard::mutex::RawMutex;
@@ -27,10 +32,12 @@
 //! });
 //! ```
 //!
-//! With `LOCKYARD_SHAKE=1` in the environment (or another seed), actors that run at the same time do so at uneven speeds: what a script shows must not hang on that.
+//! With `LOCKYARD_SHAKE=1` in the environment (or another seed), actors that run at the same time
+//! do so at uneven speeds: what a script shows must not hang on that.
 //!
-//! What it does not show: weak memory (operations take effect in the order in which they are made), and what depends on spinning: an actor
-//! polls once and goes to sleep, unless the script declares somebody to be on a CPU.
+//! What it does not show: weak memory (operations take effect in the order in which they are made),
+//! and what depends on spinning: an actor polls once and goes to sleep, unless the script declares
+//! somebody to be on a CPU.
 
 // A stage: the theatre is built of the host's threads.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -111,8 +118,9 @@ fn change_mine(change: impl FnOnce(&mut scene::Role)) {
     }
 }
 
-// SAFETY: the words are the real machine's atomics; each thread that asks gets a record of its own, for ever; a park looks at its word under the lock
-// that an unpark takes afterwards; both halves of the asymmetric fence are full fences.
+// SAFETY: the words are the real machine's atomics; each thread that asks gets a record of its own,
+// for ever; a park looks at its word under the lock that an unpark takes afterwards; both halves of
+// the asymmetric fence are full fences.
 unsafe impl Platform for Scripted {
     type U32 = U32;
     type U64 = U64;

@@ -1,8 +1,10 @@
-//! A scene: actors that run one at a time or together, a clock that the script turns, and the certainty that nothing more will happen.
+//! A scene: actors that run one at a time or together, a clock that the script turns, and the
+//! certainty that nothing more will happen.
 //!
-//! Actors are real threads, but each of their waits is known to the scene: parked, stopped by the script, napping between polls, or without a task. When
-//! all are in one of these states and no sleeper's wake-up is due, the scene is *settled*: nothing changes any more unless the script acts. So "still waits" and
-//! "will never wake" are facts here, not guesses by time.
+//! Actors are real threads, but each of their waits is known to the scene: parked, stopped by the
+//! script, napping between polls, or without a task. When all are in one of these states and no
+//! sleeper's wake-up is due, the scene is *settled*: nothing changes any more unless the script
+//! acts. So "still waits" and "will never wake" are facts here, not guesses by time.
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,8 +22,8 @@ const NAP: Duration = Duration::from_micros(20);
 /// How often the script looks for itself whether the scene has settled.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Names a seed with which actors give the CPU away before many of their steps. A script whose outcome hangs on how quickly two actors run fails then, and
-/// not once a year on a busy machine.
+/// Names a seed with which actors give the CPU away before many of their steps. A script whose
+/// outcome hangs on how quickly two actors run fails then, and not once a year on a busy machine.
 pub const SHAKE: &str = "LOCKYARD_SHAKE";
 
 /// What an actor does now.
@@ -109,14 +111,16 @@ impl Role {
             _ if self.ghost => self.vanishes,
             State::Stopped => false,
             State::Parked { word, expected, deadline } => {
-                // SAFETY: the actor is in `park` and borrows the word until it leaves this state, under the same lock.
+                // SAFETY: the actor is in `park` and borrows the word until it leaves this state,
+                // under the same lock.
                 let due = unsafe { &*word }.peek() != expected || deadline.is_some_and(|deadline| deadline <= now);
                 due && !self.frozen
             }
         }
     }
 
-    /// Whether nothing happens here until somebody else acts. (A napper must also poll in vain: see [`Core::settle`].)
+    /// Whether nothing happens here until somebody else acts. (A napper must also poll in vain: see
+    /// [`Core::settle`].)
     fn quiet(&self, now: u64) -> bool {
         match self.state {
             State::Napping(row) => row >= 3 || self.ghost,
@@ -140,7 +144,8 @@ pub(super) struct Core {
     quiet: Condvar,
     /// Where each actor waits.
     seats: Vec<Condvar>,
-    /// Spinlock heads that sleep in this scene. In a table for all scenes they would be in each other's way: locks at the same depth of two tests' stacks share a line of it.
+    /// Spinlock heads that sleep in this scene. In a table for all scenes they would be in each
+    /// other's way: locks at the same depth of two tests' stacks share a line of it.
     heads: ParkedHeads<Scripted>,
 }
 
@@ -250,7 +255,8 @@ pub(super) fn me() -> Option<Me> {
     ME.with_borrow(Clone::clone)
 }
 
-/// A new task of the calling actor: stop before its step number `stop`, run `handler` before another.
+/// A new task of the calling actor: stop before its step number `stop`, run `handler` before
+/// another.
 pub(super) fn begin(stop: Option<u64>, signal: Option<(u64, Handler)>) {
     STEPS.set(0);
     UNTIL_STOP.set(stop.map_or(-1, |stop| stop as i64));
@@ -372,12 +378,14 @@ pub(super) fn now() -> u64 {
     me().map_or(0, |me| me.core.world().now)
 }
 
-/// The scene's table of sleeping spinlock heads. (Outside all scenes nobody sleeps, and one table does.)
+/// The scene's table of sleeping spinlock heads. (Outside all scenes nobody sleeps, and one table
+/// does.)
 pub(super) fn heads() -> &'static ParkedHeads<Scripted> {
     static OUTSIDE: ParkedHeads<Scripted> = ParkedHeads::new();
     ME.with_borrow(|me| match me {
-        // SAFETY: a lock asks anew in each of its functions and keeps nothing of it. The caller, who is in such a function, belongs to the scene until its task or the script has ended (`enter`),
-        // and the table is there as long as somebody does.
+        // SAFETY: a lock asks anew in each of its functions and keeps nothing of it. The caller,
+        // who is in such a function, belongs to the scene until its task or the script has ended
+        // (`enter`), and the table is there as long as somebody does.
         Some(me) => unsafe { &*std::ptr::from_ref(&me.core.heads) },
         None => &OUTSIDE,
     })

@@ -1,8 +1,10 @@
-//! Exhaustive single preemption: one actor is stopped before each of its steps in turn, everybody else runs until nothing more happens, then it goes on.
-//! In the end all must have been served, with the data whole and the lock at rest.
+//! Exhaustive single preemption: one actor is stopped before each of its steps in turn, everybody
+//! else runs until nothing more happens, then it goes on. In the end all must have been served,
+//! with the data whole and the lock at rest.
 //!
-//! For a path of n operations that is n schedules; they have found most of the classical lock bugs. The sweeps run for every
-//! pattern of ways (who reads, who writes), with everybody believed to be on a CPU (so that others spin) and not.
+//! For a path of n operations that is n schedules; they have found most of the classical lock bugs.
+//! The sweeps run for every pattern of ways (who reads, who writes), with everybody believed to be
+//! on a CPU (so that others spin) and not.
 
 use lockyard::GaveUp;
 use lockyard::cancel::{CancelToken, Until};
@@ -67,8 +69,8 @@ impl<L: Lock<P = Scripted>> Stand<L> {
     }
 }
 
-/// For every pattern of `N` ways, with and without a belief that everybody is on a CPU: `script` at every stop. It returns whether
-/// the stop took place.
+/// For every pattern of `N` ways, with and without a belief that everybody is on a CPU: `script` at
+/// every stop. It returns whether the stop took place.
 fn sweep<L, const N: usize>(script: impl for<'e> Fn(&'e Stand<L>, &Scene, [&Actor<'e>; N], &'e [Way], u64) -> bool)
 where
     L: Lock<P = Scripted>,
@@ -92,7 +94,8 @@ where
     }
 }
 
-/// A thread anywhere on its way through lock, section and unlock, against a release, a waiter, and a thread that comes and goes.
+/// A thread anywhere on its way through lock, section and unlock, against a release, a waiter, and
+/// a thread that comes and goes.
 pub fn a_locker_is_preempted<L: Lock<P = Scripted>>() {
     sweep::<L, 4>(|stand, _, [holder, victim, waiter, passer], ways, stop| {
         holder.does(|| stand.lock().lock(ways[0]));
@@ -106,7 +109,8 @@ pub fn a_locker_is_preempted<L: Lock<P = Scripted>>() {
     });
 }
 
-/// The same, woken from its sleep: the stop comes after the release, when the victim has queued before.
+/// The same, woken from its sleep: the stop comes after the release, when the victim has queued
+/// before.
 pub fn a_woken_waiter_is_preempted<L: Lock<P = Scripted>>() {
     sweep::<L, 4>(|stand, _, [holder, victim, waiter, passer], ways, stop| {
         holder.does(|| stand.lock().lock(ways[0]));
@@ -121,7 +125,8 @@ pub fn a_woken_waiter_is_preempted<L: Lock<P = Scripted>>() {
     });
 }
 
-/// A release is cut off at every step, with one waiter before it, one that comes meanwhile, and one that tries.
+/// A release is cut off at every step, with one waiter before it, one that comes meanwhile, and one
+/// that tries.
 pub fn a_releaser_is_preempted<L: Lock<P = Scripted>>() {
     sweep::<L, 4>(|stand, _, [victim, first, second, passer], ways, stop| {
         victim.does(|| stand.lock().lock(ways[0]));
@@ -135,7 +140,8 @@ pub fn a_releaser_is_preempted<L: Lock<P = Scripted>>() {
     });
 }
 
-/// The first waiter's turn has passed, so that it asks for the lock; it is stopped anywhere, while others take and release.
+/// The first waiter's turn has passed, so that it asks for the lock; it is stopped anywhere, while
+/// others take and release.
 pub fn an_asking_waiter_is_preempted<L: Lock<P = Scripted>>() {
     sweep::<L, 4>(|stand, scene, [holder, victim, waiter, passer], ways, stop| {
         holder.does(|| stand.lock().lock(ways[0]));
@@ -204,7 +210,8 @@ pub fn a_late_waiter_is_preempted<L: Timed<P = Scripted>>() {
     });
 }
 
-/// Who cancels is cut off at every step, while the waiters it wakes leave, and the lock is released.
+/// Who cancels is cut off at every step, while the waiters it wakes leave, and the lock is
+/// released.
 pub fn a_canceller_is_preempted<L: Timed<P = Scripted>>() {
     sweep::<L, 4>(|stand, _, [holder, first, second, victim], ways, stop| {
         holder.does(|| stand.lock().lock(ways[0]));
@@ -219,7 +226,8 @@ pub fn a_canceller_is_preempted<L: Timed<P = Scripted>>() {
     });
 }
 
-/// A downgrade is cut off at every step, with a reader and a writer waiting, in both orders, and one that comes.
+/// A downgrade is cut off at every step, with a reader and a writer waiting, in both orders, and
+/// one that comes.
 pub fn a_downgrader_is_preempted<L: Shared<P = Scripted>>() {
     sweep::<L, 4>(|stand, _, [victim, first, second, passer], ways, stop| {
         victim.does(|| stand.lock().lock(Way::Write));
@@ -290,7 +298,8 @@ pub fn an_upper_is_preempted<S: Count<P = Scripted>>() {
     });
 }
 
-/// A waiter gives up at every step against an up: the unit is taken by it, or by the other, never by nobody.
+/// A waiter gives up at every step against an up: the unit is taken by it, or by the other, never
+/// by nobody.
 pub fn a_leaving_downer_is_preempted<S: Count<P = Scripted>>() {
     units::<S, 3>(0, 0, |(semaphore, token), scene, [victim, waiter, upper], stop| {
         let given_up = victim.starts_until(stop, || semaphore.down_until(Until::cancelled(token)));

@@ -1,4 +1,5 @@
-//! The words of the scripted machine: those of the real one, with a place to stop before each operation.
+//! The words of the scripted machine: those of the real one, with a place to stop before each
+//! operation.
 
 use lockyard::platform::linux::{self, Linux};
 use lockyard::platform::{ConstZero, Lanes, Ordering, Pair, Platform, Word};
@@ -138,7 +139,8 @@ impl Lanes for LaneWord {
 }
 
 fn inner(pair: &Pair<Scripted>) -> &Pair<Linux> {
-    // SAFETY: the scripted words are transparent wrappers of the real ones, so both pairs are the same 8 bytes.
+    // SAFETY: the scripted words are transparent wrappers of the real ones, so both pairs are the
+    // same 8 bytes.
     unsafe { &*core::ptr::from_ref(pair).cast::<Pair<Linux>>() }
 }
 

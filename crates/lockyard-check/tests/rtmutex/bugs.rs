@@ -1,4 +1,5 @@
-//! The bugs that rt-mutexes have had, made on purpose (`lockyard::rtmutex::bug`): each is noticed, by the check named, and the mutex as it is passes that check.
+//! The bugs that rt-mutexes have had, made on purpose (`lockyard::rtmutex::bug`): each is noticed,
+//! by the check named, and the mutex as it is passes that check.
 //!
 //! | bug | noticed by |
 //! |---|---|
@@ -47,8 +48,8 @@ fn an_inverted_spin_test_does_not_pay() {
     assert!(!spins_paid(&events), "{events:?}");
 }
 
-/// Two waiters give up at the same moment while their owner, whose own wait makes them walk without the wait lock, releases by the fast path. The first seed at which
-/// something goes wrong.
+/// Two waiters give up at the same moment while their owner, whose own wait makes them walk without
+/// the wait lock, releases by the fast path. The first seed at which something goes wrong.
 fn resurrection(bug: Option<Bug>, seeds: u64) -> Option<u64> {
     let model = catalog::machine("quad2008").unwrap_or_else(|error| panic!("{error}"));
     (1..=seeds).find(|&seed| {
@@ -90,7 +91,8 @@ fn resurrection(bug: Option<Bug>, seeds: u64) -> Option<u64> {
 #[test]
 fn a_blind_store_resurrects() {
     guarded("bugs::resurrection", || {
-        // One seed in eighteen; with a preemption at one call in twelve it is one in a thousand: who is preempted all the time gives up before the other comes.
+        // One seed in eighteen; with a preemption at one call in twelve it is one in a thousand:
+        // who is preempted all the time gives up before the other comes.
         const SEEDS: u64 = 400;
         assert!(resurrection(Some(Bug::ClearsBitBlindly), SEEDS).is_some(), "not noticed");
         assert_eq!(resurrection(None, 100), None, "the mutex as it is");

@@ -44,8 +44,8 @@ impl Lock for RawMutex<Sim> {
     }
 }
 
-/// All on one CPU of `machine`: a chain of `depth` owners, each of which waits for the one before, a middle thread that computes, and a high one that wants the
-/// last mutex. How long it waits, ns.
+/// All on one CPU of `machine`: a chain of `depth` owners, each of which waits for the one before,
+/// a middle thread that computes, and a high one that wants the last mutex. How long it waits, ns.
 fn wait_of_high<L: Lock>(machine: &str, depth: usize) -> u64 {
     let model = catalog::machine(machine).unwrap_or_else(|error| panic!("{error}"));
     let config = Config { start: Start::InOrder, ..Config::new(model) };
@@ -91,7 +91,8 @@ fn wait_of_high<L: Lock>(machine: &str, depth: usize) -> u64 {
     waited.into_inner()
 }
 
-/// With inheritance the wait is the critical sections ahead; the middle thread's fifty milliseconds are no part of it. Without, they are: the check can fail.
+/// With inheritance the wait is the critical sections ahead; the middle thread's fifty milliseconds
+/// are no part of it. Without, they are: the check can fail.
 #[test]
 fn high_waits_for_sections_not_for_the_middle() {
     for machine in ["quad2008", "skx_2s_40c", "kunpeng920_2s_96c"] {

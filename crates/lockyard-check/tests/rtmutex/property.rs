@@ -36,8 +36,9 @@ fn crowds_on_large_machines() {
     assert!(found.settled > 0 && found.events.get("rtmutex_boost").is_some_and(|&count| count > 0), "{found:?}");
 }
 
-/// Cases that once failed: 1068, where a release and a taking of the same mutex followed each other unseen; 1903, where a waiter kept its place by a priority that it had no more;
-/// 8425, where the last look came before the last store was visible.
+/// Cases that once failed: 1068, where a release and a taking of the same mutex followed each other
+/// unseen; 1903, where a waiter kept its place by a priority that it had no more; 8425, where the
+/// last look came before the last store was visible.
 #[test]
 fn cases_that_failed() {
     for seed in [1068, 1903, 8425, 15362, 21433, 38964, 40229] {

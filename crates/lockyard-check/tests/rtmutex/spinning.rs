@@ -1,4 +1,5 @@
-//! The first waiter's spin. (Kernel bug no. 1: its test for the first place was inverted, nothing crashed, and only a counter would have shown it.)
+//! The first waiter's spin. (Kernel bug no. 1: its test for the first place was inverted, nothing
+//! crashed, and only a counter would have shown it.)
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,8 @@ pub(crate) fn spins_paid(events: &BTreeMap<&'static str, u64>) -> bool {
     queued > 50 && paid * 2 > queued
 }
 
-/// With the policies that spin most waits are over without a sleep; with the one that does not, none is.
+/// With the policies that spin most waits are over without a sleep; with the one that does not,
+/// none is.
 #[test]
 fn spins_pay() {
     let (today, published) = (contend::<Today>(2, None), contend::<Published2016>(2, None));
@@ -54,7 +56,8 @@ fn spins_pay() {
     assert_eq!(events.get("rtmutex_spin").copied().unwrap_or(0), 0);
 }
 
-/// Somebody more urgent comes: the spinner is displaced, stops at once and sleeps; the newcomer spins in its place, and has the mutex first.
+/// Somebody more urgent comes: the spinner is displaced, stops at once and sleeps; the newcomer
+/// spins in its place, and has the mutex first.
 #[test]
 fn a_displaced_spinner_stops() {
     let simulation = Simulation::new(&config(), 3).expect("a simulation");

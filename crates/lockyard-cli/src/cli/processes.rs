@@ -10,8 +10,9 @@ use super::SweepArgs;
 /// Options of `lockyard run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Which locks serve which objects: KIND=LOCK, where KIND is mutex (mutex, spin, hq, rt), rwlock (rwsem, rwsem:POLICY, qrw), spin (spin,
-    /// hq) or sem (lockyard), or glibc for any; a LOCK alone is for mutexes
+    /// Which locks serve which objects: KIND=LOCK, where KIND is mutex (mutex, spin, hq, rt),
+    /// rwlock (rwsem, rwsem:POLICY, qrw), spin (spin, hq) or sem (lockyard), or glibc for any; a
+    /// LOCK alone is for mutexes
     #[arg(long, value_name = "LIST")]
     pub(crate) lock: Option<String>,
 

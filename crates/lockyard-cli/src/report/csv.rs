@@ -1,4 +1,5 @@
-//! CSV for spreadsheets and scripts: a header, then one line per lock and cell. Columns are only ever added at the end.
+//! CSV for spreadsheets and scripts: a header, then one line per lock and cell. Columns are only
+//! ever added at the end.
 
 use crate::results::{CellResult, Results};
 use lockyard_work::Summary;

@@ -1,4 +1,5 @@
-//! Rerun figures for people: published and simulated side by side, the verdict of each, and one table of scores.
+//! Rerun figures for people: published and simulated side by side, the verdict of each, and one
+//! table of scores.
 
 use std::fmt::Write;
 

@@ -113,7 +113,8 @@ fn panel(cell: &CellResult) -> Panel {
             rate_text: format!("{} {unit}{ratio}", cell.rate(lock)),
             wait_ns: if cell.is_alone() { 0.0 } else { lock.wait_max },
             wait_text: table::wait(cell, lock),
-            // Alone, a thread without a turn only means that the window was too short for it to be scheduled.
+            // Alone, a thread without a turn only means that the window was too short for it to be
+            // scheduled.
             idle: if cell.is_alone() { 0 } else { lock.worst_idle_threads },
         }
     };

@@ -1,5 +1,6 @@
-//! Line charts as SVG: throughput over threads, published against simulated, both axes logarithmic. Colours come from the page's style
-//! sheet (`.s0` to `.s4`); a published line is solid with filled points, a simulated one dashed with hollow points and a band.
+//! Line charts as SVG: throughput over threads, published against simulated, both axes logarithmic.
+//! Colours come from the page's style sheet (`.s0` to `.s4`); a published line is solid with filled
+//! points, a simulated one dashed with hollow points and a band.
 
 use std::fmt::Write;
 
@@ -112,7 +113,8 @@ struct Axis {
 }
 
 impl Axis {
-    /// The axis from `from` to `to` over `values`, with a margin of `1 - tight` of a fifth beyond them.
+    /// The axis from `from` to `to` over `values`, with a margin of `1 - tight` of a fifth beyond
+    /// them.
     fn over(values: impl Iterator<Item = f64>, from: f64, to: f64, tight: f64) -> Self {
         let (low, high) = values
             .filter(|value| *value > 0.0 && value.is_finite())

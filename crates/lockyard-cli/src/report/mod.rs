@@ -1,4 +1,5 @@
-//! Reports, one file per format. All of them take [`Results`](crate::results::Results) and give text.
+//! Reports, one file per format. All of them take [`Results`](crate::results::Results) and give
+//! text.
 
 pub(crate) mod csv;
 pub(crate) mod figures_html;

@@ -114,7 +114,8 @@ fn waiting(sample: &Sample) -> String {
 /// The class as people know it.
 pub(crate) fn label(class: &ClassSample) -> String {
     let mut label = if class.kind.is_empty() { "other locks".to_owned() } else { class.kind.clone() };
-    // A class that nobody has named is called by the code that makes its locks: what `addr2line -e FILE` understands.
+    // A class that nobody has named is called by the code that makes its locks: what
+    // `addr2line -e FILE` understands.
     let file = class.name.starts_with('/') && class.site != 0;
     let name = if file { class.name.rsplit('/').next().unwrap_or_default() } else { &class.name };
     if !name.is_empty() {

@@ -1,4 +1,5 @@
-//! A sample in the OpenMetrics text format, for Prometheus and its kin: counters end in `_total`, times are seconds, `# EOF` is last.
+//! A sample in the OpenMetrics text format, for Prometheus and its kin: counters end in `_total`,
+//! times are seconds, `# EOF` is last.
 
 use std::fmt::Write;
 

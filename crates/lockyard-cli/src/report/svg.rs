@@ -1,9 +1,9 @@
-//! Charts as SVG: no script, no font, no file from elsewhere; colours come from the page's style sheet, so that one picture
-//! serves light and dark.
+//! Charts as SVG: no script, no font, no file from elsewhere; colours come from the page's style
+//! sheet, so that one picture serves light and dark.
 //!
-//! One chart holds the cells of a family as panels, one below the other. Each lock is a row with two bars: throughput on an
-//! axis of its own per panel (cells differ by orders of magnitude), and the longest wait on one logarithmic axis
-//! that all panels share.
+//! One chart holds the cells of a family as panels, one below the other. Each lock is a row with
+//! two bars: throughput on an axis of its own per panel (cells differ by orders of magnitude), and
+//! the longest wait on one logarithmic axis that all panels share.
 
 use std::fmt::Write;
 

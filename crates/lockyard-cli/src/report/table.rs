@@ -153,7 +153,8 @@ fn group_table(group: &GroupResult, look: Look) -> String {
     out
 }
 
-/// What the numbers of a group rest on: `  medians of 3 rounds of 170 ms`, and the section that titles leave out.
+/// What the numbers of a group rest on: ` medians of 3 rounds of 170 ms`, and the section that
+/// titles leave out.
 fn basis(group: &GroupResult, look: Look) -> String {
     let rounds = || group.cells.iter().flat_map(|cell| &cell.locks).map(|lock| lock.rounds);
     let windows = || group.cells.iter().filter_map(|cell| cell.spec.window());
@@ -222,7 +223,8 @@ fn wait_and_idle(cell: &CellResult, lock: &Summary) -> String {
     }
 }
 
-/// What a group's workloads measured beside turns and waits: `rounds`, `late` and the like, a line per cell and lock that has some.
+/// What a group's workloads measured beside turns and waits: `rounds`, `late` and the like, a line
+/// per cell and lock that has some.
 fn metrics_of(group: &GroupResult, look: Look) -> String {
     let mut out = String::new();
     let cells = group.cells.iter().flat_map(|cell| cell.locks.iter().map(move |lock| (cell, lock)));

@@ -33,7 +33,8 @@ pub(crate) fn chosen(flag: &str, text: &str, changes: &[(String, f64)]) -> Resul
 /// The machine of that name.
 ///
 /// # Errors
-/// As [`chosen`]; and, for `--set`, a number that it does not have, that must not move, or that leaves its range.
+/// As [`chosen`]; and, for `--set`, a number that it does not have, that must not move, or that
+/// leaves its range.
 pub(crate) fn one(flag: &str, name: &str, changes: &[(String, f64)]) -> Result<Arc<Model>, Failure> {
     let is_path = name.contains('/') || name.contains(".toml");
     if !is_path {

@@ -1,8 +1,9 @@
 //! `lockyard sim`: Lockyard's locks on machines that nobody here owns.
 //!
-//! A *run* is one lock in one cell on one machine in one placement: a simulation, which needs one host thread and yields the
-//! same record as a measurement, and a report of where time and cache lines went. Runs are independent, so they are
-//! shared out to all host CPUs; results come in the order of the plan whatever the order in which they end.
+//! A *run* is one lock in one cell on one machine in one placement: a simulation, which needs one
+//! host thread and yields the same record as a measurement, and a report of where time and cache
+//! lines went. Runs are independent, so they are shared out to all host CPUs; results come in the
+//! order of the plan whatever the order in which they end.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

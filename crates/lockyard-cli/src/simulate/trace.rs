@@ -1,9 +1,12 @@
-//! `lockyard trace`: a simulated window as a Chrome trace, which Perfetto (<https://ui.perfetto.dev>) and `chrome://tracing` show.
+//! `lockyard trace`: a simulated window as a Chrome trace, which Perfetto
+//! (<https://ui.perfetto.dev>) and `chrome://tracing` show.
 //!
-//! Three groups of tracks: what each CPU ran, what each thread did (running, spinning, ready, sleeping), and which thread was in a section. Arrows
-//! lead from the end of a section to the beginning of the next one of the same lock in another thread.
+//! Three groups of tracks: what each CPU ran, what each thread did (running, spinning, ready,
+//! sleeping), and which thread was in a section. Arrows lead from the end of a section to the
+//! beginning of the next one of the same lock in another thread.
 //!
-//! The format: "Trace Event Format", complete events (`X`) with times in microseconds, flow events (`s`, `f`), metadata (`M`).
+//! The format: "Trace Event Format", complete events (`X`) with times in microseconds, flow events
+//! (`s`, `f`), metadata (`M`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -85,7 +88,8 @@ struct Page {
     events: Vec<String>,
 }
 
-/// Readers count in nanoseconds: times are cut to those before anything is subtracted, or neighbours would overlap by one.
+/// Readers count in nanoseconds: times are cut to those before anything is subtracted, or
+/// neighbours would overlap by one.
 fn ns(ps: u64) -> u64 {
     ps / 1000
 }
@@ -231,7 +235,8 @@ mod tests {
         assert_eq!(events.len(), count);
         let of = |ph: &str| events.iter().filter(|event| event["ph"] == ph).count();
         assert!(of("s") > 10 && of("s") == of("f"), "{} {}", of("s"), of("f"));
-        // Slices of a track do not overlap, in a reader's whole nanoseconds: Perfetto drops those that do.
+        // Slices of a track do not overlap, in a reader's whole nanoseconds: Perfetto drops those
+        // that do.
         let mut tracks = BTreeMap::<(u64, u64), Vec<(u64, u64)>>::new();
         for event in events.iter().filter(|event| event["ph"] == "X") {
             let number = |field: &str| event[field].as_u64().unwrap();

@@ -1,9 +1,11 @@
 //! AIM7 on the big lock that was a semaphore: 2,000 tasks on 4 CPUs.
 //!
-//! `bkl-aim7` (`spec/workloads.md` 5.3) stands for it: lognormal jobs, four in ten of which only compute, the others taking one
-//! lock that is dropped around sleeps. As many tasks as published, and the run ends with the last of them, but each does **half the jobs**: with all, the slowest of the three
-//! would take a third of the time of the whole report. (How many jobs a task has is not printed, but follows from three columns.)
-//! The two published runs of a kernel are averaged. The CPUs' busy share is derived on the published side: CPU seconds by four times the real time.
+//! `bkl-aim7` (`spec/workloads.md` 5.3) stands for it: lognormal jobs, four in ten of which only
+//! compute, the others taking one lock that is dropped around sleeps. As many tasks as published,
+//! and the run ends with the last of them, but each does **half the jobs**: with all, the slowest
+//! of the three would take a third of the time of the whole report. (How many jobs a task has is
+//! not printed, but follows from three columns.) The two published runs of a kernel are averaged.
+//! The CPUs' busy share is derived on the published side: CPU seconds by four times the real time.
 
 use std::time::Duration;
 

@@ -1,19 +1,22 @@
 //! How much machine code a lock is: no simulation, the running program looks at itself.
 //!
-//! Published: the size of an object file before and after a change. What stands for it: the text of the functions of the lock's module that
-//! its entry points reach, under the policy before and the one after. Legacy symbol names do not tell the policies of a generic function
-//! apart, but calls do:
+//! Published: the size of an object file before and after a change. What stands for it: the text of
+//! the functions of the lock's module that its entry points reach, under the policy before and the
+//! one after. Legacy symbol names do not tell the policies of a generic function apart, but calls
+//! do:
 //!
 //! ```text
 //! entry points (function pointers) ─► symbol at that address ─► its bytes ─► direct calls and jumps ─► symbols …
 //! ```
 //!
-//! A call is found where the machine code at any byte offset reads as a near call or jump to the very start of a known function; chance hits
-//! would have to hit such a start. Calls through pointers are not followed. Only code of the lock's own module counts, not the
-//! waiting, parking and counting that all locks share, as in the published object files. What another compiler makes of another
-//! language differs in size; the change is what can be compared.
+//! A call is found where the machine code at any byte offset reads as a near call or jump to the
+//! very start of a known function; chance hits would have to hit such a start. Calls through
+//! pointers are not followed. Only code of the lock's own module counts, not the waiting, parking
+//! and counting that all locks share, as in the published object files. What another compiler makes
+//! of another language differs in size; the change is what can be compared.
 //!
-//! Possible on x86-64 and in programs with a symbol table; elsewhere the cells stay empty and say why.
+//! Possible on x86-64 and in programs with a symbol table; elsewhere the cells stay empty and say
+//! why.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,11 +1,13 @@
 //! Tables of lock events: how often the slow paths did what.
 //!
-//! Counts depend on how long a machine ran, so cells are **shares**: an event's count over the sum of all events of its column that both
-//! sides have. What is judged: where a table has two columns, how a share changes between them; else how
-//! often an event occurs relative to the table's leading event.
+//! Counts depend on how long a machine ran, so cells are **shares**: an event's count over the sum
+//! of all events of its column that both sides have. What is judged: where a table has two columns,
+//! how a share changes between them; else how often an event occurs relative to the table's leading
+//! event.
 //!
-//! Two of the tables were taken after a boot and a kernel build. Nothing here boots a machine: `boot-model` and `build-model` (`spec/workloads.md` 9)
-//! stand in for them. They know no trylock, so trylock events stay empty.
+//! Two of the tables were taken after a boot and a kernel build. Nothing here boots a machine:
+//! `boot-model` and `build-model` (`spec/workloads.md` 9) stand in for them. They know no trylock,
+//! so trylock events stay empty.
 
 use std::time::Duration;
 

@@ -1,8 +1,11 @@
-//! Tables of fairness factors: the share of all turns that the busier half of the threads got; rows are numbers of threads.
+//! Tables of fairness factors: the share of all turns that the busier half of the threads got; rows
+//! are numbers of threads.
 //!
-//! 0.5 is even, 1 starves half. The series does not define its factor; the usual definition is taken (`spec/hq-spinlock.md` 12). **Two windows that do not
-//! compare**: in theirs, of a minute, every node has thousands of visits of the lock; in ours several, since a visit lasts a thousand hand-overs, and a round of
-//! eight nodes three milliseconds. What is scored is what the firmware's mode does to the factor.
+//! 0.5 is even, 1 starves half. The series does not define its factor; the usual definition is
+//! taken (`spec/hq-spinlock.md` 12). **Two windows that do not compare**: in theirs, of a minute,
+//! every node has thousands of visits of the lock; in ours several, since a visit lasts a thousand
+//! hand-overs, and a round of eight nodes three milliseconds. What is scored is what the firmware's
+//! mode does to the factor.
 
 use std::time::Duration;
 

@@ -1,17 +1,23 @@
-//! Tables of gains: throughput with the hierarchical spinlock by throughput with the plain one; rows are numbers of threads.
+//! Tables of gains: throughput with the hierarchical spinlock by throughput with the plain one;
+//! rows are numbers of threads.
 //!
-//! Nothing else was published, so a cell is a ratio, and the ratio is what is scored. What stands for the benchmarks:
+//! Nothing else was published, so a cell is a ratio, and the ratio is what is scored. What stands
+//! for the benchmarks:
 //!
-//! * locktorture: `torture-spin` (`spec/workloads.md` 3): no shuffling; all begin at one instant, as they do in the original whenever
-//!   its stutter has stopped them, every few ticks. The series does not say which setting it used. The default one holds the lock for 100 ms now and then, which in a
-//!   window of milliseconds would be all or nothing: it is added to both rates as what it takes on average (`spec/simulation.md` 7).
-//! * memcached: `kv-model` (`spec/workloads.md` 7), **a stand-in**: there the spinlocks in question sit in the futex hash buckets under
-//!   memcached's mutexes, here they are the locks themselves. A closed loop of w workers has the mean latency w / throughput (Little's law), so the latency
+//! * locktorture: `torture-spin` (`spec/workloads.md` 3): no shuffling; all begin at one instant,
+//!   as they do in the original whenever its stutter has stopped them, every few ticks. The series
+//!   does not say which setting it used. The default one holds the lock for 100 ms now and then,
+//!   which in a window of milliseconds would be all or nothing: it is added to both rates as what
+//!   it takes on average (`spec/simulation.md` 7).
+//! * memcached: `kv-model` (`spec/workloads.md` 7), **a stand-in**: there the spinlocks in question
+//!   sit in the futex hash buckets under memcached's mutexes, here they are the locks themselves. A
+//!   closed loop of w workers has the mean latency w / throughput (Little's law), so the latency
 //!   column is the throughput's ratio turned round: shown, not scored a second time.
 //!
-//! A window is milliseconds long where theirs was a minute: queues of spinners settle in microseconds. **Where there are as many threads as CPUs** the
-//! thread that opens the window takes the CPU of a waiter for a moment. In the published kernels a waiter cannot be preempted; here those
-//! behind it go to sleep, and a queue of sleepers is another lock. Such rows say little.
+//! A window is milliseconds long where theirs was a minute: queues of spinners settle in
+//! microseconds. **Where there are as many threads as CPUs** the thread that opens the window takes
+//! the CPU of a waiter for a moment. In the published kernels a waiter cannot be preempted; here
+//! those behind it go to sleep, and a queue of sleepers is another lock. Such rows say little.
 
 use std::time::Duration;
 
@@ -92,7 +98,8 @@ pub(super) fn chosen(workload: Workload, window: Duration) -> String {
     )
 }
 
-/// What the long holds of locktorture's default setting add to each acquisition of a single writer: 100 ms in one of 200,000. With more writers each of them is that much rarer.
+/// What the long holds of locktorture's default setting add to each acquisition of a single writer:
+/// 100 ms in one of 200,000. With more writers each of them is that much rarer.
 const LONG_HOLDS_NS: f64 = 500.0;
 
 impl Gains {

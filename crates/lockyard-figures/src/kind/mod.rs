@@ -1,4 +1,5 @@
-//! Kinds of figures: how a table of a kind becomes a plan. One file per kind; each begins with what stands for what.
+//! Kinds of figures: how a table of a kind becomes a plan. One file per kind; each begins with what
+//! stands for what.
 
 pub(crate) mod aim7;
 pub(crate) mod code_size;

@@ -1,13 +1,17 @@
 //! Tables of pi_stress: priority inversions done by a number of groups; columns are kernels.
 //!
-//! What stands for it: `pi-stress` (`spec/workloads.md` 4), whose mutex is the own-tree rt-mutex: `no-spin` for the kernel before the patch, `top-spin-2016` with it. The program
-//! around the mutex, five barriers a round, is user space: every sleep and wake-up of it is a system call, and so are the mutex's.
+//! What stands for it: `pi-stress` (`spec/workloads.md` 4), whose mutex is the own-tree rt-mutex:
+//! `no-spin` for the kernel before the patch, `top-spin-2016` with it. The program around the
+//! mutex, five barriers a round, is user space: every sleep and wake-up of it is a system call, and
+//! so are the mutex's.
 //!
-//! **Doubt that goes with the table.** Owner and waiter of a group's mutex share a CPU, so a first waiter never finds the owner running, and a correct spin ends at its first
-//! test. The published gains of 1 to 5 % cannot come from spins that succeed; a model of it must show none, and the directions below are then chance. The published rows have standard
-//! deviations of 1 to 28 %.
+//! **Doubt that goes with the table.** Owner and waiter of a group's mutex share a CPU, so a first
+//! waiter never finds the owner running, and a correct spin ends at its first test. The published
+//! gains of 1 to 5 % cannot come from spins that succeed; a model of it must show none, and the
+//! directions below are then chance. The published rows have standard deviations of 1 to 28 %.
 //!
-//! Scored beside the ratios: where the peak is, and how high the plateau behind it. A window is milliseconds where theirs was half a minute: a round takes some ten microseconds.
+//! Scored beside the ratios: where the peak is, and how high the plateau behind it. A window is
+//! milliseconds where theirs was half a minute: a round takes some ten microseconds.
 
 use std::time::Duration;
 

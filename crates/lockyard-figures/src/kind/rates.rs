@@ -1,10 +1,13 @@
-//! Tables of total locking rates: rows are numbers of threads (and section lengths), columns are policies.
+//! Tables of total locking rates: rows are numbers of threads (and section lengths), columns are
+//! policies.
 //!
-//! The published benchmark is a kernel module that nobody outside has seen. What stands for it (`spec/workloads.md` 1): every thread
-//! alternates strictly between reading and writing, odd threads begin with a write; no think time; the section is
-//! `cs_load` PAUSEs, one where the table does not say. Threads begin one to a CPU in the order of the placement and stay
-//! there, since a woken thread returns to its CPU while that is idle. The window is shorter than theirs, after a
-//! warm-up that lets the start fade: everybody falls asleep at once there (the workload begins with a disturbance), and 240 threads need tens of milliseconds to sort themselves out.
+//! The published benchmark is a kernel module that nobody outside has seen. What stands for it
+//! (`spec/workloads.md` 1): every thread alternates strictly between reading and writing, odd
+//! threads begin with a write; no think time; the section is `cs_load` PAUSEs, one where the table
+//! does not say. Threads begin one to a CPU in the order of the placement and stay there, since a
+//! woken thread returns to its CPU while that is idle. The window is shorter than theirs, after a
+//! warm-up that lets the start fade: everybody falls asleep at once there (the workload begins with
+//! a disturbance), and 240 threads need tens of milliseconds to sort themselves out.
 
 use std::time::Duration;
 

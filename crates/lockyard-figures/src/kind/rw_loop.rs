@@ -1,7 +1,9 @@
-//! The table of the qrwlock patch: time for a fixed number of read and write locks; rows are numbers of threads.
+//! The table of the qrwlock patch: time for a fixed number of read and write locks; rows are
+//! numbers of threads.
 //!
-//! `qrw-loop` stands for it (`spec/workloads.md` 2): empty sections, five reads to a write, no think time. Published is the time for
-//! 5 million operations; it grows with the threads, so it must be so many for each thread. Ours is derived from the rate in a window.
+//! `qrw-loop` stands for it (`spec/workloads.md` 2): empty sections, five reads to a write, no
+//! think time. Published is the time for 5 million operations; it grows with the threads, so it
+//! must be so many for each thread. Ours is derived from the rate in a window.
 
 use std::time::Duration;
 

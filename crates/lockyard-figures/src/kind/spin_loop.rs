@@ -1,8 +1,9 @@
 //! What sixteen iterations of the spinning loop cost, alone.
 //!
-//! A thread looks at a word and relaxes, sixteen times: one poll of a waiter is the loop around a PAUSE plus the PAUSE. The smallest sample counts,
-//! as in the published figures. **Not a prediction in full**: the loop's overhead in `common.toml` was derived from this very table; what is
-//! predicted is the difference between machines.
+//! A thread looks at a word and relaxes, sixteen times: one poll of a waiter is the loop around a
+//! PAUSE plus the PAUSE. The smallest sample counts, as in the published figures. **Not a
+//! prediction in full**: the loop's overhead in `common.toml` was derived from this very table;
+//! what is predicted is the difference between machines.
 
 use lockyard::platform::{Ordering, Platform, Word};
 use lockyard_sim::{Config, Sim, Simulation, clock_ps, words};

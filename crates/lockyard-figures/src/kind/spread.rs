@@ -1,9 +1,10 @@
 //! Tables of operations per thread: minimum, mean and maximum; rows are policies.
 //!
-//! Published: 240 writers on 80 CPUs for 5 s, "with 5 µs sleep" in the section. The mean contradicts the text: it leaves 2.7 µs to a section, less
-//! than the sleep (`spec/workloads.md` 1), so **the order and the spread mean something here, the size does not**. What stands for it: writers that
-//! sleep 5 µs inside each section, timer slack and all, for as long as theirs did. For ratios a thread without any operation counts as one
-//! with one operation.
+//! Published: 240 writers on 80 CPUs for 5 s, "with 5 µs sleep" in the section. The mean
+//! contradicts the text: it leaves 2.7 µs to a section, less than the sleep (`spec/workloads.md`
+//! 1), so **the order and the spread mean something here, the size does not**. What stands for it:
+//! writers that sleep 5 µs inside each section, timer slack and all, for as long as theirs did. For
+//! ratios a thread without any operation counts as one with one operation.
 
 use std::time::Duration;
 

@@ -12,7 +12,8 @@ use crate::counters::{self, Fallback};
 use crate::real::real;
 use crate::{deadline, fork, watch};
 
-/// What a lock call does that has not succeeded at once. Apart from the fast path, which so needs no stack.
+/// What a lock call does that has not succeeded at once. Apart from the fast path, which so needs
+/// no stack.
 #[inline(never)]
 unsafe extern "C" fn lock_next(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: a mutex, as in C.

@@ -1,5 +1,6 @@
-//! What lock and unlock calls try first: a thread that has been here before, a mutex that nobody holds or waits for. No stack, one locked instruction each way, and none
-//! while the process has one thread.
+//! What lock and unlock calls try first: a thread that has been here before, a mutex that nobody
+//! holds or waits for. No stack, one locked instruction each way, and none while the process has
+//! one thread.
 
 use core::sync::atomic::Ordering::*;
 
@@ -10,7 +11,8 @@ use crate::config::MutexKind;
 use crate::thread;
 
 impl MutexObject {
-    /// The fast path: a mutex of the normal kind that nobody holds or waits for, and a thread that has been here before.
+    /// The fast path: a mutex of the normal kind that nobody holds or waits for, and a thread that
+    /// has been here before.
     #[inline(always)]
     pub(super) fn lock_fast(&self) -> bool {
         if self.kind() != NORMAL {

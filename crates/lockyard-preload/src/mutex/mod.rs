@@ -16,7 +16,8 @@
 //!
 //! With `LOCKYARD_MUTEX=spin` or `hq` only the first word is used for locking.
 //!
-//! A kind with any bit beyond the four private ones (robust, priority inheritance or protection, process-shared, and -1 after `destroy`) is glibc's object, untouched.
+//! A kind with any bit beyond the four private ones (robust, priority inheritance or protection,
+//! process-shared, and -1 after `destroy`) is glibc's object, untouched.
 //!
 //! # With priority inheritance (`LOCKYARD_MUTEX=rt`, and the mutex has `PTHREAD_PRIO_INHERIT`)
 //!
@@ -28,14 +29,17 @@
 //! | 28–31 | depth of a recursive mutex |
 //! | 32–35 | who holds a recursive or error-checking mutex |
 //!
-//! Such a mutex is checked whatever its kind: a call that could only hang, for which glibc waits for ever, returns `EDEADLK`, or `ENOTRECOVERABLE` if its owner has
-//! ended; unlocking another thread's returns `EPERM`. Signalled waiters of a condition variable are woken, and wait for it by their priorities. As in glibc, a child process has no use for one that was locked at
-//! the fork. It must not be freed before every `unlock` has returned.
+//! Such a mutex is checked whatever its kind: a call that could only hang, for which glibc waits
+//! for ever, returns `EDEADLK`, or `ENOTRECOVERABLE` if its owner has ended; unlocking another
+//! thread's returns `EPERM`. Signalled waiters of a condition variable are woken, and wait for it
+//! by their priorities. As in glibc, a child process has no use for one that was locked at the
+//! fork. It must not be freed before every `unlock` has returned.
 //!
 //! `calls` has the functions that C calls, `fast` what they try first.
 //!
-//! **Destruction.** POSIX lets the next owner free a mutex while the thread that released it is still in the call. Hence
-//! [`release_detached`](RawMutex::release_detached); the spinlocks are so by nature.
+//! **Destruction.** POSIX lets the next owner free a mutex while the thread that released it is
+//! still in the call. Hence [`release_detached`](RawMutex::release_detached); the spinlocks are so
+//! by nature.
 
 mod calls;
 mod fast;
@@ -117,7 +121,8 @@ impl MutexObject {
 
     #[inline(always)]
     fn field(&self, offset: usize) -> &AtomicU32 {
-        // SAFETY: inside the object, aligned, and in a word that the lock leaves to its embedder, which is atomic, too.
+        // SAFETY: inside the object, aligned, and in a word that the lock leaves to its embedder,
+        // which is atomic, too.
         unsafe { &*core::ptr::from_ref(self).cast::<u8>().add(offset).cast::<AtomicU32>() }
     }
 
@@ -127,7 +132,8 @@ impl MutexObject {
     }
 
     fn spin(&self) -> &RawQSpinLock<Linux> {
-        // SAFETY: the first word of the object, which is used by this lock alone: one choice for the whole process.
+        // SAFETY: the first word of the object, which is used by this lock alone: one choice for
+        // the whole process.
         unsafe { &*core::ptr::from_ref(self).cast() }
     }
 
@@ -138,7 +144,8 @@ impl MutexObject {
 
     fn rt(&self) -> &RawPiMutex<Linux> {
         const _: () = assert!(size_of::<RawPiMutex<Linux>>() <= INHERITING_CLASS);
-        // SAFETY: the first bytes of the object, aligned as it is; this lock leaves the kind to its embedder, and no other uses them in an object of that kind.
+        // SAFETY: the first bytes of the object, aligned as it is; this lock leaves the kind to its
+        // embedder, and no other uses them in an object of that kind.
         unsafe { &*core::ptr::from_ref(self).cast() }
     }
 
@@ -243,7 +250,8 @@ impl MutexObject {
         }
     }
 
-    /// Takes the lock under the mutex. Only one with priority inheritance can refuse: an errno value.
+    /// Takes the lock under the mutex. Only one with priority inheritance can refuse: an errno
+    /// value.
     pub(crate) fn acquire(&self, lock: MutexKind) -> c_int {
         match lock {
             MutexKind::Mutex => self.raw.acquire(),
@@ -279,7 +287,8 @@ impl MutexObject {
         }
     }
 
-    /// Releases the lock under the mutex. `EPERM`: it has priority inheritance, and the caller does not hold it.
+    /// Releases the lock under the mutex. `EPERM`: it has priority inheritance, and the caller does
+    /// not hold it.
     ///
     /// # Safety
     /// The caller holds it, or acts for the holder.
@@ -305,7 +314,8 @@ impl MutexObject {
         0
     }
 
-    /// Everything but the fast path, for the code at `caller` (0: unknown). `None`: the object is glibc's.
+    /// Everything but the fast path, for the code at `caller` (0: unknown). `None`: the object is
+    /// glibc's.
     unsafe fn lock(&self, patience: Patience, caller: usize) -> Option<c_int> {
         let (kind, lock) = self.ours()?;
         let me = thread::block();
@@ -360,7 +370,8 @@ impl MutexObject {
             }
             self.holder.store(0, Relaxed);
         }
-        // SAFETY: the caller holds it, or it is of a kind whose release by anybody is accepted, as in glibc.
+        // SAFETY: the caller holds it, or it is of a kind whose release by anybody is accepted, as
+        // in glibc.
         let result = unsafe { self.release(lock) };
         watch::released(core::ptr::from_ref(self).addr());
         Some(result)

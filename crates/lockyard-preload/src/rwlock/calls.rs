@@ -103,7 +103,8 @@ pub unsafe extern "C" fn pthread_rwlock_unlock(rwlock: *mut pthread_rwlock_t) ->
         // SAFETY: as above.
         return unsafe { unlock_slow(rwlock) };
     };
-    // SAFETY: held for reading, by the caller or by whom it acts for; if nobody holds it nothing is done.
+    // SAFETY: held for reading, by the caller or by whom it acts for; if nobody holds it nothing is
+    // done.
     if unsafe { lock.try_read_release_unasked() } {
         // The object may be gone: its address is used.
         thread::block().holds.remove(rwlock.addr());
@@ -117,7 +118,8 @@ unsafe extern "C" fn unlock_slow(rwlock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: a rwlock, as in C.
     let result = unsafe { RwlockObject::ours(rwlock) }.and_then(|object| {
         with_lock!(object, lock => {
-            // The kernel's policies let waiters in under the wait lock, which in a child may be a dead thread's.
+            // The kernel's policies let waiters in under the wait lock, which in a child may be a
+            // dead thread's.
             object.settle(lock);
             let result = object.unlock(lock);
             watch::released(rwlock.addr());
@@ -156,7 +158,8 @@ pub unsafe extern "C" fn pthread_rwlock_init(
     real!(pthread_rwlock_init(rwlock: *mut pthread_rwlock_t, attributes: *const pthread_rwlockattr_t) -> c_int)
 }
 
-/// See `pthread_rwlock_destroy(3p)`. Always succeeds, as in glibc: nothing is held that would have to be given back.
+/// See `pthread_rwlock_destroy(3p)`. Always succeeds, as in glibc: nothing is held that would have
+/// to be given back.
 ///
 /// # Safety
 /// As in C.

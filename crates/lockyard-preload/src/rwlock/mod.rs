@@ -19,12 +19,13 @@
 //! | 0 (default), 1 (which prefers readers in spite of its name) | readers go in while readers hold it, whatever waits | a thread that reads already goes in at once: see `holds`. Another reader is kept out for a waiting writer, but for a time only: see `reservation` |
 //! | 2 (writers preferred, not recursive) | a waiting writer keeps readers out | the plain lock, which does so as well |
 //!
-//! So a program in which one reader waits for another goes on, and writers are not starved. A lock of
-//! kind 0 or 1 that readers hold can be had by `tryrdlock`, as on glibc. With the default lock and
-//! with `LOCKYARD_RWLOCK=qrw` a running reader may also pass a waiting writer of kind 2 for a turn,
-//! 0.4 ms.
+//! So a program in which one reader waits for another goes on, and writers are not starved. A lock
+//! of kind 0 or 1 that readers hold can be had by `tryrdlock`, as on glibc. With the default lock
+//! and with `LOCKYARD_RWLOCK=qrw` a running reader may also pass a waiting writer of kind 2 for a
+//! turn, 0.4 ms.
 //!
-//! Process-shared ones are glibc's. `lock` has the locks that may be under the object, `calls` the functions that C calls.
+//! Process-shared ones are glibc's. `lock` has the locks that may be under the object, `calls` the
+//! functions that C calls.
 //!
 //! **Destruction** as for mutexes: detached releases.
 
@@ -158,7 +159,8 @@ impl RwlockObject {
     #[inline(always)]
     fn under<L: Lock>(&self) -> &L {
         const { assert!(size_of::<L>() <= 32 && align_of::<L>() <= 8) };
-        // SAFETY: the first words of the object, used by this kind of lock alone, which is one for the whole process; atomics, of which any bytes are valid.
+        // SAFETY: the first words of the object, used by this kind of lock alone, which is one for
+        // the whole process; atomics, of which any bytes are valid.
         unsafe { &*core::ptr::from_ref(self).cast() }
     }
 

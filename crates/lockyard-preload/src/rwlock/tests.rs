@@ -5,7 +5,8 @@ use lockyard::qrwlock::RawQRwLock;
 
 use super::*;
 
-/// Every reading call on a lock with one reader less than can be counted: the first gets it, the others are told.
+/// Every reading call on a lock with one reader less than can be counted: the first gets it, the
+/// others are told.
 fn answers<L: Lock>(one_left: u64) {
     // SAFETY: all-zero is an unlocked rwlock.
     let object: RwlockObject = unsafe { core::mem::zeroed() };

@@ -38,7 +38,8 @@ pub(crate) fn compile(source: &Path) -> PathBuf {
     let folder = target().join("preload-programs");
     std::fs::create_dir_all(&folder).unwrap();
     let stem = source.file_stem().unwrap().to_str().unwrap();
-    // Tests run at the same time, and in several processes: each compiles its own, and moves it into place.
+    // Tests run at the same time, and in several processes: each compiles its own, and moves it
+    // into place.
     let made = folder.join(format!("{stem}-{}-{:?}", std::process::id(), std::thread::current().id()));
     let path = folder.join(stem);
     let cpp = source.extension().is_some_and(|extension| extension == "cc");

@@ -1,4 +1,5 @@
-//! One lock beside another, cell by cell: what the examples that compare two locks on every machine of the catalog share.
+//! One lock beside another, cell by cell: what the examples that compare two locks on every machine
+//! of the catalog share.
 
 use std::ops::RangeInclusive;
 

@@ -1,8 +1,9 @@
 //! Memory operations of a task: ask for the line, then act.
 //!
-//! A hit acts at once and then costs; a miss suspends the task and acts when the line has come. Either way the action
-//! happens at the simulated time at which the line's state allows it, so the host's memory always holds what is visible
-//! to everybody; what is not yet visible is in store buffers.
+//! A hit acts at once and then costs; a miss suspends the task and acts when the line has come.
+//! Either way the action happens at the simulated time at which the line's state allows it, so the
+//! host's memory always holds what is visible to everybody; what is not yet visible is in store
+//! buffers.
 
 use lockyard::platform::Ordering;
 
@@ -19,7 +20,8 @@ fn releases(order: Ordering) -> bool {
 }
 
 impl Engine {
-    /// The line of `address` for the running task; remembers it if the task is about to wait. `true`: for the first time.
+    /// The line of `address` for the running task; remembers it if the task is about to wait.
+    /// `true`: for the first time.
     #[inline(always)]
     pub(crate) fn touch(&mut self, address: usize) -> (u32, bool) {
         let node = self.model.node_of[usize::from(self.core)];
@@ -34,7 +36,8 @@ impl Engine {
         watch.recording && watch.note(line, self.lines[line].version)
     }
 
-    /// What the running task knows of the line is as of now: it has just been read for the first time, or changed by the task itself.
+    /// What the running task knows of the line is as of now: it has just been read for the first
+    /// time, or changed by the task itself.
     #[inline(always)]
     fn up_to_date(&mut self, line: u32) {
         let watch = &mut self.tasks[self.current as usize].watch;
@@ -147,8 +150,8 @@ pub(crate) enum Seen {
     Buffer(u64),
 }
 
-// Not inlined and not generic: locks are compiled for many policies and workloads, and the cost of a call is small beside
-// that of the model.
+// Not inlined and not generic: locks are compiled for many policies and workloads, and the cost of
+// a call is small beside that of the model.
 impl Host {
     /// Begins a load of the word at `address`, all of whose bits are `full`.
     #[inline(never)]
@@ -171,7 +174,8 @@ impl Host {
         Seen::Memory(self.read_line(line, first))
     }
 
-    /// Begins a load of the two words at `address`. Stores of our own to their line become visible first: a load is not put together from several.
+    /// Begins a load of the two words at `address`. Stores of our own to their line become visible
+    /// first: a load is not put together from several.
     #[track_caller]
     pub(crate) fn begin_wide_load(self, address: usize) -> Access {
         self.fault_point(Call::Load(address));

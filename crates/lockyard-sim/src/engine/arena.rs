@@ -1,16 +1,17 @@
-//! The memory of a simulated program: thread records, the table of sleeping heads, placed objects, the pool of contended
-//! hierarchical locks, and stacks.
+//! The memory of a simulated program: thread records, the table of sleeping heads, placed objects,
+//! the pool of contended hierarchical locks, and stacks.
 //!
-//! One mapping per simulation, so that the place of everything in it is an offset that is the same on every host:
-//! cache-line identity, keys of locks and false sharing follow from offsets and never from host addresses.
+//! One mapping per simulation, so that the place of everything in it is an offset that is the same
+//! on every host: cache-line identity, keys of locks and false sharing follow from offsets and
+//! never from host addresses.
 //!
 //! ```text
 //! | heads | thread records | placed objects … | hq pool | guard | stack 0 | guard | stack 1 | …
 //! 0                                          stacks
 //! ```
 //!
-//! Mappings are kept for the next simulation of the same host thread: what was used in front of the stacks is zeroed,
-//! stacks are left as they are (nothing reads a stack that it has not written).
+//! Mappings are kept for the next simulation of the same host thread: what was used in front of the
+//! stacks is zeroed, stacks are left as they are (nothing reads a stack that it has not written).
 
 use core::num::NonZeroUsize;
 use std::cell::RefCell;
@@ -65,8 +66,9 @@ pub(crate) struct TaskStack {
     base: usize,
 }
 
-// SAFETY: base and limit delimit a range of the arena that belongs to this stack alone; its lowest page, above the limit, is a guard page
-// (`Arena::stack` protects it); the arena outlives the coroutine that runs on it.
+// SAFETY: base and limit delimit a range of the arena that belongs to this stack alone; its lowest
+// page, above the limit, is a guard page (`Arena::stack` protects it); the arena outlives the
+// coroutine that runs on it.
 unsafe impl Stack for TaskStack {
     fn base(&self) -> StackPointer {
         NonZeroUsize::new(self.base).expect("not the null page")

@@ -1,12 +1,12 @@
 //! The event queue: what happens next, and in which order.
 //!
-//! A 4-ary heap keyed by (time, sequence number). The sequence number is handed out in the order of insertion, so events
-//! at one time happen in the order in which they were scheduled: a total order, the same on every host. Four children
-//! to a node halve the depth of a binary heap and fit two cache lines; with a few hundred entries a push or a pop costs
-//! 10 to 20 ns.
+//! A 4-ary heap keyed by (time, sequence number). The sequence number is handed out in the order of
+//! insertion, so events at one time happen in the order in which they were scheduled: a total
+//! order, the same on every host. Four children to a node halve the depth of a binary heap and fit
+//! two cache lines; with a few hundred entries a push or a pop costs 10 to 20 ns.
 //!
-//! Events are never removed: what they refer to carries a generation number, and an event with an old one is ignored
-//! when it comes up.
+//! Events are never removed: what they refer to carries a generation number, and an event with an
+//! old one is ignored when it comes up.
 
 /// Simulated time in picoseconds.
 pub(crate) type Ps = u64;
@@ -107,7 +107,8 @@ impl Heap {
 
     /// Takes the next event out.
     ///
-    /// The hole goes down to a leaf before the last entry, which most often belongs there, is put in: it is not compared on the way.
+    /// The hole goes down to a leaf before the last entry, which most often belongs there, is put
+    /// in: it is not compared on the way.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Ps, What)> {
         let last = self.entries.pop()?;

@@ -1,9 +1,10 @@
 //! From a task's stack to the engine.
 //!
-//! The simulation that runs on this host thread is found through a thread-local pointer; it is null outside simulated
-//! threads, where words are plain memory and nothing costs anything.
+//! The simulation that runs on this host thread is found through a thread-local pointer; it is null
+//! outside simulated threads, where words are plain memory and nothing costs anything.
 //!
-//! [`Host`] is that pointer. Its methods are the only code that suspends; each borrow of the engine ends before.
+//! [`Host`] is that pointer. Its methods are the only code that suspends; each borrow of the engine
+//! ends before.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -54,8 +55,9 @@ impl Host {
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     pub(crate) fn engine<'a>(self) -> &'a mut Engine {
-        // SAFETY: the loop sets the pointer to an engine that outlives every resumption (`run::Runner`). One host thread runs one task or
-        // the loop at a time, and borrows end with their statement, before any suspension: no two are alive at once.
+        // SAFETY: the loop sets the pointer to an engine that outlives every resumption
+        // (`run::Runner`). One host thread runs one task or the loop at a time, and borrows end
+        // with their statement, before any suspension: no two are alive at once.
         unsafe { &mut *self.0.as_ptr() }
     }
 
@@ -77,7 +79,8 @@ impl Host {
             task.stack_top = std::hint::black_box(&raw const mark).addr();
             task.yielder
         };
-        // SAFETY: set when the task began; it lives on the task's own stack for as long as the task runs.
+        // SAFETY: set when the task began; it lives on the task's own stack for as long as the task
+        // runs.
         unsafe { (*yielder).suspend(()) };
     }
 
@@ -242,7 +245,8 @@ impl Host {
         }
     }
 
-    /// Something of the running thread's has become visible: whoever observes sees it before anything else happens.
+    /// Something of the running thread's has become visible: whoever observes sees it before
+    /// anything else happens.
     #[inline(always)]
     pub(crate) fn effect(self) {
         if self.engine().faults.active {
@@ -376,7 +380,8 @@ impl Host {
         engine.tasks[task].stopped_until = engine.now;
     }
 
-    /// A PCT schedule: waits until no better task could go on. Not for ever: what looks able to go on may be waiting in a way of its own.
+    /// A PCT schedule: waits until no better task could go on. Not for ever: what looks able to go
+    /// on may be waiting in a way of its own.
     fn await_turn(self) {
         const FIRST: Ps = 2_000_000;
         const ROUNDS: u32 = 12;

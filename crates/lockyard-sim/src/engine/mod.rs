@@ -1,4 +1,5 @@
-//! The engine: discrete events in integer picoseconds, tasks as coroutines, one simulation to a host thread.
+//! The engine: discrete events in integer picoseconds, tasks as coroutines, one simulation to a
+//! host thread.
 //!
 //! | file | what |
 //! |---|---|
@@ -15,12 +16,14 @@
 //! | `waits` | what each thread does when a run ends before its time |
 //! | `watch` | what is watched of memory: freed objects, frames that have returned, the last seam calls of each task |
 //!
-//! **Run-ahead.** A task that computes or hits goes on without a switch as long as its clock stays below the next
-//! event's time; otherwise it schedules itself and suspends. The order of events is that of (time, order of scheduling), and a task alone
-//! at the front would be the next event anyway: results are the same with run-ahead off.
+//! **Run-ahead.** A task that computes or hits goes on without a switch as long as its clock stays
+//! below the next event's time; otherwise it schedules itself and suspends. The order of events is
+//! that of (time, order of scheduling), and a task alone at the front would be the next event
+//! anyway: results are the same with run-ahead off.
 //!
-//! **Borrows.** Tasks and the loop reach the engine through a raw pointer and borrow it for one statement at a time; no
-//! borrow lives across a suspension. Functions that may suspend are methods of [`host::Host`], all others of [`Engine`].
+//! **Borrows.** Tasks and the loop reach the engine through a raw pointer and borrow it for one
+//! statement at a time; no borrow lives across a suspension. Functions that may suspend are methods
+//! of [`host::Host`], all others of [`Engine`].
 
 pub(crate) mod access;
 pub(crate) mod arena;
@@ -223,7 +226,8 @@ impl Engine {
         }
     }
 
-    /// From now on `observer` is called before each step and after each effect. It must outlive the run.
+    /// From now on `observer` is called before each step and after each effect. It must outlive the
+    /// run.
     pub(crate) fn set_observer(&mut self, observer: &'static mut dyn FnMut()) {
         self.observer = Some(NonNull::from(observer));
         self.faults.active = true;
@@ -264,7 +268,8 @@ impl Engine {
         }
     }
 
-    /// For the trace: the running task has entered a section of the lock at `address`, or is about to leave it.
+    /// For the trace: the running task has entered a section of the lock at `address`, or is about
+    /// to leave it.
     pub(crate) fn note_passage(&mut self, address: usize, enters: bool) {
         if self.trace.is_none() {
             return;

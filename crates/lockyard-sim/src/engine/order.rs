@@ -1,15 +1,21 @@
-//! Who has seen what: vector clocks over the orderings that the program asked for, whatever the simulated machine made of them.
+//! Who has seen what: vector clocks over the orderings that the program asked for, whatever the
+//! simulated machine made of them.
 //!
-//! Every thread counts its own steps and knows how far it has seen each other thread. A release publishes that knowledge at a word, an acquire that reads from it
-//! takes it over, as C++20 and Rust have it: a read-modify-write continues the release sequence of the one before, a plain store ends it, fences
-//! make releases of later stores and acquires of earlier loads. Two accesses to protected data, one of them a write, that this does not order are a race: on
-//! some machine the later one may not see the earlier. No schedule has to show it; one that takes the way past the missing ordering is enough.
+//! Every thread counts its own steps and knows how far it has seen each other thread. A release
+//! publishes that knowledge at a word, an acquire that reads from it takes it over, as C++20 and
+//! Rust have it: a read-modify-write continues the release sequence of the one before, a plain
+//! store ends it, fences make releases of later stores and acquires of earlier loads. Two accesses
+//! to protected data, one of them a write, that this does not order are a race: on some machine the
+//! later one may not see the earlier. No schedule has to show it; one that takes the way past the
+//! missing ordering is enough.
 //!
-//! *Links* are the words of queue nodes that others write to find and to wake each other. Whoever writes one must know of the last store to it, by which its
-//! thread has cleared it or a head has changed a queue: or on some machine that store comes last, and the link is lost. What the bearers of a hierarchical lock's headship note
-//! for each other is protected data.
+//! *Links* are the words of queue nodes that others write to find and to wake each other. Whoever
+//! writes one must know of the last store to it, by which its thread has cleared it or a head has
+//! changed a queue: or on some machine that store comes last, and the link is lost. What the
+//! bearers of a hierarchical lock's headship note for each other is protected data.
 //!
-//! Not seen: what a stale value would lead to. Loads read the newest value here; that is for the model checkers.
+//! Not seen: what a stale value would lead to. Loads read the newest value here; that is for the
+//! model checkers.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::Location;
@@ -91,7 +97,8 @@ fn knows(now: &[u32], (thread, step, _): Step) -> bool {
 #[derive(Debug)]
 struct Link {
     owner: usize,
-    /// The last plain store to it, and the read-modify-writes since, which come behind it in any case: knowing of one of them is enough.
+    /// The last plain store to it, and the read-modify-writes since, which come behind it in any
+    /// case: knowing of one of them is enough.
     stored: Vec<Step>,
 }
 
@@ -132,7 +139,8 @@ impl Order {
         self.links.insert(address, Link { owner, stored: Vec::new() });
     }
 
-    /// Before an access to a word that may be a link: the store that may come behind it, if there is one.
+    /// Before an access to a word that may be a link: the store that may come behind it, if there
+    /// is one.
     fn overwritten(
         &mut self,
         thread: usize,
@@ -285,7 +293,8 @@ impl Host {
     }
 }
 
-/// As [`Host::observe`], where the caller has no host at hand, and is a closure of whoever was called from `place`.
+/// As [`Host::observe`], where the caller has no host at hand, and is a closure of whoever was
+/// called from `place`.
 #[inline(always)]
 pub(crate) fn observe_at(address: usize, access: Access, place: &'static Location<'static>) {
     if let Some(host) = Host::here()
@@ -304,7 +313,8 @@ mod tests {
     const DATA: usize = 0x100;
     const FLAG: usize = 0x200;
 
-    /// Thread 0 writes data and publishes with `store`; thread 1 looks with `load` and reads. Whether that is a race.
+    /// Thread 0 writes data and publishes with `store`; thread 1 looks with `load` and reads.
+    /// Whether that is a race.
     fn races(store: Access, load: Access, fences: bool) -> bool {
         let mut order = Order::default();
         let here = Location::caller();
@@ -355,7 +365,8 @@ mod tests {
         assert_eq!(order.touch(2, DATA, true, here).map(|race| race.0), Some(1));
     }
 
-    /// Thread 0 clears its link and publishes its node with `publish`; thread 1 finds it with `find` and links itself. Whether the link may be lost.
+    /// Thread 0 clears its link and publishes its node with `publish`; thread 1 finds it with
+    /// `find` and links itself. Whether the link may be lost.
     fn loses_a_link(publish: Ordering, find: Ordering) -> bool {
         let mut order = Order::default();
         let here = Location::caller();
@@ -384,7 +395,8 @@ mod tests {
         let here = Location::caller();
         let mut order = Order::default();
         order.link(DATA, 0);
-        // Its own thread stores, and exchanges; thread 1 exchanges, which undoes nothing of it only if it knows of the store.
+        // Its own thread stores, and exchanges; thread 1 exchanges, which undoes nothing of it only
+        // if it knows of the store.
         assert!(order.overwritten(0, DATA, Access::Store(Relaxed), here).is_none());
         assert!(order.overwritten(0, DATA, Access::Update(Relaxed), here).is_none());
         order.access(0, FLAG, Access::Update(Release));

@@ -1,6 +1,8 @@
-//! Random draws: xoshiro256++ (Blackman and Vigna 2019), seeded through SplitMix64 (Steele, Lea, Flood 2014).
+//! Random draws: xoshiro256++ (Blackman and Vigna 2019), seeded through SplitMix64 (Steele, Lea,
+//! Flood 2014).
 //!
-//! Own code, so that a seed means the same numbers for ever. Streams: the machine (jitter), each task, the faults.
+//! Own code, so that a seed means the same numbers for ever. Streams: the machine (jitter), each
+//! task, the faults.
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]

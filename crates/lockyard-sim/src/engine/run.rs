@@ -88,7 +88,8 @@ impl Engine {
     }
 }
 
-/// Runs `body(i)` for the last tasks of `engine`, one for each of `starts`, until all are done. Those before them have ended long since.
+/// Runs `body(i)` for the last tasks of `engine`, one for each of `starts`, until all are done.
+/// Those before them have ended long since.
 pub(crate) fn run(
     engine: &mut Engine,
     arena: &mut Arena,
@@ -97,8 +98,8 @@ pub(crate) fn run(
     names: &dyn Fn(&Engine, Wanted) -> String,
 ) -> Result<(), Error> {
     let mut threads: Vec<Thread> = Vec::with_capacity(starts.len());
-    // SAFETY: the closures below are only run by `resume` in this function, and all coroutines are done or reset before it
-    // returns; so `body` is alive whenever it is called.
+    // SAFETY: the closures below are only run by `resume` in this function, and all coroutines are
+    // done or reset before it returns; so `body` is alive whenever it is called.
     let body: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(body) };
     let first = engine.tasks.len() - starts.len();
     engine.expected = starts.len() - engine.heirs;
@@ -116,12 +117,14 @@ pub(crate) fn run(
     }
     let pointer = NonNull::from(&mut *engine);
     let before = host::enter(Some(pointer));
-    // From here to the end of the loop the engine is reached through `pointer` only, as the tasks do.
+    // From here to the end of the loop the engine is reached through `pointer` only, as the tasks
+    // do.
     let result = events(Host::here(), first, &mut threads, names);
     host::enter(before);
     for thread in &mut threads {
         if thread.started() && !thread.done() {
-            // SAFETY: the thread is abandoned: nothing on its stack is used again. What it owned on the heap is lost.
+            // SAFETY: the thread is abandoned: nothing on its stack is used again. What it owned on
+            // the heap is lost.
             unsafe { thread.force_reset() };
         }
     }

@@ -1,17 +1,21 @@
 //! Spinning as an event (`spec/simulation.md` 4.6).
 //!
-//! A closure that does not yield has looked at some lines; as long as none of them changes it would not yield the next
-//! time either. So the task sleeps, with its lines on a watch list, until another core takes one of them. It then notices
-//! at its next poll, which comes at a multiple of the poll period (loop overhead and one PAUSE; longer with a stride;
-//! give or take a quarter of it), refetches the line at the usual price, and runs the closure again. Where threads wait with WFE they notice a fixed time
-//! after the event. Spent patience, an owner that leaves its CPU and a need to give way wake the task in the same way.
+//! A closure that does not yield has looked at some lines; as long as none of them changes it would
+//! not yield the next time either. So the task sleeps, with its lines on a watch list, until
+//! another core takes one of them. It then notices at its next poll, which comes at a multiple of
+//! the poll period (loop overhead and one PAUSE; longer with a stride; give or take a quarter of
+//! it), refetches the line at the usual price, and runs the closure again. Where threads wait with
+//! WFE they notice a fixed time after the event. Spent patience, an owner that leaves its CPU and a
+//! need to give way wake the task in the same way.
 //!
-//! A task whose lines have already changed when the closure returns polls again after one period. PAUSE thus
-//! delays detection by half a period on average and spreads herds.
+//! A task whose lines have already changed when the closure returns polls again after one period.
+//! PAUSE thus delays detection by half a period on average and spreads herds.
 //!
-//! **A closure that waits.** What a closure has looked at is only true together: if it spins itself, sleeps, or wakes somebody (who wakes may have to wait for
-//! the kernel), the first lines are old when it returns, and the wait inside has a watch list and a patience of its own. The seam forbids it, and a run in which
-//! it happens ends there: what would follow is a thread that watches the wrong lines, for ever.
+//! **A closure that waits.** What a closure has looked at is only true together: if it spins
+//! itself, sleeps, or wakes somebody (who wakes may have to wait for the kernel), the first lines
+//! are old when it returns, and the wait inside has a watch list and a patience of its own. The
+//! seam forbids it, and a run in which it happens ends there: what would follow is a thread that
+//! watches the wrong lines, for ever.
 
 use lockyard::platform::Patience;
 
@@ -51,7 +55,8 @@ impl Host {
         value
     }
 
-    /// The running task is about to do what the closure of a spin must not do. If it is in one, the run ends.
+    /// The running task is about to do what the closure of a spin must not do. If it is in one, the
+    /// run ends.
     #[inline(always)]
     pub(crate) fn outside_spins(self, what: &str) {
         let engine = self.engine();
@@ -147,8 +152,9 @@ impl Engine {
         self.bound_realtime_spin(task);
     }
 
-    /// A polite spinner relies on being told when its CPU is needed. Nobody tells a real-time task that one below it needs it, and that may be the very one it waits for:
-    /// unless it watches the one, it spins no longer than threads of a machine that tells nothing.
+    /// A polite spinner relies on being told when its CPU is needed. Nobody tells a real-time task
+    /// that one below it needs it, and that may be the very one it waits for: unless it watches the
+    /// one, it spins no longer than threads of a machine that tells nothing.
     pub(crate) fn bound_realtime_spin(&mut self, task: u32) {
         let limit = self.now + REALTIME_SPIN;
         let state = &mut self.tasks[task as usize];
@@ -183,7 +189,8 @@ impl Engine {
         let state = &mut self.tasks[task as usize];
         state.rhythm.last = now;
         let watch = state.watch;
-        // Held again is not enough: a line may have gone and come back between two looks of the closure.
+        // Held again is not enough: a line may have gone and come back between two looks of the
+        // closure.
         let stale = |(line, version)| !self.lines[line].held_by(core, now) || self.lines[line].version != version;
         if watch.overflow || watch.lines().any(stale) || watch.lines().next().is_none() {
             let until = self.next_poll(task, now + 1);
@@ -215,7 +222,8 @@ impl Engine {
                 let since = time.saturating_sub(rhythm.last);
                 let poll = rhythm.poll_after(time);
                 let period = rhythm.step.max(1);
-                // No two PAUSEs take the same time: after a few, a poll may fall anywhere in its period.
+                // No two PAUSEs take the same time: after a few, a poll may fall anywhere in its
+                // period.
                 let loose = if since > 4 * period { period } else { period / 4 };
                 let early = poll - Ps::from(self.random.below(u32::try_from(loose).unwrap_or(u32::MAX)));
                 if early >= time { early } else { early + loose }

@@ -9,8 +9,9 @@
 //!             └──────────▶ Sleeping ─────────────┘         … ──▶ Done
 //! ```
 //!
-//! A task is *on a CPU* from the beginning of the switch to it until it leaves; that is what `is_running` tells. While
-//! on a CPU it is suspended in one of several ways ([`Doing`]), which decide whether it can be preempted there.
+//! A task is *on a CPU* from the beginning of the switch to it until it leaves; that is what
+//! `is_running` tells. While on a CPU it is suspended in one of several ways ([`Doing`]), which
+//! decide whether it can be preempted there.
 
 use corosensei::Yielder;
 

@@ -1,7 +1,8 @@
 //! What each thread does when a run ends before its time, in words.
 //!
-//! A thread that waits says for what: all lines that its spin looks at, the word that it sleeps on, the lock of the simulated kernel that it queues for and who
-//! holds that. The last line that was watched says nothing about a thread that no longer watches.
+//! A thread that waits says for what: all lines that its spin looks at, the word that it sleeps on,
+//! the lock of the simulated kernel that it queues for and who holds that. The last line that was
+//! watched says nothing about a thread that no longer watches.
 
 use super::Engine;
 use super::task::{Doing, State};

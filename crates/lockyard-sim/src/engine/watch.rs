@@ -1,8 +1,10 @@
-//! What is watched while a run is made hard: freed memory, frames that have returned, the last seam calls of each thread.
+//! What is watched while a run is made hard: freed memory, frames that have returned, the last seam
+//! calls of each thread.
 //!
-//! A thread that is suspended has its stack's end at a known address; what is below has returned. A word there that another thread touches was a waiter's
-//! record, a token or a node whose owner has gone on. The test costs nothing when nothing is watched: it hides behind the question whether a seam call is a
-//! place for faults.
+//! A thread that is suspended has its stack's end at a known address; what is below has returned. A
+//! word there that another thread touches was a waiter's record, a token or a node whose owner has
+//! gone on. The test costs nothing when nothing is watched: it hides behind the question whether a
+//! seam call is a place for faults.
 
 use std::collections::VecDeque;
 use std::panic::Location;
@@ -117,7 +119,8 @@ impl Engine {
             Some(Error::Gone(format!("thread {task} at {}:{} used {what}", short(place.file()), place.line())));
     }
 
-    /// The task other than the running one in whose stack, but in no live frame of it, `address` is.
+    /// The task other than the running one in whose stack, but in no live frame of it, `address`
+    /// is.
     fn has_returned(&self, address: usize) -> Option<usize> {
         let (first, last) = (self.tasks.first()?.stack.start, self.tasks.last()?.stack.end);
         if !(first..last).contains(&address) {
@@ -130,7 +133,8 @@ impl Engine {
 
     fn note(&mut self, call: Call, place: &'static Location<'static>) {
         let (task, most) = (self.current as usize, self.guard.journal);
-        // SAFETY: the address of a word that the caller borrows; its first four bytes are part of it, and the host thread alone runs.
+        // SAFETY: the address of a word that the caller borrows; its first four bytes are part of
+        // it, and the host thread alone runs.
         let before = call.address().map_or(0, |address| unsafe { (address as *const u32).read_volatile() });
         let notes = &mut self.guard.notes;
         if notes.len() <= task {

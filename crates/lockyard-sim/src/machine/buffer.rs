@@ -1,14 +1,16 @@
-//! Store buffers: a store is cheap for the one who makes it and late for the others (`spec/simulation.md` 4.3).
+//! Store buffers: a store is cheap for the one who makes it and late for the others
+//! (`spec/simulation.md` 4.3).
 //!
-//! A store to a line that the core owns, with nothing waiting in front of it, is done at once. Any other waits in the
-//! buffer of its CPU: the thread goes on after one cycle, its own loads see the value, everybody else sees it when ownership of the
-//! line arrives. On x86-64 stores become visible in order, one request at a time. Where stores are weakly ordered,
-//! plain stores ask at once and complete as they come; a release store waits for all earlier ones; stores to one line
+//! A store to a line that the core owns, with nothing waiting in front of it, is done at once. Any
+//! other waits in the buffer of its CPU: the thread goes on after one cycle, its own loads see the
+//! value, everybody else sees it when ownership of the line arrives. On x86-64 stores become
+//! visible in order, one request at a time. Where stores are weakly ordered, plain stores ask at
+//! once and complete as they come; a release store waits for all earlier ones; stores to one line
 //! keep their order.
 //!
-//! A read-modify-write and a full fence wait until the buffer is empty (where stores are weak: those that release). A
-//! CPU's buffer is empty before its thread is switched out. The heavy half of the asymmetric fence waits until
-//! what was in any buffer at its interrupt has become visible.
+//! A read-modify-write and a full fence wait until the buffer is empty (where stores are weak:
+//! those that release). A CPU's buffer is empty before its thread is switched out. The heavy half
+//! of the asymmetric fence waits until what was in any buffer at its interrupt has become visible.
 
 use std::collections::VecDeque;
 
@@ -68,8 +70,9 @@ impl StoreBuffer {
         self.stores.iter().any(|store| store.number < number)
     }
 
-    /// The value a load of `address` sees, if a store to it is waiting: memory's `value` with the stores applied.
-    /// `None` if there is none; `Some(Err(()))` if one covers the word only in part and the load must wait.
+    /// The value a load of `address` sees, if a store to it is waiting: memory's `value` with the
+    /// stores applied. `None` if there is none; `Some(Err(()))` if one covers the word only in part
+    /// and the load must wait.
     pub(crate) fn forward(&self, address: usize, full: u64, mut value: u64) -> Option<Result<u64, ()>> {
         let mut found = false;
         for store in self.stores.iter().filter(|store| store.address == address) {
@@ -96,7 +99,8 @@ impl Write {
     /// Writes to the host's memory.
     ///
     /// # Safety
-    /// `address` is that of a live, aligned word of `bytes` bytes (4 or 8) that only this simulation touches.
+    /// `address` is that of a live, aligned word of `bytes` bytes (4 or 8) that only this
+    /// simulation touches.
     #[inline(always)]
     pub(crate) unsafe fn perform(&self) {
         // SAFETY: as the caller promises.
@@ -165,8 +169,9 @@ impl Engine {
     fn complete(&mut self, cpu: u32, index: usize) {
         let Some(store) = self.cpus[cpu as usize].buffer.stores.remove(index) else { return };
         let Store { address, value, mask, bytes, line, .. } = store;
-        // SAFETY: the word was alive when its thread stored to it. It still is: whoever may free it has synchronised with this store, or
-        // is its own thread, whose stores to its stack do not wait here (`Host::store`).
+        // SAFETY: the word was alive when its thread stored to it. It still is: whoever may free it
+        // has synchronised with this store, or is its own thread, whose stores to its stack do not
+        // wait here (`Host::store`).
         unsafe { Write { address, value, mask, bytes }.perform() };
         self.written(line, cpu);
         let buffer = &mut self.cpus[cpu as usize].buffer;
@@ -194,7 +199,8 @@ impl Engine {
         }
     }
 
-    /// `task` goes on when the buffer of `cpu` has no store below `number`; with `NOBODY` the scheduler does.
+    /// `task` goes on when the buffer of `cpu` has no store below `number`; with `NOBODY` the
+    /// scheduler does.
     pub(crate) fn await_stores(&mut self, cpu: u32, number: u64, task: u32) {
         self.cpus[cpu as usize].buffer.waiters.push((number, task));
     }

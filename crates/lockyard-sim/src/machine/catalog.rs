@@ -47,8 +47,8 @@ pub fn modes(id: &str) -> Vec<String> {
     })
 }
 
-/// The machine called `id`, `id:mode`, `this`, or a path to a machine file (anything with a slash or ending in `.toml`,
-/// with a mode behind a colon or not).
+/// The machine called `id`, `id:mode`, `this`, or a path to a machine file (anything with a slash
+/// or ending in `.toml`, with a mode behind a colon or not).
 ///
 /// # Errors
 /// No such machine or mode; a file that cannot be read or is wrong.
@@ -56,8 +56,9 @@ pub fn machine(id: &str) -> Result<Arc<Model>, Error> {
     with(id, &[])
 }
 
-/// As [`machine`], with numbers changed: `(path, value)` pairs such as `("transfer.hop1", 200.0)`. For sensitivity runs; only numbers
-/// with confidence D or E may change, and only inside their range.
+/// As [`machine`], with numbers changed: `(path, value)` pairs such as `("transfer.hop1", 200.0)`.
+/// For sensitivity runs; only numbers with confidence D or E may change, and only inside their
+/// range.
 ///
 /// # Errors
 /// As [`machine`]; an unknown path, a number that must not move, a value outside its range.

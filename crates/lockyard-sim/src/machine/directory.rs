@@ -1,16 +1,21 @@
 //! Machines of many sockets, where a line's home looks into memory for who has the line.
 //!
-//! Two sockets ask each other. With more of them that would be too many questions, so a request goes to the line's home, which keeps a directory of the sockets that may have it; on
-//! some machines in bits of memory itself (`coherence.directory = "memory"`; Xeon E7 v2: two bits beside each line, among those that correct errors). The home reads memory then,
-//! asks the owner's socket, and that one sends the line:
+//! Two sockets ask each other. With more of them that would be too many questions, so a request
+//! goes to the line's home, which keeps a directory of the sockets that may have it; on some
+//! machines in bits of memory itself (`coherence.directory = "memory"`; Xeon E7 v2: two bits beside
+//! each line, among those that correct errors). The home reads memory then, asks the owner's
+//! socket, and that one sends the line:
 //!
 //! ```text
 //! asker ──k──▶ home: reads memory ──k──▶ owner's socket: takes the line from its core ──k──▶ asker
 //! ```
 //!
-//! On such a machine L(o, c) between sockets, which was measured between two of them, grows by the time from the home's shared cache
-//! to its memory and back (`memory.local − cache.l3`), and, if the home is neither the asker's socket nor the owner's, by a *detour* of k(c, h) + k(h, o) − k(o, c). k is a message's way between two
-//! sockets: half of what memory there takes more than memory here. Inside a socket the shared cache knows, and nobody asks the home. A clean line comes from the home's memory.
+//! On such a machine L(o, c) between sockets, which was measured between two of them, grows by the
+//! time from the home's shared cache to its memory and back (`memory.local − cache.l3`), and, if
+//! the home is neither the asker's socket nor the owner's, by a *detour* of k(c, h) + k(h, o) −
+//! k(o, c). k is a message's way between two sockets: half of what memory there takes more than
+//! memory here. Inside a socket the shared cache knows, and nobody asks the home. A clean line
+//! comes from the home's memory.
 
 use super::sheet::Sheet;
 use super::topology::Topology;
@@ -88,7 +93,8 @@ mod tests {
     fn a_home_elsewhere_is_a_detour() {
         let model = catalog::machine("ivb_ex_8s").unwrap();
         let directory = model.directory.as_ref().unwrap();
-        // Memory takes 130, 200 and 270 ns: a message 35 or 70. The shared cache takes 15.5. From socket 0, 1 and 7 are one hop away, 2 is two.
+        // Memory takes 130, 200 and 270 ns: a message 35 or 70. The shared cache takes 15.5. From
+        // socket 0, 1 and 7 are one hop away, 2 is two.
         assert_eq!((directory.read(0, 0), directory.read(0, 1), directory.read(0, 2)), (0, 114_500, 114_500));
         assert_eq!([0, 1, 7, 2].map(|home| directory.detour(0, 1, home)), [0, 0, 70_000, 70_000]);
         assert_eq!([0, 2, 1, 5].map(|home| directory.detour(0, 2, home)), [0, 0, 0, 70_000]);

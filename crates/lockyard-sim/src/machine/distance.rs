@@ -1,4 +1,5 @@
-//! How far cores are from each other: the classes of distance, and who is how far from each cluster.
+//! How far cores are from each other: the classes of distance, and who is how far from each
+//! cluster.
 
 use serde::Serialize;
 
@@ -75,8 +76,8 @@ impl Ring {
     }
 }
 
-/// For each cluster, all clusters (itself among them), by distance. A machine has few distances: the nearest or farthest member of a set is
-/// found in as many looks.
+/// For each cluster, all clusters (itself among them), by distance. A machine has few distances:
+/// the nearest or farthest member of a set is found in as many looks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reach {
     /// The nearest first.

@@ -1,7 +1,7 @@
 //! The machine `this`: the host's own topology, with distances of its kind.
 //!
-//! Nothing is measured: the shape comes from sysfs, and the latencies are those of a general machine of today, all
-//! marked E. It is for trying things out, not for predictions.
+//! Nothing is measured: the shape comes from sysfs, and the latencies are those of a general
+//! machine of today, all marked E. It is for trying things out, not for predictions.
 
 use lockyard::platform::linux::topology::Topology;
 
@@ -70,7 +70,8 @@ hop1 = {{ v = 170, lo = 130, hi = 240, u = "ns", c = "E" }}
 states_us = [["C1", 2, 2], ["C1E", 10, 20], ["C6", 130, 600]]
 "#,
         clusters = per_node / cluster,
-        // What `cargo run --release -p lockyard-work --example read_takes` says on an Emerald Rapids.
+        // What `cargo run --release -p lockyard-work --example read_takes` says on an Emerald
+        // Rapids.
         takes = u8::from(name.contains("Intel")),
     )
 }

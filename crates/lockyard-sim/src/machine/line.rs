@@ -6,10 +6,11 @@
 //!   any ──write by c──▶ owner c                     all other copies are gone, their watchers wake
 //! ```
 //!
-//! A line's identity is the order in which lines were first touched; its address is only used to find it. Addresses
-//! inside the arena count as offsets, so that nothing depends on where the host mapped it. Caches belong to cores:
-//! hardware threads of one core share their copies. Capacity and conflict misses are ignored, except that an owned line
-//! which its core has not touched for `t_evict` of busy time comes from L3.
+//! A line's identity is the order in which lines were first touched; its address is only used to
+//! find it. Addresses inside the arena count as offsets, so that nothing depends on where the host
+//! mapped it. Caches belong to cores: hardware threads of one core share their copies. Capacity and
+//! conflict misses are ignored, except that an owned line which its core has not touched for
+//! `t_evict` of busy time comes from L3.
 
 use std::collections::VecDeque;
 
@@ -190,7 +191,8 @@ pub(crate) struct Line {
     pub(crate) pending: VecDeque<Request>,
     /// Spinning tasks, with the stamp of their wait.
     pub(crate) watchers: Vec<(u32, u32)>,
-    /// Where it is, for its name: an offset into the arena, or an address outside, or a kernel line's number.
+    /// Where it is, for its name: an offset into the arena, or an address outside, or a kernel
+    /// line's number.
     pub(crate) place: Place,
     /// Transfers between cores or from memory.
     pub(crate) transfers: u64,
@@ -269,8 +271,9 @@ impl Line {
         (self.owner == core || self.sharers.contains(core)) && !self.invalidated(now)
     }
 
-    /// Whether `core` owns the line and a write (a read if not `writing`) of it finds it there at `now`. Once another core's request has
-    /// reached it, the line is as good as gone: the owner gets a bounded burst out of it.
+    /// Whether `core` owns the line and a write (a read if not `writing`) of it finds it there at
+    /// `now`. Once another core's request has reached it, the line is as good as gone: the owner
+    /// gets a bounded burst out of it.
     #[inline(always)]
     pub(crate) fn serves(&mut self, core: u16, writing: bool, now: Ps) -> bool {
         if self.owner != core {
@@ -320,7 +323,8 @@ impl Lines {
 
     #[inline(always)]
     fn key(&self, address: usize) -> usize {
-        // Arena lines and outside lines cannot collide: the arena's own addresses are what the offsets stand for.
+        // Arena lines and outside lines cannot collide: the arena's own addresses are what the
+        // offsets stand for.
         address >> LINE_SHIFT
     }
 

@@ -122,7 +122,8 @@ pub struct Model {
     pub(crate) data_share: u64,
     /// It is drawn for each request, evenly, from this much below to this much above.
     pub(crate) data_spread: u64,
-    /// Share of the loads of a line that its owner has written to, by which the line moves instead of being shared.
+    /// Share of the loads of a line that its owner has written to, by which the line moves instead
+    /// of being shared.
     pub(crate) read_takes: u64,
     /// How often an owner may still use a line that another core's request has been committed for.
     pub(crate) burst_max: u32,

@@ -1,8 +1,8 @@
 //! Which fields a machine file has.
 //!
-//! A file that passes has every number the model needs, in a unit the model knows, and nothing that nobody reads: an
-//! unknown field is a misspelt one. Sections that are evidence rather than input (`facts`, `sources`, `matrix` with
-//! `applies = false`) may hold anything.
+//! A file that passes has every number the model needs, in a unit the model knows, and nothing that
+//! nobody reads: an unknown field is a misspelt one. Sections that are evidence rather than input
+//! (`facts`, `sources`, `matrix` with `applies = false`) may hold anything.
 
 use super::sheet::Sheet;
 use crate::error::Error;
@@ -194,7 +194,8 @@ fn units(sheet: &Sheet, path: &str, field: &Field) -> Result<(), Error> {
     Ok(())
 }
 
-/// The largest number of a unit: far above every machine, and small enough that sums and products of them fit the clock, which counts picoseconds.
+/// The largest number of a unit: far above every machine, and small enough that sums and products
+/// of them fit the clock, which counts picoseconds.
 fn most(unit: &str) -> f64 {
     match unit {
         "ns" => 1e9,

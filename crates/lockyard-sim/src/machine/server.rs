@@ -1,7 +1,8 @@
 //! In which order, and when, the requests for a line are served (`spec/simulation.md` 4.4, 4.5).
 //!
-//! Requests that move a line go through one server per line. With φ the share of a transfer that the request needs to
-//! reach the point where requests are ordered, ρ the spacing of grants under load, o the owner, c the asker:
+//! Requests that move a line go through one server per line. With φ the share of a transfer that
+//! the request needs to reach the point where requests are ordered, ρ the spacing of grants under
+//! load, o the owner, c the asker:
 //!
 //! ```text
 //! arrives = issued + φ L(o, c)
@@ -10,25 +11,31 @@
 //! free_at = done of the last grant + how long its core keeps the line (one `rmw_own`)
 //! ```
 //!
-//! So an unloaded transfer takes L, and a line with a queue moves every ρL + hold. A plan is *committed* at
-//! max(arrives, free_at); until then a request that arrives earlier takes its place. It reaches the old copies
-//! when only the data's way to the asker remains, δL before it is done. Until then the owner still
-//! hits: bursts and the advantage of siblings follow. Afterwards it does so at most `burst_max` times more, and then has to ask like everybody else; copies of others are
+//! So an unloaded transfer takes L, and a line with a queue moves every ρL + hold. A plan is
+//! *committed* at max(arrives, free_at); until then a request that arrives earlier takes its place.
+//! It reaches the old copies when only the data's way to the asker remains, δL before it is done.
+//! Until then the owner still hits: bursts and the advantage of siblings follow. Afterwards it does
+//! so at most `burst_max` times more, and then has to ask like everybody else; copies of others are
 //! gone, and whoever watches them polls, and asks, while the line is still on its way.
 //!
-//! **Loads that take.** A load of a line that its owner has written to since it came may take it over (`read_takes`, drawn for each load): the owner's copy is gone, and the
-//! reader may write without asking. So does every such load on an Emerald Rapids (`lockyard-work`, example `read_takes`); on a Skylake hardly any, or loading first and
-//! changing then would not take two transfers (`load_then_rmw`, 1.9 to 2.2). The few that do matter all the same: where a thread releases a lock and takes it again at once, whoever
-//! sees it free in between has to ask for the line once more, behind the owner, and never gets it. Who has the line with the look does.
+//! **Loads that take.** A load of a line that its owner has written to since it came may take it
+//! over (`read_takes`, drawn for each load): the owner's copy is gone, and the reader may write
+//! without asking. So does every such load on an Emerald Rapids (`lockyard-work`, example
+//! `read_takes`); on a Skylake hardly any, or loading first and changing then would not take two
+//! transfers (`load_then_rmw`, 1.9 to 2.2). The few that do matter all the same: where a thread
+//! releases a lock and takes it again at once, whoever sees it free in between has to ask for the
+//! line once more, behind the owner, and never gets it. Who has the line with the look does.
 //!
-//! **Herds.** A load of a line that somebody owns is a request like any other, at `load_from_modified` of L; afterwards
-//! the line is shared (but see above), and the loads behind it are fills: the first in a sharing domain pays its way, the others
-//! follow from the shared cache, one per `coherence.fill`; caches are served by the home one per `coherence.home`. A
-//! write waits for the fills under way: they have to be invalidated.
+//! **Herds.** A load of a line that somebody owns is a request like any other, at
+//! `load_from_modified` of L; afterwards the line is shared (but see above), and the loads behind
+//! it are fills: the first in a sharing domain pays its way, the others follow from the shared
+//! cache, one per `coherence.fill`; caches are served by the home one per `coherence.home`. A write
+//! waits for the fills under way: they have to be invalidated.
 //!
-//! Every latency is multiplied by the request's jitter, drawn when it is issued. So is δ, from a range: how the way divides depends on where the home is, and on
-//! the queues of a mesh. With a fixed δ an owner and a spinner fall into step: its look always comes while the lock is held, or always
-//! while it is free, and a little more or less of any number turns one into the other.
+//! Every latency is multiplied by the request's jitter, drawn when it is issued. So is δ, from a
+//! range: how the way divides depends on where the home is, and on the queues of a mesh. With a
+//! fixed δ an owner and a spinner fall into step: its look always comes while the lock is held, or
+//! always while it is free, and a little more or less of any number turns one into the other.
 
 use super::distance::Distance;
 use super::line::{Asker, Flight, Line, NO_CORE, NOBODY, Request, Shape};
@@ -189,7 +196,8 @@ impl Engine {
         }
     }
 
-    /// Sees to it that those who watch `line` learn when the write in flight reaches their copies, if there is one.
+    /// Sees to it that those who watch `line` learn when the write in flight reaches their copies,
+    /// if there is one.
     pub(crate) fn announce(&mut self, line: u32) {
         let state = &mut self.lines[line];
         let stamp = state.stamp;
@@ -289,7 +297,8 @@ impl Engine {
             let own = shape.domain_of[usize::from(owner)];
             state.sharers.first(own, now);
             state.owner = NO_CORE;
-            // MESIF: the newest copy forwards, and memory is up to date. MOESI: the owner keeps supplying.
+            // MESIF: the newest copy forwards, and memory is up to date. MOESI: the owner keeps
+            // supplying.
             if self.model.protocol != Protocol::Moesi {
                 state.last = core;
                 state.dirty = false;

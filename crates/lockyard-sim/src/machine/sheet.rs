@@ -1,8 +1,10 @@
-//! A data file of the simulator, read: every number with its range, its confidence letter and the line it stands on.
+//! A data file of the simulator, read: every number with its range, its confidence letter and the
+//! line it stands on.
 //!
-//! The files are TOML. A number is an inline table `{ v, lo, hi, u, c, s, note }`: value, plausible range, unit,
-//! confidence letter (M N P R D E), source names, remark. Everything else is text, integers or lists. Reading is
-//! generic; what must be there, and which unit it must have, is the business of `schema`.
+//! The files are TOML. A number is an inline table `{ v, lo, hi, u, c, s, note }`: value, plausible
+//! range, unit, confidence letter (M N P R D E), source names, remark. Everything else is text,
+//! integers or lists. Reading is generic; what must be there, and which unit it must have, is the
+//! business of `schema`.
 //!
 //! A complaint is one line: `file:line: reason`.
 

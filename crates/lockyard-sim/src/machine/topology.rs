@@ -1,14 +1,16 @@
 //! Who sits where.
 //!
-//! A machine is sockets of dies of clusters of cores of hardware threads, all alike. A *cluster* is the cores behind one slice group of
-//! L3 (AMD: CCX, Kunpeng: 4-core cluster, Intel: the socket). NUMA nodes divide a socket evenly and are a matter of
-//! firmware (AMD's NPS modes): they label cores and give lines a home, but do not move anything.
+//! A machine is sockets of dies of clusters of cores of hardware threads, all alike. A *cluster* is
+//! the cores behind one slice group of L3 (AMD: CCX, Kunpeng: 4-core cluster, Intel: the socket).
+//! NUMA nodes divide a socket evenly and are a matter of firmware (AMD's NPS modes): they label
+//! cores and give lines a home, but do not move anything.
 //!
-//! CPU numbers follow the usual firmware order: first threads of all cores, socket by socket, then second threads:
-//! `cpu = thread × cores + core`.
+//! CPU numbers follow the usual firmware order: first threads of all cores, socket by socket, then
+//! second threads: `cpu = thread × cores + core`.
 //!
-//! A **placement** is an order of CPUs; thread i starts on the i-th. Placement is part of a workload: FIFO queue locks
-//! freeze the order in which threads came, and with it the distances that the lock travels.
+//! A **placement** is an order of CPUs; thread i starts on the i-th. Placement is part of a
+//! workload: FIFO queue locks freeze the order in which threads came, and with it the distances
+//! that the lock travels.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +24,8 @@ use crate::error::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// Socket by socket in the machine's own filling order: one thread to a core first, or whole sockets first.
+    /// Socket by socket in the machine's own filling order: one thread to a core first, or whole
+    /// sockets first.
     #[default]
     Fill,
     /// Round the NUMA nodes, one thread to a core first.
@@ -89,7 +92,8 @@ pub struct Topology {
     pub nodes: usize,
     /// The sharing domain of the last-level cache.
     pub llc: Llc,
-    /// Offsets between the numbers of sockets that are one hop apart (modulo the number of sockets). Empty: all are.
+    /// Offsets between the numbers of sockets that are one hop apart (modulo the number of
+    /// sockets). Empty: all are.
     pub one_hop: Vec<usize>,
     /// Whether `fill` uses all hardware threads of a socket before it goes to the next.
     pub fill_whole_sockets: bool,

@@ -1,4 +1,5 @@
-//! The atomics of the simulated machine: plain integers whose every access asks the engine for the line first.
+//! The atomics of the simulated machine: plain integers whose every access asks the engine for the
+//! line first.
 //!
 //! Outside simulated threads (before a run, after it) they are plain integers and cost nothing.
 
@@ -21,8 +22,9 @@ macro_rules! word {
         #[repr(transparent)]
         pub struct $name(UnsafeCell<$value>);
 
-        // SAFETY: a simulation runs on one host thread, and its words are only touched by it: by one task at a time, or by the host code
-        // that set it up. Moving a whole program with its words between host threads is moving plain integers.
+        // SAFETY: a simulation runs on one host thread, and its words are only touched by it: by
+        // one task at a time, or by the host code that set it up. Moving a whole program with its
+        // words between host threads is moving plain integers.
         unsafe impl Send for $name {}
         // SAFETY: as above; `Sync` is what the seam wants, two host threads never share a word.
         unsafe impl Sync for $name {}

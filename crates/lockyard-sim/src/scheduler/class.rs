@@ -1,10 +1,11 @@
 //! Scheduling classes.
 //!
-//! *Fair*: the task with the least virtual run time goes first. Two forms: the completely fair scheduler (a slice is the
-//! latency target divided by the number of runnable tasks, at least the smallest slice; a woken task preempts if it is
-//! behind by the wake-up granularity) and the earliest-eligible-virtual-deadline form of later kernels (a fixed slice; of the tasks that have not had
-//! more than their share the one with the earliest deadline goes first).
-//! *Fifo*, *RoundRobin*: fixed priorities above all fair tasks.
+//! *Fair*: the task with the least virtual run time goes first. Two forms: the completely fair
+//! scheduler (a slice is the latency target divided by the number of runnable tasks, at least the
+//! smallest slice; a woken task preempts if it is behind by the wake-up granularity) and the
+//! earliest-eligible-virtual-deadline form of later kernels (a fixed slice; of the tasks that have
+//! not had more than their share the one with the earliest deadline goes first). *Fifo*,
+//! *RoundRobin*: fixed priorities above all fair tasks.
 
 use serde::Serialize;
 

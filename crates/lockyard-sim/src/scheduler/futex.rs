@@ -1,15 +1,19 @@
 //! Sleeping on a word.
 //!
-//! As the kernel does it: words hash to buckets, each with a spinlock and a list of sleepers. Sleeping locks the bucket, compares the
-//! word, joins the list, unlocks and blocks; waking locks the bucket, takes a sleeper out, unlocks and wakes it. A bucket's lock is a queued
-//! one of the simulated kernel ([`lock`](super::lock)). Costs: `futex_wait_entry` for going to sleep,
-//! `futex_wake_none` for a wake-up that finds nobody, `futex_wake_call` in all for one that wakes, of which `wake_waker_side` is
-//! the scheduler's part: half before the target learns of it and half after, with a transfer of the target's run-queue line in between. For real-time tasks there is more
-//! that all CPUs share: [`super::realtime`].
+//! As the kernel does it: words hash to buckets, each with a spinlock and a list of sleepers.
+//! Sleeping locks the bucket, compares the word, joins the list, unlocks and blocks; waking locks
+//! the bucket, takes a sleeper out, unlocks and wakes it. A bucket's lock is a queued one of the
+//! simulated kernel ([`lock`](super::lock)). Costs: `futex_wait_entry` for going to sleep,
+//! `futex_wake_none` for a wake-up that finds nobody, `futex_wake_call` in all for one that wakes,
+//! of which `wake_waker_side` is the scheduler's part: half before the target learns of it and half
+//! after, with a transfer of the target's run-queue line in between. For real-time tasks there is
+//! more that all CPUs share: [`super::realtime`].
 //!
-//! **Not built on `lockyard::futex_hash`**, whose sleepers sleep by this very futex: see "The simulator's futex" in `docs/calibration.md`.
+//! **Not built on `lockyard::futex_hash`**, whose sleepers sleep by this very futex: see "The
+//! simulator's futex" in `docs/calibration.md`.
 //!
-//! Locks that are simulated as part of the kernel ([`Config::in_kernel`](crate::Config)) block and wake without any of that: only the scheduler's part remains.
+//! Locks that are simulated as part of the kernel ([`Config::in_kernel`](crate::Config)) block and
+//! wake without any of that: only the scheduler's part remains.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -106,7 +110,8 @@ impl Host {
         self.unlock(|engine| &mut engine.bucket_at(number).lock);
     }
 
-    /// Sleeps while `read()`, a load of the word at `address`, yields `expected`, until woken or until `deadline` (ns).
+    /// Sleeps while `read()`, a load of the word at `address`, yields `expected`, until woken or
+    /// until `deadline` (ns).
     pub(crate) fn park(self, address: usize, expected: u32, deadline: Option<u64>, read: impl Fn() -> u32) {
         if self.engine().in_kernel {
             return self.park_in_kernel(address, expected, deadline, read);
@@ -152,7 +157,8 @@ impl Host {
         self.leave_kernel();
     }
 
-    /// As [`Host::park`] for code that is itself part of the kernel: no system call, no bucket. It says that it sleeps, looks again, and blocks.
+    /// As [`Host::park`] for code that is itself part of the kernel: no system call, no bucket. It
+    /// says that it sleeps, looks again, and blocks.
     fn park_in_kernel(self, address: usize, expected: u32, deadline: Option<u64>, read: impl Fn() -> u32) {
         self.enter_kernel();
         let task = self.task();

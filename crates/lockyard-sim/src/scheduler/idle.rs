@@ -1,10 +1,12 @@
 //! Idle states, and the governor that chooses among them.
 //!
-//! A CPU with nothing to do expects to idle as long as it typically did of late and enters the deepest state whose
-//! residency fits; leaving it costs that state's exit latency. "Typically" is the rule of Linux's menu governor: the mean of the
-//! last eight idle times if they agree, without the longest ones if that makes them agree. If nothing does, the governor scales the time to the next timer
-//! by what it has learnt such times to be worth, which comes to the mean of what was seen.
-//! An expected time below the shallowest residency means polling: no exit latency, and no interrupt to be woken.
+//! A CPU with nothing to do expects to idle as long as it typically did of late and enters the
+//! deepest state whose residency fits; leaving it costs that state's exit latency. "Typically" is
+//! the rule of Linux's menu governor: the mean of the last eight idle times if they agree, without
+//! the longest ones if that makes them agree. If nothing does, the governor scales the time to the
+//! next timer by what it has learnt such times to be worth, which comes to the mean of what was
+//! seen. An expected time below the shallowest residency means polling: no exit latency, and no
+//! interrupt to be woken.
 
 use crate::engine::heap::Ps;
 use crate::machine::model::IdleState;

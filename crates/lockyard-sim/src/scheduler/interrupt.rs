@@ -1,17 +1,19 @@
 //! The timer's interrupt.
 //!
-//! The timers of all busy CPUs fire at the same instants, the multiples of the tick (`skew_tick=0`, Linux's default), and their handlers
-//! write what all CPUs share: the locks of timekeeping and of RCU. That they queue for it is what the option is there for ("jitter on moderate to large systems", Red Hat's
-//! guide to real-time tuning). So at each tick every busy CPU asks for one line of the machine; its handler ends `os.tick_cost` after it
-//! has got it. A few CPUs are through within that time; on a machine of many sockets the last of a hundred come
-//! tens of microseconds late, and whatever lock they hold is held for so long.
+//! The timers of all busy CPUs fire at the same instants, the multiples of the tick (`skew_tick=0`,
+//! Linux's default), and their handlers write what all CPUs share: the locks of timekeeping and of
+//! RCU. That they queue for it is what the option is there for ("jitter on moderate to large
+//! systems", Red Hat's guide to real-time tuning). So at each tick every busy CPU asks for one line
+//! of the machine; its handler ends `os.tick_cost` after it has got it. A few CPUs are through
+//! within that time; on a machine of many sockets the last of a hundred come tens of microseconds
+//! late, and whatever lock they hold is held for so long.
 //!
 //! ```text
 //!  none ──tick──▶ queued ──the line is here──▶ until(t) ──t──▶ none
 //! ```
 //!
-//! A task whose CPU is interrupted stops as soon as it computes (it ends the access to memory that it has begun). Idle CPUs have no
-//! tick, and when no CPU is busy there are no ticks at all.
+//! A task whose CPU is interrupted stops as soon as it computes (it ends the access to memory that
+//! it has begun). Idle CPUs have no tick, and when no CPU is busy there are no ticks at all.
 
 use crate::engine::Engine;
 use crate::engine::heap::{Ps, What};

@@ -1,6 +1,7 @@
 //! The queued spinlock of the simulated kernel.
 //!
-//! Its traffic is that of the kernel's own (`spec/qspinlock.md`), access by access: how often the line goes round for one owner is what makes a lock that the whole machine shares dear.
+//! Its traffic is that of the kernel's own (`spec/qspinlock.md`), access by access: how often the
+//! line goes round for one owner is what makes a lock that the whole machine shares dear.
 //!
 //! | who | asks for |
 //! |---|---|
@@ -9,7 +10,8 @@
 //! | finds somebody waiting | the same, which fails; tail exchanged; linked in the predecessor's node; looks at its own node until told; looks at the lock until it is free; set to held; tells its successor |
 //! | releases | the lock's line: store |
 //!
-//! What is in these lines, the lock's and one node's for each task, is the engine's. First come, first served; holders and waiters are in the kernel and not preempted.
+//! What is in these lines, the lock's and one node's for each task, is the engine's. First come,
+//! first served; holders and waiters are in the kernel and not preempted.
 
 use std::collections::VecDeque;
 
@@ -73,7 +75,8 @@ impl KernelLock {
         !self.is_held() && (wait == Wait::Pending || self.pending == NOBODY)
     }
 
-    /// The first of those who wait so takes the lock. Returns who is first in the queue then, if that has changed.
+    /// The first of those who wait so takes the lock. Returns who is first in the queue then, if
+    /// that has changed.
     fn take_over(&mut self, task: u32, wait: Wait) -> Option<u32> {
         self.holder = task;
         if wait == Wait::Pending {
@@ -129,7 +132,8 @@ impl Host {
         self.kernel_update(line, || find(self.engine()).holder = NOBODY);
     }
 
-    /// Links the node of `task` behind that of `other`, and spins on it until told that `task` is first.
+    /// Links the node of `task` behind that of `other`, and spins on it until told that `task` is
+    /// first.
     fn stand_behind(self, other: u32, task: u32) {
         let before = self.engine().node_line(other);
         self.kernel_update(before, || ());

@@ -1,4 +1,5 @@
-//! The scheduler: who runs where, and what it costs to sleep and to wake (`spec/simulation.md` section 5).
+//! The scheduler: who runs where, and what it costs to sleep and to wake (`spec/simulation.md`
+//! section 5).
 //!
 //! | file | what |
 //! |---|---|

@@ -1,17 +1,23 @@
 //! What a kernel touches of a thread that it looks at or wakes, whether that thread sleeps or not.
 //!
-//! A library's waker writes into the other thread's token, and is done if nobody sleeps. A kernel's does more before it knows: it links the thread into
-//! its list of those to be woken and takes a reference, locks the thread, looks at its state, and drops the reference. If the state says that the thread will sleep while it is still on its CPU, it
-//! locks that CPU's run queue to tell it not to. Locks that are passed on to threads which are about to sleep, or wake up and are late, pay for that at every release.
+//! A library's waker writes into the other thread's token, and is done if nobody sleeps. A kernel's
+//! does more before it knows: it links the thread into its list of those to be woken and takes a
+//! reference, locks the thread, looks at its state, and drops the reference. If the state says that
+//! the thread will sleep while it is still on its CPU, it locks that CPU's run queue to tell it not
+//! to. Locks that are passed on to threads which are about to sleep, or wake up and are late, pay
+//! for that at every release.
 //!
 //! | of a thread | line | written by |
 //! |---|---|---|
 //! | link and lock | one of the kernel's | wakers |
 //! | state, reference count, whether it is on a CPU | the one of its token, which stands for its state | wakers, and itself |
 //!
-//! So a kernel's spinner fetches the second line when it looks whether an owner runs; what a library looks at stays in its cache.
+//! So a kernel's spinner fetches the second line when it looks whether an owner runs; what a
+//! library looks at stays in its cache.
 //!
-//! All of it holds for locks that are simulated as part of the kernel ([`Config::in_kernel`](crate::Config)) only. What it takes to wake a sleeper comes on top (`futex`).
+//! All of it holds for locks that are simulated as part of the kernel
+//! ([`Config::in_kernel`](crate::Config)) only. What it takes to wake a sleeper comes on top
+//! (`futex`).
 
 use lockyard::platform::{Platform, ThreadId};
 

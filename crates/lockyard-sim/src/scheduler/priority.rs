@@ -1,12 +1,14 @@
 //! Changing the class of a task that may be anywhere: in a queue, on a CPU, asleep.
 //!
-//! A queued task moves to where its new priority puts it, on another CPU if it may run at once there; one that runs gives way if somebody better
-//! waits for its CPU now; one that sleeps wakes up with it. As in the kernel, who is raised queues behind its new equals.
+//! A queued task moves to where its new priority puts it, on another CPU if it may run at once
+//! there; one that runs gives way if somebody better waits for its CPU now; one that sleeps wakes
+//! up with it. As in the kernel, who is raised queues behind its new equals.
 //!
 //! A priority that is lent is the `Fifo` class over the task's own, which stays what it was.
 //!
-//! Cost: the run queue's line of the task's CPU and, for real-time priorities, what all CPUs share ([`super::realtime`]), as in waking; a system call on top unless the
-//! locks are part of the kernel.
+//! Cost: the run queue's line of the task's CPU and, for real-time priorities, what all CPUs share
+//! ([`super::realtime`]), as in waking; a system call on top unless the locks are part of the
+//! kernel.
 
 use crate::engine::Engine;
 use crate::engine::host::Host;

@@ -1,7 +1,7 @@
 //! A CPU's run queue.
 //!
-//! Real-time tasks by priority, first come first served within one; fair tasks by virtual time. Ties go to the one
-//! that was queued earlier, so the order is total.
+//! Real-time tasks by priority, first come first served within one; fair tasks by virtual time.
+//! Ties go to the one that was queued earlier, so the order is total.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,8 @@ impl Queue {
         self.realtime.first_key_value().map_or(0, |(key, _)| 255 - key.0 as u8)
     }
 
-    /// Queues a task; `front`: ahead of its equals (it was preempted). Returns the key by which it can be taken out.
+    /// Queues a task; `front`: ahead of its equals (it was preempted). Returns the key by which it
+    /// can be taken out.
     pub(crate) fn push(&mut self, task: u32, class: Class, virtual_time: Ps, front: bool) -> (u64, u64) {
         self.arrivals += 1;
         if class.is_realtime() {
@@ -73,7 +74,8 @@ impl Queue {
         let (&first, _) = self.fair.first_key_value()?;
         match fair.form {
             FairForm::Cfs => Some((false, first)),
-            // All slices are equal, so the earliest deadline among the eligible is the least virtual time among them.
+            // All slices are equal, so the earliest deadline among the eligible is the least
+            // virtual time among them.
             FairForm::Eevdf => Some((false, first)),
         }
     }

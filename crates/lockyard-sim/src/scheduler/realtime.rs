@@ -1,16 +1,23 @@
 //! What a real-time task costs all CPUs.
 //!
-//! Two things of the real-time class are the whole machine's, whatever CPU a task is bound to. Both are written where a task begins or ceases to be the best of its CPU's:
+//! Two things of the real-time class are the whole machine's, whatever CPU a task is bound to. Both
+//! are written where a task begins or ceases to be the best of its CPU's:
 //!
-//! * **The map of priorities.** For each level (one for everything below the real-time priorities, one for each of those) the number of CPUs whose best task has it, and which
-//!   they are: so a wake-up finds the CPU with the least urgent task. When the best priority of a CPU changes, it is entered at the new level and taken out at the old
-//!   one: a number and a set of CPUs each, four locked instructions. Numbers are 16 bytes apart, four to a line; a set has a line of its own.
-//! * **The budget.** Real-time tasks may use 95 % of each second; one timer for the machine refills the budget. Every task that becomes runnable looks whether there is a budget, which
-//!   is written beside the timer's lock, and then, under the lock, whether the timer runs.
+//! * **The map of priorities.** For each level (one for everything below the real-time priorities,
+//!   one for each of those) the number of CPUs whose best task has it, and which they are: so a
+//!   wake-up finds the CPU with the least urgent task. When the best priority of a CPU changes, it
+//!   is entered at the new level and taken out at the old one: a number and a set of CPUs each,
+//!   four locked instructions. Numbers are 16 bytes apart, four to a line; a set has a line of its
+//!   own.
+//! * **The budget.** Real-time tasks may use 95 % of each second; one timer for the machine refills
+//!   the budget. Every task that becomes runnable looks whether there is a budget, which is written
+//!   beside the timer's lock, and then, under the lock, whether the timer runs.
 //!
-//! With all CPUs at it, these lines go round between them: within a socket in tens of nanoseconds, between sockets in hundreds.
+//! With all CPUs at it, these lines go round between them: within a socket in tens of nanoseconds,
+//! between sockets in hundreds.
 //!
-//! Sources: Haskins, "sched: add RT-balance, cpupri" (2007, 2008); Documentation/scheduler/sched-rt-group.
+//! Sources: Haskins, "sched: add RT-balance, cpupri" (2007, 2008);
+//! Documentation/scheduler/sched-rt-group.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +28,8 @@ use crate::machine::line::{KernelLine, NOBODY, Place};
 
 use super::lock::KernelLock;
 
-/// The level of the lowest real-time priority, 1: below it are idle, fair, and one that is not used.
+/// The level of the lowest real-time priority, 1: below it are idle, fair, and one that is not
+/// used.
 const LOWEST: u32 = 3;
 const FAIR: u32 = 1;
 /// Numbers to a line.

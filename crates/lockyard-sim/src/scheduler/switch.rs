@@ -1,18 +1,23 @@
 //! Leaving and taking a CPU.
 //!
-//! A task leaves because it blocks, is done, yields, or is preempted. The CPU then takes the next task of its queue, pulls one from
-//! another CPU, or idles. A switch costs `ctx_switch`, half of it before the old task is off the CPU and half of it after: a task that blocks pays for the first half itself, and who wakes it
-//! meanwhile finds it still there; a CPU that idles has that half behind it. The new task counts as on the CPU from the beginning of the second.
+//! A task leaves because it blocks, is done, yields, or is preempted. The CPU then takes the next
+//! task of its queue, pulls one from another CPU, or idles. A switch costs `ctx_switch`, half of it
+//! before the old task is off the CPU and half of it after: a task that blocks pays for the first
+//! half itself, and who wakes it meanwhile finds it still there; a CPU that idles has that half
+//! behind it. The new task counts as on the CPU from the beginning of the second.
 //!
-//! **Preemption.** Somebody better (a woken task, an expired slice) sets `need_resched`. A computing or spinning task is then
-//! preempted at once; one that waits for a line, or is inside the kernel, as soon as it can be; never with a store buffer that is
-//! not empty. A task that spins politely (`Patience::courteous`: in the kernel such code disables preemption and looks at the flag) is told and has `polite`
-//! time to stop by itself.
+//! **Preemption.** Somebody better (a woken task, an expired slice) sets `need_resched`. A
+//! computing or spinning task is then preempted at once; one that waits for a line, or is inside
+//! the kernel, as soon as it can be; never with a store buffer that is not empty. A task that spins
+//! politely (`Patience::courteous`: in the kernel such code disables preemption and looks at the
+//! flag) is told and has `polite` time to stop by itself.
 //!
-//! **Ticks** act only on CPUs whose queue is not empty; elsewhere they take time from whoever runs (see `interrupt`), and change nothing. A tick ends slices and
-//! hands queued tasks to idle CPUs. **Pulling.** A CPU that runs out of work takes a waiting task from the nearest queue, unless the task
-//! is pinned or has run within `migration_cost` (its data are still in the other CPU's cache), or, with `buddies_stay`, is the one that was
-//! woken last in that queue; a tick hands over such a task as well.
+//! **Ticks** act only on CPUs whose queue is not empty; elsewhere they take time from whoever runs
+//! (see `interrupt`), and change nothing. A tick ends slices and hands queued tasks to idle CPUs.
+//! **Pulling.** A CPU that runs out of work takes a waiting task from the nearest queue, unless the
+//! task is pinned or has run within `migration_cost` (its data are still in the other CPU's cache),
+//! or, with `buddies_stay`, is the one that was woken last in that queue; a tick hands over such a
+//! task as well.
 
 use crate::engine::Engine;
 use crate::engine::heap::{Ps, What};
@@ -52,7 +57,8 @@ impl Engine {
         }
     }
 
-    /// The CPU's task goes back to its queue, and the best takes over. The caller suspends if the task is running.
+    /// The CPU's task goes back to its queue, and the best takes over. The caller suspends if the
+    /// task is running.
     pub(crate) fn requeue(&mut self, task: u32, preempted: bool) {
         let now = self.now;
         let state = &mut self.tasks[task as usize];
@@ -98,7 +104,8 @@ impl Engine {
         self.take_next(cpu, blocked);
     }
 
-    /// The CPU is free: takes a task, or idles. Who has blocked has paid for the first half of the switch.
+    /// The CPU is free: takes a task, or idles. Who has blocked has paid for the first half of the
+    /// switch.
     fn take_next(&mut self, cpu: u32, blocked: bool) {
         let switch = if blocked { self.model.os.ctx_switch / 2 } else { self.model.os.ctx_switch };
         let next = self.cpus[cpu as usize].queue.pop(&self.fair);
@@ -174,7 +181,8 @@ impl Engine {
         Some(task)
     }
 
-    /// Somebody better waits for `cpu`; its task is told now and leaves after `delay` at the earliest.
+    /// Somebody better waits for `cpu`; its task is told now and leaves after `delay` at the
+    /// earliest.
     pub(super) fn ask_to_leave(&mut self, cpu: u32, delay: Ps) {
         let target = &mut self.cpus[cpu as usize];
         let (task, stamp) = (target.current, target.stamp);

@@ -1,9 +1,12 @@
 //! Waking: where a woken task goes, and when it runs there.
 //!
-//! Fair: its previous CPU if that idles; else an idle core, else an idle hardware thread, in the same last-level-cache
-//! domain (where the system looks for one: `os.idle_search`); else the previous CPU's queue. Real-time: its previous CPU unless somebody as good runs there; then the CPU with the lowest priority. An idle
-//! target costs an interrupt (unless it polls, watches its flags while it idles as MWAIT does, or wakes by its own timer), the exit latency of its idle state, and the context switch. On a busy
-//! target the task queues, and preempts if it is better or far enough behind.
+//! Fair: its previous CPU if that idles; else an idle core, else an idle hardware thread, in the
+//! same last-level-cache domain (where the system looks for one: `os.idle_search`); else the
+//! previous CPU's queue. Real-time: its previous CPU unless somebody as good runs there; then the
+//! CPU with the lowest priority. An idle target costs an interrupt (unless it polls, watches its
+//! flags while it idles as MWAIT does, or wakes by its own timer), the exit latency of its idle
+//! state, and the context switch. On a busy target the task queues, and preempts if it is better or
+//! far enough behind.
 //!
 //! Timers fire `timer_slack` late for fair tasks, on the CPU where the task slept.
 
@@ -56,7 +59,8 @@ impl Engine {
         self.arrive(task, cpu, ipi + back);
     }
 
-    /// What it takes to move the lines of `task`, but for the first, between its CPU and this one, one after the other.
+    /// What it takes to move the lines of `task`, but for the first, between its CPU and this one,
+    /// one after the other.
     pub(super) fn moves(&self, task: u32) -> Ps {
         let core = self.cpus[self.tasks[task as usize].cpu as usize].core;
         if core == self.core { 0 } else { self.model.transfer(core, self.core) * (self.model.os.wake_lines.max(1) - 1) }
@@ -105,7 +109,8 @@ impl Engine {
         idle.idle_state.map_or(0, |state| exits[state].exit)
     }
 
-    /// A sleeper's virtual time: not so far behind that it would run alone for long, nor anything of another queue.
+    /// A sleeper's virtual time: not so far behind that it would run alone for long, nor anything
+    /// of another queue.
     fn place_virtually(&mut self, task: u32, cpu: u32) {
         let state = &mut self.tasks[task as usize];
         let queue = &self.cpus[cpu as usize].queue;
@@ -180,7 +185,8 @@ impl Engine {
                 && !state.woken
                 && matches!(state.state, State::Sleeping | State::Running)
             {
-                // Beside the timer that it has: whichever comes first ends the sleep, and the other with it.
+                // Beside the timer that it has: whichever comes first ends the sleep, and the other
+                // with it.
                 let slack = if state.class == Class::Fair { self.model.os.timer_slack } else { 0 };
                 let (stamp, time) = (state.timer_stamp, self.when(deadline).max(self.now));
                 self.schedule(time.saturating_add(slack), What::Timer { task, stamp });

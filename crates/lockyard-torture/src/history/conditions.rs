@@ -9,7 +9,8 @@ pub(super) const BUGS: &[Bug] = bugs! {
     29 tinygo_writer_behind_readers Hang Mixed<true>, Mixed<false>: "TinyGo RWMutex: the wake-up for a writer goes to a reader that queued before it";
 };
 
-/// One waits, a signal is given, another comes and waits. The second signal comes when the first waiter has gone on.
+/// One waits, a signal is given, another comes and waits. The second signal comes when the first
+/// waiter has gone on.
 #[derive(Default)]
 struct Signal<const BUG: bool> {
     state: Behind<(u32, u32)>,
@@ -106,7 +107,8 @@ impl<const BUG: bool> Model for Leaver<BUG> {
                 self.queue.with(|queue| queue.push(0));
                 set(&self.come, 1);
                 lockyard_sim::compute(3_000);
-                // Its time is over. If it is not in the queue any more, the wake-up that took it out was meant for somebody who waits.
+                // Its time is over. If it is not in the queue any more, the wake-up that took it
+                // out was meant for somebody who waits.
                 let was_queued = self.queue.with(|queue| {
                     let place = queue.iter().position(|&thread| thread == 0);
                     place.map(|place| queue.remove(place)).is_some()
@@ -194,7 +196,8 @@ impl<const BUG: bool> Model for TimedWriter<BUG> {
     }
 }
 
-/// Readers and writers sleep in one queue. The last reader wakes one; if that is a reader, it sleeps again for the writer's sake.
+/// Readers and writers sleep in one queue. The last reader wakes one; if that is a reader, it
+/// sleeps again for the writer's sake.
 #[derive(Default)]
 struct Mixed<const BUG: bool> {
     /// Who sleeps, first come first.

@@ -58,7 +58,8 @@ impl<const BUG: bool> Model for Downgrade<BUG> {
 /// Readers that are all inside at the same time; the last of them comes while another leaves.
 #[derive(Default)]
 struct ReadersOnly<const BUG: bool> {
-    /// Readers, or writing, or in between: a reader that leaves takes the lock for a moment to wake others.
+    /// Readers, or writing, or in between: a reader that leaves takes the lock for a moment to wake
+    /// others.
     state: Behind<(u32, bool)>,
     asleep: W,
     inside: W,
@@ -285,7 +286,8 @@ impl<const BUG: bool> Model for Stale<BUG> {
                 self.state.with(|state| {
                     state.1.clear();
                     if state.0 == 2 && !BUG {
-                        // It owns the lock: it does not say that it timed out, and releases in due course.
+                        // It owns the lock: it does not say that it timed out, and releases in due
+                        // course.
                         state.0 = 0;
                     }
                 });
@@ -395,7 +397,8 @@ impl<const BUG: bool> Model for Unqueue<BUG> {
     }
 }
 
-/// A reader that reads again inside, with a writer queued in between; the second read waits for its turn, or says that it is recursive.
+/// A reader that reads again inside, with a writer queued in between; the second read waits for its
+/// turn, or says that it is recursive.
 #[derive(Default)]
 struct Recursive<const BUG: bool> {
     /// Readers; a writer waits.
@@ -450,7 +453,8 @@ impl<const BUG: bool> Model for Upgraded<BUG> {
     }
 }
 
-/// Bit 31: writer; below: readers. An upgrade lets go and asks again, or exchanges the one for the other.
+/// Bit 31: writer; below: readers. An upgrade lets go and asks again, or exchanges the one for the
+/// other.
 #[derive(Default)]
 struct Upgrade<const BUG: bool> {
     word: W,

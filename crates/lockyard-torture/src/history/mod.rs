@@ -1,8 +1,10 @@
-//! The bugs of others: models of the historical algorithms, each in the form that shipped and in the form that repaired it.
+//! The bugs of others: models of the historical algorithms, each in the form that shipped and in
+//! the form that repaired it.
 //!
-//! A model is a page of the algorithm around the bug, on simulated words. The same exploration (seeds, preemptions at every seam call, late wake-ups, the order of
-//! accesses watched) must find the historical form wanting and the repaired one sound: a check that passes both proves nothing. Numbers are
-//! those of the project's list of regressions.
+//! A model is a page of the algorithm around the bug, on simulated words. The same exploration
+//! (seeds, preemptions at every seam call, late wake-ups, the order of accesses watched) must find
+//! the historical form wanting and the repaired one sound: a check that passes both proves nothing.
+//! Numbers are those of the project's list of regressions.
 //!
 //! | file | numbers |
 //! |---|---|
@@ -134,7 +136,8 @@ impl Bug {
     }
 }
 
-/// A line for each bug: number, kind of evidence, schedules needed. And whether all are as they must be.
+/// A line for each bug: number, kind of evidence, schedules needed. And whether all are as they
+/// must be.
 pub fn table() -> (String, bool) {
     let mut text = format!("{:>3}  {:<38} {:<24} {:<12} {}\n", "no", "bug", "shown by", "schedules", "what it was");
     let mut sound = true;

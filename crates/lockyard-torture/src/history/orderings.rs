@@ -1,4 +1,5 @@
-//! Orderings that were missing. Loads see the newest value here; what is watched is whether anything ordered the accesses to what a lock protects.
+//! Orderings that were missing. Loads see the newest value here; what is watched is whether
+//! anything ordered the accesses to what a lock protects.
 
 use lockyard::platform::Ordering::{self, *};
 use lockyard::platform::Word;
@@ -16,7 +17,8 @@ pub(super) const BUGS: &[Bug] = bugs! {
     8 std_queue_rwlock_relaxed_first_load Race Deref<true>, Deref<false>: "std queue RwLock: nodes are reached through a relaxed load";
 };
 
-/// Three threads in a queue lock; a node's fields are set before it becomes the tail, or (the bug) after.
+/// Three threads in a queue lock; a node's fields are set before it becomes the tail, or (the bug)
+/// after.
 #[derive(Default)]
 struct Late<const BUG: bool> {
     tail: W,
@@ -53,7 +55,8 @@ impl<const BUG: bool> Model for Late<BUG> {
     }
 }
 
-/// A waiter prepares its node and links it behind its predecessor, who reads the node through the link.
+/// A waiter prepares its node and links it behind its predecessor, who reads the node through the
+/// link.
 #[derive(Default)]
 struct Link<const BUG: bool> {
     link: W,

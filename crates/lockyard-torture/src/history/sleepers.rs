@@ -53,7 +53,8 @@ impl<const BUG: bool> Model for Cleared<BUG> {
     }
 }
 
-/// Owner in the low bits, bit 8: waiters. The last waiter leaves and clears the bit, by a store or by an exchange.
+/// Owner in the low bits, bit 8: waiters. The last waiter leaves and clears the bit, by a store or
+/// by an exchange.
 #[derive(Default)]
 struct Fixup<const BUG: bool> {
     word: W,
@@ -105,7 +106,8 @@ impl<const BUG: bool> Model for Fixup<BUG> {
     }
 }
 
-/// A halting head and the holder's kick both enter the lock in the table, from which an unlock takes it once.
+/// A halting head and the holder's kick both enter the lock in the table, from which an unlock
+/// takes it once.
 #[derive(Default)]
 struct Hashed<const BUG: bool> {
     state: W,
@@ -138,7 +140,8 @@ impl<const BUG: bool> Model for Hashed<BUG> {
     }
 }
 
-/// A reader's try counts itself in and out again; a writer that failed meanwhile sleeps until somebody looks for it.
+/// A reader's try counts itself in and out again; a writer that failed meanwhile sleeps until
+/// somebody looks for it.
 #[derive(Default)]
 struct Early<const BUG: bool> {
     readers: W,
@@ -222,7 +225,8 @@ impl<const BUG: bool> Model for Robust<BUG> {
     }
 }
 
-/// Waiters sleep while the word is as they saw it; a signal changes it: to the next number, or to the other of two.
+/// Waiters sleep while the word is as they saw it; a signal changes it: to the next number, or to
+/// the other of two.
 #[derive(Default)]
 struct Aba<const BUG: bool> {
     word: W,

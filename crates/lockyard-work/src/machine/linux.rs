@@ -56,7 +56,8 @@ impl Machine for Linux {
         if cpus.is_empty() {
             return;
         }
-        // SAFETY: an all-zero set is an empty one; CPU_SET checks its bounds, and the call only reads the set.
+        // SAFETY: an all-zero set is an empty one; CPU_SET checks its bounds, and the call only
+        // reads the set.
         unsafe {
             let mut set: libc::cpu_set_t = core::mem::zeroed();
             libc::CPU_SET(cpus[index % cpus.len()], &mut set);
@@ -110,7 +111,8 @@ impl Machine for Linux {
     }
 }
 
-/// Threads with `stack` bytes each. They wait until all exist; if one cannot be started, none runs its body.
+/// Threads with `stack` bytes each. They wait until all exist; if one cannot be started, none runs
+/// its body.
 fn run_with_stacks(n: usize, stack: usize, body: &(dyn Fn(usize) + Sync)) -> Result<(), MachineError> {
     let go = OnceLock::new();
     thread::scope(|scope| {
@@ -133,8 +135,9 @@ fn run_with_stacks(n: usize, stack: usize, body: &(dyn Fn(usize) + Sync)) -> Res
     })
 }
 
-/// CPU time of everything on the machine: the first line of `/proc/stat`, in ticks of 10 ms, without idle and waiting
-/// for disks, and without guests (which are counted as user time already). Stolen time counts: it was not ours.
+/// CPU time of everything on the machine: the first line of `/proc/stat`, in ticks of 10 ms,
+/// without idle and waiting for disks, and without guests (which are counted as user time already).
+/// Stolen time counts: it was not ours.
 fn machine_ns() -> u64 {
     const TICK_NS: u64 = 10_000_000;
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -145,7 +148,8 @@ fn machine_ns() -> u64 {
 
 /// The CPUs this program may run on. Empty if the system does not say.
 fn allowed_cpus() -> Vec<usize> {
-    // SAFETY: the call fills the set, for which any bytes are valid; CPU_ISSET is asked within its bounds.
+    // SAFETY: the call fills the set, for which any bytes are valid; CPU_ISSET is asked within its
+    // bounds.
     unsafe {
         let mut set: libc::cpu_set_t = core::mem::zeroed();
         if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) != 0 {

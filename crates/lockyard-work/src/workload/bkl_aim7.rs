@@ -1,17 +1,21 @@
-//! `bkl-aim7`: many tasks and one big lock that is dropped around sleeps. (`spec/workloads.md` section 5.3)
+//! `bkl-aim7`: many tasks and one big lock that is dropped around sleeps. (`spec/workloads.md`
+//! section 5.3)
 //!
-//! The kernel's AIM7 regression: a semaphore that hands itself to a sleeping waiter leaves CPUs idle while the lock
-//! is free in all but name. 40 % of a task's jobs only compute (6.5 ms on average); the
-//! others compute 2.4 ms and take the lock 20 times for 2 µs, and in one section of ten they block: the lock is
-//! dropped, the task sleeps 100 µs, and takes it again. Job lengths are lognormal.
+//! The kernel's AIM7 regression: a semaphore that hands itself to a sleeping waiter leaves CPUs
+//! idle while the lock is free in all but name. 40 % of a task's jobs only compute (6.5 ms on
+//! average); the others compute 2.4 ms and take the lock 20 times for 2 µs, and in one section of
+//! ten they block: the lock is dropped, the task sleeps 100 µs, and takes it again. Job lengths are
+//! lognormal.
 //!
-//! With a number of jobs per task ([`Spec::jobs`]; AIM7 has 97) it is as in AIM7: all begin at a signal, everybody has the same jobs in an order of his own, and the run ends with the last; the job timing
-//! index is of the times that the tasks took. Without, tasks draw jobs without end and a window is measured, which is what a machine of one's own has time for: then the
-//! index is of jobs done per task, rough in short windows, and **a task that waits does no more jobs of any kind while others compute, so that the mix of what
-//! is done is not what was asked for**.
+//! With a number of jobs per task ([`Spec::jobs`]; AIM7 has 97) it is as in AIM7: all begin at a
+//! signal, everybody has the same jobs in an order of his own, and the run ends with the last; the
+//! job timing index is of the times that the tasks took. Without, tasks draw jobs without end and a
+//! window is measured, which is what a machine of one's own has time for: then the index is of jobs
+//! done per task, rough in short windows, and **a task that waits does no more jobs of any kind
+//! while others compute, so that the mix of what is done is not what was asked for**.
 //!
-//! 64 tasks instead of 2000 unless asked for. `cs` adds PAUSEs to each section. Metrics: `jobs_per_min`, `job_timing_index`; the record's `busy` is the
-//! other half of the picture.
+//! 64 tasks instead of 2000 unless asked for. `cs` adds PAUSEs to each section. Metrics:
+//! `jobs_per_min`, `job_timing_index`; the record's `busy` is the other half of the picture.
 
 use crate::driver::{Run, drive};
 use crate::error::Error;

@@ -1,11 +1,16 @@
-//! `boot-model`: what a parallel boot does to read-write semaphores. (`spec/workloads.md` section 9)
+//! `boot-model`: what a parallel boot does to read-write semaphores. (`spec/workloads.md` section
+//! 9)
 //!
-//! Services start one after the other on every CPU. A process maps the twenty segments of its program and libraries, and each mapping enters
-//! a list that belongs to the file, under the file's lock for **writing** (the kernel's `i_mmap_rwsem`; its "Process Addresses" document says who takes it and how). So does each
-//! unmapping when the process ends. In between it computes for 5 ms, its page faults under a lock that is its own and so in nobody's way. Readers of a file's list (somebody
-//! looks for all who map a page) are rare: one in a process's life. 200 files, of Zipf popularity 1: everybody maps the C library.
+//! Services start one after the other on every CPU. A process maps the twenty segments of its
+//! program and libraries, and each mapping enters a list that belongs to the file, under the file's
+//! lock for **writing** (the kernel's `i_mmap_rwsem`; its "Process Addresses" document says who
+//! takes it and how). So does each unmapping when the process ends. In between it computes for 5
+//! ms, its page faults under a lock that is its own and so in nobody's way. Readers of a file's
+//! list (somebody looks for all who map a page) are rare: one in a process's life. 200 files, of
+//! Zipf popularity 1: everybody maps the C library.
 //!
-//! The locks that are in demand are thus held for short times, by writers that run: what `build-model`, where reads outnumber writes, is not.
+//! The locks that are in demand are thus held for short times, by writers that run: what
+//! `build-model`, where reads outnumber writes, is not.
 
 use crate::driver::{Run, drive};
 use crate::error::Error;

@@ -1,13 +1,15 @@
 //! `build-model`: the locks of a parallel kernel build. (`spec/workloads.md` section 9)
 //!
-//! 4,000 locks (directories, files) of Zipf popularity 1.1. A task has eight of them at hand; it computes 10 ms,
-//! then makes 20 read sections of 1 µs and two write sections of 3 µs on those, and one write in a hundred sleeps 50
-//! µs. After 50 ms the task ends and the next one begins, with other locks. Tasks follow each other on one thread:
-//! threads are not born and joined here. Nearly all acquisitions are uncontended; the lock events of the rest are the
-//! result.
+//! 4,000 locks (directories, files) of Zipf popularity 1.1. A task has eight of them at hand; it
+//! computes 10 ms, then makes 20 read sections of 1 µs and two write sections of 3 µs on those, and
+//! one write in a hundred sleeps 50 µs. After 50 ms the task ends and the next one begins, with
+//! other locks. Tasks follow each other on one thread: threads are not born and joined here. Nearly
+//! all acquisitions are uncontended; the lock events of the rest are the result.
 //!
-//! The specification has 200 µs of computing, and expects more than 99.9 % of the acquisitions to be uncontended. Both cannot be: with 96 tasks the
-//! most popular lock would be asked for 1.5 million times a second, and in the simulator 13 % of all acquisitions queued. With 10 ms, some two thousand acquisitions a second and task, 1 % do.
+//! The specification has 200 µs of computing, and expects more than 99.9 % of the acquisitions to
+//! be uncontended. Both cannot be: with 96 tasks the most popular lock would be asked for 1.5
+//! million times a second, and in the simulator 13 % of all acquisitions queued. With 10 ms, some
+//! two thousand acquisitions a second and task, 1 % do.
 
 use crate::driver::{Run, drive};
 use crate::error::Error;

@@ -1,12 +1,15 @@
 //! `contend` and `rwsem-micro`: lock, section, unlock, think. (`spec/workloads.md` section 1)
 //!
-//! The two differ in what is usual: `contend` thinks and draws each operation, `rwsem-micro` does not think and
-//! alternates strictly or gives each thread a role. A share of reads, a strict alternation and roles are all possible
-//! in both.
+//! The two differ in what is usual: `contend` thinks and draws each operation, `rwsem-micro` does
+//! not think and alternates strictly or gives each thread a role. A share of reads, a strict
+//! alternation and roles are all possible in both.
 //!
-//! **`rwsem-micro` begins with a disturbance**: the last thread's first section is a write that sleeps for half a millisecond, so that everybody else falls asleep too.
-//! Locks whose waiters spin or sleep may have two lasting states with the same threads, and fall from one into the other when a holder is held up. A benchmark of seconds, as the
-//! published ones are, meets many a holder that is; a window of milliseconds meets none, and would show whatever state it began in. Begun so, what is left after the warm-up is what lasts.
+//! **`rwsem-micro` begins with a disturbance**: the last thread's first section is a write that
+//! sleeps for half a millisecond, so that everybody else falls asleep too. Locks whose waiters spin
+//! or sleep may have two lasting states with the same threads, and fall from one into the other
+//! when a holder is held up. A benchmark of seconds, as the published ones are, meets many a holder
+//! that is; a window of milliseconds meets none, and would show whatever state it began in. Begun
+//! so, what is left after the warm-up is what lasts.
 
 use std::time::Duration;
 
@@ -19,7 +22,8 @@ use crate::spec::{Mix, Spec, Workload};
 use crate::subject::{Exclusive, Shared};
 use crate::worker::Worker;
 
-/// How long the disturbance takes. 240 threads need a fifth of it to fall asleep one after the other, and the command warms up for a millisecond at least.
+/// How long the disturbance takes. 240 threads need a fifth of it to fall asleep one after the
+/// other, and the command warms up for a millisecond at least.
 const DISTURBANCE: Duration = Duration::from_micros(500);
 
 /// The disturbance, if it is for this thread to make. Whether it was.

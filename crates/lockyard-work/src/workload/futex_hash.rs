@@ -1,10 +1,11 @@
-//! `futex-hash`: perf's benchmark of the futex hash, on a hash of this program whose buckets have the lock under test.
-//! (`spec/futex-hash.md` section 8)
+//! `futex-hash`: perf's benchmark of the futex hash, on a hash of this program whose buckets have
+//! the lock under test. (`spec/futex-hash.md` section 8)
 //!
-//! Each thread has 64 words of its own and waits on one after the other for a value that it does not have: hash, count, lock,
-//! compare, unlock, and no sleep. One wait is one operation, and its wait is all the time it took. Buckets as the kernel's
-//! private hash has them: four per thread, at least 16. (The original has 1,024 words per thread; what is measured is
-//! buckets, not the threads' caches.)
+//! Each thread has 64 words of its own and waits on one after the other for a value that it does
+//! not have: hash, count, lock, compare, unlock, and no sleep. One wait is one operation, and its
+//! wait is all the time it took. Buckets as the kernel's private hash has them: four per thread, at
+//! least 16. (The original has 1,024 words per thread; what is measured is buckets, not the
+//! threads' caches.)
 
 use lockyard::futex_hash::{Bucket, BucketLock, FutexHash, Waited};
 
@@ -28,7 +29,8 @@ impl<L: Exclusive> Default for OfBucket<L> {
     }
 }
 
-// SAFETY: the locks under test exclude, which `compare` and the conformance suite look at; a broken one is not measured here.
+// SAFETY: the locks under test exclude, which `compare` and the conformance suite look at; a broken
+// one is not measured here.
 unsafe impl<M: Machine, L: Exclusive> BucketLock<M> for OfBucket<L> {
     #[inline(always)]
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {

@@ -1,8 +1,9 @@
 //! `kv-model`: memcached under as many sets as gets. (`spec/workloads.md` section 7)
 //!
-//! 1,024 locks for the keys, by hash, and four for the LRU lists, one per slab class. A get: 0.4 µs under a key's lock. A set:
-//! 0.6 µs under a key's lock, then 0.3 µs under an LRU lock: those are the hot ones. 2 µs between requests. Keys are drawn
-//! uniformly; each thread alternates sets and gets, odd ones begin with a get. Turns are sections, jobs are requests. Metric:
+//! 1,024 locks for the keys, by hash, and four for the LRU lists, one per slab class. A get: 0.4 µs
+//! under a key's lock. A set: 0.6 µs under a key's lock, then 0.3 µs under an LRU lock: those are
+//! the hot ones. 2 µs between requests. Keys are drawn uniformly; each thread alternates sets and
+//! gets, odd ones begin with a get. Turns are sections, jobs are requests. Metric:
 //! `requests_per_s`.
 
 use crate::driver::{Run, drive};

@@ -1,9 +1,11 @@
-//! `lockref-model`: a web server's workers, all of which serve one file. (`spec/workloads.md` section 8)
+//! `lockref-model`: a web server's workers, all of which serve one file. (`spec/workloads.md`
+//! section 8)
 //!
-//! Opening a path takes a reference to its directory entry, a second one while the path is walked. A request: get; 1.5 µs;
-//! get; put; 6 µs; put; 20 µs. Each get and each put is one operation, and its wait is all the time it took. The object is of
-//! the lock's own kind if that counts references (`lockref`); otherwise the count is beside the lock and each operation is one
-//! section. Metric: `requests_per_s`.
+//! Opening a path takes a reference to its directory entry, a second one while the path is walked.
+//! A request: get; 1.5 µs; get; put; 6 µs; put; 20 µs. Each get and each put is one operation, and
+//! its wait is all the time it took. The object is of the lock's own kind if that counts references
+//! (`lockref`); otherwise the count is beside the lock and each operation is one section. Metric:
+//! `requests_per_s`.
 
 use lockyard::platform::{Ordering::Relaxed, Word};
 

@@ -1,9 +1,11 @@
-//! `pf1-model`: will-it-scale's page_fault1 on one address-space lock. (`spec/workloads.md` section 6)
+//! `pf1-model`: will-it-scale's page_fault1 on one address-space lock. (`spec/workloads.md` section
+//! 6)
 //!
-//! Each thread maps 128 MiB, touches every page, and unmaps: 32,768 read sections of 0.7 µs with 0.3 µs between them,
-//! then a write section of 2 µs (map), one of 20 µs and a read section of 3 ms (unmap and page-table teardown). The
-//! original downgrades from the last write to the last read; not every peer can, so they are two sections for all.
-//! Threads begin at evenly spaced pages, so that a short window sees unmaps. Metric: `reads_per_s`.
+//! Each thread maps 128 MiB, touches every page, and unmaps: 32,768 read sections of 0.7 µs with
+//! 0.3 µs between them, then a write section of 2 µs (map), one of 20 µs and a read section of 3 ms
+//! (unmap and page-table teardown). The original downgrades from the last write to the last read;
+//! not every peer can, so they are two sections for all. Threads begin at evenly spaced pages, so
+//! that a short window sees unmaps. Metric: `reads_per_s`.
 
 use crate::driver::{Run, drive};
 use crate::error::Error;

@@ -1,8 +1,11 @@
-//! `pi-cross`: owner and waiter on different CPUs, where a top waiter that spins can succeed. (`spec/workloads.md` section 4.3)
+//! `pi-cross`: owner and waiter on different CPUs, where a top waiter that spins can succeed.
+//! (`spec/workloads.md` section 4.3)
 //!
-//! Three threads of fixed priority: *low* on one CPU and *high* on another lock, spend the section, unlock and think, again and again; *medium* shares low's CPU and
-//! outranks it, and runs for a moment every millisecond, so that a lock without inheritance inverts now and then. Low and high leave their CPUs every
-//! [`BREATH`] turns for a moment: otherwise the rest of the system, and the controller with it, would not run at all.
+//! Three threads of fixed priority: *low* on one CPU and *high* on another lock, spend the section,
+//! unlock and think, again and again; *medium* shares low's CPU and outranks it, and runs for a
+//! moment every millisecond, so that a lock without inheritance inverts now and then. Low and high
+//! leave their CPUs every [`BREATH`] turns for a moment: otherwise the rest of the system, and the
+//! controller with it, would not run at all.
 
 use super::priorities::Priorities;
 use crate::driver::{Run, drive};

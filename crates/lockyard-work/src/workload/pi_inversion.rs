@@ -1,9 +1,11 @@
-//! `pi-inversion`: how long the most urgent thread waits while the owner of what it wants is outranked by a third. (`pi-classic` and `pi-chain` of
-//! `spec/workloads.md` section 4.3; as cyclictest, it reports one latency: high's wait)
+//! `pi-inversion`: how long the most urgent thread waits while the owner of what it wants is
+//! outranked by a third. (`pi-classic` and `pi-chain` of `spec/workloads.md` section 4.3; as
+//! cyclictest, it reports one latency: high's wait)
 //!
-//! All threads run on one CPU, by fixed priority. `threads` − 2 of them form a chain of as many locks: the first owns the first lock, each further one owns
-//! the next and waits for the one before. *High* wants the last. *Medium* outranks all owners and has nothing to do with the locks: it thinks (`think`, much
-//! longer than a section). The rounds are staged:
+//! All threads run on one CPU, by fixed priority. `threads` − 2 of them form a chain of as many
+//! locks: the first owns the first lock, each further one owns the next and waits for the one
+//! before. *High* wants the last. *Medium* outranks all owners and has nothing to do with the
+//! locks: it thinks (`think`, much longer than a section). The rounds are staged:
 //!
 //! ```text
 //! first   locks 1, lets the others go on: each outranks it, so it runs until it waits for the lock before its own
@@ -12,14 +14,19 @@
 //!         without: medium thinks, then all that
 //! ```
 //!
-//! What is measured: `rounds`; `late`, those in which high waited more than 100 µs longer than the first owner's section took by the clock; and by how much at most
-//! (`beyond_section_us`). The section begins when high waits. A pause after each round keeps the system, which throttles threads of fixed priority, out of the game.
+//! What is measured: `rounds`; `late`, those in which high waited more than 100 µs longer than the
+//! first owner's section took by the clock; and by how much at most (`beyond_section_us`). The
+//! section begins when high waits. A pause after each round keeps the system, which throttles
+//! threads of fixed priority, out of the game.
 //!
-//! Of those that were late, `taken` are no lock's doing: for so long that without it high would have been in time, none of the program's threads had the CPU. While high waits somebody always
-//! could have it, medium if nobody else, so it was taken away: by the host of a virtual machine, or by interrupts.
+//! Of those that were late, `taken` are no lock's doing: for so long that without it high would
+//! have been in time, none of the program's threads had the CPU. While high waits somebody always
+//! could have it, medium if nobody else, so it was taken away: by the host of a virtual machine, or
+//! by interrupts.
 //!
-//! `overtaken`: rounds in which medium had the CPU while high waited, however briefly. That is the inversion itself: with inheritance there are none, and a late round without it went by in threads
-//! that had high's priority.
+//! `overtaken`: rounds in which medium had the CPU while high waited, however briefly. That is the
+//! inversion itself: with inheritance there are none, and a late round without it went by in
+//! threads that had high's priority.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -38,9 +45,11 @@ const MEDIUM: u32 = 20;
 const HIGH: u32 = 30;
 /// More than this beyond a section is late.
 const LATE_NS: u64 = 100_000;
-/// Where the threads run: the second CPU they may use, if there are two, since interrupts mostly go to the first.
+/// Where the threads run: the second CPU they may use, if there are two, since interrupts mostly go
+/// to the first.
 const CPU: usize = 1;
-/// The pause after a round, in thirds of what the round takes: fixed priorities use three quarters of the CPU at most.
+/// The pause after a round, in thirds of what the round takes: fixed priorities use three quarters
+/// of the CPU at most.
 const PAUSE_THIRDS: u64 = 1;
 
 /// What the threads of a run share.
@@ -52,7 +61,8 @@ struct Stage<M: Machine, L> {
     /// Passed once for each thread that has ended its part of the round.
     ended: Gate<M>,
     over: AtomicBool,
-    /// What the first owner's section took in this round, and how long nobody of the program had the CPU in it.
+    /// What the first owner's section took in this round, and how long nobody of the program had
+    /// the CPU in it.
     section_ns: AtomicU64,
     section_taken_ns: AtomicU64,
     rounds: AtomicU64,

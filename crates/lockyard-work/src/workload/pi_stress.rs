@@ -1,6 +1,8 @@
-//! `pi-stress`: rt-tests' pi_stress, groups of three threads that invert priorities. (`spec/workloads.md` section 4)
+//! `pi-stress`: rt-tests' pi_stress, groups of three threads that invert priorities.
+//! (`spec/workloads.md` section 4)
 //!
-//! A group is three FIFO threads, low (1), middle (2) and high (3), bound to one CPU, a mutex and five barriers; group i has the i-th CPU, counted round. One round:
+//! A group is three FIFO threads, low (1), middle (2) and high (3), bound to one CPU, a mutex and
+//! five barriers; group i has the i-th CPU, counted round. One round:
 //!
 //! | low | middle | high |
 //! |---|---|---|
@@ -11,13 +13,16 @@
 //! | unlocks: high preempts | | has the mutex, unlocks |
 //! | finish barrier | the same | the same; one *inversion* more |
 //!
-//! The owner and its waiter share a CPU, so the owner never runs while its waiter does: **a waiter that spins cannot gain anything here**, whatever a table of
-//! it says. Most of a round is barriers and switches: about thirteen arrivals to one contended lock.
+//! The owner and its waiter share a CPU, so the owner never runs while its waiter does: **a waiter
+//! that spins cannot gain anything here**, whatever a table of it says. Most of a round is barriers
+//! and switches: about thirteen arrivals to one contended lock.
 //!
-//! A barrier is two words and one call that wakes all others, as pthread's. The original also takes an ordinary mutex around its loop flag.
+//! A barrier is two words and one call that wakes all others, as pthread's. The original also takes
+//! an ordinary mutex around its loop flag.
 //!
-//! On a real machine it takes the right to set priorities, and says so where that is missing. The controller has priority 4. Metric: `inversions_per_s`; an operation is a lock taken, by
-//! low or high.
+//! On a real machine it takes the right to set priorities, and says so where that is missing. The
+//! controller has priority 4. Metric: `inversions_per_s`; an operation is a lock taken, by low or
+//! high.
 
 use lockyard::platform::{Ordering, Word};
 

@@ -13,7 +13,8 @@ pub(super) struct Priorities {
 }
 
 impl Priorities {
-    /// Gives the calling thread the fixed priority `priority`. `false`: refused, as every other thread of the run will be; then it must end.
+    /// Gives the calling thread the fixed priority `priority`. `false`: refused, as every other
+    /// thread of the run will be; then it must end.
     pub(super) fn take<M: Machine>(&self, priority: u32) -> bool {
         let outcome = M::fixed_priority(priority);
         outcome.map_err(|why| _ = self.refused.set(why)).is_ok()

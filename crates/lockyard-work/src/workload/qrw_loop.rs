@@ -1,8 +1,9 @@
 //! `qrw-loop`: the qrwlock patch's test. (`spec/workloads.md` section 2)
 //!
-//! Empty sections, no think time; operation `i` of a thread is a write iff `i mod 6 = 5` (with the usual five reads
-//! to a write), and thread `k` begins at phase `k`. The original does 5 million operations per thread; here the
-//! window is fixed and the time for that many is derived: the metric `ms_per_5m_each`.
+//! Empty sections, no think time; operation `i` of a thread is a write iff `i mod 6 = 5` (with the
+//! usual five reads to a write), and thread `k` begins at phase `k`. The original does 5 million
+//! operations per thread; here the window is fixed and the time for that many is derived: the
+//! metric `ms_per_5m_each`.
 
 use crate::driver::{Run, drive};
 use crate::error::Error;

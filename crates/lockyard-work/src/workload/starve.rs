@@ -1,10 +1,11 @@
 //! `starve-writers` and `starve-readers`: who is left out when the other side never lets go.
 //!
-//! Threads have roles and sleep inside their sections (1 ms), so that the lock, not the CPU, is what they wait for.
-//! *starve-writers*: eight readers, begun one after the other within one section, so that one of them nearly always
-//! holds the lock; a writer gets in only if the lock stops admitting readers. *starve-readers*: four writers loop,
-//! the lock is never free for longer than a handover; a reader gets in only if the lock makes a writer wait. The
-//! roles' own waits are the result.
+//! Threads have roles and sleep inside their sections (1 ms), so that the lock, not the CPU, is
+//! what they wait for. *starve-writers*: eight readers, begun one after the other within one
+//! section, so that one of them nearly always holds the lock; a writer gets in only if the lock
+//! stops admitting readers. *starve-readers*: four writers loop, the lock is never free for longer
+//! than a handover; a reader gets in only if the lock makes a writer wait. The roles' own waits are
+//! the result.
 
 use super::contend;
 use crate::driver::{Role, Run, drive};

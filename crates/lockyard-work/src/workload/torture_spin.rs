@@ -1,12 +1,16 @@
-//! `torture-spin`: the writers of locktorture on a spinlock, steady setting. (`spec/workloads.md` section 3)
+//! `torture-spin`: the writers of locktorture on a spinlock, steady setting. (`spec/workloads.md`
+//! section 3)
 //!
-//! Steady: no stutter, no shuffling, no long holds, no change of priority, threads pinned round robin. What remains
-//! of the cycle, for n writers: once in 2²⁰ cycles a sleep of one tick; inside the section 2 µs busy with probability
-//! 1/(400 n), and the CPU given away with probability 1/(20000 n). The section is otherwise empty (`cs` adds to it).
-//! The write-held flag that the original checks is the protected data that every workload here checks.
+//! Steady: no stutter, no shuffling, no long holds, no change of priority, threads pinned round
+//! robin. What remains of the cycle, for n writers: once in 2²⁰ cycles a sleep of one tick; inside
+//! the section 2 µs busy with probability 1/(400 n), and the CPU given away with probability
+//! 1/(20000 n). The section is otherwise empty (`cs` adds to it). The write-held flag that the
+//! original checks is the protected data that every workload here checks.
 //!
-//! **Begin.** All writers begin at one instant, as they do whenever the original's stutter has stopped them: a queue keeps the order in which its
-//! waiters came, for as long as nobody leaves it, so that who begins after whom decides whom the lock meets for the whole window. Until then they sleep, up to 0.2 ms of the warm-up.
+//! **Begin.** All writers begin at one instant, as they do whenever the original's stutter has
+//! stopped them: a queue keeps the order in which its waiters came, for as long as nobody leaves
+//! it, so that who begins after whom decides whom the lock meets for the whole window. Until then
+//! they sleep, up to 0.2 ms of the warm-up.
 
 use crate::driver::{Run, drive};
 use crate::error::Error;

@@ -1,9 +1,9 @@
 //! `uncontended`: what lock and unlock cost when nobody else wants the lock.
 //!
-//! One thread measures; the controller is a second thread, alive and asleep for the whole run, because glibc leaves
-//! out the atomic instructions in programs with a single thread. Batches are timed, not operations, and the median
-//! batch is what is reported: an interrupt spoils one batch, not the result. With nobody to exclude there is no
-//! protected data.
+//! One thread measures; the controller is a second thread, alive and asleep for the whole run,
+//! because glibc leaves out the atomic instructions in programs with a single thread. Batches are
+//! timed, not operations, and the median batch is what is reported: an interrupt spoils one batch,
+//! not the result. With nobody to exclude there is no protected data.
 
 use crate::driver::{Run, drive};
 use crate::error::Error;

@@ -12,7 +12,8 @@ use crate::spin::ttas::RawTtasLock;
 macro_rules! exclusive {
     ($lock:ident $(<$kind:ident: $bound:ident>)?, $guard:ty, $safety:literal) => {
         #[doc = $safety]
-        // SAFETY: see the doc line: the lock's theory page argues mutual exclusion and Acquire on Release.
+        // SAFETY: see the doc line: the lock's theory page argues mutual exclusion and Acquire on
+        // Release.
         unsafe impl<P: ConstPlatform $(, $kind: $bound<P>)?> lock_api::RawMutex for $lock<P $(, $kind)?> {
             #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
             const INIT: Self = Self::new();
@@ -51,7 +52,8 @@ exclusive!(RawTtasLock, lock_api::GuardSend, "One thread sets the word at a time
 
 /// One thread's name is in the word at a time.
 ///
-/// The guard cannot carry an error: what [`RawRtMutex`] returns, a deadlock or a foreign unlock, is a panic here.
+/// The guard cannot carry an error: what [`RawRtMutex`] returns, a deadlock or a foreign unlock, is
+/// a panic here.
 // SAFETY: see the doc line: the lock's theory page argues mutual exclusion and Acquire on Release.
 unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutex for RawRtMutex<P, Y> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
@@ -103,7 +105,8 @@ mod timed {
     use crate::rtmutex::policy::Policy;
     use crate::rtmutex::{RawRtMutex, Refused};
 
-    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its deadline.
+    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
+    // deadline.
     unsafe impl lock_api::RawMutexTimed for RawMutex<Linux> {
         type Duration = Duration;
         #[allow(clippy::disallowed_types)] // lock_api's users speak std

@@ -70,8 +70,10 @@ fn refused(error: PiError) -> ! {
 /// One thread's id is in the word at a time.
 ///
 /// # Panics
-/// `lock`, where it could only hang: the caller owns the mutex, or it would close a cycle of waits, or the owner exited. `unlock`, by another than the owner (in the child of a fork).
-// SAFETY: see the first line; the lock's theory page argues mutual exclusion and Acquire on Release.
+/// `lock`, where it could only hang: the caller owns the mutex, or it would close a cycle of waits,
+/// or the owner exited. `unlock`, by another than the owner (in the child of a fork).
+// SAFETY: see the first line; the lock's theory page argues mutual exclusion and Acquire on
+// Release.
 unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawMutex for RawPiMutex<P, S> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
     const INIT: Self = Self::new();
@@ -135,7 +137,8 @@ unsafe fn wait<P: ConstPlatform + PiPlatform, S: Policy>(
 }
 
 /// Waits may end spuriously; notifications are not counted.
-// SAFETY: the mutex is released after the waiter can be notified, and taken again before it returns, or the program ends.
+// SAFETY: the mutex is released after the waiter can be notified, and taken again before it
+// returns, or the program ends.
 unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawCondvar for RawPiCondvar<P, S> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
     const INIT: Self = Self::new();
@@ -180,7 +183,8 @@ mod timed {
 
     /// # Panics
     /// As `lock`.
-    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its deadline.
+    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
+    // deadline.
     unsafe impl<S: Policy> lock_api::RawMutexTimed for RawPiMutex<Linux, S> {
         type Duration = Duration;
         #[allow(clippy::disallowed_types)] // lock_api's users speak std

@@ -1,4 +1,5 @@
-//! What users hold: the raw locks behind `lock_api`'s guards, a semaphore with permits, waits that can be cancelled.
+//! What users hold: the raw locks behind `lock_api`'s guards, a semaphore with permits, waits that
+//! can be cancelled.
 //!
 //! Raw locks know nothing of `lock_api`; the implementations are here, one short block per lock.
 

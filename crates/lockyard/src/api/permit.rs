@@ -9,9 +9,10 @@ use crate::semaphore::{OpportunisticSafe, Policy, RawSemaphore};
 
 /// A counting semaphore.
 ///
-/// Fairness: see the policy; the default lets running threads pass a waiter for at most a turn per waiter ahead of it.
-/// Ordering: what happened before a permit was returned happened before the acquisition that takes it. Cost without contention: one
-/// compare-exchange each way. 24 bytes, no allocation.
+/// Fairness: see the policy; the default lets running threads pass a waiter for at most a turn per
+/// waiter ahead of it. Ordering: what happened before a permit was returned happened before the
+/// acquisition that takes it. Cost without contention: one compare-exchange each way. 24 bytes, no
+/// allocation.
 ///
 /// ```
 /// static SLOTS: lockyard::Semaphore = lockyard::Semaphore::new(2);
@@ -68,7 +69,8 @@ impl<P: Platform, Y: Policy> Semaphore<P, Y> {
         self.raw.down_until(Until::cancelled(token)).map(|()| SemaphorePermit { semaphore: self })
     }
 
-    /// Adds a permit, whoever took it, or none did. `false`: there are [`crate::semaphore::MAX_UNITS`] already.
+    /// Adds a permit, whoever took it, or none did. `false`: there are
+    /// [`crate::semaphore::MAX_UNITS`] already.
     #[inline]
     pub fn release(&self) -> bool {
         self.raw.up()

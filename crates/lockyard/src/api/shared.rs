@@ -86,7 +86,8 @@ mod timed {
     use crate::rwsem::RawRwSem;
     use crate::rwsem::policy::Policy;
 
-    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its deadline.
+    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
+    // deadline.
     unsafe impl<Y: Policy> lock_api::RawRwLockTimed for RawRwSem<Linux, Y> {
         type Duration = Duration;
         #[allow(clippy::disallowed_types)] // lock_api's users speak std

@@ -47,7 +47,8 @@ fn words_side_by_side_are_spread_over_the_buckets() {
     }
 }
 
-/// Two hashes over one table, one of which grows: a bucket sent the other's threads to a table that it did not have.
+/// Two hashes over one table, one of which grows: a bucket sent the other's threads to a table that
+/// it did not have.
 #[test]
 fn a_bucket_that_another_hash_has_moved_leads_nowhere() {
     let (shared, larger, own) = (table::<1>(), table::<2>(), table::<4>());
@@ -80,7 +81,8 @@ fn a_table_with_buckets_of_an_earlier_one_is_refused() {
     assert_eq!(hash.buckets(), 4);
 }
 
-/// Hashes that grow in all the ways they should not: nothing is promised to their sleepers, but no thread panics, or reads a table's place while it is written.
+/// Hashes that grow in all the ways they should not: nothing is promised to their sleepers, but no
+/// thread panics, or reads a table's place while it is written.
 #[test]
 #[allow(clippy::disallowed_methods)] // the tests' threads are the machine's
 fn hashes_that_share_all_their_tables_find_their_ends() {

@@ -1,11 +1,13 @@
-//! What a mutex offers to those who embed it where POSIX mutexes live: fast paths for a caller that knows its name, or is alone; a release after which the memory may
-//! go away; children that forget the parent's waiters.
+//! What a mutex offers to those who embed it where POSIX mutexes live: fast paths for a caller that
+//! knows its name, or is alone; a release after which the memory may go away; children that forget
+//! the parent's waiters.
 //!
-//! **Detached release.** POSIX lets the next owner free a mutex, while the thread that released it may still be inside the call. So the owner reads the first waiter's
-//! name before it releases, and touches only that waiter's record afterwards. If that waiter gives up in between,
-//! it wakes the next, which is awake from then on, or has a timer; a request that the next repeats changes nothing.
-//! If it was the last, it clears the request; a request after that has a new number ([`RawMutex::listening`]),
-//! and the release starts again.
+//! **Detached release.** POSIX lets the next owner free a mutex, while the thread that released it
+//! may still be inside the call. So the owner reads the first waiter's name before it releases, and
+//! touches only that waiter's record afterwards. If that waiter gives up in between, it wakes the
+//! next, which is awake from then on, or has a timer; a request that the next repeats changes
+//! nothing. If it was the last, it clears the request; a request after that has a new number
+//! ([`RawMutex::listening`]), and the release starts again.
 
 use super::{FLAGS, HANDOFF, LISTENING, OBEYED, OWNER, RawMutex};
 use crate::event::Event;
@@ -14,13 +16,15 @@ use crate::wait::thread::ThreadId;
 use crate::wait::turn;
 
 impl<P: Platform> RawMutex<P> {
-    /// Takes the mutex in the name of the caller, who knows it, if it is free and nobody asks for it: the fast path alone.
+    /// Takes the mutex in the name of the caller, who knows it, if it is free and nobody asks for
+    /// it: the fast path alone.
     #[inline(always)]
     pub fn try_acquire_as(&self, me: ThreadId) -> bool {
         self.word.compare_exchange(0, me.raw(), Acquire, Relaxed).is_ok()
     }
 
-    /// As [`RawMutex::try_acquire_as`], for the only thread of a process: without an atomic instruction.
+    /// As [`RawMutex::try_acquire_as`], for the only thread of a process: without an atomic
+    /// instruction.
     ///
     /// # Safety
     /// No other thread exists.
@@ -33,13 +37,15 @@ impl<P: Platform> RawMutex<P> {
         free
     }
 
-    /// Releases the mutex if `me`, the caller, holds it and nobody asks for it: the fast path of [`RawMutex::release_detached`] alone.
+    /// Releases the mutex if `me`, the caller, holds it and nobody asks for it: the fast path of
+    /// [`RawMutex::release_detached`] alone.
     #[inline(always)]
     pub fn try_release_as(&self, me: ThreadId) -> bool {
         self.word.compare_exchange(me.raw(), 0, Release, Relaxed).is_ok()
     }
 
-    /// As [`RawMutex::try_release_as`], for the only thread of a process: without an atomic instruction.
+    /// As [`RawMutex::try_release_as`], for the only thread of a process: without an atomic
+    /// instruction.
     ///
     /// # Safety
     /// No other thread exists.
@@ -52,7 +58,8 @@ impl<P: Platform> RawMutex<P> {
         mine
     }
 
-    /// Releases the mutex and does not touch it after another thread may own it: the next owner may free its memory.
+    /// Releases the mutex and does not touch it after another thread may own it: the next owner may
+    /// free its memory.
     ///
     /// A compare-exchange where [`RawMutex::release`] is unconditional.
     ///
@@ -81,7 +88,8 @@ impl<P: Platform> RawMutex<P> {
             {
                 turn::released_reserved(first);
             }
-            // Fails if another request was made since: it may be for another first waiter. (Invariant 4)
+            // Fails if another request was made since: it may be for another first waiter.
+            // (Invariant 4)
             match self.word.compare_exchange_weak(word, word & FLAGS & !OBEYED, AcqRel, Acquire) {
                 Ok(_) => {
                     if word & LISTENING != 0
@@ -100,11 +108,13 @@ impl<P: Platform> RawMutex<P> {
     /// In a child process: forgets the parent's waiters. The owner stays.
     ///
     /// # Safety
-    /// No thread of this process waits for the mutex, or does anything with it but take it and release it without waiting, until this returns.
+    /// No thread of this process waits for the mutex, or does anything with it but take it and
+    /// release it without waiting, until this returns.
     pub unsafe fn forget_waiters(&self) {
         self.queue.forget();
         self.osq.forget();
-        // SAFETY: nobody in this process holds the wait lock: its holder, if any, was another thread of the parent.
+        // SAFETY: nobody in this process holds the wait lock: its holder, if any, was another
+        // thread of the parent.
         unsafe { self.wait_lock.forget() };
         self.word.fetch_and(OWNER, AcqRel);
     }

@@ -22,31 +22,42 @@
 //!
 //! # Waiting
 //!
-//! As [`wait::turn`](crate::wait::turn) says, which also gives the bound on bypass. A spinner queues when its budget is spent; on a machine without budgets (one that
-//! tells exactly when a CPU is needed) when it is asked to yield. The kernel's mutex sets handoff after the first failed wake-up, and its release names the first waiter
-//! as owner. Here a turn bounds the cost of context switches, and the free mutex is reserved for the first waiter: one flag fewer, a release that is one
-//! unconditional instruction, and no gift that a thread could take for its own ownership (the kernel's 2017 bug).
+//! As [`wait::turn`](crate::wait::turn) says, which also gives the bound on bypass. A spinner
+//! queues when its budget is spent; on a machine without budgets (one that tells exactly when a CPU
+//! is needed) when it is asked to yield. The kernel's mutex sets handoff after the first failed
+//! wake-up, and its release names the first waiter as owner. Here a turn bounds the cost of context
+//! switches, and the free mutex is reserved for the first waiter: one flag fewer, a release that is
+//! one unconditional instruction, and no gift that a thread could take for its own ownership (the
+//! kernel's 2017 bug).
 //!
 //! # Invariants
 //!
-//! 1. A flag is set only while somebody is queued: the waiter that empties the queue clears them, under the wait lock.
-//! 2. The first waiter sets flags on a held mutex only, in one step with finding it held: no release can slip in between (the kernel's 2021 bug).
-//! 3. A cancelled first waiter may leave its request behind: it then serves the new first waiter, which has been woken.
-//! 4. A detached release obeys the request that it read the first waiter's name for, and no later one: a later one has changed `asks`. (32 requests between two
-//!    instructions of the owner would be mistaken; each but the last was withdrawn by a time-out, and the last waiter has a timer.) A waiter without a timer never
-//!    gives up, so during one hold it becomes first, and sets `ADOPTED`, once: a request for it is never mistaken.
+//! 1. A flag is set only while somebody is queued: the waiter that empties the queue clears them,
+//!    under the wait lock.
+//! 2. The first waiter sets flags on a held mutex only, in one step with finding it held: no
+//!    release can slip in between (the kernel's 2021 bug).
+//! 3. A cancelled first waiter may leave its request behind: it then serves the new first waiter,
+//!    which has been woken.
+//! 4. A detached release obeys the request that it read the first waiter's name for, and no later
+//!    one: a later one has changed `asks`. (32 requests between two instructions of the owner would
+//!    be mistaken; each but the last was withdrawn by a time-out, and the last waiter has a timer.)
+//!    A waiter without a timer never gives up, so during one hold it becomes first, and sets
+//!    `ADOPTED`, once: a request for it is never mistaken.
 //!
 //! # Memory ordering
 //!
-//! `word`: taking is Acquire, releasing is Release. Every change is a read-modify-write, which keeps release sequences alive. Asking and obeying are AcqRel: see
+//! `word`: taking is Acquire, releasing is Release. Every change is a read-modify-write, which
+//! keeps release sequences alive. Asking and obeying are AcqRel: see
 //! [`wait::turn`](crate::wait::turn).
 //!
-//! **Destruction.** A release touches the mutex after another thread may own it, if there are requests: the memory must stay until every
-//! `unlock` has returned. [`RawMutex::release_detached`] does not: see `embed`. **fork.** A mutex held by another thread stays held in the child. The forking thread goes
-//! on with what it holds; the parent's waiters are not in the child's queue ([`wait::queue`](crate::wait::queue)).
+//! **Destruction.** A release touches the mutex after another thread may own it, if there are
+//! requests: the memory must stay until every `unlock` has returned. [`RawMutex::release_detached`]
+//! does not: see `embed`. **fork.** A mutex held by another thread stays held in the child. The
+//! forking thread goes on with what it holds; the parent's waiters are not in the child's queue
+//! ([`wait::queue`](crate::wait::queue)).
 //!
-//! Sources: Documentation/locking/mutex-design (Linux); "locking/mutex: Add lock handoff to avoid starvation" (2016), "Fix mutex handoff" (2017),
-//! "Introduce __mutex_trylock_or_handoff()" (2021).
+//! Sources: Documentation/locking/mutex-design (Linux); "locking/mutex: Add lock handoff to avoid
+//! starvation" (2016), "Fix mutex handoff" (2017), "Introduce __mutex_trylock_or_handoff()" (2021).
 
 mod embed;
 
@@ -61,8 +72,9 @@ use crate::wait::thread::{Thread, ThreadId};
 use crate::wait::turn::{self, Contended, Events, Left, Look, Pushed, Request};
 
 const OWNER: u32 = 0xffff;
-/// Everything but the owner. Not all the upper bits: on x86-64 this mask is what makes a release one `lock and` whose flags tell the
-/// result; with `!OWNER` the compiler sees a comparison instead of a mask and falls back to a compare-exchange loop.
+/// Everything but the owner. Not all the upper bits: on x86-64 this mask is what makes a release
+/// one `lock and` whose flags tell the result; with `!OWNER` the compiler sees a comparison instead
+/// of a mask and falls back to a compare-exchange loop.
 const FLAGS: u32 = 0xff_0000;
 const HANDOFF: u32 = 1 << 16;
 const LISTENING: u32 = 1 << 17;
@@ -133,7 +145,8 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Takes the mutex unless `until` comes first. An acquisition that need not wait succeeds whatever `until` says.
+    /// Takes the mutex unless `until` comes first. An acquisition that need not wait succeeds
+    /// whatever `until` says.
     ///
     /// # Errors
     /// Why the wait ended.
@@ -142,7 +155,8 @@ impl<P: Platform> RawMutex<P> {
         if self.acquire_fast() { Ok(()) } else { self.acquire_slow(until) }
     }
 
-    /// Takes the mutex if it is free and not kept for a waiter whose turn is over. May pass waiters.
+    /// Takes the mutex if it is free and not kept for a waiter whose turn is over. May pass
+    /// waiters.
     #[inline]
     pub fn try_acquire(&self) -> bool {
         self.acquire_fast() || self.take(false, None) || self.try_reserved()
@@ -164,12 +178,14 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Puts `thread`, which sleeps, into the queue, as if it had come here and slept; `queued` is run when it is there. It will be woken.
+    /// Puts `thread`, which sleeps, into the queue, as if it had come here and slept; `queued` is
+    /// run when it is there. It will be woken.
     pub(crate) fn adopt(&self, thread: &Thread<P>, queued: impl FnOnce()) {
         let wake = locked(&self.wait_lock, || {
             let pushed = turn::push_asleep(&self.queue, thread);
             queued();
-            // The adopted thread cannot leave the queue, hence the mutex cannot go away, before the wait lock is dropped.
+            // The adopted thread cannot leave the queue, hence the mutex cannot go away, before the
+            // wait lock is dropped.
             match pushed {
                 Pushed::First => !self.ask_owner(if P::rank(thread.id()) != 0 { HANDOFF } else { 0 }),
                 Pushed::Guard => true,
@@ -181,7 +197,8 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Asks the owner to wake the first waiter, which has no timer, and to admit nobody else (`handoff`). `false`: nobody owns the mutex.
+    /// Asks the owner to wake the first waiter, which has no timer, and to admit nobody else
+    /// (`handoff`). `false`: nobody owns the mutex.
     fn ask_owner(&self, handoff: u32) -> bool {
         let mut word = self.word.load(Relaxed);
         while word & OWNER != 0 {
@@ -224,9 +241,11 @@ impl<P: Platform> RawMutex<P> {
         word & OWNER == 0 && (first || word & HANDOFF == 0)
     }
 
-    /// Takes the mutex if it is open to the caller; otherwise leaves `request` on it while it is held.
+    /// Takes the mutex if it is open to the caller; otherwise leaves `request` on it while it is
+    /// held.
     ///
-    /// A request is left by a read-modify-write also where it is there already: the release that obeys it is to see the queue as the caller does.
+    /// A request is left by a read-modify-write also where it is there already: the release that
+    /// obeys it is to see the queue as the caller does.
     fn take(&self, first: bool, request: Option<Request>) -> bool {
         let me = P::id().unwrap_or(ThreadId::ANONYMOUS).raw();
         let mut word = self.word.load(Relaxed);

@@ -1,20 +1,27 @@
 //! Waiting among equals: time-sharing threads that hold no other PI mutex.
 //!
-//! The kernel counts all time-sharing threads as equally urgent. One that waits for another lends nothing, so it need not be known to the kernel; and since there is no lower
-//! class, whoever passes it while it waits in user space is its equal. So these threads wait as those of [`mutex`](crate::mutex) do, by
-//! [`wait::turn`](crate::wait::turn), with three differences:
+//! The kernel counts all time-sharing threads as equally urgent. One that waits for another lends
+//! nothing, so it need not be known to the kernel; and since there is no lower class, whoever
+//! passes it while it waits in user space is its equal. So these threads wait as those of
+//! [`mutex`](crate::mutex) do, by [`wait::turn`](crate::wait::turn), with three differences:
 //!
-//! * **Handoff is the kernel.** The first waiter whose turn is over waits in the kernel, behind those who wait there already: the next release names it, or one before it,
-//!   and nobody passes it any more.
-//! * **Nobody gives way** to a first waiter that has been woken and waits for its CPU: until it runs the mutex is anybody's, and if its turn is over by then it asks the kernel. (Who
-//!   queues still wakes one that is late. A flag that kept the mutex for it changed neither the rate nor the longest wait of 2 and 16 threads on 2 CPUs.)
-//! * **Threads of a higher class come first.** While the word has `WAITERS`, or the top waiter spins, the mutex is not there for the taking, and nobody spins for it.
+//! * **Handoff is the kernel.** The first waiter whose turn is over waits in the kernel, behind
+//!   those who wait there already: the next release names it, or one before it, and nobody passes
+//!   it any more.
+//! * **Nobody gives way** to a first waiter that has been woken and waits for its CPU: until it
+//!   runs the mutex is anybody's, and if its turn is over by then it asks the kernel. (Who queues
+//!   still wakes one that is late. A flag that kept the mutex for it changed neither the rate nor
+//!   the longest wait of 2 and 16 threads on 2 CPUs.)
+//! * **Threads of a higher class come first.** While the word has `WAITERS`, or the top waiter
+//!   spins, the mutex is not there for the taking, and nobody spins for it.
 //!
 //! # Invariants
 //!
 //! 1. Those of `wait::turn`.
-//! 2. A lateral waiter holds no PI mutex: it is in nobody's chain, and can close no cycle of such mutexes.
-//! 3. If the first waiter listens and finds the word 0 but the top waiter spinning, that one takes the mutex, and its release obeys; or it leaves, and obeys itself.
+//! 2. A lateral waiter holds no PI mutex: it is in nobody's chain, and can close no cycle of such
+//!    mutexes.
+//! 3. If the first waiter listens and finds the word 0 but the top waiter spinning, that one takes
+//!    the mutex, and its release obeys; or it leaves, and obeys itself.
 
 use core::cell::Cell;
 

@@ -1,8 +1,10 @@
-//! The priority-inheritance mutex of the real machine: a kernel PI futex, with as little of the kernel as strict order between classes allows.
+//! The priority-inheritance mutex of the real machine: a kernel PI futex, with as little of the
+//! kernel as strict order between classes allows.
 //!
-//! The kernel boosts an owner only for those who wait in the kernel, and from then on hands the word over itself: every release is a system call and a
-//! switch to a thread that sleeps. That is right where priorities differ, and costs a factor of 20 to 50 where they do not. So who waits where depends on
-//! what its waiting can do for anybody:
+//! The kernel boosts an owner only for those who wait in the kernel, and from then on hands the
+//! word over itself: every release is a system call and a switch to a thread that sleeps. That is
+//! right where priorities differ, and costs a factor of 20 to 50 where they do not. So who waits
+//! where depends on what its waiting can do for anybody:
 //!
 //! | caller | waits | because |
 //! |---|---|---|
@@ -12,7 +14,8 @@
 //!
 //! # The word
 //!
-//! The kernel's: see [`platform::pi`](crate::platform::pi). Beside it stand flags of our own, which bind only those who wait in user space:
+//! The kernel's: see [`platform::pi`](crate::platform::pi). Beside it stand flags of our own, which
+//! bind only those who wait in user space:
 //!
 //! | flag | meaning | changed by |
 //! |---|---|---|
@@ -29,38 +32,54 @@
 //!
 //! # Strict order between classes
 //!
-//! While a thread waits in the kernel the word is never 0, so nobody passes it. While one spins as top waiter, time-sharing threads keep off, and the release that it waits
-//! for can be passed by a thread that was about to exchange the word already, once; another thread of fixed priority goes to the kernel at once, which ends the spin. So the
-//! wait of the most urgent thread is at most
+//! While a thread waits in the kernel the word is never 0, so nobody passes it. While one spins as
+//! top waiter, time-sharing threads keep off, and the release that it waits for can be passed by a
+//! thread that was about to exchange the word already, once; another thread of fixed priority goes
+//! to the kernel at once, which ends the spin. So the wait of the most urgent thread is at most
 //!
-//! > the rest of its spin, and one section of each owner in its chain, at the waiter's own priority, and their switches.
+//! > the rest of its spin, and one section of each owner in its chain, at the waiter's own
+//! priority, and their switches.
 //!
-//! A lateral waiter is time-sharing and holds no mutex of this kind. Two things escape it: that it holds a PI lock of another make for which somebody urgent waits, and that its own
-//! priority was raised meanwhile. Both are bounded by the turns of those ahead and its own, after which it waits in the kernel; where that is too long, [`policy::Merged`] is the policy.
+//! A lateral waiter is time-sharing and holds no mutex of this kind. Two things escape it: that it
+//! holds a PI lock of another make for which somebody urgent waits, and that its own priority was
+//! raised meanwhile. Both are bounded by the turns of those ahead and its own, after which it waits
+//! in the kernel; where that is too long, [`policy::Merged`] is the policy.
 //!
-//! **Bound on bypass.** Among equals in the kernel: none, order of arrival. Among lateral waiters: that of [`wait::turn`](crate::wait::turn), a turn for each ahead.
+//! **Bound on bypass.** Among equals in the kernel: none, order of arrival. Among lateral waiters:
+//! that of [`wait::turn`](crate::wait::turn), a turn for each ahead.
 //!
 //! # Errors
 //!
-//! A lock that its owner locks again, and one that closes a cycle of waits, is refused: whoever could be part of a cycle waits in the kernel, which looks. So is one whose
-//! owner exited: its data may still be in use ([`lock_api::MutexGuard::leak`]), so it stays locked for ever, but nobody hangs on it. The kernel goes by thread ids: if the dead
-//! owner's has been given to a new thread, that one is waited for. A release by another than the owner is refused.
+//! A lock that its owner locks again, and one that closes a cycle of waits, is refused: whoever
+//! could be part of a cycle waits in the kernel, which looks. So is one whose owner exited: its
+//! data may still be in use ([`lock_api::MutexGuard::leak`]), so it stays locked for ever, but
+//! nobody hangs on it. The kernel goes by thread ids: if the dead owner's has been given to a new
+//! thread, that one is waited for. A release by another than the owner is refused.
 //!
 //! # Memory ordering
 //!
-//! `word`: taking is Acquire, releasing is Release or stronger; through the kernel, its system calls. Where the machine has pairs the fast paths exchange word and flags as one,
-//! and only if there are no flags. Elsewhere, and on slow paths, a release stores the word and then reads the flags, a listener stores its flag and then reads the word: all four
-//! are SeqCst, so one of them sees the other (the one reason for SeqCst here). A release through the kernel puts a full fence in between. `DEAD` is stored before the finder
-//! gives the word back, and read by each taker in or after the exchange that took it: the word orders them.
+//! `word`: taking is Acquire, releasing is Release or stronger; through the kernel, its system
+//! calls. Where the machine has pairs the fast paths exchange word and flags as one, and only if
+//! there are no flags. Elsewhere, and on slow paths, a release stores the word and then reads the
+//! flags, a listener stores its flag and then reads the word: all four are SeqCst, so one of them
+//! sees the other (the one reason for SeqCst here). A release through the kernel puts a full fence
+//! in between. `DEAD` is stored before the finder gives the word back, and read by each taker in or
+//! after the exchange that took it: the word orders them.
 //!
-//! **Destruction.** A release may read the flags after another thread may own the mutex: the memory must stay until every `release` has returned. **fork.** A mutex that another
-//! thread holds stays held in the child. The forking thread releases what it holds: the word names its id in the parent, so the release stores 0 itself. (The kernel knows
-//! neither owner nor waiters there: threads of the child must not wait in the kernel for such a mutex before it has been released once.) Four forks deep.
+//! **Destruction.** A release may read the flags after another thread may own the mutex: the memory
+//! must stay until every `release` has returned. **fork.** A mutex that another thread holds stays
+//! held in the child. The forking thread releases what it holds: the word names its id in the
+//! parent, so the release stores 0 itself. (The kernel knows neither owner nor waiters there:
+//! threads of the child must not wait in the kernel for such a mutex before it has been released
+//! once.) Four forks deep.
 //!
-//! **Without PI futexes** (a kernel built without them) those who would wait in the kernel poll, and nothing is inherited.
+//! **Without PI futexes** (a kernel built without them) those who would wait in the kernel poll,
+//! and nothing is inherited.
 //!
-//! Sources: Documentation/locking/pi-futex, futex(2), spec of FUTEX_LOCK_PI2 (Linux 5.14); "locking/rtmutex: Reduce top-waiter blocking on a lock" (2016), "Add adaptive
-//! spinwait mechanism", "lateral steal" (2021); Sha, Rajkumar, Lehoczky, "Priority Inheritance Protocols" (1990).
+//! Sources: Documentation/locking/pi-futex, futex(2), spec of FUTEX_LOCK_PI2 (Linux 5.14);
+//! "locking/rtmutex: Reduce top-waiter blocking on a lock" (2016), "Add adaptive spinwait
+//! mechanism", "lateral steal" (2021); Sha, Rajkumar, Lehoczky, "Priority Inheritance Protocols"
+//! (1990).
 
 pub mod lateral;
 pub mod policy;
@@ -80,14 +99,18 @@ use crate::wait::queue::WaitQueue;
 
 pub use policy::{Lateral, Policy, TopWaiter};
 
-/// How long a thread of fixed priority spins before it waits in the kernel. While it does, the owner is not boosted: it is part of the longest wait.
+/// How long a thread of fixed priority spins before it waits in the kernel. While it does, the
+/// owner is not boosted: it is part of the longest wait.
 pub const SPIN_NS: u32 = 2_000;
-/// The same for a time-sharing thread that holds another mutex. Less than a blocked hand-over costs.
+/// The same for a time-sharing thread that holds another mutex. Less than a blocked hand-over
+/// costs.
 pub const NESTED_SPIN_NS: u32 = 5_000;
-/// The kernel cannot be told that a wait was cancelled: who waits there with a token looks at it this often.
+/// The kernel cannot be told that a wait was cancelled: who waits there with a token looks at it
+/// this often.
 const CANCEL_NS: u64 = 1_000_000;
-/// How long a word that the kernel does not recognise is asked for again. Between the death of an owner and the next look of the waiter that inherits from it, which may
-/// have to wait for a CPU, the word names a thread that the kernel has forgotten.
+/// How long a word that the kernel does not recognise is asked for again. Between the death of an
+/// owner and the next look of the waiter that inherits from it, which may have to wait for a CPU,
+/// the word names a thread that the kernel has forgotten.
 const DOUBT_NS: u64 = 2_000_000_000;
 
 const LISTENING: u32 = 1;
@@ -101,14 +124,16 @@ pub enum PiError {
     TimedOut,
     /// The token was cancelled.
     Cancelled,
-    /// The caller owns the mutex already, or its owner waits, directly or through others, for one that the caller owns.
-    /// Of several who close a cycle at the same time, each may be told: the kernel queues a waiter before it looks.
+    /// The caller owns the mutex already, or its owner waits, directly or through others, for one
+    /// that the caller owns. Of several who close a cycle at the same time, each may be told: the
+    /// kernel queues a waiter before it looks.
     Deadlock,
     /// A thread exited while it held the mutex, which stays locked.
     OwnerDied,
     /// The caller does not own the mutex that it wants to unlock.
     NotOwner,
-    /// The mutex's memory was overwritten. Found out in two seconds: for moments the word of a mutex whose owner exits looks the same.
+    /// The mutex's memory was overwritten. Found out in two seconds: for moments the word of a
+    /// mutex whose owner exits looks the same.
     Corrupt,
 }
 
@@ -138,7 +163,8 @@ impl From<GaveUp> for PiError {
     }
 }
 
-/// The priority-inheritance mutex: 24 bytes, aligned to 8 (condition variables keep its address). See the [module text](self).
+/// The priority-inheritance mutex: 24 bytes, aligned to 8 (condition variables keep its address).
+/// See the [module text](self).
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub struct RawPiMutex<P: Platform, S: Policy = Lateral> {
@@ -228,8 +254,8 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
         if self.acquire_fast() { Ok(()) } else { self.acquire_forever() }
     }
 
-    /// Takes the mutex unless `until` comes first. An acquisition that need not wait succeeds whatever `until` says. A cancelled wait may end a
-    /// millisecond late.
+    /// Takes the mutex unless `until` comes first. An acquisition that need not wait succeeds
+    /// whatever `until` says. A cancelled wait may end a millisecond late.
     ///
     /// # Errors
     /// As [`RawPiMutex::acquire`], and why the wait ended.
@@ -238,7 +264,8 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
         if self.acquire_fast() { Ok(()) } else { self.acquire_slow(until) }
     }
 
-    /// Takes the mutex if it is free and no top waiter spins for it. Never waits, and leaves no trace when it fails.
+    /// Takes the mutex if it is free and no top waiter spins for it. Never waits, and leaves no
+    /// trace when it fails.
     #[inline]
     pub fn try_acquire(&self) -> bool {
         self.acquire_fast() || self.try_slow()
@@ -248,7 +275,8 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
     fn acquire_fast(&self) -> bool {
         let Some(me) = P::known() else { return false };
         if P::PAIRS {
-            // Noted before it is so: a locked instruction waits for all stores before it, and here, unlike between the two of a short section, there is time.
+            // Noted before it is so: a locked instruction waits for all stores before it, and here,
+            // unlike between the two of a short section, there is time.
             P::set_holds(me.holds.wrapping_add(1));
             // Free and without flags, in one step.
             if P::pair_exchange(&self.pair, 0, u64::from(me.tid), Acquire).is_ok() {
@@ -280,7 +308,8 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
         self.release_slow()
     }
 
-    /// The caller, `me`, has exchanged 0 for its thread id. `false`: it must not have the mutex, and has it no more.
+    /// The caller, `me`, has exchanged 0 for its thread id. `false`: it must not have the mutex,
+    /// and has it no more.
     #[inline(always)]
     fn taken(&self, me: u32) -> bool {
         if self.flags().load(Relaxed) & DEAD != 0 {
@@ -378,7 +407,8 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
         self.wait_in_kernel(until)
     }
 
-    /// Spins as the top waiter: there is one at a time, and only while nobody waits in the kernel and the owner runs.
+    /// Spins as the top waiter: there is one at a time, and only while nobody waits in the kernel
+    /// and the owner runs.
     fn spin(&self, me: u32, ns: u32, until: Until<'_, P>) -> bool {
         let met = self.word().load(Relaxed);
         let owner = P::thread_of(met & OWNER);
@@ -396,7 +426,8 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
             if word == 0 {
                 return self.word().compare_exchange(0, me, Acquire, Relaxed).is_ok().then_some(true);
             }
-            // Somebody waits in the kernel: it decides who is next. Or another took the mutex, and the spinner was sure of that one owner only.
+            // Somebody waits in the kernel: it decides who is next. Or another took the mutex, and
+            // the spinner was sure of that one owner only.
             let over = word & !OWNER != 0 || S::TOP_WAITER == TopWaiter::SpinsOnOneOwner && word != met && met != 0;
             over.then_some(false)
         });
@@ -515,7 +546,8 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
         Ok(())
     }
 
-    /// In the child of a fork: the caller took the mutex before. The waiters that the word and the flags tell of are the parent's.
+    /// In the child of a fork: the caller took the mutex before. The waiters that the word and the
+    /// flags tell of are the parent's.
     #[cold]
     fn release_inherited(&self) -> Result<(), PiError> {
         self.flags().fetch_and(!TOP_SPINS, Relaxed);
@@ -539,7 +571,8 @@ impl<P: PiPlatform, S: Policy> RawPiMutex<P, S> {
         done
     }
 
-    /// After a release: wakes the first lateral waiter if it listens and the mutex is still free. If it is not, the next release will see the flag.
+    /// After a release: wakes the first lateral waiter if it listens and the mutex is still free.
+    /// If it is not, the next release will see the flag.
     #[cold]
     fn released(&self) {
         if self.flags().load(SeqCst) & LISTENING != 0

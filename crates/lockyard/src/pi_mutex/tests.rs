@@ -203,7 +203,8 @@ fn a_release_that_hands_over_leaves_the_listener_to_the_next_owner() {
 #[test]
 fn a_top_waiter_that_leaves_wakes_the_listener_that_it_kept_off() {
     let mutex = Raw::<Lateral>::default();
-    // It met an owner, who has released the mutex since, while the listener was kept off; its own patience is over before it looks.
+    // It met an owner, who has released the mutex since, while the listener was kept off; its own
+    // patience is over before it looks.
     mutex.flags().store(TOP_SPINS | LISTENING, SeqCst);
     mutex.flags().fetch_and(!TOP_SPINS, SeqCst);
     mutex.released();
@@ -220,7 +221,8 @@ fn spins_succeed() {
         let mutex = Raw::<S>::default();
         let before = snapshot();
         let spun = || snapshot().since(&before).get(Event::PiMutexSpin) > 0;
-        // Threads that hold another mutex spin as top waiters do. Goes on until one of them has succeeded.
+        // Threads that hold another mutex spin as top waiters do. Goes on until one of them has
+        // succeeded.
         scope(|threads| {
             for _ in 0..2 {
                 threads.spawn(|| {
@@ -246,7 +248,8 @@ fn spins_succeed() {
 
 #[test]
 fn a_dead_mutex_is_refused_even_if_its_word_is_free() {
-    // As between the release of the thread that found the owner dead and its next look: the exchange succeeds, and is taken back.
+    // As between the release of the thread that found the owner dead and its next look: the
+    // exchange succeeds, and is taken back.
     let mutex = Raw::<Lateral>::default();
     mutex.flags().store(DEAD, SeqCst);
     let me = Linux::register();

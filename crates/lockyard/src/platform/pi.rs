@@ -1,7 +1,9 @@
-//! The seam of priority inheritance: what a lock asks of a machine whose own scheduler lends priorities along PI words.
+//! The seam of priority inheritance: what a lock asks of a machine whose own scheduler lends
+//! priorities along PI words.
 //!
-//! Not every machine has that, so it is a trait of its own. Linux implements it with PI futexes; a machine that offers nothing but "set that thread's
-//! priority" runs the generic algorithm instead, with its own tree of waiters.
+//! Not every machine has that, so it is a trait of its own. Linux implements it with PI futexes; a
+//! machine that offers nothing but "set that thread's priority" runs the generic algorithm instead,
+//! with its own tree of waiters.
 //!
 //! # The PI word
 //!
@@ -11,7 +13,8 @@
 //! | 30 | [`OWNER_DIED`] | the owner exited while it held the word |
 //! | 31 | [`WAITERS`] | threads wait in the machine: it alone changes the word now |
 //!
-//! A lock may exchange 0 for its own thread id, and exactly its own thread id for 0. Everything else is the machine's.
+//! A lock may exchange 0 for its own thread id, and exactly its own thread id for 0. Everything
+//! else is the machine's.
 
 use crate::platform::{Platform, ThreadId};
 
@@ -25,7 +28,8 @@ pub const WAITERS: u32 = 1 << 31;
 /// How urgent a thread is by itself, without what others lend it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Shares the time that is left: the lowest class. All its members count as equally urgent, whatever their nice values.
+    /// Shares the time that is left: the lowest class. All its members count as equally urgent,
+    /// whatever their nice values.
     TimeSharing,
     /// Has a fixed priority (`SCHED_FIFO`, `SCHED_RR`), or one that the machine will not tell.
     RealTime,
@@ -47,13 +51,15 @@ pub enum At {
 pub enum Refused {
     /// The deadline passed. The caller does not own the word.
     TimedOut,
-    /// The caller owns the word already, or its owner waits, through others, for something that the caller owns.
+    /// The caller owns the word already, or its owner waits, through others, for something that the
+    /// caller owns.
     Deadlock,
     /// The word names no living thread of this process.
     NoOwner,
     /// The caller does not own the word.
     NotOwner,
-    /// The word waited on has another value, or the wait ended for no reason. The caller does not own the PI word.
+    /// The word waited on has another value, or the wait ended for no reason. The caller does not
+    /// own the PI word.
     Changed,
     /// The machine has no memory for the wait just now.
     NoMemory,
@@ -80,23 +86,27 @@ pub struct Known {
 /// # Safety
 ///
 /// Locks build mutual exclusion on an implementation, which must guarantee that
-/// * [`PiPlatform::known`] and [`PiPlatform::register`] give the calling thread's own kernel id, also in the child of a fork, and no two living threads have the same;
-/// * `Ok` from [`PiPlatform::lock_pi`] and [`PiPlatform::wait_requeue_pi`] means that the caller owns the word, and what its last owner did before it
-///   released the word happened before;
+/// * [`PiPlatform::known`] and [`PiPlatform::register`] give the calling thread's own kernel id,
+///   also in the child of a fork, and no two living threads have the same;
+/// * `Ok` from [`PiPlatform::lock_pi`] and [`PiPlatform::wait_requeue_pi`] means that the caller
+///   owns the word, and what its last owner did before it released the word happened before;
 /// * [`PiPlatform::unlock_pi`] gives the word to the most urgent of its waiters, or makes it 0.
 pub unsafe trait PiPlatform: Platform {
-    /// The calling thread if its id is known: the fast path's question. `None` does not mean that it has none.
+    /// The calling thread if its id is known: the fast path's question. `None` does not mean that
+    /// it has none.
     fn known() -> Option<Known>;
 
-    /// The calling thread as it was last known, for who releases: in the child of a fork, until the thread's id is known again, as it was known in the parent. A word with that
-    /// id is one that this very thread took before the fork. If it was never known, its id is [`NOBODY`].
+    /// The calling thread as it was last known, for who releases: in the child of a fork, until the
+    /// thread's id is known again, as it was known in the parent. A word with that id is one that
+    /// this very thread took before the fork. If it was never known, its id is [`NOBODY`].
     fn last_known() -> Known;
 
-    /// The calling thread's kernel id. Makes it known to [`PiPlatform::known`] where that is possible, and its record, if it has one, to
-    /// [`PiPlatform::thread_of`].
+    /// The calling thread's kernel id. Makes it known to [`PiPlatform::known`] where that is
+    /// possible, and its record, if it has one, to [`PiPlatform::thread_of`].
     fn register() -> u32;
 
-    /// Whether the calling thread had the kernel id `tid` before a fork. (It keeps what it held; the id is the parent's.)
+    /// Whether the calling thread had the kernel id `tid` before a fork. (It keeps what it held;
+    /// the id is the parent's.)
     fn had(tid: u32) -> bool {
         let _ = tid;
         false
@@ -105,7 +115,8 @@ pub unsafe trait PiPlatform: Platform {
     /// The record of the thread with kernel id `tid`. A hint.
     fn thread_of(tid: u32) -> Option<ThreadId>;
 
-    /// Notes how many PI words the calling thread holds. It may note one that it is about to take: then it goes the way of those who hold one, for a moment.
+    /// Notes how many PI words the calling thread holds. It may note one that it is about to take:
+    /// then it goes the way of those who hold one, for a moment.
     fn set_holds(holds: u32);
 
     /// How many PI words the calling thread holds.
@@ -114,8 +125,9 @@ pub unsafe trait PiPlatform: Platform {
     /// The calling thread's own class.
     fn class() -> Class;
 
-    /// Waits in the machine until the caller owns `word`, or until `deadline`. Waiters are served by
-    /// priority, equals in the order of their arrival; the owner, and whoever it waits for, is lent the highest of their priorities. A free word is taken at once.
+    /// Waits in the machine until the caller owns `word`, or until `deadline`. Waiters are served
+    /// by priority, equals in the order of their arrival; the owner, and whoever it waits for, is
+    /// lent the highest of their priorities. A free word is taken at once.
     ///
     /// # Errors
     /// Why the caller does not own the word.
@@ -127,13 +139,15 @@ pub unsafe trait PiPlatform: Platform {
     /// Why it is not released.
     fn unlock_pi(word: &Self::Lanes) -> Result<(), Refused>;
 
-    /// Sleeps while `*word == expected`; a call of [`PiPlatform::requeue_pi`] moves the sleeper to `pi`, where it waits as in [`PiPlatform::lock_pi`].
+    /// Sleeps while `*word == expected`; a call of [`PiPlatform::requeue_pi`] moves the sleeper to
+    /// `pi`, where it waits as in [`PiPlatform::lock_pi`].
     ///
     /// # Errors
     /// Why the caller does not own `pi`.
     fn wait_requeue_pi(word: &Self::U32, expected: u32, deadline: Option<At>, pi: &Self::Lanes) -> Result<(), Refused>;
 
-    /// If `*word == expected`: lets the most urgent sleeper on `word` (`all`: every one) go on to own `pi`, or to wait for it.
+    /// If `*word == expected`: lets the most urgent sleeper on `word` (`all`: every one) go on to
+    /// own `pi`, or to wait for it.
     ///
     /// `pi` is an address, because its memory may be gone if nobody sleeps any more.
     ///

@@ -345,8 +345,9 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
         }
     }
 
-    /// An arriving reader takes itself out again, and wakes the first waiter if the lock is free then.
-    /// With turns a waiter that is woken in vain registers no more: a writer inside is to wake it.
+    /// An arriving reader takes itself out again, and wakes the first waiter if the lock is free
+    /// then. With turns a waiter that is woken in vain registers no more: a writer inside is to
+    /// wake it.
     #[cold]
     fn take_back(&self) {
         let key = P::key(self);

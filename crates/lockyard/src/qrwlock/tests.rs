@@ -1,4 +1,5 @@
-//! The words of the kernel's policies, state by state (`turns`: of the default). What needs several threads is in the conformance suite and in `tests/history`.
+//! The words of the kernel's policies, state by state (`turns`: of the default). What needs several
+//! threads is in the conformance suite and in `tests/history`.
 
 mod turns;
 
@@ -121,7 +122,8 @@ fn a_child_keeps_its_write_lock_and_no_waiter() {
     forgets::<WordCas>();
 }
 
-/// Forgotten read guards must not make the count of readers begin anew: a writer would come in beside the guard that is left.
+/// Forgotten read guards must not make the count of readers begin anew: a writer would come in
+/// beside the guard that is left.
 #[test]
 #[allow(clippy::disallowed_methods)] // the tests' threads are the machine's
 fn forgotten_readers_do_not_let_a_writer_in() {
@@ -208,7 +210,8 @@ fn a_reader_that_finds_the_lock_full_waits_until_others_have_left() {
     waits::<ByteCas>();
 }
 
-/// Recurring readers pass everybody, but not the end of the count: behind it a writer would come in beside them.
+/// Recurring readers pass everybody, but not the end of the count: behind it a writer would come in
+/// beside them.
 #[test]
 fn an_urgent_reader_is_not_counted_past_full() {
     fn comes<Y: Policy>() {
@@ -256,7 +259,8 @@ fn a_reader_that_can_be_refused_is_refused_when_the_lock_is_full() {
     comes::<WordCas>();
 }
 
-/// Nobody wakes who waits for room until the last reader has left, and forgotten guards never leave.
+/// Nobody wakes who waits for room until the last reader has left, and forgotten guards never
+/// leave.
 #[test]
 fn who_waits_for_room_looks_by_itself() {
     let lock = on_machine::<TodayKernel>();

@@ -1,4 +1,5 @@
-//! The invariants, as a check: for tests that can look at all words at one moment, such as a simulator between two steps.
+//! The invariants, as a check: for tests that can look at all words at one moment, such as a
+//! simulator between two steps.
 //!
 //! | no. | invariant | when |
 //! |---|---|---|
@@ -9,7 +10,8 @@
 //! | I8 | waiters and donors are in order of priority | the lock that protects the list is free |
 //! | transitive | a waiter's priority in the list is its effective priority; so an owner's is the maximum over all that wait for it, at any distance | nobody is inside a lock call but asleep |
 //!
-//! I1 (one owner) and I10 (at rest afterwards) need no look inside: [`RawRtMutex::owner`], and all-zero bytes.
+//! I1 (one owner) and I10 (at rest afterwards) need no look inside: [`RawRtMutex::owner`], and
+//! all-zero bytes.
 //!
 //! Called while other threads run, it may report what is only in the making.
 
@@ -90,7 +92,8 @@ pub fn check<P: Platform, Y: Policy>(
     Ok(())
 }
 
-/// Checks in addition what holds while nobody is inside a call of these mutexes, but for those that sleep there.
+/// Checks in addition what holds while nobody is inside a call of these mutexes, but for those that
+/// sleep there.
 ///
 /// # Errors
 /// The first invariant that does not hold.
@@ -115,7 +118,8 @@ pub fn check_settled<P: Platform, Y: Policy>(
     Ok(())
 }
 
-/// Checks that the scheduler runs each thread with its effective priority: where priorities can be lent, and nobody else sets them.
+/// Checks that the scheduler runs each thread with its effective priority: where priorities can be
+/// lent, and nobody else sets them.
 ///
 /// # Errors
 /// The first thread that runs with another.
@@ -131,8 +135,9 @@ pub fn check_scheduler<P: Platform>(threads: impl Iterator<Item = ThreadId>) -> 
     Ok(())
 }
 
-/// Checks that `mutex`, which has just been granted, was granted to the most urgent: who still waits is not more urgent than what its owner has of its own or
-/// through other mutexes. While nobody leaves a queue otherwise and no priority is changed.
+/// Checks that `mutex`, which has just been granted, was granted to the most urgent: who still
+/// waits is not more urgent than what its owner has of its own or through other mutexes. While
+/// nobody leaves a queue otherwise and no priority is changed.
 ///
 /// # Errors
 /// Who waits and should have had it.

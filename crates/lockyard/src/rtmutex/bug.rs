@@ -1,7 +1,9 @@
-//! Bugs that rt-mutexes have had, by their numbers in `spec/rtmutex.md` section 14, to be made again on purpose.
+//! Bugs that rt-mutexes have had, by their numbers in `spec/rtmutex.md` section 14, to be made
+//! again on purpose.
 //!
-//! A check that has never failed proves little. So each place where history went wrong asks the platform whether it shall go wrong
-//! ([`Platform::errs`](crate::platform::Platform::errs)). Machines that programs run on say no at compile time, and nothing of it is left; machines that
+//! A check that has never failed proves little. So each place where history went wrong asks the
+//! platform whether it shall go wrong ([`Platform::errs`](crate::platform::Platform::errs)).
+//! Machines that programs run on say no at compile time, and nothing of it is left; machines that
 //! checks run on are told by the check. Each must notice its bug, and find nothing without it.
 //!
 //! | no. | not here, because |
@@ -34,7 +36,8 @@ pub enum Bug {
     ClearsBitBlindly = 10,
     /// Equals steal as often as they like.
     StealsWithoutLimit = 11,
-    /// After a steal the books name the wrong lender: who remains first does not lend to the new owner.
+    /// After a steal the books name the wrong lender: who remains first does not lend to the new
+    /// owner.
     StealForgetsDonor = 12,
     /// A mutex that is without owner for a moment is taken for part of a deadlock.
     OwnerlessIsDeadlock = 13,

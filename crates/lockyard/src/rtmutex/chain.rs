@@ -1,37 +1,45 @@
-//! The chain walk: carries a change of priority from a thread to the mutex that it waits for, to the owner of that, and so on.
+//! The chain walk: carries a change of priority from a thread to the mutex that it waits for, to
+//! the owner of that, and so on.
 //!
 //! ```text
 //! T1 ─waits for─▶ L1 ─owned by─▶ T2 ─waits for─▶ L2 ─owned by─▶ T3 ─▶ …
 //! ```
 //!
-//! A thread waits for one mutex at a time, so chains merge and never fork. The walk holds at most two locks: a thread's and that of the mutex it waits for,
-//! then that of the mutex and its owner's. Between two steps it holds nothing: a record stays what it is.
+//! A thread waits for one mutex at a time, so chains merge and never fork. The walk holds at most
+//! two locks: a thread's and that of the mutex it waits for, then that of the mutex and its
+//! owner's. Between two steps it holds nothing: a record stays what it is.
 //!
 //! # The order of locks
 //!
-//! A mutex's wait lock comes before a thread's lock. Here it is the other way round, because only while the thread's lock is held can what it waits for not
-//! go away: so the second lock is only tried, and if somebody has it the step begins again.
+//! A mutex's wait lock comes before a thread's lock. Here it is the other way round, because only
+//! while the thread's lock is held can what it waits for not go away: so the second lock is only
+//! tried, and if somebody has it the step begins again.
 //!
 //! # The chain may change under the walk
 //!
-//! Whoever changes it walks it himself, so a walk that meets a change ends. `next`, the mutex the thread was seen to wait for one step before, is
-//! compared and never followed.
+//! Whoever changes it walks it himself, so a walk that meets a change ends. `next`, the mutex the
+//! thread was seen to wait for one step before, is compared and never followed.
 //!
 //! # Deadlocks
 //!
-//! Who queues walks to the end of the chain, whether priorities change or not. A chain that leads back to him, or to the mutex he wants, is a deadlock.
+//! Who queues walks to the end of the chain, whether priorities change or not. A chain that leads
+//! back to him, or to the mutex he wants, is a deadlock.
 //!
-//! Only who queues is told. A walk that carries a change, for one who left or whose priority was set, does not end where it meets him again: he who closes a circle that
-//! a leaver has just opened stays queued, and must stand where his priority puts him. (The kernel's walk ends there.)
+//! Only who queues is told. A walk that carries a change, for one who left or whose priority was
+//! set, does not end where it meets him again: he who closes a circle that a leaver has just opened
+//! stays queued, and must stand where his priority puts him. (The kernel's walk ends there.)
 //!
-//! A circle further down, of which he is no part, is for others to find: its last link has been made by somebody who walks, too.
+//! A circle further down, of which he is no part, is for others to find: its last link has been
+//! made by somebody who walks, too.
 //!
-//! **No false alarm.** Each link was true when it was seen, but not all at one time. So a cycle is walked twice. Both walks note every thread's number of
-//! waits; if the notes are equal, every thread of the cycle has been in the same wait since before the second walk began, and at that
-//! moment all links were true. Otherwise it is walked again. (The kernel's walk takes the first answer.) Only the limit of [`DEPTH`] steps can still accuse an
-//! honest chain.
+//! **No false alarm.** Each link was true when it was seen, but not all at one time. So a cycle is
+//! walked twice. Both walks note every thread's number of waits; if the notes are equal, every
+//! thread of the cycle has been in the same wait since before the second walk began, and at that
+//! moment all links were true. Otherwise it is walked again. (The kernel's walk takes the first
+//! answer.) Only the limit of [`DEPTH`] steps can still accuse an honest chain.
 //!
-//! **No deadlock missed.** The last thread to close a cycle is queued before it walks, and the others were before; nobody leaves a cycle except by giving up.
+//! **No deadlock missed.** The last thread to close a cycle is queued before it walks, and the
+//! others were before; nobody leaves a cycle except by giving up.
 
 use super::Core;
 use super::bug::Bug;
@@ -46,12 +54,14 @@ use crate::wait::thread::{Thread, ThreadId};
 pub const DEPTH: u32 = 1024;
 /// So many links of a cycle are named.
 pub const NAMED: usize = 8;
-/// How often a failed try for the second lock is repeated before the CPU is given away between tries.
+/// How often a failed try for the second lock is repeated before the CPU is given away between
+/// tries.
 const TRIES: u32 = 32;
 /// How often a cycle that does not stand still is looked at again: one that is real stands still.
 const LOOKS: u32 = 16;
 
-/// A deadlock: threads each of which waits for a mutex that the next one owns, and the last for one that the first owns.
+/// A deadlock: threads each of which waits for a mutex that the next one owns, and the last for one
+/// that the first owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cycle {
     links: u32,
@@ -87,7 +97,8 @@ impl Cycle {
         self.too_long
     }
 
-    /// The first [`NAMED`] links, from the one that would have closed it: a thread, and the address of the mutex that it waits for.
+    /// The first [`NAMED`] links, from the one that would have closed it: a thread, and the address
+    /// of the mutex that it waits for.
     pub fn links(&self) -> impl Iterator<Item = (ThreadId, u64)> + '_ {
         let named = self.threads.iter().zip(&self.locks).take(self.links as usize);
         named.filter_map(|(&name, &lock)| ThreadId::from_raw(u32::from(name)).map(|thread| (thread, lock)))
@@ -136,7 +147,8 @@ enum End {
     Cycle(Cycle, u64),
 }
 
-/// Walks the chain from `owner`, who was seen to wait for `next`, for a thread that has just queued.
+/// Walks the chain from `owner`, who was seen to wait for `next`, for a thread that has just
+/// queued.
 pub(super) fn walk_for_waiter<P: Platform>(
     owner: &'static Thread<P>,
     next: u64,
@@ -156,7 +168,8 @@ pub(super) fn walk_for_waiter<P: Platform>(
     Ok(())
 }
 
-/// `thread`'s priority has changed, under `locked`: if it waits, it changes its place there, and so down the chain.
+/// `thread`'s priority has changed, under `locked`: if it waits, it changes its place there, and so
+/// down the chain.
 pub(super) fn carry_change<P: Platform>(thread: &'static Thread<P>, locked: Locked<'_, P>) {
     let next = if locked.effective() == thread.pi.queued_priority() { 0 } else { locked.blocked_on() };
     drop(locked);
@@ -165,7 +178,8 @@ pub(super) fn carry_change<P: Platform>(thread: &'static Thread<P>, locked: Lock
     }
 }
 
-/// Walks the chain from `thread`, who was seen to wait for `next`, after its priority has changed: as far as that makes a difference.
+/// Walks the chain from `thread`, who was seen to wait for `next`, after its priority has changed:
+/// as far as that makes a difference.
 pub(super) fn walk_for_change<P: Platform>(thread: &'static Thread<P>, next: u64, origin: &Origin<'_, P>) {
     let _ = walk(thread, next, origin, false);
 }
@@ -191,15 +205,17 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
             if at == 0 || at != next || ownerless {
                 return End::Done;
             }
-            // Whether there is still something to carry. Not asked of the donor that came last: where a priority falls, another one's may be what remains.
+            // Whether there is still something to carry. Not asked of the donor that came last:
+            // where a priority falls, another one's may be what remains.
             if thread.pi.queued_priority() == locked.effective() {
                 if !detect {
                     return End::Done;
                 }
                 requeue = false;
             }
-            // SAFETY: `blocked_on` is a mutex that its thread is in a call of. It does not return before it has set this to zero, for which it needs the
-            // lock that is held here; later on the mutex's own wait lock keeps it there.
+            // SAFETY: `blocked_on` is a mutex that its thread is in a call of. It does not return
+            // before it has set this to zero, for which it needs the lock that is held here; later
+            // on the mutex's own wait lock keeps it there.
             let mutex: &'static Core<P> = unsafe { &*core::ptr::with_exposed_provenance(at as usize) };
             if try_enter(&mutex.wait_lock) {
                 break (locked, mutex);
@@ -218,7 +234,8 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
         note = (note ^ u64::from(thread.id().raw()) << 32 ^ u64::from(thread.pi.waits.load(Relaxed)))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .rotate_left(29);
-        // Only who queues can be accused. A change is carried on: whoever closes a circle may yet stay in it, when the one who left has opened it again.
+        // Only who queues can be accused. A change is carried on: whoever closes a circle may yet
+        // stay in it, when the one who left has opened it again.
         if origin.waiter.is_some() {
             let closes = mutex.owner() == Some(origin.top);
             if closes || origin.lock.is_some_and(|lock| core::ptr::eq(lock, mutex.0)) {
@@ -240,7 +257,8 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
         }
         drop(locked);
         let Some(owner) = mutex.owner().filter(|owner| !owner.is_anonymous()) else {
-            // Free, or its owner has no record. Free and promised to somebody who is not first any more: the new first must know.
+            // Free, or its owner has no record. Free and promised to somebody who is not first any
+            // more: the new first must know.
             let woken = mutex.waiters.first().filter(|_| mutex.owner().is_none() && mutex.waiters.first() != first);
             drop(mutex);
             if let Some(first) = woken {
@@ -257,7 +275,8 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
         next = owned.blocked_on();
         drop(owned);
         drop(mutex);
-        // In a circle that we are not part of: one of those who are is about to be told, and leaves.
+        // In a circle that we are not part of: one of those who are is about to be told, and
+        // leaves.
         if next == 0 || owner.id() == mark {
             return End::Done;
         }
@@ -270,7 +289,8 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
     End::Cycle(cycle, note)
 }
 
-/// `thread` has been requeued among the waiters of `mutex`, whose first was `before`: the owner's donor follows.
+/// `thread` has been requeued among the waiters of `mutex`, whose first was `before`: the owner's
+/// donor follows.
 fn replace_donor<P: Platform>(
     owner: &Thread<P>,
     owned: &Locked<'_, P>,

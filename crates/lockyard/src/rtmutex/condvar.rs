@@ -1,6 +1,7 @@
 //! A condition variable for [`RawRtMutex`] that keeps priority inheritance.
 //!
-//! Sleepers wait by their own priority (what is lent to them goes with the mutex), first come first served among equals. A signal does not wake one to a mutex that is held: it moves it there
+//! Sleepers wait by their own priority (what is lent to them goes with the mutex), first come first
+//! served among equals. A signal does not wake one to a mutex that is held: it moves it there
 //! ([proxy locking](super)), where it lends its priority until it is let in.
 //!
 //! # States of a sleeper
@@ -13,10 +14,12 @@
 //! | `HOLDER` | owns the mutex | who signals |
 //! | `REFUSED` | would have waited for itself: it locks, and fails, on its own | who signals |
 //!
-//! All changes are made under the condition variable's lock, which is held for the whole of a move: a sleeper whose time is up finds itself in the list, or moved,
-//! never in between. Order of locks: this one, the mutex's wait lock, a thread's.
+//! All changes are made under the condition variable's lock, which is held for the whole of a move:
+//! a sleeper whose time is up finds itself in the list, or moved, never in between. Order of locks:
+//! this one, the mutex's wait lock, a thread's.
 //!
-//! **Ordering.** A sleeper is in the list before it releases the mutex, so whoever changes the condition under the mutex and signals afterwards finds it.
+//! **Ordering.** A sleeper is in the list before it releases the mutex, so whoever changes the
+//! condition under the mutex and signals afterwards finds it.
 //!
 //! **Spurious wake-ups**: none. A sleeper that times out has not consumed a signal.
 //!
@@ -40,7 +43,8 @@ const QUEUED: u32 = 2;
 const HOLDER: u32 = 3;
 const REFUSED: u32 = 4;
 
-/// The condition variable: 8 bytes. All sleepers of one use the same mutex. See the [module text](self).
+/// The condition variable: 8 bytes. All sleepers of one use the same mutex. See the [module
+/// text](self).
 #[derive(Debug)]
 #[repr(C)]
 pub struct RawRtCondvar<P: Platform> {
@@ -63,14 +67,17 @@ impl<P: Platform> RawRtCondvar<P> {
         Self { lock: RawQSpinLock::new(), sleepers: PriorityList::new() }
     }
 
-    /// Releases `mutex`, sleeps until it is signalled or until `until` comes, and takes `mutex` again. `Ok(true)`: signalled; `Ok(false)`: its time was up.
-    /// Either way the caller holds the mutex.
+    /// Releases `mutex`, sleeps until it is signalled or until `until` comes, and takes `mutex`
+    /// again. `Ok(true)`: signalled; `Ok(false)`: its time was up. Either way the caller holds the
+    /// mutex.
     ///
     /// # Errors
     /// Taking the mutex again would have been a deadlock. Then the caller does not hold it.
     ///
     /// # Safety
-    /// The caller holds `mutex`, is registered (not [`ThreadId::ANONYMOUS`](crate::wait::thread::ThreadId::ANONYMOUS)) and waits for nothing else (it is no signal handler); all sleepers use the same mutex.
+    /// The caller holds `mutex`, is registered (not
+    /// [`ThreadId::ANONYMOUS`](crate::wait::thread::ThreadId::ANONYMOUS)) and waits for nothing
+    /// else (it is no signal handler); all sleepers use the same mutex.
     pub unsafe fn wait<Y: Policy>(&self, mutex: &RawRtMutex<P, Y>, until: Until<'_, P>) -> Result<bool, Refused> {
         let Some(me) = P::current() else { return Ok(false) };
         me.waiter.enter();
@@ -78,7 +85,8 @@ impl<P: Platform> RawRtCondvar<P> {
         me.waiter.leave();
         match result {
             Ok(signalled) => Ok(signalled),
-            // The wait was over, one way or the other; the mutex is not: it is waited for however long it takes.
+            // The wait was over, one way or the other; the mutex is not: it is waited for however
+            // long it takes.
             Err(signalled) => mutex.acquire().map(|()| signalled).map_err(Refused::Deadlock),
         }
     }
@@ -136,7 +144,8 @@ impl<P: Platform> RawRtCondvar<P> {
         }
     }
 
-    /// Signals the most urgent sleeper: moves it to `mutex`, the one that all of them use. Whether there was one.
+    /// Signals the most urgent sleeper: moves it to `mutex`, the one that all of them use. Whether
+    /// there was one.
     pub fn notify_one<Y: Policy>(&self, mutex: &RawRtMutex<P, Y>) -> bool {
         enter(&self.lock);
         let (first, wake) = (self.sleepers.first(), self.move_first(mutex));
@@ -161,7 +170,8 @@ impl<P: Platform> RawRtCondvar<P> {
     fn move_first<Y: Policy>(&self, mutex: &RawRtMutex<P, Y>) -> Option<&'static Thread<P>> {
         let sleeper: &'static Thread<P> = P::thread(self.sleepers.first()?);
         self.sleepers.remove(sleeper.id());
-        // SAFETY: it sleeps in `sleep` and looks at `requeue` under our lock before it does anything else, then acts as that says.
+        // SAFETY: it sleeps in `sleep` and looks at `requeue` under our lock before it does
+        // anything else, then acts as that says.
         let started = unsafe { mutex.start_proxy(sleeper) };
         let state = match started {
             Ok(Started::Queued) => QUEUED,
@@ -169,7 +179,8 @@ impl<P: Platform> RawRtCondvar<P> {
             Err(_) => REFUSED,
         };
         sleeper.pi.requeue.store(state, Release);
-        // Who waits for the mutex is woken by its release, unless that has happened already: a wake-up too many costs one round.
+        // Who waits for the mutex is woken by its release, unless that has happened already: a
+        // wake-up too many costs one round.
         (state != QUEUED).then_some(sleeper)
     }
 

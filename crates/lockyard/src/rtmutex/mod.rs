@@ -1,7 +1,9 @@
-//! The real-time mutex with its own waiter tree: priority inheritance through chains, deadlock detection, top-waiter spinning.
+//! The real-time mutex with its own waiter tree: priority inheritance through chains, deadlock
+//! detection, top-waiter spinning.
 //!
-//! A thread of high priority that waits for a mutex lends its priority to the owner, and if the owner itself waits for another mutex, to the owner of that,
-//! and so on. So nobody waits longer than the critical sections ahead take, however many threads of middle priority want the CPU.
+//! A thread of high priority that waits for a mutex lends its priority to the owner, and if the
+//! owner itself waits for another mutex, to the owner of that, and so on. So nobody waits longer
+//! than the critical sections ahead take, however many threads of middle priority want the CPU.
 //!
 //! | file | what |
 //! |---|---|
@@ -32,49 +34,65 @@
 //!
 //! # Order
 //!
-//! By effective priority, first come first served among equals. Priorities are those of the scheduler's fixed-priority class, 1 to 99, higher is more urgent;
-//! all time-sharing threads count as 0. (Deadline threads count as 99: their deadlines are neither compared nor lent.)
+//! By effective priority, first come first served among equals. Priorities are those of the
+//! scheduler's fixed-priority class, 1 to 99, higher is more urgent; all time-sharing threads count
+//! as 0. (Deadline threads count as 99: their deadlines are neither compared nor lent.)
 //!
-//! **Bound on bypass.** A free mutex that is promised may be taken by a thread of strictly higher priority, as it would have been queued first anyway. Among
-//! time-sharing threads the [policy](policy::Steal) may let newcomers pass a first waiter 32 times. No real-time thread is ever passed by an equal.
+//! **Bound on bypass.** A free mutex that is promised may be taken by a thread of strictly higher
+//! priority, as it would have been queued first anyway. Among time-sharing threads the
+//! [policy](policy::Steal) may let newcomers pass a first waiter 32 times. No real-time thread is
+//! ever passed by an equal.
 //!
-//! **Bound on inversion.** A thread at the end of a chain of k mutexes waits for k critical sections. That holds where the platform can lend priorities
-//! ([`Platform::set_priority`]); where it cannot, order is kept and nobody is boosted.
+//! **Bound on inversion.** A thread at the end of a chain of k mutexes waits for k critical
+//! sections. That holds where the platform can lend priorities ([`Platform::set_priority`]); where
+//! it cannot, order is kept and nobody is boosted.
 //!
 //! # Waiting
 //!
-//! Lock: fast path; else under the wait lock try, queue, lend, walk the chain; then try, spin if first while the owner runs, or sleep; again.
-//! Unlock: fast path; else under the wait lock take the first waiter off the donors, mark the mutex free and promised; then wake that waiter, **then** give back what was lent.
-//! (The kernel does it the other way round with preemption off. A user-space thread that gave back first could be preempted in between, and the waiter would not be awake.)
+//! Lock: fast path; else under the wait lock try, queue, lend, walk the chain; then try, spin if
+//! first while the owner runs, or sleep; again. Unlock: fast path; else under the wait lock take
+//! the first waiter off the donors, mark the mutex free and promised; then wake that waiter,
+//! **then** give back what was lent. (The kernel does it the other way round with preemption off. A
+//! user-space thread that gave back first could be preempted in between, and the waiter would not
+//! be awake.)
 //!
-//! A promised mutex's waiter stays queued until it has taken it: if something more urgent takes it first, nothing has to be undone.
+//! A promised mutex's waiter stays queued until it has taken it: if something more urgent takes it
+//! first, nothing has to be undone.
 //!
 //! # Memory ordering
 //!
-//! `word`: a fast acquire is Acquire, a fast release is Release; every other change is a read-modify-write, or made by the owner, so release sequences
-//! go on. Taking under the wait lock is an Acquire as well: the last owner may have left by the fast path and never seen the wait lock. Setting `WAITERS` and
-//! reading the owner is one instruction, so nothing needs a fence between them.
+//! `word`: a fast acquire is Acquire, a fast release is Release; every other change is a
+//! read-modify-write, or made by the owner, so release sequences go on. Taking under the wait lock
+//! is an Acquire as well: the last owner may have left by the fast path and never seen the wait
+//! lock. Setting `WAITERS` and reading the owner is one instruction, so nothing needs a fence
+//! between them.
 //!
-//! `donors`, `waiters`: changed under locks; the name of the first waiter is also read by spinners, Relaxed, and only compared.
+//! `donors`, `waiters`: changed under locks; the name of the first waiter is also read by spinners,
+//! Relaxed, and only compared.
 //!
-//! A wake-up is sticky ([`wait::thread`](crate::wait::thread)) and comes after the word has changed under the wait lock; the waiter tries under the same lock before it sleeps.
+//! A wake-up is sticky ([`wait::thread`](crate::wait::thread)) and comes after the word has changed
+//! under the wait lock; the waiter tries under the same lock before it sleeps.
 //!
 //! # Invariants
 //!
 //! Those of [`audit`], numbered there.
 //!
-//! **Destruction.** A release touches nothing of the mutex after another thread may have taken it: it may be freed by the next owner as soon as that one has
-//! unlocked it. **Ownership is by name.** A record is not given to another thread while its thread holds such a mutex, so the name stays that of the
-//! one that locked it. **fork**: the child has the mutex as it was, its wait lock free (`wait::section`); nobody
-//! lends across processes. **Signal handlers** may try, and wait
-//! by polling without lending; a handler must not unlock a mutex that it has made others wait for.
+//! **Destruction.** A release touches nothing of the mutex after another thread may have taken it:
+//! it may be freed by the next owner as soon as that one has unlocked it. **Ownership is by name.**
+//! A record is not given to another thread while its thread holds such a mutex, so the name stays
+//! that of the one that locked it. **fork**: the child has the mutex as it was, its wait lock free
+//! (`wait::section`); nobody lends across processes. **Signal handlers** may try, and wait by
+//! polling without lending; a handler must not unlock a mutex that it has made others wait for.
 //!
-//! **Limits in user space.** The wait lock and the threads' locks are spinlocks whose owner nobody boosts: a thread of low priority that is preempted in the microsecond in which it
-//! holds one delays those who need it until it runs again. On Linux lending takes `CAP_SYS_NICE` and overwrites what other programs set meanwhile. So there this is a
-//! mutex to opt into; the one that needs no privilege is made of kernel PI futexes.
+//! **Limits in user space.** The wait lock and the threads' locks are spinlocks whose owner nobody
+//! boosts: a thread of low priority that is preempted in the microsecond in which it holds one
+//! delays those who need it until it runs again. On Linux lending takes `CAP_SYS_NICE` and
+//! overwrites what other programs set meanwhile. So there this is a mutex to opt into; the one that
+//! needs no privilege is made of kernel PI futexes.
 //!
-//! Sources: Documentation/locking/rt-mutex-design (Linux); "locking/rtmutex: Reduce top-waiter blocking on a lock" (2016); "locking/rtmutex: Add adaptive spinwait
-//! mechanism" (2021); Sha, Rajkumar, Lehoczky, "Priority Inheritance Protocols" (1990).
+//! Sources: Documentation/locking/rt-mutex-design (Linux); "locking/rtmutex: Reduce top-waiter
+//! blocking on a lock" (2016); "locking/rtmutex: Add adaptive spinwait mechanism" (2021); Sha,
+//! Rajkumar, Lehoczky, "Priority Inheritance Protocols" (1990).
 
 pub mod audit;
 pub mod bug;
@@ -201,7 +219,8 @@ impl<P: Platform, Y: Policy> RawRtMutex<P, Y> {
     /// Takes the mutex.
     ///
     /// # Errors
-    /// It would have waited for itself: the caller owns it, or its owner waits, perhaps through others, for a mutex that the caller owns.
+    /// It would have waited for itself: the caller owns it, or its owner waits, perhaps through
+    /// others, for a mutex that the caller owns.
     #[inline]
     pub fn acquire(&self) -> Result<(), Cycle> {
         if self.acquire_fast() {
@@ -210,7 +229,8 @@ impl<P: Platform, Y: Policy> RawRtMutex<P, Y> {
         self.acquire_forever()
     }
 
-    /// Takes the mutex unless `until` comes first. An acquisition that need not wait succeeds whatever `until` says.
+    /// Takes the mutex unless `until` comes first. An acquisition that need not wait succeeds
+    /// whatever `until` says.
     ///
     /// # Errors
     /// Why the wait ended, or why there was none.
@@ -222,7 +242,8 @@ impl<P: Platform, Y: Policy> RawRtMutex<P, Y> {
         self.core.acquire_slow::<Y>(until).inspect(|()| Self::hold(1))
     }
 
-    /// Takes the mutex if it is free, and not promised to a waiter of the caller's priority or higher.
+    /// Takes the mutex if it is free, and not promised to a waiter of the caller's priority or
+    /// higher.
     #[inline]
     pub fn try_acquire(&self) -> bool {
         self.acquire_fast() || self.try_acquire_slow()
@@ -251,7 +272,8 @@ impl<P: Platform, Y: Policy> RawRtMutex<P, Y> {
     /// Releases the mutex for its owner, which has gone.
     ///
     /// # Safety
-    /// The mutex is held, and its owner does nothing with mutexes at the same time: it has exited, or has handed its ownership to the caller.
+    /// The mutex is held, and its owner does nothing with mutexes at the same time: it has exited,
+    /// or has handed its ownership to the caller.
     pub unsafe fn release_for_owner(&self) {
         let Some(owner) = self.core.owner() else { return };
         if self.core.word.compare_exchange(owner.raw(), 0, Release, Relaxed).is_err() {
@@ -323,12 +345,15 @@ pub fn effective_priority<P: Platform>(thread: ThreadId) -> u32 {
     P::thread(thread).pi.priorities().1
 }
 
-/// Sets the priority of `thread` without inheritance: 0 is time-sharing, 1 to [`MAX_PRIORITY`] real-time. What is lent to it stays lent, and if it waits for
-/// an rt-mutex it changes its place there, and so down the chain.
+/// Sets the priority of `thread` without inheritance: 0 is time-sharing, 1 to [`MAX_PRIORITY`]
+/// real-time. What is lent to it stays lent, and if it waits for an rt-mutex it changes its place
+/// there, and so down the chain.
 ///
-/// This is how programs that use these mutexes change priorities: a change made behind their back while something is lent would be lost.
+/// This is how programs that use these mutexes change priorities: a change made behind their back
+/// while something is lent would be lost.
 ///
-/// `false`: the machine refused, or `thread` has no record. (What waits for mutexes is ordered by the new priority nevertheless.)
+/// `false`: the machine refused, or `thread` has no record. (What waits for mutexes is ordered by
+/// the new priority nevertheless.)
 pub fn set_priority<P: Platform>(thread: ThreadId, priority: u32) -> bool {
     if thread.is_anonymous() {
         return false;

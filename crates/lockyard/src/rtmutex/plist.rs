@@ -1,7 +1,7 @@
 //! The priority-sorted list: threads by priority, first come first served among equals.
 //!
-//! Two rings run through the nodes. Every node is in the first, in order. The second joins the *head* of each level, a level being all
-//! nodes of one priority:
+//! Two rings run through the nodes. Every node is in the first, in order. The second joins the
+//! *head* of each level, a level being all nodes of one priority:
 //!
 //! ```text
 //! all:     ┌─▶ A50 ─▶ B50 ─▶ C20 ─▶ D0 ─▶ E0 ─▶ F0 ─┐
@@ -10,16 +10,19 @@
 //!          └────────────────────────────────────────┘
 //! ```
 //!
-//! **Why not a balanced tree.** Priorities are 0 to 99. Inserting walks the levels, never the nodes: at most 100 steps however many threads wait, and
-//! one or two in practice; removing and finding the first take a fixed number. A tree orders any keys in log n steps, but rebalances under the
-//! very lock on which real-time threads wait, and needs a colour or a weight and a page of cases more. Equal keys, the usual case, are its worst: all of them
-//! are compared, and only the order of insertion keeps them apart.
+//! **Why not a balanced tree.** Priorities are 0 to 99. Inserting walks the levels, never the
+//! nodes: at most 100 steps however many threads wait, and one or two in practice; removing and
+//! finding the first take a fixed number. A tree orders any keys in log n steps, but rebalances
+//! under the very lock on which real-time threads wait, and needs a colour or a weight and a page
+//! of cases more. Equal keys, the usual case, are its worst: all of them are compared, and only the
+//! order of insertion keeps them apart.
 //!
-//! Nodes are fields of the thread records, linked by name (see [`wait::thread`](crate::wait::thread)): nothing is allocated, and a stale name leads to a record, never
-//! to freed memory.
+//! Nodes are fields of the thread records, linked by name (see
+//! [`wait::thread`](crate::wait::thread)): nothing is allocated, and a stale name leads to a
+//! record, never to freed memory.
 //!
-//! **Who may write.** Everything changes under the lock that the list's owner says protects it; all accesses are Relaxed. `first` alone
-//! is also read without it, and only compared.
+//! **Who may write.** Everything changes under the lock that the list's owner says protects it; all
+//! accesses are Relaxed. `first` alone is also read without it, and only compared.
 
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::wait::thread::ThreadId;
@@ -106,7 +109,8 @@ impl<P: Platform, const PLACE: usize> PriorityList<P, PLACE> {
     }
 
     fn node(name: u32) -> &'static Node<P> {
-        // Zero cannot occur: links of listed threads name listed threads. Record 1 stands in, so that there is no panic here.
+        // Zero cannot occur: links of listed threads name listed threads. Record 1 stands in, so
+        // that there is no panic here.
         let id = ThreadId::from_raw(name).unwrap_or(const { ThreadId::from_raw(1).unwrap() });
         &P::thread(id).pi.nodes[PLACE]
     }
@@ -116,7 +120,8 @@ impl<P: Platform, const PLACE: usize> PriorityList<P, PLACE> {
         ThreadId::from_raw(self.first.load(Relaxed))
     }
 
-    /// Whether `thread` is first. Without the lock: a hint, for which nothing but the name is looked at.
+    /// Whether `thread` is first. Without the lock: a hint, for which nothing but the name is
+    /// looked at.
     pub(crate) fn is_first(&self, thread: ThreadId) -> bool {
         self.first.load(Relaxed) == thread.raw()
     }

@@ -7,24 +7,28 @@ use core::fmt::Debug;
 pub enum TopSpin {
     /// Never: it sleeps at once.
     Off,
-    /// As first published (September 2016): the owner is sampled after the wait lock was dropped; no owner means "try again at once".
+    /// As first published (September 2016): the owner is sampled after the wait lock was dropped;
+    /// no owner means "try again at once".
     Published,
-    /// As merged (5.15): the owner is sampled together with the test for the first place, under the wait lock; no owner means "sleep".
+    /// As merged (5.15): the owner is sampled together with the test for the first place, under the
+    /// wait lock; no owner means "sleep".
     Merged,
 }
 
-/// Who may take a free mutex past its first waiter, beside those of strictly higher priority, who always may.
+/// Who may take a free mutex past its first waiter, beside those of strictly higher priority, who
+/// always may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steal {
     /// Nobody.
     Strict,
-    /// Time-sharing threads past a time-sharing waiter, up to so many times; then it is its turn. (The kernel's lateral steal has no limit: waiters
-    /// starved for minutes.)
+    /// Time-sharing threads past a time-sharing waiter, up to so many times; then it is its turn.
+    /// (The kernel's lateral steal has no limit: waiters starved for minutes.)
     Lateral(u32),
 }
 
 impl Steal {
-    /// Whether one of `priority` may pass a first waiter of priority `first` that was passed `passed` times by its equals.
+    /// Whether one of `priority` may pass a first waiter of priority `first` that was passed
+    /// `passed` times by its equals.
     pub(crate) const fn permits(self, priority: u32, first: u32, passed: u32) -> bool {
         match self {
             _ if priority != first => priority > first,

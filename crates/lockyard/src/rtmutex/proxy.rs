@@ -1,18 +1,19 @@
 //! Proxy locking: one thread queues another for a mutex.
 //!
-//! A condition variable moves a sleeper to the mutex instead of waking it to a mutex that is held: it becomes a waiter, lends its priority at once, and is
-//! woken when the mutex is promised to it.
+//! A condition variable moves a sleeper to the mutex instead of waking it to a mutex that is held:
+//! it becomes a waiter, lends its priority at once, and is woken when the mutex is promised to it.
 //!
 //! | who | call | then |
 //! |---|---|---|
 //! | the one who signals | `start_proxy` | [`Started::Taken`]: the sleeper owns the mutex, wake it. [`Started::Queued`]: it waits, do not. An error: wake it, it has nothing |
 //! | the sleeper, queued | `wait_proxy` | owns it, or has left |
 //!
-//! **Whose record.** Everything is done to the sleeper's record, never to the caller's: a kernel that cleaned up the caller's left a pointer to a dead stack
-//! (CVE-2026-43499). What was never queued is not removed, and what is owned is not removed either.
+//! **Whose record.** Everything is done to the sleeper's record, never to the caller's: a kernel
+//! that cleaned up the caller's left a pointer to a dead stack (CVE-2026-43499). What was never
+//! queued is not removed, and what is owned is not removed either.
 //!
-//! **A last try.** A sleeper whose time is up tries once more under the wait lock before it leaves: if the mutex was promised to it in the meantime it
-//! has it, and the wait has not failed.
+//! **A last try.** A sleeper whose time is up tries once more under the wait lock before it leaves:
+//! if the mutex was promised to it in the meantime it has it, and the wait has not failed.
 
 use super::bug::Bug;
 use super::chain::Cycle;
@@ -39,8 +40,9 @@ impl<P: Platform, Y: Policy> RawRtMutex<P, Y> {
     /// The sleeper would wait for itself. It is not queued.
     ///
     /// # Safety
-    /// `sleeper` is not the caller, waits for no lock, does not run on before it has been told the outcome, and then acts on it:
-    /// after [`Started::Queued`] it calls `wait_proxy`, after [`Started::Taken`] it owns the mutex.
+    /// `sleeper` is not the caller, waits for no lock, does not run on before it has been told the
+    /// outcome, and then acts on it: after [`Started::Queued`] it calls `wait_proxy`, after
+    /// [`Started::Taken`] it owns the mutex.
     pub(crate) unsafe fn start_proxy(&self, sleeper: &'static Thread<P>) -> Result<Started, Cycle> {
         let core = &self.core;
         enter(&core.wait_lock);
@@ -58,7 +60,8 @@ impl<P: Platform, Y: Policy> RawRtMutex<P, Y> {
         started
     }
 
-    /// The calling thread, which another has queued here, waits until it owns the mutex or until `until` comes.
+    /// The calling thread, which another has queued here, waits until it owns the mutex or until
+    /// `until` comes.
     ///
     /// # Errors
     /// Why the wait ended. It has left the queue.

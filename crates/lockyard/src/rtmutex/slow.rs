@@ -1,4 +1,5 @@
-//! The slow paths: taking, queueing, waiting, leaving, releasing. All of it under the wait lock, but for the waiting.
+//! The slow paths: taking, queueing, waiting, leaving, releasing. All of it under the wait lock,
+//! but for the waiting.
 
 use super::bug::Bug;
 use super::chain::{self, Cycle, Origin};
@@ -16,7 +17,8 @@ impl<P: Platform> Core<P> {
     pub(super) fn acquire_slow<Y: Policy>(&self, until: Until<'_, P>) -> Result<(), Refused> {
         P::count(Event::RtmutexSlowlock, 1);
         let Some(me) = P::current().filter(|me| me.waiter.busy.load(Relaxed) == 0) else {
-            // No record to queue with, or already waiting (a signal handler): try, and give the CPU away in between.
+            // No record to queue with, or already waiting (a signal handler): try, and give the CPU
+            // away in between.
             return until.poll(|| self.try_acquire_slow::<Y>()).map_err(Refused::from);
         };
         me.waiter.enter();
@@ -25,7 +27,8 @@ impl<P: Platform> Core<P> {
         result
     }
 
-    /// Takes the mutex if that needs no waiting. `false` costs a look, unless it is free and promised.
+    /// Takes the mutex if that needs no waiting. `false` costs a look, unless it is free and
+    /// promised.
     pub(super) fn try_acquire_slow<Y: Policy>(&self) -> bool {
         if self.word.load(Relaxed) & OWNER != 0 {
             return false;
@@ -74,12 +77,14 @@ impl<P: Platform> Core<P> {
         unsafe { exit(&self.wait_lock) };
     }
 
-    /// Under the wait lock: takes the mutex for `thread`, which is queued or not, if it is free and nobody has a better right to it.
+    /// Under the wait lock: takes the mutex for `thread`, which is queued or not, if it is free and
+    /// nobody has a better right to it.
     ///
     /// Leaves `WAITERS` set, whatever comes of it: the caller ends with [`Core::settle_bit`].
     pub(super) fn take<Y: Policy>(&self, thread: &Thread<P>, queued: bool) -> bool {
-        // Set before anybody looks at the owner, so that no owner slips away unseen. One read-modify-write does both: what it returns is the owner as of
-        // the moment from which on the fast paths are closed.
+        // Set before anybody looks at the owner, so that no owner slips away unseen. One
+        // read-modify-write does both: what it returns is the owner as of the moment from which on
+        // the fast paths are closed.
         if self.word.fetch_or(WAITERS, Acquire) & OWNER != 0 {
             return false;
         }
@@ -93,7 +98,8 @@ impl<P: Platform> Core<P> {
             };
             let top = P::thread(first).pi.queued_priority();
             let before = passed.load(Relaxed);
-            // Who is queued may pass the first only in the moment before a change of priority has been carried here.
+            // Who is queued may pass the first only in the moment before a change of priority has
+            // been carried here.
             let counted = if P::errs(Bug::StealsWithoutLimit) { 0 } else { before };
             let permitted = if queued { priority > top } else { Y::STEAL.permits(priority, top, counted) };
             if !permitted {
@@ -111,17 +117,20 @@ impl<P: Platform> Core<P> {
             thread.pi.blocked_on.store(0, Relaxed);
             if let Some(first) = remaining.filter(|_| queued || !P::errs(Bug::StealForgetsDonor)) {
                 thread.insert_donor(first);
-                // Nobody who remains is more urgent, unless a priority has changed and the change is still on its way here.
+                // Nobody who remains is more urgent, unless a priority has changed and the change
+                // is still on its way here.
                 locked.settle();
             }
         }
         let bit = if remaining.is_some() { WAITERS } else { 0 };
-        // Acquire: the owner before may have left by the fast path, which knows nothing of the wait lock.
+        // Acquire: the owner before may have left by the fast path, which knows nothing of the wait
+        // lock.
         self.word.swap(me.raw() | bit, Acquire);
         true
     }
 
-    /// Under the wait lock, which it drops for a while if it has to walk: queues `thread` behind its betters and equals, and lends its priority.
+    /// Under the wait lock, which it drops for a while if it has to walk: queues `thread` behind
+    /// its betters and equals, and lends its priority.
     ///
     /// # Errors
     /// A deadlock. It is queued nevertheless, unless it owns the mutex itself.
@@ -161,11 +170,13 @@ impl<P: Platform> Core<P> {
         self.unlock_wait();
         let walked = chain::walk_for_waiter(owner, next, &Origin { lock: Some(self), waiter: Some(me), top: me });
         enter(&self.wait_lock);
-        // While it was walked, the mutex may have become free: then there is nothing to complain about.
+        // While it was walked, the mutex may have become free: then there is nothing to complain
+        // about.
         if self.owner().is_none() && !P::errs(Bug::OwnerlessIsDeadlock) { Ok(()) } else { walked }
     }
 
-    /// Queued, under the wait lock, which it drops while it waits: until the mutex is taken, or `until` comes.
+    /// Queued, under the wait lock, which it drops while it waits: until the mutex is taken, or
+    /// `until` comes.
     pub(super) fn wait<Y: Policy>(&self, me: &Thread<P>, until: Until<'_, P>) -> Result<(), GaveUp> {
         loop {
             if self.take::<Y>(me, true) {
@@ -193,10 +204,12 @@ impl<P: Platform> Core<P> {
         }
     }
 
-    /// The first waiter spins while `owner` owns the mutex and runs. `true`: it owns it no more, try again. `false`: sleep.
+    /// The first waiter spins while `owner` owns the mutex and runs. `true`: it owns it no more,
+    /// try again. `false`: sleep.
     ///
-    /// The word and the name of the first waiter are read without the wait lock and only compared: nothing is looked up by them. The mutex stays because
-    /// we wait for it. Spinning never takes it: that is for [`Core::take`], so at most one thread spins, and order is as without.
+    /// The word and the name of the first waiter are read without the wait lock and only compared:
+    /// nothing is looked up by them. The mutex stays because we wait for it. Spinning never takes
+    /// it: that is for [`Core::take`], so at most one thread spins, and order is as without.
     fn spin(&self, me: &Thread<P>, owner: ThreadId, until: Until<'_, P>) -> bool {
         // Nobody can tell whether one without a record runs.
         if owner.is_anonymous() || P::cpus() == 1 || !P::is_running(owner) {
@@ -222,9 +235,11 @@ impl<P: Platform> Core<P> {
         ended == Some(true)
     }
 
-    /// Under the wait lock, which it drops for a while if it has to walk: `thread` gives up. Nothing to do if it was never queued.
+    /// Under the wait lock, which it drops for a while if it has to walk: `thread` gives up.
+    /// Nothing to do if it was never queued.
     ///
-    /// The caller has tried to take the mutex since it last had the wait lock, so if it is first somebody owns it, and no wake-up is lost with it.
+    /// The caller has tried to take the mutex since it last had the wait lock, so if it is first
+    /// somebody owns it, and no wake-up is lost with it.
     pub(super) fn leave(&self, thread: &'static Thread<P>) {
         let me = thread.id();
         {
@@ -256,13 +271,15 @@ impl<P: Platform> Core<P> {
 
     /// Under the wait lock, before it is dropped: nobody waits, so the fast paths are open again.
     ///
-    /// Not blindly: where the bit is clear already, the owner may be in the middle of a fast release.
+    /// Not blindly: where the bit is clear already, the owner may be in the middle of a fast
+    /// release.
     pub(super) fn settle_bit(&self) {
         if P::errs(Bug::ClearsBitBlindly) && self.waiters.first().is_none() {
             self.word.store(self.word.load(Relaxed) & OWNER, Release);
         }
         if self.waiters.first().is_none() && self.word.load(Relaxed) & WAITERS != 0 {
-            // Release, and a read-modify-write: a free mutex still hands on what its last owner wrote.
+            // Release, and a read-modify-write: a free mutex still hands on what its last owner
+            // wrote.
             self.word.fetch_and(!WAITERS, Release);
         }
     }
@@ -283,7 +300,8 @@ impl<P: Platform> Core<P> {
                 return self.unlock_wait();
             }
             self.unlock_wait();
-            // Without the wait lock: who takes the mutex after this may free it, and then nothing of it may be touched.
+            // Without the wait lock: who takes the mutex after this may free it, and then nothing
+            // of it may be touched.
             if self.word.compare_exchange(holder.raw(), 0, Release, Relaxed).is_ok() {
                 return;
             }
@@ -294,8 +312,8 @@ impl<P: Platform> Core<P> {
             let locked = waiter::lock(thread);
             thread.remove_donor(first);
             lent = locked.is_lent();
-            // The priority that was lent stays until the one it came from has been woken: in user space nobody else keeps us on the CPU
-            // between the two.
+            // The priority that was lent stays until the one it came from has been woken: in user
+            // space nobody else keeps us on the CPU between the two.
             thread.pi.keeps.store(u32::from(lent), Relaxed);
         }
         self.word.store(WAITERS, Release);
@@ -307,7 +325,8 @@ impl<P: Platform> Core<P> {
             let locked = waiter::lock(thread);
             thread.pi.keeps.store(0, Relaxed);
             locked.settle();
-            // A condition variable may have queued it for the next wait already, by what it had until now.
+            // A condition variable may have queued it for the next wait already, by what it had
+            // until now.
             chain::carry_change(thread, locked);
         }
     }

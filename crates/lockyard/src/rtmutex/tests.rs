@@ -1,4 +1,5 @@
-//! On a machine where one thread plays all: the walk's rules, who spins, and that the audit finds what is broken.
+//! On a machine where one thread plays all: the walk's rules, who spins, and that the audit finds
+//! what is broken.
 
 use std::boxed::Box;
 use std::format;
@@ -160,7 +161,8 @@ fn a_spin_ends_with_the_owner_and_the_mutex_is_had() {
     takes::<Published2016>();
 }
 
-/// `name(1)` to `name(last)` each own the mutex of their number, and wait for the next one's. We own the last one, and want the first.
+/// `name(1)` to `name(last)` each own the mutex of their number, and wait for the next one's. We
+/// own the last one, and want the first.
 fn chain<const N: usize>() -> [&'static Mutex; N] {
     let mutexes: [&'static Mutex; N] = core::array::from_fn(|_| mutex());
     (1..N).for_each(|role| holds(role, mutexes[role - 1]));
@@ -217,7 +219,8 @@ fn a_cycle_through_another_thread_is_another_cycle() {
     let [m1, m2, m3] = [mutex(), mutex(), mutex()];
     [(1, m1), (2, m2), (0, m3)].into_iter().for_each(|(role, mutex)| holds(role, mutex));
     [(1, m2), (2, m3), (3, m3)].into_iter().for_each(|(role, mutex)| queues(role, mutex, 0).unwrap());
-    // Before the second look the second mutex has gone to one that has waited as often as the one before.
+    // Before the second look the second mutex has gone to one that has waited as often as the one
+    // before.
     assert_eq!(record(2).pi.waits.load(Relaxed), record(3).pi.waits.load(Relaxed));
     (0..2).for_each(|_| when(Event::RtmutexWalk, || ()));
     when(Event::RtmutexWalk, || m2.core.word.store(name(3).raw() | WAITERS, Relaxed));

@@ -1,6 +1,8 @@
-//! A thread's part in priority inheritance: what it waits for, who lends to it, and how urgent it is.
+//! A thread's part in priority inheritance: what it waits for, who lends to it, and how urgent it
+//! is.
 //!
-//! It is a field of the thread record, so the chain walk, a booster and a spinner may look at it at any time: it is never unmapped.
+//! It is a field of the thread record, so the chain walk, a booster and a spinner may look at it at
+//! any time: it is never unmapped.
 //!
 //! | field | what | protected by |
 //! |---|---|---|
@@ -15,8 +17,8 @@
 //! | `requeue` | what a condition variable has done with it | the condition variable's lock |
 //! | `held` | own-tree mutexes that it holds; keeps the record from changing hands | its thread, or who acts for it when it has gone |
 //!
-//! Each list has its own copy of the priority, written only while the node is outside it. (One copy for both was a kernel bug: changing it for one list broke
-//! the order of the other.)
+//! Each list has its own copy of the priority, written only while the node is outside it. (One copy
+//! for both was a kernel bug: changing it for one list broke the order of the other.)
 
 use super::Core;
 use super::plist::{DONATING, Node, PriorityList, WAITING};
@@ -91,7 +93,8 @@ impl<P: Platform> Inheritance<P> {
         core::ptr::from_ref(mutex).expose_provenance() as u64
     }
 
-    /// Priority without and with inheritance, and whether the latter may be higher than the donors explain. For the audit.
+    /// Priority without and with inheritance, and whether the latter may be higher than the donors
+    /// explain. For the audit.
     pub(super) fn priorities(&self) -> (u32, u32, bool) {
         let [base, effective, keeps] = [&self.base, &self.effective, &self.keeps].map(|word| word.load(Relaxed));
         (base, effective, keeps != 0)
@@ -128,7 +131,8 @@ impl<P: Platform> Locked<'_, P> {
         self.thread.pi.blocked_on.load(Relaxed)
     }
 
-    /// The priority with which the thread runs and waits. Asks the scheduler unless something is lent: then what its program set comes back when that ends.
+    /// The priority with which the thread runs and waits. Asks the scheduler unless something is
+    /// lent: then what its program set comes back when that ends.
     pub(super) fn priority(&self) -> u32 {
         let pi = &self.thread.pi;
         let effective = pi.effective.load(Relaxed);
@@ -194,7 +198,8 @@ impl<P: Platform> Locked<'_, P> {
     }
 }
 
-/// The list of donors changes under the thread's `lock` and the wait lock of the mutex whose first waiter comes or goes.
+/// The list of donors changes under the thread's `lock` and the wait lock of the mutex whose first
+/// waiter comes or goes.
 impl<P: Platform> Thread<P> {
     /// `waiter` lends to this thread.
     pub(super) fn insert_donor(&self, waiter: ThreadId) {

@@ -1,9 +1,11 @@
-//! The count word as it was until 2019: a signed sum instead of bits. Only the policies `xadd-baseline` use it.
+//! The count word as it was until 2019: a signed sum instead of bits. Only the policies
+//! `xadd-baseline` use it.
 //!
 //! # The word
 //!
-//! The low half counts active lockers, those that hold or try (`A` = 1 each). `WAIT` = −2³² is present while the queue is not empty, and once more for
-//! every active writer: a writer adds `W` = `WAIT` + `A`.
+//! The low half counts active lockers, those that hold or try (`A` = 1 each). `WAIT` = −2³² is
+//! present while the queue is not empty, and once more for every active writer: a writer adds `W` =
+//! `WAIT` + `A`.
 //!
 //! | value | queue empty | queue not empty |
 //! |---|---|---|
@@ -13,11 +15,12 @@
 //! | > `WAIT`, < 0 | `W`: one writer | readers |
 //! | < `WAIT` | writers trying | a writer holds or tries |
 //!
-//! The active have room for 2³². No reader enters once there are 2³¹: the sum would carry into the other half, and a lock with readers look free. Those that try
-//! beyond are no more than there are threads.
+//! The active have room for 2³². No reader enters once there are 2³¹: the sum would carry into the
+//! other half, and a lock with readers look free. Those that try beyond are no more than there are
+//! threads.
 //!
-//! One value can mean two things (`W` is one writer without waiters, and one reader with waiters); who needs to know looks
-//! at the queue, under the wait lock.
+//! One value can mean two things (`W` is one writer without waiters, and one reader with waiters);
+//! who needs to know looks at the queue, under the wait lock.
 //!
 //! | operation | change | then |
 //! |---|---|---|
@@ -33,10 +36,13 @@
 //!
 //! # The release that leaves the waking to a spinner
 //!
-//! If somebody spins, a release that should wake only *tries* the wait lock, and leaves if it is taken: the spinner gets the lock, whose release wakes; or
-//! queues, and looks after the others. The kernel orders this with fences. Here: releases are AcqRel; a thread that has queued after spinning looks at the count
-//! by a read-modify-write (Release), even if it does not change it. Of the two, one comes second in the count's order. If it is the spinner's, it
-//! sees the free lock. If it is the release's, it sees that the spinner has left the OSQ, and does not trust in that one.
+//! If somebody spins, a release that should wake only *tries* the wait lock, and leaves if it is
+//! taken: the spinner gets the lock, whose release wakes; or queues, and looks after the others.
+//! The kernel orders this with fences. Here: releases are AcqRel; a thread that has queued after
+//! spinning looks at the count by a read-modify-write (Release), even if it does not change it. Of
+//! the two, one comes second in the count's order. If it is the spinner's, it sees the free lock.
+//! If it is the release's, it sees that the spinner has left the OSQ, and does not trust in that
+//! one.
 //!
 //! Source: rwsem of Linux 5.1 ("rwsem-xadd"); Documentation/locking.
 
@@ -104,8 +110,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         taken
     }
 
-    /// Takes the lock for reading past waiters, for a thread that must not queue. The wait lock keeps the queue as it is meanwhile, which
-    /// tells what the value means.
+    /// Takes the lock for reading past waiters, for a thread that must not queue. The wait lock
+    /// keeps the queue as it is meanwhile, which tells what the value means.
     pub(super) fn biased_read_past_waiters(&self) -> bool {
         self.locked(|| {
             let readers_from = if self.queue.is_empty() { 0 } else { WAIT as i64 };

@@ -1,31 +1,38 @@
-//! Letting queued readers in, waking the first queued writer, and leaving the queue: all that happens to the queue under the wait lock.
+//! Letting queued readers in, waking the first queued writer, and leaving the queue: all that
+//! happens to the queue under the wait lock.
 //!
 //! # A grant pass
 //!
-//! The asymmetry of the lock is here. A queued *writer* is only woken; it takes the lock itself, or is passed and sleeps again. Queued *readers* are made
-//! holders in their sleep.
+//! The asymmetry of the lock is here. A queued *writer* is only woken; it takes the lock itself, or
+//! is passed and sleeps again. Queued *readers* are made holders in their sleep.
 //!
 //! 1. The first waiter is a writer: wake it, if the caller's [`Mode`] says so. Done.
-//! 2. It is a reader: *probe*. Add one bias, which keeps writers out from then on. If a writer was there, take it back (and
-//!    ask for handoff, if the reader has waited its time). Done: that writer's release comes here again.
+//! 2. It is a reader: *probe*. Add one bias, which keeps writers out from then on. If a writer was
+//!    there, take it back (and ask for handoff, if the reader has waited its time). Done: that
+//!    writer's release comes here again.
 //! 3. Count the readers to be served, and add their biases: all of them hold the lock now.
-//! 4. Only then unlink them and tell them one by one (`granted`). From that instant each may release and be gone.
+//! 4. Only then unlink them and tell them one by one (`granted`). From that instant each may
+//!    release and be gone.
 //!
-//! Steps 3 and 4 in this order are the two phases without which a granted reader could release a bias that was not yet added (historical bug B2).
-//! Both walk the queue; it cannot change in between.
+//! Steps 3 and 4 in this order are the two phases without which a granted reader could release a
+//! bias that was not yet added (historical bug B2). Both walk the queue; it cannot change in
+//! between.
 //!
-//! Who calls: a release that leaves waiters on a free lock; a reader or writer that queues, for the others' sake; whoever gives up being first;
-//! a reader that went in past waiters, for other readers' sake (`Mode::ReadOwned`).
+//! Who calls: a release that leaves waiters on a free lock; a reader or writer that queues, for the
+//! others' sake; whoever gives up being first; a reader that went in past waiters, for other
+//! readers' sake (`Mode::ReadOwned`).
 //!
 //! # Memory ordering
 //!
-//! The probe is Acquire: it sees what earlier holders wrote, and hands it on through `granted` (Release; the reader's test is Acquire). The
-//! adjustment of step 3 and the flags are Relaxed read-modify-writes under the wait lock: they keep the release sequences of `count` alive.
+//! The probe is Acquire: it sees what earlier holders wrote, and hands it on through `granted`
+//! (Release; the reader's test is Acquire). The adjustment of step 3 and the flags are Relaxed
+//! read-modify-writes under the wait lock: they keep the release sequences of `count` alive.
 //! Wake-ups come after the wait lock is dropped, and may arrive late: every wait is a loop.
 //!
-//! **Bound.** One pass serves at most [`MAX_GRANTS`] readers where the policy serves all; the others have `WAITERS` still set for them, and
-//! are served by the next release, or the next to queue. A pass over a head run is unbounded, as it was; its list of wake-ups is emptied under the wait
-//! lock whenever it is full.
+//! **Bound.** One pass serves at most [`MAX_GRANTS`] readers where the policy serves all; the
+//! others have `WAITERS` still set for them, and are served by the next release, or the next to
+//! queue. A pass over a head run is unbounded, as it was; its list of wake-ups is emptied under the
+//! wait lock whenever it is full.
 
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
@@ -155,7 +162,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
             CountScheme::Bits => self.bits_probe(first),
         };
         if open {
-            // Early, for those who spin. A reader that saw the mark against readers when it came passes it on.
+            // Early, for those who spin. A reader that saw the mark against readers when it came
+            // passes it on.
             let extra = if Y::ADAPTIVE_RSPIN { first.waiter.note.load(Relaxed) & RD_NONSPINNABLE } else { 0 };
             if extra != 0 {
                 P::count(Event::RwsemOptNorspin, 1);
@@ -228,7 +236,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         }
     }
 
-    /// A reader has queued (`first`: before it the queue was empty) and left `count`: serves whoever can be served.
+    /// A reader has queued (`first`: before it the queue was empty) and left `count`: serves
+    /// whoever can be served.
     pub(super) fn grant_after_reader(&self, count: u64, first: bool, wakes: &mut Wakes) {
         let held = Y::COUNT.held(count);
         match Y::ENQUEUE_WAKE {
@@ -266,8 +275,9 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         }
     }
 
-    /// `thread` gives up waiting. `promised`: it has asked for handoff and takes that back with it. If it was first it may have consumed the only
-    /// wake-up, or have blocked those behind it: they are looked after (historical bug B10).
+    /// `thread` gives up waiting. `promised`: it has asked for handoff and takes that back with it.
+    /// If it was first it may have consumed the only wake-up, or have blocked those behind it: they
+    /// are looked after (historical bug B10).
     pub(super) fn abort(&self, thread: &Thread<P>, promised: bool, wakes: &mut Wakes) {
         let was_first = self.queue.is_first(thread);
         let empty = self.queue.remove(thread);

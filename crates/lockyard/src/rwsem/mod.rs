@@ -1,4 +1,5 @@
-//! The rw-semaphore: many readers or one writer, sleeping; fast paths of one instruction, and every policy of the Linux kernel's rwsem since 2019.
+//! The rw-semaphore: many readers or one writer, sleeping; fast paths of one instruction, and every
+//! policy of the Linux kernel's rwsem since 2019.
 //!
 //! # The words
 //!
@@ -40,36 +41,47 @@
 //!
 //! # Invariants
 //!
-//! 1. At most one writer; never a writer and a reader that holds. (Readers that test may be counted beside a writer.)
+//! 1. At most one writer; never a writer and a reader that holds. (Readers that test may be counted
+//!    beside a writer.)
 //! 2. Whenever `wait_lock` is free: `WAITERS` ⇔ the queue is not empty.
 //! 3. `HANDOFF` ⇒ the queue is not empty.
-//! 4. `WAITERS` and `HANDOFF` change only under `wait_lock`. (Under `turns`, requests come from the first waiter without it.)
-//! 5. A queued writer is removed only by itself; a queued reader by who grants it the lock, or by itself if not granted.
+//! 4. `WAITERS` and `HANDOFF` change only under `wait_lock`. (Under `turns`, requests come from the
+//!    first waiter without it.)
+//! 5. A queued writer is removed only by itself; a queued reader by who grants it the lock, or by
+//!    itself if not granted.
 //! 6. A granted reader's bias is in `count` before it is told.
-//! 7. A write release that sees `WAITERS` makes a grant pass; a read release if also nobody holds or tests the lock any more.
+//! 7. A write release that sees `WAITERS` makes a grant pass; a read release if also nobody holds
+//!    or tests the lock any more.
 //! 8. `owner` never decides who enters.
 //! 9. A reader stores `owner` only while it holds the lock.
 //! 10. At rest: `count` is 0, the queue and the OSQ are empty.
-//! 11. Whoever takes back a bias it added to test then holds the lock, tries again, or looks at `count` under `wait_lock` and wakes.
-//! 12. No reader that finds the lock full enters before a reader has left. So the count passes its end by no more than the threads that came
-//!     before it was full, and those that test: it never begins anew.
+//! 11. Whoever takes back a bias it added to test then holds the lock, tries again, or looks at
+//!     `count` under `wait_lock` and wakes.
+//! 12. No reader that finds the lock full enters before a reader has left. So the count passes its
+//!     end by no more than the threads that came before it was full, and those that test: it never
+//!     begins anew.
 //!
 //! # Memory ordering
 //!
-//! `count`: every taking is Acquire, every release is a Release read-modify-write, so that a writer synchronises with *all* readers before
-//! it: each continues the release sequence of those it followed. Flags change by Relaxed read-modify-writes. A releaser that sees `WAITERS` takes `wait_lock`
-//! after whoever set the bit there: had it come before, its change of `count` would have, too, and it could not have seen the bit.
-//! `owner`: Relaxed; zeroed before a writer's release. `granted`: see `grant`.
+//! `count`: every taking is Acquire, every release is a Release read-modify-write, so that a writer
+//! synchronises with *all* readers before it: each continues the release sequence of those it
+//! followed. Flags change by Relaxed read-modify-writes. A releaser that sees `WAITERS` takes
+//! `wait_lock` after whoever set the bit there: had it come before, its change of `count` would
+//! have, too, and it could not have seen the bit. `owner`: Relaxed; zeroed before a writer's
+//! release. `granted`: see `grant`.
 //!
-//! **Bound on bypass.** With handoff, a first waiter is passed for its time (4 ms) and until a failed try after that; each waiter ahead costs as much.
-//! Without handoff there is no bound. `turns` has its own.
+//! **Bound on bypass.** With handoff, a first waiter is passed for its time (4 ms) and until a
+//! failed try after that; each waiter ahead costs as much. Without handoff there is no bound.
+//! `turns` has its own.
 //!
-//! **Destruction.** A release touches the lock after the next owner may have it (queue, wait lock): the memory must stay until every
-//! release has returned. **fork**: a lock that other threads hold stays held in the child. A reader of the parent that was between
-//! its addition and its taking that back stays counted there (two instructions, beside a writer). **Recursion**: none, for readers
-//! either: with a writer queued in between, the second acquisition waits for the first.
+//! **Destruction.** A release touches the lock after the next owner may have it (queue, wait lock):
+//! the memory must stay until every release has returned. **fork**: a lock that other threads hold
+//! stays held in the child. A reader of the parent that was between its addition and its taking
+//! that back stays counted there (two instructions, beside a writer). **Recursion**: none, for
+//! readers either: with a writer queued in between, the second acquisition waits for the first.
 //!
-//! Sources: Documentation/locking of Linux; the changelogs of `locking/rwsem`, 2019 to 2026, listed in [`policy`].
+//! Sources: Documentation/locking of Linux; the changelogs of `locking/rwsem`, 2019 to 2026, listed
+//! in [`policy`].
 
 pub mod policy;
 
@@ -120,8 +132,9 @@ pub const READFAIL: u64 = 1 << 63;
 pub const READERS: u64 = !(BIAS - 1);
 /// Somebody holds or tests the lock.
 pub const LOCKED: u64 = WRITER | READERS;
-/// Everything but the writer, and but the bits that are never set: on x86-64 this mask makes a release one `lock and` whose flags tell the
-/// result (without them the compiler sees a comparison, and falls back to a compare-exchange loop).
+/// Everything but the writer, and but the bits that are never set: on x86-64 this mask makes a
+/// release one `lock and` whose flags tell the result (without them the compiler sees a comparison,
+/// and falls back to a compare-exchange loop).
 const NOT_WRITER: u64 = !(WRITER | 0xe0);
 /// A reader must not simply proceed.
 pub const READ_BLOCK: u64 = WRITER | WAITERS | HANDOFF | PENDING | READFAIL;
@@ -171,7 +184,8 @@ impl CountScheme {
     }
 }
 
-/// The rw-semaphore: 32 bytes, the last word of which belongs to the embedder. See the [module text](self).
+/// The rw-semaphore: 32 bytes, the last word of which belongs to the embedder. See the [module
+/// text](self).
 #[derive(Debug)]
 #[repr(C)]
 pub struct RawRwSem<P: Platform, Y: Policy> {
@@ -226,7 +240,8 @@ impl<P: ConstPlatform, Y: Policy> RawRwSem<P, Y> {
 }
 
 impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
-    /// Takes the lock for reading. While there are as many readers as can be counted it waits until one has left.
+    /// Takes the lock for reading. While there are as many readers as can be counted it waits until
+    /// one has left.
     #[inline]
     pub fn read_acquire(&self) {
         if let Err(count) = self.read_fast() {
@@ -235,7 +250,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         }
     }
 
-    /// Takes the lock for reading as [`read_acquire`](Self::read_acquire) does, unless there are as many readers as can be counted: then `false`.
+    /// Takes the lock for reading as [`read_acquire`](Self::read_acquire) does, unless there are as
+    /// many readers as can be counted: then `false`.
     #[inline]
     pub fn read_acquire_unless_full(&self) -> bool {
         match self.read_fast() {
@@ -244,7 +260,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         }
     }
 
-    /// Takes the lock for reading unless `until` comes first. An acquisition that need not wait succeeds whatever `until` says.
+    /// Takes the lock for reading unless `until` comes first. An acquisition that need not wait
+    /// succeeds whatever `until` says.
     ///
     /// # Errors
     /// Why the wait ended.
@@ -268,7 +285,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         Ok(())
     }
 
-    /// Takes the lock for reading if no writer holds it, nobody waits, and there are not as many readers as can be counted.
+    /// Takes the lock for reading if no writer holds it, nobody waits, and there are not as many
+    /// readers as can be counted.
     #[inline]
     pub fn try_read_acquire(&self) -> bool {
         if Y::COUNT == CountScheme::Biased {
@@ -322,7 +340,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         }
     }
 
-    /// Takes the lock for writing unless `until` comes first. An acquisition that need not wait succeeds whatever `until` says.
+    /// Takes the lock for writing unless `until` comes first. An acquisition that need not wait
+    /// succeeds whatever `until` says.
     ///
     /// # Errors
     /// Why the wait ended.
@@ -378,7 +397,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     /// Makes the write lock a read lock, in one step. Queued readers are let in.
     ///
     /// # Safety
-    /// The caller holds it for writing, or acts for the thread that does. It then holds it for reading.
+    /// The caller holds it for writing, or acts for the thread that does. It then holds it for
+    /// reading.
     #[inline]
     pub unsafe fn downgrade(&self) {
         if Y::COUNT == CountScheme::Biased {
@@ -401,7 +421,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         self.count.load(Relaxed) != 0
     }
 
-    /// Whether a writer holds the lock. (Biased policies cannot tell from the count and go by the owner word: a hint there.)
+    /// Whether a writer holds the lock. (Biased policies cannot tell from the count and go by the
+    /// owner word: a hint there.)
     #[inline]
     pub fn is_write_locked(&self) -> bool {
         let count = self.count.load(Relaxed);
@@ -411,7 +432,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         }
     }
 
-    /// Whether there are as many readers as can be counted: one more waits until one has left, or is refused.
+    /// Whether there are as many readers as can be counted: one more waits until one has left, or
+    /// is refused.
     #[inline]
     pub fn is_full(&self) -> bool {
         Y::COUNT.full(self.count.load(Relaxed))

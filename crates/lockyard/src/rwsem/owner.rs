@@ -1,5 +1,5 @@
-//! The owner word: who has, or last had, the lock, and whether spinning for it is thought to pay. A hint in every bit: it never decides
-//! who may enter (invariant 8).
+//! The owner word: who has, or last had, the lock, and whether spinning for it is thought to pay. A
+//! hint in every bit: it never decides who may enter (invariant 8).
 //!
 //! # The word
 //!
@@ -21,15 +21,17 @@
 //!
 //! # Memory ordering
 //!
-//! All accesses are Relaxed. Between the count and this word there is a gap in which the lock is held and the word is zero or stale; in
-//! userspace a holder may be descheduled there, so nobody may wait in it without bound (see [`spin`](super::spin)). A reader's store is a plain load
-//! and store: a mark set in between is lost, which costs one more spin. A reader stores only while it holds the lock (invariant 9), so a later
-//! writer's word is never overwritten.
+//! All accesses are Relaxed. Between the count and this word there is a gap in which the lock is
+//! held and the word is zero or stale; in userspace a holder may be descheduled there, so nobody
+//! may wait in it without bound (see [`spin`](super::spin)). A reader's store is a plain load and
+//! store: a mark set in between is lost, which costs one more spin. A reader stores only while it
+//! holds the lock (invariant 9), so a later writer's word is never overwritten.
 //!
-//! Policies that take turns (`TURNS`) do without this word: it stays 0. Writing it costs 4 ns a pair where a pair costs 12, and their spins are
-//! bounded in time whoever owns the lock.
+//! Policies that take turns (`TURNS`) do without this word: it stays 0. Writing it costs 4 ns a
+//! pair where a pair costs 12, and their spins are bounded in time whoever owns the lock.
 //!
-//! The kernel's word for "a writer nobody knows" is here any anonymous thread's: it never runs, so nobody spins on it.
+//! The kernel's word for "a writer nobody knows" is here any anonymous thread's: it never runs, so
+//! nobody spins on it.
 
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::wait::thread::ThreadId;
@@ -175,7 +177,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         }
     }
 
-    /// Nobody holds the lock: writers may spin again. (The word may by now be a new writer's; that one has no marks.)
+    /// Nobody holds the lock: writers may spin again. (The word may by now be a new writer's; that
+    /// one has no marks.)
     pub(super) fn clear_nonspinnable(&self) {
         if Y::NONSPIN == Nonspin::WithReader {
             return;
@@ -191,7 +194,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         self.owner.load(Relaxed) & marks::<Y>() != 0
     }
 
-    /// What a reader remembers of the word it found: all of it if readers owned the lock, of a writer's word the mark against readers.
+    /// What a reader remembers of the word it found: all of it if readers owned the lock, of a
+    /// writer's word the mark against readers.
     pub(super) fn owner_note(&self) -> u32 {
         if !Y::ADAPTIVE_RSPIN {
             return 0;

@@ -1,7 +1,9 @@
-//! Which rw-semaphore: every decision that the kernel's rwsem has made one way or another since 2019, as data.
+//! Which rw-semaphore: every decision that the kernel's rwsem has made one way or another since
+//! 2019, as data.
 //!
-//! A policy is a zero-sized type; its [`Knobs`] are a constant, so that what a policy does not use is not compiled. Named policies are the
-//! states of the kernel's history that published measurements compare, each written as its difference from the one before:
+//! A policy is a zero-sized type; its [`Knobs`] are a constant, so that what a policy does not use
+//! is not compiled. Named policies are the states of the kernel's history that published
+//! measurements compare, each written as its difference from the one before:
 //!
 //! | policy | Linux commit | what it adds |
 //! |---|---|---|
@@ -23,8 +25,9 @@
 //! | [`TodayKernel`] | v6.3 to v7.0 | the kernel's today |
 //! | [`Today`] | – | its fast paths with Lockyard's waiting: the default |
 //!
-//! Two are literal forms of known bugs, for fault injection only: [`XaddBaselineLiteral`] (a granted reader may release before it was counted),
-//! [`TimedWriterSpinLiteral`] (looks at the run state of a thread that is no longer an owner; costs time, not safety).
+//! Two are literal forms of known bugs, for fault injection only: [`XaddBaselineLiteral`] (a
+//! granted reader may release before it was counted), [`TimedWriterSpinLiteral`] (looks at the run
+//! state of a thread that is no longer an owner; costs time, not safety).
 
 use core::fmt::Debug;
 
@@ -146,10 +149,11 @@ pub enum RtNullOwner {
 /// What a thread that has queued does about the others in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnqueueWake {
-    /// A reader wakes whoever is first if nobody holds the lock, or if it is itself first and no writer does; a writer that is not first grants to
-    /// first readers if readers hold the lock.
+    /// A reader wakes whoever is first if nobody holds the lock, or if it is itself first and no
+    /// writer does; a writer that is not first grants to first readers if readers hold the lock.
     A,
-    /// As `A`, but a writer also wakes if nobody holds, and marks against spinning are cleared then.
+    /// As `A`, but a writer also wakes if nobody holds, and marks against spinning are cleared
+    /// then.
     B,
     /// Both look at what holds the lock, first or not.
     C,
@@ -180,7 +184,8 @@ pub struct Knobs {
     pub writer_spin_on_readers: bool,
     pub nonspin: Nonspin,
     pub nonspin_keep: Keep,
-    /// Readers stop spinning where writers' spinning failed; one last try if a new reader phase began.
+    /// Readers stop spinning where writers' spinning failed; one last try if a new reader phase
+    /// began.
     pub adaptive_rspin: bool,
     pub steal: Steal,
     /// No stealing while other readers hold the lock.
@@ -192,7 +197,8 @@ pub struct Knobs {
     pub rt_null_owner: RtNullOwner,
     pub enqueue_wake: EnqueueWake,
     pub abort_wake: AbortWake,
-    /// A reader that finds the count at its end marks the lock against spinning, and a grant pass looks for that first. (No policy counts on from there.)
+    /// A reader that finds the count at its end marks the lock against spinning, and a grant pass
+    /// looks for that first. (No policy counts on from there.)
     pub overflow_guard: bool,
     /// A reader that lets others in also serves those behind a first writer.
     pub past_writer: bool,
@@ -200,13 +206,15 @@ pub struct Knobs {
     pub two_phase_grant: bool,
     /// The pre-check of spinning also asks whether the last *reader* runs.
     pub oncpu_check_on_readers: bool,
-    /// `Flag` tracking as it first was: `HANDOFF` stops every waiter but the first, and whoever set it is entitled.
+    /// `Flag` tracking as it first was: `HANDOFF` stops every waiter but the first, and whoever set
+    /// it is entitled.
     pub strict_handoff: bool,
     /// Lockyard's waiting (`turns`) instead of the kernel's.
     pub turns: bool,
 }
 
-/// A policy: a name and its knobs. The other constants are the knobs one by one, for use in the algorithm.
+/// A policy: a name and its knobs. The other constants are the knobs one by one, for use in the
+/// algorithm.
 #[allow(missing_docs)] // as in `Knobs`
 pub trait Policy: Copy + Default + Debug + Send + Sync + 'static {
     const NAME: &'static str;

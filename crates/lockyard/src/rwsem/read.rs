@@ -1,7 +1,7 @@
 //! The reader's slow path: stealing, spinning, queueing, being granted.
 //!
-//! A reader arrives here with its bias already in the count: it has announced itself, which keeps writers out, and found something in the
-//! way. By policy, in this order:
+//! A reader arrives here with its bias already in the count: it has announced itself, which keeps
+//! writers out, and found something in the way. By policy, in this order:
 //!
 //! ```text
 //! full ─── takes the bias back; polls until a reader has left, which nobody tells ──────▶ has it
@@ -27,19 +27,23 @@
 //!
 //! # Invariants
 //!
-//! * Whoever takes a bias back afterwards holds the lock, tries again, or looks at the count under the wait lock and wakes
-//!   (invariant 11): the last holder may have taken that bias for a holder, and woken nobody.
-//! * A granted reader has the lock, even if its deadline has passed: it looks at `granted` before it looks at the time, and once more under
-//!   the wait lock before it leaves.
-//! * `busy` is set from before a thread is in any list until after it has left all: a signal handler that comes in between does not queue.
+//! * Whoever takes a bias back afterwards holds the lock, tries again, or looks at the count under
+//!   the wait lock and wakes (invariant 11): the last holder may have taken that bias for a holder,
+//!   and woken nobody.
+//! * A granted reader has the lock, even if its deadline has passed: it looks at `granted` before
+//!   it looks at the time, and once more under the wait lock before it leaves.
+//! * `busy` is set from before a thread is in any list until after it has left all: a signal
+//!   handler that comes in between does not queue.
 //!
 //! # Memory ordering
 //!
-//! A reader that stays needs Acquire on the value that let it stay: the fast path's addition when it steals, the deciding load
-//! when it finds the queue empty (historical bug B3), its own addition when it spins. A granted reader has it from `granted` (B4).
+//! A reader that stays needs Acquire on the value that let it stay: the fast path's addition when
+//! it steals, the deciding load when it finds the queue empty (historical bug B3), its own addition
+//! when it spins. A granted reader has it from `granted` (B4).
 //!
-//! **Bound on bypass.** Without handoff, none. With it: writers pass a first reader until it has waited its time and a grant pass has
-//! failed to serve it. Nobody has a timer for that: the deadline is looked at when a release finds waiters, and a release always does.
+//! **Bound on bypass.** Without handoff, none. With it: writers pass a first reader until it has
+//! waited its time and a grant pass has failed to serve it. Nobody has a timer for that: the
+//! deadline is looked at when a release finds waiters, and a release always does.
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
@@ -61,7 +65,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         if Y::OVERFLOW_GUARD && (count as i64) < 0 {
             self.set_nonspinnable();
         }
-        // Nobody would wake who queues on a full lock before its last reader leaves, and forgotten guards never do.
+        // Nobody would wake who queues on a full lock before its last reader leaves, and forgotten
+        // guards never do.
         let Some(thread) = queueable::<P>().filter(|_| !Self::was_full(count)) else {
             self.release_bias();
             return until.poll(|| self.read_past_waiters(me::<P>()));
@@ -102,7 +107,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         Y::COUNT.full(count.wrapping_sub(Y::COUNT.unit()))
     }
 
-    /// Whether others read already, and we would only keep those who wait from getting their turn (historical bug B8).
+    /// Whether others read already, and we would only keep those who wait from getting their turn
+    /// (historical bug B8).
     fn guarded(&self, count: u64) -> bool {
         Y::READER_GUARD
             && count >> BIAS.trailing_zeros() > 1
@@ -181,7 +187,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     fn open_to_reader(count: u64) -> bool {
         match Y::COUNT {
             CountScheme::Biased => count as i64 >= 0,
-            // An empty queue implies no handoff (invariant 3); the earlier kernels asked nevertheless.
+            // An empty queue implies no handoff (invariant 3); the earlier kernels asked
+            // nevertheless.
             CountScheme::Bits if Y::TRACK == Track::State || Y::STRICT_HANDOFF => count & (WRITER | HANDOFF) == 0,
             CountScheme::Bits => count & WRITER == 0,
         }

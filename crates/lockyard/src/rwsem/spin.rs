@@ -1,8 +1,9 @@
 //! Spinning for an rwsem before queueing for it.
 //!
-//! A newcomer spins while it looks as if the lock will be free soon: a writer that runs holds it, or nobody, or, where the policy says so and
-//! for a limited time, readers. One thread at a time looks at the lock; the other spinners stand behind it in the [OSQ](crate::wait::osq). A spinner may
-//! pass queued waiters, unless one of those has asked for handoff.
+//! A newcomer spins while it looks as if the lock will be free soon: a writer that runs holds it,
+//! or nobody, or, where the policy says so and for a limited time, readers. One thread at a time
+//! looks at the lock; the other spinners stand behind it in the [OSQ](crate::wait::osq). A spinner
+//! may pass queued waiters, unless one of those has asked for handoff.
 //!
 //! # What the spinner does
 //!
@@ -15,19 +16,22 @@
 //!
 //! # Bounds
 //!
-//! A spin ends at [`Platform::spin_budget`] after its start, and whenever the machine says that the CPU is needed elsewhere. Two states
-//! could last longer than anybody's budget where that is unlimited, and are bounded on their own:
+//! A spin ends at [`Platform::spin_budget`] after its start, and whenever the machine says that the
+//! CPU is needed elsewhere. Two states could last longer than anybody's budget where that is
+//! unlimited, and are bounded on their own:
 //!
-//! * *The owner gap.* A thread has changed the count and not yet the owner word. In the kernel it cannot be preempted there; here it
-//!   can. Held with no owner for [`NULL_OWNER_NS`]: leave.
-//! * *The swallowed wake-up.* A reader that tried (added its bias) may have been the only reason why the last holder woke nobody. The kernel
-//!   relies on it to try again; but after a request for handoff its tries are all in vain. It therefore wakes the
-//!   heir when it takes its bias back and finds the lock free but promised ([`RawRwSem::take_bias_back`]; invariant 11).
+//! * *The owner gap.* A thread has changed the count and not yet the owner word. In the kernel it
+//!   cannot be preempted there; here it can. Held with no owner for [`NULL_OWNER_NS`]: leave.
+//! * *The swallowed wake-up.* A reader that tried (added its bias) may have been the only reason
+//!   why the last holder woke nobody. The kernel relies on it to try again; but after a request for
+//!   handoff its tries are all in vain. It therefore wakes the heir when it takes its bias back and
+//!   finds the lock free but promised ([`RawRwSem::take_bias_back`]; invariant 11).
 //!
 //! # Memory ordering
 //!
-//! Taking is Acquire. Taking a bias back is Relaxed: nothing was read or written under it. "The owner is still the same, and runs": two
-//! loads in either order; a record may be looked at at any time.
+//! Taking is Acquire. Taking a bias back is Relaxed: nothing was read or written under it. "The
+//! owner is still the same, and runs": two loads in either order; a record may be looked at at any
+//! time.
 
 use crate::cancel::Until;
 use crate::event::Event;
@@ -39,11 +43,13 @@ use super::owner::{self, Kind, OwnerState, READER_OWNED};
 use super::policy::{CountScheme, Policy, ReaderSpin, RtNullOwner};
 use super::{BIAS, HANDOFF, LOCKED, READFAIL, RawRwSem, WRITER, biased};
 
-/// How long the lock may look held by nobody before a spinner takes the holder to be off its CPU. Long enough for the holder's store to get through to
-/// the line on a large machine where everybody else is after it as well.
+/// How long the lock may look held by nobody before a spinner takes the holder to be off its CPU.
+/// Long enough for the holder's store to get through to the line on a large machine where everybody
+/// else is after it as well.
 const NULL_OWNER_NS: u64 = 50_000;
 
-/// How long a writer spins on `readers` readers: 10 µs, and half a microsecond for each, up to 25 µs.
+/// How long a writer spins on `readers` readers: 10 µs, and half a microsecond for each, up to 25
+/// µs.
 const fn reader_budget(readers: u64) -> u64 {
     let counted = if readers > 30 { 30 } else { readers };
     10_000 + counted * 500
@@ -138,7 +144,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         }
     }
 
-    /// While readers or nobody own the lock: tries whenever it looks free. `None`: another state, look again.
+    /// While readers or nobody own the lock: tries whenever it looks free. `None`: another state,
+    /// look again.
     fn wait_for_change(&self, spinner: &Spinner, state: OwnerState, readers_end: u64) -> Option<bool> {
         let timed = state == OwnerState::Reader && spinner.kind == Kind::Write;
         let limit = match state {
@@ -156,7 +163,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
             }
             match spinner.kind {
                 Kind::Write => self.spinner_take(spinner).then_some(Some(true)),
-                // The try is for the caller: it may have to wake somebody, which does not belong in a poll.
+                // The try is for the caller: it may have to wake somebody, which does not belong in
+                // a poll.
                 Kind::Read => (self.count.load(Relaxed) & (WRITER | HANDOFF | READFAIL) == 0).then_some(None),
             }
         });
@@ -172,7 +180,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
             P::count(Event::RwsemOptNospin, 1);
             return Some(false);
         }
-        // No owner for long: either its holder is off its CPU before it could say so, or the heir of a handoff is on its way.
+        // No owner for long: either its holder is off its CPU before it could say so, or the heir
+        // of a handoff is on its way.
         if Y::COUNT.held(self.count.load(Relaxed)) { Some(false) } else { None }
     }
 
@@ -205,7 +214,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         }
     }
 
-    /// Takes the lock for writing if nobody holds it and nobody was promised it. Waiters may be passed.
+    /// Takes the lock for writing if nobody holds it and nobody was promised it. Waiters may be
+    /// passed.
     pub(super) fn write_past_waiters(&self, me: ThreadId) -> bool {
         let mut count = self.count.load(Relaxed);
         loop {
@@ -227,8 +237,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         }
     }
 
-    /// Takes the lock for reading if no writer holds it and nobody was promised it. Waiters may be passed. For threads that
-    /// must not queue.
+    /// Takes the lock for reading if no writer holds it and nobody was promised it. Waiters may be
+    /// passed. For threads that must not queue.
     pub(super) fn read_past_waiters(&self, me: ThreadId) -> bool {
         if Y::COUNT == CountScheme::Biased {
             let taken = self.biased_read_past_waiters();
@@ -250,7 +260,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         false
     }
 
-    /// One try of a spinning reader: adds its bias, takes it back if a writer was there, or there was no room.
+    /// One try of a spinning reader: adds its bias, takes it back if a writer was there, or there
+    /// was no room.
     pub(super) fn spinner_read_try(&self, me: ThreadId) -> bool {
         if self.count.load(Relaxed) & (WRITER | HANDOFF | READFAIL) != 0 {
             return false;
@@ -264,8 +275,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         true
     }
 
-    /// A reader that has tried, or is about to spin, removes its bias. If it leaves the lock free but promised, the wake-up for the heir may have been
-    /// withheld because of us.
+    /// A reader that has tried, or is about to spin, removes its bias. If it leaves the lock free
+    /// but promised, the wake-up for the heir may have been withheld because of us.
     pub(super) fn take_bias_back(&self) {
         let count = self.count.fetch_sub(BIAS, Relaxed).wrapping_sub(BIAS);
         if count & (LOCKED | HANDOFF) == HANDOFF {
@@ -273,7 +284,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         }
     }
 
-    /// One more try after a failed spin, if other readers have come to own the lock since `before` was read: a new phase of readers.
+    /// One more try after a failed spin, if other readers have come to own the lock since `before`
+    /// was read: a new phase of readers.
     pub(super) fn phase_try(&self, me: ThreadId, before: u32) -> bool {
         let word = self.owner.load(Relaxed);
         let new_phase = word & READER_OWNED != 0 && owner::identity(word) != owner::identity(before);

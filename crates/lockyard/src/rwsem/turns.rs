@@ -1,8 +1,10 @@
-//! The rwsem's waiting in userspace: readers and writers take turns, as [`wait::turn`](crate::wait::turn) says.
+//! The rwsem's waiting in userspace: readers and writers take turns, as
+//! [`wait::turn`](crate::wait::turn) says.
 //!
-//! Policies with `TURNS` (the default, [`Today`](super::policy::Today)) share the kernel's count, but wait otherwise:
-//! every waiter, reader or writer, takes the lock itself; nobody is made owner in its sleep. That costs a wake-up per turn instead of one per
-//! release, and keeps the lock with threads that run.
+//! Policies with `TURNS` (the default, [`Today`](super::policy::Today)) share the kernel's count,
+//! but wait otherwise: every waiter, reader or writer, takes the lock itself; nobody is made owner
+//! in its sleep. That costs a wake-up per turn instead of one per release, and keeps the lock with
+//! threads that run.
 //!
 //! | bit of count | here |
 //! |---|---|
@@ -15,16 +17,20 @@
 //!
 //! The requests change as `wait::turn` says.
 //!
-//! **Pressing.** Each thread remembers of the lock it last spun for how often it found readers in its way. A writer presses where that is nearly always: among
-//! writers, waiting longer costs less than handing over more often.
+//! **Pressing.** Each thread remembers of the lock it last spun for how often it found readers in
+//! its way. A writer presses where that is nearly always: among writers, waiting longer costs less
+//! than handing over more often.
 //!
-//! **Readers together.** A first reader that gets in leaves the queue, and thereby wakes the next waiter; if that is a reader it gets in as well, and so on.
+//! **Readers together.** A first reader that gets in leaves the queue, and thereby wakes the next
+//! waiter; if that is a reader it gets in as well, and so on.
 //!
-//! **Bound.** Readers and writers alike: one turn, a hold and a wake-up per waiter ahead. A stream of overlapping readers cannot keep a writer out longer than its
-//! turn, and a stream of writers no reader.
+//! **Bound.** Readers and writers alike: one turn, a hold and a wake-up per waiter ahead. A stream
+//! of overlapping readers cannot keep a writer out longer than its turn, and a stream of writers no
+//! reader.
 //!
-//! **Ordering.** As the engine's: every take is Acquire, every release a Release read-modify-write. A release that sees `LISTENING` clears it with AcqRel and
-//! then reads the first waiter's name; see `wait::turn` for why a stale name does no harm.
+//! **Ordering.** As the engine's: every take is Acquire, every release a Release read-modify-write.
+//! A release that sees `LISTENING` clears it with AcqRel and then reads the first waiter's name;
+//! see `wait::turn` for why a stale name does no harm.
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
@@ -87,7 +93,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         (P::now() >> 10) as u32
     }
 
-    /// A reader found `PENDING`: clears it if it was set long ago. (The writer does not look at it; it clears the bit once more.)
+    /// A reader found `PENDING`: clears it if it was set long ago. (The writer does not look at it;
+    /// it clears the bit once more.)
     #[cold]
     fn end_stale_press(&self) {
         if Self::press_time().wrapping_sub(self.owner.load(Relaxed)) > (turn::RESERVED_NS >> 10) as u32 {
@@ -155,7 +162,8 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Want<'_, P, Y, WRITE> {
             let mine = Self::lets_in(count, first);
             let next = match mine {
                 true => count + Self::HOLD,
-                // Also where it is there already: the release that obeys is to see the queue as the caller does.
+                // Also where it is there already: the release that obeys is to see the queue as the
+                // caller does.
                 false if count & LOCKED != 0 => match request {
                     Some(Request::Listen) => RawRwSem::<P, Y>::listening(count),
                     Some(Request::Handoff) => count | HANDOFF,

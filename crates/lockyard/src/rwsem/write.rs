@@ -1,8 +1,10 @@
 //! The writer's slow path: spinning, queueing, winning the lock from the queue.
 //!
-//! Nobody makes a queued writer the owner: it is woken when it is first, and then takes the lock by itself, or is passed by a thread that runs and sleeps
-//! again. What bounds that is *handoff*: in a failed try made after its deadline it sets `HANDOFF`, and from then on only it may take the lock.
-//! There is no timer: a sleeping waiter looks at its deadline when something wakes it, and a release that finds waiters always does.
+//! Nobody makes a queued writer the owner: it is woken when it is first, and then takes the lock by
+//! itself, or is passed by a thread that runs and sleeps again. What bounds that is *handoff*: in a
+//! failed try made after its deadline it sets `HANDOFF`, and from then on only it may take the
+//! lock. There is no timer: a sleeping waiter looks at its deadline when something wakes it, and a
+//! release that finds waiters always does.
 //!
 //! # Who may take a free lock from the queue
 //!
@@ -13,8 +15,8 @@
 //! | `Flag` | the bit, and the first waiter's record | the first waiter if its record says so; else every queued writer |
 //! | `Flag`, strict | the bit, and the record of whoever set it | the first waiter |
 //!
-//! The entitled writer does not sleep while the owner runs, and tries again at once when it sees no owner (policies from v5.4): the lock must
-//! not lie idle for its wake-up.
+//! The entitled writer does not sleep while the owner runs, and tries again at once when it sees no
+//! owner (policies from v5.4): the lock must not lie idle for its wake-up.
 //!
 //! # Changes of count, all under the wait lock
 //!
@@ -26,11 +28,15 @@
 //!
 //! # Memory ordering
 //!
-//! Taking is Acquire. Setting `WAITERS` is Release, as is the second writer's look, which only the biased scheme needs (see `biased.rs`): a release that comes after either in the
-//! count's order knows what we did before it. Neither acquires: of what they find only the value is used, and whoever takes the lock does so by another exchange.
+//! Taking is Acquire. Setting `WAITERS` is Release, as is the second writer's look, which only the
+//! biased scheme needs (see `biased.rs`): a release that comes after either in the count's order
+//! knows what we did before it. Neither acquires: of what they find only the value is used, and
+//! whoever takes the lock does so by another exchange.
 //!
-//! **Bounds.** Tries that see no owner are repeated at most [`NULL_RETRIES`] times before the entitled writer sleeps: a holder may have lost its
-//! CPU between the count and the owner word (historical bug B14; the bound was posted for the kernel in 2022 and not merged). Its release wakes us.
+//! **Bounds.** Tries that see no owner are repeated at most [`NULL_RETRIES`] times before the
+//! entitled writer sleeps: a holder may have lost its CPU between the count and the owner word
+//! (historical bug B14; the bound was posted for the kernel in 2022 and not merged). Its release
+//! wakes us.
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
@@ -180,7 +186,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
             && (at_once && P::is_realtime(wait.thread.id()) || P::now() > wait.thread.waiter.due.load(Relaxed))
     }
 
-    /// One try of a queued writer, under the wait lock. `true`: it has the lock and has left the queue.
+    /// One try of a queued writer, under the wait lock. `true`: it has the lock and has left the
+    /// queue.
     fn queued_try(&self, wait: &Wait<P>) -> bool {
         let won = match (Y::COUNT, Y::TRACK) {
             (CountScheme::Biased, _) => self.biased_queued_try(wait.thread),
@@ -247,7 +254,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
             let next = if held { count | HANDOFF } else { self.taken_from_queue(count, wait) };
             match self.count.compare_exchange_weak(count, next, Acquire, Relaxed) {
                 Ok(_) if held => {
-                    // The first waiter is entitled, whoever asks: one that is not first must not spin for it (historical bug B13).
+                    // The first waiter is entitled, whoever asks: one that is not first must not
+                    // spin for it (historical bug B13).
                     let heir = if Y::STRICT_HANDOFF { wait.thread } else { first };
                     let kind = heir.waiter.kind.load(Relaxed);
                     heir.waiter.kind.store(kind | HANDOFF_SET, Relaxed);

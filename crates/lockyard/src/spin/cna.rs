@@ -1,12 +1,14 @@
-//! The compact NUMA-aware lock (CNA): the queued spinlock whose head moves waiters of other NUMA nodes aside.
+//! The compact NUMA-aware lock (CNA): the queued spinlock whose head moves waiters of other NUMA
+//! nodes aside.
 //!
-//! Word, waiting, destruction: see [`queued`](super::queued). A comparator: it improves locality without any memory beyond the queue's nodes,
-//! but every newcomer still swaps itself into the one tail. [`hq`](super::hq) also keeps arrivals apart.
+//! Word, waiting, destruction: see [`queued`](super::queued). A comparator: it improves locality
+//! without any memory beyond the queue's nodes, but every newcomer still swaps itself into the one
+//! tail. [`hq`](super::hq) also keeps arrivals apart.
 //!
 //! # The queues
 //!
-//! *Primary*: the plain queue, from the head to the word's tail. *Secondary*: those who were moved aside, a circle through `next`, named by its
-//! last; it travels with the headship.
+//! *Primary*: the plain queue, from the head to the word's tail. *Secondary*: those who were moved
+//! aside, a circle through `next`, named by its last; it travels with the headship.
 //!
 //! | field of a node | meaning | written by |
 //! |---|---|---|
@@ -14,27 +16,35 @@
 //! | `lane` | NUMA node + 1; [`PRIORITY`] for a real-time waiter, which is never moved; 0 until it has looked, and in a waiter that queued with nobody before it | its thread: 0 before it queues, the node after it has linked itself |
 //! | `wait` | what a new head is told: the last of the circle, the node preferred so far, when it was begun; 0 if nobody is aside | whoever promotes it |
 //!
-//! * **Order** (a new head, before it competes): while the next waiter is of another node and not the last, it goes to the end of the circle. With nobody aside this is
-//!   done once in [`SHUFFLE_ONE_IN`] times only, so that a queue of one node pays nothing and short queues keep their order.
-//! * **Leave**: the next waiter gets the headship and the circle. If nobody is behind, the circle becomes the queue: its last the word's tail.
-//! * **Flush**: if somebody has been aside for [`ASIDE_NS`] the circle goes in front of the primary queue.
+//! * **Order** (a new head, before it competes): while the next waiter is of another node and not
+//!   the last, it goes to the end of the circle. With nobody aside this is done once in
+//!   [`SHUFFLE_ONE_IN`] times only, so that a queue of one node pays nothing and short queues keep
+//!   their order.
+//! * **Leave**: the next waiter gets the headship and the circle. If nobody is behind, the circle
+//!   becomes the queue: its last the word's tail.
+//! * **Flush**: if somebody has been aside for [`ASIDE_NS`] the circle goes in front of the primary
+//!   queue.
 //!
 //! # Invariants
 //!
 //! 1. Only the head changes the circle, and the links of waiters between itself and the last.
-//! 2. The last primary waiter, whom the word's tail names, is not moved: a newcomer links itself behind a node of the primary queue.
+//! 2. The last primary waiter, whom the word's tail names, is not moved: a newcomer links itself
+//!    behind a node of the primary queue.
 //! 3. The order within a node, and within the circle, is first come, first served.
 //!
-//! **Bound on bypass.** A waiter is moved aside at most once per flush, and is in front of all newer waiters one hand-over after [`ASIDE_NS`]. With n threads
-//! waiting that adds [`ASIDE_NS`] and n turns to the plain bound.
+//! **Bound on bypass.** A waiter is moved aside at most once per flush, and is in front of all
+//! newer waiters one hand-over after [`ASIDE_NS`]. With n threads waiting that adds [`ASIDE_NS`]
+//! and n turns to the plain bound.
 //!
 //! # Memory ordering
 //!
-//! The circle's links are plain stores of one head, read by the next: the Release of `promote` and the Acquire of the waiter order them. `next` of a
-//! waiter that is moved was stored by its successor with Release and is loaded with Acquire. When the circle becomes the queue its end is nulled before the Release that
-//! publishes it as tail, so a newcomer's link cannot be overwritten.
+//! The circle's links are plain stores of one head, read by the next: the Release of `promote` and
+//! the Acquire of the waiter order them. `next` of a waiter that is moved was stored by its
+//! successor with Release and is loaded with Acquire. When the circle becomes the queue its end is
+//! nulled before the Release that publishes it as tail, so a newcomer's link cannot be overwritten.
 //!
-//! Sources: Dice and Kogan, "Compact NUMA-aware Locks" (EuroSys 2019); "Add NUMA-awareness to qspinlock" v15 (Kogan, 2021).
+//! Sources: Dice and Kogan, "Compact NUMA-aware Locks" (EuroSys 2019); "Add NUMA-awareness to
+//! qspinlock" v15 (Kogan, 2021).
 
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
@@ -77,7 +87,8 @@ impl<P: Platform> Kind<P> for Cna {
 
     #[inline(always)]
     fn arrange(lock: &RawCnaSpinLock<P>, place: &mut Place<P>) {
-        // Where it is unknown it has just queued, with nobody before it: nobody is behind it either, or only just.
+        // Where it is unknown it has just queued, with nobody before it: nobody is behind it
+        // either, or only just.
         if place.lane != UNKNOWN {
             shuffle(lock, place);
         }
@@ -92,14 +103,16 @@ impl<P: Platform> Kind<P> for Cna {
     }
 }
 
-/// The lane of a waiter that is linked: while it looks for it nobody waits for that, and the head leaves it where it is.
+/// The lane of a waiter that is linked: while it looks for it nobody waits for that, and the head
+/// leaves it where it is.
 #[inline(never)]
 fn find_lane<P: Platform>(place: &mut Place<P>) {
     place.lane = if P::is_realtime(place.thread()) { PRIORITY } else { P::node() + 1 };
     place.node.lane.store(place.lane, Relaxed);
 }
 
-/// What a head does while the lock is held: goes on with the circle, or begins one if it is its turn.
+/// What a head does while the lock is held: goes on with the circle, or begins one if it is its
+/// turn.
 #[inline(never)]
 fn shuffle<P: Platform>(lock: &RawCnaSpinLock<P>, place: &mut Place<P>) {
     let mut circle = Circle::unpack(place.past);
@@ -153,7 +166,8 @@ impl Circle {
     }
 }
 
-/// With somebody aside: the headship and the circle go to the next; if nobody is behind, or those aside have waited long enough, they are next.
+/// With somebody aside: the headship and the circle go to the next; if nobody is behind, or those
+/// aside have waited long enough, they are next.
 #[inline(never)]
 fn leave_with<P: Platform>(lock: &RawCnaSpinLock<P>, place: &Place<P>, circle: Circle, passed: bool) -> Onward {
     let Some(end) = circle.last.node::<P>() else { return Onward::Settled };
@@ -179,12 +193,14 @@ fn leave_with<P: Platform>(lock: &RawCnaSpinLock<P>, place: &Place<P>, circle: C
     }
 }
 
-/// Whether this head is the one in [`SHUFFLE_ONE_IN`] that begins a circle. Its draw is a time of its own.
+/// Whether this head is the one in [`SHUFFLE_ONE_IN`] that begins a circle. Its draw is a time of
+/// its own.
 fn is_shuffled<P: Platform>(place: &Place<P>) -> bool {
     (place.due().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(SHUFFLE_ONE_IN)
 }
 
-/// Moves the waiter behind `head` aside if it is of another node than `preferred` and not the last. Whether another one may follow.
+/// Moves the waiter behind `head` aside if it is of another node than `preferred` and not the last.
+/// Whether another one may follow.
 #[inline(never)]
 fn move_aside<P: Platform>(head: &QueueNode<P>, preferred: u32, circle: &mut Option<Circle>) -> bool {
     let mut moved = || {

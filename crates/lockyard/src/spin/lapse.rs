@@ -1,12 +1,16 @@
-//! How a [queued spinlock](super::queued) that is free gets past waiters that do not come: no reservation without an end.
+//! How a [queued spinlock](super::queued) that is free gets past waiters that do not come: no
+//! reservation without an end.
 //!
-//! A waiter may be stopped anywhere, for ever (a signal handler that does not return, a debugger), or be a *ghost*: the copy of a thread that only the parent of a fork has.
-//! A lock that nobody holds is kept for it for [`LAPSE_NS`] at most, and for a ghost not at all. (On an exact machine, a simulated kernel, there is neither.)
+//! A waiter may be stopped anywhere, for ever (a signal handler that does not return, a debugger),
+//! or be a *ghost*: the copy of a thread that only the parent of a fork has. A lock that nobody
+//! holds is kept for it for [`LAPSE_NS`] at most, and for a ghost not at all. (On an exact machine,
+//! a simulated kernel, there is neither.)
 //!
 //! # Since when
 //!
-//! A thread that is refused a free lock notes in its word since when it lies free. The taker of the lock takes the note away, in the same step; so a note that is old says that nobody has
-//! taken the lock for so long, the waiter for which it is kept included.
+//! A thread that is refused a free lock notes in its word since when it lies free. The taker of the
+//! lock takes the note away, in the same step; so a note that is old says that nobody has taken the
+//! lock for so long, the waiter for which it is kept included.
 //!
 //! | who is refused | when | what it does |
 //! |---|---|---|
@@ -16,31 +20,43 @@
 //! | a head, or an [urgent waiter](super::urgent) that is not entitled | urgent is set | notes, and looks again after [`LAPSE_NS`]; if the note is old: takes the lock |
 //! | a waiter without a node | pending or urgent is set | as a newcomer, at each of its looks |
 //!
-//! The time is in units of `BEAT_NS`, modulo 15: a look that meets one of the three of them in which the note seems new finds it old at the next look.
+//! The time is in units of `BEAT_NS`, modulo 15: a look that meets one of the three of them in
+//! which the note seems new finds it old at the next look.
 //!
-//! **Bound.** A free lock is open to everybody [`LAPSE_NS`] after a newcomer, a waiter or a try first found it so. A queued waiter looks once a turn, or once in
-//! [`TURNS_NS`](crate::wait::turn::TURNS_NS) at least, and every [`LAPSE_NS`] while it finds the lock free. A head that comes after that finds pending taken away, and sets it again.
+//! **Bound.** A free lock is open to everybody [`LAPSE_NS`] after a newcomer, a waiter or a try
+//! first found it so. A queued waiter looks once a turn, or once in
+//! [`TURNS_NS`](crate::wait::turn::TURNS_NS) at least, and every [`LAPSE_NS`] while it finds the
+//! lock free. A head that comes after that finds pending taken away, and sets it again.
 //!
 //! # Nodes left behind
 //!
-//! A waiter that is not head and has the lock cannot unlink its node: the one before it may be stopped. It leaves the node in the queue (`wait`: asleep → left behind), and does not use it
-//! again until a promoter has come to it. That one acts as if the node were the head's that has the lock: it passes the headship on, and takes the node out (`wait`: → waiting, Release).
-//! If the waiter finds that it has been made head meanwhile, it leaves as a head does.
+//! A waiter that is not head and has the lock cannot unlink its node: the one before it may be
+//! stopped. It leaves the node in the queue (`wait`: asleep → left behind), and does not use it
+//! again until a promoter has come to it. That one acts as if the node were the head's that has the
+//! lock: it passes the headship on, and takes the node out (`wait`: → waiting, Release). If the
+//! waiter finds that it has been made head meanwhile, it leaves as a head does.
 //!
-//! A head that leaves waits for the one behind it to link itself, but not for ever ([`Platform::try_window`]): then the headship stays in its node (`next`: 0 → `VACANT`, Release,
-//! with what a head is told in `wait`), until that one links itself (an exchange, Acquire), is head, and takes the node out. Meanwhile the lock has no head, and those who are
-//! queued get it as above.
+//! A head that leaves waits for the one behind it to link itself, but not for ever
+//! ([`Platform::try_window`]): then the headship stays in its node (`next`: 0 → `VACANT`, Release,
+//! with what a head is told in `wait`), until that one links itself (an exchange, Acquire), is
+//! head, and takes the node out. Meanwhile the lock has no head, and those who are queued get it as
+//! above.
 //!
-//! A thread has four nodes. With none free it polls with growing naps, as one without a record. A record with a node left behind is given to no other thread.
+//! A thread has four nodes. With none free it polls with growing naps, as one without a record. A
+//! record with a node left behind is given to no other thread.
 //!
 //! # Ghosts
 //!
-//! A word whose tail is a ghost's says nothing of this process: who comes to it in the slow path clears it but for the locked byte, in one step. Since then none but threads of this process
-//! are queued. A promoter that comes to a ghost stops there: behind it are ghosts. One thread may be between them, that which forked, in a signal handler, while it waited: it finds
-//! itself in another [epoch](Platform::epoch) when it wakes up, knows that nobody comes to it, and is head. A node that the forking thread had left behind stays so in the child
-//! (`wait` tells the epoch), unless it is the tail that is cleared: such a thread has a node less there.
+//! A word whose tail is a ghost's says nothing of this process: who comes to it in the slow path
+//! clears it but for the locked byte, in one step. Since then none but threads of this process are
+//! queued. A promoter that comes to a ghost stops there: behind it are ghosts. One thread may be
+//! between them, that which forked, in a signal handler, while it waited: it finds itself in
+//! another [epoch](Platform::epoch) when it wakes up, knows that nobody comes to it, and is head. A
+//! node that the forking thread had left behind stays so in the child (`wait` tells the epoch),
+//! unless it is the tail that is cleared: such a thread has a node less there.
 //!
-//! Sources: timeouts in queue locks: Scott and Scherer, "Scalable Queue-Based Spin Locks with Timeout" (2001); Scott, "Non-Blocking Timeout in Scalable Queue-Based Spin Locks" (2002).
+//! Sources: timeouts in queue locks: Scott and Scherer, "Scalable Queue-Based Spin Locks with
+//! Timeout" (2001); Scott, "Non-Blocking Timeout in Scalable Queue-Based Spin Locks" (2002).
 
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
@@ -77,7 +93,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         self.word.load(Relaxed) & LOCKED_MASK == 0
     }
 
-    /// The caller is refused a lock that is perhaps free, in favour of a waiter: takes it if that one is a ghost or has not come for long (`true`); else notes since when.
+    /// The caller is refused a lock that is perhaps free, in favour of a waiter: takes it if that
+    /// one is a ghost or has not come for long (`true`); else notes since when.
     #[cold]
     #[inline(never)]
     pub(super) fn pass_waiters(&self) -> bool {
@@ -99,7 +116,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
                 Some(false) => return false,
                 None => word | beat << SINCE_SHIFT,
             };
-            // The whole word: the queue must be the same, or a note would stay in a lock that nobody waits for.
+            // The whole word: the queue must be the same, or a note would stay in a lock that
+            // nobody waits for.
             match self.word.compare_exchange_weak(word, next, Acquire, Relaxed) {
                 Ok(_) if ghosts => {
                     K::bury(self, word);
@@ -139,7 +157,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         word
     }
 
-    /// `place`, the head, has the lock: it leaves the queue, and so do nodes left behind to which the headship comes.
+    /// `place`, the head, has the lock: it leaves the queue, and so do nodes left behind to which
+    /// the headship comes.
     pub(super) fn leave(&self, place: &Place<P>, ahead: Ahead, passed: bool) {
         let mut onward = if P::epoch() == place.epoch {
             K::leave(self, place, ahead, passed)
@@ -157,7 +176,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         }
     }
 
-    /// `place`, queued, has taken the lock past a head that did not come: it leaves its node behind, or leaves as a head if it has become one.
+    /// `place`, queued, has taken the lock past a head that did not come: it leaves its node
+    /// behind, or leaves as a head if it has become one.
     pub(super) fn leave_passing(&self, place: &mut Place<P>, ahead: Ahead) {
         // Release: the promoter that comes there reads what we have stored in the node.
         match place.node.wait.compare_exchange(ASLEEP, LEFT | u64::from(place.epoch) << TOLD_SHIFT, Release, Acquire) {
@@ -187,7 +207,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         match place.node.next.compare_exchange(0, VACANT, Release, Acquire) {
             Ok(_) => Onward::Lies,
             Err(next) => {
-                // A node of another thread is taken out by `leave`, when nothing of it is needed any more.
+                // A node of another thread is taken out by `leave`, when nothing of it is needed
+                // any more.
                 if !place.absent {
                     place.node.wait.store(WAITING, Relaxed);
                 }

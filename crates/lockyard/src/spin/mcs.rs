@@ -1,10 +1,13 @@
-//! The MCS lock: each waiter spins on its own line, and a hand-over costs the same however many wait.
+//! The MCS lock: each waiter spins on its own line, and a hand-over costs the same however many
+//! wait.
 //!
-//! The queue lock of the books, a baseline to measure against: no stealing, no pending bit, no head that watches the lock word. What it gains at
-//! high contention it loses when the next in line has no CPU: the lock then waits for that thread alone.
+//! The queue lock of the books, a baseline to measure against: no stealing, no pending bit, no head
+//! that watches the lock word. What it gains at high contention it loses when the next in line has
+//! no CPU: the lock then waits for that thread alone.
 //!
-//! The original keeps the owner's node in the queue as long as the lock is held, so every held lock needs a node. This is the form in which
-//! the lock itself stands in for it (K42): a node is in use only while its thread waits.
+//! The original keeps the owner's node in the queue as long as the lock is held, so every held lock
+//! needs a node. This is the form in which the lock itself stands in for it (K42): a node is in use
+//! only while its thread waits.
 //!
 //! # The word
 //!
@@ -25,37 +28,48 @@
 //! | a,b | a newcomer n of a child, and b is a ghost | n,n |
 //! | a,b | `release` in a child, and a is a ghost | 0,0 |
 //!
-//! Every change but the last is a compare-exchange of the whole word, so `next` is zero exactly when `tail` is not a waiter: `release` never waits.
+//! Every change but the last is a compare-exchange of the whole word, so `next` is zero exactly
+//! when `tail` is not a waiter: `release` never waits.
 //!
 //! # Waiting
 //!
-//! Spins on its own node while the waiter before it runs, for [`Platform::spin_budget`] at most (without limit where the machine tells when the CPU
-//! is needed); the first waiter, who does not know the owner, as any spinlock's. Then it sleeps until it is made owner. **Bound
-//! on bypass:** none pass; first come, first served. Threads without a node (registry exhausted, nested too deep) try now and then, and only get a lock
-//! that nobody waits for.
+//! Spins on its own node while the waiter before it runs, for [`Platform::spin_budget`] at most
+//! (without limit where the machine tells when the CPU is needed); the first waiter, who does not
+//! know the owner, as any spinlock's. Then it sleeps until it is made owner. **Bound on bypass:**
+//! none pass; first come, first served. Threads without a node (registry exhausted, nested too
+//! deep) try now and then, and only get a lock that nobody waits for.
 //!
 //! # Memory ordering
 //!
-//! * `word`: taking it free is Acquire and reads from the Release compare-exchange that freed it. A newcomer's is Release, and Acquire if somebody
-//!   is before it: its node is ready for whoever reads its name, and it may write to the node whose name it read. A releaser reads with Acquire.
+//! * `word`: taking it free is Acquire and reads from the Release compare-exchange that freed it. A
+//!   newcomer's is Release, and Acquire if somebody is before it: its node is ready for whoever
+//!   reads its name, and it may write to the node whose name it read. A releaser reads with
+//!   Acquire.
 //! * `node.next`: Release store by the newcomer, Acquire load by the owner.
-//! * `node.wait`: Release swap by the releaser, Acquire by the waiter: the critical sections' own pair.
+//! * `node.wait`: Release swap by the releaser, Acquire by the waiter: the critical sections' own
+//!   pair.
 //!
-//! **Destruction.** `release` does not touch the lock after its compare-exchange: the lock may be freed by the next owner. The node it then touches is type-stable.
+//! **Destruction.** `release` does not touch the lock after its compare-exchange: the lock may be
+//! freed by the next owner. The node it then touches is type-stable.
 //!
 //! # A waiter that is stopped
 //!
-//! The lock is handed over in the order of the queue, so it stops when one waiter stops: a thread that a signal handler keeps for ever while it waits is made owner in its turn, and
-//! keeps everybody out. That is the nature of the lock of the books; the lock that does without it is [`qspinlock`](super::qspinlock).
+//! The lock is handed over in the order of the queue, so it stops when one waiter stops: a thread
+//! that a signal handler keeps for ever while it waits is made owner in its turn, and keeps
+//! everybody out. That is the nature of the lock of the books; the lock that does without it is
+//! [`qspinlock`](super::qspinlock).
 //!
 //! # fork
 //!
-//! A lock that another thread held or was being handed stays so in the child. Those that waited for it are *ghosts* there ([`Platform::is_here`]). All of them were queued before any thread of
-//! the child, so a tail that is a ghost says that nobody waits: a newcomer is then the first. And a first waiter that is a ghost is followed by none but ghosts: the owner frees the
-//! lock. (A thread that forks in a signal handler while it waits is behind an owner that the child does not have either.)
+//! A lock that another thread held or was being handed stays so in the child. Those that waited for
+//! it are *ghosts* there ([`Platform::is_here`]). All of them were queued before any thread of the
+//! child, so a tail that is a ghost says that nobody waits: a newcomer is then the first. And a
+//! first waiter that is a ghost is followed by none but ghosts: the owner frees the lock. (A thread
+//! that forks in a signal handler while it waits is behind an owner that the child does not have
+//! either.)
 //!
-//! Sources: Mellor-Crummey and Scott 1991; the K42 variant: Auslander et al., US patent application 2003/0200457, and Scott,
-//! "Shared-Memory Synchronization" (2013), section 4.3.
+//! Sources: Mellor-Crummey and Scott 1991; the K42 variant: Auslander et al., US patent application
+//! 2003/0200457, and Scott, "Shared-Memory Synchronization" (2013), section 4.3.
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Patience, Platform, Word};

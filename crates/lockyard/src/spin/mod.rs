@@ -7,8 +7,9 @@
 //! | [`cna`] | its comparator: one queue, sorted by NUMA node |
 //! | [`mcs`], [`ticket`], [`ttas`] | what they are measured against: the queue lock of the books, and the two that collapse |
 //!
-//! What the first three share is in [`queued`], [`waiting`], [`lapse`] and [`urgent`], and a place in their queues in [`node`].
-//! They serve threads of fixed priority by it; the others serve in the order of arrival, or in none.
+//! What the first three share is in [`queued`], [`waiting`], [`lapse`] and [`urgent`], and a place
+//! in their queues in [`node`]. They serve threads of fixed priority by it; the others serve in the
+//! order of arrival, or in none.
 
 pub mod cna;
 pub mod hq;
@@ -30,14 +31,17 @@ use queued::{EXACT_COMPETE_NS, Kind, RawQueuedSpinLock};
 use ticket::RawTicketLock;
 use ttas::RawTtasLock;
 
-/// A kind of spinlock whose whole state is one word: what locks that hold one inside can be built on.
+/// A kind of spinlock whose whole state is one word: what locks that hold one inside can be built
+/// on.
 ///
 /// # Safety
 ///
-/// * The type is `repr(transparent)` over [`Platform::Lanes`], and any value that the lock has left in it may be moved into another such word.
-/// * One thread at a time is between [`acquire`](WordLock::acquire) (or a successful try) and [`release`](WordLock::release), and sees what the one
-///   before it did.
-/// * [`is_unlocked`](WordLock::is_unlocked) is false for every value that the word has while somebody holds the lock.
+/// * The type is `repr(transparent)` over [`Platform::Lanes`], and any value that the lock has left
+///   in it may be moved into another such word.
+/// * One thread at a time is between [`acquire`](WordLock::acquire) (or a successful try) and
+///   [`release`](WordLock::release), and sees what the one before it did.
+/// * [`is_unlocked`](WordLock::is_unlocked) is false for every value that the word has while
+///   somebody holds the lock.
 pub unsafe trait WordLock<P: Platform>: Debug + Default + Send + Sync + 'static {
     /// The name under which it is listed.
     const NAME: &'static str;
@@ -70,7 +74,8 @@ pub unsafe trait WordLock<P: Platform>: Debug + Default + Send + Sync + 'static 
 
 macro_rules! word_lock {
     ($lock:ident $(<$kind:ident: $bound:ident>)?, $name:expr, $is_unlocked:expr) => {
-        // SAFETY: transparent over its word; exclusion is the lock's own promise; the word of a held lock is not what the closure accepts.
+        // SAFETY: transparent over its word; exclusion is the lock's own promise; the word of a
+        // held lock is not what the closure accepts.
         unsafe impl<P: Platform $(, $kind: $bound<P>)?> WordLock<P> for $lock<P $(, $kind)?> {
             const NAME: &'static str = $name;
 
@@ -105,7 +110,8 @@ word_lock!(RawTtasLock, "ttas", |word| word == 0);
 
 /// How long a waiter that does not know whom it waits for spins before it gives its CPU away.
 ///
-/// Where the machine tells exactly when a CPU is needed (a simulated kernel) that is long, and ends when it is needed.
+/// Where the machine tells exactly when a CPU is needed (a simulated kernel) that is long, and ends
+/// when it is needed.
 pub(crate) fn bout<P: Platform>() -> Patience {
     Patience::ns(P::spin_budget().min(EXACT_COMPETE_NS)).courteous()
 }

@@ -1,4 +1,5 @@
-//! A place in a queued spinlock's queue: the node, which is a field of the thread record, and what its thread knows of itself while it waits.
+//! A place in a queued spinlock's queue: the node, which is a field of the thread record, and what
+//! its thread knows of itself while it waits.
 //!
 //! | field of a node | meaning | written by |
 //! |---|---|---|
@@ -7,11 +8,14 @@
 //! | `wait` | waiting, asleep, head, or left behind, and what the new head is told | its thread, waiting, asleep and left behind; the promoter, head; whoever takes a node left behind out of the queue, waiting |
 //! | `due` | when its turn ends; of a thread's first node also: when it came as an [urgent waiter](super::urgent) | its thread |
 //!
-//! Nodes are type-stable: a reader that has a name may look, and find another use's values. What orders them: see [`queued`](super::queued).
+//! Nodes are type-stable: a reader that has a name may look, and find another use's values. What
+//! orders them: see [`queued`](super::queued).
 //!
-//! **Left behind.** A node stays in its queue without its thread in two cases, and the thread does not use it again before it is taken out (see [`lapse`](super::lapse)):
-//! a waiter has taken the lock past a head that did not come, and the promoter that comes to the node takes it out; or a head has left before the waiter behind had
-//! linked itself, and that waiter finds the headship here, and takes the node out.
+//! **Left behind.** A node stays in its queue without its thread in two cases, and the thread does
+//! not use it again before it is taken out (see [`lapse`](super::lapse)): a waiter has taken the
+//! lock past a head that did not come, and the promoter that comes to the node takes it out; or a
+//! head has left before the waiter behind had linked itself, and that waiter finds the headship
+//! here, and takes the node out.
 
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::wait::thread::{NodeName, Thread, ThreadId};
@@ -25,15 +29,16 @@ pub(super) const HEAD: u64 = 2;
 pub(super) const LEFT: u64 = 3;
 pub(super) const STATE: u64 = 3;
 pub(super) const TOLD_SHIFT: u32 = 2;
-/// In `next`: the headship lies here for the waiter that links itself. Not a name: those begin with 4.
+/// In `next`: the headship lies here for the waiter that links itself. Not a name: those begin with
+/// 4.
 pub(super) const VACANT: u32 = 1;
 /// So many bits a new head can be told.
 pub(super) const TOLD: u32 = u64::BITS - TOLD_SHIFT;
 
 /// A place in a spinlock's queue; a field of the thread record, in use only while waiting.
 ///
-/// `lane` is the kind's own, for heads to read. What one head tells the next is in the word that makes it head: a store of its
-/// own would take the waiter's line twice.
+/// `lane` is the kind's own, for heads to read. What one head tells the next is in the word that
+/// makes it head: a store of its own would take the waiter's line twice.
 #[derive(Debug)]
 #[repr(C)]
 pub struct QueueNode<P: Platform> {
@@ -88,7 +93,8 @@ impl NodeName {
         Self::from_raw(word >> TAIL_SHIFT)
     }
 
-    /// Whether a waiter with this node is of another process: its thread is, or has left the node behind there. (Where there is no ancestor nothing is looked at.)
+    /// Whether a waiter with this node is of another process: its thread is, or has left the node
+    /// behind there. (Where there is no ancestor nothing is looked at.)
     #[inline(always)]
     pub(super) fn is_ghost<P: Platform>(self) -> bool {
         let Some(id) = self.id() else { return false };
@@ -96,7 +102,8 @@ impl NodeName {
         epoch > 1 && (!P::is_here(id) || self.node::<P>().is_some_and(|node| node.is_left_before(epoch)))
     }
 
-    /// The tail of `word`, a ghost, is in the word no more: if it is the node of a thread of this process, that may use it again.
+    /// The tail of `word`, a ghost, is in the word no more: if it is the node of a thread of this
+    /// process, that may use it again.
     pub(super) fn bury_last<P: Platform>(word: u32) {
         let last = Self::of_tail(word).filter(|last| last.id().is_some_and(P::is_here));
         if let Some(node) = last.and_then(Self::node::<P>) {
@@ -115,17 +122,22 @@ pub struct Place<P: Platform> {
     pub(super) me: &'static Thread<P>,
     pub(super) node: &'static QueueNode<P>,
     pub(super) name: NodeName,
-    /// Whether its CPU was needed before it became head: it has slept, on an exact machine. Elsewhere waiters sleep for no reason but time.
+    /// Whether its CPU was needed before it became head: it has slept, on an exact machine.
+    /// Elsewhere waiters sleep for no reason but time.
     pub(super) gave_way: bool,
-    /// For the kind: what it was told by whoever made it head, 0 if nobody did; then what it makes of that. Here and not in the node, whose line would have to be asked for while the
-    /// lock is free.
+    /// For the kind: what it was told by whoever made it head, 0 if nobody did; then what it makes
+    /// of that. Here and not in the node, whose line would have to be asked for while the lock is
+    /// free.
     pub(super) past: u64,
     /// For the kind: the waiter's own lane.
     pub(super) lane: u32,
-    /// Whether it tries for the lock before it looks at the word, once it is head: whoever made it head is near, and about to leave. Where that is so, its first
-    /// attempt costs one transfer of the word's line; a look and an attempt cost two. Where the lock is still held, the look would have taken the line from the owner as well.
+    /// Whether it tries for the lock before it looks at the word, once it is head: whoever made it
+    /// head is near, and about to leave. Where that is so, its first attempt costs one transfer of
+    /// the word's line; a look and an attempt cost two. Where the lock is still held, the look
+    /// would have taken the line from the owner as well.
     pub(super) tries_first: bool,
-    /// The process in which it queued: in a child that a signal handler of its own thread made, the queue is another process's.
+    /// The process in which it queued: in a child that a signal handler of its own thread made, the
+    /// queue is another process's.
     pub(super) epoch: u32,
     /// Whether its thread has left it behind: a promoter acts for it.
     pub(super) absent: bool,
@@ -141,13 +153,15 @@ impl<P: Platform> Place<P> {
         self.node.due.load(Relaxed)
     }
 
-    /// The waiter behind, which is there or is about to link itself. `None`: it does not come to that, for some reason; an exact machine waits for it.
+    /// The waiter behind, which is there or is about to link itself. `None`: it does not come to
+    /// that, for some reason; an exact machine waits for it.
     pub(super) fn successor(&self) -> Option<NodeName> {
         let linked = || NodeName::from_raw(self.node.next.load(Acquire));
         if P::spin_budget() == u32::MAX { Some(P::wait_window(linked)) } else { P::try_window(linked) }
     }
 
-    /// The place of `name`, whose thread has left it, for the promoter that has come there with what a head is `told`.
+    /// The place of `name`, whose thread has left it, for the promoter that has come there with
+    /// what a head is `told`.
     pub(super) fn of_absent(name: NodeName, told: u64) -> Option<Self> {
         let (me, node) = name.thread::<P>().zip(name.node::<P>())?;
         let lane = node.lane.load(Relaxed).max(1);

@@ -1,13 +1,14 @@
 //! The queued spinlock, with paravirtual waiting: a thread is a virtual CPU.
 //!
-//! One queue, first come, first served; its tail is in the lock word. Word, waiting, ordering, destruction: see [`queued`](super::queued), of which
-//! this is the plain kind.
+//! One queue, first come, first served; its tail is in the lock word. Word, waiting, ordering,
+//! destruction: see [`queued`](super::queued), of which this is the plain kind.
 //!
-//! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends: [`TURN_NS`](crate::wait::turn::TURN_NS) and a wake-up per waiter ahead. Inside
-//! the queue the order is first come, first served.
+//! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends:
+//! [`TURN_NS`](crate::wait::turn::TURN_NS) and a wake-up per waiter ahead. Inside the queue the
+//! order is first come, first served.
 //!
-//! **Not good for** machines with many NUMA nodes under contention: the word crosses the machine at every hand-over. See [`hq`](super::hq), which costs
-//! the same without contention.
+//! **Not good for** machines with many NUMA nodes under contention: the word crosses the machine at
+//! every hand-over. See [`hq`](super::hq), which costs the same without contention.
 
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::spin::node::{Ahead, Onward, Place};
@@ -18,8 +19,8 @@ pub use crate::spin::queued::{COMPETE_NS, EXACT_COMPETE_NS, QUEUED_NS, STEAL_NS}
 /// The queued spinlock: 4 bytes. See the [module text](self).
 pub type RawQSpinLock<P> = RawQueuedSpinLock<P, Plain>;
 
-/// The same with a mark in its word, by which it is told from words of another lock in the same place.
-/// See [`MARK`].
+/// The same with a mark in its word, by which it is told from words of another lock in the same
+/// place. See [`MARK`].
 pub type RawMarkedSpinLock<P> = RawQueuedSpinLock<P, Marked>;
 
 /// The bit of a lock's word that says that it is a [`RawMarkedSpinLock`].

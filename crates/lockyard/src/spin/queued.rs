@@ -1,7 +1,9 @@
-//! What all queued spinlocks share: the lock word, stealing, waiting in turns, the head that alone watches the word.
+//! What all queued spinlocks share: the lock word, stealing, waiting in turns, the head that alone
+//! watches the word.
 //!
-//! Waiters queue; the first of them, the *head*, alone watches the lock word. Nobody burns CPU without bound: heads and queued waiters
-//! spin while that is useful, then sleep. How waiters queue, and whom a head promotes when it has the lock, is a matter of the [`Kind`]:
+//! Waiters queue; the first of them, the *head*, alone watches the lock word. Nobody burns CPU
+//! without bound: heads and queued waiters spin while that is useful, then sleep. How waiters
+//! queue, and whom a head promotes when it has the lock, is a matter of the [`Kind`]:
 //!
 //! | kind | queue | successor |
 //! |---|---|---|
@@ -32,42 +34,55 @@
 //! | n,x,0 for [long](super::lapse::LAPSE_NS) | a newcomer, a try or a queued waiter takes it | n,0,1 |
 //! | \*,\*,1 | `unlock` | \*,\*,0 |
 //!
-//! The low half-word of a free lock is a constant of the kind, [`Kind::REST`], and the fast path looks at nothing else: what a kind
-//! does with its queues costs an uncontended lock nothing.
+//! The low half-word of a free lock is a constant of the kind, [`Kind::REST`], and the fast path
+//! looks at nothing else: what a kind does with its queues costs an uncontended lock nothing.
 //!
 //! # Waiting
 //!
-//! As the sleeping locks do ([`wait::turn`](crate::wait::turn)): each waiter has a turn, which begins when the turn of the one before it ends.
-//! *Newcomer*: while somebody is queued but the head is not pending, tries to steal for [`STEAL_NS`]; then queues.
-//! *Queued*: spins [`QUEUED_NS`] on its own node, then sleeps until it is made head, or until its turn ends; from then on it looks ever less often, once in [`TURNS_NS`](crate::wait::turn::TURNS_NS) at least.
-//! *Head*: competes for [`COMPETE_NS`] without pending. Then it *listens*: registers in the table of [sleeping heads](crate::wait::heads) and sleeps until an unlock
-//! wakes it, or its turn ends. If the lock has been taken again when it runs, running threads are passing it around faster than a sleeper wakes up: it *dozes*
-//! for the rest of its turn, asking nobody to wake it. When its turn is over it sets pending and spins for the next unlock; if none comes it sleeps, passed for
-//! the last time, and from then on sleeps with pending set.
-//! An *exact* machine says when a CPU is needed ([`Platform::spin_budget`] without limit: a simulated kernel). There sleeping early buys nothing: a queued waiter
-//! spins until its CPU is needed, also behind one that sleeps (or one sleeper would send all behind it to sleep), a head for [`EXACT_COMPETE_NS`].
-//! Nor does passing a head that is awake: newcomers queue, as in the kernel, unless the word says that the head sleeps.
-//! *Urgent*: a thread of fixed priority ([`Platform::rank`]) does not queue. It waits [beside the queue](super::urgent), and goes first.
+//! As the sleeping locks do ([`wait::turn`](crate::wait::turn)): each waiter has a turn, which
+//! begins when the turn of the one before it ends. *Newcomer*: while somebody is queued but the
+//! head is not pending, tries to steal for [`STEAL_NS`]; then queues. *Queued*: spins [`QUEUED_NS`]
+//! on its own node, then sleeps until it is made head, or until its turn ends; from then on it
+//! looks ever less often, once in [`TURNS_NS`](crate::wait::turn::TURNS_NS) at least. *Head*:
+//! competes for [`COMPETE_NS`] without pending. Then it *listens*: registers in the table of
+//! [sleeping heads](crate::wait::heads) and sleeps until an unlock wakes it, or its turn ends. If
+//! the lock has been taken again when it runs, running threads are passing it around faster than a
+//! sleeper wakes up: it *dozes* for the rest of its turn, asking nobody to wake it. When its turn
+//! is over it sets pending and spins for the next unlock; if none comes it sleeps, passed for the
+//! last time, and from then on sleeps with pending set. An *exact* machine says when a CPU is
+//! needed ([`Platform::spin_budget`] without limit: a simulated kernel). There sleeping early buys
+//! nothing: a queued waiter spins until its CPU is needed, also behind one that sleeps (or one
+//! sleeper would send all behind it to sleep), a head for [`EXACT_COMPETE_NS`]. Nor does passing a
+//! head that is awake: newcomers queue, as in the kernel, unless the word says that the head
+//! sleeps. *Urgent*: a thread of fixed priority ([`Platform::rank`]) does not queue. It waits
+//! [beside the queue](super::urgent), and goes first.
 //!
-//! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends: `TURN_NS` and two wake-ups per waiter ahead; on an exact machine only while
-//! the head sleeps. Inside the queue the order is first come, first served. A head that does not come to a free lock in
-//! [`LAPSE_NS`](super::lapse::LAPSE_NS), or a waiter that stands in the way of others so long, is passed from then on, until it comes.
-//! All of this holds among threads of no rank, while no thread of fixed priority waits: those pass the whole queue.
+//! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends: `TURN_NS` and two
+//! wake-ups per waiter ahead; on an exact machine only while the head sleeps. Inside the queue the
+//! order is first come, first served. A head that does not come to a free lock in
+//! [`LAPSE_NS`](super::lapse::LAPSE_NS), or a waiter that stands in the way of others so long, is
+//! passed from then on, until it comes. All of this holds among threads of no rank, while no thread
+//! of fixed priority waits: those pass the whole queue.
 //!
 //! # Memory ordering
 //!
-//! * `word`: every taker's compare-exchange is Acquire and pairs with the owner's Release store. The tail swap is AcqRel: Release publishes the node to
-//!   the successor, Acquire makes the predecessor's node readable.
-//! * `node.next`: Release exchange by the successor, Acquire load by the predecessor (no address dependency is relied on). `node.wait`: Release exchange by the
-//!   granter, Acquire by the waiter. Nodes left behind: see [`lapse`](super::lapse).
-//! * Sleeping head against unlock: {register; heavy fence; read word} against {store 0; light fence; read table}; see `heads`.
+//! * `word`: every taker's compare-exchange is Acquire and pairs with the owner's Release store.
+//!   The tail swap is AcqRel: Release publishes the node to the successor, Acquire makes the
+//!   predecessor's node readable.
+//! * `node.next`: Release exchange by the successor, Acquire load by the predecessor (no address
+//!   dependency is relied on). `node.wait`: Release exchange by the granter, Acquire by the waiter.
+//!   Nodes left behind: see [`lapse`](super::lapse).
+//! * Sleeping head against unlock: {register; heavy fence; read word} against {store 0; light
+//!   fence; read table}; see `heads`.
 //!
-//! **Destruction.** `unlock` does not touch the lock after its store: another thread may take, release and free it at once. What it looks at then is
-//! the table, by address. A waiter is a user: it must be gone before the lock is. **fork.** A lock held by another thread stays so in the child; those
-//! that wait for it are [ghosts](super::lapse) there, and nobody waits for them.
+//! **Destruction.** `unlock` does not touch the lock after its store: another thread may take,
+//! release and free it at once. What it looks at then is the table, by address. A waiter is a user:
+//! it must be gone before the lock is. **fork.** A lock held by another thread stays so in the
+//! child; those that wait for it are [ghosts](super::lapse) there, and nobody waits for them.
 //!
-//! Sources: paravirtual qspinlock (Linux 4.2 and later: `locking/pvqspinlock`, hybrid queued/unfair mode 11752adb); Mellor-Crummey and
-//! Scott 1991; asymmetric fences after folly and P1202; culling after Dice, "Malthusian Locks" (2017).
+//! Sources: paravirtual qspinlock (Linux 4.2 and later: `locking/pvqspinlock`, hybrid queued/unfair
+//! mode 11752adb); Mellor-Crummey and Scott 1991; asymmetric fences after folly and P1202; culling
+//! after Dice, "Malthusian Locks" (2017).
 
 use core::fmt::Debug;
 use core::marker::PhantomData;
@@ -94,7 +109,8 @@ pub const STEAL_NS: u32 = 1_000;
 pub const QUEUED_NS: u32 = 5_000;
 /// How long a head competes before it sleeps, and how long a pending head spins.
 pub const COMPETE_NS: u32 = 5_000;
-/// How long a head competes on a machine that tells exactly when a CPU is needed: the limit of the kernel's paravirtual waiters.
+/// How long a head competes on a machine that tells exactly when a CPU is needed: the limit of the
+/// kernel's paravirtual waiters.
 pub const EXACT_COMPETE_NS: u32 = 200_000;
 mod sealed {
     pub trait Sealed {}
@@ -104,7 +120,8 @@ mod sealed {
     impl Sealed for super::super::hq::Hq {}
 }
 
-/// A way of queueing: what tells one queued spinlock from another. Costs nothing at run time but what it does.
+/// A way of queueing: what tells one queued spinlock from another. Costs nothing at run time but
+/// what it does.
 ///
 /// Everything here runs in the slow path.
 pub trait Kind<P: Platform>: Sized + Debug + Send + Sync + 'static + sealed::Sealed {
@@ -121,21 +138,24 @@ pub trait Kind<P: Platform>: Sized + Debug + Send + Sync + 'static + sealed::Sea
         word & !LOCKED_MASK != u32::from(Self::REST)
     }
 
-    /// Puts `place` into a queue. From here on others may link themselves behind it. The lock's word was `seen` a moment ago.
+    /// Puts `place` into a queue. From here on others may link themselves behind it. The lock's
+    /// word was `seen` a moment ago.
     #[doc(hidden)]
     #[inline(always)]
     fn enqueue(lock: &RawQueuedSpinLock<P, Self>, place: &mut Place<P>, _seen: u32) -> Ahead {
         lock.swap_tail(place)
     }
 
-    /// How long a waiter does what it does in the plain kind, before it [settles](Self::settle); at most [`QUEUED_NS`].
+    /// How long a waiter does what it does in the plain kind, before it [settles](Self::settle); at
+    /// most [`QUEUED_NS`].
     #[doc(hidden)]
     #[inline(always)]
     fn settles_after() -> u32 {
         0
     }
 
-    /// `place` has linked itself behind somebody, or waits for its queue's turn: what it wants to know of itself as head, while there is time.
+    /// `place` has linked itself behind somebody, or waits for its queue's turn: what it wants to
+    /// know of itself as head, while there is time.
     #[doc(hidden)]
     #[inline(always)]
     fn settle(_place: &mut Place<P>) {}
@@ -145,18 +165,21 @@ pub trait Kind<P: Platform>: Sized + Debug + Send + Sync + 'static + sealed::Sea
     #[inline(always)]
     fn arrange(_lock: &RawQueuedSpinLock<P, Self>, _place: &mut Place<P>) {}
 
-    /// `place`, the head, has got the lock, and was `passed` by others or not: it leaves the queue and promotes the next.
+    /// `place`, the head, has got the lock, and was `passed` by others or not: it leaves the queue
+    /// and promotes the next.
     #[doc(hidden)]
     fn leave(lock: &RawQueuedSpinLock<P, Self>, place: &Place<P>, ahead: Ahead, passed: bool) -> Onward;
 
-    /// Whether those who wait for a lock with this word are ghosts: of a process that this one was forked from.
+    /// Whether those who wait for a lock with this word are ghosts: of a process that this one was
+    /// forked from.
     #[doc(hidden)]
     #[inline(always)]
     fn are_ghosts(_lock: &RawQueuedSpinLock<P, Self>, word: u32) -> bool {
         NodeName::of_tail(word).is_some_and(NodeName::is_ghost::<P>)
     }
 
-    /// Ghosts have been taken out of the lock's word, which was `word`: gives back what else was theirs.
+    /// Ghosts have been taken out of the lock's word, which was `word`: gives back what else was
+    /// theirs.
     #[doc(hidden)]
     fn bury(_lock: &RawQueuedSpinLock<P, Self>, word: u32) {
         NodeName::bury_last::<P>(word);
@@ -184,15 +207,16 @@ impl<P: Platform, K: Kind<P>> Default for RawQueuedSpinLock<P, K> {
 }
 
 impl<P: ConstPlatform, K: Kind<P>> RawQueuedSpinLock<P, K> {
-    /// An unlocked lock, in constants: what a release leaves, so that the first to take it finds what the fast path looks for.
+    /// An unlocked lock, in constants: what a release leaves, so that the first to take it finds
+    /// what the fast path looks for.
     pub const fn new() -> Self {
         Self { word: lanes::<P>(K::REST as u32), kind: PhantomData }
     }
 }
 
 impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
-    /// An unlocked lock in memory that nobody has initialised. Where [`Kind::REST`] is not zero the first to take it goes through the slow path, and so do those
-    /// who come at that moment.
+    /// An unlocked lock in memory that nobody has initialised. Where [`Kind::REST`] is not zero the
+    /// first to take it goes through the slow path, and so do those who come at that moment.
     pub fn zeroed() -> Self {
         Self { word: P::Lanes::default(), kind: PhantomData }
     }
@@ -204,7 +228,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             let (free, taken) = (K::REST, K::REST | LOCKED as u16);
             self.word.compare_exchange(free.into(), taken.into(), Acquire, Relaxed).is_ok()
         } else {
-            // Locked and pending, whatever the tail: who runs may pass a queue whose head is not pending.
+            // Locked and pending, whatever the tail: who runs may pass a queue whose head is not
+            // pending.
             self.try_unseen()
         };
         if !got {
@@ -248,7 +273,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         word & LOCKED_MASK != 0 || K::has_waiters(self, word)
     }
 
-    /// The lock word. For those who keep a lock in memory of their own layout: the type bit tells the kinds apart.
+    /// The lock word. For those who keep a lock in memory of their own layout: the type bit tells
+    /// the kinds apart.
     #[inline]
     pub fn raw(&self) -> u32 {
         self.word.load(Relaxed)
@@ -271,7 +297,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             }
             let seen = self.forget_ghosts(seen);
             let depth = me.depth.load(Relaxed);
-            // Before the node is touched the depth is stored: a signal handler from there on uses the next one.
+            // Before the node is touched the depth is stored: a signal handler from there on uses
+            // the next one.
             let parks = me.parks();
             let level = if Self::is_exact() {
                 let level = depth as usize;
@@ -313,20 +340,23 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             return false;
         }
         if !Self::is_exact() || word as u16 & K::REST != K::REST {
-            // All-zero memory: from now on its kind can be told. A held lock has been through here, or was never without its bits. And a note of how long the lock lies free goes.
+            // All-zero memory: from now on its kind can be told. A held lock has been through here,
+            // or was never without its bits. And a note of how long the lock lies free goes.
             return self.word.compare_exchange_half(0, word as u16, K::REST | LOCKED as u16, Acquire, Relaxed).is_ok();
         }
         self.word.compare_exchange_byte(LOCKED_LANE, 0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// One attempt without a look at the word, past a queue whose head neither sleeps nor is pending. In a
-    /// word of another lock, whose low half is not [`Kind::REST`], it changes nothing.
+    /// One attempt without a look at the word, past a queue whose head neither sleeps nor is
+    /// pending. In a word of another lock, whose low half is not [`Kind::REST`], it changes
+    /// nothing.
     #[inline(always)]
     pub fn try_unseen(&self) -> bool {
         self.word.compare_exchange_half(0, K::REST, K::REST | LOCKED as u16, Acquire, Relaxed).is_ok()
     }
 
-    /// The newcomer's attempt: for a while if there is a queue that sleeps, once otherwise. In vain: the word as it was last seen.
+    /// The newcomer's attempt: for a while if there is a queue that sleeps, once otherwise. In
+    /// vain: the word as it was last seen.
     fn steal(&self) -> Result<(), u32> {
         let mut seen = 0;
         let stolen = P::spin(Patience::ns(STEAL_NS), || {
@@ -360,7 +390,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         Ahead::of(self.word.swap_half(TAIL_LANE, place.name.raw(), AcqRel))
     }
 
-    /// The lock is held by `last`, the head: if nobody is behind it in the word's queue, `tail` becomes the tail, 0 for an empty queue. `false`: somebody is.
+    /// The lock is held by `last`, the head: if nobody is behind it in the word's queue, `tail`
+    /// becomes the tail, 0 for an empty queue. `false`: somebody is.
     #[inline(always)]
     pub(super) fn replace_last(&self, last: NodeName, tail: u16) -> bool {
         let alone = u32::from(last.raw()) << TAIL_SHIFT | u32::from(K::REST);
@@ -377,7 +408,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         false
     }
 
-    /// Whether the machine tells when a CPU is needed: spinning may go on until then, and queueing in order beats sleeping.
+    /// Whether the machine tells when a CPU is needed: spinning may go on until then, and queueing
+    /// in order beats sleeping.
     #[inline(always)]
     pub(super) fn is_exact() -> bool {
         P::spin_budget() == u32::MAX

@@ -1,7 +1,8 @@
 //! The ticket spinlock: draw a number, wait until it is called.
 //!
-//! A baseline to measure against: fair to the last thread, and every release invalidates the copies of all waiters, so a hand-over costs the more the
-//! more of them there are; and the next in line may be the one thread that has no CPU. It was Linux's spinlock from 2.6.25 to 4.1.
+//! A baseline to measure against: fair to the last thread, and every release invalidates the copies
+//! of all waiters, so a hand-over costs the more the more of them there are; and the next in line
+//! may be the one thread that has no CPU. It was Linux's spinlock from 2.6.25 to 4.1.
 //!
 //! # The word
 //!
@@ -10,35 +11,44 @@
 //! | 0–15 | serving | the number that may enter | the owner, by a half-word store of one more |
 //! | 16–31 | next | the number that the next comer draws | every comer, by adding one (the carry falls off the word) |
 //!
-//! Free: both are equal, not necessarily zero. At most 65,535 threads may wait for one lock: as many as can have a thread record, four nesting
-//! levels deep each; threads without a record draw no number.
+//! Free: both are equal, not necessarily zero. At most 65,535 threads may wait for one lock: as
+//! many as can have a thread record, four nesting levels deep each; threads without a record draw
+//! no number.
 //!
 //! # Waiting
 //!
-//! Spins until `serving` is its number, a *bout* at a time. Between bouts it gives its CPU away: it yields as long as the numbers move,
-//! and sleeps, for longer each time, while they do not. No wake-up: when the thread whose turn it is sleeps or has been preempted, everybody
-//! waits for it. **Bound on bypass:** none pass; first come, first served. Threads without a record (registry exhausted) try now and
-//! then, and only get a lock that nobody waits for.
+//! Spins until `serving` is its number, a *bout* at a time. Between bouts it gives its CPU away: it
+//! yields as long as the numbers move, and sleeps, for longer each time, while they do not. No
+//! wake-up: when the thread whose turn it is sleeps or has been preempted, everybody waits for it.
+//! **Bound on bypass:** none pass; first come, first served. Threads without a record (registry
+//! exhausted) try now and then, and only get a lock that nobody waits for.
 //!
-//! **Memory ordering.** `serving`: the owner's half-word store is Release; the draw that is served at once and a waiter's load of its number are
-//! Acquire. Draws in between are read-modify-writes of the same word and keep the release sequence. `next` alone orders nothing.
+//! **Memory ordering.** `serving`: the owner's half-word store is Release; the draw that is served
+//! at once and a waiter's load of its number are Acquire. Draws in between are read-modify-writes
+//! of the same word and keep the release sequence. `next` alone orders nothing.
 //!
-//! **Destruction.** `release` reads `serving`, which only its caller may change, before it stores it, and does not touch the lock
-//! afterwards.
+//! **Destruction.** `release` reads `serving`, which only its caller may change, before it stores
+//! it, and does not touch the lock afterwards.
 //!
 //! # A waiter that is stopped
 //!
-//! Numbers are called in their order, so the lock stops when one waiter stops: its number is called and nobody comes. That is the nature of it;
-//! the lock that does without is [`qspinlock`](super::qspinlock).
+//! Numbers are called in their order, so the lock stops when one waiter stops: its number is called
+//! and nobody comes. That is the nature of it; the lock that does without is
+//! [`qspinlock`](super::qspinlock).
 //!
 //! # fork
 //!
-//! In the child nobody comes for the numbers that other threads of the parent had drawn, and the lock does not say whose a number is. So a waiter notes in its thread's record for which lock
-//! it waits, and the child's fork handler, before anything else happens there, calls all of them back: `next` becomes one more than `serving`, which its owner returns if the child has it.
-//! Later it could not be done: a lock may have been made anew at the same address. Where the handler is passed by (`_Fork`, a raw `clone`), or the fork fell between the draw and the note, a few instructions
-//! apart, such a lock stays locked in the child. So does one for which the forking thread waits itself (it forks in a signal handler).
+//! In the child nobody comes for the numbers that other threads of the parent had drawn, and the
+//! lock does not say whose a number is. So a waiter notes in its thread's record for which lock it
+//! waits, and the child's fork handler, before anything else happens there, calls all of them back:
+//! `next` becomes one more than `serving`, which its owner returns if the child has it. Later it
+//! could not be done: a lock may have been made anew at the same address. Where the handler is
+//! passed by (`_Fork`, a raw `clone`), or the fork fell between the draw and the note, a few
+//! instructions apart, such a lock stays locked in the child. So does one for which the forking
+//! thread waits itself (it forks in a signal handler).
 //!
-//! Sources: Mellor-Crummey and Scott 1991, section 2.2; Boyd-Wickizer et al., "Non-scalable locks are dangerous" (2012).
+//! Sources: Mellor-Crummey and Scott 1991, section 2.2; Boyd-Wickizer et al., "Non-scalable locks
+//! are dangerous" (2012).
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Platform, Word};
@@ -143,7 +153,8 @@ impl<P: Platform> RawTicketLock<P> {
 
     #[cold]
     fn wait_for(&self, number: u16) {
-        // No child begins with one that waits, as far as others can tell, and has not noted for what.
+        // No child begins with one that waits, as far as others can tell, and has not noted for
+        // what.
         P::begin_window();
         while_waiting::<P, _>(|place| {
             // A machine without processes has no use for the note.
@@ -168,7 +179,8 @@ impl<P: Platform> RawTicketLock<P> {
         P::count(Event::LockSlowpath, 1);
     }
 
-    /// In a child, before anything else happens there: calls the numbers back that `ghost`, a copy of a thread of the parent, waited for, and those of all others for the same locks. But for
+    /// In a child, before anything else happens there: calls the numbers back that `ghost`, a copy
+    /// of a thread of the parent, waited for, and those of all others for the same locks. But for
     /// locks for which `me`, the forking thread, waits.
     #[cfg_attr(not(all(feature = "std", target_os = "linux")), allow(dead_code))]
     pub(crate) fn call_back(ghost: &Thread<P>, me: Option<&Thread<P>>) {
@@ -178,7 +190,8 @@ impl<P: Platform> RawTicketLock<P> {
             if lock == 0 || mine(lock) {
                 continue;
             }
-            // SAFETY: at the moment of the fork the ghost was in `wait_for`, which borrows the lock, and the child's memory is as it was then.
+            // SAFETY: at the moment of the fork the ghost was in `wait_for`, which borrows the
+            // lock, and the child's memory is as it was then.
             let lock = unsafe { &*core::ptr::with_exposed_provenance::<Self>(lock as usize) };
             let word = lock.word.load(Relaxed);
             if next(word).wrapping_sub(serving(word)) > 1 {

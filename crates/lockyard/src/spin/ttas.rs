@@ -1,8 +1,9 @@
 //! The test-and-test-and-set spinlock: one bit, and everybody after it.
 //!
-//! A baseline to measure against, and to watch collapse: each release invalidates the copies of all waiters, all of them fetch the line
-//! again, and all that find it free try. The work per hand-over grows with the number of waiters. It is the fastest lock there is
-//! for two threads, and nobody is promised anything: whoever is nearest to the line gets it again.
+//! A baseline to measure against, and to watch collapse: each release invalidates the copies of all
+//! waiters, all of them fetch the line again, and all that find it free try. The work per hand-over
+//! grows with the number of waiters. It is the fastest lock there is for two threads, and nobody is
+//! promised anything: whoever is nearest to the line gets it again.
 //!
 //! # The word
 //!
@@ -13,13 +14,14 @@
 //!
 //! # Waiting
 //!
-//! Spins while the word shows 1, a *bout* at a time; between bouts it gives its CPU away, for longer each time
-//! ([`Platform::nap`]). No queue, no wake-up. **Bound on bypass:** none.
+//! Spins while the word shows 1, a *bout* at a time; between bouts it gives its CPU away, for
+//! longer each time ([`Platform::nap`]). No queue, no wake-up. **Bound on bypass:** none.
 //!
-//! **Memory ordering.** `word`: the taker's compare-exchange is Acquire and reads from the owner's Release store.
+//! **Memory ordering.** `word`: the taker's compare-exchange is Acquire and reads from the owner's
+//! Release store.
 //!
-//! **Destruction.** `release` is one store: the lock may be freed by the next owner. **fork.** A lock held by another thread stays held
-//! in the child.
+//! **Destruction.** `release` is one store: the lock may be freed by the next owner. **fork.** A
+//! lock held by another thread stays held in the child.
 //!
 //! Sources: Rudolph and Segall 1984; Anderson, "The Performance of Spin Lock Alternatives" (1990).
 

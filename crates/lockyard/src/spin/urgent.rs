@@ -1,9 +1,10 @@
-//! Threads of fixed priority at a [queued spinlock](super::queued): they wait beside its queue, and go first.
+//! Threads of fixed priority at a [queued spinlock](super::queued): they wait beside its queue, and
+//! go first.
 //!
-//! A thread with a [rank](Platform::rank), of `SCHED_FIFO` or `SCHED_RR`, is an *urgent waiter*. It has no node. It spins
-//! for [`COMPETE_NS`]: on the owner's CPU it would keep the owner from running. Then it registers as urgent
-//! in the table of [sleeping heads](crate::wait::heads), sets *urgent* in the word, and sleeps.
-//! (An exact machine, a simulated kernel, has no ranks here.)
+//! A thread with a [rank](Platform::rank), of `SCHED_FIFO` or `SCHED_RR`, is an *urgent waiter*. It
+//! has no node. It spins for [`COMPETE_NS`]: on the owner's CPU it would keep the owner from
+//! running. Then it registers as urgent in the table of [sleeping heads](crate::wait::heads), sets
+//! *urgent* in the word, and sleeps. (An exact machine, a simulated kernel, has no ranks here.)
 //!
 //! | who | finds | does |
 //! |---|---|---|
@@ -18,23 +19,29 @@
 //! # Nobody sleeps beside a free lock
 //!
 //! 1. A thread that takes the lock unlocks it, and an unlock wakes somebody who is registered.
-//! 2. A chosen waiter is entitled: when it runs, the lock is its own, or held by somebody who will unlock.
-//! 3. Heads, which an unlock leaves asleep when it chooses an urgent waiter, are woken by the last urgent waiter's unlock.
-//! 4. An urgent waiter that does not come leaves the lock free and *urgent* set. A thread that is refused takes the lock
-//!    [`LAPSE_NS`] after the first refusal, and clears *urgent*. Sleepers look by themselves: where the wake-up
-//!    may be missed as often as [there](crate::wait::heads), else every [`TURNS_NS`], or a head at the end of its turn.
-//! 5. *urgent* set in the parent of a fork refuses nothing in the child, where no such waiter is registered.
+//! 2. A chosen waiter is entitled: when it runs, the lock is its own, or held by somebody who will
+//!    unlock.
+//! 3. Heads, which an unlock leaves asleep when it chooses an urgent waiter, are woken by the last
+//!    urgent waiter's unlock.
+//! 4. An urgent waiter that does not come leaves the lock free and *urgent* set. A thread that is
+//!    refused takes the lock [`LAPSE_NS`] after the first refusal, and clears *urgent*. Sleepers
+//!    look by themselves: where the wake-up may be missed as often as [there](crate::wait::heads),
+//!    else every [`TURNS_NS`], or a head at the end of its turn.
+//! 5. *urgent* set in the parent of a fork refuses nothing in the child, where no such waiter is
+//!    registered.
 //!
-//! **Order.** An unlock serves the highest rank among those that are registered, of equals the first that came. Awake waiters
-//! are not asked for their ranks: a waiter that looks at a free lock by its timer, or comes when *urgent* is clear, may have
-//! it before one that was woken.
+//! **Order.** An unlock serves the highest rank among those that are registered, of equals the
+//! first that came. Awake waiters are not asked for their ranks: a waiter that looks at a free lock
+//! by its timer, or comes when *urgent* is clear, may have it before one that was woken.
 //!
-//! **Bound on bypass.** A registered waiter is passed by threads of no rank only before it has set *urgent*, and by those that
-//! take the lock when it did not come in [`LAPSE_NS`]; by urgent waiters only in that order. With a full line of the
-//! table it cannot register: then it looks every `BLIND_NS`, entitled, and has no bound.
+//! **Bound on bypass.** A registered waiter is passed by threads of no rank only before it has set
+//! *urgent*, and by those that take the lock when it did not come in [`LAPSE_NS`]; by urgent
+//! waiters only in that order. With a full line of the table it cannot register: then it looks
+//! every `BLIND_NS`, entitled, and has no bound.
 //!
-//! **Memory ordering.** *urgent* is set with Release after the entry was made, and cleared by a taker's Acquire: a taker that has
-//! cleared it finds the entry, and sets it again. One that is set later stays. Sleep against unlock: see `heads`.
+//! **Memory ordering.** *urgent* is set with Release after the entry was made, and cleared by a
+//! taker's Acquire: a taker that has cleared it finds the entry, and sets it again. One that is set
+//! later stays. Sleep against unlock: see `heads`.
 
 use crate::event::Event;
 use crate::platform::{Lanes, Ordering::*, Patience, Platform, Word};
@@ -47,7 +54,8 @@ use super::queued::{COMPETE_NS, Kind, LOCKED, LOCKED_MASK, RawQueuedSpinLock, UR
 use super::waiting::BLIND_NS;
 
 impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
-    /// For a thread of fixed priority: takes the lock. `false`: it has not, and is inside too many other waits to wait here.
+    /// For a thread of fixed priority: takes the lock. `false`: it has not, and is inside too many
+    /// other waits to wait here.
     #[cold]
     #[inline(never)]
     pub(super) fn acquire_urgent(&self, me: &'static Thread<P>) -> bool {
@@ -105,7 +113,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         self.word.load(Relaxed) & (LOCKED_MASK | URGENT_MASK) == URGENT_MASK
     }
 
-    /// Whether *urgent*, if it is set in `word`, was set by a thread that only the parent of a fork has.
+    /// Whether *urgent*, if it is set in `word`, was set by a thread that only the parent of a fork
+    /// has.
     pub(super) fn is_urgent_for_ghosts(&self, word: u32) -> bool {
         word & URGENT_MASK != 0 && P::epoch() > 1 && !P::heads().any_urgent(P::key(self))
     }

@@ -1,7 +1,9 @@
-//! How a thread waits in the queue of a [queued spinlock](super::queued): first for the headship, then as head for the lock.
+//! How a thread waits in the queue of a [queued spinlock](super::queued): first for the headship,
+//! then as head for the lock.
 //!
-//! The plan of it, with its times, is in [`queued`](super::queued), *Waiting*. A waiter that does not come is passed: [`lapse`](super::lapse).
-//! A thread of fixed priority waits elsewhere: [`urgent`](super::urgent).
+//! The plan of it, with its times, is in [`queued`](super::queued), *Waiting*. A waiter that does
+//! not come is passed: [`lapse`](super::lapse). A thread of fixed priority waits elsewhere:
+//! [`urgent`](super::urgent).
 
 use crate::event::Event;
 use crate::platform::{Lanes, Ordering::*, Patience, Platform, Word};
@@ -31,7 +33,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     /// The pending byte of a lock whose head is not pending: what it shares with the kind's bits.
     const PENDING_BYTE: u8 = (K::REST >> 8) as u8;
 
-    /// Not inlined: what kinds do with their queues must not be felt where a newcomer gets the lock without one.
+    /// Not inlined: what kinds do with their queues must not be felt where a newcomer gets the lock
+    /// without one.
     #[inline(never)]
     pub(super) fn acquire_queued(&self, me: &'static Thread<P>, level: usize, seen: u32) {
         if let 1..=3 = level {
@@ -65,7 +68,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         self.leave(&place, ahead, passed);
     }
 
-    /// Links `place` behind `previous`. `false`: it is head, since the one before it has left the headship there, or is of another process and never comes.
+    /// Links `place` behind `previous`. `false`: it is head, since the one before it has left the
+    /// headship there, or is of another process and never comes.
     fn link(place: &mut Place<P>, previous: NodeName, now: u64) -> bool {
         let Some(node) = previous.node::<P>() else { return true };
         if Self::is_exact() {
@@ -101,7 +105,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         if let Some(told) = P::spin(patience, granted) {
             return Waited::Head { slept: false, told };
         }
-        // Relaxed: `ASLEEP` says that the token must be used, and the token orders; what a head is told is read by `granted`.
+        // Relaxed: `ASLEEP` says that the token must be used, and the token orders; what a head is
+        // told is read by `granted`.
         if node.wait.compare_exchange(WAITING, ASLEEP, Relaxed, Relaxed).is_err()
             && let Some(told) = granted()
         {
@@ -129,7 +134,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             }
             let now = P::now();
             if now >= turn_end {
-                // The queue is late. Looking again every turn, hundreds would leave no time for anybody else: look less the later it is.
+                // The queue is late. Looking again every turn, hundreds would leave no time for
+                // anybody else: look less the later it is.
                 turn_end = now + ((now - queued) / 2).clamp(TURN_NS, TURNS_NS);
                 node.due.store(turn_end, Relaxed);
                 // Who made us head before that may count on the earlier end.
@@ -140,8 +146,9 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         }
     }
 
-    /// Makes `next` head and tells it `told`, of [`TOLD`] bits. If it sleeps and we were not passed ourselves, or if its turn is to last long, our own unlock will wake it, outside
-    /// the critical section; else its turn's end will.
+    /// Makes `next` head and tells it `told`, of [`TOLD`] bits. If it sleeps and we were not passed
+    /// ourselves, or if its turn is to last long, our own unlock will wake it, outside the critical
+    /// section; else its turn's end will.
     pub(super) fn promote(&self, next: NodeName, told: u64, passed: bool) -> Onward {
         let (Some(node), Some(thread)) = (next.node::<P>(), next.thread::<P>()) else { return Onward::Settled };
         if next.is_ghost::<P>() {
@@ -178,7 +185,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         }
     }
 
-    /// First in the queue: returns with the lock held and pending clear; whether others have passed us meanwhile.
+    /// First in the queue: returns with the lock held and pending clear; whether others have passed
+    /// us meanwhile.
     fn take_as_head(&self, place: &Place<P>) -> bool {
         if place.tries_first && self.try_unseen() {
             return false;
@@ -211,7 +219,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             if P::spin(patience, || self.take_pending().then_some(())).is_some() {
                 return true;
             }
-            // Passed for one more sleep. Then by nobody: or a holder that is away whenever we are awake, on our CPU perhaps, would do so for ever.
+            // Passed for one more sleep. Then by nobody: or a holder that is away whenever we are
+            // awake, on our CPU perhaps, would do so for ever.
             let shut = again && !Self::is_exact();
             self.set_pending(shut);
             P::count(Event::PvWaitAgain, i64::from(again));
@@ -233,8 +242,9 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         }
     }
 
-    /// The pending head's attempt. It clears pending in the same step. A newcomer may have cleared it
-    /// before, or noted how long the lock lies free: the head looks again until somebody has the lock.
+    /// The pending head's attempt. It clears pending in the same step. A newcomer may have cleared
+    /// it before, or noted how long the lock lies free: the head looks again until somebody has the
+    /// lock.
     fn take_pending(&self) -> bool {
         let mut half = self.word.load(Relaxed) as u16;
         while u32::from(half) & (LOCKED_MASK | URGENT_MASK) == 0 {
@@ -247,7 +257,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         false
     }
 
-    /// The attempt of a head that is not pending: as [`Self::try_steal`], until somebody has the lock.
+    /// The attempt of a head that is not pending: as [`Self::try_steal`], until somebody has the
+    /// lock.
     fn take_past(&self) -> bool {
         while self.word.load(Relaxed) & (LOCKED_MASK | PENDING_MASK | URGENT_MASK) == 0 {
             if self.try_steal() {
@@ -258,7 +269,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         false
     }
 
-    /// Sleeps until an unlock, or `end`. `true`: took the lock instead. `shut`: pending is set and stays so, if an unlock will wake us.
+    /// Sleeps until an unlock, or `end`. `true`: took the lock instead. `shut`: pending is set and
+    /// stays so, if an unlock will wake us.
     #[cold]
     fn sleep_as_head(&self, me: &Thread<P>, end: Option<u64>, shut: bool) -> bool {
         let key = P::key(self);

@@ -1,8 +1,9 @@
-//! The table of sleeping spinlock heads: how an unlock finds whom to wake, without room for it in the lock word and
-//! without touching the lock after releasing it.
+//! The table of sleeping spinlock heads: how an unlock finds whom to wake, without room for it in
+//! the lock word and without touching the lock after releasing it.
 //!
-//! A spinlock has four bytes: its word names the last waiter, not the first. A queue head that goes to sleep registers
-//! (lock key, thread) here; an unlock looks at one counter of the lock's line, and only if it is not zero searches the line's entries.
+//! A spinlock has four bytes: its word names the last waiter, not the first. A queue head that goes
+//! to sleep registers (lock key, thread) here; an unlock looks at one counter of the lock's line,
+//! and only if it is not zero searches the line's entries.
 //!
 //! ```text
 //! line = [ count | entry | entry | … 7 ]        64 lines of 64 bytes, chosen by the lock's address
@@ -14,20 +15,26 @@
 //! | `entry` | 0 or a ghost's → value: the head, by compare-exchange. value → 0: the unlocker or the head itself, by compare-exchange |
 //! | `count` | +1 by a head before it claims an entry; −1 by the thread that took an entry out, and by the head that found none free or took a ghost's |
 //!
-//! **Whom an unlock wakes.** All heads of its key. Where [urgent waiters](crate::spin::urgent) are among them: one of those, of
-//! the highest rank, of equals the one that came first. The others stay: the woken one will unlock, too.
+//! **Whom an unlock wakes.** All heads of its key. Where [urgent waiters](crate::spin::urgent) are
+//! among them: one of those, of the highest rank, of equals the one that came first. The others
+//! stay: the woken one will unlock, too.
 //!
-//! **Ordering.** The pair that must not fail is {head: count += 1, entry; heavy fence; read lock word} against {unlock: lock
-//! word := 0; light fence; read count}. The fences are the seam's asymmetric pair: the unlock's side costs nothing.
-//! An entry is claimed with Release and taken with Acquire. Where there is no heavy fence the head reads the lock word once more after `SETTLE_NS`: a store waits for
-//! its line, not for longer, so a release that could not see the head can be seen by it then (temporally bounded TSO: Morrison and Afek, ASPLOS 2015). No manual says so,
-//! hence a timer: a wake-up that is missed nevertheless is late by `UNSURE_NS`, not lost.
+//! **Ordering.** The pair that must not fail is {head: count += 1, entry; heavy fence; read lock
+//! word} against {unlock: lock word := 0; light fence; read count}. The fences are the seam's
+//! asymmetric pair: the unlock's side costs nothing. An entry is claimed with Release and taken
+//! with Acquire. Where there is no heavy fence the head reads the lock word once more after
+//! `SETTLE_NS`: a store waits for its line, not for longer, so a release that could not see the
+//! head can be seen by it then (temporally bounded TSO: Morrison and Afek, ASPLOS 2015). No manual
+//! says so, hence a timer: a wake-up that is missed nevertheless is late by `UNSURE_NS`, not lost.
 //!
-//! **False matches** (two locks with one key, an address reused after free) wake a head that re-checks, registers again
-//! and sleeps again: cost, not harm. **A full line** makes the head sleep in short naps instead.
+//! **False matches** (two locks with one key, an address reused after free) wake a head that
+//! re-checks, registers again and sleeps again: cost, not harm. **A full line** makes the head
+//! sleep in short naps instead.
 //!
-//! **fork.** Entries of the parent's heads are *ghosts* in the child: an unlock that looks through the line takes them out, and a head that finds none free takes the place of one. The count
-//! and the entry change inside a window ([`Platform::begin_window`]), so that a child has them both or neither.
+//! **fork.** Entries of the parent's heads are *ghosts* in the child: an unlock that looks through
+//! the line takes them out, and a head that finds none free takes the place of one. The count and
+//! the entry change inside a window ([`Platform::begin_window`]), so that a child has them both or
+//! neither.
 
 use core::cmp::Reverse;
 
@@ -40,11 +47,13 @@ pub(crate) const SETTLE_NS: u64 = 50_000;
 /// How long a head sleeps that is sure of its wake-up by that alone.
 const UNSURE_NS: u64 = 50_000_000;
 
-/// A head that is in the table under `key`, and has found its lock not `ready` after a heavy fence, or what there is of one (`fenced`), sleeps until it is woken, or until
-/// `end`. `true`: the lock was ready when it was asked once more.
+/// A head that is in the table under `key`, and has found its lock not `ready` after a heavy fence,
+/// or what there is of one (`fenced`), sleeps until it is woken, or until `end`. `true`: the lock
+/// was ready when it was asked once more.
 ///
-/// A release that wakes the head takes its entry out. The head asks for the entry, and not for the time, whether it was woken: a head that was, and got its CPU late,
-/// would else sleep on without an entry, with nobody to wake it.
+/// A release that wakes the head takes its entry out. The head asks for the entry, and not for the
+/// time, whether it was woken: a head that was, and got its CPU late, would else sleep on without
+/// an entry, with nobody to wake it.
 pub(crate) fn sleep<P: Platform>(
     me: &Thread<P>,
     key: u64,
@@ -108,8 +117,8 @@ impl<P: Platform> ParkedHeads<P> {
 
     #[inline(always)]
     fn line(&self, key: u64) -> &Line<P> {
-        // Locks are 4 bytes; neighbours in an array share lines of the table in runs of four, which spreads well enough
-        // and costs one shift.
+        // Locks are 4 bytes; neighbours in an array share lines of the table in runs of four, which
+        // spreads well enough and costs one shift.
         &self.lines[(key >> 4) as usize % LINES]
     }
 
@@ -284,7 +293,8 @@ mod tests {
         assert!(!table.any(0x30));
     }
 
-    /// The release came between a head's look at the lock and its entry's being seen: nobody wakes it.
+    /// The release came between a head's look at the lock and its entry's being seen: nobody wakes
+    /// it.
     #[test]
     fn a_head_without_a_heavy_fence_looks_once_more() {
         const KEY: u64 = 0x5150;
@@ -310,7 +320,8 @@ mod tests {
         Linux::heads().remove(KEY, me.id());
     }
 
-    /// The release has taken its entry out, and the lock is taken again by the time the head has a CPU: it goes back to compete, and does not sleep on unseen.
+    /// The release has taken its entry out, and the lock is taken again by the time the head has a
+    /// CPU: it goes back to compete, and does not sleep on unseen.
     #[test]
     fn a_head_that_is_woken_and_runs_late_does_not_sleep_on_without_an_entry() {
         use crate::wait::tests::clockwork::{Clockwork, advance, at_sleep, cues_left, record};

@@ -1,5 +1,5 @@
-//! What locks share when they wait: the thread record and its parking token, the FIFO of sleeping waiters, the queue of
-//! spinners, and the table of sleeping spinlock heads.
+//! What locks share when they wait: the thread record and its parking token, the FIFO of sleeping
+//! waiters, the queue of spinners, and the table of sleeping spinlock heads.
 
 pub mod heads;
 pub mod osq;

@@ -1,8 +1,8 @@
-//! The optimistic spin queue: of all the threads that spin for one sleeping lock, one looks at the lock, the others at
-//! their own record.
+//! The optimistic spin queue: of all the threads that spin for one sleeping lock, one looks at the
+//! lock, the others at their own record.
 //!
-//! A cancellable MCS queue. It gives no fairness promise to the outer lock and protects no data; a spinner that
-//! should stop leaves from wherever it stands.
+//! A cancellable MCS queue. It gives no fairness promise to the outer lock and protects no data; a
+//! spinner that should stop leaves from wherever it stands.
 //!
 //! ```text
 //! tail ──────────────────────────────┐        tail: id of the last spinner, 0 = nobody spins
@@ -18,29 +18,38 @@
 //! | `node.prev` | the owner when it joins; a cancelling predecessor corrects it |
 //! | `node.locked` | the owner clears it before joining; the predecessor sets it: you are head |
 //!
-//! **Cancelling** has three steps. A: take oneself out of the predecessor's `next` (or find out that one has become head after all).
-//! B: settle the own successor: put the tail back, or take `next`. C: link the two neighbours. After A the predecessor cannot finish
-//! leaving: it has no successor, yet is not the tail, and waits. After B the successor cannot finish its own A: our `next` no longer names it. So
-//! neighbours may cancel at once; the one nearer the head goes first.
+//! **Cancelling** has three steps. A: take oneself out of the predecessor's `next` (or find out
+//! that one has become head after all). B: settle the own successor: put the tail back, or take
+//! `next`. C: link the two neighbours. After A the predecessor cannot finish leaving: it has no
+//! successor, yet is not the tail, and waits. After B the successor cannot finish its own A: our
+//! `next` no longer names it. So neighbours may cancel at once; the one nearer the head goes first.
 //!
-//! **Ordering.** The queue protects no data, but threads write each other's nodes, and a thread that has left may queue again: what others wrote for its last stay must come
-//! before what it writes for the next.
+//! **Ordering.** The queue protects no data, but threads write each other's nodes, and a thread
+//! that has left may queue again: what others wrote for its last stay must come before what it
+//! writes for the next.
 //!
-//! * `tail`: the swap publishes the node (Release) to whoever links itself to it (Acquire). Who cancels as last puts the predecessor back with Release, having
-//!   written that one's `next`. All changes are read-modify-writes, so that every later swap acquires this; a head that leaves an empty queue need not.
-//! * `next`: stored with Release, by a newcomer after its own `prev`, by one that cancels after its successor's; the owner takes it with Acquire. So a correction of
-//!   `prev` comes after what it corrects (historical bug O2). Taking oneself out of it orders nothing: the tail's Release, or the new link's, comes after.
+//! * `tail`: the swap publishes the node (Release) to whoever links itself to it (Acquire). Who
+//!   cancels as last puts the predecessor back with Release, having written that one's `next`. All
+//!   changes are read-modify-writes, so that every later swap acquires this; a head that leaves an
+//!   empty queue need not.
+//! * `next`: stored with Release, by a newcomer after its own `prev`, by one that cancels after its
+//!   successor's; the owner takes it with Acquire. So a correction of `prev` comes after what it
+//!   corrects (historical bug O2). Taking oneself out of it orders nothing: the tail's Release, or
+//!   the new link's, comes after.
 //! * `prev`: Relaxed. An old one leads to a node that does not name us.
-//! * `locked`: Release/Acquire hands on what the head acquired with its link: corrections of our `prev` that we never read.
+//! * `locked`: Release/Acquire hands on what the head acquired with its link: corrections of our
+//!   `prev` that we never read.
 //!
-//! **Bounds.** Steps A and B wait for a neighbour that is between two instructions, through [`Platform::wait_window`].
-//! **Lifetime.** Neighbours are touched after they may have left: records are type-stable. A thread is in one OSQ at a time;
-//! a signal handler that interrupts it there must not take a lock that spins here (it is refused: `join` is not re-entrant).
+//! **Bounds.** Steps A and B wait for a neighbour that is between two instructions, through
+//! [`Platform::wait_window`]. **Lifetime.** Neighbours are touched after they may have left:
+//! records are type-stable. A thread is in one OSQ at a time; a signal handler that interrupts it
+//! there must not take a lock that spins here (it is refused: `join` is not re-entrant).
 //!
-//! **fork.** In a child process the tail may name a spinner of the parent. Behind that are none but such:
-//! the next to join is head.
+//! **fork.** In a child process the tail may name a spinner of the parent. Behind that are none but
+//! such: the next to join is head.
 //!
-//! Source: Documentation/locking/mutex-design; described in the Linux kernel since 3.15 as osq_lock (an MCS queue with unqueue).
+//! Source: Documentation/locking/mutex-design; described in the Linux kernel since 3.15 as osq_lock
+//! (an MCS queue with unqueue).
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Patience, Platform, Word};
@@ -53,7 +62,8 @@ pub(crate) struct OsqNode<P: Platform> {
     next: P::U32,
     prev: P::U32,
     locked: P::U32,
-    /// The owner is in some queue: refuses a nested join from a signal handler. Touched only by the owner.
+    /// The owner is in some queue: refuses a nested join from a signal handler. Touched only by the
+    /// owner.
     busy: P::U32,
 }
 
@@ -105,7 +115,8 @@ impl<P: Platform> Osq<P> {
         self.tail.load(Relaxed) != 0
     }
 
-    /// Joins as `me`; waits to become head. `false`: gave up (patience spent, predecessor off CPU), and is out of the queue. (Public for checkers.)
+    /// Joins as `me`; waits to become head. `false`: gave up (patience spent, predecessor off CPU),
+    /// and is out of the queue. (Public for checkers.)
     #[doc(hidden)]
     pub fn join(&self, me: &Thread<P>, patience: Patience) -> bool {
         let own = &me.osq;
@@ -124,7 +135,8 @@ impl<P: Platform> Osq<P> {
         P::thread(prev).osq.next.store(id.raw(), Release);
         P::count(Event::OsqWait, 1);
 
-        // A predecessor that cancels gives us another one: look at that one's run state from then on.
+        // A predecessor that cancels gives us another one: look at that one's run state from then
+        // on.
         loop {
             let seen = P::spin(patience.while_running(prev), || {
                 if own.locked.load(Acquire) != 0 {
@@ -141,7 +153,8 @@ impl<P: Platform> Osq<P> {
         }
     }
 
-    /// Leaves the queue as one that may have neighbours on both sides. `true`: became head meanwhile.
+    /// Leaves the queue as one that may have neighbours on both sides. `true`: became head
+    /// meanwhile.
     #[cold]
     fn cancel(&self, own: &OsqNode<P>, id: ThreadId) -> bool {
         // A: detach from the predecessor.
@@ -179,8 +192,8 @@ impl<P: Platform> Osq<P> {
         own.busy.store(0, Relaxed);
     }
 
-    /// Waits until it is certain who follows: nobody (the tail was put back to `restore`), or the thread returned, which
-    /// can then no longer cancel against us.
+    /// Waits until it is certain who follows: nobody (the tail was put back to `restore`), or the
+    /// thread returned, which can then no longer cancel against us.
     fn take_next(&self, own: &OsqNode<P>, id: ThreadId, restore: u32) -> Option<ThreadId> {
         P::wait_window(|| {
             if self.tail.load(Relaxed) == id.raw()
@@ -189,7 +202,8 @@ impl<P: Platform> Osq<P> {
                 return Some(None);
             }
             let next = ThreadId::from_raw(own.next.load(Relaxed))?;
-            // Taken, not read: a successor that is about to cancel against the link finds it gone. If that one was quicker nothing is written.
+            // Taken, not read: a successor that is about to cancel against the link finds it gone.
+            // If that one was quicker nothing is written.
             own.next.compare_exchange(next.raw(), 0, Acquire, Relaxed).is_ok().then_some(Some(next))
         })
     }

@@ -1,20 +1,25 @@
 //! The FIFO of sleeping waiters: links in the thread records, first waiter in the lock.
 //!
-//! A thread sleeps for at most one lock at a time, so its place in the queue is a field of its record: no memory of the
-//! waiter's stack is ever reachable from the lock, and a record outlives every wait. The queue is a ring by name: `first`
-//! names the first waiter (0 = empty), `next` and `prev` the neighbours; `first.prev` is the last.
+//! A thread sleeps for at most one lock at a time, so its place in the queue is a field of its
+//! record: no memory of the waiter's stack is ever reachable from the lock, and a record outlives
+//! every wait. The queue is a ring by name: `first` names the first waiter (0 = empty), `next` and
+//! `prev` the neighbours; `first.prev` is the last.
 //!
-//! **Who may write.** `first`, `next`, `prev` and the waiter's plain fields change only under the owning lock's `wait_lock`, which
-//! orders them; all accesses are Relaxed. `granted` is the exception: set by a granter under the wait lock with Release, read by the waiter
-//! without it, with Acquire: what the granter (and the last holder) wrote is then visible.
+//! **Who may write.** `first`, `next`, `prev` and the waiter's plain fields change only under the
+//! owning lock's `wait_lock`, which orders them; all accesses are Relaxed. `granted` is the
+//! exception: set by a granter under the wait lock with Release, read by the waiter without it,
+//! with Acquire: what the granter (and the last holder) wrote is then visible.
 //!
-//! **Order.** First come, first served, but a thread of fixed priority ([`Platform::rank`]) queues before all of lower rank.
+//! **Order.** First come, first served, but a thread of fixed priority ([`Platform::rank`]) queues
+//! before all of lower rank.
 //!
-//! **fork.** In a child process the links may name waiters of the parent: ghosts, which [`Platform::is_here`] tells. A thread of the child that queues is linked to threads of
-//! the child only, so a queue whose first waiter is a ghost consists of ghosts: it counts as empty, and the next to queue begins it anew.
+//! **fork.** In a child process the links may name waiters of the parent: ghosts, which
+//! [`Platform::is_here`] tells. A thread of the child that queues is linked to threads of the child
+//! only, so a queue whose first waiter is a ghost consists of ghosts: it counts as empty, and the
+//! next to queue begins it anew.
 //!
-//! **Lifetime.** From the moment `granted` is set the waiter may return and wait elsewhere: a granter has unlinked it before and
-//! reads nothing of it afterwards but the name.
+//! **Lifetime.** From the moment `granted` is set the waiter may return and wait elsewhere: a
+//! granter has unlinked it before and reads nothing of it afterwards but the name.
 
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::wait::thread::{Thread, ThreadId};
@@ -58,7 +63,8 @@ pub(crate) struct Waiter<P: Platform> {
     pub(crate) kind: P::U32,
     /// The lock's own note about this waiter.
     pub(crate) note: P::U32,
-    /// In how many lists the thread is, or is about to be: refuses a nested wait from a signal handler. Touched only by the owner.
+    /// In how many lists the thread is, or is about to be: refuses a nested wait from a signal
+    /// handler. Touched only by the owner.
     pub(crate) busy: P::U32,
     /// Its number among those of its queue: one more than that of the one before it.
     pub(crate) place: P::U32,
@@ -66,7 +72,8 @@ pub(crate) struct Waiter<P: Platform> {
     pub(crate) mostly_read: MostlyRead<P>,
     /// From this time on the waiter is entitled to a handoff.
     pub(crate) due: P::U64,
-    /// Since when the lock has been free and reserved for this waiter: see `turn::reservation`. Anybody; the waiter clears it when it runs.
+    /// Since when the lock has been free and reserved for this waiter: see `turn::reservation`.
+    /// Anybody; the waiter clears it when it runs.
     pub(crate) reserved: P::U64,
     /// The key of the word that it sleeps on, in a futex hash. Written before it queues.
     pub(crate) key: P::U64,
@@ -121,11 +128,13 @@ impl<P: Platform> Waiter<P> {
     }
 }
 
-/// How often a thread found readers in its way at one lock, the last that it spun for. Touched only by the thread.
+/// How often a thread found readers in its way at one lock, the last that it spun for. Touched only
+/// by the thread.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct MostlyRead<P: Platform> {
-    /// Bits 0–7: rises by 1 with each reader, falls by 4 with each writer: high where more than four in five are readers. Above: which lock.
+    /// Bits 0–7: rises by 1 with each reader, falls by 4 with each writer: high where more than
+    /// four in five are readers. Above: which lock.
     word: P::U32,
 }
 
@@ -138,7 +147,8 @@ impl<P: Platform> Default for MostlyRead<P> {
 impl<P: Platform> MostlyRead<P> {
     const MOST: u32 = 16;
 
-    /// Notes that a reader, or a writer, was in the way at the lock with this key. Whether it is mostly readers there.
+    /// Notes that a reader, or a writer, was in the way at the lock with this key. Whether it is
+    /// mostly readers there.
     pub(crate) fn observe(&self, key: u64, reader: bool) -> bool {
         let known = self.word.load(Relaxed);
         let lock = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32 & !0xff;
@@ -171,7 +181,8 @@ impl<P: Platform, const PLACE: usize> WaitQueue<P, PLACE> {
     }
 
     fn link(id: u32) -> &'static Link<P> {
-        // Zero cannot occur: links of queued threads name queued threads. Record 1 stands in, so that there is no panic here.
+        // Zero cannot occur: links of queued threads name queued threads. Record 1 stands in, so
+        // that there is no panic here.
         let id = ThreadId::from_raw(id).unwrap_or(const { ThreadId::from_raw(1).unwrap() });
         &P::thread(id).waiter.links[PLACE]
     }
@@ -254,7 +265,8 @@ impl<P: Platform, const PLACE: usize> WaitQueue<P, PLACE> {
         let next = before.map_or(first, |waiter| waiter.id().raw());
         let mut last = Self::link(next).prev.load(Relaxed);
         if ThreadId::from_raw(last).is_some_and(|last| !P::is_here(last)) {
-            // A thread that forked in a signal handler while it was first: its neighbours are ghosts.
+            // A thread that forked in a signal handler while it was first: its neighbours are
+            // ghosts.
             Self::link(next).next.store(next, Relaxed);
             last = next;
         }
@@ -287,7 +299,8 @@ impl<P: Platform, const PLACE: usize> WaitQueue<P, PLACE> {
     }
 }
 
-/// Threads to wake once the wait lock is dropped. Holds names, so the threads may be anywhere by then.
+/// Threads to wake once the wait lock is dropped. Holds names, so the threads may be anywhere by
+/// then.
 #[derive(Debug)]
 pub(crate) struct WakeList<const N: usize> {
     names: [u16; N],
@@ -303,7 +316,8 @@ impl<const N: usize> WakeList<N> {
         self.len == 0
     }
 
-    /// Adds a thread. More than `N` do not occur: each user's list has room for the most it wakes at once.
+    /// Adds a thread. More than `N` do not occur: each user's list has room for the most it wakes
+    /// at once.
     pub(crate) fn push(&mut self, thread: ThreadId) {
         if let Some(slot) = self.names.get_mut(self.len) {
             *slot = thread.raw() as u16;

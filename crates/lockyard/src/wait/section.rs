@@ -1,11 +1,13 @@
 //! Short sections under a lock's wait lock.
 //!
-//! A section is a window ([`Platform::begin_window`]): no child process begins in the middle of one, so a child finds every wait lock free and every queue whole.
+//! A section is a window ([`Platform::begin_window`]): no child process begins in the middle of
+//! one, so a child finds every wait lock free and every queue whole.
 
 use crate::platform::Platform;
 use crate::spin::qspinlock::RawQSpinLock;
 
-/// Runs `section` under `lock`. The release of `lock` is the last that touches it: what `section` lets another thread free may be gone by then.
+/// Runs `section` under `lock`. The release of `lock` is the last that touches it: what `section`
+/// lets another thread free may be gone by then.
 #[inline]
 pub(crate) fn locked<P: Platform, R>(lock: &RawQSpinLock<P>, section: impl FnOnce() -> R) -> R {
     enter(lock);

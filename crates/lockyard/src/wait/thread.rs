@@ -1,8 +1,9 @@
 //! The thread record: what other threads may touch of a thread, and its parking token.
 //!
-//! Records are type-stable: they are never unmapped while a lock exists, and are named by [`ThreadId`], so that a
-//! waker, a spinner or an unlocker may touch one after its thread has moved on or exited. A name tells who runs or waits now; who *holds*, after the holder's death
-//! too, it does not tell: see "What a name means, and for how long" in `platform::linux::threads`.
+//! Records are type-stable: they are never unmapped while a lock exists, and are named by
+//! [`ThreadId`], so that a waker, a spinner or an unlocker may touch one after its thread has moved
+//! on or exited. A name tells who runs or waits now; who *holds*, after the holder's death too, it
+//! does not tell: see "What a name means, and for how long" in `platform::linux::threads`.
 //!
 //! # Parking token
 //!
@@ -12,15 +13,17 @@
 //! | `NOTIFIED` | a wake-up is due; the next park returns at once | anyone |
 //! | `PARKED` | the owner sleeps, or is about to | the owner |
 //!
-//! The token is sticky: a wake-up given before the owner sleeps is not lost, whatever the order of their instructions,
-//! because both sides only do read-modify-writes on one word. It carries no reason. Every waiter therefore waits in a loop over its own
-//! condition; a wake-up meant for an earlier wait, or for the record's earlier thread, costs one round.
+//! The token is sticky: a wake-up given before the owner sleeps is not lost, whatever the order of
+//! their instructions, because both sides only do read-modify-writes on one word. It carries no
+//! reason. Every waiter therefore waits in a loop over its own condition; a wake-up meant for an
+//! earlier wait, or for the record's earlier thread, costs one round.
 //!
 //! # Memory ordering
 //!
-//! `token`: a wake-up is a Release swap, consuming it is an Acquire swap, so what the waker wrote before is visible to
-//! the waiter's re-check. Coherence of this one word gives "either the sleeper sees the wake, or the waker sees the
-//! sleeper": the compare-exchange before a sleep orders nothing, the swap behind it does. `id` is written once by the thread that claims the record,
+//! `token`: a wake-up is a Release swap, consuming it is an Acquire swap, so what the waker wrote
+//! before is visible to the waiter's re-check. Coherence of this one word gives "either the sleeper
+//! sees the wake, or the waker sees the sleeper": the compare-exchange before a sleep orders
+//! nothing, the swap behind it does. `id` is written once by the thread that claims the record,
 //! before anyone can know its name.
 
 use core::num::NonZeroU32;
@@ -35,8 +38,8 @@ use crate::wait::queue::Waiter;
 
 /// The name of a thread record: 1 to [`ThreadId::MAX_INDEX`], or [`ThreadId::ANONYMOUS`].
 ///
-/// Fits in 16 bits, zero is never used: lock words store it beside their flags. A spinlock's word has
-/// room for 14 bits of it: see [`ThreadId::has_nodes`].
+/// Fits in 16 bits, zero is never used: lock words store it beside their flags. A spinlock's word
+/// has room for 14 bits of it: see [`ThreadId::has_nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct ThreadId(NonZeroU32);
@@ -49,8 +52,8 @@ impl ThreadId {
     /// queued spinlock's tail has room for.
     pub const MAX_QUEUED: u32 = (1 << 14) - 1;
 
-    /// Every thread that found the registry exhausted. It may own locks; it must not queue, but with a
-    /// record that it borrows ([`Platform::stand_in`]).
+    /// Every thread that found the registry exhausted. It may own locks; it must not queue, but
+    /// with a record that it borrows ([`Platform::stand_in`]).
     pub const ANONYMOUS: ThreadId = ThreadId(NonZeroU32::new(Self::MAX_INDEX + 1).unwrap());
 
     /// Bits that a name takes.
@@ -87,8 +90,9 @@ impl ThreadId {
 /// Nesting levels of queued spinlocks in one thread: the thread itself and signal handlers.
 pub(crate) const NESTING: usize = 4;
 
-/// The name of one of the nodes that a thread queues with for spinlocks, in 16 bits: thread id and nesting level. Names begin with 4, so that a lock has a few
-/// values for marks of its own beside them.
+/// The name of one of the nodes that a thread queues with for spinlocks, in 16 bits: thread id and
+/// nesting level. Names begin with 4, so that a lock has a few values for marks of its own beside
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeName(u16);
 
@@ -146,7 +150,8 @@ pub struct Thread<P: Platform> {
     pub(crate) waiter: Waiter<P>,
     /// The nodes with which the thread queues for MCS locks.
     pub(crate) mcs: [McsNode<P>; NESTING],
-    /// The ticket locks that the thread waits for, by address; 0: none. For a child of a fork, where nobody else tells which numbers are ghosts'.
+    /// The ticket locks that the thread waits for, by address; 0: none. For a child of a fork,
+    /// where nobody else tells which numbers are ghosts'.
     pub(crate) tickets: [P::U64; NESTING],
     /// The thread's part in priority inheritance.
     pub(crate) pi: Inheritance<P>,
@@ -203,14 +208,16 @@ impl<P: Platform> Thread<P> {
         ThreadId::from_raw(self.id.load(Relaxed)).expect("an unclaimed thread record was used")
     }
 
-    /// The words of its spinlock nodes that it clears before it queues and that others write then. For checkers: a write that may come before the clearing is lost.
+    /// The words of its spinlock nodes that it clears before it queues and that others write then.
+    /// For checkers: a write that may come before the clearing is lost.
     #[doc(hidden)]
     pub fn links(&self) -> impl Iterator<Item = &P::U32> {
         let queued = self.nodes.iter().map(|node| &node.next);
         queued.chain(self.mcs.iter().flat_map(|node| [&node.next, &node.wait]))
     }
 
-    /// Of the same kind as [`Self::links`], in words of another size: by these a waiter is made head.
+    /// Of the same kind as [`Self::links`], in words of another size: by these a waiter is made
+    /// head.
     #[doc(hidden)]
     pub fn grants(&self) -> impl Iterator<Item = &P::U64> {
         self.nodes.iter().map(|node| &node.wait)
@@ -221,13 +228,15 @@ impl<P: Platform> Thread<P> {
         self.depth.load(Relaxed) == 0 && self.waiter.busy.load(Relaxed) == 0
     }
 
-    /// Whether the record may change hands: the thread is in no queue and has left no node in one, and no lock that inherits priorities by name knows it as its owner.
+    /// Whether the record may change hands: the thread is in no queue and has left no node in one,
+    /// and no lock that inherits priorities by name knows it as its owner.
     pub fn is_unused(&self) -> bool {
         self.is_idle() && !self.nodes.iter().any(QueueNode::is_left) && self.pi.is_idle()
     }
 
-    /// The lowest level from the depth on whose spinlock node is in no queue: `depth` says so from here on, and the caller takes it back afterwards. `None`: there is none,
-    /// and nothing has changed. Only for the record's own thread.
+    /// The lowest level from the depth on whose spinlock node is in no queue: `depth` says so from
+    /// here on, and the caller takes it back afterwards. `None`: there is none, and nothing has
+    /// changed. Only for the record's own thread.
     pub(crate) fn enter_level(&self) -> Option<usize> {
         let depth = self.depth.load(Relaxed);
         for level in depth as usize..NESTING {
@@ -241,7 +250,8 @@ impl<P: Platform> Thread<P> {
         None
     }
 
-    /// When the thread came as an [urgent waiter](crate::spin::urgent). A hint: a wait inside that wait, in a signal handler, moves it.
+    /// When the thread came as an [urgent waiter](crate::spin::urgent). A hint: a wait inside that
+    /// wait, in a signal handler, moves it.
     pub(crate) fn urgent_since(&self) -> u64 {
         self.nodes[0].due.load(Relaxed)
     }
@@ -256,7 +266,8 @@ impl<P: Platform> Thread<P> {
         self.token.load(Relaxed) == NOTIFIED
     }
 
-    /// Forgets a wake-up that is due. For machines that give the record to another user, at rest: to be woken once too often is never wrong, but whoever watches the new one would wonder.
+    /// Forgets a wake-up that is due. For machines that give the record to another user, at rest:
+    /// to be woken once too often is never wrong, but whoever watches the new one would wonder.
     #[doc(hidden)]
     pub fn forget_wake_up(&self) {
         self.token.store(EMPTY, Relaxed);
@@ -267,7 +278,8 @@ impl<P: Platform> Thread<P> {
         core::ptr::eq(self, other)
     }
 
-    /// Sleeps until notified or until `deadline`; returns at once if a notification is pending. May return spuriously. Only for the record's own thread.
+    /// Sleeps until notified or until `deadline`; returns at once if a notification is pending. May
+    /// return spuriously. Only for the record's own thread.
     pub(crate) fn park(&self, deadline: Option<u64>) {
         self.sleep(|token| P::park(token, PARKED, deadline));
     }
@@ -291,11 +303,13 @@ impl<P: Platform> Thread<P> {
         self.parks.load(Relaxed)
     }
 
-    /// After a wait inside another wait (a signal handler's, a queue's own spinlock's): if it parked since there were `parks`, it may have
-    /// taken a notification that was meant for the outer one, which therefore gets one. Only for the record's own thread.
+    /// After a wait inside another wait (a signal handler's, a queue's own spinlock's): if it
+    /// parked since there were `parks`, it may have taken a notification that was meant for the
+    /// outer one, which therefore gets one. Only for the record's own thread.
     pub(crate) fn give_back(&self, parks: u32) {
         if self.parks() != parks {
-            // A swap: what it overwrites may be a notification that came since, and what its giver wrote must be visible to the outer wait.
+            // A swap: what it overwrites may be a notification that came since, and what its giver
+            // wrote must be visible to the outer wait.
             self.token.swap(NOTIFIED, Acquire);
         }
     }
@@ -309,10 +323,12 @@ impl<P: Platform> Thread<P> {
     }
 }
 
-/// Runs `wait`, during which the calling thread counts as waiting, one nesting level deeper than what it waits for already.
+/// Runs `wait`, during which the calling thread counts as waiting, one nesting level deeper than
+/// what it waits for already.
 ///
-/// `wait` is given the thread's record and the level, or `None` if there is no record, or no level, to wait with: then it must not queue.
-/// Afterwards an outer wait gets back what an inner one may have taken from it.
+/// `wait` is given the thread's record and the level, or `None` if there is no record, or no level,
+/// to wait with: then it must not queue. Afterwards an outer wait gets back what an inner one may
+/// have taken from it.
 pub(crate) fn while_waiting<P: Platform, R>(wait: impl FnOnce(Option<(&'static Thread<P>, usize)>) -> R) -> R {
     one_level_deeper(P::current(), wait)
 }
@@ -327,7 +343,8 @@ pub(crate) fn one_level_deeper<P: Platform, R>(
     if level as usize >= NESTING {
         return wait(None);
     }
-    // Stored before anything of the level is touched: a signal handler from here on uses the next one.
+    // Stored before anything of the level is touched: a signal handler from here on uses the next
+    // one.
     let parks = me.parks();
     me.depth.store(level + 1, Relaxed);
     let result = wait(Some((me, level as usize)));
@@ -338,8 +355,8 @@ pub(crate) fn one_level_deeper<P: Platform, R>(
     result
 }
 
-/// Runs `wait` with a record whose nodes have names: the calling thread's, or one that it borrows for as
-/// long. `None`: there is none, and the thread must not queue.
+/// Runs `wait` with a record whose nodes have names: the calling thread's, or one that it borrows
+/// for as long. `None`: there is none, and the thread must not queue.
 #[inline(always)]
 pub(crate) fn with_nodes<P: Platform, R>(wait: impl FnOnce(Option<&'static Thread<P>>) -> R) -> R {
     match P::current() {
@@ -446,7 +463,8 @@ mod tests {
         assert_eq!((depth, me.is_idle()), ((Some(3), true), true));
     }
 
-    /// All four nodes are in use: who comes to a spinlock as well does not queue, but tries until it is free.
+    /// All four nodes are in use: who comes to a spinlock as well does not queue, but tries until
+    /// it is free.
     #[test]
     #[cfg(feature = "events")]
     fn without_a_node_nobody_queues() {

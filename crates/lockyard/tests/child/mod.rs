@@ -5,7 +5,8 @@ use lockyard::platform::linux::Linux;
 
 /// Runs `child` in a child process, which must return `Ok` within half a minute.
 pub(crate) fn in_child(child: impl FnOnce() -> Result<(), &'static str>) {
-    // SAFETY: the child uses nothing but locks, threads and memory, all of which the C library keeps usable, and leaves by `_exit`.
+    // SAFETY: the child uses nothing but locks, threads and memory, all of which the C library
+    // keeps usable, and leaves by `_exit`.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         let status = match child() {

@@ -1,4 +1,5 @@
-//! The bugs that others had: each a test, named by its number in the project's analysis of the kernel's history, played step by step.
+//! The bugs that others had: each a test, named by its number in the project's analysis of the
+//! kernel's history, played step by step.
 //!
 //! | file | bugs |
 //! |---|---|
@@ -9,8 +10,9 @@
 //! | `signals` | handlers that use locks while their thread waits for one |
 //! | `turns` | our own: CPUs that fell idle beside a lock that nobody fought over |
 //!
-//! Schedules are scripts (`lockyard_check::scripted`): nothing depends on time or luck, and "hangs" is a fact, not a timeout.
-//! What needs weak memory to show (B1, B3, B4, O1) is for the model checkers.
+//! Schedules are scripts (`lockyard_check::scripted`): nothing depends on time or luck, and "hangs"
+//! is a fact, not a timeout. What needs weak memory to show (B1, B3, B4, O1) is for the model
+//! checkers.
 
 mod mutex;
 mod osq;

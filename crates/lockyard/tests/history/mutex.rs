@@ -15,7 +15,8 @@ fn release(mutex: &RawMutex<Scripted>) {
 }
 
 scripts! {
-    /// M1: threads that run took the mutex again and again past a first waiter that slept. Here: for one turn, then it is kept for the waiter.
+    /// M1: threads that run took the mutex again and again past a first waiter that slept. Here:
+    /// for one turn, then it is kept for the waiter.
     fn m1_a_sleeping_first_waiter_does_not_starve() {
         const STEP: u64 = TURN_NS / 8;
         let mutex = RawMutex::default();
@@ -67,8 +68,9 @@ scripts! {
         assert!(mutex.at_rest());
     }
 
-    /// M3: a request for handoff could fall on a mutex that had just been released, and be lost to whoever took it, again and again.
-    /// Stopped anywhere, a first waiter whose turn is over is served by the next release at the latest.
+    /// M3: a request for handoff could fall on a mutex that had just been released, and be lost to
+    /// whoever took it, again and again. Stopped anywhere, a first waiter whose turn is over is
+    /// served by the next release at the latest.
     fn m3_a_handoff_request_is_not_lost_to_a_stealer() {
         let stops = every_stop(|stop| {
             let mutex = RawMutex::default();
@@ -103,7 +105,8 @@ scripts! {
         assert!(stops > 20);
     }
 
-    /// M-I6: a first waiter that has asked and then gives up leaves its request to the next, who was woken.
+    /// M-I6: a first waiter that has asked and then gives up leaves its request to the next, who
+    /// was woken.
     fn a_request_left_behind_serves_the_next() {
         let mutex = RawMutex::default();
         let token = CancelToken::default();

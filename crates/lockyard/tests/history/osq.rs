@@ -1,5 +1,6 @@
-//! The spin queue's historical bugs (O1 to O3): corruption when spinners leave as first, middle or last, against each other and against the
-//! head that leaves. Two of three spinners are stopped, each before every one of its steps, while the third comes and gives up.
+//! The spin queue's historical bugs (O1 to O3): corruption when spinners leave as first, middle or
+//! last, against each other and against the head that leaves. Two of three spinners are stopped,
+//! each before every one of its steps, while the third comes and gives up.
 
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
@@ -69,7 +70,8 @@ scripts! {
             for stop in 0..32 {
                 head.starts_until(stop, || cycle(&mutex));
                 head.is_on_cpu(false);
-                // Wherever the head was stopped, the one behind gets as far as its sleep, or polls for the head's link.
+                // Wherever the head was stopped, the one behind gets as far as its sleep, or polls
+                // for the head's link.
                 behind.starts(|| cycle(&mutex));
                 assert!(behind.waits());
                 head.resumes();

@@ -70,7 +70,8 @@ fn abandoned_alone<Y: Policy>() {
     }
 }
 
-/// B17: waiters, one of which (each in turn) gives up; the mark of waiters is there as long as one is left.
+/// B17: waiters, one of which (each in turn) gives up; the mark of waiters is there as long as one
+/// is left.
 fn abandoned_among<Y: Policy>(number: usize, leaver: usize, writes: impl Fn(usize) -> bool) {
     let lock = RwSem::<Y>::default();
     let token = CancelToken::default();
@@ -99,7 +100,8 @@ fn abandoned_among<Y: Policy>(number: usize, leaver: usize, writes: impl Fn(usiz
     assert!(lock.at_rest(), "{}: {lock:?}", Y::NAME);
 }
 
-/// Makes `first`, the first waiter of a held lock, ask for handoff if the policy has it: its time has come, and it looks.
+/// Makes `first`, the first waiter of a held lock, ask for handoff if the policy has it: its time
+/// has come, and it looks.
 fn asks(scene: &Scene, first: &Actor<'_>) {
     scene.advance(5 * MS);
     for _ in 0..3 {
@@ -108,7 +110,8 @@ fn asks(scene: &Scene, first: &Actor<'_>) {
     }
 }
 
-/// B2, R1: a reader in the middle of a release's grant, or of its own coming and going. `true`: somewhere a writer got in beside a reader.
+/// B2, R1: a reader in the middle of a release's grant, or of its own coming and going. `true`:
+/// somewhere a writer got in beside a reader.
 fn a_granted_reader_leaves_early<Y: Policy>() -> bool {
     let mut together = false;
     every_stop(|stop| {
@@ -144,7 +147,8 @@ fn a_granted_reader_leaves_early<Y: Policy>() -> bool {
     together
 }
 
-/// A writer waits while two readers hold the lock by turns, overlapping. How many entries of readers it had to see, with 1 ms between them.
+/// A writer waits while two readers hold the lock by turns, overlapping. How many entries of
+/// readers it had to see, with 1 ms between them.
 fn overlapping_readers<Y: Policy>() -> Option<u32> {
     let lock = RwSem::<Y>::default();
     let mut served = None;
@@ -178,7 +182,8 @@ scripts! {
         every_policy!(Y => { abandoned_alone::<Y>() });
     }
 
-    /// B17: "queue now empty" was inverted. One, two and three waiters of every kind, the leaver in every place.
+    /// B17: "queue now empty" was inverted. One, two and three waiters of every kind, the leaver in
+    /// every place.
     fn b17_abort_with_1_2_3_waiters() {
         every_policy!(Y => {
             for number in 1..=3 {
@@ -191,7 +196,8 @@ scripts! {
         });
     }
 
-    /// B2: a granted reader released the lock before it had been counted, and a writer came in beside the next reader.
+    /// B2: a granted reader released the lock before it had been counted, and a writer came in
+    /// beside the next reader.
     fn b2_a_granted_reader_is_counted_before_it_is_told() {
         every_policy!(Y => {
             assert!(!a_granted_reader_leaves_early::<Y>(), "{}: a writer beside a reader", Y::NAME);
@@ -230,7 +236,8 @@ scripts! {
         });
     }
 
-    /// B10: an interrupted first waiter left readers behind it asleep, though readers held the lock.
+    /// B10: an interrupted first waiter left readers behind it asleep, though readers held the
+    /// lock.
     fn b10_an_interrupted_first_writer_lets_the_readers_behind_it_in() {
         every_policy!(Y => {
             let lock = RwSem::<Y>::default();
@@ -272,7 +279,8 @@ scripts! {
         });
     }
 
-    /// B12: an interrupted writer left its request behind; the others respected it and nobody took the free lock.
+    /// B12: an interrupted writer left its request behind; the others respected it and nobody took
+    /// the free lock.
     fn b12_a_request_left_behind_does_not_close_the_lock() {
         every_policy!(Y => {
             for (second_way, third_way) in
@@ -298,7 +306,8 @@ scripts! {
         });
     }
 
-    /// B13: a real-time waiter that was not first got the handoff, and spun for it while the first could not run.
+    /// B13: a real-time waiter that was not first got the handoff, and spun for it while the first
+    /// could not run.
     fn b13_only_the_first_waiter_gets_the_handoff() {
         every_policy!(Y => {
             let lock = RwSem::<Y>::default();
@@ -320,8 +329,9 @@ scripts! {
         });
     }
 
-    /// R1: the last reader took a bias that was only testing for a holder, and woke nobody. The tester, stopped between adding and taking back, gives up
-    /// or queues; the writer gets the lock either way.
+    /// R1: the last reader took a bias that was only testing for a holder, and woke nobody. The
+    /// tester, stopped between adding and taking back, gives up or queues; the writer gets the lock
+    /// either way.
     fn r1_the_last_readers_wake_is_not_swallowed() {
         every_policy!(Y => {
             for impatient in [false, true] {
@@ -423,7 +433,8 @@ scripts! {
         });
     }
 
-    /// R12: waiters, but no holder: whoever comes in that moment gets in, or waits, and nobody is lost.
+    /// R12: waiters, but no holder: whoever comes in that moment gets in, or waits, and nobody is
+    /// lost.
     fn r12_waiters_without_a_holder() {
         every_policy!(Y => {
             for (first_way, comer_way) in

@@ -7,8 +7,8 @@ use lockyard_check::scripted::{Scene, Scripted};
 
 use super::scripts;
 
-/// `waiters` wait on a semaphore without units; the first is slow to wake; as many ups come in a row. Returns how many waiters sleep for ever after that,
-/// and how many units are there for them.
+/// `waiters` wait on a semaphore without units; the first is slow to wake; as many ups come in a
+/// row. Returns how many waiters sleep for ever after that, and how many units are there for them.
 fn quick_ups<Y: Policy>(waiters: usize) -> (usize, u32) {
     let semaphore = RawSemaphore::<Scripted, Y>::with_units(0);
     let token = CancelToken::default();
@@ -34,7 +34,8 @@ fn quick_ups<Y: Policy>(waiters: usize) -> (usize, u32) {
 }
 
 scripts! {
-    /// Both ups wake the first waiter, which takes one unit; nobody wakes the second, though there is a unit for it.
+    /// Both ups wake the first waiter, which takes one unit; nobody wakes the second, though there
+    /// is a unit for it.
     fn lost_wakeup_of_2008_is_shown() {
         assert_eq!(quick_ups::<Opportunistic2008>(2), (1, 1));
         assert_eq!(quick_ups::<Opportunistic2008>(4), (3, 3));

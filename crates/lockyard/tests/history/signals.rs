@@ -1,5 +1,6 @@
-//! Signal handlers that use locks while the thread they interrupt is anywhere on its way through another: each handler runs before each
-//! step in turn, when the wake-up for the interrupted wait may already have been given.
+//! Signal handlers that use locks while the thread they interrupt is anywhere on its way through
+//! another: each handler runs before each step in turn, when the wake-up for the interrupted wait
+//! may already have been given.
 
 use lockyard::cancel::{CancelToken, Until};
 use lockyard::event::Event;
@@ -18,8 +19,8 @@ type Mutex = RawMutex<Scripted>;
 type RwSem = RawRwSem<Scripted, policy::Today>;
 type RwSemKernel = RawRwSem<Scripted, policy::TodayKernel>;
 
-/// A waiter for `L` is interrupted before each step by a handler that takes a held `H`. Meanwhile `L` is released, so that its wake-up falls before, into or after
-/// the handler.
+/// A waiter for `L` is interrupted before each step by a handler that takes a held `H`. Meanwhile
+/// `L` is released, so that its wake-up falls before, into or after the handler.
 fn interrupted<L: Lock<P = Scripted>, H: Lock<P = Scripted>>() {
     for &way in L::WAYS {
         let mut lost = Vec::new();
@@ -79,7 +80,8 @@ fn interrupted_down<S: Count<P = Scripted>, H: Lock<P = Scripted>>() {
     assert!(lost.is_empty(), "the wake-up is lost if a handler comes before steps {lost:?} of a down");
 }
 
-/// Thread and handler both wait with a token of their own; another thread waits with the first token, too.
+/// Thread and handler both wait with a token of their own; another thread waits with the first
+/// token, too.
 fn interrupted_with_tokens<L: Timed<P = Scripted>>() {
     let mut lost = Vec::new();
     every_stop(|at| {
@@ -112,7 +114,8 @@ fn interrupted_with_tokens<L: Timed<P = Scripted>>() {
 }
 
 scripts! {
-    /// A wake-up that the handler finds in the thread's parking token belongs to the interrupted wait.
+    /// A wake-up that the handler finds in the thread's parking token belongs to the interrupted
+    /// wait.
     fn a_spinlock_in_a_handler_does_not_eat_the_wakeup() {
         interrupted::<Mutex, SpinLock>();
         interrupted::<RwSem, SpinLock>();
@@ -122,7 +125,8 @@ scripts! {
         interrupted_down::<RawSemaphore<Scripted, OpportunisticSafe>, SpinLock>();
     }
 
-    /// A spinlock's waiter whose turn is over has no timer: nothing but the unlock wakes it. The handler queues with the thread's second node meanwhile.
+    /// A spinlock's waiter whose turn is over has no timer: nothing but the unlock wakes it. The
+    /// handler queues with the thread's second node meanwhile.
     fn a_spinlock_in_a_handler_leaves_the_last_wakeup_of_another() {
         let (mut lost, mut nodes) = (Vec::new(), [0; 3]);
         every_stop(|at| {
@@ -169,7 +173,8 @@ scripts! {
         interrupted_down::<RawSemaphore<Scripted, DirectHandoff>, RwSem>();
     }
 
-    /// A thread is in the list of one token at a time, also when a handler comes between joining the list and queueing.
+    /// A thread is in the list of one token at a time, also when a handler comes between joining
+    /// the list and queueing.
     fn a_token_in_a_handler_leaves_the_threads_own_alone() {
         interrupted_with_tokens::<Mutex>();
         interrupted_with_tokens::<RwSem>();

@@ -14,7 +14,8 @@ fn release(mutex: &RawMutex<Scripted>) {
 }
 
 scripts! {
-    /// Each waiter woke the next, and no other: a queue behind a holder that had slept emptied at the pace of one wait for a CPU each.
+    /// Each waiter woke the next, and no other: a queue behind a holder that had slept emptied at
+    /// the pace of one wait for a CPU each.
     fn a_queue_that_nobody_fights_over_opens_up() {
         let mutex = RawMutex::default();
         Scene::play(|scene, [holder, first, second, third, fourth]| {
@@ -43,7 +44,8 @@ scripts! {
         assert!(mutex.at_rest());
     }
 
-    /// Whoever came by closed the mutex in the name of a first waiter that had been woken and waited for a CPU. All others queued up behind it.
+    /// Whoever came by closed the mutex in the name of a first waiter that had been woken and
+    /// waited for a CPU. All others queued up behind it.
     fn an_open_mutex_is_not_kept_for_one_that_does_not_run() {
         let mutex = RawMutex::default();
         Scene::play(|scene, [holder, first, newcomer]| {

@@ -1,6 +1,7 @@
-//! The three-thread inversion on one CPU. *low* holds the lock; *high* wants it; *medium*, ready to run, has nothing to do with it. Without inheritance medium runs before
-//! low, and so before high: an inversion. With it low runs at high's priority. Chains: low owns the first lock, the next owner holds the second one and waits for
-//! the first, and so on; high wants the last.
+//! The three-thread inversion on one CPU. *low* holds the lock; *high* wants it; *medium*, ready to
+//! run, has nothing to do with it. Without inheritance medium runs before low, and so before high:
+//! an inversion. With it low runs at high's priority. Chains: low owns the first lock, the next
+//! owner holds the second one and waits for the first, and so on; high wants the last.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::SeqCst};
 use std::thread::scope;
@@ -22,7 +23,8 @@ struct Seen {
     inverted: bool,
     /// The priority of the owner of the first lock while high waited, and after its release.
     owner: (i32, i32),
-    /// When medium ran, the kernel kept high or somebody it waits for: in a page fault, in its table of futexes. The run then tells nothing of the lock.
+    /// When medium ran, the kernel kept high or somebody it waits for: in a page fault, in its
+    /// table of futexes. The run then tells nothing of the lock.
     kept: bool,
 }
 
@@ -111,7 +113,8 @@ fn inversions<L: Lock<P = Linux>>(depth: usize, runs: usize) -> Vec<Seen> {
 
 const RUNS: usize = 1_000;
 
-/// In all of a thousand runs the owner at the end of the chain has high's priority while high waits, its own again once it has released, and medium does not run before high.
+/// In all of a thousand runs the owner at the end of the chain has high's priority while high
+/// waits, its own again once it has released, and medium does not run before high.
 fn never_inverted<S: Policy>() {
     for depth in 1..=4 {
         let name = format!("inversion, pi-mutex:{}, chain of {depth}", S::NAME);
@@ -145,7 +148,8 @@ fn no_inversion_without_user_space_waiting() {
     never_inverted::<policy::Off>();
 }
 
-/// The check can fail: on a mutex that inherits nothing, medium runs before high every time, and the owner stays where it was.
+/// The check can fail: on a mutex that inherits nothing, medium runs before high every time, and
+/// the owner stays where it was.
 #[test]
 fn an_ordinary_mutex_is_inverted() {
     if !permitted("inversion of an ordinary mutex") {
@@ -160,7 +164,8 @@ fn an_ordinary_mutex_is_inverted() {
     });
 }
 
-/// A time-sharing thread in the middle of a chain passes the boost on: it holds a mutex, so it does not wait among equals, where the kernel would not see it.
+/// A time-sharing thread in the middle of a chain passes the boost on: it holds a mutex, so it does
+/// not wait among equals, where the kernel would not see it.
 #[test]
 fn a_time_sharing_link_passes_the_boost_on() {
     if !permitted("a time-sharing link") {

@@ -1,4 +1,5 @@
-//! The condition variable: nothing is lost, waits end when they should, the most urgent is served first, and a notified thread lends its priority before it has run.
+//! The condition variable: nothing is lost, waits end when they should, the most urgent is served
+//! first, and a notified thread lends its priority before it has run.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::thread::scope;
@@ -9,7 +10,8 @@ use lockyard::{RtCondvar, RtCondvarWith, RtMutex, RtMutexWith};
 
 use crate::scene::{Gate, alone, fixed, lent, permitted};
 
-/// A bounded queue between several producers and consumers: everything that goes in comes out, once.
+/// A bounded queue between several producers and consumers: everything that goes in comes out,
+/// once.
 fn queue<S: Policy>() {
     const EACH: u32 = 2_000;
     let store = RtMutexWith::<S, Vec<u32>>::new(Vec::new());
@@ -108,7 +110,8 @@ fn one_condition_variable_two_mutexes_one_after_the_other() {
     });
 }
 
-/// Notified while the notifier holds the mutex: high is moved to it, and the notifier runs at high's priority from then on, although high has not run.
+/// Notified while the notifier holds the mutex: high is moved to it, and the notifier runs at
+/// high's priority from then on, although high has not run.
 #[test]
 fn the_notified_lends_its_priority_at_once() {
     if !permitted("boost by notification") {

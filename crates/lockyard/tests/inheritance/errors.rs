@@ -61,7 +61,8 @@ fn lock_panics_where_it_would_hang() {
     });
 }
 
-/// Threads in a ring each hold one lock and ask for the next one's. All then get through. Gives how many were refused.
+/// Threads in a ring each hold one lock and ask for the next one's. All then get through. Gives how
+/// many were refused.
 fn ring<S: Policy>(length: usize, mut let_go: impl FnMut(&[Gate], &[Raw<S>], &[i32])) -> Vec<bool> {
     let ring: Vec<Raw<S>> = (0..length).map(|_| Raw::default()).collect();
     let gates: Vec<Gate> = (0..length).map(|_| Gate::default()).collect();
@@ -97,7 +98,8 @@ fn ring<S: Policy>(length: usize, mut let_go: impl FnMut(&[Gate], &[Raw<S>], &[i
     refused
 }
 
-/// One after the other, each when the one before sleeps: it is the last, who closes the ring, that is refused, and nobody else.
+/// One after the other, each when the one before sleeps: it is the last, who closes the ring, that
+/// is refused, and nobody else.
 #[test]
 fn who_closes_a_cycle_of_two_to_eight_locks_is_refused() {
     fn one_by_one<S: Policy>(length: usize) {
@@ -158,7 +160,8 @@ fn only_the_owner_unlocks() {
     });
 }
 
-/// The owner has exited: whoever asks is told, whether it came before or after, and however it waits.
+/// The owner has exited: whoever asks is told, whether it came before or after, and however it
+/// waits.
 #[test]
 fn a_dead_owners_mutex_stays_locked_and_says_so() {
     fn refuses<S: Policy>() {
@@ -202,8 +205,9 @@ fn a_dead_owners_mutex_stays_locked_and_says_so() {
         assert_eq!(mutex.acquire(), Err(PiError::OwnerDied));
         assert!(!mutex.try_acquire() && mutex.is_locked());
     }
-    /// Whoever comes while the kernel passes on what the dead owner left. Between its exit and the heir's next look the word names a thread that the kernel has forgotten, and
-    /// the kernel calls that corrupt.
+    /// Whoever comes while the kernel passes on what the dead owner left. Between its exit and the
+    /// heir's next look the word names a thread that the kernel has forgotten, and the kernel calls
+    /// that corrupt.
     fn refuses_newcomers() {
         let mutex: &'static Raw<policy::Off> = Box::leak(Box::default());
         let (held, exit) = (Gate::default(), Gate::default());

@@ -1,4 +1,5 @@
-//! The child of a fork has other thread ids. What was free it can use, with new threads and inheritance; what was held belongs to the parent's threads.
+//! The child of a fork has other thread ids. What was free it can use, with new threads and
+//! inheritance; what was held belongs to the parent's threads.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread::scope;
@@ -58,7 +59,8 @@ fn the_child_has_thread_ids_of_its_own() {
         assert_eq!(known(), Some(tid()));
         in_child(|| {
             check(known().is_none(), "the parent's id is still known")?;
-            // A thread of the child asks for its id first: the forking thread's id must not come to life again with that.
+            // A thread of the child asks for its id first: the forking thread's id must not come to
+            // life again with that.
             scope(|threads| threads.spawn(|| _ = Linux::register()).join()).map_err(|_| "panic")?;
             check(known().is_none(), "the parent's id came back")?;
             // By its old id, until it has the new one; only what it held itself, and once.

@@ -1,4 +1,5 @@
-//! Threads of fixed priority on one CPU, and gates by which they wait for each other without running.
+//! Threads of fixed priority on one CPU, and gates by which they wait for each other without
+//! running.
 
 use std::ffi::CStr;
 use std::io::Write;
@@ -35,7 +36,8 @@ impl Gate {
 
 /// Binds the calling thread to the first CPU it may use, with priority `priority` of `SCHED_FIFO`.
 pub(crate) fn fixed(priority: i32) {
-    // SAFETY: sets are plain bits, filled by the call and asked within their bounds; the others read what they are given.
+    // SAFETY: sets are plain bits, filled by the call and asked within their bounds; the others
+    // read what they are given.
     unsafe {
         let mut allowed: libc::cpu_set_t = core::mem::zeroed();
         assert_eq!(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut allowed), 0);
@@ -44,7 +46,8 @@ pub(crate) fn fixed(priority: i32) {
         libc::CPU_SET(first, &mut one);
         assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &one), 0);
     }
-    // SAFETY: has no preconditions. What is in memory stays there: an urgent thread that waits for a page is passed by everybody. (If it is refused, most of it stays all the same.)
+    // SAFETY: has no preconditions. What is in memory stays there: an urgent thread that waits for
+    // a page is passed by everybody. (If it is refused, most of it stays all the same.)
     unsafe { libc::mlockall(libc::MCL_CURRENT) };
     assert!(become_fixed(priority), "permission for SCHED_FIFO was there a moment ago");
 }
@@ -55,7 +58,8 @@ fn become_fixed(priority: i32) -> bool {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) == 0 }
 }
 
-/// Whether this process may use fixed priorities. If not, says which test is skipped, and why, where nobody swallows it.
+/// Whether this process may use fixed priorities. If not, says which test is skipped, and why,
+/// where nobody swallows it.
 pub(crate) fn permitted(test: &str) -> bool {
     let permitted = std::thread::spawn(|| become_fixed(1)).join().expect("a thread");
     if !permitted {
@@ -67,14 +71,16 @@ pub(crate) fn permitted(test: &str) -> bool {
     permitted
 }
 
-/// Runs `scene`, [`guarded`], with nothing else going on in this process: when threads come the kernel makes room for more futexes, and keeps urgent threads waiting for that.
+/// Runs `scene`, [`guarded`], with nothing else going on in this process: when threads come the
+/// kernel makes room for more futexes, and keeps urgent threads waiting for that.
 pub(crate) fn alone(name: &str, scene: impl FnOnce()) {
     static STAGE: Mutex<()> = Mutex::new(());
     let _stage = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
     guarded(name, scene);
 }
 
-/// Calls `tell` with the fields of a thread's line in `/proc`, from the third on. `None`: it has ended.
+/// Calls `tell` with the fields of a thread's line in `/proc`, from the third on. `None`: it has
+/// ended.
 ///
 /// Without the heap: its lock lends no priority, and whoever waits for it is passed by everybody.
 fn told<R>(path: &CStr, tell: impl FnOnce(&mut SplitAsciiWhitespace<'_>) -> Option<R>) -> Option<R> {
@@ -91,7 +97,8 @@ fn told<R>(path: &CStr, tell: impl FnOnce(&mut SplitAsciiWhitespace<'_>) -> Opti
     tell(&mut rest.split_ascii_whitespace())
 }
 
-/// The priority at which the calling thread runs now, lent ones included: 1 to 99, or 0 for a time-sharing thread.
+/// The priority at which the calling thread runs now, lent ones included: 1 to 99, or 0 for a
+/// time-sharing thread.
 pub(crate) fn lent() -> i32 {
     // Field 18. A real-time thread has −1 − priority there.
     let value: i32 = told(c"/proc/thread-self/stat", |fields| fields.nth(15)?.parse().ok()).expect("proc is mounted");
@@ -104,7 +111,9 @@ pub(crate) fn thread_name() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// What the kernel says that a thread of this process does: `R` it runs or could, `S` it sleeps until somebody wakes it, `D` it sleeps inside the kernel for reasons of the kernel's own. `None`: it has ended.
+/// What the kernel says that a thread of this process does: `R` it runs or could, `S` it sleeps
+/// until somebody wakes it, `D` it sleeps inside the kernel for reasons of the kernel's own.
+/// `None`: it has ended.
 pub(crate) fn state(name: i32) -> Option<char> {
     let mut path = [0; 40];
     write!(&mut path[..39], "/proc/self/task/{name}/stat").expect("room for a number");

@@ -1,4 +1,5 @@
-//! What those call who embed the locks in a C library's objects: taking by name, condition variables over any lock, a child's forgetting.
+//! What those call who embed the locks in a C library's objects: taking by name, condition
+//! variables over any lock, a child's forgetting.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread::scope;

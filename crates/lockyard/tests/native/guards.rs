@@ -1,4 +1,5 @@
-//! The public face under hard treatment: panics in sections, forgotten guards, dropped locks, timeouts and tokens through `lock_api`'s guards.
+//! The public face under hard treatment: panics in sections, forgotten guards, dropped locks,
+//! timeouts and tokens through `lock_api`'s guards.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -145,7 +145,8 @@ fn zero_bytes_are_a_semaphore_without_units() {
     empty!(OpportunisticSafe, DirectHandoff, Opportunistic2008);
 }
 
-/// What platforms keep for all locks, made of zero bytes, by its constructor at run time, or by default: the same.
+/// What platforms keep for all locks, made of zero bytes, by its constructor at run time, or by
+/// default: the same.
 macro_rules! the_same {
     ($($kept:ty),* $(,)?) => {$(
         // SAFETY: as above.

@@ -1,4 +1,5 @@
-//! What only the real machine can show, one theme per file. Tests that need a process of their own are beside this folder: `allocation`, `exhaustion`, `fork`.
+//! What only the real machine can show, one theme per file. Tests that need a process of their own
+//! are beside this folder: `allocation`, `exhaustion`, `fork`.
 
 // These tests are about threads, clocks and signals of the system.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]

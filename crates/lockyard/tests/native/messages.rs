@@ -1,4 +1,5 @@
-//! What people read: errors in one line each, all different; settings that are refused say what would do.
+//! What people read: errors in one line each, all different; settings that are refused say what
+//! would do.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -54,7 +55,8 @@ fn a_tunable_out_of_range_is_refused_by_the_name_of_its_variable() {
     assert_eq!(before, after);
 }
 
-/// An environment belongs to a whole process: this program once more for each, which says what it has read.
+/// An environment belongs to a whole process: this program once more for each, which says what it
+/// has read.
 #[test]
 fn settings_come_from_the_environment() {
     const SAYS: &str = "LOCKYARD_TEST_SAYS_ITS_SETTINGS";

@@ -1,5 +1,5 @@
-//! Real signals: handlers that take other locks while the thread that they interrupt waits, holds or releases. (Every interleaving, step by
-//! step, is in `history/signals`.)
+//! Real signals: handlers that take other locks while the thread that they interrupt waits, holds
+//! or releases. (Every interleaving, step by step, is in `history/signals`.)
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::SeqCst};
 use std::sync::{Mutex as StdMutex, PoisonError};

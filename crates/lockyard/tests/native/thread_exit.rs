@@ -1,4 +1,5 @@
-//! Locks at the end of a thread's life: in destructors of thread-locals, and in the hands of a thread that is gone.
+//! Locks at the end of a thread's life: in destructors of thread-locals, and in the hands of a
+//! thread that is gone.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -41,8 +42,8 @@ thread_local! {
     static LATE: RefCell<Option<AtExit>> = const { RefCell::new(None) };
 }
 
-/// parking_lot issue 203: locks in destructors of thread-locals, contended, whether the thread's first lock came before the thread-local, after it, or in
-/// the destructor itself.
+/// parking_lot issue 203: locks in destructors of thread-locals, contended, whether the thread's
+/// first lock came before the thread-local, after it, or in the destructor itself.
 #[test]
 fn parking_lot_203_locks_in_thread_local_destructors() {
     guarded("thread-local destructors", || {
@@ -71,7 +72,8 @@ fn parking_lot_203_locks_in_thread_local_destructors() {
     });
 }
 
-/// A thread exits with locks held; its record goes to other threads, which must not take themselves for the holder.
+/// A thread exits with locks held; its record goes to other threads, which must not take themselves
+/// for the holder.
 #[test]
 fn a_new_thread_with_the_holders_record_is_not_the_holder() {
     guarded("reused records", || {
@@ -112,7 +114,8 @@ fn a_new_thread_with_the_holders_record_is_not_the_holder() {
     });
 }
 
-/// The process-wide tables grow with the threads that live at the same time, not with all that ever lived.
+/// The process-wide tables grow with the threads that live at the same time, not with all that ever
+/// lived.
 #[test]
 fn ten_thousand_threads_use_few_records() {
     guarded("10,000 threads", || {

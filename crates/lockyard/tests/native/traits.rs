@@ -1,4 +1,5 @@
-//! `Send`, `Sync` and `Debug` as the ecosystem has them: the same as `parking_lot`'s types where it has them, checked at compile time.
+//! `Send`, `Sync` and `Debug` as the ecosystem has them: the same as `parking_lot`'s types where it
+//! has them, checked at compile time.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
@@ -46,7 +47,8 @@ fn locks_are_send_and_sync_as_their_data() {
     is_sync::<(Mutex<u8>, RwSem<u8>, SpinLock<u8>, Semaphore, CancelToken)>();
     is_send::<(RawMutex<Linux>, RawRwSem<Linux, policy::Today>, RawQSpinLock<Linux>, RawSemaphore<Linux>)>();
     is_sync::<(RawMutex<Linux>, RawRwSem<Linux, policy::Today>, RawQSpinLock<Linux>, RawSemaphore<Linux>)>();
-    // A mutex makes data that may be sent shareable; a reader-writer lock needs data that may be shared.
+    // A mutex makes data that may be sent shareable; a reader-writer lock needs data that may be
+    // shared.
     is_sync::<(Mutex<Cell<u8>>, SpinLock<RefCell<u8>>)>();
     not!(Mutex<Rc<u8>>: Send);
     not!(Mutex<Rc<u8>>: Sync);

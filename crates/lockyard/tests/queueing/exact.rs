@@ -1,4 +1,5 @@
-//! On a machine that says when a CPU is needed: who is awake is not passed, and who sleeps does so for want of a CPU.
+//! On a machine that says when a CPU is needed: who is awake is not passed, and who sleeps does so
+//! for want of a CPU.
 
 #![allow(clippy::disallowed_types)] // a guard of the test's own
 
@@ -25,7 +26,8 @@ fn cycle<K: Kind<Exact>>(lock: &RawQueuedSpinLock<Exact, K>) {
     release(lock);
 }
 
-/// Lets hierarchical locks leave the plain queue at the first change of node, if one waiter is there.
+/// Lets hierarchical locks leave the plain queue at the first change of node, if one waiter is
+/// there.
 fn turn_early() -> MutexGuard<'static, ()> {
     settings(&[
         (Tunable::GeneralHandoffsTurnNuma, 0),
@@ -82,7 +84,8 @@ fn sleeping_head<K: Kind<Exact>>() {
 }
 
 scripts! {
-    /// Newcomers queue behind a head that is not asleep, also when it stops for a while before it takes a free lock.
+    /// Newcomers queue behind a head that is not asleep, also when it stops for a while before it
+    /// takes a free lock.
     fn nobody_passes_a_head_that_is_awake() {
         let mut open = 0;
         for stop in 0..24 {
@@ -107,7 +110,8 @@ scripts! {
         assert!(open > 3, "{open}");
     }
 
-    /// When its CPU is needed the head sleeps, and the word says so: it is passed until it runs again, however often.
+    /// When its CPU is needed the head sleeps, and the word says so: it is passed until it runs
+    /// again, however often.
     fn a_head_that_sleeps_is_passed_until_it_runs() {
         sleeping_head::<Plain>();
     }
@@ -117,7 +121,8 @@ scripts! {
         sleeping_head::<Hq>();
     }
 
-    /// Behind a head that sleeps a newcomer tries for a while before it queues; where nobody can be passed, or nobody is there, it queues at once.
+    /// Behind a head that sleeps a newcomer tries for a while before it queues; where nobody can be
+    /// passed, or nobody is there, it queues at once.
     fn a_newcomer_tries_where_it_may_pass() {
         let lock = RawQSpinLock::<Exact>::default();
         Scene::play(|scene, [holder, head, newcomer, other]| {
@@ -149,7 +154,8 @@ scripts! {
         assert_eq!(lock.raw(), 0);
     }
 
-    /// A queued waiter spins for as long as its CPU is its own, also behind one that sleeps. If it sleeps it is marked as a sleeping head by who makes it one, whose unlock wakes it.
+    /// A queued waiter spins for as long as its CPU is its own, also behind one that sleeps. If it
+    /// sleeps it is marked as a sleeping head by who makes it one, whose unlock wakes it.
     fn a_queued_waiter_spins_until_its_cpu_is_needed() {
         let lock = RawQSpinLock::<Exact>::default();
         Scene::play(|scene, [holder, head, behind, newcomer]| {
@@ -164,7 +170,8 @@ scripts! {
             behind.is_on_cpu(false);
             scene.settle();
             assert_eq!(scene.events(Event::PvWaitNode), 1);
-            // The first has been passed by nobody but could have been; no timer is needed for the next.
+            // The first has been passed by nobody but could have been; no timer is needed for the
+            // next.
             let now = scene.now();
             holder.does(|| release(&lock));
             assert!(first.is_done() && !second.is_done());
@@ -205,7 +212,8 @@ scripts! {
         }
     }
 
-    /// A head in hierarchical mode whose CPU was needed while it waited makes one queue of the lanes: to wake somebody costs more than any distance.
+    /// A head in hierarchical mode whose CPU was needed while it waited makes one queue of the
+    /// lanes: to wake somebody costs more than any distance.
     fn lanes_are_not_for_sleepers() {
         let _alone = turn_early();
         for asleep in [false, true] {

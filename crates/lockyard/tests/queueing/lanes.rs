@@ -14,7 +14,8 @@ use super::scripts;
 
 type Hq = RawHqSpinLock<Exact>;
 
-/// Who holds this may set what it wants: everything else is as it was at first, but that waiters look at once where they are, as scripts let no time pass.
+/// Who holds this may set what it wants: everything else is as it was at first, but that waiters
+/// look at once where they are, as scripts let no time pass.
 pub(crate) fn settings(changes: &[(Tunable, u32)]) -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,8 +40,10 @@ fn evidence(handoffs: u32, remote: u32) -> MutexGuard<'static, ()> {
     settings(&[(Tunable::GeneralHandoffsTurnNuma, handoffs), (Tunable::RemoteHandoffsTurnNuma, remote)])
 }
 
-/// A queue of waiters on these nodes, behind one that found nobody queued and so tells nothing of its node, and another queue (those of `late`) that comes when so many of them have been served. In which of their sections, in the order
-/// in which they were served, was the lock in hierarchical mode?
+/// A queue of waiters on these nodes, behind one that found nobody queued and so tells nothing of
+/// its node, and another queue (those of `late`) that comes when so many of them have been served.
+/// In which of their sections, in the order in which they were served, was the lock in hierarchical
+/// mode?
 fn modes(lock: &Hq, nodes: &[u32], late: (usize, &[u32])) -> Vec<bool> {
     let modes = Mutex::new(Vec::new());
     // SAFETY: each is told to who holds the lock.
@@ -85,14 +88,16 @@ fn modes(lock: &Hq, nodes: &[u32], late: (usize, &[u32])) -> Vec<bool> {
     modes.into_inner().unwrap()
 }
 
-/// The first in whose section the lock was in hierarchical mode, among waiters of two nodes by turns.
+/// The first in whose section the lock was in hierarchical mode, among waiters of two nodes by
+/// turns.
 fn turned_at(waiters: usize) -> Option<usize> {
     let nodes: Vec<u32> = (0..waiters as u32).map(|number| number % 2).collect();
     modes(&Hq::default(), &nodes, (0, &[])).iter().position(|by_node| *by_node)
 }
 
 scripts! {
-    /// More hand-overs (one of them to the first), and more of them to another node, than are set. The settings are looked at with the first change of node, and with each fourth.
+    /// More hand-overs (one of them to the first), and more of them to another node, than are set.
+    /// The settings are looked at with the first change of node, and with each fourth.
     fn a_lock_turns_when_there_is_evidence() {
         let expected = [((1, 0), 1), ((2, 0), 4), ((0, 1), 4), ((4, 3), 4), ((5, 0), 8), ((0, 4), 8), ((8, 2), 8), ((9, 2), 12)];
         for ((handoffs, remote), turned) in expected {
@@ -101,7 +106,8 @@ scripts! {
         }
     }
 
-    /// A waiter looks where it is when it has waited for as long as is set; who is head before that has changed no node.
+    /// A waiter looks where it is when it has waited for as long as is set; who is head before that
+    /// has changed no node.
     fn who_is_head_soon_is_no_evidence() {
         for (wait, turns) in [(0, false), (999, false), (1_000, true)] {
             let _alone = settings(&[
@@ -143,7 +149,8 @@ scripts! {
         assert!(!modes(&Hq::default(), &[1; 12], (0, &[])).contains(&true));
     }
 
-    /// Two waiters for each node that occurs, in a queue of at most two for each node of the machine.
+    /// Two waiters for each node that occurs, in a queue of at most two for each node of the
+    /// machine.
     fn a_lock_turns_for_a_crowd_only() {
         let _alone = evidence(0, 0);
         let turns = |nodes: &[u32]| modes(&Hq::default(), nodes, (0, &[])).contains(&true);
@@ -153,7 +160,8 @@ scripts! {
         assert!(turns(&[0, 1, 0, 1, 0, 1]) && !turns(&[0, 1, 0, 1, 2, 0, 1]) && turns(&[0, 1, 0, 1, 2, 0, 1, 2]));
     }
 
-    /// The queue becomes the lane of who turns, and with the last in it the lock is plain again. A lock with one lane never turns.
+    /// The queue becomes the lane of who turns, and with the last in it the lock is plain again. A
+    /// lock with one lane never turns.
     fn a_lock_without_waiters_is_plain_again() {
         {
             let _alone = evidence(0, 0);
@@ -168,7 +176,8 @@ scripts! {
         assert_eq!(modes(&Hq::default(), &[0, 1, 1, 1, 1], (0, &[])), [false; 5]);
     }
 
-    /// A lock whose lanes have paid turns again at the first change of node; after a stay that did not pay it takes all the evidence.
+    /// A lock whose lanes have paid turns again at the first change of node; after a stay that did
+    /// not pay it takes all the evidence.
     fn a_lock_that_was_well_served_by_lanes_turns_soon() {
         // Three hand-overs in the first lane pay, two do not.
         for (nodes, paid) in [([0, 1, 1, 1, 1].as_slice(), true), (&[0, 1, 1, 1], false)] {
@@ -185,7 +194,8 @@ scripts! {
         }
     }
 
-    /// Lanes that were visited in vain become a queue, and it takes 32 times as many hand-overs to the next stay.
+    /// Lanes that were visited in vain become a queue, and it takes 32 times as many hand-overs to
+    /// the next stay.
     fn a_stay_in_vain_makes_careful() {
         let _alone = evidence(1, 0);
         for in_vain in [false, true] {
@@ -220,7 +230,8 @@ scripts! {
         }
     }
 
-    /// A lane for each node; for each cache where nodes have several, with at least four CPUs each, and there are lanes enough; or as many as are wished.
+    /// A lane for each node; for each cache where nodes have several, with at least four CPUs each,
+    /// and there are lanes enough; or as many as are wished.
     fn lanes_are_nodes_or_caches() {
         let _alone = settings(&[]);
         for (caches, cpus, lanes) in
@@ -236,7 +247,8 @@ scripts! {
         assert_eq!(Exact::hq().lane_count(), 5);
     }
 
-    /// Which waiters are neighbours: those of a node, of a cache, or whose names leave the same remainder.
+    /// Which waiters are neighbours: those of a node, of a cache, or whose names leave the same
+    /// remainder.
     fn waiters_of_a_lane_are_neighbours() {
         let early = [
             (Tunable::GeneralHandoffsTurnNuma, 0),
@@ -258,7 +270,8 @@ scripts! {
                 };
                 actors.iter().for_each(|actor| actor.is_on_cpu(true));
                 actors.iter().enumerate().for_each(|(number, actor)| prepare(number, actor));
-                // The holder, one that finds nobody queued, the first behind it, and some that are as the first is, or are not.
+                // The holder, one that finds nobody queued, the first behind it, and some that are
+                // as the first is, or are not.
                 let (holder, others) = actors.split_first().unwrap();
                 let (opener, others) = others.split_last().unwrap();
                 let (first, rest) = others.split_first().unwrap();
@@ -287,13 +300,16 @@ scripts! {
         assert!(!is_remote(6, 0, 0, any, caches) && is_remote(6, 0, 0, any, nodes));
         assert!(!is_remote(6, 1, 2, |one, other| one.id().raw() % 2 == other.id().raw() % 2, nodes));
         assert!(is_remote(6, 1, 2, |one, other| one.id().raw() % 2 != other.id().raw() % 2, same_node));
-        // As many caches as nodes: one node may have two of them and another no CPU, but on the whole nodes do not have several.
+        // As many caches as nodes: one node may have two of them and another no CPU, but on the
+        // whole nodes do not have several.
         assert!(!is_remote(NODES, 1, 0, any, caches) && is_remote(NODES, 1, 0, any, nodes));
     }
 
-    /// A lane has as many hand-overs as are set, and one among fewer waiters so many fewer, once that is known: when its first is head again.
+    /// A lane has as many hand-overs as are set, and one among fewer waiters so many fewer, once
+    /// that is known: when its first is head again.
     fn a_lane_has_a_share_in_proportion_to_its_crowd() {
-        // In the lane of six the first comes round twice in a visit: the second time says nothing of how many they are.
+        // In the lane of six the first comes round twice in a visit: the second time says nothing
+        // of how many they are.
         let _alone = settings(&[(Tunable::FairnessThreshold, 14)]);
         let lock = &Hq::default();
         let mut lanes = Vec::new();
@@ -327,12 +343,14 @@ scripts! {
         assert!(lock.statistics().is_none() && !lock.is_locked());
     }
 
-    /// When lanes become a queue its first waiter knows from which lane it has the lock: of another one it has changed the node, of the same one not.
+    /// When lanes become a queue its first waiter knows from which lane it has the lock: of another
+    /// one it has changed the node, of the same one not.
     fn out_of_lanes_a_change_of_node_counts() {
         let _alone = evidence(0, 0);
         for caches in [NODES, 2 * NODES] {
             has(caches, 24);
-            // Looked at with the first change, and with the fourth; before the first hand-over inside the queue there is no evidence.
+            // Looked at with the first change, and with the fourth; before the first hand-over
+            // inside the queue there is no evidence.
             for (node, turned) in [(0, 1), (1, 3)] {
                 let lock = &Hq::default();
                 let modes = Mutex::new(Vec::new());
@@ -356,7 +374,8 @@ scripts! {
                         actor.is_on_node((node + number) % 2);
                         actor.starts(section);
                         if number == 0 {
-                            // The visit was in vain: with the first behind it, it makes a queue of the lanes.
+                            // The visit was in vain: with the first behind it, it makes a queue of
+                            // the lanes.
                             holder.does(release);
                             soon(scene, || last.is_idle());
                             assert_eq!((scene.events(Event::HqLeave), lock.statistics()), (1, None));
@@ -394,8 +413,9 @@ scripts! {
         });
     }
 
-    /// Who looks where its lock's record was, and goes on when another lock has it, queues with its own lock: wherever it stops on its way, and also if its lock is in lanes again by
-    /// then, whose record is elsewhere.
+    /// Who looks where its lock's record was, and goes on when another lock has it, queues with its
+    /// own lock: wherever it stops on its way, and also if its lock is in lanes again by then,
+    /// whose record is elsewhere.
     fn nobody_queues_in_the_lanes_of_another_lock() {
         let locks: Vec<RawHqSpinLock<Scripted>> = (0..1_000).map(|_| RawHqSpinLock::default()).collect();
         let (lock, others) = locks.split_first().unwrap();
@@ -416,7 +436,8 @@ scripts! {
                 late.is_on_node(1);
                 let entered = late.starts_until(stop, || lock.acquire());
                 stopped = late.is_stopped();
-                // The first finds nobody behind it, as long as the late one has not come to its lane.
+                // The first finds nobody behind it, as long as the late one has not come to its
+                // lane.
                 holder.does(|| release(lock));
                 got.expect("woken");
                 first.does(|| release(lock));
@@ -438,7 +459,8 @@ scripts! {
                 scene.finish();
                 waiter.does(|| release(other));
                 if lock.statistics().is_some() {
-                    // The late one had it as soon as it came; lanes go when one that comes through them leaves nobody.
+                    // The late one had it as soon as it came; lanes go when one that comes through
+                    // them leaves nobody.
                     holder.does(|| lock.acquire());
                     first.starts(|| lock.acquire());
                     holder.does(|| release(lock));

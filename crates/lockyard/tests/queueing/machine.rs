@@ -1,4 +1,5 @@
-//! The scripted machine as one that says when a CPU is needed: an actor spins until the script takes it off its CPU, or its patience ends by the script's clock.
+//! The scripted machine as one that says when a CPU is needed: an actor spins until the script
+//! takes it off its CPU, or its patience ends by the script's clock.
 
 // The scripted machine's hints are set by tests.
 #![allow(clippy::disallowed_types)]
@@ -10,7 +11,8 @@ use lockyard::platform::{ConstPlatform, Ordering, ParkedHeads, Patience, Platfor
 use lockyard::wait::thread::{Thread, ThreadId};
 use lockyard_check::scripted::{LaneWord, NODES, Scene, Scripted, U32, U64};
 
-/// An exact machine. Who is not on a CPU ([`Actor::is_on_cpu`](lockyard_check::scripted::Actor::is_on_cpu)) should give way.
+/// An exact machine. Who is not on a CPU
+/// ([`Actor::is_on_cpu`](lockyard_check::scripted::Actor::is_on_cpu)) should give way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Exact;
 
@@ -18,12 +20,14 @@ const RECORDS: usize = ThreadId::MAX_QUEUED as usize + 1;
 
 static TABLE: [Thread<Exact>; RECORDS] = [const { Thread::new() }; RECORDS];
 
-/// Last-level caches. An actor's is so many after the first of its node as its priority says; nodes have as many each, unless the script gives one those of the next.
+/// Last-level caches. An actor's is so many after the first of its node as its priority says; nodes
+/// have as many each, unless the script gives one those of the next.
 pub(crate) static CACHES: AtomicU32 = AtomicU32::new(NODES);
 /// CPUs.
 pub(crate) static CPUS: AtomicU32 = AtomicU32::new(2);
 
-// SAFETY: threads have their names, and words their meaning, from the scripted machine, which is one; records are this machine's own, one for each name.
+// SAFETY: threads have their names, and words their meaning, from the scripted machine, which is
+// one; records are this machine's own, one for each name.
 unsafe impl Platform for Exact {
     type U32 = U32;
     type U64 = U64;
@@ -154,8 +158,8 @@ unsafe impl Platform for Exact {
 // SAFETY: its lanes are those of the scripted machine.
 unsafe impl ConstPlatform for Exact {}
 
-/// Waits until something is so that must be so. A settled scene is not enough where one that spins waits for another that spins: each may have looked for the last
-/// time before the other went on.
+/// Waits until something is so that must be so. A settled scene is not enough where one that spins
+/// waits for another that spins: each may have looked for the last time before the other went on.
 pub(crate) fn soon(scene: &Scene, is_so: impl Fn() -> bool) {
     while !is_so() {
         scene.settle();

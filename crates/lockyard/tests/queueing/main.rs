@@ -1,4 +1,5 @@
-//! What the theory pages of queued locks and of their queues promise, step by step and to the nanosecond: who may pass whom, when, and how the word says so.
+//! What the theory pages of queued locks and of their queues promise, step by step and to the
+//! nanosecond: who may pass whom, when, and how the word says so.
 //!
 //! | file | what |
 //! |---|---|
@@ -9,7 +10,8 @@
 //! | `lanes` | when a hierarchical spinlock begins to queue by node |
 //! | `sleepers` | turns of a sleeping lock's waiters |
 //!
-//! Schedules are scripts (`lockyard_check::scripted`): the clock stands still until the script turns it.
+//! Schedules are scripts (`lockyard_check::scripted`): the clock stands still until the script
+//! turns it.
 
 mod exact;
 mod lanes;

@@ -15,7 +15,8 @@ fn release(mutex: &Mutex) {
     unsafe { mutex.release() };
 }
 
-/// Turns the clock to `ns` after `begin`: until then nobody wakes up, and then there have been `sleeps` wake-ups in all.
+/// Turns the clock to `ns` after `begin`: until then nobody wakes up, and then there have been
+/// `sleeps` wake-ups in all.
 fn wakes_at(scene: &Scene, begin: u64, ns: u64, sleeps: i64) {
     let before = scene.events(Event::MutexSleep);
     scene.advance(begin + ns - 1 - scene.now());
@@ -36,7 +37,8 @@ fn gets_it(scene: &Scene, got: &Outcome<()>) {
 }
 
 scripts! {
-    /// Each waiter has a turn after the one before it, and looks again a turn later for each one that is still before it.
+    /// Each waiter has a turn after the one before it, and looks again a turn later for each one
+    /// that is still before it.
     fn waiters_look_when_their_turns_end() {
         let mutex = Mutex::default();
         Scene::play(|scene, [holder, first, second, third]| {
@@ -72,7 +74,8 @@ scripts! {
         assert!(mutex.at_rest());
     }
 
-    /// At a mutex that is fought over, whoever queues asks for a first waiter that is late: from the grace after its turn on, not before.
+    /// At a mutex that is fought over, whoever queues asks for a first waiter that is late: from
+    /// the grace after its turn on, not before.
     fn a_first_waiter_has_a_grace() {
         for late_by in [0, 1] {
             let mutex = Mutex::default();
@@ -129,7 +132,8 @@ scripts! {
         }
     }
 
-    /// Who was passed asks for the next to be woken only if that one's timer is more than two turns away.
+    /// Who was passed asks for the next to be woken only if that one's timer is more than two turns
+    /// away.
     fn a_next_that_sleeps_long_is_asked_for() {
         // The second has looked after thirteen turns, and will again after seventeen.
         for (turns, less, woken) in [(15, 1, true), (15, 0, false)] {

@@ -21,7 +21,8 @@ fn release(lock: &Lock) {
     unsafe { lock.release() };
 }
 
-/// A head that is woken and finds the lock taken again dozes to the end of its turn. Then it is passed for one more sleep, and never after that.
+/// A head that is woken and finds the lock taken again dozes to the end of its turn. Then it is
+/// passed for one more sleep, and never after that.
 fn passed_once_more<K: Kind<Scripted>>() {
     let lock = RawQueuedSpinLock::<Scripted, K>::default();
     // SAFETY: told to who holds the lock.
@@ -70,7 +71,8 @@ fn passed_once_more<K: Kind<Scripted>>() {
 }
 
 scripts! {
-    /// Each waiter has a turn after the one before it. Who is late in the queue looks again a turn later, or after half as long as it has waited; the head sleeps until it is woken.
+    /// Each waiter has a turn after the one before it. Who is late in the queue looks again a turn
+    /// later, or after half as long as it has waited; the head sleeps until it is woken.
     fn turns_end_one_after_the_other() {
         let lock = Lock::default();
         Scene::play(|scene, [holder, first, second, third]| {
@@ -115,7 +117,8 @@ scripts! {
         passed_once_more::<Hq>();
     }
 
-    /// A head that was not passed wakes the next by its own unlock. Nothing is left over for the next time.
+    /// A head that was not passed wakes the next by its own unlock. Nothing is left over for the
+    /// next time.
     fn who_was_not_passed_wakes_the_next() {
         let lock = Lock::default();
         Scene::play(|scene, [holder, first, second]| {
@@ -135,7 +138,8 @@ scripts! {
         assert_eq!(lock.raw(), 0);
     }
 
-    /// A waiter that is very late looks again after a second at the latest, and those who queue behind it a turn later: they do not wait for each other's timers.
+    /// A waiter that is very late looks again after a second at the latest, and those who queue
+    /// behind it a turn later: they do not wait for each other's timers.
     fn nobody_waits_for_a_timer_that_is_far_away() {
         let lock = Lock::default();
         Scene::play(|scene, [holder, first, second, third, fourth]| {
@@ -170,7 +174,8 @@ scripts! {
         assert_eq!(lock.raw(), 0);
     }
 
-    /// Its process was stopped for a day, or its clock jumped: that it has waited so long is no reason to sleep for half a day.
+    /// Its process was stopped for a day, or its clock jumped: that it has waited so long is no
+    /// reason to sleep for half a day.
     fn a_waiter_that_is_a_day_late_looks_every_second() {
         const DAY_NS: u64 = 86_400_000_000_000;
         let lock = Lock::default();
@@ -196,9 +201,11 @@ scripts! {
         assert_eq!(lock.raw(), 0);
     }
 
-    /// One that was passed leaves the next to its timer, unless that is set for more than two turns from now.
+    /// One that was passed leaves the next to its timer, unless that is set for more than two turns
+    /// from now.
     fn who_was_passed_leaves_the_next_to_its_timer() {
-        // It has looked last after six turns and three quarters, and is late by then: the next time is three and three eighths later.
+        // It has looked last after six turns and three quarters, and is late by then: the next time
+        // is three and three eighths later.
         let timer = 10 * TURN_NS + TURN_NS / 8;
         for (at, woken, timer) in
             [(TURN_NS, false, 2 * TURN_NS), (timer - 2 * TURN_NS, false, timer), (timer - 2 * TURN_NS - 1, true, timer)]
@@ -252,7 +259,8 @@ scripts! {
         assert_eq!(lock.raw(), 0);
     }
 
-    /// A waiter whose turn is over at the moment it becomes head does not sleep before it has been pending.
+    /// A waiter whose turn is over at the moment it becomes head does not sleep before it has been
+    /// pending.
     fn a_turn_that_is_over_is_pending_at_once() {
         let lock = Lock::default();
         Scene::play(|scene, [holder, first, second]| {
@@ -273,7 +281,8 @@ scripts! {
         assert_eq!(lock.raw(), 0);
     }
 
-    /// Seven heads may sleep on locks that share a line of the table. The eighth looks for itself, and never leaves pending set while it sleeps.
+    /// Seven heads may sleep on locks that share a line of the table. The eighth looks for itself,
+    /// and never leaves pending set while it sleeps.
     fn a_head_without_an_entry_looks_for_itself() {
         // Four locks in sixteen bytes have one line, and so have those a kilobyte on.
         #[repr(align(1024))]

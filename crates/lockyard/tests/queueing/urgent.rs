@@ -1,4 +1,5 @@
-//! Threads of fixed priority at a queued spinlock: whom an unlock wakes, who is refused meanwhile, and that nobody sleeps beside a free lock.
+//! Threads of fixed priority at a queued spinlock: whom an unlock wakes, who is refused meanwhile,
+//! and that nobody sleeps beside a free lock.
 
 // What the actors note for the script.
 #![allow(clippy::disallowed_types)]
@@ -40,7 +41,8 @@ impl<K: Kind<Scripted>> Stand<K> {
         self.release();
     }
 
-    /// Threads of fixed priority are served at the time `now`, those without a turn later, `all` of them.
+    /// Threads of fixed priority are served at the time `now`, those without a turn later, `all` of
+    /// them.
     fn is_well_served(&self, now: u64, all: usize, stop: u64) {
         let served = self.served.lock().unwrap();
         assert_eq!(served.len(), all);
@@ -52,7 +54,8 @@ impl<K: Kind<Scripted>> Stand<K> {
     }
 }
 
-/// Actors of these priorities, in this order, come to a lock that is held, and are served in that order.
+/// Actors of these priorities, in this order, come to a lock that is held, and are served in that
+/// order.
 fn come<K: Kind<Scripted>>(priorities: &[u32], order: &[u32]) {
     let stand = Stand::<K>::new();
     Scene::play_with(priorities.len() + 1, |scene, actors| {
@@ -72,7 +75,8 @@ fn come<K: Kind<Scripted>>(priorities: &[u32], order: &[u32]) {
     assert_eq!((served.as_slice(), stand.lock.raw()), (order, K::REST.into()));
 }
 
-/// An urgent waiter comes and is stopped before its `stop`-th step; then the lock is released, and everybody goes on. Others of these priorities have come before.
+/// An urgent waiter comes and is stopped before its `stop`-th step; then the lock is released, and
+/// everybody goes on. Others of these priorities have come before.
 fn the_last_is_stopped<K: Kind<Scripted>>(others: &[u32]) {
     every_stop(|stop| {
         let stand = Stand::<K>::new();
@@ -97,7 +101,8 @@ fn the_last_is_stopped<K: Kind<Scripted>>(others: &[u32]) {
     });
 }
 
-/// A release is stopped before its `stop`-th step, when so many of the waiters have come; the others come, and everybody goes on.
+/// A release is stopped before its `stop`-th step, when so many of the waiters have come; the
+/// others come, and everybody goes on.
 fn the_owner_is_stopped<K: Kind<Scripted>>(before: usize) {
     every_stop(|stop| {
         let stand = Stand::<K>::new();
@@ -124,7 +129,8 @@ fn the_owner_is_stopped<K: Kind<Scripted>>(before: usize) {
     });
 }
 
-/// One that an unlock has chosen does not come. The lock is free, kept for it for a while, and then for nobody.
+/// One that an unlock has chosen does not come. The lock is free, kept for it for a while, and then
+/// for nobody.
 fn a_chosen_one_does_not_come<K: Kind<Scripted>>() {
     let stand = Stand::<K>::new();
     let lock = &stand.lock;
@@ -163,7 +169,8 @@ scripts! {
         come::<Hq>(&[5, 9, 1, 0], &[9, 5, 1, 0]);
     }
 
-    /// The first to take the lock takes *urgent* away, for all: it is put back, so that no newcomer comes between.
+    /// The first to take the lock takes *urgent* away, for all: it is put back, so that no newcomer
+    /// comes between.
     fn the_lock_stays_urgent_until_the_last_urgent_waiter_has_it() {
         let stand = Stand::<Hq>::new();
         let lock = &stand.lock;

@@ -22,7 +22,8 @@ pub(crate) fn state<P: Platform, K: Kind<P>>(lock: &RawQueuedSpinLock<P, K>) -> 
     lock.raw() & 0xffff & !u32::from(K::REST)
 }
 
-/// Held or not, waited for or not: what a lock says, and whether it lets somebody in who tries. A lock that was made, and memory that nobody has initialised.
+/// Held or not, waited for or not: what a lock says, and whether it lets somebody in who tries. A
+/// lock that was made, and memory that nobody has initialised.
 fn questions<K: Kind<Scripted>>() {
     let made = RawQueuedSpinLock::<Scripted, K>::default();
     answers_well(&made, K::REST.into());
@@ -44,7 +45,8 @@ fn answers_well<K: Kind<Scripted>>(lock: &RawQueuedSpinLock<Scripted, K>, new: u
         assert_eq!((answers(), state(lock)), ((true, true), LOCKED));
         waiter.freeze();
         holder.does(release);
-        // Free, but not for one that only tries: somebody waits. Who really wants it may pass a waiter whose turn is not over.
+        // Free, but not for one that only tries: somebody waits. Who really wants it may pass a
+        // waiter whose turn is not over.
         assert_eq!((answers(), state(lock)), ((true, true), 0));
         assert!(!other.does(|| lock.try_acquire()));
         other.does(|| lock.acquire());
@@ -78,7 +80,8 @@ scripts! {
         questions::<Hq>();
     }
 
-    /// The queue lock of the books: nobody passes, so the waiter has it from the moment it is released.
+    /// The queue lock of the books: nobody passes, so the waiter has it from the moment it is
+    /// released.
     fn an_mcs_lock_says_whether_it_is_held_and_waited_for() {
         let lock = RawMcsLock::<Scripted>::default();
         let answers = || (lock.is_locked(), lock.is_contended());
@@ -109,7 +112,8 @@ scripts! {
         });
     }
 
-    /// Who waits has drawn a number, and looks ever less often while the numbers stand still: a scene with such a waiter settles.
+    /// Who waits has drawn a number, and looks ever less often while the numbers stand still: a
+    /// scene with such a waiter settles.
     fn a_ticket_lock_says_whether_it_is_held_and_waited_for() {
         let lock = RawTicketLock::<Scripted>::default();
         let answers = || (lock.is_locked(), lock.is_contended());

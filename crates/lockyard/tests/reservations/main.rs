@@ -1,4 +1,5 @@
-//! No reservation without an end: a spinlock that is free is kept for a waiter only as long as that one can be expected to come.
+//! No reservation without an end: a spinlock that is free is kept for a waiter only as long as that
+//! one can be expected to come.
 //!
 //! | file | what |
 //! |---|---|

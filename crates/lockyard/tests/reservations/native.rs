@@ -1,4 +1,5 @@
-//! Waiters that a signal handler keeps, as a collector does that stops the world: one that goes on needs the lock that they wait for, which nobody holds.
+//! Waiters that a signal handler keeps, as a collector does that stops the world: one that goes on
+//! needs the lock that they wait for, which nobody holds.
 
 // Threads and signals of the system.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]

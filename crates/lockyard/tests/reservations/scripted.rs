@@ -1,4 +1,5 @@
-//! A waiter that is stopped for ever, before each of its steps in turn: everybody else gets the lock, again and again, and when it goes on all is in order.
+//! A waiter that is stopped for ever, before each of its steps in turn: everybody else gets the
+//! lock, again and again, and when it goes on all is in order.
 
 use lockyard::spin::cna::Cna;
 use lockyard::spin::hq::{Hq, RawHqSpinLock};
@@ -22,7 +23,8 @@ fn release<K: Kind<Scripted>>(lock: &Lock<K>) {
     unsafe { lock.release() };
 }
 
-/// Turns the clock until it `is_so`, for three seconds at most: a queued waiter looks once a second at least, and a stop may fall on each look.
+/// Turns the clock until it `is_so`, for three seconds at most: a queued waiter looks once a second
+/// at least, and a stop may fall on each look.
 fn soon(scene: &Scene, is_so: impl Fn() -> bool) {
     for _ in 0..3_000 {
         scene.settle();
@@ -33,7 +35,8 @@ fn soon(scene: &Scene, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Takes the lock five times by waiting and five times by trying, however long that takes, with somebody stopped.
+/// Takes the lock five times by waiting and five times by trying, however long that takes, with
+/// somebody stopped.
 fn is_open<'e, K: Kind<Scripted>>(scene: &Scene, lock: &'e Lock<K>, [one, other]: [&Actor<'e>; 2]) {
     for _ in 0..5 {
         let got = one.starts(|| lock.acquire());
@@ -131,8 +134,8 @@ fn waiter_is_stopped<K: Kind<Scripted>>(in_lanes: impl Fn(&Lock<K>), wait_ns: u6
     });
 }
 
-/// The victim, head and alone, is stopped before any of its steps, and the lock becomes free. Some steps
-/// later a try is refused, and notes it. When the victim goes on nobody will wake it.
+/// The victim, head and alone, is stopped before any of its steps, and the lock becomes free. Some
+/// steps later a try is refused, and notes it. When the victim goes on nobody will wake it.
 fn head_meets_a_note<K: Kind<Scripted>>(later: u64) {
     every_stop(|stop| {
         let lock = Lock::<K>::default();

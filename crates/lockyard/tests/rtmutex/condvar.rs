@@ -24,7 +24,8 @@ fn sleep(condvar: &Condvar, mutex: &Mutex, until: Until<'_, Scripted>) -> Result
 }
 
 scripts! {
-    /// A signal under the mutex moves the most urgent sleeper; it lends at once, and runs when the mutex is released.
+    /// A signal under the mutex moves the most urgent sleeper; it lends at once, and runs when the
+    /// mutex is released.
     fn a_signal_moves_the_most_urgent() {
         let (mutex, condvar): (Mutex, Condvar) = Default::default();
         let (mutex, condvar) = (&mutex, &condvar);
@@ -48,7 +49,8 @@ scripts! {
         assert!(at_rest(mutex) && !condvar.has_sleepers());
     }
 
-    /// What was lent to a sleeper while it held the mutex does not lend it a better place among the sleepers.
+    /// What was lent to a sleeper while it held the mutex does not lend it a better place among the
+    /// sleepers.
     fn a_loan_buys_no_place() {
         let (mutex, condvar): (Mutex, Condvar) = Default::default();
         let (mutex, condvar) = (&mutex, &condvar);
@@ -75,7 +77,8 @@ scripts! {
         assert!(at_rest(mutex));
     }
 
-    /// A sleeper that gives back a loan while it is moved to the mutex already waits there by its own priority afterwards.
+    /// A sleeper that gives back a loan while it is moved to the mutex already waits there by its
+    /// own priority afterwards.
     fn a_loan_ends_as_its_bearer_is_moved() {
         let mut moved = 0;
         every_stop(|stop| {
@@ -144,7 +147,8 @@ scripts! {
         assert!(at_rest(mutex));
     }
 
-    /// A deadline and a signal at the same time, with a stop everywhere: the signal is taken by one sleeper, and every sleeper has the mutex afterwards.
+    /// A deadline and a signal at the same time, with a stop everywhere: the signal is taken by one
+    /// sleeper, and every sleeper has the mutex afterwards.
     fn a_timeout_against_a_signal() {
         every_stop(|stop| {
             let (mutex, condvar): (Mutex, Condvar) = Default::default();
@@ -156,11 +160,13 @@ scripts! {
                 let first = leaver.starts_until(stop, move || sleep(condvar, mutex, Until::deadline(end)));
                 let second = patient.starts(move || sleep(condvar, mutex, Until::FOREVER));
                 scene.advance(2_000);
-                // It may have to wait for the leaver, which may be stopped with the condition variable's lock.
+                // It may have to wait for the leaver, which may be stopped with the condition
+                // variable's lock.
                 signaller.starts(move || condvar.notify_one(mutex));
                 stopped = leaver.is_stopped();
                 leaver.resumes();
-                // Whoever had it: the rest is woken by hand, when it sleeps there and not for a turn at the mutex or at a lock inside.
+                // Whoever had it: the rest is woken by hand, when it sleeps there and not for a
+                // turn at the mutex or at a lock inside.
                 scene.run_dry();
                 signaller.starts(move || condvar.notify_all(mutex));
                 scene.finish_all();

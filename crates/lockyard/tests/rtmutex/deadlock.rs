@@ -55,7 +55,8 @@ scripts! {
         }
     }
 
-    /// One who waits for the victims of a deadlock, without being part of it, is told as well, and that it is not.
+    /// One who waits for the victims of a deadlock, without being part of it, is told as well, and
+    /// that it is not.
     fn behind_a_cycle() {
         let (m, n): (Mutex, Mutex) = Default::default();
         let (m, n) = (&m, &n);
@@ -63,7 +64,8 @@ scripts! {
             a.does(move || acquire(m));
             b.does(move || acquire(n));
             let a1 = a.starts(move || acquire(n));
-            // b insists, behind the back of its own check: a chain as two racing closers would leave it, if both were deaf.
+            // b insists, behind the back of its own check: a chain as two racing closers would
+            // leave it, if both were deaf.
             let end = scene.now() + 1_000;
             let b1 = b.starts(move || acquire_until(m, end));
             assert!(matches!(b1.expect("refused"), Err(Refused::Deadlock(cycle)) if cycle.length() == 2));
@@ -81,7 +83,8 @@ scripts! {
         assert!(at_rest(m) && at_rest(n));
     }
 
-    /// Two threads close a cycle at the same moment: at least one is told, whoever is preempted and wherever.
+    /// Two threads close a cycle at the same moment: at least one is told, whoever is preempted and
+    /// wherever.
     fn closed_by_two_at_once() {
         every_stop(|stop| {
             let (m, n): (Mutex, Mutex) = Default::default();
@@ -113,8 +116,9 @@ scripts! {
         });
     }
 
-    /// A cycle is opened by a timeout while the one who closed it looks: he stays queued, with the priority that is his now and not the one that was lent to him. (Case 1903 of the
-    /// property: the walk of the one who left ended at the mutex that he owned himself.)
+    /// A cycle is opened by a timeout while the one who closed it looks: he stays queued, with the
+    /// priority that is his now and not the one that was lent to him. (Case 1903 of the property:
+    /// the walk of the one who left ended at the mutex that he owned himself.)
     fn opened_by_a_timeout_as_it_is_closed() {
         let mut stayed = false;
         every_stop(|stop| {

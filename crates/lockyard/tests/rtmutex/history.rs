@@ -1,7 +1,8 @@
 //! The bugs that the kernel's rt-mutex had, by their numbers in `spec/rtmutex.md` section 14.
 //!
-//! Each script here and each check named in the table must also fail when the mutex makes its bug on purpose (`rtmutex::bug`):
-//! [`every_bug_is_noticed_by_its_check`] has the scripts fail, `lockyard-check`, `tests/rtmutex/bugs.rs` the simulated checks.
+//! Each script here and each check named in the table must also fail when the mutex makes its bug
+//! on purpose (`rtmutex::bug`): [`every_bug_is_noticed_by_its_check`] has the scripts fail,
+//! `lockyard-check`, `tests/rtmutex/bugs.rs` the simulated checks.
 //!
 //! | no. | fault | here |
 //! |---|---|---|
@@ -45,7 +46,8 @@ const NOTICED: &[(Bug, &str)] = &[
     (Bug::TimeoutBeatsOwnership, "order::an_acquisition_wins_over_a_timeout"),
 ];
 
-/// This program once more for each bug, with the mutex making it: the script must fail, by what it says and not by its time.
+/// This program once more for each bug, with the mutex making it: the script must fail, by what it
+/// says and not by its time.
 #[test]
 fn every_bug_is_noticed_by_its_check() {
     let program = std::env::current_exe().expect("the program has a path");
@@ -64,7 +66,8 @@ fn every_bug_is_noticed_by_its_check() {
 }
 
 scripts! {
-    /// The mutex is promised to a; a's priority falls, so b is first: the walk must wake b, who sleeps, not a.
+    /// The mutex is promised to a; a's priority falls, so b is first: the walk must wake b, who
+    /// sleeps, not a.
     fn b3_a_walk_wakes_the_new_first_waiter() {
         let mutex: &Mutex = &Mutex::default();
         Scene::play(|_, [holder, a, b]| {
@@ -126,7 +129,8 @@ scripts! {
             let [a_id, b_id] = [a.id(), b.id()];
             owner.does(move || set_priority(a_id, 30));
             assert_eq!(owner.priority(), 30);
-            // b falls behind c among n's waiters: the owner's donor for n changes, a's place does not.
+            // b falls behind c among n's waiters: the owner's donor for n changes, a's place does
+            // not.
             owner.does(move || set_priority(b_id, 5));
             assert_eq!(owner.priority(), 30);
             scene.advance(1_000);
@@ -143,7 +147,8 @@ scripts! {
         assert!(at_rest(m) && at_rest(n));
     }
 
-    /// A signaller moves a sleeper into a deadlock: the sleeper's record is cleaned up, and the signaller's is as it was.
+    /// A signaller moves a sleeper into a deadlock: the sleeper's record is cleaned up, and the
+    /// signaller's is as it was.
     fn b7_a_failed_proxy_cleans_up_the_sleepers_record() {
         let (m, n): (Mutex, Mutex) = Default::default();
         let (m, n) = (&m, &n);
@@ -158,7 +163,8 @@ scripts! {
             });
             holder.does(move || acquire(m));
             let held_up = holder.starts(move || acquire(n));
-            // The sleeper owns n, holder of m waits for n: to queue the sleeper for m would close the cycle.
+            // The sleeper owns n, holder of m waits for n: to queue the sleeper for m would close
+            // the cycle.
             sleeper.freeze();
             signaller.does(move || condvar.notify_one(m));
             // Nothing of it is left before the sleeper has done anything itself.
@@ -166,7 +172,8 @@ scripts! {
             assert_eq!(holder.priority(), 1, "still lends");
             sleeper.thaw();
             assert!(asleep.expect("told").is_err());
-            // The signaller can wait like anybody else, and lends: nothing of the sleeper's is left in its record, nor the other way round.
+            // The signaller can wait like anybody else, and lends: nothing of the sleeper's is left
+            // in its record, nor the other way round.
             assert_eq!(holder.priority(), 1);
             let waits = signaller.starts(move || acquire(m));
             assert_eq!(priorities([holder, sleeper]), [5, 10]);
@@ -183,13 +190,15 @@ scripts! {
         assert!(at_rest(m) && at_rest(n));
     }
 
-    /// A refusal before queueing takes nothing out: not the first waiter, not what the caller lends elsewhere; and what a sleeper was given is not taken away.
+    /// A refusal before queueing takes nothing out: not the first waiter, not what the caller lends
+    /// elsewhere; and what a sleeper was given is not taken away.
     fn b8_what_was_never_queued_is_not_removed() {
         let mutex: &Mutex = &Mutex::default();
         let condvar = &RawRtCondvar::<Scripted>::default();
         Scene::play(|_, [waiter, second, owner]| {
             have_priorities(&[waiter, second, owner], &[9, 9, 1]);
-            // The first record is the waiter's: a name of nothing stands for it, and what is not linked has such names.
+            // The first record is the waiter's: a name of nothing stands for it, and what is not
+            // linked has such names.
             waiter.does(move || _ = mutex.try_acquire().then(|| release(mutex)));
             owner.does(move || acquire(mutex));
             let got = waiter.starts(move || acquire(mutex));
@@ -204,7 +213,8 @@ scripts! {
             next.expect("still queued");
             second.does(move || release(mutex));
         });
-        // The proxy start succeeds at once: the sleeper owns the mutex, with its deadline long past.
+        // The proxy start succeeds at once: the sleeper owns the mutex, with its deadline long
+        // past.
         Scene::play(|scene, [sleeper, signaller]| {
             let end = scene.now() + 1_000;
             let asleep = sleeper.starts(move || {
@@ -223,13 +233,15 @@ scripts! {
         assert!(at_rest(mutex));
     }
 
-    /// The next owner frees the mutex as soon as it has unlocked it, with the last releaser stopped anywhere: no touch of the memory afterwards.
+    /// The next owner frees the mutex as soon as it has unlocked it, with the last releaser stopped
+    /// anywhere: no touch of the memory afterwards.
     fn b9_nothing_of_the_mutex_is_touched_after_the_release() {
         for waiting in [false, true] {
             let stops = every_stop(|stop| {
                 let mut place = Box::new(MaybeUninit::<Mutex>::new(Mutex::default()));
                 let memory: *mut Mutex = place.as_mut_ptr();
-                // SAFETY: initialised above; overwritten below when the last who may use it has unlocked it, which is the point.
+                // SAFETY: initialised above; overwritten below when the last who may use it has
+                // unlocked it, which is the point.
                 let mutex = unsafe { &*memory };
                 let mut stopped = false;
                 Scene::play(|scene, [releaser, heir]| {
@@ -243,7 +255,8 @@ scripts! {
                     stopped = releaser.is_stopped();
                     let waits = waits.unwrap_or_else(|| heir.starts(take));
                     if waits.is_done() {
-                        // SAFETY: both have unlocked it, the releaser up to the point where it stands: the memory is somebody else's.
+                        // SAFETY: both have unlocked it, the releaser up to the point where it
+                        // stands: the memory is somebody else's.
                         unsafe { memory.write_bytes(0xa5, 1) };
                         releaser.resumes();
                         scene.finish();
@@ -261,7 +274,8 @@ scripts! {
         }
     }
 
-    /// The same for a releaser that found the bit set by somebody who left: it frees the mutex in its slow path, and must have dropped the wait lock before.
+    /// The same for a releaser that found the bit set by somebody who left: it frees the mutex in
+    /// its slow path, and must have dropped the wait lock before.
     fn b9_nor_of_one_that_a_waiter_has_left() {
         let mut met = false;
         // The leaver stands in its slow path, wherever that is, when the release begins.
@@ -270,7 +284,8 @@ scripts! {
             every_stop(|stop| {
                 let mut place = Box::new(MaybeUninit::<Mutex>::new(Mutex::default()));
                 let memory: *mut Mutex = place.as_mut_ptr();
-                // SAFETY: initialised above; overwritten below when everybody has unlocked it or left.
+                // SAFETY: initialised above; overwritten below when everybody has unlocked it or
+                // left.
                 let mutex = unsafe { &*memory };
                 let mut stopped = false;
                 Scene::play(|scene, [releaser, leaver, heir]| {
@@ -287,7 +302,8 @@ scripts! {
                             release(mutex);
                         });
                         met |= stopped;
-                        // SAFETY: the releaser has given it up, the leaver has left, the heir has unlocked it.
+                        // SAFETY: the releaser has given it up, the leaver has left, the heir has
+                        // unlocked it.
                         unsafe { memory.write_bytes(0xa5, 1) };
                         releaser.resumes();
                         scene.finish();
@@ -306,7 +322,8 @@ scripts! {
         assert!(met);
     }
 
-    /// Two waiters time out one after the other while the owner releases, with a stop everywhere: the mutex is free afterwards, and stays so.
+    /// Two waiters time out one after the other while the owner releases, with a stop everywhere:
+    /// the mutex is free afterwards, and stays so.
     fn b10_a_released_mutex_is_not_resurrected() {
         for victim in 0..3 {
             every_stop(|stop| {
@@ -374,8 +391,8 @@ scripts! {
         assert!(at_rest(mutex));
     }
 
-    /// A deadlock was seen; by the time its finder looks again, the one it waited for has given up and left the mutex to it. So there is none, and who waits behind it is
-    /// not forgotten.
+    /// A deadlock was seen; by the time its finder looks again, the one it waited for has given up
+    /// and left the mutex to it. So there is none, and who waits behind it is not forgotten.
     fn b13_what_became_free_is_no_deadlock() {
         let stops = every_stop(|stop| {
             let (m, n): (Mutex, Mutex) = Default::default();
@@ -417,7 +434,8 @@ scripts! {
         assert!(stops > 0);
     }
 
-    /// The merged form sleeps, the unspinning one too, when the owner is not running: none of them burns.
+    /// The merged form sleeps, the unspinning one too, when the owner is not running: none of them
+    /// burns.
     fn nobody_spins_for_an_owner_that_does_not_run() {
         fn play<Y: lockyard::rtmutex::policy::Policy>(spins: bool) {
             for on_cpu in [false, true] {

@@ -6,7 +6,8 @@ use lockyard_check::scripted::{Actor, Scene, every_stop};
 use super::{Mutex, acquire, acquire_until, at_rest, have_priorities, priorities, release, scripts, set_priority};
 
 scripts! {
-    /// The owner runs with the priority of its most urgent waiter, and with its own again as they go.
+    /// The owner runs with the priority of its most urgent waiter, and with its own again as they
+    /// go.
     fn the_owner_is_boosted_and_deboosted() {
         let mutex: &Mutex = &Mutex::default();
         Scene::play(|scene, [low, middle, high]| {
@@ -53,7 +54,8 @@ scripts! {
         assert!(at_rest(m) && at_rest(n));
     }
 
-    /// Chains of depth 1 to 8, with mutexes of different policies: everybody is boosted, and gets its own priority back, link by link.
+    /// Chains of depth 1 to 8, with mutexes of different policies: everybody is boosted, and gets
+    /// its own priority back, link by link.
     fn chains_of_depth_1_to_8() {
         for depth in 1..=8 {
             let mutexes: &Vec<Mutex> = &(0..depth).map(|_| Mutex::default()).collect();
@@ -156,7 +158,8 @@ scripts! {
         assert!(seen, "there is a step between the two");
     }
 
-    /// Everybody is preempted everywhere: a chain of two, with a waiter that comes and one that leaves.
+    /// Everybody is preempted everywhere: a chain of two, with a waiter that comes and one that
+    /// leaves.
     fn a_chain_with_stops_everywhere() {
         for victim in 0..3 {
             every_stop(|stop| {

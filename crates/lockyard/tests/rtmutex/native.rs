@@ -32,7 +32,8 @@ fn timed() {
     assert!(mutex.try_lock_for(Duration::ZERO).is_some());
 }
 
-/// The kernel sees what is lent: the owner's priority in the scheduler is the waiter's while it waits, and its own afterwards.
+/// The kernel sees what is lent: the owner's priority in the scheduler is the waiter's while it
+/// waits, and its own afterwards.
 #[test]
 fn the_kernel_sees_the_boost() {
     if !can_lend_priorities() {

@@ -35,7 +35,8 @@ scripts! {
             holder.does(move || acquire(mutex));
             let [a1, b1, c1, d1, e1] = [a, b, c, d, e].map(|actor| actor.starts(move || acquire(mutex)));
             holder.does(move || release(mutex));
-            // `served!` looks in the order of its list; the mutex lets in one at a time, so what it finds is the mutex's order.
+            // `served!` looks in the order of its list; the mutex lets in one at a time, so what it
+            // finds is the mutex's order.
             let order = served!(mutex, scene, d = d1, c = c1, a = a1, e = e1, b = b1);
             assert_eq!(order, ["b", "e", "a", "c", "d"]);
         });
@@ -61,7 +62,8 @@ scripts! {
         assert!(at_rest(mutex));
     }
 
-    /// Free and promised: a strictly more urgent newcomer takes it, an equal one does not, and the waiter is served next.
+    /// Free and promised: a strictly more urgent newcomer takes it, an equal one does not, and the
+    /// waiter is served next.
     fn only_the_more_urgent_steal_from_realtime_waiters() {
         let mutex: &Mutex = &Mutex::default();
         Scene::play(|scene, [holder, waiter, equal, better]| {
@@ -83,7 +85,8 @@ scripts! {
         assert!(at_rest(mutex));
     }
 
-    /// Time-sharing threads pass a time-sharing waiter, under the policy that lets them; under the other they do not.
+    /// Time-sharing threads pass a time-sharing waiter, under the policy that lets them; under the
+    /// other they do not.
     fn lateral_steal_is_a_policy() {
         let (lateral, strict): (Mutex, Mutex<Strict>) = Default::default();
         let (lateral, strict) = (&lateral, &strict);
@@ -111,7 +114,8 @@ scripts! {
         assert!(at_rest(lateral) && at_rest(strict));
     }
 
-    /// A timeout and a release choose the same moment: whoever leaves takes what was promised to it, or the next gets it. At every stop.
+    /// A timeout and a release choose the same moment: whoever leaves takes what was promised to
+    /// it, or the next gets it. At every stop.
     fn a_timeout_against_a_release() {
         every_stop(|stop| {
             let mutex: &Mutex = &Mutex::default();

@@ -40,7 +40,8 @@ impl Monitor {
 }
 
 scripts! {
-    /// A running thread without a priority does not take the mutex before a signalled waiter that has one.
+    /// A running thread without a priority does not take the mutex before a signalled waiter that
+    /// has one.
     fn a_signalled_waiter_of_fixed_priority_is_not_passed() {
         for (priority, passes) in [(0, true), (7, false)] {
             let monitor = Monitor::default();
@@ -64,7 +65,8 @@ scripts! {
         }
     }
 
-    /// Signals and broadcasts choose by priority, and the mutex serves those that are moved by it, before one that came there first.
+    /// Signals and broadcasts choose by priority, and the mutex serves those that are moved by it,
+    /// before one that came there first.
     fn waiters_for_a_condition_are_served_by_priority() {
         for broadcast in [false, true] {
             let monitor = Monitor::default();
@@ -105,7 +107,8 @@ scripts! {
         }
     }
 
-    /// Woken by the signal it would only wait again. One wake-up for each, when the mutex is free; and one for the second, so that it has a timer if the first is stopped.
+    /// Woken by the signal it would only wait again. One wake-up for each, when the mutex is free;
+    /// and one for the second, so that it has a timer if the first is stopped.
     fn a_signalled_waiter_sleeps_until_the_mutex_is_free() {
         for detached in [false, true] {
             let monitor = Monitor::default();
@@ -149,7 +152,8 @@ scripts! {
         assert!(monitor.is_as_new());
     }
 
-    /// Whoever gives up is anywhere on its way out when the condition variable is to be destroyed: it does not touch it afterwards.
+    /// Whoever gives up is anywhere on its way out when the condition variable is to be destroyed:
+    /// it does not touch it afterwards.
     fn draining_waits_for_those_who_give_up() {
         let mut waited = 0;
         every_stop(|stop| {
@@ -179,7 +183,8 @@ scripts! {
         assert!(waited > 5, "waited {waited} times");
     }
 
-    /// A detached release has read its first waiter's name. That one gives up; a signal puts a sleeper without a timer into the queue and asks again.
+    /// A detached release has read its first waiter's name. That one gives up; a signal puts a
+    /// sleeper without a timer into the queue and asks again.
     fn a_detached_release_does_not_obey_a_later_request_by_waking_an_earlier_waiter() {
         every_stop(|stop| {
             let monitor = Monitor::default();
@@ -211,7 +216,8 @@ scripts! {
         });
     }
 
-    /// A waiter of the mutex is stopped for ever, anywhere in its wait. A thread that is signalled meanwhile, asleep, gets the mutex nevertheless.
+    /// A waiter of the mutex is stopped for ever, anywhere in its wait. A thread that is signalled
+    /// meanwhile, asleep, gets the mutex nevertheless.
     fn a_signalled_thread_does_not_wait_for_one_that_is_stopped() {
         for broadcast in [false, true] {
             every_stop(|stop| {

@@ -66,7 +66,8 @@ scripts! {
         assert_eq!(waiters(&large), ["0x0"; 4]);
     }
 
-    /// The table grows, twice, at each step of a wait that is woken, of one whose word has changed, and of one that is late.
+    /// The table grows, twice, at each step of a wait that is woken, of one whose word has changed,
+    /// and of one that is late.
     fn a_table_grows_under_a_wait() {
         for (late, changed) in [(false, false), (true, false), (false, true), (true, true)] {
             let stops = every_stop(|stop| {
@@ -105,7 +106,8 @@ scripts! {
         }
     }
 
-    /// The handler of a signal that comes while its thread waits does not queue: it looks at the word, for so long.
+    /// The handler of a signal that comes while its thread waits does not queue: it looks at the
+    /// word, for so long.
     fn a_handler_polls_on_top_of_a_wait() {
         let mut polled = 0;
         every_stop(|stop| {

@@ -1,4 +1,5 @@
-//! A thread that is signalled asleep has no timer: others are to see that it gets the mutex, whichever of them are stopped.
+//! A thread that is signalled asleep has no timer: others are to see that it gets the mutex,
+//! whichever of them are stopped.
 
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
@@ -33,7 +34,8 @@ impl Monitor {
 }
 
 scripts! {
-    /// Two threads are stopped before they are signalled. One that is signalled later does not rely on them.
+    /// Two threads are stopped before they are signalled. One that is signalled later does not rely
+    /// on them.
     fn a_guard_that_has_not_run_guards_nobody() {
         let monitor = Monitor::default();
         Scene::play(|scene, [holder, first, guard, late]| {
@@ -58,8 +60,8 @@ scripts! {
         });
     }
 
-    /// The guard has run, becomes first, and is stopped in its sleep. The thread behind it, without a timer, gets the mutex: after a reservation
-    /// that a try ends (`reserved`), or without one.
+    /// The guard has run, becomes first, and is stopped in its sleep. The thread behind it, without
+    /// a timer, gets the mutex: after a reservation that a try ends (`reserved`), or without one.
     fn a_guard_that_is_stopped_as_first_waiter_keeps_nobody_asleep() {
         for reserved in [false, true] {
             let monitor = Monitor::default();
@@ -99,7 +101,8 @@ scripts! {
         }
     }
 
-    /// An owner that releases and takes the mutex again at once is always faster than a waiter that wakes up. The waiter is behind one that is stopped.
+    /// An owner that releases and takes the mutex again at once is always faster than a waiter that
+    /// wakes up. The waiter is behind one that is stopped.
     fn a_waiter_behind_a_stopped_one_has_a_turn() {
         let mutex = RawMutex::<Scripted>::default();
         Scene::play(|scene, [owner, stopped, waiter]| {

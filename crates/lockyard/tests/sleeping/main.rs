@@ -1,4 +1,5 @@
-//! What locks promise whose waiters sleep, beside exclusion: whom a release wakes and whom not, who is kept waiting, what is left behind. Played step by step.
+//! What locks promise whose waiters sleep, beside exclusion: whom a release wakes and whom not, who
+//! is kept waiting, what is left behind. Played step by step.
 //!
 //! | file | what |
 //! |---|---|
@@ -24,7 +25,8 @@ use lockyard::semaphore::{DirectHandoff, RawSemaphore};
 use lockyard_check::scripted::{Actor, Scene, Scripted};
 pub(crate) use lockyard_check::scripts;
 
-/// Spends a wake-up that has come to the actor's thread too late, in an earlier scene: this scene's first sleep would end at once.
+/// Spends a wake-up that has come to the actor's thread too late, in an earlier scene: this scene's
+/// first sleep would end at once.
 fn rests(scene: &Scene, actor: &Actor<'_>) {
     let deadline = scene.now() + 1;
     let rested = actor

@@ -44,8 +44,8 @@ scripts! {
         }
     }
 
-    /// Waiters of fixed priorities are served by them, however long they have waited. Those without come after them, in order,
-    /// and the mutex does not lie idle before the first of them.
+    /// Waiters of fixed priorities are served by them, however long they have waited. Those without
+    /// come after them, in order, and the mutex does not lie idle before the first of them.
     fn waiters_are_served_by_priority() {
         for release in RELEASES {
             for turns in [0, 1, 5, 1_000] {
@@ -103,7 +103,8 @@ scripts! {
         }
     }
 
-    /// The mutex is free before its releaser has looked who is to be woken. Whoever takes and releases it meanwhile may have woken the waiter already.
+    /// The mutex is free before its releaser has looked who is to be woken. Whoever takes and
+    /// releases it meanwhile may have woken the waiter already.
     fn of_two_releases_one_wakes_the_waiter() {
         for release in RELEASES {
             let mut between = 0;
@@ -133,7 +134,8 @@ scripts! {
         }
     }
 
-    /// Who comes by asks in the name of a first waiter that is late, once, and wakes it. The release need not, and the mutex is kept in either form.
+    /// Who comes by asks in the name of a first waiter that is late, once, and wakes it. The
+    /// release need not, and the mutex is kept in either form.
     fn a_release_wakes_nobody_who_has_not_asked() {
         for release in RELEASES {
             let mutex = RawMutex::default();
@@ -172,7 +174,8 @@ scripts! {
         }
     }
 
-    /// A newcomer asks for handoff in the name of a late first waiter that has the mutex already and has not left the queue yet.
+    /// A newcomer asks for handoff in the name of a late first waiter that has the mutex already
+    /// and has not left the queue yet.
     fn handoff_that_was_asked_for_an_owner_goes_with_it() {
         let mut met = 0;
         every_stop(|stop| {
@@ -244,7 +247,8 @@ scripts! {
         assert!(met > 0, "the newcomer never met an owner in the queue");
     }
 
-    /// A waiter is stopped for ever, anywhere in its wait: it owns nothing, so others get the mutex, again and again, by a try as well.
+    /// A waiter is stopped for ever, anywhere in its wait: it owns nothing, so others get the
+    /// mutex, again and again, by a try as well.
     fn a_waiter_that_is_stopped_keeps_nobody_out() {
         for (release, before) in RELEASES.into_iter().flat_map(|release| [(release, 0), (release, 3 * TURN_NS)]) {
             every_stop(|stop| {

@@ -8,7 +8,8 @@ use lockyard_check::scripted::{Scene, Scripted, every_stop};
 use super::scripts;
 
 scripts! {
-    /// It has seen that somebody waits, and before it has looked for whom, nobody does. Whoever finds the lock free then may free its memory, too.
+    /// It has seen that somebody waits, and before it has looked for whom, nobody does. Whoever
+    /// finds the lock free then may free its memory, too.
     fn a_detached_release_is_over_when_the_lock_is_free() {
         const PATIENCE_NS: u64 = 10_000;
         every_stop(|first| {

@@ -18,7 +18,8 @@ fn is_as_new<Y: Policy>(semaphore: &RawSemaphore<Scripted, Y>, units: u32) -> bo
 }
 
 scripts! {
-    /// Threads that run take units past a first waiter that sleeps, for one turn; then units are kept for it.
+    /// Threads that run take units past a first waiter that sleeps, for one turn; then units are
+    /// kept for it.
     fn a_sleeping_first_waiter_is_passed_for_one_turn() {
         const STEP: u64 = TURN_NS / 8;
         let semaphore = empty::<OpportunisticSafe>();
@@ -67,7 +68,8 @@ scripts! {
         assert!(is_as_new(&semaphore, 1));
     }
 
-    /// A unit is public before its up has looked who is to be woken. Another up meanwhile may have woken the waiter already.
+    /// A unit is public before its up has looked who is to be woken. Another up meanwhile may have
+    /// woken the waiter already.
     fn of_two_ups_one_wakes_the_waiter() {
         let mut between = 0;
         every_stop(|stop| {
@@ -91,7 +93,8 @@ scripts! {
         assert!(between > 0);
     }
 
-    /// Quick ups find that the first waiter has been woken already: it wakes the next if there are units left, and asks on its behalf if not.
+    /// Quick ups find that the first waiter has been woken already: it wakes the next if there are
+    /// units left, and asks on its behalf if not.
     fn two_quick_ups_reach_two_waiters_without_a_timer() {
         for quick in [1, 2] {
             let semaphore = empty::<OpportunisticSafe>();
@@ -165,7 +168,8 @@ scripts! {
         handled::<Opportunistic2008>();
     }
 
-    /// Whoever queues asks in the name of a first waiter that is late at a semaphore that is fought over, once.
+    /// Whoever queues asks in the name of a first waiter that is late at a semaphore that is fought
+    /// over, once.
     fn a_newcomer_asks_for_one_that_is_late() {
         let semaphore = empty::<OpportunisticSafe>();
         Scene::play(|scene, [upper, passed, late, newcomer, another]| {
@@ -196,7 +200,8 @@ scripts! {
         assert!(is_as_new(&semaphore, 0));
     }
 
-    /// Direct handoff: each up is one waiter's, in the order in which they came, whatever others try meanwhile.
+    /// Direct handoff: each up is one waiter's, in the order in which they came, whatever others
+    /// try meanwhile.
     fn a_unit_given_is_nobody_elses() {
         let semaphore = empty::<DirectHandoff>();
         Scene::play(|scene, [upper, first, second]| {

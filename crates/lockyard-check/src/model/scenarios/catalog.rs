@@ -110,7 +110,8 @@ const fn two_nodes(machine: Machine) -> Machine {
     Machine { nodes: 2, ..machine }
 }
 
-/// Two, three and four threads in each mode; tries; two threads twice. The first mode with three threads must count `reaches`.
+/// Two, three and four threads in each mode; tries; two threads twice. The first mode with three
+/// threads must count `reaches`.
 fn exclusive<L: Lock<P = Loom> + 'static>(lock: &str, modes: Modes, reaches: &[Event]) -> Vec<Scenario> {
     let mut list = Vec::new();
     for (number, &(mode, machine)) in modes.iter().enumerate() {
@@ -175,7 +176,8 @@ fn rwsem<Y: sem::Policy>(modes: Modes) -> Vec<Scenario> {
     list
 }
 
-/// Of a policy that differs from the others in a knob or two: the least that has all kinds of waiters.
+/// Of a policy that differs from the others in a knob or two: the least that has all kinds of
+/// waiters.
 fn rwsem_brief<Y: sem::Policy>() -> Vec<Scenario> {
     let lock = format!("rwsem:{}", Y::NAME);
     let mut list = Vec::new();
@@ -266,8 +268,8 @@ fn references() -> Vec<Scenario> {
     vec![last_reference::<LockRef<Loom>>(&of, 2), last_reference::<LockRef<Loom>>(&of, 3)]
 }
 
-/// CNA begins a circle once in [`SHUFFLE_ONE_IN`] times, which the end of the head's turn decides: a beginning of time that makes the head do so that was first in the
-/// queue, or second.
+/// CNA begins a circle once in [`SHUFFLE_ONE_IN`] times, which the end of the head's turn decides:
+/// a beginning of time that makes the head do so that was first in the queue, or second.
 fn shuffled() -> Vec<Scenario> {
     let start = |turns: u64| {
         let draws = |start: &u64| {
@@ -341,7 +343,8 @@ fn spin_queue() -> Vec<Scenario> {
     ]
 }
 
-/// What the preload library and the C interface call: fast paths without the slow ones, releases that do not touch the lock afterwards, reads that recur.
+/// What the preload library and the C interface call: fast paths without the slow ones, releases
+/// that do not touch the lock afterwards, reads that recur.
 fn embedded() -> Vec<Scenario> {
     let of = |lock, mode, machine| Of { lock, machine, mode };
     let mut list = Vec::new();

@@ -13,7 +13,8 @@ struct Store<C> {
     goods: [Protected; 2],
 }
 
-/// Two threads take a unit each, a third returns two: each unit is what was done before one of the ups.
+/// Two threads take a unit each, a third returns two: each unit is what was done before one of the
+/// ups.
 pub(super) fn units<C: Count<P = Loom> + 'static>(of: &Of<'_>) -> Scenario {
     of.scenario("units", 3, barred(of.machine, 3), |machine| {
         execute::<Weak, _>(
@@ -44,7 +45,8 @@ struct Object<R> {
     data: Protected,
 }
 
-/// Each thread has a reference, uses the object and gives the reference up; who has the last takes the object apart.
+/// Each thread has a reference, uses the object and gives the reference up; who has the last takes
+/// the object apart.
 pub(super) fn last_reference<R: References<P = Loom> + 'static>(of: &Of<'_>, threads: usize) -> Scenario {
     of.scenario(&format!("last-of-{threads}"), threads, barred(of.machine, threads), move |machine| {
         execute::<Weak, _>(

@@ -1,4 +1,5 @@
-//! Scenarios of every lock: contention in each way it can be held, tries, timeouts, cancellation, downgrade.
+//! Scenarios of every lock: contention in each way it can be held, tries, timeouts, cancellation,
+//! downgrade.
 
 use std::sync::Arc;
 
@@ -122,7 +123,8 @@ impl Of<'_> {
         })
     }
 
-    /// The first holds, the second waits until the clock rings, the others wait. `ways` names them; one more thread rings.
+    /// The first holds, the second waits until the clock rings, the others wait. `ways` names them;
+    /// one more thread rings.
     pub(super) fn timeout<L: Timed<P = Loom> + 'static>(&self, ways: &'static [Way]) -> Scenario {
         self.leaver::<L>("timeout", ways, Until::deadline(DEADLINE))
     }

@@ -1,4 +1,5 @@
-//! Scenarios of the rt-mutex with its own tree: chains of owners, on a machine with priorities; its condition variable.
+//! Scenarios of the rt-mutex with its own tree: chains of owners, on a machine with priorities; its
+//! condition variable.
 
 use lockyard::cancel::Until;
 use lockyard::platform::Platform;
@@ -37,7 +38,8 @@ impl Chain {
     }
 }
 
-/// One takes both, the others one each: whoever waits for the first lends to its owner, who may wait for the second.
+/// One takes both, the others one each: whoever waits for the first lends to its owner, who may
+/// wait for the second.
 pub(super) fn chain(of: &Of<'_>) -> Scenario {
     let machine = Machine { ranked: true, ..barred(of.machine, 3) };
     of.scenario("chain", 3, machine, |machine| {
@@ -69,7 +71,8 @@ impl Single {
     }
 }
 
-/// One holds the mutex. The other has no time to wait for it, and takes it once it is free: then nobody waits, and it does not ask the wait lock.
+/// One holds the mutex. The other has no time to wait for it, and takes it once it is free: then
+/// nobody waits, and it does not ask the wait lock.
 pub(super) fn late_again(of: &Of<'_>) -> Scenario {
     let machine = Machine { start: 2 * DEADLINE, budget: Some(8), ..of.machine };
     let mut scenario = of.scenario("late-again", 2, machine, |machine| {

@@ -1,7 +1,9 @@
-//! What loom explores: for each lock its fast path, contention, sleeping and waking, timeout, cancellation, handoff, downgrade.
+//! What loom explores: for each lock its fast path, contention, sleeping and waking, timeout,
+//! cancellation, handoff, downgrade.
 //!
-//! A scenario is a machine, a few threads and what each of them does once. Bounds are those of the project's bar: two threads without bound, three with three
-//! preemptions and four failed polls, four with two preemptions and four failed polls; what differs is listed where it is made.
+//! A scenario is a machine, a few threads and what each of them does once. Bounds are those of the
+//! project's bar: two threads without bound, three with three preemptions and four failed polls,
+//! four with two preemptions and four failed polls; what differs is listed where it is made.
 
 mod catalog;
 mod counting;
@@ -122,7 +124,8 @@ impl FromStr for Limits {
     }
 }
 
-/// Data under a lock. Loom knows every pair of accesses that nothing orders, whatever values they had.
+/// Data under a lock. Loom knows every pair of accesses that nothing orders, whatever values they
+/// had.
 #[derive(Debug)]
 pub struct Protected {
     data: UnsafeCell<u64>,
@@ -139,7 +142,8 @@ impl Default for Protected {
 }
 
 impl Protected {
-    /// A section. (While it is being learned which words are shared, nothing orders what their accesses would.)
+    /// A section. (While it is being learned which words are shared, nothing orders what their
+    /// accesses would.)
     pub fn section(&self, way: Way) {
         self.turns.set(self.turns.get() + u64::from(way == Way::Write));
         match way {

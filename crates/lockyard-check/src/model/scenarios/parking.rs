@@ -1,4 +1,5 @@
-//! Scenarios of the futex hash itself: what a wake-up orders, and a sleeper and its waker on either side of a table that grows.
+//! Scenarios of the futex hash itself: what a wake-up orders, and a sleeper and its waker on either
+//! side of a table that grows.
 
 use lockyard::futex_hash::{Bucket, FutexHash, Waited};
 use lockyard::platform::{Ordering::Relaxed, Platform, Word};
@@ -26,7 +27,8 @@ struct Post {
     letter: Protected,
 }
 
-/// One sleeps until a word changes, but has no time; one changes it and wakes; with a third the table grows meanwhile.
+/// One sleeps until a word changes, but has no time; one changes it and wakes; with a third the
+/// table grows meanwhile.
 pub(super) fn late_parcel(of: &Of<'_>, grows: bool) -> Scenario {
     let threads = if grows { 3 } else { 2 };
     let machine = Machine { start: 2 * DEADLINE, ..barred(of.machine, threads) };
@@ -58,7 +60,8 @@ pub(super) fn late_parcel(of: &Of<'_>, grows: bool) -> Scenario {
     })
 }
 
-/// One sleeps until a word changes, one changes it and wakes; with a third the table grows meanwhile. The word itself orders nothing: the wake-up does.
+/// One sleeps until a word changes, one changes it and wakes; with a third the table grows
+/// meanwhile. The word itself orders nothing: the wake-up does.
 pub(super) fn parcel(of: &Of<'_>, grows: bool) -> Scenario {
     let threads = if grows { 3 } else { 2 };
     of.scenario(if grows { "wake-or-grow" } else { "wake" }, threads, barred(of.machine, threads), move |machine| {

@@ -1,6 +1,8 @@
-//! Scenarios of queues: lanes of the hierarchical spinlock, waiters that CNA moves aside, spinners that leave in front of each other.
+//! Scenarios of queues: lanes of the hierarchical spinlock, waiters that CNA moves aside, spinners
+//! that leave in front of each other.
 //!
-//! Each begins where it is about to become interesting, so that two or three threads suffice: the lock is held, or is in hierarchical mode already.
+//! Each begins where it is about to become interesting, so that two or three threads suffice: the
+//! lock is held, or is in hierarchical mode already.
 
 use std::ptr::without_provenance;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -20,7 +22,8 @@ use super::{Protected, Scenario, barred};
 use crate::adapters::turn_early;
 use crate::lock::{Lock, Way};
 
-/// The name of the first thread of a scenario, and where it stands in a spinlock's word that names its last waiter.
+/// The name of the first thread of a scenario, and where it stands in a spinlock's word that names
+/// its last waiter.
 pub(super) const FIRST_ID: u32 = 2;
 pub(super) const ID_SHIFT: u32 = 18;
 
@@ -45,7 +48,8 @@ impl<L: Lock<P = Loom>> Line<L> {
 }
 
 impl Line<RawHqSpinLock<Loom>> {
-    /// `any_mode`: whoever found the lock free has taken it without a look at its queues, so that nobody may have ended the mode it began in.
+    /// `any_mode`: whoever found the lock free has taken it without a look at its queues, so that
+    /// nobody may have ended the mode it began in.
     pub(super) fn finish(&self, turns: u64, any_mode: bool) {
         assert_eq!(self.data.turns(), turns);
         let word = self.lock.raw();
@@ -54,7 +58,8 @@ impl Line<RawHqSpinLock<Loom>> {
     }
 }
 
-/// Threads of two nodes hold a lock that is in hierarchical mode, so many `times` each. A lane is left after `quota` hand-overs; after so many `vain` visits, all of them.
+/// Threads of two nodes hold a lock that is in hierarchical mode, so many `times` each. A lane is
+/// left after `quota` hand-overs; after so many `vain` visits, all of them.
 pub(super) fn lanes(of: &Of<'_>, times: &'static [usize], quota: u32, vain: u32) -> Scenario {
     let threads = times.len();
     let text: String = times.iter().map(usize::to_string).collect();
@@ -79,8 +84,10 @@ pub(super) fn lanes(of: &Of<'_>, times: &'static [usize], quota: u32, vain: u32)
     )
 }
 
-/// A held lock in plain mode with waiters of two nodes: thread 0 releases it and queues, too. The first hand-over says nothing of nodes, the second makes a head turn that has
-/// somebody behind it: of three threads the last, who comes again; of more any, also into the lane that the queue has become.
+/// A held lock in plain mode with waiters of two nodes: thread 0 releases it and queues, too. The
+/// first hand-over says nothing of nodes, the second makes a head turn that has somebody behind it:
+/// of three threads the last, who comes again; of more any, also into the lane that the queue has
+/// become.
 pub(super) fn turning(of: &Of<'_>, threads: usize) -> Scenario {
     // To come to a lane with more than one waiter, all of five threads must have polled once.
     let mut scenario =
@@ -132,7 +139,8 @@ impl Neighbours {
     }
 }
 
-/// The last of `visitors` to a lock in hierarchical mode gives its record back; one more thread has another lock take it, or the one beside it.
+/// The last of `visitors` to a lock in hierarchical mode gives its record back; one more thread has
+/// another lock take it, or the one beside it.
 pub(super) fn reuse(of: &Of<'_>, visitors: usize) -> Scenario {
     let threads = visitors + 1;
     of.scenario(&format!("reuse-{threads}"), threads, barred(of.machine, threads), move |machine| {
@@ -156,7 +164,8 @@ pub(super) fn reuse(of: &Of<'_>, visitors: usize) -> Scenario {
     })
 }
 
-/// A held lock with waiters of two nodes: thread 0 releases it and queues as the last. Of the three before it the third is moved aside by the second, unless it is urgent.
+/// A held lock with waiters of two nodes: thread 0 releases it and queues as the last. Of the three
+/// before it the third is moved aside by the second, unless it is urgent.
 pub(super) fn aside(of: &Of<'_>) -> Scenario {
     let ranked = of.machine.ranked;
     let mut scenario = of.scenario("aside", 4, of.machine, move |machine| {
@@ -166,7 +175,8 @@ pub(super) fn aside(of: &Of<'_>) -> Scenario {
             Line::<RawCnaSpinLock<Loom>>::default,
             |line| line.lock.lock(Way::Write),
             |line, me| {
-                // They queue in the order of their numbers, the first as the last. (To look at the tail orders nothing.)
+                // They queue in the order of their numbers, the first as the last. (To look at the
+                // tail orders nothing.)
                 let me = me as u32 + FIRST_ID;
                 let last_is = |id: u32| Loom::wait_window(|| (line.lock.raw() >> ID_SHIFT == id).then_some(()));
                 match me - FIRST_ID {
@@ -196,7 +206,8 @@ pub(super) fn aside(of: &Of<'_>) -> Scenario {
             },
         );
     });
-    // All four must have polled several times before it begins; they do so in their order, whatever the preemptions.
+    // All four must have polled several times before it begins; they do so in their order, whatever
+    // the preemptions.
     (scenario.preemptions, scenario.machine.budget) = (Some(0), Some(30));
     if ranked { scenario } else { scenario.reaching(&[Event::CnaAside]) }
 }

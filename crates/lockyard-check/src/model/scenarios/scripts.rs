@@ -1,8 +1,12 @@
-//! Scenarios in which it is fixed who comes when: each thread waits until those before it are there.
+//! Scenarios in which it is fixed who comes when: each thread waits until those before it are
+//! there.
 //!
-//! Some weakened orderings show themselves only where three or four threads stand in one constellation, which takes more preemptions and more polls than can be explored
-//! from the beginning. Here the threads wait for it, by looks that order nothing: so nobody knows more of the others than the lock has told it. Where that leaves too many
-//! orders to be explored, the threads first take their places in one of them, and exploring begins at the release that sets all in motion.
+//! Some weakened orderings show themselves only where three or four threads stand in one
+//! constellation, which takes more preemptions and more polls than can be explored from the
+//! beginning. Here the threads wait for it, by looks that order nothing: so nobody knows more of
+//! the others than the lock has told it. Where that leaves too many orders to be explored, the
+//! threads first take their places in one of them, and exploring begins at the release that sets
+//! all in motion.
 
 use lockyard::event::Event;
 use lockyard::platform::Platform;
@@ -48,14 +52,17 @@ fn in_lanes(word: u32) -> bool {
     word >> 16 != 0 && word >> ID_SHIFT == 0
 }
 
-/// Waits until thread `number` is on its way into a queue; it gets there before it lets others run, unless it is preempted.
+/// Waits until thread `number` is on its way into a queue; it gets there before it lets others run,
+/// unless it is preempted.
 fn once_waiting(number: usize) {
     let id = ThreadId::from_raw(number as u32 + FIRST_ID).expect("not zero");
     Loom::wait_window(|| (!Loom::thread(id).is_idle()).then_some(()));
 }
 
-/// A head turns to hierarchical mode, and the last waiter of the plain queue has come after the head had the lock: of that one it has nothing but the name.
-/// It hands that name to a newcomer with the lane's word, and the newcomer links itself to the waiter's node. Of five threads, as the first hand-over says nothing of nodes.
+/// A head turns to hierarchical mode, and the last waiter of the plain queue has come after the
+/// head had the lock: of that one it has nothing but the name. It hands that name to a newcomer
+/// with the lane's word, and the newcomer links itself to the waiter's node. Of five threads, as
+/// the first hand-over says nothing of nodes.
 pub(super) fn turning_late(of: &Of<'_>) -> Scenario {
     let mut scenario = of.scenario("turning-late", 5, of.machine, |machine| {
         execute_from::<Weak, _>(
@@ -97,8 +104,9 @@ pub(super) fn turning_late(of: &Of<'_>) -> Scenario {
     scenario.reaching(&[Event::HqEnter, Event::HqLeave])
 }
 
-/// A lane is left for want of waiters, and it does not pay: the head folds the lanes, of which the other has two waiters. Of the second it has nothing but the name, which
-/// becomes the word's tail; a newcomer links itself to that one's node.
+/// A lane is left for want of waiters, and it does not pay: the head folds the lanes, of which the
+/// other has two waiters. Of the second it has nothing but the name, which becomes the word's tail;
+/// a newcomer links itself to that one's node.
 pub(super) fn folding(of: &Of<'_>) -> Scenario {
     let mut scenario = of.scenario("folding", 4, of.machine, |machine| {
         execute_from::<Weak, _>(
@@ -117,7 +125,8 @@ pub(super) fn folding(of: &Of<'_>) -> Scenario {
                     line.once(|word| !in_lanes(word));
                     line.hold();
                 }
-                // Its release would tell the newcomer all that it knows: not before that one is there.
+                // Its release would tell the newcomer all that it knows: not before that one is
+                // there.
                 2 => line.hold_until(last_is(0)),
                 _ => {
                     once_waiting(if me == 1 { 2 } else { 1 });
@@ -131,7 +140,8 @@ pub(super) fn folding(of: &Of<'_>) -> Scenario {
     scenario.reaching(&[Event::HqLeave])
 }
 
-/// A head of a lane makes the second one head, who must hear that it is in a lane: one that takes itself for the head of a plain queue waits for ever.
+/// A head of a lane makes the second one head, who must hear that it is in a lane: one that takes
+/// itself for the head of a plain queue waits for ever.
 pub(super) fn handing_over(of: &Of<'_>) -> Scenario {
     let mut scenario = of.scenario("handing-over", 3, of.machine, |machine| {
         execute_from::<Weak, _>(
@@ -161,7 +171,8 @@ pub(super) fn handing_over(of: &Of<'_>) -> Scenario {
     scenario.reaching(&[Event::HqLocalHandoff])
 }
 
-/// The owner releases once two writers have spun in vain and queued. It must not leave the waking to a spinner that it takes for being there still.
+/// The owner releases once two writers have spun in vain and queued. It must not leave the waking
+/// to a spinner that it takes for being there still.
 pub(super) fn spun_in_vain(of: &Of<'_>) -> Scenario {
     let mut scenario = of.scenario("spun-in-vain", 3, of.machine, |machine| {
         execute::<Weak, _>(

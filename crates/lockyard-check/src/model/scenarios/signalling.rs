@@ -1,4 +1,5 @@
-//! Scenarios of the condition variable: a signal or a broadcast against those who begin to wait, and against one whose time is up.
+//! Scenarios of the condition variable: a signal or a broadcast against those who begin to wait,
+//! and against one whose time is up.
 
 use lockyard::cancel::Until;
 use lockyard::condvar::RawCondvar;
@@ -54,7 +55,8 @@ impl Post {
     }
 }
 
-/// `waiters` threads wait for a letter; one more sends it and tells them: `all`, or one for each of them.
+/// `waiters` threads wait for a letter; one more sends it and tells them: `all`, or one for each of
+/// them.
 pub(super) fn arrival(of: &Of<'_>, waiters: usize, all: bool) -> Scenario {
     let threads = waiters + 1;
     let what = if all { "broadcast" } else { "signal" };
@@ -79,8 +81,9 @@ pub(super) fn arrival(of: &Of<'_>, waiters: usize, all: bool) -> Scenario {
     })
 }
 
-/// One waits for a letter; another sends it, releases the mutex the short way, and signals. A third signals whenever it likes, also while the mutex is held: then the waiter is
-/// put asleep into the mutex's queue, without a timer, and nobody but that release can wake it.
+/// One waits for a letter; another sends it, releases the mutex the short way, and signals. A third
+/// signals whenever it likes, also while the mutex is held: then the waiter is put asleep into the
+/// mutex's queue, without a timer, and nobody but that release can wake it.
 pub(super) fn moved_while_held(of: &Of<'_>) -> Scenario {
     of.scenario("signal-while-held", 3, barred(of.machine, 3), |machine| {
         execute::<Weak, _>(

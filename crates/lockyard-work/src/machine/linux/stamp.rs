@@ -1,7 +1,8 @@
-//! Stamps for the inside of a measured loop: the time-stamp counter where it can be trusted, else the clock.
+//! Stamps for the inside of a measured loop: the time-stamp counter where it can be trusted, else
+//! the clock.
 //!
-//! On x86-64 with an invariant counter a stamp is one unserialised `rdtsc` and a multiplication, about 8 ns less than
-//! the clock. Its rate is found once, by running both for a few milliseconds.
+//! On x86-64 with an invariant counter a stamp is one unserialised `rdtsc` and a multiplication,
+//! about 8 ns less than the clock. Its rate is found once, by running both for a few milliseconds.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -30,7 +31,8 @@ mod counter {
 
     use super::clock;
 
-    /// How long counter and clock are compared: a clock reading is good to 50 ns, so the rate is good to 1 in 10⁵.
+    /// How long counter and clock are compared: a clock reading is good to 50 ns, so the rate is
+    /// good to 1 in 10⁵.
     const CALIBRATION_NS: u64 = 5_000_000;
     /// Two readings of the clock this close have nothing but the counter's between them.
     const GOOD_NS: u64 = 200;
@@ -79,7 +81,8 @@ mod counter {
         }
     }
 
-    /// Clock and counter at one moment: a thread that lost its CPU between the two readings would find a rate that is off by as much.
+    /// Clock and counter at one moment: a thread that lost its CPU between the two readings would
+    /// find a rate that is off by as much.
     fn both() -> (u64, u64) {
         const TRIES: u32 = 100;
         let mut best = (u64::MAX, 0, 0);

@@ -49,7 +49,8 @@ impl<K: Kind> Exclusive for Mutex<K> {
         let mutex = Pinned::new(libc::PTHREAD_MUTEX_INITIALIZER);
         let mut attributes = MaybeUninit::uninit();
         let attributes = attributes.as_mut_ptr();
-        // SAFETY: the attributes are initialised before use and destroyed after; nobody else knows the mutex yet.
+        // SAFETY: the attributes are initialised before use and destroyed after; nobody else knows
+        // the mutex yet.
         unsafe {
             must("pthread_mutexattr_init", libc::pthread_mutexattr_init(attributes));
             must("pthread_mutexattr_settype", libc::pthread_mutexattr_settype(attributes, K::TYPE));

@@ -7,7 +7,8 @@ use core::mem::MaybeUninit;
 use super::{Pinned, must};
 use crate::subject::{Exclusive, Family, Label, Shared, Subject};
 
-/// Who goes first. Numbers are glibc's (`PTHREAD_RWLOCK_PREFER_…_NP`), which the libc crate does not list for it.
+/// Who goes first. Numbers are glibc's (`PTHREAD_RWLOCK_PREFER_…_NP`), which the libc crate does
+/// not list for it.
 pub(crate) trait Kind: Send + Sync + 'static {
     const NAME: &'static str;
     const KIND: c_int;
@@ -48,7 +49,8 @@ impl<K: Kind> Exclusive for RwLock<K> {
         let lock = Pinned::new(libc::PTHREAD_RWLOCK_INITIALIZER);
         let mut attributes = MaybeUninit::uninit();
         let attributes = attributes.as_mut_ptr();
-        // SAFETY: the attributes are initialised before use and destroyed after; nobody else knows the lock yet.
+        // SAFETY: the attributes are initialised before use and destroyed after; nobody else knows
+        // the lock yet.
         unsafe {
             must("pthread_rwlockattr_init", libc::pthread_rwlockattr_init(attributes));
             must("pthread_rwlockattr_setkind_np", libc::pthread_rwlockattr_setkind_np(attributes, K::KIND));

@@ -26,7 +26,8 @@ impl Exclusive for Semaphore {
 
     #[inline(always)]
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        // SAFETY: `new` initialised the semaphore, and it stays where it is. It fails only if a signal came in between.
+        // SAFETY: `new` initialised the semaphore, and it stays where it is. It fails only if a
+        // signal came in between.
         while unsafe { libc::sem_wait(self.get()) } != 0 {}
         let result = section();
         // SAFETY: as above.

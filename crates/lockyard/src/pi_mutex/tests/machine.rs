@@ -1,7 +1,9 @@
-//! A machine whose answers are the test's: one thread plays all threads, and whatever would wait does what the test has put down for it.
+//! A machine whose answers are the test's: one thread plays all threads, and whatever would wait
+//! does what the test has put down for it.
 //!
-//! So what the real machine does once in a million times, or on other hardware only, is one line here: a call that is refused, an owner that changes between two looks. It has
-//! no pairs of words: locks go the way of the architectures without them.
+//! So what the real machine does once in a million times, or on other hardware only, is one line
+//! here: a call that is refused, an owner that changes between two looks. It has no pairs of words:
+//! locks go the way of the architectures without them.
 
 use std::boxed::Box;
 use std::cell::RefCell;
@@ -260,7 +262,8 @@ static USED: U32 = U32::ZERO;
 static HEADS: ParkedHeads<Machine> = ParkedHeads::new();
 static HQ: Pool<Machine> = Pool::new();
 
-// SAFETY: one thread of the machine below plays all the others, so nothing happens at the same time, and a wait ends with what the test does meanwhile. Records are named once.
+// SAFETY: one thread of the machine below plays all the others, so nothing happens at the same
+// time, and a wait ends with what the test does meanwhile. Records are named once.
 unsafe impl Platform for Machine {
     type U32 = Watched;
     type U64 = U64;

@@ -1,4 +1,5 @@
-//! Time: the monotonic clock (vDSO, about 20 ns), its coarse form (about 5 ns, lags by a tick), and the length of one `PAUSE`.
+//! Time: the monotonic clock (vDSO, about 20 ns), its coarse form (about 5 ns, lags by a tick), and
+//! the length of one `PAUSE`.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use core::time::Duration;
@@ -42,7 +43,8 @@ fn read(clock: ClockId) -> u64 {
 
 static RELAX_PS: AtomicU32 = AtomicU32::new(0);
 
-/// Picoseconds that one spin-loop hint takes on this machine, measured on first use (about 10 µs, once per process).
+/// Picoseconds that one spin-loop hint takes on this machine, measured on first use (about 10 µs,
+/// once per process).
 #[inline]
 pub(super) fn relax_ps() -> u32 {
     match RELAX_PS.load(Relaxed) {

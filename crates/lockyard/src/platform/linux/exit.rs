@@ -1,9 +1,11 @@
 //! The end of a thread: how its record comes to be free without a question to the kernel.
 //!
-//! A thread-local destructor of Rust's allocates, and runs in an order that breaks locks used by other destructors. A value of POSIX's, under a key, does neither: the first keys
-//! of a process have room in every thread, and the C library runs their destructors in up to [`ROUNDS`] rounds, as long as a destructor sets its value again. Ours
-//! does so until the last round, and gives the record back then ([`threads::leave`]). Destructors that run even later find a thread without a record, which
-//! waits as such: rarely, and never for nothing.
+//! A thread-local destructor of Rust's allocates, and runs in an order that breaks locks used by
+//! other destructors. A value of POSIX's, under a key, does neither: the first keys of a process
+//! have room in every thread, and the C library runs their destructors in up to [`ROUNDS`] rounds,
+//! as long as a destructor sets its value again. Ours does so until the last round, and gives the
+//! record back then ([`threads::leave`]). Destructors that run even later find a thread without a
+//! record, which waits as such: rarely, and never for nothing.
 //!
 //! | `KEY` | meaning |
 //! |---|---|
@@ -11,7 +13,8 @@
 //! | [`CLOSED`] | the library is being unloaded, or the process ends: threads that end now keep their records |
 //! | other | the key, plus one |
 //!
-//! A thread that ends by the bare system call gives no notice. Its record is found when there are no others left: then the kernel is asked.
+//! A thread that ends by the bare system call gives no notice. Its record is found when there are
+//! no others left: then the kernel is asked.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -45,7 +48,8 @@ unsafe extern "C" {
 #[cfg(not(miri))]
 pub(super) fn open() {
     let mut key = 0;
-    // SAFETY: a place for the key. The destructor lasts until `close`, which the unloading of the object it is in begins with.
+    // SAFETY: a place for the key. The destructor lasts until `close`, which the unloading of the
+    // object it is in begins with.
     if unsafe { pthread_key_create(&mut key, round) } != 0 {
         return;
     }
@@ -65,7 +69,8 @@ static CLOSE: extern "C" fn() = {
     extern "C" fn close() {
         if let Some(key) = key() {
             KEY.store(CLOSED, Release);
-            // SAFETY: created by `open`, and not deleted before. A thread that is about to set its value is refused.
+            // SAFETY: created by `open`, and not deleted before. A thread that is about to set its
+            // value is refused.
             unsafe { pthread_key_delete(key) };
         }
     }
@@ -85,7 +90,8 @@ pub(super) fn expect() {
 #[cfg(not(miri))]
 fn set(round: usize) {
     if let Some(key) = key() {
-        // SAFETY: a key that exists, or is refused. There is room for the value, which is no pointer to anything.
+        // SAFETY: a key that exists, or is refused. There is room for the value, which is no
+        // pointer to anything.
         unsafe { pthread_setspecific(key, core::ptr::without_provenance(round)) };
     }
 }

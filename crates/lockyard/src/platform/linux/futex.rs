@@ -1,8 +1,9 @@
-//! Sleeping and waking: private futexes, absolute deadlines, errno untouched (raw system calls through rustix).
+//! Sleeping and waking: private futexes, absolute deadlines, errno untouched (raw system calls
+//! through rustix).
 //!
-//! Each sleeper has a word of its own, and a waker names one. The kernel finds the sleeper by walking
-//! a bucket of a hash table, which Linux 6.16 gives each process: four buckets a CPU, however many
-//! threads there are. So a process with many threads asks for more ([`make_room`]).
+//! Each sleeper has a word of its own, and a waker names one. The kernel finds the sleeper by
+//! walking a bucket of a hash table, which Linux 6.16 gives each process: four buckets a CPU,
+//! however many threads there are. So a process with many threads asks for more ([`make_room`]).
 
 use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
@@ -20,7 +21,8 @@ pub(super) const REALTIME: Flags = Flags::PRIVATE.union(Flags::CLOCK_REALTIME);
 /// Sleeps while `*word == expected`, until woken, interrupted, or `deadline` (ns of `clock`).
 pub(super) fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>, clock: Flags) {
     let deadline = deadline.map(timespec);
-    // Every outcome (woken, value changed, interrupted, timed out) is the same to the caller: it looks at its condition.
+    // Every outcome (woken, value changed, interrupted, timed out) is the same to the caller: it
+    // looks at its condition.
     let _ = futex::wait_bitset(word, clock, expected, deadline.as_ref(), ANYONE);
 }
 
@@ -43,8 +45,8 @@ pub(super) fn sleep(word: &AtomicU32, ns: u64) {
     let _ = futex::wait(word, Flags::PRIVATE, 0, Some(&timespec(ns)));
 }
 
-/// There may be `sleepers` threads by now: a process whose table has fewer buckets gets several for each,
-/// so that it need not ask again soon. Source: `PR_FUTEX_HASH` in prctl(2).
+/// There may be `sleepers` threads by now: a process whose table has fewer buckets gets several for
+/// each, so that it need not ask again soon. Source: `PR_FUTEX_HASH` in prctl(2).
 pub(super) fn make_room(sleepers: u32) {
     const SET_SLOTS: usize = 1;
     const GET_SLOTS: usize = 2;

@@ -16,13 +16,16 @@
 //! | `scheduling` | priorities of threads: read and lent |
 //! | `topology` | CPUs, NUMA nodes and caches from sysfs |
 //!
-//! Errno is never touched: system calls are raw. Nothing here allocates, except where `topology` reads a description for people.
+//! Errno is never touched: system calls are raw. Nothing here allocates, except where `topology`
+//! reads a description for people.
 //!
 //! # Which system calls
 //!
-//! A program may shut itself in a sandbox that kills for a call it does not know of, and it does not know of ours. So threads register, wait and wake by `futex` alone, as
-//! the C library's locks do: naps are futex waits that nobody ends, a thread's id is the C library's note, its end is told by a destructor, and no `membarrier` is asked
-//! for ([`Platform::fence_heavy`]). What else has to be known, `process` asks at the start. Exceptions:
+//! A program may shut itself in a sandbox that kills for a call it does not know of, and it does
+//! not know of ours. So threads register, wait and wake by `futex` alone, as the C library's locks
+//! do: naps are futex waits that nobody ends, a thread's id is the C library's note, its end is
+//! told by a destructor, and no `membarrier` is asked for ([`Platform::fence_heavy`]). What else
+//! has to be known, `process` asks at the start. Exceptions:
 //!
 //! | who | asks | when |
 //! |---|---|---|
@@ -68,7 +71,8 @@ pub struct Linux;
 static HEADS: ParkedHeads<Linux> = ParkedHeads::new();
 static HQ: Pool<Linux> = Pool::new();
 
-/// Sleeps for a time that grows with `round`: some tens of microseconds at first (the kernel lets timers be late by that much), about a millisecond later.
+/// Sleeps for a time that grows with `round`: some tens of microseconds at first (the kernel lets
+/// timers be late by that much), about a millisecond later.
 fn doze(round: u32) {
     static NOBODY_WAKES: AtomicU32 = AtomicU32::new(0);
     futex::sleep(&NOBODY_WAKES, nap_ns(round));
@@ -81,13 +85,15 @@ const fn nap_ns(round: u32) -> u64 {
 /// How many threads without a record sleep in a nap.
 static STRANGERS: AtomicU32 = AtomicU32::new(0);
 
-/// How many naps all of those may end in a second, together: each is a look at a lock, and thousands that looked every millisecond would leave no time for the owner.
+/// How many naps all of those may end in a second, together: each is a look at a lock, and
+/// thousands that looked every millisecond would leave no time for the owner.
 const LOOKS: u64 = 20_000;
 
 /// On which they sleep: who has got what it waited for wakes one more. Always 0.
 static BELL: AtomicU32 = AtomicU32::new(0);
 
-/// The same for a thread without a record, which no owner wakes: the longer the more there are of them, after a few that it spends in the hope that the owner just runs.
+/// The same for a thread without a record, which no owner wakes: the longer the more there are of
+/// them, after a few that it spends in the hope that the owner just runs.
 #[cold]
 fn doze_as_stranger(round: u32) {
     let others = STRANGERS.fetch_add(1, Ordering::Relaxed);
@@ -106,8 +112,9 @@ fn strangers_nap_ns(round: u32, others: u32) -> u64 {
 /// Spin polls between two looks at things that are not free (who runs, the clock).
 const LOOK: u32 = 16;
 
-// SAFETY: words are the machine's atomics; `threads` gives each live thread its own slot of a static table; futex waits
-// compare the word in the kernel, so a wake after a change cannot be missed; for the fences see `fence_light`.
+// SAFETY: words are the machine's atomics; `threads` gives each live thread its own slot of a
+// static table; futex waits compare the word in the kernel, so a wake after a change cannot be
+// missed; for the fences see `fence_light`.
 unsafe impl Platform for Linux {
     type U32 = U32;
     type U64 = U64;
@@ -202,13 +209,15 @@ unsafe impl Platform for Linux {
         fence(Ordering::SeqCst);
     }
 
-    /// A compiler fence. The store becomes visible by itself, soon; the other side, which sleeps with a timer, need not be sure when.
+    /// A compiler fence. The store becomes visible by itself, soon; the other side, which sleeps
+    /// with a timer, need not be sure when.
     #[inline(always)]
     fn fence_light() {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Only our own half: `membarrier` is a call that the C library's locks do not make, and it interrupts every CPU that runs a thread of ours.
+    /// Only our own half: `membarrier` is a call that the C library's locks do not make, and it
+    /// interrupts every CPU that runs a thread of ours.
     #[cold]
     fn fence_heavy() -> bool {
         fence(Ordering::SeqCst);
@@ -294,8 +303,8 @@ unsafe impl Platform for Linux {
         false
     }
 
-    /// A few context switches: a spin that succeeds within this was worth it, one that does not costs little more than
-    /// sleeping at once would have.
+    /// A few context switches: a spin that succeeds within this was worth it, one that does not
+    /// costs little more than sleeping at once would have.
     #[inline(always)]
     fn spin_budget() -> u32 {
         20_000
@@ -379,7 +388,8 @@ mod tests {
         );
     }
 
-    /// Thousands of threads without a record left no time for those they waited for: 32,000 threads took 86 s for what took 4.5 s on glibc's locks.
+    /// Thousands of threads without a record left no time for those they waited for: 32,000 threads
+    /// took 86 s for what took 4.5 s on glibc's locks.
     #[test]
     fn threads_without_a_record_look_at_locks_so_often_together_and_each_once_a_second() {
         for others in [0, 1, 25, 100, 3_000, 16_000, 100_000, u32::MAX] {

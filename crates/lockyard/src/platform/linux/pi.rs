@@ -2,13 +2,16 @@
 //!
 //! # Thread ids and fork
 //!
-//! A PI word holds the kernel's thread id, so the fast path must know it without asking. A thread-local keeps it; but the child of a fork has a
-//! copy of the thread-local and another id. So a thread's id counts only together with the [epoch](super::process) of the process in which it was learnt.
-//! Where a child may be made unnoticed (the kernel cannot wipe the epoch's page), no id is kept and every lock asks for it.
+//! A PI word holds the kernel's thread id, so the fast path must know it without asking. A
+//! thread-local keeps it; but the child of a fork has a copy of the thread-local and another id. So
+//! a thread's id counts only together with the [epoch](super::process) of the process in which it
+//! was learnt. Where a child may be made unnoticed (the kernel cannot wipe the epoch's page), no id
+//! is kept and every lock asks for it.
 //!
-//! A thread that was never known has an epoch that is nobody's and the id [`NOBODY`], which no word has: so one comparison answers for the acquirer whether the thread
-//! is known and where, and for the releaser the exchange itself does. All a thread knows of itself is in one place, because the address of a thread-local costs two
-//! instructions, and in a shared library a call.
+//! A thread that was never known has an epoch that is nobody's and the id [`NOBODY`], which no word
+//! has: so one comparison answers for the acquirer whether the thread is known and where, and for
+//! the releaser the exchange itself does. All a thread knows of itself is in one place, because the
+//! address of a thread-local costs two instructions, and in a shared library a call.
 //!
 //! A child made by `vfork`, or otherwise sharing this memory, must not lock.
 
@@ -23,7 +26,8 @@ use super::{LaneWord, Linux, U32, clock, process, syscall, threads};
 use crate::platform::pi::{At, Class, Known, NOBODY, PiPlatform, Refused};
 use crate::wait::thread::ThreadId;
 
-/// Which record a kernel thread id belongs to, by its low bits. Ids are given out in sequence: few share a place, and who shares one is not known for a while.
+/// Which record a kernel thread id belongs to, by its low bits. Ids are given out in sequence: few
+/// share a place, and who shares one is not known for a while.
 static RECORDS: [AtomicU16; 1 << 15] = [const { AtomicU16::new(0) }; 1 << 15];
 
 fn place(tid: u32) -> &'static AtomicU16 {
@@ -50,12 +54,13 @@ impl Former {
 }
 
 thread_local! {
-    // Const-initialised and without a destructor: an access is one load, at any time of the thread's life.
+    // Const-initialised and without a destructor: an access is one load, at any time of the
+    // thread's life.
     static ME: Me = const { Me { tid: Cell::new(NOBODY), epoch: Cell::new(process::NEVER), held: Cell::new(0), former: Former([const { Cell::new(NOBODY) }; 4]) } };
 }
 
-// SAFETY: ids come from the kernel and count only in the process where they were asked for; the futex operations are the kernel's, whose
-// system calls order memory on both sides.
+// SAFETY: ids come from the kernel and count only in the process where they were asked for; the
+// futex operations are the kernel's, whose system calls order memory on both sides.
 unsafe impl PiPlatform for Linux {
     #[inline(always)]
     fn known() -> Option<Known> {
@@ -79,7 +84,8 @@ unsafe impl PiPlatform for Linux {
             ME.with(|me| {
                 let before = (me.tid.replace(tid), me.epoch.replace(epoch));
                 if before != (tid, epoch) {
-                    // A new thread, or the child of a fork: what it held it holds, but not in the kernel.
+                    // A new thread, or the child of a fork: what it held it holds, but not in the
+                    // kernel.
                     me.former.rotate(before.0);
                     me.held.set(0);
                 }
@@ -133,7 +139,8 @@ unsafe impl PiPlatform for Linux {
                 }
                 done
             } else {
-                // Knows the real-time clock only. If that is set, a wait on the other ends early or late; an early one goes on.
+                // Knows the real-time clock only. If that is set, a wait on the other ends early or
+                // late; an early one goes on.
                 let left = |end: At| match end {
                     At::Monotonic(end) => end.saturating_sub(clock::now()),
                     At::Realtime(end) => end.saturating_sub(clock::realtime()),

@@ -1,35 +1,46 @@
-//! This process: what tells it from the process that it was forked from, and windows that no fork falls into.
+//! This process: what tells it from the process that it was forked from, and windows that no fork
+//! falls into.
 //!
 //! # The epoch
 //!
-//! A process has an **epoch**, a number that no ancestor had. A process id does not serve: it repeats in another PID namespace, and along a chain of forks.
+//! A process has an **epoch**, a number that no ancestor had. A process id does not serve: it
+//! repeats in another PID namespace, and along a chain of forks.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
 //! | `EPOCH` | the epoch; 0 in a process that has not opened one | the program's start; the child's fork handler; where that was passed by (`_Fork`, a raw `clone`), the kernel wipes the page (`MADV_WIPEONFORK`) and the first to ask opens one |
 //! | `LAST` | the last epoch opened by this process or an ancestor | the opener; a child has a copy, so no number is used twice along a chain of forks |
 //!
-//! A thread record notes the epoch in which a thread claimed it. A record of another epoch is a copy of a thread that this process does not have: it
-//! waits for nothing, will never come, and is never given to a thread (see `threads`). Where the kernel cannot wipe, a raw `clone` goes unnoticed.
+//! A thread record notes the epoch in which a thread claimed it. A record of another epoch is a
+//! copy of a thread that this process does not have: it waits for nothing, will never come, and is
+//! never given to a thread (see `threads`). Where the kernel cannot wipe, a raw `clone` goes
+//! unnoticed.
 //!
 //! # Windows
 //!
-//! A lock's slow path has a few steps between which its words make sense to nobody else: a queue half linked, a spinlock inside a lock held. A fork between them would leave
-//! the child with them for ever. So the steps are a **window** ([`begin_window`], [`end_window`]), and a fork waits for the windows of other threads.
+//! A lock's slow path has a few steps between which its words make sense to nobody else: a queue
+//! half linked, a spinlock inside a lock held. A fork between them would leave the child with them
+//! for ever. So the steps are a **window** ([`begin_window`], [`end_window`]), and a fork waits for
+//! the windows of other threads.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
 //! | `slot.window` | windows that the thread is in, one inside the other | the thread |
 //! | `FORKS` | forks about to happen: no thread begins a window | the forking thread adds 1 before, and takes 1 away after; a child sets 0 |
 //!
-//! Ordering: {window := 1; light fence; load `FORKS`} against {`FORKS` += 1; full fence; a nap; load every window}: one of the two sees the other, since no processor
-//! keeps a store to itself for as long as a nap.
+//! Ordering: {window := 1; light fence; load `FORKS`} against {`FORKS` += 1; full fence; a nap;
+//! load every window}: one of the two sees the other, since no processor keeps a store to itself
+//! for as long as a nap.
 //!
-//! The gate stays shut until the fork is over: the kernel copies page by page, and handlers of others may come between ours and the fork. If one of them waits for a lock, the
-//! forking thread opens the gate while it sleeps ([`aside`]): whoever holds that lock may need a window to come to its release.
+//! The gate stays shut until the fork is over: the kernel copies page by page, and handlers of
+//! others may come between ours and the fork. If one of them waits for a lock, the forking thread
+//! opens the gate while it sleeps ([`aside`]): whoever holds that lock may need a window to come to
+//! its release.
 //!
-//! All waits end. A fork waits [`FORK_ROUNDS`] naps for a window: a thread that is stopped inside one (a handler that does not return, a debugger) does not stop forks; a
-//! child made then may find the one lock shut that the thread was busy with. A thread waits [`GATE_ROUNDS`] naps for a fork, once: after that nobody waits for that fork any more.
+//! All waits end. A fork waits [`FORK_ROUNDS`] naps for a window: a thread that is stopped inside
+//! one (a handler that does not return, a debugger) does not stop forks; a child made then may find
+//! the one lock shut that the thread was busy with. A thread waits [`GATE_ROUNDS`] naps for a fork,
+//! once: after that nobody waits for that fork any more.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
@@ -55,13 +66,14 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// How many naps a fork waits for other threads' windows: some 30 ms.
 const FORK_ROUNDS: u32 = 32;
-/// How many naps a thread waits for a fork to be over before it begins its window nevertheless: about a second.
+/// How many naps a thread waits for a fork to be over before it begins its window nevertheless:
+/// about a second.
 const GATE_ROUNDS: u32 = 800;
 
 /// How often the gate has been shut.
 static SHUT: AtomicU32 = AtomicU32::new(0);
-/// The number of that, when a thread last waited in vain. At first none that `SHUT` has: a thread may see
-/// the gate shut and `SHUT` still 0.
+/// The number of that, when a thread last waited in vain. At first none that `SHUT` has: a thread
+/// may see the gate shut and `SHUT` still 0.
 static STUCK: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// The epoch, or 0 if none has been opened. One load.
@@ -89,7 +101,8 @@ fn open() -> u32 {
     let next = after(LAST.fetch_add(1, Relaxed));
     match EPOCH.0.compare_exchange(0, next, AcqRel, Acquire) {
         Ok(_) => {
-            // The forks of the parent are not ours. A child that was made behind the C library's back may know its threads by their old ids.
+            // The forks of the parent are not ours. A child that was made behind the C library's
+            // back may know its threads by their old ids.
             FORKS.store(0, Relaxed);
             KNOWS_ITSELF.store(false, Relaxed);
             next
@@ -102,7 +115,8 @@ fn open() -> u32 {
 #[cfg(not(miri))]
 fn wipe() {
     use rustix::mm::{Advice, madvise};
-    // SAFETY: the range is exactly one static of ours; the advice changes nothing but what a child finds in it.
+    // SAFETY: the range is exactly one static of ours; the advice changes nothing but what a child
+    // finds in it.
     let wiped = unsafe { madvise((&raw const EPOCH).cast_mut().cast(), size_of::<Wiped>(), Advice::LinuxWipeOnFork) };
     WIPES.store(wiped.is_ok(), Relaxed);
 }
@@ -126,7 +140,8 @@ pub(super) fn begin_window(window: &AtomicU32) {
     }
 }
 
-/// The calling thread ends the window that it began last. (None, if it had no record then, or has become another process.)
+/// The calling thread ends the window that it began last. (None, if it had no record then, or has
+/// become another process.)
 #[inline]
 pub(super) fn end_window(window: &AtomicU32) {
     // Release: a fork that finds the window closed finds what was done in it.
@@ -204,11 +219,13 @@ extern "C" fn child() {
     threads::forget_ghosts();
 }
 
-/// Whether the C library's note of a thread's kernel id was found right, at the start, and whether it is right in this process.
+/// Whether the C library's note of a thread's kernel id was found right, at the start, and whether
+/// it is right in this process.
 static VERIFIED: AtomicBool = AtomicBool::new(false);
 static KNOWS_ITSELF: AtomicBool = AtomicBool::new(false);
 
-/// The calling thread's kernel id. As a rule without a system call: the C library has it, and tells it as part of the name of the thread's clock.
+/// The calling thread's kernel id. As a rule without a system call: the C library has it, and tells
+/// it as part of the name of the thread's clock.
 pub(super) fn thread_id() -> u32 {
     let noted = if KNOWS_ITSELF.load(Relaxed) { noted_thread_id() } else { None };
     noted.unwrap_or_else(|| rustix::thread::gettid().as_raw_pid() as u32)
@@ -219,7 +236,8 @@ fn noted_thread_id() -> Option<u32> {
     let mut clock = 0;
     // SAFETY: the calling thread, and a place for its clock's name.
     let known = unsafe { pthread_getcpuclockid(pthread_self(), &mut clock) } == 0;
-    // The kernel's way of naming a clock: the id's complement, above three bits that tell which clock.
+    // The kernel's way of naming a clock: the id's complement, above three bits that tell which
+    // clock.
     known.then_some(!(clock >> 3) as u32)
 }
 
@@ -239,8 +257,9 @@ unsafe extern "C" {
     fn pthread_getcpuclockid(thread: usize, clock: &mut i32) -> i32;
 }
 
-/// When the program or the shared library starts: earlier than the program registers fork handlers of its own, so that ours come last before a fork, and first after it. What
-/// a sandbox may forbid later is asked here.
+/// When the program or the shared library starts: earlier than the program registers fork handlers
+/// of its own, so that ours come last before a fork, and first after it. What a sandbox may forbid
+/// later is asked here.
 #[cfg(not(miri))]
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -251,8 +270,9 @@ static START: extern "C" fn() = {
         let right = noted_thread_id() == Some(rustix::thread::gettid().as_raw_pid() as u32);
         VERIFIED.store(right, Relaxed);
         KNOWS_ITSELF.store(right, Relaxed);
-        // SAFETY: the handlers last as long as the object they are in: the C library drops them with it. (It may refuse for lack of memory: children are then
-        // noticed by their wiped page alone.)
+        // SAFETY: the handlers last as long as the object they are in: the C library drops them
+        // with it. (It may refuse for lack of memory: children are then noticed by their wiped page
+        // alone.)
         let _ = unsafe { pthread_atfork(Some(prepare), Some(parent), Some(child)) };
         super::exit::open();
         Linux::cpus();

@@ -1,8 +1,9 @@
-//! Which CPU runs this thread: one load from the restartable-sequences area that glibc (2.35 and later) registers for
-//! every thread, and `getcpu` where there is none.
+//! Which CPU runs this thread: one load from the restartable-sequences area that glibc (2.35 and
+//! later) registers for every thread, and `getcpu` where there is none.
 //!
-//! The area's place is told by two symbols of the C library, `__rseq_offset` and `__rseq_size`. They are referenced weakly, through the
-//! global offset table, so that a program linked against an older or another C library still starts.
+//! The area's place is told by two symbols of the C library, `__rseq_offset` and `__rseq_size`.
+//! They are referenced weakly, through the global offset table, so that a program linked against an
+//! older or another C library still starts.
 
 /// The current CPU's number. Stale as soon as it is returned.
 #[inline]
@@ -31,13 +32,15 @@ fn registered() -> Option<u32> {
             options(nostack, preserves_flags, pure, readonly)
         );
     }
-    // SAFETY: if not null they are the C library's own constants, written before any code of ours runs.
+    // SAFETY: if not null they are the C library's own constants, written before any code of ours
+    // runs.
     if offset.is_null() || size.is_null() || unsafe { *size } < 8 {
         return None;
     }
     let cpu: u32;
-    // SAFETY: the C library says that the calling thread's area lies at this offset from its thread pointer; `cpu_id` is
-    // its second 32-bit word. The kernel writes it, hence a fresh load each time (not `pure`).
+    // SAFETY: the C library says that the calling thread's area lies at this offset from its thread
+    // pointer; `cpu_id` is its second 32-bit word. The kernel writes it, hence a fresh load each
+    // time (not `pure`).
     unsafe {
         core::arch::asm!("mov {0:e}, dword ptr fs:[{1} + 4]", out(reg) cpu, in(reg) *offset, options(nostack, preserves_flags, readonly));
     }
@@ -55,7 +58,8 @@ fn registered() -> Option<u32> {
 mod tests {
     #[test]
     fn agrees_with_getcpu() {
-        // The thread may migrate between the two readings, so look for agreement, not for every reading to agree.
+        // The thread may migrate between the two readings, so look for agreement, not for every
+        // reading to agree.
         assert!((0..1000).any(|_| super::cpu() as usize == rustix::thread::sched_getcpu()));
     }
 }

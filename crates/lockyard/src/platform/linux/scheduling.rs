@@ -1,7 +1,8 @@
 //! Priorities of this process's threads: read and lent by system calls.
 //!
-//! What is lent is `SCHED_FIFO` with the lender's priority; the class that the thread had before is kept in its slot and comes back with its own priority. (A
-//! time-sharing thread keeps its nice value through both.) It takes `CAP_SYS_NICE`, or an `RLIMIT_RTPRIO` that is high enough.
+//! What is lent is `SCHED_FIFO` with the lender's priority; the class that the thread had before is
+//! kept in its slot and comes back with its own priority. (A time-sharing thread keeps its nice
+//! value through both.) It takes `CAP_SYS_NICE`, or an `RLIMIT_RTPRIO` that is high enough.
 //!
 //! rustix has no such calls, and libc's write errno, so they are made here.
 
@@ -16,7 +17,8 @@ const SCHED_DEADLINE: u32 = 6;
 /// Or-ed to a class: children do not inherit it.
 const RESET_ON_FORK: u32 = 0x4000_0000;
 
-/// The class that a thread had before something was lent to it, plus one; zero: nothing is lent. Changed by one lender at a time.
+/// The class that a thread had before something was lent to it, plus one; zero: nothing is lent.
+/// Changed by one lender at a time.
 #[derive(Debug)]
 pub(super) struct Lent(AtomicU32);
 
@@ -78,7 +80,8 @@ pub fn can_lend_priorities() -> bool {
 
 /// The class (with [`RESET_ON_FORK`]) and real-time priority of a thread.
 fn attributes(tid: u32) -> Option<(u32, u32)> {
-    // struct sched_attr, first version: size, class; flags; nice, priority; runtime, deadline, period.
+    // struct sched_attr, first version: size, class; flags; nice, priority; runtime, deadline,
+    // period.
     let mut words = [0u32; 12];
     let size = size_of_val(&words);
     // SAFETY: the kernel writes at most `size` bytes to `words`.
@@ -111,7 +114,8 @@ mod number {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 unsafe fn call(number: usize, a: usize, b: usize, c: usize, d: usize) -> isize {
     let result;
-    // SAFETY: the caller's promise; the kernel changes rcx, r11, the result, and the memory that the call may write.
+    // SAFETY: the caller's promise; the kernel changes rcx, r11, the result, and the memory that
+    // the call may write.
     unsafe {
         core::arch::asm!(
             "syscall",
@@ -131,7 +135,8 @@ unsafe fn call(number: usize, a: usize, b: usize, c: usize, d: usize) -> isize {
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 unsafe fn call(number: usize, a: usize, b: usize, c: usize, d: usize) -> isize {
     let result;
-    // SAFETY: the caller's promise; the kernel changes the result, and the memory that the call may write.
+    // SAFETY: the caller's promise; the kernel changes the result, and the memory that the call may
+    // write.
     unsafe {
         core::arch::asm!(
             "svc 0",

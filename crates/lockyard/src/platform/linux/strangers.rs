@@ -1,22 +1,22 @@
 //! Records lent for a wait: to threads without one, and to those whose names are too long.
 //!
-//! A condition variable's queue is made of records, and a spinlock's of records with short names.
-//! A thread that has none borrows one for the wait. Of the threads without a record that wait for the
-//! same signal the first borrows and queues; the others sleep here, beside it, and return when it has
-//! been woken, as if without a reason, which a waiter must be prepared for. So thousands of them cost
-//! nothing while they wait.
+//! A condition variable's queue is made of records, and a spinlock's of records with short names. A
+//! thread that has none borrows one for the wait. Of the threads without a record that wait for the
+//! same signal the first borrows and queues; the others sleep here, beside it, and return when it
+//! has been woken, as if without a reason, which a waiter must be prepared for. So thousands of
+//! them cost nothing while they wait.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
 //! | `key` | for what the place's record waits; 0: for nothing; [`ALONE`]: nobody may join | the borrower: 0 → key by compare-exchange, key → 0 at the end |
 //! | `ended` | how many waits have ended here | the borrower, after `key`; then it wakes all that sleep on this word |
 //!
-//! A joiner reads `ended`, then finds its key in `key`: the wait that it joins has not ended, and its
-//! end changes what the joiner sleeps on. So no signal that comes after the joiner has released its
-//! mutex is lost: it comes to the borrower, or finds that one woken and not yet gone.
+//! A joiner reads `ended`, then finds its key in `key`: the wait that it joins has not ended, and
+//! its end changes what the joiner sleeps on. So no signal that comes after the joiner has released
+//! its mutex is lost: it comes to the borrower, or finds that one woken and not yet gone.
 //!
-//! The records have the last [`PLACES`] short names, which no thread gets. In a child process a place
-//! that was in use at the fork is lost: queues may name its record.
+//! The records have the last [`PLACES`] short names, which no thread gets. In a child process a
+//! place that was in use at the fork is lost: queues may name its record.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 

@@ -1,5 +1,5 @@
-//! Three system calls that rustix does not have in the form needed here: the instruction itself, so that errno stays as it is and an address
-//! need not be a reference.
+//! Three system calls that rustix does not have in the form needed here: the instruction itself, so
+//! that errno stays as it is and an address need not be a reference.
 
 /// Which system calls there are, by their numbers.
 #[cfg(target_arch = "x86_64")]
@@ -31,7 +31,8 @@ pub(super) fn scheduler() -> isize {
     }
 }
 
-/// `prctl(PR_FUTEX_HASH, operation, slots)`: what the kernel answers, negative if it does not know it.
+/// `prctl(PR_FUTEX_HASH, operation, slots)`: what the kernel answers, negative if it does not know
+/// it.
 pub(super) fn futex_hash(operation: usize, slots: u32) -> isize {
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
     {
@@ -46,11 +47,12 @@ pub(super) fn futex_hash(operation: usize, slots: u32) -> isize {
     }
 }
 
-/// `futex(word, CMP_REQUEUE_PI | PRIVATE, 1, more, pi, expected)`: how many were woken or moved, or the negative error number.
+/// `futex(word, CMP_REQUEUE_PI | PRIVATE, 1, more, pi, expected)`: how many were woken or moved, or
+/// the negative error number.
 ///
 /// # Safety
-/// `word` is a live word of four bytes. `pi` may be any address: the kernel reads there if it can, and writes only if somebody sleeps on `word`
-/// to go on to `pi`.
+/// `word` is a live word of four bytes. `pi` may be any address: the kernel reads there if it can,
+/// and writes only if somebody sleeps on `word` to go on to `pi`.
 pub(super) unsafe fn cmp_requeue_pi(word: usize, expected: u32, more: u32, pi: usize) -> isize {
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
     {
@@ -71,7 +73,8 @@ pub(super) unsafe fn cmp_requeue_pi(word: usize, expected: u32, more: u32, pi: u
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 unsafe fn call(number: usize, [a, b, c, d, e, f]: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the kernel's calling convention: it keeps all registers but rax, rcx and r11. Memory is the caller's promise.
+    // SAFETY: the kernel's calling convention: it keeps all registers but rax, rcx and r11. Memory
+    // is the caller's promise.
     unsafe {
         core::arch::asm!("syscall", inlateout("rax") number as isize => result,
             in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
@@ -85,7 +88,8 @@ unsafe fn call(number: usize, [a, b, c, d, e, f]: [usize; 6]) -> isize {
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 unsafe fn call(number: usize, [a, b, c, d, e, f]: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the kernel's calling convention: it keeps all registers but x0. Memory is the caller's promise.
+    // SAFETY: the kernel's calling convention: it keeps all registers but x0. Memory is the
+    // caller's promise.
     unsafe {
         core::arch::asm!("svc 0", in("x8") number, inlateout("x0") a as isize => result,
             in("x1") b, in("x2") c, in("x3") d, in("x4") e, in("x5") f, options(nostack));

@@ -1,8 +1,9 @@
 //! A table with a place for every name, in memory for those that are in use.
 //!
-//! The first [`CHUNK`] places lie in the program's zero pages. The others come by chunks of as many:
-//! the kernel maps a chunk when a thread claims the first place of it. A chunk is never unmapped, so
-//! a place may be looked at after its thread has gone. A child of a fork has copies of all of them.
+//! The first [`CHUNK`] places lie in the program's zero pages. The others come by chunks of as
+//! many: the kernel maps a chunk when a thread claims the first place of it. A chunk is never
+//! unmapped, so a place may be looked at after its thread has gone. A child of a fork has copies of
+//! all of them.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-//! The thread registry: type-stable records without allocation, reuse at thread exit without destructors, a process
-//! that forks, and the mirror of who runs where.
+//! The thread registry: type-stable records without allocation, reuse at thread exit without
+//! destructors, a process that forks, and the mirror of who runs where.
 //!
 //! # Records
 //!
@@ -7,18 +7,22 @@
 //! thread; unregistered and anonymous threads count their events there.
 //!
 //! Names up to [`ThreadId::MAX_QUEUED`] come first. A thread with a longer name waits for sleeping
-//! locks like any other; to queue for a spinlock it borrows a record with a short name (`strangers`).
+//! locks like any other; to queue for a spinlock it borrows a record with a short name
+//! (`strangers`).
 //!
 //! # Claiming and reuse
 //!
-//! `claim` = sequence number (32 bits) and kernel thread id of the owner, 0 once that has told of its end (see `exit`). A new thread first looks at a few slots for one
-//! whose owner is gone, else takes the next fresh one. The sequence number makes two claimers that see the same dead owner exclude each other. Where threads do not
-//! tell, and where no slot is left, the kernel is asked for the id; one that it knows again, as another thread, only delays reuse.
+//! `claim` = sequence number (32 bits) and kernel thread id of the owner, 0 once that has told of
+//! its end (see `exit`). A new thread first looks at a few slots for one whose owner is gone, else
+//! takes the next fresh one. The sequence number makes two claimers that see the same dead owner
+//! exclude each other. Where threads do not tell, and where no slot is left, the kernel is asked
+//! for the id; one that it knows again, as another thread, only delays reuse.
 //!
 //! # What a name means, and for how long
 //!
-//! A [`ThreadId`] is a place, not a person: it names one thread while that thread lives, and the next thread after it. A comparison of names therefore asks who
-//! *runs*, or *waits*, now; who must know who *holds*, after the holder's death too, asks for more:
+//! A [`ThreadId`] is a place, not a person: it names one thread while that thread lives, and the
+//! next thread after it. A comparison of names therefore asks who *runs*, or *waits*, now; who must
+//! know who *holds*, after the holder's death too, asks for more:
 //!
 //! | who compares | with what | after the owner's death |
 //! |---|---|---|
@@ -32,27 +36,32 @@
 //!
 //! # fork
 //!
-//! A slot notes the epoch (see `process`) in which it was claimed. The child's only thread keeps its record (thread-locals are copied) and claims it again, in the child's
-//! epoch and under its new kernel thread id. All other slots are of another epoch: copies of threads that the child does not have. `is_here` says so; such a
-//! slot is never claimed again, since lock words may name it. A child loses the slots of its ancestors' other threads, never its identity.
+//! A slot notes the epoch (see `process`) in which it was claimed. The child's only thread keeps
+//! its record (thread-locals are copied) and claims it again, in the child's epoch and under its
+//! new kernel thread id. All other slots are of another epoch: copies of threads that the child
+//! does not have. `is_here` says so; such a slot is never claimed again, since lock words may name
+//! it. A child loses the slots of its ancestors' other threads, never its identity.
 //!
 //! # Exhaustion
 //!
 //! Beyond [`RECORDS`] live threads, or where the kernel has no memory for a chunk, a thread becomes
-//! anonymous for its lifetime: at sleeping locks it polls instead of queueing. How often all of those
-//! look is bounded, however many there are (`Linux::nap`). For a spinlock or a signal it borrows a
-//! record (`strangers`). A thread that has given its record back (`leave`) waits like that.
+//! anonymous for its lifetime: at sleeping locks it polls instead of queueing. How often all of
+//! those look is bounded, however many there are (`Linux::nap`). For a spinlock or a signal it
+//! borrows a record (`strangers`). A thread that has given its record back (`leave`) waits like
+//! that.
 //!
 //! # Event words
 //!
-//! A thread counts in words of its own slot, or in words that somebody has [lent](lend) for that slot, where another process can read them. Each
-//! slot knows which: counting asks nobody else. What was counted moves along when words are lent, so that sums go on.
+//! A thread counts in words of its own slot, or in words that somebody has [lent](lend) for that
+//! slot, where another process can read them. Each slot knows which: counting asks nobody else.
+//! What was counted moves along when words are lent, so that sums go on.
 //!
 //! # The running mirror
 //!
-//! `slot.cpu` = CPU where the thread was last seen; `ON_CPU[cpu]` = thread last seen there. Both are refreshed at slow-path entry and
-//! while spinning. A thread is taken to be off its CPU when another thread was seen there later, or when its CPU is the
-//! asking thread's own. All relaxed: a hint.
+//! `slot.cpu` = CPU where the thread was last seen; `ON_CPU[cpu]` = thread last seen there. Both
+//! are refreshed at slow-path entry and while spinning. A thread is taken to be off its CPU when
+//! another thread was seen there later, or when its CPU is the asking thread's own. All relaxed: a
+//! hint.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -134,7 +143,8 @@ unsafe impl Place for OnCpu {
 static ON_CPU: Table<OnCpu> = Table::new();
 
 thread_local! {
-    // Const-initialised and without a destructor: an access is one load, at any time of the thread's life.
+    // Const-initialised and without a destructor: an access is one load, at any time of the
+    // thread's life.
     static SELF: Cell<u32> = const { Cell::new(0) };
     static FORKING: Cell<bool> = const { Cell::new(false) };
 }
@@ -168,7 +178,8 @@ pub(super) fn is_here(id: ThreadId) -> bool {
     id.is_anonymous() || slot(id).epoch.load(Relaxed) == process::known_epoch() || self::id() == Some(id)
 }
 
-/// In a child process: claims the caller's record once more. Once: others of this process may look at it.
+/// In a child process: claims the caller's record once more. Once: others of this process may look
+/// at it.
 #[cold]
 pub(super) fn claim_again() {
     let Some(id) = id().filter(|id| !id.is_anonymous()) else { return };
@@ -182,7 +193,8 @@ pub(super) fn claim_again() {
     }
 }
 
-/// In a child process, before anything else happens there: what copies of threads of the parent waited for is told that nobody comes.
+/// In a child process, before anything else happens there: what copies of threads of the parent
+/// waited for is told that nobody comes.
 pub(super) fn forget_ghosts() {
     let me = id().filter(|id| !id.is_anonymous()).map(record);
     let ours = |slot: &Slot| me.is_some_and(|me| core::ptr::eq(me, &raw const slot.thread));
@@ -195,8 +207,9 @@ pub(super) fn rank(id: ThreadId) -> u32 {
     slot(id).rank.load(Relaxed)
 }
 
-/// Tells with which fixed priority `id` runs: 1 to 99 (`SCHED_FIFO`, `SCHED_RR`), or 0 for a time-sharing class. Locks queue its thread accordingly from its next wait on: the
-/// kernel is not asked, since a question for each wait would cost every thread. Forgotten when the thread ends.
+/// Tells with which fixed priority `id` runs: 1 to 99 (`SCHED_FIFO`, `SCHED_RR`), or 0 for a
+/// time-sharing class. Locks queue its thread accordingly from its next wait on: the kernel is not
+/// asked, since a question for each wait would cost every thread. Forgotten when the thread ends.
 pub fn set_rank(id: ThreadId, priority: u32) {
     if !id.is_anonymous() {
         slot(id).rank.store(priority.min(99), Relaxed);
@@ -237,7 +250,8 @@ pub(super) fn is_forking() -> bool {
     FORKING.get()
 }
 
-/// The slot of `id`, or slot 0 where `id` is no name that was ever given: there is no panic on lock paths.
+/// The slot of `id`, or slot 0 where `id` is no name that was ever given: there is no panic on lock
+/// paths.
 #[inline(always)]
 fn slot(id: ThreadId) -> &'static Slot {
     at(id.raw())
@@ -259,9 +273,11 @@ pub(super) fn record(id: ThreadId) -> &'static Thread<Linux> {
     &slot(id).thread
 }
 
-/// What tells the calling thread from all others, dead ones too: its name, and above it (from bit 32) which claim of that record is its own. `None`: it has no record.
+/// What tells the calling thread from all others, dead ones too: its name, and above it (from bit
+/// 32) which claim of that record is its own. `None`: it has no record.
 ///
-/// The child of a fork claims its record once more: what it asked for before still tells it from every thread of its own.
+/// The child of a fork claims its record once more: what it asked for before still tells it from
+/// every thread of its own.
 pub fn identity() -> Option<u64> {
     let id = current()?.id();
     Some(slot(id).claim.load(Relaxed) >> 32 << 32 | u64::from(id.raw()))
@@ -304,7 +320,8 @@ pub(super) fn is_running(id: ThreadId) -> bool {
     }
 }
 
-/// The kernel's name of `id`, zero for the caller, and what was lent to it. None if it belongs to another process (a parent before `fork`).
+/// The kernel's name of `id`, zero for the caller, and what was lent to it. None if it belongs to
+/// another process (a parent before `fork`).
 pub(super) fn kernel_thread(id: ThreadId) -> Option<(u32, &'static Lent)> {
     let slot = slot(id);
     if self::id() == Some(id) {
@@ -325,7 +342,8 @@ impl Slot {
         }
     }
 
-    /// Makes the thread count in `to` from now on, what it has counted included. Sums never dip: whoever adds up sees the one or the other.
+    /// Makes the thread count in `to` from now on, what it has counted included. Sums never dip:
+    /// whoever adds up sees the one or the other.
     fn lend(&self, to: &'static EventWords) {
         for (own, lent) in self.events.iter().zip(to) {
             lent.store(own.load(Relaxed), Relaxed);
@@ -360,14 +378,16 @@ pub(super) fn count(event: Event, amount: i64) {
     }
 }
 
-/// What the calling thread has counted of `event` so far; for a thread without a record, what all such have.
+/// What the calling thread has counted of `event` so far; for a thread without a record, what all
+/// such have.
 #[inline]
 pub fn counted(event: Event) -> u64 {
     own().words().get(event as usize).map_or(0, |word| word.load(Relaxed))
 }
 
-/// From now on threads count in words of `lender`: those that have a record at once, others when they get one. Meant for the start of a program: what a
-/// running thread counts in the moment of its move may be lost.
+/// From now on threads count in words of `lender`: those that have a record at once, others when
+/// they get one. Meant for the start of a program: what a running thread counts in the moment of
+/// its move may be lost.
 ///
 /// # Safety
 /// The words stay until [`take_back`] has returned, and belong to their slot alone.
@@ -379,8 +399,10 @@ pub unsafe fn lend(lender: Lender) {
     slots().for_each(|(index, slot)| lend_to(index, slot));
 }
 
-/// Threads count in words of their own again, from zero, and no reference to the lender's is left: they may be another process's, and are not written. For
-/// a process with one thread: a child after `fork`. (What its parent had counted is the parent's: a snapshot from before is nothing to subtract.)
+/// Threads count in words of their own again, from zero, and no reference to the lender's is left:
+/// they may be another process's, and are not written. For a process with one thread: a child after
+/// `fork`. (What its parent had counted is the parent's: a snapshot from before is nothing to
+/// subtract.)
 pub fn take_back() {
     LENDER.store(core::ptr::null_mut(), Release);
     slots().for_each(|(_, slot)| slot.begin_anew());
@@ -420,8 +442,9 @@ pub fn last_name() -> u32 {
     HIGH.load(Acquire)
 }
 
-/// Maps what the next threads need when they register. For programs that are about to shut themselves
-/// in a sandbox, and for those that hook the start of threads. It may be called as often as one likes.
+/// Maps what the next threads need when they register. For programs that are about to shut
+/// themselves in a sandbox, and for those that hook the start of threads. It may be called as often
+/// as one likes.
 pub fn make_room() {
     grow(after(last_name() + CHUNK as u32 - 1).min(ThreadId::MAX_INDEX));
 }
@@ -444,8 +467,8 @@ fn after(name: u32) -> u32 {
     }
 }
 
-/// New records have names from `first` to `last` from now on. For tests of what happens when there are
-/// many threads.
+/// New records have names from `first` to `last` from now on. For tests of what happens when there
+/// are many threads.
 #[doc(hidden)]
 pub fn give_names(first: u32, last: u32) {
     HIGH.store(first - 1, Release);
@@ -468,7 +491,8 @@ fn register() -> ThreadId {
     id
 }
 
-/// The calling thread is about to end: its record is the next one's. If a lock still knows the record it stays the dead thread's.
+/// The calling thread is about to end: its record is the next one's. If a lock still knows the
+/// record it stays the dead thread's.
 pub(super) fn leave() {
     let Some(id) = id().filter(|&id| !id.is_anonymous()) else { return };
     let slot = slot(id);
@@ -485,14 +509,16 @@ struct Owner {
     tid: u32,
 }
 
-/// Looks at up to `tries` claimed slots for one whose owner is gone. `ask`: the kernel, if the owner has not told.
+/// Looks at up to `tries` claimed slots for one whose owner is gone. `ask`: the kernel, if the
+/// owner has not told.
 fn search(owner: &Owner, tries: u32, ask: bool) -> Option<ThreadId> {
     let high = HIGH.load(Acquire);
     (0..tries.min(high)).find_map(|_| {
         let index = CURSOR.fetch_add(1, Relaxed) % high + 1;
         let slot = TABLE.get(index)?;
         let claim = slot.claim.load(Acquire);
-        // A lent one has no claim. A slot between `fresh` and its first claim has no owner yet, and is its finder's.
+        // A lent one has no claim. A slot between `fresh` and its first claim has no owner yet, and
+        // is its finder's.
         let gone = || claim as u32 == 0 || ask && !alive(claim as u32);
         let reusable = claim != 0 && slot.epoch.load(Relaxed) == owner.epoch && slot.thread.is_unused() && gone();
         (reusable && take(slot, claim, owner)).then(|| name(slot, index))

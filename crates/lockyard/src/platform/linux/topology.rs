@@ -1,6 +1,7 @@
 //! CPUs, NUMA nodes and caches, read from sysfs.
 //!
-//! Locks ask for [`node_of`] and [`cache_of`]: tables filled on first use, without allocating. People get [`Topology`].
+//! Locks ask for [`node_of`] and [`cache_of`]: tables filled on first use, without allocating.
+//! People get [`Topology`].
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::*};
 use std::{fs, string::String, vec::Vec};
@@ -39,7 +40,8 @@ pub fn nodes() -> u32 {
     LAST_NODE.load(Relaxed) + 1
 }
 
-/// Reads all that locks may ask for, now: for a program that is about to give up the right to open files.
+/// Reads all that locks may ask for, now: for a program that is about to give up the right to open
+/// files.
 pub fn read_ahead() {
     nodes();
     caches();
@@ -50,7 +52,8 @@ pub fn usable_cpus() -> u32 {
     sched_getaffinity(None).map_or(1, |set| set.count().max(1))
 }
 
-/// The last-level cache of `cpu`, numbered in the order of their first CPUs; 0 where sysfs does not say.
+/// The last-level cache of `cpu`, numbered in the order of their first CPUs; 0 where sysfs does not
+/// say.
 #[inline]
 pub fn cache_of(cpu: u32) -> u32 {
     if !CACHES_KNOWN.load(Acquire) {
@@ -70,7 +73,8 @@ pub fn caches() -> u32 {
 
 /// Fills the table of nodes. Several threads may do so at once; they write the same.
 ///
-/// They hold a lock, or wait for one: only what is online is asked for. (To try all 4,096 CPUs that there could be is eight thousand system calls.)
+/// They hold a lock, or wait for one: only what is online is asked for. (To try all 4,096 CPUs that
+/// there could be is eight thousand system calls.)
 #[cold]
 fn learn() {
     let (mut online, mut text) = ([0u8; 1024], [0u8; 1024]);
@@ -100,7 +104,8 @@ fn learn_caches() {
 /// Tells of a CPU which share its last-level cache, in the text that it is given.
 type SharedWith = for<'t> fn(usize, &'t mut [u8]) -> Option<&'t [u8]>;
 
-/// Numbers the caches of the CPUs in the list `online`, from 1 on, and returns how many there are. Asks once for each cache.
+/// Numbers the caches of the CPUs in the list `online`, from 1 on, and returns how many there are.
+/// Asks once for each cache.
 fn number_caches(online: &[u8], table: &[AtomicU8], shared_with: SharedWith) -> u8 {
     let (mut caches, mut text) = (0u8, [0u8; 1024]);
     for_each_cpu(online, |cpu| {
@@ -333,7 +338,8 @@ mod tests {
         let numbers = || Vec::from_iter(table.iter().map(|entry| entry.load(Relaxed)));
         assert_eq!(number_caches(b"0-1,4-5,7,9\n", &table, shared_with), 2);
         assert_eq!((numbers(), ASKED.load(Relaxed)), (std::vec![1, 1, 0, 0, 2, 2, 0, 0], 4));
-        // Another thread that comes to it has the same result, and asks for those without a cache only.
+        // Another thread that comes to it has the same result, and asks for those without a cache
+        // only.
         assert_eq!(number_caches(b"0-1,4-5,7,9\n", &table, shared_with), 2);
         assert_eq!(ASKED.load(Relaxed), 6);
     }

@@ -1,10 +1,12 @@
-//! Atomic words of the real machine: `core::sync::atomic`, and sub-word lanes by the instructions that have them.
+//! Atomic words of the real machine: `core::sync::atomic`, and sub-word lanes by the instructions
+//! that have them.
 //!
-//! On x86-64 a byte or half-word store and compare-exchange on a 32-bit word are what the machine does for "a
-//! 32-bit read-modify-write that touches one lane": coherence works on lines, a locked sub-word instruction is atomic against every overlapping one, and a plain
-//! store of either cannot lose a neighbour's change. They are written in assembly because Rust has no such access on an
-//! `AtomicU32`; to the compiler each is an opaque operation on that one atomic. Other architectures use the
-//! whole-word forms of [`Lanes`].
+//! On x86-64 a byte or half-word store and compare-exchange on a 32-bit word are what the machine
+//! does for "a 32-bit read-modify-write that touches one lane": coherence works on lines, a locked
+//! sub-word instruction is atomic against every overlapping one, and a plain store of either cannot
+//! lose a neighbour's change. They are written in assembly because Rust has no such access on an
+//! `AtomicU32`; to the compiler each is an opaque operation on that one atomic. Other architectures
+//! use the whole-word forms of [`Lanes`].
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -101,18 +103,20 @@ impl Lanes for LaneWord {}
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 impl Lanes for LaneWord {
-    // Every asm block below lets the compiler assume that memory may change (no `nomem`), so neither earlier nor later
-    // accesses move across it; x86-64's own order (TSO; locked instructions are full fences) does the rest for any `Ordering`
-    // up to AcqRel, and for SeqCst in the locked ones. A SeqCst byte store would need more and is refused.
+    // Every asm block below lets the compiler assume that memory may change (no `nomem`), so
+    // neither earlier nor later accesses move across it; x86-64's own order (TSO; locked
+    // instructions are full fences) does the rest for any `Ordering` up to AcqRel, and for SeqCst
+    // in the locked ones. A SeqCst byte store would need more and is refused.
     //
-    // Values go into whole registers: to move a constant into a part of one waits for whatever made the rest of it.
+    // Values go into whole registers: to move a constant into a part of one waits for whatever made
+    // the rest of it.
 
     #[inline(always)]
     fn store_byte(&self, lane: u32, value: u8, order: Ordering) {
         debug_assert!(lane < 4 && !matches!(order, Ordering::SeqCst));
         let byte = self.0.as_ptr().cast::<u8>().wrapping_add(lane as usize);
-        // SAFETY: `byte` is inside the 4 bytes of this word (lane < 4); see the module text for why this is an access of
-        // the one atomic.
+        // SAFETY: `byte` is inside the 4 bytes of this word (lane < 4); see the module text for why
+        // this is an access of the one atomic.
         unsafe {
             core::arch::asm!("mov byte ptr [{}], {:l}", in(reg) byte, in(reg) u32::from(value), options(nostack, preserves_flags))
         };
@@ -194,8 +198,8 @@ pub(super) const PAIRS: bool = cfg!(all(target_arch = "x86_64", not(miri)));
 #[inline(always)]
 pub(super) fn pair_load(pair: &Pair<Linux>) -> u64 {
     let value: u64;
-    // SAFETY: a pair is 8 bytes, aligned to 8, which makes a plain load of all of them atomic. As for lanes, it is one opaque operation on
-    // both atomics to the compiler.
+    // SAFETY: a pair is 8 bytes, aligned to 8, which makes a plain load of all of them atomic. As
+    // for lanes, it is one opaque operation on both atomics to the compiler.
     unsafe {
         core::arch::asm!("mov {}, qword ptr [{}]", out(reg) value, in(reg) pair, options(nostack, preserves_flags));
     }

@@ -88,7 +88,8 @@ fn a_reader_that_finds_the_lock_full_waits_until_one_has_left() {
     }
 }
 
-/// Forgotten read guards carried the sum of 2019 into the half that tells of writers: the lock looked free beside them.
+/// Forgotten read guards carried the sum of 2019 into the half that tells of writers: the lock
+/// looked free beside them.
 #[test]
 fn two_to_the_32_forgotten_readers_do_not_make_a_biased_lock_look_free() {
     let lock = queued::<XaddBaseline>(0, "");

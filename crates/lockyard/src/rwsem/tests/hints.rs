@@ -1,4 +1,5 @@
-//! What the policies make of hints that Linux does not give, on [`Tireless`]; and spins that must end although nothing ends them from outside.
+//! What the policies make of hints that Linux does not give, on [`Tireless`]; and spins that must
+//! end although nothing ends them from outside.
 
 use std::thread::scope;
 use std::vec::Vec;
@@ -26,7 +27,8 @@ fn held_unspinnable<Y: Policy>() -> Tried<Y> {
     lock
 }
 
-/// Writers queue one after the other, the last with real-time priority; `look` sees the queue before it is woken. Then all get the lock.
+/// Writers queue one after the other, the last with real-time priority; `look` sees the queue
+/// before it is woken. Then all get the lock.
 fn queue_of_writers<Y: Policy>(writers: usize, look: impl FnOnce(&Tried<Y>)) {
     let lock = &held_unspinnable::<Y>();
     scope(|scope| {
@@ -40,8 +42,8 @@ fn queue_of_writers<Y: Policy>(writers: usize, look: impl FnOnce(&Tried<Y>)) {
                 // SAFETY: acquired above.
                 unsafe { lock.write_release() };
             });
-            // Counting them takes the queue's lock, for which a waiter may have to park, and so wake once more than it would: the first shows
-            // in the word.
+            // Counting them takes the queue's lock, for which a waiter may have to park, and so
+            // wake once more than it would: the first shows in the word.
             eventually("a writer queues", || if who == 1 { count(lock) & WAITERS != 0 } else { waiting(lock) == who });
         }
         look(lock);
@@ -158,7 +160,8 @@ fn a_writer_s_spin_on_readers_ends_with_a_mark() {
     assert_eq!(marks::<TodayKernel>(), (RD_NONSPINNABLE, false, false));
 }
 
-/// The last holder took a testing reader for a holder and woke nobody; the reader's tries are all in vain.
+/// The last holder took a testing reader for a holder and woke nobody; the reader's tries are all
+/// in vain.
 #[test]
 fn a_reader_that_swallowed_the_heir_s_wake_up_passes_it_on() {
     fn passes_on<Y: Policy>() {

@@ -1,5 +1,6 @@
-//! A machine with other hints than Linux: a spin may last for ever, every thread is thought to run, and some have real-time priority. What
-//! must end there ends by the lock's own doing. And its threads lose their CPU anywhere: every access to a word may yield.
+//! A machine with other hints than Linux: a spin may last for ever, every thread is thought to run,
+//! and some have real-time priority. What must end there ends by the lock's own doing. And its
+//! threads lose their CPU anywhere: every access to a word may yield.
 
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -103,7 +104,8 @@ pub(super) fn become_realtime() {
     REALTIME[id.raw() as usize].store(true, SeqCst);
 }
 
-// SAFETY: words, sleeping and fences are Linux's; `current` claims a slot that no living thread has.
+// SAFETY: words, sleeping and fences are Linux's; `current` claims a slot that no living thread
+// has.
 unsafe impl Platform for Tireless {
     type U32 = Shaken<U32>;
     type U64 = Shaken<U64>;

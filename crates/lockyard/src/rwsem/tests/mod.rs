@@ -1,6 +1,7 @@
 //! Every policy: the state table, exclusion, giving up, handoff, grants.
 //!
-//! Schedules are driven by what the lock's words say, never by sleeping; nothing is asserted about time.
+//! Schedules are driven by what the lock's words say, never by sleeping; nothing is asserted about
+//! time.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // the tests' threads are the machine's
 
@@ -53,7 +54,8 @@ fn assert_at_rest<P: Platform, Y: Policy>(lock: &RawRwSem<P, Y>) {
     assert_eq!(lock.embedder.load(SeqCst), 0, "{}", Y::NAME);
 }
 
-/// Ends the test program: threads that hang cannot be joined. Written past the test harness, which would keep it to itself.
+/// Ends the test program: threads that hang cannot be joined. Written past the test harness, which
+/// would keep it to itself.
 fn give_up(what: &str) -> ! {
     let _ = writeln!(std::io::stderr(), "{what} (run the test alone, with --nocapture)");
     std::process::abort()
@@ -145,7 +147,8 @@ fn table(make: Make) {
     }
 }
 
-/// What a try, or a spinner's try, makes of each value, whether or not it can be reached by one thread.
+/// What a try, or a spinner's try, makes of each value, whether or not it can be reached by one
+/// thread.
 fn tries_on_every_state(make: Make) {
     let lock = &*make(0);
     let (unit, wait, writer) = (lock.knobs().count.unit(), lock.knobs().count.waiters(), writer(lock));
@@ -189,7 +192,8 @@ fn tries_on_every_state(make: Make) {
         }
     }
     if lock.is_bits() && !lock.knobs().turns {
-        // WAITERS, but nobody is there: the slow path stays, by stealing, spinning, or finding the queue empty.
+        // WAITERS, but nobody is there: the slow path stays, by stealing, spinning, or finding the
+        // queue empty.
         lock.set_count(WAITERS);
         lock.read();
         assert_eq!(lock.count(), WAITERS + BIAS, "{}", lock.name());
@@ -347,7 +351,8 @@ fn handoff_to_reader(make: Make) {
     lock.assert_at_rest();
 }
 
-/// A thread that is already waiting (a signal handler in it) gets in past waiters, and leaves nothing behind when it fails.
+/// A thread that is already waiting (a signal handler in it) gets in past waiters, and leaves
+/// nothing behind when it fails.
 fn no_place_in_the_queue(make: Make) {
     let lock = &*make(0);
     lock.read();
@@ -359,7 +364,8 @@ fn no_place_in_the_queue(make: Make) {
         });
         eventually("the writer queues", || lock.waiting() == 1);
         lock.set_busy(true);
-        // The writer may be woken at any time (`waiting` contends for the queue's lock), and then ask for the lock to be kept.
+        // The writer may be woken at any time (`waiting` contends for the queue's lock), and then
+        // ask for the lock to be kept.
         match lock.read_until(End::After(200 * US)) {
             Ok(()) => lock.read_release(),
             Err(_) => assert!(lock.knobs().turns || lock.count() & HANDOFF != 0, "{}: not let in", lock.name()),

@@ -1,5 +1,5 @@
-//! What is done to the queue under the wait lock, on queues made by hand: whom a grant pass serves, what it leaves in the count, and who is looked after by
-//! those who come and go.
+//! What is done to the queue under the wait lock, on queues made by hand: whom a grant pass serves,
+//! what it leaves in the count, and who is looked after by those who come and go.
 
 use std::boxed::Box;
 use std::vec::Vec;
@@ -50,7 +50,8 @@ pub(super) fn still_queued<Y: Policy>(lock: &Made<Y>) -> Vec<u32> {
         .collect()
 }
 
-/// After something was done to a lock: its count, who is left in the queue, who was let in, and who of those left was woken.
+/// After something was done to a lock: its count, who is left in the queue, who was let in, and who
+/// of those left was woken.
 #[track_caller]
 fn assert_left<Y: Policy>(lock: &Made<Y>, count: u64, left: &[u32], granted: &[u32], woken: &[u32]) {
     assert_eq!(lock.count.load(SeqCst), count, "{}: {:#x}", Y::NAME, lock.count.load(SeqCst));
@@ -102,7 +103,8 @@ fn a_pass_serves_whom_its_mode_and_its_policy_say() {
     every::<TodayKernel>();
     pass::<Handoff4ms>(Any, (WAITERS, "rwr"), BIAS | WAITERS, &[3, 4], &[2], NEVER);
     pass::<WakeAllReaders>(Any, (WAITERS, "rwr"), (2 * BIAS) | WAITERS, &[3], &[2, 4], NEVER);
-    // Only a reader that holds the lock lets in who is behind a writer, and the request of that one stays.
+    // Only a reader that holds the lock lets in who is behind a writer, and the request of that one
+    // stays.
     let promised = BIAS | WAITERS | HANDOFF;
     pass::<ReaderSteal>(ReadOwned, (promised, "wrr"), promised, &[2, 3, 4], NEVER, NEVER);
     pass::<ReaderStealV2>(ReadOwned, (promised, "wrr"), promised + 2 * BIAS, &[2], &[3, 4], NEVER);
@@ -166,7 +168,8 @@ fn a_pass_ends_where_its_list_does_and_knows_whether_that_was_all() {
     crowd::<Handoff4ms>(2 * MAX_GRANTS, 1, 2 * MAX_GRANTS);
 }
 
-/// What the three rules make of a lock that `count` says is held so, for a queue that begins with `first`.
+/// What the three rules make of a lock that `count` says is held so, for a queue that begins with
+/// `first`.
 #[test]
 fn who_queues_looks_after_the_others_as_its_policy_says() {
     const FREE: u64 = WAITERS;
@@ -242,7 +245,8 @@ fn who_gives_up_takes_its_marks_along_and_wakes_the_next_if_that_was_its_turn() 
         assert_left(lock, after, &left, NEVER, woken);
     }
     let promised = WRITER | WAITERS | HANDOFF;
-    // Alone: nothing is left. (A writer that leaves the lock to others keeps the request where it is the lock's.)
+    // Alone: nothing is left. (A writer that leaves the lock to others keeps the request where it
+    // is the lock's.)
     leaves::<V5_10>((promised, "w"), 2, true, WRITER, NEVER);
     leaves::<V5_10>((promised, "w"), 2, false, WRITER, NEVER);
     leaves::<TodayKernel>((promised, "w"), 2, false, WRITER, NEVER);

@@ -1,4 +1,5 @@
-//! The slow paths turn by turn: who goes in past whom, who asks for handoff and when, what is left by those who win and those who give up.
+//! The slow paths turn by turn: who goes in past whom, who asks for handoff and when, what is left
+//! by those who win and those who give up.
 
 use std::vec::Vec;
 
@@ -30,7 +31,8 @@ fn counted(mut expected: Vec<(Event, i64)>) -> bool {
     true
 }
 
-/// A reader that comes to a lock with this count, queue and owner, and does not wait: what it was let in by, and the count afterwards.
+/// A reader that comes to a lock with this count, queue and owner, and does not wait: what it was
+/// let in by, and the count afterwards.
 fn reader_comes<Y: Policy>(before: u64, kinds: &str, owner: u32) -> (Vec<Event>, u64) {
     let lock = queued::<Y>(before, kinds);
     lock.owner.store(owner, SeqCst);
@@ -104,7 +106,8 @@ fn a_reader_that_finds_the_queue_empty_need_not_join_it() {
     let fast = std::vec![RwsemRlockFast];
     assert_eq!(reader_comes::<V5_10>(WAITERS, "", 0), (fast.clone(), BIAS | WAITERS));
     assert_eq!(reader_comes::<Handoff4ms>(WAITERS, "", 0), (fast.clone(), BIAS | WAITERS));
-    // No handoff outlives the queue, so later kernels do not look for it: the earlier ones queue and are served there.
+    // No handoff outlives the queue, so later kernels do not look for it: the earlier ones queue
+    // and are served there.
     assert_eq!(reader_comes::<TodayKernel>(HANDOFF, "", 0), (fast, BIAS | HANDOFF));
     for (seen, left) in [reader_comes::<V5_16>(HANDOFF, "", 0), reader_comes::<V5_10>(HANDOFF, "", 0)] {
         assert_eq!((seen, left), (std::vec![RwsemWakeReader, RwsemRlock], BIAS));
@@ -270,7 +273,8 @@ fn a_writer_that_has_asked_takes_its_request_along_only_where_it_is_its_own() {
     assert_eq!(leaves::<HandoffNone>(), BIAS | WAITERS);
 }
 
-/// Thread 2 is first, and thread 1 comes: whose the lock is when it becomes free, by who is entitled.
+/// Thread 2 is first, and thread 1 comes: whose the lock is when it becomes free, by who is
+/// entitled.
 #[test]
 fn a_writer_that_is_not_first_leaves_the_lock_to_an_entitled_first() {
     fn takes<Y: Policy>(freed: u64, entitled: bool) -> bool {
@@ -351,7 +355,8 @@ fn a_real_time_writer_asks_without_its_time_being_over() {
     asks::<HandoffNone>(false, false);
 }
 
-/// The entitled writer does not sleep while the owner runs, and bounds its tries where there seems to be none.
+/// The entitled writer does not sleep while the owner runs, and bounds its tries where there seems
+/// to be none.
 #[test]
 fn an_entitled_writer_watches_the_owner_before_it_sleeps_again() {
     fn entitled<Y: Policy>(owner: u32, then: impl FnOnce(&'static Made<Y>)) -> &'static Made<Y> {

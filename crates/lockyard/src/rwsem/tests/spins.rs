@@ -157,7 +157,8 @@ fn a_spin_lasts_as_long_as_the_table_says() {
     });
     assert_eq!(spins(lock, Kind::Write, FOREVER), failed(10_500));
     assert_eq!(state(lock), (BIAS, READS));
-    // A reader that spins on readers (a writer is about to follow them) has no such limit, but its caller's.
+    // A reader that spins on readers (a writer is about to follow them) has no such limit, but its
+    // caller's.
     let lock = made::<V5_10>(WRITER | BIAS, READS);
     assert_eq!(spins(lock, Kind::Read, Until::after(40_000)), failed(40_000));
     assert_eq!(state(lock), (WRITER | BIAS, READS));
@@ -284,7 +285,8 @@ fn a_reader_spins_before_it_queues_and_lets_others_in_when_it_has_the_lock() {
     assert_eq!(lock.read_acquire_until(FOREVER), Ok(()));
     assert_eq!((state(lock), was_granted(2)), (((2 * BIAS) | WAITERS, 1 << 8 | READER_OWNED), true));
     assert_eq!(events(), [(RwsemWakeReader, 1), (RwsemOptRlock, 1)]);
-    // The owner stops running, and leaves: nothing of ours is counted, so it must queue, and serves itself.
+    // The owner stops running, and leaves: nothing of ours is counted, so it must queue, and serves
+    // itself.
     let lock = made::<V5_10>(WRITER, WRITES);
     at_poll(move || {
         is_preempted(7);

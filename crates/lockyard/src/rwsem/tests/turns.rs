@@ -1,4 +1,5 @@
-//! Taking turns, turn by turn: which bits let whom in, who asks for what when, and what is left for the next.
+//! Taking turns, turn by turn: which bits let whom in, who asks for what when, and what is left for
+//! the next.
 
 use std::vec::Vec;
 
@@ -118,7 +119,8 @@ fn the_first_waiter_listens_and_when_its_turn_is_over_asks_for_the_lock() {
     }
 }
 
-/// A reader that comes and goes again stands in for a holder: the first waiter must be woken if the last release took it for one.
+/// A reader that comes and goes again stands in for a holder: the first waiter must be woken if the
+/// last release took it for one.
 #[test]
 fn a_reader_that_has_to_wait_passes_on_the_wake_up_that_it_swallowed() {
     for (before, wakes) in [
@@ -135,7 +137,8 @@ fn a_reader_that_has_to_wait_passes_on_the_wake_up_that_it_swallowed() {
     }
 }
 
-/// The writer that pressed has relented in between: the bias alone kept the last release from waking anybody.
+/// The writer that pressed has relented in between: the bias alone kept the last release from
+/// waking anybody.
 #[test]
 fn a_reader_whose_reason_to_wait_has_gone_passes_the_wake_up_on_as_well() {
     let lock = made(BIAS | LISTENING, true);
@@ -188,7 +191,8 @@ fn who_queues_behind_a_first_that_does_not_come_asks_in_its_name() {
     }
 }
 
-/// Thread 1 comes as a newcomer to a lock that stays as it is, and waits until it has slept once. How long it spun.
+/// Thread 1 comes as a newcomer to a lock that stays as it is, and waits until it has slept once.
+/// How long it spun.
 fn spins(lock: &'static Made, writes: bool) -> u64 {
     should_yield(false);
     lock.owner.store(Made::press_time(), SeqCst);
@@ -215,7 +219,8 @@ fn nobody_spins_for_a_lock_that_is_kept_for_another() {
         }
     }
     assert!(spins(made(PENDING, true), false) > 2_000, "that will not last");
-    // Who has asked for it does: it takes the lock that becomes free meanwhile without another sleep.
+    // Who has asked for it does: it takes the lock that becomes free meanwhile without another
+    // sleep.
     for writes in [true, false] {
         let lock = made(WRITER, false);
         at_sleep(|| advance(TURN_NS));

@@ -1,4 +1,5 @@
-//! The words themselves: where the bits are, what the fast paths do without a word to anybody, and what a release sees.
+//! The words themselves: where the bits are, what the fast paths do without a word to anybody, and
+//! what a release sees.
 
 use super::queued::{queued, was_woken};
 use crate::event::Event;
@@ -72,7 +73,8 @@ fn uncontended_locks_and_unlocks_count_nothing() {
     }
 }
 
-/// Whether a release wakes the first waiter, and what is left in the count. One that does not leaves the queue alone.
+/// Whether a release wakes the first waiter, and what is left in the count. One that does not
+/// leaves the queue alone.
 #[track_caller]
 fn released<Y: Policy>(before: u64, act: fn(&RawRwSem<Clockwork, Y>), after: u64, wakes: bool) {
     let lock = queued::<Y>(before, "w");
@@ -187,7 +189,8 @@ fn what_the_count_says_by_its_scheme() {
     assert!(!TodayKernel::READER_SPIN.exists() && !HandoffNone::HANDOFF.exists() && V5_10::HANDOFF.exists());
 }
 
-/// The queue is somebody else's for the moment: a biased release leaves the waking to a spinner, if there is one.
+/// The queue is somebody else's for the moment: a biased release leaves the waking to a spinner, if
+/// there is one.
 #[test]
 fn a_biased_release_trusts_in_a_spinner() {
     for spinner in [false, true] {
@@ -258,7 +261,8 @@ fn the_last_reader_clears_the_mark_against_writers() {
 
 #[test]
 fn readers_that_are_in_may_come_in_again_and_go_unasked() {
-    // The count, whether a reader may come in once more, and whether one may leave without looking after anybody.
+    // The count, whether a reader may come in once more, and whether one may leave without looking
+    // after anybody.
     let rows = [
         (0, false, false),
         (WRITER, false, false),

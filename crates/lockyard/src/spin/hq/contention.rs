@@ -1,4 +1,5 @@
-//! When a hierarchical lock leaves its plain queue: what each head is told of the hand-overs before it. The rule is in the [module text](super), *Contention detection*.
+//! When a hierarchical lock leaves its plain queue: what each head is told of the hand-overs before
+//! it. The rule is in the [module text](super), *Contention detection*.
 
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::spin::node::{Place, QueueNode, TOLD};
@@ -10,7 +11,8 @@ use super::tunables::Tunable;
 
 /// From 50 hand-overs to 25,600.
 pub(super) const MOST_VAIN: u8 = 9;
-/// After a stay that did not pay: 1,600. It takes a hundred to find that out, and so few in so many are not felt.
+/// After a stay that did not pay: 1,600. It takes a hundred to find that out, and so few in so many
+/// are not felt.
 pub(super) const AFTER_VAIN_STAY: u8 = 5;
 /// The bit that says so in what a head is told; 48 and 49 have a [`Visit`]'s mark.
 pub(super) const RIPE: u32 = 50;
@@ -26,7 +28,8 @@ pub(super) struct Past {
     pub(super) remote: u16,
     /// The lane of the last head, + 1; 0: it found nobody queued, and has not looked where it is.
     pub(super) lane: u8,
-    /// How often there were too few waiters to turn: each time it takes twice as many hand-overs to the next count, which reads a line of every waiter's.
+    /// How often there were too few waiters to turn: each time it takes twice as many hand-overs to
+    /// the next count, which reads a line of every waiter's.
     pub(super) vain: u8,
     /// It is time to turn.
     pub(super) ripe: bool,
@@ -80,8 +83,9 @@ impl Past {
     }
 }
 
-/// Whether there are enough waiters behind the head for each lane that occurs. Lanes of one waiter would make every hand-over a remote one; and to
-/// wake a waiter costs more than any distance, so that those who sleep for want of a CPU do not count.
+/// Whether there are enough waiters behind the head for each lane that occurs. Lanes of one waiter
+/// would make every hand-over a remote one; and to wake a waiter costs more than any distance, so
+/// that those who sleep for want of a CPU do not count.
 fn is_crowded<P: Platform>(head: &'static QueueNode<P>, pool: &Pool<P>) -> bool {
     let crowd = pool.tunables().get(Tunable::WaitersPerLaneTurnNuma);
     let (mut node, mut seen, mut waiters) = (head, 0u64, 0);

@@ -1,4 +1,5 @@
-//! Queueing by node: how waiters come into lanes, how the headship goes from one to the next, and how lanes become a queue again. The plan is in the [module text](super).
+//! Queueing by node: how waiters come into lanes, how the headship goes from one to the next, and
+//! how lanes become a queue again. The plan is in the [module text](super).
 
 use crate::event::Event;
 use crate::platform::{Lanes, Ordering::*, Platform, Word};
@@ -11,7 +12,8 @@ use super::contention::{AFTER_VAIN_STAY, Past};
 use super::pool::{Binding, LANES, Mark};
 use super::tunables::Tunable;
 
-/// Makes `last` the tail of the word's queue. If that took a mark away: which one, and the last of those who come along to a lane.
+/// Makes `last` the tail of the word's queue. If that took a mark away: which one, and the last of
+/// those who come along to a lane.
 #[inline(always)]
 pub(super) fn queue_in_word<P: Platform>(lock: &RawHqSpinLock<P>, last: u16) -> Result<Ahead, (Mark, u16)> {
     let before = lock.word.swap_half(TAIL_LANE, last, AcqRel);
@@ -21,7 +23,8 @@ pub(super) fn queue_in_word<P: Platform>(lock: &RawHqSpinLock<P>, last: u16) -> 
     }
 }
 
-/// Queues `place`, and those behind it up to `last`, where `mark` says, or where the lock's word says meanwhile.
+/// Queues `place`, and those behind it up to `last`, where `mark` says, or where the lock's word
+/// says meanwhile.
 #[inline(never)]
 pub(super) fn queue_by_lane<P: Platform>(
     lock: &RawHqSpinLock<P>,
@@ -48,7 +51,8 @@ pub(super) fn queue_by_lane<P: Platform>(
     })
 }
 
-/// Puts a mark back that we have taken for a waiter's name. The waiters that have queued behind us since come along: the last of them. Until then nobody can leave hierarchical mode.
+/// Puts a mark back that we have taken for a waiter's name. The waiters that have queued behind us
+/// since come along: the last of them. Until then nobody can leave hierarchical mode.
 fn put_back<P: Platform>(lock: &RawHqSpinLock<P>, mark: Mark, mut last: u16) -> u16 {
     P::count(Event::HqMarkTaken, 1);
     while let Err(found) = lock.word.compare_exchange_half(TAIL_LANE, last, mark.raw(), Acquire, Relaxed) {
@@ -58,8 +62,9 @@ fn put_back<P: Platform>(lock: &RawHqSpinLock<P>, mark: Mark, mut last: u16) -> 
     last
 }
 
-/// Finds out which lane is the waiter's, + 1 (0 is not known), and notes it for heads that count waiters, who may read an earlier use's. Unless it is noted already: the predecessor may
-/// be about to write to this line, and a store would take it back.
+/// Finds out which lane is the waiter's, + 1 (0 is not known), and notes it for heads that count
+/// waiters, who may read an earlier use's. Unless it is noted already: the predecessor may be about
+/// to write to this line, and a store would take it back.
 pub(super) fn find_lane<P: Platform>(place: &mut Place<P>) {
     if place.lane == 0 {
         let (lane, near) = P::hq().lane_of(place.thread().raw());
@@ -70,7 +75,8 @@ pub(super) fn find_lane<P: Platform>(place: &mut Place<P>) {
     }
 }
 
-/// Queues `place`, and those behind it up to `last`, in its lane. `None`: the lock is leaving hierarchical mode, or has left it.
+/// Queues `place`, and those behind it up to `last`, in its lane. `None`: the lock is leaving
+/// hierarchical mode, or has left it.
 fn queue_in_lane<P: Platform>(binding: &Binding<P>, place: &mut Place<P>, last: u16) -> Option<Ahead> {
     find_lane(place);
     let (open, lanes) = binding.look()?;
@@ -97,13 +103,15 @@ fn queue_in_lane<P: Platform>(binding: &Binding<P>, place: &mut Place<P>, last: 
     Some(if binding.enter_chain(number) { Ahead::Nobody } else { Ahead::Others })
 }
 
-/// What a head in hierarchical mode has been told: where the record is, and the hand-overs of this visit of its lane. The mode changes only by its own
-/// doing, so this is also how it knows the mode.
+/// What a head in hierarchical mode has been told: where the record is, and the hand-overs of this
+/// visit of its lane. The mode changes only by its own doing, so this is also how it knows the
+/// mode.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Visit {
     pub(super) mark: Mark,
     pub(super) run: u32,
-    /// The first head of the visit. When it is head again the hand-overs since then tell how many share the lane; from then on nobody.
+    /// The first head of the visit. When it is head again the hand-overs since then tell how many
+    /// share the lane; from then on nobody.
     pub(super) first: Option<NodeName>,
 }
 
@@ -129,7 +137,8 @@ impl Visit {
     }
 }
 
-/// A lane that fewer share than the most crowded one has a smaller quota in proportion, as soon as it is known: hand-overs that it goes without count as made.
+/// A lane that fewer share than the most crowded one has a smaller quota in proportion, as soon as
+/// it is known: hand-overs that it goes without count as made.
 fn share<P: Platform>(binding: &Binding<P>, name: NodeName, visit: Visit) -> Visit {
     if visit.run == 0 || visit.first != Some(name) {
         return visit;
@@ -138,7 +147,8 @@ fn share<P: Platform>(binding: &Binding<P>, name: NodeName, visit: Visit) -> Vis
     Visit { run: visit.run.saturating_add(forgone), first: None, ..visit }
 }
 
-/// Hierarchical mode: whoever is next becomes head; if nobody is, or it does not pay, the lock is plain again.
+/// Hierarchical mode: whoever is next becomes head; if nobody is, or it does not pay, the lock is
+/// plain again.
 #[inline(never)]
 pub(super) fn leave_lane<P: Platform>(
     lock: &RawHqSpinLock<P>,
@@ -189,8 +199,9 @@ pub(super) fn leave_lane<P: Platform>(
     }
 }
 
-/// Out of hierarchical mode: the lanes, one behind the other, become the queue, and its first waiter head. `next` is the one behind the caller in its lane.
-/// `None`: not now, somebody is on its way into a lane.
+/// Out of hierarchical mode: the lanes, one behind the other, become the queue, and its first
+/// waiter head. `next` is the one behind the caller in its lane. `None`: not now, somebody is on
+/// its way into a lane.
 fn fold<P: Platform>(
     lock: &RawHqSpinLock<P>,
     binding: &Binding<P>,

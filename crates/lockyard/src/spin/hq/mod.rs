@@ -1,9 +1,10 @@
-//! The hierarchical queued spinlock (HQ): a plain queued spinlock that, while it is contended from several NUMA nodes, queues its waiters by node and
-//! hands over inside a node first.
+//! The hierarchical queued spinlock (HQ): a plain queued spinlock that, while it is contended from
+//! several NUMA nodes, queues its waiters by node and hands over inside a node first.
 //!
-//! On a machine with many nodes a plain queue sends lock word and data across the machine at every hand-over. Here arriving waiters touch only their own
-//! node's queue, a *lane*, and successive owners are mostly neighbours. Without contention it is the plain lock: the same fast path, the same four
-//! bytes, no record. Waiting, turns, destruction, fork: see [`queued`](super::queued).
+//! On a machine with many nodes a plain queue sends lock word and data across the machine at every
+//! hand-over. Here arriving waiters touch only their own node's queue, a *lane*, and successive
+//! owners are mostly neighbours. Without contention it is the plain lock: the same fast path, the
+//! same four bytes, no record. Waiting, turns, destruction, fork: see [`queued`](super::queued).
 //!
 //! # Modes
 //!
@@ -12,20 +13,27 @@
 //! | plain | 0, or the last waiter | in one queue, as [`qspinlock`](super::qspinlock)'s | → hierarchical: a head that leaves, with waiters behind it and evidence of contention, and a free record |
 //! | hierarchical | a mark (1, 2, 3: the name of no thread), says where the record is | in the lane of their node | → plain: a head that leaves and finds nobody in any lane, or that it does not pay |
 //!
-//! Only the headship's bearer changes the mode, and it owns the lock then. A waiter that sees no mark puts itself into the word's queue by a swap of the tail half, as in the plain kind.
-//! If what it gets is a mark, the mode has changed since it looked: it puts the mark back, and goes to its lane with those who have queued behind it meanwhile. A bearer leaves hierarchical mode by a
-//! compare-exchange of the mark; while somebody has it the bearer cannot, as while somebody is on its way into a lane. So nobody's mode ends while it queues. Locked byte, pending byte
-//! and fast path are the same in both modes, and so is stealing: within a turn it keeps the lock where it is.
+//! Only the headship's bearer changes the mode, and it owns the lock then. A waiter that sees no
+//! mark puts itself into the word's queue by a swap of the tail half, as in the plain kind. If what
+//! it gets is a mark, the mode has changed since it looked: it puts the mark back, and goes to its
+//! lane with those who have queued behind it meanwhile. A bearer leaves hierarchical mode by a
+//! compare-exchange of the mark; while somebody has it the bearer cannot, as while somebody is on
+//! its way into a lane. So nobody's mode ends while it queues. Locked byte, pending byte and fast
+//! path are the same in both modes, and so is stealing: within a turn it keeps the lock where it
+//! is.
 //!
-//! **The type bit** (9) is set in a lock of this kind and clear in others, so that code which holds a raw word can tell that the tail may be a mark. A free lock's
-//! word is therefore `0x200`, from its constructor on. All-zero memory is an unlocked lock all the same: whoever takes it first, in the slow path, stamps it (with everybody who comes at that
-//! moment, which makes a queue where there need be none). The published lock
-//! rests at `0x600`, with its mode in bits 10 and 11, which its fast path must examine; here the tail says the mode, and the fast path is that of the plain lock.
+//! **The type bit** (9) is set in a lock of this kind and clear in others, so that code which holds
+//! a raw word can tell that the tail may be a mark. A free lock's word is therefore `0x200`, from
+//! its constructor on. All-zero memory is an unlocked lock all the same: whoever takes it first, in
+//! the slow path, stamps it (with everybody who comes at that moment, which makes a queue where
+//! there need be none). The published lock rests at `0x600`, with its mode in bits 10 and 11, which
+//! its fast path must examine; here the tail says the mode, and the fast path is that of the plain
+//! lock.
 //!
 //! # Lanes, chain, headship
 //!
-//! A [record](pool) holds a lane per node, and the *chain*: who has the headship (the right to compete for the word), and which other lanes have
-//! waiters.
+//! A [record](pool) holds a lane per node, and the *chain*: who has the headship (the right to
+//! compete for the word), and which other lanes have waiters.
 //!
 //! | who | finds | does |
 //! |---|---|---|
@@ -39,57 +47,87 @@
 //! | head | nobody anywhere | closes all lanes, takes the mark out of the word, gives the record back |
 //! | head | nobody, but somebody on its way into a lane | opens the lanes again and leaves the headship free for that one |
 //!
-//! Lane words carry the number of the record's use: a waiter that comes too late finds its compare-exchange fail, and looks at the lock's word again. A waiter belongs to
-//! the lane in which it (or the one that it has queued behind, while the mark was away) queued, wherever its thread has moved since; which lane has the headship is the record's knowledge, not the waiter's. A
+//! Lane words carry the number of the record's use: a waiter that comes too late finds its
+//! compare-exchange fail, and looks at the lock's word again. A waiter belongs to the lane in which
+//! it (or the one that it has queued behind, while the mark was away) queued, wherever its thread
+//! has moved since; which lane has the headship is the record's knowledge, not the waiter's. A
 //! thread that has left the queue is nobody's neighbour: its exit concerns nobody.
 //!
-//! **What a lane is.** One for each NUMA node; where nodes have several last-level caches, one for each cache ([`LanesByCache`](Tunable::LanesByCache)). This page says node for either: what
-//! matters is that those of a lane are near each other. Lanes are served in the order of their numbers, in which the caches of a node are neighbours. Which lane is a
-//! waiter's is found out when it has waited for [1 µs](Tunable::WaitBeforeLook), and less in the plain kind's way: where few threads meet, this is the plain kind.
+//! **What a lane is.** One for each NUMA node; where nodes have several last-level caches, one for
+//! each cache ([`LanesByCache`](Tunable::LanesByCache)). This page says node for either: what
+//! matters is that those of a lane are near each other. Lanes are served in the order of their
+//! numbers, in which the caches of a node are neighbours. Which lane is a waiter's is found out
+//! when it has waited for [1 µs](Tunable::WaitBeforeLook), and less in the plain kind's way: where
+//! few threads meet, this is the plain kind.
 //!
-//! **A head in hierarchical mode tries before it looks.** Whoever promotes it holds the lock and is about to leave it. Inside a lane a hand-over is three transfers: the waiter's line to the
-//! owner, back to the waiter, the word's line to it. To look at the word first makes it four, and where the owner is still inside, the look disturbs it as much as the attempt.
+//! **A head in hierarchical mode tries before it looks.** Whoever promotes it holds the lock and is
+//! about to leave it. Inside a lane a hand-over is three transfers: the waiter's line to the owner,
+//! back to the waiter, the word's line to it. To look at the word first makes it four, and where
+//! the owner is still inside, the look disturbs it as much as the attempt.
 //!
 //! # Contention detection
 //!
-//! Each head is told the hand-overs of this busy period and how many of them changed the node, and tells the next. A hand-over between two
-//! waiters that alternate does not count. Nor is a change of node seen in who found nobody queued, or became head before it had looked where it is: it would have to look while it holds the lock or the lock is free, and where few
-//! threads meet on slow lines that alone keeps them meeting. With more than [50](Tunable::GeneralHandoffsTurnNuma) hand-overs and more than
-//! [2](Tunable::RemoteHandoffsTurnNuma) changes of node (or, if the last stay in hierarchical mode paid, at the first change) the head counts who is behind it, and with [2](Tunable::WaitersPerLaneTurnNuma)
-//! waiters for each node that occurs it turns to hierarchical mode at once, when it has the lock: it takes a record, and its queue becomes its node's
-//! lane. So a lock that is never idle turns, too. Too few waiters, or a pool without a free record, mean the plain queue, and a new attempt after twice as many
-//! hand-overs: the count reads a line of every waiter's, which all have to be fetched back. The tunables are looked at once in four changes of node. A lock in hierarchical mode turns back when there is no waiter left; when as many visits of lanes in a row were in vain as hand-overs are needed to enter, at most
-//! [2](Tunable::LocalHandoffsToIncreaseRemotes) hand-overs each; and when its head had to sleep because its CPU was needed (an exact machine tells): nearness is nothing
-//! beside a wake-up. After a stay in vain it takes 32 times as many hand-overs to the next. For the same reason such waiters do not count among those that are needed to enter.
+//! Each head is told the hand-overs of this busy period and how many of them changed the node, and
+//! tells the next. A hand-over between two waiters that alternate does not count. Nor is a change
+//! of node seen in who found nobody queued, or became head before it had looked where it is: it
+//! would have to look while it holds the lock or the lock is free, and where few threads meet on
+//! slow lines that alone keeps them meeting. With more than [50](Tunable::GeneralHandoffsTurnNuma)
+//! hand-overs and more than [2](Tunable::RemoteHandoffsTurnNuma) changes of node (or, if the last
+//! stay in hierarchical mode paid, at the first change) the head counts who is behind it, and with
+//! [2](Tunable::WaitersPerLaneTurnNuma) waiters for each node that occurs it turns to hierarchical
+//! mode at once, when it has the lock: it takes a record, and its queue becomes its node's lane. So
+//! a lock that is never idle turns, too. Too few waiters, or a pool without a free record, mean the
+//! plain queue, and a new attempt after twice as many hand-overs: the count reads a line of every
+//! waiter's, which all have to be fetched back. The tunables are looked at once in four changes of
+//! node. A lock in hierarchical mode turns back when there is no waiter left; when as many visits
+//! of lanes in a row were in vain as hand-overs are needed to enter, at most
+//! [2](Tunable::LocalHandoffsToIncreaseRemotes) hand-overs each; and when its head had to sleep
+//! because its CPU was needed (an exact machine tells): nearness is nothing beside a wake-up. After
+//! a stay in vain it takes 32 times as many hand-overs to the next. For the same reason such
+//! waiters do not count among those that are needed to enter.
 //!
-//! **Shares.** A lane is left after its quota of hand-overs if others wait: [1000](Tunable::FairnessThreshold) for the most crowded one, in proportion for those that fewer threads share,
-//! or one among few would have more turns than one among many. How many share a lane is seen from the first head of a visit: the hand-overs until it is head
-//! again; until that is seen the quota is the full one.
+//! **Shares.** A lane is left after its quota of hand-overs if others wait:
+//! [1000](Tunable::FairnessThreshold) for the most crowded one, in proportion for those that fewer
+//! threads share, or one among few would have more turns than one among many. How many share a lane
+//! is seen from the first head of a visit: the hand-overs until it is head again; until that is
+//! seen the quota is the full one.
 //!
-//! **Bound on bypass.** Inside a lane first come, first served, and lanes are served in turn: with l lanes a waiter is passed by at most (l − 1) × 1001 hand-overs for each
-//! quota of its own lane, each of one turn at most. Its own turn having passed meanwhile, it is served at once when it is head.
+//! **Bound on bypass.** Inside a lane first come, first served, and lanes are served in turn: with
+//! l lanes a waiter is passed by at most (l − 1) × 1001 hand-overs for each quota of its own lane,
+//! each of one turn at most. Its own turn having passed meanwhile, it is served at once when it is
+//! head.
 //!
-//! **try_lock** does what it does in plain mode: it succeeds if the lock is free and nobody waits. A lock in hierarchical mode has waiters.
+//! **try_lock** does what it does in plain mode: it succeeds if the lock is free and nobody waits.
+//! A lock in hierarchical mode has waiters.
 //!
 //! # Memory ordering
 //!
-//! * Into hierarchical mode: the tail's change from last waiter to mark (Acquire) makes that waiter's node known to the head, which hands it to newcomers with the lane's
-//!   word. The mark itself orders nothing: it only says where to look, and the record says for itself whether it is this lock's.
-//! * A mark that was taken for a name is put back (Acquire: the nodes of those who come along, which go to newcomers with the lane's word).
-//! * Out of it: the change to 0, or to the last waiter of all lanes (Release: with the links between them), follows the closing of the lanes and precedes the
-//!   record's `owner` := 0 (Release).
-//! * Record and lanes: see [`pool`]. What one head tells the next travels with `promote` (Release) as in every kind, or with the headship.
+//! * Into hierarchical mode: the tail's change from last waiter to mark (Acquire) makes that
+//!   waiter's node known to the head, which hands it to newcomers with the lane's word. The mark
+//!   itself orders nothing: it only says where to look, and the record says for itself whether it
+//!   is this lock's.
+//! * A mark that was taken for a name is put back (Acquire: the nodes of those who come along,
+//!   which go to newcomers with the lane's word).
+//! * Out of it: the change to 0, or to the last waiter of all lanes (Release: with the links
+//!   between them), follows the closing of the lanes and precedes the record's `owner` := 0
+//!   (Release).
+//! * Record and lanes: see [`pool`]. What one head tells the next travels with `promote` (Release)
+//!   as in every kind, or with the headship.
 //!
 //! # What is different from the published series
 //!
-//! Its remote count is never advanced (here it is), its switch needs a queue that drains (here the head switches at once), a change of node counted
-//! only after a run of more than two on one node, which strict alternation never shows (here every change counts; the run decides whether a stay paid); a
-//! lock that changes mode under a waiter leaves queues to be adopted (here it cannot); lanes form a linked chain (here a word of bits, as there are few); its
-//! lanes are always nodes', and its heads look first (so they do here with [`LanesByCache`](Tunable::LanesByCache) off).
+//! Its remote count is never advanced (here it is), its switch needs a queue that drains (here the
+//! head switches at once), a change of node counted only after a run of more than two on one node,
+//! which strict alternation never shows (here every change counts; the run decides whether a stay
+//! paid); a lock that changes mode under a waiter leaves queues to be adopted (here it cannot);
+//! lanes form a linked chain (here a word of bits, as there are few); its lanes are always nodes',
+//! and its heads look first (so they do here with [`LanesByCache`](Tunable::LanesByCache) off).
 //!
-//! **Not good for** a lock whose threads outnumber the CPUs: then the order of sleepers matters, not their node.
+//! **Not good for** a lock whose threads outnumber the CPUs: then the order of sleepers matters,
+//! not their node.
 //!
-//! Sources: "[RFC PATCH v3 0/7] hq-spinlock" (Fedorov and Stepanov, April 2026), its idea, tunables and evaluation; cohort locks: Dice, Marathe, Shavit (2012).
+//! Sources: "[RFC PATCH v3 0/7] hq-spinlock" (Fedorov and Stepanov, April 2026), its idea, tunables
+//! and evaluation; cohort locks: Dice, Marathe, Shavit (2012).
 
 mod contention;
 mod lanes;
@@ -193,8 +231,10 @@ impl<P: Platform> RawHqSpinLock<P> {
         P::hq().find(P::key(self), mark).statistics()
     }
 
-    /// For checkers, which need four threads to get there otherwise: a lock that nobody else knows yet enters hierarchical mode, its lanes empty and its headship
-    /// free, as a head leaves it that has seen somebody on its way into a lane; so many visits of lanes were in vain. `false`: the pool has no record.
+    /// For checkers, which need four threads to get there otherwise: a lock that nobody else knows
+    /// yet enters hierarchical mode, its lanes empty and its headship free, as a head leaves it
+    /// that has seen somebody on its way into a lane; so many visits of lanes were in vain.
+    /// `false`: the pool has no record.
     #[doc(hidden)]
     pub fn begin_in_lanes(&self, visits_in_vain: u32) -> bool {
         let Some(binding) = P::hq().grab(P::key(self), 0) else { return false };
@@ -244,7 +284,8 @@ fn leave_queue<P: Platform>(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ah
     }
 }
 
-/// Into hierarchical mode: the queue becomes the lane of its head, which is the caller and owns the lock.
+/// Into hierarchical mode: the queue becomes the lane of its head, which is the caller and owns the
+/// lock.
 fn turn<P: Platform>(lock: &RawHqSpinLock<P>, binding: &Binding<P>) {
     let mut last = (lock.word.load(Relaxed) >> TAIL_SHIFT) as u16;
     while let Err(found) = lock.word.compare_exchange_half(TAIL_LANE, last, binding.mark.raw(), Acquire, Relaxed) {

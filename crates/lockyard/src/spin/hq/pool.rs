@@ -1,8 +1,10 @@
-//! The pool of records: where the lanes of contended hierarchical locks are, for as long as they are contended.
+//! The pool of records: where the lanes of contended hierarchical locks are, for as long as they
+//! are contended.
 //!
-//! A static table per platform, bounded, never grown, all-zero when unused: untouched pages of it cost nothing. A record is found from the lock's key and
-//! the mark in the lock word, which says at which of three places of the table it is. The lanes of one number lie together, one
-//! page of 4 KiB for all records, so that a node's lanes share no page with another node's.
+//! A static table per platform, bounded, never grown, all-zero when unused: untouched pages of it
+//! cost nothing. A record is found from the lock's key and the mark in the lock word, which says at
+//! which of three places of the table it is. The lanes of one number lie together, one page of 4
+//! KiB for all records, so that a node's lanes share no page with another node's.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
@@ -14,16 +16,23 @@
 //! | `lane.word` | generation << 16, last waiter of the lane; 0: closed | a waiter puts itself in by compare-exchange, if the generation is the one it knows; the headship's bearer clears, opens and closes |
 //! | `lane.head` | first waiter of a lane that has not the headship | who opens the lane; the bearer that takes the headship elsewhere |
 //!
-//! **Ordering.** `generation` is stored with Release, after `owner`, and loaded with Acquire, before `owner` is looked at again: who reads the generation of another
-//! lock's use finds that lock's `owner`, or a later one; then the use is over, its lanes are closed, and the compare-exchange with its generation fails. With the generation
-//! come `lanes`, `chain` and the rest of a use's beginning. (`lanes` of a later use does no harm: no lane of that use has this generation.) `owner` := 0
-//! (Release) hands all of the record to whoever grabs it next (Acquire). `lane.word` passes nodes: a waiter comes in with AcqRel, who empties the lane releases, who closes
-//! it acquires. `chain` passes `lane.head` from the waiter that opens a lane (Release) to the bearer that goes there (Acquire), and, when the headship lies free, what only
-//! its bearer writes, from the one that leaves it to the one that takes it. Bearers follow each other under the lock.
+//! **Ordering.** `generation` is stored with Release, after `owner`, and loaded with Acquire,
+//! before `owner` is looked at again: who reads the generation of another lock's use finds that
+//! lock's `owner`, or a later one; then the use is over, its lanes are closed, and the
+//! compare-exchange with its generation fails. With the generation come `lanes`, `chain` and the
+//! rest of a use's beginning. (`lanes` of a later use does no harm: no lane of that use has this
+//! generation.) `owner` := 0 (Release) hands all of the record to whoever grabs it next (Acquire).
+//! `lane.word` passes nodes: a waiter comes in with AcqRel, who empties the lane releases, who
+//! closes it acquires. `chain` passes `lane.head` from the waiter that opens a lane (Release) to
+//! the bearer that goes there (Acquire), and, when the headship lies free, what only its bearer
+//! writes, from the one that leaves it to the one that takes it. Bearers follow each other under
+//! the lock.
 //!
-//! **fork.** A record of another epoch is a copy: those who are in its lanes are in the parent. Its lanes are closed to threads of the child (`look`), and it is given back when the child's first
-//! comer in the slow path has taken its mark, or the ghost that had taken the mark for a name, out of the lock's word; nobody else touches it meanwhile, since a record
-//! with an owner is not grabbed. Records of locks that the child never contends for stay lent there.
+//! **fork.** A record of another epoch is a copy: those who are in its lanes are in the parent. Its
+//! lanes are closed to threads of the child (`look`), and it is given back when the child's first
+//! comer in the slow path has taken its mark, or the ghost that had taken the mark for a name, out
+//! of the lock's word; nobody else touches it meanwhile, since a record with an owner is not
+//! grabbed. Records of locks that the child never contends for stay lent there.
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
@@ -41,7 +50,8 @@ pub(super) const CPUS_PER_CACHE: u32 = 4;
 /// Somebody is head. (In `chain`, above the lanes' bits.)
 pub(super) const HEADSHIP: u64 = 1 << LANES;
 
-/// What stands in the tail of a lock in hierarchical mode: a name of no thread, which says where its record is.
+/// What stands in the tail of a lock in hierarchical mode: a name of no thread, which says where
+/// its record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark(u16);
 
@@ -73,7 +83,8 @@ impl<P: Platform> Default for Lane<P> {
     }
 }
 
-/// What a lock borrows. The first line is read by everybody and hardly ever written, the second is the headship's.
+/// What a lock borrows. The first line is read by everybody and hardly ever written, the second is
+/// the headship's.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct Record<P: Platform> {
@@ -123,7 +134,8 @@ impl<P: Platform> Default for Record<P> {
     }
 }
 
-/// Hand-overs of a lock since it entered hierarchical mode. Those of the visit under way are not yet counted.
+/// Hand-overs of a lock since it entered hierarchical mode. Those of the visit under way are not
+/// yet counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// Inside a lane.
@@ -142,7 +154,8 @@ pub struct Pool<P: Platform> {
     census: Census<P>,
 }
 
-/// How many records are lent. On a line of its own: who takes one must not take the settings from everybody.
+/// How many records are lent. On a line of its own: who takes one must not take the settings from
+/// everybody.
 #[derive(Debug)]
 #[repr(C, align(128))]
 struct Census<P: Platform> {
@@ -202,12 +215,14 @@ impl<P: Platform> Pool<P> {
         self.census.in_use.load(Relaxed)
     }
 
-    /// The most there were at a time, since the last call. Of two locks that turn at the same time one may not be counted here.
+    /// The most there were at a time, since the last call. Of two locks that turn at the same time
+    /// one may not be counted here.
     pub fn most_in_use(&self) -> u32 {
         self.census.most_in_use.swap(self.in_use(), Relaxed)
     }
 
-    /// What the bearers of locks' headships note for each other. For checkers: each must have been told of it.
+    /// What the bearers of locks' headships note for each other. For checkers: each must have been
+    /// told of it.
     #[doc(hidden)]
     pub fn notes(&self) -> impl Iterator<Item = &P::U32> {
         self.records.iter().flat_map(|record| {
@@ -216,7 +231,8 @@ impl<P: Platform> Pool<P> {
         })
     }
 
-    /// Whether lanes are those of last-level caches: if that is wished, nodes have several, enough CPUs share one, and there are lanes enough.
+    /// Whether lanes are those of last-level caches: if that is wished, nodes have several, enough
+    /// CPUs share one, and there are lanes enough.
     fn is_by_cache(near: bool) -> bool {
         let caches = P::caches();
         near && caches > P::nodes() && caches <= LANES as u32 && P::cpus() >= caches * CPUS_PER_CACHE
@@ -231,7 +247,8 @@ impl<P: Platform> Pool<P> {
         }
     }
 
-    /// The lane of the calling thread, called `id`; and whether those of a lane are taken for near each other. Each setting is read once: who asks may be made head at any moment.
+    /// The lane of the calling thread, called `id`; and whether those of a lane are taken for near
+    /// each other. Each setting is read once: who asks may be made head at any moment.
     pub(super) fn lane_of(&self, id: u32) -> (u32, bool) {
         let near = self.tunables.get(Tunable::LanesByCache) != 0;
         let lane = match self.tunables.get(Tunable::Lanes) {
@@ -247,7 +264,8 @@ impl<P: Platform> Pool<P> {
         P::epoch() << LANES_MASK.trailing_ones()
     }
 
-    /// Two rounds of Fibonacci hashing: one puts locks that are 48 or 72 bytes apart, as in an array, into 15 of 64 places.
+    /// Two rounds of Fibonacci hashing: one puts locks that are 48 or 72 bytes apart, as in an
+    /// array, into 15 of 64 places.
     fn index(key: u64, mark: Mark) -> usize {
         const GOLDEN: u64 = 0x61c8_8646_80b5_83eb;
         let once = key.wrapping_mul(GOLDEN);
@@ -272,8 +290,9 @@ impl<P: Platform> Pool<P> {
         self.records[Self::index(key, Mark::HOME)].warm.load(Relaxed) == key + 1
     }
 
-    /// Takes a free record for the lock with `key`, whose owner and head the caller is, with `current` as lane of the headship. Its other lanes are
-    /// open, and a waiter may find them before the mark stands in the lock word: who grabs a record must go on and turn.
+    /// Takes a free record for the lock with `key`, whose owner and head the caller is, with
+    /// `current` as lane of the headship. Its other lanes are open, and a waiter may find them
+    /// before the mark stands in the lock word: who grabs a record must go on and turn.
     pub(super) fn grab(&'static self, key: u64, hint: u32) -> Option<Binding<P>> {
         let mut places = Mark::ALL.iter().map(|&mark| self.find(key, mark));
         let mut free = |binding: &Binding<P>| {
@@ -325,7 +344,8 @@ impl<P: Platform> Binding<P> {
         self.record.generation.load(Relaxed) << 16
     }
 
-    /// The word of an empty lane and how many lanes there are, if the record is still this lock's. For those who do not hold it in hierarchical mode.
+    /// The word of an empty lane and how many lanes there are, if the record is still this lock's.
+    /// For those who do not hold it in hierarchical mode.
     pub(super) fn look(&self) -> Option<(u64, u32)> {
         if self.record.owner.load(Relaxed) != self.key + 1 {
             return None;
@@ -336,7 +356,8 @@ impl<P: Platform> Binding<P> {
             return None;
         }
         let lanes = lanes & LANES_MASK;
-        // A record that is being grabbed for the first time has no generation yet, and its lanes are closed.
+        // A record that is being grabbed for the first time has no generation yet, and its lanes
+        // are closed.
         (self.record.owner.load(Relaxed) == self.key + 1 && open != 0).then_some((open, lanes.max(1)))
     }
 
@@ -344,7 +365,8 @@ impl<P: Platform> Binding<P> {
         self.record.current.load(Relaxed)
     }
 
-    /// A waiter has opened `lane`: whether it has the headship. If not, its lane is noted and it will be granted.
+    /// A waiter has opened `lane`: whether it has the headship. If not, its lane is noted and it
+    /// will be granted.
     pub(super) fn enter_chain(&self, lane: u32) -> bool {
         let chain = &self.record.second_line.chain;
         let mut seen = chain.load(Relaxed);
@@ -372,7 +394,8 @@ impl<P: Platform> Binding<P> {
         [from, waiting].into_iter().find(|lanes| *lanes != 0).map(u64::trailing_zeros)
     }
 
-    /// Moves the headship to `lane`, after `run` hand-overs inside the current one, which has waiters left or not.
+    /// Moves the headship to `lane`, after `run` hand-overs inside the current one, which has
+    /// waiters left or not.
     pub(super) fn move_to(&self, lane: u32, left: bool, run: u32) {
         let Headship { chain, paid, unpaid, local, remote, forgone, .. } = &self.record.second_line;
         let run = run.saturating_sub(forgone.load(Relaxed));
@@ -390,7 +413,8 @@ impl<P: Platform> Binding<P> {
         add(remote, 1);
     }
 
-    /// The current lane is shared by `crowd` waiters: the hand-overs of a quota of `quota` that it goes without, because another lane is shared by more.
+    /// The current lane is shared by `crowd` waiters: the hand-overs of a quota of `quota` that it
+    /// goes without, because another lane is shared by more.
     pub(super) fn forgo(&self, crowd: u32, quota: u32) -> u32 {
         let Headship { crowd: most_crowded, forgone, .. } = &self.record.second_line;
         let most = most_crowded.load(Relaxed).max(crowd);
@@ -401,7 +425,8 @@ impl<P: Platform> Binding<P> {
         without
     }
 
-    /// Whether as many visits in a row did not pay as hand-overs are needed to leave the plain queue.
+    /// Whether as many visits in a row did not pay as hand-overs are needed to leave the plain
+    /// queue.
     pub(super) fn is_in_vain(&self) -> bool {
         self.record.second_line.unpaid.load(Relaxed) > self.pool.tunables.get(Tunable::GeneralHandoffsTurnNuma)
     }
@@ -416,8 +441,9 @@ impl<P: Platform> Binding<P> {
         self.record.second_line.chain.compare_exchange(HEADSHIP, 0, Release, Relaxed).is_ok()
     }
 
-    /// Closes all lanes and tells the last waiter of each, 0 for none. For the headship's bearer, who is still in its lane or has `left` it. `None`: somebody
-    /// is on its way into a lane, and they are as they were.
+    /// Closes all lanes and tells the last waiter of each, 0 for none. For the headship's bearer,
+    /// who is still in its lane or has `left` it. `None`: somebody is on its way into a lane, and
+    /// they are as they were.
     pub(super) fn close(&self, left: bool) -> Option<[u16; LANES]> {
         let open = self.open();
         let lanes = self.record.lanes.load(Relaxed) & LANES_MASK;
@@ -451,7 +477,8 @@ impl<P: Platform> Binding<P> {
         closed.for_each(|(lane, last)| self.lane(lane).word.store(open | u64::from(*last), Release));
     }
 
-    /// Gives the record back; the stay in hierarchical mode ended for want of waiters, or `early`. The lanes are closed and the mark is gone from the lock word.
+    /// Gives the record back; the stay in hierarchical mode ended for want of waiters, or `early`.
+    /// The lanes are closed and the mark is gone from the lock word.
     pub(super) fn give_back(self, early: bool) {
         let keep = self.pool.tunables.get(Tunable::RemoteHandoffsKeepNuma);
         let paid = !early && self.record.second_line.paid.load(Relaxed) >= keep;
@@ -460,14 +487,16 @@ impl<P: Platform> Binding<P> {
         self.record.owner.store(0, Release);
     }
 
-    /// Whether the record is a copy of that which the lock had in a process from which this one was forked.
+    /// Whether the record is a copy of that which the lock had in a process from which this one was
+    /// forked.
     pub(super) fn is_ghost(&self) -> bool {
         P::epoch() > 1
             && self.record.owner.load(Acquire) == self.key + 1
             && self.record.lanes.load(Relaxed) & !LANES_MASK != Pool::<P>::epoch()
     }
 
-    /// Gives such a record back. Only for the one that has taken its mark, or the ghost that had the mark, out of the lock's word.
+    /// Gives such a record back. Only for the one that has taken its mark, or the ghost that had
+    /// the mark, out of the lock's word.
     pub(super) fn bury(&self) {
         if self.is_ghost() {
             self.pool.census.in_use.fetch_sub(1, Relaxed);

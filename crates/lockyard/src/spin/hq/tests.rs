@@ -1,4 +1,5 @@
-//! The pool's bounds, and a lock that gets no record. On the real machine, in lanes dealt out by thread.
+//! The pool's bounds, and a lock that gets no record. On the real machine, in lanes dealt out by
+//! thread.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 

@@ -43,7 +43,8 @@ macro_rules! tunables {
 }
 
 tunables! {
-    /// Hand-overs inside the most crowded lane before one to another lane is forced; fewer in the others, in proportion.
+    /// Hand-overs inside the most crowded lane before one to another lane is forced; fewer in the
+    /// others, in proportion.
     FairnessThreshold = "fairness_threshold", "LOCKYARD_HQ_FAIRNESS_THRESHOLD": 1000, u32::MAX;
     /// More hand-overs than this in one busy period are needed to leave the plain queue.
     GeneralHandoffsTurnNuma = "general_handoffs_turn_numa", "LOCKYARD_HQ_GENERAL_HANDOFFS_TURN_NUMA": 50, u16::MAX as u32;
@@ -51,15 +52,20 @@ tunables! {
     RemoteHandoffsTurnNuma = "remote_handoffs_turn_numa", "LOCKYARD_HQ_REMOTE_HANDOFFS_TURN_NUMA": 2, u16::MAX as u32;
     /// And so many waiters must be there for each lane that occurs among them, at least 1.
     WaitersPerLaneTurnNuma = "waiters_per_lane_turn_numa", "LOCKYARD_HQ_WAITERS_PER_LANE_TURN_NUMA": 2, 64;
-    /// A lock whose lanes were visited so often with profit leaves the plain queue again at the first change of node.
+    /// A lock whose lanes were visited so often with profit leaves the plain queue again at the
+    /// first change of node.
     RemoteHandoffsKeepNuma = "remote_handoffs_keep_numa", "LOCKYARD_HQ_REMOTE_HANDOFFS_KEEP_NUMA": 1, u32::MAX;
     /// A visit of a lane with more hand-overs than this counts as profit.
     LocalHandoffsToIncreaseRemotes = "local_handoffs_to_increase_remotes", "LOCKYARD_HQ_LOCAL_HANDOFFS_TO_INCREASE_REMOTES": 2, u32::MAX;
-    /// A waiter of the plain queue does as in the plain lock for so many ns, and then looks where it is; who is head sooner is no evidence for a change of node.
+    /// A waiter of the plain queue does as in the plain lock for so many ns, and then looks where
+    /// it is; who is head sooner is no evidence for a change of node.
     WaitBeforeLook = "wait_before_look_ns", "LOCKYARD_HQ_WAIT_BEFORE_LOOK_NS": 1000, QUEUED_NS;
-    /// 1: a lane per last-level cache where a NUMA node has several of them, and heads that try for the lock before they look at it; 0, as published: a lane per NUMA node, and heads that look first.
+    /// 1: a lane per last-level cache where a NUMA node has several of them, and heads that try for
+    /// the lock before they look at it; 0, as published: a lane per NUMA node, and heads that look
+    /// first.
     LanesByCache = "lanes_by_cache", "LOCKYARD_HQ_LANES_BY_CACHE": 1, 1;
-    /// Lanes: 0 one per NUMA node, 1 never leave the plain queue, else so many, whatever the nodes (threads are dealt out by id): for tests on a small machine.
+    /// Lanes: 0 one per NUMA node, 1 never leave the plain queue, else so many, whatever the nodes
+    /// (threads are dealt out by id): for tests on a small machine.
     Lanes = "lanes", "LOCKYARD_HQ_LANES": 0, LANES as u32;
 }
 
@@ -75,7 +81,8 @@ impl fmt::Display for OutOfRange {
 
 impl core::error::Error for OutOfRange {}
 
-/// The settings. Any value is safe at any time, also between two steps of a lock: it decides who is next, never whether.
+/// The settings. Any value is safe at any time, also between two steps of a lock: it decides who is
+/// next, never whether.
 #[derive(Debug)]
 pub struct Tunables<P: Platform> {
     /// Each differs from its default by so many bits: all-zero memory is the defaults.
@@ -121,7 +128,8 @@ impl<P: Platform> Tunables<P> {
         }
     }
 
-    /// Sets what the environment names (`LOCKYARD_HQ_…`, see [`Tunable::variable`]). For a program's beginning: it allocates.
+    /// Sets what the environment names (`LOCKYARD_HQ_…`, see [`Tunable::variable`]). For a
+    /// program's beginning: it allocates.
     ///
     /// # Errors
     /// The first value that is no number or out of range; those before it are set.

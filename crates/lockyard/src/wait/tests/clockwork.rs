@@ -1,5 +1,6 @@
-//! A machine with one thread that plays them all. Its clock stands still unless somebody polls or sleeps; whatever else happens meanwhile is a cue of the
-//! test's. So every turn of a slow path can be had on purpose, and what it counted be read.
+//! A machine with one thread that plays them all. Its clock stands still unless somebody polls or
+//! sleeps; whatever else happens meanwhile is a cue of the test's. So every turn of a slow path can
+//! be had on purpose, and what it counted be read.
 
 use core::cell::{Cell, RefCell};
 use std::boxed::Box;
@@ -140,7 +141,8 @@ fn look_in_vain() {
     }
 }
 
-// SAFETY: words are Linux's; each thread number has a record of its own, for ever; there is one real thread, so nobody is woken who sleeps.
+// SAFETY: words are Linux's; each thread number has a record of its own, for ever; there is one
+// real thread, so nobody is woken who sleeps.
 unsafe impl Platform for Clockwork {
     type U32 = U32;
     type U64 = U64;

@@ -1,4 +1,5 @@
-//! Taking turns, with a lock that does what a test says: who spins and for how long, how long a turn lasts, what is left for those behind.
+//! Taking turns, with a lock that does what a test says: who spins and for how long, how long a
+//! turn lasts, what is left for those behind.
 
 pub(crate) mod clockwork;
 
@@ -149,7 +150,8 @@ fn a_newcomer_spins_unless_that_is_in_vain() {
 fn a_spinner_gives_each_new_owner_half_the_time() {
     const BUDGET_NS: u32 = 2_000;
     budget(BUDGET_NS);
-    // It spins twice, and half for the second owner the first time; for a third one it would be a quarter, which is not worth it.
+    // It spins twice, and half for the second owner the first time; for a third one it would be a
+    // quarter, which is not worth it.
     for (owners, spun) in [(1, 4_000), (2, 3_000), (3, 2_000)] {
         let lock = held();
         is_preempted(0);
@@ -255,7 +257,8 @@ fn a_first_waiter_that_gives_up_wakes_the_next() {
     }
 }
 
-/// Thread 1 gets the lock without being passed; behind it wait a next one and ten more, of whom those in these places sleep for long. Which of them are woken?
+/// Thread 1 gets the lock without being passed; behind it wait a next one and ten more, of whom
+/// those in these places sleep for long. Which of them are woken?
 fn opens(long: &'static [u32]) -> Vec<u32> {
     const NEXT: u32 = 2;
     cpus(1); // nobody spins

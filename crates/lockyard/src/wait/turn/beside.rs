@@ -1,4 +1,5 @@
-//! A reader that wants a lock in its turn, or *beside* its holders: where one reader waits for another.
+//! A reader that wants a lock in its turn, or *beside* its holders: where one reader waits for
+//! another.
 //!
 //! A reader that holds the lock may wait for a second reader, of another thread. If a writer waits
 //! as well, and the lock keeps the second reader out for it, none of the three goes on. POSIX's
@@ -12,10 +13,10 @@
 //! | readers hold, a request forbids it | no | waits |
 //! | a writer holds | not asked | waits |
 //!
-//! A waiting reader looks at the end of its turn, and once a turn from then on. After eight looks it
-//! looks when it has waited half as long again. It keeps its place. A reader that went in beside
-//! others wakes [`OPENED`] more readers that may do the same, and each of them does so, too. All are
-//! in after a number of steps that grows with the logarithm of their number. [`BESIDE`] in
+//! A waiting reader looks at the end of its turn, and once a turn from then on. After eight looks
+//! it looks when it has waited half as long again. It keeps its place. A reader that went in beside
+//! others wakes [`OPENED`] more readers that may do the same, and each of them does so, too. All
+//! are in after a number of steps that grows with the logarithm of their number. [`BESIDE`] in
 //! `waiter.kind` marks such readers; it is set under the wait lock.
 //!
 //! **Bound.** A reader goes in a look after `may` says so. A writer has the bound it had, plus the

@@ -1,7 +1,7 @@
 //! Turns: how a thread waits for a sleeping lock.
 //!
-//! A hand-over to a sleeper leaves the lock idle for a context switch. So threads that run may take the
-//! lock before threads that sleep, for a bounded time: the *turn* of each waiter.
+//! A hand-over to a sleeper leaves the lock idle for a context switch. So threads that run may take
+//! the lock before threads that sleep, for a bounded time: the *turn* of each waiter.
 //!
 //! # Words
 //!
@@ -30,62 +30,70 @@
 //! | asleep without timer: put into the queue by a signaller (`push_asleep`) | release, or another waiter's wake-up | awake |
 //! | leaving: takes the wait lock, leaves the queue, asks or wakes for the next waiter | – | owner, or gave up |
 //!
-//! The timer ends with the turn: a [`TURN_NS`] after the turn of the waiter before, at most [`TURNS_NS`] ahead.
-//! A waiter whose turn is over, and which is not first or finds the lock held, sets it a turn ahead for each
-//! waiter before it, and longer after [`PATIENT_AFTER`] looks.
-//! A leaving waiter with the lock that was not passed sets `LISTENING` for the next, and wakes [`OPENED`] more
-//! of those that sleep long: nobody fights for this lock, so the queue shall empty fast.
-//! A thread with a rank ([`Platform::rank`]: a fixed priority) has a turn of length 0. It queues before all of
-//! lower rank, and the leaving owner, or its signaller, sets `HANDOFF` and `LISTENING` for it.
+//! The timer ends with the turn: a [`TURN_NS`] after the turn of the waiter before, at most
+//! [`TURNS_NS`] ahead. A waiter whose turn is over, and which is not first or finds the lock held,
+//! sets it a turn ahead for each waiter before it, and longer after [`PATIENT_AFTER`] looks. A
+//! leaving waiter with the lock that was not passed sets `LISTENING` for the next, and wakes
+//! [`OPENED`] more of those that sleep long: nobody fights for this lock, so the queue shall empty
+//! fast. A thread with a rank ([`Platform::rank`]: a fixed priority) has a turn of length 0. It
+//! queues before all of lower rank, and the leaving owner, or its signaller, sets `HANDOFF` and
+//! `LISTENING` for it.
 //!
 //! # Reservations end
 //!
-//! A lock that its first waiter could have is *reserved* while `HANDOFF` refuses it to others. The release, or
-//! the first thread refused, notes the time in `reserved` and wakes the first waiter. [`RESERVED_NS`] later the
-//! next thread that is refused (a waiter whose timer ends, a newcomer, a try) clears `HANDOFF`, moves the
-//! first waiter to the end, `LAPSED`, and wakes the new first: stopped in a signal handler or by a debugger, or without a
-//! CPU. No reservation is made for a `LAPSED` waiter until it has run. A queue whose waiters are all of the
-//! parent of a fork is empty: nothing is reserved. A waiter whose turn is over behind a first waiter that is late
-//! sets `HANDOFF` for that one, so that it comes or lapses. See `reservation`.
+//! A lock that its first waiter could have is *reserved* while `HANDOFF` refuses it to others. The
+//! release, or the first thread refused, notes the time in `reserved` and wakes the first waiter.
+//! [`RESERVED_NS`] later the next thread that is refused (a waiter whose timer ends, a newcomer, a
+//! try) clears `HANDOFF`, moves the first waiter to the end, `LAPSED`, and wakes the new first:
+//! stopped in a signal handler or by a debugger, or without a CPU. No reservation is made for a
+//! `LAPSED` waiter until it has run. A queue whose waiters are all of the parent of a fork is
+//! empty: nothing is reserved. A waiter whose turn is over behind a first waiter that is late sets
+//! `HANDOFF` for that one, so that it comes or lapses. See `reservation`.
 //!
 //! # Bound on bypass
 //!
-//! A waiter that gets a CPU within [`RESERVED_NS`] of each wake-up is passed only until its turn is over: behind
-//! n others it has the lock after at most (n + 1) × ([`TURN_NS`] + a hold + a wake-up), and [`RESERVED_NS`] for
-//! each waiter before it that does not come. A waiter that does not get a CPU has no bound.
+//! A waiter that gets a CPU within [`RESERVED_NS`] of each wake-up is passed only until its turn is
+//! over: behind n others it has the lock after at most (n + 1) × ([`TURN_NS`] + a hold + a
+//! wake-up), and [`RESERVED_NS`] for each waiter before it that does not come. A waiter that does
+//! not get a CPU has no bound.
 //!
 //! # Invariants
 //!
 //! 1. `waiter.busy` is set while the thread is in the queue or about to leave it.
-//! 2. A queued waiter is awake or has a timer, except those that a signaller put there asleep. Of these the first
-//!    in the queue has `LISTENING` set for it, or is woken when it becomes first. One behind others is woken, and so
-//!    has a timer (a *guard*), unless the waiter before it is a guard that was woken a moment ago or is not late; a
-//!    leaving owner wakes another. (If all guards are stopped within [`GRACE_NS`] of their wake-ups, those behind
-//!    them sleep until one of them runs, or until another thread comes to the lock.)
+//! 2. A queued waiter is awake or has a timer, except those that a signaller put there asleep. Of
+//!    these the first in the queue has `LISTENING` set for it, or is woken when it becomes first.
+//!    One behind others is woken, and so has a timer (a *guard*), unless the waiter before it is a
+//!    guard that was woken a moment ago or is not late; a leaving owner wakes another. (If all
+//!    guards are stopped within [`GRACE_NS`] of their wake-ups, those behind them sleep until one
+//!    of them runs, or until another thread comes to the lock.)
 //! 3. The leaving waiter, if it was first and does not have the lock, wakes the new first waiter.
-//! 4. A waiter tries before it looks at its deadline, and once more, under the wait lock, before it gives up.
-//! 5. Requests outlive no queue: they are set while somebody is queued, and the waiter that empties the queue
-//!    clears them under the wait lock.
-//! 6. `is_first` without the wait lock is a hint: a first waiter may have been moved. A try as first by one that
-//!    is not passes the first waiter once. Requests are cleared under the wait lock only, or by a release.
+//! 4. A waiter tries before it looks at its deadline, and once more, under the wait lock, before it
+//!    gives up.
+//! 5. Requests outlive no queue: they are set while somebody is queued, and the waiter that empties
+//!    the queue clears them under the wait lock.
+//! 6. `is_first` without the wait lock is a hint: a first waiter may have been moved. A try as
+//!    first by one that is not passes the first waiter once. Requests are cleared under the wait
+//!    lock only, or by a release.
 //!
 //! # Signal handlers
 //!
-//! A thread in a queue has no second place (invariant 1): a handler that interrupts it and waits for a lock polls, and
-//! takes one that is free or whose reservation ends. In a section under the wait lock (joining, leaving: some dozens
-//! of instructions) a handler must not wait for the lock of that section: the poll succeeds where the lock is open,
-//! but can end no reservation, and an owner that leaves the queue needs the section. (POSIX lets no handler lock.)
+//! A thread in a queue has no second place (invariant 1): a handler that interrupts it and waits
+//! for a lock polls, and takes one that is free or whose reservation ends. In a section under the
+//! wait lock (joining, leaving: some dozens of instructions) a handler must not wait for the lock
+//! of that section: the poll succeeds where the lock is open, but can end no reservation, and an
+//! owner that leaves the queue needs the section. (POSIX lets no handler lock.)
 //!
 //! # Ordering
 //!
-//! *Requests* are set with AcqRel, also where the bit was set already, and a release reads them with an Acquire
-//! read-modify-write: it sees the queue as the requester did, so that the first waiter it reads, without the wait
-//! lock, is the requester's or a later one. That waiter may have left by then: (3), or its own leaving, has taken
-//! care of the next, at the latest its timer. *`due`*, *`place`*, *`note`*: ordered by the wait lock, or a hint.
-//! *`reserved`*: a hint; a wrong one ends a reservation early.
+//! *Requests* are set with AcqRel, also where the bit was set already, and a release reads them
+//! with an Acquire read-modify-write: it sees the queue as the requester did, so that the first
+//! waiter it reads, without the wait lock, is the requester's or a later one. That waiter may have
+//! left by then: (3), or its own leaving, has taken care of the next, at the latest its timer.
+//! *`due`*, *`place`*, *`note`*: ordered by the wait lock, or a hint. *`reserved`*: a hint; a wrong
+//! one ends a reservation early.
 //!
-//! Sources: mutex and rwsem handoff (Linux 2016, 2019); woken first waiter spins (Linux 2016); Dice, "Malthusian
-//! Locks" (EuroSys 2017).
+//! Sources: mutex and rwsem handoff (Linux 2016, 2019); woken first waiter spins (Linux 2016);
+//! Dice, "Malthusian Locks" (EuroSys 2017).
 
 mod beside;
 mod queued;
@@ -110,7 +118,8 @@ pub const TURN_NS: u64 = 400_000;
 pub const TURNS_NS: u64 = 1_000_000_000;
 /// How long a free lock is reserved for a first waiter that has been woken.
 pub const RESERVED_NS: u64 = 1_000_000;
-/// A first waiter that has not run so long after its turn ended is late: it sleeps, or waits for a CPU.
+/// A first waiter that has not run so long after its turn ended is late: it sleeps, or waits for a
+/// CPU.
 pub const GRACE_NS: u64 = 100_000;
 /// A waiter doubles the distance between its looks after so many in vain, [`PATIENT_SHIFT`] times.
 pub const PATIENT_AFTER: u32 = 8;
@@ -124,17 +133,19 @@ pub const BLIND_NS: u32 = 20_000;
 pub const PRESS_NS: u32 = 2_000;
 /// The distance between its looks from then on.
 pub const PRESSED_STRIDE_NS: (u32, u32) = (50, 200);
-/// How many long sleepers a leaving waiter wakes that was not passed, beside the first. With one, the queue would
-/// empty by one at a time.
+/// How many long sleepers a leaving waiter wakes that was not passed, beside the first. With one,
+/// the queue would empty by one at a time.
 pub const OPENED: usize = 2;
-/// The distance between two looks of a spinner, at first and in the end: fewer looks disturb the owner less.
+/// The distance between two looks of a spinner, at first and in the end: fewer looks disturb the
+/// owner less.
 pub const STRIDE_NS: (u32, u32) = (100, 4_000);
 /// The same for a reader: it keeps no other reader out when it gets in.
 pub const READER_STRIDE_NS: (u32, u32) = (100, 600);
 
 /// The first waiter's note: the one before it was passed.
 const FOUGHT_OVER: u32 = 1;
-/// The waiter's note: it was put into the queue asleep behind others, and woken so that it has a timer.
+/// The waiter's note: it was put into the queue asleep behind others, and woken so that it has a
+/// timer.
 const GUARD: u32 = 2;
 
 /// What the first waiter asks of a held lock.
@@ -169,7 +180,8 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// `word` with the requests that are asked for from now on, and no others. `obeyed`: what a release takes back that wakes; `listening` adds that request.
+    /// `word` with the requests that are asked for from now on, and no others. `obeyed`: what a
+    /// release takes back that wakes; `listening` adds that request.
     pub(crate) fn requests(self, word: u64, obeyed: u64, listening: impl Fn(u64) -> u64, handoff: u64) -> u64 {
         if self.empty {
             return word & !(obeyed | handoff);
@@ -206,10 +218,12 @@ pub(crate) trait Contended<P: Platform> {
     /// The thread that must run for the lock to become free, if one is known.
     fn owner(&self) -> Option<ThreadId>;
 
-    /// The distance between a spinner's looks, at first and in the end. See [`Patience::stride`](crate::platform::Patience::stride).
+    /// The distance between a spinner's looks, at first and in the end. See
+    /// [`Patience::stride`](crate::platform::Patience::stride).
     const STRIDE_NS: (u32, u32) = STRIDE_NS;
 
-    /// The one spinner has spun for [`PRESS_NS`] in vain: it may ask those who share the lock for a gap. `true`: it did.
+    /// The one spinner has spun for [`PRESS_NS`] in vain: it may ask those who share the lock for a
+    /// gap. `true`: it did.
     fn press(&self, me: &Thread<P>) -> bool {
         let _ = me;
         false
@@ -218,7 +232,8 @@ pub(crate) trait Contended<P: Platform> {
     /// The spinner that has pressed has stopped spinning.
     fn relent(&self) {}
 
-    /// What a try would probably come to. One load: a line that is fought over does not stay for a second.
+    /// What a try would probably come to. One load: a line that is fought over does not stay for a
+    /// second.
     fn look(&self, first: bool) -> Look;
 
     /// Whether `first`, the first waiter, could have the lock now.
@@ -230,7 +245,8 @@ pub(crate) trait Contended<P: Platform> {
     /// Takes the lock, and leaves requests as they are. `first`: `HANDOFF` does not forbid it.
     fn try_take(&self, first: bool) -> bool;
 
-    /// As `try_take` for the first waiter; a failed try leaves `request` on the held lock, in the same atomic step.
+    /// As `try_take` for the first waiter; a failed try leaves `request` on the held lock, in the
+    /// same atomic step.
     fn try_or_ask(&self, request: Request) -> bool;
 
     /// Under the wait lock, somebody being queued: sets `HANDOFF` for the first waiter.
@@ -259,7 +275,8 @@ pub(crate) fn acquire<P: Platform, L: Contended<P>>(lock: &L, until: Until<'_, P
             P::count(L::EVENTS.spin_failed, 1);
             until.watching(me, || queued::queue(lock, me, until))
         }
-        // No record to queue with, or already waiting (a signal handler): try, and give the CPU away in between.
+        // No record to queue with, or already waiting (a signal handler): try, and give the CPU
+        // away in between.
         _ => until.poll(|| try_take(lock)),
     }
 }

@@ -12,13 +12,14 @@ use crate::wait::queue::{WaitQueue, WakeList};
 use crate::wait::section::locked;
 use crate::wait::thread::{Thread, ThreadId};
 
-/// The ticket that a waiter drew when it queued: the difference of two is at least how many stand between them.
+/// The ticket that a waiter drew when it queued: the difference of two is at least how many stand
+/// between them.
 fn place_of<P: Platform>(thread: &Thread<P>) -> u32 {
     thread.waiter.place.load(Relaxed)
 }
 
-/// Under the wait lock: tickets do not fall along the queue. So a thread that has queued before others, by
-/// its rank, has the ticket of the one behind it.
+/// Under the wait lock: tickets do not fall along the queue. So a thread that has queued before
+/// others, by its rank, has the ticket of the one behind it.
 pub(super) fn share_place<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>) {
     if P::rank(thread.id()) != 0
         && let Some(next) = queue.after(thread)
@@ -27,12 +28,14 @@ pub(super) fn share_place<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>)
     }
 }
 
-/// When a turn that begins now ends for a waiter behind `ahead` others. A waiter with a rank is not passed at all.
+/// When a turn that begins now ends for a waiter behind `ahead` others. A waiter with a rank is not
+/// passed at all.
 fn turn_end<P: Platform>(me: &Thread<P>, now: u64, ahead: u32) -> u64 {
     if P::rank(me.id()) != 0 { now } else { now + (TURN_NS * (u64::from(ahead) + 1)).min(TURNS_NS) }
 }
 
-/// The end of the turn of a waiter without a timer, which was put into the queue at time 0: later ones have that time added.
+/// The end of the turn of a waiter without a timer, which was put into the queue at time 0: later
+/// ones have that time added.
 const NO_TIMER: u64 = u64::MAX / 2;
 
 /// Whether `waiter` was put into the queue asleep, and has not run since.
@@ -73,7 +76,8 @@ pub(super) fn queue<P: Platform, L: Contended<P>>(
 /// Under the wait lock: `me`, the calling thread, joins the queue.
 fn join<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, now: u64) -> Joined<P> {
     me.waiter.enter();
-    // The first's turn ends in a turn at the latest, and each one behind it has one more. (A gap left by one that gave up makes the estimate longer.)
+    // The first's turn ends in a turn at the latest, and each one behind it has one more. (A gap
+    // left by one that gave up makes the estimate longer.)
     let (place, ahead) = match (lock.waiters().first(), lock.waiters().last()) {
         (Some(first), Some(last)) => {
             (place_of(last).wrapping_add(1), place_of(last).wrapping_sub(place_of(first)).wrapping_add(1))
@@ -100,7 +104,8 @@ fn join<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, now: u64
     Joined::Behind(ahead, late)
 }
 
-/// Takes the lock for `me`, the calling thread, which another has put into the queue with [`push_asleep`].
+/// Takes the lock for `me`, the calling thread, which another has put into the queue with
+/// [`push_asleep`].
 pub(crate) fn resume<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>) {
     let first = lock.waiters().first().map_or(0, place_of);
     // A hint: without the wait lock the first may be anybody's by now.
@@ -116,7 +121,8 @@ pub(crate) fn resume<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread
 pub(crate) enum Pushed {
     /// It is the first: the caller asks the owner to wake it.
     First,
-    /// It is the only one behind others that are awake or have timers: the caller wakes it, so that it has one too.
+    /// It is the only one behind others that are awake or have timers: the caller wakes it, so that
+    /// it has one too.
     Guard,
     /// It sleeps on.
     Asleep,
@@ -124,7 +130,8 @@ pub(crate) enum Pushed {
 
 /// Under the wait lock: puts `thread`, which sleeps without a timer, into the queue.
 ///
-/// Its turn ends far in the future: the waiter before it sets `LISTENING` for it when it leaves (see [`conclude`]).
+/// Its turn ends far in the future: the waiter before it sets `LISTENING` for it when it leaves
+/// (see [`conclude`]).
 pub(crate) fn push_asleep<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>) -> Pushed {
     let last = queue.last();
     let place = last.map_or(0, |last| place_of(last).wrapping_add(1));
@@ -144,7 +151,8 @@ pub(crate) fn push_asleep<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>)
     }
 }
 
-/// Whether `guard` was woken a moment ago, or has run since and is not late: a guard that is stopped guards nobody.
+/// Whether `guard` was woken a moment ago, or has run since and is not late: a guard that is
+/// stopped guards nobody.
 fn guards<P: Platform>(guard: &Thread<P>, now: u64) -> bool {
     let due = guard.waiter.due.load(Relaxed);
     let last_seen = if has_no_timer(guard) { due - NO_TIMER } else { due };
@@ -161,7 +169,8 @@ fn conclude<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, mut 
     wait.result
 }
 
-/// Under the wait lock: `me` leaves the queue, and asks for those who stay, or names them to be woken.
+/// Under the wait lock: `me` leaves the queue, and asks for those who stay, or names them to be
+/// woken.
 fn leave<P: Platform, L: Contended<P>>(
     lock: &L,
     me: &'static Thread<P>,
@@ -176,7 +185,8 @@ fn leave<P: Platform, L: Contended<P>>(
     }
     let empty = waiters.remove(me);
     let next = first_that_comes(waiters);
-    // The next has its time from when all before it were expected to use up theirs; that may be long.
+    // The next has its time from when all before it were expected to use up theirs; that may be
+    // long.
     let soon = P::now() + 2 * TURN_NS;
     let sleeps_long = |waiter: &Thread<P>| waiter.waiter.due.load(Relaxed) > soon;
     let ranked = next.is_some_and(|next| P::rank(next.id()) != 0);
@@ -233,7 +243,8 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             return Wait { passed, result: Err(end) };
         }
         if !lent && lock.owner().is_some_and(|owner| !P::is_running(owner)) {
-            // The owner waits for a CPU, likely for this one, and needs it for a moment. After the turn has begun: before, the longest waits grow by half.
+            // The owner waits for a CPU, likely for this one, and needs it for a moment. After the
+            // turn has begun: before, the longest waits grow by half.
             lent = true;
             P::nap(0);
             continue;
@@ -246,7 +257,8 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
         if first {
             turn_end = turn_end.min(now + TURN_NS);
             me.waiter.due.store(turn_end, Relaxed);
-            // A turn that is over: nobody else gets in from here on, and we are awake, so the lock will not lie idle.
+            // A turn that is over: nobody else gets in from here on, and we are awake, so the lock
+            // will not lie idle.
             let asked = over && lock.try_or_ask(Request::Handoff);
             if asked || compete(lock, true, patience) {
                 return Wait { passed: passed || late_turn, result: Ok(()) };
@@ -266,8 +278,9 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             hurry(lock, me, now);
         }
         if over {
-            // Those before us are late, or the owner is: look again when their turns will be over. (Hundreds that looked again every turn would
-            // leave no time for anybody else.) Without the wait lock the first may be anybody's by now.
+            // Those before us are late, or the owner is: look again when their turns will be over.
+            // (Hundreds that looked again every turn would leave no time for anybody else.) Without
+            // the wait lock the first may be anybody's by now.
             let still = lock.waiters().first().map_or(0, |first| place_of(me).wrapping_sub(place_of(first))).min(ahead);
             let nap = (TURN_NS * u64::from(still).max(1)) << late.saturating_sub(PATIENT_AFTER).min(PATIENT_SHIFT);
             late = late.saturating_add(1);
@@ -284,9 +297,11 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
     }
 }
 
-/// `me` will not look before `due`, more than two turns ahead. `true`: it has become first meanwhile, and looks now.
+/// `me` will not look before `due`, more than two turns ahead. `true`: it has become first
+/// meanwhile, and looks now.
 ///
-/// Under the wait lock: the waiter that leaves before us either finds the new time, and asks to have us woken, or has made us first already.
+/// Under the wait lock: the waiter that leaves before us either finds the new time, and asks to
+/// have us woken, or has made us first already.
 #[cold]
 fn postpone<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, due: u64) -> bool {
     locked(lock.wait_lock(), || {
@@ -295,7 +310,8 @@ fn postpone<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, due: u64) ->
     })
 }
 
-/// The turn of `me`, not the first waiter, is over: the first waiter is late, perhaps. One that has lapsed is moved back; for another handoff is asked, so that it comes or lapses.
+/// The turn of `me`, not the first waiter, is over: the first waiter is late, perhaps. One that has
+/// lapsed is moved back; for another handoff is asked, so that it comes or lapses.
 #[cold]
 fn hurry<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, now: u64) {
     let is_late = |first: &&'static Thread<P>| {

@@ -7,11 +7,14 @@
 //! | `LAPSED` | ends the reservation at once: the waiter has not run since it lost the last one |
 //! | no first waiter in this process | ends the reservation at once |
 //!
-//! The thread that ends a reservation holds the wait lock: it sees which waiter is first, clears `HANDOFF`, moves that waiter to the end, and wakes the new first. It tries for the wait lock once: the
-//! thread that has it is about to change the queue, and a try must not wait. The moved waiter need not be told. When it runs it finds itself behind others, as if it had
-//! queued later; a try that it had begun as first waiter passes the new one once.
+//! The thread that ends a reservation holds the wait lock: it sees which waiter is first, clears
+//! `HANDOFF`, moves that waiter to the end, and wakes the new first. It tries for the wait lock
+//! once: the thread that has it is about to change the queue, and a try must not wait. The moved
+//! waiter need not be told. When it runs it finds itself behind others, as if it had queued later;
+//! a try that it had begun as first waiter passes the new one once.
 //!
-//! Without the rule one stopped thread would shut a lock that it does not hold. (Collectors stop threads in signal handlers, and then use the same locks.)
+//! Without the rule one stopped thread would shut a lock that it does not hold. (Collectors stop
+//! threads in signal handlers, and then use the same locks.)
 
 use super::{Contended, Look, RESERVED_NS};
 use crate::event::Event;
@@ -28,7 +31,8 @@ pub(crate) fn try_take<P: Platform, L: Contended<P>>(lock: &L) -> bool {
     lock.try_take(false) || (is_reserved(lock) && lapse(lock, P::now()) && lock.try_take(false))
 }
 
-/// Whether the lock is refused although the first waiter could have it. A hint without the wait lock.
+/// Whether the lock is refused although the first waiter could have it. A hint without the wait
+/// lock.
 pub(super) fn is_reserved<P: Platform, L: Contended<P>>(lock: &L) -> bool {
     lock.look(false) == Look::Kept && lock.waiters().first().is_none_or(|first| lock.is_open_to(first))
 }
@@ -46,7 +50,8 @@ pub(super) fn came<P: Platform>(me: &Thread<P>) {
     }
 }
 
-/// After a release, or just before: the lock, which has `HANDOFF`, is free from now on, and `first` may be the waiter that it is reserved for.
+/// After a release, or just before: the lock, which has `HANDOFF`, is free from now on, and `first`
+/// may be the waiter that it is reserved for.
 #[cold]
 pub(crate) fn released_reserved<P: Platform>(first: &Thread<P>) {
     if first.waiter.reserved.load(Relaxed) == 0 {
@@ -54,7 +59,8 @@ pub(crate) fn released_reserved<P: Platform>(first: &Thread<P>) {
     }
 }
 
-/// The caller is refused the lock, which [is reserved](is_reserved): ends the reservation if its time is up.
+/// The caller is refused the lock, which [is reserved](is_reserved): ends the reservation if its
+/// time is up.
 #[cold]
 pub(super) fn lapse<P: Platform, L: Contended<P>>(lock: &L, now: u64) -> bool {
     let first = lock.waiters().first();

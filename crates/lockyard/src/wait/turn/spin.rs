@@ -47,7 +47,8 @@ pub(super) fn compete<P: Platform, L: Contended<P>>(lock: &L, first: bool, mut p
         if let Some(taken) = ended {
             return taken;
         }
-        // Out of patience, or the owner stopped running. If it is another owner by now, give that one half the time.
+        // Out of patience, or the owner stopped running. If it is another owner by now, give that
+        // one half the time.
         patience.ns /= 2;
         let now = lock.owner();
         if patience.ns < 1_000 || now == owner || now.is_some_and(|owner| !P::is_running(owner)) {

@@ -30,7 +30,8 @@ fn open_gate() {
     FORKS.fetch_sub(1, Relaxed);
 }
 
-/// Another thread, in a window (or several, one in the other), that ends one of them whenever it is told to.
+/// Another thread, in a window (or several, one in the other), that ends one of them whenever it is
+/// told to.
 fn in_windows(depth: u32, test: impl FnOnce(&dyn Fn())) {
     let (tell, told) = channel();
     let (done, until_done) = channel();
@@ -124,7 +125,8 @@ fn a_fork_that_never_happens_is_waited_for_once() {
     open_gate();
 }
 
-/// Its fork handlers run before others': one of those may wait for a lock whose owner needs a window.
+/// Its fork handlers run before others': one of those may wait for a lock whose owner needs a
+/// window.
 #[test]
 fn a_forking_thread_that_sleeps_lets_others_begin_windows() {
     let _alone = ALONE.lock();

@@ -31,7 +31,8 @@ fn a_thread_is_not_taken_for_an_earlier_one_with_its_name() {
     assert!(again, "no record was used twice");
 }
 
-/// One test at a time that adds up or begins anew: a record may go from one test's thread to another's.
+/// One test at a time that adds up or begins anew: a record may go from one test's thread to
+/// another's.
 static SUMS: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 #[test]
@@ -58,7 +59,8 @@ fn counts_move_to_lent_words_and_begin_anew_when_they_are_taken_back() {
     });
     let other = other.join().unwrap();
     assert_eq!(at(other as u32).counts.load(Relaxed).cast_const(), &raw const WORDS[other]);
-    // Other tests of this process run: only the calling thread's and the dead one's slots may move here.
+    // Other tests of this process run: only the calling thread's and the dead one's slots may move
+    // here.
     LENDER.store(core::ptr::null_mut(), Relaxed);
     at(slot as u32).begin_anew();
     assert_eq!(counted(Event::PvWaitAgain), 0);
