@@ -51,12 +51,16 @@ impl<P: Ground> World<P> {
     }
 
     /// A thread that runs and waits for a lock that has been free for longer than `most` ns: the
-    /// thread, the lock, how long.
+    /// thread, the lock, how long. A reader that was stopped between its addition and its taking
+    /// that back kept the lock taken: the time counts from the end of the waiters' last stop.
     pub(crate) fn kept(&self, now: u64, most: u64) -> Option<(usize, usize, u64)> {
         self.seats.iter().enumerate().find_map(|(thread, seat)| {
             let lock = seat.waits_for.load(Relaxed).checked_sub(1)?;
             let slot = &self.slots[lock];
-            let since = seat.since.load(Relaxed).max(slot.moved.load(Relaxed)).max(P::stopped_until(thread)?);
+            P::stopped_until(thread)?;
+            let waiters = self.seats.iter().enumerate().filter(|(_, other)| other.waits_for.load(Relaxed) == lock + 1);
+            let stopped = waiters.filter_map(|(other, _)| P::stopped_until(other)).max().unwrap_or(0);
+            let since = seat.since.load(Relaxed).max(slot.moved.load(Relaxed)).max(stopped);
             let waited = now.saturating_sub(since);
             (waited > most && slot.subject.is_open(Way::Write)).then_some((thread, lock, waited))
         })
