@@ -19,9 +19,10 @@
 //!
 //! **Asleep.** A first waiter that is to sleep registers, passes the heavy fence, and tries once
 //! more: a release that comes later finds the entry. Without a heavy fence it naps for a moment
-//! before that try: see `heads`. With its line of the table full it sleeps to its timer, the end of
-//! its turn. A leaving reader wakes the next waiter itself, which may be a reader. A leaving writer
-//! registers it, without a fence: the writer's own release follows.
+//! before that try: see `heads`. A wake-up that ends the nap, if the try fails, ends the sleep as
+//! well. With its line of the table full it sleeps to its timer, the end of its turn. A leaving
+//! reader wakes the next waiter itself, which may be a reader. A leaving writer registers it,
+//! without a fence: the writer's own release follows.
 //!
 //! **Full.** No release tells that there is room again: a reader that waits for that looks by its
 //! timer.
@@ -115,13 +116,19 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Want<'_, P, Y, WRITE> {
     fn listen(&self) -> bool {
         let heads = P::heads();
         let key = P::key(self.0);
-        if let Some(me) = P::current()
-            && (heads.contains(key, me.id()) || heads.insert(key, me.id()))
-            && !P::fence_heavy()
+        let napper = P::current().filter(|me| {
+            let registered = heads.contains(key, me.id()) || heads.insert(key, me.id());
+            registered && !P::fence_heavy()
+        });
+        let woken = napper.filter(|me| me.nap(P::now() + SETTLE_NS));
+        let taken = self.try_take(true);
+        if let Some(me) = woken
+            && !taken
         {
-            me.park(Some(P::now() + SETTLE_NS));
+            // The sleep, for the sake of which the nap was, is to end with that.
+            me.unpark();
         }
-        self.try_take(true)
+        taken
     }
 }
 

@@ -281,21 +281,26 @@ impl<P: Platform> Thread<P> {
     /// Sleeps until notified or until `deadline`; returns at once if a notification is pending. May
     /// return spuriously. Only for the record's own thread.
     pub(crate) fn park(&self, deadline: Option<u64>) {
-        self.sleep(|token| P::park(token, PARKED, deadline));
+        let _ = self.sleep(|token| P::park(token, PARKED, deadline));
     }
 
     /// As [`Self::park`], until `deadline` of [`Platform::realtime`].
     pub(crate) fn park_realtime(&self, deadline: u64) {
-        self.sleep(|token| P::park_realtime(token, PARKED, deadline));
+        let _ = self.sleep(|token| P::park_realtime(token, PARKED, deadline));
     }
 
-    fn sleep(&self, park: impl FnOnce(&P::U32)) {
+    /// As [`Self::park`]. `true`: a notification has ended it, or was pending.
+    pub(crate) fn nap(&self, deadline: u64) -> bool {
+        self.sleep(|token| P::park(token, PARKED, Some(deadline)))
+    }
+
+    fn sleep(&self, park: impl FnOnce(&P::U32)) -> bool {
         self.parks.store(self.parks().wrapping_add(1), Relaxed);
         if self.token.compare_exchange(EMPTY, PARKED, Relaxed, Relaxed).is_ok() {
             P::count(Event::ParkSleep, 1);
             park(&self.token);
         }
-        self.token.swap(EMPTY, Acquire);
+        self.token.swap(EMPTY, Acquire) == NOTIFIED
     }
 
     /// How often the thread has parked so far. Only for the record's own thread.

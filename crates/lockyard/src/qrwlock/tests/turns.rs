@@ -1,6 +1,8 @@
 //! Taking turns: what lets whom in, who registers when, and what is left for the next.
 
+use core::cell::Cell;
 use std::boxed::Box;
+use std::rc::Rc;
 use std::vec::Vec;
 
 use crate::cancel::{GaveUp, Until};
@@ -8,8 +10,9 @@ use crate::event::Event::{self, *};
 use crate::platform::{Ordering::SeqCst, Platform, Word};
 use crate::qrwlock::policy::{Layout, Today};
 use crate::qrwlock::{FULL, LOCKED, RawQRwLock};
+use crate::wait::heads::SETTLE_NS;
 use crate::wait::tests::clockwork::*;
-use crate::wait::turn::{RESERVED_NS, TURN_NS};
+use crate::wait::turn::{PATIENT_AFTER, PATIENT_SHIFT, RESERVED_NS, TURN_NS, TURNS_NS};
 
 type Made = RawQRwLock<Clockwork, Today>;
 
@@ -190,6 +193,41 @@ fn a_reader_that_comes_beside_a_writer_leaves_the_wake_up_to_its_release() {
         assert!(record(1).is_notified());
     });
     assert_eq!(comes(lock, true, Until::FOREVER), Ok(()));
+}
+
+/// A patient waiter is woken while it naps, registered, for want of a heavy fence: by a release, with
+/// a reader inside by then that waiters do not keep out, or to look for another reason. It does not
+/// sleep on.
+#[test]
+fn a_wake_up_before_the_sleep_of_a_waiter_ends_that_sleep() {
+    fences(false);
+    for released in [true, false] {
+        let lock = made(LOCKED, false);
+        for _ in 0..=PATIENT_AFTER + PATIENT_SHIFT {
+            at_sleep(|| advance(SETTLE_NS));
+            at_sleep(|| advance(TURNS_NS));
+        }
+        let begin = Rc::new(Cell::new(0));
+        let woken = begin.clone();
+        at_sleep(move || {
+            assert!(word(lock) == LOCKED | WAITING && registered(lock, 1));
+            if released {
+                // SAFETY: held for writing.
+                unsafe { lock.write_release() };
+                lock.read_acquire_urgent();
+                // SAFETY: acquired above.
+                at_poll(move || unsafe { lock.read_release() });
+            } else {
+                record(1).unpark();
+                at_poll(move || lock.word.store(WAITING, SeqCst));
+            }
+            assert!(record(1).is_notified() && registered(lock, 1) != released);
+            woken.set(Clockwork::now());
+        });
+        assert_eq!(comes(lock, true, Until::FOREVER), Ok(()));
+        let late = Clockwork::now() - begin.get();
+        assert!(late <= TURN_NS, "{late} ns");
+    }
 }
 
 #[test]

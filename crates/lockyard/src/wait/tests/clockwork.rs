@@ -35,6 +35,7 @@ struct World {
     yields: Cell<bool>,
     budget: Cell<u32>,
     cpus: Cell<u32>,
+    fences: Cell<bool>,
     /// What happens during the next polls and sleeps; none: time passes.
     polls: RefCell<VecDeque<Cue>>,
     sleeps: RefCell<VecDeque<Cue>>,
@@ -52,6 +53,7 @@ thread_local! {
         yields: Cell::new(false),
         budget: Cell::new(u32::MAX),
         cpus: Cell::new(4),
+        fences: Cell::new(true),
         polls: RefCell::default(),
         sleeps: RefCell::default(),
         events: RefCell::new(std::vec![0; Event::ALL.len()]),
@@ -98,6 +100,11 @@ pub(crate) fn budget(ns: u32) {
 
 pub(crate) fn cpus(number: u32) {
     WORLD.with(|world| world.cpus.set(number));
+}
+
+/// Whether there is a heavy fence.
+pub(crate) fn fences(fences: bool) {
+    WORLD.with(|world| world.fences.set(fences));
 }
 
 /// The next look in vain finds this done afterwards.
@@ -196,7 +203,7 @@ unsafe impl Platform for Clockwork {
     fn fence_light() {}
 
     fn fence_heavy() -> bool {
-        true
+        WORLD.with(|world| world.fences.get())
     }
 
     fn now() -> u64 {
