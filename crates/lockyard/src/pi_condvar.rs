@@ -90,8 +90,8 @@ impl<P: PiPlatform, S: Policy> RawPiCondvar<P, S> {
     /// May return for no reason. Tokens of `until` are not looked at.
     ///
     /// # Errors
-    /// [`PiError::NotOwner`]: the caller does not own the mutex; nothing has happened. Others: it was
-    /// released and cannot be taken again.
+    /// [`PiError::NotOwner`]: the caller does not own the mutex; nothing has happened. Others: it
+    /// was released and cannot be taken again.
     ///
     /// # Panics
     /// Another thread waits with another mutex. Then nothing has happened.

@@ -161,12 +161,12 @@ fn held_with<L: Lock<P = Linux>>(
         let seats = Seats::<Linux>::new(3);
         let held = Held::new(&lock, Way::Write);
         scope(|threads| {
-            for seat in 0..3 {
+            for (seat, rank) in ranks.into_iter().enumerate() {
                 let (lock, seats) = (&lock, &seats);
                 let way = L::WAYS[seat % L::WAYS.len()];
                 threads.spawn(move || {
                     seats.sit(seat);
-                    set_rank(Linux::id().expect("it sits"), ranks[seat]);
+                    set_rank(Linux::id().expect("it sits"), rank);
                     drop(Held::new(lock, way));
                 });
             }

@@ -38,7 +38,7 @@
 //! to the kernel at once, which ends the spin. So the wait of the most urgent thread is at most
 //!
 //! > the rest of its spin, and one section of each owner in its chain, at the waiter's own
-//! priority, and their switches.
+//! > priority, and their switches.
 //!
 //! A lateral waiter is time-sharing and holds no mutex of this kind. Two things escape it: that it
 //! holds a PI lock of another make for which somebody urgent waits, and that its own priority was

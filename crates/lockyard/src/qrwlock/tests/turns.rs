@@ -195,9 +195,9 @@ fn a_reader_that_comes_beside_a_writer_leaves_the_wake_up_to_its_release() {
     assert_eq!(comes(lock, true, Until::FOREVER), Ok(()));
 }
 
-/// A patient waiter is woken while it naps, registered, for want of a heavy fence: by a release, with
-/// a reader inside by then that waiters do not keep out, or to look for another reason. It does not
-/// sleep on.
+/// A patient waiter is woken while it naps, registered, for want of a heavy fence: by a release,
+/// with a reader inside by then that waiters do not keep out, or to look for another reason. It
+/// does not sleep on.
 #[test]
 fn a_wake_up_before_the_sleep_of_a_waiter_ends_that_sleep() {
     fences(false);
