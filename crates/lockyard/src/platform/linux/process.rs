@@ -256,6 +256,7 @@ static START: extern "C" fn() = {
         let _ = unsafe { pthread_atfork(Some(prepare), Some(parent), Some(child)) };
         super::exit::open();
         Linux::cpus();
+        threads::mirror_cpus(super::topology::last_usable_cpu());
     }
     start
 };

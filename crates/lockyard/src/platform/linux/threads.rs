@@ -292,6 +292,13 @@ pub(super) fn refresh(id: ThreadId) {
     }
 }
 
+/// Maps what the mirror needs for the CPUs up to `last`: who comes to one of them later asks for no
+/// memory.
+#[cfg(not(miri))]
+pub(super) fn mirror_cpus(last: u32) {
+    (0..=last).step_by(CHUNK).for_each(|cpu| _ = ON_CPU.claim(cpu));
+}
+
 /// Whether `id` is thought to run: nobody was seen later on its CPU, which is not ours.
 #[inline]
 pub(super) fn is_running(id: ThreadId) -> bool {
