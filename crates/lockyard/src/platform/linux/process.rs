@@ -33,7 +33,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
-use super::{Linux, threads};
+use super::{Linux, strangers, threads};
 use crate::platform::Platform;
 
 /// As large as the largest page of the architecture, and alone on it.
@@ -201,6 +201,7 @@ extern "C" fn child() {
     KNOWS_ITSELF.store(VERIFIED.load(Relaxed), Relaxed);
     threads::set_forking(false);
     threads::claim_again();
+    strangers::keep();
     threads::forget_ghosts();
 }
 

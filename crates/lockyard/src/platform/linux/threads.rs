@@ -179,6 +179,7 @@ pub(super) fn claim_again() {
         slot.claim.store((claim >> 32).wrapping_add(1) << 32 | u64::from(process::thread_id()), Relaxed);
         slot.window.store(0, Relaxed);
         slot.epoch.store(epoch, Release);
+        strangers::keep();
     }
 }
 

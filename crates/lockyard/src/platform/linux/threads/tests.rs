@@ -164,3 +164,29 @@ fn the_mirror_is_there_for_all_cpus_that_the_program_may_use() {
     mirror_cpus(4_160);
     assert!([64, 4_150, 4_223].iter().all(|&cpu| ON_CPU.get(cpu).is_some()) && ON_CPU.get(4_224).is_none());
 }
+
+/// In a child that a signal handler makes while the thread waits.
+#[test]
+fn what_a_thread_has_borrowed_is_its_own_in_a_child() {
+    use crate::platform::StandIn;
+
+    let borrowed = || match strangers::enter(0) {
+        StandIn::Record(record) => record.id(),
+        _ => panic!("there are some"),
+    };
+    let forget = |name: ThreadId| slot(name).epoch.store(process::NEVER, Relaxed);
+    let (outer, inner) = (borrowed(), borrowed());
+    forget(outer);
+    forget(inner);
+    assert!(!is_here(outer) && !is_here(inner));
+    strangers::keep();
+    assert!(is_here(outer) && is_here(inner));
+    strangers::leave(inner);
+    forget(outer);
+    strangers::keep();
+    assert!(is_here(outer));
+    strangers::leave(outer);
+    forget(outer);
+    strangers::keep();
+    assert!(!is_here(outer), "given back");
+}
