@@ -16,10 +16,10 @@
 //! end changes what the joiner sleeps on. So no signal that comes after the joiner has released its
 //! mutex is lost: it comes to the borrower, or finds that one woken and not yet gone.
 //!
-//! The records have the last [`PLACES`] short names, which no thread gets. In a child process a place
-//! that was in use at the fork is lost: queues may name its record. But a thread that forks in a signal
-//! handler goes on waiting with what it has borrowed: it knows the innermost of its places, and each
-//! place the next one (`outer`).
+//! The records have the last [`PLACES`] short names, which no thread gets. The very last is not lent
+//! either. In a child process a place that was in use at the fork is lost: queues may name its record.
+//! But a thread that forks in a signal handler goes on waiting with what it has borrowed: it knows the
+//! innermost of its places, and each place the next one (`outer`).
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -63,7 +63,9 @@ fn name(number: u32) -> ThreadId {
 pub(super) fn enter(key: u64) -> StandIn<Linux> {
     let (key, hashed) = if key == 0 { (ALONE, threads::kernel_id_of_caller().into()) } else { (key, key) };
     let first = (hashed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
-    for number in (0..TRIES).map(|next| first.wrapping_add(next) % PLACES) {
+    // The tail of a spinlock is never all ones: who tells kinds of locks by their words counts on it.
+    let numbers = (0..TRIES).map(|next| first.wrapping_add(next) % PLACES);
+    for number in numbers.filter(|&number| name(number).raw() != ThreadId::MAX_QUEUED) {
         let (place, name) = (place(number), name(number));
         let ended = place.ended.load(Acquire);
         let found = place.key.load(Acquire);
@@ -147,5 +149,16 @@ mod tests {
         let several: HashSet<_> = records.iter().collect();
         assert!(several.len() == records.len() && records.len() > 1);
         records.into_iter().rev().for_each(leave);
+    }
+
+    #[test]
+    fn the_last_of_the_short_names_is_nobodys() {
+        let mut lent = HashSet::new();
+        for key in (1..4_000).map(|key| key * 64) {
+            let StandIn::Record(record) = enter(key) else { panic!("nobody waits for it") };
+            lent.insert(record.id().raw());
+            leave(record.id());
+        }
+        assert!(lent.len() > PLACES as usize / 2 && !lent.contains(&ThreadId::MAX_QUEUED));
     }
 }
