@@ -12,8 +12,8 @@
 //! | bit 9 ([`TYPE`]), not bit 10 | ours, queued by node |
 //! | any other | glibc's: on x86-64 1 is free, 0 is locked |
 //!
-//! The tail in a word of ours, bits 16 to 31, is never all ones: the last of the names is of a
-//! record that waits for no spinlock.
+//! The tail in a word of ours, bits 16 to 31, is never all ones: the record with the last short
+//! name is never lent (see `strangers` in the library), and no thread's.
 //!
 //! `pthread_spin_init` writes the mark for private spinlocks, and leaves the others to glibc. A
 //! word of ours keeps its mark for ever. The fast path looks for a free word with the mark, finds

@@ -54,6 +54,9 @@
 //! **Bound on bypass.** That of [`wait::turn`](crate::wait::turn), readers and writers alike.
 //! (Kernel's policies: see `kernel`.)
 //!
+//! **Stopped for ever.** A waiter keeps nobody out (`turns`). A reader that is stopped between its
+//! addition and taking that back, some instructions in which it is not inside, keeps writers out.
+//!
 //! **Destruction.** Releases do not touch the lock after their one step on the word: they look at
 //! the table by address. A waiter is a user.
 //!

@@ -26,9 +26,11 @@
 //! 4. An urgent waiter that does not come leaves the lock free and *urgent* set. A thread that is
 //!    refused takes the lock [`LAPSE_NS`] after the first refusal, and clears *urgent*. Sleepers
 //!    look by themselves: where the wake-up may be missed as often as [there](crate::wait::heads),
-//!    else every [`TURNS_NS`], or a head at the end of its turn.
+//!    else every [`TURNS_NS`], or a head at the end of its turn. (With a heavy fence a head whose
+//!    turn is over has no timer: it sleeps until another thread comes.)
 //! 5. *urgent* set in the parent of a fork refuses nothing in the child, where no such waiter is
-//!    registered.
+//!    registered. Nor, in a child, does *urgent* set there after an unlock has chosen the last one
+//!    registered: until that one runs, others pass.
 //!
 //! **Order.** An unlock serves the highest rank among those that are registered, of equals the
 //! first that came. Awake waiters are not asked for their ranks: a waiter that looks at a free lock

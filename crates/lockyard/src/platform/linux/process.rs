@@ -44,7 +44,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
-use super::{Linux, threads};
+use super::{Linux, strangers, threads};
 use crate::platform::Platform;
 
 /// As large as the largest page of the architecture, and alone on it.
@@ -216,6 +216,7 @@ extern "C" fn child() {
     KNOWS_ITSELF.store(VERIFIED.load(Relaxed), Relaxed);
     threads::set_forking(false);
     threads::claim_again();
+    strangers::keep();
     threads::forget_ghosts();
 }
 
@@ -276,6 +277,7 @@ static START: extern "C" fn() = {
         let _ = unsafe { pthread_atfork(Some(prepare), Some(parent), Some(child)) };
         super::exit::open();
         Linux::cpus();
+        threads::mirror_cpus(super::topology::last_usable_cpu());
     }
     start
 };

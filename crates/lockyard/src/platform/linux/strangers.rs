@@ -9,16 +9,21 @@
 //! | word | meaning | written by |
 //! |---|---|---|
 //! | `key` | for what the place's record waits; 0: for nothing; [`ALONE`]: nobody may join | the borrower: 0 → key by compare-exchange, key → 0 at the end |
+//! | `outer` | the record that the borrower had borrowed before, and still has; 0: none | the borrower |
 //! | `ended` | how many waits have ended here | the borrower, after `key`; then it wakes all that sleep on this word |
 //!
 //! A joiner reads `ended`, then finds its key in `key`: the wait that it joins has not ended, and
 //! its end changes what the joiner sleeps on. So no signal that comes after the joiner has released
 //! its mutex is lost: it comes to the borrower, or finds that one woken and not yet gone.
 //!
-//! The records have the last [`PLACES`] short names, which no thread gets. In a child process a
-//! place that was in use at the fork is lost: queues may name its record.
+//! The records have the last [`PLACES`] short names, which no thread gets. The very last is not
+//! lent either. In a child process a place that was in use at the fork is lost: queues may name its
+//! record. But a thread that forks in a signal handler goes on waiting with what it has borrowed:
+//! it knows the innermost of its places, and each place the next one (`outer`).
 
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use std::thread_local;
 
 use super::{Linux, futex, threads};
 use crate::platform::StandIn;
@@ -34,10 +39,16 @@ const ALONE: u64 = u64::MAX;
 struct Place {
     key: AtomicU64,
     ended: AtomicU32,
+    outer: AtomicU32,
+}
+
+thread_local! {
+    /// The record that the thread borrowed last, and still has; 0: none.
+    static BORROWED: Cell<u32> = const { Cell::new(0) };
 }
 
 static TABLE: [Place; PLACES as usize] =
-    [const { Place { key: AtomicU64::new(0), ended: AtomicU32::new(0) } }; PLACES as usize];
+    [const { Place { key: AtomicU64::new(0), ended: AtomicU32::new(0), outer: AtomicU32::new(0) } }; PLACES as usize];
 
 fn place(number: u32) -> &'static Place {
     &TABLE[number as usize % TABLE.len()]
@@ -52,7 +63,10 @@ fn name(number: u32) -> ThreadId {
 pub(super) fn enter(key: u64) -> StandIn<Linux> {
     let (key, hashed) = if key == 0 { (ALONE, threads::kernel_id_of_caller().into()) } else { (key, key) };
     let first = (hashed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
-    for number in (0..TRIES).map(|next| first.wrapping_add(next) % PLACES) {
+    // The tail of a spinlock is never all ones: who tells kinds of locks by their words counts on
+    // it.
+    let numbers = (0..TRIES).map(|next| first.wrapping_add(next) % PLACES);
+    for number in numbers.filter(|&number| name(number).raw() != ThreadId::MAX_QUEUED) {
         let (place, name) = (place(number), name(number));
         let ended = place.ended.load(Acquire);
         let found = place.key.load(Acquire);
@@ -61,7 +75,11 @@ pub(super) fn enter(key: u64) -> StandIn<Linux> {
         }
         if found == 0 && place.key.compare_exchange(0, key, AcqRel, Relaxed).is_ok() {
             match threads::borrow(name) {
-                Some(record) => return StandIn::Record(record),
+                Some(record) => {
+                    place.outer.store(BORROWED.get(), Relaxed);
+                    BORROWED.set(name.raw());
+                    return StandIn::Record(record);
+                }
                 None => end(place),
             }
         }
@@ -71,7 +89,17 @@ pub(super) fn enter(key: u64) -> StandIn<Linux> {
 
 /// The calling thread has waited with a record that [`enter`] gave it.
 pub(super) fn leave(name: ThreadId) {
-    end(place(ThreadId::MAX_QUEUED - name.raw()));
+    let place = place(ThreadId::MAX_QUEUED - name.raw());
+    BORROWED.set(place.outer.load(Relaxed));
+    end(place);
+}
+
+/// In a child process: what the calling thread has borrowed is a record of a thread of this
+/// process.
+pub(super) fn keep() {
+    let outer = |name: &ThreadId| ThreadId::from_raw(place(ThreadId::MAX_QUEUED - name.raw()).outer.load(Relaxed));
+    let borrowed = core::iter::successors(ThreadId::from_raw(BORROWED.get()), outer);
+    borrowed.take(PLACES as usize).for_each(|name| _ = threads::borrow(name));
 }
 
 fn end(place: &Place) {
@@ -122,6 +150,17 @@ mod tests {
         .collect();
         let several: HashSet<_> = records.iter().collect();
         assert!(several.len() == records.len() && records.len() > 1);
-        records.into_iter().for_each(leave);
+        records.into_iter().rev().for_each(leave);
+    }
+
+    #[test]
+    fn the_last_of_the_short_names_is_nobodys() {
+        let mut lent = HashSet::new();
+        for key in (1..4_000).map(|key| key * 64) {
+            let StandIn::Record(record) = enter(key) else { panic!("nobody waits for it") };
+            lent.insert(record.id().raw());
+            leave(record.id());
+        }
+        assert!(lent.len() > PLACES as usize / 2 && !lent.contains(&ThreadId::MAX_QUEUED));
     }
 }

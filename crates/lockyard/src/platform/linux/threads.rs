@@ -190,6 +190,7 @@ pub(super) fn claim_again() {
         slot.claim.store((claim >> 32).wrapping_add(1) << 32 | u64::from(process::thread_id()), Relaxed);
         slot.window.store(0, Relaxed);
         slot.epoch.store(epoch, Release);
+        strangers::keep();
     }
 }
 
@@ -306,6 +307,13 @@ pub(super) fn refresh(id: ThreadId) {
     {
         seen.store(id.raw(), Relaxed);
     }
+}
+
+/// Maps what the mirror needs for the CPUs up to `last`: who comes to one of them later asks for no
+/// memory.
+#[cfg(not(miri))]
+pub(super) fn mirror_cpus(last: u32) {
+    (0..=last).step_by(CHUNK).for_each(|cpu| _ = ON_CPU.claim(cpu));
 }
 
 /// Whether `id` is thought to run: nobody was seen later on its CPU, which is not ours.

@@ -8,6 +8,8 @@ use std::{fs, string::String, vec::Vec};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::read;
+#[cfg(not(miri))]
+use rustix::thread::CpuSet;
 use rustix::thread::sched_getaffinity;
 
 const CPUS: usize = 4096;
@@ -50,6 +52,13 @@ pub fn read_ahead() {
 /// CPUs this process may run on; at least 1.
 pub fn usable_cpus() -> u32 {
     sched_getaffinity(None).map_or(1, |set| set.count().max(1))
+}
+
+/// The highest number of a CPU that this process may run on.
+#[cfg(not(miri))]
+pub(super) fn last_usable_cpu() -> u32 {
+    let last = |set: CpuSet| (0..CpuSet::MAX_CPU).rev().find(|&cpu| set.is_set(cpu));
+    sched_getaffinity(None).ok().and_then(last).unwrap_or(0) as u32
 }
 
 /// The last-level cache of `cpu`, numbered in the order of their first CPUs; 0 where sysfs does not

@@ -149,3 +149,46 @@ fn a_thread_that_holds_an_rt_mutex_takes_its_record_with_it() {
     // SAFETY: its owner has ended.
     unsafe { MUTEX.release_for_owner() };
 }
+
+/// A thread that comes to a CPU with a high number maps nothing in the middle of a lock.
+#[test]
+#[cfg(not(miri))]
+fn the_mirror_is_there_for_all_cpus_that_the_program_may_use() {
+    use crate::platform::linux::topology::last_usable_cpu;
+    use rustix::thread::sched_getaffinity;
+
+    let set = sched_getaffinity(None).unwrap();
+    let last = last_usable_cpu();
+    assert!(set.is_set(last as usize) && !set.is_set(last as usize + 1));
+    assert!((0..=last).all(|cpu| ON_CPU.get(cpu).is_some()));
+    // More than any machine that runs this.
+    assert!(ON_CPU.get(4_150).is_none());
+    mirror_cpus(4_160);
+    assert!([64, 4_150, 4_223].iter().all(|&cpu| ON_CPU.get(cpu).is_some()) && ON_CPU.get(4_224).is_none());
+}
+
+/// In a child that a signal handler makes while the thread waits.
+#[test]
+fn what_a_thread_has_borrowed_is_its_own_in_a_child() {
+    use crate::platform::StandIn;
+
+    let borrowed = || match strangers::enter(0) {
+        StandIn::Record(record) => record.id(),
+        _ => panic!("there are some"),
+    };
+    let forget = |name: ThreadId| slot(name).epoch.store(process::NEVER, Relaxed);
+    let (outer, inner) = (borrowed(), borrowed());
+    forget(outer);
+    forget(inner);
+    assert!(!is_here(outer) && !is_here(inner));
+    strangers::keep();
+    assert!(is_here(outer) && is_here(inner));
+    strangers::leave(inner);
+    forget(outer);
+    strangers::keep();
+    assert!(is_here(outer));
+    strangers::leave(outer);
+    forget(outer);
+    strangers::keep();
+    assert!(!is_here(outer), "given back");
+}
