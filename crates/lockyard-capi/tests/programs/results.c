@@ -242,7 +242,7 @@ _Static_assert(sizeof(ly_rwsem_t) == 32 && alignof(ly_rwsem_t) == 8, "ly_rwsem_t
 _Static_assert(sizeof(ly_sem_t) == 24 && alignof(ly_sem_t) == 8, "ly_sem_t");
 _Static_assert(sizeof(ly_spinlock_t) == 4 && alignof(ly_spinlock_t) == 4, "ly_spinlock_t");
 _Static_assert(sizeof(ly_hq_spinlock_t) == 4 && alignof(ly_hq_spinlock_t) == 4, "ly_hq_spinlock_t");
-_Static_assert(sizeof(ly_qrwlock_t) == 8 && alignof(ly_qrwlock_t) == 4, "ly_qrwlock_t");
+_Static_assert(sizeof(ly_qrwlock_t) == 16 && alignof(ly_qrwlock_t) == 4, "ly_qrwlock_t");
 _Static_assert(sizeof(ly_lockref_t) == 8 && alignof(ly_lockref_t) == 8, "ly_lockref_t");
 
 int main(void)

@@ -34,7 +34,7 @@ lockyard::semaphore slots{2};
 static_assert(sizeof(lockyard::mutex) == 32 && sizeof(lockyard::shared_mutex) == 32 && sizeof(lockyard::semaphore) == 24);
 static_assert(sizeof(lockyard::rtmutex) == 24 && std::is_trivially_destructible_v<lockyard::rtmutex>);
 static_assert(sizeof(lockyard::spinlock) == 4 && sizeof(lockyard::hq_spinlock) == 4);
-static_assert(sizeof(lockyard::shared_spinlock) == 8 && sizeof(lockyard::lockref) == 8);
+static_assert(sizeof(lockyard::shared_spinlock) == 16 && sizeof(lockyard::lockref) == 8);
 static_assert(std::is_trivially_destructible_v<lockyard::mutex> && !std::is_copy_constructible_v<lockyard::mutex>);
 
 // A clock of the user's own: half as fast as the steady one.
