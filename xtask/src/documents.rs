@@ -12,7 +12,7 @@ use crate::tools::Outcome;
 const COLUMNS: usize = 100;
 
 /// Documents with wider lines. The list may only shrink.
-const NOT_YET: [&str; 4] = ["docs/calibration.md", "docs/numa.md", "docs/reproduce.md", "docs/verification.md"];
+const NOT_YET: [&str; 3] = ["docs/calibration.md", "docs/numa.md", "docs/reproduce.md"];
 
 /// What the front page may have.
 const WORDS: usize = 900;
