@@ -45,7 +45,7 @@ pub(crate) fn shuttle(options: &[&str]) -> u8 {
     example("shuttle", options)
 }
 
-/// What `cargo xtask test` does of it.
+/// `cargo xtask models short`.
 pub(crate) fn short() -> Outcome {
     passed(loom(&["--short"]), "cargo xtask models loom --short")?;
     passed(shuttle(&["--schedules", "400", "--crowds", "20"]), "cargo xtask models shuttle --schedules 400 --crowds 20")

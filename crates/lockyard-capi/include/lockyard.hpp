@@ -223,7 +223,7 @@ using spinlock = detail::exclusive<ly_spinlock_t, ly_spin_lock, ly_spin_trylock,
 /** The same, queueing by NUMA node while it is contended from several. 4 bytes. */
 using hq_spinlock = detail::exclusive<ly_hq_spinlock_t, ly_hq_spin_lock, ly_hq_spin_trylock, ly_hq_spin_unlock>;
 
-/** A queued reader-writer spinlock for short sections. 8 bytes. */
+/** A queued reader-writer spinlock for short sections. 16 bytes. */
 using shared_spinlock =
     detail::shared<ly_qrwlock_t, ly_qrwlock_write_lock, ly_qrwlock_write_trylock, ly_qrwlock_write_unlock,
                    ly_qrwlock_downgrade_write, ly_qrwlock_read_lock, ly_qrwlock_read_trylock, ly_qrwlock_read_unlock>;

@@ -107,7 +107,7 @@ Examples:
   lockyard torture --lock mutex --machine skx_2s_40c --secs 30
   lockyard torture --lock qspinlock --machine quad2008 --schedules 100000 --fault preempt,late-wake,pct
   lockyard torture --lock all --machine quad2008 --small --schedules 100000
-  lockyard torture --lock ttas --machine quad2008 --weaken spin/ttas.rs:71=Relaxed      (must fail)
+  lockyard torture --lock ttas --machine quad2008 --weaken spin/ttas.rs:73=Relaxed      (must fail)
   lockyard torture --lock broken-wakeups --machine quad2008 --secs 5      (must fail)
 
 Without --machine the threads are real: 1, 4 and 32 to a CPU in turn, in rounds of 0.4 s with fresh locks, under a watchdog. With --machine each \

@@ -169,8 +169,9 @@ impl<P: Ground> Entry<P> {
 /// Queued rwlocks, and the rwsems of the kernel's policies, hand over to the first waiter, whether
 /// or not that one comes.
 const KEEPS_ITS_WAITERS: &[Fault] = &[Fault::Stop, Fault::Fork];
-/// Ghosts stay in the tree of an rt-mutex, and in the buckets of a futex hash, as their pages say.
-const GHOSTS_WAIT: &[Fault] = &[Fault::Fork];
+/// Ghosts stay in the tree of an rt-mutex, and in the buckets of a futex hash, as their pages say;
+/// and neither has a rule that ends what is promised to a stopped first waiter.
+const GHOSTS_WAIT: &[Fault] = &[Fault::Stop, Fault::Fork];
 /// A reader that a fork leaves between its addition and its taking that back stays counted in the
 /// child, as the pages say.
 const GHOSTS_ARE_COUNTED: &[Fault] = &[Fault::Fork];
