@@ -89,7 +89,7 @@ typedef struct ly_qrwlock_t {
 } ly_qrwlock_t;
 
 /**
- * A mutex with priority inheritance: whoever has locked it runs at the priority of the most urgent
+ * A mutex with priority inheritance: its owner runs at the priority of the most urgent
  * thread that waits for it. 24 bytes.
  *
  * Order: by priority; among time-sharing threads as the mutex, one turn per waiter ahead. It is

@@ -102,8 +102,8 @@ pub fn turn_early<P: Stage>(lanes: u32) {
 }
 
 /// A hierarchical spinlock that [turns early](turn_early); with `LANES` 0 it queues by node
-/// whatever the machine. It begins in memory that nobody has initialised: whoever takes it first
-/// has more to do, and what it does after that is what a lock made by its constructor does.
+/// whatever the machine. It begins in memory that nobody has initialised: the thread that takes it
+/// first has more to do, and what it does after that is what a lock made by its constructor does.
 #[derive(Debug)]
 pub struct EagerHq<P: Stage, const LANES: u32 = 3>(pub RawHqSpinLock<P>);
 

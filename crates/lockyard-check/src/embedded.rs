@@ -130,8 +130,8 @@ impl<P: Stage> Companion<P> for Spinning<P> {
     }
 }
 
-/// A lock made of a flag, guarded by a lock, and a condition variable: whoever finds the flag set
-/// waits until it is signalled.
+/// A lock made of a flag, guarded by a lock, and a condition variable: a thread that finds the flag
+/// set waits until it is signalled.
 ///
 /// Every wait is a wait on the condition variable, so the suite's cases are cases of it.
 #[derive(Debug)]

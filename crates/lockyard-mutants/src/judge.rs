@@ -1,5 +1,5 @@
-//! Who notices a mutant: the tests that met it, one after the other, those first that cost little
-//! and have found others nearby.
+//! Which test notices a mutant: the tests that met it, one after the other, those first that cost
+//! little and have found others nearby.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;

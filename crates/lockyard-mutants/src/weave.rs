@@ -127,8 +127,8 @@ impl<'a> Weaver<'a> {
         &self.text[range]
     }
 
-    /// `range` becomes a choice between mutants and itself, woven. Whoever can tell without side
-    /// effects what it would be says so.
+    /// `range` becomes a choice between mutants and itself, woven. A choice whose mutants
+    /// can be told from it without side effects (`comparable`) says where they differ.
     fn choose(&mut self, range: Range<usize>, comparable: bool, mutants: Vec<(u32, String)>) {
         if mutants.is_empty() {
             return;

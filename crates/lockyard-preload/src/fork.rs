@@ -1,11 +1,11 @@
 //! fork: the child's only thread goes on with the locks it held, and the parent's other threads are
 //! not there.
 //!
-//! Who waited for a lock in the parent is still in its queue in the child. A process therefore has
-//! a generation: 0, and one more in each child. Each object notes in which generation its queue was
-//! last looked at (all-zero: 0); whoever is about to wait, or finds others waiting, first *settles*
-//! the object: if the notes are of an older generation, the queue is forgotten. The fast paths do
-//! not look at queues and pay nothing.
+//! A thread that waited for a lock in the parent is still in its queue in the child. A process
+//! therefore has a generation: 0, and one more in each child. Each object notes in which generation
+//! its queue was last looked at (all-zero: 0); a thread that is about to wait, or finds others
+//! waiting, first *settles* the object: if the notes are of an older generation, the queue is
+//! forgotten. The fast paths do not look at queues and pay nothing.
 //!
 //! [`BUSY`] excludes two threads of the child that meet there at once.
 

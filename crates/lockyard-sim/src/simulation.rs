@@ -423,8 +423,8 @@ impl Simulation {
     }
 }
 
-/// For [`Config::watch_memory`]: `object` is freed; whoever touches it from now on ends the run.
-/// Its memory must stay until then.
+/// For [`Config::watch_memory`]: `object` is freed; a thread that touches it from now on ends the
+/// run. Its memory must stay until then.
 pub fn freed<T: ?Sized>(object: &T) {
     if let Some(host) = Host::here() {
         host.engine().guard.free(std::ptr::from_ref(object).addr(), size_of_val(object));

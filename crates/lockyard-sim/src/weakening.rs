@@ -1,4 +1,4 @@
-//! A lock with one of its orderings weakened: whoever looks for missing orderings
+//! A lock with one of its orderings weakened: a detector of missing orderings
 //! ([`Config::watch_order`](crate::Config::watch_order)) must notice it.
 //!
 //! The source stays as it is. Words know which line asks for an access; on one line another

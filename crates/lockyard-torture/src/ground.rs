@@ -13,7 +13,7 @@ pub trait Ground: Stage + Machine {
     /// Whether the machine's own handler of forks tells ticket locks of ghosts.
     const CALLS_BACK: bool = false;
 
-    /// Every lock on this ground. Compiled here, once: whoever called the generic list would
+    /// Every lock on this ground. Compiled here, once: each caller of the generic list would
     /// compile all locks again.
     fn locks() -> Vec<Entry<Self>>;
 

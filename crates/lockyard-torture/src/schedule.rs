@@ -133,8 +133,8 @@ impl Schedule {
             threads,
             locks,
             mortals: if fixed.small { 1 } else { 3 },
-            // Who stays decides what a schedule costs, so that small ones rarely have them; by the
-            // seed itself, not to disturb its other draws.
+            // The threads that stay decide what a schedule costs, so that small ones rarely have
+            // them; by the seed itself, not to disturb its other draws.
             hogged: if fixed.small && !seed.is_multiple_of(16) { 0 } else { HOGGED },
             operations: Some(operations),
             exits: trouble.contains(&Trouble::Exit),

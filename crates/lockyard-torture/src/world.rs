@@ -215,7 +215,8 @@ impl<'w, P: Ground> Life<'w, P> {
                 }
                 self.seat.done.store(true, Relaxed);
                 // Two stay while others wait: a lock with a bound must serve those, whatever these
-                // two do. Not for ever: whoever is still away then is away for another reason.
+                // two do. Not for ever: a thread that is still away then is away for another
+                // reason.
                 let stays = self.world.bounded && self.me < 2 && !self.world.everybody_is_done();
                 if !stays || extra >= setup.hogged {
                     break;
@@ -482,7 +483,7 @@ impl<'w, P: Ground> Life<'w, P> {
         }
     }
 
-    /// Uses a mortal lock for the only time. Whoever was the last to may free it: at once where the
+    /// Uses a mortal lock for the only time. Its last user may free it: at once where the
     /// lock allows that, else when all have returned.
     fn visit(&mut self, number: usize) {
         let slot = &self.world.slots[number];

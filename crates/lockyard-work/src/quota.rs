@@ -7,7 +7,7 @@
 //!              the last to arrive wakes it                               the last to be done wakes it
 //! ```
 //!
-//! Who arrived and who is done is counted in ordinary memory, as all instrumentation is; only the
+//! Arrivals and ends are counted in ordinary memory, as all instrumentation is; only the
 //! sleeping is the machine's. Release and acquire on the two counters and on the gates' words order
 //! the opening of the window before each job, and each job before its close.
 

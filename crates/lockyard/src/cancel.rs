@@ -66,8 +66,8 @@ impl<P: Platform> CancelToken<P> {
         Self { cancelled: P::U32::ZERO, lock: RawQSpinLock::new(), waiters: WaitQueue::new() }
     }
 
-    /// Cancels: every present and future wait with this token ends. Whoever is told sees what was
-    /// done before.
+    /// Cancels: every present and future wait with this token ends. A waiter that is told sees what
+    /// was done before.
     pub fn cancel(&self) {
         self.cancelled.store(1, Release);
         section::enter(&self.lock);
@@ -82,8 +82,8 @@ impl<P: Platform> CancelToken<P> {
 
     /// Makes a cancelled token good again. For whoever knows that all waits with it have been told.
     pub fn renew(&self) {
-        // Relaxed: whoever sees this goes on waiting, as if it had never been cancelled, and reads
-        // nothing because of it.
+        // Relaxed: a waiter that sees this goes on waiting, as if it had never been cancelled, and
+        // reads nothing because of it.
         self.cancelled.store(0, Relaxed);
     }
 

@@ -20,13 +20,13 @@
 //!
 //! # Invariants
 //!
-//! 1. `queue` changes under `lock`. Who is in it is `WAITING`, or `LEAVING` and about to take
+//! 1. `queue` changes under `lock`. A waiter in it is `WAITING`, or `LEAVING` and about to take
 //!    `lock`.
 //! 2. A `CLAIMED` waiter does not return: the signaller may use its record, and the mutex it waits
 //!    with. It ends within a few instructions of the signaller.
 //! 3. A signaller does not touch the condition variable after it has dropped `lock`.
-//! 4. A waiter queues before it releases its mutex: whoever takes the mutex after it sees it in the
-//!    queue.
+//! 4. A waiter queues before it releases its mutex: a thread that takes the mutex after it sees it
+//!    in the queue.
 //!
 //! # Memory ordering
 //!

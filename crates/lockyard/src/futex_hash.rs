@@ -36,10 +36,10 @@
 //! # Growing
 //!
 //! [`grow`](FutexHash::grow) publishes a larger table and moves bucket by bucket, each under its
-//! lock: queue over, then *moved*, in the same step in which the old bucket's `waiters` falls.
-//! Whoever has locked, or looked at, a moved bucket goes on to the next table. Tables never shrink
-//! and are never given back, so there is nothing to count and no grace period: doubling, all old
-//! ones together are as large as the new one.
+//! lock: queue over, then *moved*, in the same step in which the old bucket's `waiters` falls. A
+//! thread that has locked, or looked at, a moved bucket goes on to the next table. Tables never
+//! shrink and are never given back, so there is nothing to count and no grace period: doubling, all
+//! old ones together are as large as the new one.
 //!
 //! **A bucket belongs to one table of one hash.** Two hashes may share a table as long as neither
 //! grows. A bucket that another hash has moved leads nowhere here: a wait there polls, as without a

@@ -49,8 +49,8 @@
 //!
 //! # Memory ordering
 //!
-//! * Taking a reference is Relaxed: whoever takes one has another, or reaches the object under a
-//!   lock or an epoch that orders it.
+//! * Taking a reference is Relaxed: a thread that takes one has another, or reaches the object
+//!   under a lock or an epoch that orders it.
 //! * Giving one up is Release, so that whoever gives up the last sees what was done with all
 //!   others: `put_or_lock` takes the lock for that, whose Acquire reads from the release sequence
 //!   of exchanges (one of the whole is a read-modify-write of the lock half); `put_return` is

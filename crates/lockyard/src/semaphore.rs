@@ -22,8 +22,8 @@
 //! 3. Direct handoff: a granted waiter is not in the queue; exactly one up granted it.
 //! 4. Units are conserved: initial + ups − downs = value + granted and not yet noticed.
 //! 5. Opportunistic-safe: with units and waiters, the first waiter runs, has a wake-up in flight,
-//!    or dozes with a timer; whoever leaves the head of the queue wakes the next, so k quick ups
-//!    reach k waiters.
+//!    or dozes with a timer; a waiter that leaves the head of the queue wakes the next, so k quick
+//!    ups reach k waiters.
 //!
 //! # Memory ordering
 //!

@@ -248,8 +248,8 @@ struct Medians {
     /// Between which two lies the middle half of the rounds' ratios.
     middle: (f64, f64),
     /// The same of operations per second of CPU time, where the two ran in turns. On a machine with
-    /// other work it differs: who lets threads sleep has fewer that ask for a CPU, and the kernel
-    /// divides CPUs by threads.
+    /// other work it differs: a lock that lets threads sleep has fewer that ask for a CPU, and the
+    /// kernel divides CPUs by threads.
     per_cpu: Option<f64>,
 }
 

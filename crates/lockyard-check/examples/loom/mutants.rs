@@ -5,8 +5,8 @@
 //! that is soon done, else with one preemption. A mutant that lives through all of them and is not
 //! among those for which there is an argument is looked for to the bounds of `loom-counts.txt`
 //! everywhere; and one that still lives beyond, up to the bar's bounds, as long as its time lasts.
-//! Who kills it there must let the unchanged lock pass: to the bounds of `loom-counts.txt` it has,
-//! beyond them for longer than that took.
+//! A scenario that kills it there must let the unchanged lock pass: to the bounds of
+//! `loom-counts.txt` it has, beyond them for longer than that took.
 //!
 //! Those that survive must be listed with an argument in `loom-survivors.txt`, by the text of their
 //! source line, so that the list outlives changes elsewhere in the file.

@@ -77,7 +77,7 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
     fn fence_heavy();
 
     /// The active thread has stored something in a word of a queue node, at this address, whatever
-    /// was there: whoever writes it next must know of that.
+    /// was there: the next writer must know of that.
     fn set(word: usize);
 
     /// The active thread writes such a word. It fails if nothing orders that after the last store,

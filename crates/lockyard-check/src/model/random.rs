@@ -100,8 +100,8 @@ impl Engine for Random {
             match world().step(STEP_NS) {
                 Step::On => {}
                 Step::Look => Self::changed(),
-                // Priorities are without mercy: who polls something in a loop of its own would keep
-                // everybody else from running.
+                // Priorities are without mercy: a thread that polls something in a loop of its own
+                // would keep everybody else from running.
                 Step::GiveWay => switching(yield_now),
             }
             if let Some(point) = POINT.with_borrow(Clone::clone) {

@@ -187,7 +187,7 @@ impl Post {
     }
 }
 
-/// Who is stopped.
+/// The actor that is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
     Releaser,

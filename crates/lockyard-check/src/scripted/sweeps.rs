@@ -210,7 +210,7 @@ pub fn a_late_waiter_is_preempted<L: Timed<P = Scripted>>() {
     });
 }
 
-/// Who cancels is cut off at every step, while the waiters it wakes leave, and the lock is
+/// The canceller is cut off at every step, while the waiters it wakes leave, and the lock is
 /// released.
 pub fn a_canceller_is_preempted<L: Timed<P = Scripted>>() {
     sweep::<L, 4>(|stand, _, [holder, first, second, victim], ways, stop| {

@@ -245,7 +245,7 @@ impl Host {
         }
     }
 
-    /// Something of the running thread's has become visible: whoever observes sees it before
+    /// Something of the running thread's has become visible: an observer sees it before
     /// anything else happens.
     #[inline(always)]
     pub(crate) fn effect(self) {

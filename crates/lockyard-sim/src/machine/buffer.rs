@@ -169,9 +169,9 @@ impl Engine {
     fn complete(&mut self, cpu: u32, index: usize) {
         let Some(store) = self.cpus[cpu as usize].buffer.stores.remove(index) else { return };
         let Store { address, value, mask, bytes, line, .. } = store;
-        // SAFETY: the word was alive when its thread stored to it. It still is: whoever may free it
-        // has synchronised with this store, or is its own thread, whose stores to its stack do not
-        // wait here (`Host::store`).
+        // SAFETY: the word was alive when its thread stored to it. It still is: a thread that may
+        // free it has synchronised with this store, or is its own thread, whose stores to its stack
+        // do not wait here (`Host::store`).
         unsafe { Write { address, value, mask, bytes }.perform() };
         self.written(line, cpu);
         let buffer = &mut self.cpus[cpu as usize].buffer;

@@ -24,7 +24,8 @@
 //! `read_takes`); on a Skylake hardly any, or loading first and changing then would not take two
 //! transfers (`load_then_rmw`, 1.9 to 2.2). The few that do matter all the same: where a thread
 //! releases a lock and takes it again at once, whoever sees it free in between has to ask for the
-//! line once more, behind the owner, and never gets it. Who has the line with the look does.
+//! line once more, behind the owner, and never gets it. The core that has the line with the look
+//! does.
 //!
 //! **Herds.** A load of a line that somebody owns is a request like any other, at
 //! `load_from_modified` of L; afterwards the line is shared (but see above), and the loads behind

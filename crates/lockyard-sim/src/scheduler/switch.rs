@@ -104,8 +104,8 @@ impl Engine {
         self.take_next(cpu, blocked);
     }
 
-    /// The CPU is free: takes a task, or idles. Who has blocked has paid for the first half of the
-    /// switch.
+    /// The CPU is free: takes a task, or idles. The task that has blocked has paid for the first
+    /// half of the switch.
     fn take_next(&mut self, cpu: u32, blocked: bool) {
         let switch = if blocked { self.model.os.ctx_switch / 2 } else { self.model.os.ctx_switch };
         let next = self.cpus[cpu as usize].queue.pop(&self.fair);

@@ -105,7 +105,7 @@ pub const SPIN_NS: u32 = 2_000;
 /// The same for a time-sharing thread that holds another mutex. Less than a blocked hand-over
 /// costs.
 pub const NESTED_SPIN_NS: u32 = 5_000;
-/// The kernel cannot be told that a wait was cancelled: who waits there with a token looks at it
+/// The kernel cannot be told that a wait was cancelled: a waiter with a token looks at it
 /// this often.
 const CANCEL_NS: u64 = 1_000_000;
 /// How long a word that the kernel does not recognise is asked for again. Between the death of an

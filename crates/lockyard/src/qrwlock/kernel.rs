@@ -1,4 +1,5 @@
-//! The kernel's waiting: who has to wait queues for an ordinary spinlock, the *wait lock*.
+//! The kernel's waiting: a thread that has to wait queues for an ordinary spinlock, the *wait
+//! lock*.
 //!
 //! Policies without `turns`. The holder of the wait lock is the first waiter, and the only one to
 //! watch the word; the others wait in that lock's queue, readers and writers alike, in order.

@@ -36,8 +36,8 @@ pub enum Bug {
     ClearsBitBlindly = 10,
     /// Equals steal as often as they like.
     StealsWithoutLimit = 11,
-    /// After a steal the books name the wrong lender: who remains first does not lend to the new
-    /// owner.
+    /// After a steal the books name the wrong lender: the waiter that remains first does not lend
+    /// to the new owner.
     StealForgetsDonor = 12,
     /// A mutex that is without owner for a moment is taken for part of a deadlock.
     OwnerlessIsDeadlock = 13,

@@ -17,13 +17,13 @@
 //!
 //! # The chain may change under the walk
 //!
-//! Whoever changes it walks it himself, so a walk that meets a change ends. `next`, the mutex the
-//! thread was seen to wait for one step before, is compared and never followed.
+//! A thread that changes it walks it itself, so a walk that meets a change ends. `next`, the mutex
+//! the thread was seen to wait for one step before, is compared and never followed.
 //!
 //! # Deadlocks
 //!
-//! Who queues walks to the end of the chain, whether priorities change or not. A chain that leads
-//! back to him, or to the mutex he wants, is a deadlock.
+//! A waiter that queues walks to the end of the chain, whether priorities change or not. A chain
+//! that leads back to him, or to the mutex he wants, is a deadlock.
 //!
 //! Only who queues is told. A walk that carries a change, for one who left or whose priority was
 //! set, does not end where it meets him again: he who closes a circle that a leaver has just opened
@@ -234,8 +234,8 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
         note = (note ^ u64::from(thread.id().raw()) << 32 ^ u64::from(thread.pi.waits.load(Relaxed)))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .rotate_left(29);
-        // Only who queues can be accused. A change is carried on: whoever closes a circle may yet
-        // stay in it, when the one who left has opened it again.
+        // Only a waiter that queues can be accused. A change is carried on: a waiter that closes a
+        // circle may yet stay in it, when the one who left has opened it again.
         if origin.waiter.is_some() {
             let closes = mutex.owner() == Some(origin.top);
             if closes || origin.lock.is_some_and(|lock| core::ptr::eq(lock, mutex.0)) {

@@ -179,7 +179,7 @@ impl<P: Platform> RawRtCondvar<P> {
             Err(_) => REFUSED,
         };
         sleeper.pi.requeue.store(state, Release);
-        // Who waits for the mutex is woken by its release, unless that has happened already: a
+        // A waiter of the mutex is woken by its release, unless that has happened already: a
         // wake-up too many costs one round.
         (state != QUEUED).then_some(sleeper)
     }

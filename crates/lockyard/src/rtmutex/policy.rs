@@ -15,8 +15,8 @@ pub enum TopSpin {
     Merged,
 }
 
-/// Who may take a free mutex past its first waiter, beside those of strictly higher priority, who
-/// always may.
+/// Which threads may take a free mutex past its first waiter, beside those of strictly higher
+/// priority, who always may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steal {
     /// Nobody.

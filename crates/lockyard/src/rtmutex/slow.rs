@@ -98,7 +98,7 @@ impl<P: Platform> Core<P> {
             };
             let top = P::thread(first).pi.queued_priority();
             let before = passed.load(Relaxed);
-            // Who is queued may pass the first only in the moment before a change of priority has
+            // A queued waiter may pass the first only in the moment before a change of priority has
             // been carried here.
             let counted = if P::errs(Bug::StealsWithoutLimit) { 0 } else { before };
             let permitted = if queued { priority > top } else { Y::STEAL.permits(priority, top, counted) };
@@ -300,7 +300,7 @@ impl<P: Platform> Core<P> {
                 return self.unlock_wait();
             }
             self.unlock_wait();
-            // Without the wait lock: who takes the mutex after this may free it, and then nothing
+            // Without the wait lock: the next owner may free it, and then nothing
             // of it may be touched.
             if self.word.compare_exchange(holder.raw(), 0, Release, Relaxed).is_ok() {
                 return;

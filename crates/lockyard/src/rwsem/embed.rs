@@ -11,7 +11,7 @@
 //!   between two instructions of the owner would be mistaken; a waiter that is not woken for that
 //!   looks by its timer.)
 //! * the kernel's policies (bits, not biased): with `WAITERS` set, and nobody else left, the change
-//!   is made *under* `wait_lock`. Whoever waits must take that lock before it leaves, so the memory
+//!   is made *under* `wait_lock`. A waiter must take that lock before it leaves, so the memory
 //!   stays until we have dropped it, which is the last touch.
 //!
 //! **Recurring reads.** A reader may always add one more bias while no writer holds the lock:

@@ -18,8 +18,8 @@
 //! bias that was not yet added (historical bug B2). Both walk the queue; it cannot change in
 //! between.
 //!
-//! Who calls: a release that leaves waiters on a free lock; a reader or writer that queues, for the
-//! others' sake; whoever gives up being first; a reader that went in past waiters, for other
+//! Callers: a release that leaves waiters on a free lock; a reader or writer that queues, for the
+//! others' sake; a waiter that gives up being first; a reader that went in past waiters, for other
 //! readers' sake (`Mode::ReadOwned`).
 //!
 //! # Memory ordering

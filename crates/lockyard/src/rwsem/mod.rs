@@ -55,8 +55,8 @@
 //! 8. `owner` never decides who enters.
 //! 9. A reader stores `owner` only while it holds the lock.
 //! 10. At rest: `count` is 0, the queue and the OSQ are empty.
-//! 11. Whoever takes back a bias it added to test then holds the lock, tries again, or looks at
-//!     `count` under `wait_lock` and wakes.
+//! 11. A thread that takes back a bias it added to test then holds the lock, tries again, or looks
+//!     at `count` under `wait_lock` and wakes.
 //! 12. No reader that finds the lock full enters before a reader has left. So the count passes its
 //!     end by no more than the threads that came before it was full, and those that test: it never
 //!     begins anew.

@@ -47,13 +47,13 @@
 //!
 //! # Ghosts
 //!
-//! A word whose tail is a ghost's says nothing of this process: who comes to it in the slow path
-//! clears it but for the locked byte, in one step. Since then none but threads of this process are
-//! queued. A promoter that comes to a ghost stops there: behind it are ghosts. One thread may be
-//! between them, that which forked, in a signal handler, while it waited: it finds itself in
-//! another [epoch](Platform::epoch) when it wakes up, knows that nobody comes to it, and is head. A
-//! node that the forking thread had left behind stays so in the child (`wait` tells the epoch),
-//! unless it is the tail that is cleared: such a thread has a node less there.
+//! A word whose tail is a ghost's says nothing of this process: a thread that comes to it in the
+//! slow path clears it but for the locked byte, in one step. Since then none but threads of this
+//! process are queued. A promoter that comes to a ghost stops there: behind it are ghosts. One
+//! thread may be between them, that which forked, in a signal handler, while it waited: it finds
+//! itself in another [epoch](Platform::epoch) when it wakes up, knows that nobody comes to it, and
+//! is head. A node that the forking thread had left behind stays so in the child (`wait` tells the
+//! epoch), unless it is the tail that is cleared: such a thread has a node less there.
 //!
 //! Sources: timeouts in queue locks: Scott and Scherer, "Scalable Queue-Based Spin Locks with
 //! Timeout" (2001); Scott, "Non-Blocking Timeout in Scalable Queue-Based Spin Locks" (2002).

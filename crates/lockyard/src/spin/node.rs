@@ -125,16 +125,16 @@ pub struct Place<P: Platform> {
     /// Whether its CPU was needed before it became head: it has slept, on an exact machine.
     /// Elsewhere waiters sleep for no reason but time.
     pub(super) gave_way: bool,
-    /// For the kind: what it was told by whoever made it head, 0 if nobody did; then what it makes
-    /// of that. Here and not in the node, whose line would have to be asked for while the lock is
-    /// free.
+    /// For the kind: what it was told by the promoter made it head, 0 if nobody did; then what it
+    /// makes of that. Here and not in the node, whose line would have to be asked for while the
+    /// lock is free.
     pub(super) past: u64,
     /// For the kind: the waiter's own lane.
     pub(super) lane: u32,
-    /// Whether it tries for the lock before it looks at the word, once it is head: whoever made it
-    /// head is near, and about to leave. Where that is so, its first attempt costs one transfer of
-    /// the word's line; a look and an attempt cost two. Where the lock is still held, the look
-    /// would have taken the line from the owner as well.
+    /// Whether it tries for the lock before it looks at the word, once it is head: its promoter is
+    /// near, and about to leave. Where that is so, its first attempt costs one
+    /// transfer of the word's line; a look and an attempt cost two. Where the lock is still held,
+    /// the look would have taken the line from the owner as well.
     pub(super) tries_first: bool,
     /// The process in which it queued: in a child that a signal handler of its own thread made, the
     /// queue is another process's.

@@ -228,8 +228,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             let (free, taken) = (K::REST, K::REST | LOCKED as u16);
             self.word.compare_exchange(free.into(), taken.into(), Acquire, Relaxed).is_ok()
         } else {
-            // Locked and pending, whatever the tail: who runs may pass a queue whose head is not
-            // pending.
+            // Locked and pending, whatever the tail: a running thread may pass a queue whose head
+            // is not pending.
             self.try_unseen()
         };
         if !got {

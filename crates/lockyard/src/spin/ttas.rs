@@ -3,7 +3,7 @@
 //! A baseline to measure against, and to watch collapse: each release invalidates the copies of all
 //! waiters, all of them fetch the line again, and all that find it free try. The work per hand-over
 //! grows with the number of waiters. It is the fastest lock there is for two threads, and nobody is
-//! promised anything: whoever is nearest to the line gets it again.
+//! promised anything: the thread nearest to the line gets it again.
 //!
 //! # The word
 //!

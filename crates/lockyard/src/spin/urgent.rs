@@ -6,7 +6,7 @@
 //! running. Then it registers as urgent in the table of [sleeping heads](crate::wait::heads), sets
 //! *urgent* in the word, and sleeps. (An exact machine, a simulated kernel, has no ranks here.)
 //!
-//! | who | finds | does |
+//! | a thread | finds | does |
 //! |---|---|---|
 //! | an urgent waiter | the lock free, *urgent* clear | takes it, whoever is queued or pending |
 //! | an urgent waiter that is *entitled* | the lock free | takes it |

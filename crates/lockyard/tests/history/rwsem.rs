@@ -433,8 +433,8 @@ scripts! {
         });
     }
 
-    /// R12: waiters, but no holder: whoever comes in that moment gets in, or waits, and nobody is
-    /// lost.
+    /// R12: waiters, but no holder: a thread that comes in that moment gets in, or waits, and
+    /// nobody is lost.
     fn r12_waiters_without_a_holder() {
         every_policy!(Y => {
             for (first_way, comer_way) in

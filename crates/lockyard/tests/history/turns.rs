@@ -44,7 +44,7 @@ scripts! {
         assert!(mutex.at_rest());
     }
 
-    /// Whoever came by closed the mutex in the name of a first waiter that had been woken and
+    /// A newcomer closed the mutex in the name of a first waiter that had been woken and
     /// waited for a CPU. All others queued up behind it.
     fn an_open_mutex_is_not_kept_for_one_that_does_not_run() {
         let mutex = RawMutex::default();

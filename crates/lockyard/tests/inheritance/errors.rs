@@ -160,8 +160,8 @@ fn only_the_owner_unlocks() {
     });
 }
 
-/// The owner has exited: whoever asks is told, whether it came before or after, and however it
-/// waits.
+/// The owner has exited: a thread that asks is told, whether it came before or after, and however
+/// it waits.
 #[test]
 fn a_dead_owners_mutex_stays_locked_and_says_so() {
     fn refuses<S: Policy>() {
@@ -205,7 +205,7 @@ fn a_dead_owners_mutex_stays_locked_and_says_so() {
         assert_eq!(mutex.acquire(), Err(PiError::OwnerDied));
         assert!(!mutex.try_acquire() && mutex.is_locked());
     }
-    /// Whoever comes while the kernel passes on what the dead owner left. Between its exit and the
+    /// A thread comes while the kernel passes on what the dead owner left. Between its exit and the
     /// heir's next look the word names a thread that the kernel has forgotten, and the kernel calls
     /// that corrupt.
     fn refuses_newcomers() {

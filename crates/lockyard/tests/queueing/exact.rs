@@ -1,5 +1,5 @@
-//! On a machine that says when a CPU is needed: who is awake is not passed, and who sleeps does so
-//! for want of a CPU.
+//! On a machine that says when a CPU is needed: a waiter that is awake is not passed, and one that
+//! sleeps does so for want of a CPU.
 
 #![allow(clippy::disallowed_types)] // a guard of the test's own
 

@@ -14,8 +14,8 @@ use super::scripts;
 
 type Hq = RawHqSpinLock<Exact>;
 
-/// Who holds this may set what it wants: everything else is as it was at first, but that waiters
-/// look at once where they are, as scripts let no time pass.
+/// The holder of this may set what it wants: everything else is as it was at first, but that
+/// waiters look at once where they are, as scripts let no time pass.
 pub(crate) fn settings(changes: &[(Tunable, u32)]) -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,8 +106,8 @@ scripts! {
         }
     }
 
-    /// A waiter looks where it is when it has waited for as long as is set; who is head before that
-    /// has changed no node.
+    /// A waiter looks where it is when it has waited for as long as is set; one that is head before
+    /// that has changed no node.
     fn who_is_head_soon_is_no_evidence() {
         for (wait, turns) in [(0, false), (999, false), (1_000, true)] {
             let _alone = settings(&[
@@ -413,9 +413,9 @@ scripts! {
         });
     }
 
-    /// Who looks where its lock's record was, and goes on when another lock has it, queues with its
-    /// own lock: wherever it stops on its way, and also if its lock is in lanes again by then,
-    /// whose record is elsewhere.
+    /// A waiter that looks where its lock's record was, and goes on when another lock has it,
+    /// queues with its own lock: wherever it stops on its way, and also if its lock is in lanes
+    /// again by then, whose record is elsewhere.
     fn nobody_queues_in_the_lanes_of_another_lock() {
         let locks: Vec<RawHqSpinLock<Scripted>> = (0..1_000).map(|_| RawHqSpinLock::default()).collect();
         let (lock, others) = locks.split_first().unwrap();

@@ -11,7 +11,7 @@ use lockyard::platform::{ConstPlatform, Ordering, ParkedHeads, Patience, Platfor
 use lockyard::wait::thread::{Thread, ThreadId};
 use lockyard_check::scripted::{LaneWord, NODES, Scene, Scripted, U32, U64};
 
-/// An exact machine. Who is not on a CPU
+/// An exact machine. A thread that is not on a CPU
 /// ([`Actor::is_on_cpu`](lockyard_check::scripted::Actor::is_on_cpu)) should give way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Exact;

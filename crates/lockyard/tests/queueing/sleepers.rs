@@ -132,8 +132,8 @@ scripts! {
         }
     }
 
-    /// Who was passed asks for the next to be woken only if that one's timer is more than two turns
-    /// away.
+    /// A waiter that was passed asks for the next to be woken only if that one's timer is more than
+    /// two turns away.
     fn a_next_that_sleeps_long_is_asked_for() {
         // The second has looked after thirteen turns, and will again after seventeen.
         for (turns, less, woken) in [(15, 1, true), (15, 0, false)] {

@@ -71,8 +71,8 @@ fn passed_once_more<K: Kind<Scripted>>() {
 }
 
 scripts! {
-    /// Each waiter has a turn after the one before it. Who is late in the queue looks again a turn
-    /// later, or after half as long as it has waited; the head sleeps until it is woken.
+    /// Each waiter has a turn after the one before it. A waiter late in the queue looks again a
+    /// turn later, or after half as long as it has waited; the head sleeps until it is woken.
     fn turns_end_one_after_the_other() {
         let lock = Lock::default();
         Scene::play(|scene, [holder, first, second, third]| {

@@ -143,7 +143,7 @@ fn a_chosen_one_does_not_come<K: Kind<Scripted>>() {
         chosen.freeze();
         holder.does(|| stand.release());
         assert_eq!((state(lock), first.is_done(), second.is_done()), (URGENT, false, false));
-        // A try notes since when; who comes to wait does so until the note is old.
+        // A try notes since when; a thread that comes to wait does so until the note is old.
         assert!(!newcomer.does(|| lock.try_acquire()));
         scene.advance(LAPSE_NS);
         newcomer.does(|| lock.acquire());

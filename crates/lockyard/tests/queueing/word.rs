@@ -45,8 +45,8 @@ fn answers_well<K: Kind<Scripted>>(lock: &RawQueuedSpinLock<Scripted, K>, new: u
         assert_eq!((answers(), state(lock)), ((true, true), LOCKED));
         waiter.freeze();
         holder.does(release);
-        // Free, but not for one that only tries: somebody waits. Who really wants it may pass a
-        // waiter whose turn is not over.
+        // Free, but not for one that only tries: somebody waits. A thread that really wants it may
+        // pass a waiter whose turn is not over.
         assert_eq!((answers(), state(lock)), ((true, true), 0));
         assert!(!other.does(|| lock.try_acquire()));
         other.does(|| lock.acquire());
@@ -112,7 +112,7 @@ scripts! {
         });
     }
 
-    /// Who waits has drawn a number, and looks ever less often while the numbers stand still: a
+    /// A waiter has drawn a number, and looks ever less often while the numbers stand still: a
     /// scene with such a waiter settles.
     fn a_ticket_lock_says_whether_it_is_held_and_waited_for() {
         let lock = RawTicketLock::<Scripted>::default();

@@ -165,7 +165,7 @@ scripts! {
                 signaller.starts(move || condvar.notify_one(mutex));
                 stopped = leaver.is_stopped();
                 leaver.resumes();
-                // Whoever had it: the rest is woken by hand, when it sleeps there and not for a
+                // Any of them had it: the rest is woken by hand, when it sleeps there and not for a
                 // turn at the mutex or at a lock inside.
                 scene.run_dry();
                 signaller.starts(move || condvar.notify_all(mutex));

@@ -114,8 +114,8 @@ scripts! {
         assert!(at_rest(lateral) && at_rest(strict));
     }
 
-    /// A timeout and a release choose the same moment: whoever leaves takes what was promised to
-    /// it, or the next gets it. At every stop.
+    /// A timeout and a release choose the same moment: a waiter that leaves takes what was promised
+    /// to it, or the next gets it. At every stop.
     fn a_timeout_against_a_release() {
         every_stop(|stop| {
             let mutex: &Mutex = &Mutex::default();

@@ -152,8 +152,8 @@ scripts! {
         assert!(monitor.is_as_new());
     }
 
-    /// Whoever gives up is anywhere on its way out when the condition variable is to be destroyed:
-    /// it does not touch it afterwards.
+    /// A waiter that gives up is anywhere on its way out when the condition variable is to be
+    /// destroyed: it does not touch it afterwards.
     fn draining_waits_for_those_who_give_up() {
         let mut waited = 0;
         every_stop(|stop| {

@@ -103,7 +103,7 @@ scripts! {
         }
     }
 
-    /// The mutex is free before its releaser has looked who is to be woken. Whoever takes and
+    /// The mutex is free before its releaser has looked who is to be woken. A thread that takes and
     /// releases it meanwhile may have woken the waiter already.
     fn of_two_releases_one_wakes_the_waiter() {
         for release in RELEASES {
@@ -134,7 +134,7 @@ scripts! {
         }
     }
 
-    /// Who comes by asks in the name of a first waiter that is late, once, and wakes it. The
+    /// A newcomer asks in the name of a first waiter that is late, once, and wakes it. The
     /// release need not, and the mutex is kept in either form.
     fn a_release_wakes_nobody_who_has_not_asked() {
         for release in RELEASES {

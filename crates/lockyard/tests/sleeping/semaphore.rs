@@ -168,8 +168,8 @@ scripts! {
         handled::<Opportunistic2008>();
     }
 
-    /// Whoever queues asks in the name of a first waiter that is late at a semaphore that is fought
-    /// over, once.
+    /// A thread that queues asks in the name of a first waiter that is late at a semaphore that is
+    /// fought over, once.
     fn a_newcomer_asks_for_one_that_is_late() {
         let semaphore = empty::<OpportunisticSafe>();
         Scene::play(|scene, [upper, passed, late, newcomer, another]| {

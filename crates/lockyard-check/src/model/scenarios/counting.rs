@@ -45,8 +45,8 @@ struct Object<R> {
     data: Protected,
 }
 
-/// Each thread has a reference, uses the object and gives the reference up; who has the last takes
-/// the object apart.
+/// Each thread has a reference, uses the object and gives the reference up; the thread that has the
+/// last takes the object apart.
 pub(super) fn last_reference<R: References<P = Loom> + 'static>(of: &Of<'_>, threads: usize) -> Scenario {
     of.scenario(&format!("last-of-{threads}"), threads, barred(of.machine, threads), move |machine| {
         execute::<Weak, _>(

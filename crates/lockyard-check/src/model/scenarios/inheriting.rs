@@ -38,8 +38,8 @@ impl Chain {
     }
 }
 
-/// One takes both, the others one each: whoever waits for the first lends to its owner, who may
-/// wait for the second.
+/// One takes both, the others one each: a thread that waits for the first lends to its owner, which
+/// may wait for the second.
 pub(super) fn chain(of: &Of<'_>) -> Scenario {
     let machine = Machine { ranked: true, ..barred(of.machine, 3) };
     of.scenario("chain", 3, machine, |machine| {

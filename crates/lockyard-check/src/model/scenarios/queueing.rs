@@ -48,8 +48,8 @@ impl<L: Lock<P = Loom>> Line<L> {
 }
 
 impl Line<RawHqSpinLock<Loom>> {
-    /// `any_mode`: whoever found the lock free has taken it without a look at its queues, so that
-    /// nobody may have ended the mode it began in.
+    /// `any_mode`: a thread that found the lock free has taken it without a look at its queues, so
+    /// that nobody may have ended the mode it began in.
     pub(super) fn finish(&self, turns: u64, any_mode: bool) {
         assert_eq!(self.data.turns(), turns);
         let word = self.lock.raw();

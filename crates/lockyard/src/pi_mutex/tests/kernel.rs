@@ -79,7 +79,7 @@ fn a_free_mutex_is_taken_by_one_exchange_and_nobody_is_asked() {
 
 #[test]
 fn where_a_thread_waits_depends_on_what_its_waiting_can_do() {
-    /// Who waits until its time is up: the time that it spun before it went to the kernel; `None`:
+    /// A waiter until its time is up: the time that it spun before it went to the kernel; `None`:
     /// among its equals.
     fn waits<S: Policy>(class: Class, holds: u32, busy: bool) -> Option<Vec<u32>> {
         let mutex = held::<S>();

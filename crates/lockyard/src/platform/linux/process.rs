@@ -34,7 +34,7 @@
 //!
 //! The gate stays shut until the fork is over: the kernel copies page by page, and handlers of
 //! others may come between ours and the fork. If one of them waits for a lock, the forking thread
-//! opens the gate while it sleeps ([`aside`]): whoever holds that lock may need a window to come to
+//! opens the gate while it sleeps ([`aside`]): the owner of that lock may need a window to come to
 //! its release.
 //!
 //! All waits end. A fork waits [`FORK_ROUNDS`] naps for a window: a thread that is stopped inside

@@ -63,8 +63,8 @@ fn name(number: u32) -> ThreadId {
 pub(super) fn enter(key: u64) -> StandIn<Linux> {
     let (key, hashed) = if key == 0 { (ALONE, threads::kernel_id_of_caller().into()) } else { (key, key) };
     let first = (hashed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
-    // The tail of a spinlock is never all ones: who tells kinds of locks by their words counts on
-    // it.
+    // The tail of a spinlock is never all ones: an embedder that tells kinds of locks by their
+    // words counts on it.
     let numbers = (0..TRIES).map(|next| first.wrapping_add(next) % PLACES);
     for number in numbers.filter(|&number| name(number).raw() != ThreadId::MAX_QUEUED) {
         let (place, name) = (place(number), name(number));

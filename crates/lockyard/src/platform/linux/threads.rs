@@ -309,8 +309,8 @@ pub(super) fn refresh(id: ThreadId) {
     }
 }
 
-/// Maps what the mirror needs for the CPUs up to `last`: who comes to one of them later asks for no
-/// memory.
+/// Maps what the mirror needs for the CPUs up to `last`: a thread that comes to one of them later
+/// asks for no memory.
 #[cfg(not(miri))]
 pub(super) fn mirror_cpus(last: u32) {
     (0..=last).step_by(CHUNK).for_each(|cpu| _ = ON_CPU.claim(cpu));

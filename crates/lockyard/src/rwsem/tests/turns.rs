@@ -219,8 +219,8 @@ fn nobody_spins_for_a_lock_that_is_kept_for_another() {
         }
     }
     assert!(spins(made(PENDING, true), false) > 2_000, "that will not last");
-    // Who has asked for it does: it takes the lock that becomes free meanwhile without another
-    // sleep.
+    // The waiter that has asked for it does: it takes the lock that becomes free meanwhile without
+    // another sleep.
     for writes in [true, false] {
         let lock = made(WRITER, false);
         at_sleep(|| advance(TURN_NS));

@@ -147,7 +147,7 @@ fn share<P: Platform>(binding: &Binding<P>, name: NodeName, visit: Visit) -> Vis
     Visit { run: visit.run.saturating_add(forgone), first: None, ..visit }
 }
 
-/// Hierarchical mode: whoever is next becomes head; if nobody is, or it does not pay, the lock is
+/// Hierarchical mode: the next waiter becomes head; if nobody is, or it does not pay, the lock is
 /// plain again.
 #[inline(never)]
 pub(super) fn leave_lane<P: Platform>(

@@ -24,11 +24,11 @@
 //!
 //! **The type bit** (9) is set in a lock of this kind and clear in others, so that code which holds
 //! a raw word can tell that the tail may be a mark. A free lock's word is therefore `0x200`, from
-//! its constructor on. All-zero memory is an unlocked lock all the same: whoever takes it first, in
-//! the slow path, stamps it (with everybody who comes at that moment, which makes a queue where
-//! there need be none). The published lock rests at `0x600`, with its mode in bits 10 and 11, which
-//! its fast path must examine; here the tail says the mode, and the fast path is that of the plain
-//! lock.
+//! its constructor on. All-zero memory is an unlocked lock all the same: the thread that takes it
+//! first, in the slow path, stamps it (with everybody who comes at that moment, which makes a queue
+//! where there need be none). The published lock rests at `0x600`, with its mode in bits 10 and 11,
+//! which its fast path must examine; here the tail says the mode, and the fast path is that of the
+//! plain lock.
 //!
 //! # Lanes, chain, headship
 //!

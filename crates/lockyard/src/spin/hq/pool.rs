@@ -17,8 +17,8 @@
 //! | `lane.head` | first waiter of a lane that has not the headship | who opens the lane; the bearer that takes the headship elsewhere |
 //!
 //! **Ordering.** `generation` is stored with Release, after `owner`, and loaded with Acquire,
-//! before `owner` is looked at again: who reads the generation of another lock's use finds that
-//! lock's `owner`, or a later one; then the use is over, its lanes are closed, and the
+//! before `owner` is looked at again: a thread that reads the generation of another lock's use
+//! finds that lock's `owner`, or a later one; then the use is over, its lanes are closed, and the
 //! compare-exchange with its generation fails. With the generation come `lanes`, `chain` and the
 //! rest of a use's beginning. (`lanes` of a later use does no harm: no lane of that use has this
 //! generation.) `owner` := 0 (Release) hands all of the record to whoever grabs it next (Acquire).
@@ -154,8 +154,8 @@ pub struct Pool<P: Platform> {
     census: Census<P>,
 }
 
-/// How many records are lent. On a line of its own: who takes one must not take the settings from
-/// everybody.
+/// How many records are lent. On a line of its own: a thread that takes one must not take the
+/// settings from everybody.
 #[derive(Debug)]
 #[repr(C, align(128))]
 struct Census<P: Platform> {
@@ -248,7 +248,7 @@ impl<P: Platform> Pool<P> {
     }
 
     /// The lane of the calling thread, called `id`; and whether those of a lane are taken for near
-    /// each other. Each setting is read once: who asks may be made head at any moment.
+    /// each other. Each setting is read once: a waiter that asks may be made head at any moment.
     pub(super) fn lane_of(&self, id: u32) -> (u32, bool) {
         let near = self.tunables.get(Tunable::LanesByCache) != 0;
         let lane = match self.tunables.get(Tunable::Lanes) {
@@ -292,7 +292,7 @@ impl<P: Platform> Pool<P> {
 
     /// Takes a free record for the lock with `key`, whose owner and head the caller is, with
     /// `current` as lane of the headship. Its other lanes are open, and a waiter may find them
-    /// before the mark stands in the lock word: who grabs a record must go on and turn.
+    /// before the mark stands in the lock word: a head that takes a record must go on and turn.
     pub(super) fn grab(&'static self, key: u64, hint: u32) -> Option<Binding<P>> {
         let mut places = Mark::ALL.iter().map(|&mark| self.find(key, mark));
         let mut free = |binding: &Binding<P>| {

@@ -58,7 +58,7 @@ tunables! {
     /// A visit of a lane with more hand-overs than this counts as profit.
     LocalHandoffsToIncreaseRemotes = "local_handoffs_to_increase_remotes", "LOCKYARD_HQ_LOCAL_HANDOFFS_TO_INCREASE_REMOTES": 2, u32::MAX;
     /// A waiter of the plain queue does as in the plain lock for so many ns, and then looks where
-    /// it is; who is head sooner is no evidence for a change of node.
+    /// it is; a waiter that is head sooner is no evidence for a change of node.
     WaitBeforeLook = "wait_before_look_ns", "LOCKYARD_HQ_WAIT_BEFORE_LOOK_NS": 1000, QUEUED_NS;
     /// 1: a lane per last-level cache where a NUMA node has several of them, and heads that try for
     /// the lock before they look at it; 0, as published: a lane per NUMA node, and heads that look

@@ -77,8 +77,8 @@ fn a_nested_wait_gives_back_what_it_may_have_taken() {
     assert_eq!((depth, me.is_idle()), ((Some(3), true), true));
 }
 
-/// All four nodes are in use: who comes to a spinlock as well does not queue, but tries until
-/// it is free.
+/// All four nodes are in use: a thread that comes to a spinlock as well does not queue, but tries
+/// until it is free.
 #[test]
 #[cfg(feature = "events")]
 fn without_a_node_nobody_queues() {
