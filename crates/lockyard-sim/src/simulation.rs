@@ -106,9 +106,6 @@ pub struct Config {
     /// Whether a task goes on without a switch while it is the earliest. Changes speed, not
     /// results.
     pub run_ahead: bool,
-    /// Files of the locks' source, by the ends of their names, in which no thread is
-    /// [stopped](crate::faults).
-    pub unstoppable: &'static [&'static str],
     /// So many of the threads, the last, begin only when another one has [forked](fork), in the
     /// child.
     pub heirs: usize,
@@ -141,7 +138,6 @@ impl Config {
             time_limit_ns: 600_000_000_000,
             event_limit: u64::MAX,
             run_ahead: true,
-            unstoppable: &[],
             heirs: 0,
             believes_in_ghosts: false,
             trace: None,

@@ -164,7 +164,6 @@ impl Schedule {
             watch_memory: true,
             watch_order: true,
             weakening: fixed.weakening.clone(),
-            unstoppable: UNSTOPPABLE,
             believes_in_ghosts: fixed.believes_in_ghosts,
             event_limit: EVENTS,
             ..Config::new(machine.clone())
@@ -189,10 +188,6 @@ impl Schedule {
 /// waits for it and runs, ns: two turns at their longest, one until that thread first finds the
 /// lock so, one until it looks again. Besides, whatever the machine adds.
 const KEPT: u64 = 2 * TURNS_NS;
-
-/// Where a stop is known to keep others: spinners that leave a spin queue wait for a neighbour that
-/// is between two of its steps, for as long as that takes.
-const UNSTOPPABLE: &[&str] = &["wait/osq.rs"];
 
 /// Threads that begin in the child of a fork.
 const HEIRS: usize = 2;

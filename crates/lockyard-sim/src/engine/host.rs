@@ -305,7 +305,7 @@ impl Host {
         if task == NOBODY || engine.tasks[task as usize].kernel > 0 {
             return;
         }
-        self.fault(place);
+        self.fault();
         if self.engine().faults.is_pct() {
             self.await_turn();
         }
@@ -318,7 +318,7 @@ impl Host {
         }
     }
 
-    fn fault(self, place: &'static Location<'static>) {
+    fn fault(self) {
         let engine = self.engine();
         let (task, now) = (engine.current, engine.now);
         if let Some(away) = engine.faults.preemption() {
@@ -329,7 +329,6 @@ impl Host {
         let state = &engine.tasks[task as usize];
         if state.may_stop
             && state.windows == 0
-            && !engine.unstoppable.iter().any(|file| place.file().ends_with(file))
             && let Some(long) = engine.faults.stop()
         {
             engine.faults.note(now, task, Fault::Stop);

@@ -106,8 +106,6 @@ pub(crate) struct Engine {
     /// CPUs in the order of the placement.
     pub(crate) order: Vec<u32>,
     pub(crate) finished: usize,
-    /// Files in which no thread is stopped.
-    pub(crate) unstoppable: &'static [&'static str],
     /// How many tasks end before the run does.
     pub(crate) expected: usize,
     /// How many tasks, the last, begin in the child of a fork.
@@ -198,7 +196,6 @@ impl Engine {
             next_tick: Ps::MAX,
             order: topology.order(config.placement, config.seed),
             finished: 0,
-            unstoppable: config.unstoppable,
             expected: 0,
             heirs: 0,
             epoch: 1,

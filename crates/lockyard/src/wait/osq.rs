@@ -14,36 +14,55 @@
 //! | word | written by |
 //! |---|---|
 //! | `tail` | joining: swapped to self. leaving or cancelling last: compare-exchange self → 0 or → predecessor |
-//! | `node.next` | the successor when it joins (0 → it); a cancelling successor (it → 0); a cancelling owner's predecessor link (step C); the owner takes it (it → 0) |
+//! | `node.next` | the successor when it joins (→ it); a cancelling successor (it → 0); a cancelling owner's predecessor link (step C); the owner, or the thread that acts for it, takes it (it → 0), or marks it (0 → [`VACANT`]) |
 //! | `node.prev` | the owner when it joins; a cancelling predecessor corrects it |
-//! | `node.locked` | the owner clears it before joining; the predecessor sets it: you are head |
+//! | `node.locked` | the owner: 0 before it joins, 0 → [`ABANDONED`] when it goes without having left; the predecessor: → [`HEAD`] |
+//! | `node.busy` | the owner: 1 before it joins, 0 when it has left; for an owner that has gone, the thread that settles the node: 0 |
 //!
 //! **Cancelling** has three steps. A: take oneself out of the predecessor's `next` (or find out
 //! that one has become head after all). B: settle the own successor: put the tail back, or take
-//! `next`. C: link the two neighbours. After A the predecessor cannot finish leaving: it has no
-//! successor, yet is not the tail, and waits. After B the successor cannot finish its own A: our
-//! `next` no longer names it. So neighbours may cancel at once; the one nearer the head goes first.
+//! `next`. C: link the two neighbours. After A the predecessor finds no successor, yet is not the
+//! tail, and waits. After B the successor cannot finish its own A: our `next` no longer names it.
+//! So neighbours may cancel at once; the one nearer the head goes first.
+//!
+//! **A neighbour that does not come.** Steps A and B, and a head that leaves, wait for a neighbour
+//! that is between two of its steps. It may have been stopped there, for ever perhaps. So the wait
+//! ends after a millisecond or two ([`Platform::try_window`]), and the node stays behind:
+//!
+//! | thread | waits for | when that is late |
+//! |---|---|---|
+//! | a head that leaves | its successor's link | it marks `next` as `VACANT`; the successor that links itself finds the mark, is head, and clears `busy` |
+//! | a spinner in A | the predecessor's step C | it marks `locked` as `ABANDONED`; the thread that makes the node head acts for it as for a head that leaves, and clears `busy` |
+//! | a spinner in B | its successor's link | it links itself to the predecessor again, and does the same |
+//!
+//! While a thread's node is behind it joins no queue, and its record goes to no other thread. It
+//! waits for its locks asleep. Exact machines, which stop no thread, wait in all three places.
 //!
 //! **Ordering.** The queue protects no data, but threads write each other's nodes, and a thread
 //! that has left may queue again: what others wrote for its last stay must come before what it
 //! writes for the next.
 //!
-//! * `tail`: the swap publishes the node (Release) to whoever links itself to it (Acquire). Who
-//!   cancels as last puts the predecessor back with Release, having written that one's `next`. All
-//!   changes are read-modify-writes, so that every later swap acquires this; a head that leaves an
-//!   empty queue need not.
-//! * `next`: stored with Release, by a newcomer after its own `prev`, by one that cancels after its
-//!   successor's; the owner takes it with Acquire. So a correction of `prev` comes after what it
-//!   corrects (historical bug O2). Taking oneself out of it orders nothing: the tail's Release, or
-//!   the new link's, comes after.
+//! * `tail`: the swap publishes the node (Release) to the thread that links itself to it (Acquire).
+//!   A spinner that cancels as last puts the predecessor back with Release, having written that
+//!   one's `next`. All changes are read-modify-writes, so that every later swap acquires this; a
+//!   head that leaves an empty queue need not.
+//! * `next`: exchanged with Release, by a newcomer after its own `prev`, by one that cancels after
+//!   its successor's; the owner takes it with Acquire. So a correction of `prev` comes after what
+//!   it corrects (historical bug O2). Taking oneself out of it orders nothing: the tail's Release,
+//!   or the new link's, comes after. `VACANT` is set with Release and found with Acquire.
 //! * `prev`: Relaxed. An old one leads to a node that does not name us.
 //! * `locked`: Release/Acquire hands on what the head acquired with its link: corrections of our
-//!   `prev` that we never read.
+//!   `prev` that we never read. `ABANDONED` hands the node to the thread that will act for it.
+//! * `busy`: cleared with Release and read with Acquire: the node is its owner's again.
 //!
-//! **Bounds.** Steps A and B wait for a neighbour that is between two instructions, through
-//! [`Platform::wait_window`]. **Lifetime.** Neighbours are touched after they may have left:
-//! records are type-stable. A thread is in one OSQ at a time; a signal handler that interrupts it
-//! there must not take a lock that spins here (it is refused: `join` is not re-entrant).
+//! A spinner that cancels as last may put the tail back to a node that is `VACANT`: its successor
+//! was that spinner, and will not link itself. So the spinner and the leaver both look, each behind
+//! a full fence, {`tail`; fence; read `next`} against {`next`; fence; read `tail`}, and one of the
+//! two takes the node out of the tail.
+//!
+//! **Lifetime.** Neighbours are touched after they may have left: records are type-stable. A thread
+//! is in one OSQ at a time; a signal handler that interrupts it there must not take a lock that
+//! spins here (it is refused: `join` is not re-entrant).
 //!
 //! **fork.** In a child process the tail may name a spinner of the parent. Behind that are none but
 //! such: the next to join is head.
@@ -55,6 +74,15 @@ use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Patience, Platform, Word};
 use crate::wait::thread::{Thread, ThreadId};
 
+/// In `next`: the owner has left as head, and its successor had not linked itself. No thread's
+/// name.
+const VACANT: u32 = ThreadId::ANONYMOUS.raw();
+
+/// In `locked`: the owner is head.
+const HEAD: u32 = 1;
+/// In `locked`: the owner has gone, and its node is still linked.
+const ABANDONED: u32 = 2;
+
 /// A thread's place in a spin queue.
 #[derive(Debug)]
 #[repr(C)]
@@ -62,8 +90,7 @@ pub(crate) struct OsqNode<P: Platform> {
     next: P::U32,
     prev: P::U32,
     locked: P::U32,
-    /// The owner is in some queue: refuses a nested join from a signal handler. Touched only by the
-    /// owner.
+    /// The owner is in some queue, or its node is: refuses another join.
     busy: P::U32,
 }
 
@@ -74,6 +101,11 @@ impl<P: Platform> Default for OsqNode<P> {
 }
 
 impl<P: Platform> OsqNode<P> {
+    /// Whether the node is in no queue.
+    pub(crate) fn is_free(&self) -> bool {
+        self.busy.load(Acquire) == 0
+    }
+
     pub(crate) const fn new() -> Self
     where
         P: ConstPlatform,
@@ -116,12 +148,12 @@ impl<P: Platform> Osq<P> {
     }
 
     /// Joins as `me`; waits to become head. `false`: gave up (patience spent, predecessor off CPU),
-    /// and is out of the queue. (Public for checkers.)
+    /// and is out of the queue, or its node was left behind. (Public for checkers.)
     #[doc(hidden)]
     pub fn join(&self, me: &Thread<P>, patience: Patience) -> bool {
         let own = &me.osq;
         let id = me.id();
-        if own.busy.load(Relaxed) != 0 {
+        if own.busy.load(Acquire) != 0 {
             return false;
         }
         own.busy.store(1, Relaxed);
@@ -132,7 +164,9 @@ impl<P: Platform> Osq<P> {
             return true;
         };
         own.prev.store(prev.raw(), Relaxed);
-        P::thread(prev).osq.next.store(id.raw(), Release);
+        if !Self::link(prev, id) {
+            return true;
+        }
         P::count(Event::OsqWait, 1);
 
         // A predecessor that cancels gives us another one: look at that one's run state from then
@@ -158,7 +192,7 @@ impl<P: Platform> Osq<P> {
     #[cold]
     fn cancel(&self, own: &OsqNode<P>, id: ThreadId) -> bool {
         // A: detach from the predecessor.
-        let detached = P::wait_window(|| {
+        let detached = Self::window(|| {
             let prev = ThreadId::from_raw(own.prev.load(Relaxed)).expect("a queued spinner has a predecessor");
             let next = &P::thread(prev).osq.next;
             if next.load(Relaxed) == id.raw() && next.compare_exchange(id.raw(), 0, Relaxed, Relaxed).is_ok() {
@@ -166,15 +200,23 @@ impl<P: Platform> Osq<P> {
             }
             (own.locked.load(Acquire) != 0).then_some(None)
         });
-        let Some(prev) = detached else {
-            return true;
+        let prev = match detached {
+            Some(Some(prev)) => prev,
+            Some(None) => return true,
+            None => return Self::abandon(own),
         };
         // B: settle the successor. C: link around.
-        if let Some(next) = self.take_next(own, id, prev.raw()) {
-            P::thread(next).osq.prev.store(prev.raw(), Relaxed);
-            P::thread(prev).osq.next.store(next.raw(), Release);
+        match self.take_next(own, id, prev.raw()) {
+            Some(None) => self.settle_restored(prev),
+            Some(Some(next)) => {
+                P::thread(next).osq.prev.store(prev.raw(), Relaxed);
+                if !Self::link(prev, next) {
+                    self.make_head(next);
+                }
+            }
+            None => return !Self::link(prev, id) || Self::abandon(own),
         }
-        own.busy.store(0, Relaxed);
+        own.busy.store(0, Release);
         P::count(Event::OsqCancel, 1);
         false
     }
@@ -186,16 +228,103 @@ impl<P: Platform> Osq<P> {
         let id = me.id();
         let last =
             self.tail.load(Relaxed) == id.raw() && self.tail.compare_exchange(id.raw(), 0, Relaxed, Relaxed).is_ok();
-        if !last && let Some(next) = self.take_next(own, id, 0) {
-            P::thread(next).osq.locked.store(1, Release);
+        if last {
+            own.busy.store(0, Release);
+        } else {
+            self.pass_on(id);
         }
-        own.busy.store(0, Relaxed);
     }
 
-    /// Waits until it is certain who follows: nobody (the tail was put back to `restore`), or the
-    /// thread returned, which can then no longer cancel against us.
-    fn take_next(&self, own: &OsqNode<P>, id: ThreadId, restore: u32) -> Option<ThreadId> {
-        P::wait_window(|| {
+    /// The head with the name `id` leaves. Called by it, or for it after it has gone.
+    fn pass_on(&self, mut id: ThreadId) {
+        loop {
+            let own = &P::thread(id).osq;
+            match self.take_next(own, id, 0) {
+                Some(next) => {
+                    let gone = next.filter(|&next| Self::grant(next));
+                    own.busy.store(0, Release);
+                    match gone {
+                        Some(next) => id = next,
+                        None => return,
+                    }
+                }
+                None if own.next.compare_exchange(0, VACANT, Release, Relaxed).is_ok() => {
+                    // See `settle_restored`.
+                    P::fence();
+                    return self.settle_last(id);
+                }
+                // It has linked itself meanwhile.
+                None => {}
+            }
+        }
+    }
+
+    /// The tail was put back to `prev`, which may have marked its node before that: nobody will
+    /// find the mark.
+    fn settle_restored(&self, prev: ThreadId) {
+        if Self::is_exact() {
+            return;
+        }
+        // {tail; fence; read `next`} against {mark; fence; read tail}: one of the two sees the
+        // other.
+        P::fence();
+        if P::thread(prev).osq.next.load(Acquire) == VACANT {
+            self.settle_last(prev);
+        }
+    }
+
+    /// If the marked node `id` is the tail nobody follows, and the node is its owner's again.
+    fn settle_last(&self, id: ThreadId) {
+        if self.tail.load(Relaxed) == id.raw() && self.tail.compare_exchange(id.raw(), 0, AcqRel, Relaxed).is_ok() {
+            P::thread(id).osq.busy.store(0, Release);
+        }
+    }
+
+    /// The spinner `next` is head.
+    fn make_head(&self, next: ThreadId) {
+        if Self::grant(next) {
+            self.pass_on(next);
+        }
+    }
+
+    /// Tells `next` that it is head. `true`: it has gone, and the caller acts for it.
+    fn grant(next: ThreadId) -> bool {
+        let locked = &P::thread(next).osq.locked;
+        if Self::is_exact() {
+            locked.store(HEAD, Release);
+            return false;
+        }
+        locked.swap(HEAD, AcqRel) == ABANDONED
+    }
+
+    /// Makes `id` the successor of `prev`. `false`: that one has left as head, and left its node to
+    /// `id`, which is head.
+    fn link(prev: ThreadId, id: ThreadId) -> bool {
+        let node = &P::thread(prev).osq;
+        if Self::is_exact() {
+            node.next.store(id.raw(), Release);
+            return true;
+        }
+        // The mark stays: a spinner must not find its name in a node that is its owner's again.
+        let linked = node.next.compare_exchange(0, id.raw(), AcqRel, Acquire).is_ok();
+        if !linked {
+            node.busy.store(0, Release);
+        }
+        linked
+    }
+
+    /// Goes, and leaves its node in the queue. `true`: became head meanwhile.
+    fn abandon(own: &OsqNode<P>) -> bool {
+        let gone = own.locked.compare_exchange(0, ABANDONED, AcqRel, Acquire).is_ok();
+        P::count(Event::OsqCancel, i64::from(gone));
+        !gone
+    }
+
+    /// Waits until it is certain who follows: nobody (`Some(None)`; the tail was put back to
+    /// `restore`), or the thread returned, which can then no longer cancel against us. `None`: that
+    /// takes too long.
+    fn take_next(&self, own: &OsqNode<P>, id: ThreadId, restore: u32) -> Option<Option<ThreadId>> {
+        Self::window(|| {
             if self.tail.load(Relaxed) == id.raw()
                 && self.tail.compare_exchange(id.raw(), restore, Release, Relaxed).is_ok()
             {
@@ -206,6 +335,16 @@ impl<P: Platform> Osq<P> {
             // If that one was quicker nothing is written.
             own.next.compare_exchange(next.raw(), 0, Acquire, Relaxed).is_ok().then_some(Some(next))
         })
+    }
+
+    /// Whether the machine stops no thread between two of its steps.
+    fn is_exact() -> bool {
+        P::spin_budget() == u32::MAX
+    }
+
+    /// Waits for a neighbour to finish a few steps; not for ever.
+    fn window<T>(ready: impl FnMut() -> Option<T>) -> Option<T> {
+        if Self::is_exact() { Some(P::wait_window(ready)) } else { P::try_window(ready) }
     }
 }
 

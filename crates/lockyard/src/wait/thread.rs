@@ -231,7 +231,7 @@ impl<P: Platform> Thread<P> {
     /// Whether the record may change hands: the thread is in no queue and has left no node in one,
     /// and no lock that inherits priorities by name knows it as its owner.
     pub fn is_unused(&self) -> bool {
-        self.is_idle() && !self.nodes.iter().any(QueueNode::is_left) && self.pi.is_idle()
+        self.is_idle() && !self.nodes.iter().any(QueueNode::is_left) && self.osq.is_free() && self.pi.is_idle()
     }
 
     /// The lowest level from the depth on whose spinlock node is in no queue: `depth` says so from

@@ -16,6 +16,7 @@ mod condvar;
 mod futex_hash;
 mod guards;
 mod mutex;
+mod osq;
 mod qrwlock;
 mod rwsem;
 mod semaphore;
