@@ -14,9 +14,9 @@
 //! | word | written by |
 //! |---|---|
 //! | `tail` | joining: swapped to self. leaving or cancelling last: compare-exchange self → 0 or → predecessor |
-//! | `node.next` | the successor when it joins (→ it); a cancelling successor (it → 0); a cancelling owner's predecessor link (step C); the owner, or the thread that acts for it, takes it (it → 0), or marks it (0 → [`VACANT`]) |
+//! | `node.next` | the successor when it joins (→ it); a cancelling successor (it → 0); a cancelling owner's predecessor link (step C); the owner, or the thread that acts for it, takes it (it → 0), or marks it (0 → `VACANT`) |
 //! | `node.prev` | the owner when it joins; a cancelling predecessor corrects it |
-//! | `node.locked` | the owner: 0 before it joins, 0 → [`ABANDONED`] when it goes without having left; the predecessor: → [`HEAD`] |
+//! | `node.locked` | the owner: 0 before it joins, 0 → `ABANDONED` when it goes without having left; the predecessor: → `HEAD` |
 //! | `node.busy` | the owner: 1 before it joins, 0 when it has left; for an owner that has gone, the thread that settles the node: 0 |
 //!
 //! **Cancelling** has three steps. A: take oneself out of the predecessor's `next` (or find out
