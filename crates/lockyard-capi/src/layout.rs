@@ -6,9 +6,9 @@
 
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
-use lockyard::pi_mutex::RawPiMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::qrwlock::{self, RawQRwLock};
+use lockyard::rtmutex::RawRtMutex;
 use lockyard::rwsem::{self, RawRwSem};
 use lockyard::semaphore::{MAX_UNITS, RawSemaphore};
 use lockyard::spin::hq::RawHqSpinLock;
@@ -44,7 +44,7 @@ macro_rules! holds {
 
 holds! {
     ly_mutex_t = RawMutex<Linux>;
-    ly_rtmutex_t = RawPiMutex<Linux>;
+    ly_rtmutex_t = RawRtMutex<Linux>;
     ly_rwsem_t = RawRwSem<Linux, rwsem::policy::Today>;
     ly_sem_t = RawSemaphore<Linux>;
     ly_spinlock_t = RawQSpinLock<Linux>;

@@ -1,9 +1,9 @@
-//! `ly_rtmutex_…`: [`lockyard::pi_mutex`].
+//! `ly_rtmutex_…`: [`lockyard::rtmutex`].
 
 use core::ffi::c_int;
 
 use libc::timespec;
-use lockyard::pi_mutex::PiError;
+use lockyard::rtmutex::PiError;
 
 use crate::deadline::{self, Code};
 use crate::layout::{Holds, ly_rtmutex_t};

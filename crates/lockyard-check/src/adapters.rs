@@ -4,10 +4,10 @@ use lockyard::GaveUp;
 use lockyard::cancel::Until;
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
-use lockyard::pi_mutex::{self, PiError, RawPiMutex};
 use lockyard::platform::pi::PiPlatform;
 use lockyard::qrwlock::{self, RawQRwLock};
-use lockyard::rtmutex::{self, RawRtMutex, Refused};
+use lockyard::rtmutex::{self, PiError, RawRtMutex};
+use lockyard::rtmutex_tree::{self, RawTreeRtMutex, Refused};
 use lockyard::rwsem::RawRwSem;
 use lockyard::rwsem::policy::Policy;
 use lockyard::semaphore::{self, RawSemaphore};
@@ -146,7 +146,7 @@ impl<P: Stage> Timed for RawMutex<P> {
 }
 
 /// No case makes a deadlock, so one that is reported is a defect.
-impl<P: Stage, Y: rtmutex::policy::Policy> Lock for RawRtMutex<P, Y> {
+impl<P: Stage, Y: rtmutex_tree::policy::Policy> Lock for RawTreeRtMutex<P, Y> {
     type P = P;
 
     fn lock(&self, _way: Way) {
@@ -171,7 +171,7 @@ impl<P: Stage, Y: rtmutex::policy::Policy> Lock for RawRtMutex<P, Y> {
     }
 }
 
-impl<P: Stage, Y: rtmutex::policy::Policy> Timed for RawRtMutex<P, Y> {
+impl<P: Stage, Y: rtmutex_tree::policy::Policy> Timed for RawTreeRtMutex<P, Y> {
     fn lock_until(&self, _way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.acquire_until(until).map_err(|refused| match refused {
             Refused::TimedOut => GaveUp::TimedOut,
@@ -181,7 +181,7 @@ impl<P: Stage, Y: rtmutex::policy::Policy> Timed for RawRtMutex<P, Y> {
     }
 }
 
-impl<P: Stage + PiPlatform, S: pi_mutex::Policy> Lock for RawPiMutex<P, S> {
+impl<P: Stage + PiPlatform, S: rtmutex::Policy> Lock for RawRtMutex<P, S> {
     type P = P;
     const RELEASED_BY_OTHERS: bool = false;
 
@@ -213,7 +213,7 @@ impl<P: Stage + PiPlatform, S: pi_mutex::Policy> Lock for RawPiMutex<P, S> {
     }
 }
 
-impl<P: Stage + PiPlatform, S: pi_mutex::Policy> Timed for RawPiMutex<P, S> {
+impl<P: Stage + PiPlatform, S: rtmutex::Policy> Timed for RawRtMutex<P, S> {
     fn lock_until(&self, _way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.acquire_until(until).map_err(|error| match error {
             PiError::TimedOut => GaveUp::TimedOut,

@@ -26,9 +26,9 @@ use std::cell::RefCell;
 
 use lockyard::cancel::Until;
 use lockyard::platform::Platform;
-use lockyard::rtmutex::bug::Bug;
-use lockyard::rtmutex::policy::{NoSpin, Policy, Published2016, Strict, Today};
-use lockyard::rtmutex::{self, Cycle, RawRtMutex, Refused, audit};
+use lockyard::rtmutex_tree::bug::Bug;
+use lockyard::rtmutex_tree::policy::{NoSpin, Policy, Published2016, Strict, Today};
+use lockyard::rtmutex_tree::{self, Cycle, RawTreeRtMutex, Refused, audit};
 use lockyard::wait::thread::ThreadId;
 use lockyard_sim::faults::Faults;
 use lockyard_sim::machine::catalog;
@@ -186,9 +186,9 @@ fn perform_with<Y: Policy>(config: &Config, plan: &Plan) -> Result<Found, String
     let threads = plan.threads.len();
     let failed = |error: lockyard_sim::Error| format!("{}: {error}", Y::NAME);
     let simulation = Simulation::new(config, threads).map_err(failed)?;
-    let mut mutexes: Vec<&RawRtMutex<Sim, Y>> = Vec::new();
+    let mut mutexes: Vec<&RawTreeRtMutex<Sim, Y>> = Vec::new();
     for _ in 0..plan.mutexes {
-        mutexes.push(simulation.place("mutex", RawRtMutex::default()).map_err(failed)?);
+        mutexes.push(simulation.place("mutex", RawTreeRtMutex::default()).map_err(failed)?);
     }
     for thread in (0..threads).filter(|_| plan.cpus > 0) {
         simulation.assign(thread, thread % plan.cpus, true);
@@ -217,7 +217,7 @@ fn name(thread: usize) -> ThreadId {
 }
 
 /// The check before each step.
-fn observer<'a, Y: Policy>(plan: &'a Plan, mutexes: &'a [&'a RawRtMutex<Sim, Y>]) -> impl FnMut() + 'a {
+fn observer<'a, Y: Policy>(plan: &'a Plan, mutexes: &'a [&'a RawTreeRtMutex<Sim, Y>]) -> impl FnMut() + 'a {
     let threads = plan.threads.len();
     let names = (0..threads).map(name);
     let mut owners: Vec<Option<ThreadId>> = vec![None; mutexes.len()];
@@ -263,7 +263,7 @@ fn observer<'a, Y: Policy>(plan: &'a Plan, mutexes: &'a [&'a RawRtMutex<Sim, Y>]
 }
 
 /// Whether threads wait for each other: as they say themselves, while all of them sleep.
-fn waits_in_a_circle<Y: Policy>(mutexes: &[&RawRtMutex<Sim, Y>]) -> bool {
+fn waits_in_a_circle<Y: Policy>(mutexes: &[&RawTreeRtMutex<Sim, Y>]) -> bool {
     truth(|truth| {
         let next = |thread: usize| {
             let wanted = truth.wants[thread].filter(|_| truth.inside[thread])?;
@@ -287,7 +287,7 @@ fn waits_in_a_circle<Y: Policy>(mutexes: &[&RawRtMutex<Sim, Y>]) -> bool {
 struct Life<'a, Y: Policy> {
     me: usize,
     plan: &'a Plan,
-    mutexes: &'a [&'a RawRtMutex<Sim, Y>],
+    mutexes: &'a [&'a RawTreeRtMutex<Sim, Y>],
     held: Vec<usize>,
 }
 
@@ -339,7 +339,7 @@ impl<Y: Policy> Life<'_, Y> {
     }
 
     fn prioritise(&self, thread: usize, priority: u32) {
-        assert!(self.inside(|_| rtmutex::set_priority::<Sim>(name(thread), priority)), "the scheduler refused");
+        assert!(self.inside(|_| rtmutex_tree::set_priority::<Sim>(name(thread), priority)), "the scheduler refused");
     }
 
     fn lock(&mut self, mutex: usize, timeout: Option<u64>) {
@@ -422,7 +422,7 @@ impl<Y: Policy> Life<'_, Y> {
             round += 1;
         }
         for mutex in self.mutexes {
-            assert_eq!(format!("{mutex:?}"), format!("{:?}", RawRtMutex::<Sim, Y>::default()), "I10: at rest");
+            assert_eq!(format!("{mutex:?}"), format!("{:?}", RawTreeRtMutex::<Sim, Y>::default()), "I10: at rest");
         }
         let names = (0..threads).map(name);
         if let Err(broken) = audit::check_at_rest::<Sim>(names) {

@@ -29,7 +29,7 @@ use lockyard::platform::linux::Linux;
 use lockyard::platform::{
     ConstPlatform, Ordering, Pair, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId, Word,
 };
-use lockyard::rtmutex::bug::Bug;
+use lockyard::rtmutex_tree::bug::Bug;
 
 use crate::engine::heap::Ps;
 use crate::engine::host::Host;

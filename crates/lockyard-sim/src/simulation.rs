@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use lockyard::event::Snapshot;
 use lockyard::platform::{ParkedHeads, Platform as _, Pool, Thread, ThreadId};
-use lockyard::rtmutex::bug::Bug;
+use lockyard::rtmutex_tree::bug::Bug;
 
 use crate::engine::Engine;
 use crate::engine::arena::Arena;

@@ -5,10 +5,10 @@
 
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
-use lockyard::pi_mutex::{RawPiMutex, policy as pi};
 use lockyard::platform::pi::PiPlatform;
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
-use lockyard::rtmutex::{RawRtMutex, policy as rt};
+use lockyard::rtmutex::{RawRtMutex, policy as pi};
+use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
 use lockyard::rwsem::{RawRwSem, policy as rwsem};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::cna::RawCnaSpinLock;
@@ -183,8 +183,8 @@ fn ticket<P: Ground>(entry: Entry<P>) -> Entry<P> {
 
 /// All threads have one priority here: what differs between priorities is the business of
 /// `cargo xtask explore priorities`.
-fn rtmutex<P: Ground, Y: rt::Policy>() -> Entry<P> {
-    Entry::new("rtmutex-tree", Some(Y::NAME), timed::<P, RawRtMutex<P, Y>>).bounded().frees().spared(GHOSTS_WAIT)
+fn rtmutex_tree<P: Ground, Y: rt::Policy>() -> Entry<P> {
+    Entry::new("rtmutex-tree", Some(Y::NAME), timed::<P, RawTreeRtMutex<P, Y>>).bounded().frees().spared(GHOSTS_WAIT)
 }
 
 fn rwsem<P: Ground, Y: rwsem::Policy>() -> Entry<P> {
@@ -199,17 +199,17 @@ fn qrwlock<P: Ground, Y: qrw::Policy>() -> Entry<P> {
     Entry::new("qrwlock", Some(Y::NAME), shared::<P, RawQRwLock<P, Y>>).spared(KEEPS_ITS_WAITERS)
 }
 
-fn pi_mutex<P: Ground + PiPlatform, S: pi::Policy>() -> Entry<P> {
-    Entry::new("pi-mutex", Some(S::NAME), timed::<P, RawPiMutex<P, S>>).bounded()
+fn rtmutex<P: Ground + PiPlatform, S: pi::Policy>() -> Entry<P> {
+    Entry::new("pi-mutex", Some(S::NAME), timed::<P, RawRtMutex<P, S>>).bounded()
 }
 
 /// The locks that need a kernel which lends priorities: no simulated machine has one.
 pub(crate) fn lending<P: Ground + PiPlatform>() -> Vec<Entry<P>> {
     vec![
-        pi_mutex::<P, pi::Lateral>(),
-        pi_mutex::<P, pi::Merged>(),
-        pi_mutex::<P, pi::Published>(),
-        pi_mutex::<P, pi::Off>(),
+        rtmutex::<P, pi::Lateral>(),
+        rtmutex::<P, pi::Merged>(),
+        rtmutex::<P, pi::Published>(),
+        rtmutex::<P, pi::Off>(),
     ]
 }
 
@@ -220,10 +220,10 @@ pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
     const LOSES: &str = "loses wake-ups, as it did in the kernel";
     vec![
         Entry::new("mutex", None, timed::<P, RawMutex<P>>).bounded(),
-        rtmutex::<P, rt::Today>(),
-        rtmutex::<P, rt::Published2016>(),
-        rtmutex::<P, rt::NoSpin>(),
-        rtmutex::<P, rt::Strict>(),
+        rtmutex_tree::<P, rt::Today>(),
+        rtmutex_tree::<P, rt::Published2016>(),
+        rtmutex_tree::<P, rt::NoSpin>(),
+        rtmutex_tree::<P, rt::Strict>(),
         Entry::new("qspinlock", None, plain::<P, RawQSpinLock<P>>).bounded().frees(),
         // With settings that make it queue by node at once; as it is set usually it is a qspinlock
         // in most runs.

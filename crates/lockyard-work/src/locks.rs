@@ -3,7 +3,7 @@
 use lockyard::lockref;
 use lockyard::mutex::RawMutex;
 use lockyard::qrwlock::{self, RawQRwLock};
-use lockyard::rtmutex::{self, RawRtMutex};
+use lockyard::rtmutex_tree::{self, RawTreeRtMutex};
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{self, RawSemaphore};
 use lockyard::spin::WordLock;
@@ -30,10 +30,10 @@ pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
     const LOSES_WAKE_UPS: &str = "loses wake-ups when used for counting, as it did in the kernel";
     [
         Candidate::exclusive::<M, Mutex<M>>(),
-        tree_rt_mutex::<M, rtmutex::policy::Today>(),
-        tree_rt_mutex::<M, rtmutex::policy::Published2016>(),
-        tree_rt_mutex::<M, rtmutex::policy::NoSpin>(),
-        tree_rt_mutex::<M, rtmutex::policy::Strict>(),
+        tree_rt_mutex::<M, rtmutex_tree::policy::Today>(),
+        tree_rt_mutex::<M, rtmutex_tree::policy::Published2016>(),
+        tree_rt_mutex::<M, rtmutex_tree::policy::NoSpin>(),
+        tree_rt_mutex::<M, rtmutex_tree::policy::Strict>(),
         Candidate::exclusive::<M, SpinLock<M>>(),
         Candidate::exclusive::<M, HqSpinLock<M>>(),
         Candidate::exclusive::<M, CnaSpinLock<M>>(),
@@ -76,7 +76,7 @@ pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
     ]
 }
 
-const fn tree_rt_mutex<M: Machine, Y: rtmutex::policy::Policy>() -> Candidate {
+const fn tree_rt_mutex<M: Machine, Y: rtmutex_tree::policy::Policy>() -> Candidate {
     Candidate::exclusive::<M, TreeRtMutex<M, Y>>().by_name()
 }
 
@@ -188,11 +188,11 @@ shared! {
 
 /// `rtmutex-tree` with policy `Y`.
 #[derive(Debug)]
-struct TreeRtMutex<M: Machine, Y: rtmutex::policy::Policy>(RawRtMutex<M, Y>);
+struct TreeRtMutex<M: Machine, Y: rtmutex_tree::policy::Policy>(RawTreeRtMutex<M, Y>);
 
-impl<M: Machine, Y: rtmutex::policy::Policy> Exclusive for TreeRtMutex<M, Y> {
+impl<M: Machine, Y: rtmutex_tree::policy::Policy> Exclusive for TreeRtMutex<M, Y> {
     fn new() -> Self {
-        Self(RawRtMutex::default())
+        Self(RawTreeRtMutex::default())
     }
 
     #[inline(always)]
@@ -206,7 +206,7 @@ impl<M: Machine, Y: rtmutex::policy::Policy> Exclusive for TreeRtMutex<M, Y> {
     }
 }
 
-impl<M: Machine, Y: rtmutex::policy::Policy> Subject for TreeRtMutex<M, Y> {
+impl<M: Machine, Y: rtmutex_tree::policy::Policy> Subject for TreeRtMutex<M, Y> {
     const LABEL: Label = Label::lockyard("rtmutex-tree", Some(Y::NAME), Family::Mutex);
 }
 
@@ -287,7 +287,7 @@ mod tests {
         };
         assert_eq!(listed("rwsem")[0], "today");
         assert_eq!(sorted(&listed("rwsem")), sorted(policy::NAMES));
-        assert_eq!(listed("rtmutex-tree"), rtmutex::policy::NAMES);
+        assert_eq!(listed("rtmutex-tree"), rtmutex_tree::policy::NAMES);
         assert_eq!(listed("qrwlock"), qrwlock::policy::NAMES);
         assert_eq!(listed("semaphore"), semaphore::POLICIES);
     }

@@ -5,12 +5,12 @@
 //! | [`Mutex`] | [`mutex::RawMutex`] | 32 | spinning while the owner runs, then sleeping | one turn per waiter ahead |
 //! | [`RwSem`] | [`rwsem::RawRwSem`] | 32 | the same, for readers and writers | one turn per waiter ahead, both kinds |
 //! | [`Semaphore`] | [`semaphore::RawSemaphore`] | 24 | the same | one turn per waiter ahead |
-//! | [`RtMutex`] | [`pi_mutex::RawPiMutex`] | 24 | priority inheritance: in the kernel, by priority, where priorities matter; as [`Mutex`] among equals | none between classes; one turn per waiter ahead among equals |
+//! | [`RtMutex`] | [`rtmutex::RawRtMutex`] | 24 | priority inheritance: in the kernel, by priority, where priorities matter; as [`Mutex`] among equals | none between classes; one turn per waiter ahead among equals |
 //! | [`SpinLock`] | [`spin::qspinlock::RawQSpinLock`] | 4 | spinning, then sleeping (a thread is a virtual CPU) | one turn per waiter ahead |
 //! | [`CnaSpinLock`] | [`spin::cna::RawCnaSpinLock`] | 4 | the same, the queue sorted by NUMA node | the same, and 1 ms |
 //! | [`HqSpinLock`] | [`spin::hq::RawHqSpinLock`] | 4 | the same; queued by NUMA node while contended | the same per waiter of the own node, times the nodes |
 //! | [`QRwLock`] | [`qrwlock::RawQRwLock`] | 16 | the same, for readers and writers | one turn per waiter ahead, both kinds |
-//! | [`TreeRtMutex`] | [`rtmutex::RawRtMutex`] | 12 | spinning as first waiter while the owner runs, then sleeping; lends its priority meanwhile | by priority |
+//! | [`TreeRtMutex`] | [`rtmutex_tree::RawTreeRtMutex`] | 12 | spinning as first waiter while the owner runs, then sleeping; lends its priority meanwhile | by priority |
 //! | [`LockRef`] | [`lockref::LockRef`] | 8 | a count and a spinlock in one word: as [`SpinLock`], and only while somebody holds it | as [`SpinLock`] |
 //! | [`McsLock`], [`TicketLock`], [`TtasLock`] | [`spin::mcs`], [`spin::ticket`], [`spin::ttas`] | 4 | spinning; baselines to measure against | in order; in order; none |
 //!
@@ -85,18 +85,18 @@ pub mod event;
 pub mod futex_hash;
 pub mod lockref;
 pub mod mutex;
-pub mod pi_condvar;
-pub mod pi_mutex;
 pub mod platform;
 pub mod qrwlock;
+pub mod rtcondvar;
 pub mod rtmutex;
+pub mod rtmutex_tree;
 pub mod rwsem;
 pub mod semaphore;
 pub mod spin;
 pub mod wait;
 
 pub use cancel::GaveUp;
-pub use rtmutex::RawRtMutex;
+pub use rtmutex_tree::RawTreeRtMutex;
 pub use spin::hq;
 
 #[cfg(all(feature = "std", target_os = "linux"))]
@@ -107,12 +107,12 @@ pub use front::*;
 mod front {
     use crate::platform::linux::Linux;
     use crate::{
-        api, cancel, condvar, futex_hash, lockref, mutex, pi_condvar, pi_mutex, qrwlock, rtmutex, rwsem, semaphore,
+        api, cancel, condvar, futex_hash, lockref, mutex, qrwlock, rtcondvar, rtmutex, rtmutex_tree, rwsem, semaphore,
         spin,
     };
 
     pub use crate::api::{CancellableMutex, CancellableRwLock, CheckedMutex};
-    pub use crate::pi_mutex::PiError;
+    pub use crate::rtmutex::PiError;
 
     /// A mutex: spins while the owner runs, sleeps otherwise, bounded unfairness. See [`mutex`].
     pub type Mutex<T> = lock_api::Mutex<mutex::RawMutex<Linux>, T>;
@@ -120,21 +120,22 @@ mod front {
     pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, mutex::RawMutex<Linux>, T>;
 
     /// A mutex with priority inheritance, by Lockyard's own waiter tree: any policy, deadlocks
-    /// named. Lending takes the right to set priorities ([`can_lend_priorities`]). See [`rtmutex`].
+    /// named. Lending takes the right to set priorities ([`can_lend_priorities`]). See
+    /// [`rtmutex_tree`].
     ///
     /// ```
     /// static SHARED: lockyard::TreeRtMutex<u32> = lockyard::TreeRtMutex::new(0);
     /// *SHARED.lock() += 1;
     /// ```
-    pub type TreeRtMutex<T> = TreeRtMutexWith<rtmutex::policy::Today, T>;
-    /// A [`TreeRtMutex`] with policy `Y`; see [`rtmutex::policy`].
-    pub type TreeRtMutexWith<Y, T> = lock_api::Mutex<rtmutex::RawRtMutex<Linux, Y>, T>;
+    pub type TreeRtMutex<T> = TreeRtMutexWith<rtmutex_tree::policy::Today, T>;
+    /// A [`TreeRtMutex`] with policy `Y`; see [`rtmutex_tree::policy`].
+    pub type TreeRtMutexWith<Y, T> = lock_api::Mutex<rtmutex_tree::RawTreeRtMutex<Linux, Y>, T>;
     /// A locked [`TreeRtMutex`].
-    pub type TreeRtMutexGuard<'a, T, Y = rtmutex::policy::Today> =
-        lock_api::MutexGuard<'a, rtmutex::RawRtMutex<Linux, Y>, T>;
+    pub type TreeRtMutexGuard<'a, T, Y = rtmutex_tree::policy::Today> =
+        lock_api::MutexGuard<'a, rtmutex_tree::RawTreeRtMutex<Linux, Y>, T>;
     pub use crate::platform::linux::can_lend_priorities;
     /// A priority-inheritance mutex: a thread of low priority that holds it runs at the priority of
-    /// the most urgent one that waits for it. See [`pi_mutex`].
+    /// the most urgent one that waits for it. See [`rtmutex`].
     ///
     /// Order: by priority; among time-sharing threads as [`Mutex`]. Ordering: Acquire and Release.
     /// Cost: without contention one compare-exchange each way. Needs no privilege. Works in one
@@ -154,14 +155,14 @@ mod front {
     /// *SETPOINT.lock() += 0.25;
     /// assert_eq!(SETPOINT.try_lock_for(Duration::from_millis(1)).map(|value| *value), Some(0.75));
     /// ```
-    pub type RtMutex<T> = RtMutexWith<pi_mutex::Lateral, T>;
-    /// A [`RtMutex`] with policy `S`; see [`pi_mutex::policy`].
-    pub type RtMutexWith<S, T> = lock_api::Mutex<pi_mutex::RawPiMutex<Linux, S>, T>;
+    pub type RtMutex<T> = RtMutexWith<rtmutex::Lateral, T>;
+    /// A [`RtMutex`] with policy `S`; see [`rtmutex::policy`].
+    pub type RtMutexWith<S, T> = lock_api::Mutex<rtmutex::RawRtMutex<Linux, S>, T>;
     /// A locked [`RtMutex`].
-    pub type RtMutexGuard<'a, T, S = pi_mutex::Lateral> = lock_api::MutexGuard<'a, pi_mutex::RawPiMutex<Linux, S>, T>;
+    pub type RtMutexGuard<'a, T, S = rtmutex::Lateral> = lock_api::MutexGuard<'a, rtmutex::RawRtMutex<Linux, S>, T>;
     /// The condition variable of [`RtMutex`]: a notified thread waits for the mutex by its priority
     /// from the notification on. Waits may end spuriously; notifications are not counted (`false`,
-    /// 0). See [`pi_condvar`].
+    /// 0). See [`rtcondvar`].
     ///
     /// ```
     /// use lockyard::{RtCondvar, RtMutex};
@@ -179,9 +180,9 @@ mod front {
     ///     assert_eq!(samples.pop(), Some(7));
     /// });
     /// ```
-    pub type RtCondvar = RtCondvarWith<pi_mutex::Lateral>;
+    pub type RtCondvar = RtCondvarWith<rtmutex::Lateral>;
     /// The condition variable of [`RtMutexWith`].
-    pub type RtCondvarWith<S> = lock_api::Condvar<pi_condvar::RawPiCondvar<Linux, S>>;
+    pub type RtCondvarWith<S> = lock_api::Condvar<rtcondvar::RawRtCondvar<Linux, S>>;
     /// A condition variable for [`mutex::RawMutex`], and for other locks. See [`condvar`].
     pub type Condvar = condvar::RawCondvar<Linux>;
 

@@ -39,7 +39,7 @@ use core::fmt::Debug;
 pub use core::sync::atomic::Ordering;
 
 pub use crate::event::Event;
-use crate::rtmutex::bug::Bug;
+use crate::rtmutex_tree::bug::Bug;
 pub use crate::spin::hq::Pool;
 pub use crate::wait::heads::ParkedHeads;
 pub use crate::wait::thread::{Thread, ThreadId};
@@ -349,8 +349,8 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     // ---- checks
     // ---------------------------------------------------------------------------------------------
 
-    /// Whether rt-mutexes shall make `bug`: see [`rtmutex::bug`](crate::rtmutex::bug). Only
-    /// machines that checks run on ever say yes.
+    /// Whether rt-mutexes shall make `bug`: see [`rtmutex_tree::bug`](crate::rtmutex_tree::bug).
+    /// Only machines that checks run on ever say yes.
     #[doc(hidden)]
     #[inline(always)]
     fn errs(bug: Bug) -> bool {

@@ -3,10 +3,10 @@
 
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
-use lockyard::pi_mutex::{RawPiMutex, policy as pi};
 use lockyard::platform::linux::Linux;
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
-use lockyard::rtmutex::{RawRtMutex, policy as rt};
+use lockyard::rtmutex::{RawRtMutex, policy as pi};
+use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::cna::RawCnaSpinLock;
@@ -27,13 +27,13 @@ conformance!(ticket: RawTicketLock<Linux>, [exclusive, churn, fair]);
 // Promises nothing to anybody: whoever naps while two others pass the lock around may nap for long.
 conformance!(ttas: RawTtasLock<Linux>, [exclusive]);
 conformance!(mutex: RawMutex<Linux>, [exclusive, churn, timed, fair]);
-conformance!(pi_mutex: RawPiMutex<Linux>, [exclusive, churn, timed, fair]);
-conformance!(pi_mutex_published: RawPiMutex<Linux, pi::Published>, [exclusive, timed]);
-conformance!(pi_mutex_off: RawPiMutex<Linux, pi::Off>, [exclusive, timed, fair]);
-conformance!(rwsem: RawRwSem<Linux, policy::Today>, [exclusive, churn, timed, fair, shared, fair_shared]);
 conformance!(rtmutex: RawRtMutex<Linux>, [exclusive, churn, timed, fair]);
-conformance!(rtmutex_2016: RawRtMutex<Linux, rt::Published2016>, [exclusive, timed, fair]);
-conformance!(rtmutex_no_spin: RawRtMutex<Linux, rt::NoSpin>, [exclusive]);
+conformance!(rtmutex_published: RawRtMutex<Linux, pi::Published>, [exclusive, timed]);
+conformance!(rtmutex_off: RawRtMutex<Linux, pi::Off>, [exclusive, timed, fair]);
+conformance!(rwsem: RawRwSem<Linux, policy::Today>, [exclusive, churn, timed, fair, shared, fair_shared]);
+conformance!(rtmutex_tree: RawTreeRtMutex<Linux>, [exclusive, churn, timed, fair]);
+conformance!(rtmutex_2016: RawTreeRtMutex<Linux, rt::Published2016>, [exclusive, timed, fair]);
+conformance!(rtmutex_no_spin: RawTreeRtMutex<Linux, rt::NoSpin>, [exclusive]);
 conformance!(mutex_detached: Detached<RawMutex<Linux>>, [exclusive, timed, fair]);
 conformance!(rwsem_detached: Detached<RawRwSem<Linux, policy::Today>>, [exclusive, timed, fair]);
 conformance!(rwsem_kernel_detached: Detached<RawRwSem<Linux, policy::TodayKernel>>, [exclusive, timed]);

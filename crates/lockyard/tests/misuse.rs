@@ -2,7 +2,7 @@
 //!
 //! Unlocking what one has not locked is not among it: guards are the only way, and a guard is a
 //! proof. Mutexes that inherit priorities know their owners all the same and panic
-//! (`tests/inheritance/errors.rs`, `tests/rtmutex/native.rs`).
+//! (`tests/inheritance/errors.rs`, `tests/rtmutex_tree/native.rs`).
 
 use std::mem::forget;
 use std::time::Duration;

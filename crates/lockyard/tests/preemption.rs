@@ -2,7 +2,7 @@
 //! see `lockyard_check::scripted::sweeps`.
 
 use lockyard::mutex::RawMutex;
-use lockyard::rtmutex::RawRtMutex;
+use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::cna::RawCnaSpinLock;
@@ -15,7 +15,7 @@ use lockyard_check::scripted::Scripted;
 preempted!(spinlock: RawQSpinLock<Scripted>, [exclusive]);
 preempted!(cna: RawCnaSpinLock<Scripted>, [exclusive]);
 preempted!(mutex: RawMutex<Scripted>, [exclusive, timed]);
-preempted!(rtmutex: RawRtMutex<Scripted>, [exclusive, timed]);
+preempted!(rtmutex_tree: RawTreeRtMutex<Scripted>, [exclusive, timed]);
 preempted!(mutex_detached: Detached<RawMutex<Scripted>>, [exclusive, timed]);
 preempted!(condvar: Monitor<Scripted, RawMutex<Scripted>>, [exclusive, timed]);
 preempted!(semaphore: RawSemaphore<Scripted, OpportunisticSafe>, [counting]);

@@ -7,7 +7,7 @@ use std::panic::Location;
 
 use lockyard::event::Event;
 use lockyard::platform::{Ordering, Ordering::Relaxed, Patience, Platform, Pool, Word};
-use lockyard::rtmutex::MAX_PRIORITY;
+use lockyard::rtmutex_tree::MAX_PRIORITY;
 use lockyard::wait::heads::ParkedHeads;
 use lockyard::wait::thread::{Thread, ThreadId};
 

@@ -55,7 +55,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use lockyard::event::Event;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::{ConstPlatform, Pair, Patience, Platform, Pool};
-use lockyard::rtmutex::bug::Bug;
+use lockyard::rtmutex_tree::bug::Bug;
 use lockyard::wait::heads::ParkedHeads;
 use lockyard::wait::thread::{Thread, ThreadId};
 

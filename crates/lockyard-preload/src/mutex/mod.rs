@@ -23,7 +23,7 @@
 //!
 //! | bytes | here |
 //! |---|---|
-//! | 0–15, 20–23 | [`RawPiMutex`]: the kernel's word, with the owner's kernel name as in glibc; flags, wait lock, spin queue, waiters |
+//! | 0–15, 20–23 | [`RawRtMutex`]: the kernel's word, with the owner's kernel name as in glibc; flags, wait lock, spin queue, waiters |
 //! | 16–19 | the kind, with glibc's bit for inheritance |
 //! | 24–27 | class, for statistics |
 //! | 28–31 | depth of a recursive mutex |
@@ -49,9 +49,9 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 
 use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, ENOTRECOVERABLE, EPERM, ETIMEDOUT, clockid_t, pthread_mutex_t, timespec};
 use lockyard::mutex::RawMutex;
-use lockyard::pi_mutex::{PiError, RawPiMutex};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
+use lockyard::rtmutex::{PiError, RawRtMutex};
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard_segment as segment;
@@ -142,8 +142,8 @@ impl MutexObject {
         unsafe { &*core::ptr::from_ref(self).cast() }
     }
 
-    fn rt(&self) -> &RawPiMutex<Linux> {
-        const _: () = assert!(size_of::<RawPiMutex<Linux>>() <= INHERITING_CLASS);
+    fn rt(&self) -> &RawRtMutex<Linux> {
+        const _: () = assert!(size_of::<RawRtMutex<Linux>>() <= INHERITING_CLASS);
         // SAFETY: the first bytes of the object, aligned as it is; this lock leaves the kind to its
         // embedder, and no other uses them in an object of that kind.
         unsafe { &*core::ptr::from_ref(self).cast() }

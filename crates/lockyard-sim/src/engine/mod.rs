@@ -42,7 +42,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use lockyard::event::COUNT;
-use lockyard::rtmutex::bug::Bug;
+use lockyard::rtmutex_tree::bug::Bug;
 
 use crate::error::Error;
 use crate::faults::FaultState;

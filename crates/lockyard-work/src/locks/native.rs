@@ -1,7 +1,7 @@
 //! Lockyard's locks that only the real machine has: they are made of what its kernel does.
 
-use lockyard::pi_mutex::{Lateral, Policy, RawPiMutex, policy};
 use lockyard::platform::linux::Linux;
+use lockyard::rtmutex::{Lateral, Policy, RawRtMutex, policy};
 
 use crate::catalog::Candidate;
 use crate::subject::{Exclusive, Family, Label, Subject};
@@ -11,20 +11,20 @@ pub(crate) const COUNT: usize = 4;
 
 /// All of them, default policies first.
 pub(crate) const fn candidates() -> [Candidate; COUNT] {
-    [pi_mutex::<Lateral>(), pi_mutex::<policy::Merged>(), pi_mutex::<policy::Published>(), pi_mutex::<policy::Off>()]
+    [rtmutex::<Lateral>(), rtmutex::<policy::Merged>(), rtmutex::<policy::Published>(), rtmutex::<policy::Off>()]
 }
 
-const fn pi_mutex<S: Policy>() -> Candidate {
+const fn rtmutex<S: Policy>() -> Candidate {
     Candidate::exclusive::<Linux, PiMutex<S>>().by_name()
 }
 
 /// `pi-mutex` with policy `S`.
 #[derive(Debug)]
-struct PiMutex<S: Policy>(RawPiMutex<Linux, S>);
+struct PiMutex<S: Policy>(RawRtMutex<Linux, S>);
 
 impl<S: Policy> Exclusive for PiMutex<S> {
     fn new() -> Self {
-        Self(RawPiMutex::default())
+        Self(RawRtMutex::default())
     }
 
     #[inline(always)]

@@ -2,8 +2,8 @@
 
 use crate::mutex::RawMutex;
 use crate::platform::ConstPlatform;
-use crate::rtmutex::RawRtMutex;
-use crate::rtmutex::policy::Policy;
+use crate::rtmutex_tree::RawTreeRtMutex;
+use crate::rtmutex_tree::policy::Policy;
 use crate::spin::mcs::RawMcsLock;
 use crate::spin::queued::{Kind, RawQueuedSpinLock};
 use crate::spin::ticket::RawTicketLock;
@@ -52,10 +52,10 @@ exclusive!(RawTtasLock, lock_api::GuardSend, "One thread sets the word at a time
 
 /// One thread's name is in the word at a time.
 ///
-/// The guard cannot carry an error: what [`RawRtMutex`] returns, a deadlock or a foreign unlock, is
-/// a panic here.
+/// The guard cannot carry an error: what [`RawTreeRtMutex`] returns, a deadlock or a foreign
+/// unlock, is a panic here.
 // SAFETY: see the doc line: the lock's theory page argues mutual exclusion and Acquire on Release.
-unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutex for RawRtMutex<P, Y> {
+unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutex for RawTreeRtMutex<P, Y> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
     const INIT: Self = Self::new();
     type Guard = lock_api::GuardNoSend;
@@ -102,8 +102,8 @@ mod timed {
     use crate::cancel::Until;
     use crate::mutex::RawMutex;
     use crate::platform::linux::Linux;
-    use crate::rtmutex::policy::Policy;
-    use crate::rtmutex::{RawRtMutex, Refused};
+    use crate::rtmutex_tree::policy::Policy;
+    use crate::rtmutex_tree::{RawTreeRtMutex, Refused};
 
     // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
     // deadline.
@@ -122,7 +122,7 @@ mod timed {
     }
 
     // SAFETY: as above.
-    unsafe impl<Y: Policy> lock_api::RawMutexTimed for RawRtMutex<Linux, Y> {
+    unsafe impl<Y: Policy> lock_api::RawMutexTimed for RawTreeRtMutex<Linux, Y> {
         type Duration = Duration;
         #[allow(clippy::disallowed_types)] // lock_api's users speak std
         type Instant = std::time::Instant;
@@ -136,7 +136,10 @@ mod timed {
         }
     }
 
-    fn timed<Y: Policy>(mutex: &RawRtMutex<Linux, Y>, until: Until<'static, Linux>) -> Option<lock_api::GuardNoSend> {
+    fn timed<Y: Policy>(
+        mutex: &RawTreeRtMutex<Linux, Y>,
+        until: Until<'static, Linux>,
+    ) -> Option<lock_api::GuardNoSend> {
         match mutex.acquire_until(until) {
             Ok(()) => Some(lock_api::GuardNoSend::new()),
             Err(Refused::Deadlock(cycle)) => refused(&cycle),

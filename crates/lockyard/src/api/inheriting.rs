@@ -3,10 +3,10 @@
 use lock_api::{GuardNoSend, MutexGuard};
 
 use crate::cancel::Until;
-use crate::pi_condvar::RawPiCondvar;
-use crate::pi_mutex::{PiError, Policy, RawPiMutex};
 use crate::platform::ConstPlatform;
 use crate::platform::pi::PiPlatform;
+use crate::rtcondvar::RawRtCondvar;
+use crate::rtmutex::{PiError, Policy, RawRtMutex};
 
 /// A PI mutex whose lock calls return errors where `lock` panics.
 ///
@@ -28,7 +28,7 @@ pub trait CheckedMutex<P: ConstPlatform + PiPlatform, S: Policy> {
     ///
     /// # Errors
     /// [`PiError::Deadlock`], [`PiError::OwnerDied`], [`PiError::Corrupt`].
-    fn lock_checked(&self) -> Result<MutexGuard<'_, RawPiMutex<P, S>, Self::Target>, PiError>;
+    fn lock_checked(&self) -> Result<MutexGuard<'_, RawRtMutex<P, S>, Self::Target>, PiError>;
 
     /// Locks, unless `until` comes first.
     ///
@@ -37,13 +37,13 @@ pub trait CheckedMutex<P: ConstPlatform + PiPlatform, S: Policy> {
     fn lock_checked_until(
         &self,
         until: Until<'_, P>,
-    ) -> Result<MutexGuard<'_, RawPiMutex<P, S>, Self::Target>, PiError>;
+    ) -> Result<MutexGuard<'_, RawRtMutex<P, S>, Self::Target>, PiError>;
 }
 
-impl<P: ConstPlatform + PiPlatform, S: Policy, T: ?Sized> CheckedMutex<P, S> for lock_api::Mutex<RawPiMutex<P, S>, T> {
+impl<P: ConstPlatform + PiPlatform, S: Policy, T: ?Sized> CheckedMutex<P, S> for lock_api::Mutex<RawRtMutex<P, S>, T> {
     type Target = T;
 
-    fn lock_checked(&self) -> Result<MutexGuard<'_, RawPiMutex<P, S>, T>, PiError> {
+    fn lock_checked(&self) -> Result<MutexGuard<'_, RawRtMutex<P, S>, T>, PiError> {
         // SAFETY: the raw mutex is only acquired here, and the guard releases it.
         unsafe {
             self.raw().acquire()?;
@@ -51,7 +51,7 @@ impl<P: ConstPlatform + PiPlatform, S: Policy, T: ?Sized> CheckedMutex<P, S> for
         }
     }
 
-    fn lock_checked_until(&self, until: Until<'_, P>) -> Result<MutexGuard<'_, RawPiMutex<P, S>, T>, PiError> {
+    fn lock_checked_until(&self, until: Until<'_, P>) -> Result<MutexGuard<'_, RawRtMutex<P, S>, T>, PiError> {
         // SAFETY: as above.
         unsafe {
             self.raw().acquire_until(until)?;
@@ -74,7 +74,7 @@ fn refused(error: PiError) -> ! {
 /// or the owner exited. `unlock`, by another than the owner (in the child of a fork).
 // SAFETY: see the first line; the lock's theory page argues mutual exclusion and Acquire on
 // Release.
-unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawMutex for RawPiMutex<P, S> {
+unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawMutex for RawRtMutex<P, S> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
     const INIT: Self = Self::new();
     type Guard = GuardNoSend;
@@ -120,8 +120,8 @@ impl Drop for Bomb {
 /// # Safety
 /// As [`lock_api::RawCondvar::wait`].
 unsafe fn wait<P: ConstPlatform + PiPlatform, S: Policy>(
-    condvar: &RawPiCondvar<P, S>,
-    mutex: &RawPiMutex<P, S>,
+    condvar: &RawRtCondvar<P, S>,
+    mutex: &RawRtMutex<P, S>,
     until: Until<'_, P>,
 ) -> bool {
     // SAFETY: the caller's promise.
@@ -139,10 +139,10 @@ unsafe fn wait<P: ConstPlatform + PiPlatform, S: Policy>(
 /// Waits may end spuriously; notifications are not counted.
 // SAFETY: the mutex is released after the waiter can be notified, and taken again before it
 // returns, or the program ends.
-unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawCondvar for RawPiCondvar<P, S> {
+unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawCondvar for RawRtCondvar<P, S> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
     const INIT: Self = Self::new();
-    type RawMutex = RawPiMutex<P, S>;
+    type RawMutex = RawRtMutex<P, S>;
 
     unsafe fn wait(&self, mutex: &Self::RawMutex, _guard: &mut GuardNoSend) {
         // SAFETY: the caller's promise.
@@ -169,11 +169,11 @@ mod timed {
     use super::{refused, wait};
     use crate::api::time::{after, at};
     use crate::cancel::Until;
-    use crate::pi_condvar::RawPiCondvar;
-    use crate::pi_mutex::{PiError, Policy, RawPiMutex};
     use crate::platform::linux::{Linux, clock};
+    use crate::rtcondvar::RawRtCondvar;
+    use crate::rtmutex::{PiError, Policy, RawRtMutex};
 
-    fn within<S: Policy>(mutex: &RawPiMutex<Linux, S>, until: Until<'_, Linux>) -> Option<GuardNoSend> {
+    fn within<S: Policy>(mutex: &RawRtMutex<Linux, S>, until: Until<'_, Linux>) -> Option<GuardNoSend> {
         match mutex.acquire_until(until) {
             Ok(()) => Some(GuardNoSend::new()),
             Err(PiError::TimedOut) => None,
@@ -185,7 +185,7 @@ mod timed {
     /// As `lock`.
     // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
     // deadline.
-    unsafe impl<S: Policy> lock_api::RawMutexTimed for RawPiMutex<Linux, S> {
+    unsafe impl<S: Policy> lock_api::RawMutexTimed for RawRtMutex<Linux, S> {
         type Duration = Duration;
         #[allow(clippy::disallowed_types)] // lock_api's users speak std
         type Instant = std::time::Instant;
@@ -201,7 +201,7 @@ mod timed {
 
     /// That a wait has not timed out does not mean that there was a notification.
     // SAFETY: as the wait without a deadline; `true` is only returned after the deadline.
-    unsafe impl<S: Policy> lock_api::RawCondvarTimed for RawPiCondvar<Linux, S> {
+    unsafe impl<S: Policy> lock_api::RawCondvarTimed for RawRtCondvar<Linux, S> {
         #[allow(clippy::disallowed_types)] // lock_api's users speak std
         fn checked_duration_to_instant(timeout: &Duration) -> Option<std::time::Instant> {
             clock::after(*timeout)

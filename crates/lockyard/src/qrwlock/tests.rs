@@ -9,8 +9,8 @@ use super::kernel::BLIND_NS;
 use super::policy::{ByteCas, FetchAdd, TodayKernel, WordCas};
 use super::*;
 use crate::event::Event;
-use crate::pi_mutex::tests::machine::{Call, Machine, between_looks, calls, events, is_over, next_wait, with};
 use crate::platform::linux::Linux;
+use crate::rtmutex::tests::machine::{Call, Machine, between_looks, calls, events, is_over, next_wait, with};
 use crate::wait::heads::SETTLE_NS;
 
 // The layouts that no test can change.

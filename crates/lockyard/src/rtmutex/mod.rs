@@ -1,369 +1,587 @@
-//! The real-time mutex with its own waiter tree: priority inheritance through chains, deadlock
-//! detection, top-waiter spinning.
+//! The priority-inheritance mutex of the real machine: a kernel PI futex, with as little of the
+//! kernel as strict order between classes allows.
 //!
-//! A thread of high priority that waits for a mutex lends its priority to the owner, and if the
-//! owner itself waits for another mutex, to the owner of that, and so on. So nobody waits longer
-//! than the critical sections ahead take, however many threads of middle priority want the CPU.
+//! The kernel boosts an owner only for those who wait in the kernel, and from then on hands the
+//! word over itself: every release is a system call and a switch to a thread that sleeps. That is
+//! right where priorities differ, and costs a factor of 20 to 50 where they do not. So who waits
+//! where depends on what its waiting can do for anybody:
 //!
-//! | file | what |
-//! |---|---|
-//! | `mod` | the word, the fast paths, the interface |
-//! | `slow` | taking, queueing, waiting, leaving, releasing |
-//! | `chain` | the chain walk, deadlocks |
-//! | `waiter` | a thread's part: what it waits for, who lends to it |
-//! | `plist` | the priority-sorted list |
-//! | [`policy`] | whether the first waiter spins, and who may pass it |
-//! | `proxy` | queueing on behalf of another thread: condition variables |
-//! | [`condvar`] | a condition variable that keeps inheritance |
-//! | [`audit`] | the invariants, as a check |
-//! | [`bug`] | what went wrong elsewhere, for checks to make again |
+//! | caller | waits | because |
+//! |---|---|---|
+//! | of fixed priority, or with deadlines | as top waiter: spins for [`SPIN_NS`], then in the kernel | its priority must be lent, soon |
+//! | time-sharing, and holding another such mutex | likewise, for [`NESTED_SPIN_NS`] | somebody urgent may wait for *it*: the chain must not end here |
+//! | time-sharing, holding none | among its equals, in user space ([`lateral`]), for its turn; then in the kernel | it is of the lowest class: it has nothing to lend, and nobody below it could pass it |
 //!
 //! # The word
 //!
-//! | bits | name | meaning | changed by |
-//! |---|---|---|---|
-//! | 0–14 | owner | thread id, 0 = free | taker, releaser |
-//! | 16 | `WAITERS` | somebody waits, or looks: no fast path | whoever holds the wait lock |
+//! The kernel's: see [`platform::pi`](crate::platform::pi). Beside it stand flags of our own, which
+//! bind only those who wait in user space:
 //!
-//! | owner | `WAITERS` | state | who may change it |
-//! |---|---|---|---|
-//! | 0 | 0 | free | anybody, by one compare-exchange |
-//! | 0 | 1 | free and promised: the first waiter has been woken to take it | under the wait lock |
-//! | t | 0 | held | t, by one compare-exchange; or somebody under the wait lock, setting the bit |
-//! | t | 1 | held, with waiters (or with somebody who looks for a moment) | under the wait lock |
+//! | flag | meaning | changed by |
+//! |---|---|---|
+//! | `LISTENING` | the first lateral waiter sleeps and asks to be woken by the next release | it, or the owner for it; cleared by the release that obeys, and by who empties the queue |
+//! | `TOP_SPINS` | the top waiter spins: time-sharing threads keep off. One spinner at a time: this is its slot | the spinner |
+//! | `DEAD` | an owner exited with the mutex held | who finds out; for ever |
 //!
-//! # Order
+//! | word | state | who changes it |
+//! |---|---|---|
+//! | 0 | free | anyone whom no flag forbids, one compare-exchange to its thread id |
+//! | t | held; kernel knows nothing | t, one compare-exchange to 0; the kernel, to t + `WAITERS` |
+//! | t + `WAITERS` | held; threads wait in the kernel, or did during this hold | the kernel: t's release is a system call that names the next owner, or writes 0 |
+//! | t + `OWNER_DIED` (+ `WAITERS`) | the owner before t exited: t refuses, and says so | the kernel |
 //!
-//! By effective priority, first come first served among equals. Priorities are those of the
-//! scheduler's fixed-priority class, 1 to 99, higher is more urgent; all time-sharing threads count
-//! as 0. (Deadline threads count as 99: their deadlines are neither compared nor lent.)
+//! # Strict order between classes
 //!
-//! **Bound on bypass.** A free mutex that is promised may be taken by a thread of strictly higher
-//! priority, as it would have been queued first anyway. Among time-sharing threads the
-//! [policy](policy::Steal) may let newcomers pass a first waiter 32 times. No real-time thread is
-//! ever passed by an equal.
+//! While a thread waits in the kernel the word is never 0, so nobody passes it. While one spins as
+//! top waiter, time-sharing threads keep off, and the release that it waits for can be passed by a
+//! thread that was about to exchange the word already, once; another thread of fixed priority goes
+//! to the kernel at once, which ends the spin. So the wait of the most urgent thread is at most
 //!
-//! **Bound on inversion.** A thread at the end of a chain of k mutexes waits for k critical
-//! sections. That holds where the platform can lend priorities ([`Platform::set_priority`]); where
-//! it cannot, order is kept and nobody is boosted.
+//! > the rest of its spin, and one section of each owner in its chain, at the waiter's own
+//! > priority, and their switches.
 //!
-//! # Waiting
+//! A lateral waiter is time-sharing and holds no mutex of this kind. Two things escape it: that it
+//! holds a PI lock of another make for which somebody urgent waits, and that its own priority was
+//! raised meanwhile. Both are bounded by the turns of those ahead and its own, after which it waits
+//! in the kernel; where that is too long, [`policy::Merged`] is the policy.
 //!
-//! Lock: fast path; else under the wait lock try, queue, lend, walk the chain; then try, spin if
-//! first while the owner runs, or sleep; again. Unlock: fast path; else under the wait lock take
-//! the first waiter off the donors, mark the mutex free and promised; then wake that waiter,
-//! **then** give back what was lent. (The kernel does it the other way round with preemption off. A
-//! user-space thread that gave back first could be preempted in between, and the waiter would not
-//! be awake.)
+//! **Bound on bypass.** Among equals in the kernel: none, order of arrival. Among lateral waiters:
+//! that of [`wait::turn`](crate::wait::turn), a turn for each ahead.
 //!
-//! A promised mutex's waiter stays queued until it has taken it: if something more urgent takes it
-//! first, nothing has to be undone.
+//! # Errors
+//!
+//! A lock that its owner locks again, and one that closes a cycle of waits, is refused: whoever
+//! could be part of a cycle waits in the kernel, which looks. So is one whose owner exited: its
+//! data may still be in use ([`lock_api::MutexGuard::leak`]), so it stays locked for ever, but
+//! nobody hangs on it. The kernel goes by thread ids: if the dead owner's has been given to a new
+//! thread, that one is waited for. A release by another than the owner is refused.
 //!
 //! # Memory ordering
 //!
-//! `word`: a fast acquire is Acquire, a fast release is Release; every other change is a
-//! read-modify-write, or made by the owner, so release sequences go on. Taking under the wait lock
-//! is an Acquire as well: the last owner may have left by the fast path and never seen the wait
-//! lock. Setting `WAITERS` and reading the owner is one instruction, so nothing needs a fence
-//! between them.
+//! `word`: taking is Acquire, releasing is Release or stronger; through the kernel, its system
+//! calls. Where the machine has pairs the fast paths exchange word and flags as one, and only if
+//! there are no flags. Elsewhere, and on slow paths, a release stores the word and then reads the
+//! flags, a listener stores its flag and then reads the word: all four are SeqCst, so one of them
+//! sees the other (the one reason for SeqCst here). A release through the kernel puts a full fence
+//! in between. `DEAD` is stored before the finder gives the word back, and read by each taker in or
+//! after the exchange that took it: the word orders them.
 //!
-//! `donors`, `waiters`: changed under locks; the name of the first waiter is also read by spinners,
-//! Relaxed, and only compared.
+//! **Destruction.** A release may read the flags after another thread may own the mutex: the memory
+//! must stay until every `release` has returned. **fork.** A mutex that another thread holds stays
+//! held in the child. The forking thread releases what it holds: the word names its id in the
+//! parent, so the release stores 0 itself. (The kernel knows neither owner nor waiters there:
+//! threads of the child must not wait in the kernel for such a mutex before it has been released
+//! once.) Four forks deep.
 //!
-//! A wake-up is sticky ([`wait::thread`](crate::wait::thread)) and comes after the word has changed
-//! under the wait lock; the waiter tries under the same lock before it sleeps.
+//! **Without PI futexes** (a kernel built without them) those who would wait in the kernel poll,
+//! and nothing is inherited.
 //!
-//! # Invariants
-//!
-//! Those of [`audit`], numbered there.
-//!
-//! **Destruction.** A release touches nothing of the mutex after another thread may have taken it:
-//! it may be freed by the next owner as soon as that one has unlocked it. **Ownership is by name.**
-//! A record is not given to another thread while its thread holds such a mutex, so the name stays
-//! that of the one that locked it. **fork**: the child has the mutex as it was, its wait lock free
-//! (`wait::section`); nobody lends across processes. **Signal handlers** may try, and wait by
-//! polling without lending; a handler must not unlock a mutex that it has made others wait for.
-//!
-//! **Limits in user space.** The wait lock and the threads' locks are spinlocks whose owner nobody
-//! boosts: a thread of low priority that is preempted in the microsecond in which it holds one
-//! delays those who need it until it runs again. On Linux lending takes `CAP_SYS_NICE` and
-//! overwrites what other programs set meanwhile. So there this is a mutex to opt into; the one that
-//! needs no privilege is made of kernel PI futexes.
-//!
-//! Sources: Documentation/locking/rt-mutex-design (Linux); "locking/rtmutex: Reduce top-waiter
-//! blocking on a lock" (2016); "locking/rtmutex: Add adaptive spinwait mechanism" (2021); Sha,
-//! Rajkumar, Lehoczky, "Priority Inheritance Protocols" (1990).
+//! Sources: Documentation/locking/pi-futex, futex(2), spec of FUTEX_LOCK_PI2 (Linux 5.14);
+//! "locking/rtmutex: Reduce top-waiter blocking on a lock" (2016), "Add adaptive spinwait
+//! mechanism", "lateral steal" (2021); Sha, Rajkumar, Lehoczky, "Priority Inheritance Protocols"
+//! (1990).
 
-pub mod audit;
-pub mod bug;
-mod chain;
-pub mod condvar;
-pub(crate) mod plist;
+pub mod lateral;
 pub mod policy;
-mod proxy;
-mod slow;
-pub(crate) mod waiter;
+
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+pub(crate) mod tests;
 
 use core::marker::PhantomData;
 
 use crate::cancel::{GaveUp, Until};
-use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
+use crate::event::Event;
+use crate::platform::pi::{At, Class, OWNER, OWNER_DIED, PiPlatform, Refused, WAITERS};
+use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Pair, Patience, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
-use crate::wait::thread::ThreadId;
+use crate::wait::osq::Osq;
+use crate::wait::queue::WaitQueue;
 
-pub use chain::{Cycle, DEPTH, NAMED};
-use plist::{PriorityList, WAITING};
-use policy::Policy;
+pub use policy::{Lateral, Policy, TopWaiter};
 
-const OWNER: u32 = 0xffff;
-const WAITERS: u32 = 1 << 16;
+/// How long a thread of fixed priority spins before it waits in the kernel. While it does, the
+/// owner is not boosted: it is part of the longest wait.
+pub const SPIN_NS: u32 = 2_000;
+/// The same for a time-sharing thread that holds another mutex. Less than a blocked hand-over
+/// costs.
+pub const NESTED_SPIN_NS: u32 = 5_000;
+/// The kernel cannot be told that a wait was cancelled: a waiter with a token looks at it
+/// this often.
+const CANCEL_NS: u64 = 1_000_000;
+/// How long a word that the kernel does not recognise is asked for again. Between the death of an
+/// owner and the next look of the waiter that inherits from it, which may have to wait for a CPU,
+/// the word names a thread that the kernel has forgotten.
+const DOUBT_NS: u64 = 2_000_000_000;
 
-/// The highest priority.
-pub const MAX_PRIORITY: u32 = 99;
+const LISTENING: u32 = 1;
+const TOP_SPINS: u32 = 1 << 1;
+const DEAD: u32 = 1 << 2;
 
-/// Why an rt-mutex was not acquired.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+/// Why a mutex was not locked, or not unlocked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PiError {
     /// The deadline passed.
     TimedOut,
     /// The token was cancelled.
     Cancelled,
-    /// It would have waited for itself.
-    Deadlock(Cycle),
+    /// The caller owns the mutex already, or its owner waits, directly or through others, for one
+    /// that the caller owns. Of several who close a cycle at the same time, each may be told: the
+    /// kernel queues a waiter before it looks.
+    Deadlock,
+    /// A thread exited while it held the mutex, which stays locked.
+    OwnerDied,
+    /// The caller does not own the mutex that it wants to unlock.
+    NotOwner,
+    /// The mutex's memory was overwritten. Found out in two seconds: for moments the word of a
+    /// mutex whose owner exits looks the same.
+    Corrupt,
 }
 
-impl From<GaveUp> for Refused {
-    fn from(end: GaveUp) -> Self {
-        match end {
-            GaveUp::TimedOut => Self::TimedOut,
-            GaveUp::Cancelled => Self::Cancelled,
+impl core::fmt::Display for PiError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            PiError::TimedOut => "the mutex was not locked before the deadline",
+            PiError::Cancelled => "the wait for the mutex was cancelled",
+            PiError::Deadlock => {
+                "locking the mutex would deadlock: the caller owns it, or its owner waits for the caller"
+            }
+            PiError::OwnerDied => "the mutex stays locked: its owner exited without unlocking it",
+            PiError::NotOwner => "the mutex cannot be unlocked: the caller does not own it",
+            PiError::Corrupt => "the mutex cannot be used: its memory was overwritten",
+        })
+    }
+}
+
+impl core::error::Error for PiError {}
+
+impl From<GaveUp> for PiError {
+    fn from(why: GaveUp) -> Self {
+        match why {
+            GaveUp::TimedOut => PiError::TimedOut,
+            GaveUp::Cancelled => PiError::Cancelled,
         }
     }
 }
 
-impl core::fmt::Display for Refused {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::TimedOut => GaveUp::TimedOut.fmt(f),
-            Self::Cancelled => GaveUp::Cancelled.fmt(f),
-            Self::Deadlock(cycle) => cycle.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for Refused {}
-
-/// An rt-mutex was released by a thread that does not own it. Nothing has changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotOwner;
-
-impl core::fmt::Display for NotOwner {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("an rt-mutex was unlocked by a thread that does not own it")
-    }
-}
-
-impl core::error::Error for NotOwner {}
-
-/// What every policy's mutex is made of: chains run through mutexes of all policies.
+/// The priority-inheritance mutex: 24 bytes, aligned to 8 (condition variables keep its address).
+/// See the [module text](self).
 #[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Core<P: Platform> {
-    word: P::U32,
+#[repr(C, align(8))]
+pub struct RawRtMutex<P: Platform, S: Policy = Lateral> {
+    /// The kernel's word, and our flags.
+    pair: Pair<P>,
+    /// This and what follows: the lateral waiters.
     wait_lock: RawQSpinLock<P>,
-    waiters: PriorityList<P, WAITING>,
-}
-
-impl<P: Platform> Core<P> {
-    /// The owner's name.
-    #[inline]
-    fn owner(&self) -> Option<ThreadId> {
-        ThreadId::from_raw(self.word.load(Relaxed) & OWNER)
-    }
-}
-
-/// The real-time mutex: 12 bytes. See the [module text](self).
-#[repr(transparent)]
-pub struct RawRtMutex<P: Platform, Y: Policy = policy::Today> {
-    core: Core<P>,
-    policy: PhantomData<Y>,
-}
-
-impl<P: Platform, Y: Policy> core::fmt::Debug for RawRtMutex<P, Y> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_tuple("RawRtMutex").field(&Y::NAME).field(&self.core).finish()
-    }
+    osq: Osq<P>,
+    /// Free for an embedder (where glibc keeps the kind).
+    embedder_kind: P::U32,
+    queue: WaitQueue<P>,
+    policy: PhantomData<S>,
 }
 
 #[cfg(all(feature = "std", target_os = "linux"))]
-const _: () = assert!(size_of::<RawRtMutex<crate::platform::linux::Linux>>() <= 32);
+const _: () = {
+    type M = RawRtMutex<crate::platform::linux::Linux>;
+    assert!(size_of::<M>() == 24 && core::mem::offset_of!(M, embedder_kind) == 16);
+};
 
-impl<P: Platform, Y: Policy> Default for RawRtMutex<P, Y> {
+impl<P: Platform, S: Policy> Default for RawRtMutex<P, S> {
     fn default() -> Self {
-        let core =
-            Core { word: P::U32::default(), wait_lock: RawQSpinLock::default(), waiters: PriorityList::default() };
-        Self { core, policy: PhantomData }
+        Self {
+            pair: Pair::default(),
+            wait_lock: RawQSpinLock::default(),
+            osq: Osq::default(),
+            embedder_kind: P::U32::default(),
+            queue: WaitQueue::default(),
+            policy: PhantomData,
+        }
     }
 }
 
-impl<P: Platform, Y: Policy> RawRtMutex<P, Y> {
+impl<P: Platform, S: Policy> RawRtMutex<P, S> {
     /// An unlocked mutex, in constants.
     pub const fn new() -> Self
     where
         P: ConstPlatform,
     {
-        let core = Core { word: P::U32::ZERO, wait_lock: RawQSpinLock::new(), waiters: PriorityList::new() };
-        Self { core, policy: PhantomData }
+        Self {
+            pair: Pair::new(),
+            wait_lock: RawQSpinLock::new(),
+            osq: Osq::new(),
+            embedder_kind: P::U32::ZERO,
+            queue: WaitQueue::new(),
+            policy: PhantomData,
+        }
     }
 
+    /// Whether somebody holds the mutex, or did when it exited.
+    #[inline]
+    pub fn is_locked(&self) -> bool {
+        self.owner() != 0 || self.flags().load(Relaxed) & DEAD != 0
+    }
+
+    /// The kernel's word.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> &P::Lanes {
+        &self.pair.low
+    }
+
+    #[inline(always)]
+    fn flags(&self) -> &P::U32 {
+        &self.pair.high
+    }
+
+    /// The kernel thread id of the owner; 0: free.
+    #[inline]
+    pub fn owner(&self) -> u32 {
+        self.word().load(Relaxed) & OWNER
+    }
+
+    /// Whether somebody waits, or did during the present hold.
+    #[inline]
+    pub fn is_contended(&self) -> bool {
+        self.word().load(Relaxed) & WAITERS != 0 || !self.queue.is_empty()
+    }
+}
+
+impl<P: PiPlatform, S: Policy> RawRtMutex<P, S> {
     /// Takes the mutex.
     ///
     /// # Errors
-    /// It would have waited for itself: the caller owns it, or its owner waits, perhaps through
-    /// others, for a mutex that the caller owns.
+    /// [`PiError::Deadlock`], [`PiError::OwnerDied`], [`PiError::Corrupt`].
     #[inline]
-    pub fn acquire(&self) -> Result<(), Cycle> {
-        if self.acquire_fast() {
-            return Ok(());
-        }
-        self.acquire_forever()
+    pub fn acquire(&self) -> Result<(), PiError> {
+        if self.acquire_fast() { Ok(()) } else { self.acquire_forever() }
     }
 
     /// Takes the mutex unless `until` comes first. An acquisition that need not wait succeeds
-    /// whatever `until` says.
+    /// whatever `until` says. A cancelled wait may end a millisecond late.
     ///
     /// # Errors
-    /// Why the wait ended, or why there was none.
+    /// As [`RawRtMutex::acquire`], and why the wait ended.
     #[inline]
-    pub fn acquire_until(&self, until: Until<'_, P>) -> Result<(), Refused> {
-        if self.acquire_fast() {
-            return Ok(());
-        }
-        self.core.acquire_slow::<Y>(until).inspect(|()| Self::hold(1))
+    pub fn acquire_until(&self, until: Until<'_, P>) -> Result<(), PiError> {
+        if self.acquire_fast() { Ok(()) } else { self.acquire_slow(until) }
     }
 
-    /// Takes the mutex if it is free, and not promised to a waiter of the caller's priority or
-    /// higher.
+    /// Takes the mutex if it is free and no top waiter spins for it. Never waits, and leaves no
+    /// trace when it fails.
     #[inline]
     pub fn try_acquire(&self) -> bool {
-        self.acquire_fast() || self.try_acquire_slow()
+        self.acquire_fast() || self.try_slow()
+    }
+
+    #[inline(always)]
+    fn acquire_fast(&self) -> bool {
+        let Some(me) = P::known() else { return false };
+        if P::PAIRS {
+            // Noted before it is so: a locked instruction waits for all stores before it, and here,
+            // unlike between the two of a short section, there is time.
+            P::set_holds(me.holds.wrapping_add(1));
+            // Free and without flags, in one step.
+            if P::pair_exchange(&self.pair, 0, u64::from(me.tid), Acquire).is_ok() {
+                return true;
+            }
+            P::set_holds(me.holds);
+            false
+        } else {
+            self.flags().load(Relaxed) == 0
+                && self.word().compare_exchange(0, me.tid, Acquire, Relaxed).is_ok()
+                && self.taken(me.tid)
+        }
     }
 
     /// Releases the mutex.
     ///
     /// # Errors
-    /// The caller does not own it; then nothing has changed.
+    /// [`PiError::NotOwner`], [`PiError::Corrupt`].
     ///
     /// # Safety
-    /// If the caller owns it, it gives up what it protects.
+    /// Nothing that relies on the mutex being held is done afterwards.
     #[inline]
-    pub unsafe fn release(&self) -> Result<(), NotOwner> {
-        let me = P::id().unwrap_or(ThreadId::ANONYMOUS);
-        if self.core.word.compare_exchange(me.raw(), 0, Release, Relaxed).is_err() {
-            if self.core.owner() != Some(me) {
-                return Err(NotOwner);
-            }
-            self.core.release_slow(me);
+    pub unsafe fn release(&self) -> Result<(), PiError> {
+        let me = P::last_known();
+        if P::PAIRS && P::pair_exchange(&self.pair, u64::from(me.tid), 0, Release).is_ok() {
+            P::set_holds(me.holds.wrapping_sub(1));
+            return Ok(());
         }
-        Self::hold(-1);
+        self.release_slow()
+    }
+
+    /// The caller, `me`, has exchanged 0 for its thread id. `false`: it must not have the mutex,
+    /// and has it no more.
+    #[inline(always)]
+    fn taken(&self, me: u32) -> bool {
+        if self.flags().load(Relaxed) & DEAD != 0 {
+            self.give_back(me);
+            return false;
+        }
+        P::set_holds(P::holds().wrapping_add(1));
+        true
+    }
+
+    #[cold]
+    fn give_back(&self, me: u32) {
+        if self.word().compare_exchange(me, 0, Release, Relaxed).is_err() {
+            // Cannot fail: the word is ours, and the kernel has it for those who wait.
+            let _ = P::unlock_pi(self.word());
+        }
+    }
+
+    /// Takes the mutex if it is free, and no top waiter spins for it.
+    fn take(&self, me: u32) -> bool {
+        self.flags().load(Relaxed) & (TOP_SPINS | DEAD) == 0
+            && self.word().load(Relaxed) == 0
+            && self.word().compare_exchange(0, me, Acquire, Relaxed).is_ok()
+            && self.taken(me)
+    }
+
+    fn is_dead(&self) -> bool {
+        self.flags().load(Relaxed) & DEAD != 0
+    }
+
+    #[cold]
+    fn try_slow(&self) -> bool {
+        if self.word().load(Relaxed) != 0 {
+            return false;
+        }
+        P::current(); // so that waiters can see whether we run
+        self.take(Self::me())
+    }
+
+    /// The calling thread's kernel id.
+    fn me() -> u32 {
+        P::known().map_or_else(P::register, |me| me.tid)
+    }
+
+    /// Apart, so that the fast path makes no room for an [`Until`].
+    #[cold]
+    #[inline(never)]
+    fn acquire_forever(&self) -> Result<(), PiError> {
+        self.acquire_slow(Until::FOREVER)
+    }
+
+    #[cold]
+    fn acquire_slow(&self, until: Until<'_, P>) -> Result<(), PiError> {
+        let record = P::current();
+        let me = Self::me();
+        // The first lock of this thread, or free with flags: one more try before anything dearer.
+        if self.take(me) {
+            return Ok(());
+        }
+        P::count(Event::PiMutexSlowpath, 1);
+        if self.is_dead() {
+            return Err(PiError::OwnerDied);
+        }
+        if self.word().load(Relaxed) & OWNER == me {
+            P::count(Event::PiMutexDeadlock, 1);
+            return Err(PiError::Deadlock);
+        }
+        // In a signal handler that interrupted a wait there is no second place to queue with.
+        let can_queue = record.is_some_and(|record| record.waiter.busy.load(Relaxed) == 0);
+        let class = P::class();
+        if S::LATERAL && can_queue && class == Class::TimeSharing && P::holds() == 0 {
+            return lateral::acquire(self, me, until);
+        }
+        self.acquire_urgent(me, class, until)
+    }
+
+    /// For those whose waiting matters to others: spins as top waiter, then waits in the kernel.
+    fn acquire_urgent(&self, me: u32, class: Class, until: Until<'_, P>) -> Result<(), PiError> {
+        if let Some(end) = until.over() {
+            // Not for a moment: the mark would stay, and make the owner's release a system call.
+            return Err(end.into());
+        }
+        if S::TOP_WAITER != TopWaiter::Sleeps {
+            let patience = match class {
+                Class::TimeSharing => NESTED_SPIN_NS,
+                Class::RealTime => SPIN_NS,
+                Class::Deadline => 0,
+            };
+            if self.spin(me, patience, until) {
+                P::count(Event::PiMutexSpin, 1);
+                return Ok(());
+            }
+            P::count(Event::PiMutexSpinFail, 1);
+        }
+        self.wait_in_kernel(until)
+    }
+
+    /// Spins as the top waiter: there is one at a time, and only while nobody waits in the kernel
+    /// and the owner runs.
+    fn spin(&self, me: u32, ns: u32, until: Until<'_, P>) -> bool {
+        let met = self.word().load(Relaxed);
+        let owner = P::thread_of(met & OWNER);
+        let hopeless = met & !OWNER != 0 || owner.is_some_and(|owner| !P::is_running(owner));
+        if ns == 0 || hopeless || P::cpus() == 1 || P::should_yield() {
+            return false;
+        }
+        if self.flags().fetch_or(TOP_SPINS, Relaxed) & TOP_SPINS != 0 {
+            return false;
+        }
+        let mut patience = Patience::ns(ns).until(until.wake_time()).courteous();
+        patience.running = owner;
+        let taken = P::spin(patience, || {
+            let word = self.word().load(Relaxed);
+            if word == 0 {
+                return self.word().compare_exchange(0, me, Acquire, Relaxed).is_ok().then_some(true);
+            }
+            // Somebody waits in the kernel: it decides who is next. Or another took the mutex, and
+            // the spinner was sure of that one owner only.
+            let over = word & !OWNER != 0 || S::TOP_WAITER == TopWaiter::SpinsOnOneOwner && word != met && met != 0;
+            over.then_some(false)
+        });
+        let taken = taken == Some(true);
+        let flags = self.flags().fetch_and(!TOP_SPINS, SeqCst);
+        if taken {
+            return self.taken(me);
+        }
+        if flags & LISTENING != 0 {
+            self.released(); // it may have been released, and the listener kept off
+        }
+        false
+    }
+
+    /// Waits in the kernel, which boosts whoever is in the way.
+    fn wait_in_kernel(&self, until: Until<'_, P>) -> Result<(), PiError> {
+        P::count(Event::PiMutexBlock, 1);
+        let record = P::current();
+        if let Some(me) = record {
+            me.waiter.enter();
+        }
+        let result = self.lock_pi(until);
+        if let Some(me) = record {
+            me.waiter.leave();
+        }
+        match result {
+            Ok(()) => self.inherited(),
+            Err(error) => {
+                if error == PiError::Deadlock {
+                    P::count(Event::PiMutexDeadlock, 1);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn lock_pi(&self, until: Until<'_, P>) -> Result<(), PiError> {
+        let mut round = 0;
+        let mut doubted = None;
+        loop {
+            let deadline = match until.is_cancellable() {
+                true => until.wake_time_or(P::now() + CANCEL_NS).map(At::Monotonic),
+                false => until.end(),
+            };
+            match P::lock_pi(self.word(), deadline) {
+                Ok(()) => return Ok(()),
+                Err(Refused::TimedOut) => {
+                    if let Some(end) = until.over() {
+                        return Err(end.into());
+                    }
+                }
+                Err(Refused::Deadlock) => return Err(PiError::Deadlock),
+                Err(Refused::NoOwner) => {
+                    self.flags().fetch_or(DEAD, Relaxed);
+                    return Err(PiError::OwnerDied);
+                }
+                Err(Refused::NoMemory | Refused::Unsupported) => {
+                    let me = Self::me();
+                    if self.word().load(Relaxed) == 0 && self.word().compare_exchange(0, me, Acquire, Relaxed).is_ok() {
+                        return Ok(());
+                    }
+                    if let Some(end) = until.over() {
+                        return Err(end.into());
+                    }
+                    P::nap(round);
+                    round = round.saturating_add(1);
+                }
+                Err(Refused::Changed) => P::relax(),
+                Err(Refused::Corrupt) => {
+                    if self.is_dead() {
+                        return Err(PiError::OwnerDied);
+                    }
+                    if let Some(end) = until.over() {
+                        return Err(end.into());
+                    }
+                    let now = P::now();
+                    if now - *doubted.get_or_insert(now) > DOUBT_NS {
+                        return Err(PiError::Corrupt);
+                    }
+                    P::nap(round);
+                    round = round.saturating_add(1);
+                }
+                Err(Refused::NotOwner) => return Err(PiError::Corrupt),
+            }
+        }
+    }
+
+    /// The kernel has made the caller the owner. Refuses what a dead thread left.
+    pub(crate) fn inherited(&self) -> Result<(), PiError> {
+        if self.word().load(Acquire) & OWNER_DIED != 0 {
+            self.flags().fetch_or(DEAD, Relaxed);
+        }
+        if self.is_dead() {
+            self.give_back(Self::me());
+            return Err(PiError::OwnerDied);
+        }
+        P::set_holds(P::holds().wrapping_add(1));
         Ok(())
     }
 
-    /// Releases the mutex for its owner, which has gone.
-    ///
-    /// # Safety
-    /// The mutex is held, and its owner does nothing with mutexes at the same time: it has exited,
-    /// or has handed its ownership to the caller.
-    pub unsafe fn release_for_owner(&self) {
-        let Some(owner) = self.core.owner() else { return };
-        if self.core.word.compare_exchange(owner.raw(), 0, Release, Relaxed).is_err() {
-            self.core.release_slow(owner);
-        }
-        if !owner.is_anonymous() {
-            let held = &P::thread(owner).pi.held;
-            held.store(held.load(Relaxed).wrapping_sub(1), Relaxed);
-        }
-    }
-
-    /// Whether somebody holds the mutex.
-    #[inline]
-    pub fn is_locked(&self) -> bool {
-        self.owner().is_some()
-    }
-
-    /// Who holds it.
-    #[inline]
-    pub fn owner(&self) -> Option<ThreadId> {
-        self.core.owner()
-    }
-
-    /// Whether somebody waits for it.
-    #[inline]
-    pub fn is_contended(&self) -> bool {
-        self.core.waiters.first().is_some()
-    }
-
-    #[inline(always)]
-    fn acquire_fast(&self) -> bool {
-        let taken = P::id().is_some_and(|me| self.core.word.compare_exchange(0, me.raw(), Acquire, Relaxed).is_ok());
-        if taken {
-            Self::hold(1);
-        }
-        taken
-    }
-
-    /// Counts what the calling thread holds.
-    #[inline(always)]
-    fn hold(more: i32) {
-        if let Some(me) = P::id().filter(|me| !me.is_anonymous()) {
-            let held = &P::thread(me).pi.held;
-            held.store(held.load(Relaxed).wrapping_add_signed(more), Relaxed);
-        }
-    }
-
+    /// Not inlined: it would cost the fast path registers to save.
     #[cold]
-    fn acquire_forever(&self) -> Result<(), Cycle> {
-        match self.acquire_until(Until::FOREVER) {
-            Err(Refused::Deadlock(cycle)) => Err(cycle),
-            // Nothing else ends a wait that lasts for ever.
-            _ => Ok(()),
+    #[inline(never)]
+    fn release_slow(&self) -> Result<(), PiError> {
+        let me = Self::me();
+        if self.word().compare_exchange(me, 0, SeqCst, Relaxed).is_err() {
+            if P::had(self.word().load(Relaxed) & OWNER) {
+                return self.release_inherited();
+            }
+            self.release_in_kernel(me)?;
         }
+        P::set_holds(P::holds().wrapping_sub(1));
+        if self.flags().load(SeqCst) != 0 {
+            self.released();
+        }
+        Ok(())
     }
 
+    /// In the child of a fork: the caller took the mutex before. The waiters that the word and the
+    /// flags tell of are the parent's.
     #[cold]
-    fn try_acquire_slow(&self) -> bool {
-        let taken = self.core.try_acquire_slow::<Y>();
-        if taken {
-            Self::hold(1);
+    fn release_inherited(&self) -> Result<(), PiError> {
+        self.flags().fetch_and(!TOP_SPINS, Relaxed);
+        self.word().store(0, SeqCst);
+        self.released();
+        Ok(())
+    }
+
+    /// Others wait in the kernel, or did; or the caller, `me`, does not own the mutex.
+    #[cold]
+    fn release_in_kernel(&self, me: u32) -> Result<(), PiError> {
+        if self.word().load(Relaxed) & OWNER != me {
+            return Err(PiError::NotOwner);
         }
-        taken
+        P::count(Event::PiMutexUnlock, 1);
+        let done = P::unlock_pi(self.word()).map_err(|refused| match refused {
+            Refused::NotOwner => PiError::NotOwner,
+            _ => PiError::Corrupt,
+        });
+        P::fence(); // between the word, which the kernel wrote, and the flags
+        done
+    }
+
+    /// After a release: wakes the first lateral waiter if it listens and the mutex is still free.
+    /// If it is not, the next release will see the flag.
+    #[cold]
+    fn released(&self) {
+        if self.flags().load(SeqCst) & LISTENING != 0
+            && self.word().load(SeqCst) == 0
+            && self.flags().fetch_and(!LISTENING, AcqRel) & LISTENING != 0
+            && let Some(first) = self.queue.first()
+        {
+            P::count(Event::PiMutexWake, 1);
+            first.unpark();
+        }
     }
 }
-
-/// The priority with which `thread` runs and waits, as far as rt-mutexes know.
-pub fn effective_priority<P: Platform>(thread: ThreadId) -> u32 {
-    P::thread(thread).pi.priorities().1
-}
-
-/// Sets the priority of `thread` without inheritance: 0 is time-sharing, 1 to [`MAX_PRIORITY`]
-/// real-time. What is lent to it stays lent, and if it waits for an rt-mutex it changes its place
-/// there, and so down the chain.
-///
-/// This is how programs that use these mutexes change priorities: a change made behind their back
-/// while something is lent would be lost.
-///
-/// `false`: the machine refused, or `thread` has no record. (What waits for mutexes is ordered by
-/// the new priority nevertheless.)
-pub fn set_priority<P: Platform>(thread: ThreadId, priority: u32) -> bool {
-    if thread.is_anonymous() {
-        return false;
-    }
-    let thread = P::thread(thread);
-    let locked = waiter::lock(thread);
-    let done = locked.set_base(priority.min(MAX_PRIORITY));
-    chain::carry_change(thread, locked);
-    done
-}
-
-#[cfg(all(test, feature = "std", target_os = "linux"))]
-mod tests;

@@ -30,7 +30,7 @@ use core::num::NonZeroU32;
 
 use crate::event::Event;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, StandIn, Word};
-use crate::rtmutex::waiter::Inheritance;
+use crate::rtmutex_tree::waiter::Inheritance;
 use crate::spin::mcs::McsNode;
 use crate::spin::node::QueueNode;
 use crate::wait::osq::OsqNode;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::SeqCst};
 use std::thread::scope;
 
 use lockyard::mutex::RawMutex;
-use lockyard::pi_mutex::{Lateral, Policy, RawPiMutex, policy};
 use lockyard::platform::linux::Linux;
+use lockyard::rtmutex::{Lateral, Policy, RawRtMutex, policy};
 use lockyard_check::lock::{Held, Lock, Way};
 
 use crate::scene::{Gate, alone, fixed, lent, permitted, state, thread_name};
@@ -122,7 +122,7 @@ fn never_inverted<S: Policy>() {
             return;
         }
         alone(&name, || {
-            let seen = inversions::<RawPiMutex<Linux, S>>(depth, RUNS);
+            let seen = inversions::<RawRtMutex<Linux, S>>(depth, RUNS);
             let expected = Seen { inverted: false, owner: (HIGH, 1), kept: false };
             for (run, seen) in seen.iter().enumerate().filter(|(_, seen)| !seen.kept) {
                 assert_eq!(*seen, expected, "run {run} of {RUNS}, chain of {depth}");
@@ -172,7 +172,7 @@ fn a_time_sharing_link_passes_the_boost_on() {
         return;
     }
     alone("a time-sharing link", || {
-        let (first, second) = (RawPiMutex::<Linux>::default(), RawPiMutex::<Linux>::default());
+        let (first, second) = (RawRtMutex::<Linux>::default(), RawRtMutex::<Linux>::default());
         let (linked, wanted, told) = (Gate::default(), Gate::default(), Gate::default());
         scope(|threads| {
             threads.spawn(|| {
@@ -213,7 +213,7 @@ fn a_wait_that_times_out_takes_the_boost_back() {
         return;
     }
     alone("boost and timeout", || {
-        let lock = RawPiMutex::<Linux>::default();
+        let lock = RawRtMutex::<Linux>::default();
         let (held, gone) = (Gate::default(), Gate::default());
         scope(|threads| {
             threads.spawn(|| {
@@ -243,7 +243,7 @@ fn waiters_are_served_by_priority() {
     }
     alone("order of service", || {
         for order in [[1, 2, 3], [3, 1, 2], [2, 3, 1], [3, 2, 1]] {
-            let lock = RawPiMutex::<Linux>::default();
+            let lock = RawRtMutex::<Linux>::default();
             let gates: Vec<Gate> = (0..3).map(|_| Gate::default()).collect();
             let ready = Gate::default();
             let served = std::sync::Mutex::new(Vec::new());

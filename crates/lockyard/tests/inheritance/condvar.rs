@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::thread::scope;
 use std::time::{Duration, Instant};
 
-use lockyard::pi_mutex::{Lateral, Policy, policy};
+use lockyard::rtmutex::{Lateral, Policy, policy};
 use lockyard::{RtCondvar, RtCondvarWith, RtMutex, RtMutexWith};
 
 use crate::scene::{Gate, alone, fixed, lent, permitted};

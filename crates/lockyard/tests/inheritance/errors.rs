@@ -7,14 +7,14 @@ use std::thread::{scope, spawn};
 use std::time::Duration;
 
 use lockyard::cancel::Until;
-use lockyard::pi_mutex::{Lateral, Policy, RawPiMutex, policy};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
+use lockyard::rtmutex::{Lateral, Policy, RawRtMutex, policy};
 use lockyard::{CancelToken, CheckedMutex, PiError, RtMutex};
 
 use crate::scene::{Gate, alone, state, thread_name};
 
-type Raw<S = Lateral> = RawPiMutex<Linux, S>;
+type Raw<S = Lateral> = RawRtMutex<Linux, S>;
 
 /// Runs `act`, which must panic, and gives its message.
 fn message(act: impl FnOnce()) -> String {

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread::scope;
 
 use lockyard::PiError;
-use lockyard::pi_mutex::{Lateral, Policy, RawPiMutex, policy};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::pi::PiPlatform;
+use lockyard::rtmutex::{Lateral, Policy, RawRtMutex, policy};
 
 use crate::child::in_child;
 use crate::scene::alone;
@@ -28,7 +28,7 @@ fn tid() -> u32 {
 }
 
 /// Threads of the child contend, in the kernel as well, so that a wrong thread id would be noticed.
-fn contend<S: Policy>(mutex: &RawPiMutex<Linux, S>) -> Result<(), &'static str> {
+fn contend<S: Policy>(mutex: &RawRtMutex<Linux, S>) -> Result<(), &'static str> {
     let count = AtomicU32::new(0);
     let failed = AtomicU32::new(0);
     let turn = |round: u32| {
@@ -51,10 +51,10 @@ fn contend<S: Policy>(mutex: &RawPiMutex<Linux, S>) -> Result<(), &'static str> 
 #[test]
 fn the_child_has_thread_ids_of_its_own() {
     alone("fork and PI mutexes", || {
-        let free = RawPiMutex::<Linux>::default();
-        let held = RawPiMutex::<Linux>::default();
+        let free = RawRtMutex::<Linux>::default();
+        let held = RawRtMutex::<Linux>::default();
         held.acquire().unwrap(); // also makes the id known
-        let own = RawPiMutex::<Linux>::default();
+        let own = RawRtMutex::<Linux>::default();
         own.acquire().unwrap();
         assert_eq!(known(), Some(tid()));
         in_child(|| {
@@ -73,7 +73,7 @@ fn the_child_has_thread_ids_of_its_own() {
             // SAFETY: acquired above.
             check(unsafe { free.release() } == Ok(()), "the child cannot release what it took")?;
             contend(&free)?;
-            contend(&RawPiMutex::<Linux, policy::Off>::default())?;
+            contend(&RawRtMutex::<Linux, policy::Off>::default())?;
             // Also when it knows its new id; once. Then it is a mutex like any other.
             check(!held.try_acquire(), "what the forking thread holds is free in the child")?;
             // SAFETY: held since before the fork.
@@ -81,7 +81,7 @@ fn the_child_has_thread_ids_of_its_own() {
             // SAFETY: refused.
             check(unsafe { held.release() } == Err(PiError::NotOwner), "a free mutex was released")?;
             contend(&held)?;
-            in_child(|| contend(&RawPiMutex::<Linux, Lateral>::default()));
+            in_child(|| contend(&RawRtMutex::<Linux, Lateral>::default()));
             contend(&free)
         });
         // SAFETY: acquired above.
@@ -96,7 +96,7 @@ fn the_child_has_thread_ids_of_its_own() {
 #[test]
 fn a_mutex_with_the_parents_waiters_is_released_in_the_child() {
     fn released<S: Policy>() {
-        let mutex = RawPiMutex::<Linux, S>::default();
+        let mutex = RawRtMutex::<Linux, S>::default();
         mutex.acquire().unwrap();
         scope(|threads| {
             for _ in 0..3 {

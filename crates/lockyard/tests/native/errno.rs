@@ -4,12 +4,12 @@ use std::sync::Barrier;
 use std::thread::scope;
 use std::time::Duration;
 
-use lockyard::RawRtMutex;
+use lockyard::RawTreeRtMutex;
 use lockyard::cancel::Until;
 use lockyard::mutex::RawMutex;
-use lockyard::pi_mutex::{RawPiMutex, policy as pi};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
+use lockyard::rtmutex::{RawRtMutex, policy as pi};
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -86,9 +86,9 @@ fn contended_operations_leave_errno_alone() {
     guarded("errno", || {
         contended::<RawQSpinLock<Linux>>("a spinlock");
         contended::<RawMutex<Linux>>("a mutex");
-        contended::<RawRtMutex<Linux>>("an rt-mutex");
-        contended::<RawPiMutex<Linux>>("a PI mutex");
-        contended::<RawPiMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel");
+        contended::<RawTreeRtMutex<Linux>>("an rt-mutex");
+        contended::<RawRtMutex<Linux>>("a PI mutex");
+        contended::<RawRtMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel");
         contended::<RawRwSem<Linux, policy::Today>>("an rwsem");
         contended::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
         contended::<Binary<Linux, OpportunisticSafe>>("a semaphore");
@@ -100,9 +100,9 @@ fn contended_operations_leave_errno_alone() {
 fn ended_waits_leave_errno_alone() {
     guarded("errno", || {
         ending::<RawMutex<Linux>>("a mutex");
-        ending::<RawRtMutex<Linux>>("an rt-mutex");
-        ending::<RawPiMutex<Linux>>("a PI mutex");
-        ending::<RawPiMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel");
+        ending::<RawTreeRtMutex<Linux>>("an rt-mutex");
+        ending::<RawRtMutex<Linux>>("a PI mutex");
+        ending::<RawRtMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel");
         ending::<RawRwSem<Linux, policy::Today>>("an rwsem");
         ending::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
         ending::<Binary<Linux, OpportunisticSafe>>("a semaphore");

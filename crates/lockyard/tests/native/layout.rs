@@ -5,13 +5,13 @@ use std::mem::{MaybeUninit, size_of};
 use lockyard::futex_hash::{Bucket, FutexHash, Waited};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
-use lockyard::pi_condvar::RawPiCondvar;
-use lockyard::pi_mutex::RawPiMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::{Ordering, Platform, Word};
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::rtcondvar::RawRtCondvar;
 use lockyard::rtmutex::RawRtMutex;
-use lockyard::rtmutex::condvar::RawRtCondvar;
+use lockyard::rtmutex_tree::RawTreeRtMutex;
+use lockyard::rtmutex_tree::condvar::RawTreeRtCondvar;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::cna::RawCnaSpinLock;
@@ -29,7 +29,7 @@ use lockyard_check::lock::{Lock, Way};
 fn sizes_fit_into_the_c_librarys_objects() {
     assert_eq!(size_of::<RawQSpinLock<Linux>>(), 4);
     assert_eq!(size_of::<RawMutex<Linux>>(), 32);
-    assert_eq!((size_of::<RawPiMutex<Linux>>(), size_of::<RawPiCondvar<Linux>>()), (24, 16));
+    assert_eq!((size_of::<RawRtMutex<Linux>>(), size_of::<RawRtCondvar<Linux>>()), (24, 16));
     assert!(size_of::<RawRwSem<Linux, policy::Today>>() <= 40);
     assert!(size_of::<RawSemaphore<Linux>>() <= 32);
     assert!(size_of::<RawQSpinLock<Linux>>() <= size_of::<libc::pthread_spinlock_t>());
@@ -87,8 +87,8 @@ fn zero_bytes_are_an_unlocked_lock() {
         LockRef<Linux, RawTicketLock<Linux>>,
         LockRef<Linux, RawTtasLock<Linux>>,
         RawMutex<Linux>,
-        RawPiMutex<Linux>,
         RawRtMutex<Linux>,
+        RawTreeRtMutex<Linux>,
         RawQRwLock<Linux>,
         RawQRwLock<Linux, qrw::TodayKernel>,
         RawQRwLock<Linux, qrw::FetchAdd>,
@@ -113,16 +113,16 @@ fn zero_bytes_are_an_unlocked_rwsem_of_every_policy() {
 
 #[test]
 fn zero_bytes_are_a_condition_variable_without_waiters() {
-    let mutex = RawRtMutex::<Linux>::new();
+    let mutex = RawTreeRtMutex::<Linux>::new();
     // SAFETY: as above.
-    let zero: RawRtCondvar<Linux> = unsafe { MaybeUninit::zeroed().assume_init() };
-    for condvar in [zero, RawRtCondvar::new(), RawRtCondvar::default()] {
+    let zero: RawTreeRtCondvar<Linux> = unsafe { MaybeUninit::zeroed().assume_init() };
+    for condvar in [zero, RawTreeRtCondvar::new(), RawTreeRtCondvar::default()] {
         condvar.notify_one(&mutex);
         condvar.notify_all(&mutex);
     }
     // SAFETY: as above.
-    let zero: RawPiCondvar<Linux> = unsafe { MaybeUninit::zeroed().assume_init() };
-    for condvar in [zero, RawPiCondvar::new(), RawPiCondvar::default()] {
+    let zero: RawRtCondvar<Linux> = unsafe { MaybeUninit::zeroed().assume_init() };
+    for condvar in [zero, RawRtCondvar::new(), RawRtCondvar::default()] {
         condvar.notify_one();
         condvar.notify_all();
     }

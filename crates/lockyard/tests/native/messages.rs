@@ -7,7 +7,7 @@ use std::process::Command;
 
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
-use lockyard::rtmutex::{NotOwner, Refused};
+use lockyard::rtmutex_tree::{NotOwner, Refused};
 use lockyard::spin::hq::Tunable;
 use lockyard::{GaveUp, PiError};
 

@@ -9,8 +9,8 @@ use std::sync::MutexGuard as StdGuard;
 use lockyard::futex_hash::{Bucket, FutexHash};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
-use lockyard::pi_mutex::RawPiMutex;
 use lockyard::platform::linux::Linux;
+use lockyard::rtmutex::RawRtMutex;
 use lockyard::rwsem::{RawRwSem, policy};
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -38,8 +38,8 @@ macro_rules! not {
 
 #[test]
 fn locks_are_send_and_sync_as_their_data() {
-    is_send::<(RtMutex<u8>, RtCondvar, RawPiMutex<Linux>)>();
-    is_sync::<(RtMutex<u8>, RtCondvar, RawPiMutex<Linux>)>();
+    is_send::<(RtMutex<u8>, RtCondvar, RawRtMutex<Linux>)>();
+    is_sync::<(RtMutex<u8>, RtCondvar, RawRtMutex<Linux>)>();
     is_debug::<(RtMutex<u8>, RtCondvar, RtMutexGuard<'_, u8>, PiError)>();
     not!(RtMutex<Rc<u8>>: Send);
     not!(RtMutexGuard<'_, u8>: Send); // only the owner unlocks

@@ -4,7 +4,7 @@ use lockyard::event::Event;
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
-use lockyard::rtmutex::RawRtMutex;
+use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rwsem::{RawRwSem, policy as sem};
 use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
 use lockyard::spin::cna::{RawCnaSpinLock, SHUFFLE_ONE_IN};
@@ -98,8 +98,8 @@ pub fn all() -> Vec<Scenario> {
         exclusive::<HashedMutex<Loom, RawTicketLock<Loom>>>("futex-hash", PLAIN, &[]),
         parcels(),
         condvar(),
-        exclusive::<RawRtMutex<Loom>>("rtmutex-tree", PLAIN, &[Event::RtmutexSlowSleep]),
-        timed::<RawRtMutex<Loom>>("rtmutex-tree"),
+        exclusive::<RawTreeRtMutex<Loom>>("rtmutex-tree", PLAIN, &[Event::RtmutexSlowSleep]),
+        timed::<RawTreeRtMutex<Loom>>("rtmutex-tree"),
         chains(),
         rt_condvar(),
     ]
@@ -389,8 +389,8 @@ fn strangers() -> Vec<Scenario> {
         of("qspinlock").contend::<RawQSpinLock<Loom>>(&[W, W]),
         of("mcs").contend::<RawMcsLock<Loom>>(&[W, W]),
         of("mutex").contend::<RawMutex<Loom>>(&[W, W]),
-        of("rtmutex-tree").contend::<RawRtMutex<Loom>>(&[W, W]),
-        of("rtmutex-tree").attempt::<RawRtMutex<Loom>>(&[W, W]),
+        of("rtmutex-tree").contend::<RawTreeRtMutex<Loom>>(&[W, W]),
+        of("rtmutex-tree").attempt::<RawTreeRtMutex<Loom>>(&[W, W]),
         of("rwsem:today").contend::<RawRwSem<Loom, sem::Today>>(&[W, W]),
         of("rwsem:today").contend::<RawRwSem<Loom, sem::Today>>(&[W, R]),
         of("rwsem:today-kernel").contend::<RawRwSem<Loom, sem::TodayKernel>>(&[W, W]),
@@ -408,7 +408,7 @@ fn rt_condvar() -> Vec<Scenario> {
         letter(&of("sleeps", SLEEPS), false),
         letter(&of("spins", SPINS), false),
         letter(&of("sleeps", SLEEPS), true),
-        late.late::<RawRtMutex<Loom>>(&[W, W, W]),
+        late.late::<RawTreeRtMutex<Loom>>(&[W, W, W]),
         orphan(&late, 2),
         orphan(&late, 3),
     ]

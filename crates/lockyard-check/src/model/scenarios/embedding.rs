@@ -2,7 +2,7 @@
 
 use lockyard::platform::{Ordering::*, Platform, Word};
 use lockyard::qrwlock::RawQRwLock;
-use lockyard::rtmutex::RawRtMutex;
+use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rwsem::RawRwSem;
 use lockyard::rwsem::policy::Policy;
 
@@ -102,7 +102,7 @@ pub(super) fn orphan(of: &Of<'_>, threads: usize) -> Scenario {
         execute::<Weak, _>(
             machine,
             threads,
-            Left::<RawRtMutex<Loom>>::default,
+            Left::<RawTreeRtMutex<Loom>>::default,
             |left, me| match me {
                 0 => {
                     left.lock.lock(Way::Write);

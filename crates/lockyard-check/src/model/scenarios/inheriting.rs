@@ -3,8 +3,8 @@
 
 use lockyard::cancel::Until;
 use lockyard::platform::Platform;
-use lockyard::rtmutex::RawRtMutex;
-use lockyard::rtmutex::condvar::RawRtCondvar;
+use lockyard::rtmutex_tree::RawTreeRtMutex;
+use lockyard::rtmutex_tree::condvar::RawTreeRtCondvar;
 
 use super::super::machine::{execute, ring};
 use super::super::setting::{DEADLINE, Machine};
@@ -16,7 +16,7 @@ use crate::lock::{Held, Lock, Timed, Way};
 /// Two mutexes and their data.
 #[derive(Debug, Default)]
 struct Chain {
-    locks: [RawRtMutex<Loom>; 2],
+    locks: [RawTreeRtMutex<Loom>; 2],
     data: [Protected; 2],
 }
 
@@ -56,7 +56,7 @@ pub(super) fn chain(of: &Of<'_>) -> Scenario {
 /// A mutex and its data.
 #[derive(Debug, Default)]
 struct Single {
-    mutex: RawRtMutex<Loom>,
+    mutex: RawTreeRtMutex<Loom>,
     data: Protected,
 }
 
@@ -101,8 +101,8 @@ pub(super) fn late_again(of: &Of<'_>) -> Scenario {
 /// A condition of an rt-mutex, and what is there once it holds.
 #[derive(Debug, Default)]
 struct Post {
-    mutex: RawRtMutex<Loom>,
-    arrival: RawRtCondvar<Loom>,
+    mutex: RawTreeRtMutex<Loom>,
+    arrival: RawTreeRtCondvar<Loom>,
     /// How many letters there are: under the mutex.
     letters: Protected,
 }

@@ -136,9 +136,9 @@ fn a_thread_tells_of_its_end() {
 /// Its name must stay the dead thread's: a mutex that inherits priorities knows the owner by it.
 #[test]
 fn a_thread_that_holds_an_rt_mutex_takes_its_record_with_it() {
-    use crate::rtmutex::{RawRtMutex, policy};
+    use crate::rtmutex_tree::{RawTreeRtMutex, policy};
 
-    static MUTEX: RawRtMutex<Linux, policy::Today> = RawRtMutex::new();
+    static MUTEX: RawTreeRtMutex<Linux, policy::Today> = RawTreeRtMutex::new();
     let id = std::thread::spawn(|| {
         assert!(MUTEX.try_acquire());
         current().unwrap().id()

@@ -18,15 +18,15 @@ mod lending;
 mod native;
 mod order;
 
-use lockyard::RawRtMutex;
+use lockyard::RawTreeRtMutex;
 use lockyard::cancel::Until;
-use lockyard::rtmutex::policy::{Policy, Today};
-use lockyard::rtmutex::{self, Refused};
+use lockyard::rtmutex_tree::policy::{Policy, Today};
+use lockyard::rtmutex_tree::{self, Refused};
 use lockyard::wait::thread::ThreadId;
 use lockyard_check::scripted::{Actor, Scripted};
 pub(crate) use lockyard_check::scripts;
 
-type Mutex<Y = Today> = RawRtMutex<Scripted, Y>;
+type Mutex<Y = Today> = RawTreeRtMutex<Scripted, Y>;
 
 /// Releases what the calling actor holds.
 fn release<Y: Policy>(mutex: &Mutex<Y>) {
@@ -44,7 +44,7 @@ fn acquire_until<Y: Policy>(mutex: &Mutex<Y>, deadline: u64) -> Result<(), Refus
 
 /// As a program changes the priority of one of its threads.
 fn set_priority(thread: ThreadId, priority: u32) {
-    assert!(rtmutex::set_priority::<Scripted>(thread, priority));
+    assert!(rtmutex_tree::set_priority::<Scripted>(thread, priority));
 }
 
 fn have_priorities(actors: &[&Actor<'_>], priorities: &[u32]) {

@@ -10,7 +10,7 @@
 //! | I8 | waiters and donors are in order of priority | the lock that protects the list is free |
 //! | transitive | a waiter's priority in the list is its effective priority; so an owner's is the maximum over all that wait for it, at any distance | nobody is inside a lock call but asleep |
 //!
-//! I1 (one owner) and I10 (at rest afterwards) need no look inside: [`RawRtMutex::owner`], and
+//! I1 (one owner) and I10 (at rest afterwards) need no look inside: [`RawTreeRtMutex::owner`], and
 //! all-zero bytes.
 //!
 //! Called while other threads run, it may report what is only in the making.
@@ -18,7 +18,7 @@
 use super::plist::{DONATING, PriorityList, WAITING};
 use super::policy::Policy;
 use super::waiter::Inheritance;
-use super::{Core, RawRtMutex, WAITERS};
+use super::{Core, RawTreeRtMutex, WAITERS};
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::wait::thread::{Thread, ThreadId};
 
@@ -60,7 +60,7 @@ fn ensure(
 /// # Errors
 /// The first invariant that does not hold.
 pub fn check<P: Platform, Y: Policy>(
-    mutexes: &[&RawRtMutex<P, Y>],
+    mutexes: &[&RawTreeRtMutex<P, Y>],
     threads: impl Iterator<Item = ThreadId> + Clone,
 ) -> Result<(), Broken> {
     for mutex in mutexes {
@@ -98,7 +98,7 @@ pub fn check<P: Platform, Y: Policy>(
 /// # Errors
 /// The first invariant that does not hold.
 pub fn check_settled<P: Platform, Y: Policy>(
-    mutexes: &[&RawRtMutex<P, Y>],
+    mutexes: &[&RawTreeRtMutex<P, Y>],
     threads: impl Iterator<Item = ThreadId> + Clone,
 ) -> Result<(), Broken> {
     check(mutexes, threads.clone())?;
@@ -142,8 +142,8 @@ pub fn check_scheduler<P: Platform>(threads: impl Iterator<Item = ThreadId>) -> 
 /// # Errors
 /// Who waits and should have had it.
 pub fn check_grant<P: Platform, Y: Policy>(
-    mutex: &RawRtMutex<P, Y>,
-    mutexes: &[&RawRtMutex<P, Y>],
+    mutex: &RawTreeRtMutex<P, Y>,
+    mutexes: &[&RawTreeRtMutex<P, Y>],
 ) -> Result<(), Broken> {
     let Some(owner) = mutex.owner() else { return Ok(()) };
     let others = mutexes.iter().filter(|other| !core::ptr::eq(**other, mutex) && other.owner() == Some(owner));

@@ -26,7 +26,7 @@
 use core::cell::Cell;
 
 use super::policy::Policy;
-use super::{DEAD, LISTENING, PiError, RawPiMutex, TOP_SPINS};
+use super::{DEAD, LISTENING, PiError, RawRtMutex, TOP_SPINS};
 use crate::cancel::Until;
 use crate::event::Event;
 use crate::platform::pi::{PiPlatform, WAITERS};
@@ -39,7 +39,7 @@ use crate::wait::turn::{self, Contended, Events, Left, Look, Request};
 
 /// Takes `mutex` for the calling thread `me`, unless `until` comes first.
 pub(super) fn acquire<P: PiPlatform, S: Policy>(
-    mutex: &RawPiMutex<P, S>,
+    mutex: &RawRtMutex<P, S>,
     me: u32,
     until: Until<'_, P>,
 ) -> Result<(), PiError> {
@@ -50,7 +50,7 @@ pub(super) fn acquire<P: PiPlatform, S: Policy>(
 
 /// A thread that wants the mutex.
 struct Want<'a, P: PiPlatform, S: Policy> {
-    mutex: &'a RawPiMutex<P, S>,
+    mutex: &'a RawRtMutex<P, S>,
     /// Its kernel id.
     me: u32,
     until: Until<'a, P>,
@@ -170,7 +170,7 @@ mod tests {
     type Wanted = Want<'static, Machine, Lateral>;
 
     fn want(word: u32, flags: u32) -> Wanted {
-        let mutex: &'static RawPiMutex<Machine, Lateral> = Box::leak(Box::default());
+        let mutex: &'static RawRtMutex<Machine, Lateral> = Box::leak(Box::default());
         mutex.word().store(word, SeqCst);
         mutex.flags().store(flags, SeqCst);
         Want { mutex, me: ME, until: Until::FOREVER, refused: Cell::new(None) }

@@ -43,31 +43,31 @@ use core::ptr::without_provenance;
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
-use crate::pi_mutex::{Lateral, PiError, Policy, RawPiMutex};
 use crate::platform::pi::{At, PiPlatform, Refused};
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
+use crate::rtmutex::{Lateral, PiError, Policy, RawRtMutex};
 
 const COUNT_BITS: u32 = 19;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 /// Low bits of an address that are zero, and are not kept.
 const ALIGNED: u32 = 3;
 
-/// The condition variable of [`RawPiMutex`]: 16 bytes. See the [module text](self).
+/// The condition variable of [`RawRtMutex`]: 16 bytes. See the [module text](self).
 #[derive(Debug)]
 #[repr(C)]
-pub struct RawPiCondvar<P: Platform, S: Policy = Lateral> {
+pub struct RawRtCondvar<P: Platform, S: Policy = Lateral> {
     state: P::U64,
     sequence: P::U32,
     policy: PhantomData<S>,
 }
 
-impl<P: Platform, S: Policy> Default for RawPiCondvar<P, S> {
+impl<P: Platform, S: Policy> Default for RawRtCondvar<P, S> {
     fn default() -> Self {
         Self { state: P::U64::default(), sequence: P::U32::default(), policy: PhantomData }
     }
 }
 
-impl<P: Platform, S: Policy> RawPiCondvar<P, S> {
+impl<P: Platform, S: Policy> RawRtCondvar<P, S> {
     /// A condition variable that nobody waits for, in constants.
     pub const fn new() -> Self
     where
@@ -83,7 +83,7 @@ fn kept(address: usize) -> u64 {
     if short >> (64 - COUNT_BITS) == 0 { short << COUNT_BITS } else { 0 }
 }
 
-impl<P: PiPlatform, S: Policy> RawPiCondvar<P, S> {
+impl<P: PiPlatform, S: Policy> RawRtCondvar<P, S> {
     /// Releases `mutex`, waits for a notification or until `until`, and takes `mutex` again.
     /// `Ok(true)`: the deadline passed first.
     ///
@@ -98,7 +98,7 @@ impl<P: PiPlatform, S: Policy> RawPiCondvar<P, S> {
     ///
     /// # Safety
     /// The caller holds `mutex`, and touches nothing that it protects unless the result is `Ok`.
-    pub unsafe fn wait(&self, mutex: &RawPiMutex<P, S>, until: Until<'_, P>) -> Result<bool, PiError> {
+    pub unsafe fn wait(&self, mutex: &RawRtMutex<P, S>, until: Until<'_, P>) -> Result<bool, PiError> {
         let mine = kept(core::ptr::from_ref(mutex.word()).addr());
         let joined = self.state.load(Relaxed);
         if !self.join(joined, mine) {
@@ -118,7 +118,7 @@ impl<P: PiPlatform, S: Policy> RawPiCondvar<P, S> {
         Ok(timed_out)
     }
 
-    fn sleep(&self, mutex: &RawPiMutex<P, S>, mine: u64, sequence: u32, until: Until<'_, P>) -> Result<(), Refused> {
+    fn sleep(&self, mutex: &RawRtMutex<P, S>, mine: u64, sequence: u32, until: Until<'_, P>) -> Result<(), Refused> {
         P::count(Event::PiCondvarWait, 1);
         let plain = || {
             match until.end() {
@@ -145,9 +145,9 @@ impl<P: PiPlatform, S: Policy> RawPiCondvar<P, S> {
     /// no reason.
     ///
     /// # Safety
-    /// As [`RawPiCondvar::wait`].
+    /// As [`RawRtCondvar::wait`].
     #[cold]
-    unsafe fn wait_uncounted(mutex: &RawPiMutex<P, S>, until: Until<'_, P>) -> Result<bool, PiError> {
+    unsafe fn wait_uncounted(mutex: &RawRtMutex<P, S>, until: Until<'_, P>) -> Result<bool, PiError> {
         // SAFETY: the caller's promise.
         unsafe { mutex.release() }?;
         P::nap(8);
@@ -225,11 +225,11 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::pi_mutex::policy::Off;
-    use crate::pi_mutex::tests::machine::{Call, Machine, calls, events, is_over, next_wait, with};
+    use crate::rtmutex::policy::Off;
+    use crate::rtmutex::tests::machine::{Call, Machine, calls, events, is_over, next_wait, with};
 
-    type Mutex = RawPiMutex<Machine, Off>;
-    type Condvar = RawPiCondvar<Machine, Off>;
+    type Mutex = RawRtMutex<Machine, Off>;
+    type Condvar = RawRtCondvar<Machine, Off>;
 
     // The constant that no test can change: what the address does not take, as the text says.
     const _: () = assert!(COUNT == 0x7_ffff && ALIGNED == 3);

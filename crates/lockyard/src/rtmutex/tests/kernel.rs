@@ -10,7 +10,7 @@ use super::machine::{
     with,
 };
 
-type Raw<S = Lateral> = RawPiMutex<Machine, S>;
+type Raw<S = Lateral> = RawRtMutex<Machine, S>;
 
 // The constants that no test can change.
 const _: () =

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
-use lockyard::rtmutex;
+use lockyard::rtmutex_tree;
 use lockyard::{TreeRtMutex, can_lend_priorities};
 
 /// `lock` has no way to return an error: relocking is a panic that says so, not a hang.
@@ -48,18 +48,18 @@ fn the_kernel_sees_the_boost() {
         let mutex = &mutex;
         scope.spawn(move || {
             let me = Linux::current().expect("registered").id();
-            assert!(rtmutex::set_priority::<Linux>(me, 7));
+            assert!(rtmutex_tree::set_priority::<Linux>(me, 7));
             say.send(Linux::priority(me)).expect("heard");
             drop(mutex.lock());
             assert_eq!(Linux::priority(me), 7);
-            assert!(rtmutex::set_priority::<Linux>(me, 0));
+            assert!(rtmutex_tree::set_priority::<Linux>(me, 0));
         });
         assert_eq!(hear.recv(), Ok(7));
         while Linux::priority(owner) == 0 {
             std::thread::yield_now();
         }
-        assert_eq!((Linux::priority(owner), rtmutex::effective_priority::<Linux>(owner)), (7, 7));
+        assert_eq!((Linux::priority(owner), rtmutex_tree::effective_priority::<Linux>(owner)), (7, 7));
         drop(guard);
-        assert_eq!((Linux::priority(owner), rtmutex::effective_priority::<Linux>(owner)), (0, 0));
+        assert_eq!((Linux::priority(owner), rtmutex_tree::effective_priority::<Linux>(owner)), (0, 0));
     });
 }

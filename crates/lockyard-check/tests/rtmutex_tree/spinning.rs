@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use lockyard::RawRtMutex;
-use lockyard::rtmutex::bug::Bug;
-use lockyard::rtmutex::policy::{NoSpin, Policy, Published2016, Strict, Today};
+use lockyard::RawTreeRtMutex;
+use lockyard::rtmutex_tree::bug::Bug;
+use lockyard::rtmutex_tree::policy::{NoSpin, Policy, Published2016, Strict, Today};
 use lockyard_sim::machine::catalog;
 use lockyard_sim::scheduler::class::Class;
 use lockyard_sim::{Config, Sim, Simulation, Start, compute, set_class};
@@ -15,7 +15,7 @@ fn config() -> Config {
     Config { start: Start::InOrder, ..Config::new(model) }
 }
 
-fn lock<Y: Policy>(mutex: &RawRtMutex<Sim, Y>, section_ns: u64) {
+fn lock<Y: Policy>(mutex: &RawTreeRtMutex<Sim, Y>, section_ns: u64) {
     mutex.acquire().unwrap_or_else(|cycle| panic!("{cycle}"));
     compute(section_ns);
     // SAFETY: acquired above.
@@ -25,7 +25,7 @@ fn lock<Y: Policy>(mutex: &RawRtMutex<Sim, Y>, section_ns: u64) {
 /// Threads on CPUs of their own that take the mutex again and again.
 pub(crate) fn contend<Y: Policy>(threads: usize, bug: Option<Bug>) -> BTreeMap<&'static str, u64> {
     let simulation = Simulation::new(&Config { bug, ..config() }, threads).expect("a simulation");
-    let mutex = simulation.place("mutex", RawRtMutex::<Sim, Y>::default()).expect("room");
+    let mutex = simulation.place("mutex", RawTreeRtMutex::<Sim, Y>::default()).expect("room");
     let report = simulation.run(|me| {
         set_class(Class::Fifo(10 + me as u8));
         for _ in 0..200 {
@@ -61,7 +61,7 @@ fn spins_pay() {
 #[test]
 fn a_displaced_spinner_stops() {
     let simulation = Simulation::new(&config(), 3).expect("a simulation");
-    let mutex = simulation.place("mutex", RawRtMutex::<Sim, Strict>::default()).expect("room");
+    let mutex = simulation.place("mutex", RawTreeRtMutex::<Sim, Strict>::default()).expect("room");
     let report = simulation.run(|me| {
         set_class(Class::Fifo(10 * (me as u8 + 1)));
         compute(me as u64 * 20_000);

@@ -2,8 +2,8 @@
 
 use lockyard::cancel::{CancelToken, Until};
 use lockyard::event::Event;
-use lockyard::rtmutex::Refused;
-use lockyard::rtmutex::policy::{NoSpin, Strict};
+use lockyard::rtmutex_tree::Refused;
+use lockyard::rtmutex_tree::policy::{NoSpin, Strict};
 use lockyard_check::scripted::{Scene, every_stop};
 
 use super::{Mutex, acquire, acquire_until, at_rest, have_priorities, release, scripts, set_priority};

@@ -18,7 +18,7 @@
 use super::bug::Bug;
 use super::chain::Cycle;
 use super::policy::Policy;
-use super::{RawRtMutex, Refused};
+use super::{RawTreeRtMutex, Refused};
 use crate::cancel::Until;
 use crate::platform::Platform;
 use crate::wait::section::enter;
@@ -33,7 +33,7 @@ pub(crate) enum Started {
     Queued,
 }
 
-impl<P: Platform, Y: Policy> RawRtMutex<P, Y> {
+impl<P: Platform, Y: Policy> RawTreeRtMutex<P, Y> {
     /// Takes the mutex for `sleeper`, or queues it.
     ///
     /// # Errors

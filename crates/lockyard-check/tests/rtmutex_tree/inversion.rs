@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use lockyard::RawRtMutex;
+use lockyard::RawTreeRtMutex;
 use lockyard::mutex::RawMutex;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::scheduler::class::Class;
@@ -22,7 +22,7 @@ trait Lock: Default + Sync {
     fn unlock(&self);
 }
 
-impl Lock for RawRtMutex<Sim> {
+impl Lock for RawTreeRtMutex<Sim> {
     fn lock(&self) {
         self.acquire().unwrap_or_else(|cycle| panic!("{cycle}"));
     }
@@ -98,7 +98,7 @@ fn high_waits_for_sections_not_for_the_middle() {
     for machine in ["quad2008", "skx_2s_40c", "kunpeng920_2s_96c"] {
         for depth in 1..=4 {
             let sections = (depth as u64 + 2) * APART + SECTION * depth as u64;
-            let waited = wait_of_high::<RawRtMutex<Sim>>(machine, depth);
+            let waited = wait_of_high::<RawTreeRtMutex<Sim>>(machine, depth);
             assert!(waited <= sections + KERNEL * depth as u64, "{machine}, chain of {depth}: {waited} ns");
             let plain = wait_of_high::<RawMutex<Sim>>(machine, depth);
             assert!(plain >= MIDDLE / 2, "{machine}, chain of {depth}: a plain mutex took {plain} ns only");

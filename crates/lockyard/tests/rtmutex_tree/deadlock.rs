@@ -1,7 +1,7 @@
 //! Cycles are named, and nothing else is called one.
 
 use lockyard::event::Event;
-use lockyard::rtmutex::{Refused, audit};
+use lockyard::rtmutex_tree::{Refused, audit};
 use lockyard_check::scripted::{Scene, every_stop};
 
 use super::{Mutex, acquire, acquire_until, at_rest, have_priorities, release, scripts};

@@ -1,13 +1,13 @@
 //! Proxy locking: signals that move sleepers to the mutex.
 
 use lockyard::cancel::Until;
-use lockyard::rtmutex::condvar::RawRtCondvar;
-use lockyard::rtmutex::{Refused, audit};
+use lockyard::rtmutex_tree::condvar::RawTreeRtCondvar;
+use lockyard::rtmutex_tree::{Refused, audit};
 use lockyard_check::scripted::{Scene, Scripted, every_stop};
 
 use super::{Mutex, acquire, at_rest, have_priorities, priorities, release, scripts};
 
-type Condvar = RawRtCondvar<Scripted>;
+type Condvar = RawTreeRtCondvar<Scripted>;
 
 fn wait(condvar: &Condvar, mutex: &Mutex, until: Until<'_, Scripted>) -> Result<bool, Refused> {
     // SAFETY: each script waits with the mutex held.

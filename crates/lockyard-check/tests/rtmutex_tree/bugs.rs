@@ -1,5 +1,5 @@
-//! The bugs that rt-mutexes have had, made on purpose (`lockyard::rtmutex::bug`): each is noticed,
-//! by the check named, and the mutex as it is passes that check.
+//! The bugs that rt-mutexes have had, made on purpose (`lockyard::rtmutex_tree::bug`): each is
+//! noticed, by the check named, and the mutex as it is passes that check.
 //!
 //! | bug | noticed by |
 //! |---|---|
@@ -9,10 +9,10 @@
 //! | 4 | a model of the page around it: `lockyard-torture`, `history`, `rtmutex_slow_path_without_acquire` |
 //! | 3, 5, 7 to 11, 13, 16 | scripts: `lockyard`, `tests/rtmutex/history.rs` |
 
-use lockyard::RawRtMutex;
+use lockyard::RawTreeRtMutex;
 use lockyard::cancel::Until;
-use lockyard::rtmutex::bug::Bug;
-use lockyard::rtmutex::policy::Today;
+use lockyard::rtmutex_tree::bug::Bug;
+use lockyard::rtmutex_tree::policy::Today;
 use lockyard_check::native::guarded;
 use lockyard_check::priorities::{Size, perform, perform_with_bug};
 use lockyard_sim::faults::Faults;
@@ -56,8 +56,8 @@ fn resurrection(bug: Option<Bug>, seeds: u64) -> Option<u64> {
         let faults = Faults { preempt_one_in: 1_000, preempt_ns: 2_000, ..Faults::default() };
         let config = Config { seed, bug, faults, event_limit: 2_000_000, ..Config::new(model.clone()) };
         let simulation = Simulation::new(&config, 4).expect("a simulation");
-        let [m, n] = ["m", "n"].map(|name| simulation.place(name, RawRtMutex::<Sim>::default()).expect("room"));
-        let release = |mutex: &RawRtMutex<Sim>| {
+        let [m, n] = ["m", "n"].map(|name| simulation.place(name, RawTreeRtMutex::<Sim>::default()).expect("room"));
+        let release = |mutex: &RawTreeRtMutex<Sim>| {
             // SAFETY: acquired by the caller.
             unsafe { mutex.release() }.expect("the owner");
         };

@@ -1,7 +1,7 @@
 //! The bugs that the kernel's rt-mutex had, by their numbers in `spec/rtmutex.md` section 14.
 //!
 //! Each script here and each check named in the table must also fail when the mutex makes its bug
-//! on purpose (`rtmutex::bug`): [`every_bug_is_noticed_by_its_check`] has the scripts fail,
+//! on purpose (`rtmutex_tree::bug`): [`every_bug_is_noticed_by_its_check`] has the scripts fail,
 //! `lockyard-check`, `tests/rtmutex/bugs.rs` the simulated checks.
 //!
 //! | no. | fault | here |
@@ -19,7 +19,7 @@
 //! | 11 | lateral steals without limit | `b11_…` |
 //! | 12 | after a steal, word and books name different lenders | simulated: `property` (there it was a page fault that parted them) |
 //! | 13 | a mutex without owner for a moment | `b13_…` |
-//! | 14, 15, 17 | exit, misuse of requeueing, robust lists | cannot be written: see `rtmutex::bug` |
+//! | 14, 15, 17 | exit, misuse of requeueing, robust lists | cannot be written: see `rtmutex_tree::bug` |
 //! | 16 | told that it failed, and owns | `order::an_acquisition_wins_over_a_timeout` |
 
 use std::mem::MaybeUninit;
@@ -27,9 +27,9 @@ use std::process::Command;
 
 use lockyard::cancel::Until;
 use lockyard::event::Event;
-use lockyard::rtmutex::bug::Bug;
-use lockyard::rtmutex::condvar::RawRtCondvar;
-use lockyard::rtmutex::policy::{NoSpin, Strict};
+use lockyard::rtmutex_tree::bug::Bug;
+use lockyard::rtmutex_tree::condvar::RawTreeRtCondvar;
+use lockyard::rtmutex_tree::policy::{NoSpin, Strict};
 use lockyard_check::scripted::{BUG, Scene, Scripted, every_stop};
 
 use super::{Mutex, acquire, acquire_until, at_rest, have_priorities, priorities, release, scripts, set_priority};
@@ -152,7 +152,7 @@ scripts! {
     fn b7_a_failed_proxy_cleans_up_the_sleepers_record() {
         let (m, n): (Mutex, Mutex) = Default::default();
         let (m, n) = (&m, &n);
-        let condvar = &RawRtCondvar::<Scripted>::default();
+        let condvar = &RawTreeRtCondvar::<Scripted>::default();
         Scene::play(|_, [sleeper, holder, signaller]| {
             have_priorities(&[sleeper, holder, signaller], &[10, 1, 5]);
             let asleep = sleeper.starts(move || {
@@ -194,7 +194,7 @@ scripts! {
     /// elsewhere; and what a sleeper was given is not taken away.
     fn b8_what_was_never_queued_is_not_removed() {
         let mutex: &Mutex = &Mutex::default();
-        let condvar = &RawRtCondvar::<Scripted>::default();
+        let condvar = &RawTreeRtCondvar::<Scripted>::default();
         Scene::play(|_, [waiter, second, owner]| {
             have_priorities(&[waiter, second, owner], &[9, 9, 1]);
             // The first record is the waiter's: a name of nothing stands for it, and what is not
@@ -437,7 +437,7 @@ scripts! {
     /// The merged form sleeps, the unspinning one too, when the owner is not running: none of them
     /// burns.
     fn nobody_spins_for_an_owner_that_does_not_run() {
-        fn play<Y: lockyard::rtmutex::policy::Policy>(spins: bool) {
+        fn play<Y: lockyard::rtmutex_tree::policy::Policy>(spins: bool) {
             for on_cpu in [false, true] {
                 let mutex: &Mutex<Y> = &Mutex::default();
                 Scene::play(|scene, [owner, waiter]| {

@@ -1,4 +1,4 @@
-//! A condition variable for [`RawRtMutex`] that keeps priority inheritance.
+//! A condition variable for [`RawTreeRtMutex`] that keeps priority inheritance.
 //!
 //! Sleepers wait by their own priority (what is lent to them goes with the mutex), first come first
 //! served among equals. A signal does not wake one to a mutex that is held: it moves it there
@@ -30,7 +30,7 @@ use core::fmt::Debug;
 use super::plist::{PriorityList, WAITING};
 use super::policy::Policy;
 use super::proxy::Started;
-use super::{RawRtMutex, Refused, waiter};
+use super::{RawTreeRtMutex, Refused, waiter};
 use crate::cancel::Until;
 use crate::platform::{ConstPlatform, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
@@ -47,18 +47,18 @@ const REFUSED: u32 = 4;
 /// text](self).
 #[derive(Debug)]
 #[repr(C)]
-pub struct RawRtCondvar<P: Platform> {
+pub struct RawTreeRtCondvar<P: Platform> {
     lock: RawQSpinLock<P>,
     sleepers: PriorityList<P, WAITING>,
 }
 
-impl<P: Platform> Default for RawRtCondvar<P> {
+impl<P: Platform> Default for RawTreeRtCondvar<P> {
     fn default() -> Self {
         Self { lock: RawQSpinLock::default(), sleepers: PriorityList::default() }
     }
 }
 
-impl<P: Platform> RawRtCondvar<P> {
+impl<P: Platform> RawTreeRtCondvar<P> {
     /// A condition variable without sleepers, in constants.
     pub const fn new() -> Self
     where
@@ -78,7 +78,7 @@ impl<P: Platform> RawRtCondvar<P> {
     /// The caller holds `mutex`, is registered (not
     /// [`ThreadId::ANONYMOUS`](crate::wait::thread::ThreadId::ANONYMOUS)) and waits for nothing
     /// else (it is no signal handler); all sleepers use the same mutex.
-    pub unsafe fn wait<Y: Policy>(&self, mutex: &RawRtMutex<P, Y>, until: Until<'_, P>) -> Result<bool, Refused> {
+    pub unsafe fn wait<Y: Policy>(&self, mutex: &RawTreeRtMutex<P, Y>, until: Until<'_, P>) -> Result<bool, Refused> {
         let Some(me) = P::current() else { return Ok(false) };
         me.waiter.enter();
         let result = until.watching(me, || self.sleep(me, mutex, until));
@@ -95,7 +95,7 @@ impl<P: Platform> RawRtCondvar<P> {
     fn sleep<Y: Policy>(
         &self,
         me: &'static Thread<P>,
-        mutex: &RawRtMutex<P, Y>,
+        mutex: &RawTreeRtMutex<P, Y>,
         until: Until<'_, P>,
     ) -> Result<bool, bool> {
         let state = &me.pi.requeue;
@@ -122,7 +122,7 @@ impl<P: Platform> RawRtCondvar<P> {
                 SLEEPING => until.park(me),
                 HOLDER => {
                     state.store(NONE, Relaxed);
-                    RawRtMutex::<P, Y>::hold_proxy();
+                    RawTreeRtMutex::<P, Y>::hold_proxy();
                     return Ok(true);
                 }
                 QUEUED => {
@@ -130,7 +130,7 @@ impl<P: Platform> RawRtCondvar<P> {
                     // Signalled in time: what is left is the mutex.
                     return match mutex.wait_proxy(me, Until::FOREVER) {
                         Ok(()) => {
-                            RawRtMutex::<P, Y>::hold_proxy();
+                            RawTreeRtMutex::<P, Y>::hold_proxy();
                             Ok(true)
                         }
                         Err(_) => Err(true),
@@ -146,7 +146,7 @@ impl<P: Platform> RawRtCondvar<P> {
 
     /// Signals the most urgent sleeper: moves it to `mutex`, the one that all of them use. Whether
     /// there was one.
-    pub fn notify_one<Y: Policy>(&self, mutex: &RawRtMutex<P, Y>) -> bool {
+    pub fn notify_one<Y: Policy>(&self, mutex: &RawTreeRtMutex<P, Y>) -> bool {
         enter(&self.lock);
         let (first, wake) = (self.sleepers.first(), self.move_first(mutex));
         self.unlock();
@@ -157,7 +157,7 @@ impl<P: Platform> RawRtCondvar<P> {
     }
 
     /// Signals all sleepers, most urgent first.
-    pub fn notify_all<Y: Policy>(&self, mutex: &RawRtMutex<P, Y>) {
+    pub fn notify_all<Y: Policy>(&self, mutex: &RawTreeRtMutex<P, Y>) {
         while self.notify_one(mutex) {}
     }
 
@@ -167,7 +167,7 @@ impl<P: Platform> RawRtCondvar<P> {
     }
 
     /// Under the lock: moves the first sleeper. Returns whom to wake.
-    fn move_first<Y: Policy>(&self, mutex: &RawRtMutex<P, Y>) -> Option<&'static Thread<P>> {
+    fn move_first<Y: Policy>(&self, mutex: &RawTreeRtMutex<P, Y>) -> Option<&'static Thread<P>> {
         let sleeper: &'static Thread<P> = P::thread(self.sleepers.first()?);
         self.sleepers.remove(sleeper.id());
         // SAFETY: it sleeps in `sleep` and looks at `requeue` under our lock before it does

@@ -1,6 +1,6 @@
 //! Boosting and giving back.
 
-use lockyard::rtmutex::policy::{NoSpin, Published2016};
+use lockyard::rtmutex_tree::policy::{NoSpin, Published2016};
 use lockyard_check::scripted::{Actor, Scene, every_stop};
 
 use super::{Mutex, acquire, acquire_until, at_rest, have_priorities, priorities, release, scripts, set_priority};
