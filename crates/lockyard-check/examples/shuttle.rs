@@ -6,13 +6,14 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::{Ordering::*, Platform, Word};
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
 use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
 use lockyard::rwsem::{RawRwSem, policy as sem};
-use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -160,9 +161,9 @@ fn locks() -> Vec<Subject> {
         "qrwlock:word-cas": RawQRwLock<Shuttle, qrw::WordCas>, [exclusive, shared] crowd;
         "lockref": LockRef<Shuttle>, [exclusive, references] crowd;
         "futex-hash": HashedMutex<Shuttle, RawQSpinLock<Shuttle>>, [exclusive, parking] crowd;
-        "semaphore:opportunistic-safe": RawSemaphore<Shuttle, OpportunisticSafe>, [counting, quick_ups];
-        "semaphore:direct-handoff": RawSemaphore<Shuttle, DirectHandoff>, [counting, quick_ups];
-        "binary-semaphore": Binary<Shuttle, OpportunisticSafe>, [exclusive, timed] crowd;
+        "semaphore:opportunistic-safe": RawSemaphore<Shuttle>, [counting, quick_ups];
+        "semaphore:direct-handoff": KernelSemaphore<Shuttle, DirectHandoff>, [counting, quick_ups];
+        "binary-semaphore": Binary<RawSemaphore<Shuttle>>, [exclusive, timed] crowd;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
+use lockyard::history::{self, KernelSemaphore};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::pi::PiPlatform;
@@ -394,47 +395,54 @@ impl<P: Stage, Y: qrwlock::policy::Policy> Shared for RawQRwLock<P, Y> {
     }
 }
 
-impl<P: Stage, Y: semaphore::Policy> Count for RawSemaphore<P, Y> {
-    type P = P;
-    const MOST: u32 = semaphore::MAX_UNITS;
+macro_rules! count {
+    ($lock:ident $(<$policy:ident: $bound:path>)?) => {
+        impl<P: Stage $(, $policy: $bound)?> Count for $lock<P $(, $policy)?> {
+            type P = P;
+            const MOST: u32 = semaphore::MAX_UNITS;
 
-    fn with_units(units: u32) -> Self {
-        Self::with_units(units)
-    }
+            fn with_units(units: u32) -> Self {
+                Self::with_units(units)
+            }
 
-    fn down(&self) {
-        self.down();
-    }
+            fn down(&self) {
+                self.down();
+            }
 
-    fn try_down(&self) -> bool {
-        self.try_down()
-    }
+            fn try_down(&self) -> bool {
+                self.try_down()
+            }
 
-    fn down_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        self.down_until(until)
-    }
+            fn down_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+                self.down_until(until)
+            }
 
-    fn up(&self) -> bool {
-        self.up()
-    }
+            fn up(&self) -> bool {
+                self.up()
+            }
 
-    fn units(&self) -> u32 {
-        self.units()
-    }
+            fn units(&self) -> u32 {
+                self.units()
+            }
+        }
+    };
 }
+
+count!(RawSemaphore);
+count!(KernelSemaphore<Y: history::semaphore::Policy>);
 
 /// A semaphore with one unit, as a lock.
 #[derive(Debug)]
-pub struct Binary<P: Stage, Y: semaphore::Policy>(RawSemaphore<P, Y>);
+pub struct Binary<S: Count>(S);
 
-impl<P: Stage, Y: semaphore::Policy> Default for Binary<P, Y> {
+impl<S: Count> Default for Binary<S> {
     fn default() -> Self {
-        Self(RawSemaphore::with_units(1))
+        Self(S::with_units(1))
     }
 }
 
-impl<P: Stage, Y: semaphore::Policy> Lock for Binary<P, Y> {
-    type P = P;
+impl<S: Count> Lock for Binary<S> {
+    type P = S::P;
 
     fn lock(&self, _way: Way) {
         self.0.down();
@@ -453,8 +461,8 @@ impl<P: Stage, Y: semaphore::Policy> Lock for Binary<P, Y> {
     }
 }
 
-impl<P: Stage, Y: semaphore::Policy> Timed for Binary<P, Y> {
-    fn lock_until(&self, _way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
+impl<S: Count> Timed for Binary<S> {
+    fn lock_until(&self, _way: Way, until: Until<'_, S::P>) -> Result<(), GaveUp> {
         self.0.down_until(until)
     }
 }

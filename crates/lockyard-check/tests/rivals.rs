@@ -4,7 +4,7 @@
 
 use lockyard::mutex::RawMutex;
 use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::OpportunisticSafe;
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard_check::adapters::Binary;
@@ -16,6 +16,6 @@ rivalled!(mutex: RawMutex<Scripted>, [lock, timed, condvar]);
 rivalled!(mutex_detached: Detached<RawMutex<Scripted>>, [lock, timed]);
 rivalled!(rwsem: RawRwSem<Scripted, policy::Today>, [lock, timed]);
 rivalled!(rwsem_detached: Detached<RawRwSem<Scripted, policy::Today>>, [timed]);
-rivalled!(semaphore: Binary<Scripted, OpportunisticSafe>, [lock, timed]);
+rivalled!(semaphore: Binary<RawSemaphore<Scripted>>, [lock, timed]);
 rivalled!(spinlock: RawQSpinLock<Scripted>, [lock]);
 rivalled!(cna: RawCnaSpinLock<Scripted>, [lock]);

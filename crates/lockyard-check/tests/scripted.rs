@@ -2,12 +2,13 @@
 //! for the same cases.
 
 use lockyard::event::Event;
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
 use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::mcs::RawMcsLock;
@@ -42,9 +43,9 @@ conformance!(lockref_ticket: LockRef<Scripted, RawTicketLock<Scripted>>, [refere
 conformance!(lockref_ttas: LockRef<Scripted, RawTtasLock<Scripted>>, [references]);
 conformance!(futex_hash: HashedMutex<Scripted, RawQSpinLock<Scripted>>, [exclusive, parking]);
 conformance!(futex_hash_ticket: HashedMutex<Scripted, RawTicketLock<Scripted>>, [parking]);
-conformance!(semaphore: RawSemaphore<Scripted, OpportunisticSafe>, [counting, quick_ups]);
-conformance!(semaphore_direct_handoff: RawSemaphore<Scripted, DirectHandoff>, [counting, quick_ups]);
-conformance!(binary_semaphore: Binary<Scripted, OpportunisticSafe>, [exclusive, timed]);
+conformance!(semaphore: RawSemaphore<Scripted>, [counting, quick_ups]);
+conformance!(semaphore_direct_handoff: KernelSemaphore<Scripted, DirectHandoff>, [counting, quick_ups]);
+conformance!(binary_semaphore: Binary<RawSemaphore<Scripted>>, [exclusive, timed]);
 
 #[test]
 fn waiting_is_a_fact() {

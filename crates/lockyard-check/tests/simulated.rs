@@ -1,12 +1,13 @@
 //! The suite on simulated machines: every lock, every policy that is not known to be defective,
 //! under random schedules.
 
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
 use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
 use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::mcs::RawMcsLock;
@@ -50,9 +51,9 @@ conformance!(lockref_ticket: LockRef<Sim, RawTicketLock<Sim>>, [references]);
 conformance!(lockref_ttas: LockRef<Sim, RawTtasLock<Sim>>, [references]);
 conformance!(futex_hash: HashedMutex<Sim, RawQSpinLock<Sim>>, [exclusive, parking]);
 conformance!(futex_hash_ticket: HashedMutex<Sim, RawTicketLock<Sim>>, [parking]);
-conformance!(semaphore: RawSemaphore<Sim, OpportunisticSafe>, [counting, quick_ups]);
-conformance!(semaphore_direct_handoff: RawSemaphore<Sim, DirectHandoff>, [counting, quick_ups]);
-conformance!(binary_semaphore: Binary<Sim, OpportunisticSafe>, [exclusive, timed]);
+conformance!(semaphore: RawSemaphore<Sim>, [counting, quick_ups]);
+conformance!(semaphore_direct_handoff: KernelSemaphore<Sim, DirectHandoff>, [counting, quick_ups]);
+conformance!(binary_semaphore: Binary<RawSemaphore<Sim>>, [exclusive, timed]);
 
 /// The waker of this case once woke inside the closure of its own wait. Where it had to queue for
 /// the bucket's lock in the kernel, it watched the lines of that wait afterwards, and slept for

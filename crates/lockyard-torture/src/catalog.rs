@@ -3,6 +3,7 @@
 //!
 //! A new lock is one line in `entries`.
 
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::pi::PiPlatform;
@@ -10,7 +11,7 @@ use lockyard::qrwlock::{RawQRwLock, policy as qrw};
 use lockyard::rtmutex::{RawRtMutex, policy as pi};
 use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
 use lockyard::rwsem::{RawRwSem, policy as rwsem};
-use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::mcs::RawMcsLock;
@@ -262,11 +263,11 @@ pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
         qrwlock::<P, qrw::FetchAdd>().bounded().frees(),
         qrwlock::<P, qrw::ByteCas>().frees(),
         qrwlock::<P, qrw::WordCas>().frees(),
-        Entry::new("semaphore", Some("opportunistic-safe"), units::<P, RawSemaphore<P, OpportunisticSafe>>).bounded(),
-        Entry::new("semaphore", Some("direct-handoff"), units::<P, RawSemaphore<P, DirectHandoff>>).bounded(),
-        Entry::new("semaphore", Some("opportunistic-2008"), units::<P, RawSemaphore<P, Opportunistic2008>>)
+        Entry::new("semaphore", Some("opportunistic-safe"), units::<P, RawSemaphore<P>>).bounded(),
+        Entry::new("semaphore", Some("direct-handoff"), units::<P, KernelSemaphore<P, DirectHandoff>>).bounded(),
+        Entry::new("semaphore", Some("opportunistic-2008"), units::<P, KernelSemaphore<P, Opportunistic2008>>)
             .known(LOSES),
-        Entry::new("binary-semaphore", None, timed::<P, Binary<P, OpportunisticSafe>>).bounded(),
+        Entry::new("binary-semaphore", None, timed::<P, Binary<RawSemaphore<P>>>).bounded(),
         Entry::new("futex-hash", None, plain::<P, HashedMutex<P, RawQSpinLock<P>>>).spared(GHOSTS_WAIT),
         Entry::new("broken-nothing", None, plain::<P, broken::Nothing<P>>).planted(&[Finding::Check]),
         Entry::new("broken-wakeups", None, plain::<P, broken::LosesWakeups<P>>).planted(&[Finding::Hang]),

@@ -1,11 +1,12 @@
 //! Lockyard's own locks under test, on any machine: the raw locks, without guards in between.
 
+use lockyard::history::{self, KernelSemaphore};
 use lockyard::lockref;
 use lockyard::mutex::RawMutex;
 use lockyard::qrwlock::{self, RawQRwLock};
 use lockyard::rtmutex_tree::{self, RawTreeRtMutex};
 use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::{self, RawSemaphore};
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::WordLock;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::{self, RawHqSpinLock};
@@ -70,9 +71,9 @@ pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
         qrwlock::<M, qrwlock::policy::FetchAdd>(),
         qrwlock::<M, qrwlock::policy::ByteCas>(),
         qrwlock::<M, qrwlock::policy::WordCas>(),
-        semaphore::<M, semaphore::OpportunisticSafe>(),
-        semaphore::<M, semaphore::DirectHandoff>(),
-        semaphore::<M, semaphore::Opportunistic2008>().caution(LOSES_WAKE_UPS),
+        Candidate::exclusive::<M, Semaphore<M>>(),
+        semaphore::<M, history::semaphore::DirectHandoff>(),
+        semaphore::<M, history::semaphore::Opportunistic2008>().caution(LOSES_WAKE_UPS),
     ]
 }
 
@@ -92,8 +93,8 @@ const fn qrwlock<M: Machine, Y: qrwlock::policy::Policy>() -> Candidate {
     Candidate::shared::<M, QRwLock<M, Y>>()
 }
 
-const fn semaphore<M: Machine, Y: semaphore::Policy>() -> Candidate {
-    Candidate::exclusive::<M, Semaphore<M, Y>>()
+const fn semaphore<M: Machine, Y: history::semaphore::Policy>() -> Candidate {
+    Candidate::exclusive::<M, OldSemaphore<M, Y>>()
 }
 
 macro_rules! exclusive {
@@ -246,26 +247,35 @@ impl<M: Machine, K: WordLock<M>> Subject for LockRef<M, K> {
     const LABEL: Label = Label::lockyard("lockref", Some(K::NAME), Family::Spin);
 }
 
-/// `semaphore` with policy `Y`, and one unit: down is lock, up is unlock.
-#[derive(Debug)]
-struct Semaphore<M: Machine, Y: semaphore::Policy>(RawSemaphore<M, Y>);
+macro_rules! semaphores {
+    ($($name:ident $(<$y:ident: $policy:path>)? = $named:expr, $raw:ident;)*) => {$(
+        /// `semaphore` with one unit: down is lock, up is unlock.
+        #[derive(Debug)]
+        struct $name<M: Machine $(, $y: $policy)?>($raw<M $(, $y)?>);
 
-impl<M: Machine, Y: semaphore::Policy> Exclusive for Semaphore<M, Y> {
-    fn new() -> Self {
-        Self(RawSemaphore::with_units(1))
-    }
+        impl<M: Machine $(, $y: $policy)?> Exclusive for $name<M $(, $y)?> {
+            fn new() -> Self {
+                Self($raw::with_units(1))
+            }
 
-    #[inline(always)]
-    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.0.down();
-        let result = section();
-        self.0.up();
-        result
-    }
+            #[inline(always)]
+            fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+                self.0.down();
+                let result = section();
+                self.0.up();
+                result
+            }
+        }
+
+        impl<M: Machine $(, $y: $policy)?> Subject for $name<M $(, $y)?> {
+            const LABEL: Label = Label::lockyard("semaphore", Some($named), Family::Semaphore);
+        }
+    )*};
 }
 
-impl<M: Machine, Y: semaphore::Policy> Subject for Semaphore<M, Y> {
-    const LABEL: Label = Label::lockyard("semaphore", Some(Y::NAME), Family::Semaphore);
+semaphores! {
+    Semaphore = "opportunistic-safe", RawSemaphore;
+    OldSemaphore<Y: history::semaphore::Policy> = Y::NAME, KernelSemaphore;
 }
 
 #[cfg(test)]
@@ -289,6 +299,6 @@ mod tests {
         assert_eq!(sorted(&listed("rwsem")), sorted(policy::NAMES));
         assert_eq!(listed("rtmutex-tree"), rtmutex_tree::policy::NAMES);
         assert_eq!(listed("qrwlock"), qrwlock::policy::NAMES);
-        assert_eq!(listed("semaphore"), semaphore::POLICIES);
+        assert_eq!(listed("semaphore"), [&["opportunistic-safe"], history::semaphore::NAMES].concat());
     }
 }

@@ -51,7 +51,7 @@
 //! |---|---|---|---|
 //! | [`RwSem`], [`RwSemWith`] | readers | 2⁵⁵ (`XaddBaseline…`: 2³¹) | `try_read` is `None`; `read` waits until a reader leaves, a timed one at most its time; [`read_acquire_unless_full`](rwsem::RawRwSem::read_acquire_unless_full) is `false`. No writer enters |
 //! | [`QRwLock`], [`QRwLockWith`] | readers | 2²² (layout of 2014: 2²³) | the same; [`read_acquire_urgent`](qrwlock::RawQRwLock::read_acquire_urgent) waits as well, [`read_acquire_urgent_unless_full`](qrwlock::RawQRwLock::read_acquire_urgent_unless_full) is `false` |
-//! | [`Semaphore`], [`SemaphoreWith`] | units | 2³¹ − 1, [`MAX_UNITS`](semaphore::MAX_UNITS) | [`release`](api::Semaphore::release) is `false` and adds nothing; `new` cuts off; a permit that is dropped is gone |
+//! | [`Semaphore`] | units | 2³¹ − 1, [`MAX_UNITS`](semaphore::MAX_UNITS) | [`release`](api::Semaphore::release) is `false` and adds nothing; `new` cuts off; a permit that is dropped is gone |
 //! | [`LockRef`] | references | 2³¹ − 1 | [`get_not_zero`](lockref::LockRef::get_not_zero), [`get_not_dead`](lockref::LockRef::get_not_dead) are `false`; [`get`](lockref::LockRef::get), which cannot refuse, saturates: the object is never given up. Dead stays dead |
 //! | [`Mutex`], [`RtMutex`], [`TreeRtMutex`], [`SpinLock`], [`CnaSpinLock`], [`HqSpinLock`], [`McsLock`], [`TtasLock`] | nothing | – | not recursive; who waits has a place by its thread record, or without one (16,383 threads have one) looks now and then |
 //! | [`TicketLock`] | threads that wait | 65,535 | as many numbers as records, four levels of signal handlers each, can draw; threads without a record draw none |
@@ -71,7 +71,7 @@
 //!
 //! `std` (default): the real machine, Linux. Without it only the generic algorithms remain, for
 //! platforms of your own. `events` (default): the counters; without it they cost nothing and take
-//! no memory.
+//! no memory. `history`: the kernel's locks of other years, for measurements.
 
 #![no_std]
 
@@ -83,6 +83,8 @@ pub mod cancel;
 pub mod condvar;
 pub mod event;
 pub mod futex_hash;
+#[cfg(feature = "history")]
+pub mod history;
 pub mod lockref;
 pub mod mutex;
 pub mod platform;
@@ -107,8 +109,7 @@ pub use front::*;
 mod front {
     use crate::platform::linux::Linux;
     use crate::{
-        api, cancel, condvar, futex_hash, lockref, mutex, qrwlock, rtcondvar, rtmutex, rtmutex_tree, rwsem, semaphore,
-        spin,
+        api, cancel, condvar, futex_hash, lockref, mutex, qrwlock, rtcondvar, rtmutex, rtmutex_tree, rwsem, spin,
     };
 
     pub use crate::api::{CancellableMutex, CancellableRwLock, CheckedMutex};
@@ -289,11 +290,9 @@ mod front {
     pub type LockRefGuard<'a, K = spin::qspinlock::RawQSpinLock<Linux>> = lockref::LockRefGuard<'a, Linux, K>;
 
     /// A counting semaphore. See [`semaphore`].
-    pub type Semaphore = SemaphoreWith<semaphore::OpportunisticSafe>;
-    /// A counting semaphore with policy `Y`; see [`semaphore`].
-    pub type SemaphoreWith<Y> = api::Semaphore<Linux, Y>;
+    pub type Semaphore = api::Semaphore<Linux>;
     /// A permit of a [`Semaphore`].
-    pub type SemaphorePermit<'a, Y = semaphore::OpportunisticSafe> = api::SemaphorePermit<'a, Linux, Y>;
+    pub type SemaphorePermit<'a> = api::SemaphorePermit<'a, Linux>;
 
     /// Ends waits: a lock call that waits with a token returns
     /// [`GaveUp::Cancelled`](cancel::GaveUp) once it is cancelled.

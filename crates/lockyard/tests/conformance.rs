@@ -1,6 +1,7 @@
 //! The conformance suite on the real machine: every lock, every form of it. One line per lock; the
 //! cases are in `lockyard-check`.
 
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
@@ -8,7 +9,7 @@ use lockyard::qrwlock::{RawQRwLock, policy as qrw};
 use lockyard::rtmutex::{RawRtMutex, policy as pi};
 use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
 use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -51,10 +52,10 @@ conformance!(lockref_ticket: LockRef<Linux, RawTicketLock<Linux>>, [references])
 conformance!(lockref_ttas: LockRef<Linux, RawTtasLock<Linux>>, [references]);
 conformance!(futex_hash: HashedMutex<Linux, RawQSpinLock<Linux>>, [exclusive, parking]);
 conformance!(futex_hash_ticket: HashedMutex<Linux, RawTicketLock<Linux>>, [parking]);
-conformance!(semaphore: RawSemaphore<Linux, OpportunisticSafe>, [counting, quick_ups]);
-conformance!(semaphore_direct_handoff: RawSemaphore<Linux, DirectHandoff>, [counting, quick_ups]);
+conformance!(semaphore: RawSemaphore<Linux>, [counting, quick_ups]);
+conformance!(semaphore_direct_handoff: KernelSemaphore<Linux, DirectHandoff>, [counting, quick_ups]);
 // Loses wake-ups when more than one unit is about: no `quick_ups` here, and see
 // `history_semaphore`.
-conformance!(binary_semaphore: Binary<Linux, OpportunisticSafe>, [exclusive, churn, timed, fair]);
-conformance!(binary_semaphore_direct_handoff: Binary<Linux, DirectHandoff>, [exclusive, timed, fair]);
-conformance!(binary_semaphore_2008: Binary<Linux, Opportunistic2008>, [exclusive, timed]);
+conformance!(binary_semaphore: Binary<RawSemaphore<Linux>>, [exclusive, churn, timed, fair]);
+conformance!(binary_semaphore_direct_handoff: Binary<KernelSemaphore<Linux, DirectHandoff>>, [exclusive, timed, fair]);
+conformance!(binary_semaphore_2008: Binary<KernelSemaphore<Linux, Opportunistic2008>>, [exclusive, timed]);

@@ -15,7 +15,7 @@ use lockyard::platform::linux::Linux;
 use lockyard::platform::linux::threads::{give_names, records_used};
 use lockyard::qrwlock::RawQRwLock;
 use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::OpportunisticSafe;
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -116,7 +116,7 @@ fn every_lock(named: bool) {
     everybody::<RawRwSem<Linux, policy::Today>>(named);
     everybody::<RawRwSem<Linux, policy::TodayKernel>>(named);
     everybody::<RawRwSem<Linux, policy::XaddBaseline>>(named);
-    everybody::<Binary<Linux, OpportunisticSafe>>(named);
+    everybody::<Binary<RawSemaphore<Linux>>>(named);
     a_mixed_queue::<RawQSpinLock<Linux>>();
     a_mixed_queue::<RawCnaSpinLock<Linux>>();
     a_mixed_queue::<EagerHq<Linux>>();

@@ -14,13 +14,14 @@ use std::sync::{Mutex as StdMutex, PoisonError};
 use std::thread::{scope, spawn};
 
 use lockyard::cancel::Until;
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::linux::threads::set_rank;
 use lockyard::platform::{Patience, Platform};
 use lockyard::qrwlock::RawQRwLock;
 use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::{DirectHandoff, OpportunisticSafe};
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::mcs::RawMcsLock;
@@ -94,7 +95,7 @@ fn fork_in_the_middle_of_contention() {
                     contend(&RawQSpinLock::<Linux>::default())?;
                     contend(&RawMutex::<Linux>::default())?;
                     contend(&RawRwSem::<Linux, policy::Today>::default())?;
-                    contend(&Binary::<Linux, OpportunisticSafe>::default())
+                    contend(&Binary::<RawSemaphore<Linux>>::default())
                 });
                 // The parent goes on.
                 let mut round = 0;
@@ -139,8 +140,8 @@ fn locks_held_by_the_forking_thread() {
     held_across::<RawRwSem<Linux, policy::Today>>("fork with an rwsem held");
     held_across::<RawRwSem<Linux, policy::TodayKernel>>("fork with the kernel's rwsem held");
     held_across::<RawQRwLock<Linux>>("fork with a qrwlock held");
-    held_across::<Binary<Linux, OpportunisticSafe>>("fork with a semaphore held");
-    held_across::<Binary<Linux, DirectHandoff>>("fork with a direct-handoff semaphore held");
+    held_across::<Binary<RawSemaphore<Linux>>>("fork with a semaphore held");
+    held_across::<Binary<KernelSemaphore<Linux, DirectHandoff>>>("fork with a direct-handoff semaphore held");
 }
 
 /// The same while threads of the parent are queued. They do not exist in the child: its release
@@ -309,8 +310,12 @@ fn release_in_the_child_with_the_parents_waiters() {
             patience,
             nothing,
         );
-        held_with_waiters::<Binary<Linux, OpportunisticSafe>>("fork: semaphore with waiters", patience, nothing);
-        held_with_waiters::<Binary<Linux, DirectHandoff>>("fork: direct semaphore with waiters", patience, nothing);
+        held_with_waiters::<Binary<RawSemaphore<Linux>>>("fork: semaphore with waiters", patience, nothing);
+        held_with_waiters::<Binary<KernelSemaphore<Linux, DirectHandoff>>>(
+            "fork: direct semaphore with waiters",
+            patience,
+            nothing,
+        );
     }
 }
 

@@ -1,10 +1,11 @@
 //! Exhaustive single preemption of every lock, and of the rwsem policies whose code differs most:
 //! see `lockyard_check::scripted::sweeps`.
 
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::mutex::RawMutex;
 use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard_check::adapters::Binary;
@@ -18,11 +19,11 @@ preempted!(mutex: RawMutex<Scripted>, [exclusive, timed]);
 preempted!(rtmutex_tree: RawTreeRtMutex<Scripted>, [exclusive, timed]);
 preempted!(mutex_detached: Detached<RawMutex<Scripted>>, [exclusive, timed]);
 preempted!(condvar: Monitor<Scripted, RawMutex<Scripted>>, [exclusive, timed]);
-preempted!(semaphore: RawSemaphore<Scripted, OpportunisticSafe>, [counting]);
-preempted!(semaphore_direct_handoff: RawSemaphore<Scripted, DirectHandoff>, [counting]);
-preempted!(binary_semaphore: Binary<Scripted, OpportunisticSafe>, [exclusive, timed]);
-preempted!(binary_semaphore_direct_handoff: Binary<Scripted, DirectHandoff>, [exclusive, timed]);
-preempted!(binary_semaphore_2008: Binary<Scripted, Opportunistic2008>, [exclusive, timed]);
+preempted!(semaphore: RawSemaphore<Scripted>, [counting]);
+preempted!(semaphore_direct_handoff: KernelSemaphore<Scripted, DirectHandoff>, [counting]);
+preempted!(binary_semaphore: Binary<RawSemaphore<Scripted>>, [exclusive, timed]);
+preempted!(binary_semaphore_direct_handoff: Binary<KernelSemaphore<Scripted, DirectHandoff>>, [exclusive, timed]);
+preempted!(binary_semaphore_2008: Binary<KernelSemaphore<Scripted, Opportunistic2008>>, [exclusive, timed]);
 
 /// The rwsem: both waiting disciplines, both kinds of handoff tracking, both schemes of counting.
 mod rwsem {

@@ -16,7 +16,7 @@ use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::{Linux, topology};
 use lockyard::qrwlock::RawQRwLock;
 use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::OpportunisticSafe;
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard_check::adapters::Binary;
@@ -72,7 +72,7 @@ struct Scene {
     rwsem: RawRwSem<Linux, policy::Today>,
     kernels: RawRwSem<Linux, policy::TodayKernel>,
     qrwlock: RawQRwLock<Linux>,
-    semaphore: Binary<Linux, OpportunisticSafe>,
+    semaphore: Binary<RawSemaphore<Linux>>,
     condvar: RawCondvar<Linux>,
     counts: [AtomicU32; 7],
 }

@@ -20,10 +20,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lockyard::history;
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::platform::linux::Linux;
 use lockyard::rwsem::RawRwSem;
 use lockyard::rwsem::policy::{self, Visitor};
-use lockyard::semaphore::{DirectHandoff, Opportunistic2008, Policy as SemaphorePolicy, RawSemaphore};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 
@@ -108,8 +109,8 @@ impl Visitor for RwSemEntries {
     }
 }
 
-fn semaphore<Y: SemaphorePolicy>() -> Vec<usize> {
-    type Lock<Y> = RawSemaphore<Linux, Y>;
+fn semaphore<Y: history::semaphore::Policy>() -> Vec<usize> {
+    type Lock<Y> = KernelSemaphore<Linux, Y>;
     let down: fn(&Lock<Y>) = Lock::<Y>::down;
     let tries: [fn(&Lock<Y>) -> bool; 2] = [Lock::<Y>::try_down, Lock::<Y>::up];
     [down as usize].into_iter().chain(tries.into_iter().map(|entry| entry as usize)).collect()

@@ -4,9 +4,10 @@
 
 use lockyard::cancel::{CancelToken, Until};
 use lockyard::event::Event;
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::mutex::RawMutex;
 use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::wait::turn::TURN_NS;
 use lockyard_check::lock::{Count, Held, Lock, Timed, Way};
@@ -121,8 +122,8 @@ scripts! {
         interrupted::<RwSem, SpinLock>();
         interrupted::<RwSemKernel, SpinLock>();
         interrupted::<SpinLock, SpinLock>();
-        interrupted_down::<RawSemaphore<Scripted, DirectHandoff>, SpinLock>();
-        interrupted_down::<RawSemaphore<Scripted, OpportunisticSafe>, SpinLock>();
+        interrupted_down::<KernelSemaphore<Scripted, DirectHandoff>, SpinLock>();
+        interrupted_down::<RawSemaphore<Scripted>, SpinLock>();
     }
 
     /// A spinlock's waiter whose turn is over has no timer: nothing but the unlock wakes it. The
@@ -163,14 +164,14 @@ scripts! {
         interrupted::<RwSem, Mutex>();
         interrupted::<RwSemKernel, Mutex>();
         interrupted::<SpinLock, Mutex>();
-        interrupted_down::<RawSemaphore<Scripted, DirectHandoff>, Mutex>();
+        interrupted_down::<KernelSemaphore<Scripted, DirectHandoff>, Mutex>();
     }
 
     fn an_rwsem_in_a_handler_does_not_eat_the_wakeup() {
         interrupted::<Mutex, RwSem>();
         interrupted::<RwSem, RwSemKernel>();
         interrupted::<RwSemKernel, RwSem>();
-        interrupted_down::<RawSemaphore<Scripted, DirectHandoff>, RwSem>();
+        interrupted_down::<KernelSemaphore<Scripted, DirectHandoff>, RwSem>();
     }
 
     /// A thread is in the list of one token at a time, also when a handler comes between joining

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use lockyard::RawTreeRtMutex;
 use lockyard::cancel::Until;
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::rtmutex::{RawRtMutex, policy as pi};
 use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::{CancelToken, RtCondvar, RtMutex, Semaphore};
 use lockyard_check::adapters::Binary;
@@ -91,8 +92,8 @@ fn contended_operations_leave_errno_alone() {
         contended::<RawRtMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel");
         contended::<RawRwSem<Linux, policy::Today>>("an rwsem");
         contended::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
-        contended::<Binary<Linux, OpportunisticSafe>>("a semaphore");
-        contended::<Binary<Linux, DirectHandoff>>("a semaphore with direct handoff");
+        contended::<Binary<RawSemaphore<Linux>>>("a semaphore");
+        contended::<Binary<KernelSemaphore<Linux, DirectHandoff>>>("a semaphore with direct handoff");
     });
 }
 
@@ -105,8 +106,8 @@ fn ended_waits_leave_errno_alone() {
         ending::<RawRtMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel");
         ending::<RawRwSem<Linux, policy::Today>>("an rwsem");
         ending::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
-        ending::<Binary<Linux, OpportunisticSafe>>("a semaphore");
-        ending::<Binary<Linux, DirectHandoff>>("a semaphore with direct handoff");
+        ending::<Binary<RawSemaphore<Linux>>>("a semaphore");
+        ending::<Binary<KernelSemaphore<Linux, DirectHandoff>>>("a semaphore with direct handoff");
     });
 }
 
@@ -136,7 +137,7 @@ fn a_pi_condition_variable_leaves_errno_alone() {
 fn a_semaphores_up_leaves_errno_alone() {
     guarded("errno", || {
         let semaphore = Semaphore::new(0);
-        let raw = RawSemaphore::<Linux, DirectHandoff>::with_units(0);
+        let raw = KernelSemaphore::<Linux, DirectHandoff>::with_units(0);
         scope(|threads| {
             threads.spawn(|| (0..200).for_each(|_| semaphore.acquire().forget()));
             threads.spawn(|| (0..200).for_each(|_| raw.down()));

@@ -3,6 +3,7 @@
 use std::mem::{MaybeUninit, size_of};
 
 use lockyard::futex_hash::{Bucket, FutexHash, Waited};
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
@@ -13,7 +14,7 @@ use lockyard::rtmutex::RawRtMutex;
 use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rtmutex_tree::condvar::RawTreeRtCondvar;
 use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::{Pool, RawHqSpinLock};
 use lockyard::spin::mcs::RawMcsLock;
@@ -131,10 +132,10 @@ fn zero_bytes_are_a_condition_variable_without_waiters() {
 #[test]
 fn zero_bytes_are_a_semaphore_without_units() {
     macro_rules! empty {
-        ($($policy:ty),*) => {$(
+        ($($semaphore:ty),*) => {$(
             // SAFETY: as above.
-            let zero: RawSemaphore<Linux, $policy> = unsafe { MaybeUninit::zeroed().assume_init() };
-            for semaphore in [zero, RawSemaphore::new(), RawSemaphore::default()] {
+            let zero: $semaphore = unsafe { MaybeUninit::zeroed().assume_init() };
+            for semaphore in [zero, <$semaphore>::with_units(0), <$semaphore>::default()] {
                 assert_eq!(semaphore.units(), 0);
                 assert!(!semaphore.try_down());
                 assert!(semaphore.up() && semaphore.try_down());
@@ -142,7 +143,12 @@ fn zero_bytes_are_a_semaphore_without_units() {
             }
         )*};
     }
-    empty!(OpportunisticSafe, DirectHandoff, Opportunistic2008);
+    empty!(
+        RawSemaphore<Linux>,
+        KernelSemaphore<Linux, DirectHandoff>,
+        KernelSemaphore<Linux, Opportunistic2008>
+    );
+    assert_eq!(RawSemaphore::<Linux>::new().units(), 0);
 }
 
 /// What platforms keep for all locks, made of zero bytes, by its constructor at run time, or by

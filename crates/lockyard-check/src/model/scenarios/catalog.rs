@@ -1,12 +1,13 @@
 //! The list of scenarios. A new lock is one line in [`all`].
 
 use lockyard::event::Event;
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
 use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rwsem::{RawRwSem, policy as sem};
-use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::{RawCnaSpinLock, SHUFFLE_ONE_IN};
 use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -240,25 +241,25 @@ fn semaphore() -> Vec<Scenario> {
     let mut list = Vec::new();
     for &(mode, machine) in TURNS {
         let of = Of { lock: "semaphore:opportunistic-safe", machine, mode };
-        list.push(of.contend::<Binary<Loom, OpportunisticSafe>>(&[W, W]));
+        list.push(of.contend::<Binary<RawSemaphore<Loom>>>(&[W, W]));
         if mode != "untimed" {
-            list.push(of.contend::<Binary<Loom, OpportunisticSafe>>(&[W, W, W]));
-            list.push(units::<RawSemaphore<Loom, OpportunisticSafe>>(&of));
+            list.push(of.contend::<Binary<RawSemaphore<Loom>>>(&[W, W, W]));
+            list.push(units::<RawSemaphore<Loom>>(&of));
         }
     }
-    list.extend(timed::<Binary<Loom, OpportunisticSafe>>("semaphore:opportunistic-safe"));
+    list.extend(timed::<Binary<RawSemaphore<Loom>>>("semaphore:opportunistic-safe"));
     let of = Of { lock: "semaphore:direct-handoff", machine: SLEEPS, mode: "sleeps" };
     list.extend([
-        of.contend::<Binary<Loom, DirectHandoff>>(&[W, W]),
-        of.contend::<Binary<Loom, DirectHandoff>>(&[W, W, W]).reaching(&[Event::SemHandoff]),
-        units::<RawSemaphore<Loom, DirectHandoff>>(&of),
+        of.contend::<Binary<KernelSemaphore<Loom, DirectHandoff>>>(&[W, W]),
+        of.contend::<Binary<KernelSemaphore<Loom, DirectHandoff>>>(&[W, W, W]).reaching(&[Event::SemHandoff]),
+        units::<KernelSemaphore<Loom, DirectHandoff>>(&of),
     ]);
-    list.extend(timed::<Binary<Loom, DirectHandoff>>("semaphore:direct-handoff"));
+    list.extend(timed::<Binary<KernelSemaphore<Loom, DirectHandoff>>>("semaphore:direct-handoff"));
     // Its lost wake-up needs two quick ups (they are not tried here).
     let of = Of { lock: "semaphore:opportunistic-2008", machine: SLEEPS, mode: "sleeps" };
     list.extend([
-        of.contend::<Binary<Loom, Opportunistic2008>>(&[W, W]),
-        of.contend::<Binary<Loom, Opportunistic2008>>(&[W, W, W]),
+        of.contend::<Binary<KernelSemaphore<Loom, Opportunistic2008>>>(&[W, W]),
+        of.contend::<Binary<KernelSemaphore<Loom, Opportunistic2008>>>(&[W, W, W]),
     ]);
     list
 }
@@ -396,7 +397,7 @@ fn strangers() -> Vec<Scenario> {
         of("rwsem:today-kernel").contend::<RawRwSem<Loom, sem::TodayKernel>>(&[W, W]),
         of("rwsem:today-kernel").contend::<RawRwSem<Loom, sem::TodayKernel>>(&[W, R]),
         of("rwsem:xadd-baseline").contend::<RawRwSem<Loom, sem::XaddBaseline>>(&[W, R]),
-        of("semaphore:opportunistic-safe").contend::<Binary<Loom, OpportunisticSafe>>(&[W, W]),
+        of("semaphore:opportunistic-safe").contend::<Binary<RawSemaphore<Loom>>>(&[W, W]),
         of("futex-hash").contend::<HashedMutex<Loom, RawTicketLock<Loom>>>(&[W, W]),
     ]
 }
