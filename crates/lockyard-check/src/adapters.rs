@@ -2,15 +2,14 @@
 
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
-use lockyard::history::{self, KernelSemaphore};
+use lockyard::history::{self, KernelQRwLock, KernelRwSem, KernelSemaphore};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::pi::PiPlatform;
-use lockyard::qrwlock::{self, RawQRwLock};
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex::{self, PiError, RawRtMutex};
 use lockyard::rtmutex_tree::{self, RawTreeRtMutex, Refused};
 use lockyard::rwsem::RawRwSem;
-use lockyard::rwsem::policy::Policy;
 use lockyard::semaphore::{self, RawSemaphore};
 use lockyard::spin::WordLock;
 use lockyard::spin::hq::{RawHqSpinLock, Tunable};
@@ -224,63 +223,87 @@ impl<P: Stage + PiPlatform, S: rtmutex::Policy> Timed for RawRtMutex<P, S> {
     }
 }
 
-impl<P: Stage, Y: Policy> Lock for RawRwSem<P, Y> {
-    type P = P;
-    const WAYS: &'static [Way] = &[Way::Write, Way::Read];
+macro_rules! shared {
+    ($lock:ident $(<$policy:ident: $bound:path>)? $(, $more:item)*) => {
+        impl<P: Stage $(, $policy: $bound)?> Lock for $lock<P $(, $policy)?> {
+            type P = P;
+            const WAYS: &'static [Way] = &[Way::Write, Way::Read];
 
-    fn lock(&self, way: Way) {
-        match way {
-            Way::Write => self.write_acquire(),
-            Way::Read => self.read_acquire(),
+            fn lock(&self, way: Way) {
+                match way {
+                    Way::Write => self.write_acquire(),
+                    Way::Read => self.read_acquire(),
+                }
+            }
+
+            fn try_lock(&self, way: Way) -> bool {
+                match way {
+                    Way::Write => self.try_write_acquire(),
+                    Way::Read => self.try_read_acquire(),
+                }
+            }
+
+            unsafe fn unlock(&self, way: Way) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match way {
+                        Way::Write => self.write_release(),
+                        Way::Read => self.read_release(),
+                    }
+                }
+            }
+
+            fn is_open(&self, way: Way) -> bool {
+                match way {
+                    Way::Write => !self.is_locked(),
+                    Way::Read => !self.is_write_locked(),
+                }
+            }
+
+            $($more)*
         }
-    }
 
-    fn try_lock(&self, way: Way) -> bool {
-        match way {
-            Way::Write => self.try_write_acquire(),
-            Way::Read => self.try_read_acquire(),
-        }
-    }
-
-    unsafe fn unlock(&self, way: Way) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match way {
-                Way::Write => self.write_release(),
-                Way::Read => self.read_release(),
+        impl<P: Stage $(, $policy: $bound)?> Shared for $lock<P $(, $policy)?> {
+            unsafe fn downgrade(&self) {
+                // SAFETY: the caller's promise.
+                unsafe { self.downgrade() };
             }
         }
-    }
+    };
+}
 
-    fn is_open(&self, way: Way) -> bool {
-        match way {
-            Way::Write => !self.is_locked(),
-            Way::Read => !self.is_write_locked(),
+macro_rules! timed_shared {
+    ($lock:ident $(<$policy:ident: $bound:path>)?) => {
+        impl<P: Stage $(, $policy: $bound)?> Timed for $lock<P $(, $policy)?> {
+            fn lock_until(&self, way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
+                match way {
+                    Way::Write => self.write_acquire_until(until),
+                    Way::Read => self.read_acquire_until(until),
+                }
+            }
         }
-    }
+    };
+}
 
-    /// Without the owner word: it is a hint that names the last reader and says whether spinning
-    /// paid.
+// The time of the last `PENDING` stays.
+shared!(
+    RawRwSem,
+    fn state(&self) -> String {
+        without(&format!("{self:?}"), "pressed_at")
+    }
+);
+// So does the owner word: it is a hint that names the last reader and says whether spinning paid.
+shared!(
+    KernelRwSem<Y: history::rwsem::policy::Policy>,
     fn state(&self) -> String {
         without(&format!("{self:?}"), "owner")
     }
-}
-
-impl<P: Stage, Y: Policy> Timed for RawRwSem<P, Y> {
-    fn lock_until(&self, way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
-        match way {
-            Way::Write => self.write_acquire_until(until),
-            Way::Read => self.read_acquire_until(until),
-        }
-    }
-}
-
-impl<P: Stage, Y: Policy> Shared for RawRwSem<P, Y> {
-    unsafe fn downgrade(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.downgrade() };
-    }
-}
+);
+shared!(RawQRwLock);
+shared!(KernelQRwLock<Y: history::qrwlock::policy::Policy>);
+timed_shared!(RawRwSem);
+timed_shared!(KernelRwSem<Y: history::rwsem::policy::Policy>);
+timed_shared!(RawQRwLock);
 
 /// Its spinlock as a lock.
 impl<P: Stage, K: WordLock<P>> Lock for LockRef<P, K> {
@@ -340,58 +363,6 @@ impl<P: Stage, K: WordLock<P>> References for LockRef<P, K> {
 
     fn kill(&self) {
         self.lock().mark_dead();
-    }
-}
-
-impl<P: Stage, Y: qrwlock::policy::Policy> Lock for RawQRwLock<P, Y> {
-    type P = P;
-    const WAYS: &'static [Way] = &[Way::Write, Way::Read];
-
-    fn lock(&self, way: Way) {
-        match way {
-            Way::Write => self.write_acquire(),
-            Way::Read => self.read_acquire(),
-        }
-    }
-
-    fn try_lock(&self, way: Way) -> bool {
-        match way {
-            Way::Write => self.try_write_acquire(),
-            Way::Read => self.try_read_acquire(),
-        }
-    }
-
-    unsafe fn unlock(&self, way: Way) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match way {
-                Way::Write => self.write_release(),
-                Way::Read => self.read_release(),
-            }
-        }
-    }
-
-    fn is_open(&self, way: Way) -> bool {
-        match way {
-            Way::Write => !self.is_locked(),
-            Way::Read => !self.is_write_locked(),
-        }
-    }
-}
-
-impl<P: Stage, Y: qrwlock::policy::Policy> Timed for RawQRwLock<P, Y> {
-    fn lock_until(&self, way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
-        match way {
-            Way::Write => self.write_acquire_until(until),
-            Way::Read => self.read_acquire_until(until),
-        }
-    }
-}
-
-impl<P: Stage, Y: qrwlock::policy::Policy> Shared for RawQRwLock<P, Y> {
-    unsafe fn downgrade(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.downgrade() };
     }
 }
 

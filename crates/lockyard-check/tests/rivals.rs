@@ -3,7 +3,7 @@
 //! `lockyard_check::scripted::rivals`.
 
 use lockyard::mutex::RawMutex;
-use lockyard::rwsem::{RawRwSem, policy};
+use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -14,8 +14,8 @@ use lockyard_check::scripted::Scripted;
 
 rivalled!(mutex: RawMutex<Scripted>, [lock, timed, condvar]);
 rivalled!(mutex_detached: Detached<RawMutex<Scripted>>, [lock, timed]);
-rivalled!(rwsem: RawRwSem<Scripted, policy::Today>, [lock, timed]);
-rivalled!(rwsem_detached: Detached<RawRwSem<Scripted, policy::Today>>, [timed]);
+rivalled!(rwsem: RawRwSem<Scripted>, [lock, timed]);
+rivalled!(rwsem_detached: Detached<RawRwSem<Scripted>>, [timed]);
 rivalled!(semaphore: Binary<RawSemaphore<Scripted>>, [lock, timed]);
 rivalled!(spinlock: RawQSpinLock<Scripted>, [lock]);
 rivalled!(cna: RawCnaSpinLock<Scripted>, [lock]);

@@ -3,14 +3,16 @@
 //!
 //! A new lock is one line in `entries`.
 
+use lockyard::history::qrwlock::{KernelQRwLock, policy as qrw};
+use lockyard::history::rwsem::{KernelRwSem, policy as rwsem};
 use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::pi::PiPlatform;
-use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex::{RawRtMutex, policy as pi};
 use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
-use lockyard::rwsem::{RawRwSem, policy as rwsem};
+use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::RawHqSpinLock;
@@ -189,15 +191,12 @@ fn rtmutex_tree<P: Ground, Y: rt::Policy>() -> Entry<P> {
 }
 
 fn rwsem<P: Ground, Y: rwsem::Policy>() -> Entry<P> {
-    let entry = Entry::new("rwsem", Some(Y::NAME), shared_timed::<P, RawRwSem<P, Y>>);
-    entry.spared(if Y::NAME == <rwsem::Today as rwsem::Policy>::NAME { GHOSTS_ARE_COUNTED } else { KEEPS_ITS_WAITERS })
+    let entry = Entry::new("rwsem", Some(Y::NAME), shared_timed::<P, KernelRwSem<P, Y>>);
+    entry.spared(KEEPS_ITS_WAITERS)
 }
 
 fn qrwlock<P: Ground, Y: qrw::Policy>() -> Entry<P> {
-    if Y::KNOBS.turns {
-        return Entry::new("qrwlock", Some(Y::NAME), shared_timed::<P, RawQRwLock<P, Y>>).spared(GHOSTS_ARE_COUNTED);
-    }
-    Entry::new("qrwlock", Some(Y::NAME), shared::<P, RawQRwLock<P, Y>>).spared(KEEPS_ITS_WAITERS)
+    Entry::new("qrwlock", Some(Y::NAME), shared::<P, KernelQRwLock<P, Y>>).spared(KEEPS_ITS_WAITERS)
 }
 
 fn rtmutex<P: Ground + PiPlatform, S: pi::Policy>() -> Entry<P> {
@@ -239,7 +238,7 @@ pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
         Entry::new("lockref", Some("mcs"), counted::<P, LockRef<P, RawMcsLock<P>>>).bounded().frees(),
         ticket(Entry::new("lockref", Some("ticket"), counted::<P, LockRef<P, RawTicketLock<P>>>)),
         Entry::new("lockref", Some("ttas"), counted::<P, LockRef<P, RawTtasLock<P>>>).frees(),
-        rwsem::<P, rwsem::Today>().bounded(),
+        Entry::new("rwsem", Some("today"), shared_timed::<P, RawRwSem<P>>).spared(GHOSTS_ARE_COUNTED).bounded(),
         rwsem::<P, rwsem::TodayKernel>(),
         rwsem::<P, rwsem::V5_16>().known(HANGS),
         rwsem::<P, rwsem::NoRspin>(),
@@ -258,7 +257,10 @@ pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
         rwsem::<P, rwsem::HandoffNone>(),
         rwsem::<P, rwsem::XaddBaseline>(),
         rwsem::<P, rwsem::XaddBaselineLiteral>().known(LITERAL),
-        qrwlock::<P, qrw::Today>().bounded().frees(),
+        Entry::new("qrwlock", Some("today"), shared_timed::<P, RawQRwLock<P>>)
+            .spared(GHOSTS_ARE_COUNTED)
+            .bounded()
+            .frees(),
         qrwlock::<P, qrw::TodayKernel>().bounded().frees(),
         qrwlock::<P, qrw::FetchAdd>().bounded().frees(),
         qrwlock::<P, qrw::ByteCas>().frees(),

@@ -1,11 +1,12 @@
 //! Lockyard's own locks under test, on any machine: the raw locks, without guards in between.
 
-use lockyard::history::{self, KernelSemaphore};
+use lockyard::history::rwsem::policy;
+use lockyard::history::{self, KernelQRwLock, KernelRwSem, KernelSemaphore, qrwlock::policy as qrw};
 use lockyard::lockref;
 use lockyard::mutex::RawMutex;
-use lockyard::qrwlock::{self, RawQRwLock};
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex_tree::{self, RawTreeRtMutex};
-use lockyard::rwsem::{RawRwSem, policy};
+use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::WordLock;
 use lockyard::spin::cna::RawCnaSpinLock;
@@ -47,7 +48,7 @@ pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
         lockref::<M, RawMcsLock<M>>(),
         lockref::<M, RawTicketLock<M>>(),
         lockref::<M, RawTtasLock<M>>(),
-        rwsem::<M, policy::Today>(),
+        Candidate::shared::<M, RwSem<M>>(),
         rwsem::<M, policy::TodayKernel>(),
         rwsem::<M, policy::V5_16>().caution(HANGS),
         rwsem::<M, policy::NoRspin>(),
@@ -66,11 +67,11 @@ pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
         rwsem::<M, policy::HandoffNone>(),
         rwsem::<M, policy::XaddBaseline>(),
         rwsem::<M, policy::XaddBaselineLiteral>().caution(LITERAL),
-        qrwlock::<M, qrwlock::policy::Today>(),
-        qrwlock::<M, qrwlock::policy::TodayKernel>(),
-        qrwlock::<M, qrwlock::policy::FetchAdd>(),
-        qrwlock::<M, qrwlock::policy::ByteCas>(),
-        qrwlock::<M, qrwlock::policy::WordCas>(),
+        Candidate::shared::<M, QRwLock<M>>(),
+        qrwlock::<M, qrw::TodayKernel>(),
+        qrwlock::<M, qrw::FetchAdd>(),
+        qrwlock::<M, qrw::ByteCas>(),
+        qrwlock::<M, qrw::WordCas>(),
         Candidate::exclusive::<M, Semaphore<M>>(),
         semaphore::<M, history::semaphore::DirectHandoff>(),
         semaphore::<M, history::semaphore::Opportunistic2008>().caution(LOSES_WAKE_UPS),
@@ -86,11 +87,11 @@ const fn lockref<M: Machine, K: WordLock<M>>() -> Candidate {
 }
 
 const fn rwsem<M: Machine, Y: policy::Policy>() -> Candidate {
-    Candidate::shared::<M, RwSem<M, Y>>()
+    Candidate::shared::<M, OldRwSem<M, Y>>()
 }
 
-const fn qrwlock<M: Machine, Y: qrwlock::policy::Policy>() -> Candidate {
-    Candidate::shared::<M, QRwLock<M, Y>>()
+const fn qrwlock<M: Machine, Y: qrw::Policy>() -> Candidate {
+    Candidate::shared::<M, OldQRwLock<M, Y>>()
 }
 
 const fn semaphore<M: Machine, Y: history::semaphore::Policy>() -> Candidate {
@@ -145,12 +146,12 @@ fn hand_overs<M: Machine>(lock: &RawHqSpinLock<M>) -> Vec<(&'static str, u64)> {
 }
 
 macro_rules! shared {
-    ($($name:ident = $text:literal, $raw:ident, $policy:path;)*) => {$(
-        #[doc = concat!("`", $text, "` with policy `Y`.")]
+    ($($name:ident $(<$y:ident: $policy:path>)? = $text:literal, $named:expr, $raw:ident;)*) => {$(
+        #[doc = concat!("`", $text, "`.")]
         #[derive(Debug)]
-        struct $name<M: Machine, Y: $policy>($raw<M, Y>);
+        struct $name<M: Machine $(, $y: $policy)?>($raw<M $(, $y)?>);
 
-        impl<M: Machine, Y: $policy> Exclusive for $name<M, Y> {
+        impl<M: Machine $(, $y: $policy)?> Exclusive for $name<M $(, $y)?> {
             fn new() -> Self {
                 Self($raw::default())
             }
@@ -165,7 +166,7 @@ macro_rules! shared {
             }
         }
 
-        impl<M: Machine, Y: $policy> Shared for $name<M, Y> {
+        impl<M: Machine $(, $y: $policy)?> Shared for $name<M $(, $y)?> {
             #[inline(always)]
             fn with_shared<R>(&self, section: impl FnOnce() -> R) -> R {
                 self.0.read_acquire();
@@ -176,15 +177,17 @@ macro_rules! shared {
             }
         }
 
-        impl<M: Machine, Y: $policy> Subject for $name<M, Y> {
-            const LABEL: Label = Label::lockyard($text, Some(Y::NAME), Family::Rw);
+        impl<M: Machine $(, $y: $policy)?> Subject for $name<M $(, $y)?> {
+            const LABEL: Label = Label::lockyard($text, Some($named), Family::Rw);
         }
     )*};
 }
 
 shared! {
-    RwSem = "rwsem", RawRwSem, policy::Policy;
-    QRwLock = "qrwlock", RawQRwLock, qrwlock::policy::Policy;
+    RwSem = "rwsem", "today", RawRwSem;
+    OldRwSem<Y: policy::Policy> = "rwsem", Y::NAME, KernelRwSem;
+    QRwLock = "qrwlock", "today", RawQRwLock;
+    OldQRwLock<Y: qrw::Policy> = "qrwlock", Y::NAME, KernelQRwLock;
 }
 
 /// `rtmutex-tree` with policy `Y`.
@@ -296,9 +299,9 @@ mod tests {
             names
         };
         assert_eq!(listed("rwsem")[0], "today");
-        assert_eq!(sorted(&listed("rwsem")), sorted(policy::NAMES));
+        assert_eq!(sorted(&listed("rwsem")[1..]), sorted(policy::NAMES));
         assert_eq!(listed("rtmutex-tree"), rtmutex_tree::policy::NAMES);
-        assert_eq!(listed("qrwlock"), qrwlock::policy::NAMES);
+        assert_eq!(listed("qrwlock"), [&["today"], qrw::NAMES].concat());
         assert_eq!(listed("semaphore"), [&["opportunistic-safe"], history::semaphore::NAMES].concat());
     }
 }

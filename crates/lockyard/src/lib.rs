@@ -49,8 +49,8 @@
 //!
 //! | lock | counts | up to | there |
 //! |---|---|---|---|
-//! | [`RwSem`], [`RwSemWith`] | readers | 2⁵⁵ (`XaddBaseline…`: 2³¹) | `try_read` is `None`; `read` waits until a reader leaves, a timed one at most its time; [`read_acquire_unless_full`](rwsem::RawRwSem::read_acquire_unless_full) is `false`. No writer enters |
-//! | [`QRwLock`], [`QRwLockWith`] | readers | 2²² (layout of 2014: 2²³) | the same; [`read_acquire_urgent`](qrwlock::RawQRwLock::read_acquire_urgent) waits as well, [`read_acquire_urgent_unless_full`](qrwlock::RawQRwLock::read_acquire_urgent_unless_full) is `false` |
+//! | [`RwSem`] | readers | 2⁵⁵ | `try_read` is `None`; `read` waits until a reader leaves, a timed one at most its time; [`read_acquire_unless_full`](rwsem::RawRwSem::read_acquire_unless_full) is `false`. No writer enters |
+//! | [`QRwLock`] | readers | 2²² | the same; [`read_acquire_urgent`](qrwlock::RawQRwLock::read_acquire_urgent) waits as well, [`read_acquire_urgent_unless_full`](qrwlock::RawQRwLock::read_acquire_urgent_unless_full) is `false` |
 //! | [`Semaphore`] | units | 2³¹ − 1, [`MAX_UNITS`](semaphore::MAX_UNITS) | [`release`](api::Semaphore::release) is `false` and adds nothing; `new` cuts off; a permit that is dropped is gone |
 //! | [`LockRef`] | references | 2³¹ − 1 | [`get_not_zero`](lockref::LockRef::get_not_zero), [`get_not_dead`](lockref::LockRef::get_not_dead) are `false`; [`get`](lockref::LockRef::get), which cannot refuse, saturates: the object is never given up. Dead stays dead |
 //! | [`Mutex`], [`RtMutex`], [`TreeRtMutex`], [`SpinLock`], [`CnaSpinLock`], [`HqSpinLock`], [`McsLock`], [`TtasLock`] | nothing | – | not recursive; who waits has a place by its thread record, or without one (16,383 threads have one) looks now and then |
@@ -188,16 +188,11 @@ mod front {
     pub type Condvar = condvar::RawCondvar<Linux>;
 
     /// A reader-writer lock. See [`rwsem`].
-    pub type RwSem<T> = RwSemWith<rwsem::policy::Today, T>;
-    /// A reader-writer lock with policy `Y`, one of the kernel's forms of it; see
-    /// [`rwsem::policy`].
-    pub type RwSemWith<Y, T> = lock_api::RwLock<rwsem::RawRwSem<Linux, Y>, T>;
+    pub type RwSem<T> = lock_api::RwLock<rwsem::RawRwSem<Linux>, T>;
     /// A [`RwSem`] locked for reading.
-    pub type RwSemReadGuard<'a, T, Y = rwsem::policy::Today> =
-        lock_api::RwLockReadGuard<'a, rwsem::RawRwSem<Linux, Y>, T>;
+    pub type RwSemReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, rwsem::RawRwSem<Linux>, T>;
     /// A [`RwSem`] locked for writing.
-    pub type RwSemWriteGuard<'a, T, Y = rwsem::policy::Today> =
-        lock_api::RwLockWriteGuard<'a, rwsem::RawRwSem<Linux, Y>, T>;
+    pub type RwSemWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, rwsem::RawRwSem<Linux>, T>;
 
     /// A queued spinlock of 4 bytes that never burns CPU without bound. See [`spin::qspinlock`].
     pub type SpinLock<T> = lock_api::Mutex<spin::qspinlock::RawQSpinLock<Linux>, T>;
@@ -234,15 +229,11 @@ mod front {
     /// assert_eq!(ROUTES.read().len(), 4);
     /// ROUTES.write()[0] = 9;
     /// ```
-    pub type QRwLock<T> = QRwLockWith<qrwlock::policy::Today, T>;
-    /// A queued reader-writer spinlock with policy `Y`; see [`qrwlock::policy`].
-    pub type QRwLockWith<Y, T> = lock_api::RwLock<qrwlock::RawQRwLock<Linux, Y>, T>;
+    pub type QRwLock<T> = lock_api::RwLock<qrwlock::RawQRwLock<Linux>, T>;
     /// A [`QRwLock`] locked for reading.
-    pub type QRwLockReadGuard<'a, T, Y = qrwlock::policy::Today> =
-        lock_api::RwLockReadGuard<'a, qrwlock::RawQRwLock<Linux, Y>, T>;
+    pub type QRwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, qrwlock::RawQRwLock<Linux>, T>;
     /// A [`QRwLock`] locked for writing.
-    pub type QRwLockWriteGuard<'a, T, Y = qrwlock::policy::Today> =
-        lock_api::RwLockWriteGuard<'a, qrwlock::RawQRwLock<Linux, Y>, T>;
+    pub type QRwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, qrwlock::RawQRwLock<Linux>, T>;
 
     /// Parking by address: threads sleep on words, in a table of buckets. See [`futex_hash`].
     ///

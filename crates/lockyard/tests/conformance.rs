@@ -1,14 +1,16 @@
 //! The conformance suite on the real machine: every lock, every form of it. One line per lock; the
 //! cases are in `lockyard-check`.
 
+use lockyard::history::qrwlock::{KernelQRwLock, policy as qrw};
+use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
-use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex::{RawRtMutex, policy as pi};
 use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
-use lockyard::rwsem::{RawRwSem, policy};
+use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::mcs::RawMcsLock;
@@ -31,21 +33,21 @@ conformance!(mutex: RawMutex<Linux>, [exclusive, churn, timed, fair]);
 conformance!(rtmutex: RawRtMutex<Linux>, [exclusive, churn, timed, fair]);
 conformance!(rtmutex_published: RawRtMutex<Linux, pi::Published>, [exclusive, timed]);
 conformance!(rtmutex_off: RawRtMutex<Linux, pi::Off>, [exclusive, timed, fair]);
-conformance!(rwsem: RawRwSem<Linux, policy::Today>, [exclusive, churn, timed, fair, shared, fair_shared]);
+conformance!(rwsem: RawRwSem<Linux>, [exclusive, churn, timed, fair, shared, fair_shared]);
 conformance!(rtmutex_tree: RawTreeRtMutex<Linux>, [exclusive, churn, timed, fair]);
 conformance!(rtmutex_2016: RawTreeRtMutex<Linux, rt::Published2016>, [exclusive, timed, fair]);
 conformance!(rtmutex_no_spin: RawTreeRtMutex<Linux, rt::NoSpin>, [exclusive]);
 conformance!(mutex_detached: Detached<RawMutex<Linux>>, [exclusive, timed, fair]);
-conformance!(rwsem_detached: Detached<RawRwSem<Linux, policy::Today>>, [exclusive, timed, fair]);
-conformance!(rwsem_kernel_detached: Detached<RawRwSem<Linux, policy::TodayKernel>>, [exclusive, timed]);
+conformance!(rwsem_detached: Detached<RawRwSem<Linux>>, [exclusive, timed, fair]);
+conformance!(rwsem_kernel_detached: Detached<KernelRwSem<Linux, policy::TodayKernel>>, [exclusive, timed]);
 conformance!(condvar: Monitor<Linux, RawMutex<Linux>>, [exclusive, timed]);
 conformance!(condvar_spinning: Monitor<Linux, Spinning<Linux>>, [exclusive, timed]);
 
 conformance!(qrwlock: RawQRwLock<Linux>, [exclusive, churn, timed, fair, shared, fair_shared]);
-conformance!(qrwlock_kernel: RawQRwLock<Linux, qrw::TodayKernel>, [exclusive, churn, fair, shared, fair_shared]);
-conformance!(qrwlock_fetch_add: RawQRwLock<Linux, qrw::FetchAdd>, [exclusive, churn, fair, shared, fair_shared]);
-conformance!(qrwlock_byte_cas: RawQRwLock<Linux, qrw::ByteCas>, [exclusive, churn, shared]);
-conformance!(qrwlock_word_cas: RawQRwLock<Linux, qrw::WordCas>, [exclusive, churn, shared]);
+conformance!(qrwlock_kernel: KernelQRwLock<Linux, qrw::TodayKernel>, [exclusive, churn, fair, shared, fair_shared]);
+conformance!(qrwlock_fetch_add: KernelQRwLock<Linux, qrw::FetchAdd>, [exclusive, churn, fair, shared, fair_shared]);
+conformance!(qrwlock_byte_cas: KernelQRwLock<Linux, qrw::ByteCas>, [exclusive, churn, shared]);
+conformance!(qrwlock_word_cas: KernelQRwLock<Linux, qrw::WordCas>, [exclusive, churn, shared]);
 conformance!(lockref: LockRef<Linux>, [exclusive, churn, fair, references]);
 conformance!(lockref_mcs: LockRef<Linux, RawMcsLock<Linux>>, [references]);
 conformance!(lockref_ticket: LockRef<Linux, RawTicketLock<Linux>>, [references]);

@@ -14,13 +14,14 @@ use std::sync::{Mutex as StdMutex, PoisonError};
 use std::thread::{scope, spawn};
 
 use lockyard::cancel::Until;
+use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::linux::threads::set_rank;
 use lockyard::platform::{Patience, Platform};
 use lockyard::qrwlock::RawQRwLock;
-use lockyard::rwsem::{RawRwSem, policy};
+use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::RawHqSpinLock;
@@ -94,7 +95,7 @@ fn fork_in_the_middle_of_contention() {
                     // Its own locks, on all paths.
                     contend(&RawQSpinLock::<Linux>::default())?;
                     contend(&RawMutex::<Linux>::default())?;
-                    contend(&RawRwSem::<Linux, policy::Today>::default())?;
+                    contend(&RawRwSem::<Linux>::default())?;
                     contend(&Binary::<RawSemaphore<Linux>>::default())
                 });
                 // The parent goes on.
@@ -137,8 +138,8 @@ fn held_across<L: Lock<P = Linux>>(name: &str) {
 fn locks_held_by_the_forking_thread() {
     held_across::<RawQSpinLock<Linux>>("fork with a spinlock held");
     held_across::<RawMutex<Linux>>("fork with a mutex held");
-    held_across::<RawRwSem<Linux, policy::Today>>("fork with an rwsem held");
-    held_across::<RawRwSem<Linux, policy::TodayKernel>>("fork with the kernel's rwsem held");
+    held_across::<RawRwSem<Linux>>("fork with an rwsem held");
+    held_across::<KernelRwSem<Linux, policy::TodayKernel>>("fork with the kernel's rwsem held");
     held_across::<RawQRwLock<Linux>>("fork with a qrwlock held");
     held_across::<Binary<RawSemaphore<Linux>>>("fork with a semaphore held");
     held_across::<Binary<KernelSemaphore<Linux, DirectHandoff>>>("fork with a direct-handoff semaphore held");
@@ -304,8 +305,8 @@ fn release_in_the_child_with_the_parents_waiters() {
     for patience in [0, 5_000_000] {
         held_with_waiters::<RawQSpinLock<Linux>>("fork: spinlock with waiters", patience, nothing);
         held_with_waiters::<RawMutex<Linux>>("fork: mutex with waiters", patience, nothing);
-        held_with_waiters::<RawRwSem<Linux, policy::Today>>("fork: rwsem with waiters", patience, nothing);
-        held_with_waiters::<RawRwSem<Linux, policy::TodayKernel>>(
+        held_with_waiters::<RawRwSem<Linux>>("fork: rwsem with waiters", patience, nothing);
+        held_with_waiters::<KernelRwSem<Linux, policy::TodayKernel>>(
             "fork: kernel's rwsem with waiters",
             patience,
             nothing,

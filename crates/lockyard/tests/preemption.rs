@@ -1,10 +1,11 @@
 //! Exhaustive single preemption of every lock, and of the rwsem policies whose code differs most:
 //! see `lockyard_check::scripted::sweeps`.
 
+use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::mutex::RawMutex;
 use lockyard::rtmutex_tree::RawTreeRtMutex;
-use lockyard::rwsem::{RawRwSem, policy};
+use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -27,10 +28,10 @@ preempted!(binary_semaphore_2008: Binary<KernelSemaphore<Scripted, Opportunistic
 
 /// The rwsem: both waiting disciplines, both kinds of handoff tracking, both schemes of counting.
 mod rwsem {
-    use super::{RawRwSem, Scripted, policy, preempted};
+    use super::{KernelRwSem, RawRwSem, Scripted, policy, preempted};
 
-    preempted!(today: RawRwSem<Scripted, policy::Today>, [exclusive, timed, shared]);
-    preempted!(today_kernel: RawRwSem<Scripted, policy::TodayKernel>, [exclusive, timed, shared]);
-    preempted!(xadd_baseline: RawRwSem<Scripted, policy::XaddBaseline>, [exclusive, timed, shared]);
-    preempted!(v5_10: RawRwSem<Scripted, policy::V5_10>, [exclusive, timed, shared]);
+    preempted!(today: RawRwSem<Scripted>, [exclusive, timed, shared]);
+    preempted!(today_kernel: KernelRwSem<Scripted, policy::TodayKernel>, [exclusive, timed, shared]);
+    preempted!(xadd_baseline: KernelRwSem<Scripted, policy::XaddBaseline>, [exclusive, timed, shared]);
+    preempted!(v5_10: KernelRwSem<Scripted, policy::V5_10>, [exclusive, timed, shared]);
 }

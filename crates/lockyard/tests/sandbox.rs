@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use lockyard::cancel::Until;
 use lockyard::condvar::RawCondvar;
+use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::{Linux, topology};
 use lockyard::qrwlock::RawQRwLock;
-use lockyard::rwsem::{RawRwSem, policy};
+use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -69,8 +70,8 @@ struct Scene {
     spin: RawQSpinLock<Linux>,
     hq: RawHqSpinLock<Linux>,
     mutex: RawMutex<Linux>,
-    rwsem: RawRwSem<Linux, policy::Today>,
-    kernels: RawRwSem<Linux, policy::TodayKernel>,
+    rwsem: RawRwSem<Linux>,
+    kernels: KernelRwSem<Linux, policy::TodayKernel>,
     qrwlock: RawQRwLock<Linux>,
     semaphore: Binary<RawSemaphore<Linux>>,
     condvar: RawCondvar<Linux>,

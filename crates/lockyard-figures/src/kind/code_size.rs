@@ -21,10 +21,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockyard::history;
+use lockyard::history::rwsem::KernelRwSem;
+use lockyard::history::rwsem::policy::{self, Visitor};
 use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::platform::linux::Linux;
-use lockyard::rwsem::RawRwSem;
-use lockyard::rwsem::policy::{self, Visitor};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 
@@ -98,7 +98,7 @@ impl Visitor for RwSemEntries {
     type Output = Vec<usize>;
 
     fn policy<Y: policy::Policy>(self) -> Vec<usize> {
-        type Lock<Y> = RawRwSem<Linux, Y>;
+        type Lock<Y> = KernelRwSem<Linux, Y>;
         let safe: [fn(&Lock<Y>); 2] = [Lock::<Y>::read_acquire, Lock::<Y>::write_acquire];
         let tries: [fn(&Lock<Y>) -> bool; 2] = [Lock::<Y>::try_read_acquire, Lock::<Y>::try_write_acquire];
         let releases: [unsafe fn(&Lock<Y>); 3] =
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn code_of_this_program_is_found() {
-        for lock in ["rwsem:xadd-baseline", "rwsem:today", "semaphore:direct-handoff"] {
+        for lock in ["rwsem:xadd-baseline", "rwsem:today-kernel", "semaphore:direct-handoff"] {
             let outcome = run(lock).unwrap_or_else(|why| panic!("{lock}: {why}"));
             assert!((100.0..1e6).contains(&outcome.numbers["bytes"]), "{lock}: {outcome:?}");
         }

@@ -9,8 +9,8 @@ use crate::semaphore::RawSemaphore;
 
 /// A counting semaphore.
 ///
-/// Fairness: running threads pass a waiter for at most a turn per waiter ahead of it. Ordering: what
-/// happened before a permit was returned happened before the acquisition that takes it. Cost
+/// Fairness: running threads pass a waiter for at most a turn per waiter ahead of it. Ordering:
+/// what happened before a permit was returned happened before the acquisition that takes it. Cost
 /// without contention: one compare-exchange, one addition. 24 bytes, no allocation.
 ///
 /// ```

@@ -4,9 +4,10 @@
 
 use lockyard::cancel::{CancelToken, Until};
 use lockyard::event::Event;
+use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::mutex::RawMutex;
-use lockyard::rwsem::{RawRwSem, policy};
+use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::wait::turn::TURN_NS;
@@ -17,8 +18,8 @@ use super::scripts;
 
 type SpinLock = RawQSpinLock<Scripted>;
 type Mutex = RawMutex<Scripted>;
-type RwSem = RawRwSem<Scripted, policy::Today>;
-type RwSemKernel = RawRwSem<Scripted, policy::TodayKernel>;
+type RwSem = RawRwSem<Scripted>;
+type RwSemKernel = KernelRwSem<Scripted, policy::TodayKernel>;
 
 /// A waiter for `L` is interrupted before each step by a handler that takes a held `H`. Meanwhile
 /// `L` is released, so that its wake-up falls before, into or after the handler.

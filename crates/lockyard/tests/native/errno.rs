@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use lockyard::RawTreeRtMutex;
 use lockyard::cancel::Until;
+use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::rtmutex::{RawRtMutex, policy as pi};
-use lockyard::rwsem::{RawRwSem, policy};
+use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::{CancelToken, RtCondvar, RtMutex, Semaphore};
@@ -90,8 +91,8 @@ fn contended_operations_leave_errno_alone() {
         contended::<RawTreeRtMutex<Linux>>("an rt-mutex");
         contended::<RawRtMutex<Linux>>("a PI mutex");
         contended::<RawRtMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel");
-        contended::<RawRwSem<Linux, policy::Today>>("an rwsem");
-        contended::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
+        contended::<RawRwSem<Linux>>("an rwsem");
+        contended::<KernelRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
         contended::<Binary<RawSemaphore<Linux>>>("a semaphore");
         contended::<Binary<KernelSemaphore<Linux, DirectHandoff>>>("a semaphore with direct handoff");
     });
@@ -104,8 +105,8 @@ fn ended_waits_leave_errno_alone() {
         ending::<RawTreeRtMutex<Linux>>("an rt-mutex");
         ending::<RawRtMutex<Linux>>("a PI mutex");
         ending::<RawRtMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel");
-        ending::<RawRwSem<Linux, policy::Today>>("an rwsem");
-        ending::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
+        ending::<RawRwSem<Linux>>("an rwsem");
+        ending::<KernelRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
         ending::<Binary<RawSemaphore<Linux>>>("a semaphore");
         ending::<Binary<KernelSemaphore<Linux, DirectHandoff>>>("a semaphore with direct handoff");
     });

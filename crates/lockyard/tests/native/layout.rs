@@ -3,17 +3,19 @@
 use std::mem::{MaybeUninit, size_of};
 
 use lockyard::futex_hash::{Bucket, FutexHash, Waited};
+use lockyard::history::qrwlock::{KernelQRwLock, policy as qrw};
+use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::{Ordering, Platform, Word};
-use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtcondvar::RawRtCondvar;
 use lockyard::rtmutex::RawRtMutex;
 use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rtmutex_tree::condvar::RawTreeRtCondvar;
-use lockyard::rwsem::{RawRwSem, policy};
+use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::{Pool, RawHqSpinLock};
@@ -31,11 +33,11 @@ fn sizes_fit_into_the_c_librarys_objects() {
     assert_eq!(size_of::<RawQSpinLock<Linux>>(), 4);
     assert_eq!(size_of::<RawMutex<Linux>>(), 32);
     assert_eq!((size_of::<RawRtMutex<Linux>>(), size_of::<RawRtCondvar<Linux>>()), (24, 16));
-    assert!(size_of::<RawRwSem<Linux, policy::Today>>() <= 40);
+    assert!(size_of::<RawRwSem<Linux>>() <= 40);
     assert!(size_of::<RawSemaphore<Linux>>() <= 32);
     assert!(size_of::<RawQSpinLock<Linux>>() <= size_of::<libc::pthread_spinlock_t>());
     assert!(size_of::<RawMutex<Linux>>() <= size_of::<libc::pthread_mutex_t>());
-    assert!(size_of::<RawRwSem<Linux, policy::Today>>() <= size_of::<libc::pthread_rwlock_t>());
+    assert!(size_of::<RawRwSem<Linux>>() <= size_of::<libc::pthread_rwlock_t>());
     assert!(size_of::<RawSemaphore<Linux>>() <= size_of::<libc::sem_t>());
 }
 
@@ -43,7 +45,7 @@ fn sizes_fit_into_the_c_librarys_objects() {
 fn the_data_costs_nothing_more() {
     assert_eq!(size_of::<SpinLock<u32>>(), 8);
     assert_eq!(size_of::<Mutex<u64>>(), 40);
-    assert_eq!(size_of::<RwSem<()>>(), size_of::<RawRwSem<Linux, policy::Today>>());
+    assert_eq!(size_of::<RwSem<()>>(), size_of::<RawRwSem<Linux>>());
     assert_eq!(size_of::<Semaphore>(), size_of::<RawSemaphore<Linux>>());
     assert_eq!(size_of::<Option<lockyard::MutexGuard<'_, u8>>>(), size_of::<usize>());
 }
@@ -91,10 +93,10 @@ fn zero_bytes_are_an_unlocked_lock() {
         RawRtMutex<Linux>,
         RawTreeRtMutex<Linux>,
         RawQRwLock<Linux>,
-        RawQRwLock<Linux, qrw::TodayKernel>,
-        RawQRwLock<Linux, qrw::FetchAdd>,
-        RawQRwLock<Linux, qrw::ByteCas>,
-        RawQRwLock<Linux, qrw::WordCas>,
+        KernelQRwLock<Linux, qrw::TodayKernel>,
+        KernelQRwLock<Linux, qrw::FetchAdd>,
+        KernelQRwLock<Linux, qrw::ByteCas>,
+        KernelQRwLock<Linux, qrw::WordCas>,
     );
 }
 
@@ -104,9 +106,10 @@ fn zero_bytes_are_an_unlocked_rwsem_of_every_policy() {
     impl policy::Visitor for Zero {
         type Output = ();
         fn policy<Y: policy::Policy>(self) {
-            unlocked!(RawRwSem<Linux, Y>);
+            unlocked!(KernelRwSem<Linux, Y>);
         }
     }
+    unlocked!(RawRwSem<Linux>);
     for name in policy::NAMES {
         policy::visit(name, Zero).expect("a name of the list");
     }
