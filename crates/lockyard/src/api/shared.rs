@@ -93,30 +93,40 @@ mod timed {
     use lock_api::GuardNoSend;
 
     use crate::api::time::{after, at};
+    #[cfg(feature = "history")]
+    use crate::history::KernelRwSem;
     use crate::platform::linux::Linux;
     use crate::rwsem::RawRwSem;
 
-    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
-    // deadline.
-    unsafe impl lock_api::RawRwLockTimed for RawRwSem<Linux> {
-        type Duration = Duration;
-        #[allow(clippy::disallowed_types)] // lock_api's users speak std
-        type Instant = std::time::Instant;
+    macro_rules! timed {
+        ($lock:ident $(<$y:ident: $policy:path>)?) => {
+            // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return
+            // before its deadline.
+            unsafe impl$(<$y: $policy>)? lock_api::RawRwLockTimed for $lock<Linux $(, $y)?> {
+                type Duration = Duration;
+                #[allow(clippy::disallowed_types)] // lock_api's users speak std
+                type Instant = std::time::Instant;
 
-        fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardNoSend> {
-            self.read_acquire_until(after(timeout)).ok().map(|()| GuardNoSend::new())
-        }
+                fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardNoSend> {
+                    self.read_acquire_until(after(timeout)).ok().map(|()| GuardNoSend::new())
+                }
 
-        fn try_lock_shared_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-            self.read_acquire_until(at(deadline)).ok().map(|()| GuardNoSend::new())
-        }
+                fn try_lock_shared_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
+                    self.read_acquire_until(at(deadline)).ok().map(|()| GuardNoSend::new())
+                }
 
-        fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardNoSend> {
-            self.write_acquire_until(after(timeout)).ok().map(|()| GuardNoSend::new())
-        }
+                fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardNoSend> {
+                    self.write_acquire_until(after(timeout)).ok().map(|()| GuardNoSend::new())
+                }
 
-        fn try_lock_exclusive_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-            self.write_acquire_until(at(deadline)).ok().map(|()| GuardNoSend::new())
-        }
+                fn try_lock_exclusive_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
+                    self.write_acquire_until(at(deadline)).ok().map(|()| GuardNoSend::new())
+                }
+            }
+        };
     }
+
+    timed!(RawRwSem);
+    #[cfg(feature = "history")]
+    timed!(KernelRwSem<Y: crate::history::rwsem::policy::Policy>);
 }

@@ -49,8 +49,8 @@ impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
     }
 
     /// Releases a read lock as [`KernelRwSem::read_release_detached`] does, but only if readers
-    /// hold it and nobody has asked for anything; `false`: nothing was done. (Biased policies: never.)
-    /// What fast paths are for.
+    /// hold it and nobody has asked for anything; `false`: nothing was done. (Biased policies:
+    /// never.) What fast paths are for.
     ///
     /// # Safety
     /// If readers hold it, the caller is one of them, or acts for one.
