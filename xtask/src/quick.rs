@@ -48,7 +48,7 @@ fn changed() -> Outcome<(Vec<String>, Vec<String>)> {
 fn check(locks: &[String], crates: &[String]) -> Outcome {
     cargo("fmt --all --check")?;
     if !locks.is_empty() {
-        cargo("clippy --quiet -p lockyard --lib -- -D warnings")?;
+        cargo("clippy --quiet -p lockyard --lib -F history -- -D warnings")?;
         let names = locks.join(" ");
         let listed = tools::capture(
             Command::new("cargo")

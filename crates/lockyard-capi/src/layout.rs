@@ -7,9 +7,9 @@
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
-use lockyard::qrwlock::{self, RawQRwLock};
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex::RawRtMutex;
-use lockyard::rwsem::{self, RawRwSem};
+use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::{MAX_UNITS, RawSemaphore};
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -45,11 +45,11 @@ macro_rules! holds {
 holds! {
     ly_mutex_t = RawMutex<Linux>;
     ly_rtmutex_t = RawRtMutex<Linux>;
-    ly_rwsem_t = RawRwSem<Linux, rwsem::policy::Today>;
+    ly_rwsem_t = RawRwSem<Linux>;
     ly_sem_t = RawSemaphore<Linux>;
     ly_spinlock_t = RawQSpinLock<Linux>;
     ly_hq_spinlock_t = RawHqSpinLock<Linux>;
-    ly_qrwlock_t = RawQRwLock<Linux, qrwlock::policy::Today>;
+    ly_qrwlock_t = RawQRwLock<Linux>;
     ly_lockref_t = LockRef<Linux>;
 }
 

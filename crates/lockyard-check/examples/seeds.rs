@@ -12,8 +12,9 @@ use std::panic::{set_hook, take_hook};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use lockyard::history::qrwlock::{KernelQRwLock, policy as qrw};
 use lockyard::lockref::LockRef;
-use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::mcs::RawMcsLock;
@@ -62,10 +63,10 @@ fn subjects() -> Vec<Subject> {
         "ticket": RawTicketLock<Sim>, [exclusive];
         "ttas": RawTtasLock<Sim>, [exclusive];
         "qrwlock": RawQRwLock<Sim>, [exclusive, timed, shared];
-        "qrwlock:today-kernel": RawQRwLock<Sim, qrw::TodayKernel>, [exclusive, shared];
-        "qrwlock:fetch-add": RawQRwLock<Sim, qrw::FetchAdd>, [exclusive, shared];
-        "qrwlock:byte-cas": RawQRwLock<Sim, qrw::ByteCas>, [exclusive, shared];
-        "qrwlock:word-cas": RawQRwLock<Sim, qrw::WordCas>, [exclusive, shared];
+        "qrwlock:today-kernel": KernelQRwLock<Sim, qrw::TodayKernel>, [exclusive, shared];
+        "qrwlock:fetch-add": KernelQRwLock<Sim, qrw::FetchAdd>, [exclusive, shared];
+        "qrwlock:byte-cas": KernelQRwLock<Sim, qrw::ByteCas>, [exclusive, shared];
+        "qrwlock:word-cas": KernelQRwLock<Sim, qrw::WordCas>, [exclusive, shared];
         "lockref": LockRef<Sim>, [exclusive, references];
         "lockref:hq-spinlock": LockRef<Sim, RawHqSpinLock<Sim>>, [exclusive, references];
         "lockref:mcs": LockRef<Sim, RawMcsLock<Sim>>, [exclusive, references];

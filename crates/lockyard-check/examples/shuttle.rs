@@ -6,13 +6,16 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use lockyard::history::qrwlock::{KernelQRwLock, policy as qrw};
+use lockyard::history::rwsem::{KernelRwSem, policy as sem};
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::{Ordering::*, Platform, Word};
-use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
-use lockyard::rwsem::{RawRwSem, policy as sem};
-use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
+use lockyard::rwsem::RawRwSem;
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -146,23 +149,23 @@ fn locks() -> Vec<Subject> {
         "rtmutex-tree:top-spin-2016": RawTreeRtMutex<Shuttle, rt::Published2016>, [exclusive, timed] crowd;
         "condvar": Monitor<Shuttle, RawMutex<Shuttle>>, [exclusive, timed] crowd;
         "condvar-spinning": Monitor<Shuttle, Spinning<Shuttle>>, [exclusive, timed] crowd;
-        "rwsem:today": RawRwSem<Shuttle, sem::Today>, [exclusive, timed, shared] crowd;
-        "rwsem:today-kernel": RawRwSem<Shuttle, sem::TodayKernel>, [exclusive, timed, shared] crowd;
-        "rwsem:v5.10": RawRwSem<Shuttle, sem::V5_10>, [exclusive, timed, shared] crowd;
-        "rwsem:handoff-4ms": RawRwSem<Shuttle, sem::Handoff4ms>, [exclusive, timed, shared] crowd;
-        "rwsem:reader-steal-v2": RawRwSem<Shuttle, sem::ReaderStealV2>, [exclusive, timed, shared] crowd;
-        "rwsem:limit-rspin": RawRwSem<Shuttle, sem::LimitRspin>, [exclusive, timed, shared] crowd;
-        "rwsem:xadd-baseline": RawRwSem<Shuttle, sem::XaddBaseline>, [exclusive, timed, shared] crowd;
+        "rwsem:today": RawRwSem<Shuttle>, [exclusive, timed, shared] crowd;
+        "rwsem:today-kernel": KernelRwSem<Shuttle, sem::TodayKernel>, [exclusive, timed, shared] crowd;
+        "rwsem:v5.10": KernelRwSem<Shuttle, sem::V5_10>, [exclusive, timed, shared] crowd;
+        "rwsem:handoff-4ms": KernelRwSem<Shuttle, sem::Handoff4ms>, [exclusive, timed, shared] crowd;
+        "rwsem:reader-steal-v2": KernelRwSem<Shuttle, sem::ReaderStealV2>, [exclusive, timed, shared] crowd;
+        "rwsem:limit-rspin": KernelRwSem<Shuttle, sem::LimitRspin>, [exclusive, timed, shared] crowd;
+        "rwsem:xadd-baseline": KernelRwSem<Shuttle, sem::XaddBaseline>, [exclusive, timed, shared] crowd;
         "qrwlock:today": RawQRwLock<Shuttle>, [exclusive, timed, shared] crowd;
-        "qrwlock:today-kernel": RawQRwLock<Shuttle, qrw::TodayKernel>, [exclusive, shared] crowd;
-        "qrwlock:fetch-add": RawQRwLock<Shuttle, qrw::FetchAdd>, [exclusive, shared] crowd;
-        "qrwlock:byte-cas": RawQRwLock<Shuttle, qrw::ByteCas>, [exclusive, shared] crowd;
-        "qrwlock:word-cas": RawQRwLock<Shuttle, qrw::WordCas>, [exclusive, shared] crowd;
+        "qrwlock:today-kernel": KernelQRwLock<Shuttle, qrw::TodayKernel>, [exclusive, shared] crowd;
+        "qrwlock:fetch-add": KernelQRwLock<Shuttle, qrw::FetchAdd>, [exclusive, shared] crowd;
+        "qrwlock:byte-cas": KernelQRwLock<Shuttle, qrw::ByteCas>, [exclusive, shared] crowd;
+        "qrwlock:word-cas": KernelQRwLock<Shuttle, qrw::WordCas>, [exclusive, shared] crowd;
         "lockref": LockRef<Shuttle>, [exclusive, references] crowd;
         "futex-hash": HashedMutex<Shuttle, RawQSpinLock<Shuttle>>, [exclusive, parking] crowd;
-        "semaphore:opportunistic-safe": RawSemaphore<Shuttle, OpportunisticSafe>, [counting, quick_ups];
-        "semaphore:direct-handoff": RawSemaphore<Shuttle, DirectHandoff>, [counting, quick_ups];
-        "binary-semaphore": Binary<Shuttle, OpportunisticSafe>, [exclusive, timed] crowd;
+        "semaphore:opportunistic-safe": RawSemaphore<Shuttle>, [counting, quick_ups];
+        "semaphore:direct-handoff": KernelSemaphore<Shuttle, DirectHandoff>, [counting, quick_ups];
+        "binary-semaphore": Binary<RawSemaphore<Shuttle>>, [exclusive, timed] crowd;
     }
 }
 

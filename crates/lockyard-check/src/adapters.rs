@@ -2,14 +2,14 @@
 
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
+use lockyard::history::{self, KernelQRwLock, KernelRwSem, KernelSemaphore};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::pi::PiPlatform;
-use lockyard::qrwlock::{self, RawQRwLock};
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex::{self, PiError, RawRtMutex};
 use lockyard::rtmutex_tree::{self, RawTreeRtMutex, Refused};
 use lockyard::rwsem::RawRwSem;
-use lockyard::rwsem::policy::Policy;
 use lockyard::semaphore::{self, RawSemaphore};
 use lockyard::spin::WordLock;
 use lockyard::spin::hq::{RawHqSpinLock, Tunable};
@@ -223,63 +223,87 @@ impl<P: Stage + PiPlatform, S: rtmutex::Policy> Timed for RawRtMutex<P, S> {
     }
 }
 
-impl<P: Stage, Y: Policy> Lock for RawRwSem<P, Y> {
-    type P = P;
-    const WAYS: &'static [Way] = &[Way::Write, Way::Read];
+macro_rules! shared {
+    ($lock:ident $(<$policy:ident: $bound:path>)? $(, $more:item)*) => {
+        impl<P: Stage $(, $policy: $bound)?> Lock for $lock<P $(, $policy)?> {
+            type P = P;
+            const WAYS: &'static [Way] = &[Way::Write, Way::Read];
 
-    fn lock(&self, way: Way) {
-        match way {
-            Way::Write => self.write_acquire(),
-            Way::Read => self.read_acquire(),
+            fn lock(&self, way: Way) {
+                match way {
+                    Way::Write => self.write_acquire(),
+                    Way::Read => self.read_acquire(),
+                }
+            }
+
+            fn try_lock(&self, way: Way) -> bool {
+                match way {
+                    Way::Write => self.try_write_acquire(),
+                    Way::Read => self.try_read_acquire(),
+                }
+            }
+
+            unsafe fn unlock(&self, way: Way) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match way {
+                        Way::Write => self.write_release(),
+                        Way::Read => self.read_release(),
+                    }
+                }
+            }
+
+            fn is_open(&self, way: Way) -> bool {
+                match way {
+                    Way::Write => !self.is_locked(),
+                    Way::Read => !self.is_write_locked(),
+                }
+            }
+
+            $($more)*
         }
-    }
 
-    fn try_lock(&self, way: Way) -> bool {
-        match way {
-            Way::Write => self.try_write_acquire(),
-            Way::Read => self.try_read_acquire(),
-        }
-    }
-
-    unsafe fn unlock(&self, way: Way) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match way {
-                Way::Write => self.write_release(),
-                Way::Read => self.read_release(),
+        impl<P: Stage $(, $policy: $bound)?> Shared for $lock<P $(, $policy)?> {
+            unsafe fn downgrade(&self) {
+                // SAFETY: the caller's promise.
+                unsafe { self.downgrade() };
             }
         }
-    }
+    };
+}
 
-    fn is_open(&self, way: Way) -> bool {
-        match way {
-            Way::Write => !self.is_locked(),
-            Way::Read => !self.is_write_locked(),
+macro_rules! timed_shared {
+    ($lock:ident $(<$policy:ident: $bound:path>)?) => {
+        impl<P: Stage $(, $policy: $bound)?> Timed for $lock<P $(, $policy)?> {
+            fn lock_until(&self, way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
+                match way {
+                    Way::Write => self.write_acquire_until(until),
+                    Way::Read => self.read_acquire_until(until),
+                }
+            }
         }
-    }
+    };
+}
 
-    /// Without the owner word: it is a hint that names the last reader and says whether spinning
-    /// paid.
+// The time of the last `PENDING` stays.
+shared!(
+    RawRwSem,
+    fn state(&self) -> String {
+        without(&format!("{self:?}"), "pressed_at")
+    }
+);
+// So does the owner word: it is a hint that names the last reader and says whether spinning paid.
+shared!(
+    KernelRwSem<Y: history::rwsem::policy::Policy>,
     fn state(&self) -> String {
         without(&format!("{self:?}"), "owner")
     }
-}
-
-impl<P: Stage, Y: Policy> Timed for RawRwSem<P, Y> {
-    fn lock_until(&self, way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
-        match way {
-            Way::Write => self.write_acquire_until(until),
-            Way::Read => self.read_acquire_until(until),
-        }
-    }
-}
-
-impl<P: Stage, Y: Policy> Shared for RawRwSem<P, Y> {
-    unsafe fn downgrade(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.downgrade() };
-    }
-}
+);
+shared!(RawQRwLock);
+shared!(KernelQRwLock<Y: history::qrwlock::policy::Policy>);
+timed_shared!(RawRwSem);
+timed_shared!(KernelRwSem<Y: history::rwsem::policy::Policy>);
+timed_shared!(RawQRwLock);
 
 /// Its spinlock as a lock.
 impl<P: Stage, K: WordLock<P>> Lock for LockRef<P, K> {
@@ -342,99 +366,54 @@ impl<P: Stage, K: WordLock<P>> References for LockRef<P, K> {
     }
 }
 
-impl<P: Stage, Y: qrwlock::policy::Policy> Lock for RawQRwLock<P, Y> {
-    type P = P;
-    const WAYS: &'static [Way] = &[Way::Write, Way::Read];
+macro_rules! count {
+    ($lock:ident $(<$policy:ident: $bound:path>)?) => {
+        impl<P: Stage $(, $policy: $bound)?> Count for $lock<P $(, $policy)?> {
+            type P = P;
+            const MOST: u32 = semaphore::MAX_UNITS;
 
-    fn lock(&self, way: Way) {
-        match way {
-            Way::Write => self.write_acquire(),
-            Way::Read => self.read_acquire(),
-        }
-    }
+            fn with_units(units: u32) -> Self {
+                Self::with_units(units)
+            }
 
-    fn try_lock(&self, way: Way) -> bool {
-        match way {
-            Way::Write => self.try_write_acquire(),
-            Way::Read => self.try_read_acquire(),
-        }
-    }
+            fn down(&self) {
+                self.down();
+            }
 
-    unsafe fn unlock(&self, way: Way) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match way {
-                Way::Write => self.write_release(),
-                Way::Read => self.read_release(),
+            fn try_down(&self) -> bool {
+                self.try_down()
+            }
+
+            fn down_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+                self.down_until(until)
+            }
+
+            fn up(&self) -> bool {
+                self.up()
+            }
+
+            fn units(&self) -> u32 {
+                self.units()
             }
         }
-    }
-
-    fn is_open(&self, way: Way) -> bool {
-        match way {
-            Way::Write => !self.is_locked(),
-            Way::Read => !self.is_write_locked(),
-        }
-    }
+    };
 }
 
-impl<P: Stage, Y: qrwlock::policy::Policy> Timed for RawQRwLock<P, Y> {
-    fn lock_until(&self, way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
-        match way {
-            Way::Write => self.write_acquire_until(until),
-            Way::Read => self.read_acquire_until(until),
-        }
-    }
-}
-
-impl<P: Stage, Y: qrwlock::policy::Policy> Shared for RawQRwLock<P, Y> {
-    unsafe fn downgrade(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.downgrade() };
-    }
-}
-
-impl<P: Stage, Y: semaphore::Policy> Count for RawSemaphore<P, Y> {
-    type P = P;
-    const MOST: u32 = semaphore::MAX_UNITS;
-
-    fn with_units(units: u32) -> Self {
-        Self::with_units(units)
-    }
-
-    fn down(&self) {
-        self.down();
-    }
-
-    fn try_down(&self) -> bool {
-        self.try_down()
-    }
-
-    fn down_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        self.down_until(until)
-    }
-
-    fn up(&self) -> bool {
-        self.up()
-    }
-
-    fn units(&self) -> u32 {
-        self.units()
-    }
-}
+count!(RawSemaphore);
+count!(KernelSemaphore<Y: history::semaphore::Policy>);
 
 /// A semaphore with one unit, as a lock.
 #[derive(Debug)]
-pub struct Binary<P: Stage, Y: semaphore::Policy>(RawSemaphore<P, Y>);
+pub struct Binary<S: Count>(S);
 
-impl<P: Stage, Y: semaphore::Policy> Default for Binary<P, Y> {
+impl<S: Count> Default for Binary<S> {
     fn default() -> Self {
-        Self(RawSemaphore::with_units(1))
+        Self(S::with_units(1))
     }
 }
 
-impl<P: Stage, Y: semaphore::Policy> Lock for Binary<P, Y> {
-    type P = P;
+impl<S: Count> Lock for Binary<S> {
+    type P = S::P;
 
     fn lock(&self, _way: Way) {
         self.0.down();
@@ -453,8 +432,8 @@ impl<P: Stage, Y: semaphore::Policy> Lock for Binary<P, Y> {
     }
 }
 
-impl<P: Stage, Y: semaphore::Policy> Timed for Binary<P, Y> {
-    fn lock_until(&self, _way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
+impl<S: Count> Timed for Binary<S> {
+    fn lock_until(&self, _way: Way, until: Until<'_, S::P>) -> Result<(), GaveUp> {
         self.0.down_until(until)
     }
 }

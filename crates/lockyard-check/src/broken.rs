@@ -15,9 +15,10 @@
 
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::{Ordering::*, Platform, Word};
-use lockyard::semaphore::{DirectHandoff, MAX_UNITS, RawSemaphore};
+use lockyard::semaphore::MAX_UNITS;
 
 use crate::lock::{Count, Lock, Shared, Timed, Way};
 use crate::stage::Stage;
@@ -252,7 +253,7 @@ impl<P: Stage> Lock for BargersFirst<P> {
 /// A semaphore of which every 64th `up` only says that it was one.
 #[derive(Debug)]
 pub struct LosesUnits<P: Platform> {
-    semaphore: RawSemaphore<P, DirectHandoff>,
+    semaphore: KernelSemaphore<P, DirectHandoff>,
     ups: P::U32,
 }
 
@@ -261,7 +262,7 @@ impl<P: Stage> Count for LosesUnits<P> {
     const MOST: u32 = MAX_UNITS;
 
     fn with_units(units: u32) -> Self {
-        Self { semaphore: RawSemaphore::with_units(units), ups: P::U32::default() }
+        Self { semaphore: KernelSemaphore::with_units(units), ups: P::U32::default() }
     }
 
     fn down(&self) {

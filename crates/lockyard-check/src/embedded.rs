@@ -4,10 +4,10 @@
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
 use lockyard::condvar::{Companion, RawCondvar};
+use lockyard::history::{self, KernelRwSem};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::{Ordering::Relaxed, Word};
 use lockyard::rwsem::RawRwSem;
-use lockyard::rwsem::policy::Policy;
 use lockyard::spin::qspinlock::RawQSpinLock;
 
 use crate::lock::{Lock, Timed, Way};
@@ -63,7 +63,9 @@ impl<P: Stage> Lock for Inlined<RawMutex<P>> {
     }
 }
 
-impl<P: Stage, Y: Policy> Lock for Detached<RawRwSem<P, Y>> {
+macro_rules! detached {
+    ($lock:ident $(<$policy:ident: $bound:path>)?) => {
+impl<P: Stage $(, $policy: $bound)?> Lock for Detached<$lock<P $(, $policy)?>> {
     type P = P;
     const WAYS: &'static [Way] = &[Way::Write, Way::Read];
 
@@ -98,6 +100,11 @@ impl<P: Stage, Y: Policy> Lock for Detached<RawRwSem<P, Y>> {
         self.0.state()
     }
 }
+    };
+}
+
+detached!(RawRwSem);
+detached!(KernelRwSem<Y: history::rwsem::policy::Policy>);
 
 impl<L: Timed> Timed for Detached<L>
 where

@@ -3,8 +3,8 @@
 //! `lockyard_check::scripted::rivals`.
 
 use lockyard::mutex::RawMutex;
-use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::OpportunisticSafe;
+use lockyard::rwsem::RawRwSem;
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard_check::adapters::Binary;
@@ -14,8 +14,8 @@ use lockyard_check::scripted::Scripted;
 
 rivalled!(mutex: RawMutex<Scripted>, [lock, timed, condvar]);
 rivalled!(mutex_detached: Detached<RawMutex<Scripted>>, [lock, timed]);
-rivalled!(rwsem: RawRwSem<Scripted, policy::Today>, [lock, timed]);
-rivalled!(rwsem_detached: Detached<RawRwSem<Scripted, policy::Today>>, [timed]);
-rivalled!(semaphore: Binary<Scripted, OpportunisticSafe>, [lock, timed]);
+rivalled!(rwsem: RawRwSem<Scripted>, [lock, timed]);
+rivalled!(rwsem_detached: Detached<RawRwSem<Scripted>>, [timed]);
+rivalled!(semaphore: Binary<RawSemaphore<Scripted>>, [lock, timed]);
 rivalled!(spinlock: RawQSpinLock<Scripted>, [lock]);
 rivalled!(cna: RawCnaSpinLock<Scripted>, [lock]);

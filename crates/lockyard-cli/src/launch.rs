@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lockyard::rwsem::policy;
+use lockyard::history::rwsem::policy;
 
 use crate::cli::RunArgs;
 use crate::failure::{Failure, plain};
@@ -105,7 +105,10 @@ fn chosen(list: &str) -> Result<Vec<(&'static str, OsString)>, Failure> {
         suggest::known("kind of object", "--lock", kind, &kinds)?;
         let served = SERVED.iter().find(|served| served.kind == kind).unwrap_or(&SERVED[0]);
         match lock.split_once(':') {
-            Some(("rwsem", name)) if kind == "rwlock" => suggest::known("policy", "--lock", name, policy::NAMES)?,
+            Some(("rwsem", name)) if kind == "rwlock" => {
+                let policies = [&["today"], policy::NAMES].concat();
+                suggest::known("policy", "--lock", name, &policies)?
+            }
             _ => suggest::known("lock", "--lock", lock, served.by)?,
         };
         Ok((served.variable, lock.into()))

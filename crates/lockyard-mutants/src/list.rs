@@ -8,14 +8,17 @@ use std::process::Command;
 use serde::Deserialize;
 
 /// Where the algorithms are.
-const ALGORITHMS: [&str; 8] = [
+const ALGORITHMS: [&str; 11] = [
     "crates/lockyard/src/*.rs",
     "crates/lockyard/src/spin/**",
     "crates/lockyard/src/rwsem/*.rs",
     "crates/lockyard/src/rtmutex_tree/*.rs",
     "crates/lockyard/src/rtmutex/*.rs",
     "crates/lockyard/src/qrwlock/mod.rs",
-    "crates/lockyard/src/qrwlock/policy.rs",
+    "crates/lockyard/src/history/semaphore.rs",
+    "crates/lockyard/src/history/rwsem/*.rs",
+    "crates/lockyard/src/history/qrwlock/mod.rs",
+    "crates/lockyard/src/history/qrwlock/policy.rs",
     "crates/lockyard/src/wait/**",
 ];
 /// Of those: what is not an algorithm.

@@ -3,14 +3,17 @@
 //!
 //! A new lock is one line in `entries`.
 
+use lockyard::history::qrwlock::{KernelQRwLock, policy as qrw};
+use lockyard::history::rwsem::{KernelRwSem, policy as rwsem};
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::pi::PiPlatform;
-use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex::{RawRtMutex, policy as pi};
 use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
-use lockyard::rwsem::{RawRwSem, policy as rwsem};
-use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
+use lockyard::rwsem::RawRwSem;
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::mcs::RawMcsLock;
@@ -188,15 +191,12 @@ fn rtmutex_tree<P: Ground, Y: rt::Policy>() -> Entry<P> {
 }
 
 fn rwsem<P: Ground, Y: rwsem::Policy>() -> Entry<P> {
-    let entry = Entry::new("rwsem", Some(Y::NAME), shared_timed::<P, RawRwSem<P, Y>>);
-    entry.spared(if Y::NAME == <rwsem::Today as rwsem::Policy>::NAME { GHOSTS_ARE_COUNTED } else { KEEPS_ITS_WAITERS })
+    let entry = Entry::new("rwsem", Some(Y::NAME), shared_timed::<P, KernelRwSem<P, Y>>);
+    entry.spared(KEEPS_ITS_WAITERS)
 }
 
 fn qrwlock<P: Ground, Y: qrw::Policy>() -> Entry<P> {
-    if Y::KNOBS.turns {
-        return Entry::new("qrwlock", Some(Y::NAME), shared_timed::<P, RawQRwLock<P, Y>>).spared(GHOSTS_ARE_COUNTED);
-    }
-    Entry::new("qrwlock", Some(Y::NAME), shared::<P, RawQRwLock<P, Y>>).spared(KEEPS_ITS_WAITERS)
+    Entry::new("qrwlock", Some(Y::NAME), shared::<P, KernelQRwLock<P, Y>>).spared(KEEPS_ITS_WAITERS)
 }
 
 fn rtmutex<P: Ground + PiPlatform, S: pi::Policy>() -> Entry<P> {
@@ -238,7 +238,7 @@ pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
         Entry::new("lockref", Some("mcs"), counted::<P, LockRef<P, RawMcsLock<P>>>).bounded().frees(),
         ticket(Entry::new("lockref", Some("ticket"), counted::<P, LockRef<P, RawTicketLock<P>>>)),
         Entry::new("lockref", Some("ttas"), counted::<P, LockRef<P, RawTtasLock<P>>>).frees(),
-        rwsem::<P, rwsem::Today>().bounded(),
+        Entry::new("rwsem", Some("today"), shared_timed::<P, RawRwSem<P>>).spared(GHOSTS_ARE_COUNTED).bounded(),
         rwsem::<P, rwsem::TodayKernel>(),
         rwsem::<P, rwsem::V5_16>().known(HANGS),
         rwsem::<P, rwsem::NoRspin>(),
@@ -257,16 +257,19 @@ pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
         rwsem::<P, rwsem::HandoffNone>(),
         rwsem::<P, rwsem::XaddBaseline>(),
         rwsem::<P, rwsem::XaddBaselineLiteral>().known(LITERAL),
-        qrwlock::<P, qrw::Today>().bounded().frees(),
+        Entry::new("qrwlock", Some("today"), shared_timed::<P, RawQRwLock<P>>)
+            .spared(GHOSTS_ARE_COUNTED)
+            .bounded()
+            .frees(),
         qrwlock::<P, qrw::TodayKernel>().bounded().frees(),
         qrwlock::<P, qrw::FetchAdd>().bounded().frees(),
         qrwlock::<P, qrw::ByteCas>().frees(),
         qrwlock::<P, qrw::WordCas>().frees(),
-        Entry::new("semaphore", Some("opportunistic-safe"), units::<P, RawSemaphore<P, OpportunisticSafe>>).bounded(),
-        Entry::new("semaphore", Some("direct-handoff"), units::<P, RawSemaphore<P, DirectHandoff>>).bounded(),
-        Entry::new("semaphore", Some("opportunistic-2008"), units::<P, RawSemaphore<P, Opportunistic2008>>)
+        Entry::new("semaphore", Some("opportunistic-safe"), units::<P, RawSemaphore<P>>).bounded(),
+        Entry::new("semaphore", Some("direct-handoff"), units::<P, KernelSemaphore<P, DirectHandoff>>).bounded(),
+        Entry::new("semaphore", Some("opportunistic-2008"), units::<P, KernelSemaphore<P, Opportunistic2008>>)
             .known(LOSES),
-        Entry::new("binary-semaphore", None, timed::<P, Binary<P, OpportunisticSafe>>).bounded(),
+        Entry::new("binary-semaphore", None, timed::<P, Binary<RawSemaphore<P>>>).bounded(),
         Entry::new("futex-hash", None, plain::<P, HashedMutex<P, RawQSpinLock<P>>>).spared(GHOSTS_WAIT),
         Entry::new("broken-nothing", None, plain::<P, broken::Nothing<P>>).planted(&[Finding::Check]),
         Entry::new("broken-wakeups", None, plain::<P, broken::LosesWakeups<P>>).planted(&[Finding::Hang]),

@@ -1,11 +1,13 @@
 //! Lockyard's own locks under test, on any machine: the raw locks, without guards in between.
 
+use lockyard::history::rwsem::policy;
+use lockyard::history::{self, KernelQRwLock, KernelRwSem, KernelSemaphore, qrwlock::policy as qrw};
 use lockyard::lockref;
 use lockyard::mutex::RawMutex;
-use lockyard::qrwlock::{self, RawQRwLock};
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex_tree::{self, RawTreeRtMutex};
-use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::{self, RawSemaphore};
+use lockyard::rwsem::RawRwSem;
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::WordLock;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::{self, RawHqSpinLock};
@@ -46,7 +48,7 @@ pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
         lockref::<M, RawMcsLock<M>>(),
         lockref::<M, RawTicketLock<M>>(),
         lockref::<M, RawTtasLock<M>>(),
-        rwsem::<M, policy::Today>(),
+        Candidate::shared::<M, RwSem<M>>(),
         rwsem::<M, policy::TodayKernel>(),
         rwsem::<M, policy::V5_16>().caution(HANGS),
         rwsem::<M, policy::NoRspin>(),
@@ -65,14 +67,14 @@ pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
         rwsem::<M, policy::HandoffNone>(),
         rwsem::<M, policy::XaddBaseline>(),
         rwsem::<M, policy::XaddBaselineLiteral>().caution(LITERAL),
-        qrwlock::<M, qrwlock::policy::Today>(),
-        qrwlock::<M, qrwlock::policy::TodayKernel>(),
-        qrwlock::<M, qrwlock::policy::FetchAdd>(),
-        qrwlock::<M, qrwlock::policy::ByteCas>(),
-        qrwlock::<M, qrwlock::policy::WordCas>(),
-        semaphore::<M, semaphore::OpportunisticSafe>(),
-        semaphore::<M, semaphore::DirectHandoff>(),
-        semaphore::<M, semaphore::Opportunistic2008>().caution(LOSES_WAKE_UPS),
+        Candidate::shared::<M, QRwLock<M>>(),
+        qrwlock::<M, qrw::TodayKernel>(),
+        qrwlock::<M, qrw::FetchAdd>(),
+        qrwlock::<M, qrw::ByteCas>(),
+        qrwlock::<M, qrw::WordCas>(),
+        Candidate::exclusive::<M, Semaphore<M>>(),
+        semaphore::<M, history::semaphore::DirectHandoff>(),
+        semaphore::<M, history::semaphore::Opportunistic2008>().caution(LOSES_WAKE_UPS),
     ]
 }
 
@@ -85,15 +87,15 @@ const fn lockref<M: Machine, K: WordLock<M>>() -> Candidate {
 }
 
 const fn rwsem<M: Machine, Y: policy::Policy>() -> Candidate {
-    Candidate::shared::<M, RwSem<M, Y>>()
+    Candidate::shared::<M, OldRwSem<M, Y>>()
 }
 
-const fn qrwlock<M: Machine, Y: qrwlock::policy::Policy>() -> Candidate {
-    Candidate::shared::<M, QRwLock<M, Y>>()
+const fn qrwlock<M: Machine, Y: qrw::Policy>() -> Candidate {
+    Candidate::shared::<M, OldQRwLock<M, Y>>()
 }
 
-const fn semaphore<M: Machine, Y: semaphore::Policy>() -> Candidate {
-    Candidate::exclusive::<M, Semaphore<M, Y>>()
+const fn semaphore<M: Machine, Y: history::semaphore::Policy>() -> Candidate {
+    Candidate::exclusive::<M, OldSemaphore<M, Y>>()
 }
 
 macro_rules! exclusive {
@@ -144,12 +146,12 @@ fn hand_overs<M: Machine>(lock: &RawHqSpinLock<M>) -> Vec<(&'static str, u64)> {
 }
 
 macro_rules! shared {
-    ($($name:ident = $text:literal, $raw:ident, $policy:path;)*) => {$(
-        #[doc = concat!("`", $text, "` with policy `Y`.")]
+    ($($name:ident $(<$y:ident: $policy:path>)? = $text:literal, $named:expr, $raw:ident;)*) => {$(
+        #[doc = concat!("`", $text, "`.")]
         #[derive(Debug)]
-        struct $name<M: Machine, Y: $policy>($raw<M, Y>);
+        struct $name<M: Machine $(, $y: $policy)?>($raw<M $(, $y)?>);
 
-        impl<M: Machine, Y: $policy> Exclusive for $name<M, Y> {
+        impl<M: Machine $(, $y: $policy)?> Exclusive for $name<M $(, $y)?> {
             fn new() -> Self {
                 Self($raw::default())
             }
@@ -164,7 +166,7 @@ macro_rules! shared {
             }
         }
 
-        impl<M: Machine, Y: $policy> Shared for $name<M, Y> {
+        impl<M: Machine $(, $y: $policy)?> Shared for $name<M $(, $y)?> {
             #[inline(always)]
             fn with_shared<R>(&self, section: impl FnOnce() -> R) -> R {
                 self.0.read_acquire();
@@ -175,15 +177,17 @@ macro_rules! shared {
             }
         }
 
-        impl<M: Machine, Y: $policy> Subject for $name<M, Y> {
-            const LABEL: Label = Label::lockyard($text, Some(Y::NAME), Family::Rw);
+        impl<M: Machine $(, $y: $policy)?> Subject for $name<M $(, $y)?> {
+            const LABEL: Label = Label::lockyard($text, Some($named), Family::Rw);
         }
     )*};
 }
 
 shared! {
-    RwSem = "rwsem", RawRwSem, policy::Policy;
-    QRwLock = "qrwlock", RawQRwLock, qrwlock::policy::Policy;
+    RwSem = "rwsem", "today", RawRwSem;
+    OldRwSem<Y: policy::Policy> = "rwsem", Y::NAME, KernelRwSem;
+    QRwLock = "qrwlock", "today", RawQRwLock;
+    OldQRwLock<Y: qrw::Policy> = "qrwlock", Y::NAME, KernelQRwLock;
 }
 
 /// `rtmutex-tree` with policy `Y`.
@@ -246,26 +250,35 @@ impl<M: Machine, K: WordLock<M>> Subject for LockRef<M, K> {
     const LABEL: Label = Label::lockyard("lockref", Some(K::NAME), Family::Spin);
 }
 
-/// `semaphore` with policy `Y`, and one unit: down is lock, up is unlock.
-#[derive(Debug)]
-struct Semaphore<M: Machine, Y: semaphore::Policy>(RawSemaphore<M, Y>);
+macro_rules! semaphores {
+    ($($name:ident $(<$y:ident: $policy:path>)? = $named:expr, $raw:ident;)*) => {$(
+        /// `semaphore` with one unit: down is lock, up is unlock.
+        #[derive(Debug)]
+        struct $name<M: Machine $(, $y: $policy)?>($raw<M $(, $y)?>);
 
-impl<M: Machine, Y: semaphore::Policy> Exclusive for Semaphore<M, Y> {
-    fn new() -> Self {
-        Self(RawSemaphore::with_units(1))
-    }
+        impl<M: Machine $(, $y: $policy)?> Exclusive for $name<M $(, $y)?> {
+            fn new() -> Self {
+                Self($raw::with_units(1))
+            }
 
-    #[inline(always)]
-    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.0.down();
-        let result = section();
-        self.0.up();
-        result
-    }
+            #[inline(always)]
+            fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+                self.0.down();
+                let result = section();
+                self.0.up();
+                result
+            }
+        }
+
+        impl<M: Machine $(, $y: $policy)?> Subject for $name<M $(, $y)?> {
+            const LABEL: Label = Label::lockyard("semaphore", Some($named), Family::Semaphore);
+        }
+    )*};
 }
 
-impl<M: Machine, Y: semaphore::Policy> Subject for Semaphore<M, Y> {
-    const LABEL: Label = Label::lockyard("semaphore", Some(Y::NAME), Family::Semaphore);
+semaphores! {
+    Semaphore = "opportunistic-safe", RawSemaphore;
+    OldSemaphore<Y: history::semaphore::Policy> = Y::NAME, KernelSemaphore;
 }
 
 #[cfg(test)]
@@ -286,9 +299,9 @@ mod tests {
             names
         };
         assert_eq!(listed("rwsem")[0], "today");
-        assert_eq!(sorted(&listed("rwsem")), sorted(policy::NAMES));
+        assert_eq!(sorted(&listed("rwsem")[1..]), sorted(policy::NAMES));
         assert_eq!(listed("rtmutex-tree"), rtmutex_tree::policy::NAMES);
-        assert_eq!(listed("qrwlock"), qrwlock::policy::NAMES);
-        assert_eq!(listed("semaphore"), semaphore::POLICIES);
+        assert_eq!(listed("qrwlock"), [&["today"], qrw::NAMES].concat());
+        assert_eq!(listed("semaphore"), [&["opportunistic-safe"], history::semaphore::NAMES].concat());
     }
 }

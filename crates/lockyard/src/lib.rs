@@ -49,9 +49,9 @@
 //!
 //! | lock | counts | up to | there |
 //! |---|---|---|---|
-//! | [`RwSem`], [`RwSemWith`] | readers | 2⁵⁵ (`XaddBaseline…`: 2³¹) | `try_read` is `None`; `read` waits until a reader leaves, a timed one at most its time; [`read_acquire_unless_full`](rwsem::RawRwSem::read_acquire_unless_full) is `false`. No writer enters |
-//! | [`QRwLock`], [`QRwLockWith`] | readers | 2²² (layout of 2014: 2²³) | the same; [`read_acquire_urgent`](qrwlock::RawQRwLock::read_acquire_urgent) waits as well, [`read_acquire_urgent_unless_full`](qrwlock::RawQRwLock::read_acquire_urgent_unless_full) is `false` |
-//! | [`Semaphore`], [`SemaphoreWith`] | units | 2³¹ − 1, [`MAX_UNITS`](semaphore::MAX_UNITS) | [`release`](api::Semaphore::release) is `false` and adds nothing; `new` cuts off; a permit that is dropped is gone |
+//! | [`RwSem`] | readers | 2⁵⁵ | `try_read` is `None`; `read` waits until a reader leaves, a timed one at most its time; [`read_acquire_unless_full`](rwsem::RawRwSem::read_acquire_unless_full) is `false`. No writer enters |
+//! | [`QRwLock`] | readers | 2²² | the same; [`read_acquire_urgent`](qrwlock::RawQRwLock::read_acquire_urgent) waits as well, [`read_acquire_urgent_unless_full`](qrwlock::RawQRwLock::read_acquire_urgent_unless_full) is `false` |
+//! | [`Semaphore`] | units | 2³¹ − 1, [`MAX_UNITS`](semaphore::MAX_UNITS) | [`release`](api::Semaphore::release) is `false` and adds nothing; `new` cuts off; a permit that is dropped is gone |
 //! | [`LockRef`] | references | 2³¹ − 1 | [`get_not_zero`](lockref::LockRef::get_not_zero), [`get_not_dead`](lockref::LockRef::get_not_dead) are `false`; [`get`](lockref::LockRef::get), which cannot refuse, saturates: the object is never given up. Dead stays dead |
 //! | [`Mutex`], [`RtMutex`], [`TreeRtMutex`], [`SpinLock`], [`CnaSpinLock`], [`HqSpinLock`], [`McsLock`], [`TtasLock`] | nothing | – | not recursive; who waits has a place by its thread record, or without one (16,383 threads have one) looks now and then |
 //! | [`TicketLock`] | threads that wait | 65,535 | as many numbers as records, four levels of signal handlers each, can draw; threads without a record draw none |
@@ -71,7 +71,7 @@
 //!
 //! `std` (default): the real machine, Linux. Without it only the generic algorithms remain, for
 //! platforms of your own. `events` (default): the counters; without it they cost nothing and take
-//! no memory.
+//! no memory. `history`: the kernel's locks of other years, for measurements.
 
 #![no_std]
 
@@ -83,6 +83,8 @@ pub mod cancel;
 pub mod condvar;
 pub mod event;
 pub mod futex_hash;
+#[cfg(feature = "history")]
+pub mod history;
 pub mod lockref;
 pub mod mutex;
 pub mod platform;
@@ -107,9 +109,7 @@ pub use front::*;
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod front {
     use crate::platform::linux::Linux;
-    use crate::{
-        api, cancel, futex_hash, lockref, mutex, qrwlock, rtcondvar, rtmutex, rtmutex_tree, rwsem, semaphore, spin,
-    };
+    use crate::{api, cancel, futex_hash, lockref, mutex, qrwlock, rtcondvar, rtmutex, rtmutex_tree, rwsem, spin};
 
     pub use crate::api::names::*;
     pub use crate::api::{CancellableCondvar, CancellableMutex, CancellableRwLock, CheckedMutex};
@@ -186,16 +186,11 @@ mod front {
     pub type RtCondvarWith<S> = lock_api::Condvar<rtcondvar::RawRtCondvar<Linux, S>>;
 
     /// A reader-writer lock. See [`rwsem`].
-    pub type RwSem<T> = RwSemWith<rwsem::policy::Today, T>;
-    /// A reader-writer lock with policy `Y`, one of the kernel's forms of it; see
-    /// [`rwsem::policy`].
-    pub type RwSemWith<Y, T> = lock_api::RwLock<rwsem::RawRwSem<Linux, Y>, T>;
+    pub type RwSem<T> = lock_api::RwLock<rwsem::RawRwSem<Linux>, T>;
     /// A [`RwSem`] locked for reading.
-    pub type RwSemReadGuard<'a, T, Y = rwsem::policy::Today> =
-        lock_api::RwLockReadGuard<'a, rwsem::RawRwSem<Linux, Y>, T>;
+    pub type RwSemReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, rwsem::RawRwSem<Linux>, T>;
     /// A [`RwSem`] locked for writing.
-    pub type RwSemWriteGuard<'a, T, Y = rwsem::policy::Today> =
-        lock_api::RwLockWriteGuard<'a, rwsem::RawRwSem<Linux, Y>, T>;
+    pub type RwSemWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, rwsem::RawRwSem<Linux>, T>;
 
     /// A queued spinlock of 4 bytes that never burns CPU without bound. See [`spin::qspinlock`].
     pub type SpinLock<T> = lock_api::Mutex<spin::qspinlock::RawQSpinLock<Linux>, T>;
@@ -232,15 +227,11 @@ mod front {
     /// assert_eq!(ROUTES.read().len(), 4);
     /// ROUTES.write()[0] = 9;
     /// ```
-    pub type QRwLock<T> = QRwLockWith<qrwlock::policy::Today, T>;
-    /// A queued reader-writer spinlock with policy `Y`; see [`qrwlock::policy`].
-    pub type QRwLockWith<Y, T> = lock_api::RwLock<qrwlock::RawQRwLock<Linux, Y>, T>;
+    pub type QRwLock<T> = lock_api::RwLock<qrwlock::RawQRwLock<Linux>, T>;
     /// A [`QRwLock`] locked for reading.
-    pub type QRwLockReadGuard<'a, T, Y = qrwlock::policy::Today> =
-        lock_api::RwLockReadGuard<'a, qrwlock::RawQRwLock<Linux, Y>, T>;
+    pub type QRwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, qrwlock::RawQRwLock<Linux>, T>;
     /// A [`QRwLock`] locked for writing.
-    pub type QRwLockWriteGuard<'a, T, Y = qrwlock::policy::Today> =
-        lock_api::RwLockWriteGuard<'a, qrwlock::RawQRwLock<Linux, Y>, T>;
+    pub type QRwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, qrwlock::RawQRwLock<Linux>, T>;
 
     /// Parking by address: threads sleep on words, in a table of buckets. See [`futex_hash`].
     ///
@@ -288,11 +279,9 @@ mod front {
     pub type LockRefGuard<'a, K = spin::qspinlock::RawQSpinLock<Linux>> = lockref::LockRefGuard<'a, Linux, K>;
 
     /// A counting semaphore. See [`semaphore`].
-    pub type Semaphore = SemaphoreWith<semaphore::OpportunisticSafe>;
-    /// A counting semaphore with policy `Y`; see [`semaphore`].
-    pub type SemaphoreWith<Y> = api::Semaphore<Linux, Y>;
+    pub type Semaphore = api::Semaphore<Linux>;
     /// A permit of a [`Semaphore`].
-    pub type SemaphorePermit<'a, Y = semaphore::OpportunisticSafe> = api::SemaphorePermit<'a, Linux, Y>;
+    pub type SemaphorePermit<'a> = api::SemaphorePermit<'a, Linux>;
 
     /// Ends waits: a lock call that waits with a token returns
     /// [`GaveUp::Cancelled`](cancel::GaveUp) once it is cancelled.

@@ -1,10 +1,5 @@
-//! The counting semaphore, in the three forms of its history.
-//!
-//! | policy | `up` with waiters | order | |
-//! |---|---|---|---|
-//! | [`OpportunisticSafe`] (default) | makes the unit public; wakes the first waiter if it listens | running threads may pass a waiter for a bounded time | fast when threads outnumber CPUs, no lost wake-up |
-//! | [`DirectHandoff`] | gives the unit to the first waiter, asleep or not | strict FIFO among sleepers | Linux since 2.6.26: fair, convoys |
-//! | [`Opportunistic2008`] | makes the unit public, wakes the first waiter but leaves it queued | unbounded | the published fix (bf726eab37), withdrawn within days: **loses wake-ups** when used for counting; for experiments only |
+//! The counting semaphore: a unit that is returned is public, and running threads may pass a waiter
+//! for a bounded time.
 //!
 //! # The word
 //!
@@ -18,28 +13,23 @@
 //! # Invariants
 //!
 //! 1. `WAITERS` is set exactly when the queue is not empty (whenever the wait lock is free).
-//! 2. Direct handoff: `WAITERS` implies value 0: a unit is given, or public while nobody waits.
-//! 3. Direct handoff: a granted waiter is not in the queue; exactly one up granted it.
-//! 4. Units are conserved: initial + ups − downs = value + granted and not yet noticed.
-//! 5. Opportunistic-safe: with units and waiters, the first waiter runs, has a wake-up in flight,
-//!    or dozes with a timer; a waiter that leaves the head of the queue wakes the next, so k quick
-//!    ups reach k waiters.
+//! 2. Units are conserved: initial + ups − downs = value.
+//! 3. With units and waiters, the first waiter runs, has a wake-up in flight, or sleeps with a
+//!    timer; a waiter that leaves the head of the queue wakes the next, so k quick ups reach k
+//!    waiters.
 //!
 //! # Memory ordering
 //!
 //! `word`: taking a unit is Acquire, up is Release. Asking is AcqRel and an up that sees a request
-//! re-reads the word with Acquire before it looks up the first waiter. `waiter.granted`: Release
-//! under the wait lock, Acquire by the waiter.
+//! re-reads the word with Acquire before it looks up the first waiter.
 //!
-//! **Bound on bypass.** Opportunistic-safe: as [`wait::turn`](crate::wait::turn). Direct handoff:
-//! none among queued waiters. **Destruction.** An up touches the semaphore after its unit is
-//! public: the memory must stay until every `up` has returned. Any thread may release, also one
-//! that never acquired.
+//! **Bound on bypass.** As [`wait::turn`](crate::wait::turn). **Destruction.** An up touches the
+//! semaphore after its unit is public: the memory must stay until every `up` has returned. Any
+//! thread may release, also one that never acquired.
 //!
 //! Sources: Linux `Documentation/locking`, commit messages of 64ac24e738 and bf726eab37; the lost
-//! wake-up and its repair are described in the project's own analysis.
-
-use core::marker::PhantomData;
+//! wake-up of the latter and its repair are described in the project's own analysis. The kernel's
+//! semaphores are in `history::semaphore` (feature `history`).
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
@@ -47,8 +37,7 @@ use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
-use crate::wait::section;
-use crate::wait::thread::{Thread, ThreadId};
+use crate::wait::thread::ThreadId;
 use crate::wait::turn::{self, Contended, Events, Left, Look, Request};
 
 const WAITERS: u64 = 1 << 32;
@@ -59,62 +48,17 @@ const VALUE: u64 = 0xffff_ffff;
 /// The most units a semaphore holds.
 pub const MAX_UNITS: u32 = i32::MAX as u32;
 
-/// How an `up` and the waiters share the work. Zero-sized, chosen at compile time.
-pub trait Policy: Copy + Default + core::fmt::Debug + Send + Sync + 'static {
-    /// The name users see.
-    const NAME: &'static str;
-    /// Which of the three.
-    const FORM: Form;
-}
-
-/// The three forms; see the [module text](self).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// [`DirectHandoff`].
-    Direct,
-    /// [`Opportunistic2008`].
-    Opportunistic,
-    /// [`OpportunisticSafe`].
-    Turns,
-}
-
-macro_rules! policies {
-    ($($(#[$doc:meta])* $name:ident = $text:literal, $form:ident;)*) => {
-        $($(#[$doc])*
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-        pub struct $name;
-
-        impl Policy for $name {
-            const NAME: &'static str = $text;
-            const FORM: Form = Form::$form;
-        })*
-
-        /// The names of all policies, the default first.
-        pub const POLICIES: &[&str] = &[$($text),*];
-    };
-}
-
-policies! {
-    /// Public units, bounded bypass, no lost wake-up: the default.
-    OpportunisticSafe = "opportunistic-safe", Turns;
-    /// A unit goes to the first waiter, which owns it before it runs.
-    DirectHandoff = "direct-handoff", Direct;
-    /// The published fix of 2008, literally, with its lost wake-up. For experiments only.
-    Opportunistic2008 = "opportunistic-2008", Opportunistic;
-}
-
 /// The counting semaphore: 24 bytes, one word of which belongs to the embedder. See the [module
 /// text](self).
 #[derive(Debug)]
 #[repr(C)]
-pub struct RawSemaphore<P: Platform, Y: Policy = OpportunisticSafe> {
+pub struct RawSemaphore<P: Platform> {
     word: P::U64,
     /// Free for an embedder (where glibc keeps the sharing flag).
     embedder: P::U32,
     wait_lock: RawQSpinLock<P>,
     queue: WaitQueue<P>,
     osq: Osq<P>,
-    policy: PhantomData<Y>,
 }
 
 #[cfg(all(feature = "std", target_os = "linux"))]
@@ -123,7 +67,7 @@ const _: () = {
     assert!(size_of::<S>() <= 32 && core::mem::offset_of!(S, embedder) == 8);
 };
 
-impl<P: Platform, Y: Policy> Default for RawSemaphore<P, Y> {
+impl<P: Platform> Default for RawSemaphore<P> {
     fn default() -> Self {
         Self {
             word: P::U64::default(),
@@ -131,13 +75,12 @@ impl<P: Platform, Y: Policy> Default for RawSemaphore<P, Y> {
             wait_lock: RawQSpinLock::default(),
             queue: WaitQueue::default(),
             osq: Osq::default(),
-            policy: PhantomData,
         }
     }
 }
 
 #[cfg(all(feature = "std", target_os = "linux"))]
-impl<Y: Policy> RawSemaphore<crate::platform::linux::Linux, Y> {
+impl RawSemaphore<crate::platform::linux::Linux> {
     /// A semaphore with `units`, in constants.
     pub const fn const_with_units(units: u32) -> Self {
         let mut this = Self::new();
@@ -146,7 +89,7 @@ impl<Y: Policy> RawSemaphore<crate::platform::linux::Linux, Y> {
     }
 }
 
-impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
+impl<P: Platform> RawSemaphore<P> {
     /// A semaphore without units, in constants. (Any other initial value: see
     /// [`RawSemaphore::with_units`].)
     pub const fn new() -> Self
@@ -159,7 +102,6 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
             wait_lock: RawQSpinLock::new(),
             queue: WaitQueue::new(),
             osq: Osq::new(),
-            policy: PhantomData,
         }
     }
 
@@ -217,18 +159,8 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
     /// Returns a unit. `false`: there are [`MAX_UNITS`] already, nothing was changed.
     #[inline]
     pub fn up(&self) -> bool {
-        if matches!(Y::FORM, Form::Turns) {
-            let old = self.word.fetch_add(1, Release);
-            return if old & LISTENING == 0 && (old as u32) < MAX_UNITS { true } else { self.up_noticed(old) };
-        }
-        let word = self.word.load(Relaxed);
-        if word & WAITERS == 0
-            && (word as u32) < MAX_UNITS
-            && self.word.compare_exchange(word, word + 1, Release, Relaxed).is_ok()
-        {
-            return true;
-        }
-        self.up_locked()
+        let old = self.word.fetch_add(1, Release);
+        if old & LISTENING == 0 && (old as u32) < MAX_UNITS { true } else { self.up_noticed(old) }
     }
 
     /// Takes a unit if there is one that the caller may have; otherwise leaves `request` while the
@@ -254,62 +186,10 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
     #[cold]
     fn down_slow(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
         P::count(Event::SemSlowpath, 1);
-        if matches!(Y::FORM, Form::Turns) {
-            return turn::acquire(&Want(self), until);
-        }
-        match P::current() {
-            Some(me) if me.waiter.busy.load(Relaxed) == 0 => until.watching(me, || self.down_queued(me, until)),
-            _ => until.poll(|| self.try_down()),
-        }
+        turn::acquire(&Want(self), until)
     }
 
-    /// The kernel's forms: queue under the wait lock, sleep until granted (direct) or until there
-    /// is a unit (2008).
-    fn down_queued(&self, me: &'static Thread<P>, until: Until<'_, P>) -> Result<(), GaveUp> {
-        section::enter(&self.wait_lock);
-        // Announced only while the value is 0, in one step: no unit can appear unnoticed in
-        // between.
-        if self.take(false, WAITERS) {
-            // SAFETY: entered above.
-            unsafe { section::exit(&self.wait_lock) };
-            return Ok(());
-        }
-        // Entered first: a signal handler that finds nobody in the record may wait with it, and
-        // leave its grant behind.
-        me.waiter.enter();
-        me.waiter.granted.store(0, Relaxed);
-        self.queue.push(me);
-        let result = loop {
-            // Success was looked at before: a unit that arrived at the last moment is never lost.
-            if let Some(end) = until.over() {
-                break Err(end);
-            }
-            // SAFETY: entered above, or at the end of the last round.
-            unsafe { section::exit(&self.wait_lock) };
-            until.park(me);
-            P::count(Event::SemSleep, 1);
-            section::enter(&self.wait_lock);
-            let done = match Y::FORM {
-                Form::Direct => me.waiter.granted.load(Acquire) != 0,
-                _ => self.take(false, 0),
-            };
-            if done {
-                break Ok(());
-            }
-        };
-        // A granted waiter was unlinked by its granter; everybody else unlinks itself.
-        if me.waiter.granted.load(Relaxed) == 0 && self.queue.remove(me) {
-            self.word.fetch_and(!WAITERS, Relaxed);
-        }
-        // SAFETY: entered above.
-        unsafe { section::exit(&self.wait_lock) };
-        me.waiter.leave();
-        P::count(if result.is_ok() { Event::SemDown } else { Event::SemFail }, 1);
-        result
-    }
-
-    /// After an up in the form that takes turns: the first waiter listens, or the semaphore was
-    /// full.
+    /// After an up: the first waiter listens, or the semaphore was full.
     #[cold]
     fn up_noticed(&self, old: u64) -> bool {
         if old as u32 >= MAX_UNITS {
@@ -337,48 +217,12 @@ impl<P: Platform, Y: Policy> RawSemaphore<P, Y> {
             first.unpark();
         }
     }
-
-    /// An up in the kernel's forms, with waiters.
-    #[cold]
-    fn up_locked(&self) -> bool {
-        section::enter(&self.wait_lock);
-        let first = self.queue.first();
-        let added = match first {
-            Some(first) if Y::FORM == Form::Direct => {
-                if self.queue.remove(first) {
-                    self.word.fetch_and(!WAITERS, Relaxed);
-                }
-                first.waiter.granted.store(1, Release);
-                P::count(Event::SemHandoff, 1);
-                true
-            }
-            _ => self.add_unit(),
-        };
-        // SAFETY: entered above.
-        unsafe { section::exit(&self.wait_lock) };
-        if let Some(first) = first {
-            P::count(Event::SemWake, 1);
-            first.unpark();
-        }
-        added
-    }
-
-    fn add_unit(&self) -> bool {
-        let mut word = self.word.load(Relaxed);
-        while (word as u32) < MAX_UNITS {
-            match self.word.compare_exchange_weak(word, word + 1, Release, Relaxed) {
-                Ok(_) => return true,
-                Err(found) => word = found,
-            }
-        }
-        false
-    }
 }
 
 /// A thread that wants a unit and takes turns.
-struct Want<'a, P: Platform, Y: Policy>(&'a RawSemaphore<P, Y>);
+struct Want<'a, P: Platform>(&'a RawSemaphore<P>);
 
-impl<P: Platform, Y: Policy> Contended<P> for Want<'_, P, Y> {
+impl<P: Platform> Contended<P> for Want<'_, P> {
     const EVENTS: Events = Events {
         spun: Event::SemOptDown,
         spin_failed: Event::SemOptFail,
@@ -506,13 +350,7 @@ mod tests {
         let made = |units| RawSemaphore::<Linux>::const_with_units(units).units();
         assert_eq!([3, MAX_UNITS, MAX_UNITS + 1, u32::MAX].map(made), [3, MAX_UNITS, MAX_UNITS, MAX_UNITS]);
         assert_eq!(MAX_UNITS, 0x7fff_ffff);
-        full::<OpportunisticSafe>();
-        full::<DirectHandoff>();
-        full::<Opportunistic2008>();
-    }
-
-    fn full<Y: Policy>() {
-        let semaphore = RawSemaphore::<Linux, Y>::with_units(u32::MAX);
+        let semaphore = RawSemaphore::<Linux>::with_units(u32::MAX);
         for _ in 0..2 {
             assert!(!semaphore.up());
             assert_eq!(semaphore.units(), MAX_UNITS);

@@ -11,12 +11,14 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread::scope;
 
 use lockyard::cancel::Until;
+use lockyard::history::rwsem::{KernelRwSem, policy};
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::rtmutex::{RawRtMutex, policy as pi};
-use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
+use lockyard::rwsem::RawRwSem;
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::{CancelToken, RawTreeRtMutex};
 use lockyard_check::adapters::Binary;
@@ -150,21 +152,21 @@ fn no_lock_allocates() {
     contended::<RawMutex<Linux>>("a mutex");
     contended::<RawRtMutex<Linux>>("a PI mutex");
     contended::<RawRtMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel");
-    contended::<RawRwSem<Linux, policy::Today>>("an rwsem");
-    contended::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
-    contended::<RawRwSem<Linux, policy::XaddBaseline>>("the rwsem of 2019");
-    contended::<Binary<Linux, OpportunisticSafe>>("a semaphore");
-    contended::<Binary<Linux, DirectHandoff>>("a semaphore with direct handoff");
+    contended::<RawRwSem<Linux>>("an rwsem");
+    contended::<KernelRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
+    contended::<KernelRwSem<Linux, policy::XaddBaseline>>("the rwsem of 2019");
+    contended::<Binary<RawSemaphore<Linux>>>("a semaphore");
+    contended::<Binary<KernelSemaphore<Linux, DirectHandoff>>>("a semaphore with direct handoff");
     contended::<RawTreeRtMutex<Linux>>("an rt-mutex");
     ending::<RawTreeRtMutex<Linux>>("an rt-mutex with an end");
     ending::<RawMutex<Linux>>("a mutex with an end");
     ending::<RawRtMutex<Linux>>("a PI mutex with an end");
     ending::<RawRtMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel, with an end");
-    ending::<RawRwSem<Linux, policy::Today>>("an rwsem with an end");
-    ending::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem with an end");
-    ending::<Binary<Linux, OpportunisticSafe>>("a semaphore with an end");
-    ending::<Binary<Linux, DirectHandoff>>("a semaphore with direct handoff and an end");
-    downgrading::<RawRwSem<Linux, policy::Today>>("a downgrade");
+    ending::<RawRwSem<Linux>>("an rwsem with an end");
+    ending::<KernelRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem with an end");
+    ending::<Binary<RawSemaphore<Linux>>>("a semaphore with an end");
+    ending::<Binary<KernelSemaphore<Linux, DirectHandoff>>>("a semaphore with direct handoff and an end");
+    downgrading::<RawRwSem<Linux>>("a downgrade");
     let semaphore = RawSemaphore::<Linux>::with_units(0);
     on_threads("ups and downs", |number| {
         for _ in 0..400 {

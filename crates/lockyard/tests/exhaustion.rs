@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use lockyard::cancel::Until;
 use lockyard::condvar::RawCondvar;
 use lockyard::event::{Event, snapshot};
+use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::linux::threads::{give_names, records_used};
 use lockyard::qrwlock::RawQRwLock;
-use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::OpportunisticSafe;
+use lockyard::rwsem::RawRwSem;
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -113,10 +114,10 @@ fn a_condition() {
 
 fn every_lock(named: bool) {
     everybody::<RawMutex<Linux>>(named);
-    everybody::<RawRwSem<Linux, policy::Today>>(named);
-    everybody::<RawRwSem<Linux, policy::TodayKernel>>(named);
-    everybody::<RawRwSem<Linux, policy::XaddBaseline>>(named);
-    everybody::<Binary<Linux, OpportunisticSafe>>(named);
+    everybody::<RawRwSem<Linux>>(named);
+    everybody::<KernelRwSem<Linux, policy::TodayKernel>>(named);
+    everybody::<KernelRwSem<Linux, policy::XaddBaseline>>(named);
+    everybody::<Binary<RawSemaphore<Linux>>>(named);
     a_mixed_queue::<RawQSpinLock<Linux>>();
     a_mixed_queue::<RawCnaSpinLock<Linux>>();
     a_mixed_queue::<EagerHq<Linux>>();

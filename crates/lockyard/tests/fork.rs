@@ -14,13 +14,15 @@ use std::sync::{Mutex as StdMutex, PoisonError};
 use std::thread::{scope, spawn};
 
 use lockyard::cancel::Until;
+use lockyard::history::rwsem::{KernelRwSem, policy};
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::linux::threads::set_rank;
 use lockyard::platform::{Patience, Platform};
 use lockyard::qrwlock::RawQRwLock;
-use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::{DirectHandoff, OpportunisticSafe};
+use lockyard::rwsem::RawRwSem;
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::mcs::RawMcsLock;
@@ -93,8 +95,8 @@ fn fork_in_the_middle_of_contention() {
                     // Its own locks, on all paths.
                     contend(&RawQSpinLock::<Linux>::default())?;
                     contend(&RawMutex::<Linux>::default())?;
-                    contend(&RawRwSem::<Linux, policy::Today>::default())?;
-                    contend(&Binary::<Linux, OpportunisticSafe>::default())
+                    contend(&RawRwSem::<Linux>::default())?;
+                    contend(&Binary::<RawSemaphore<Linux>>::default())
                 });
                 // The parent goes on.
                 let mut round = 0;
@@ -136,11 +138,11 @@ fn held_across<L: Lock<P = Linux>>(name: &str) {
 fn locks_held_by_the_forking_thread() {
     held_across::<RawQSpinLock<Linux>>("fork with a spinlock held");
     held_across::<RawMutex<Linux>>("fork with a mutex held");
-    held_across::<RawRwSem<Linux, policy::Today>>("fork with an rwsem held");
-    held_across::<RawRwSem<Linux, policy::TodayKernel>>("fork with the kernel's rwsem held");
+    held_across::<RawRwSem<Linux>>("fork with an rwsem held");
+    held_across::<KernelRwSem<Linux, policy::TodayKernel>>("fork with the kernel's rwsem held");
     held_across::<RawQRwLock<Linux>>("fork with a qrwlock held");
-    held_across::<Binary<Linux, OpportunisticSafe>>("fork with a semaphore held");
-    held_across::<Binary<Linux, DirectHandoff>>("fork with a direct-handoff semaphore held");
+    held_across::<Binary<RawSemaphore<Linux>>>("fork with a semaphore held");
+    held_across::<Binary<KernelSemaphore<Linux, DirectHandoff>>>("fork with a direct-handoff semaphore held");
 }
 
 /// The same while threads of the parent are queued. They do not exist in the child: its release
@@ -303,14 +305,18 @@ fn release_in_the_child_with_the_parents_waiters() {
     for patience in [0, 5_000_000] {
         held_with_waiters::<RawQSpinLock<Linux>>("fork: spinlock with waiters", patience, nothing);
         held_with_waiters::<RawMutex<Linux>>("fork: mutex with waiters", patience, nothing);
-        held_with_waiters::<RawRwSem<Linux, policy::Today>>("fork: rwsem with waiters", patience, nothing);
-        held_with_waiters::<RawRwSem<Linux, policy::TodayKernel>>(
+        held_with_waiters::<RawRwSem<Linux>>("fork: rwsem with waiters", patience, nothing);
+        held_with_waiters::<KernelRwSem<Linux, policy::TodayKernel>>(
             "fork: kernel's rwsem with waiters",
             patience,
             nothing,
         );
-        held_with_waiters::<Binary<Linux, OpportunisticSafe>>("fork: semaphore with waiters", patience, nothing);
-        held_with_waiters::<Binary<Linux, DirectHandoff>>("fork: direct semaphore with waiters", patience, nothing);
+        held_with_waiters::<Binary<RawSemaphore<Linux>>>("fork: semaphore with waiters", patience, nothing);
+        held_with_waiters::<Binary<KernelSemaphore<Linux, DirectHandoff>>>(
+            "fork: direct semaphore with waiters",
+            patience,
+            nothing,
+        );
     }
 }
 

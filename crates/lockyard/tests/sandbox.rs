@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use lockyard::cancel::Until;
 use lockyard::condvar::RawCondvar;
+use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::{Linux, topology};
 use lockyard::qrwlock::RawQRwLock;
-use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::OpportunisticSafe;
+use lockyard::rwsem::RawRwSem;
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard_check::adapters::Binary;
@@ -69,10 +70,10 @@ struct Scene {
     spin: RawQSpinLock<Linux>,
     hq: RawHqSpinLock<Linux>,
     mutex: RawMutex<Linux>,
-    rwsem: RawRwSem<Linux, policy::Today>,
-    kernels: RawRwSem<Linux, policy::TodayKernel>,
+    rwsem: RawRwSem<Linux>,
+    kernels: KernelRwSem<Linux, policy::TodayKernel>,
     qrwlock: RawQRwLock<Linux>,
-    semaphore: Binary<Linux, OpportunisticSafe>,
+    semaphore: Binary<RawSemaphore<Linux>>,
     condvar: RawCondvar<Linux>,
     counts: [AtomicU32; 7],
 }

@@ -20,10 +20,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lockyard::history;
+use lockyard::history::rwsem::KernelRwSem;
+use lockyard::history::rwsem::policy::{self, Visitor};
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::platform::linux::Linux;
-use lockyard::rwsem::RawRwSem;
-use lockyard::rwsem::policy::{self, Visitor};
-use lockyard::semaphore::{DirectHandoff, Opportunistic2008, Policy as SemaphorePolicy, RawSemaphore};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 
@@ -97,7 +98,7 @@ impl Visitor for RwSemEntries {
     type Output = Vec<usize>;
 
     fn policy<Y: policy::Policy>(self) -> Vec<usize> {
-        type Lock<Y> = RawRwSem<Linux, Y>;
+        type Lock<Y> = KernelRwSem<Linux, Y>;
         let safe: [fn(&Lock<Y>); 2] = [Lock::<Y>::read_acquire, Lock::<Y>::write_acquire];
         let tries: [fn(&Lock<Y>) -> bool; 2] = [Lock::<Y>::try_read_acquire, Lock::<Y>::try_write_acquire];
         let releases: [unsafe fn(&Lock<Y>); 3] =
@@ -108,8 +109,8 @@ impl Visitor for RwSemEntries {
     }
 }
 
-fn semaphore<Y: SemaphorePolicy>() -> Vec<usize> {
-    type Lock<Y> = RawSemaphore<Linux, Y>;
+fn semaphore<Y: history::semaphore::Policy>() -> Vec<usize> {
+    type Lock<Y> = KernelSemaphore<Linux, Y>;
     let down: fn(&Lock<Y>) = Lock::<Y>::down;
     let tries: [fn(&Lock<Y>) -> bool; 2] = [Lock::<Y>::try_down, Lock::<Y>::up];
     [down as usize].into_iter().chain(tries.into_iter().map(|entry| entry as usize)).collect()
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn code_of_this_program_is_found() {
-        for lock in ["rwsem:xadd-baseline", "rwsem:today", "semaphore:direct-handoff"] {
+        for lock in ["rwsem:xadd-baseline", "rwsem:today-kernel", "semaphore:direct-handoff"] {
             let outcome = run(lock).unwrap_or_else(|why| panic!("{lock}: {why}"));
             assert!((100.0..1e6).contains(&outcome.numbers["bytes"]), "{lock}: {outcome:?}");
         }

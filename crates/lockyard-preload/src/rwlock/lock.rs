@@ -1,10 +1,10 @@
 //! The locks that may be under a rwlock: what the wrapper asks of each.
 
 use lockyard::cancel::Until;
+use lockyard::history::rwsem::{KernelRwSem, policy::Policy};
 use lockyard::platform::linux::Linux;
 use lockyard::qrwlock::RawQRwLock;
 use lockyard::rwsem::RawRwSem;
-use lockyard::rwsem::policy::Policy;
 
 use crate::deadline::Deadline;
 
@@ -30,13 +30,15 @@ pub(super) trait Lock {
     unsafe fn forget_waiters(&self);
 }
 
-impl<Y: Policy> Lock for RawRwSem<Linux, Y> {
+macro_rules! rwsem {
+    ($lock:ident $(<$policy:ident: $bound:path>)?) => {
+impl$(<$policy: $bound>)? Lock for $lock<Linux $(, $policy)?> {
     #[inline]
     fn read(&self) -> bool {
         self.read_acquire_unless_full()
     }
     fn is_full(&self) -> bool {
-        RawRwSem::is_full(self)
+        $lock::is_full(self)
     }
     fn try_read(&self) -> bool {
         self.try_read_acquire()
@@ -61,11 +63,11 @@ impl<Y: Policy> Lock for RawRwSem<Linux, Y> {
         self.write_acquire_until(deadline.until()).is_ok()
     }
     fn is_locked(&self) -> bool {
-        RawRwSem::is_locked(self)
+        $lock::is_locked(self)
     }
     #[inline]
     fn is_write_locked(&self) -> bool {
-        RawRwSem::is_write_locked(self)
+        $lock::is_write_locked(self)
     }
     #[inline]
     unsafe fn read_release(&self) {
@@ -79,9 +81,14 @@ impl<Y: Policy> Lock for RawRwSem<Linux, Y> {
     }
     unsafe fn forget_waiters(&self) {
         // SAFETY: the caller's promise.
-        unsafe { RawRwSem::forget_waiters(self) };
+        unsafe { $lock::forget_waiters(self) };
     }
 }
+    };
+}
+
+rwsem!(RawRwSem);
+rwsem!(KernelRwSem<Y: Policy>);
 
 impl Lock for RawQRwLock<Linux> {
     fn read(&self) -> bool {

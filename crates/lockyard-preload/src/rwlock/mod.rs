@@ -38,7 +38,6 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 use libc::{EAGAIN, EBUSY, EDEADLK, EPERM, ETIMEDOUT, pthread_rwlock_t};
 use lockyard::platform::linux::Linux;
 use lockyard::rwsem::RawRwSem;
-use lockyard::rwsem::policy;
 use lockyard_segment as segment;
 
 use crate::config::{self, RwlockKind};
@@ -70,7 +69,7 @@ const _: () = {
     assert!(align_of::<RwlockObject>() <= align_of::<pthread_rwlock_t>());
     assert!(core::mem::offset_of!(RwlockObject, shared) == 28 && core::mem::offset_of!(RwlockObject, kind) == 48);
     // The rwsem's last word belongs to its embedder.
-    assert!(size_of::<RawRwSem<Linux, policy::Today>>() == 32);
+    assert!(size_of::<RawRwSem<Linux>>() == 32);
 };
 
 /// How long a caller is prepared to wait.
@@ -95,7 +94,7 @@ fn until(deadline: &Deadline, wait: impl Fn() -> bool) -> c_int {
 
 /// The policies that may be under a pthread object, by the number that [`config`] stores.
 macro_rules! policies {
-    ($($number:literal $name:literal $policy:ident,)*) => {
+    ($($number:literal $name:literal $under:ty,)*) => {
         /// What `LOCKYARD_RWLOCK` may be.
         pub(crate) const CHOICES: &str = concat!("rwsem, qrw, glibc", $(", rwsem:", $name),*);
 
@@ -115,7 +114,7 @@ macro_rules! policies {
                         Some($body)
                     }
                     $(RwlockKind::Rwsem($number) => {
-                        let $lock = $object.under::<RawRwSem<Linux, policy::$policy>>();
+                        let $lock = $object.under::<$under>();
                         Some($body)
                     })*
                     RwlockKind::Rwsem(_) => None,
@@ -128,19 +127,19 @@ macro_rules! policies {
 /// The number of the default policy, `today`.
 pub(crate) const DEFAULT: u8 = 0;
 /// The default lock.
-type Default = RawRwSem<Linux, policy::Today>;
+type Default = RawRwSem<Linux>;
 
 // Not the biased ones: a release of theirs touches the lock when the next owner may have freed it.
 policies! {
-    0 "today" Today,
-    1 "today-kernel" TodayKernel,
-    2 "v5.16" V5_16,
-    3 "no-rspin" NoRspin,
-    4 "reader-steal" ReaderSteal,
-    5 "v5.10" V5_10,
-    6 "adaptive-rspin" AdaptiveRspin,
-    7 "timed-writer-spin" TimedWriterSpin,
-    8 "handoff-4ms" Handoff4ms,
+    0 "today" RawRwSem<Linux>,
+    1 "today-kernel" KernelRwSem<Linux, policy::TodayKernel>,
+    2 "v5.16" KernelRwSem<Linux, policy::V5_16>,
+    3 "no-rspin" KernelRwSem<Linux, policy::NoRspin>,
+    4 "reader-steal" KernelRwSem<Linux, policy::ReaderSteal>,
+    5 "v5.10" KernelRwSem<Linux, policy::V5_10>,
+    6 "adaptive-rspin" KernelRwSem<Linux, policy::AdaptiveRspin>,
+    7 "timed-writer-spin" KernelRwSem<Linux, policy::TimedWriterSpin>,
+    8 "handoff-4ms" KernelRwSem<Linux, policy::Handoff4ms>,
 }
 
 impl RwlockObject {

@@ -1,7 +1,9 @@
 //! What a call answers at the end of a count, which is set directly.
 
 use libc::timespec;
+use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::qrwlock::RawQRwLock;
+use lockyard::rwsem::RawRwSem;
 
 use super::*;
 
@@ -29,8 +31,8 @@ fn answers<L: Lock>(one_left: u64) {
 
 #[test]
 fn a_reader_too_many_is_told_so_and_does_not_wait() {
-    answers::<RawRwSem<Linux, policy::Today>>((1 << 63) - 256);
-    answers::<RawRwSem<Linux, policy::TodayKernel>>((1 << 63) - 256);
-    answers::<RawRwSem<Linux, policy::Handoff4ms>>((1 << 63) - 256);
+    answers::<RawRwSem<Linux>>((1 << 63) - 256);
+    answers::<KernelRwSem<Linux, policy::TodayKernel>>((1 << 63) - 256);
+    answers::<KernelRwSem<Linux, policy::Handoff4ms>>((1 << 63) - 256);
     answers::<RawQRwLock<Linux>>((1 << 31) - 512);
 }

@@ -6,7 +6,6 @@ use crate::cancel::{CancelToken, GaveUp, Until};
 use crate::mutex::RawMutex;
 use crate::platform::ConstPlatform;
 use crate::rwsem::RawRwSem;
-use crate::rwsem::policy::Policy;
 
 /// A mutex whose lock call can be cancelled.
 pub trait CancellableMutex<P: ConstPlatform> {
@@ -35,7 +34,7 @@ impl<P: ConstPlatform, T: ?Sized> CancellableMutex<P> for lock_api::Mutex<RawMut
 }
 
 /// A reader-writer lock whose lock calls can be cancelled.
-pub trait CancellableRwLock<P: ConstPlatform, Y: Policy> {
+pub trait CancellableRwLock<P: ConstPlatform> {
     /// What the lock protects.
     type Target: ?Sized;
 
@@ -46,7 +45,7 @@ pub trait CancellableRwLock<P: ConstPlatform, Y: Policy> {
     fn read_cancellable(
         &self,
         token: &CancelToken<P>,
-    ) -> Result<RwLockReadGuard<'_, RawRwSem<P, Y>, Self::Target>, GaveUp>;
+    ) -> Result<RwLockReadGuard<'_, RawRwSem<P>, Self::Target>, GaveUp>;
 
     /// Locks for writing, unless `token` is cancelled first.
     ///
@@ -55,13 +54,13 @@ pub trait CancellableRwLock<P: ConstPlatform, Y: Policy> {
     fn write_cancellable(
         &self,
         token: &CancelToken<P>,
-    ) -> Result<RwLockWriteGuard<'_, RawRwSem<P, Y>, Self::Target>, GaveUp>;
+    ) -> Result<RwLockWriteGuard<'_, RawRwSem<P>, Self::Target>, GaveUp>;
 }
 
-impl<P: ConstPlatform, Y: Policy, T: ?Sized> CancellableRwLock<P, Y> for lock_api::RwLock<RawRwSem<P, Y>, T> {
+impl<P: ConstPlatform, T: ?Sized> CancellableRwLock<P> for lock_api::RwLock<RawRwSem<P>, T> {
     type Target = T;
 
-    fn read_cancellable(&self, token: &CancelToken<P>) -> Result<RwLockReadGuard<'_, RawRwSem<P, Y>, T>, GaveUp> {
+    fn read_cancellable(&self, token: &CancelToken<P>) -> Result<RwLockReadGuard<'_, RawRwSem<P>, T>, GaveUp> {
         // SAFETY: the raw lock is only acquired here, and the guard releases it.
         unsafe {
             self.raw().read_acquire_until(Until::cancelled(token))?;
@@ -69,7 +68,7 @@ impl<P: ConstPlatform, Y: Policy, T: ?Sized> CancellableRwLock<P, Y> for lock_ap
         }
     }
 
-    fn write_cancellable(&self, token: &CancelToken<P>) -> Result<RwLockWriteGuard<'_, RawRwSem<P, Y>, T>, GaveUp> {
+    fn write_cancellable(&self, token: &CancelToken<P>) -> Result<RwLockWriteGuard<'_, RawRwSem<P>, T>, GaveUp> {
         // SAFETY: as above.
         unsafe {
             self.raw().write_acquire_until(Until::cancelled(token))?;

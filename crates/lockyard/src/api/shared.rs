@@ -1,16 +1,16 @@
-//! `lock_api::RawRwLock` for the locks with readers, every policy.
+//! `lock_api::RawRwLock` for the locks with readers.
 
 use lock_api::{GuardNoSend, GuardSend};
 
 use crate::platform::ConstPlatform;
-use crate::qrwlock::{self, RawQRwLock};
-use crate::rwsem::{self, RawRwSem};
+use crate::qrwlock::RawQRwLock;
+use crate::rwsem::RawRwSem;
 
 macro_rules! shared {
-    ($lock:ident, $policy:path, $guard:ident, $safety:literal) => {
+    ($lock:ident $(<$y:ident: $policy:path>)?, $guard:ident, $safety:literal) => {
         #[doc = $safety]
         // SAFETY: see the doc line: the lock's theory page argues exclusion and Acquire on Release.
-        unsafe impl<P: ConstPlatform, Y: $policy> lock_api::RawRwLock for $lock<P, Y> {
+        unsafe impl<P: ConstPlatform $(, $y: $policy)?> lock_api::RawRwLock for $lock<P $(, $y)?> {
             #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
             const INIT: Self = Self::new();
             type SharedGuard = $guard;
@@ -62,7 +62,7 @@ macro_rules! shared {
         }
 
         // SAFETY: the write lock becomes a read lock in one step, with Release.
-        unsafe impl<P: ConstPlatform, Y: $policy> lock_api::RawRwLockDowngrade for $lock<P, Y> {
+        unsafe impl<P: ConstPlatform $(, $y: $policy)?> lock_api::RawRwLockDowngrade for $lock<P $(, $y)?> {
             unsafe fn downgrade(&self, _guard: $guard) -> $guard {
                 // SAFETY: the guard stands for the write acquisition.
                 unsafe { self.downgrade() };
@@ -72,8 +72,19 @@ macro_rules! shared {
     };
 }
 
-shared!(RawRwSem, rwsem::policy::Policy, GuardNoSend, "A writer excludes everybody, readers exclude writers.");
-shared!(RawQRwLock, qrwlock::policy::Policy, GuardSend, "A writer takes the whole word, readers find no writer in it.");
+shared!(RawRwSem, GuardNoSend, "A writer excludes everybody, readers exclude writers.");
+shared!(RawQRwLock, GuardSend, "A writer takes the whole word, readers find no writer in it.");
+
+#[cfg(feature = "history")]
+mod history {
+    use lock_api::{GuardNoSend, GuardSend};
+
+    use crate::history::{KernelQRwLock, KernelRwSem, qrwlock, rwsem};
+    use crate::platform::ConstPlatform;
+
+    shared!(KernelRwSem<Y: rwsem::policy::Policy>, GuardNoSend, "As the rwsem that people use.");
+    shared!(KernelQRwLock<Y: qrwlock::policy::Policy>, GuardSend, "As the qrwlock that people use.");
+}
 
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod timed {
@@ -82,31 +93,40 @@ mod timed {
     use lock_api::GuardNoSend;
 
     use crate::api::time::{after, at};
+    #[cfg(feature = "history")]
+    use crate::history::KernelRwSem;
     use crate::platform::linux::Linux;
     use crate::rwsem::RawRwSem;
-    use crate::rwsem::policy::Policy;
 
-    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
-    // deadline.
-    unsafe impl<Y: Policy> lock_api::RawRwLockTimed for RawRwSem<Linux, Y> {
-        type Duration = Duration;
-        #[allow(clippy::disallowed_types)] // lock_api's users speak std
-        type Instant = std::time::Instant;
+    macro_rules! timed {
+        ($lock:ident $(<$y:ident: $policy:path>)?) => {
+            // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return
+            // before its deadline.
+            unsafe impl$(<$y: $policy>)? lock_api::RawRwLockTimed for $lock<Linux $(, $y)?> {
+                type Duration = Duration;
+                #[allow(clippy::disallowed_types)] // lock_api's users speak std
+                type Instant = std::time::Instant;
 
-        fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardNoSend> {
-            self.read_acquire_until(after(timeout)).ok().map(|()| GuardNoSend::new())
-        }
+                fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardNoSend> {
+                    self.read_acquire_until(after(timeout)).ok().map(|()| GuardNoSend::new())
+                }
 
-        fn try_lock_shared_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-            self.read_acquire_until(at(deadline)).ok().map(|()| GuardNoSend::new())
-        }
+                fn try_lock_shared_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
+                    self.read_acquire_until(at(deadline)).ok().map(|()| GuardNoSend::new())
+                }
 
-        fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardNoSend> {
-            self.write_acquire_until(after(timeout)).ok().map(|()| GuardNoSend::new())
-        }
+                fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardNoSend> {
+                    self.write_acquire_until(after(timeout)).ok().map(|()| GuardNoSend::new())
+                }
 
-        fn try_lock_exclusive_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-            self.write_acquire_until(at(deadline)).ok().map(|()| GuardNoSend::new())
-        }
+                fn try_lock_exclusive_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
+                    self.write_acquire_until(at(deadline)).ok().map(|()| GuardNoSend::new())
+                }
+            }
+        };
     }
+
+    timed!(RawRwSem);
+    #[cfg(feature = "history")]
+    timed!(KernelRwSem<Y: crate::history::rwsem::policy::Policy>);
 }

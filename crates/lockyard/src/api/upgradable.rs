@@ -23,7 +23,6 @@ use crate::cancel::{GaveUp, Until};
 use crate::mutex::RawMutex;
 use crate::platform::{ConstPlatform, Platform};
 use crate::rwsem::RawRwSem;
-use crate::rwsem::policy::Today;
 
 /// A [`RawRwSem`] with upgradable reads: 64 bytes. See the [module text](self).
 ///
@@ -32,7 +31,7 @@ use crate::rwsem::policy::Today;
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct RawUpgradableRwSem<P: Platform, const RECURSIVE: bool = false> {
-    sem: RawRwSem<P, Today>,
+    sem: RawRwSem<P>,
     gate: RawMutex<P>,
 }
 

@@ -1,5 +1,5 @@
-//! The queued reader-writer spinlock: readers count themselves in, a thread that has to wait
-//! queues.
+//! The queued reader-writer spinlock: readers count themselves in, a thread that has to wait takes
+//! turns with the others.
 //!
 //! For short sections with many readers. Readers may not be recursive: the second acquisition waits
 //! for a writer that waits for the first. (For signal handlers there is
@@ -10,15 +10,15 @@
 //! | word | meaning | written by |
 //! |---|---|---|
 //! | `word` | who holds the lock, and whether it is reserved: below | everybody |
-//! | `wait_lock` | guards the queue (kernel's policies: is the queue) | waiters |
+//! | `wait_lock` | guards the queue | waiters |
 //! | `queue`, `osq` | the waiters, and before they queue the spinners, see [`wait::turn`](crate::wait::turn) | waiters |
 //!
-//! | `word`, modern | 2014 | name | written by |
-//! |---|---|---|---|
-//! | bits 0–7 = 255 | the same | locked | a writer: from 0 by a compare-exchange of the whole word; the writer inside: to 0 by a byte store |
-//! | bit 8 | bits 0–7 = 1 | waiting | the first waiter sets it: nobody else may enter. Cleared by it when it has the lock, or by the thread that ends the reservation |
-//! | bits 9–31 | bits 8–31 | readers | readers, by additions; an arriving reader that may not enter takes itself out again |
-//! | bit 31 | the same | full | nobody: the readers' highest bit. No more may come, urgent ones neither: forgotten guards must not make the count begin anew |
+//! | `word` | name | written by |
+//! |---|---|---|
+//! | bits 0–7 = 255 | locked | a writer: from 0 by a compare-exchange of the whole word; the writer inside: to 0 by a byte store |
+//! | bit 8 | waiting | the first waiter sets it: nobody else may enter. Cleared by it when it has the lock, or by the thread that ends the reservation |
+//! | bits 9–31 | readers | readers, by additions; an arriving reader that may not enter takes itself out again |
+//! | bit 31 | full | nobody: the readers' highest bit. No more may come, urgent ones neither: forgotten guards must not make the count begin anew |
 //!
 //! | state (readers, waiting, locked) | event | next |
 //! |---|---|---|
@@ -26,8 +26,8 @@
 //! | 0,0,0 | a writer comes | 0,0,1: it is in; in any other state it waits |
 //! | r,0,1 | the writer leaves; it downgrades | r,0,0; r+1,0,0 |
 //!
-//! What a thread does that has to wait is said in `turns` for [`Today`], and in `kernel` for the
-//! other [policies](policy), which differ in the layout and in how *waiting* is set.
+//! What a thread does that has to wait is said in `turns`. The kernel's locks of this kind, which
+//! wait otherwise, are in `history::qrwlock` (feature `history`).
 //!
 //! # Invariants
 //!
@@ -35,9 +35,8 @@
 //!    show.)
 //! 2. An arriving reader's count may show at any time. So a writer compares the whole word,
 //!    *waiting* included, in the same step in which it enters.
-//! 3. A thread that takes the last reader out, inside or arriving, wakes the registered waiters; so
-//!    does a thread that clears *locked*. (With `turns`, an arriving reader leaves that to a writer
-//!    inside.)
+//! 3. A thread that takes the last reader out wakes the registered waiters; so does a thread that
+//!    clears *locked*. (An arriving reader leaves that to a writer inside.)
 //! 4. Readers never pass *full* by more than there are threads: each takes itself out again, or was
 //!    let in before the bit was set. As many more would fit.
 //!
@@ -52,9 +51,8 @@
 //!   table}; see [`heads`](crate::wait::heads).
 //!
 //! **Bound on bypass.** That of [`wait::turn`](crate::wait::turn), readers and writers alike.
-//! (Kernel's policies: see `kernel`.)
 //!
-//! **Stopped for ever.** A waiter keeps nobody out (`turns`). A reader that is stopped between its
+//! **Stopped for ever.** A waiter keeps nobody out. A reader that is stopped between its
 //! addition and taking that back, some instructions in which it is not inside, keeps writers out.
 //!
 //! **Destruction.** Releases do not touch the lock after their one step on the word: they look at
@@ -68,12 +66,7 @@
 //! Sources: queued rwlock (Linux, Waiman Long 2014); "Don't contend with readers when setting
 //! _QW_WAITING" (2015); Mellor-Crummey and Scott, "Scalable reader-writer synchronization" (1991).
 
-pub mod policy;
-
-mod kernel;
 mod turns;
-
-use core::marker::PhantomData;
 
 use crate::cancel::{GaveUp, Until};
 
@@ -82,80 +75,70 @@ use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Platform, Wo
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
-use policy::{Layout, Policy, Today};
 
 const LOCKED: u32 = 0xff;
+const WAITING: u32 = 1 << 8;
+/// One reader; what is below belongs to writers.
+const READER: u32 = 1 << 9;
 const LOCKED_LANE: u32 = 0;
 /// Set in the writer's byte when it is *locked*, and in no other of its values.
 const INSIDE: u32 = 0x80;
 /// More readers than threads can be, by far: four million and more, from guards that were
 /// forgotten. As many again fit, for those that are arriving.
 const FULL: u32 = 1 << 31;
+/// What belongs to writers.
+const WRITERS: u32 = READER - 1;
+/// What an arriving reader must not see.
+const BARRED: u32 = WRITERS | FULL;
 
 /// The queued reader-writer spinlock: 16 bytes. See the [module text](self).
 #[derive(Debug)]
 #[repr(C)]
-pub struct RawQRwLock<P: Platform, Y: Policy = Today> {
+pub struct RawQRwLock<P: Platform> {
     word: P::Lanes,
     wait_lock: RawQSpinLock<P>,
     queue: WaitQueue<P>,
     osq: Osq<P>,
-    policy: PhantomData<Y>,
 }
 
-impl<P: Platform, Y: Policy> Default for RawQRwLock<P, Y> {
+impl<P: Platform> Default for RawQRwLock<P> {
     fn default() -> Self {
         Self {
             word: P::Lanes::default(),
             wait_lock: RawQSpinLock::default(),
             queue: WaitQueue::default(),
             osq: Osq::default(),
-            policy: PhantomData,
         }
     }
 }
 
-impl<P: ConstPlatform, Y: Policy> RawQRwLock<P, Y> {
+impl<P: ConstPlatform> RawQRwLock<P> {
     /// An unlocked lock, in constants.
     pub const fn new() -> Self {
-        Self {
-            word: P::Lanes::ZERO,
-            wait_lock: RawQSpinLock::new(),
-            queue: WaitQueue::new(),
-            osq: Osq::new(),
-            policy: PhantomData,
-        }
+        Self { word: P::Lanes::ZERO, wait_lock: RawQSpinLock::new(), queue: WaitQueue::new(), osq: Osq::new() }
     }
 }
 
-impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
-    const LAYOUT: Layout = Y::KNOBS.layout();
-    const READER: u32 = Self::LAYOUT.reader;
-    const WAITING: u32 = Self::LAYOUT.waiting;
-    /// What belongs to writers.
-    const WRITERS: u32 = Self::READER - 1;
-    /// What an arriving reader must not see.
-    const BARRED: u32 = Self::WRITERS | FULL;
-
+impl<P: Platform> RawQRwLock<P> {
     /// Takes the lock for reading. One addition if no writer is inside or waits. While there are as
     /// many readers as can be counted it waits until one has left.
     #[inline]
     pub fn read_acquire(&self) {
-        let word = self.word.fetch_add(Self::READER, Acquire);
-        if word & Self::BARRED != 0 {
-            self.read_slow(word);
+        let word = self.word.fetch_add(READER, Acquire);
+        if word & BARRED != 0 {
+            self.read_slow();
         }
     }
 
     /// Takes the lock for reading unless `until` comes first. An acquisition that need not wait
-    /// succeeds whatever `until` says. (Kernel's policies: polls.)
+    /// succeeds whatever `until` says.
     ///
     /// # Errors
     /// Why the wait ended.
     #[inline]
     pub fn read_acquire_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        let word = self.word.fetch_add(Self::READER, Acquire);
-        if word & Self::BARRED == 0 { Ok(()) } else { self.read_slow_until(until) }
+        let word = self.word.fetch_add(READER, Acquire);
+        if word & BARRED == 0 { Ok(()) } else { self.read_slow_until(until) }
     }
 
     /// As [`RawQRwLock::read_acquire_until`]. While readers hold the lock, a waiting caller goes in
@@ -168,20 +151,17 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
             return Ok(());
         }
         P::count(Event::QrwReadSlowpath, 1);
-        if Y::KNOBS.turns {
-            return self.turns_read_beside(until, may);
-        }
-        until.poll(|| self.try_read_acquire() || may() && self.try_read_again())
+        self.turns_read_beside(until, may)
     }
 
     /// Takes the lock for reading unless a writer is inside, the lock is kept for a waiter, or
     /// there are as many readers as can be counted.
     #[inline]
     pub fn try_read_acquire(&self) -> bool {
-        if self.word.load(Relaxed) & Self::BARRED != 0 {
-            return Y::KNOBS.turns && self.turns_try_read();
+        if self.word.load(Relaxed) & BARRED != 0 {
+            return self.turns_try_read();
         }
-        let entered = self.word.fetch_add(Self::READER, Acquire) & Self::BARRED == 0;
+        let entered = self.word.fetch_add(READER, Acquire) & BARRED == 0;
         if !entered {
             self.take_back();
         }
@@ -192,8 +172,8 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     /// many readers as can be counted: then `false`.
     #[inline]
     pub fn read_acquire_unless_full(&self) -> bool {
-        let word = self.word.fetch_add(Self::READER, Acquire);
-        word & Self::BARRED == 0 || self.read_slow_unless_full(word)
+        let word = self.word.fetch_add(READER, Acquire);
+        word & BARRED == 0 || self.read_slow_unless_full(word)
     }
 
     /// Takes the lock for reading past waiting writers: waits only for one that is inside, and
@@ -213,7 +193,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     /// can be counted: then `false`.
     #[inline]
     pub fn read_acquire_urgent_unless_full(&self) -> bool {
-        let word = self.word.fetch_add(Self::READER, Acquire);
+        let word = self.word.fetch_add(READER, Acquire);
         word & (INSIDE | FULL) == 0 || self.urgent_slow(word)
     }
 
@@ -227,8 +207,8 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     /// Takes the lock for reading once more, past everybody who waits, if readers hold it.
     pub fn try_read_again(&self) -> bool {
         let mut word = self.word.load(Relaxed);
-        while word & LOCKED != LOCKED && word & FULL == 0 && word >= Self::READER {
-            match self.word.compare_exchange_weak(word, word + Self::READER, Acquire, Relaxed) {
+        while word & LOCKED != LOCKED && word & FULL == 0 && word >= READER {
+            match self.word.compare_exchange_weak(word, word + READER, Acquire, Relaxed) {
                 Ok(_) => return true,
                 Err(found) => word = found,
             }
@@ -254,7 +234,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     }
 
     /// Takes the lock for writing unless `until` comes first. An acquisition that need not wait
-    /// succeeds whatever `until` says. (Kernel's policies: polls.)
+    /// succeeds whatever `until` says.
     ///
     /// # Errors
     /// Why the wait ended.
@@ -272,7 +252,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
         if self.word.load(Relaxed) == 0 && self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_ok() {
             return true;
         }
-        Y::KNOBS.turns && self.turns_try_write()
+        self.turns_try_write()
     }
 
     /// Releases the write lock.
@@ -294,7 +274,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     #[inline]
     pub unsafe fn downgrade(&self) {
         let key = P::key(self);
-        self.word.fetch_add(Self::READER - LOCKED, Release);
+        self.word.fetch_add(READER - LOCKED, Release);
         Self::kick(key);
     }
 
@@ -312,8 +292,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
         let mut word = self.word.load(Relaxed);
         loop {
             // Beside a writer nobody reads: the counts are of the parent's waiters. (Invariant 1)
-            // In the layout of 2014 the mark shares the writer's byte.
-            let kept = if word & LOCKED == LOCKED { LOCKED } else { word & !Self::WAITING };
+            let kept = if word & LOCKED == LOCKED { LOCKED } else { word & !WAITING };
             match self.word.compare_exchange_weak(word, kept, AcqRel, Relaxed) {
                 Ok(_) => return,
                 Err(found) => word = found,
@@ -336,26 +315,24 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     /// Whether somebody waits for the lock.
     #[inline]
     pub fn is_contended(&self) -> bool {
-        if Y::KNOBS.turns { !self.queue.is_empty() } else { self.wait_lock.is_locked() }
+        !self.queue.is_empty()
     }
 
     /// A reader leaves, and wakes the first waiter if it was the last. (Invariant 3)
     #[inline]
     fn leave(&self) {
         let key = P::key(self);
-        if self.word.fetch_sub(Self::READER, Release) & !Self::WRITERS == Self::READER {
+        if self.word.fetch_sub(READER, Release) & !WRITERS == READER {
             Self::kick(key);
         }
     }
 
     /// An arriving reader takes itself out again, and wakes the first waiter if the lock is free
-    /// then. With turns a waiter that is woken in vain registers no more: a writer inside is to
-    /// wake it.
+    /// then. (A waiter that is woken in vain registers no more: a writer inside is to wake it.)
     #[cold]
     fn take_back(&self) {
         let key = P::key(self);
-        let others = if Y::KNOBS.turns { !Self::WAITING } else { !Self::WRITERS };
-        if self.word.fetch_sub(Self::READER, Relaxed) & others == Self::READER {
+        if self.word.fetch_sub(READER, Relaxed) & !WAITING == READER {
             Self::kick(key);
         }
     }
@@ -369,16 +346,12 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
         }
     }
 
-    /// A reader that is counted and has found `word`: it takes itself out, and waits.
+    /// A reader that is counted and may not proceed: it takes itself out, and waits.
     #[cold]
-    fn read_slow(&self, word: u32) {
+    fn read_slow(&self) {
         self.take_back();
-        if Y::KNOBS.turns {
-            // Forever: the result cannot be an error.
-            let _ = self.turns_read(Until::FOREVER);
-        } else {
-            self.kernel_read(word);
-        }
+        // Forever: the result cannot be an error.
+        let _ = self.turns_read(Until::FOREVER);
         P::count(Event::QrwReadSlowpath, 1);
     }
 
@@ -388,7 +361,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
             self.take_back();
             return false;
         }
-        self.read_slow(word);
+        self.read_slow();
         true
     }
 
@@ -396,7 +369,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     fn read_slow_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.take_back();
         P::count(Event::QrwReadSlowpath, 1);
-        if Y::KNOBS.turns { self.turns_read(until) } else { until.poll(|| self.try_read_acquire()) }
+        self.turns_read(until)
     }
 
     /// An urgent reader that is counted in, and has found `word`. `false`: it is not any more,
@@ -408,39 +381,27 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
             return false;
         }
         P::count(Event::QrwReadSlowpath, 1);
-        if Y::KNOBS.turns {
-            return self.turns_urgent();
-        }
-        self.wait_for_writer();
-        true
+        self.turns_urgent()
     }
 
     /// An urgent reader for which there was no room.
     #[cold]
     fn wait_for_room(&self) {
-        if Y::KNOBS.turns {
-            // Forever: the result cannot be an error.
-            let _ = Until::<P>::FOREVER.poll(|| self.read_acquire_urgent_unless_full());
-        } else {
-            self.kernel_wait_for_room();
-        }
+        // Forever: the result cannot be an error.
+        let _ = Until::<P>::FOREVER.poll(|| self.read_acquire_urgent_unless_full());
     }
 
     #[cold]
     fn write_slow(&self) {
-        if Y::KNOBS.turns {
-            // Forever: the result cannot be an error.
-            let _ = self.turns_write(Until::FOREVER);
-        } else {
-            self.kernel_write();
-        }
+        // Forever: the result cannot be an error.
+        let _ = self.turns_write(Until::FOREVER);
         P::count(Event::QrwWriteSlowpath, 1);
     }
 
     #[cold]
     fn write_slow_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
         P::count(Event::QrwWriteSlowpath, 1);
-        if Y::KNOBS.turns { self.turns_write(until) } else { until.poll(|| self.try_write_acquire()) }
+        self.turns_write(until)
     }
 }
 

@@ -1,125 +1,352 @@
-//! The words of the kernel's policies, state by state (`turns`: of the default). What needs several
-//! threads is in the conformance suite and in `tests/history`.
+//! Taking turns: what lets whom in, who registers when, and what is left for the next.
 
-mod turns;
-
+use core::cell::Cell;
 use std::boxed::Box;
+use std::rc::Rc;
+use std::vec::Vec;
 
-use super::kernel::BLIND_NS;
-use super::policy::{ByteCas, FetchAdd, TodayKernel, WordCas};
-use super::*;
-use crate::event::Event;
+use crate::cancel::{GaveUp, Until};
+use crate::event::Event::{self, *};
 use crate::platform::linux::Linux;
-use crate::rtmutex::tests::machine::{Call, Machine, between_looks, calls, events, is_over, next_wait, with};
+use crate::platform::{Ordering::SeqCst, Platform, Word};
+use crate::qrwlock::{BARRED, FULL, LOCKED, READER, RawQRwLock, WAITING, WRITERS};
 use crate::wait::heads::SETTLE_NS;
+use crate::wait::tests::clockwork::*;
+use crate::wait::turn::{PATIENT_AFTER, PATIENT_SHIFT, RESERVED_NS, TURN_NS, TURNS_NS};
 
-// The layouts that no test can change.
+// The layout that no test can change.
 const _: () = {
-    type L<Y> = RawQRwLock<Linux, Y>;
-    assert!(FULL == 0x8000_0000 && BLIND_NS == 1_000_000);
-    assert!(Layout::MODERN.waiting == 0x100 && Layout::MODERN.reader == 0x200);
-    assert!(Layout::Y2014.waiting == 1 && Layout::Y2014.reader == 0x100);
-    assert!(L::<Today>::WRITERS == 0x1ff && L::<Today>::BARRED == 0x8000_01ff);
-    assert!(L::<ByteCas>::WRITERS == 0xff && L::<ByteCas>::BARRED == 0x8000_00ff);
+    assert!(LOCKED == 0xff && WAITING == 0x100 && READER == 0x200 && FULL == 0x8000_0000);
+    assert!(WRITERS == 0x1ff && BARRED == 0x8000_01ff);
 };
 
-fn word<Y: Policy>(lock: &RawQRwLock<Linux, Y>) -> u32 {
-    lock.word.load(Relaxed)
-}
+type Made = RawQRwLock<Clockwork>;
 
-fn states<Y: Policy>() {
-    let (reader, waiting) = (Y::KNOBS.layout().reader, Y::KNOBS.layout().waiting);
-    let lock = RawQRwLock::<Linux, Y>::new();
-    assert!(!lock.is_contended());
-    lock.read_acquire();
-    assert!(lock.is_locked() && !lock.is_write_locked() && !lock.is_contended());
-    assert!(lock.try_read_acquire() && !lock.try_write_acquire());
-    lock.read_acquire_urgent();
-    assert_eq!(word(&lock), 3 * reader);
-    // SAFETY: acquired three times above.
-    (0..3).for_each(|_| unsafe { lock.read_release() });
-    assert!(!lock.is_locked());
+const AT_ONCE: Until<'static, Clockwork> = Until::deadline(0);
 
-    lock.write_acquire();
-    assert_eq!(word(&lock), LOCKED);
-    assert!(lock.is_locked() && lock.is_write_locked() && !lock.try_read_acquire() && !lock.try_write_acquire());
-    assert_eq!(word(&lock), LOCKED, "{}: a try left a trace", Y::NAME);
-    // SAFETY: acquired above; then held for reading.
-    unsafe {
-        lock.downgrade();
-        assert_eq!(word(&lock), reader);
-        lock.read_release();
+/// A lock with this word. With a `rival`, thread 2 waits as the first, to write.
+fn made(word: u32, rival: bool) -> &'static Made {
+    let lock: &'static Made = Box::leak(Box::default());
+    lock.word.store(word, SeqCst);
+    if rival {
+        was_woken(2);
+        let waiter = &record(2).waiter;
+        waiter.kind.store(1, SeqCst);
+        waiter.note.store(0, SeqCst);
+        waiter.reserved.store(0, SeqCst);
+        waiter.due.store(Clockwork::now() + TURN_NS, SeqCst);
+        lock.queue.push(record(2));
     }
-    assert!(!lock.is_locked());
+    should_yield(true); // nobody spins
+    events();
+    lock
+}
 
-    // A writer waits, whoever it is: only urgent readers come in.
-    lock.wait_lock.acquire();
-    lock.read_acquire();
-    lock.set_waiting();
-    assert_eq!(word(&lock), reader | waiting);
-    assert!(!lock.try_read_acquire() && !lock.try_write_acquire() && lock.is_contended());
-    lock.read_acquire_urgent();
-    // SAFETY: acquired twice above.
-    (0..2).for_each(|_| unsafe { lock.read_release() });
-    assert_eq!(word(&lock), waiting);
-    assert!(!lock.is_write_locked());
+fn word(lock: &Made) -> u32 {
+    lock.word.load(SeqCst)
+}
+
+/// Uses the wake-up up.
+fn was_woken(who: u32) -> bool {
+    let woken = record(who).is_notified();
+    if woken {
+        record(who).park(Some(0));
+    }
+    woken
+}
+
+fn queued(lock: &Made) -> Vec<u32> {
+    core::iter::successors(lock.queue.first(), |thread| lock.queue.after(thread))
+        .map(|thread| thread.id().raw())
+        .collect()
+}
+
+fn registered(lock: &Made, who: u32) -> bool {
+    Clockwork::heads().contains(Clockwork::key(lock), record(who).id())
+}
+
+fn comes(lock: &Made, writes: bool, until: Until<'_, Clockwork>) -> Result<(), GaveUp> {
+    let result = if writes { lock.write_acquire_until(until) } else { lock.read_acquire_until(until) };
+    assert_eq!(cues_left(), 0);
+    assert!(!queued(lock).contains(&1) && !registered(lock, 1), "nothing is left of it");
+    result
+}
+
+fn counted(event: Event) -> i64 {
+    events().iter().find(|(seen, _)| *seen == event).map_or(0, |(_, number)| *number)
 }
 
 #[test]
-fn every_state_of_every_policy() {
-    states::<TodayKernel>();
-    states::<FetchAdd>();
-    states::<ByteCas>();
-    states::<WordCas>();
-}
-
-#[test]
-fn a_writer_may_say_that_it_waits_while_another_is_inside() {
-    let lock = RawQRwLock::<Linux, TodayKernel>::new();
-    lock.write_acquire();
-    lock.set_waiting();
-    assert_eq!(word(&lock), 0x1ff);
-    // SAFETY: acquired above.
-    unsafe { lock.write_release() };
-    assert_eq!(word(&lock), 0x100);
-    assert!(!lock.try_write_acquire(), "nobody passes a waiting writer");
-}
-
-/// A reader that waited in the parent is counted in the word that the child gets.
-#[test]
-fn a_child_keeps_its_write_lock_and_no_waiter() {
-    fn forgets<Y: Policy>() {
-        let (reader, waiting) = (Y::KNOBS.layout().reader, Y::KNOBS.layout().waiting);
-        let modern = if waiting > LOCKED { waiting } else { 0 };
-        let cases = [
-            (LOCKED, LOCKED),
-            (LOCKED + 3 * reader, LOCKED),
-            (LOCKED | modern, LOCKED),
-            ((LOCKED | modern) + reader, LOCKED),
-            (2 * reader + waiting, 2 * reader),
-            (2 * reader, 2 * reader),
-            (waiting, 0),
-        ];
-        for (parent, child) in cases {
-            let lock = RawQRwLock::<Linux, Y>::new();
-            lock.wait_lock.acquire();
-            lock.word.store(parent, Relaxed);
-            // SAFETY: nobody else knows the lock.
-            unsafe { lock.forget_waiters() };
-            assert_eq!(word(&lock), child, "{}: {parent:#x}", Y::NAME);
-            assert!(!lock.is_contended());
-            if child == LOCKED {
-                // SAFETY: held for writing.
-                unsafe { lock.write_release() };
-                assert!(lock.try_write_acquire());
+fn a_newcomer_passes_those_who_wait_but_for_one_for_whom_the_lock_is_kept() {
+    // The word, whether a writer gets in, whether a reader does.
+    let rows = [
+        (0, true, true),
+        (WAITING, false, false),
+        (LOCKED, false, false),
+        (LOCKED | WAITING, false, false),
+        (READER, false, true),
+        (READER | WAITING, false, false),
+        (LOCKED + READER, false, false),
+        (FULL - READER, false, true),
+        (FULL, false, false),
+        (FULL | WAITING, false, false),
+    ];
+    for (before, write, read) in rows {
+        for (writes, gets, hold) in [(true, write, LOCKED), (false, read, READER)] {
+            let after = if gets { before + hold } else { before };
+            let lock = made(before, true);
+            let tried = if writes { lock.try_write_acquire() } else { lock.try_read_acquire() };
+            assert_eq!((tried, word(lock)), (gets, after), "{before:#x} {writes}");
+            // So for one that waits, and for one that may not queue.
+            for who in [1, 0] {
+                let lock = made(before, true);
+                let result =
+                    as_thread(who, || comes(lock, writes, if who == 0 { Until::after(1_000) } else { AT_ONCE }));
+                assert_eq!((result.is_ok(), word(lock)), (gets, after), "{before:#x} {writes} {who}");
+                assert_eq!(queued(lock), [2]);
             }
         }
     }
-    forgets::<Today>();
-    forgets::<TodayKernel>();
-    forgets::<FetchAdd>();
-    forgets::<ByteCas>();
-    forgets::<WordCas>();
+}
+
+#[test]
+fn the_first_waiter_gets_in_whatever_is_asked_and_leaves_no_request() {
+    for (freed, writes, left) in [
+        (0, true, LOCKED),
+        (WAITING, true, LOCKED),
+        (0, false, READER),
+        (WAITING, false, READER),
+        (READER | WAITING, false, 2 * READER),
+    ] {
+        let lock = made(LOCKED, false);
+        at_sleep(move || lock.word.store(freed, SeqCst));
+        assert_eq!(comes(lock, writes, Until::FOREVER), Ok(()));
+        assert_eq!((word(lock), counted(QrwLock)), (left, 1), "{freed:#x} {writes}");
+    }
+}
+
+#[test]
+fn the_first_waiter_registers_and_when_its_turn_is_over_the_lock_is_kept_for_it() {
+    for (held, writes) in [(LOCKED, true), (READER, true), (LOCKED, false)] {
+        let lock = made(held, false);
+        let start = Clockwork::now();
+        at_sleep(move || {
+            assert!(word(lock) == held && registered(lock, 1), "{writes}");
+            advance(TURN_NS / 2);
+        });
+        at_sleep(move || {
+            assert_eq!(word(lock), held, "its turn is not over");
+            advance(start + TURN_NS - Clockwork::now());
+        });
+        at_sleep(move || {
+            assert_eq!(word(lock), held | WAITING, "{writes}");
+            advance(TURN_NS);
+        });
+        let until = Until::deadline(start + TURN_NS + TURN_NS / 2);
+        assert_eq!(comes(lock, writes, until), Err(GaveUp::TimedOut));
+        assert_eq!((word(lock), counted(QrwHandoff)), (held, 1), "the last to go takes the request along");
+    }
+}
+
+/// It does not touch the lock for that: it finds the waiter by the address.
+#[test]
+fn a_release_wakes_the_first_waiter_once() {
+    type Release = fn(&Made);
+    let releases: [(u32, Release); 3] = [
+        // SAFETY: the lock is held that way.
+        (LOCKED, |lock| unsafe { lock.write_release() }),
+        // SAFETY: as above.
+        (LOCKED, |lock| unsafe { lock.downgrade() }),
+        // SAFETY: as above.
+        (READER, |lock| unsafe { lock.read_release() }),
+    ];
+    for (held, release) in releases {
+        let lock = made(held, false);
+        at_sleep(move || {
+            release(lock);
+            assert!(record(1).is_notified() && !registered(lock, 1));
+            // Another thread is faster. The waiter registers no more: one more wake-up would be in
+            // vain.
+            lock.word.store(LOCKED, SeqCst);
+        });
+        at_sleep(move || {
+            assert!(!registered(lock, 1));
+            lock.word.store(0, SeqCst);
+        });
+        assert_eq!(comes(lock, true, Until::FOREVER), Ok(()));
+    }
+}
+
+/// It is woken in vain by nobody: it would not register again, and sleep beside a free lock.
+#[test]
+fn a_reader_that_comes_beside_a_writer_leaves_the_wake_up_to_its_release() {
+    let lock = made(LOCKED, false);
+    at_sleep(move || {
+        assert!(as_thread(0, || lock.read_acquire_until(AT_ONCE)).is_err());
+        assert!(!record(1).is_notified() && registered(lock, 1));
+        // SAFETY: held for writing.
+        unsafe { lock.write_release() };
+        assert!(record(1).is_notified());
+    });
+    assert_eq!(comes(lock, true, Until::FOREVER), Ok(()));
+    // The last reader, or a writer, has gone while an arriving reader was counted.
+    let lock = made(LOCKED, false);
+    at_sleep(move || {
+        lock.word.store(READER, SeqCst);
+        lock.take_back();
+        assert!(record(1).is_notified());
+    });
+    assert_eq!(comes(lock, true, Until::FOREVER), Ok(()));
+}
+
+/// A patient waiter is woken while it naps, registered, for want of a heavy fence: by a release,
+/// with a reader inside by then that waiters do not keep out, or to look for another reason. It
+/// does not sleep on.
+#[test]
+fn a_wake_up_before_the_sleep_of_a_waiter_ends_that_sleep() {
+    fences(false);
+    for released in [true, false] {
+        let lock = made(LOCKED, false);
+        for _ in 0..=PATIENT_AFTER + PATIENT_SHIFT {
+            at_sleep(|| advance(SETTLE_NS));
+            at_sleep(|| advance(TURNS_NS));
+        }
+        let begin = Rc::new(Cell::new(0));
+        let woken = begin.clone();
+        at_sleep(move || {
+            assert!(word(lock) == LOCKED | WAITING && registered(lock, 1));
+            if released {
+                // SAFETY: held for writing.
+                unsafe { lock.write_release() };
+                lock.read_acquire_urgent();
+                // SAFETY: acquired above.
+                at_poll(move || unsafe { lock.read_release() });
+            } else {
+                record(1).unpark();
+                at_poll(move || lock.word.store(WAITING, SeqCst));
+            }
+            assert!(record(1).is_notified() && registered(lock, 1) != released);
+            woken.set(Clockwork::now());
+        });
+        assert_eq!(comes(lock, true, Until::FOREVER), Ok(()));
+        let late = Clockwork::now() - begin.get();
+        assert!(late <= TURN_NS, "{late} ns");
+    }
+}
+
+#[test]
+fn an_owner_that_was_not_passed_looks_after_the_next_waiter() {
+    for writes in [true, false] {
+        let lock = made(LOCKED, false);
+        at_sleep(move || {
+            lock.queue.push(record(2));
+            was_woken(2);
+            lock.word.store(0, SeqCst);
+        });
+        assert_eq!(comes(lock, writes, Until::FOREVER), Ok(()));
+        // A reader wakes it at once: it may be a reader as well. A writer's release does.
+        assert_eq!((registered(lock, 2), was_woken(2)), (writes, !writes));
+        if writes {
+            // SAFETY: acquired above.
+            unsafe { lock.write_release() }
+        } else {
+            // SAFETY: acquired above.
+            unsafe { lock.read_release() }
+        }
+        assert_eq!((registered(lock, 2), was_woken(2)), (false, writes));
+    }
+}
+
+/// The first waiter is stopped, and the lock is kept for it.
+#[test]
+fn a_reservation_ends() {
+    for writes in [true, false] {
+        let lock = made(WAITING, true);
+        let tries = || if writes { lock.try_write_acquire() } else { lock.try_read_acquire() };
+        assert!(!tries() && was_woken(2), "it is told once more");
+        advance(RESERVED_NS - 1);
+        assert!(!tries());
+        advance(1);
+        assert!(tries());
+        assert_eq!((word(lock), counted(WaitLapsed)), (if writes { LOCKED } else { READER }, 1));
+    }
+    // Of those who wait in the parent of a fork none is here.
+    let lock = made(WAITING, false);
+    assert!(lock.try_write_acquire() && word(lock) == LOCKED);
+}
+
+/// It may run on top of another reader, and must neither queue nor be counted while it waits: a
+/// child would have the count for ever.
+#[test]
+fn an_urgent_reader_waits_for_nobody_but_a_writer_inside_and_is_not_counted_meanwhile() {
+    for before in [0, READER, WAITING, READER | WAITING] {
+        let lock = made(before, true);
+        lock.read_acquire_urgent();
+        assert_eq!((word(lock), counted(QrwReadSlowpath)), (before + READER, 0));
+    }
+    let lock = made(LOCKED | WAITING, true);
+    at_poll(move || {
+        assert_eq!((word(lock), queued(lock)), (LOCKED | WAITING, Vec::from([2])));
+        lock.word.store(WAITING, SeqCst);
+    });
+    lock.read_acquire_urgent();
+    assert_eq!((word(lock), cues_left()), (WAITING | READER, 0));
+    // There is no room: it can be refused, or waits.
+    lock.word.store(FULL, SeqCst);
+    assert!(!lock.read_acquire_urgent_unless_full() && word(lock) == FULL);
+    at_poll(move || lock.word.store(FULL - READER, SeqCst));
+    lock.read_acquire_urgent();
+    assert_eq!((word(lock), cues_left()), (FULL, 0));
+}
+
+#[test]
+fn a_reader_goes_in_beside_others_when_it_may() {
+    let lock = made(READER | WAITING, true);
+    assert_eq!(lock.read_acquire_beside(AT_ONCE, || false), Err(GaveUp::TimedOut));
+    assert_eq!(lock.read_acquire_beside(AT_ONCE, || true), Ok(()));
+    assert_eq!(word(lock), (2 * READER) | WAITING, "the writer's request stays");
+    let lock = made(LOCKED | WAITING, true);
+    assert_eq!(lock.read_acquire_beside(AT_ONCE, || true), Err(GaveUp::TimedOut));
+}
+
+#[test]
+fn a_reader_that_finds_the_lock_full_waits_until_others_have_left_or_is_refused() {
+    let lock = made(FULL, false);
+    assert!(!lock.read_acquire_unless_full() && word(lock) == FULL);
+    at_sleep(move || lock.word.store(FULL - READER, SeqCst));
+    lock.read_acquire();
+    assert_eq!((word(lock), cues_left()), (FULL, 0), "one more fits");
+    let lock = made(LOCKED, false);
+    at_sleep(move || lock.word.store(0, SeqCst));
+    assert!(lock.read_acquire_unless_full(), "a writer only makes it wait");
+}
+
+/// A reader that was taking itself out in the parent is counted in the word that the child gets.
+#[test]
+fn a_child_keeps_its_write_lock_and_no_waiter() {
+    let cases = [
+        (LOCKED, LOCKED),
+        (LOCKED + 3 * READER, LOCKED),
+        (LOCKED | WAITING, LOCKED),
+        ((LOCKED | WAITING) + READER, LOCKED),
+        (2 * READER + WAITING, 2 * READER),
+        (2 * READER, 2 * READER),
+        (WAITING, 0),
+    ];
+    for (parent, child) in cases {
+        let lock = RawQRwLock::<Linux>::new();
+        lock.wait_lock.acquire();
+        lock.word.store(parent, SeqCst);
+        // SAFETY: nobody else knows the lock.
+        unsafe { lock.forget_waiters() };
+        assert_eq!(lock.word.load(SeqCst), child, "{parent:#x}");
+        assert!(!lock.is_contended() && !lock.wait_lock.is_locked());
+        if child == LOCKED {
+            // SAFETY: held for writing.
+            unsafe { lock.write_release() };
+            assert!(lock.try_write_acquire());
+        }
+    }
 }
 
 /// Forgotten read guards must not make the count of readers begin anew: a writer would come in
@@ -127,199 +354,27 @@ fn a_child_keeps_its_write_lock_and_no_waiter() {
 #[test]
 #[allow(clippy::disallowed_methods)] // the tests' threads are the machine's
 fn forgotten_readers_do_not_let_a_writer_in() {
-    fn fills<Y: Policy>() {
-        let lock = RawQRwLock::<Linux, Y>::new();
-        let readers = super::FULL / RawQRwLock::<Linux, Y>::READER;
-        for _ in 0..readers {
-            lock.read_acquire();
-        }
-        assert!(!lock.try_read_acquire(), "{}: it is full", Y::NAME);
-        assert!(!lock.try_write_acquire(), "{}", Y::NAME);
-        assert_eq!(word(&lock), super::FULL, "{}: a failed attempt leaves nothing", Y::NAME);
-        std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| {
-                lock.read_acquire();
-                // SAFETY: acquired above.
-                unsafe { lock.read_release() };
-            });
-            while !lock.is_contended() {
-                Linux::nap(0);
-            }
-            for _ in 0..readers {
-                // SAFETY: acquired above.
-                unsafe { lock.read_release() };
-            }
-            waiter.join().unwrap();
-        });
-        assert_eq!(word(&lock), 0);
-    }
-    fills::<Today>();
-    fills::<TodayKernel>();
-    fills::<ByteCas>();
-}
-
-fn on_machine<Y: Policy>() -> &'static RawQRwLock<Machine, Y> {
-    Box::leak(Box::default())
-}
-
-/// Lets the writer out while somebody spins.
-fn writer_leaves_meanwhile<Y: Policy>(lock: &'static RawQRwLock<Machine, Y>) {
-    between_looks(|| ());
-    // SAFETY: each test holds it for writing.
-    between_looks(|| unsafe { lock.write_release() });
-}
-
-#[test]
-fn an_urgent_reader_waits_for_nobody_but_a_writer_inside() {
-    fn comes<Y: Policy>() {
-        let (reader, waiting) = (Y::KNOBS.layout().reader, Y::KNOBS.layout().waiting);
-        let lock = on_machine::<Y>();
-        let before = events(Event::QrwReadSlowpath);
-        for word in [0, reader, waiting, 2 * reader + waiting] {
-            lock.word.store(word, Relaxed);
-            lock.read_acquire_urgent();
-            assert_eq!(lock.word.load(Relaxed), word + reader, "{}", Y::NAME);
-        }
-        assert_eq!((events(Event::QrwReadSlowpath), calls().len()), (before, 0), "{}: it did not wait", Y::NAME);
-        lock.word.store(LOCKED, Relaxed);
-        writer_leaves_meanwhile(lock);
-        lock.read_acquire_urgent();
-        assert!(is_over(), "{}: it did", Y::NAME);
-        assert_eq!((lock.word.load(Relaxed), calls().len()), (reader, 1));
-        assert_eq!(events(Event::QrwReadSlowpath), before + 1);
-    }
-    comes::<TodayKernel>();
-    comes::<WordCas>();
-}
-
-#[test]
-fn a_reader_that_finds_the_lock_full_waits_until_others_have_left() {
-    fn waits<Y: Policy>() {
-        let lock = on_machine::<Y>();
-        let reader = Y::KNOBS.layout().reader;
-        for word in [FULL, FULL + reader] {
-            lock.word.store(word, Relaxed);
-            between_looks(|| ());
-            between_looks(move || lock.word.store(FULL - reader, Relaxed));
-            lock.read_acquire();
-            assert!(is_over(), "{}: {word:#x}", Y::NAME);
-            assert_eq!(lock.word.load(Relaxed), FULL, "{}: one more fits", Y::NAME);
-        }
-    }
-    waits::<TodayKernel>();
-    waits::<ByteCas>();
-}
-
-/// Recurring readers pass everybody, but not the end of the count: behind it a writer would come in
-/// beside them.
-#[test]
-fn an_urgent_reader_is_not_counted_past_full() {
-    fn comes<Y: Policy>() {
-        let lock = on_machine::<Y>();
-        let (reader, waiting) = (Y::KNOBS.layout().reader, Y::KNOBS.layout().waiting);
-        for word in [FULL, FULL | waiting, FULL + reader, !(reader - 1)] {
-            lock.word.store(word, Relaxed);
-            assert!(!lock.read_acquire_urgent_unless_full() && lock.is_full());
-            assert!(!lock.try_write_acquire());
-            assert_eq!(lock.word.load(Relaxed), word, "{}: {word:#x}", Y::NAME);
-        }
-        lock.word.store(FULL, Relaxed);
-        between_looks(|| ());
-        between_looks(move || lock.word.store(FULL - reader, Relaxed));
-        lock.read_acquire_urgent();
-        assert!(is_over(), "{}: it waited", Y::NAME);
-        assert_eq!(lock.word.load(Relaxed), FULL, "{}: one more fits", Y::NAME);
-        lock.word.store(FULL - reader, Relaxed);
-        assert!(!lock.is_full() && lock.read_acquire_urgent_unless_full());
-        assert_eq!(lock.word.load(Relaxed), FULL, "{}", Y::NAME);
-    }
-    comes::<TodayKernel>();
-    comes::<FetchAdd>();
-    comes::<ByteCas>();
-    comes::<WordCas>();
-}
-
-#[test]
-fn a_reader_that_can_be_refused_is_refused_when_the_lock_is_full() {
-    fn comes<Y: Policy>() {
-        let lock = on_machine::<Y>();
-        let reader = Y::KNOBS.layout().reader;
-        for (word, enters) in [(0, true), (FULL - reader, true), (FULL, false), (FULL + reader, false)] {
-            lock.word.store(word, Relaxed);
-            assert_eq!(lock.read_acquire_unless_full(), enters, "{}: {word:#x}", Y::NAME);
-            assert_eq!(lock.word.load(Relaxed), if enters { word + reader } else { word }, "{}", Y::NAME);
-            assert!(!lock.is_contended());
-        }
-        lock.word.store(LOCKED, Relaxed);
-        writer_leaves_meanwhile(lock);
-        assert!(lock.read_acquire_unless_full(), "{}: a writer only makes it wait", Y::NAME);
-        assert!(is_over());
-    }
-    comes::<TodayKernel>();
-    comes::<WordCas>();
-}
-
-/// Nobody wakes who waits for room until the last reader has left, and forgotten guards never
-/// leave.
-#[test]
-fn who_waits_for_room_looks_by_itself() {
-    let lock = on_machine::<TodayKernel>();
-    let reader = TodayKernel::KNOBS.layout().reader;
-    for urgent in [true, false] {
-        lock.word.store(FULL, Relaxed);
-        calls();
-        let now = Machine::now();
-        next_wait(move || {
-            lock.word.store(FULL - reader, Relaxed);
-            Ok(())
-        });
-        if urgent {
-            lock.read_acquire_urgent()
-        } else {
-            lock.read_acquire()
-        }
-        let slept = calls().into_iter().find(|call| matches!(call, Call::Park(_)));
-        assert_eq!(slept, Some(Call::Park(Some(now + BLIND_NS))));
-        assert_eq!(lock.word.load(Relaxed), FULL);
-    }
-}
-
-#[test]
-fn attempts_that_succeed_are_not_counted_as_failed() {
-    fn counts<Y: Policy>() {
-        let lock = on_machine::<Y>();
-        lock.write_acquire();
-        writer_leaves_meanwhile(lock);
-        lock.write_acquire();
-        assert!(is_over());
-        assert_eq!(lock.word.load(Relaxed), LOCKED);
-        assert_eq!([Event::QrwWlockFail, Event::QrwWaitingFail].map(events), [0, 0], "{}", Y::NAME);
-    }
-    counts::<TodayKernel>();
-    counts::<FetchAdd>();
-    counts::<ByteCas>();
-    counts::<WordCas>();
-    assert_eq!(events(Event::QrwWriteSlowpath), 4);
-}
-
-#[test]
-fn who_may_not_be_woken_sleeps_for_a_moment_only() {
-    let lock = on_machine::<TodayKernel>();
-    for fences in [true, false] {
-        with(|state| state.fences = fences);
-        lock.write_acquire();
-        calls();
-        let now = Machine::now();
-        next_wait(|| {
-            // SAFETY: acquired above.
-            unsafe { lock.write_release() };
-            Ok(())
-        });
+    let lock = RawQRwLock::<Linux>::new();
+    let readers = FULL / READER;
+    for _ in 0..readers {
         lock.read_acquire();
-        let slept = calls().into_iter().find(|call| matches!(call, Call::Park(_)));
-        assert_eq!(slept, Some(Call::Park(if fences { None } else { Some(now + SETTLE_NS) })));
-        // SAFETY: acquired above.
-        unsafe { lock.read_release() };
     }
-    assert!(!lock.is_locked() && !lock.is_contended());
+    assert!(!lock.try_read_acquire() && !lock.try_write_acquire());
+    assert_eq!(lock.word.load(SeqCst), FULL, "a failed attempt leaves nothing");
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            lock.read_acquire();
+            // SAFETY: acquired above.
+            unsafe { lock.read_release() };
+        });
+        while !lock.is_contended() {
+            Linux::nap(0);
+        }
+        for _ in 0..readers {
+            // SAFETY: acquired above.
+            unsafe { lock.read_release() };
+        }
+        waiter.join().unwrap();
+    });
+    assert_eq!(lock.word.load(SeqCst), 0);
 }

@@ -1,8 +1,7 @@
 //! The qrwlock's waiting in userspace: readers and writers take turns, as
 //! [`wait::turn`](crate::wait::turn) says.
 //!
-//! Policies with `turns` (the default, [`Today`](super::policy::Today)). Every waiter takes the
-//! lock itself, and none is counted in the word while it waits.
+//! Every waiter takes the lock itself, and none is counted in the word while it waits.
 //!
 //! | request of `wait::turn` | here |
 //! |---|---|
@@ -43,37 +42,36 @@ use crate::wait::queue::WaitQueue;
 use crate::wait::thread::{Thread, ThreadId};
 use crate::wait::turn::{self, Beside, Contended, Events, Left, Look, Request, Shares};
 
-use super::policy::Policy;
-use super::{FULL, INSIDE, LOCKED, RawQRwLock};
+use super::{FULL, INSIDE, LOCKED, READER, RawQRwLock, WAITING};
 
-impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
+impl<P: Platform> RawQRwLock<P> {
     /// A reader that is not counted any more, and must not simply proceed.
     pub(super) fn turns_read(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        turn::acquire(&Want::<P, Y, false>(self), until)
+        turn::acquire(&Want::<P, false>(self), until)
     }
 
     /// The same, for a reader that may go in beside others.
     pub(super) fn turns_read_beside(&self, until: Until<'_, P>, may: impl Fn() -> bool) -> Result<(), GaveUp> {
-        turn::acquire(&Beside::new(Want::<P, Y, false>(self), may), until)
+        turn::acquire(&Beside::new(Want::<P, false>(self), may), until)
     }
 
     /// A writer that found the lock taken.
     pub(super) fn turns_write(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        turn::acquire(&Want::<P, Y, true>(self), until)
+        turn::acquire(&Want::<P, true>(self), until)
     }
 
     /// A try that has failed, past a waiter that does not come.
     #[cold]
     #[inline(never)]
     pub(super) fn turns_try_write(&self) -> bool {
-        self.word.load(Relaxed) & !Self::WAITING == 0 && turn::try_take(&Want::<P, Y, true>(self))
+        self.word.load(Relaxed) & !WAITING == 0 && turn::try_take(&Want::<P, true>(self))
     }
 
     /// As [`Self::turns_try_write`], for reading.
     #[cold]
     #[inline(never)]
     pub(super) fn turns_try_read(&self) -> bool {
-        self.word.load(Relaxed) & (LOCKED | FULL) == 0 && turn::try_take(&Want::<P, Y, false>(self))
+        self.word.load(Relaxed) & (LOCKED | FULL) == 0 && turn::try_take(&Want::<P, false>(self))
     }
 
     /// An urgent reader that is counted, and found a writer inside: polls, and is not counted
@@ -92,7 +90,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
 
     /// Counts one more reader if the word is `word`.
     fn try_add_reader(&self, word: u32) -> bool {
-        self.word.compare_exchange(word, word + Self::READER, Acquire, Relaxed).is_ok()
+        self.word.compare_exchange(word, word + READER, Acquire, Relaxed).is_ok()
     }
 }
 
@@ -100,16 +98,15 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
 const WRITES: u32 = 1;
 
 /// A thread that wants the lock, for writing or for reading.
-struct Want<'a, P: Platform, Y: Policy, const WRITE: bool>(&'a RawQRwLock<P, Y>);
+struct Want<'a, P: Platform, const WRITE: bool>(&'a RawQRwLock<P>);
 
-impl<P: Platform, Y: Policy, const WRITE: bool> Want<'_, P, Y, WRITE> {
-    const HOLD: u32 = if WRITE { LOCKED } else { RawQRwLock::<P, Y>::READER };
-    const WAITING: u32 = RawQRwLock::<P, Y>::WAITING;
+impl<P: Platform, const WRITE: bool> Want<'_, P, WRITE> {
+    const HOLD: u32 = if WRITE { LOCKED } else { READER };
 
     /// Whether the lock, as `word` says, lets the caller in.
     fn lets_in(word: u32, first: bool) -> bool {
-        let held = if WRITE { !Self::WAITING } else { LOCKED | FULL };
-        word & held == 0 && (first || word & Self::WAITING == 0)
+        let held = if WRITE { !WAITING } else { LOCKED | FULL };
+        word & held == 0 && (first || word & WAITING == 0)
     }
 
     /// The first waiter is about to sleep: the next release is to wake it. `true`: it has the lock.
@@ -132,7 +129,7 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Want<'_, P, Y, WRITE> {
     }
 }
 
-impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, WRITE> {
+impl<P: Platform, const WRITE: bool> Contended<P> for Want<'_, P, WRITE> {
     const EVENTS: Events = Events {
         spun: Event::QrwOptLock,
         spin_failed: Event::QrwOptFail,
@@ -165,14 +162,14 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
         let word = self.0.word.load(Relaxed);
         match Self::lets_in(word, first) {
             true => Look::Open,
-            false if word & Self::WAITING != 0 && !first => Look::Kept,
+            false if word & WAITING != 0 && !first => Look::Kept,
             false => Look::Closed,
         }
     }
 
     fn is_open_to(&self, first: &Thread<P>) -> bool {
         let word = self.0.word.load(Relaxed);
-        if first.waiter.kind.load(Relaxed) == WRITES { word & !Self::WAITING == 0 } else { word & LOCKED == 0 }
+        if first.waiter.kind.load(Relaxed) == WRITES { word & !WAITING == 0 } else { word & LOCKED == 0 }
     }
 
     fn try_take(&self, first: bool) -> bool {
@@ -200,13 +197,13 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
     }
 
     fn ask_for_first(&self) {
-        if self.0.word.fetch_or(Self::WAITING, Relaxed) & Self::WAITING == 0 {
+        if self.0.word.fetch_or(WAITING, Relaxed) & WAITING == 0 {
             P::count(Event::QrwHandoff, 1);
         }
     }
 
     fn unreserve(&self) {
-        self.0.word.fetch_and(!Self::WAITING, Relaxed);
+        self.0.word.fetch_and(!WAITING, Relaxed);
     }
 
     fn left(&self, left: Left) {
@@ -217,7 +214,7 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
         {
             heads.remove(key, me);
         }
-        if (left.empty || left.served) && self.0.word.load(Relaxed) & Self::WAITING != 0 {
+        if (left.empty || left.served) && self.0.word.load(Relaxed) & WAITING != 0 {
             self.unreserve();
         }
         if left.handoff {
@@ -234,9 +231,9 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
     }
 }
 
-impl<P: Platform, Y: Policy> Shares for Want<'_, P, Y, false> {
+impl<P: Platform> Shares for Want<'_, P, false> {
     fn go_in_beside(&self, may: &impl Fn() -> bool) -> bool {
         let word = self.0.word.load(Relaxed);
-        word & LOCKED == 0 && word >= RawQRwLock::<P, Y>::READER && may() && self.0.try_read_again()
+        word & LOCKED == 0 && word >= READER && may() && self.0.try_read_again()
     }
 }

@@ -3,35 +3,33 @@
 //!
 //! **Detached releases.** POSIX lets the next owner free a lock, while the thread that released it
 //! may still be inside the call. A plain release touches the lock after its change of `count` when
-//! somebody waits. These do not:
+//! somebody waits. These do not: the first waiter's name is read before the change, which clears
+//! `LISTENING` in the same compare-exchange. If that waiter gives up in between, the next was woken
+//! by it, or has set a request of its own, which changes `ASKS`: the release starts again. (Eight
+//! requests between two instructions of the owner would be mistaken; a waiter that is not woken for
+//! that looks by its timer.)
 //!
-//! * `turns`: the first waiter's name is read before the change, which clears `LISTENING` in the
-//!   same compare-exchange. If that waiter gives up in between, the next was woken by it, or has
-//!   set a request of its own, which changes `ASKS`: the release starts again. (Eight requests
-//!   between two instructions of the owner would be mistaken; a waiter that is not woken for that
-//!   looks by its timer.)
-//! * the kernel's policies (bits, not biased): with `WAITERS` set, and nobody else left, the change
-//!   is made *under* `wait_lock`. A waiter must take that lock before it leaves, so the memory
-//!   stays until we have dropped it, which is the last touch.
+//! **Recurring reads.** A reader may always add one more bias while no writer holds the lock: a
+//! writer needs a count without readers. Whether the caller is a reader already decides only
+//! whether that is fair.
 //!
-//! **Recurring reads.** A reader may always add one more bias while no writer holds the lock:
-//! whoever wants to write needs a count without readers. Whether the caller is a reader already
-//! decides only whether that is fair.
+//! **Beside.** A reader of [`RawRwSem::read_acquire_beside`] waits behind a waiting writer for a
+//! time only: where one reader waits for another. It queues like any other. Whenever it looks, it
+//! takes the lock in its turn, or *beside* its holders, if the embedder says that it may: see
+//! `wait::turn::beside`.
 
+use crate::cancel::{GaveUp, Until};
+use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
-use crate::wait::turn;
+use crate::wait::turn::{self, Beside, Shares};
 
-use super::grant::Mode;
-use super::policy::{CountScheme, Policy};
-use super::{ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READERS, READFAIL, RawRwSem, WAITERS, WRITER};
+use super::turns::Want;
+use super::{ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READERS, READFAIL, RawRwSem, WRITER};
 
-impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
+impl<P: Platform> RawRwSem<P> {
     /// Takes the lock for reading once more, past everybody who waits, if readers hold it and it is
-    /// not full: for a caller that is one of them. (Biased policies: never.)
+    /// not full: for a caller that is one of them.
     pub fn try_read_again(&self) -> bool {
-        if Y::COUNT == CountScheme::Biased {
-            return false;
-        }
         let mut count = self.count.load(Relaxed);
         while count & (WRITER | READFAIL) == 0 && count & READERS != 0 {
             match self.count.compare_exchange_weak(count, count + BIAS, Acquire, Relaxed) {
@@ -42,31 +40,35 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         false
     }
 
-    /// Releases a read lock and does not touch it after another thread may own it. (Biased
-    /// policies: as [`RawRwSem::read_release`].)
+    /// Takes the lock for reading unless `until` comes first.
+    /// While readers hold it, a waiting caller goes in beside them as soon as it sees that `may()`
+    /// says so. See the module text.
+    ///
+    /// # Errors
+    /// Why the wait ended.
+    pub fn read_acquire_beside(&self, until: Until<'_, P>, may: impl Fn() -> bool) -> Result<(), GaveUp> {
+        self.read_fast().or_else(|_| {
+            self.take_back();
+            turn::acquire(&Beside::new(Want(self), may), until)
+        })
+    }
+
+    /// Releases a read lock and does not touch it after another thread may own it.
     ///
     /// # Safety
     /// The caller holds it for reading, or acts for a thread that does.
     #[inline]
     pub unsafe fn read_release_detached(&self) {
-        if Y::COUNT == CountScheme::Biased {
-            // SAFETY: the caller's promise.
-            return unsafe { self.read_release() };
-        }
         self.release_detached(BIAS);
     }
 
     /// Releases a read lock as [`RawRwSem::read_release_detached`] does, but only if readers hold
-    /// it and nobody has asked for anything; `false`: nothing was done. (Biased policies: never.)
-    /// What fast paths are for.
+    /// it and nobody has asked for anything; `false`: nothing was done. What fast paths are for.
     ///
     /// # Safety
     /// If readers hold it, the caller is one of them, or acts for one.
     #[inline]
     pub unsafe fn try_read_release_unasked(&self) -> bool {
-        if Y::COUNT == CountScheme::Biased {
-            return false;
-        }
         let mut count = self.count.load(Relaxed);
         while count & READERS != 0 && count & !READERS == 0 {
             // Release suffices: no request, so nothing of a requester's is looked at.
@@ -78,20 +80,12 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         false
     }
 
-    /// Releases the write lock and does not touch it after another thread may own it. (Biased
-    /// policies: as [`RawRwSem::write_release`].)
+    /// Releases the write lock and does not touch it after another thread may own it.
     ///
     /// # Safety
     /// The caller holds it for writing, or acts for the thread that does.
     #[inline]
     pub unsafe fn write_release_detached(&self) {
-        if Y::COUNT == CountScheme::Biased {
-            // SAFETY: the caller's promise.
-            return unsafe { self.write_release() };
-        }
-        if !Y::TURNS {
-            self.owner.store(0, Relaxed);
-        }
         self.release_detached(WRITER);
     }
 
@@ -100,31 +94,22 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         // Acquire: who sees a request also sees the queue as the requester did.
         let mut count = self.count.load(Acquire);
         loop {
-            let left = count.wrapping_sub(unit);
-            let last = unit == WRITER || left & LOCKED == 0;
+            let mut next = count.wrapping_sub(unit);
             let mut first = None;
-            let mut next = left;
-            if Y::TURNS && last && left & (LISTENING | HANDOFF) != 0 {
+            if (unit == WRITER || next & LOCKED == 0) && next & (LISTENING | HANDOFF) != 0 {
                 let waiter = self.queue.first();
-                if left & HANDOFF != 0
+                if next & HANDOFF != 0
                     && let Some(waiter) = waiter
                 {
                     turn::released_reserved(waiter);
                 }
-                first = waiter.filter(|_| left & LISTENING != 0);
+                first = waiter.filter(|_| next & LISTENING != 0);
                 next &= !(LISTENING | ASKS);
-            } else if !Y::TURNS && last && left & WAITERS != 0 {
-                if self.release_queued(unit) {
-                    return;
-                }
-                // Relaxed: nobody waits any more whom it would have to know.
-                count = self.count.load(Relaxed);
-                continue;
             }
             match self.count.compare_exchange_weak(count, next, AcqRel, Acquire) {
                 Ok(_) => {
                     if let Some(first) = first {
-                        P::count(crate::event::Event::RwsemWakeWriter, 1);
+                        P::count(Event::RwsemWakeWriter, 1);
                         first.unpark();
                     }
                     return;
@@ -132,23 +117,6 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
                 Err(found) => count = found,
             }
         }
-    }
-
-    /// The kernel's policies: releases under the wait lock and lets waiters in. `false`: nobody
-    /// waits any more, nothing was done.
-    #[cold]
-    fn release_queued(&self, unit: u64) -> bool {
-        self.locked_waking(|wakes| {
-            if self.count.load(Relaxed) & WAITERS == 0 {
-                return false;
-            }
-            let left = self.count.fetch_sub(unit, Release).wrapping_sub(unit);
-            if unit == WRITER || left & LOCKED == 0 {
-                self.clear_nonspinnable();
-                self.grant(Mode::Any, wakes);
-            }
-            true
-        })
     }
 
     /// In a child process: forgets those who waited in the parent. Who holds the lock still does.
@@ -159,10 +127,20 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     pub unsafe fn forget_waiters(&self) {
         self.queue.forget();
         self.osq.forget();
-        self.reader_spinners.store(0, Relaxed);
         // SAFETY: nobody in this process holds the wait lock: its holder, if any, was another
         // thread of the parent.
         unsafe { self.wait_lock.forget() };
-        self.count.fetch_and(!(WAITERS | HANDOFF | LISTENING | ASKS | PENDING), AcqRel);
+        self.count.fetch_and(!(HANDOFF | LISTENING | ASKS | PENDING), AcqRel);
+    }
+}
+
+impl<P: Platform> Shares for Want<'_, P, false> {
+    fn go_in_beside(&self, may: &impl Fn() -> bool) -> bool {
+        let count = self.0.count.load(Relaxed);
+        let went_in = count & WRITER == 0 && count & READERS != 0 && may() && self.0.try_read_again();
+        if went_in {
+            P::count(Event::RwsemRlockSteal, 1);
+        }
+        went_in
     }
 }

@@ -4,12 +4,10 @@ use crate::platform::Platform;
 use crate::wait::turn;
 
 use super::RawRwSem;
-use super::policy::Policy;
 use super::turns::Want;
 
-impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
-    /// Releases a read lock; the first waiter is the next to take the lock when it is free. (The
-    /// kernel's policies: as [`RawRwSem::read_release`].)
+impl<P: Platform> RawRwSem<P> {
+    /// Releases a read lock; the first waiter is the next to take the lock when it is free.
     ///
     /// # Safety
     /// As [`RawRwSem::read_release`].
@@ -19,8 +17,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         unsafe { self.read_release() };
     }
 
-    /// Releases the write lock; the first waiter is the next to take it. (The kernel's policies: as
-    /// [`RawRwSem::write_release`].)
+    /// Releases the write lock; the first waiter is the next to take it.
     ///
     /// # Safety
     /// As [`RawRwSem::write_release`].
@@ -31,8 +28,8 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     }
 
     fn ask_to_hand_over(&self) {
-        if Y::TURNS && self.is_contended() {
-            turn::ask_to_hand_over(&Want::<_, _, true>(self));
+        if self.is_contended() {
+            turn::ask_to_hand_over(&Want::<_, true>(self));
         }
     }
 }

@@ -1,253 +1,177 @@
-//! The rw-semaphore: many readers or one writer, sleeping; fast paths of one instruction, and every
-//! policy of the Linux kernel's rwsem since 2019.
+//! The rw-semaphore: many readers or one writer, sleeping; fast paths of one instruction; waiters
+//! take turns.
 //!
 //! # The words
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
-//! | `count` | who holds the lock, and whether somebody waits: below | everybody, by read-modify-writes |
-//! | `owner` | who has or last had it: a hint, see `owner` | holders; spinners mark it |
-//! | `wait_lock` | guards the queue, and every change of `WAITERS` and `HANDOFF` | |
-//! | `queue` | the sleeping waiters, first come, first served | under `wait_lock` |
-//! | `osq` | the spinners, see [`crate::wait::osq`] | spinners |
-//! | `reader_spinners` | how many readers spin, where that is limited | spinning readers |
+//! | `count` | who holds the lock, and what waiters ask for: below | everybody, by read-modify-writes |
+//! | `pressed_at` | when `PENDING` was set last, in units of 1,024 ns, mod 2³² | the writer that sets it |
+//! | `wait_lock` | guards the queue | waiters |
+//! | `queue`, `osq` | the waiters, and before they queue the spinners: [`wait::turn`](crate::wait::turn) | waiters |
 //!
-//! | bits of count | name | meaning |
+//! | bits of count | name | meaning | set by | cleared by |
+//! |---|---|---|---|---|
+//! | 0 | [`WRITER`] | a writer holds the lock | that writer | the same |
+//! | 1 | – | (the kernel's mark of a queue: never set) | | |
+//! | 2 | [`HANDOFF`] | the lock is kept: only the first waiter enters | the first waiter when its turn is over; a newcomer in its name | that waiter, when it leaves the queue; the thread that ends the reservation |
+//! | 3 | [`LISTENING`] | the first waiter asks to be woken by the next release | the first waiter; a waiter that leaves the queue, for the next | the release that wakes it |
+//! | 4 | [`PENDING`] | no more readers but the first waiter: a writer spins for a lock that readers hold | the writer at the head of the spin queue | the same; a reader that finds it stale |
+//! | 5–7 | `ASKS` | how often `LISTENING` was set since a release cleared it, mod 8: see `embed` | with `LISTENING` | with `LISTENING`; a write release |
+//! | 8–62 | readers, in units of [`BIAS`] | hold the lock, **or test it**: a reader announces itself first, and takes that back if it must wait | that reader | the same |
+//! | 63 | [`READFAIL`] | the lock is *full*: no more readers may come, but those that test it | nobody: the readers' highest bit | |
+//!
+//! | operation | sees | change |
 //! |---|---|---|
-//! | 0 | [`WRITER`] | a writer holds the lock |
-//! | 1 | [`WAITERS`] | the queue is not empty |
-//! | 2 | [`HANDOFF`] | barging is forbidden: the first waiter is next |
-//! | 3 | [`LISTENING`] | the first waiter asks to be woken by the next release (only `turns`, Lockyard's own) |
-//! | 4 | [`PENDING`] | a writer spins for a lock that readers hold: no more readers (only `turns`) |
-//! | 5–7 | `ASKS` | how often `LISTENING` was set since a release cleared it, mod 8 (only `turns`) |
-//! | 8–62 | readers, in units of [`BIAS`] | hold the lock, **or test it**: a reader announces itself first, and takes that back if it must wait |
-//! | 63 | [`READFAIL`] | the lock is *full*: no more readers may come, but those that test it |
+//! | read | anything | + `BIAS`; slow path if there is a bit of [`READ_BLOCK`] |
+//! | try to read | no bit of `READ_BLOCK` | + `BIAS` |
+//! | write, try to write | 0 | + `WRITER` |
+//! | a thread that is not first takes it to write | nobody holds, no `HANDOFF` | + `WRITER` |
+//! | a thread that is not first takes it to read | no writer, not full, no `HANDOFF`, no `PENDING` | + `BIAS` |
+//! | the first waiter takes it | the same, but for `HANDOFF` and `PENDING` | + `WRITER` or `BIAS` |
+//! | the first waiter asks | held | + `LISTENING` and one of `ASKS`, or + `HANDOFF` |
+//! | release | | − `BIAS` or − `WRITER`; wakes if there is `LISTENING` (a reader: and nobody else is left) |
+//! | a reader takes its test back | | − `BIAS`; wakes as a release |
+//! | downgrade | | + `BIAS` − `WRITER`; wakes if there is `LISTENING` |
 //!
-//! | operation | sees | change | under `wait_lock` |
-//! |---|---|---|---|
-//! | read | anything | + `BIAS`; slow path if there is a bit of [`READ_BLOCK`] | no |
-//! | try to read | no bit of `READ_BLOCK` | + `BIAS` | no |
-//! | write, try to write | 0 | + `WRITER` | no |
-//! | spinner takes it to write | nobody holds, no `HANDOFF` | + `WRITER` | no |
-//! | first waiter queues | | + `WAITERS`; a reader − `BIAS` | yes |
-//! | queued writer wins | nobody holds; see `write` | + `WRITER`, − `HANDOFF`, − `WAITERS` if alone | yes |
-//! | waiter asks for handoff | held, no `HANDOFF` | + `HANDOFF` | yes |
-//! | queued readers are granted | see `grant` | + `BIAS` each, − `HANDOFF`, − `WAITERS` if none is left | yes |
-//! | last waiter gives up | | − `WAITERS`, − `HANDOFF` | yes |
-//! | release | | − `BIAS` or − `WRITER`; wakes if there are `WAITERS` (a reader: and nobody else is left) | no |
-//! | downgrade | | + `BIAS` − `WRITER`; lets queued readers in | no |
-//!
-//! The policies `xadd-baseline` read the word otherwise: see `biased`.
+//! A waiter is not in `count`: threads that run are not slowed down by those that sleep.
 //!
 //! # Invariants
 //!
 //! 1. At most one writer; never a writer and a reader that holds. (Readers that test may be counted
 //!    beside a writer.)
-//! 2. Whenever `wait_lock` is free: `WAITERS` ⇔ the queue is not empty.
-//! 3. `HANDOFF` ⇒ the queue is not empty.
-//! 4. `WAITERS` and `HANDOFF` change only under `wait_lock`. (Under `turns`, requests come from the
-//!    first waiter without it.)
-//! 5. A queued writer is removed only by itself; a queued reader by who grants it the lock, or by
-//!    itself if not granted.
-//! 6. A granted reader's bias is in `count` before it is told.
-//! 7. A write release that sees `WAITERS` makes a grant pass; a read release if also nobody holds
-//!    or tests the lock any more.
-//! 8. `owner` never decides who enters.
-//! 9. A reader stores `owner` only while it holds the lock.
-//! 10. At rest: `count` is 0, the queue and the OSQ are empty.
-//! 11. A thread that takes back a bias it added to test then holds the lock, tries again, or looks
-//!     at `count` under `wait_lock` and wakes.
-//! 12. No reader that finds the lock full enters before a reader has left. So the count passes its
-//!     end by no more than the threads that came before it was full, and those that test: it never
-//!     begins anew.
+//! 2. Every waiter, reader or writer, takes the lock itself; nobody is made owner in its sleep.
+//! 3. A reader that takes its test back wakes the first waiter if that listens and the lock is
+//!    free: its bias may have kept the last release from it.
+//! 4. At rest: `count` is 0, the queue and the OSQ are empty.
+//! 5. No reader that finds the lock full enters before a reader has left. So the count passes its
+//!    end by no more than the threads that came before it was full, and those that test: it never
+//!    begins anew.
 //!
 //! # Memory ordering
 //!
 //! `count`: every taking is Acquire, every release is a Release read-modify-write, so that a writer
 //! synchronises with *all* readers before it: each continues the release sequence of those it
-//! followed. Flags change by Relaxed read-modify-writes. A releaser that sees `WAITERS` takes
-//! `wait_lock` after whoever set the bit there: had it come before, its change of `count` would
-//! have, too, and it could not have seen the bit. `owner`: Relaxed; zeroed before a writer's
-//! release. `granted`: see `grant`.
+//! followed. `HANDOFF` and `PENDING` change by Relaxed read-modify-writes. A release that sees
+//! `LISTENING` clears it with AcqRel and then reads the first waiter's name; see `wait::turn` for
+//! why a stale name does no harm. `pressed_at`: Relaxed; a stale value ends `PENDING` early, which
+//! costs the writer's spin and nothing else.
 //!
-//! **Bound on bypass.** With handoff, a first waiter is passed for its time (4 ms) and until a
-//! failed try after that; each waiter ahead costs as much. Without handoff there is no bound.
-//! `turns` has its own.
+//! **Bound on bypass.** Readers and writers alike: one turn, a hold and a wake-up per waiter ahead.
+//! A stream of overlapping readers cannot keep a writer out longer than its turn, and a stream of
+//! writers no reader.
 //!
 //! **Destruction.** A release touches the lock after the next owner may have it (queue, wait lock):
-//! the memory must stay until every release has returned. **fork**: a lock that other threads hold
-//! stays held in the child. A reader of the parent that was between its addition and its taking
-//! that back stays counted there (two instructions, beside a writer). **Recursion**: none, for
-//! readers either: with a writer queued in between, the second acquisition waits for the first.
+//! the memory must stay until every release has returned. (Detached releases: see `embed`.)
+//! **fork**: a lock that other threads hold stays held in the child. A reader of the parent that
+//! was between its addition and its taking that back stays counted there (two instructions, beside
+//! a writer). **Recursion**: none, for readers either: with a writer queued in between, the second
+//! acquisition waits for the first.
 //!
-//! Sources: Documentation/locking of Linux; the changelogs of `locking/rwsem`, 2019 to 2026, listed
-//! in [`policy`].
+//! Sources: Documentation/locking of Linux; the changelogs of `locking/rwsem`, 2019 to 2026. The
+//! kernel's own forms, which share only the count with this one, are in `history::rwsem` (feature
+//! `history`).
 
-pub mod policy;
-
-mod beside;
-mod biased;
 mod embed;
 mod fair;
-mod grant;
-mod owner;
-mod read;
-mod spin;
 mod turns;
-mod write;
 
 #[cfg(all(test, feature = "std", target_os = "linux"))]
-mod tests;
-
-use core::marker::PhantomData;
+pub(crate) mod tests;
 
 use crate::cancel::{GaveUp, Until};
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
-use crate::wait::thread::Thread;
-
-use grant::Mode;
-use policy::{CountScheme, Policy};
 
 /// A writer holds the lock.
 pub const WRITER: u64 = 1;
-/// The queue is not empty.
-pub const WAITERS: u64 = 2;
-/// Barging is forbidden: the first waiter is next.
+/// The lock is kept for the first waiter.
 pub const HANDOFF: u64 = 4;
 /// The first waiter asks to be woken by the next release.
 pub const LISTENING: u64 = 8;
 /// A writer spins for a lock that readers hold: no more of them for the moment.
 pub const PENDING: u64 = 16;
-/// One reader.
-pub const BIAS: u64 = 256;
 /// How often [`LISTENING`] was set since a release cleared it: see `embed`.
 const ASKS: u64 = 0xe0;
 /// One of [`ASKS`].
 const ASK: u64 = 0x20;
+/// One reader.
+pub const BIAS: u64 = 256;
 /// There are as many readers as can be counted: 2^55. As many more would fit.
 pub const READFAIL: u64 = 1 << 63;
 /// Any reader.
 pub const READERS: u64 = !(BIAS - 1);
 /// Somebody holds or tests the lock.
 pub const LOCKED: u64 = WRITER | READERS;
-/// Everything but the writer, and but the bits that are never set: on x86-64 this mask makes a
-/// release one `lock and` whose flags tell the result (without them the compiler sees a comparison,
-/// and falls back to a compare-exchange loop).
-const NOT_WRITER: u64 = !(WRITER | 0xe0);
+/// What a write release leaves: it wakes the waiter that asked, so `ASKS` may go. On x86-64 this
+/// mask makes a release one `lock and` whose flags tell the result (with those bits the compiler
+/// sees a comparison, and falls back to a compare-exchange loop).
+const NOT_WRITER: u64 = !(WRITER | ASKS);
 /// A reader must not simply proceed.
-pub const READ_BLOCK: u64 = WRITER | WAITERS | HANDOFF | PENDING | READFAIL;
-
-/// The most readers served by one grant pass.
-pub const MAX_GRANTS: usize = 256;
-
-impl CountScheme {
-    /// What one reader adds.
-    pub(super) const fn unit(self) -> u64 {
-        match self {
-            Self::Biased => biased::A,
-            Self::Bits => BIAS,
-        }
-    }
-
-    /// What a queue that is not empty adds.
-    pub(super) const fn waiters(self) -> u64 {
-        match self {
-            Self::Biased => biased::WAIT,
-            Self::Bits => WAITERS,
-        }
-    }
-
-    /// Whether somebody holds or tests the lock.
-    pub(super) const fn held(self, count: u64) -> bool {
-        match self {
-            Self::Biased => biased::held(count),
-            Self::Bits => count & LOCKED != 0,
-        }
-    }
-
-    /// Whether there are as many readers as can be counted.
-    pub(super) const fn full(self, count: u64) -> bool {
-        match self {
-            Self::Biased => biased::full(count),
-            Self::Bits => count & READFAIL != 0,
-        }
-    }
-
-    /// With a queue that is not empty: whether a writer holds the lock, or (biased) tries to.
-    pub(super) const fn written(self, count: u64) -> bool {
-        match self {
-            Self::Biased => biased::written(count),
-            Self::Bits => count & WRITER != 0,
-        }
-    }
-}
+pub const READ_BLOCK: u64 = WRITER | HANDOFF | PENDING | READFAIL;
 
 /// The rw-semaphore: 32 bytes, the last word of which belongs to the embedder. See the [module
 /// text](self).
 #[derive(Debug)]
 #[repr(C)]
-pub struct RawRwSem<P: Platform, Y: Policy> {
-    pub(super) count: P::U64,
-    pub(super) owner: P::U32,
-    pub(super) wait_lock: RawQSpinLock<P>,
-    pub(super) queue: WaitQueue<P>,
-    pub(super) osq: Osq<P>,
-    pub(super) reader_spinners: P::U32,
+pub struct RawRwSem<P: Platform> {
+    count: P::U64,
+    pressed_at: P::U32,
+    wait_lock: RawQSpinLock<P>,
+    queue: WaitQueue<P>,
+    osq: Osq<P>,
+    /// Keeps `embedder` where it is.
+    unused: P::U32,
     /// Free for an embedder (where glibc keeps the kind); all zero otherwise.
     embedder: P::U32,
-    policy: PhantomData<Y>,
 }
 
 #[cfg(all(feature = "std", target_os = "linux"))]
 const _: () = {
-    type R = RawRwSem<crate::platform::linux::Linux, policy::Today>;
-    assert!(size_of::<R>() <= 40);
-    assert!(core::mem::offset_of!(R, count) == 0 && core::mem::offset_of!(R, owner) == 8);
+    type R = RawRwSem<crate::platform::linux::Linux>;
+    assert!(size_of::<R>() == 32 && core::mem::offset_of!(R, count) == 0);
     assert!(core::mem::offset_of!(R, embedder) == 28);
 };
 
-impl<P: Platform, Y: Policy> Default for RawRwSem<P, Y> {
+impl<P: Platform> Default for RawRwSem<P> {
     fn default() -> Self {
         Self {
             count: P::U64::default(),
-            owner: P::U32::default(),
+            pressed_at: P::U32::default(),
             wait_lock: RawQSpinLock::default(),
             queue: WaitQueue::default(),
             osq: Osq::default(),
-            reader_spinners: P::U32::default(),
+            unused: P::U32::default(),
             embedder: P::U32::default(),
-            policy: PhantomData,
         }
     }
 }
 
-impl<P: ConstPlatform, Y: Policy> RawRwSem<P, Y> {
+impl<P: ConstPlatform> RawRwSem<P> {
     /// An unlocked rwsem, in constants.
     pub const fn new() -> Self {
         Self {
             count: P::U64::ZERO,
-            owner: P::U32::ZERO,
+            pressed_at: P::U32::ZERO,
             wait_lock: RawQSpinLock::new(),
             queue: WaitQueue::new(),
             osq: Osq::new(),
-            reader_spinners: P::U32::ZERO,
+            unused: P::U32::ZERO,
             embedder: P::U32::ZERO,
-            policy: PhantomData,
         }
     }
 }
 
-impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
+impl<P: Platform> RawRwSem<P> {
     /// Takes the lock for reading. While there are as many readers as can be counted it waits until
     /// one has left.
     #[inline]
     pub fn read_acquire(&self) {
-        if let Err(count) = self.read_fast() {
+        if self.read_fast().is_err() {
             // Forever: the result cannot be an error.
-            let _ = self.read_slow(count, Until::FOREVER);
+            let _ = self.read_slow(Until::FOREVER);
         }
     }
 
@@ -257,7 +181,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     pub fn read_acquire_unless_full(&self) -> bool {
         match self.read_fast() {
             Ok(()) => true,
-            Err(count) => self.read_slow_unless_full(count),
+            Err(before) => self.read_slow_unless_full(before),
         }
     }
 
@@ -268,43 +192,28 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     /// Why the wait ended.
     #[inline]
     pub fn read_acquire_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        self.read_fast().or_else(|count| self.read_slow(count, until))
+        self.read_fast().or_else(|_| self.read_slow(until))
     }
 
-    /// `Err`: the count, our bias included.
+    /// `Err`: the count before ours was added, which it still is.
     #[inline(always)]
     fn read_fast(&self) -> Result<(), u64> {
-        if Y::COUNT == CountScheme::Biased {
-            return self.biased_read_fast();
-        }
-        let me = Self::me();
         let before = self.count.fetch_add(BIAS, Acquire);
-        if before & READ_BLOCK != 0 {
-            return Err(before.wrapping_add(BIAS));
-        }
-        self.owned_by_reader(me, 0);
-        Ok(())
+        if before & READ_BLOCK == 0 { Ok(()) } else { Err(before) }
     }
 
-    /// Takes the lock for reading if no writer holds it, nobody waits, and there are not as many
-    /// readers as can be counted.
+    /// Takes the lock for reading if no writer holds it, it is not kept for a waiter, and there are
+    /// not as many readers as can be counted.
     #[inline]
     pub fn try_read_acquire(&self) -> bool {
-        if Y::COUNT == CountScheme::Biased {
-            return self.biased_try_read();
-        }
-        let me = Self::me();
         let mut count = self.count.load(Relaxed);
         while count & READ_BLOCK == 0 {
             match self.count.compare_exchange_weak(count, count + BIAS, Acquire, Relaxed) {
-                Ok(_) => {
-                    self.owned_by_reader(me, 0);
-                    return true;
-                }
+                Ok(_) => return true,
                 Err(found) => count = found,
             }
         }
-        Y::TURNS && self.turns_try_read()
+        self.try_read_slow()
     }
 
     /// Releases a read lock.
@@ -319,16 +228,9 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     /// Takes a bias out of the count, and wakes if it was the last.
     #[inline(always)]
     fn release_bias(&self) {
-        if Y::COUNT == CountScheme::Biased {
-            return self.biased_read_release();
-        }
         let count = self.count.fetch_sub(BIAS, Release).wrapping_sub(BIAS);
-        if Y::TURNS {
-            if count & (LOCKED | LISTENING) == LISTENING {
-                self.turns_released();
-            }
-        } else if count & (LOCKED | WAITERS) == WAITERS {
-            self.read_released();
+        if count & (LOCKED | LISTENING) == LISTENING {
+            self.released();
         }
     }
 
@@ -353,24 +255,13 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
 
     #[inline(always)]
     fn write_fast(&self) -> bool {
-        if Y::COUNT == CountScheme::Biased {
-            return self.biased_write_fast();
-        }
-        let me = Self::me();
-        let taken = self.count.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok();
-        if taken {
-            self.owned_by_writer(me);
-        }
-        taken
+        self.count.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok()
     }
 
-    /// Takes the lock for writing if nobody holds it and nobody waits.
+    /// Takes the lock for writing if nobody holds it and it is not kept for a waiter.
     #[inline]
     pub fn try_write_acquire(&self) -> bool {
-        if Y::COUNT == CountScheme::Biased {
-            return self.biased_try_write();
-        }
-        self.write_fast() || Y::TURNS && self.turns_try_write()
+        self.write_fast() || self.try_write_slow()
     }
 
     /// Releases the write lock.
@@ -379,40 +270,21 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     /// The caller holds it for writing, or acts for the thread that does.
     #[inline]
     pub unsafe fn write_release(&self) {
-        if Y::TURNS {
-            if self.count.fetch_and(NOT_WRITER, Release) & NOT_WRITER != 0 {
-                self.turns_write_released();
-            }
-            return;
-        }
-        self.owner.store(0, Relaxed);
-        if Y::COUNT == CountScheme::Biased {
-            return self.biased_write_release();
-        }
-        let count = self.count.fetch_sub(WRITER, Release).wrapping_sub(WRITER);
-        if count & WAITERS != 0 {
-            self.wake(Mode::Any);
+        if self.count.fetch_and(NOT_WRITER, Release) & NOT_WRITER != 0 {
+            self.write_released();
         }
     }
 
-    /// Makes the write lock a read lock, in one step. Queued readers are let in.
+    /// Makes the write lock a read lock, in one step. The first waiter is woken if it listens: it
+    /// may be a reader.
     ///
     /// # Safety
     /// The caller holds it for writing, or acts for the thread that does. It then holds it for
     /// reading.
     #[inline]
     pub unsafe fn downgrade(&self) {
-        if Y::COUNT == CountScheme::Biased {
-            return self.biased_downgrade();
-        }
-        let count = self.count.fetch_add(BIAS - WRITER, Release).wrapping_add(BIAS - WRITER);
-        self.own_as_reader();
-        if Y::TURNS {
-            if count & LISTENING != 0 {
-                self.turns_released();
-            }
-        } else if count & WAITERS != 0 {
-            self.wake(Mode::ReadOwned);
+        if self.count.fetch_add(BIAS - WRITER, Release) & LISTENING != 0 {
+            self.released();
         }
     }
 
@@ -422,22 +294,17 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         self.count.load(Relaxed) != 0
     }
 
-    /// Whether a writer holds the lock. (Biased policies cannot tell from the count and go by the
-    /// owner word: a hint there.)
+    /// Whether a writer holds the lock.
     #[inline]
     pub fn is_write_locked(&self) -> bool {
-        let count = self.count.load(Relaxed);
-        match Y::COUNT {
-            CountScheme::Biased => biased::held(count) && self.write_owner().is_some(),
-            CountScheme::Bits => count & WRITER != 0,
-        }
+        self.count.load(Relaxed) & WRITER != 0
     }
 
     /// Whether there are as many readers as can be counted: one more waits until one has left, or
     /// is refused.
     #[inline]
     pub fn is_full(&self) -> bool {
-        Y::COUNT.full(self.count.load(Relaxed))
+        self.count.load(Relaxed) & READFAIL != 0
     }
 
     /// Whether somebody waits in the queue.
@@ -445,9 +312,4 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     pub fn is_contended(&self) -> bool {
         !self.queue.is_empty()
     }
-}
-
-/// The caller's record, if it may queue: registered, and not already waiting (in a signal handler).
-fn queueable<P: Platform>() -> Option<&'static Thread<P>> {
-    P::current().filter(|thread| thread.waiter.busy.load(Relaxed) == 0)
 }

@@ -1,36 +1,19 @@
-//! The rwsem's waiting in userspace: readers and writers take turns, as
+//! How threads wait for an rwsem: readers and writers take turns, as
 //! [`wait::turn`](crate::wait::turn) says.
 //!
-//! Policies with `TURNS` (the default, [`Today`](super::policy::Today)) share the kernel's count,
-//! but wait otherwise: every waiter, reader or writer, takes the lock itself; nobody is made owner
-//! in its sleep. That costs a wake-up per turn instead of one per release, and keeps the lock with
-//! threads that run.
+//! That costs a wake-up per turn instead of one per release, and keeps the lock with threads that
+//! run.
 //!
-//! | bit of count | here |
-//! |---|---|
-//! | `WAITERS` | never set: those who wait do not slow down those who run. Running threads may pass: a reader unless a writer holds, a writer if nobody holds |
-//! | `HANDOFF` | the first waiter's turn is over: nobody else passes. Cleared by it when it takes the lock |
-//! | `LISTENING` | the first waiter sleeps and asks for the next release. Cleared by the release that wakes it |
-//! | `ASKS` | counts the settings of `LISTENING` (mod 8) since a release cleared both: a detached release does not obey a request for one waiter by waking another |
-//! | `PENDING` | the one writer at the head of the spin queue has spun in vain on a lock that is mostly read: no new readers, unless first in the queue. Set and cleared by it; cleared by a reader that finds it set for more than `RESERVED_NS`: the writer is stopped |
-//! | (`owner`) | when `PENDING` was set last, in units of 1,024 ns, mod 2³² |
+//! **Requests.** `HANDOFF`, `LISTENING` and `ASKS` change as `wait::turn` says.
 //!
-//! The requests change as `wait::turn` says.
-//!
-//! **Pressing.** Each thread remembers of the lock it last spun for how often it found readers in
-//! its way. A writer presses where that is nearly always: among writers, waiting longer costs less
-//! than handing over more often.
+//! **Pressing.** `PENDING` is set by the one writer at the head of the spin queue, when it has spun
+//! in vain on a lock that is mostly read. Each thread remembers of the lock it last spun for how
+//! often it found readers in its way. A writer presses where that is nearly always: among writers,
+//! waiting longer costs less than handing over more often. A reader that finds `PENDING` set for
+//! more than `RESERVED_NS` clears it: the writer is stopped.
 //!
 //! **Readers together.** A first reader that gets in leaves the queue, and thereby wakes the next
 //! waiter; if that is a reader it gets in as well, and so on.
-//!
-//! **Bound.** Readers and writers alike: one turn, a hold and a wake-up per waiter ahead. A stream
-//! of overlapping readers cannot keep a writer out longer than its turn, and a stream of writers no
-//! reader.
-//!
-//! **Ordering.** As the engine's: every take is Acquire, every release a Release read-modify-write.
-//! A release that sees `LISTENING` clears it with AcqRel and then reads the first waiter's name;
-//! see `wait::turn` for why a stale name does no harm.
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
@@ -41,30 +24,41 @@ use crate::wait::queue::WaitQueue;
 use crate::wait::thread::{Thread, ThreadId};
 use crate::wait::turn::{self, Contended, Events, Left, Look, Request};
 
-use super::policy::Policy;
-use super::{ASK, ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READ_BLOCK, READFAIL, RawRwSem, WRITER};
+use super::{ASK, ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READFAIL, RawRwSem, WRITER};
 
-impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
+impl<P: Platform> RawRwSem<P> {
     /// A reader whose bias is in the count but must not simply proceed.
-    pub(super) fn turns_read_slow(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        self.turns_take_back();
-        turn::acquire(&Want::<P, Y, false>(self), until)
+    #[cold]
+    pub(super) fn read_slow(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        self.take_back();
+        turn::acquire(&Want::<P, false>(self), until)
+    }
+
+    /// As [`Self::read_slow`], for ever, unless the lock was full: the count was `before`.
+    #[cold]
+    pub(super) fn read_slow_unless_full(&self, before: u64) -> bool {
+        if before & READFAIL != 0 {
+            self.release_bias();
+            return false;
+        }
+        self.read_slow(Until::FOREVER).is_ok()
     }
 
     /// A reader takes back the bias with which it looked.
-    pub(super) fn turns_take_back(&self) {
+    pub(super) fn take_back(&self) {
         let left = self.count.fetch_sub(BIAS, Release) - BIAS;
         if left & PENDING != 0 {
             self.end_stale_press();
         }
         if left & LISTENING != 0 && left & LOCKED == 0 {
-            self.turns_released();
+            self.released();
         }
     }
 
     /// A writer that found the count not zero.
-    pub(super) fn turns_write_slow(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        let want = Want::<P, Y, true>(self);
+    #[cold]
+    pub(super) fn write_slow(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        let want = Want::<P, true>(self);
         if want.try_take(false) {
             return Ok(());
         }
@@ -73,19 +67,19 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
 
     /// A try that has failed, past a waiter that does not come.
     #[cold]
-    pub(super) fn turns_try_write(&self) -> bool {
+    pub(super) fn try_write_slow(&self) -> bool {
         let count = self.count.load(Relaxed);
-        count & !(HANDOFF | PENDING | LISTENING | ASKS) == 0 && turn::try_take(&Want::<P, Y, true>(self))
+        count & !(HANDOFF | PENDING | LISTENING | ASKS) == 0 && turn::try_take(&Want::<P, true>(self))
     }
 
-    /// As [`Self::turns_try_write`], for reading.
+    /// As [`Self::try_write_slow`], for reading.
     #[cold]
-    pub(super) fn turns_try_read(&self) -> bool {
+    pub(super) fn try_read_slow(&self) -> bool {
         let count = self.count.load(Relaxed);
         if count & PENDING != 0 {
             self.end_stale_press();
         }
-        count & (READ_BLOCK & !(HANDOFF | PENDING)) == 0 && turn::try_take(&Want::<P, Y, false>(self))
+        count & (WRITER | READFAIL) == 0 && turn::try_take(&Want::<P, false>(self))
     }
 
     /// The time, as [`Self::end_stale_press`] keeps it.
@@ -97,7 +91,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     /// it clears the bit once more.)
     #[cold]
     fn end_stale_press(&self) {
-        if Self::press_time().wrapping_sub(self.owner.load(Relaxed)) > (turn::RESERVED_NS >> 10) as u32 {
+        if Self::press_time().wrapping_sub(self.pressed_at.load(Relaxed)) > (turn::RESERVED_NS >> 10) as u32 {
             P::count(Event::WaitLapsed, 1);
             self.count.fetch_and(!PENDING, Relaxed);
         }
@@ -111,17 +105,17 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
 
     /// After a write release that left other bits set.
     #[cold]
-    pub(super) fn turns_write_released(&self) {
+    pub(super) fn write_released(&self) {
         let count = self.count.load(Relaxed);
         if count & LISTENING != 0 {
-            self.turns_released();
+            self.released();
         } else if count & (LOCKED | HANDOFF) == HANDOFF {
-            self.turns_reserved();
+            self.released_reserved();
         }
     }
 
     /// A release has left a free lock that is reserved.
-    fn turns_reserved(&self) {
+    fn released_reserved(&self) {
         if let Some(first) = self.queue.first() {
             turn::released_reserved(first);
         }
@@ -129,7 +123,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
 
     /// After a release, or a downgrade, that left `LISTENING` set: wakes the first waiter.
     #[cold]
-    pub(super) fn turns_released(&self) {
+    pub(super) fn released(&self) {
         let count = self.count.fetch_and(!(LISTENING | ASKS), AcqRel);
         if count & LISTENING != 0
             && let Some(first) = self.queue.first()
@@ -147,9 +141,9 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
 const WRITES: u32 = 1;
 
 /// A thread that wants the lock, for writing or for reading.
-pub(super) struct Want<'a, P: Platform, Y: Policy, const WRITE: bool>(pub(super) &'a RawRwSem<P, Y>);
+pub(super) struct Want<'a, P: Platform, const WRITE: bool>(pub(super) &'a RawRwSem<P>);
 
-impl<P: Platform, Y: Policy, const WRITE: bool> Want<'_, P, Y, WRITE> {
+impl<P: Platform, const WRITE: bool> Want<'_, P, WRITE> {
     /// Whether the lock, as `count` says, lets us in.
     fn lets_in(count: u64, first: bool) -> bool {
         let (held, forbidden) = if WRITE { (LOCKED, HANDOFF) } else { (WRITER | READFAIL, HANDOFF | PENDING) };
@@ -165,7 +159,7 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Want<'_, P, Y, WRITE> {
                 // Also where it is there already: the release that obeys is to see the queue as the
                 // caller does.
                 false if count & LOCKED != 0 => match request {
-                    Some(Request::Listen) => RawRwSem::<P, Y>::listening(count),
+                    Some(Request::Listen) => RawRwSem::<P>::listening(count),
                     Some(Request::Handoff) => count | HANDOFF,
                     None => return false,
                 },
@@ -181,7 +175,7 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Want<'_, P, Y, WRITE> {
     const HOLD: u64 = if WRITE { WRITER } else { BIAS };
 }
 
-impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, WRITE> {
+impl<P: Platform, const WRITE: bool> Contended<P> for Want<'_, P, WRITE> {
     const EVENTS: Events = if WRITE {
         Events {
             spun: Event::RwsemOptLock,
@@ -216,7 +210,7 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
         &self.0.osq
     }
 
-    /// Nobody notes owners here: see `rwsem::owner`.
+    /// Nobody notes owners: that would cost a store each time, and every spin is bounded in time.
     fn owner(&self) -> Option<ThreadId> {
         None
     }
@@ -225,7 +219,7 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
         let read = self.0.count.load(Relaxed) & WRITER == 0;
         let press = WRITE && me.waiter.mostly_read.observe(P::key(self.0), read);
         if press {
-            self.0.owner.store(RawRwSem::<P, Y>::press_time(), Relaxed);
+            self.0.pressed_at.store(RawRwSem::<P>::press_time(), Relaxed);
             self.0.count.fetch_or(PENDING, Release);
         }
         press
@@ -271,7 +265,7 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
     fn left(&self, left: Left) {
         let mut count = self.0.count.load(Relaxed);
         loop {
-            let next = left.requests(count, LISTENING | ASKS, RawRwSem::<P, Y>::listening, HANDOFF);
+            let next = left.requests(count, LISTENING | ASKS, RawRwSem::<P>::listening, HANDOFF);
             if next == count && !left.listen {
                 return;
             }
@@ -282,7 +276,7 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
         }
         if left.listen && !left.empty && !WRITE {
             // We read: the next waiter may be a reader, too, and need not wait for our release.
-            self.0.turns_released();
+            self.0.released();
         }
     }
 }

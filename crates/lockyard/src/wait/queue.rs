@@ -312,6 +312,7 @@ impl<const N: usize> WakeList<N> {
         Self { names: [0; N], len: 0 }
     }
 
+    #[cfg(feature = "history")]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }

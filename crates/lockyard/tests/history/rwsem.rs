@@ -2,48 +2,80 @@
 
 use lockyard::GaveUp;
 use lockyard::cancel::{CancelToken, Until};
+use lockyard::history::rwsem::KernelRwSem;
+use lockyard::history::rwsem::policy::{
+    self, Policy, StarvationGuard, TodayKernel, Visitor, WakeAllReaders, XaddBaseline,
+};
 use lockyard::rwsem::RawRwSem;
-use lockyard::rwsem::policy::{self, Policy, StarvationGuard, Today, TodayKernel, Visitor, XaddBaseline};
-use lockyard_check::lock::{Held, Lock, Timed, Way};
+use lockyard_check::lock::{Held, Lock, Shared, Timed, Way};
 use lockyard_check::scripted::{Actor, Scene, Scripted, every_stop};
 use lockyard_check::stage::Steps;
 
 use super::scripts;
 
-type RwSem<Y> = RawRwSem<Scripted, Y>;
+/// An rwsem: the one that people use, or one of the kernel's.
+trait RwSem: Lock<P = Scripted> + Timed + Shared + Default {
+    const NAME: &'static str;
+    /// A reader that lets others in also lets in those behind a first writer.
+    const PAST_WRITER: bool;
+
+    fn is_contended(&self) -> bool;
+}
+
+impl RwSem for RawRwSem<Scripted> {
+    const NAME: &'static str = "today";
+    const PAST_WRITER: bool = false;
+
+    fn is_contended(&self) -> bool {
+        self.is_contended()
+    }
+}
+
+impl<Y: Policy> RwSem for KernelRwSem<Scripted, Y> {
+    const NAME: &'static str = Y::NAME;
+    const PAST_WRITER: bool = Y::PAST_WRITER;
+
+    fn is_contended(&self) -> bool {
+        self.is_contended()
+    }
+}
 
 const MS: u64 = 1_000_000;
 
 /// Literal forms of bugs, kept for experiments: they need not pass.
 const LITERAL: &[&str] = &["xadd-baseline-literal", "v5.16"];
 
-/// Runs a block for every policy that should pass.
+/// Runs a block for every rwsem that should pass.
 macro_rules! every_policy {
-    ($policy:ident => $body:block) => {{
+    ($lock:ident => $body:block) => {{
+        fn each<$lock: RwSem>() $body
         struct Each;
         impl Visitor for Each {
             type Output = ();
-            fn policy<$policy: Policy>(self) $body
+            fn policy<Y: Policy>(self) {
+                each::<KernelRwSem<Scripted, Y>>();
+            }
         }
+        each::<RawRwSem<Scripted>>();
         for name in policy::NAMES.iter().filter(|name| !LITERAL.contains(name)) {
             policy::visit(name, Each).expect("a name of the list");
         }
     }};
 }
 
-fn release<Y: Policy>(lock: &RwSem<Y>, way: Way) {
+fn release<L: RwSem>(lock: &L, way: Way) {
     // SAFETY: each script releases what one of its actors holds.
     unsafe { lock.unlock(way) };
 }
 
-fn cycle<Y: Policy>(lock: &RwSem<Y>, way: Way) {
+fn cycle<L: RwSem>(lock: &L, way: Way) {
     drop(Held::new(lock, way));
 }
 
 /// `actor` waits that way, unless `token` is cancelled.
-fn waits<'e, Y: Policy>(
+fn waits<'e, L: RwSem>(
     actor: &Actor<'e>,
-    lock: &'e RwSem<Y>,
+    lock: &'e L,
     way: Way,
     token: &'e CancelToken<Scripted>,
 ) -> lockyard_check::scripted::Outcome<Result<(), GaveUp>> {
@@ -51,9 +83,9 @@ fn waits<'e, Y: Policy>(
 }
 
 /// B0: an abandoned wait left the mark of waiters, or forgot to wake those behind.
-fn abandoned_alone<Y: Policy>() {
+fn abandoned_alone<L: RwSem>() {
     for waiting in [Way::Write, Way::Read] {
-        let lock = RwSem::<Y>::default();
+        let lock = L::default();
         let token = CancelToken::default();
         Scene::play(|_, [holder, waiter, canceller, passer]| {
             holder.does(|| lock.lock(Way::Write));
@@ -61,19 +93,19 @@ fn abandoned_alone<Y: Policy>() {
             let result = waits(waiter, &lock, waiting, &token);
             canceller.does(|| token.cancel());
             assert_eq!(result.expect("cancelled"), Err(GaveUp::Cancelled));
-            assert_eq!(lock.state(), held, "{}: a mark was left", Y::NAME);
+            assert_eq!(lock.state(), held, "{}: a mark was left", L::NAME);
             holder.does(|| release(&lock, Way::Write));
             passer.does(|| cycle(&lock, Way::Read));
             passer.does(|| cycle(&lock, Way::Write));
         });
-        assert!(lock.at_rest(), "{}", Y::NAME);
+        assert!(lock.at_rest(), "{}", L::NAME);
     }
 }
 
 /// B17: waiters, one of which (each in turn) gives up; the mark of waiters is there as long as one
 /// is left.
-fn abandoned_among<Y: Policy>(number: usize, leaver: usize, writes: impl Fn(usize) -> bool) {
-    let lock = RwSem::<Y>::default();
+fn abandoned_among<L: RwSem>(number: usize, leaver: usize, writes: impl Fn(usize) -> bool) {
+    let lock = L::default();
     let token = CancelToken::default();
     let never = CancelToken::default();
     Scene::play_with(number + 2, |scene, actors| {
@@ -90,14 +122,14 @@ fn abandoned_among<Y: Policy>(number: usize, leaver: usize, writes: impl Fn(usiz
         assert!(lock.is_contended());
         canceller.does(|| token.cancel());
         assert_eq!(results.remove(leaver).expect("cancelled"), Err(GaveUp::Cancelled));
-        assert_eq!(lock.is_contended(), number > 1, "{}", Y::NAME);
+        assert_eq!(lock.is_contended(), number > 1, "{}", L::NAME);
         assert!(!canceller.does(|| lock.try_lock(Way::Read) || lock.try_lock(Way::Write)));
         assert!(waiting.iter().enumerate().all(|(place, waiter)| waiter.waits() == (place != leaver)));
         holder.does(|| release(&lock, Way::Write));
         scene.finish();
         assert!(results.into_iter().all(|result| result.expect("served") == Ok(())));
     });
-    assert!(lock.at_rest(), "{}: {lock:?}", Y::NAME);
+    assert!(lock.at_rest(), "{}: {lock:?}", L::NAME);
 }
 
 /// Makes `first`, the first waiter of a held lock, ask for handoff if the policy has it: its time
@@ -112,10 +144,10 @@ fn asks(scene: &Scene, first: &Actor<'_>) {
 
 /// B2, R1: a reader in the middle of a release's grant, or of its own coming and going. `true`:
 /// somewhere a writer got in beside a reader.
-fn a_granted_reader_leaves_early<Y: Policy>() -> bool {
+fn a_granted_reader_leaves_early<L: RwSem>() -> bool {
     let mut together = false;
     every_stop(|stop| {
-        let lock = RwSem::<Y>::default();
+        let lock = L::default();
         let mut stopped = false;
         let inside = Steps::<Scripted>::default();
         let leave = Steps::<Scripted>::default();
@@ -149,8 +181,8 @@ fn a_granted_reader_leaves_early<Y: Policy>() -> bool {
 
 /// A writer waits while two readers hold the lock by turns, overlapping. How many entries of
 /// readers it had to see, with 1 ms between them.
-fn overlapping_readers<Y: Policy>() -> Option<u32> {
-    let lock = RwSem::<Y>::default();
+fn overlapping_readers<L: RwSem>() -> Option<u32> {
+    let lock = L::default();
     let mut served = None;
     Scene::play(|scene, [one, other, writer]| {
         one.does(|| lock.lock(Way::Read));
@@ -162,7 +194,7 @@ fn overlapping_readers<Y: Policy>() -> Option<u32> {
                 // It is made to wait: the lock becomes free for the writer.
                 inside.does(|| release(&lock, Way::Read));
                 scene.advance(10 * MS);
-                assert!(got.is_done(), "{}: readers wait and the writer does not get the lock", Y::NAME);
+                assert!(got.is_done(), "{}: readers wait and the writer does not get the lock", L::NAME);
                 served = Some(entries);
                 break;
             }
@@ -179,17 +211,17 @@ fn overlapping_readers<Y: Policy>() -> Option<u32> {
 
 scripts! {
     fn b0_an_abandoned_wait_leaves_no_mark() {
-        every_policy!(Y => { abandoned_alone::<Y>() });
+        every_policy!(L => { abandoned_alone::<L>() });
     }
 
     /// B17: "queue now empty" was inverted. One, two and three waiters of every kind, the leaver in
     /// every place.
     fn b17_abort_with_1_2_3_waiters() {
-        every_policy!(Y => {
+        every_policy!(L => {
             for number in 1..=3 {
                 for leaver in 0..number {
                     for kinds in 0..1u32 << number {
-                        abandoned_among::<Y>(number, leaver, |place| kinds >> place & 1 == 1);
+                        abandoned_among::<L>(number, leaver, |place| kinds >> place & 1 == 1);
                     }
                 }
             }
@@ -199,23 +231,23 @@ scripts! {
     /// B2: a granted reader released the lock before it had been counted, and a writer came in
     /// beside the next reader.
     fn b2_a_granted_reader_is_counted_before_it_is_told() {
-        every_policy!(Y => {
-            assert!(!a_granted_reader_leaves_early::<Y>(), "{}: a writer beside a reader", Y::NAME);
+        every_policy!(L => {
+            assert!(!a_granted_reader_leaves_early::<L>(), "{}: a writer beside a reader", L::NAME);
         });
     }
 
     /// B8: a stream of overlapping readers kept a writer out.
     fn b8_overlapping_readers_do_not_starve_a_writer() {
-        assert!(overlapping_readers::<Today>().is_some_and(|entries| entries <= 2));
-        assert!(overlapping_readers::<TodayKernel>().is_some_and(|entries| entries <= 8));
-        assert!(overlapping_readers::<StarvationGuard>().is_some_and(|entries| entries <= 8));
+        assert!(overlapping_readers::<RawRwSem<Scripted>>().is_some_and(|entries| entries <= 2));
+        assert!(overlapping_readers::<KernelRwSem<Scripted, TodayKernel>>().is_some_and(|entries| entries <= 8));
+        assert!(overlapping_readers::<KernelRwSem<Scripted, StarvationGuard>>().is_some_and(|entries| entries <= 8));
     }
 
     /// B9: a request for handoff outlived the queue.
     fn b9_no_request_outlives_the_queue() {
-        every_policy!(Y => {
+        every_policy!(L => {
             for (holding, waiting) in [(Way::Read, Way::Write), (Way::Write, Way::Write), (Way::Write, Way::Read)] {
-                let lock = RwSem::<Y>::default();
+                let lock = L::default();
                 let token = CancelToken::default();
                 Scene::play(|scene, [holder, waiter, passer]| {
                     holder.does(|| lock.lock(holding));
@@ -224,14 +256,14 @@ scripts! {
                     asks(scene, waiter);
                     passer.does(|| token.cancel());
                     assert!(result.expect("cancelled").is_err());
-                    assert_eq!(lock.state(), held, "{}: a mark was left", Y::NAME);
-                    assert_eq!(passer.does(|| lock.try_lock(Way::Read)), holding == Way::Read, "{}", Y::NAME);
+                    assert_eq!(lock.state(), held, "{}: a mark was left", L::NAME);
+                    assert_eq!(passer.does(|| lock.try_lock(Way::Read)), holding == Way::Read, "{}", L::NAME);
                     if holding == Way::Read {
                         passer.does(|| release(&lock, Way::Read));
                     }
                     holder.does(|| release(&lock, holding));
                 });
-                assert!(lock.at_rest(), "{}", Y::NAME);
+                assert!(lock.at_rest(), "{}", L::NAME);
             }
         });
     }
@@ -239,8 +271,8 @@ scripts! {
     /// B10: an interrupted first waiter left readers behind it asleep, though readers held the
     /// lock.
     fn b10_an_interrupted_first_writer_lets_the_readers_behind_it_in() {
-        every_policy!(Y => {
-            let lock = RwSem::<Y>::default();
+        every_policy!(L => {
+            let lock = L::default();
             let token = CancelToken::default();
             Scene::play(|scene, [holder, first, reader, canceller]| {
                 holder.does(|| lock.lock(Way::Read));
@@ -250,18 +282,18 @@ scripts! {
                 canceller.does(|| token.cancel());
                 scene.advance(MS);
                 assert_eq!(left.expect("cancelled"), Err(GaveUp::Cancelled));
-                assert!(got.is_done(), "{}: readers hold the lock, yet a reader waits for nobody", Y::NAME);
+                assert!(got.is_done(), "{}: readers hold the lock, yet a reader waits for nobody", L::NAME);
                 holder.does(|| release(&lock, Way::Read));
             });
-            assert!(lock.at_rest(), "{}", Y::NAME);
+            assert!(lock.at_rest(), "{}", L::NAME);
         });
     }
 
     /// B10, the other half: the wake-up went to one that left.
     fn b10_a_wakeup_is_not_lost_with_its_receiver() {
-        every_policy!(Y => {
+        every_policy!(L => {
             for behind in [Way::Write, Way::Read] {
-                let lock = RwSem::<Y>::default();
+                let lock = L::default();
                 let token = CancelToken::default();
                 Scene::play(|scene, [holder, first, second, canceller]| {
                     holder.does(|| lock.lock(Way::Write));
@@ -274,7 +306,7 @@ scripts! {
                     scene.finish();
                     got.expect("nobody is before it");
                 });
-                assert!(lock.at_rest(), "{}", Y::NAME);
+                assert!(lock.at_rest(), "{}", L::NAME);
             }
         });
     }
@@ -282,11 +314,11 @@ scripts! {
     /// B12: an interrupted writer left its request behind; the others respected it and nobody took
     /// the free lock.
     fn b12_a_request_left_behind_does_not_close_the_lock() {
-        every_policy!(Y => {
+        every_policy!(L => {
             for (second_way, third_way) in
                 [(Way::Write, Way::Write), (Way::Write, Way::Read), (Way::Read, Way::Write), (Way::Read, Way::Read)]
             {
-                let lock = RwSem::<Y>::default();
+                let lock = L::default();
                 let token = CancelToken::default();
                 Scene::play(|scene, [holder, first, second, third, canceller]| {
                     holder.does(|| lock.lock(Way::Write));
@@ -301,7 +333,7 @@ scripts! {
                     got.expect("the lock is free");
                     last.expect("the lock is free");
                 });
-                assert!(lock.at_rest(), "{}", Y::NAME);
+                assert!(lock.at_rest(), "{}", L::NAME);
             }
         });
     }
@@ -309,8 +341,8 @@ scripts! {
     /// B13: a real-time waiter that was not first got the handoff, and spun for it while the first
     /// could not run.
     fn b13_only_the_first_waiter_gets_the_handoff() {
-        every_policy!(Y => {
-            let lock = RwSem::<Y>::default();
+        every_policy!(L => {
+            let lock = L::default();
             let order = Steps::<Scripted>::default();
             Scene::play(|scene, [holder, first, realtime]| {
                 realtime.is_realtime(true);
@@ -323,9 +355,9 @@ scripts! {
                 assert!(realtime.waits() && first.waits());
                 holder.does(|| release(&lock, Way::Write));
                 scene.finish();
-                assert_eq!((one.expect("served"), two.expect("served")), (1, 2), "{}", Y::NAME);
+                assert_eq!((one.expect("served"), two.expect("served")), (1, 2), "{}", L::NAME);
             });
-            assert!(lock.at_rest(), "{}", Y::NAME);
+            assert!(lock.at_rest(), "{}", L::NAME);
         });
     }
 
@@ -333,10 +365,10 @@ scripts! {
     /// tester, stopped between adding and taking back, gives up or queues; the writer gets the lock
     /// either way.
     fn r1_the_last_readers_wake_is_not_swallowed() {
-        every_policy!(Y => {
+        every_policy!(L => {
             for impatient in [false, true] {
                 every_stop(|stop| {
-                    let lock = RwSem::<Y>::default();
+                    let lock = L::default();
                     let mut stopped = false;
                     Scene::play(|scene, [holder, writer, tester]| {
                         holder.does(|| lock.lock(Way::Read));
@@ -354,7 +386,7 @@ scripts! {
                         scene.finish_all();
                         got.expect("nobody holds the lock");
                     });
-                    assert!(lock.at_rest(), "{}", Y::NAME);
+                    assert!(lock.at_rest(), "{}", L::NAME);
                     stopped
                 });
             }
@@ -363,8 +395,8 @@ scripts! {
 
     /// R2: a woken writer is passed, sleeps again, and its time keeps running.
     fn r2_a_passed_writer_is_served_in_the_end() {
-        every_policy!(Y => {
-            let lock = RwSem::<Y>::default();
+        every_policy!(L => {
+            let lock = L::default();
             Scene::play(|scene, [holder, writer]| {
                 holder.does(|| lock.lock(Way::Write));
                 let got = writer.starts(|| cycle(&lock, Way::Write));
@@ -377,21 +409,21 @@ scripts! {
                     }
                     writer.thaw();
                     scene.advance(MS);
-                    assert!(holder.is_idle(), "{}: the writer has it, and its holder waits for it", Y::NAME);
+                    assert!(holder.is_idle(), "{}: the writer has it, and its holder waits for it", L::NAME);
                 }
                 holder.does(|| release(&lock, Way::Write));
                 scene.finish();
                 got.expect("the holder is gone");
             });
-            assert!(lock.at_rest(), "{}", Y::NAME);
+            assert!(lock.at_rest(), "{}", L::NAME);
         });
     }
 
     /// R10: more readers than one pass serves.
     fn r10_more_than_256_queued_readers() {
-        fn readers<Y: Policy>() {
+        fn readers<L: RwSem>() {
             const READERS: usize = 300;
-            let lock = RwSem::<Y>::default();
+            let lock = L::default();
             Scene::play_with(READERS + 1, |scene, actors| {
                 let (holder, readers) = actors.split_last().expect("there is one at least");
                 holder.does(|| lock.lock(Way::Write));
@@ -401,18 +433,18 @@ scripts! {
                 scene.finish();
                 got.into_iter().for_each(|outcome| outcome.expect("served"));
             });
-            assert!(lock.at_rest(), "{}", Y::NAME);
+            assert!(lock.at_rest(), "{}", L::NAME);
         }
-        readers::<Today>();
-        readers::<TodayKernel>();
-        readers::<policy::WakeAllReaders>();
-        readers::<XaddBaseline>();
+        readers::<RawRwSem<Scripted>>();
+        readers::<KernelRwSem<Scripted, TodayKernel>>();
+        readers::<KernelRwSem<Scripted, WakeAllReaders>>();
+        readers::<KernelRwSem<Scripted, XaddBaseline>>();
     }
 
     /// R11: a downgrade with a writer first in the queue lets nobody in that should not be.
     fn r11_downgrade_with_a_writer_first() {
-        every_policy!(Y => {
-            let lock = RwSem::<Y>::default();
+        every_policy!(L => {
+            let lock = L::default();
             Scene::play(|scene, [holder, writer, reader]| {
                 holder.does(|| lock.lock(Way::Write));
                 let wrote = writer.starts(|| cycle(&lock, Way::Write));
@@ -420,27 +452,27 @@ scripts! {
                 // SAFETY: locked above.
                 holder.does(|| unsafe { lock.downgrade() });
                 scene.settle();
-                assert!(!wrote.is_done(), "{}: a writer beside a downgraded one", Y::NAME);
-                if Y::PAST_WRITER {
-                    assert!(read.is_done(), "{}: this policy lets readers behind a writer in", Y::NAME);
+                assert!(!wrote.is_done(), "{}: a writer beside a downgraded one", L::NAME);
+                if L::PAST_WRITER {
+                    assert!(read.is_done(), "{}: this policy lets readers behind a writer in", L::NAME);
                 }
                 holder.does(|| release(&lock, Way::Read));
                 scene.finish();
                 wrote.expect("free");
                 read.expect("free");
             });
-            assert!(lock.at_rest(), "{}", Y::NAME);
+            assert!(lock.at_rest(), "{}", L::NAME);
         });
     }
 
     /// R12: waiters, but no holder: a thread that comes in that moment gets in, or waits, and
     /// nobody is lost.
     fn r12_waiters_without_a_holder() {
-        every_policy!(Y => {
+        every_policy!(L => {
             for (first_way, comer_way) in
                 [(Way::Write, Way::Write), (Way::Write, Way::Read), (Way::Read, Way::Write), (Way::Read, Way::Read)]
             {
-                let lock = RwSem::<Y>::default();
+                let lock = L::default();
                 Scene::play(|scene, [holder, first, comer]| {
                     holder.does(|| lock.lock(Way::Write));
                     let got = first.starts(|| cycle(&lock, first_way));
@@ -452,7 +484,7 @@ scripts! {
                     got.expect("served");
                     came.expect("served");
                 });
-                assert!(lock.at_rest(), "{}", Y::NAME);
+                assert!(lock.at_rest(), "{}", L::NAME);
             }
         });
     }

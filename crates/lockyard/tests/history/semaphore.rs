@@ -2,15 +2,17 @@
 
 use lockyard::GaveUp;
 use lockyard::cancel::{CancelToken, Until};
-use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, Policy, RawSemaphore};
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
+use lockyard::semaphore::RawSemaphore;
+use lockyard_check::lock::Count;
 use lockyard_check::scripted::{Scene, Scripted};
 
 use super::scripts;
 
 /// `waiters` wait on a semaphore without units; the first is slow to wake; as many ups come in a
 /// row. Returns how many waiters sleep for ever after that, and how many units are there for them.
-fn quick_ups<Y: Policy>(waiters: usize) -> (usize, u32) {
-    let semaphore = RawSemaphore::<Scripted, Y>::with_units(0);
+fn quick_ups<S: Count<P = Scripted>>(waiters: usize) -> (usize, u32) {
+    let semaphore = S::with_units(0);
     let token = CancelToken::default();
     let mut found = (0, 0);
     Scene::play_with(waiters + 1, |scene, actors| {
@@ -37,23 +39,23 @@ scripts! {
     /// Both ups wake the first waiter, which takes one unit; nobody wakes the second, though there
     /// is a unit for it.
     fn lost_wakeup_of_2008_is_shown() {
-        assert_eq!(quick_ups::<Opportunistic2008>(2), (1, 1));
-        assert_eq!(quick_ups::<Opportunistic2008>(4), (3, 3));
+        assert_eq!(quick_ups::<KernelSemaphore<Scripted, Opportunistic2008>>(2), (1, 1));
+        assert_eq!(quick_ups::<KernelSemaphore<Scripted, Opportunistic2008>>(4), (3, 3));
     }
 
     /// The same schedule does no harm to the other forms.
     fn lost_wakeup_of_2008_is_repaired() {
         for waiters in 1..=5 {
-            assert_eq!(quick_ups::<DirectHandoff>(waiters), (0, 0));
-            assert_eq!(quick_ups::<OpportunisticSafe>(waiters), (0, 0));
+            assert_eq!(quick_ups::<KernelSemaphore<Scripted, DirectHandoff>>(waiters), (0, 0));
+            assert_eq!(quick_ups::<RawSemaphore<Scripted>>(waiters), (0, 0));
         }
         // With one unit at a time the form of 2008 is right, too.
-        assert_eq!(quick_ups::<Opportunistic2008>(1), (0, 0));
+        assert_eq!(quick_ups::<KernelSemaphore<Scripted, Opportunistic2008>>(1), (0, 0));
     }
 
     /// S2: a unit that was given counts, though the deadline has come before its owner runs.
     fn s2_a_granted_unit_is_not_lost_to_a_deadline() {
-        let semaphore = RawSemaphore::<Scripted, DirectHandoff>::with_units(0);
+        let semaphore = KernelSemaphore::<Scripted, DirectHandoff>::with_units(0);
         Scene::play(|scene, [waiter, upper]| {
             let deadline = scene.now() + 1_000;
             let result = waiter.starts({
@@ -71,7 +73,7 @@ scripts! {
 
     /// A waiter that gives up as the unit comes either has it or leaves it to the next.
     fn a_cancelled_first_waiter_passes_the_unit_on() {
-        let semaphore = RawSemaphore::<Scripted, OpportunisticSafe>::with_units(0);
+        let semaphore = RawSemaphore::<Scripted>::with_units(0);
         let token = CancelToken::default();
         Scene::play(|scene, [first, second, upper]| {
             let first_result = first.starts(|| semaphore.down_until(Until::cancelled(&token)));

@@ -4,9 +4,11 @@
 
 use lockyard::cancel::{CancelToken, Until};
 use lockyard::event::Event;
+use lockyard::history::rwsem::{KernelRwSem, policy};
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::mutex::RawMutex;
-use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
+use lockyard::rwsem::RawRwSem;
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::wait::turn::TURN_NS;
 use lockyard_check::lock::{Count, Held, Lock, Timed, Way};
@@ -16,8 +18,8 @@ use super::scripts;
 
 type SpinLock = RawQSpinLock<Scripted>;
 type Mutex = RawMutex<Scripted>;
-type RwSem = RawRwSem<Scripted, policy::Today>;
-type RwSemKernel = RawRwSem<Scripted, policy::TodayKernel>;
+type RwSem = RawRwSem<Scripted>;
+type RwSemKernel = KernelRwSem<Scripted, policy::TodayKernel>;
 
 /// A waiter for `L` is interrupted before each step by a handler that takes a held `H`. Meanwhile
 /// `L` is released, so that its wake-up falls before, into or after the handler.
@@ -121,8 +123,8 @@ scripts! {
         interrupted::<RwSem, SpinLock>();
         interrupted::<RwSemKernel, SpinLock>();
         interrupted::<SpinLock, SpinLock>();
-        interrupted_down::<RawSemaphore<Scripted, DirectHandoff>, SpinLock>();
-        interrupted_down::<RawSemaphore<Scripted, OpportunisticSafe>, SpinLock>();
+        interrupted_down::<KernelSemaphore<Scripted, DirectHandoff>, SpinLock>();
+        interrupted_down::<RawSemaphore<Scripted>, SpinLock>();
     }
 
     /// A spinlock's waiter whose turn is over has no timer: nothing but the unlock wakes it. The
@@ -163,14 +165,14 @@ scripts! {
         interrupted::<RwSem, Mutex>();
         interrupted::<RwSemKernel, Mutex>();
         interrupted::<SpinLock, Mutex>();
-        interrupted_down::<RawSemaphore<Scripted, DirectHandoff>, Mutex>();
+        interrupted_down::<KernelSemaphore<Scripted, DirectHandoff>, Mutex>();
     }
 
     fn an_rwsem_in_a_handler_does_not_eat_the_wakeup() {
         interrupted::<Mutex, RwSem>();
         interrupted::<RwSem, RwSemKernel>();
         interrupted::<RwSemKernel, RwSem>();
-        interrupted_down::<RawSemaphore<Scripted, DirectHandoff>, RwSem>();
+        interrupted_down::<KernelSemaphore<Scripted, DirectHandoff>, RwSem>();
     }
 
     /// A thread is in the list of one token at a time, also when a handler comes between joining

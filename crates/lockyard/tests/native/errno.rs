@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use lockyard::RawTreeRtMutex;
 use lockyard::cancel::Until;
+use lockyard::history::rwsem::{KernelRwSem, policy};
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::rtmutex::{RawRtMutex, policy as pi};
-use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::{DirectHandoff, OpportunisticSafe, RawSemaphore};
+use lockyard::rwsem::RawRwSem;
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::{CancelToken, RtCondvar, RtMutex, Semaphore};
 use lockyard_check::adapters::Binary;
@@ -89,10 +91,10 @@ fn contended_operations_leave_errno_alone() {
         contended::<RawTreeRtMutex<Linux>>("an rt-mutex");
         contended::<RawRtMutex<Linux>>("a PI mutex");
         contended::<RawRtMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel");
-        contended::<RawRwSem<Linux, policy::Today>>("an rwsem");
-        contended::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
-        contended::<Binary<Linux, OpportunisticSafe>>("a semaphore");
-        contended::<Binary<Linux, DirectHandoff>>("a semaphore with direct handoff");
+        contended::<RawRwSem<Linux>>("an rwsem");
+        contended::<KernelRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
+        contended::<Binary<RawSemaphore<Linux>>>("a semaphore");
+        contended::<Binary<KernelSemaphore<Linux, DirectHandoff>>>("a semaphore with direct handoff");
     });
 }
 
@@ -103,10 +105,10 @@ fn ended_waits_leave_errno_alone() {
         ending::<RawTreeRtMutex<Linux>>("an rt-mutex");
         ending::<RawRtMutex<Linux>>("a PI mutex");
         ending::<RawRtMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel");
-        ending::<RawRwSem<Linux, policy::Today>>("an rwsem");
-        ending::<RawRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
-        ending::<Binary<Linux, OpportunisticSafe>>("a semaphore");
-        ending::<Binary<Linux, DirectHandoff>>("a semaphore with direct handoff");
+        ending::<RawRwSem<Linux>>("an rwsem");
+        ending::<KernelRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
+        ending::<Binary<RawSemaphore<Linux>>>("a semaphore");
+        ending::<Binary<KernelSemaphore<Linux, DirectHandoff>>>("a semaphore with direct handoff");
     });
 }
 
@@ -136,7 +138,7 @@ fn a_pi_condition_variable_leaves_errno_alone() {
 fn a_semaphores_up_leaves_errno_alone() {
     guarded("errno", || {
         let semaphore = Semaphore::new(0);
-        let raw = RawSemaphore::<Linux, DirectHandoff>::with_units(0);
+        let raw = KernelSemaphore::<Linux, DirectHandoff>::with_units(0);
         scope(|threads| {
             threads.spawn(|| (0..200).for_each(|_| semaphore.acquire().forget()));
             threads.spawn(|| (0..200).for_each(|_| raw.down()));

@@ -3,17 +3,20 @@
 use std::mem::{MaybeUninit, size_of};
 
 use lockyard::futex_hash::{Bucket, FutexHash, Waited};
+use lockyard::history::qrwlock::{KernelQRwLock, policy as qrw};
+use lockyard::history::rwsem::{KernelRwSem, policy};
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::{Ordering, Platform, Word};
-use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtcondvar::RawRtCondvar;
 use lockyard::rtmutex::RawRtMutex;
 use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rtmutex_tree::condvar::RawTreeRtCondvar;
-use lockyard::rwsem::{RawRwSem, policy};
-use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
+use lockyard::rwsem::RawRwSem;
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::{Pool, RawHqSpinLock};
 use lockyard::spin::mcs::RawMcsLock;
@@ -30,11 +33,11 @@ fn sizes_fit_into_the_c_librarys_objects() {
     assert_eq!(size_of::<RawQSpinLock<Linux>>(), 4);
     assert_eq!(size_of::<RawMutex<Linux>>(), 32);
     assert_eq!((size_of::<RawRtMutex<Linux>>(), size_of::<RawRtCondvar<Linux>>()), (24, 16));
-    assert!(size_of::<RawRwSem<Linux, policy::Today>>() <= 40);
+    assert!(size_of::<RawRwSem<Linux>>() <= 40);
     assert!(size_of::<RawSemaphore<Linux>>() <= 32);
     assert!(size_of::<RawQSpinLock<Linux>>() <= size_of::<libc::pthread_spinlock_t>());
     assert!(size_of::<RawMutex<Linux>>() <= size_of::<libc::pthread_mutex_t>());
-    assert!(size_of::<RawRwSem<Linux, policy::Today>>() <= size_of::<libc::pthread_rwlock_t>());
+    assert!(size_of::<RawRwSem<Linux>>() <= size_of::<libc::pthread_rwlock_t>());
     assert!(size_of::<RawSemaphore<Linux>>() <= size_of::<libc::sem_t>());
 }
 
@@ -42,7 +45,7 @@ fn sizes_fit_into_the_c_librarys_objects() {
 fn the_data_costs_nothing_more() {
     assert_eq!(size_of::<SpinLock<u32>>(), 8);
     assert_eq!(size_of::<Mutex<u64>>(), 40);
-    assert_eq!(size_of::<RwSem<()>>(), size_of::<RawRwSem<Linux, policy::Today>>());
+    assert_eq!(size_of::<RwSem<()>>(), size_of::<RawRwSem<Linux>>());
     assert_eq!(size_of::<Semaphore>(), size_of::<RawSemaphore<Linux>>());
     assert_eq!(size_of::<Option<lockyard::MutexGuard<'_, u8>>>(), size_of::<usize>());
 }
@@ -90,10 +93,10 @@ fn zero_bytes_are_an_unlocked_lock() {
         RawRtMutex<Linux>,
         RawTreeRtMutex<Linux>,
         RawQRwLock<Linux>,
-        RawQRwLock<Linux, qrw::TodayKernel>,
-        RawQRwLock<Linux, qrw::FetchAdd>,
-        RawQRwLock<Linux, qrw::ByteCas>,
-        RawQRwLock<Linux, qrw::WordCas>,
+        KernelQRwLock<Linux, qrw::TodayKernel>,
+        KernelQRwLock<Linux, qrw::FetchAdd>,
+        KernelQRwLock<Linux, qrw::ByteCas>,
+        KernelQRwLock<Linux, qrw::WordCas>,
     );
 }
 
@@ -103,9 +106,10 @@ fn zero_bytes_are_an_unlocked_rwsem_of_every_policy() {
     impl policy::Visitor for Zero {
         type Output = ();
         fn policy<Y: policy::Policy>(self) {
-            unlocked!(RawRwSem<Linux, Y>);
+            unlocked!(KernelRwSem<Linux, Y>);
         }
     }
+    unlocked!(RawRwSem<Linux>);
     for name in policy::NAMES {
         policy::visit(name, Zero).expect("a name of the list");
     }
@@ -131,10 +135,10 @@ fn zero_bytes_are_a_condition_variable_without_waiters() {
 #[test]
 fn zero_bytes_are_a_semaphore_without_units() {
     macro_rules! empty {
-        ($($policy:ty),*) => {$(
+        ($($semaphore:ty),*) => {$(
             // SAFETY: as above.
-            let zero: RawSemaphore<Linux, $policy> = unsafe { MaybeUninit::zeroed().assume_init() };
-            for semaphore in [zero, RawSemaphore::new(), RawSemaphore::default()] {
+            let zero: $semaphore = unsafe { MaybeUninit::zeroed().assume_init() };
+            for semaphore in [zero, <$semaphore>::with_units(0), <$semaphore>::default()] {
                 assert_eq!(semaphore.units(), 0);
                 assert!(!semaphore.try_down());
                 assert!(semaphore.up() && semaphore.try_down());
@@ -142,7 +146,12 @@ fn zero_bytes_are_a_semaphore_without_units() {
             }
         )*};
     }
-    empty!(OpportunisticSafe, DirectHandoff, Opportunistic2008);
+    empty!(
+        RawSemaphore<Linux>,
+        KernelSemaphore<Linux, DirectHandoff>,
+        KernelSemaphore<Linux, Opportunistic2008>
+    );
+    assert_eq!(RawSemaphore::<Linux>::new().units(), 0);
 }
 
 /// What platforms keep for all locks, made of zero bytes, by its constructor at run time, or by

@@ -11,7 +11,7 @@ use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::rtmutex::RawRtMutex;
-use lockyard::rwsem::{RawRwSem, policy};
+use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::{
@@ -45,8 +45,8 @@ fn locks_are_send_and_sync_as_their_data() {
     not!(RtMutexGuard<'_, u8>: Send); // only the owner unlocks
     is_send::<(Mutex<u8>, RwSem<u8>, SpinLock<u8>, Semaphore, CancelToken)>();
     is_sync::<(Mutex<u8>, RwSem<u8>, SpinLock<u8>, Semaphore, CancelToken)>();
-    is_send::<(RawMutex<Linux>, RawRwSem<Linux, policy::Today>, RawQSpinLock<Linux>, RawSemaphore<Linux>)>();
-    is_sync::<(RawMutex<Linux>, RawRwSem<Linux, policy::Today>, RawQSpinLock<Linux>, RawSemaphore<Linux>)>();
+    is_send::<(RawMutex<Linux>, RawRwSem<Linux>, RawQSpinLock<Linux>, RawSemaphore<Linux>)>();
+    is_sync::<(RawMutex<Linux>, RawRwSem<Linux>, RawQSpinLock<Linux>, RawSemaphore<Linux>)>();
     // A mutex makes data that may be sent shareable; a reader-writer lock needs data that may be
     // shared.
     is_sync::<(Mutex<Cell<u8>>, SpinLock<RefCell<u8>>)>();

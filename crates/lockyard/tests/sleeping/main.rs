@@ -22,7 +22,7 @@ mod rwsem;
 mod semaphore;
 
 use lockyard::cancel::Until;
-use lockyard::semaphore::{DirectHandoff, RawSemaphore};
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard_check::scripted::{Actor, Scene, Scripted};
 pub(crate) use lockyard_check::scripts;
 
@@ -30,8 +30,9 @@ pub(crate) use lockyard_check::scripts;
 /// first sleep would end at once.
 fn rests(scene: &Scene, actor: &Actor<'_>) {
     let deadline = scene.now() + 1;
-    let rested = actor
-        .starts(move || RawSemaphore::<Scripted, DirectHandoff>::with_units(0).down_until(Until::deadline(deadline)));
+    let rested = actor.starts(move || {
+        KernelSemaphore::<Scripted, DirectHandoff>::with_units(0).down_until(Until::deadline(deadline))
+    });
     scene.advance(1);
     rested.expect("its deadline has come").expect_err("there are no units");
 }

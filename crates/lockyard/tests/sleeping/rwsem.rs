@@ -1,7 +1,7 @@
 //! What a release that may be the last thing done to an rwsem still touches.
 
 use lockyard::cancel::Until;
-use lockyard::rwsem::{RawRwSem, policy};
+use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard_check::lock::Lock;
 use lockyard_check::scripted::{Scene, Scripted, every_stop};
 
@@ -15,7 +15,7 @@ scripts! {
         every_stop(|first| {
             let mut stopped = false;
             every_stop(|second| {
-                let lock = RawRwSem::<Scripted, policy::TodayKernel>::default();
+                let lock = KernelRwSem::<Scripted, policy::TodayKernel>::default();
                 let mut again = false;
                 Scene::play(|scene, [holder, waiter]| {
                     holder.does(|| lock.write_acquire());

@@ -3,18 +3,20 @@
 use lockyard::GaveUp;
 use lockyard::cancel::{CancelToken, Until};
 use lockyard::event::Event;
-use lockyard::semaphore::{DirectHandoff, MAX_UNITS, Opportunistic2008, OpportunisticSafe, Policy, RawSemaphore};
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
+use lockyard::semaphore::{MAX_UNITS, RawSemaphore};
 use lockyard::wait::turn::TURN_NS;
+use lockyard_check::lock::Count;
 use lockyard_check::scripted::{Scene, Scripted, every_stop};
 
 use super::{rests, scripts};
 
-fn empty<Y: Policy>() -> RawSemaphore<Scripted, Y> {
-    RawSemaphore::with_units(0)
+fn empty<S: Count<P = Scripted>>() -> S {
+    S::with_units(0)
 }
 
-fn is_as_new<Y: Policy>(semaphore: &RawSemaphore<Scripted, Y>, units: u32) -> bool {
-    format!("{semaphore:?}") == format!("{:?}", RawSemaphore::<Scripted, Y>::with_units(units))
+fn is_as_new<S: Count<P = Scripted>>(semaphore: &S, units: u32) -> bool {
+    format!("{semaphore:?}") == format!("{:?}", S::with_units(units))
 }
 
 scripts! {
@@ -22,7 +24,7 @@ scripts! {
     /// kept for it.
     fn a_sleeping_first_waiter_is_passed_for_one_turn() {
         const STEP: u64 = TURN_NS / 8;
-        let semaphore = empty::<OpportunisticSafe>();
+        let semaphore = empty::<RawSemaphore<Scripted>>();
         Scene::play(|scene, [barger, waiter]| {
             let got = waiter.starts(|| semaphore.down());
             let mut passed = 0;
@@ -48,7 +50,7 @@ scripts! {
 
     /// The up that obeys a request clears it: those that follow wake nobody.
     fn a_request_to_be_woken_is_obeyed_once() {
-        let semaphore = empty::<OpportunisticSafe>();
+        let semaphore = empty::<RawSemaphore<Scripted>>();
         Scene::play(|scene, [upper, waiter]| {
             let got = waiter.starts(|| semaphore.down());
             waiter.freeze();
@@ -73,7 +75,7 @@ scripts! {
     fn of_two_ups_one_wakes_the_waiter() {
         let mut between = 0;
         every_stop(|stop| {
-            let semaphore = empty::<OpportunisticSafe>();
+            let semaphore = empty::<RawSemaphore<Scripted>>();
             let mut stopped = false;
             Scene::play(|scene, [first, waiter, second]| {
                 let got = waiter.starts(|| semaphore.down());
@@ -97,7 +99,7 @@ scripts! {
     /// units left, and asks on its behalf if not.
     fn two_quick_ups_reach_two_waiters_without_a_timer() {
         for quick in [1, 2] {
-            let semaphore = empty::<OpportunisticSafe>();
+            let semaphore = empty::<RawSemaphore<Scripted>>();
             Scene::play(|scene, [upper, first, second]| {
                 [first, second].into_iter().for_each(|waiter| rests(scene, waiter));
                 let got = [first, second].map(|waiter| waiter.starts(|| semaphore.down()));
@@ -118,9 +120,9 @@ scripts! {
 
     /// For a moment there is one unit too many, which is no reason to let in another.
     fn a_full_semaphore_stays_full() {
-        fn full<Y: Policy>() {
+        fn full<S: Count<P = Scripted>>() {
             every_stop(|stop| {
-                let semaphore = RawSemaphore::<Scripted, Y>::with_units(MAX_UNITS);
+                let semaphore = S::with_units(MAX_UNITS);
                 let mut stopped = false;
                 Scene::play(|scene, [first, second]| {
                     let more = first.starts_until(stop, || semaphore.up());
@@ -134,16 +136,16 @@ scripts! {
                 stopped
             });
         }
-        full::<OpportunisticSafe>();
-        full::<DirectHandoff>();
-        full::<Opportunistic2008>();
+        full::<RawSemaphore<Scripted>>();
+        full::<KernelSemaphore<Scripted, DirectHandoff>>();
+        full::<KernelSemaphore<Scripted, Opportunistic2008>>();
     }
 
     /// A thread has one place in a queue: the handler of a signal that comes while it waits polls.
     fn a_handler_takes_a_unit_on_top_of_a_wait() {
-        fn handled<Y: Policy>() {
+        fn handled<S: Count<P = Scripted>>() {
             every_stop(|stop| {
-                let (semaphore, handlers) = (empty::<Y>(), empty::<Y>());
+                let (semaphore, handlers) = (empty::<S>(), empty::<S>());
                 let mut stopped = false;
                 Scene::play(|scene, [waiter, upper, another]| {
                     let got = waiter.interrupted(stop, || handlers.down(), || semaphore.down());
@@ -163,15 +165,15 @@ scripts! {
                 stopped
             });
         }
-        handled::<OpportunisticSafe>();
-        handled::<DirectHandoff>();
-        handled::<Opportunistic2008>();
+        handled::<RawSemaphore<Scripted>>();
+        handled::<KernelSemaphore<Scripted, DirectHandoff>>();
+        handled::<KernelSemaphore<Scripted, Opportunistic2008>>();
     }
 
     /// A thread that queues asks in the name of a first waiter that is late at a semaphore that is
     /// fought over, once.
     fn a_newcomer_asks_for_one_that_is_late() {
-        let semaphore = empty::<OpportunisticSafe>();
+        let semaphore = empty::<RawSemaphore<Scripted>>();
         Scene::play(|scene, [upper, passed, late, newcomer, another]| {
             let before = passed.starts(|| semaphore.down());
             let got = late.starts(|| semaphore.down());
@@ -203,7 +205,7 @@ scripts! {
     /// Direct handoff: each up is one waiter's, in the order in which they came, whatever others
     /// try meanwhile.
     fn a_unit_given_is_nobody_elses() {
-        let semaphore = empty::<DirectHandoff>();
+        let semaphore = empty::<KernelSemaphore<Scripted, DirectHandoff>>();
         Scene::play(|scene, [upper, first, second]| {
             let got = [first, second].map(|waiter| waiter.starts(|| semaphore.down()));
             first.freeze();
@@ -226,9 +228,9 @@ scripts! {
 
     /// In every form those who give up leave nothing behind, first, last and in the middle.
     fn who_gives_up_leaves_nothing_behind() {
-        fn leaves<Y: Policy>() {
+        fn leaves<S: Count<P = Scripted>>() {
             for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
-                let semaphore = empty::<Y>();
+                let semaphore = empty::<S>();
                 let tokens: [CancelToken<Scripted>; 3] = Default::default();
                 Scene::play(|scene, [canceller, first, second, third]| {
                     let waiters = [first, second, third];
@@ -248,8 +250,8 @@ scripts! {
                 assert!(is_as_new(&semaphore, 0));
             }
         }
-        leaves::<OpportunisticSafe>();
-        leaves::<DirectHandoff>();
-        leaves::<Opportunistic2008>();
+        leaves::<RawSemaphore<Scripted>>();
+        leaves::<KernelSemaphore<Scripted, DirectHandoff>>();
+        leaves::<KernelSemaphore<Scripted, Opportunistic2008>>();
     }
 }

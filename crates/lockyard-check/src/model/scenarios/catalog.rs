@@ -1,12 +1,16 @@
 //! The list of scenarios. A new lock is one line in [`all`].
 
 use lockyard::event::Event;
+use lockyard::history::qrwlock::{KernelQRwLock, policy as qrw};
+use lockyard::history::rwsem::KernelRwSem;
+use lockyard::history::rwsem::policy::{self as sem, Policy as _};
+use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
-use lockyard::qrwlock::{RawQRwLock, policy as qrw};
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex_tree::RawTreeRtMutex;
-use lockyard::rwsem::{RawRwSem, policy as sem};
-use lockyard::semaphore::{DirectHandoff, Opportunistic2008, OpportunisticSafe, RawSemaphore};
+use lockyard::rwsem::RawRwSem;
+use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::cna::{RawCnaSpinLock, SHUFFLE_ONE_IN};
 use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -70,10 +74,10 @@ pub fn all() -> Vec<Scenario> {
         timed::<RawMutex<Loom>>("mutex"),
         embedded(),
         strangers(),
-        rwsem::<sem::Today>(TURNS),
-        rwsem::<sem::TodayKernel>(KERNEL),
-        rwsem::<sem::V5_10>(KERNEL),
-        rwsem::<sem::XaddBaseline>(PLAIN),
+        rwsem::<RawRwSem<Loom>>("today", TURNS),
+        rwsem::<KernelRwSem<Loom, sem::TodayKernel>>(sem::TodayKernel::NAME, KERNEL),
+        rwsem::<KernelRwSem<Loom, sem::V5_10>>(sem::V5_10::NAME, KERNEL),
+        rwsem::<KernelRwSem<Loom, sem::XaddBaseline>>(sem::XaddBaseline::NAME, PLAIN),
         biased_queue(),
         rwsem_brief::<sem::HandoffNone>(),
         rwsem_brief::<sem::Handoff4ms>(),
@@ -87,11 +91,11 @@ pub fn all() -> Vec<Scenario> {
         rwsem_brief::<sem::ReaderStealV2>(),
         rwsem_brief::<sem::LimitRspin>(),
         rwsem_brief::<sem::NoRspin>(),
-        qrwlock::<qrw::Today>(),
-        qrwlock::<qrw::TodayKernel>(),
-        qrwlock::<qrw::FetchAdd>(),
-        qrwlock::<qrw::ByteCas>(),
-        qrwlock::<qrw::WordCas>(),
+        qrwlock(),
+        kernel_qrwlock::<qrw::TodayKernel>(),
+        kernel_qrwlock::<qrw::FetchAdd>(),
+        kernel_qrwlock::<qrw::ByteCas>(),
+        kernel_qrwlock::<qrw::WordCas>(),
         semaphore(),
         exclusive::<LockRef<Loom>>("lockref", SPIN, &[]),
         references(),
@@ -164,15 +168,11 @@ fn shared<L: Shared<P = Loom> + 'static>(lock: &str, modes: Modes) -> Vec<Scenar
     list
 }
 
-fn rwsem<Y: sem::Policy>(modes: Modes) -> Vec<Scenario> {
-    let lock = format!("rwsem:{}", Y::NAME);
-    let mut list = shared::<RawRwSem<Loom, Y>>(&lock, modes);
+fn rwsem<L: Shared<P = Loom> + Timed + 'static>(policy: &str, modes: Modes) -> Vec<Scenario> {
+    let lock = format!("rwsem:{policy}");
+    let mut list = shared::<L>(&lock, modes);
     let of = Of { lock: &lock, machine: SLEEPS, mode: "sleeps" };
-    list.extend([
-        of.timeout::<RawRwSem<Loom, Y>>(&[W, W, R]),
-        of.timeout::<RawRwSem<Loom, Y>>(&[W, R, W]),
-        of.cancel::<RawRwSem<Loom, Y>>(&[R, W, R]),
-    ]);
+    list.extend([of.timeout::<L>(&[W, W, R]), of.timeout::<L>(&[W, R, W]), of.cancel::<L>(&[R, W, R])]);
     list
 }
 
@@ -184,9 +184,9 @@ fn rwsem_brief<Y: sem::Policy>() -> Vec<Scenario> {
     for &(mode, machine) in PLAIN {
         let of = Of { lock: &lock, machine, mode };
         list.extend([
-            of.contend::<RawRwSem<Loom, Y>>(&[W, R]),
-            of.contend::<RawRwSem<Loom, Y>>(&[W, R, R]),
-            of.contend::<RawRwSem<Loom, Y>>(&[W, W, R]),
+            of.contend::<KernelRwSem<Loom, Y>>(&[W, R]),
+            of.contend::<KernelRwSem<Loom, Y>>(&[W, R, R]),
+            of.contend::<KernelRwSem<Loom, Y>>(&[W, W, R]),
         ]);
     }
     list
@@ -196,7 +196,7 @@ fn rwsem_brief<Y: sem::Policy>() -> Vec<Scenario> {
 fn biased_queue() -> Vec<Scenario> {
     let of = |mode, machine| Of { lock: "rwsem:xadd-baseline", machine, mode };
     let (sleeps, spins) = (of("sleeps", SLEEPS), of("spins", SPINS));
-    vec![sleeps.contend::<RawRwSem<Loom, sem::XaddBaseline>>(&[W, W, W]), spun_in_vain(&spins)]
+    vec![sleeps.contend::<KernelRwSem<Loom, sem::XaddBaseline>>(&[W, W, W]), spun_in_vain(&spins)]
 }
 
 fn condvar() -> Vec<Scenario> {
@@ -223,42 +223,43 @@ fn chains() -> Vec<Scenario> {
     vec![chain(&of("sleeps", SLEEPS)), chain(&of("spins", SPINS)), late_again(&of("spins", SPINS))]
 }
 
-fn qrwlock<Y: qrw::Policy>() -> Vec<Scenario> {
-    let lock = format!("qrwlock:{}", Y::NAME);
-    if !Y::KNOBS.turns {
-        return shared::<RawQRwLock<Loom, Y>>(&lock, BOTH);
-    }
-    let mut list = shared::<RawQRwLock<Loom, Y>>(&lock, TURNS);
+fn qrwlock() -> Vec<Scenario> {
+    let lock = "qrwlock:today";
+    let mut list = shared::<RawQRwLock<Loom>>(lock, TURNS);
     // Four late threads are more than loom explores to any of its bounds.
     list.retain(|scenario| !scenario.name.ends_with("/wrwr/late"));
-    let of = Of { lock: &lock, machine: SLEEPS, mode: "sleeps" };
-    list.extend([of.timeout::<RawQRwLock<Loom, Y>>(&[W, W, R]), of.timeout::<RawQRwLock<Loom, Y>>(&[W, R, W])]);
+    let of = Of { lock, machine: SLEEPS, mode: "sleeps" };
+    list.extend([of.timeout::<RawQRwLock<Loom>>(&[W, W, R]), of.timeout::<RawQRwLock<Loom>>(&[W, R, W])]);
     list
+}
+
+fn kernel_qrwlock<Y: qrw::Policy>() -> Vec<Scenario> {
+    shared::<KernelQRwLock<Loom, Y>>(&format!("qrwlock:{}", Y::NAME), BOTH)
 }
 
 fn semaphore() -> Vec<Scenario> {
     let mut list = Vec::new();
     for &(mode, machine) in TURNS {
         let of = Of { lock: "semaphore:opportunistic-safe", machine, mode };
-        list.push(of.contend::<Binary<Loom, OpportunisticSafe>>(&[W, W]));
+        list.push(of.contend::<Binary<RawSemaphore<Loom>>>(&[W, W]));
         if mode != "untimed" {
-            list.push(of.contend::<Binary<Loom, OpportunisticSafe>>(&[W, W, W]));
-            list.push(units::<RawSemaphore<Loom, OpportunisticSafe>>(&of));
+            list.push(of.contend::<Binary<RawSemaphore<Loom>>>(&[W, W, W]));
+            list.push(units::<RawSemaphore<Loom>>(&of));
         }
     }
-    list.extend(timed::<Binary<Loom, OpportunisticSafe>>("semaphore:opportunistic-safe"));
+    list.extend(timed::<Binary<RawSemaphore<Loom>>>("semaphore:opportunistic-safe"));
     let of = Of { lock: "semaphore:direct-handoff", machine: SLEEPS, mode: "sleeps" };
     list.extend([
-        of.contend::<Binary<Loom, DirectHandoff>>(&[W, W]),
-        of.contend::<Binary<Loom, DirectHandoff>>(&[W, W, W]).reaching(&[Event::SemHandoff]),
-        units::<RawSemaphore<Loom, DirectHandoff>>(&of),
+        of.contend::<Binary<KernelSemaphore<Loom, DirectHandoff>>>(&[W, W]),
+        of.contend::<Binary<KernelSemaphore<Loom, DirectHandoff>>>(&[W, W, W]).reaching(&[Event::SemHandoff]),
+        units::<KernelSemaphore<Loom, DirectHandoff>>(&of),
     ]);
-    list.extend(timed::<Binary<Loom, DirectHandoff>>("semaphore:direct-handoff"));
+    list.extend(timed::<Binary<KernelSemaphore<Loom, DirectHandoff>>>("semaphore:direct-handoff"));
     // Its lost wake-up needs two quick ups (they are not tried here).
     let of = Of { lock: "semaphore:opportunistic-2008", machine: SLEEPS, mode: "sleeps" };
     list.extend([
-        of.contend::<Binary<Loom, Opportunistic2008>>(&[W, W]),
-        of.contend::<Binary<Loom, Opportunistic2008>>(&[W, W, W]),
+        of.contend::<Binary<KernelSemaphore<Loom, Opportunistic2008>>>(&[W, W]),
+        of.contend::<Binary<KernelSemaphore<Loom, Opportunistic2008>>>(&[W, W, W]),
     ]);
     list
 }
@@ -356,25 +357,25 @@ fn embedded() -> Vec<Scenario> {
         ]);
         let today = of("rwsem-detached:today", mode, machine);
         list.extend([
-            today.contend::<Detached<RawRwSem<Loom, sem::Today>>>(&[W, W]),
-            today.contend::<Detached<RawRwSem<Loom, sem::Today>>>(&[W, R]),
-            today.contend::<Detached<RawRwSem<Loom, sem::Today>>>(&[W, R, W]),
-            reading_again::<sem::Today>(&today, 1),
-            reading_again::<sem::Today>(&today, 2),
+            today.contend::<Detached<RawRwSem<Loom>>>(&[W, W]),
+            today.contend::<Detached<RawRwSem<Loom>>>(&[W, R]),
+            today.contend::<Detached<RawRwSem<Loom>>>(&[W, R, W]),
+            reading_again(&today, 1),
+            reading_again(&today, 2),
         ]);
         let kernel = of("rwsem-detached:today-kernel", mode, machine);
         list.extend([
-            kernel.contend::<Detached<RawRwSem<Loom, sem::TodayKernel>>>(&[W, W]),
-            kernel.contend::<Detached<RawRwSem<Loom, sem::TodayKernel>>>(&[W, R]),
-            kernel.contend::<Detached<RawRwSem<Loom, sem::TodayKernel>>>(&[W, R, W]),
-            kernel.contend::<Detached<RawRwSem<Loom, sem::TodayKernel>>>(&[W, W, W]),
+            kernel.contend::<Detached<KernelRwSem<Loom, sem::TodayKernel>>>(&[W, W]),
+            kernel.contend::<Detached<KernelRwSem<Loom, sem::TodayKernel>>>(&[W, R]),
+            kernel.contend::<Detached<KernelRwSem<Loom, sem::TodayKernel>>>(&[W, R, W]),
+            kernel.contend::<Detached<KernelRwSem<Loom, sem::TodayKernel>>>(&[W, W, W]),
         ]);
     }
     let (mutex, today) = (of("mutex-inlined", "untimed", UNTIMED), of("rwsem-detached:today", "untimed", UNTIMED));
     list.extend([
         mutex.contend::<Inlined<RawMutex<Loom>>>(&[W, W]),
-        today.contend::<Detached<RawRwSem<Loom, sem::Today>>>(&[W, W]),
-        today.contend::<Detached<RawRwSem<Loom, sem::Today>>>(&[W, R]),
+        today.contend::<Detached<RawRwSem<Loom>>>(&[W, W]),
+        today.contend::<Detached<RawRwSem<Loom>>>(&[W, R]),
         urgent(&of("qrwlock:today", "spins", SPINS)),
         urgent(&of("qrwlock:today", "sleeps", SLEEPS)),
     ]);
@@ -391,12 +392,12 @@ fn strangers() -> Vec<Scenario> {
         of("mutex").contend::<RawMutex<Loom>>(&[W, W]),
         of("rtmutex-tree").contend::<RawTreeRtMutex<Loom>>(&[W, W]),
         of("rtmutex-tree").attempt::<RawTreeRtMutex<Loom>>(&[W, W]),
-        of("rwsem:today").contend::<RawRwSem<Loom, sem::Today>>(&[W, W]),
-        of("rwsem:today").contend::<RawRwSem<Loom, sem::Today>>(&[W, R]),
-        of("rwsem:today-kernel").contend::<RawRwSem<Loom, sem::TodayKernel>>(&[W, W]),
-        of("rwsem:today-kernel").contend::<RawRwSem<Loom, sem::TodayKernel>>(&[W, R]),
-        of("rwsem:xadd-baseline").contend::<RawRwSem<Loom, sem::XaddBaseline>>(&[W, R]),
-        of("semaphore:opportunistic-safe").contend::<Binary<Loom, OpportunisticSafe>>(&[W, W]),
+        of("rwsem:today").contend::<RawRwSem<Loom>>(&[W, W]),
+        of("rwsem:today").contend::<RawRwSem<Loom>>(&[W, R]),
+        of("rwsem:today-kernel").contend::<KernelRwSem<Loom, sem::TodayKernel>>(&[W, W]),
+        of("rwsem:today-kernel").contend::<KernelRwSem<Loom, sem::TodayKernel>>(&[W, R]),
+        of("rwsem:xadd-baseline").contend::<KernelRwSem<Loom, sem::XaddBaseline>>(&[W, R]),
+        of("semaphore:opportunistic-safe").contend::<Binary<RawSemaphore<Loom>>>(&[W, W]),
         of("futex-hash").contend::<HashedMutex<Loom, RawTicketLock<Loom>>>(&[W, W]),
     ]
 }

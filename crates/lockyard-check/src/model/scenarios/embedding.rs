@@ -4,7 +4,6 @@ use lockyard::platform::{Ordering::*, Platform, Word};
 use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rwsem::RawRwSem;
-use lockyard::rwsem::policy::Policy;
 
 use super::super::machine::execute;
 use super::super::weak::{Loom, Weak};
@@ -12,20 +11,20 @@ use super::exclusive::Of;
 use super::{Protected, Scenario, barred};
 use crate::lock::{Lock, Way};
 
-#[derive(Debug)]
-struct Shelf<Y: Policy> {
-    lock: RawRwSem<Loom, Y>,
+#[derive(Debug, Default)]
+struct Shelf {
+    lock: RawRwSem<Loom>,
     data: Protected,
 }
 
 /// The first thread writes; the others read once more, past everybody who waits, if they can.
-pub(super) fn reading_again<Y: Policy>(of: &Of<'_>, readers: usize) -> Scenario {
+pub(super) fn reading_again(of: &Of<'_>, readers: usize) -> Scenario {
     let threads = readers + 1;
     of.scenario(&format!("again-{readers}"), threads, barred(of.machine, threads), move |machine| {
         execute::<Weak, _>(
             machine,
             threads,
-            || Shelf::<Y> { lock: RawRwSem::default(), data: Protected::default() },
+            Shelf::default,
             |shelf, me| {
                 if me == 0 {
                     shelf.lock.lock(Way::Write);

@@ -9,9 +9,8 @@
 //! all in motion.
 
 use lockyard::event::Event;
+use lockyard::history::rwsem::{KernelRwSem, policy::XaddBaseline};
 use lockyard::platform::Platform;
-use lockyard::rwsem::RawRwSem;
-use lockyard::rwsem::policy::XaddBaseline;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::queued::{Kind, RawQueuedSpinLock};
 use lockyard::wait::thread::ThreadId;
@@ -178,7 +177,7 @@ pub(super) fn spun_in_vain(of: &Of<'_>) -> Scenario {
         execute::<Weak, _>(
             machine,
             3,
-            Line::<RawRwSem<Loom, XaddBaseline>>::default,
+            Line::<KernelRwSem<Loom, XaddBaseline>>::default,
             |line, me| match me {
                 0 => {
                     line.lock.lock(Way::Write);

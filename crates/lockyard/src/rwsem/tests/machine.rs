@@ -17,7 +17,7 @@ const SLOTS: usize = 256;
 
 /// The machine.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tireless;
+pub(crate) struct Tireless;
 
 static RECORDS: [Thread<Tireless>; SLOTS] = [const { Thread::new() }; SLOTS];
 static TAKEN: [AtomicBool; SLOTS] = [const { AtomicBool::new(false) }; SLOTS];
@@ -28,7 +28,7 @@ static UNUSED: AtomicU32 = AtomicU32::new(0);
 /// A word whose accesses may be preceded by the loss of the CPU.
 #[derive(Debug, Default)]
 #[repr(transparent)]
-pub(super) struct Shaken<W>(W);
+pub(crate) struct Shaken<W>(W);
 
 fn shake() {
     let random = RANDOM.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -99,7 +99,7 @@ thread_local! {
 }
 
 /// Gives the calling thread real-time priority.
-pub(super) fn become_realtime() {
+pub(crate) fn become_realtime() {
     let id = Tireless::current().unwrap().id();
     REALTIME[id.raw() as usize].store(true, SeqCst);
 }

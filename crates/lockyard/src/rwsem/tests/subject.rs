@@ -1,4 +1,4 @@
-//! A lock of any policy on any machine, as one type: so that each test is compiled once.
+//! An rwsem of any form on any machine, as one type: so that each test is compiled once.
 
 use core::sync::atomic::Ordering::SeqCst;
 use std::boxed::Box;
@@ -6,14 +6,21 @@ use std::vec::Vec;
 
 use crate::cancel::{CancelToken, GaveUp, Until};
 use crate::platform::{Platform, Word};
-use crate::rwsem::RawRwSem;
-use crate::rwsem::grant::Mode;
-use crate::rwsem::owner::me;
-use crate::rwsem::policy::{CountScheme, Knobs, Policy};
+use crate::rwsem::turns::Want;
+use crate::rwsem::{ASKS, BIAS, HANDOFF, LISTENING, RawRwSem, WRITER};
+use crate::spin::qspinlock::RawQSpinLock;
+use crate::wait::queue::WaitQueue;
+use crate::wait::section;
+use crate::wait::turn::Contended;
+
+/// How many wait in `queue`, which `wait_lock` guards.
+pub(crate) fn waiting<P: Platform>(wait_lock: &RawQSpinLock<P>, queue: &WaitQueue<P>) -> usize {
+    section::locked(wait_lock, || core::iter::successors(queue.first(), |thread| queue.after(thread)).count())
+}
 
 /// When a wait ends.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum End {
+pub(crate) enum End {
     /// After so many nanoseconds.
     After(u64),
     /// When the subject's token of this number is cancelled.
@@ -21,9 +28,20 @@ pub(super) enum End {
 }
 
 /// The lock under test. Its words can be read and set; whoever does that knows what it means.
-pub(super) trait Subject: Sync {
+pub(crate) trait Subject: Sync {
     fn name(&self) -> &'static str;
-    fn knobs(&self) -> Knobs;
+    /// What one reader adds to the count.
+    fn unit(&self) -> u64;
+    /// What a writer adds.
+    fn writer(&self) -> u64;
+    /// What a queue that is not empty adds.
+    fn waiters(&self) -> u64;
+    /// The bits that may be set beside while somebody waits.
+    fn requests(&self) -> u64;
+    /// Whether a waiter may have the lock kept for it, by the bit `HANDOFF`.
+    fn hands_off(&self) -> bool;
+    /// Whether a waiter may have it kept for a newcomer's sake, too.
+    fn turns(&self) -> bool;
 
     fn read(&self);
     fn write(&self);
@@ -45,34 +63,24 @@ pub(super) trait Subject: Sync {
 
     fn count(&self) -> u64;
     fn set_count(&self, count: u64);
-    fn owner(&self) -> u32;
-    fn me(&self) -> u32;
     fn waiting(&self) -> usize;
     fn unpark_first(&self);
-    fn grant_pass(&self);
     fn spinner_write(&self) -> bool;
     fn spinner_read(&self) -> bool;
-    fn set_nonspinnable(&self);
-    fn own_as_reader(&self);
-    fn own_as_writer(&self);
     fn assert_at_rest(&self);
-
-    fn is_bits(&self) -> bool {
-        self.knobs().count == CountScheme::Bits
-    }
 }
 
-struct Lock<P: Platform, Y: Policy> {
-    lock: RawRwSem<P, Y>,
+struct Lock<P: Platform> {
+    lock: RawRwSem<P>,
     tokens: Vec<CancelToken<P>>,
 }
 
 /// An unlocked lock with so many tokens.
-pub(super) fn subject<P: Platform, Y: Policy>(tokens: usize) -> Box<dyn Subject> {
-    Box::new(Lock::<P, Y> { lock: RawRwSem::default(), tokens: (0..tokens).map(|_| CancelToken::default()).collect() })
+pub(crate) fn subject<P: Platform>(tokens: usize) -> Box<dyn Subject> {
+    Box::new(Lock::<P> { lock: RawRwSem::default(), tokens: (0..tokens).map(|_| CancelToken::default()).collect() })
 }
 
-impl<P: Platform, Y: Policy> Lock<P, Y> {
+impl<P: Platform> Lock<P> {
     fn until(&self, end: End) -> Until<'_, P> {
         match end {
             End::After(ns) => Until::after(ns),
@@ -81,12 +89,27 @@ impl<P: Platform, Y: Policy> Lock<P, Y> {
     }
 }
 
-impl<P: Platform, Y: Policy> Subject for Lock<P, Y> {
+impl<P: Platform> Subject for Lock<P> {
     fn name(&self) -> &'static str {
-        Y::NAME
+        "today"
     }
-    fn knobs(&self) -> Knobs {
-        Y::KNOBS
+    fn unit(&self) -> u64 {
+        BIAS
+    }
+    fn writer(&self) -> u64 {
+        WRITER
+    }
+    fn waiters(&self) -> u64 {
+        0
+    }
+    fn requests(&self) -> u64 {
+        HANDOFF | LISTENING | ASKS
+    }
+    fn hands_off(&self) -> bool {
+        true
+    }
+    fn turns(&self) -> bool {
+        true
     }
     fn read(&self) {
         self.lock.read_acquire();
@@ -139,39 +162,24 @@ impl<P: Platform, Y: Policy> Subject for Lock<P, Y> {
     fn set_count(&self, count: u64) {
         self.lock.count.store(count, SeqCst);
     }
-    fn owner(&self) -> u32 {
-        self.lock.owner.load(SeqCst)
-    }
-    fn me(&self) -> u32 {
-        me::<P>().raw()
-    }
     fn waiting(&self) -> usize {
-        super::waiting(&self.lock)
+        waiting(&self.lock.wait_lock, &self.lock.queue)
     }
     fn unpark_first(&self) {
         if let Some(first) = self.lock.queue.first() {
             first.unpark();
         }
     }
-    fn grant_pass(&self) {
-        self.lock.wake(Mode::Any);
-    }
     fn spinner_write(&self) -> bool {
-        self.lock.write_past_waiters(me::<P>())
+        Want::<P, true>(&self.lock).try_take(false)
     }
     fn spinner_read(&self) -> bool {
-        self.lock.spinner_read_try(me::<P>())
-    }
-    fn set_nonspinnable(&self) {
-        self.lock.set_nonspinnable();
-    }
-    fn own_as_reader(&self) {
-        self.lock.own_as_reader();
-    }
-    fn own_as_writer(&self) {
-        self.lock.own_as_writer();
+        Want::<P, false>(&self.lock).try_take(false)
     }
     fn assert_at_rest(&self) {
-        super::assert_at_rest(&self.lock);
+        let lock = &self.lock;
+        assert_eq!(lock.count.load(SeqCst), 0, "count at rest");
+        assert!(lock.queue.is_empty() && !lock.osq.is_locked() && !lock.wait_lock.is_locked());
+        assert_eq!((lock.unused.load(SeqCst), lock.embedder.load(SeqCst)), (0, 0));
     }
 }

@@ -5,7 +5,8 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::thread::{scope, yield_now};
 use std::vec::Vec;
 
-use super::{End, Make, Subject, US, eventually};
+use super::subject::{End, Subject};
+use super::{Make, US, eventually};
 
 /// What the lock protects, and how its rules would be seen broken.
 struct Protected<'a> {
@@ -62,11 +63,8 @@ impl Drop for Ended<'_> {
 }
 
 /// Each thread does every kind of operation at random, and cancels its neighbour's waits.
-pub(super) fn torture(make: Make, threads: usize, rounds: usize, seed: u64) {
+pub(crate) fn torture(make: Make, threads: usize, rounds: usize, seed: u64) {
     let lock = &*make(threads * rounds);
-    if !lock.knobs().two_phase_grant {
-        return; // broken on purpose
-    }
     let shared =
         &Protected { lock, readers: AtomicU32::new(0), writers: AtomicU32::new(0), value: UnsafeCell::new([0; 2]) };
     // The token with which each thread waits just now.

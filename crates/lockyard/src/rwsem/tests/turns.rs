@@ -1,18 +1,17 @@
 //! Taking turns, turn by turn: which bits let whom in, who asks for what when, and what is left for
 //! the next.
 
+use std::boxed::Box;
 use std::vec::Vec;
 
-use super::queued::{queued, still_queued, was_woken};
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event::{self, *};
 use crate::platform::{Ordering::SeqCst, Platform, Word};
-use crate::rwsem::policy::Today;
 use crate::rwsem::{ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READFAIL, RawRwSem, WRITER};
 use crate::wait::tests::clockwork::*;
 use crate::wait::turn::{GRACE_NS, TURN_NS};
 
-type Made = RawRwSem<Clockwork, Today>;
+pub(super) type Made = RawRwSem<Clockwork>;
 
 const AT_ONCE: Until<'static, Clockwork> = Until::deadline(0);
 
@@ -21,10 +20,42 @@ fn count(lock: &Made) -> u64 {
     lock.count.load(SeqCst) & !ASKS
 }
 
+/// A lock with this count and queue: `r` a reader, `w` a writer, from thread 2 on.
+pub(super) fn queued(count: u64, kinds: &str) -> &'static Made {
+    let lock = Box::leak(Box::new(Made::new()));
+    lock.count.store(count, SeqCst);
+    for (kind, who) in kinds.chars().zip(2..) {
+        was_woken(who);
+        let waiter = &record(who).waiter;
+        waiter.reserved.store(0, SeqCst);
+        waiter.granted.store(0, SeqCst);
+        waiter.kind.store(u32::from(kind == 'w'), SeqCst);
+        waiter.note.store(0, SeqCst);
+        waiter.due.store(Clockwork::now() + 4_000_000, SeqCst);
+        lock.queue.push(record(who));
+    }
+    lock
+}
+
+/// Uses the wake-up up.
+pub(super) fn was_woken(who: u32) -> bool {
+    let woken = record(who).is_notified();
+    if woken {
+        record(who).park(Some(0));
+    }
+    woken
+}
+
+fn still_queued(lock: &Made) -> Vec<u32> {
+    core::iter::successors(lock.queue.first(), |thread| lock.queue.after(thread))
+        .map(|thread| thread.id().raw())
+        .collect()
+}
+
 /// A lock with this count, for which thread 2 waits as the first if it has `rival`.
 fn made(count: u64, rival: bool) -> &'static Made {
-    let lock = queued::<Today>(count, if rival { "w" } else { "" });
-    lock.owner.store(Made::press_time(), SeqCst);
+    let lock = queued(count, if rival { "w" } else { "" });
+    lock.pressed_at.store(Made::press_time(), SeqCst);
     should_yield(true); // nobody spins
     events();
     lock
@@ -142,22 +173,22 @@ fn a_reader_that_has_to_wait_passes_on_the_wake_up_that_it_swallowed() {
 #[test]
 fn a_reader_whose_reason_to_wait_has_gone_passes_the_wake_up_on_as_well() {
     let lock = made(BIAS | LISTENING, true);
-    assert_eq!(lock.turns_read_slow(AT_ONCE), Ok(()));
+    assert_eq!(lock.read_slow(AT_ONCE), Ok(()));
     assert_eq!((count(lock), was_woken(2)), (BIAS, true));
 }
 
 #[test]
 fn a_release_that_comes_second_wakes_nobody() {
     let lock = made(HANDOFF, true);
-    lock.turns_released();
+    lock.released();
     assert_eq!((count(lock), was_woken(2), events()), (HANDOFF, false, std::vec![]));
     lock.count.store(LISTENING | HANDOFF, SeqCst);
-    lock.turns_released();
+    lock.released();
     assert_eq!((count(lock), was_woken(2), events()), (HANDOFF, true, std::vec![(RwsemWakeWriter, 1)]));
     // The queue is empty by now.
     lock.queue.remove(record(2));
     lock.count.store(LISTENING, SeqCst);
-    lock.turns_released();
+    lock.released();
     assert_eq!((count(lock), was_woken(2), events()), (0, false, std::vec![]));
 }
 
@@ -195,7 +226,7 @@ fn who_queues_behind_a_first_that_does_not_come_asks_in_its_name() {
 /// How long it spun.
 fn spins(lock: &'static Made, writes: bool) -> u64 {
     should_yield(false);
-    lock.owner.store(Made::press_time(), SeqCst);
+    lock.pressed_at.store(Made::press_time(), SeqCst);
     let (start, before) = (Clockwork::now(), count(lock));
     let (send, receive) = std::sync::mpsc::channel();
     at_sleep(move || {

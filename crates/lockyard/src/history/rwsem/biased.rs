@@ -51,7 +51,7 @@ use crate::platform::{Ordering::*, Platform, Word};
 use crate::wait::section;
 use crate::wait::thread::Thread;
 
-use super::RawRwSem;
+use super::KernelRwSem;
 use super::grant::{Mode, Wakes};
 use super::owner::me;
 use super::policy::Policy;
@@ -84,7 +84,7 @@ pub(super) const fn written(count: u64) -> bool {
     (count as i64) < WAIT as i64
 }
 
-impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
+impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
     pub(super) fn biased_try_read(&self) -> bool {
         let mut count = self.count.load(Relaxed);
         // Unsigned: what is below zero is above the end as well.

@@ -25,7 +25,7 @@
 //! * *The swallowed wake-up.* A reader that tried (added its bias) may have been the only reason
 //!   why the last holder woke nobody. The kernel relies on it to try again; but after a request for
 //!   handoff its tries are all in vain. It therefore wakes the heir when it takes its bias back and
-//!   finds the lock free but promised ([`RawRwSem::take_bias_back`]; invariant 11).
+//!   finds the lock free but promised ([`KernelRwSem::take_bias_back`]; invariant 11).
 //!
 //! # Memory ordering
 //!
@@ -41,7 +41,7 @@ use crate::wait::thread::{Thread, ThreadId};
 use super::grant::Mode;
 use super::owner::{self, Kind, OwnerState, READER_OWNED};
 use super::policy::{CountScheme, Policy, ReaderSpin, RtNullOwner};
-use super::{BIAS, HANDOFF, LOCKED, READFAIL, RawRwSem, WRITER, biased};
+use super::{BIAS, HANDOFF, KernelRwSem, LOCKED, READFAIL, WRITER, biased};
 
 /// How long the lock may look held by nobody before a spinner takes the holder to be off its CPU.
 /// Long enough for the holder's store to get through to the line on a large machine where everybody
@@ -70,7 +70,7 @@ impl Spinner {
     }
 }
 
-impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
+impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
     /// Whether spinning is worth beginning.
     pub(super) fn can_spin(&self, kind: Kind) -> bool {
         let word = self.owner.load(Relaxed);

@@ -5,13 +5,13 @@ use std::vec::Vec;
 use super::queued::{queued, was_granted};
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event::{self, *};
+use crate::history::rwsem::owner::{Kind, OwnerState, RD_NONSPINNABLE, READER_OWNED, WR_NONSPINNABLE};
+use crate::history::rwsem::policy::*;
+use crate::history::rwsem::{BIAS, HANDOFF, KernelRwSem, WAITERS, WRITER, biased};
 use crate::platform::{Ordering::SeqCst, Patience, Platform, Word};
-use crate::rwsem::owner::{Kind, OwnerState, RD_NONSPINNABLE, READER_OWNED, WR_NONSPINNABLE};
-use crate::rwsem::policy::*;
-use crate::rwsem::{BIAS, HANDOFF, RawRwSem, WAITERS, WRITER, biased};
 use crate::wait::tests::clockwork::*;
 
-type Made<Y> = RawRwSem<Clockwork, Y>;
+type Made<Y> = KernelRwSem<Clockwork, Y>;
 
 /// Thread 7 owns it, or has read it last.
 const WRITES: u32 = 7 << 8;

@@ -5,15 +5,15 @@ use std::boxed::Box;
 use std::vec::Vec;
 
 use crate::event::Event;
+use crate::history::rwsem::grant::{HANDOFF_SET, Mode, WRITES, Wakes};
+use crate::history::rwsem::owner::{RD_NONSPINNABLE, READER_OWNED, WR_NONSPINNABLE};
+use crate::history::rwsem::policy::*;
+use crate::history::rwsem::{BIAS, HANDOFF, KernelRwSem, MAX_GRANTS, READFAIL, WAITERS, WRITER};
 use crate::platform::{Ordering::SeqCst, Platform, Word};
-use crate::rwsem::grant::{HANDOFF_SET, Mode, WRITES, Wakes};
-use crate::rwsem::owner::{RD_NONSPINNABLE, READER_OWNED, WR_NONSPINNABLE};
-use crate::rwsem::policy::*;
-use crate::rwsem::{BIAS, HANDOFF, MAX_GRANTS, READFAIL, RawRwSem, WAITERS, WRITER};
 use crate::wait::tests::clockwork::{Clockwork, advance, events, record};
 use crate::wait::thread::Thread;
 
-type Made<Y> = RawRwSem<Clockwork, Y>;
+type Made<Y> = KernelRwSem<Clockwork, Y>;
 
 const NEVER: &[u32] = &[];
 

@@ -1,7 +1,7 @@
 //! The kernel's waiting: a thread that has to wait queues for an ordinary spinlock, the *wait
 //! lock*.
 //!
-//! Policies without `turns`. The holder of the wait lock is the first waiter, and the only one to
+//! The holder of the wait lock is the first waiter, and the only one to
 //! watch the word; the others wait in that lock's queue, readers and writers alike, in order.
 //!
 //! | state (readers, waiting, locked) | event | next |
@@ -26,9 +26,6 @@
 //! **Reservations** do not end: a first waiter that is stopped keeps a free lock shut.
 //!
 //! **fork.** The first waiter, *waiting*, and the count of a waiting reader stay in the child.
-//! [`RawQRwLock::forget_waiters`] takes them out where the forking thread holds the lock for
-//! writing. Where it does not, a waiting reader's count stays: nothing tells it from one that
-//! reads.
 
 use crate::event::Event;
 use crate::platform::{Lanes, Ordering::*, Platform, Word};
@@ -37,7 +34,7 @@ use crate::wait::heads;
 use crate::wait::thread::{Thread, while_waiting};
 
 use super::policy::{Policy, SetWaiting};
-use super::{FULL, LOCKED, LOCKED_LANE, RawQRwLock};
+use super::{FULL, KernelQRwLock, LOCKED, LOCKED_LANE};
 
 /// How long the first waiter sleeps where it cannot rely on being woken.
 pub(super) const BLIND_NS: u64 = 1_000_000;
@@ -49,9 +46,9 @@ enum Told {
     No,
 }
 
-impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
+impl<P: Platform, Y: Policy> KernelQRwLock<P, Y> {
     /// A reader that is not counted any more, and found `word`.
-    pub(super) fn kernel_read(&self, word: u32) {
+    pub(super) fn read_waiting(&self, word: u32) {
         self.wait_lock.acquire();
         if word & FULL != 0 {
             self.wait_while_full();
@@ -77,7 +74,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     }
 
     /// An urgent reader for which there was no room: beside the queue, which it must not join.
-    pub(super) fn kernel_wait_for_room(&self) {
+    pub(super) fn wait_for_room(&self) {
         loop {
             self.wait_while_full();
             if self.read_acquire_urgent_unless_full() {
@@ -97,7 +94,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     }
 
     /// A writer that found the lock taken.
-    pub(super) fn kernel_write(&self) {
+    pub(super) fn write_waiting(&self) {
         self.wait_lock.acquire();
         if !self.try_write_acquire() {
             self.set_waiting();

@@ -6,14 +6,14 @@ use std::vec::Vec;
 use super::queued::{queued, still_queued, was_granted, was_woken};
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event::{self, *};
+use crate::history::rwsem::grant::{HANDOFF_SET, WRITES};
+use crate::history::rwsem::owner::{RD_NONSPINNABLE, READER_OWNED};
+use crate::history::rwsem::policy::*;
+use crate::history::rwsem::{BIAS, HANDOFF, KernelRwSem, LOCKED, READFAIL, WAITERS, WRITER, biased};
 use crate::platform::{Ordering::SeqCst, Platform, Word};
-use crate::rwsem::grant::{HANDOFF_SET, WRITES};
-use crate::rwsem::owner::{RD_NONSPINNABLE, READER_OWNED};
-use crate::rwsem::policy::*;
-use crate::rwsem::{BIAS, HANDOFF, LOCKED, READFAIL, RawRwSem, WAITERS, WRITER, biased};
 use crate::wait::tests::clockwork::*;
 
-type Made<Y> = RawRwSem<Clockwork, Y>;
+type Made<Y> = KernelRwSem<Clockwork, Y>;
 
 const MS: u64 = 1_000_000;
 /// Has passed already.

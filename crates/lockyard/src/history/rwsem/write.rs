@@ -46,7 +46,7 @@ use crate::wait::thread::Thread;
 use super::grant::{HANDOFF_SET, WRITES, Wakes};
 use super::owner::{Kind, OwnerState, RD_NONSPINNABLE, me};
 use super::policy::{CountScheme, HandoffRt, Policy, Track};
-use super::{HANDOFF, LOCKED, RawRwSem, WAITERS, WRITER, biased, queueable};
+use super::{HANDOFF, KernelRwSem, LOCKED, WAITERS, WRITER, biased, queueable};
 
 /// How often the entitled writer tries again without sleeping because it sees no owner.
 const NULL_RETRIES: u32 = 8;
@@ -69,13 +69,10 @@ struct Wait<P: Platform> {
     disable_rspin: bool,
 }
 
-impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
+impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
     /// A writer that found the lock not free. Biased scheme: its `W` is in the count.
     #[cold]
     pub(super) fn write_slow(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        if Y::TURNS {
-            return self.turns_write_slow(until);
-        }
         let Some(thread) = queueable::<P>() else {
             if Y::COUNT == CountScheme::Biased {
                 self.biased_write_release();

@@ -42,7 +42,7 @@ use crate::wait::thread::Thread;
 
 use super::owner::RD_NONSPINNABLE;
 use super::policy::{AbortWake, CountScheme, EnqueueWake, Handoff, Policy, Track, WakeReaders};
-use super::{BIAS, HANDOFF, MAX_GRANTS, RawRwSem, WAITERS, WRITER};
+use super::{BIAS, HANDOFF, KernelRwSem, MAX_GRANTS, WAITERS, WRITER};
 
 /// `waiter.kind`: wants to write.
 pub(super) const WRITES: u32 = 1;
@@ -68,7 +68,7 @@ pub(super) fn writes<P: Platform>(thread: &Thread<P>) -> bool {
     thread.waiter.kind.load(Relaxed) & WRITES != 0
 }
 
-impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
+impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
     /// Runs `change` under the wait lock.
     pub(super) fn locked<R>(&self, change: impl FnOnce() -> R) -> R {
         section::locked(&self.wait_lock, change)

@@ -1,17 +1,15 @@
-//! Which qrwlock: Lockyard's own, and the decisions that the kernel's queued rwlock has made one
-//! way or another since 2014, as data.
+//! Which qrwlock: the decisions that the kernel's queued rwlock has made one way or another since
+//! 2014, as data.
 //!
 //! | policy | when | layout | how a writer says that it waits |
 //! |---|---|---|---|
-//! | [`Today`] | Lockyard: the default | modern | one unconditional or, when its [turn](crate::wait::turn) is over |
-//! | [`TodayKernel`] | the kernel's since about 2021 | modern | one unconditional or, at once |
+//! | [`TodayKernel`] | since about 2021 | modern | one unconditional or, at once |
 //! | [`WordCas`] | 2014 to mid-2015 | 2014 | compare-exchange of the whole word, which every reader that comes or goes makes fail |
 //! | [`ByteCas`] | to late 2017 | 2014 | compare-exchange of the writer's byte, which readers do not touch |
 //! | [`FetchAdd`] | to about 2021 | modern | one unconditional addition |
 //!
-//! All but the first keep a free lock shut for a first waiter that does not come (one that is
-//! stopped, or that only the parent of a fork has). They are what the kernel does, where neither
-//! exists.
+//! Each keeps a free lock shut for a first waiter that does not come (one that is stopped, or that
+//! only the parent of a fork has). That is what the kernel does, where neither exists.
 //!
 //! In the layout of 2014 "waiting" and "locked" share a byte, so a waiting writer cannot say so
 //! before the one inside has left: writers that come at the right moment pass it again and again,
@@ -56,9 +54,6 @@ pub struct Knobs {
     /// The first waiting reader adds itself before it waits (shorter way to the next reader), not
     /// after.
     pub count_then_wait: bool,
-    /// Waiters take [turns](crate::wait::turn): no reservation without an end. (`set_waiting`: an
-    /// or.)
-    pub turns: bool,
 }
 
 impl Knobs {
@@ -80,7 +75,7 @@ pub trait Policy: Copy + Debug + Default + Send + Sync + 'static {
 }
 
 macro_rules! policies {
-    ($($(#[$doc:meta])* $name:ident = $text:literal, $set:ident, $count_then_wait:literal, $turns:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $set:ident, $count_then_wait:literal;)*) => {
         $(
             $(#[$doc])*
             #[derive(Debug, Clone, Copy, Default)]
@@ -91,25 +86,22 @@ macro_rules! policies {
                 const KNOBS: Knobs = Knobs {
                     set_waiting: SetWaiting::$set,
                     count_then_wait: $count_then_wait,
-                    turns: $turns,
                 };
             }
         )*
 
-        /// The names of all policies, the default first.
+        /// The names of all policies.
         pub const NAMES: &[&str] = &[$($text),*];
     };
 }
 
 policies! {
-    /// Lockyard's own, with turns. The default.
-    Today = "today", FetchOr, false, true;
     /// The kernel's since about 2021: an or.
-    TodayKernel = "today-kernel", FetchOr, true, false;
+    TodayKernel = "today-kernel", FetchOr, true;
     /// The kernel's before that, from late 2017 on: an addition.
-    FetchAdd = "fetch-add", FetchAdd, true, false;
+    FetchAdd = "fetch-add", FetchAdd, true;
     /// From the patch of 2015 on: the writer's byte alone.
-    ByteCas = "byte-cas", ByteCas, false, false;
+    ByteCas = "byte-cas", ByteCas, false;
     /// Before it: the whole word.
-    WordCas = "word-cas", WordCas, false, false;
+    WordCas = "word-cas", WordCas, false;
 }

@@ -27,16 +27,13 @@
 //! store: a mark set in between is lost, which costs one more spin. A reader stores only while it
 //! holds the lock (invariant 9), so a later writer's word is never overwritten.
 //!
-//! Policies that take turns (`TURNS`) do without this word: it stays 0. Writing it costs 4 ns a
-//! pair where a pair costs 12, and their spins are bounded in time whoever owns the lock.
-//!
 //! The kernel's word for "a writer nobody knows" is here any anonymous thread's: it never runs, so
 //! nobody spins on it.
 
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::wait::thread::ThreadId;
 
-use super::RawRwSem;
+use super::KernelRwSem;
 use super::policy::{Keep, Nonspin, Policy};
 
 pub(super) const READER_OWNED: u32 = 1;
@@ -117,7 +114,7 @@ fn register<P: Platform>() -> ThreadId {
     P::current().map_or(ThreadId::ANONYMOUS, |thread| thread.id())
 }
 
-impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
+impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
     /// The writer that holds the lock, if one is known.
     #[inline]
     pub(super) fn write_owner(&self) -> Option<ThreadId> {
@@ -128,35 +125,23 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
     /// The caller has taken the lock for writing.
     #[inline(always)]
     pub(super) fn own_as_writer(&self) {
-        self.owned_by_writer(Self::me());
+        self.owned_by_writer(me::<P>());
     }
 
     /// The caller has taken the lock for reading.
     #[inline(always)]
     pub(super) fn own_as_reader(&self) {
-        self.owned_by_reader(Self::me(), 0);
-    }
-
-    /// The calling thread's name, if this policy notes owners.
-    #[inline(always)]
-    pub(super) fn me() -> ThreadId {
-        if Y::TURNS { ThreadId::ANONYMOUS } else { me::<P>() }
+        self.owned_by_reader(me::<P>(), 0);
     }
 
     #[inline(always)]
     pub(super) fn owned_by_writer(&self, id: ThreadId) {
-        if Y::TURNS {
-            return;
-        }
         self.owner.store(id.raw() << OWNER_SHIFT, Relaxed);
     }
 
     /// `id` has the lock for reading; `extra`: marks to set besides those kept.
     #[inline(always)]
     pub(super) fn owned_by_reader(&self, id: ThreadId, extra: u32) {
-        if Y::TURNS {
-            return;
-        }
         let word = id.raw() << OWNER_SHIFT | READER_OWNED | extra;
         let more = match (Y::NONSPIN, Y::NONSPIN_KEEP) {
             (Nonspin::WithReader, _) => RD_NONSPINNABLE,

@@ -53,15 +53,12 @@ use crate::wait::thread::Thread;
 use super::grant::Mode;
 use super::owner::{Kind, READER_OWNED, me};
 use super::policy::{CountScheme, Policy, Steal, Track};
-use super::{BIAS, HANDOFF, RawRwSem, WAITERS, WRITER, queueable};
+use super::{BIAS, HANDOFF, KernelRwSem, WAITERS, WRITER, queueable};
 
-impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
+impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
     /// A reader whose bias is in `count`, and which must not simply proceed.
     #[cold]
     pub(super) fn read_slow(&self, count: u64, until: Until<'_, P>) -> Result<(), GaveUp> {
-        if Y::TURNS {
-            return self.turns_read_slow(until);
-        }
         if Y::OVERFLOW_GUARD && (count as i64) < 0 {
             self.set_nonspinnable();
         }
@@ -92,7 +89,7 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
         result
     }
 
-    /// As [`RawRwSem::read_slow`], for ever, unless the lock is full.
+    /// As [`KernelRwSem::read_slow`], for ever, unless the lock is full.
     #[cold]
     pub(super) fn read_slow_unless_full(&self, count: u64) -> bool {
         if Self::was_full(count) {

@@ -4,16 +4,18 @@
 use std::thread::scope;
 use std::vec::Vec;
 
-use super::machine::{Tireless, become_realtime};
-use super::{OthersWait, assert_at_rest, eventually, waiting};
+use super::subject::assert_at_rest;
+use super::{OthersWait, eventually};
 use crate::cancel::Until;
+use crate::history::rwsem::grant::{HANDOFF_SET, WRITES};
+use crate::history::rwsem::owner::{Kind, RD_NONSPINNABLE, WR_NONSPINNABLE, me};
+use crate::history::rwsem::policy::*;
+use crate::history::rwsem::{BIAS, HANDOFF, KernelRwSem, WAITERS, WRITER, biased};
 use crate::platform::{Ordering::SeqCst, Platform, Word};
-use crate::rwsem::grant::{HANDOFF_SET, WRITES};
-use crate::rwsem::owner::{Kind, RD_NONSPINNABLE, WR_NONSPINNABLE, me};
-use crate::rwsem::policy::*;
-use crate::rwsem::{BIAS, HANDOFF, RawRwSem, WAITERS, WRITER, biased};
+use crate::rwsem::tests::machine::{Tireless, become_realtime};
+use crate::rwsem::tests::subject::waiting;
 
-type Tried<Y> = RawRwSem<Tireless, Y>;
+type Tried<Y> = KernelRwSem<Tireless, Y>;
 
 fn count<Y: Policy>(lock: &Tried<Y>) -> u64 {
     lock.count.load(SeqCst)
@@ -44,7 +46,9 @@ fn queue_of_writers<Y: Policy>(writers: usize, look: impl FnOnce(&Tried<Y>)) {
             });
             // Counting them takes the queue's lock, for which a waiter may have to park, and so
             // wake once more than it would: the first shows in the word.
-            eventually("a writer queues", || if who == 1 { count(lock) & WAITERS != 0 } else { waiting(lock) == who });
+            eventually("a writer queues", || {
+                if who == 1 { count(lock) & WAITERS != 0 } else { waiting(&lock.wait_lock, &lock.queue) == who }
+            });
         }
         look(lock);
         // SAFETY: held since the start.

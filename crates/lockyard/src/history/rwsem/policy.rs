@@ -23,7 +23,6 @@
 //! | [`NoRspin`] | 617f3ef951 (v5.11) | readers do not spin |
 //! | [`V5_16`] | v5.16 to v5.18 | entitlement kept per waiter; known to hang in the kernel, a target for fault injection |
 //! | [`TodayKernel`] | v6.3 to v7.0 | the kernel's today |
-//! | [`Today`] | – | its fast paths with Lockyard's waiting: the default |
 //!
 //! Two are literal forms of known bugs, for fault injection only: [`XaddBaselineLiteral`] (a
 //! granted reader may release before it was counted), [`TimedWriterSpinLiteral`] (looks at the run
@@ -209,8 +208,6 @@ pub struct Knobs {
     /// `Flag` tracking as it first was: `HANDOFF` stops every waiter but the first, and whoever set
     /// it is entitled.
     pub strict_handoff: bool,
-    /// Lockyard's waiting (`turns`) instead of the kernel's.
-    pub turns: bool,
 }
 
 /// A policy: a name and its knobs. The other constants are the knobs one by one, for use in the
@@ -243,7 +240,6 @@ pub trait Policy: Copy + Default + Debug + Send + Sync + 'static {
     const TWO_PHASE_GRANT: bool = Self::KNOBS.two_phase_grant;
     const ONCPU_CHECK_ON_READERS: bool = Self::KNOBS.oncpu_check_on_readers;
     const STRICT_HANDOFF: bool = Self::KNOBS.strict_handoff;
-    const TURNS: bool = Self::KNOBS.turns;
 }
 
 /// What somebody does with a policy chosen by name: see [`visit`].
@@ -308,7 +304,6 @@ const OLDEST: Knobs = Knobs {
     two_phase_grant: true,
     oncpu_check_on_readers: false,
     strict_handoff: false,
-    turns: false,
 };
 
 policies! {
@@ -338,5 +333,4 @@ policies! {
         track = Track::Flag, handoff_rt = HandoffRt::FirstAttempt, strict_handoff = true;
     TodayKernel "today-kernel": V5_16::KNOBS,
         strict_handoff = false, enqueue_wake = EnqueueWake::C, abort_wake = AbortWake::FirstAny;
-    Today "today": TodayKernel::KNOBS, turns = true;
 }

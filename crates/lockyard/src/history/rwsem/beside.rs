@@ -1,24 +1,18 @@
 //! Readers that wait behind a waiting writer for a time only: where one reader waits for another.
 //!
-//! A reader of [`RawRwSem::read_acquire_beside`] queues like any other. Whenever it looks, it takes
-//! the lock in its turn, or *beside* its holders, if the embedder says that it may.
-//!
-//! **`turns`.** See `wait::turn::beside`.
-//!
-//! **The kernel's policies.** A reader is granted the lock in its sleep, and does not look. It
-//! leaves the queue after [`LOOK_NS`], looks, and queues again for twice as long, up to
+//! A reader of [`KernelRwSem::read_acquire_beside`] queues like any other, and is granted the lock
+//! in its sleep. It leaves the queue after [`LOOK_NS`], looks whether the embedder says that it may
+//! go in *beside* the readers that hold the lock, and queues again for twice as long, up to
 //! [`LAST_LOOK_NS`]. It loses its place by that, a logarithmic number of times.
 //!
-//! **Ordering.** Entering is the Acquire addition of [`RawRwSem::try_read_again`].
+//! **Ordering.** Entering is the Acquire addition of [`KernelRwSem::try_read_again`].
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
-use crate::wait::turn::{self, Beside, Shares};
 
 use super::policy::{CountScheme, Policy};
-use super::turns::Want;
-use super::{READERS, RawRwSem, WRITER};
+use super::{KernelRwSem, READERS, WRITER};
 
 /// How long a reader stays in the kernel's queue before it looks whether it may go in beside
 /// others.
@@ -26,22 +20,16 @@ const LOOK_NS: u64 = 2_000_000;
 /// What that grows to.
 const LAST_LOOK_NS: u64 = 32_000_000;
 
-impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
+impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
     /// Takes the lock for reading unless `until` comes first.
     /// While readers hold it, a waiting caller goes in beside them as soon as it sees that `may()`
-    /// says so. See the module text. (Biased policies: as [`RawRwSem::read_acquire_until`].)
+    /// says so. See the module text. (Biased policies: as [`KernelRwSem::read_acquire_until`].)
     ///
     /// # Errors
     /// Why the wait ended.
     pub fn read_acquire_beside(&self, until: Until<'_, P>, may: impl Fn() -> bool) -> Result<(), GaveUp> {
         if Y::COUNT == CountScheme::Biased {
             return self.read_acquire_until(until);
-        }
-        if Y::TURNS {
-            return self.read_fast().or_else(|_| {
-                self.turns_take_back();
-                turn::acquire(&Beside::new(Want(self), may), until)
-            });
         }
         let mut patience = LOOK_NS;
         loop {
@@ -63,11 +51,5 @@ impl<P: Platform, Y: Policy> RawRwSem<P, Y> {
             P::count(Event::RwsemRlockSteal, 1);
         }
         went_in
-    }
-}
-
-impl<P: Platform, Y: Policy> Shares for Want<'_, P, Y, false> {
-    fn go_in_beside(&self, may: &impl Fn() -> bool) -> bool {
-        self.0.enter_beside(may)
     }
 }

@@ -2,9 +2,9 @@
 
 use super::queued::{queued, still_queued, was_granted};
 use crate::cancel::Until;
+use crate::history::rwsem::policy::*;
+use crate::history::rwsem::*;
 use crate::platform::{Ordering::SeqCst, Word};
-use crate::rwsem::policy::*;
-use crate::rwsem::*;
 use crate::wait::tests::clockwork::{Clockwork, as_thread, at_poll, cues_left, should_yield};
 
 const AT_ONCE: Until<'static, Clockwork> = Until::deadline(0);
@@ -18,7 +18,7 @@ fn end<Y: Policy>() -> u64 {
 }
 
 /// A way for a reader to come.
-type Enter<Y> = fn(&RawRwSem<Clockwork, Y>) -> bool;
+type Enter<Y> = fn(&KernelRwSem<Clockwork, Y>) -> bool;
 
 struct Refuses;
 
@@ -26,7 +26,7 @@ impl Visitor for Refuses {
     type Output = ();
 
     fn policy<Y: Policy>(self) {
-        let (unit, waiters) = (Y::COUNT.unit(), if Y::TURNS { LISTENING } else { Y::COUNT.waiters() });
+        let (unit, waiters) = (Y::COUNT.unit(), Y::COUNT.waiters());
         should_yield(true); // nobody spins
         for (more, kinds) in [(0, ""), (7 * unit, ""), (waiters, "w"), (waiters.wrapping_add(unit), "w")] {
             let full = end::<Y>().wrapping_add(more);
