@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use crate::list::Mutant;
 use crate::memory::{self, Memory, Verdict};
-use crate::suite::{self, End};
+use crate::program::{self, End, Program};
 use crate::weave::{self, Woven};
 
 /// Whose tests judge.
@@ -27,14 +27,6 @@ const PACKAGES: [&str; 2] = ["lockyard", "lockyard-check"];
 const LIBRARY: &str = "crates/lockyard/src";
 /// Where the question is answered.
 const ANSWER: &str = include_str!("mutation.rs.in");
-
-/// One compiled test program.
-#[derive(Clone, Debug)]
-pub(crate) struct Program {
-    pub(crate) path: PathBuf,
-    /// Its package's folder, which cargo would run it in.
-    pub(crate) folder: PathBuf,
-}
 
 /// What came of compiling.
 #[derive(Debug)]
@@ -237,7 +229,7 @@ pub(crate) fn judge_constant(folder: &Path, number: u32) -> Result<Verdict, Stri
         }
         // As many at once as there are CPUs, and as long as a mutant that hangs may take.
         for program in &compiled.programs {
-            match suite::run(program, &[], &[], Duration::from_secs(300)) {
+            match program::run(program, &[], &[], Duration::from_secs(300)) {
                 End::Passed => passed += 1,
                 End::Failed => return Ok(Verdict::Failed(by.to_owned())),
                 End::Hung => return Ok(Verdict::Hung(by.to_owned())),

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::tree::Program;
+use crate::program::{End, Program, run};
 
 /// One test, run in a process of its own.
 #[derive(Debug)]
@@ -19,15 +18,6 @@ pub(crate) struct Test {
     pub(crate) time: Duration,
     /// The mutants that it asks about.
     pub(crate) reached: BTreeSet<u32>,
-}
-
-/// How a test ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
-    Passed,
-    Failed,
-    /// Not in its time.
-    Hung,
 }
 
 impl Test {
@@ -97,49 +87,4 @@ pub(crate) fn survey(programs: &[Program], folder: &Path, workers: usize) -> Res
     let mut tests = tests.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     tests.sort_by_key(|test| test.time);
     Ok(tests)
-}
-
-/// A mutant may ask for all memory there is.
-const MOST_MEMORY: u64 = 64 << 30;
-
-/// Runs a test program, for so long.
-pub(crate) fn run(program: &Program, words: &[&str], environment: &[(&str, &str)], limit: Duration) -> End {
-    let mut command = Command::new(&program.path);
-    command.current_dir(&program.folder).args(words);
-    command.env("CARGO_MANIFEST_DIR", &program.folder).env("RUST_BACKTRACE", "0").envs(environment.iter().copied());
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-    let limits = || {
-        for (what, most) in [(libc::RLIMIT_CORE, 0), (libc::RLIMIT_AS, MOST_MEMORY)] {
-            let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
-            // SAFETY: a structure of this function's.
-            unsafe { libc::setrlimit(what, &raw const limit) };
-        }
-        // Whoever stops the judges stops the judged.
-        // SAFETY: no memory is involved.
-        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        Ok(())
-    };
-    // SAFETY: nothing between `fork` and `exec` but system calls.
-    unsafe { command.pre_exec(limits) };
-    let Ok(mut child) = command.spawn() else { return End::Failed };
-    let end = wait(&mut child, limit);
-    // With all it has started. Its number is free again only if nobody of its group is left.
-    // SAFETY: no memory is involved.
-    unsafe { libc::kill(-i32::try_from(child.id()).unwrap_or(i32::MAX), libc::SIGKILL) };
-    drop(child.wait());
-    end
-}
-
-fn wait(child: &mut Child, limit: Duration) -> End {
-    let started = Instant::now();
-    let mut pause = Duration::from_micros(500);
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => return End::Passed,
-            Ok(Some(_)) => return End::Failed,
-            Ok(None) if started.elapsed() < limit => std::thread::sleep(pause),
-            _ => return End::Hung,
-        }
-        pause = (pause * 2).min(Duration::from_millis(20));
-    }
 }

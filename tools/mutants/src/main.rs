@@ -20,6 +20,7 @@
 mod judge;
 mod list;
 mod memory;
+mod program;
 mod suite;
 mod tree;
 mod weave;

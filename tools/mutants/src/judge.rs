@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::list::{Explained, Mutant};
 use crate::memory::{Memory, Verdict};
-use crate::suite::{End, Test};
+use crate::program::End;
+use crate::suite::Test;
 use crate::tree::{self, Built};
 
 /// All that a session needs.
