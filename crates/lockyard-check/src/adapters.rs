@@ -223,63 +223,74 @@ impl<P: Stage + PiPlatform, S: rtmutex::Policy> Timed for RawRtMutex<P, S> {
     }
 }
 
-impl<P: Stage, Y: Policy> Lock for RawRwSem<P, Y> {
-    type P = P;
-    const WAYS: &'static [Way] = &[Way::Write, Way::Read];
+macro_rules! reader_writer {
+    ($lock:ident, $policy:path $(, $more:item)*) => {
+        impl<P: Stage, Y: $policy> Lock for $lock<P, Y> {
+            type P = P;
+            const WAYS: &'static [Way] = &[Way::Write, Way::Read];
 
-    fn lock(&self, way: Way) {
-        match way {
-            Way::Write => self.write_acquire(),
-            Way::Read => self.read_acquire(),
+            fn lock(&self, way: Way) {
+                match way {
+                    Way::Write => self.write_acquire(),
+                    Way::Read => self.read_acquire(),
+                }
+            }
+
+            fn try_lock(&self, way: Way) -> bool {
+                match way {
+                    Way::Write => self.try_write_acquire(),
+                    Way::Read => self.try_read_acquire(),
+                }
+            }
+
+            unsafe fn unlock(&self, way: Way) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match way {
+                        Way::Write => self.write_release(),
+                        Way::Read => self.read_release(),
+                    }
+                }
+            }
+
+            fn is_open(&self, way: Way) -> bool {
+                match way {
+                    Way::Write => !self.is_locked(),
+                    Way::Read => !self.is_write_locked(),
+                }
+            }
+
+            $($more)*
         }
-    }
 
-    fn try_lock(&self, way: Way) -> bool {
-        match way {
-            Way::Write => self.try_write_acquire(),
-            Way::Read => self.try_read_acquire(),
-        }
-    }
-
-    unsafe fn unlock(&self, way: Way) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match way {
-                Way::Write => self.write_release(),
-                Way::Read => self.read_release(),
+        impl<P: Stage, Y: $policy> Timed for $lock<P, Y> {
+            fn lock_until(&self, way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
+                match way {
+                    Way::Write => self.write_acquire_until(until),
+                    Way::Read => self.read_acquire_until(until),
+                }
             }
         }
-    }
 
-    fn is_open(&self, way: Way) -> bool {
-        match way {
-            Way::Write => !self.is_locked(),
-            Way::Read => !self.is_write_locked(),
+        impl<P: Stage, Y: $policy> Shared for $lock<P, Y> {
+            unsafe fn downgrade(&self) {
+                // SAFETY: the caller's promise.
+                unsafe { self.downgrade() };
+            }
         }
-    }
+    };
+}
 
+reader_writer!(
+    RawRwSem,
+    Policy,
     /// Without the owner word: it is a hint that names the last reader and says whether spinning
     /// paid.
     fn state(&self) -> String {
         without(&format!("{self:?}"), "owner")
     }
-}
-
-impl<P: Stage, Y: Policy> Timed for RawRwSem<P, Y> {
-    fn lock_until(&self, way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
-        match way {
-            Way::Write => self.write_acquire_until(until),
-            Way::Read => self.read_acquire_until(until),
-        }
-    }
-}
-
-impl<P: Stage, Y: Policy> Shared for RawRwSem<P, Y> {
-    unsafe fn downgrade(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.downgrade() };
-    }
-}
+);
+reader_writer!(RawQRwLock, qrwlock::policy::Policy);
 
 /// Its spinlock as a lock.
 impl<P: Stage, K: WordLock<P>> Lock for LockRef<P, K> {
@@ -339,58 +350,6 @@ impl<P: Stage, K: WordLock<P>> References for LockRef<P, K> {
 
     fn kill(&self) {
         self.lock().mark_dead();
-    }
-}
-
-impl<P: Stage, Y: qrwlock::policy::Policy> Lock for RawQRwLock<P, Y> {
-    type P = P;
-    const WAYS: &'static [Way] = &[Way::Write, Way::Read];
-
-    fn lock(&self, way: Way) {
-        match way {
-            Way::Write => self.write_acquire(),
-            Way::Read => self.read_acquire(),
-        }
-    }
-
-    fn try_lock(&self, way: Way) -> bool {
-        match way {
-            Way::Write => self.try_write_acquire(),
-            Way::Read => self.try_read_acquire(),
-        }
-    }
-
-    unsafe fn unlock(&self, way: Way) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match way {
-                Way::Write => self.write_release(),
-                Way::Read => self.read_release(),
-            }
-        }
-    }
-
-    fn is_open(&self, way: Way) -> bool {
-        match way {
-            Way::Write => !self.is_locked(),
-            Way::Read => !self.is_write_locked(),
-        }
-    }
-}
-
-impl<P: Stage, Y: qrwlock::policy::Policy> Timed for RawQRwLock<P, Y> {
-    fn lock_until(&self, way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
-        match way {
-            Way::Write => self.write_acquire_until(until),
-            Way::Read => self.read_acquire_until(until),
-        }
-    }
-}
-
-impl<P: Stage, Y: qrwlock::policy::Policy> Shared for RawQRwLock<P, Y> {
-    unsafe fn downgrade(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.downgrade() };
     }
 }
 
