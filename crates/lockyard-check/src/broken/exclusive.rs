@@ -1,17 +1,97 @@
-//! More locks that are broken on purpose, beside those of [`lockyard_check::broken`]: for the
-//! detectors that only a simulated machine can have.
-//!
-//! | lock | is broken in that it | must be caught by |
-//! |---|---|---|
-//! | [`LateTouch`] | looks at its word again after it has released it | use after free |
-//! | [`StaleWaiter`] | leaves the address of a waiter's stack word behind when the wait times out | use of a frame that has returned |
-//! | [`RelaxedLock`], [`RelaxedUnlock`] | lacks an ordering | races on protected data |
-//! | [`Keeps`] | keeps itself for the waiter that it was promised to, whether or not that one comes | a free lock kept for a waiter that does not come; in the child of a fork, a hang |
-//! | [`SpinsForEver`] | spins until it gets the lock, whether or not the holder runs | spinning for a thread that does not run |
+//! Small mutexes, each with one fault of its own.
 
 use lockyard::platform::{Ordering::*, Patience, Platform, Word};
-use lockyard_check::lock::{Lock, Way};
-use lockyard_check::stage::Stage;
+
+use crate::lock::{Lock, Way};
+use crate::stage::Stage;
+
+/// A three-state sleeping mutex (0 free, 1 held, 2 held and somebody may sleep) that forgets one
+/// wake-up in 64.
+#[derive(Debug)]
+pub struct LosesWakeups<P: Platform> {
+    word: P::U32,
+    wakeups: P::U32,
+}
+
+impl<P: Platform> Default for LosesWakeups<P> {
+    fn default() -> Self {
+        Self { word: P::U32::default(), wakeups: P::U32::default() }
+    }
+}
+
+impl<P: Stage> Lock for LosesWakeups<P> {
+    type P = P;
+
+    fn lock(&self, way: Way) {
+        if !self.try_lock(way) {
+            while self.word.swap(2, Acquire) != 0 {
+                P::park(&self.word, 2, None);
+            }
+        }
+    }
+
+    fn try_lock(&self, _way: Way) -> bool {
+        self.word.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    unsafe fn unlock(&self, _way: Way) {
+        if self.word.swap(0, Release) == 2 && self.wakeups.fetch_add(1, Relaxed) % 64 != 63 {
+            P::unpark(&self.word);
+        }
+    }
+
+    fn at_rest(&self) -> bool {
+        self.word.load(Relaxed) == 0
+    }
+}
+
+/// Excludes, but a waiter gets in only if nobody else has taken the lock between two of its looks.
+#[derive(Debug)]
+pub struct BargersFirst<P: Platform> {
+    held: P::U32,
+    taken: P::U32,
+}
+
+impl<P: Platform> Default for BargersFirst<P> {
+    fn default() -> Self {
+        Self { held: P::U32::default(), taken: P::U32::default() }
+    }
+}
+
+impl<P: Stage> Lock for BargersFirst<P> {
+    type P = P;
+
+    fn lock(&self, way: Way) {
+        if self.try_lock(way) {
+            return;
+        }
+        let mut round = 0;
+        loop {
+            let before = self.taken.load(Relaxed);
+            P::nap(round);
+            round += 1;
+            if self.taken.load(Relaxed) == before && self.try_lock(way) {
+                return;
+            }
+        }
+    }
+
+    fn try_lock(&self, _way: Way) -> bool {
+        let taken = self.held.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
+        if taken {
+            self.taken.fetch_add(1, Relaxed);
+        }
+        taken
+    }
+
+    unsafe fn unlock(&self, _way: Way) {
+        self.held.store(0, Release);
+    }
+
+    fn at_rest(&self) -> bool {
+        self.held.load(Relaxed) == 0
+    }
+}
 
 /// Test and set, with one thing wrong.
 #[derive(Debug)]
