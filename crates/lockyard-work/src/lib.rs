@@ -25,12 +25,15 @@
 //! # Ok::<(), lockyard_work::Error>(())
 //! ```
 
+mod candidate;
 pub mod catalog;
+mod control;
 mod driver;
 pub mod error;
 mod gate;
 pub mod histogram;
 mod invariant;
+mod kind;
 mod locks;
 pub mod machine;
 pub mod measure;
@@ -45,6 +48,7 @@ mod section;
 pub mod spec;
 pub mod statistics;
 pub mod subject;
+mod tally;
 mod worker;
 mod workload;
 
