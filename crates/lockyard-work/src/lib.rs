@@ -10,6 +10,7 @@
 //! * [`spec`]: one cell of a matrix, and what makes it valid.
 //! * [`record`]: what a run yields, the same for every machine.
 //! * [`catalog`]: the locks there are, Lockyard's and the peers.
+//! * `simulated`, with the feature of that name: all that on simulated machines.
 //! * [`rounds`]: several locks, measured in turn, reduced to medians.
 //!
 //! ```no_run
@@ -45,6 +46,9 @@ mod quota;
 pub mod record;
 pub mod rounds;
 mod section;
+// The unit tests need no lock of a simulated machine, and would compile all of them once more.
+#[cfg(all(feature = "simulated", not(test)))]
+pub mod simulated;
 pub mod spec;
 pub mod statistics;
 pub mod subject;

@@ -1,7 +1,7 @@
 //! What a hand-over of a spinlock takes beside its limit, with threads on all CPUs of the machine
 //! but one.
 //!
-//! `cargo run --release -p lockyard-sim --example handover [-- SEEDS]`
+//! `cargo run --release -p lockyard-work -F simulated --example handover [-- SEEDS]`
 //!
 //! The limit of a lock that never leaves its node: a turn alone, on lines that are there, and one
 //! transfer inside the node, the mean over its cores. Machines are EPYC 9654 pairs in their
@@ -20,7 +20,8 @@ use lockyard::spin::hq::{RawHqSpinLock, Tunable};
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::machine::topology::Placement;
-use lockyard_sim::{Config, LOCKS, Sim, Simulation, clock_ps, session};
+use lockyard_sim::{Config, Sim, Simulation, clock_ps};
+use lockyard_work::simulated::{LOCKS, session};
 use lockyard_work::{Candidate, Spec, Workload};
 
 type Failure = Box<dyn std::error::Error>;

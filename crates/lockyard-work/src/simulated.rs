@@ -1,4 +1,4 @@
-//! Workloads of `lockyard-work` on simulated machines.
+//! Workloads on simulated machines.
 //!
 //! A workload asks its machine for threads through associated functions; which machine is meant is
 //! a matter of the host thread: [`session`] sets it for the duration of a closure. Each run inside
@@ -7,14 +7,15 @@
 use std::cell::RefCell;
 
 use lockyard::event::Snapshot;
-use lockyard_work::{Machine, MachineError, Usage};
+use lockyard_sim::report::Report;
+use lockyard_sim::{Config, Sim, Simulation, clock_ps, inside, stands_for};
 
-use crate::engine::host::Host;
-use crate::engine::task::Account;
-use crate::engine::watch::Call;
-use crate::platform::Sim;
-use crate::report::Report;
-use crate::simulation::{Config, Simulation};
+use crate::catalog::{Candidate, LOCKYARD, lockyard_candidates};
+use crate::machine::{Machine, MachineError, Usage};
+
+/// Lockyard's locks on the simulated machine, default policies first. They are compiled once, here:
+/// each caller of the generic function would compile all of them again.
+pub static LOCKS: [Candidate; LOCKYARD] = lockyard_candidates::<Sim>();
 
 #[derive(Debug)]
 struct Session {
@@ -32,7 +33,8 @@ thread_local! {
 /// simulations it ran.
 ///
 /// ```
-/// use lockyard_sim::{Config, LOCKS, machine::catalog, session};
+/// use lockyard_sim::{Config, machine::catalog};
+/// use lockyard_work::simulated::{LOCKS, session};
 /// use lockyard_work::{Spec, Workload};
 ///
 /// let config = Config::new(catalog::machine("quad2008")?);
@@ -48,23 +50,19 @@ thread_local! {
 /// ```
 pub fn session<R>(config: &Config, work: impl FnOnce() -> R) -> (R, Vec<Report>) {
     /// Puts the session before back, also when `work` panics.
-    struct Restore(Option<Session>);
+    struct Restore(Option<Session>, u32);
     impl Drop for Restore {
         fn drop(&mut self) {
             SESSION.set(self.0.take());
+            stands_for(self.1);
         }
     }
     let before = SESSION.replace(Some(Session { config: config.clone(), reports: Vec::new(), names: Vec::new() }));
-    let restore = Restore(before);
+    let restore = Restore(before, stands_for(config.machine.topology().cpus() as u32));
     let result = work();
     let reports = SESSION.take().map_or_else(Vec::new, |session| session.reports);
     drop(restore);
     (result, reports)
-}
-
-/// CPUs of the session's machine.
-pub(crate) fn cpus() -> u32 {
-    ask(|config| config.machine.topology().cpus() as u32).unwrap_or(1)
 }
 
 fn ask<R>(question: impl FnOnce(&Config) -> R) -> Option<R> {
@@ -76,13 +74,13 @@ impl Machine for Sim {
     /// placement, and thread i on the CPU i − 1.
     fn run(n: usize, body: &(dyn Fn(usize) + Sync)) -> Result<(), MachineError> {
         let config = ask(Config::clone).ok_or_else(|| MachineError::new("no machine was chosen to be simulated"))?;
-        let refuse = |error: crate::Error| MachineError::new(error.to_string());
+        let refuse = |error: lockyard_sim::Error| MachineError::new(error.to_string());
         let simulation = Simulation::new(&config, n).map_err(refuse)?;
-        simulation.shift_by_one();
+        simulation.preside();
         let names =
             SESSION.with_borrow_mut(|session| session.as_mut().map(|session| std::mem::take(&mut session.names)));
         for (address, size, name) in names.unwrap_or_default() {
-            simulation.name_at(address, size, &name);
+            simulation.name_memory(&name, address, size);
         }
         let report = simulation.run(body).map_err(refuse)?;
         SESSION.with_borrow_mut(|session| {
@@ -94,36 +92,24 @@ impl Machine for Sim {
     }
 
     fn unpark_all(word: &Self::U32, sleepers: u32) {
-        if let Some(host) = Host::here() {
-            host.fault_point(Call::Unpark(word.place()));
-            host.unpark_some(word.place(), sleepers);
-        }
+        inside::unpark_some(word, sleepers);
     }
 
     fn sleep(ns: u64) {
-        if let Some(host) = Host::here() {
-            host.sleep(ns * 1000);
-        }
+        inside::sleep(ns);
     }
 
     fn pause(n: u32) {
-        if let Some(host) = Host::here() {
-            host.fault_point(Call::Compute);
-            let pause = host.engine().model.pause;
-            host.pass(u64::from(n) * pause);
-        }
+        inside::pause(n);
     }
 
     fn around() {
-        if let Some(host) = Host::here() {
-            let around = host.engine().around();
-            host.pass(around);
-        }
+        inside::around();
     }
 
     /// Instrumentation: free.
     fn stamp() -> u64 {
-        crate::clock_ps() / 1000
+        clock_ps() / 1000
     }
 
     fn pause_ns() -> f64 {
@@ -131,11 +117,7 @@ impl Machine for Sim {
     }
 
     fn pin(index: usize) {
-        if let Some(host) = Host::here() {
-            let order = &host.engine().order;
-            let cpu = order[index % order.len()];
-            host.pin(cpu);
-        }
+        inside::pin_in_order(index);
     }
 
     fn name<T>(name: &str, object: &T) {
@@ -145,27 +127,16 @@ impl Machine for Sim {
 
     #[inline(never)]
     fn passes<L>(lock: &L, enters: bool) {
-        if let Some(host) = Host::here() {
-            host.engine().note_passage(std::ptr::from_ref(lock).addr(), enters);
-        }
+        inside::passes(std::ptr::from_ref(lock).addr(), enters);
     }
 
     fn usage() -> Usage {
-        let Some(host) = Host::here() else { return Usage::default() };
-        let engine = host.engine();
-        let mark = engine.mark();
-        engine.marks.push(mark);
-        let busy = |spent: &[u64; 4]| spent[Account::Running as usize] + spent[Account::Spinning as usize];
-        Usage {
-            cpu_ns: engine.tasks.iter().map(|task| busy(&task.spent)).sum::<u64>() / 1000,
-            machine_ns: 0,
-            voluntary_switches: engine.tasks.iter().map(|task| task.voluntary).sum(),
-            involuntary_switches: engine.tasks.iter().map(|task| task.involuntary).sum(),
-        }
+        let inside::Used { cpu_ns, voluntary_switches, involuntary_switches } = inside::used();
+        Usage { cpu_ns, machine_ns: 0, voluntary_switches, involuntary_switches }
     }
 
     fn events() -> Snapshot {
-        Host::here().map_or_else(Snapshot::default, |host| Snapshot::from_counts(host.engine().counts))
+        inside::events()
     }
 
     fn describe() -> String {

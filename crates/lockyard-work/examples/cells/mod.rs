@@ -3,9 +3,10 @@
 
 use std::ops::RangeInclusive;
 
+use lockyard_sim::Config;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::machine::topology::Placement;
-use lockyard_sim::{Config, LOCKS, session};
+use lockyard_work::simulated::{LOCKS, session};
 use lockyard_work::{Candidate, Spec};
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;

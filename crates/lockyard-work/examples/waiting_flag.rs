@@ -1,7 +1,7 @@
 //! Whether qrwlock's byte compare-exchange for the waiting flag is ever slower than the full-word
 //! loop: on every machine of the catalog, in the loop that the change was published with.
 //!
-//! `cargo run --release -p lockyard-sim --example waiting_flag [-- SEEDS MACHINE]`
+//! `cargo run --release -p lockyard-work -F simulated --example waiting_flag [-- SEEDS MACHINE]`
 //!
 //! Five reads to a write, empty sections, 2 to 20 threads, near each other and far apart. The
 //! median time per turn over seeds with the byte policy, divided by that with the word policy:

@@ -1,7 +1,8 @@
 //! Where NUMA-aware spinlocks begin to pay: the time per turn against the number of nodes, as a
 //! picture.
 //!
-//! `cargo run --release -p lockyard-sim --example crossing -- docs/hq-crossing.svg target/crossing`
+//! `cargo run --release -p lockyard-work -F simulated --example crossing --
+//! docs/hq-crossing.svg target/crossing`
 //!
 //! The machines are EPYC 9654 pairs with fewer dies: `n/2` of the twelve eight-core dies of each
 //! socket, each die a NUMA node, one thread to a core, the measured distances between the dies that
@@ -16,9 +17,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use lockyard_sim::Config;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::machine::topology::Placement;
-use lockyard_sim::{Config, session};
+use lockyard_work::simulated::{self, session};
 use lockyard_work::{Candidate, Spec, Workload};
 
 type Failure = Box<dyn std::error::Error>;
@@ -81,7 +83,7 @@ fn sweep(machines: &[(usize, String)], crowd: usize, think: u32) -> Result<Lines
 
 /// The machine file of a pair with `nodes / 2` dies to a socket.
 fn machine(nodes: usize) -> String {
-    let whole = include_str!("../machines/epyc9654_2s.toml");
+    let whole = include_str!("../../lockyard-sim/machines/epyc9654_2s.toml");
     let kept: Vec<usize> = (0..nodes / 2).chain(DIES..DIES + nodes / 2).collect();
     let mut out = String::new();
     let (mut skips, mut row) = (false, None);
@@ -127,7 +129,7 @@ fn machine(nodes: usize) -> String {
 
 /// What a turn takes, all threads together, ns, seed by seed.
 fn turns(machine: &str, lock: &str, threads: usize, think: u32) -> Result<Vec<f64>, Failure> {
-    let all = &lockyard_sim::LOCKS;
+    let all = &simulated::LOCKS;
     let lock: &Candidate = all.iter().find(|known| known.label() == lock).ok_or("no such lock")?;
     let mut found = Vec::new();
     for seed in SEEDS {

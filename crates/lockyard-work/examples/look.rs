@@ -1,13 +1,14 @@
 //! Looks into one simulated cell: where time and cache lines went.
 //!
-//! `cargo run --release -p lockyard-sim --example look -- MACHINE LOCK[:POLICY] WORKLOAD THREADS
-//! [MS] [SEED]`
+//! `cargo run --release -p lockyard-work -F simulated --example look --
+//! MACHINE LOCK[:POLICY] WORKLOAD THREADS [MS] [SEED]`
 
 use std::time::{Duration, Instant};
 
 use lockyard_sim::machine::catalog;
-use lockyard_sim::{Config, Error, LOCKS, session};
+use lockyard_sim::{Config, Error};
 use lockyard_work::Spec;
+use lockyard_work::simulated::{LOCKS, session};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

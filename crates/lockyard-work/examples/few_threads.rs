@@ -1,7 +1,8 @@
 //! Whether a NUMA-aware spinlock costs what the plain one does where hardly anybody waits: fewer
 //! than eight threads, on every machine of the catalog.
 //!
-//! `cargo run --release -p lockyard-sim --example few_threads [-- LOCK SEEDS MACHINE WARMUP_US]`
+//! `cargo run --release -p lockyard-work -F simulated --example few_threads
+//! [-- LOCK SEEDS MACHINE WARMUP_US]`
 //!
 //! Each thread is outside the lock for as long as all of them are inside, so that about one waits
 //! at a time: `torture-spin` with think time. The median time per turn over seeds, divided by the

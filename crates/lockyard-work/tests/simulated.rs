@@ -1,4 +1,4 @@
-//! Workloads of `lockyard-work` on simulated machines: they run, exclude, repeat, and have the
+//! Workloads on simulated machines: they run, exclude, repeat, and have the
 //! shapes they must have.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -8,7 +8,8 @@ use lockyard::platform::Platform;
 use lockyard::spin::hq::Tunable;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::report::Report;
-use lockyard_sim::{Config, LOCKS, Sim, Simulation, session};
+use lockyard_sim::{Config, Sim, Simulation, Start};
+use lockyard_work::simulated::{LOCKS, session};
 use lockyard_work::{Candidate, Mix, Record, Spec, Workload};
 
 fn candidate(label: &str) -> Candidate {
@@ -186,4 +187,18 @@ fn lanes_are_nodes_or_the_caches_of_nodes_that_have_several() {
         });
         assert_eq!(found, [by_cache, by_node], "{machine}");
     }
+}
+
+#[test]
+fn a_kernel_locks_whom_it_wakes_even_if_awake() {
+    let hot = |in_kernel: bool| {
+        let config =
+            Config { in_kernel, start: Start::Together, ..Config::new(catalog::machine("skx_2s_40c").unwrap()) };
+        let spec = Spec { threads: 3, duration: Duration::from_millis(1), ..Spec::new(Workload::RwsemMicro) };
+        let rwsem = candidate("rwsem:wake-all-readers");
+        let (record, reports) = session(&config, || (rwsem.measure)(&spec));
+        record.unwrap();
+        reports[0].hottest.iter().any(|line| line.name.starts_with("lock of thread"))
+    };
+    assert!(hot(true) && !hot(false));
 }
