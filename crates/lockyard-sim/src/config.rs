@@ -50,8 +50,9 @@ pub struct Config {
     /// Whether a run ends when a thread touches freed memory, or a frame of another thread that has
     /// returned.
     pub watch_memory: bool,
-    /// Whether a run ends when two threads touch protected data ([`Simulation::protect`](crate::Simulation::protect)) with
-    /// nothing that orders them: when an ordering is missing.
+    /// Whether a run ends when two threads touch protected data
+    /// ([`Simulation::protect`](crate::Simulation::protect)) with nothing that orders them: when an
+    /// ordering is missing.
     pub watch_order: bool,
     /// With [`Config::watch_order`], an ordering that counts for less than what the source says.
     pub weakening: Option<Weakening>,
@@ -65,8 +66,8 @@ pub struct Config {
     /// Whether a task goes on without a switch while it is the earliest. Changes speed, not
     /// results.
     pub run_ahead: bool,
-    /// So many of the threads, the last, begin only when another one has [forked](crate::fork), in the
-    /// child.
+    /// So many of the threads, the last, begin only when another one has [forked](crate::fork), in
+    /// the child.
     pub heirs: usize,
     /// On purpose, for checks: the child of a fork takes ghosts for threads of its own.
     pub believes_in_ghosts: bool,

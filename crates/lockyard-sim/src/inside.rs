@@ -11,8 +11,8 @@ use crate::machine::model::ONE;
 use crate::platform::words::U32;
 use crate::scheduler::class::Class;
 
-/// For [`Config::watch_memory`](crate::Config::watch_memory): `object` is freed; a thread that touches it from now on ends the
-/// run. Its memory must stay until then.
+/// For [`Config::watch_memory`](crate::Config::watch_memory): `object` is freed; a thread that
+/// touches it from now on ends the run. Its memory must stay until then.
 pub fn freed<T: ?Sized>(object: &T) {
     if let Some(host) = Host::here() {
         host.engine().guard.free(std::ptr::from_ref(object).addr(), size_of_val(object));
@@ -50,7 +50,8 @@ pub fn cpu_ns(thread: usize) -> u64 {
     })
 }
 
-/// Counts a completed operation of the calling simulated thread, for [`Report::threads`](crate::report::Report::threads).
+/// Counts a completed operation of the calling simulated thread, for
+/// [`Report::threads`](crate::report::Report::threads).
 pub fn operation() {
     if let Some(host) = Host::here() {
         let engine = host.engine();
@@ -97,7 +98,8 @@ pub fn set_class(class: Class) {
 }
 
 /// Whether a thread sleeps on a word and nobody has woken it: for observers, see
-/// [`Simulation::run_observed`](crate::Simulation::run_observed). `false` when nothing is simulated.
+/// [`Simulation::run_observed`](crate::Simulation::run_observed). `false` when nothing is
+/// simulated.
 pub fn is_parked(thread: usize) -> bool {
     let host = Host::here().or_else(Host::observed);
     host.is_some_and(|host| host.engine().is_parked(thread))

@@ -75,7 +75,8 @@ impl Workload {
         matches!(self, Self::BklAim7)
     }
 
-    /// Whether its threads are readers or writers for life, by [`Spec::mix`](crate::Spec::mix) or always.
+    /// Whether its threads are readers or writers for life, by [`Spec::mix`](crate::Spec::mix) or
+    /// always.
     pub const fn has_roles(self, mix: Mix) -> bool {
         match self {
             Self::StarveWriters | Self::StarveReaders => true,
@@ -105,6 +106,7 @@ pub enum Mix {
     Random,
     /// Each thread alternates strictly; odd threads begin with a write.
     Alternate,
-    /// Each thread is a reader or a writer for life, see [`Spec::readers`](crate::Spec::readers) and [`Spec::writers`](crate::Spec::writers).
+    /// Each thread is a reader or a writer for life, see [`Spec::readers`](crate::Spec::readers)
+    /// and [`Spec::writers`](crate::Spec::writers).
     Roles,
 }

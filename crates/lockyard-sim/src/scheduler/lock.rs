@@ -11,8 +11,8 @@
 //! | releases | the lock's line: store |
 //!
 //! What is in these lines, the lock's and one node's for each task, is the engine's. First come,
-//! first served; holders and waiters are in the kernel and not preempted. [`locking`](super::locking)
-//! plays the accesses.
+//! first served; holders and waiters are in the kernel and not preempted.
+//! [`locking`](super::locking) plays the accesses.
 
 use std::collections::VecDeque;
 
