@@ -12,7 +12,7 @@ use std::process::Command;
 
 use crate::tools::{self, Outcome};
 
-/// Functions of `crates/lockyard-cost/src/pairs.rs`, there with `cost_` before the name. The first
+/// Functions of `tools/cost/src/pairs.rs`, there with `cost_` before the name. The first
 /// is the loop alone.
 const PAIRS: [&str; 9] = [
     "empty_loop",
@@ -26,7 +26,7 @@ const PAIRS: [&str; 9] = [
     "semaphore",
 ];
 
-const BUDGET: &str = "crates/lockyard-cost/budget.txt";
+const BUDGET: &str = "tools/cost/budget.txt";
 const FEW: u64 = 1_000;
 const MANY: u64 = 2_000;
 
@@ -65,7 +65,8 @@ pub(crate) fn check() -> Outcome {
 pub(crate) fn bless() -> Outcome {
     let old = fs::read_to_string(BUDGET).unwrap_or_default();
     let mut new = String::from(
-        "# Instructions of one uncontended lock + unlock pair, loop included (`empty_loop` is the loop alone).\n\
+        "# Instructions of one uncontended lock + unlock pair, loop included (`empty_loop` is the loop\n\
+         # alone).\n\
          # Checked by `cargo xtask cost counts`, written by `cargo xtask cost counts --bless`.\n",
     );
     let arch = std::env::consts::ARCH;

@@ -29,9 +29,7 @@ fn changed() -> Outcome<(Vec<String>, Vec<String>)> {
     for path in status.lines().filter_map(|line| line.get(3..)).filter(|path| path.ends_with(".rs")) {
         match path.strip_prefix(LIBRARY) {
             Some(path) => locks.push(path.split('/').next().unwrap_or_default().trim_end_matches(".rs").to_owned()),
-            None => {
-                crates.extend(path.strip_prefix("crates/").and_then(|path| path.split('/').next()).map(str::to_owned))
-            }
+            None => crates.extend(package(path)),
         }
     }
     for list in [&mut locks, &mut crates] {
@@ -43,6 +41,16 @@ fn changed() -> Outcome<(Vec<String>, Vec<String>)> {
         return Err("nothing is changed since the last commit: name a lock, as in: cargo xtask quick mutex".to_owned());
     }
     Ok((locks, crates))
+}
+
+/// The package that the file at `path` belongs to.
+fn package(path: &str) -> Option<String> {
+    let (folder, path) = path.split_once('/')?;
+    match folder {
+        "crates" => Some(path.split('/').next()?.to_owned()),
+        "tools" => Some(format!("lockyard-{}", path.split('/').next()?)),
+        _ => None,
+    }
 }
 
 fn check(locks: &[String], crates: &[String]) -> Outcome {

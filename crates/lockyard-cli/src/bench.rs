@@ -8,11 +8,10 @@ use lockyard_work::{Mix, Spec, Workload};
 
 use crate::cli::{MixArg, SweepArgs};
 use crate::failure::Failure;
-use crate::options;
 use crate::run::PlannedCell;
 use crate::selection::Group;
 use crate::suggest;
-use crate::values::Bounds;
+use crate::values::{Bounds, seed};
 
 const MOST_THREADS: u64 = Spec::MOST_THREADS as u64;
 const MOST_PAUSES: u64 = 10_000_000;
@@ -68,7 +67,7 @@ impl Sweep {
             },
             window,
             warmup,
-            seed: options::seed(&args.seed)?,
+            seed: seed(&args.seed)?,
         })
     }
 

@@ -144,7 +144,7 @@ fn compare(options: &CompareOptions) -> Result<u8, Failure> {
     let page = options.html.write(&report::html::page(&results));
     let data = report::json::document(&results).and_then(|text| options.json.write(&text));
     print(&report::table::render(&results, look))?;
-    print(&format!("\n{}\n", report::table::summary(&results, look)))?;
+    print(&format!("\n{}\n", report::summary::summary(&results, look)))?;
     if !results.interrupted {
         let (outcomes, _) = simulate::run(simulate::sample(options.seed));
         let title = look.bold("The same locks on a machine you may not have, simulated (lockyard sim --help)");

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output::Target;
 use crate::run::{PlannedCell, warmup};
 use crate::selection::{self, Wanted};
-use crate::values::{Bounds, seconds};
+use crate::values::{Bounds, seconds, seed};
 
 /// Options of `lockyard compare`.
 #[derive(Debug)]
@@ -143,13 +143,6 @@ impl Format {
             _ => Format::Tables,
         }
     }
-}
-
-/// `--seed`.
-pub(crate) fn seed(text: &str) -> Result<u64, Failure> {
-    text.trim()
-        .parse()
-        .map_err(|_| Failure::usage(format!("--seed: '{text}' is not a whole number; give one from 0 to {}", u64::MAX)))
 }
 
 /// The CPUs this process may use, of which contended measurements need two.

@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 
 use lockyard::platform::linux::{Linux, topology};
 use lockyard_sim::{Sim, Weakening};
-use lockyard_torture::catalog::{Defect, Entry};
-use lockyard_torture::ground::Ground;
+use lockyard_torture::catalog::{Defect, Entry, Locks};
 use lockyard_torture::report::{self, Failure as Found};
 use lockyard_torture::schedule::{Fixed, Trouble};
 use lockyard_torture::{native, simulated};
@@ -22,11 +21,10 @@ use lockyard_torture::{native, simulated};
 use crate::cli::TortureArgs;
 use crate::failure::{Failure, plain};
 use crate::interrupt;
-use crate::options;
 use crate::progress::Progress;
 use crate::simulate::machines;
 use crate::suggest;
-use crate::values::{Bounds, seconds};
+use crate::values::{Bounds, seconds, seed};
 
 /// Exit code of a run whose detectors did not see what they must.
 const VOID: u8 = 3;
@@ -56,7 +54,7 @@ impl TortureOptions {
         let simulates = args.machine.is_some();
         let labels = chosen(&args.lock, simulates)?;
         let time = seconds("--secs", &args.secs, 0.01, 1e6)?;
-        let seed = options::seed(&args.seed)?;
+        let seed = seed(&args.seed)?;
         let trouble = args.fault.as_deref().map(|text| troubles(text, simulates)).transpose()?;
         let threads = Bounds { flag: "--threads", least: 1, most: if simulates { 64 } else { 4096 } };
         let threads = args.threads.as_deref().map(|text| threads.list(text)).transpose()?;
@@ -193,7 +191,7 @@ fn troubles(text: &str, simulates: bool) -> Result<Vec<Trouble>, Failure> {
     Ok(chosen)
 }
 
-fn entry<P: Ground>(label: &str) -> Option<Entry<P>> {
+fn entry<P: Locks>(label: &str) -> Option<Entry<P>> {
     P::locks().into_iter().find(|entry| entry.label() == label)
 }
 

@@ -139,6 +139,13 @@ fn push_new(values: &mut Vec<u64>, value: u64) {
     }
 }
 
+/// `--seed`.
+pub(crate) fn seed(text: &str) -> Result<u64, Failure> {
+    text.trim()
+        .parse()
+        .map_err(|_| Failure::usage(format!("--seed: '{text}' is not a whole number; give one from 0 to {}", u64::MAX)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

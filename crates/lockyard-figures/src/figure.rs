@@ -167,8 +167,8 @@ impl Figure {
 
 #[cfg(test)]
 mod tests {
-    use lockyard_sim::LOCKS;
     use lockyard_sim::machine::catalog;
+    use lockyard_work::simulated::LOCKS;
 
     use super::*;
     use crate::plan::{Job, Source};

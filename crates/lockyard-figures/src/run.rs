@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use lockyard::platform::Platform;
 use lockyard::spin::hq::Tunable;
+use lockyard_sim::Sim;
 use lockyard_sim::report::Report;
-use lockyard_sim::{LOCKS, Sim, session};
+use lockyard_work::simulated::{LOCKS, session};
 use lockyard_work::{Record, Spec};
 use rayon::prelude::*;
 

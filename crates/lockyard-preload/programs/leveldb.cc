@@ -1,4 +1,5 @@
-// LevelDB: reads and some writes by several threads, every value checked.   leveldb FOLDER THREADS SECONDS
+// LevelDB: reads and some writes by several threads, every value checked.
+// leveldb FOLDER THREADS SECONDS
 #include "store.h"
 #include <leveldb/cache.h>
 #include <leveldb/db.h>

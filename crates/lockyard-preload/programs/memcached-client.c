@@ -2,8 +2,10 @@
 //
 //   memcached-client PORT THREADS SECONDS
 //
-// Each thread owns keys that nobody else writes: a get must return exactly what was set last, or nothing (evicted). All threads share a few counters,
-// incremented by the server: at the end each must be the sum of the increments acknowledged. Prints "OPERATIONS operations, SECONDS seconds, ERRORS errors".
+// Each thread owns keys that nobody else writes: a get must return exactly what was set last, or
+// nothing (evicted). All threads share a few counters, incremented by the server: at the end each
+// must be the sum of the increments acknowledged. Prints "OPERATIONS operations, SECONDS seconds,
+// ERRORS errors".
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <pthread.h>

@@ -1,4 +1,6 @@
-// RocksDB with one cache shard: the published lock-bound case. Reads and some writes by several threads, every value checked.   rocksdb FOLDER THREADS SECONDS
+// RocksDB with one cache shard: the published lock-bound case. Reads and some writes by several
+// threads, every value checked.
+// rocksdb FOLDER THREADS SECONDS
 #include "store.h"
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>

@@ -14,10 +14,11 @@
 //! A value that is none of these: one line on standard error, and every object is glibc's. Programs
 //! that change their own environment do not change the choice.
 
-use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
 use crate::counters::{self, Fallback};
+use crate::environment::{Complaint, variable};
+use crate::policies;
 
 /// What `pthread_mutex_t` is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +38,7 @@ pub(crate) enum MutexKind {
 pub(crate) enum RwlockKind {
     Glibc,
     Qrw,
-    /// The rwsem with the policy of this number, in the order of `policies!`.
+    /// The rwsem with the policy of this number, see [`policies`].
     Rwsem(u8),
 }
 
@@ -113,7 +114,7 @@ pub(crate) fn rwlock() -> RwlockKind {
 /// wants to be told: what the fast paths are for.
 #[inline(always)]
 pub(crate) fn rwlock_is_default() -> bool {
-    CHOICE.load(Relaxed) & (DECIDED | WATCHED | 0xff << 8) == DECIDED | (2 + crate::rwlock::DEFAULT as u32) << 8
+    CHOICE.load(Relaxed) & (DECIDED | WATCHED | 0xff << 8) == DECIDED | (2 + policies::DEFAULT as u32) << 8
 }
 
 /// What `pthread_spinlock_t` is.
@@ -182,12 +183,12 @@ fn read() -> Result<u32, Complaint> {
         }
     };
     let rwlock = match variable(c"LOCKYARD_RWLOCK") {
-        None | Some(b"rwsem") => 2 + crate::rwlock::DEFAULT,
+        None | Some(b"rwsem") => 2 + policies::DEFAULT,
         Some(b"glibc") => 0,
         Some(b"qrw") => 1,
         Some(value) => {
-            let policy = value.strip_prefix(b"rwsem:").and_then(crate::rwlock::policy_named);
-            2 + policy.ok_or(Complaint::new("LOCKYARD_RWLOCK", value, crate::rwlock::CHOICES))?
+            let policy = value.strip_prefix(b"rwsem:").and_then(policies::named);
+            2 + policy.ok_or(Complaint::new("LOCKYARD_RWLOCK", value, policies::CHOICES))?
         }
     };
     let spin = match variable(c"LOCKYARD_SPIN") {
@@ -204,46 +205,4 @@ fn read() -> Result<u32, Complaint> {
 
 fn named<T: Copy>(table: &[(&str, T)], value: &[u8]) -> Option<T> {
     table.iter().find(|(name, _)| name.as_bytes() == value).map(|(_, kind)| *kind)
-}
-
-/// The value of an environment variable, if it is set and not empty.
-pub(crate) fn variable(name: &CStr) -> Option<&'static [u8]> {
-    // SAFETY: a C string. Nobody changes the environment while the first locks are taken; the value
-    // is looked at at once.
-    let value: *const c_char = unsafe { libc::getenv(name.as_ptr()) };
-    if value.is_null() {
-        return None;
-    }
-    // SAFETY: not null, so a C string.
-    Some(unsafe { CStr::from_ptr(value) }.to_bytes()).filter(|value| !value.is_empty())
-}
-
-/// What is wrong with the environment.
-#[derive(Clone, Copy)]
-struct Complaint {
-    variable: &'static str,
-    value: &'static [u8],
-    choices: &'static str,
-}
-
-impl Complaint {
-    const fn new(variable: &'static str, value: &'static [u8], choices: &'static str) -> Self {
-        Self { variable, value, choices }
-    }
-
-    /// One line on standard error.
-    fn say(&self) {
-        let parts: [&[u8]; 7] = [
-            b"lockyard: ",
-            self.variable.as_bytes(),
-            b"=",
-            self.value,
-            b": unknown lock (choose from ",
-            self.choices.as_bytes(),
-            b"); all locks are glibc's\n",
-        ];
-        let parts = parts.map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
-        // SAFETY: the parts are memory of the given lengths, only read.
-        let _ = unsafe { libc::writev(2, parts.as_ptr(), parts.len() as i32) };
-    }
 }

@@ -6,8 +6,6 @@
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::{config, thread};
-
 /// Why an object is glibc's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
@@ -62,19 +60,6 @@ static COUNTS: [AtomicU64; REASONS] = [const { AtomicU64::new(0) }; REASONS];
 pub(crate) fn count(reason: Fallback) {
     COUNTS[reason as usize].fetch_add(1, Relaxed);
     lockyard_segment::fell_back(reason.told());
-}
-
-/// Makes lock events and these counts readable from other processes, if `LOCKYARD_STAT` asks for
-/// it, as `lockyard run` does. Objects made before are not in it.
-pub(crate) fn publish() {
-    if config::variable(c"LOCKYARD_STAT").is_some_and(|value| !matches!(value, b"" | b"0")) {
-        // Refused: the program runs without statistics, and `lockyard stat` says that there are
-        // none.
-        if lockyard_segment::open(b"preload").is_ok() {
-            config::watch();
-            thread::block().slow_down();
-        }
-    }
 }
 
 /// How often objects were left to glibc for reason number `reason`; its name goes to `*name` unless

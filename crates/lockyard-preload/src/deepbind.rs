@@ -22,7 +22,7 @@
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 
-use crate::config;
+use crate::{config, environment};
 
 /// What [`dlopen`] goes on with: in two registers.
 #[repr(C)]
@@ -74,7 +74,7 @@ unsafe extern "C" fn prepare(flags: c_int) -> Ready {
 /// Whether the flag is to go. Says so the first time.
 #[cold]
 fn unwanted() -> bool {
-    if config::variable(c"LOCKYARD_DEEPBIND") == Some(b"keep") || !config::anything_ours() {
+    if environment::variable(c"LOCKYARD_DEEPBIND") == Some(b"keep") || !config::anything_ours() {
         return false;
     }
     static SAID: AtomicBool = AtomicBool::new(false);

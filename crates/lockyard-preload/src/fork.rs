@@ -14,8 +14,6 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 
-use crate::{cancel, rank, thread};
-
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 const BUSY: u32 = u32::MAX;
 
@@ -44,12 +42,9 @@ pub(crate) fn generation() -> u32 {
     GENERATION.load(Relaxed)
 }
 
-extern "C" fn child() {
+/// In a child process, before anything else: its generation begins.
+pub(crate) fn begin_generation() {
     GENERATION.fetch_add(1, Relaxed);
-    thread::block().rename();
-    rank::renew();
-    cancel::forget();
-    lockyard_segment::after_fork_in_child();
 }
 
 unsafe extern "C" {
@@ -61,9 +56,9 @@ unsafe extern "C" {
     ) -> i32;
 }
 
-/// Asks to be told of forks. Handlers of the child run in the order of registration: ours should
-/// come first, hence when the library is loaded.
-pub(crate) fn register() {
+/// Has `child` run in each child of a fork. Handlers of the child run in the order of registration:
+/// ours should come first, hence when the library is loaded.
+pub(crate) fn register(child: extern "C" fn()) {
     // SAFETY: a handler that lasts as long as the process: this library is never unloaded.
     let _ = unsafe { __register_atfork(None, None, Some(child), core::ptr::null()) };
 }

@@ -13,7 +13,8 @@
 //! |---|---|
 //! | `mutex`, `condvar`, `rwlock`, `semaphore`, `spin` | the calls, and which bytes of the object mean what |
 //! | `c11` | `mtx_*`, `cnd_*`, and names with two underscores |
-//! | `config` | which lock serves which object: the environment |
+//! | `config`, `policies` | which lock serves which object |
+//! | `environment` | what the environment says |
 //! | `real` | glibc's functions, for what stays glibc's |
 //! | `thread`, `holds` | what is known of each thread |
 //! | `rank` | which threads have fixed priorities |
@@ -55,9 +56,11 @@ pub mod counters;
 mod deadline;
 #[cfg(target_arch = "x86_64")]
 pub mod deepbind;
+mod environment;
 mod fork;
 mod holds;
 pub mod mutex;
+mod policies;
 pub mod rank;
 mod real;
 pub mod rwlock;
@@ -72,13 +75,35 @@ mod watch;
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = {
     extern "C" fn on_load() {
-        fork::register();
+        fork::register(on_fork);
         rank::learn();
-        counters::publish();
+        publish();
         config::read_ahead();
     }
     on_load
 };
+
+/// Runs in the child of a fork.
+extern "C" fn on_fork() {
+    fork::begin_generation();
+    thread::block().rename();
+    rank::renew();
+    cancel::forget();
+    lockyard_segment::after_fork_in_child();
+}
+
+/// Makes lock events and the counts of `counters` readable from other processes, if `LOCKYARD_STAT`
+/// asks for it, as `lockyard run` does. Objects made before are not in it.
+fn publish() {
+    if environment::variable(c"LOCKYARD_STAT").is_some_and(|value| !matches!(value, b"" | b"0")) {
+        // Refused: the program runs without statistics, and `lockyard stat` says that there are
+        // none.
+        if lockyard_segment::open(b"preload").is_ok() {
+            config::watch();
+            thread::block().slow_down();
+        }
+    }
+}
 
 /// Runs when the process exits in the ordinary way.
 #[used]

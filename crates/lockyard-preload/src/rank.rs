@@ -33,7 +33,6 @@ use lockyard::platform::linux::{Linux, threads};
 use lockyard::wait::thread::ThreadId;
 
 use crate::real::real;
-use crate::thread;
 
 /// Some thread of this process has, or had, a fixed priority.
 static RANKED: AtomicBool = AtomicBool::new(false);
@@ -117,7 +116,7 @@ fn tell(is: impl Fn(&Names) -> bool, rank: u32) {
 
 /// The thread that the kernel calls `tid` (0: the caller) has this rank.
 fn tell_kernels(tid: pid_t, rank: u32) {
-    if tid == 0 || tid as u32 == thread::block().tid() {
+    if tid == 0 || tid as u32 == threads::kernel_id_of_caller() {
         if let Some(id) = Linux::id() {
             threads::set_rank(id, rank);
         }

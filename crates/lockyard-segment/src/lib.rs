@@ -78,15 +78,18 @@
 //! hold time. Contended: two readings of the clock; the shared counters of the class are written
 //! after the release, not while the lock is held.
 
+pub mod classes;
 pub mod histogram;
 pub mod layout;
 mod process;
 pub mod reader;
+pub mod sample;
 mod site;
+pub mod told;
 pub mod writer;
 
-pub use reader::{Reader, Refusal, Sample};
-pub use writer::{
-    Class, Fallback, Refused, Waiting, acquired, after_fork_in_child, class, class_at, close, contended, fell_back,
-    open, released, watched,
-};
+pub use classes::Class;
+pub use reader::{Reader, Refusal};
+pub use sample::Sample;
+pub use told::{Waiting, acquired, class, class_at, contended, released};
+pub use writer::{Fallback, Refused, after_fork_in_child, close, fell_back, open, watched};

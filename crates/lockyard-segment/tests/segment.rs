@@ -193,7 +193,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ORDER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn the_one(sample: &Sample) -> &segment::reader::Counts {
+fn the_one(sample: &Sample) -> &segment::sample::Counts {
     let class = sample.classes.iter().find(|class| class.name == "the one").expect("the class is there");
     assert_eq!(class.kind, "mutex");
     &class.counts

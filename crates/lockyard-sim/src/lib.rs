@@ -7,7 +7,7 @@
 //! every host, on any number of host threads.
 //!
 //! * [`Simulation`]: a machine and the threads of a program.
-//! * [`session`]: workloads of `lockyard-work` on a simulated machine.
+//! * [`inside`]: what a program says and asks on a simulated thread.
 //! * [`machine`]: machines as data, [`catalog`](machine::catalog) lists them.
 //! * [`report`]: where time and cache lines went.
 //! * [`calibration`]: everything that was fitted.
@@ -26,29 +26,26 @@
 //! than on its own stack: the store may still be on its way.
 
 pub mod calibration;
+mod config;
 mod engine;
 mod error;
 pub mod faults;
-#[cfg(not(test))]
-mod locks;
+pub mod inside;
 pub mod machine;
 mod names;
 mod platform;
 pub mod report;
 pub mod scheduler;
-mod session;
 mod simulation;
 pub mod trace;
 mod weakening;
 
+pub use config::{Config, Start};
 pub use error::Error;
-pub use platform::{Sim, words};
-// This crate's own unit tests need no lock, and would compile all of them once more.
-#[cfg(not(test))]
-pub use locks::LOCKS;
-pub use session::session;
-pub use simulation::{
-    Config, MOST_THREADS, Remembered, Simulation, Start, changes, clock_ps, compute, cpu, cpu_ns, fork, freed,
-    is_parked, may_stop, operation, pin_here, set_class, stopped_until,
+pub use inside::{
+    changes, clock_ps, compute, cpu, cpu_ns, fork, freed, is_parked, may_stop, operation, pin_here, set_class,
+    stopped_until,
 };
+pub use platform::{Sim, stands_for, words};
+pub use simulation::{MOST_THREADS, Remembered, Simulation};
 pub use weakening::Weakening;

@@ -24,6 +24,8 @@
 
 pub mod words;
 
+use std::cell::Cell;
+
 use lockyard::event::Event;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::{
@@ -51,6 +53,16 @@ thread_local! {
         pool.tunables().copy_from(Linux::hq().tunables());
         pool
     };
+}
+
+thread_local! {
+    static CPUS: Cell<u32> = const { Cell::new(1) };
+}
+
+/// Outside of simulated threads, [`Platform::cpus`] is `cpus` from now on, on this host thread; 1
+/// at first. Returns what it was.
+pub fn stands_for(cpus: u32) -> u32 {
+    CPUS.replace(cpus)
 }
 
 /// Distance between two thread records.
@@ -269,7 +281,7 @@ unsafe impl Platform for Sim {
     }
 
     fn cpus() -> u32 {
-        Host::here().map_or_else(crate::session::cpus, |host| host.engine().cpus.len() as u32)
+        Host::here().map_or_else(|| CPUS.get(), |host| host.engine().cpus.len() as u32)
     }
 
     fn node() -> u32 {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use lockyard::event::Snapshot;
 use serde::Serialize;
 
-use crate::engine::{Engine, Tally};
+use crate::engine::Engine;
+use crate::engine::tally::Mark;
 use crate::machine::model::Distance;
 use crate::names::Names;
 use crate::trace::{Ring, Trace};
@@ -71,43 +72,19 @@ pub struct Stretch {
     pub times: Times,
 }
 
-/// What was counted until some moment.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Mark {
-    ps: u64,
-    tally: Tally,
-    spent: [u64; 4],
-}
-
-impl Mark {
-    fn stretch(&self, until: &Self) -> Stretch {
-        let spent: [u64; 4] = core::array::from_fn(|account| until.spent[account] - self.spent[account]);
+impl Stretch {
+    fn between(begin: &Mark, end: &Mark) -> Self {
+        let spent: [u64; 4] = core::array::from_fn(|account| end.spent[account] - begin.spent[account]);
         let moved = Distance::ALL.iter().map(|&distance| {
             let index = distance as usize;
-            (distance.name(), until.tally.transfers[index] - self.tally.transfers[index])
+            (distance.name(), end.tally.transfers[index] - begin.tally.transfers[index])
         });
-        Stretch {
-            ns: (until.ps - self.ps) / 1000,
-            memory_operations: until.tally.operations - self.tally.operations,
+        Self {
+            ns: (end.ps - begin.ps) / 1000,
+            memory_operations: end.tally.operations - begin.tally.operations,
             transfers: moved.filter(|(_, count)| *count != 0).collect(),
             times: Times::of(&spent),
         }
-    }
-}
-
-impl Engine {
-    /// The sums so far, without the thread that presides over the others, if one does.
-    pub(crate) fn mark(&mut self) -> Mark {
-        let now = self.now;
-        let mut spent = [0; 4];
-        for task in self.tasks.iter_mut().skip(usize::from(self.presided)) {
-            let account = task.account;
-            task.charge(now, account);
-            for (sum, own) in spent.iter_mut().zip(task.spent) {
-                *sum += own;
-            }
-        }
-        Mark { ps: now, tally: self.tally.clone(), spent }
     }
 }
 
@@ -145,9 +122,9 @@ const HOTTEST: usize = 12;
 impl Report {
     pub(crate) fn of(engine: &mut Engine, names: &Names) -> Self {
         let end = engine.mark();
-        let whole = Mark::default().stretch(&end);
+        let whole = Stretch::between(&Mark::default(), &end);
         let window = match engine.marks.as_slice() {
-            [.., opened, closed] => Some(opened.stretch(closed)),
+            [.., opened, closed] => Some(Stretch::between(opened, closed)),
             _ => None,
         };
         let mut numbers: Vec<(u64, u32)> =

@@ -20,12 +20,11 @@
 //! ```
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
 
 use lockyard::event::Snapshot;
 use lockyard::platform::{ParkedHeads, Platform as _, Pool, Thread, ThreadId};
-use lockyard::rtmutex_tree::bug::Bug;
 
+use crate::config::{Config, Start};
 use crate::engine::Engine;
 use crate::engine::arena::Arena;
 use crate::engine::heap::Ps;
@@ -34,117 +33,19 @@ use crate::engine::random::Random;
 use crate::engine::run;
 use crate::engine::task::{State, Task};
 use crate::engine::waits::Wanted;
-use crate::engine::watch::{Call, Note, short};
+use crate::engine::watch::{Note, short};
 use crate::error::Error;
-use crate::faults::{Fault, Faults, Met};
-use crate::machine::model::Model;
-use crate::machine::topology::Placement;
+use crate::faults::{Fault, Met};
+use crate::inside::pin_here;
 use crate::names::Names;
 use crate::platform::{RECORD, Sim};
 use crate::report::Report;
-use crate::scheduler::class::{Class, FairForm};
-use crate::weakening::Weakening;
-
-/// In which order threads begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Start {
-    /// 100 ns apart, in an order drawn from the seed.
-    #[default]
-    Shuffled,
-    /// 100 ns apart, by number.
-    InOrder,
-    /// All at once.
-    Together,
-}
 
 /// Records of threads that have ended come in steps of this.
 const ENDED_TOGETHER: usize = 64;
 
 /// Distance between two starts.
 const START: Ps = 100_000;
-
-/// How to simulate.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// The machine.
-    pub machine: Arc<Model>,
-    /// Seed of every random draw of the machine.
-    pub seed: u64,
-    /// Where threads begin.
-    pub placement: Placement,
-    /// When threads begin.
-    pub start: Start,
-    /// The form of the fair scheduling class.
-    pub fair: FairForm,
-    /// Whether a woken thread may preempt a fair one.
-    pub wakeup_preemption: bool,
-    /// Whether the locks are part of the kernel, as those of the published tables are: they block
-    /// and wake threads without system calls.
-    pub in_kernel: bool,
-    /// Whether the machine tells a lock no more than Linux tells a program: nobody says that a CPU
-    /// is needed, so that spins have a budget.
-    pub as_linux: bool,
-    /// What goes wrong on purpose.
-    pub faults: Faults,
-    /// Which historical bug rt-mutexes make on purpose.
-    pub bug: Option<Bug>,
-    /// Whether a run ends when a thread touches freed memory, or a frame of another thread that has
-    /// returned.
-    pub watch_memory: bool,
-    /// Whether a run ends when two threads touch protected data ([`Simulation::protect`]) with
-    /// nothing that orders them: when an ordering is missing.
-    pub watch_order: bool,
-    /// With [`Config::watch_order`], an ordering that counts for less than what the source says.
-    pub weakening: Option<Weakening>,
-    /// How many of its last seam calls to remember of each thread: 0 is none.
-    pub journal: usize,
-    /// Simulated time after which a run is given up, ns.
-    pub time_limit_ns: u64,
-    /// Events of the engine after which a run is given up: what it may cost the host, whatever the
-    /// host is.
-    pub event_limit: u64,
-    /// Whether a task goes on without a switch while it is the earliest. Changes speed, not
-    /// results.
-    pub run_ahead: bool,
-    /// So many of the threads, the last, begin only when another one has [forked](fork), in the
-    /// child.
-    pub heirs: usize,
-    /// On purpose, for checks: the child of a fork takes ghosts for threads of its own.
-    pub believes_in_ghosts: bool,
-    /// How many state changes to record, if any.
-    pub trace: Option<usize>,
-    /// Stack of a simulated thread.
-    pub stack_bytes: usize,
-}
-
-impl Config {
-    /// The usual way to simulate `machine`.
-    pub fn new(machine: Arc<Model>) -> Self {
-        Self {
-            machine,
-            seed: 1,
-            placement: Placement::Fill,
-            start: Start::Shuffled,
-            fair: FairForm::Cfs,
-            wakeup_preemption: true,
-            in_kernel: false,
-            as_linux: false,
-            faults: Faults::default(),
-            bug: None,
-            watch_memory: false,
-            watch_order: false,
-            weakening: None,
-            journal: 0,
-            time_limit_ns: 600_000_000_000,
-            event_limit: u64::MAX,
-            run_ahead: true,
-            heirs: 0,
-            believes_in_ghosts: false,
-            trace: None,
-            stack_bytes: 128 << 10,
-        }
-    }
-}
 
 /// The most threads of a simulation.
 pub const MOST_THREADS: usize = 4_097;
@@ -273,7 +174,7 @@ impl Simulation {
 
     /// Gives the lines of an object a name, wherever it is.
     pub fn name<T>(&self, name: &str, object: &T) {
-        self.name_at(std::ptr::from_ref(object).addr(), size_of::<T>(), name);
+        self.name_memory(name, std::ptr::from_ref(object).addr(), size_of::<T>());
     }
 
     /// For [`Config::watch_order`]: the words in `size` bytes at `address` are protected by locks,
@@ -286,10 +187,6 @@ impl Simulation {
 
     /// Gives the lines of `size` bytes at `address` a name.
     pub fn name_memory(&self, name: &str, address: usize, size: usize) {
-        self.name_at(address, size, name);
-    }
-
-    pub(crate) fn name_at(&self, address: usize, size: usize, name: &str) {
         self.names.borrow_mut().add(address, size, name);
     }
 
@@ -303,7 +200,7 @@ impl Simulation {
 
     /// Thread 0 presides: it begins on the last CPU of the placement, and the others one CPU
     /// earlier than they would. Its time is not part of the sums.
-    pub(crate) fn shift_by_one(&self) {
+    pub fn preside(&self) {
         let mut engine = self.engine.borrow_mut();
         engine.presided = true;
         let cpus = engine.order.len();
@@ -417,103 +314,4 @@ impl Simulation {
     pub fn ended_ns(&self) -> u64 {
         self.engine.borrow().now / 1000
     }
-}
-
-/// For [`Config::watch_memory`]: `object` is freed; a thread that touches it from now on ends the
-/// run. Its memory must stay until then.
-pub fn freed<T: ?Sized>(object: &T) {
-    if let Some(host) = Host::here() {
-        host.engine().guard.free(std::ptr::from_ref(object).addr(), size_of_val(object));
-    }
-}
-
-/// Whether the calling simulated thread holds nothing from here on, so that a handler [may
-/// stop](crate::faults) it.
-pub fn may_stop(may: bool) {
-    if let Some(host) = Host::here() {
-        let engine = host.engine();
-        engine.tasks[engine.current as usize].may_stop = may;
-    }
-}
-
-/// Until when, ns, a handler has kept a thread, 0 if none ever has; `None` while one does. For
-/// judges: see [`Simulation::run_judged`].
-pub fn stopped_until(thread: usize) -> Option<u64> {
-    let Some(host) = Host::here().or_else(Host::observed) else { return Some(0) };
-    let until = host.engine().tasks.get(thread).map_or(0, |task| task.stopped_until);
-    (until != Ps::MAX).then_some(until / 1000)
-}
-
-/// An opportunity to [fork](crate::faults). Whether the calling simulated thread is now that of a
-/// child process.
-pub fn fork() -> bool {
-    Host::here().is_some_and(Host::fork)
-}
-
-/// The CPU time that simulated thread `thread` has used so far, spinning included, ns.
-pub fn cpu_ns(thread: usize) -> u64 {
-    Host::here().map_or(0, |host| {
-        let engine = host.engine();
-        engine.tasks.get(thread).map_or(0, |task| task.cpu_time(engine.now) / 1000)
-    })
-}
-
-/// Counts a completed operation of the calling simulated thread, for [`Report::threads`].
-pub fn operation() {
-    if let Some(host) = Host::here() {
-        let engine = host.engine();
-        engine.tasks[engine.current as usize].operations += 1;
-    }
-}
-
-/// Lets the calling simulated thread compute for `ns` nanoseconds.
-pub fn compute(ns: u64) {
-    if let Some(host) = Host::here() {
-        host.fault_point(Call::Compute);
-        let slow = host.engine().slow;
-        host.pass(ns * 1000 * slow / crate::machine::model::ONE);
-    }
-}
-
-/// Simulated time in picoseconds, free of charge. Zero outside simulated threads.
-pub fn clock_ps() -> u64 {
-    Host::here().or_else(Host::observed).map_or(0, |host| host.engine().now)
-}
-
-/// The CPU of the calling simulated thread.
-pub fn cpu() -> usize {
-    Host::here().map_or(0, |host| host.engine().here as usize)
-}
-
-/// Moves the calling simulated thread to `cpu` for good.
-pub fn pin_here(cpu: usize) {
-    if let Some(host) = Host::here() {
-        let cpu = cpu % host.engine().cpus.len();
-        host.pin(cpu as u32);
-    }
-}
-
-/// Changes the scheduling class of the calling simulated thread, free of charge. If somebody better
-/// waits for its CPU, it gives way. What is lent to the thread at that moment is lost.
-pub fn set_class(class: Class) {
-    if let Some(host) = Host::here() {
-        let engine = host.engine();
-        let task = engine.current;
-        engine.tasks[task as usize].own_class = class;
-        engine.change_class(task, class);
-    }
-}
-
-/// Whether a thread sleeps on a word and nobody has woken it: for observers, see
-/// [`Simulation::run_observed`]. `false` when nothing is simulated.
-pub fn is_parked(thread: usize) -> bool {
-    let host = Host::here().or_else(Host::observed);
-    host.is_some_and(|host| host.engine().is_parked(thread))
-}
-
-/// How often any word, or the class of a thread, has changed so far: an observer that finds the
-/// same number as last time finds the same words. 0 when nothing is simulated.
-pub fn changes() -> u64 {
-    let host = Host::here().or_else(Host::observed);
-    host.map_or(0, |host| host.engine().tally.changes)
 }

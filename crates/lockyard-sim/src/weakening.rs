@@ -10,8 +10,6 @@ use std::str::FromStr;
 
 use lockyard::platform::Ordering;
 
-use crate::engine::order::Access;
-
 /// What counts on one line of a lock's source instead of what is said there:
 /// `spin/cna.rs:216=Relaxed`, `spin/queued.rs:486:failure=Relaxed`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,11 +26,10 @@ pub struct Weakening {
 }
 
 impl Weakening {
-    /// What `access`, asked for at `place`, counts for, if this line is meant.
-    pub(crate) fn of(&self, access: Access, place: &Location<'_>) -> Option<Access> {
+    /// Whether an access at `place` is meant; `failure`: it is a compare-exchange that fails.
+    pub(crate) fn is_at(&self, failure: bool, place: &Location<'_>) -> bool {
         let file = || place.file().strip_suffix(&self.file).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));
-        (place.line() == self.line && self.failure == matches!(access, Access::Failure(_)) && file())
-            .then(|| access.ordered(self.order))
+        place.line() == self.line && self.failure == failure && file()
     }
 }
 
@@ -88,12 +85,10 @@ mod tests {
     fn one_line_is_meant_and_one_part_of_it() {
         let here = Location::caller();
         let weakening = |text: String| text.parse::<Weakening>().expect("well written");
-        let (load, failure) = (Access::Load(Ordering::Acquire), Access::Failure(Ordering::Acquire));
         let meant = weakening(format!("src/weakening.rs:{}=Relaxed", here.line()));
-        assert!(matches!(meant.of(load, here), Some(Access::Load(Ordering::Relaxed))));
-        assert!(meant.of(failure, here).is_none());
-        assert!(weakening(format!("eakening.rs:{}=Relaxed", here.line())).of(load, here).is_none());
-        assert!(weakening(format!("weakening.rs:{}=Relaxed", here.line() + 1)).of(load, here).is_none());
-        assert!(weakening(format!("weakening.rs:{}:failure=Relaxed", here.line())).of(failure, here).is_some());
+        assert!(meant.is_at(false, here) && !meant.is_at(true, here));
+        assert!(!weakening(format!("eakening.rs:{}=Relaxed", here.line())).is_at(false, here));
+        assert!(!weakening(format!("weakening.rs:{}=Relaxed", here.line() + 1)).is_at(false, here));
+        assert!(weakening(format!("weakening.rs:{}:failure=Relaxed", here.line())).is_at(true, here));
     }
 }

@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Host};
-use std::time::Duration;
 
 use lockyard::platform::{Ordering::*, Patience, Platform, Word};
 use lockyard_sim::machine::catalog;
 use lockyard_sim::machine::model::Model;
 use lockyard_sim::scheduler::class::{Class, FairForm};
 use lockyard_sim::{
-    Config, Error, LOCKS, Sim, Simulation, Start, clock_ps, compute, cpu, operation, pin_here, session, set_class,
-    words,
+    Config, Error, Sim, Simulation, Start, clock_ps, compute, cpu, inside, operation, pin_here, set_class, words,
 };
-use lockyard_work::{Machine, Spec, Workload};
 
 fn machine(id: &str) -> Arc<Model> {
     catalog::machine(id).unwrap()
@@ -114,19 +111,6 @@ fn waking_costs_the_exit_latency_that_fits_the_sleep() {
 }
 
 #[test]
-fn a_kernel_locks_whom_it_wakes_even_if_awake() {
-    let hot = |in_kernel: bool| {
-        let config = Config { in_kernel, ..config("skx_2s_40c") };
-        let spec = Spec { threads: 3, duration: Duration::from_millis(1), ..Spec::new(Workload::RwsemMicro) };
-        let rwsem = LOCKS.iter().find(|candidate| candidate.label() == "rwsem:wake-all-readers").unwrap();
-        let (record, reports) = session(&config, || (rwsem.measure)(&spec));
-        record.unwrap();
-        reports[0].hottest.iter().any(|line| line.name.starts_with("lock of thread"))
-    };
-    assert!(hot(true) && !hot(false));
-}
-
-#[test]
 fn a_changed_word_is_not_slept_on_and_timers_end_sleeps() {
     let simulation = Simulation::new(&config("skx_2s_40c"), 1).unwrap();
     let word = simulation.place("word", words::U32::default()).unwrap();
@@ -207,7 +191,7 @@ fn a_spinner_notices_that_its_owner_sleeps_and_a_polite_one_that_it_is_in_the_wa
         .run(|thread| match thread {
             0 => {
                 compute(30_000);
-                <Sim as Machine>::sleep(1_000_000);
+                inside::sleep(1_000_000);
             }
             1 => {
                 let owner = lockyard::platform::ThreadId::from_raw(1).unwrap();

@@ -8,6 +8,7 @@ use lockyard::history::rwsem::{KernelRwSem, policy as rwsem};
 use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
+use lockyard::platform::linux::Linux;
 use lockyard::platform::pi::PiPlatform;
 use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex::{RawRtMutex, policy as pi};
@@ -23,9 +24,9 @@ use lockyard::spin::ttas::RawTtasLock;
 use lockyard_check::adapters::{Binary, EagerHq};
 use lockyard_check::broken;
 use lockyard_check::cases::parking::HashedMutex;
+use lockyard_sim::Sim;
 use lockyard_sim::faults::Fault;
 
-use crate::broken::{Keeps, LateTouch, RelaxedLock, RelaxedUnlock, SpinsForEver, StaleWaiter};
 use crate::ground::Ground;
 use crate::subject::{Subject, counted, plain, shared, shared_timed, timed, units};
 
@@ -98,6 +99,27 @@ pub struct Entry<P: Ground> {
     pub simulated_only: bool,
     /// Faults that it does not stand, and does not promise to: they are left out unless asked for.
     pub spared: &'static [Fault],
+}
+
+/// A ground with its locks.
+pub trait Locks: Ground {
+    /// Every lock on this ground. Compiled here, once: each caller of the generic list would
+    /// compile all locks again.
+    fn locks() -> Vec<Entry<Self>>;
+}
+
+impl Locks for Linux {
+    fn locks() -> Vec<Entry<Self>> {
+        let mut locks = entries();
+        locks.extend(lending());
+        locks
+    }
+}
+
+impl Locks for Sim {
+    fn locks() -> Vec<Entry<Self>> {
+        entries()
+    }
 }
 
 impl<P: Ground> Clone for Entry<P> {
@@ -204,7 +226,7 @@ fn rtmutex<P: Ground + PiPlatform, S: pi::Policy>() -> Entry<P> {
 }
 
 /// The locks that need a kernel which lends priorities: no simulated machine has one.
-pub(crate) fn lending<P: Ground + PiPlatform>() -> Vec<Entry<P>> {
+fn lending<P: Ground + PiPlatform>() -> Vec<Entry<P>> {
     vec![
         rtmutex::<P, pi::Lateral>(),
         rtmutex::<P, pi::Merged>(),
@@ -214,7 +236,7 @@ pub(crate) fn lending<P: Ground + PiPlatform>() -> Vec<Entry<P>> {
 }
 
 /// Every other lock on the ground `P`: outside, [`Ground::locks`].
-pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
+fn entries<P: Ground>() -> Vec<Entry<P>> {
     const HANGS: &str = "known to hang, as it did in the kernel";
     const LITERAL: &str = "literal form of a known bug";
     const LOSES: &str = "loses wake-ups, as it did in the kernel";
@@ -287,12 +309,23 @@ pub(crate) fn entries<P: Ground>() -> Vec<Entry<P>> {
             .bounded()
             .planted(&[Finding::Starvation]),
         Entry::new("broken-units", None, units::<P, broken::LosesUnits<P>>).planted(&[Finding::Hang, Finding::Check]),
-        Entry::new("broken-release", None, plain::<P, LateTouch<P>>).frees().planted(&[Finding::Gone]).simulated_only(),
-        Entry::new("broken-waiter", None, plain::<P, StaleWaiter<P>>).planted(&[Finding::Gone]).simulated_only(),
-        Entry::new("broken-reservation", None, plain::<P, Keeps<P>>).planted(&[Finding::Kept, Finding::Hang]),
-        Entry::new("broken-acquire", None, plain::<P, RelaxedLock<P>>).planted(&[Finding::Race]).simulated_only(),
-        Entry::new("broken-unlock", None, plain::<P, RelaxedUnlock<P>>).planted(&[Finding::Race]).simulated_only(),
-        Entry::new("broken-spin", None, plain::<P, SpinsForEver<P>>).planted(&[Finding::Spinning]).simulated_only(),
+        Entry::new("broken-release", None, plain::<P, broken::LateTouch<P>>)
+            .frees()
+            .planted(&[Finding::Gone])
+            .simulated_only(),
+        Entry::new("broken-waiter", None, plain::<P, broken::StaleWaiter<P>>)
+            .planted(&[Finding::Gone])
+            .simulated_only(),
+        Entry::new("broken-reservation", None, plain::<P, broken::Keeps<P>>).planted(&[Finding::Kept, Finding::Hang]),
+        Entry::new("broken-acquire", None, plain::<P, broken::RelaxedLock<P>>)
+            .planted(&[Finding::Race])
+            .simulated_only(),
+        Entry::new("broken-unlock", None, plain::<P, broken::RelaxedUnlock<P>>)
+            .planted(&[Finding::Race])
+            .simulated_only(),
+        Entry::new("broken-spin", None, plain::<P, broken::SpinsForEver<P>>)
+            .planted(&[Finding::Spinning])
+            .simulated_only(),
         Entry::new("sound", None, timed::<P, broken::Sound<P>>)
             .bounded()
             .known("the control: nothing is wrong with it"),

@@ -5,17 +5,12 @@ use lockyard_check::stage::Stage;
 use lockyard_sim::Sim;
 use lockyard_work::Machine;
 
-use crate::catalog::{self, Entry};
 use crate::native::{child, handler};
 
 /// A machine to torture on.
 pub trait Ground: Stage + Machine {
     /// Whether the machine's own handler of forks tells ticket locks of ghosts.
     const CALLS_BACK: bool = false;
-
-    /// Every lock on this ground. Compiled here, once: each caller of the generic list would
-    /// compile all locks again.
-    fn locks() -> Vec<Entry<Self>>;
 
     /// Computes for about `ns`.
     fn compute(ns: u64);
@@ -46,12 +41,6 @@ pub trait Ground: Stage + Machine {
 impl Ground for Linux {
     const CALLS_BACK: bool = true;
 
-    fn locks() -> Vec<Entry<Self>> {
-        let mut locks = catalog::entries();
-        locks.extend(catalog::lending());
-        locks
-    }
-
     fn compute(ns: u64) {
         Self::pause(Self::pauses(ns));
     }
@@ -71,10 +60,6 @@ impl Ground for Linux {
 }
 
 impl Ground for Sim {
-    fn locks() -> Vec<Entry<Self>> {
-        catalog::entries()
-    }
-
     fn compute(ns: u64) {
         lockyard_sim::compute(ns);
     }

@@ -10,34 +10,15 @@
 //! What others held stays held there, so the child's threads use that one lock: as the forking
 //! thread held it, alone or with other readers.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use lockyard_check::lock::Way;
 
 use crate::ground::Ground;
+use crate::life::Life;
 use crate::operation::{Operation, Pace};
 use crate::ring::Event;
-use crate::world::{KEPT, Life, World};
-
-/// What the threads of a child may use.
-#[derive(Debug, Default)]
-pub(crate) struct Inherited {
-    /// The number of the lock, plus one, twice; and one more if the forking thread read. 0: this is
-    /// no child.
-    packed: AtomicUsize,
-}
-
-impl Inherited {
-    pub(crate) fn get(&self) -> Option<(usize, Way)> {
-        let packed = self.packed.load(Relaxed);
-        let way = if packed % 2 == 1 { Way::Read } else { Way::Write };
-        (packed / 2).checked_sub(1).map(|number| (number, way))
-    }
-
-    fn set(&self, number: usize, way: Way) {
-        self.packed.store(2 * (number + 1) + usize::from(way == Way::Read), Relaxed);
-    }
-}
+use crate::world::{KEPT, World};
 
 impl<P: Ground> World<P> {
     /// When a thread that was stopped is about to go on: whether a lock was kept for it.

@@ -7,15 +7,17 @@
 //! | [`subject`] | a lock as torture sees it, whatever it can do |
 //! | [`ground`] | what torture needs of a machine beyond the seam |
 //! | [`operation`] | what threads do next, from a seed |
-//! | [`world`] | the locks, the threads, and a thread's life among them |
-//! | `places` | locks with what they protect, and the threads' seats |
+//! | [`world`] | the locks and the threads |
+//! | `life` | a thread's life among them |
+//! | `places` | locks with what they protect, the threads' seats, what a child inherits |
 //! | `inherit` | the child of a fork, and locks that are kept for threads that do not come |
 //! | [`ring`] | the last events of each thread |
 //! | [`schedule`] | everything that a seed decides about one simulated run |
 //! | [`simulated`] | thousands of simulated runs; a failure is made smaller and told step by step |
 //! | [`history`] | the bugs of others, as models that must be found wanting |
 //! | [`native`] | the real machine, with more threads than CPUs, under a watchdog |
-//! | [`report`] | verdicts and failures as text |
+//! | `failure` | a failure, with everything that is known about it |
+//! | [`report`] | verdicts as text |
 //!
 //! # What is noticed
 //!
@@ -33,7 +35,6 @@
 //! | use of a frame that has returned | words of other threads' stacks are watched | yes | no |
 //! | spinning for a thread that does not run | a holder sleeps: what CPU time do its waiters use? | yes | no |
 
-pub mod broken;
 pub mod catalog;
 pub mod ground;
 pub mod history;
@@ -46,6 +47,8 @@ pub mod simulated;
 pub mod subject;
 pub mod world;
 
+mod failure;
 mod inherit;
+mod life;
 mod places;
 mod quiet;

@@ -26,10 +26,9 @@ use lockyard_sim::faults::Fault;
 use lockyard_work::Machine;
 
 use crate::catalog::{Entry, Finding};
+use crate::failure::{Failure, Telling};
 use crate::quiet::quietly;
-use crate::report::Failure;
 use crate::schedule::{HOGGED, Trouble};
-use crate::simulated::Telling;
 use crate::world::{STARVATION, Setup, World};
 
 /// What is wanted.

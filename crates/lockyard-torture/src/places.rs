@@ -135,3 +135,23 @@ impl<P: Platform> Seat<P> {
         }
     }
 }
+
+/// What the threads of a child may use.
+#[derive(Debug, Default)]
+pub(crate) struct Inherited {
+    /// The number of the lock, plus one, twice; and one more if the forking thread read. 0: this is
+    /// no child.
+    packed: AtomicUsize,
+}
+
+impl Inherited {
+    pub(crate) fn get(&self) -> Option<(usize, Way)> {
+        let packed = self.packed.load(Relaxed);
+        let way = if packed % 2 == 1 { Way::Read } else { Way::Write };
+        (packed / 2).checked_sub(1).map(|number| (number, way))
+    }
+
+    pub(crate) fn set(&self, number: usize, way: Way) {
+        self.packed.store(2 * (number + 1) + usize::from(way == Way::Read), Relaxed);
+    }
+}

@@ -11,8 +11,8 @@ use lockyard_sim::machine::model::Model;
 use lockyard_sim::{Config, Error, Sim, Simulation};
 
 use crate::catalog::{Entry, Finding};
+use crate::failure::{Failure, Telling};
 use crate::quiet::quietly;
-use crate::report::Failure;
 use crate::schedule::{Fixed, Schedule, Trouble};
 use crate::world::{KEPT, SPINNING, STARVATION, World};
 
@@ -186,21 +186,6 @@ fn attempt(entry: &Entry<Sim>, schedule: &Schedule, mut config: Config, told: bo
 const EVENTS: usize = 50;
 const JOURNAL: usize = 50;
 
-/// What is told of a failed run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Telling {
-    /// The last events of each thread.
-    pub events: Vec<Vec<String>>,
-    /// Its last seam calls.
-    pub calls: Vec<Vec<String>>,
-    /// The last faults.
-    pub faults: Vec<String>,
-    /// The state of each lock.
-    pub locks: Vec<String>,
-    /// When it ended, ns of simulated time.
-    pub ended_ns: u64,
-}
-
 /// Tortures `entry` as wanted. `progress` is told how many runs are done, now and then; it says
 /// whether to go on.
 ///
@@ -294,7 +279,57 @@ fn explain(entry: &Entry<Sim>, wanted: &Wanted, seed: u64, fault: &Fault) -> Fai
         Err((told, telling)) => (told, telling.map(|telling| *telling).unwrap_or_default()),
         Ok(_) => (fault.clone(), Telling::default()),
     };
-    Failure::simulated(entry, wanted, &schedule, fault.finding, fault.message, telling)
+    failure(entry, wanted, &schedule, fault.finding, fault.message, telling)
+}
+
+/// The failure of a simulated run, which its seed repeats.
+fn failure(
+    entry: &Entry<Sim>,
+    wanted: &Wanted,
+    schedule: &Schedule,
+    finding: Finding,
+    message: String,
+    telling: Telling,
+) -> Failure {
+    let trouble: Vec<&str> = schedule.trouble.iter().map(|trouble| Trouble::name(*trouble)).collect();
+    let trouble = if trouble.is_empty() { "none".to_owned() } else { trouble.join(",") };
+    let (threads, operations) = (schedule.setup.threads, schedule.setup.operations.unwrap_or(0));
+    let faults = &schedule.config.faults;
+    let mut rates = Vec::new();
+    for (name, one_in, ns) in [
+        ("preempt", faults.preempt_one_in, faults.preempt_ns),
+        ("lost-cpu", faults.lost_cpu_one_in, faults.lost_cpu_ns),
+        ("late-wake", faults.delay_one_in, faults.delay_ns),
+        ("spurious-wake", faults.spurious_one_in, faults.spurious_ns),
+        ("clock-jump", faults.clock_jump_one_in, faults.clock_jump_ns),
+    ] {
+        if one_in > 0 {
+            rates.push(format!("{name} one in {one_in}, up to {} us", ns as f64 / 1e3));
+        }
+    }
+    let run = vec![
+        ("machine", wanted.machine_name.clone()),
+        ("seed", schedule.seed.to_string()),
+        (
+            "threads",
+            format!(
+                "{threads}, {operations} operations each, {} locks, begun {}",
+                schedule.setup.locks, schedule.config.placement
+            ),
+        ),
+        ("trouble", trouble.clone()),
+        ("schedule", if rates.is_empty() { "no rates".to_owned() } else { rates.join("; ") }),
+        ("ended", format!("at {} ns of simulated time", telling.ended_ns)),
+    ];
+    let small = if wanted.fixed.small { " --small" } else { "" };
+    let weakened = wanted.fixed.weakening.as_ref().map_or_else(String::new, |weaker| format!(" --weaken {weaker}"));
+    let replay = format!(
+        "lockyard torture --lock {} --machine {}{small}{weakened} --seed {} --schedules 1 --threads {threads} --operations {operations} --fault {trouble}",
+        entry.label(),
+        wanted.machine_name,
+        schedule.seed,
+    );
+    Failure { lock: entry.label(), finding, message, run, telling, replay, exact: true }
 }
 
 /// How long the search for a smaller failure may take.

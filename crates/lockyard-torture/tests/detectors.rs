@@ -6,8 +6,7 @@ use lockyard_check::lock::Way;
 use lockyard_sim::Sim;
 use lockyard_sim::faults::Fault;
 use lockyard_sim::machine::catalog;
-use lockyard_torture::catalog::{Defect, Entry, Finding};
-use lockyard_torture::ground::Ground;
+use lockyard_torture::catalog::{Defect, Entry, Finding, Locks};
 use lockyard_torture::report::Failure;
 use lockyard_torture::schedule::{Fixed, Trouble};
 use lockyard_torture::simulated::{Tally, Wanted, first_finding, torture};
@@ -131,10 +130,6 @@ fn failures_are_told_and_replayed() {
     assert_eq!(first.finding, Finding::Hang);
     assert_eq!((&first.replay, &first.telling), (&again.replay, &again.telling));
     assert!(first.telling.events.iter().any(|events| !events.is_empty()));
-    assert!(
-        first.telling.calls.iter().flatten().any(|call| call.contains("src/broken.rs:")),
-        "{:?}",
-        first.telling.calls
-    );
+    assert!(first.telling.calls.iter().flatten().any(|call| call.contains("src/broken/")), "{:?}", first.telling.calls);
     assert!(first.text().contains("replay, to the instruction"));
 }

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use lockyard::platform::linux::Linux;
 use lockyard_sim::faults::Fault;
-use lockyard_torture::catalog::{Entry, Finding};
-use lockyard_torture::ground::Ground;
+use lockyard_torture::catalog::{Entry, Finding, Locks};
 use lockyard_torture::native::{Wanted, torture, troubles};
 use lockyard_torture::report::Failure;
 use lockyard_torture::schedule::Trouble;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use lockyard_sim::Sim;
 use lockyard_sim::faults::Fault::*;
 use lockyard_sim::machine::catalog;
-use lockyard_torture::ground::Ground;
+use lockyard_torture::catalog::Locks;
 use lockyard_torture::schedule::Fixed;
 use lockyard_torture::schedule::Trouble::{self, *};
 use lockyard_torture::simulated::{Wanted, torture};

@@ -12,115 +12,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::control::Control;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::{Machine, Usage};
 use crate::padded::Padded;
 use crate::quota::Quota;
-use crate::record::LockStatistics;
 use crate::spec::Spec;
 use crate::subject::Exclusive;
-use crate::worker::{Tally, Worker};
+use crate::tally::{LockStatistics, Role, Run, Tally};
+use crate::worker::Worker;
 
 /// The controller's priority in workloads with fixed priorities: above everybody.
 const PRESIDES_AT: u32 = 4;
-
-/// What a locking thread is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Reads and writes as it comes.
-    Both,
-    /// Reads for life.
-    Reader,
-    /// Writes for life.
-    Writer,
-}
-
-/// Where the run is. Ordered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u32)]
-pub(crate) enum Phase {
-    Warmup = 0,
-    Measure = 1,
-    Closed = 2,
-}
-
-/// What the controller tells the threads.
-#[derive(Debug)]
-pub(crate) struct Control {
-    phase: AtomicU32,
-    opened_at: AtomicU64,
-    closed_at: AtomicU64,
-}
-
-impl Control {
-    pub(crate) fn new() -> Self {
-        Self { phase: AtomicU32::new(Phase::Warmup as u32), opened_at: AtomicU64::new(0), closed_at: AtomicU64::new(0) }
-    }
-
-    /// Acquire: who sees the window opened, or CLOSED, also sees when.
-    #[inline(always)]
-    pub(crate) fn phase(&self) -> Phase {
-        match self.phase.load(Ordering::Acquire) {
-            0 => Phase::Warmup,
-            1 => Phase::Measure,
-            _ => Phase::Closed,
-        }
-    }
-
-    /// The stamp at which the window opened. Meaningful once it has.
-    pub(crate) fn opened_at(&self) -> u64 {
-        self.opened_at.load(Ordering::Relaxed)
-    }
-
-    /// The stamp at which the window closed. Meaningful once it has.
-    pub(crate) fn closed_at(&self) -> u64 {
-        self.closed_at.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn open(&self, now: u64) {
-        self.opened_at.store(now, Ordering::Relaxed);
-        self.phase.store(Phase::Measure as u32, Ordering::Release);
-    }
-
-    pub(crate) fn close(&self, now: u64) {
-        self.closed_at.store(now, Ordering::Relaxed);
-        self.phase.store(Phase::Closed as u32, Ordering::Release);
-    }
-}
-
-/// What a run yields, before it is made a record.
-#[derive(Debug)]
-pub(crate) struct Run {
-    /// Length of the window as it was.
-    pub(crate) window_ns: u64,
-    /// One per thread.
-    pub(crate) tallies: Vec<Tally>,
-    /// Lock events in the window.
-    pub(crate) events: BTreeMap<String, u64>,
-    /// What locks counted of themselves when the window closed.
-    pub(crate) locks: Vec<LockStatistics>,
-    /// Resources used in the window.
-    pub(crate) usage: Usage,
-    /// What this workload alone can say.
-    pub(crate) metrics: BTreeMap<String, f64>,
-    /// Measured cost of one operation, where the window's length does not tell.
-    pub(crate) ns_per_op: Option<f64>,
-}
-
-impl Run {
-    /// Turns of all threads.
-    pub(crate) fn turns(&self) -> u64 {
-        self.tallies.iter().map(Tally::turns).sum()
-    }
-
-    /// Adds what only this workload can say.
-    pub(crate) fn say(&mut self, name: &str, value: f64) {
-        self.metrics.insert(name.to_owned(), value);
-    }
-}
 
 /// What the controller saw.
 struct Window {

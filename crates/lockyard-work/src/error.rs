@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use crate::kind::Workload;
 use crate::machine::MachineError;
-use crate::spec::Workload;
 
 /// Why a measurement was refused or is worthless.
 #[derive(Debug)]

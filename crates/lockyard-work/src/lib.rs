@@ -10,6 +10,7 @@
 //! * [`spec`]: one cell of a matrix, and what makes it valid.
 //! * [`record`]: what a run yields, the same for every machine.
 //! * [`catalog`]: the locks there are, Lockyard's and the peers.
+//! * `simulated`, with the feature of that name: all that on simulated machines.
 //! * [`rounds`]: several locks, measured in turn, reduced to medians.
 //!
 //! ```no_run
@@ -25,12 +26,15 @@
 //! # Ok::<(), lockyard_work::Error>(())
 //! ```
 
+mod candidate;
 pub mod catalog;
+mod control;
 mod driver;
 pub mod error;
 mod gate;
 pub mod histogram;
 mod invariant;
+mod kind;
 mod locks;
 pub mod machine;
 pub mod measure;
@@ -42,9 +46,13 @@ mod quota;
 pub mod record;
 pub mod rounds;
 mod section;
+// The unit tests need no lock of a simulated machine, and would compile all of them once more.
+#[cfg(all(feature = "simulated", not(test)))]
+pub mod simulated;
 pub mod spec;
 pub mod statistics;
 pub mod subject;
+mod tally;
 mod worker;
 mod workload;
 

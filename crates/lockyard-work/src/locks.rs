@@ -16,7 +16,7 @@ use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
 
-use crate::catalog::Candidate;
+use crate::candidate::Candidate;
 use crate::machine::Machine;
 use crate::subject::{Counted, Exclusive, Family, Label, Shared, Subject};
 

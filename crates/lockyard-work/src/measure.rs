@@ -4,12 +4,12 @@
 //! [`Candidate`](crate::Candidate) points to. Each is compiled for its lock and machine, so the
 //! pointer is followed once per run and never inside a loop.
 
-use crate::driver::Run;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::record::Record;
 use crate::spec::{Spec, Workload};
 use crate::subject::{Counted, Family, Label, Shared, Subject};
+use crate::tally::Run;
 use crate::workload::{
     bkl_aim7, boot_model, build_model, contend, futex_hash, kv_model, lockref_model, pf1_model, pi_cross, pi_inversion,
     pi_stress, qrw_loop, starve, torture_spin, uncontended,

@@ -4,7 +4,7 @@
 //! their own; objects of the C library are boxed, since they must not move, and the box's address
 //! is loop-invariant.
 
-use crate::catalog::Candidate;
+use crate::candidate::Candidate;
 use crate::machine::Machine;
 
 mod parking_lot;

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::driver::{Role, Run};
 use crate::histogram::Histogram;
 use crate::machine::Machine;
 use crate::spec::{Mix, Spec, Workload};
 use crate::statistics::{Range, fairness};
 use crate::subject::{Family, Label, Origin};
-use crate::worker::Tally;
+use crate::tally::{Role, Run, Tally};
+
+pub use crate::tally::LockStatistics;
 
 /// One run.
 #[derive(Debug, Clone, Serialize)]
@@ -88,17 +89,6 @@ pub struct Record {
     pub locks: Vec<LockStatistics>,
     /// Operations of each thread.
     pub counts: Vec<u64>,
-}
-
-/// What one of a workload's locks counts of itself. Hierarchical spinlocks do, since they last
-/// entered hierarchical mode and as long as they are in it: hand-overs to the same node (`local`)
-/// and to another one (`remote`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LockStatistics {
-    /// The lock's number in the workload.
-    pub lock: usize,
-    /// The counts, by name.
-    pub numbers: BTreeMap<&'static str, u64>,
 }
 
 /// Waiting times, ns. Those still open when the window closed count as far as they had come.

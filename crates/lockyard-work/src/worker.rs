@@ -6,42 +6,14 @@
 
 use std::marker::PhantomData;
 
-use crate::driver::{Control, Phase, Role};
+use crate::control::{Control, Phase};
 use crate::histogram::Histogram;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::prng::Prng;
 use crate::section::Section;
 use crate::subject::{Exclusive, Shared};
-
-/// What one thread did in the window.
-#[derive(Debug)]
-pub(crate) struct Tally {
-    pub(crate) role: Role,
-    /// Read turns begun and ended before the window closed.
-    pub(crate) reads: u64,
-    /// Write turns, likewise.
-    pub(crate) writes: u64,
-    /// Waits that ended in the window, and the one that was open when it closed.
-    pub(crate) waits: Histogram,
-    /// Whatever larger unit the workload counts.
-    pub(crate) jobs: u64,
-    /// From the window's beginning until the thread was done with its work, ns.
-    pub(crate) took: u64,
-    /// Lengths of batches, for workloads that time those.
-    pub(crate) batches: Vec<u64>,
-    /// Sections that found somebody else inside, in the whole run.
-    pub(crate) torn: u64,
-    /// Write sections in the whole run.
-    pub(crate) writes_made: i64,
-}
-
-impl Tally {
-    /// All turns.
-    pub(crate) fn turns(&self) -> u64 {
-        self.reads + self.writes
-    }
-}
+use crate::tally::{Role, Tally};
 
 /// A turn's kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-// Deadlines of the C++ classes: every kind of number, period and clock, at the ends of their ranges and in between.
+// Deadlines of the C++ classes: every kind of number, period and clock, at the ends of their ranges
+// and in between.
 #include <lockyard.hpp>
 
 #include <atomic>
@@ -131,7 +132,8 @@ void lengths()
     CHECK(within(duration<double>(-1e300), 0) && within(duration<long double>(1e300L), years));
 }
 
-// A clock that stands still: a deadline ahead of it never comes, so the acquisition has to end the wait.
+// A clock that stands still: a deadline ahead of it never comes, so the acquisition has to end the
+// wait.
 template <class Clock, class Duration>
 bool other(Duration end, bool ahead)
 {
@@ -165,7 +167,8 @@ void clocks()
     CHECK(other<real_clock>(duration<double>(6), false) && other<real_clock>(duration<double>(infinity), true));
 }
 
-// A timed call of a class, with deadlines at both ends: what is free is taken, even when it is late; what is not is given up at once when it is.
+// A timed call of a class, with deadlines at both ends: what is free is taken, even when it is
+// late; what is not is given up at once when it is.
 template <class Try, class Give>
 void far_and_past(Try try_it, Give give, bool free)
 {

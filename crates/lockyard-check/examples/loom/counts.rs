@@ -219,7 +219,8 @@ fn write(only: &str, seconds: u64) -> Result<bool, String> {
 /// Writes the file.
 fn save(found: &BTreeMap<String, Kept>) -> Result<(), String> {
     let mut text = String::from(
-        "# What loom explores: scenario, preemptions/failed polls, executions; then, where these bounds are lower than the bar, the bar.\n\
+        "# What loom explores: scenario, preemptions/failed polls, executions; then, where these bounds are\n\
+         # lower than the bar, the bar.\n\
          # Checked by `cargo xtask models loom`, written by `cargo xtask models loom --bless`.\n",
     );
     for scenario in scenarios::all() {

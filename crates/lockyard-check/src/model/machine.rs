@@ -80,7 +80,7 @@ pub fn execute_from<E: Engine, S: Sync>(
 ) {
     surrounded::<E, _>(machine, || {
         let shared = Box::new(make());
-        world().set_base(from_ref(&*shared).addr(), size_of::<S>());
+        world().keys.set_base(from_ref(&*shared).addr(), size_of::<S>());
         set_up(&shared);
         run::<E>(threads, &|number| act(&shared, number));
         finish(&shared);
@@ -331,7 +331,7 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
     }
 
     fn key<T>(lock: *const T) -> u64 {
-        world().key(lock.addr())
+        world().keys.of(lock.addr())
     }
 
     fn count(event: Event, amount: i64) {

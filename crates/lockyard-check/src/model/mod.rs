@@ -23,6 +23,8 @@
 
 pub mod engine;
 mod history;
+mod keys;
+mod learned;
 pub mod machine;
 mod notes;
 #[cfg(feature = "shuttle")]

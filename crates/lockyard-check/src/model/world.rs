@@ -12,11 +12,7 @@
 //! or the clock is turned to the next deadline. If there is neither, the execution hangs, and the
 //! check says so at once.
 //!
-//! # Which words are modelled
-//!
-//! A word that only one thread ever touches while threads run needs no model. Which ones are
-//! touched by two is learned: such a word is noted, by the order in which it was made, and the
-//! exploration starts again. Only an exploration in which nothing was learned counts.
+//! Which words are modelled is [learned](super::learned).
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -25,6 +21,8 @@ use std::panic::Location;
 use lockyard::event::Event;
 
 use super::history::{self, Deed};
+use super::keys::Keys;
+use super::learned::Learned;
 #[cfg(feature = "shuttle")]
 use super::notes::Step;
 use super::notes::{FIXED, Fixed, HOST, Poll, Read, Role, State, Track, Waited};
@@ -61,15 +59,7 @@ pub(super) struct World {
     now: Cell<u64>,
     #[cfg(feature = "shuttle")]
     steps: Cell<u32>,
-    ordinals: Cell<u32>,
-    /// Words that are modelled in this exploration.
-    known: RefCell<Vec<bool>>,
-    /// And those that will be in the next.
-    learned: RefCell<Vec<bool>>,
-    fresh: Cell<bool>,
-    /// Words that are made once for all executions: where, and how one becomes a new one.
-    known_fixed: RefCell<Vec<Fixed>>,
-    learned_fixed: RefCell<Vec<Fixed>>,
+    learned: Learned,
     pub(super) epoch: Cell<u32>,
     pub(super) idle: Cell<u64>,
     pub(super) polls: Cell<u32>,
@@ -80,9 +70,7 @@ pub(super) struct World {
     pub(super) events: RefCell<BTreeSet<Event>>,
     place: Cell<Option<&'static Location<'static>>>,
     history: RefCell<Vec<Deed>>,
-    base: Cell<(usize, usize)>,
-    /// Locks elsewhere, in the order in which their keys were asked for.
-    strangers: RefCell<Vec<usize>>,
+    pub(super) keys: Keys,
     /// Threads of earlier runs of this execution. They may have left their names in a lock, so
     /// nobody else gets those.
     gone: Cell<usize>,
@@ -100,12 +88,7 @@ thread_local! {
         now: Cell::new(0),
         #[cfg(feature = "shuttle")]
         steps: Cell::new(0),
-        ordinals: Cell::new(0),
-        known: RefCell::new(Vec::new()),
-        learned: RefCell::new(Vec::new()),
-        fresh: Cell::new(false),
-        known_fixed: RefCell::new(Vec::new()),
-        learned_fixed: RefCell::new(Vec::new()),
+        learned: Learned::default(),
         epoch: Cell::new(0),
         idle: Cell::new(0),
         polls: Cell::new(0),
@@ -114,8 +97,7 @@ thread_local! {
         events: RefCell::new(BTreeSet::new()),
         place: Cell::new(None),
         history: RefCell::new(Vec::new()),
-        base: Cell::new((0, 0)),
-        strangers: RefCell::new(Vec::new()),
+        keys: Keys::default(),
         gone: Cell::new(0),
         threads: Cell::new(0),
         surroundings: Cell::new(std::ptr::null()),
@@ -134,13 +116,12 @@ impl World {
 
     /// Whether something was learned in this exploration, which therefore does not count.
     pub(super) fn is_learning(&self) -> bool {
-        self.fresh.get()
+        self.learned.is_fresh()
     }
 
     /// A new scenario: nothing is learned yet.
     pub(super) fn forget(&self) {
-        self.learned.take();
-        self.learned_fixed.take();
+        self.learned.forget();
         self.events.take();
         self.most_polls.set(0);
         self.cut.set(0);
@@ -148,9 +129,7 @@ impl World {
 
     /// An exploration begins, with what was learned in earlier ones.
     pub(super) fn set_out(&self) {
-        self.fresh.set(false);
-        self.known.replace(self.learned.borrow().clone());
-        self.known_fixed.replace(self.learned_fixed.borrow().clone());
+        self.learned.set_out();
         self.idle.set(0);
         self.cut.set(0);
         self.most_polls.set(0);
@@ -164,21 +143,13 @@ impl World {
         self.now.set(machine.start);
         #[cfg(feature = "shuttle")]
         self.steps.set(0);
-        self.strangers.take();
+        self.keys.begin();
         self.history.borrow_mut().clear();
         self.gone.set(0);
-        self.ordinals.set(0);
         self.polls.set(0);
         self.roles.take();
         self.epoch.set(self.epoch.get().wrapping_add(1));
-        for fixed in self.known_fixed.borrow().iter() {
-            (fixed.renew)(fixed.word);
-        }
-    }
-
-    /// Locks inside these bytes have keys that are the same in every execution.
-    pub(super) fn set_base(&self, start: usize, length: usize) {
-        self.base.set((start, length));
+        self.learned.begin();
     }
 
     /// Threads run from now on.
@@ -222,12 +193,7 @@ impl World {
     /// The number of a new word, and whether it is known to be shared. One that is made outside an
     /// execution is there for all of them.
     pub(super) fn make(&self) -> (u32, bool) {
-        if self.phase.get() == Phase::Outside {
-            return (FIXED, false);
-        }
-        let ordinal = self.ordinals.get();
-        self.ordinals.set(ordinal + 1);
-        (ordinal, self.known.borrow().get(ordinal as usize).is_some_and(|shared| *shared))
+        if self.phase.get() == Phase::Outside { (FIXED, false) } else { self.learned.make() }
     }
 
     /// The active thread touches a word that is not modelled: `fixed`, should it be there for all
@@ -239,28 +205,8 @@ impl World {
         let me = self.active.get() as u8 + 1;
         match track.toucher.get() {
             0 => track.toucher.set(me),
-            toucher if toucher != me => self.learn(track, fixed),
+            toucher if toucher != me => self.learned.learn(track, fixed),
             _ => {}
-        }
-    }
-
-    #[cold]
-    fn learn(&self, track: &Track, fixed: impl FnOnce() -> Fixed) {
-        if track.ordinal == FIXED {
-            let (fixed, mut learned) = (fixed(), self.learned_fixed.borrow_mut());
-            if !learned.iter().any(|known| known.word == fixed.word) {
-                learned.push(fixed);
-                self.fresh.set(true);
-            }
-            return;
-        }
-        let mut learned = self.learned.borrow_mut();
-        let ordinal = track.ordinal as usize;
-        if learned.len() <= ordinal {
-            learned.resize(ordinal + 1, false);
-        }
-        if !std::mem::replace(&mut learned[ordinal], true) {
-            self.fresh.set(true);
         }
     }
 
@@ -487,22 +433,6 @@ impl World {
             }
             _ => self.now.get(),
         }
-    }
-
-    /// A name for an address that is the same in every execution.
-    pub(super) fn key(&self, address: usize) -> u64 {
-        let (start, length) = self.base.get();
-        let offset = address.wrapping_sub(start);
-        if offset < length {
-            return 0x1000 + offset as u64;
-        }
-        let mut strangers = self.strangers.borrow_mut();
-        let known = strangers.iter().position(|stranger| *stranger == address);
-        let number = known.unwrap_or_else(|| {
-            strangers.push(address);
-            strangers.len() - 1
-        });
-        0x10_0000 + 0x10 * number as u64
     }
 
     pub(super) fn count(&self, event: Event) {

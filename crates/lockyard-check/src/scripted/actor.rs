@@ -1,33 +1,21 @@
-//! The script's side: actors, what they are told to do, and how it ends.
+//! Actors: what a script tells them to do, and what they say of themselves.
 
-use std::cell::RefCell;
 use std::fmt::Debug;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use lockyard::event::Event;
-use lockyard::platform::Platform;
+use lockyard::platform::{Ordering, Platform, Word, linux};
 use lockyard::wait::thread::ThreadId;
 
 use super::Scripted;
 use super::scene::{self, Core, Me, State};
 
-thread_local! {
-    /// Where a script that is played many times is: said when it fails.
-    static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
-}
-
-/// Notes where a script that is played many times is.
-pub(super) fn place(text: String) {
-    PLACE.set(text);
-}
-
 /// A thread of the theatre, which takes parts in many scenes.
 #[derive(Debug)]
-struct Player {
+pub(super) struct Player {
     tasks: Sender<Box<dyn FnOnce() + Send>>,
     id: ThreadId,
 }
@@ -36,7 +24,7 @@ struct Player {
 static FREE: Mutex<Vec<Player>> = Mutex::new(Vec::new());
 
 impl Player {
-    fn hire() -> Self {
+    pub(super) fn hire() -> Self {
         // As on the real machine, nobody gets the name of one who has gone and left a lock that
         // knows its owner by name.
         let mut players = FREE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,15 +48,13 @@ impl Player {
         })
     }
 
+    pub(super) fn id(&self) -> ThreadId {
+        self.id
+    }
+
     fn dismiss(self) {
         FREE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
     }
-}
-
-/// A scene with its actors. See the [module text](super).
-#[derive(Debug)]
-pub struct Scene {
-    core: Arc<Core>,
 }
 
 /// A thread that does what the script says. Each has one task at a time. (`'e` may only be what it
@@ -102,176 +88,22 @@ impl<R> Outcome<R> {
     }
 }
 
-impl Scene {
-    /// Plays `script` with `N` actors. In the end all must be without a task.
-    pub fn play<'e, const N: usize>(script: impl FnOnce(&Scene, [&Actor<'e>; N])) {
-        Self::play_with(N, |scene, actors| {
-            let actors: Vec<&Actor<'e>> = actors.iter().collect();
-            let Ok(actors) = actors.try_into() else { unreachable!("as many actors as asked for") };
-            script(scene, actors);
-        });
-    }
-
-    /// As [`Scene::play`], with a number of actors that is known later.
-    pub fn play_with<'e>(actors: usize, script: impl FnOnce(&Scene, &[Actor<'e>])) {
-        let players: Vec<Player> = (0..actors).map(|_| Player::hire()).collect();
-        let core = Core::new(&players.iter().map(|player| player.id).collect::<Vec<_>>());
-        let cast: Vec<Actor<'e>> = players
-            .into_iter()
-            .enumerate()
-            .map(|(number, player)| Actor { core: core.clone(), number, player, scope: PhantomData })
-            .collect();
-        let outer = scene::me();
-        // The script sees the scene's clock and events as an actor does; it must not wait.
-        scene::enter(Some(Me { core: core.clone(), number: usize::MAX }));
-        let ended = catch_unwind(AssertUnwindSafe(|| {
-            script(&Scene { core: core.clone() }, &cast);
-            let stuck: Vec<_> = cast.iter().filter(|actor| !actor.is_idle() && !actor.is_ghost()).collect();
-            assert!(stuck.is_empty(), "the script ended before its actors: {stuck:#?}");
-        }));
-        cast.iter().filter(|actor| actor.is_ghost()).for_each(Actor::vanishes);
-        scene::enter(outer);
-        let place = PLACE.take();
-        if let Err(panic) = ended {
-            // Tasks borrow from the script's surroundings: we may only leave when none is under
-            // way. Actors that wait for ever cannot be brought to their end, so the process goes
-            // instead.
-            if cast.iter().any(|actor| !actor.is_idle()) {
-                report(&panic, &place, &cast);
-            }
-            eprintln!("at: {place}");
-            cast.into_iter().for_each(|actor| actor.player.dismiss());
-            resume_unwind(panic);
-        }
-        // A ghost's record stays what it was: nobody gets it.
-        cast.into_iter().filter(|actor| !actor.is_ghost()).for_each(|actor| actor.player.dismiss());
-    }
-
-    /// From here on the scene is the child of a fork: `ghosts` do nothing any more, and the locks
-    /// know that they are not here. They wait, or are stopped, and are in no window.
-    pub fn forks(&self, ghosts: &[&Actor<'_>]) {
-        self.settle();
-        for ghost in ghosts {
-            assert!(!ghost.is_in_window(), "no child begins in a window: {ghost:?}");
-            self.core.change(|world| world.roles[ghost.number].ghost = true);
-        }
-        self.settle();
-    }
-
-    /// Waits until nothing more can happen without the script.
-    pub fn settle(&self) {
-        self.core.settle();
-        assert!(!self.core.world().roles.iter().any(|role| role.failed), "an actor has failed");
-    }
-
-    /// Turns the clock forward.
-    pub fn advance(&self, ns: u64) {
-        self.core.change(|world| world.now += ns);
-        self.settle();
-    }
-
-    /// What time it is.
-    pub fn now(&self) -> u64 {
-        self.core.world().now
-    }
-
-    /// How often `event` was counted in this scene.
-    pub fn events(&self, event: Event) -> i64 {
-        self.core.world().events(event)
-    }
-
-    /// Lets everything run to its end, turning the clock to the next deadline whenever nothing else
-    /// can happen. Returns how far it was turned. Panics if somebody can never wake again.
-    pub fn finish(&self) -> u64 {
-        self.end(false)
-    }
-
-    /// As [`Scene::finish`], but those who are stopped, or come to their stop only now, go on
-    /// before the clock is turned.
-    pub fn finish_all(&self) -> u64 {
-        self.end(true)
-    }
-
-    fn end(&self, resume: bool) -> u64 {
-        let start = self.now();
-        assert!(self.run_out(resume), "nobody can go on: a lost wake-up or a deadlock");
-        self.now() - start
-    }
-
-    /// Whether everybody is done, or somebody waits for what will never come: the clock is turned
-    /// as far as need be.
-    pub fn can_finish(&self) -> bool {
-        self.run_out(false)
-    }
-
-    /// Lets everything happen that time alone brings. Then everybody is done or waits for the
-    /// script; those who are stopped stay so.
-    pub fn run_dry(&self) {
-        self.run_out(false);
-    }
-
-    /// Turns the clock to the next deadline whenever nothing else can happen, until all are done
-    /// (`true`) or nobody can go on.
-    fn run_out(&self, resume: bool) -> bool {
-        let mut naps = 0;
-        loop {
-            self.settle();
-            let end = self.core.change(|world| {
-                if world.roles.iter().all(|role| role.ghost || role.state == State::Idle) {
-                    return Some(true);
-                }
-                // Who seemed to nap for ever may have gone on since the scene settled.
-                if !world.quiet() {
-                    return None;
-                }
-                let mut resumed = false;
-                for role in world.roles.iter_mut().filter(|role| resume && role.state == State::Stopped) {
-                    role.state = State::Running;
-                    resumed = true;
-                }
-                if resumed {
-                    return None;
-                }
-                let next = world.roles.iter().filter(|role| !role.frozen).filter_map(|role| match role.state {
-                    State::Parked { deadline, .. } => deadline,
-                    _ => None,
-                });
-                if let Some(next) = next.min() {
-                    world.now = next.max(world.now);
-                    return None;
-                }
-                // Polls may wait for a time of their own.
-                if naps < 200 && world.roles.iter().any(|role| matches!(role.state, State::Napping(_))) {
-                    naps += 1;
-                    world.now += 100_000;
-                    return None;
-                }
-                Some(false)
-            });
-            if let Some(done) = end {
-                return done;
-            }
-        }
-    }
-}
-
-/// A script has failed and left actors waiting: say why, and end the process, which cannot go on
-/// without them.
-fn report(panic: &Box<dyn std::any::Any + Send>, place: &str, cast: &[Actor<'_>]) -> ! {
-    let why = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-    let mut text = format!(
-        "\nSCRIPT FAILED in {}, {place}: {}\n",
-        thread::current().name().unwrap_or("?"),
-        why.unwrap_or("a panic")
-    );
-    for actor in cast {
-        text.push_str(&format!("    {actor:?}\n"));
-    }
-    crate::native::die(&text);
-}
-
 impl<'e> Actor<'e> {
-    fn send<R: Send + 'e>(
+    pub(super) fn new(core: &Arc<Core>, number: usize, player: Player) -> Self {
+        Self { core: core.clone(), number, player, scope: PhantomData }
+    }
+
+    /// Its thread may take parts in other scenes.
+    pub(super) fn leaves(self) {
+        self.player.dismiss();
+    }
+
+    pub(super) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Gives the actor a task: see [`Actor::starts_until`] and [`Actor::interrupted`].
+    pub(super) fn send<R: Send + 'e>(
         &self,
         stop: Option<u64>,
         signal: Option<(u64, Box<dyn FnOnce() + Send + 'e>)>,
@@ -363,12 +195,12 @@ impl<'e> Actor<'e> {
         self.core.world().roles[self.number].state == State::Idle
     }
 
-    fn is_ghost(&self) -> bool {
+    pub(super) fn is_ghost(&self) -> bool {
         self.core.world().roles[self.number].ghost
     }
 
     /// A ghost's task ends.
-    fn vanishes(&self) {
+    pub(super) fn vanishes(&self) {
         self.core.change(|world| world.roles[self.number].vanishes = true);
         while !self.is_idle() {
             thread::yield_now();
@@ -477,30 +309,7 @@ impl<'e> Actor<'e> {
 
 impl Scripted {
     /// Changes a parking token as any wake-up does.
-    fn nudge(word: &super::U32) {
-        use lockyard::platform::{Ordering, Word};
+    fn nudge(word: &linux::U32) {
         word.swap(1, Ordering::Release);
     }
-}
-
-/// Plays `script` again and again, with a stop one step later each time, until its actor is no
-/// longer stopped: the script gets the step's number, and returns whether the stop took place.
-/// Returns how many stops there were.
-pub fn every_stop(mut script: impl FnMut(u64) -> bool) -> u64 {
-    (0..).find(|&stop| !script(stop)).unwrap_or(0)
-}
-
-/// [`Stage::run`](crate::stage::Stage::run): every actor has one task, and the scene runs to its
-/// end.
-pub(super) fn run(threads: usize, act: impl Fn(usize) + Sync) {
-    let act = &act;
-    Scene::play_with(threads, |scene, actors| {
-        for actor in actors {
-            let number = actor.number;
-            drop(actor.send(None, None, move || {
-                act(number);
-            }));
-        }
-        scene.finish();
-    });
 }

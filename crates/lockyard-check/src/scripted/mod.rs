@@ -43,6 +43,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod actor;
+mod play;
 pub mod rivals;
 mod scene;
 pub mod sweeps;
@@ -59,7 +60,8 @@ use lockyard::rtmutex_tree::bug::Bug;
 use lockyard::wait::heads::ParkedHeads;
 use lockyard::wait::thread::{Thread, ThreadId};
 
-pub use actor::{Actor, Outcome, Scene, every_stop};
+pub use actor::{Actor, Outcome};
+pub use play::{Scene, every_stop};
 pub use scene::SHAKE;
 pub use words::{LaneWord, U32, U64};
 
@@ -149,7 +151,7 @@ unsafe impl Platform for Scripted {
     }
 
     fn park(word: &U32, expected: u32, deadline: Option<u64>) {
-        scene::park(word, expected, deadline);
+        scene::park(word.inner(), expected, deadline);
     }
 
     fn unpark(_word: &U32) {
@@ -288,7 +290,7 @@ impl Stage for Scripted {
     }
 
     fn run(threads: usize, act: impl Fn(usize) + Sync) {
-        actor::run(threads, act);
+        play::run(threads, act);
     }
 
     fn failed() -> bool {

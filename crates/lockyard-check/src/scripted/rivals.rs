@@ -15,7 +15,7 @@ use lockyard::cancel::Until;
 use lockyard::condvar::RawCondvar;
 use lockyard::mutex::RawMutex;
 
-use super::actor::place;
+use super::play::place;
 use super::{Actor, Scene, Scripted, every_stop};
 use crate::cases::patterns;
 use crate::lock::{Held, Lock, Timed, Way};

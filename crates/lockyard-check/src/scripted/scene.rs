@@ -11,11 +11,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use lockyard::event::{COUNT, Event};
-use lockyard::platform::Platform;
+use lockyard::platform::{Ordering, Platform, Word, linux};
 use lockyard::wait::heads::ParkedHeads;
 use lockyard::wait::thread::ThreadId;
 
-use super::{NODES, Scripted, words};
+use super::{NODES, Scripted};
 
 /// How long a napping actor sleeps between polls, in real time.
 const NAP: Duration = Duration::from_micros(20);
@@ -34,7 +34,7 @@ pub(super) enum State {
     Running,
     /// Sleeps while the word at this address has this value, or until the deadline.
     Parked {
-        word: *const words::U32,
+        word: *const linux::U32,
         expected: u32,
         deadline: Option<u64>,
     },
@@ -113,7 +113,8 @@ impl Role {
             State::Parked { word, expected, deadline } => {
                 // SAFETY: the actor is in `park` and borrows the word until it leaves this state,
                 // under the same lock.
-                let due = unsafe { &*word }.peek() != expected || deadline.is_some_and(|deadline| deadline <= now);
+                let due = unsafe { &*word }.load(Ordering::SeqCst) != expected
+                    || deadline.is_some_and(|deadline| deadline <= now);
                 due && !self.frozen
             }
         }
@@ -362,7 +363,7 @@ pub(super) fn nap(round: u32) {
     }
 }
 
-pub(super) fn park(word: &words::U32, expected: u32, deadline: Option<u64>) {
+pub(super) fn park(word: &linux::U32, expected: u32, deadline: Option<u64>) {
     RELAXED.set(0);
     let me = me().expect("only an actor may wait: the script itself has met a contended lock");
     me.core.stay(me.number, State::Parked { word, expected, deadline });

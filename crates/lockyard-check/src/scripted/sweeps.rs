@@ -9,7 +9,7 @@
 use lockyard::GaveUp;
 use lockyard::cancel::{CancelToken, Until};
 
-use super::actor::place;
+use super::play::place;
 use super::{Actor, Scene, Scripted, every_stop};
 use crate::cases::{Guarded, patterns};
 use crate::lock::{Count, Held, Lock, Shared, Timed, Way};

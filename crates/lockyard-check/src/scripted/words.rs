@@ -90,9 +90,9 @@ word!(U64, linux::U64, u64, "The 64-bit atomic.");
 word!(LaneWord, linux::LaneWord, u32, "The 32-bit atomic with lanes.");
 
 impl U32 {
-    /// Reads the value without making a step: for the theatre itself.
-    pub(super) fn peek(&self) -> u32 {
-        self.0.load(Ordering::SeqCst)
+    /// The word without steps: for the theatre itself.
+    pub(super) fn inner(&self) -> &linux::U32 {
+        &self.0
     }
 }
 

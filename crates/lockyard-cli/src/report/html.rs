@@ -5,7 +5,7 @@ use std::fmt::Write;
 use lockyard_work::{Origin, Summary};
 
 use super::svg::{self, Bar, Panel, escape};
-use super::{numbers, table};
+use super::{numbers, summary, table};
 use crate::events;
 use crate::results::{self, CellResult, GroupResult, Results};
 
@@ -15,7 +15,7 @@ const STYLE: &str = include_str!("page.css");
 pub(crate) fn page(results: &Results) -> String {
     let mut out = begin(&format!("Lockyard on {}", results.machine.model));
     head(&mut out, results);
-    summary(&mut out, results);
+    against_peers(&mut out, results);
     for group in &results.groups {
         section(&mut out, group);
     }
@@ -62,8 +62,8 @@ fn head(out: &mut String, results: &Results) {
     out.push_str("</dl>\n");
 }
 
-fn summary(out: &mut String, results: &Results) {
-    let rows = table::summary_rows(results);
+fn against_peers(out: &mut String, results: &Results) {
+    let rows = summary::summary_rows(results);
     if rows.is_empty() {
         return;
     }

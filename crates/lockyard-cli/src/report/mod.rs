@@ -11,6 +11,7 @@ pub(crate) mod numbers;
 pub(crate) mod observed;
 pub(crate) mod openmetrics;
 pub(crate) mod stat;
+pub(crate) mod summary;
 pub(crate) mod svg;
 pub(crate) mod table;
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use lockyard_segment::Sample;
-use lockyard_segment::reader::{ClassSample, Counts, Waiting};
+use lockyard_segment::sample::{ClassSample, Counts, Waiting};
 use serde::Serialize;
 
 use super::numbers;

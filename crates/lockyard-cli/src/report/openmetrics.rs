@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use lockyard_segment::Sample;
 use lockyard_segment::histogram::{BUCKETS, lower};
-use lockyard_segment::reader::{ClassSample, Counts};
+use lockyard_segment::sample::{ClassSample, Counts};
 
 /// Quarters of an octave are more than a time series has use for.
 const STEP: usize = 4;

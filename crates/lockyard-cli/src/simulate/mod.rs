@@ -11,7 +11,8 @@ use std::time::Duration;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::machine::topology::Placement;
 use lockyard_sim::report::Report;
-use lockyard_sim::{Config, LOCKS, MOST_THREADS, session};
+use lockyard_sim::{Config, MOST_THREADS};
+use lockyard_work::simulated::{LOCKS, session};
 use lockyard_work::{Candidate, Record, Spec, Workload};
 use rayon::prelude::*;
 

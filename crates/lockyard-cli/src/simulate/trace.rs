@@ -211,6 +211,7 @@ pub(crate) fn said(outcome: &Outcome, window: u64, count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use lockyard_sim::machine::catalog;
+    use lockyard_work::simulated::LOCKS;
     use lockyard_work::{Spec, Workload};
     use serde_json::Value;
 
@@ -226,7 +227,7 @@ mod tests {
             warmup: std::time::Duration::from_micros(50),
             ..Spec::new(Workload::Contend)
         };
-        let run = Run { config, lock: &lockyard_sim::LOCKS[0], spec };
+        let run = Run { config, lock: &LOCKS[0], spec };
         let result = run.simulate();
         let outcome = Outcome { run, result };
         let (text, count) = document(&outcome, 100_000_000).unwrap();

@@ -3,15 +3,12 @@
 use core::ffi::c_int;
 
 use libc::{EINVAL, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
-use lockyard::history::rwsem::{KernelRwSem, policy};
-use lockyard::platform::linux::Linux;
-use lockyard::qrwlock::RawQRwLock;
-use lockyard::rwsem::RawRwSem;
 
 use super::{Patience, RwlockObject};
 use crate::config::{self, RwlockKind};
 use crate::counters::{self, Fallback};
 use crate::deadline::{self, Deadline};
+use crate::policies::with_lock;
 use crate::real::real;
 use crate::{thread, watch};
 

@@ -92,55 +92,8 @@ fn until(deadline: &Deadline, wait: impl Fn() -> bool) -> c_int {
     }
 }
 
-/// The policies that may be under a pthread object, by the number that [`config`] stores.
-macro_rules! policies {
-    ($($number:literal $name:literal $under:ty,)*) => {
-        /// What `LOCKYARD_RWLOCK` may be.
-        pub(crate) const CHOICES: &str = concat!("rwsem, qrw, glibc", $(", rwsem:", $name),*);
-
-        /// The number of the policy called `name`.
-        pub(crate) fn policy_named(name: &[u8]) -> Option<u8> {
-            $(if name == $name.as_bytes() { return Some($number); })*
-            None
-        }
-
-        /// Runs `$body` with `$lock` as the lock under `$object`.
-        macro_rules! with_lock {
-            ($object:expr, $lock:ident => $body:expr) => {
-                match config::rwlock() {
-                    RwlockKind::Glibc => None,
-                    RwlockKind::Qrw => {
-                        let $lock = $object.under::<RawQRwLock<Linux>>();
-                        Some($body)
-                    }
-                    $(RwlockKind::Rwsem($number) => {
-                        let $lock = $object.under::<$under>();
-                        Some($body)
-                    })*
-                    RwlockKind::Rwsem(_) => None,
-                }
-            };
-        }
-    };
-}
-
-/// The number of the default policy, `today`.
-pub(crate) const DEFAULT: u8 = 0;
 /// The default lock.
 type Default = RawRwSem<Linux>;
-
-// Not the biased ones: a release of theirs touches the lock when the next owner may have freed it.
-policies! {
-    0 "today" RawRwSem<Linux>,
-    1 "today-kernel" KernelRwSem<Linux, policy::TodayKernel>,
-    2 "v5.16" KernelRwSem<Linux, policy::V5_16>,
-    3 "no-rspin" KernelRwSem<Linux, policy::NoRspin>,
-    4 "reader-steal" KernelRwSem<Linux, policy::ReaderSteal>,
-    5 "v5.10" KernelRwSem<Linux, policy::V5_10>,
-    6 "adaptive-rspin" KernelRwSem<Linux, policy::AdaptiveRspin>,
-    7 "timed-writer-spin" KernelRwSem<Linux, policy::TimedWriterSpin>,
-    8 "handoff-4ms" KernelRwSem<Linux, policy::Handoff4ms>,
-}
 
 impl RwlockObject {
     /// The object, if it is ours.

@@ -1,4 +1,5 @@
-// Objects of zeroes and of static initialisers, used before main, and after the last destructor; and what the library allocates by then.
+// Objects of zeroes and of static initialisers, used before main, and after the last destructor;
+// and what the library allocates by then.
 #include "check.h"
 
 extern void *__libc_malloc(size_t);

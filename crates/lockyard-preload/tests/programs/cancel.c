@@ -1,4 +1,5 @@
-// Cancellation: in every cancellation point, before it, while it is disabled; the mutex is held again when the handlers run.
+// Cancellation: in every cancellation point, before it, while it is disabled; the mutex is held
+// again when the handlers run.
 #include "check.h"
 
 static pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
@@ -165,7 +166,8 @@ int main(void)
     cancel_before("sem_wait", in_sem_wait);
     cancel_before("sem_timedwait", in_sem_timedwait);
 
-    // Several wait; one is cancelled; a signal still reaches one of the others, and a broadcast the rest.
+    // Several wait; one is cancelled; a signal still reaches one of the others, and a broadcast the
+    // rest.
     pthread_t threads[3];
     void *result;
     for (int i = 0; i < 3; i++) {

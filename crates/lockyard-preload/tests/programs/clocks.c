@@ -1,5 +1,7 @@
-// On which clock a timed wait sleeps: a call that sleeps on the real-time clock ends when that clock is set past its time. A mutex or rwlock may also look at it
-// several times a second. The program watches its own child's system calls; to set the machine's clock it would need the right to.
+// On which clock a timed wait sleeps: a call that sleeps on the real-time clock ends when that
+// clock is set past its time. A mutex or rwlock may also look at it several times a second. The
+// program watches its own child's system calls; to set the machine's clock it would need the right
+// to.
 #include "check.h"
 
 #include <linux/futex.h>
@@ -121,7 +123,8 @@ static void *hold(void *unused)
     return NULL;
 }
 
-// Whether a timed futex call on the monotonic clock ends within 0.1 s (and what the two processes need).
+// Whether a timed futex call on the monotonic clock ends within 0.1 s (and what the two processes
+// need).
 static int is_short(pid_t pid, unsigned long long timeout)
 {
     struct timespec now, end;
@@ -133,7 +136,8 @@ static int is_short(pid_t pid, unsigned long long timeout)
     return (end.tv_sec - now.tv_sec) * 1000 + (end.tv_nsec - now.tv_nsec) / 1000000 <= 110;
 }
 
-// The clocks of the timed futex calls that the child makes: 1 monotonic, 2 real-time, 4 monotonic and short.
+// The clocks of the timed futex calls that the child makes: 1 monotonic, 2 real-time, 4 monotonic
+// and short.
 static int watch(int number)
 {
     pid_t pid = fork();

@@ -1,4 +1,5 @@
-// Condition variables: clocks, all kinds of mutexes, a ring of threads, herds, destruction right after a broadcast, signals without the mutex.
+// Condition variables: clocks, all kinds of mutexes, a ring of threads, herds, destruction right
+// after a broadcast, signals without the mutex.
 #include "check.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -20,7 +21,8 @@ static void *ring(void *id)
     return NULL;
 }
 
-// A bounded queue: what is put in comes out once, in spite of signals that are given without the mutex.
+// A bounded queue: what is put in comes out once, in spite of signals that are given without the
+// mutex.
 enum { ITEMS = 20000, ROOM = 4 };
 static pthread_cond_t not_empty = PTHREAD_COND_INITIALIZER, not_full = PTHREAD_COND_INITIALIZER;
 static int queue[ROOM], head, length;

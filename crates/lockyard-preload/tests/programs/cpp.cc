@@ -1,4 +1,5 @@
-// The C++ library on top: its mutexes, condition variables of both sorts, exceptions through a wait that is cancelled.
+// The C++ library on top: its mutexes, condition variables of both sorts, exceptions through a wait
+// that is cancelled.
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>

@@ -1,4 +1,5 @@
-// A library loaded with RTLD_DEEPBIND and a mutex that it shares with the program. Argument: the library.
+// A library loaded with RTLD_DEEPBIND and a mutex that it shares with the program. Argument: the
+// library.
 #include "check.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -1,4 +1,5 @@
-// A reader that holds the lock waits for another reader, which comes after a writer: the default kinds let it in, and so does an attempt that does not wait.
+// A reader that holds the lock waits for another reader, which comes after a writer: the default
+// kinds let it in, and so does an attempt that does not wait.
 #include "check.h"
 
 static pthread_rwlock_t lock;

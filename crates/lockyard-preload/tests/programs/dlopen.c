@@ -1,4 +1,5 @@
-// A library with locks, loaded and unloaded again and again, by several threads. Its path is the argument.
+// A library with locks, loaded and unloaded again and again, by several threads. Its path is the
+// argument.
 #include "check.h"
 
 static const char *path;

@@ -1,4 +1,5 @@
-// What stays glibc's: process-shared, robust, priority inheritance and ceiling. They work as ever, and under the library they are counted.
+// What stays glibc's: process-shared, robust, priority inheritance and ceiling. They work as ever,
+// and under the library they are counted.
 #include "check.h"
 
 static int shared_across_fork(void)
@@ -104,7 +105,8 @@ int main(void)
     SHOW(sem_post(named));
     SHOW(sem_close(named));
 
-    // To standard error, which is not compared: what was counted, and in order not to be blind, that there was something.
+    // To standard error, which is not compared: what was counted, and in order not to be blind,
+    // that there was something.
     long long (*fallbacks)(unsigned, const char **) = (long long (*)(unsigned, const char **))dlsym(RTLD_DEFAULT, "lockyard_preload_fallbacks");
     if (fallbacks) {
         const char *name;

@@ -1,4 +1,5 @@
-// fork: from any thread, with waiters on what the forking thread holds, with handlers that lock everything; the child goes on alone and with threads of its own.
+// fork: from any thread, with waiters on what the forking thread holds, with handlers that lock
+// everything; the child goes on alone and with threads of its own.
 #include "check.h"
 
 static pthread_mutex_t mutexes[3] = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
@@ -50,7 +51,8 @@ static void *add(void *unused)
     return NULL;
 }
 
-// What the child does with the locks that it holds: releases them, and lets threads of its own fight for them.
+// What the child does with the locks that it holds: releases them, and lets threads of its own
+// fight for them.
 static void child(void)
 {
     for (int m = 0; m < 3; m++)

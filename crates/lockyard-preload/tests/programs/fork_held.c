@@ -1,4 +1,5 @@
-// The pattern of fork handlers: a lock is held over a fork, with waiters. The child has no waiters: it unlocks, and goes on, with threads of its own and another fork.
+// The pattern of fork handlers: a lock is held over a fork, with waiters. The child has no waiters:
+// it unlocks, and goes on, with threads of its own and another fork.
 #include "check.h"
 
 enum { THREADS = 3, ROUNDS = 6 };

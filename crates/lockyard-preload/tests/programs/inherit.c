@@ -1,4 +1,5 @@
-// Mutexes with priority inheritance: glibc's, or ours when asked for. Every call that does not hang in glibc, exclusion, and condition variables.
+// Mutexes with priority inheritance: glibc's, or ours when asked for. Every call that does not hang
+// in glibc, exclusion, and condition variables.
 #include "check.h"
 
 enum { THREADS = 4, ROUNDS = 20000 };

@@ -1,4 +1,5 @@
-// Every kind of mutex, with every call, by its owner and by others; the same for rwlocks, semaphores and spinlocks.
+// Every kind of mutex, with every call, by its owner and by others; the same for rwlocks,
+// semaphores and spinlocks.
 #include "check.h"
 
 static pthread_mutex_t mutex;

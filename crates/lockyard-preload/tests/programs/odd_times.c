@@ -1,4 +1,5 @@
-// Times that are none, or long over, and clocks that are not known: each timed call, on free objects and on held ones.
+// Times that are none, or long over, and clocks that are not known: each timed call, on free
+// objects and on held ones.
 #include "check.h"
 
 static struct { const char *name; struct timespec time; } times[] = {

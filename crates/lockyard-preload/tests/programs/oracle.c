@@ -1,11 +1,16 @@
 // Random programs of pthread calls, result by result.
 //
-//   oracle make SEED STEPS    on glibc: invents a program, runs it, and writes it down with every result
-//   oracle check              under the library: reads that from standard input, runs it, and says where the results differ
+//   oracle make SEED STEPS    on glibc: invents a program, runs it, and writes it down with every
+//                             result
+//   oracle check              under the library: reads that from standard input, runs it, and says
+//                             where the results differ
 //
-// A few agents (threads) do one call at a time, handed to them by futexes, not by pthread. A call that does not return is noted as such when its agent sleeps; the
-// program goes on with the others, and notes which sleeping calls each later call has ended. While an agent sleeps at an object, the program does only such things to
-// it as cannot make two agents race: so each program has one outcome. What POSIX leaves undefined is left out; whose turn it is among several sleepers is, too.
+// A few agents (threads) do one call at a time, handed to them by futexes, not by pthread. A call
+// that does not return is noted as such when its agent sleeps; the program goes on with the others,
+// and notes which sleeping calls each later call has ended. While an agent sleeps at an object, the
+// program does only such things to it as cannot make two agents race: so each program has one
+// outcome. What POSIX leaves undefined is left out; whose turn it is among several sleepers is,
+// too.
 #include "check.h"
 #include <linux/futex.h>
 
@@ -128,7 +133,8 @@ static int sleeps(struct agent *agent)
     return end && end[2] == 'S';
 }
 
-// Whether the call ends by itself. The kernel may call an agent asleep that lost its CPU on the way through a wait whose end has passed.
+// Whether the call ends by itself. The kernel may call an agent asleep that lost its CPU on the way
+// through a wait whose end has passed.
 static int limited(enum op op)
 {
     switch (op) {
@@ -140,7 +146,8 @@ static int limited(enum op op)
     }
 }
 
-// Waits until the agent has done its call, or sleeps in it: not for the moment, but whenever it is looked at.
+// Waits until the agent has done its call, or sleeps in it: not for the moment, but whenever it is
+// looked at.
 static int settle(struct agent *agent)
 {
     for (int seen = 0; seen < 5;) {
@@ -196,7 +203,8 @@ static int allowed(int i, enum op op, int a, int b)
     case REINIT:
         return !asleep_at[a] && holder[a] == 0;
     case RDLOCK: case TRYRDLOCK: case TIMEDRDLOCK:
-        // The kind that prefers writers forbids it; past a writer that sleeps, only those who read already.
+        // The kind that prefers writers forbids it; past a writer that sleeps, only those who read
+        // already.
         return a == R ? !asleep_at[a] || readers[a][i] : !asleep_at[a] && !readers[a][i];
     case WRLOCK:
         return !asleep_at[a] && !readers[a][i];

@@ -1,5 +1,6 @@
-// Readers that overlap without a gap, and writers: both get the lock again and again. Arguments: readers, writers, what a reader holds it for (microseconds).
-// On glibc's default kind the writers would wait for the last reader.
+// Readers that overlap without a gap, and writers: both get the lock again and again. Arguments:
+// readers, writers, what a reader holds it for (microseconds). On glibc's default kind the writers
+// would wait for the last reader.
 #include "check.h"
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;

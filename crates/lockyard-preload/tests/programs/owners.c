@@ -1,4 +1,5 @@
-// A thread ends with locks held. Whoever comes later is another thread, even with the dead one's name; so is every new thread of a child process.
+// A thread ends with locks held. Whoever comes later is another thread, even with the dead one's
+// name; so is every new thread of a child process.
 #include "check.h"
 
 static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP, checking = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;

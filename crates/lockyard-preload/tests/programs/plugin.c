@@ -1,4 +1,5 @@
-// For dlopen.c: a library that has locks of its own, uses them while it is loaded and unloaded, and leaves nothing behind.
+// For dlopen.c: a library that has locks of its own, uses them while it is loaded and unloaded, and
+// leaves nothing behind.
 #include <pthread.h>
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;

@@ -1,4 +1,5 @@
-// Waiters of fixed priorities, on one CPU, are served by them, whichever call gave them their priorities; a time-sharing waiter that came first is served last.
+// Waiters of fixed priorities, on one CPU, are served by them, whichever call gave them their
+// priorities; a time-sharing waiter that came first is served last.
 #include "check.h"
 
 enum { MUTEX, SIGNAL, BROADCAST, WRITE, SEMAPHORE, KINDS };

@@ -1,4 +1,5 @@
-// Recursive readers: a thread that reads may read again although a writer waits, unless the kind says no; many locks at a time; the writer gets in at last.
+// Recursive readers: a thread that reads may read again although a writer waits, unless the kind
+// says no; many locks at a time; the writer gets in at last.
 #include "check.h"
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -44,7 +45,8 @@ static void recursive(const char *name, int kind)
     SHOW(elsewhere(try_read, &lock));
 }
 
-// More locks at a time than anybody notes by name, each read twice with a writer waiting in between.
+// More locks at a time than anybody notes by name, each read twice with a writer waiting in
+// between.
 enum { LOCKS = 40 };
 static pthread_rwlock_t many[LOCKS];
 

@@ -1,4 +1,5 @@
-// A program that shuts itself in: the kernel ends it for a system call that glibc's locks do not make, from before its first lock on. All kinds of locks, contended.
+// A program that shuts itself in: the kernel ends it for a system call that glibc's locks do not
+// make, from before its first lock on. All kinds of locks, contended.
 #include "check.h"
 
 #include <linux/audit.h>

@@ -1,5 +1,5 @@
-// Process-shared spinlocks: more than a table has room for; in a mapping of each process's own; between a process with the library and one without it, whichever
-// has initialised it.
+// Process-shared spinlocks: more than a table has room for; in a mapping of each process's own;
+// between a process with the library and one without it, whichever has initialised it.
 #include "check.h"
 
 struct shared {

@@ -1,4 +1,5 @@
-// Signal handlers: they post semaphores, whatever they have interrupted; they interrupt sem_wait, and nothing else.
+// Signal handlers: they post semaphores, whatever they have interrupted; they interrupt sem_wait,
+// and nothing else.
 #include "check.h"
 #include <sys/time.h>
 

@@ -1,5 +1,6 @@
-// Waiters are stopped in a signal handler, as a collector stops threads. They own nothing: another thread gets the free lock, again and again.
-// (Not here: a writer after readers that are stopped. glibc counts a waiting reader as soon as a writer releases, so there the writer waits for it.)
+// Waiters are stopped in a signal handler, as a collector stops threads. They own nothing: another
+// thread gets the free lock, again and again. (Not here: a writer after readers that are stopped.
+// glibc counts a waiting reader as soon as a writer releases, so there the writer waits for it.)
 #include "check.h"
 
 enum { MOST = 8, TIMES = 5 };

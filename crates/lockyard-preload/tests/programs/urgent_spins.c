@@ -1,5 +1,6 @@
-// Waiters of fixed priorities at a spinlock, on one CPU, are served by them; a time-sharing waiter that came first is served last. (On glibc's spinlock each of them would keep the
-// owner from its CPU, so nothing is compared.) Then they come again and again, beside threads that share the time.
+// Waiters of fixed priorities at a spinlock, on one CPU, are served by them; a time-sharing waiter
+// that came first is served last. (On glibc's spinlock each of them would keep the owner from its
+// CPU, so nothing is compared.) Then they come again and again, beside threads that share the time.
 #include "check.h"
 
 enum { WAITERS = 4, CROWD = 6, ROUNDS = 300 };

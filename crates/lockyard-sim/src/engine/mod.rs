@@ -12,6 +12,8 @@
 //! | `spin` | waiting for a change of lines |
 //! | `run` | the loop that takes events and resumes tasks |
 //! | `random` | random draws |
+//! | `stores` | stores on their way from buffers to lines |
+//! | `tally` | sums of a run, and what they were at a moment |
 //! | `order` | who has seen what: races on protected data |
 //! | `waits` | what each thread does when a run ends before its time |
 //! | `watch` | what is watched of memory: freed objects, frames that have returned, the last seam calls of each task |
@@ -34,6 +36,8 @@ pub(crate) mod order;
 pub(crate) mod random;
 pub(crate) mod run;
 pub(crate) mod spin;
+mod stores;
+pub(crate) mod tally;
 pub(crate) mod task;
 pub(crate) mod waits;
 pub(crate) mod watch;
@@ -44,32 +48,20 @@ use std::sync::Arc;
 use lockyard::event::COUNT;
 use lockyard::rtmutex_tree::bug::Bug;
 
+use crate::config::Config;
 use crate::error::Error;
 use crate::faults::FaultState;
 use crate::machine::line::{KernelLine, Lines, NOBODY, Place, Shape};
 use crate::machine::model::{Model, ONE};
+use crate::scheduler::buckets::Futexes;
 use crate::scheduler::class::Fair;
 use crate::scheduler::cpu::{Activity, Cpu};
-use crate::scheduler::futex::Futexes;
-use crate::scheduler::realtime::Shared;
-use crate::simulation::Config;
+use crate::scheduler::shared::Shared;
 use crate::trace::{Passage, Ring};
 use heap::{Heap, Ps, What};
 use random::Random;
+use tally::{Mark, Tally};
 use task::{Account, State, Task};
-
-/// Sums of a run.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Tally {
-    /// Memory operations.
-    pub(crate) operations: u64,
-    /// Transfers by distance class.
-    pub(crate) transfers: [u64; 7],
-    /// Coroutine switches.
-    pub(crate) resumes: u64,
-    /// Writes that became visible, and changes of threads' classes.
-    pub(crate) changes: u64,
-}
 
 /// A simulation's state.
 #[derive(Debug)]
@@ -138,7 +130,7 @@ pub(crate) struct Engine {
     /// Thread 0 only presides over the others.
     pub(crate) presided: bool,
     /// Sums at moments the program asked for them.
-    pub(crate) marks: Vec<crate::report::Mark>,
+    pub(crate) marks: Vec<Mark>,
 }
 
 impl Engine {

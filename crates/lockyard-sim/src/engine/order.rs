@@ -39,13 +39,17 @@ pub(crate) enum Access {
 
 impl Access {
     /// The same, with another ordering.
-    pub(crate) fn ordered(self, order: Ordering) -> Self {
+    fn ordered(self, order: Ordering) -> Self {
         match self {
             Self::Load(_) => Self::Load(order),
             Self::Store(_) => Self::Store(order),
             Self::Update(_) => Self::Update(order),
             Self::Failure(_) => Self::Failure(order),
         }
+    }
+
+    fn fails(self) -> bool {
+        matches!(self, Self::Failure(_))
     }
 
     fn writes(self) -> bool {
@@ -261,7 +265,8 @@ impl Host {
             let race = order.touch(thread, address, access.writes(), place);
             (race, "touched the same protected data, and nothing orders them")
         } else {
-            let weaker = order.weakening.as_ref().and_then(|weakening| weakening.of(access, place));
+            let weaker = order.weakening.as_ref().filter(|weakening| weakening.is_at(access.fails(), place));
+            let weaker = weaker.map(|weakening| access.ordered(weakening.order));
             order.weakened += u64::from(weaker.is_some());
             let access = weaker.unwrap_or(access);
             let lost = order.overwritten(thread, address, access, place);

@@ -1,7 +1,6 @@
 //! A CPU: a hardware thread with a task, a queue, and a store buffer.
 
 use super::idle::Governor;
-use super::interrupt::Interrupt;
 use super::queue::Queue;
 use crate::engine::heap::Ps;
 use crate::machine::buffer::StoreBuffer;
@@ -13,6 +12,16 @@ pub(crate) enum Activity {
     Idle,
     Spinning,
     Busy,
+}
+
+/// Whether a CPU's timer has interrupted it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interrupt {
+    None,
+    /// Its handler waits for the shared line.
+    Queued,
+    /// Its handler ends then.
+    Until(Ps),
 }
 
 /// A CPU.

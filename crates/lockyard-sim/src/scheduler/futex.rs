@@ -15,7 +15,7 @@
 //! Locks that are simulated as part of the kernel ([`Config::in_kernel`](crate::Config)) block and
 //! wake without any of that: only the scheduler's part remains.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::engine::Engine;
 use crate::engine::heap::Ps;
@@ -23,34 +23,8 @@ use crate::engine::host::Host;
 use crate::faults::Fault;
 use crate::machine::line::{KernelLine, Place};
 
+use super::buckets::Bucket;
 use super::lock::KernelLock;
-
-#[derive(Debug)]
-struct Bucket {
-    lock: KernelLock,
-    /// Sleepers with the key of their word, first come first.
-    sleepers: VecDeque<(u64, u32)>,
-}
-
-/// All buckets that were ever used.
-#[derive(Debug)]
-pub(crate) struct Futexes {
-    mask: u64,
-    numbers: BTreeMap<u32, u32>,
-    buckets: Vec<Bucket>,
-}
-
-impl Futexes {
-    /// 256 buckets to a CPU, as Linux has.
-    pub(crate) fn new(cpus: usize) -> Self {
-        Self { mask: (256 * cpus as u64).next_power_of_two() - 1, numbers: BTreeMap::new(), buckets: Vec::new() }
-    }
-
-    /// As [`KernelLock::queue_with`].
-    pub(crate) fn queue_with(&self, task: u32) -> Option<(u32, u32)> {
-        self.buckets.iter().find_map(|bucket| bucket.lock.queue_with(task))
-    }
-}
 
 impl Engine {
     fn bucket(&mut self, key: u64) -> u32 {

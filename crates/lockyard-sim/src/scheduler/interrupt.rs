@@ -21,15 +21,7 @@ use crate::engine::host::Host;
 use crate::engine::task::Doing;
 use crate::machine::line::{Asker, NOBODY};
 
-/// Whether a CPU's timer has interrupted it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Interrupt {
-    None,
-    /// Its handler waits for the shared line.
-    Queued,
-    /// Its handler ends then.
-    Until(Ps),
-}
+use super::cpu::Interrupt;
 
 impl Engine {
     /// A CPU is busy: there will be a tick.

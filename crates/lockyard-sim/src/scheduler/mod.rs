@@ -8,22 +8,26 @@
 //! | `queue` | run queues: fair by virtual time, real-time by priority |
 //! | `idle` | idle states and the governor that chooses among them |
 //! | `priority` | changing the class of a task that may be anywhere |
-//! | `realtime` | what real-time tasks cost all CPUs |
+//! | `realtime`, `shared` | what real-time tasks cost all CPUs |
+//! | `interrupt` | the timer's interrupt |
 //! | `switch` | leaving and taking a CPU: blocking, preemption, ticks, slices, pulling |
 //! | `wake` | where a woken task goes, and when it arrives there; timers |
 //! | `notify` | what a kernel touches of a thread that it looks at or wakes |
-//! | `lock` | the queued spinlock of the simulated kernel |
-//! | `futex` | sleeping on a word: hash buckets with a lock that is itself simulated |
+//! | `lock`, `locking` | the queued spinlock of the simulated kernel |
+//! | `futex`, `buckets` | sleeping on a word: hash buckets with a lock that is itself simulated |
 
+pub(crate) mod buckets;
 pub mod class;
 pub(crate) mod cpu;
-pub(crate) mod futex;
+mod futex;
 pub(crate) mod idle;
-pub(crate) mod interrupt;
-pub(crate) mod lock;
+mod interrupt;
+mod lock;
+mod locking;
 mod notify;
 mod priority;
 pub(crate) mod queue;
-pub(crate) mod realtime;
+mod realtime;
+pub(crate) mod shared;
 mod switch;
 mod wake;

@@ -19,8 +19,6 @@
 //! Sources: Haskins, "sched: add RT-balance, cpupri" (2007, 2008);
 //! Documentation/scheduler/sched-rt-group.
 
-use std::collections::BTreeMap;
-
 use crate::engine::Engine;
 use crate::engine::host::Host;
 use crate::engine::task::State;
@@ -34,23 +32,6 @@ const LOWEST: u32 = 3;
 const FAIR: u32 = 1;
 /// Numbers to a line.
 const TO_A_LINE: u32 = 4;
-
-/// What all CPUs share.
-#[derive(Debug, Default)]
-pub(crate) struct Shared {
-    /// By level: number's line, set's line.
-    numbers: BTreeMap<u32, u32>,
-    sets: BTreeMap<u32, u32>,
-    /// The lock of the budget's timer.
-    timer: Option<KernelLock>,
-}
-
-impl Shared {
-    /// As [`KernelLock::queue_with`].
-    pub(crate) fn queue_with(&self, task: u32) -> Option<(u32, u32)> {
-        self.timer.as_ref().and_then(|lock| lock.queue_with(task))
-    }
-}
 
 fn level(priority: u8) -> u32 {
     if priority == 0 { FAIR } else { LOWEST - 1 + u32::from(priority) }

@@ -11,11 +11,13 @@
 //! | `orderings` | 1 to 8: an acquire, a release, an initialisation too late |
 //! | `sleepers` | 14, 16, 19, 21, 24 to 26, 28: who is woken, and who is forgotten |
 //! | `conditions` | 22, 23, 27, 29: a wake-up that somebody else consumes |
-//! | `handoffs` | 9 to 13, 15, 17, 18, 20, 30 to 32: state that two parties change, and permission that goes astray |
+//! | `readers` | 9, 10, 30 to 32: downgrades, upgrades, readers inside readers |
+//! | `handoffs` | 11 to 13, 15, 17, 18, 20: state that two parties change, and permission that goes astray |
 
 mod conditions;
 mod handoffs;
 mod orderings;
+mod readers;
 mod sleepers;
 
 use std::fmt::Write;
@@ -106,7 +108,7 @@ use bugs;
 
 /// All of them, by number.
 pub fn all() -> Vec<Bug> {
-    let mut list = [orderings::BUGS, sleepers::BUGS, conditions::BUGS, handoffs::BUGS].concat();
+    let mut list = [orderings::BUGS, sleepers::BUGS, conditions::BUGS, readers::BUGS, handoffs::BUGS].concat();
     list.sort_by_key(|bug| bug.number);
     list
 }

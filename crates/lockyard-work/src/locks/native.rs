@@ -3,7 +3,7 @@
 use lockyard::platform::linux::Linux;
 use lockyard::rtmutex::{Lateral, Policy, RawRtMutex, policy};
 
-use crate::catalog::Candidate;
+use crate::candidate::Candidate;
 use crate::subject::{Exclusive, Family, Label, Subject};
 
 /// How many there are.

@@ -17,7 +17,7 @@
 //! 64 tasks instead of 2000 unless asked for. `cs` adds PAUSEs to each section. Metrics:
 //! `jobs_per_min`, `job_timing_index`; the record's `busy` is the other half of the picture.
 
-use crate::driver::{Run, drive};
+use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
@@ -25,7 +25,8 @@ use crate::prng::Prng;
 use crate::section::Section;
 use crate::spec::Spec;
 use crate::subject::Exclusive;
-use crate::worker::Tally;
+use crate::tally::Run;
+use crate::tally::Tally;
 
 const COMPUTE_PCT: u32 = 40;
 const COMPUTE_NS: f64 = 6.5e6;

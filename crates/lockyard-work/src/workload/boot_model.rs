@@ -12,7 +12,7 @@
 //! The locks that are in demand are thus held for short times, by writers that run: what
 //! `build-model`, where reads outnumber writes, is not.
 
-use crate::driver::{Run, drive};
+use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
@@ -20,6 +20,7 @@ use crate::popularity::Popularity;
 use crate::section::Section;
 use crate::spec::Spec;
 use crate::subject::Shared;
+use crate::tally::Run;
 
 const FILES: usize = 200;
 const ZIPF: f64 = 1.0;

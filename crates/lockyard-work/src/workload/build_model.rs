@@ -11,7 +11,7 @@
 //! million times a second, and in the simulator 13 % of all acquisitions queued. With 10 ms, some
 //! two thousand acquisitions a second and task, 1 % do.
 
-use crate::driver::{Run, drive};
+use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
@@ -19,6 +19,7 @@ use crate::popularity::Popularity;
 use crate::section::Section;
 use crate::spec::Spec;
 use crate::subject::Shared;
+use crate::tally::Run;
 
 const LOCKS: usize = 4_000;
 const ZIPF: f64 = 1.1;

@@ -13,13 +13,14 @@
 
 use std::time::Duration;
 
-use crate::driver::{Role, Run, drive};
+use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::section::Section;
 use crate::spec::{Mix, Spec, Workload};
 use crate::subject::{Exclusive, Shared};
+use crate::tally::{Role, Run};
 use crate::worker::Worker;
 
 /// How long the disturbance takes. 240 threads need a fifth of it to fall asleep one after the

@@ -9,12 +9,13 @@
 
 use lockyard::futex_hash::{Bucket, BucketLock, FutexHash, Waited};
 
-use crate::driver::{Run, drive};
+use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::spec::Spec;
 use crate::subject::Exclusive;
+use crate::tally::Run;
 
 const WORDS: usize = 64;
 const BUCKETS_PER_THREAD: usize = 4;

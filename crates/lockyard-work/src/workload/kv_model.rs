@@ -6,13 +6,14 @@
 //! gets, odd ones begin with a get. Turns are sections, jobs are requests. Metric:
 //! `requests_per_s`.
 
-use crate::driver::{Run, drive};
+use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::section::Section;
 use crate::spec::Spec;
 use crate::subject::Exclusive;
+use crate::tally::Run;
 
 const KEYS: usize = 1_024;
 const LISTS: usize = 4;

@@ -9,13 +9,14 @@
 
 use lockyard::platform::{Ordering::Relaxed, Word};
 
-use crate::driver::{Run, drive};
+use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::padded::Padded;
 use crate::spec::Spec;
 use crate::subject::{Counted, Exclusive};
+use crate::tally::Run;
 
 const WALK_NS: u64 = 1_500;
 const SERVE_NS: u64 = 6_000;

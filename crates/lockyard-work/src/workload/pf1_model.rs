@@ -7,13 +7,14 @@
 //! not every peer can, so they are two sections for all. Threads begin at evenly spaced pages, so
 //! that a short window sees unmaps. Metric: `reads_per_s`.
 
-use crate::driver::{Run, drive};
+use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::section::Section;
 use crate::spec::Spec;
 use crate::subject::Shared;
+use crate::tally::Run;
 
 const PAGES: usize = 32_768;
 const FAULT_NS: u64 = 700;

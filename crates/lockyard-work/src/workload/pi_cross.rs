@@ -8,13 +8,14 @@
 //! controller with it, would not run at all.
 
 use super::priorities::Priorities;
-use crate::driver::{Run, drive};
+use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::{Machine, MachineError};
 use crate::section::Section;
 use crate::spec::Spec;
 use crate::subject::Exclusive;
+use crate::tally::Run;
 
 /// Turns between two moments in which a CPU is left to others.
 const BREATH: u64 = 1_000;

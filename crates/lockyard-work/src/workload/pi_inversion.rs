@@ -32,13 +32,14 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::priorities::Priorities;
-use crate::driver::{Run, drive};
+use crate::driver::drive;
 use crate::error::Error;
 use crate::gate::Gate;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::spec::Spec;
 use crate::subject::Exclusive;
+use crate::tally::Run;
 use crate::worker::Worker;
 
 const MEDIUM: u32 = 20;

@@ -27,7 +27,7 @@
 use lockyard::platform::{Ordering, Word};
 
 use super::priorities::Priorities;
-use crate::driver::{Run, drive};
+use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
@@ -35,6 +35,7 @@ use crate::padded::Padded;
 use crate::section::Section;
 use crate::spec::Spec;
 use crate::subject::Exclusive;
+use crate::tally::Run;
 use crate::worker::Worker;
 
 const GROUP: usize = 3;

@@ -5,13 +5,14 @@
 //! operations per thread; here the window is fixed and the time for that many is derived: the
 //! metric `ms_per_5m_each`.
 
-use crate::driver::{Run, drive};
+use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::section::Section;
 use crate::spec::Spec;
 use crate::subject::Shared;
+use crate::tally::Run;
 
 pub(crate) fn run<M: Machine, L: Shared>(spec: &Spec) -> Result<Run, Error> {
     let object = Object::<L>::new();

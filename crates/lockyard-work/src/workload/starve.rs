@@ -8,12 +8,13 @@
 //! the result.
 
 use super::contend;
-use crate::driver::{Role, Run, drive};
+use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::spec::Spec;
 use crate::subject::Shared;
+use crate::tally::{Role, Run};
 
 pub(crate) fn run<M: Machine, L: Shared>(spec: &Spec) -> Result<Run, Error> {
     let object = Object::<L>::new();

@@ -12,13 +12,14 @@
 //! it, so that who begins after whom decides whom the lock meets for the whole window. Until then
 //! they sleep, up to 0.2 ms of the warm-up.
 
-use crate::driver::{Run, drive};
+use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::section::Section;
 use crate::spec::Spec;
 use crate::subject::Exclusive;
+use crate::tally::Run;
 
 const TICK_NS: u64 = 4_000_000;
 const SHORT_NS: u64 = 2_000;

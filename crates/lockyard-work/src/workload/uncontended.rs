@@ -5,13 +5,14 @@
 //! timed, not operations, and the median batch is what is reported: an interrupt spoils one batch,
 //! not the result. With nobody to exclude there is no protected data.
 
-use crate::driver::{Run, drive};
+use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::spec::Spec;
 use crate::statistics::median;
 use crate::subject::{Exclusive, Shared};
+use crate::tally::Run;
 
 /// Operations between two stamps: some 20 µs.
 const BATCH: u64 = 1024;

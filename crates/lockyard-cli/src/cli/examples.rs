@@ -1,0 +1,116 @@
+//! What stands below the options in the help of each command.
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  lockyard                                   compare everything on this machine, about a minute
+  lockyard --quick                           the same in about 15 seconds, coarser
+  lockyard bench --lock mutex --threads 2,16,64
+  lockyard bench --family rw --read-pct 50,95 --threads 16 --json > rw.jsonl
+  lockyard sim --machine epyc9654_2s:nps4 --lock mutex --threads 2,96,384
+  lockyard stat --lock hq-spinlock --threads 16
+  lockyard torture --lock all --machine quad2008 --secs 2
+  lockyard list peers
+
+Exit codes: 0 done, 1 failed while running, 2 bad request (nothing measured, nothing written), \
+130 interrupted (what was measured so far has been printed and written).";
+
+pub(crate) const COMPARE_EXAMPLES: &str = "\
+Examples:
+  lockyard compare
+  lockyard compare --secs-total 20 --out-dir /tmp
+  lockyard compare --family rw,mutex --secs-total 120
+
+Cells: one thread alone; 2 threads; 8 threads per CPU; for reader-writer locks also 50 % and 95 % reads, and \
+the two starvation tests (overlapping readers against one writer, looping writers against one reader).
+
+All locks of a family are measured in turn within each round, so a noisy moment of the machine hits all of \
+them alike; the printed numbers are medians over the rounds.";
+
+pub(crate) const BENCH_EXAMPLES: &str = "\
+Examples:
+  lockyard bench --lock mutex --peer all --threads 2,16,64 --cs 1,20,100
+  lockyard bench --lock rwsem --policy today,v5.10,no-rspin --peer none --threads 2:16:2
+  lockyard bench --lock qspinlock --peer pthread-spin,std-mutex --threads 16,64
+  lockyard bench --family semaphore --threads 16 --secs 2 --rounds 7 --out semaphore.csv
+  lockyard bench --family rw --workload starve-writers --json | jq '.lock, .wait_max'
+
+Lists take commas and inclusive ranges first:last:step. Each combination of threads, section, think time and \
+read share is one cell. Within a cell the locks run one after another, round by round, so their ratios do not \
+depend on how the machine's speed drifts. Critical sections and think times are counted in PAUSE instructions.
+
+Without named peers each family is compared in itself; named peers are compared with all chosen locks, \
+whatever their family.";
+
+pub(crate) const SIM_EXAMPLES: &str = "\
+Examples:
+  lockyard sim --machine epyc9654_2s:nps4 --lock qspinlock --threads 2,24,96,384
+  lockyard sim --machine ivb_ex_8s --lock rwsem --policy reader-spin-on-writer,timed-writer-spin \\
+      --workload rwsem-micro --threads 2,8,32,64,128,240
+  lockyard sim --machine this --lock mutex --threads 2 --cs 20 --json
+
+The very lock source that ships runs inside a deterministic model of caches, interconnect, scheduler and futexes: same \
+machine, workload and seed give the same result to the last digit. A prediction is as good as the machine's numbers, \
+each of which has a source, a confidence and a range in its file. Threads are simulated threads, times simulated times.";
+
+pub(crate) const TRACE_EXAMPLES: &str = "\
+Example:
+  lockyard trace --machine clx_2s_48c --lock mutex --threads 24 --duration 1ms --window 100us --out trace.json
+
+Open the file at https://ui.perfetto.dev or chrome://tracing: one track per CPU and per thread (running, spinning, ready, sleeping), \
+one per thread for the sections, and an arrow from each section to the next one of the same lock.";
+
+pub(crate) const RUN_EXAMPLES: &str = "\
+Examples:
+  lockyard run -- memcached -t 4
+  lockyard run --lock hq -- mariadbd
+  lockyard run --lock mutex=mutex,rwlock=qrw -- ./server & lockyard stat --pid $! --interval 1s
+
+The program keeps its process id, its signals and its exit code: this command becomes it. The library that puts it on Lockyard's locks is \
+LOCKYARD_PRELOAD, else liblockyard_preload.so beside this command or in ../lib. Programs that are setuid, linked \
+statically or with musl, or for another processor would run without it, and are refused.";
+
+pub(crate) const STAT_EXAMPLES: &str = "\
+Examples:
+  lockyard stat --pid 1234                            since it began, or since the last --reset
+  lockyard stat --pid 1234 --interval 1s              every second, until it ends or Ctrl-C
+  lockyard stat --pid 1234 --openmetrics
+  lockyard stat -- memcached -t 4                     starts it; the report follows its end, on stderr
+  lockyard stat --lock hq-spinlock --workload kv-model --threads 64 --secs 5
+  LOCKYARD_HQ_LANES=2 lockyard stat --json
+
+Of another process: lock events (lockyard list events), and its lock classes with the most waiting. It must have been started with lockyard \
+run, lockyard stat, or, if it is linked with liblockyard, with LOCKYARD_STAT=1; it is neither stopped nor slowed down by looking.
+
+Without a process: a short run of a hierarchical spinlock, which queues its waiters by NUMA node while it is contended from several. Its lanes \
+are in a pool of records that all locks of a process share. The run has 16 threads without --threads. The tunables come from the environment \
+(LOCKYARD_HQ_...) and hold for every command, on simulated machines too; their names and ranges are in the first table.";
+
+pub(crate) const TORTURE_EXAMPLES: &str = "\
+Examples:
+  lockyard torture --lock all --secs 2
+  lockyard torture --lock rwsem --secs 60 --threads 2,8,64
+  lockyard torture --lock mutex --machine skx_2s_40c --secs 30
+  lockyard torture --lock qspinlock --machine quad2008 --schedules 100000 --fault preempt,late-wake,pct
+  lockyard torture --lock all --machine quad2008 --small --schedules 100000
+  lockyard torture --lock ttas --machine quad2008 --weaken spin/ttas.rs:73=Relaxed      (must fail)
+  lockyard torture --lock broken-wakeups --machine quad2008 --secs 5      (must fail)
+
+Without --machine the threads are real: 1, 4 and 32 to a CPU in turn, in rounds of 0.4 s with fresh locks, under a watchdog. With --machine each \
+schedule is a simulated run named by its seed, with the machine's faults and the order of threads drawn from it; a failure is made smaller, told with the last \
+50 events and calls of each thread, and replayed to the instruction by the command that is printed.
+
+Faults: preempt, spurious-wake, late-wake, lost-cpu, migrate, clock-jump, grant-at-deadline, wake-order, wrong-node, no-record, stop-in-handler, fork, \
+pct, thread-exit, cancel-at-grant; real threads have migrate, stop-in-handler, fork, thread-exit and cancel-at-grant. Locks called broken-... are broken on purpose. Some are tried first in every run.
+
+Exit codes: 0 passed, 1 a lock failed, 2 bad request, 3 void (a detector missed a lock that is broken on purpose), 130 interrupted.";
+
+pub(crate) const REPRODUCE_EXAMPLES: &str = "\
+Examples:
+  lockyard reproduce --all                   all published tables, a few minutes
+  lockyard reproduce rwsem_07 semaphore_01
+  lockyard reproduce --all --json > score.json
+  lockyard reproduce rwsem_01 --html rwsem_01.html
+
+Every cell runs on each placement with several seeds; the middle is the prediction. The band also covers both ends of \
+the ranges of uncertain machine numbers. The result depends on source, machine files and seeds only, not on this \
+machine or on --workers.";

@@ -1,0 +1,58 @@
+//! The rwsem's policies that may be under a `pthread_rwlock_t`.
+
+use lockyard::history::rwsem::KernelRwSem;
+pub(crate) use lockyard::history::rwsem::policy;
+use lockyard::platform::linux::Linux;
+use lockyard::rwsem::RawRwSem;
+
+pub(crate) type Today = RawRwSem<Linux>;
+pub(crate) type Kernel<Y> = KernelRwSem<Linux, Y>;
+
+/// The number of the default policy, `today`.
+pub(crate) const DEFAULT: u8 = 0;
+
+/// The policies by the number that `config` stores.
+macro_rules! policies {
+    ($($number:literal $name:literal $under:ty,)*) => {
+        /// What `LOCKYARD_RWLOCK` may be.
+        pub(crate) const CHOICES: &str = concat!("rwsem, qrw, glibc", $(", rwsem:", $name),*);
+
+        /// The number of the policy called `name`.
+        pub(crate) fn named(name: &[u8]) -> Option<u8> {
+            $(if name == $name.as_bytes() { return Some($number); })*
+            None
+        }
+
+        /// Runs `$body` with `$lock` as the lock under `$object`.
+        macro_rules! with_lock {
+            ($object:expr, $lock:ident => $body:expr) => {
+                match $crate::config::rwlock() {
+                    $crate::config::RwlockKind::Glibc => None,
+                    $crate::config::RwlockKind::Qrw => {
+                        let $lock = $object.under::<lockyard::qrwlock::RawQRwLock<lockyard::platform::linux::Linux>>();
+                        Some($body)
+                    }
+                    $($crate::config::RwlockKind::Rwsem($number) => {
+                        let $lock = $object.under::<$under>();
+                        Some($body)
+                    })*
+                    $crate::config::RwlockKind::Rwsem(_) => None,
+                }
+            };
+        }
+        pub(crate) use with_lock;
+    };
+}
+
+// Expanded elsewhere, hence whole paths. Not the biased ones: a release of theirs touches the lock when the next owner may have freed it.
+policies! {
+    0 "today" crate::policies::Today,
+    1 "today-kernel" crate::policies::Kernel<crate::policies::policy::TodayKernel>,
+    2 "v5.16" crate::policies::Kernel<crate::policies::policy::V5_16>,
+    3 "no-rspin" crate::policies::Kernel<crate::policies::policy::NoRspin>,
+    4 "reader-steal" crate::policies::Kernel<crate::policies::policy::ReaderSteal>,
+    5 "v5.10" crate::policies::Kernel<crate::policies::policy::V5_10>,
+    6 "adaptive-rspin" crate::policies::Kernel<crate::policies::policy::AdaptiveRspin>,
+    7 "timed-writer-spin" crate::policies::Kernel<crate::policies::policy::TimedWriterSpin>,
+    8 "handoff-4ms" crate::policies::Kernel<crate::policies::policy::Handoff4ms>,
+}

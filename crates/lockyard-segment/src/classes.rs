@@ -1,0 +1,97 @@
+//! Lock classes: which locks belong together in the statistics.
+//!
+//! Classes have numbers for the life of the process, whatever becomes of segments: a static table
+//! has their names, which [`open`](crate::open) copies.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+use crate::layout::{CLASSES, ClassRecord, Text};
+use crate::site;
+
+/// Which locks belong together in the statistics: a small number, 0 for "none".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Class(u16);
+
+impl Class {
+    /// Locks without a class.
+    pub const NONE: Self = Self(0);
+
+    /// The class with number `raw`, as [`Class::raw`] gave it.
+    #[inline]
+    pub const fn from_raw(raw: u32) -> Self {
+        Self(if raw < CLASSES as u32 { raw as u16 } else { 0 })
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize % CLASSES
+    }
+
+    /// Its number, to keep in a lock.
+    #[inline]
+    pub const fn raw(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+struct Identity {
+    ready: AtomicU32,
+    site: AtomicU64,
+    /// The address that [`class_at`](crate::class_at) was asked for, or 0.
+    address: AtomicU64,
+    kind: Text<16>,
+    name: Text<64>,
+}
+
+static IDENTITIES: [Identity; CLASSES] = [const {
+    let (site, address) = (AtomicU64::new(0), AtomicU64::new(0));
+    Identity { ready: AtomicU32::new(0), site, address, kind: Text::new(), name: Text::new() }
+}; CLASSES];
+
+/// Class numbers given out, number 0 included.
+static NAMED: AtomicU32 = AtomicU32::new(1);
+
+/// [`class`](crate::class); `publish` gets a class that is new.
+pub(crate) fn named(kind: &[u8], name: &[u8], site: usize, publish: fn(Class)) -> Class {
+    let same = |identity: &Identity| identity.site.load(Relaxed) == site as u64 && identity.name.is(name);
+    known(kind, same).unwrap_or_else(|| made(kind, name, site, 0, publish))
+}
+
+/// [`class_at`](crate::class_at); `publish` gets a class that is new.
+pub(crate) fn at(kind: &[u8], address: usize, publish: fn(Class)) -> Class {
+    let same = |identity: &Identity| identity.address.load(Relaxed) == address as u64;
+    known(kind, same).unwrap_or_else(|| match site::locate(address) {
+        Some(site) => made(kind, site.path(), site.place, address, publish),
+        None => made(kind, b"", address, address, publish),
+    })
+}
+
+fn known(kind: &[u8], same: impl Fn(&Identity) -> bool) -> Option<Class> {
+    let is = |identity: &Identity| identity.ready.load(Acquire) == 1 && same(identity) && identity.kind.is(kind);
+    IDENTITIES[..count()].iter().position(is).map(|index| Class(index as u16))
+}
+
+fn made(kind: &[u8], name: &[u8], site: usize, address: usize, publish: fn(Class)) -> Class {
+    let index = NAMED.fetch_update(AcqRel, Relaxed, |next| (next < CLASSES as u32).then_some(next + 1));
+    let Ok(index) = index else { return Class::NONE };
+    let identity = &IDENTITIES[index as usize];
+    identity.site.store(site as u64, Relaxed);
+    identity.address.store(address as u64, Relaxed);
+    identity.kind.set(kind);
+    identity.name.set(name);
+    identity.ready.store(1, Release);
+    publish(Class(index as u16));
+    Class(index as u16)
+}
+
+/// Classes that have a number.
+pub(crate) fn count() -> usize {
+    NAMED.load(Acquire).min(CLASSES as u32) as usize
+}
+
+/// Copies the names of class `index` to `record`.
+pub(crate) fn describe(index: usize, record: &ClassRecord) {
+    let identity = &IDENTITIES[index];
+    record.site.store(identity.site.load(Relaxed), Relaxed);
+    record.kind.copy_from(&identity.kind);
+    record.name.copy_from(&identity.name);
+}

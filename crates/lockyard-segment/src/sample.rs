@@ -1,0 +1,251 @@
+//! What a process has counted: of it as a whole and of each lock class; what lies between two
+//! samples, and the sum of several.
+
+use core::sync::atomic::{AtomicU64, Ordering::*};
+
+use crate::histogram::{self, BUCKETS};
+use crate::layout::Tally;
+
+/// What a process has counted.
+#[derive(Debug, Clone, Default)]
+pub struct Sample {
+    /// The process.
+    pub process: u32,
+    /// Which locks it uses, for people.
+    pub locks: String,
+    /// Over how long.
+    pub seconds: f64,
+    /// Threads that have a page; a page may have had several threads, one after the other.
+    pub threads: u32,
+    /// Threads whose counts are not here: there was no memory for them.
+    pub private: u32,
+    /// Lock events by name.
+    pub events: Vec<(String, u64)>,
+    /// Objects left to the C library, by reason.
+    pub fallbacks: Vec<(String, u64)>,
+    /// Lock classes.
+    pub classes: Vec<ClassSample>,
+}
+
+/// What a lock class has counted.
+#[derive(Debug, Clone, Default)]
+pub struct ClassSample {
+    /// Which lock.
+    pub kind: String,
+    /// What it is for; empty for locks that nobody has named.
+    pub name: String,
+    /// The code that makes them, or takes them first: its place in the file that `name` is, or its
+    /// address if `name` is no path. 0: unknown.
+    pub site: u64,
+    /// Who waits for them at this moment.
+    pub waiting: Waiting,
+    /// The counts.
+    pub counts: Counts,
+}
+
+/// Who waits for locks of a class at a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// How many threads.
+    pub threads: u32,
+    /// How long the one that has waited longest has waited so far, in nanoseconds.
+    pub longest_ns: u64,
+    /// The kernel's name of the thread that held its lock when it began; 0: unknown.
+    pub holder: u32,
+}
+
+impl Waiting {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.threads += other.threads;
+        if other.longest_ns > self.longest_ns {
+            (self.longest_ns, self.holder) = (other.longest_ns, other.holder);
+        }
+    }
+}
+
+impl ClassSample {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        self.waiting.add(other.waiting);
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (&self.kind, &self.name, self.site) == (&other.kind, &other.name, other.site)
+    }
+}
+
+/// Counts of a lock class. Times in nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Counts {
+    /// Acquisitions.
+    pub acquired: u64,
+    /// Those that waited.
+    pub contended: u64,
+    /// Those of them that gave up.
+    pub gave_up: u64,
+    /// Sleeps.
+    pub parks: u64,
+    /// Handoffs asked for.
+    pub handoffs: u64,
+    /// Waiting time.
+    pub wait_ns: u64,
+    /// The longest wait.
+    pub wait_max: u64,
+    /// Hold time of those whose hold time was taken.
+    pub hold_ns: u64,
+    /// The longest of them.
+    pub hold_max: u64,
+    /// Waits by [class of time](crate::histogram).
+    pub waits: Vec<u64>,
+    /// Hold times, likewise.
+    pub holds: Vec<u64>,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self {
+            acquired: 0,
+            contended: 0,
+            gave_up: 0,
+            parks: 0,
+            handoffs: 0,
+            wait_ns: 0,
+            wait_max: 0,
+            hold_ns: 0,
+            hold_max: 0,
+            waits: vec![0; BUCKETS],
+            holds: vec![0; BUCKETS],
+        }
+    }
+}
+
+impl Counts {
+    /// The single words of a tally, in the order of [`Counts::fields`].
+    pub(crate) fn words(tally: &Tally) -> impl Iterator<Item = &AtomicU64> {
+        let Tally { contended, gave_up, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max, .. } = tally;
+        [contended, gave_up, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max].into_iter()
+    }
+
+    fn fields(&mut self) -> [&mut u64; 8] {
+        let Self { contended, gave_up, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max, .. } = self;
+        [contended, gave_up, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max]
+    }
+
+    pub(crate) fn read(tally: &Tally, acquired: u64) -> Self {
+        let mut counts = Self { acquired, ..Self::default() };
+        for (field, word) in counts.fields().into_iter().zip(Self::words(tally)) {
+            *field = word.load(Relaxed);
+        }
+        let read = |words: &[AtomicU64; BUCKETS]| words.iter().map(|word| word.load(Relaxed)).collect();
+        counts.waits = read(&tally.waits);
+        counts.holds = read(&tally.holds);
+        counts
+    }
+
+    /// What was counted between `earlier` and these. The longest times are upper bounds: those of
+    /// the longest classes that were hit.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut later = self.clone();
+        let mut before = earlier.clone();
+        later.acquired = later.acquired.saturating_sub(before.acquired);
+        for (now, then) in later.fields().into_iter().zip(before.fields()) {
+            *now = now.saturating_sub(*then);
+        }
+        for (now, then) in [(&mut later.waits, &before.waits), (&mut later.holds, &before.holds)] {
+            now.iter_mut().zip(then).for_each(|(now, then)| *now = now.saturating_sub(*then));
+        }
+        later.wait_max = longest(&later.waits, self.wait_max);
+        later.hold_max = longest(&later.holds, self.hold_max);
+        later
+    }
+
+    fn add(&mut self, other: &Self) {
+        let mut other = other.clone();
+        let (wait_max, hold_max) = (self.wait_max.max(other.wait_max), self.hold_max.max(other.hold_max));
+        self.acquired = self.acquired.wrapping_add(other.acquired);
+        for (sum, more) in self.fields().into_iter().zip(other.fields()) {
+            *sum = sum.wrapping_add(*more);
+        }
+        for (sum, more) in [(&mut self.waits, &other.waits), (&mut self.holds, &other.holds)] {
+            sum.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
+        }
+        (self.wait_max, self.hold_max) = (wait_max, hold_max);
+    }
+
+    /// The share of acquisitions that waited.
+    pub fn contended_share(&self) -> f64 {
+        self.contended as f64 / self.acquired.saturating_add(self.gave_up).max(1) as f64
+    }
+
+    /// The wait that `share` of the waits do not exceed.
+    pub fn wait(&self, share: f64) -> u64 {
+        histogram::quantile(&self.waits, share, self.wait_max)
+    }
+
+    /// The hold time that `share` of the hold times taken do not exceed.
+    pub fn hold(&self, share: f64) -> u64 {
+        histogram::quantile(&self.holds, share, self.hold_max)
+    }
+}
+
+/// The upper end of the last class that was hit, but at most `ever`.
+fn longest(counts: &[u64], ever: u64) -> u64 {
+    match counts.iter().rposition(|count| *count != 0) {
+        Some(last) if last + 1 < BUCKETS => histogram::lower(last + 1).min(ever),
+        Some(_) => ever,
+        None => 0,
+    }
+}
+
+impl Sample {
+    /// The count of the event called `name`.
+    pub fn event(&self, name: &str) -> u64 {
+        self.events.iter().find(|(known, _)| known == name).map_or(0, |(_, count)| *count)
+    }
+
+    /// All acquisitions that were told, of all classes.
+    pub fn acquired(&self) -> u64 {
+        self.classes.iter().fold(0, |sum, class| sum.wrapping_add(class.counts.acquired))
+    }
+
+    /// What was counted between `earlier` and this sample of the same process. Nothing where it
+    /// counted backwards: the process has become another program, or a count was corrected.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut later = self.clone();
+        later.seconds -= earlier.seconds;
+        for (now, then) in [(&mut later.events, &earlier.events), (&mut later.fallbacks, &earlier.fallbacks)] {
+            for ((_, count), (_, before)) in now.iter_mut().zip(then) {
+                *count = count.saturating_sub(*before);
+            }
+        }
+        for class in &mut later.classes {
+            if let Some(before) = earlier.classes.iter().find(|before| before.is_same(class)) {
+                class.counts = class.counts.since(&before.counts);
+            }
+        }
+        later
+    }
+
+    /// Adds what another process of the same program counted.
+    pub fn add(&mut self, other: &Self) {
+        self.seconds = self.seconds.max(other.seconds);
+        self.threads += other.threads;
+        self.private = self.private.wrapping_add(other.private);
+        for (sums, more) in [(&mut self.events, &other.events), (&mut self.fallbacks, &other.fallbacks)] {
+            for (name, count) in more {
+                match sums.iter_mut().find(|(known, _)| known == name) {
+                    Some((_, sum)) => *sum = sum.wrapping_add(*count),
+                    None => sums.push((name.clone(), *count)),
+                }
+            }
+        }
+        for class in &other.classes {
+            match self.classes.iter_mut().find(|known| known.is_same(class)) {
+                Some(known) => known.add(class),
+                None => self.classes.push(class.clone()),
+            }
+        }
+    }
+}
