@@ -24,7 +24,6 @@ use std::sync::Arc;
 
 use lockyard::event::Snapshot;
 use lockyard::platform::{ParkedHeads, Platform as _, Pool, Thread, ThreadId};
-use lockyard::rtmutex_tree::bug::Bug;
 
 use crate::engine::Engine;
 use crate::engine::arena::Arena;
@@ -86,8 +85,6 @@ pub struct Config {
     pub as_linux: bool,
     /// What goes wrong on purpose.
     pub faults: Faults,
-    /// Which historical bug rt-mutexes make on purpose.
-    pub bug: Option<Bug>,
     /// Whether a run ends when a thread touches freed memory, or a frame of another thread that has
     /// returned.
     pub watch_memory: bool,
@@ -130,7 +127,6 @@ impl Config {
             in_kernel: false,
             as_linux: false,
             faults: Faults::default(),
-            bug: None,
             watch_memory: false,
             watch_order: false,
             weakening: None,
@@ -207,7 +203,7 @@ impl Simulation {
         unsafe {
             (base as *mut ParkedHeads<Sim>).write(ParkedHeads::default());
             pool.write(const { Pool::new() });
-            (*pool).tunables().copy_from(Sim::hq().tunables());
+            (*pool).tunables().copy_from(Sim::commons().pool.tunables());
             if let Some(order) = &mut engine.seen {
                 (*pool).notes().for_each(|word| order.protect(word.place(), size_of_val(word)));
             }

@@ -10,7 +10,7 @@ use std::thread;
 
 use lockyard::event::Event;
 use lockyard::platform::Platform;
-use lockyard::wait::thread::ThreadId;
+use lockyard::platform::thread::ThreadId;
 
 use super::Scripted;
 use super::scene::{self, Core, Me, State};

@@ -42,7 +42,6 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use lockyard::event::COUNT;
-use lockyard::rtmutex_tree::bug::Bug;
 
 use crate::error::Error;
 use crate::faults::FaultState;
@@ -117,8 +116,6 @@ pub(crate) struct Engine {
     pub(crate) counts: [u64; COUNT],
     pub(crate) tally: Tally,
     pub(crate) faults: FaultState,
-    /// What rt-mutexes do wrong on purpose.
-    pub(crate) bug: Option<Bug>,
     /// Looks at everything before each step, and after each effect.
     pub(crate) observer: Option<NonNull<dyn FnMut()>>,
     /// Looks at everything before a thread that was stopped goes on.
@@ -203,7 +200,6 @@ impl Engine {
             counts: [0; COUNT],
             tally: Tally::default(),
             faults,
-            bug: config.bug,
             observer: None,
             judge: None,
             guard,

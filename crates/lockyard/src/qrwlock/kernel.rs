@@ -166,7 +166,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     #[cold]
     fn sleep_unless(&self, me: &Thread<P>, told: Told, ready: &impl Fn(u32) -> bool) {
         let key = P::key(self);
-        let registered = P::heads().insert(key, me.id());
+        let registered = P::commons().heads.insert(key, me.id());
         let fenced = P::fence_heavy();
         let now_ready = || ready(self.word.load(Relaxed));
         if !now_ready() {
@@ -178,7 +178,7 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
             }
         }
         if registered {
-            P::heads().remove(key, me.id());
+            P::commons().heads.remove(key, me.id());
         }
     }
 }

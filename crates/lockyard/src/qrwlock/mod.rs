@@ -364,8 +364,8 @@ impl<P: Platform, Y: Policy> RawQRwLock<P, Y> {
     #[inline]
     fn kick(key: u64) {
         P::fence_light();
-        if P::heads().any(key) {
-            P::heads().kick(key);
+        if P::commons().heads.any(key) {
+            P::commons().heads.kick(key);
         }
     }
 

@@ -114,7 +114,7 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Want<'_, P, Y, WRITE> {
 
     /// The first waiter is about to sleep: the next release is to wake it. `true`: it has the lock.
     fn listen(&self) -> bool {
-        let heads = P::heads();
+        let heads = P::commons().heads;
         let key = P::key(self.0);
         let napper = P::current().filter(|me| {
             let registered = heads.contains(key, me.id()) || heads.insert(key, me.id());
@@ -210,7 +210,7 @@ impl<P: Platform, Y: Policy, const WRITE: bool> Contended<P> for Want<'_, P, Y, 
     }
 
     fn left(&self, left: Left) {
-        let heads = P::heads();
+        let heads = P::commons().heads;
         let key = P::key(self.0);
         if let Some(me) = P::id()
             && heads.any(key)

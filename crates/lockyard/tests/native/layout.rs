@@ -5,7 +5,9 @@ use std::mem::{MaybeUninit, size_of};
 use lockyard::futex_hash::{Bucket, FutexHash, Waited};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
+use lockyard::platform::ParkedHeads;
 use lockyard::platform::linux::Linux;
+use lockyard::platform::thread::Thread;
 use lockyard::platform::{Ordering, Platform, Word};
 use lockyard::qrwlock::{RawQRwLock, policy as qrw};
 use lockyard::rtcondvar::RawRtCondvar;
@@ -20,8 +22,6 @@ use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
-use lockyard::wait::heads::ParkedHeads;
-use lockyard::wait::thread::Thread;
 use lockyard::{CancelToken, Mutex, RwSem, Semaphore, SpinLock};
 use lockyard_check::lock::{Lock, Way};
 

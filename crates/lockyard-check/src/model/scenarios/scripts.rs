@@ -10,11 +10,11 @@
 
 use lockyard::event::Event;
 use lockyard::platform::Platform;
+use lockyard::platform::thread::ThreadId;
 use lockyard::rwsem::RawRwSem;
 use lockyard::rwsem::policy::XaddBaseline;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::queued::{Kind, RawQueuedSpinLock};
-use lockyard::wait::thread::ThreadId;
 
 use super::super::machine::{execute, execute_from};
 use super::super::weak::{Loom, Weak, explore_from_here, explore_no_further, settle_first};
