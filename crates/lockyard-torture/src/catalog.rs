@@ -169,8 +169,8 @@ impl<P: Ground> Entry<P> {
 /// Queued rwlocks, and the rwsems of the kernel's policies, hand over to the first waiter, whether
 /// or not that one comes.
 const KEEPS_ITS_WAITERS: &[Fault] = &[Fault::Stop, Fault::Fork];
-/// Ghosts stay in the tree of an rt-mutex, and in the buckets of a futex hash, as their pages say;
-/// and neither has a rule that ends what is promised to a stopped first waiter.
+/// A wake-up that a futex hash gives to a stopped thread, or to one of the parent, is spent, as its
+/// page says: the mutex that is built on it here then wakes nobody else.
 const GHOSTS_WAIT: &[Fault] = &[Fault::Stop, Fault::Fork];
 /// A reader that a fork leaves between its addition and its taking that back stays counted in the
 /// child, as the pages say.
@@ -184,7 +184,7 @@ fn ticket<P: Ground>(entry: Entry<P>) -> Entry<P> {
 /// All threads have one priority here: what differs between priorities is the business of
 /// `cargo xtask explore priorities`.
 fn rtmutex_tree<P: Ground, Y: rt::Policy>() -> Entry<P> {
-    Entry::new("rtmutex-tree", Some(Y::NAME), timed::<P, RawTreeRtMutex<P, Y>>).bounded().frees().spared(GHOSTS_WAIT)
+    Entry::new("rtmutex-tree", Some(Y::NAME), timed::<P, RawTreeRtMutex<P, Y>>).bounded().frees()
 }
 
 fn rwsem<P: Ground, Y: rwsem::Policy>() -> Entry<P> {

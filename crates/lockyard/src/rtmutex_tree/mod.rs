@@ -13,6 +13,7 @@
 //! | `waiter` | a thread's part: what it waits for, who lends to it |
 //! | `plist` | the priority-sorted list |
 //! | [`policy`] | whether the first waiter spins, and who may pass it |
+//! | `promise` | whom a free mutex is kept for, and how long |
 //! | `proxy` | queueing on behalf of another thread: condition variables |
 //! | [`condvar`] | a condition variable that keeps inheritance |
 //! | [`audit`] | the invariants, as a check |
@@ -27,7 +28,7 @@
 //! | owner | `WAITERS` | state | who may change it |
 //! |---|---|---|---|
 //! | 0 | 0 | free | anybody, by one compare-exchange |
-//! | 0 | 1 | free and promised: the first waiter has been woken to take it | under the wait lock |
+//! | 0 | 1 | free and promised: the heir has been woken to take it (`promise`) | under the wait lock |
 //! | t | 0 | held | t, by one compare-exchange; or somebody under the wait lock, setting the bit |
 //! | t | 1 | held, with waiters (or with somebody who looks for a moment) | under the wait lock |
 //!
@@ -40,7 +41,8 @@
 //! **Bound on bypass.** A free mutex that is promised may be taken by a thread of strictly higher
 //! priority, as it would have been queued first anyway. Among time-sharing threads the
 //! [policy](policy::Steal) may let newcomers pass a first waiter 32 times. No real-time thread is
-//! ever passed by an equal.
+//! ever passed by an equal. That holds for waiters that get a CPU: a promise ends after
+//! [`RESERVED_NS`](crate::wait::turn::RESERVED_NS), and then others pass until the waiter runs.
 //!
 //! **Bound on inversion.** A thread at the end of a chain of k mutexes waits for k critical
 //! sections. That holds where the platform can lend priorities ([`Platform::set_priority`]); where
@@ -50,7 +52,7 @@
 //!
 //! Lock: fast path; else under the wait lock try, queue, lend, walk the chain; then try, spin if
 //! first while the owner runs, or sleep; again. Unlock: fast path; else under the wait lock take
-//! the first waiter off the donors, mark the mutex free and promised; then wake that waiter,
+//! the first waiter off the donors, mark the mutex free and promised; then wake the heir,
 //! **then** give back what was lent. (The kernel does it the other way round with preemption off. A
 //! user-space thread that gave back first could be preempted in between, and the waiter would not
 //! be awake.)
@@ -98,6 +100,7 @@ mod chain;
 pub mod condvar;
 pub(crate) mod plist;
 pub mod policy;
+mod promise;
 mod proxy;
 mod slow;
 pub(crate) mod waiter;

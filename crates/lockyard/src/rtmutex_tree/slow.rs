@@ -33,7 +33,8 @@ impl<P: Platform> Core<P> {
             return false;
         }
         let Some(me) = P::current() else {
-            return self.word.compare_exchange(0, ThreadId::ANONYMOUS.raw(), Acquire, Relaxed).is_ok();
+            let anonymous = ThreadId::ANONYMOUS.raw();
+            return self.word.compare_exchange(0, anonymous, Acquire, Relaxed).is_ok() || self.take_anonymous();
         };
         let busy = me.waiter.busy.load(Relaxed) != 0;
         if busy {
@@ -86,23 +87,25 @@ impl<P: Platform> Core<P> {
             return false;
         }
         let me = thread.id();
-        let first = self.waiters.first();
-        if let Some(first) = first.filter(|&first| first != me) {
-            let passed = &P::thread(first).pi.passed;
+        while let Some(heir) = self.heir().filter(|&heir| heir != me).map(P::thread) {
+            let passed = &heir.pi.passed;
             let priority = match queued {
                 true => thread.pi.queued_priority(),
                 false => waiter::lock(thread).priority(),
             };
-            let top = P::thread(first).pi.queued_priority();
+            let top = heir.pi.queued_priority();
             let before = passed.load(Relaxed);
-            // A queued waiter may pass the first only in the moment before a change of priority has
+            // A queued waiter may pass the heir only in the moment before a change of priority has
             // been carried here.
             let permitted = if queued { priority > top } else { Y::STEAL.permits(priority, top, before) };
-            if !permitted {
+            if permitted {
+                passed.store(before.saturating_add(1), Relaxed);
+                P::count(if priority > top { Event::RtmutexSteal } else { Event::RtmutexStealLateral }, 1);
+                break;
+            }
+            if !Self::lapse(heir) {
                 return false;
             }
-            passed.store(before.saturating_add(1), Relaxed);
-            P::count(if priority > top { Event::RtmutexSteal } else { Event::RtmutexStealLateral }, 1);
         }
         if queued {
             self.waiters.remove(me);
@@ -175,6 +178,7 @@ impl<P: Platform> Core<P> {
     /// `until` comes.
     pub(super) fn wait<Y: Policy>(&self, me: &Thread<P>, until: Until<'_, P>) -> Result<(), GaveUp> {
         loop {
+            Self::came(me);
             if self.take::<Y>(me, true) {
                 P::count(Event::RtmutexSlowAcq3, 1);
                 return Ok(());
@@ -192,7 +196,10 @@ impl<P: Platform> Core<P> {
                 _ => false,
             };
             if !again {
-                until.park(me);
+                match Self::watch(first, owner) {
+                    Some(look) => until.slice(look).park(me),
+                    None => until.park(me),
+                }
                 P::count(Event::RtmutexSlowSleep, 1);
             }
             enter(&self.wait_lock);
@@ -303,11 +310,14 @@ impl<P: Platform> Core<P> {
             // space nobody else keeps us on the CPU between the two.
             thread.pi.keeps.store(u32::from(lent), Relaxed);
         }
+        let heir = self.heir().map(P::thread).inspect(|heir| Self::promise(heir));
         self.word.store(WAITERS, Release);
         self.unlock_wait();
         // Nothing of the mutex from here on.
-        P::count(Event::RtmutexSlowWake, 1);
-        P::thread(first).unpark();
+        if let Some(heir) = heir {
+            P::count(Event::RtmutexSlowWake, 1);
+            heir.unpark();
+        }
         if let Some(thread) = thread.filter(|_| lent) {
             let locked = waiter::lock(thread);
             thread.pi.keeps.store(0, Relaxed);

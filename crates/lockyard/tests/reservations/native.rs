@@ -11,6 +11,7 @@ use std::thread::scope;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::qrwlock::RawQRwLock;
+use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -137,4 +138,9 @@ fn a_cna_spinlock_is_not_kept_for_stopped_waiters() {
 fn a_hierarchical_spinlock_is_not_kept_for_stopped_waiters() {
     for_all_waits::<RawHqSpinLock<Linux>>("hq");
     for_all_waits::<EagerHq<Linux, 4>>("hq, by node");
+}
+
+#[test]
+fn an_rt_mutex_with_its_own_tree_is_not_kept_for_stopped_waiters() {
+    for_all_waits::<RawTreeRtMutex<Linux>>("rtmutex-tree");
 }

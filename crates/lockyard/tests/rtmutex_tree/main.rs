@@ -7,6 +7,7 @@
 //! | `deadlock` | cycles are named, and nothing else is called one |
 //! | `condvar` | proxy locking: signals that move sleepers |
 //! | `history` | the bugs that the kernel had, by their numbers in `spec/rtmutex.md` section 14 |
+//! | `stopped` | a waiter that never runs again keeps a free mutex from nobody |
 //! | `native` | the real machine: panics of the guarded form, real priorities where the test may set them |
 //!
 //! Schedules are scripts (`lockyard_check::scripted`): nothing depends on time or luck.
@@ -17,6 +18,7 @@ mod history;
 mod lending;
 mod native;
 mod order;
+mod stopped;
 
 use lockyard::RawTreeRtMutex;
 use lockyard::cancel::Until;

@@ -110,7 +110,7 @@ use crate::wait::queue::WaitQueue;
 
 pub(crate) use beside::{Beside, Shares};
 pub(crate) use queued::{Pushed, push_asleep, resume};
-pub(crate) use reservation::{released_reserved, try_take};
+pub(crate) use reservation::{LAPSED, released_reserved, try_take};
 
 /// How long running threads may pass a waiter when everybody before it has been served.
 pub const TURN_NS: u64 = 400_000;

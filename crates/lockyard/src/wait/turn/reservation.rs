@@ -24,7 +24,7 @@ use crate::wait::queue::WaitQueue;
 use crate::wait::section::try_locked;
 
 /// A waiter's `reserved`: it did not come while a lock was reserved for it, and has not run since.
-const LAPSED: u64 = u64::MAX;
+pub(crate) const LAPSED: u64 = u64::MAX;
 
 /// A try that is not refused for the sake of a waiter that does not come.
 pub(crate) fn try_take<P: Platform, L: Contended<P>>(lock: &L) -> bool {
