@@ -119,7 +119,7 @@ pub(crate) const FORMS: &[Form] = &[
         name: "models planted",
         options: "",
         about: "bugs that locks have had, planted in a copy of the sources from `crates/lockyard/planted-bugs.txt`: the tests named there must notice",
-        time: "a minute",
+        time: "minutes cold, seconds warm",
         run: |_| passes(&[PLANTED]),
     },
     Form {

@@ -14,8 +14,10 @@ use crate::tools::{self, Outcome};
 
 const LIST: &str = "crates/lockyard/planted-bugs.txt";
 const LIBRARY: &str = "crates/lockyard/src";
-/// The copy, below the folder that cargo builds in.
-const COPY: &str = "planted";
+/// The copy, below the folder that cargo builds in, and what is built of it: apart, since cargo
+/// cannot tell the copy's packages from the project's.
+const COPY: &str = "planted/tree";
+const BUILD: &str = "planted/build";
 /// Added to the library.
 const ANSWER: &str = "
 /// Whether this process makes the planted bug `number`.
@@ -51,6 +53,7 @@ pub(crate) fn check() -> Outcome {
     let bugs = read(&text)?;
     let tree = tools::target().join(COPY);
     copy(&tree, &planted(&bugs)?)?;
+    println!("{} bugs; compiling", bugs.len());
     let mut unlike = Vec::new();
     let mut tests: Vec<_> = bugs.iter().flat_map(|bug| &bug.tests).collect();
     tests.sort();
@@ -74,7 +77,6 @@ pub(crate) fn check() -> Outcome {
             }
         }
     }
-    println!("{} planted bugs", bugs.len());
     if unlike.is_empty() { Ok(()) } else { Err(format!("{}\nrerun: cargo xtask models planted", unlike.join("\n"))) }
 }
 
@@ -189,7 +191,7 @@ fn passes(tree: &Path, [package, program, name]: &[String; 3], number: u32) -> O
     }
     command.args(["--", name, "--exact"]);
     // A test that hangs has noticed, too.
-    command.env("CARGO_TARGET_DIR", tools::target()).env("LOCKYARD_WATCHDOG", "20");
+    command.env("CARGO_TARGET_DIR", tools::target().join(BUILD)).env("LOCKYARD_WATCHDOG", "20");
     command.env("LOCKYARD_PLANTED", number.to_string());
     let output = command.output().map_err(|error| format!("cargo does not start: {error}"))?;
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
