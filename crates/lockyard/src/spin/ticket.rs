@@ -41,11 +41,11 @@
 //! In the child nobody comes for the numbers that other threads of the parent had drawn, and the
 //! lock does not say whose a number is. So a waiter notes in its thread's record for which lock it
 //! waits, and in the child, before anything else happens there, the machine has all of them called
-//! back ([`Platform::in_children`]): `next` becomes one more than `serving`, which its owner returns
-//! if the child has it. Later it could not be done: a lock may have been made anew at the same
-//! address. Where the handler is passed by (`_Fork`, a raw `clone`), or the fork fell between the
-//! draw and the note, a few instructions apart, such a lock stays locked in the child. So does one
-//! for which the forking thread waits itself (it forks in a signal handler).
+//! back ([`Platform::in_children`]): `next` becomes one more than `serving`, which its owner
+//! returns if the child has it. Later it could not be done: a lock may have been made anew at the
+//! same address. Where the handler is passed by (`_Fork`, a raw `clone`), or the fork fell between
+//! the draw and the note, a few instructions apart, such a lock stays locked in the child. So does
+//! one for which the forking thread waits itself (it forks in a signal handler).
 //!
 //! Sources: Mellor-Crummey and Scott 1991, section 2.2; Boyd-Wickizer et al., "Non-scalable locks
 //! are dangerous" (2012).
