@@ -217,16 +217,14 @@ impl<P: Platform> RawCondvar<P> {
         }
     }
 
-    /// Wakes one waiter, the one that came first, if there is one.
+    /// Wakes one waiter, the one that came first, if there is one: whether there was.
     #[inline]
-    pub fn signal(&self) {
-        if !self.queue.is_empty() {
-            self.signal_slow();
-        }
+    pub fn signal(&self) -> bool {
+        !self.queue.is_empty() && self.signal_slow()
     }
 
     #[cold]
-    fn signal_slow(&self) {
+    fn signal_slow(&self) -> bool {
         // Until the waiter knows: a child must not find it claimed for ever.
         P::begin_window();
         section::enter(&self.lock);
@@ -245,18 +243,17 @@ impl<P: Platform> RawCondvar<P> {
             Self::deliver(waiter);
         }
         P::end_window();
+        next.is_some()
     }
 
-    /// Wakes everybody who waits now.
+    /// Wakes all that wait now: how many.
     #[inline]
-    pub fn broadcast(&self) {
-        if !self.queue.is_empty() {
-            self.broadcast_slow();
-        }
+    pub fn broadcast(&self) -> usize {
+        if self.queue.is_empty() { 0 } else { self.broadcast_slow() }
     }
 
     #[cold]
-    fn broadcast_slow(&self) {
+    fn broadcast_slow(&self) -> usize {
         // Whoever is claimed can be linked nowhere else meanwhile.
         let claimed = WaitQueue::<P>::default();
         P::begin_window();
@@ -271,11 +268,14 @@ impl<P: Platform> RawCondvar<P> {
         }
         // SAFETY: acquired above. The last touch. (Invariant 3)
         unsafe { section::exit(&self.lock) };
+        let mut woken = 0;
         while let Some(waiter) = claimed.first() {
             claimed.remove(waiter);
             Self::deliver(waiter);
+            woken += 1;
         }
         P::end_window();
+        woken
     }
 
     fn claim(waiter: &Thread<P>) -> bool {

@@ -96,6 +96,7 @@ pub mod spin;
 pub mod wait;
 
 pub use cancel::GaveUp;
+pub use lock_api;
 pub use rtmutex_tree::RawTreeRtMutex;
 pub use spin::hq;
 
@@ -107,11 +108,11 @@ pub use front::*;
 mod front {
     use crate::platform::linux::Linux;
     use crate::{
-        api, cancel, condvar, futex_hash, lockref, mutex, qrwlock, rtcondvar, rtmutex, rtmutex_tree, rwsem, semaphore,
-        spin,
+        api, cancel, futex_hash, lockref, mutex, qrwlock, rtcondvar, rtmutex, rtmutex_tree, rwsem, semaphore, spin,
     };
 
-    pub use crate::api::{CancellableMutex, CancellableRwLock, CheckedMutex};
+    pub use crate::api::names::*;
+    pub use crate::api::{CancellableCondvar, CancellableMutex, CancellableRwLock, CheckedMutex};
     pub use crate::rtmutex::PiError;
 
     /// A mutex: spins while the owner runs, sleeps otherwise, bounded unfairness. See [`mutex`].
@@ -183,8 +184,6 @@ mod front {
     pub type RtCondvar = RtCondvarWith<rtmutex::Lateral>;
     /// The condition variable of [`RtMutexWith`].
     pub type RtCondvarWith<S> = lock_api::Condvar<rtcondvar::RawRtCondvar<Linux, S>>;
-    /// A condition variable for [`mutex::RawMutex`], and for other locks. See [`condvar`].
-    pub type Condvar = condvar::RawCondvar<Linux>;
 
     /// A reader-writer lock. See [`rwsem`].
     pub type RwSem<T> = RwSemWith<rwsem::policy::Today, T>;

@@ -4,14 +4,22 @@
 //! Raw locks know nothing of `lock_api`; the implementations are here, one short block per lock.
 
 mod cancellable;
+mod condition;
 mod exclusive;
+mod fair;
 mod inheriting;
+#[cfg(all(feature = "std", target_os = "linux"))]
+pub(crate) mod names;
 mod permit;
 mod shared;
+mod upgradable;
 
 pub use cancellable::{CancellableMutex, CancellableRwLock};
+pub use condition::{CancellableCondvar, MutexCondvar};
+pub use fair::RawFairMutex;
 pub use inheriting::CheckedMutex;
 pub use permit::{Semaphore, SemaphorePermit};
+pub use upgradable::RawUpgradableRwSem;
 
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod time {

@@ -178,6 +178,19 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
+    /// Releases the mutex to the first waiter, if there is one: no other thread comes in between.
+    /// (Unless that waiter does not come: see [`wait::turn`](crate::wait::turn).)
+    ///
+    /// # Safety
+    /// As [`RawMutex::release`].
+    pub unsafe fn release_fair(&self) {
+        if self.is_contended() {
+            turn::ask_to_hand_over(&Want(self));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.release() };
+    }
+
     /// Puts `thread`, which sleeps, into the queue, as if it had come here and slept; `queued` is
     /// run when it is there. It will be woken.
     pub(crate) fn adopt(&self, thread: &Thread<P>, queued: impl FnOnce()) {

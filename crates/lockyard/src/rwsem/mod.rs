@@ -88,6 +88,7 @@ pub mod policy;
 mod beside;
 mod biased;
 mod embed;
+mod fair;
 mod grant;
 mod owner;
 mod read;

@@ -87,11 +87,21 @@ fn wait_for_nought<C: Companion<Linux> + Default + Sync>(waiters: u32, tell: imp
 
 #[test]
 fn a_condition_goes_with_any_lock() {
-    wait_for_nought::<Spinning>(1, RawCondvar::signal);
-    wait_for_nought::<Spinning>(3, RawCondvar::signal);
-    wait_for_nought::<Spinning>(3, RawCondvar::broadcast);
-    wait_for_nought::<RawMutex<Linux>>(3, RawCondvar::signal);
-    wait_for_nought::<RawMutex<Linux>>(3, RawCondvar::broadcast);
+    wait_for_nought::<Spinning>(1, |condvar| {
+        condvar.signal();
+    });
+    wait_for_nought::<Spinning>(3, |condvar| {
+        condvar.signal();
+    });
+    wait_for_nought::<Spinning>(3, |condvar| {
+        condvar.broadcast();
+    });
+    wait_for_nought::<RawMutex<Linux>>(3, |condvar| {
+        condvar.signal();
+    });
+    wait_for_nought::<RawMutex<Linux>>(3, |condvar| {
+        condvar.broadcast();
+    });
 }
 
 #[test]

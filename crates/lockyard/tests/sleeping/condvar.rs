@@ -91,8 +91,12 @@ scripts! {
                 signaller.does(|| monitor.mutex.acquire());
                 let came = other.starts(|| monitor.mutex.acquire());
                 match broadcast {
-                    true => signaller.does(|| monitor.condvar.broadcast()),
-                    false => (0..4).for_each(|_| signaller.does(|| monitor.condvar.signal())),
+                    true => {
+ signaller.does(|| monitor.condvar.broadcast());
+ }
+                    false => (0..4).for_each(|_| {
+ signaller.does(|| monitor.condvar.signal());
+ }),
                 }
                 signaller.does(|| monitor.release());
                 scene.settle();
@@ -236,8 +240,12 @@ scripts! {
                         victim.resumes_until(u64::MAX);
                     }
                     match broadcast {
-                        true => holder.does(|| monitor.condvar.broadcast()),
-                        false => (0..2).for_each(|_| holder.does(|| monitor.condvar.signal())),
+                        true => {
+ holder.does(|| monitor.condvar.broadcast());
+ }
+                        false => (0..2).for_each(|_| {
+ holder.does(|| monitor.condvar.signal());
+ }),
                     }
                     holder.does(|| monitor.release());
                     scene.settle();

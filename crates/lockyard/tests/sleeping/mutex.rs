@@ -289,4 +289,41 @@ scripts! {
             });
         }
     }
+
+    /// A fair release: the waiter is next, wherever it is asleep or about to be.
+    fn a_fair_release_hands_over() {
+        every_stop(|stop| {
+            let mutex = RawMutex::<Scripted>::default();
+            let mut stopped = false;
+            Scene::play(|scene, [holder, waiter, newcomer]| {
+                [holder, waiter, newcomer].into_iter().for_each(|actor| super::rests(scene, actor));
+                let mutex = &mutex;
+                holder.does(|| mutex.acquire());
+                let waits = waiter.starts_until(stop, || mutex.acquire());
+                stopped = waiter.is_stopped();
+                let queued = mutex.is_contended() && !waiter.is_in_window();
+                if queued {
+                    // SAFETY: acquired above.
+                    holder.does(|| unsafe { mutex.release_fair() });
+                    // Nobody passes it, however often it tries.
+                    for passer in [holder, newcomer, holder] {
+                        assert!(mutex.is_locked() || !passer.does(|| mutex.try_acquire()), "stop {stop}");
+                    }
+                    waiter.resumes();
+                    scene.settle();
+                    assert!(waits.is_done() && mutex.is_locked(), "stop {stop}");
+                } else {
+                    waiter.resumes();
+                    scene.settle();
+                    // SAFETY: acquired above.
+                    holder.does(|| unsafe { mutex.release_fair() });
+                }
+                scene.finish();
+                waits.expect("released");
+                waiter.does(|| RELEASES[0](mutex));
+            });
+            assert!(mutex.at_rest());
+            stopped
+        });
+    }
 }

@@ -71,8 +71,12 @@ pub(super) fn arrival(of: &Of<'_>, waiters: usize, all: bool) -> Scenario {
                 } else {
                     post.send();
                     match all {
-                        true => post.arrival.broadcast(),
-                        false => (0..waiters).for_each(|_| post.arrival.signal()),
+                        true => {
+                            post.arrival.broadcast();
+                        }
+                        false => (0..waiters).for_each(|_| {
+                            post.arrival.signal();
+                        }),
                     }
                 }
             },
@@ -99,7 +103,9 @@ pub(super) fn moved_while_held(of: &Of<'_>) -> Scenario {
                     unsafe { post.mutex.release() };
                     post.arrival.signal();
                 }
-                _ => post.arrival.signal(),
+                _ => {
+                    post.arrival.signal();
+                }
             },
             Post::finish,
         );
@@ -131,7 +137,9 @@ pub(super) fn left_while_moved(of: &Of<'_>) -> Scenario {
                     });
                     post.arrival.signal();
                 }
-                _ => post.arrival.signal(),
+                _ => {
+                    post.arrival.signal();
+                }
             },
             Post::finish,
         );

@@ -107,6 +107,7 @@ use crate::platform::{Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
+use crate::wait::section;
 
 pub(crate) use beside::{Beside, Shares};
 pub(crate) use queued::{Pushed, push_asleep, resume};
@@ -262,6 +263,16 @@ pub(crate) trait Contended<P: Platform> {
 
     /// Under the wait lock: a waiter has left the queue.
     fn left(&self, left: Left);
+}
+
+/// The owner is about to release: the lock is then reserved for the first waiter, which is woken.
+#[cold]
+pub(crate) fn ask_to_hand_over<P: Platform, L: Contended<P>>(lock: &L) {
+    section::locked(lock.wait_lock(), || {
+        if queued::first_that_comes(lock.waiters()).is_some() {
+            lock.left(Left { served: false, empty: false, listen: true, handoff: true });
+        }
+    });
 }
 
 /// Takes the lock unless `until` comes first.

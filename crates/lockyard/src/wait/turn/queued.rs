@@ -215,7 +215,7 @@ fn leave<P: Platform, L: Contended<P>>(
 }
 
 /// Under the wait lock: the first waiter, after those that have lapsed were moved back.
-fn first_that_comes<P: Platform>(waiters: &WaitQueue<P>) -> Option<&'static Thread<P>> {
+pub(super) fn first_that_comes<P: Platform>(waiters: &WaitQueue<P>) -> Option<&'static Thread<P>> {
     for _ in 0..4 * OPENED {
         match waiters.first() {
             Some(first) if has_lapsed(first) && !waiters.is_only(first) => move_back(waiters, first),

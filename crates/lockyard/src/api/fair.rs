@@ -1,0 +1,91 @@
+//! Fair unlocking: the lock goes to the first waiter, which nobody passes.
+
+use lock_api::{GuardNoSend, RawMutexFair};
+
+use crate::mutex::RawMutex;
+use crate::platform::{ConstPlatform, Platform};
+
+/// `unlock_fair` costs one load where nobody waits. Otherwise it reserves the mutex for the first
+/// waiter, and wakes it: the lock is idle for as long as that takes.
+// SAFETY: a fair release is a release.
+unsafe impl<P: ConstPlatform> RawMutexFair for RawMutex<P> {
+    unsafe fn unlock_fair(&self, _guard: GuardNoSend) {
+        // SAFETY: the guard stands for an acquisition of this lock.
+        unsafe { self.release_fair() };
+    }
+
+    unsafe fn bump(&self, _guard: &mut GuardNoSend) {
+        if self.is_contended() {
+            // SAFETY: the guard stands for an acquisition of this lock, before and after.
+            unsafe { self.release_fair() };
+            self.acquire();
+        }
+    }
+}
+
+/// A [`RawMutex`] every unlock of which is fair: first come, first served once a thread sleeps.
+/// Slow where threads outnumber CPUs; [`RawMutex`] alone is fair within its bound.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct RawFairMutex<P: Platform>(RawMutex<P>);
+
+impl<P: Platform> RawFairMutex<P> {
+    /// Whether somebody waits in the queue.
+    pub fn is_contended(&self) -> bool {
+        self.0.is_contended()
+    }
+}
+
+// SAFETY: a `RawMutex`.
+unsafe impl<P: ConstPlatform> lock_api::RawMutex for RawFairMutex<P> {
+    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
+    const INIT: Self = Self(RawMutex::new());
+    type Guard = GuardNoSend;
+
+    #[inline]
+    fn lock(&self) -> GuardNoSend {
+        self.0.acquire();
+        GuardNoSend::new()
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<GuardNoSend> {
+        self.0.try_acquire().then(GuardNoSend::new)
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, _guard: GuardNoSend) {
+        // SAFETY: the guard stands for an acquisition of this lock.
+        unsafe { self.0.release_fair() };
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.0.is_locked()
+    }
+}
+
+#[cfg(all(feature = "std", target_os = "linux"))]
+mod timed {
+    use core::time::Duration;
+
+    use lock_api::GuardNoSend;
+
+    use super::RawFairMutex;
+    use crate::platform::linux::Linux;
+
+    // SAFETY: as `RawMutex`.
+    unsafe impl lock_api::RawMutexTimed for RawFairMutex<Linux> {
+        type Duration = Duration;
+        #[allow(clippy::disallowed_types)] // lock_api's users speak std
+        type Instant = std::time::Instant;
+
+        fn try_lock_for(&self, timeout: Duration) -> Option<GuardNoSend> {
+            self.0.try_lock_for(timeout)
+        }
+
+        fn try_lock_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
+            self.0.try_lock_until(deadline)
+        }
+    }
+}

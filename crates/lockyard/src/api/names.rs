@@ -1,0 +1,152 @@
+//! parking_lot's names for Lockyard's locks: `use lockyard as parking_lot;` is meant to compile.
+//!
+//! Left out: `Once`, `OnceState` (`std::sync::Once` and `OnceLock` serve), `deadlock`.
+
+use core::num::NonZeroUsize;
+
+use super::{MutexCondvar, RawFairMutex, RawUpgradableRwSem};
+use crate::platform::linux::Linux;
+
+/// The raw [`Mutex`](crate::Mutex).
+pub type RawMutex = crate::mutex::RawMutex<Linux>;
+/// The raw [`RwLock`].
+pub type RawRwLock = RawUpgradableRwSem<Linux>;
+/// The raw [`RecursiveRwLock`].
+pub type RawRwLockRecursive = RawUpgradableRwSem<Linux, true>;
+/// The raw [`Condvar`].
+pub type RawCondvar = MutexCondvar<Linux>;
+
+/// A [`MutexGuard`](crate::MutexGuard) of a part of the data.
+pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
+
+/// The condition variable of [`Mutex`](crate::Mutex): 16 bytes.
+///
+/// Order: the waiter that came first is notified, fixed priorities before others. It is moved,
+/// asleep, into the queue of the mutex, and wakes when that is free. Counts are exact. Waits do not
+/// return spuriously, except those of threads that have no record (beyond 65,022 in a process).
+/// Ends by a token: [`CancellableCondvar`](crate::CancellableCondvar).
+///
+/// # Panics
+/// A wait panics if others wait with another mutex.
+///
+/// ```
+/// use lockyard::{Condvar, Mutex};
+///
+/// static READY: Mutex<bool> = Mutex::new(false);
+/// static CHANGED: Condvar = Condvar::new();
+///
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| {
+///         *READY.lock() = true;
+///         CHANGED.notify_one();
+///     });
+///     let mut ready = READY.lock();
+///     CHANGED.wait_while(&mut ready, |ready| !*ready);
+///     assert!(*ready);
+/// });
+/// ```
+pub type Condvar = lock_api::Condvar<RawCondvar>;
+pub use lock_api::WaitTimeoutResult;
+
+/// A reader-writer lock with upgradable reads: 64 bytes.
+///
+/// [`RwSem`](crate::RwSem) behind a mutex that writers and upgradable readers take first: reads
+/// cost what they cost there, writes two locks. Without upgradable reads take
+/// [`RwSem`](crate::RwSem).
+///
+/// ```
+/// use lockyard::{RwLock, RwLockUpgradableReadGuard};
+///
+/// let table = RwLock::new(vec![1]);
+/// let read = table.upgradable_read();
+/// if !read.contains(&2) {
+///     // No other writer comes in between.
+///     RwLockUpgradableReadGuard::upgrade(read).push(2);
+/// }
+/// assert_eq!(*table.read(), [1, 2]);
+/// ```
+pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
+/// An [`RwLock`] locked for reading.
+pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
+/// An [`RwLock`] locked for writing.
+pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
+/// An [`RwLock`] locked for a read that may become a write.
+pub type RwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
+/// An [`RwLockReadGuard`] of a part of the data.
+pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;
+/// An [`RwLockWriteGuard`] of a part of the data.
+pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
+
+/// An [`RwLock`] that a thread may lock for reading again while it reads.
+///
+/// A reader that waits behind a writer goes in beside other readers when that writer has waited for
+/// its time: a read inside a read is late at worst. Try calls go in at once.
+pub type RecursiveRwLock<T> = lock_api::RwLock<RawRwLockRecursive, T>;
+/// A [`RecursiveRwLock`] locked for reading.
+pub type RecursiveRwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLockRecursive, T>;
+/// A [`RecursiveRwLock`] locked for writing.
+pub type RecursiveRwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLockRecursive, T>;
+/// A [`RecursiveRwLock`] locked for a read that may become a write.
+pub type RecursiveRwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLockRecursive, T>;
+/// A [`RecursiveRwLockReadGuard`] of a part of the data.
+pub type MappedRecursiveRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLockRecursive, T>;
+/// A [`RecursiveRwLockWriteGuard`] of a part of the data.
+pub type MappedRecursiveRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLockRecursive, T>;
+
+/// A [`Mutex`](crate::Mutex) every unlock of which hands over to the first waiter.
+///
+/// Slow where threads outnumber CPUs: [`Mutex`](crate::Mutex) alone is fair within its bound.
+pub type FairMutex<T> = lock_api::Mutex<RawFairMutex<Linux>, T>;
+/// A locked [`FairMutex`].
+pub type FairMutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFairMutex<Linux>, T>;
+/// A [`FairMutexGuard`] of a part of the data.
+pub type MappedFairMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawFairMutex<Linux>, T>;
+
+/// A [`Mutex`](crate::Mutex) that its owner may lock again. Gives out shared references only.
+pub type ReentrantMutex<T> = lock_api::ReentrantMutex<RawMutex, RawThreadId, T>;
+/// A locked [`ReentrantMutex`].
+pub type ReentrantMutexGuard<'a, T> = lock_api::ReentrantMutexGuard<'a, RawMutex, RawThreadId, T>;
+/// A [`ReentrantMutexGuard`] of a part of the data.
+pub type MappedReentrantMutexGuard<'a, T> = lock_api::MappedReentrantMutexGuard<'a, RawMutex, RawThreadId, T>;
+
+/// Names the calling thread for [`ReentrantMutex`].
+#[derive(Debug)]
+pub struct RawThreadId;
+
+// The platform's names have an end: threads beyond it share one.
+#[allow(clippy::disallowed_types)]
+// SAFETY: an address in the thread's own storage: not 0, and no other live thread's.
+unsafe impl lock_api::GetThreadId for RawThreadId {
+    const INIT: Self = Self;
+
+    #[inline]
+    fn nonzero_thread_id(&self) -> NonZeroUsize {
+        std::thread_local!(static NAME: u8 = const { 0 });
+        NAME.with(|name| NonZeroUsize::from(core::ptr::NonNull::from(name).addr()))
+    }
+}
+
+/// A [`Mutex`](crate::Mutex), in constants. (`Mutex::new` is one as well.)
+pub const fn const_mutex<T>(value: T) -> crate::Mutex<T> {
+    crate::Mutex::new(value)
+}
+
+/// An [`RwLock`], in constants.
+pub const fn const_rwlock<T>(value: T) -> RwLock<T> {
+    RwLock::new(value)
+}
+
+/// A [`FairMutex`], in constants.
+pub const fn const_fair_mutex<T>(value: T) -> FairMutex<T> {
+    FairMutex::new(value)
+}
+
+/// A [`ReentrantMutex`], in constants.
+pub const fn const_reentrant_mutex<T>(value: T) -> ReentrantMutex<T> {
+    ReentrantMutex::new(value)
+}
+
+#[cfg(feature = "arc_lock")]
+pub use lock_api::{
+    ArcMutexGuard, ArcReentrantMutexGuard, ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard,
+};

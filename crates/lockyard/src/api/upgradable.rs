@@ -1,0 +1,373 @@
+//! A reader-writer lock with upgradable reads: a semaphore behind a gate.
+//!
+//! An upgradable reader reads beside other readers, and may become the writer without letting
+//! another writer in between.
+//!
+//! | thread | `gate`, a mutex | `sem` |
+//! |---|---|---|
+//! | reader | – | for reading |
+//! | upgradable reader | takes it first | for reading |
+//! | writer | takes it first | for writing |
+//! | upgrade | keeps it | releases the read, takes it for writing: no other writer is there |
+//! | downgrade of a writer | keeps it for an upgradable read, or releases it | downgrades |
+//!
+//! `RECURSIVE`: a reader that waits behind a writer goes in beside other readers when the time of
+//! that writer is over ([`read_acquire_beside`](RawRwSem::read_acquire_beside)); a try, at once.
+//!
+//! **Ordering** is that of `sem`. **Bound on bypass**: readers by that of `sem`; writers and
+//! upgradable readers among themselves by that of `gate`, where a turn lasts as long as a hold.
+
+use lock_api::GuardNoSend;
+
+use crate::cancel::{GaveUp, Until};
+use crate::mutex::RawMutex;
+use crate::platform::{ConstPlatform, Platform};
+use crate::rwsem::RawRwSem;
+use crate::rwsem::policy::Today;
+
+/// A [`RawRwSem`] with upgradable reads: 64 bytes. See the [module text](self).
+///
+/// Cost without contention: a read is that of [`RawRwSem`]; a write, and an upgradable read, take
+/// two locks. Programs without upgradable reads are better off with [`RawRwSem`].
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct RawUpgradableRwSem<P: Platform, const RECURSIVE: bool = false> {
+    sem: RawRwSem<P, Today>,
+    gate: RawMutex<P>,
+}
+
+impl<P: ConstPlatform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
+    /// Unlocked.
+    pub const fn new() -> Self {
+        Self { sem: RawRwSem::new(), gate: RawMutex::new() }
+    }
+}
+
+impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
+    /// Whether somebody waits.
+    pub fn is_contended(&self) -> bool {
+        self.gate.is_contended() || self.sem.is_contended()
+    }
+
+    #[inline]
+    fn read_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        if RECURSIVE { self.sem.read_acquire_beside(until, || true) } else { self.sem.read_acquire_until(until) }
+    }
+
+    #[inline]
+    fn try_read(&self) -> bool {
+        self.sem.try_read_acquire() || (RECURSIVE && self.sem.try_read_again())
+    }
+
+    /// Takes `sem` by `take` behind the gate, or neither.
+    #[inline]
+    fn behind_gate(&self, until: Until<'_, P>, take: impl FnOnce() -> Result<(), GaveUp>) -> Result<(), GaveUp> {
+        self.gate.acquire_until(until)?;
+        let taken = take();
+        if taken.is_err() {
+            // SAFETY: acquired above.
+            unsafe { self.gate.release() };
+        }
+        taken
+    }
+
+    #[inline]
+    fn write_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        self.behind_gate(until, || self.sem.write_acquire_until(until))
+    }
+
+    #[inline]
+    fn upgradable_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        self.behind_gate(until, || self.read_until(until))
+    }
+
+    /// Takes `sem` by `take` if the gate is open, or neither.
+    #[inline]
+    fn try_behind_gate(&self, take: impl FnOnce() -> bool) -> bool {
+        if !self.gate.try_acquire() {
+            return false;
+        }
+        let taken = take();
+        if !taken {
+            // SAFETY: acquired above.
+            unsafe { self.gate.release() };
+        }
+        taken
+    }
+
+    /// The upgradable reader becomes the writer by `take`; if that fails it is what it was.
+    ///
+    /// # Safety
+    /// The caller is the upgradable reader.
+    unsafe fn upgrade_by(&self, take: impl FnOnce() -> bool) -> bool {
+        // SAFETY: the upgradable reader is a reader.
+        unsafe { self.sem.read_release() };
+        let upgraded = take();
+        if !upgraded {
+            // No writer comes in between: it would need the gate.
+            self.sem.read_acquire();
+        }
+        upgraded
+    }
+}
+
+// SAFETY: `sem` is a reader-writer lock.
+unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for RawUpgradableRwSem<P, RECURSIVE> {
+    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
+    const INIT: Self = Self::new();
+    type SharedGuard = GuardNoSend;
+    type ExclusiveGuard = GuardNoSend;
+
+    #[inline]
+    fn lock_shared(&self) -> GuardNoSend {
+        // Without an end the wait cannot fail.
+        let _ = self.read_until(Until::FOREVER);
+        GuardNoSend::new()
+    }
+
+    #[inline]
+    fn try_lock_shared(&self) -> Option<GuardNoSend> {
+        self.try_read().then(GuardNoSend::new)
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self, _guard: GuardNoSend) {
+        // SAFETY: the guard stands for a read acquisition.
+        unsafe { self.sem.read_release() };
+    }
+
+    #[inline]
+    fn lock_exclusive(&self) -> GuardNoSend {
+        // Without an end the wait cannot fail.
+        let _ = self.write_until(Until::FOREVER);
+        GuardNoSend::new()
+    }
+
+    #[inline]
+    fn try_lock_exclusive(&self) -> Option<GuardNoSend> {
+        self.try_behind_gate(|| self.sem.try_write_acquire()).then(GuardNoSend::new)
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive(&self, _guard: GuardNoSend) {
+        // SAFETY: the guard stands for both.
+        unsafe {
+            self.sem.write_release();
+            self.gate.release();
+        }
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.sem.is_locked()
+    }
+
+    #[inline]
+    fn is_locked_exclusive(&self) -> bool {
+        self.sem.is_write_locked()
+    }
+}
+
+// SAFETY: the write lock becomes a read lock in one step.
+unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockDowngrade for RawUpgradableRwSem<P, RECURSIVE> {
+    unsafe fn downgrade(&self, _guard: GuardNoSend) -> GuardNoSend {
+        // SAFETY: the guard stands for both.
+        unsafe {
+            self.sem.downgrade();
+            self.gate.release();
+        }
+        GuardNoSend::new()
+    }
+}
+
+// SAFETY: `gate` admits one upgradable reader or writer at a time; the reader is one of the
+// readers, and no writer comes between the steps of its upgrade.
+unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade for RawUpgradableRwSem<P, RECURSIVE> {
+    type UpgradableGuard = GuardNoSend;
+
+    fn lock_upgradable(&self) -> GuardNoSend {
+        // Without an end the wait cannot fail.
+        let _ = self.upgradable_until(Until::FOREVER);
+        GuardNoSend::new()
+    }
+
+    fn try_lock_upgradable(&self) -> Option<GuardNoSend> {
+        self.try_behind_gate(|| self.try_read()).then(GuardNoSend::new)
+    }
+
+    unsafe fn unlock_upgradable(&self, _guard: GuardNoSend) {
+        // SAFETY: the guard stands for both.
+        unsafe {
+            self.sem.read_release();
+            self.gate.release();
+        }
+    }
+
+    unsafe fn upgrade(&self, guard: GuardNoSend) -> GuardNoSend {
+        let take = || {
+            self.sem.write_acquire();
+            true
+        };
+        // SAFETY: the guard stands for the upgradable read.
+        unsafe { self.upgrade_by(take) };
+        guard
+    }
+
+    unsafe fn try_upgrade(&self, guard: GuardNoSend) -> Result<GuardNoSend, GuardNoSend> {
+        // SAFETY: the guard stands for the upgradable read.
+        let upgraded = unsafe { self.upgrade_by(|| self.sem.try_write_acquire()) };
+        if upgraded { Ok(guard) } else { Err(guard) }
+    }
+}
+
+// SAFETY: a fair release is a release.
+unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockFair for RawUpgradableRwSem<P, RECURSIVE> {
+    unsafe fn unlock_shared_fair(&self, _guard: GuardNoSend) {
+        // SAFETY: the guard stands for a read acquisition.
+        unsafe { self.sem.read_release_fair() };
+    }
+
+    unsafe fn unlock_exclusive_fair(&self, _guard: GuardNoSend) {
+        // SAFETY: the guard stands for both.
+        unsafe {
+            self.sem.write_release_fair();
+            self.gate.release_fair();
+        }
+    }
+
+    unsafe fn bump_shared(&self, _guard: &mut GuardNoSend) {
+        if self.sem.is_contended() {
+            // SAFETY: the guard stands for a read acquisition, before and after.
+            unsafe { self.sem.read_release_fair() };
+            // Without an end the wait cannot fail.
+            let _ = self.read_until(Until::FOREVER);
+        }
+    }
+
+    unsafe fn bump_exclusive(&self, guard: &mut GuardNoSend) {
+        if self.is_contended() {
+            // SAFETY: the guard stands for both, before and after.
+            unsafe { self.unlock_exclusive_fair(core::mem::replace(guard, GuardNoSend::new())) };
+            // Without an end the wait cannot fail.
+            let _ = self.write_until(Until::FOREVER);
+        }
+    }
+}
+
+// SAFETY: a fair release is a release.
+unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeFair
+    for RawUpgradableRwSem<P, RECURSIVE>
+{
+    unsafe fn unlock_upgradable_fair(&self, _guard: GuardNoSend) {
+        // SAFETY: the guard stands for both.
+        unsafe {
+            self.sem.read_release_fair();
+            self.gate.release_fair();
+        }
+    }
+
+    unsafe fn bump_upgradable(&self, guard: &mut GuardNoSend) {
+        if self.is_contended() {
+            // SAFETY: the guard stands for both, before and after.
+            unsafe { self.unlock_upgradable_fair(core::mem::replace(guard, GuardNoSend::new())) };
+            // Without an end the wait cannot fail.
+            let _ = self.upgradable_until(Until::FOREVER);
+        }
+    }
+}
+
+// SAFETY: each step keeps the reader a reader.
+unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeDowngrade
+    for RawUpgradableRwSem<P, RECURSIVE>
+{
+    unsafe fn downgrade_upgradable(&self, guard: GuardNoSend) -> GuardNoSend {
+        // SAFETY: the guard stands for both; one stays.
+        unsafe { self.gate.release() };
+        guard
+    }
+
+    unsafe fn downgrade_to_upgradable(&self, guard: GuardNoSend) -> GuardNoSend {
+        // SAFETY: the guard stands for both; the gate stays.
+        unsafe { self.sem.downgrade() };
+        guard
+    }
+}
+
+#[cfg(all(feature = "std", target_os = "linux"))]
+mod timed {
+    use core::time::Duration;
+
+    use lock_api::GuardNoSend;
+
+    use super::RawUpgradableRwSem;
+    use crate::api::time::{after, at};
+    use crate::cancel::Until;
+    use crate::platform::linux::Linux;
+
+    fn guard<E>(taken: Result<(), E>) -> Option<GuardNoSend> {
+        taken.ok().map(|()| GuardNoSend::new())
+    }
+
+    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
+    // deadline.
+    unsafe impl<const RECURSIVE: bool> lock_api::RawRwLockTimed for RawUpgradableRwSem<Linux, RECURSIVE> {
+        type Duration = Duration;
+        #[allow(clippy::disallowed_types)] // lock_api's users speak std
+        type Instant = std::time::Instant;
+
+        fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardNoSend> {
+            guard(self.read_until(after(timeout)))
+        }
+
+        fn try_lock_shared_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
+            guard(self.read_until(at(deadline)))
+        }
+
+        fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardNoSend> {
+            guard(self.write_until(after(timeout)))
+        }
+
+        fn try_lock_exclusive_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
+            guard(self.write_until(at(deadline)))
+        }
+    }
+
+    // SAFETY: as above.
+    unsafe impl<const RECURSIVE: bool> lock_api::RawRwLockUpgradeTimed for RawUpgradableRwSem<Linux, RECURSIVE> {
+        fn try_lock_upgradable_for(&self, timeout: Duration) -> Option<GuardNoSend> {
+            guard(self.upgradable_until(after(timeout)))
+        }
+
+        fn try_lock_upgradable_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
+            guard(self.upgradable_until(at(deadline)))
+        }
+
+        unsafe fn try_upgrade_for(&self, held: GuardNoSend, timeout: Duration) -> Result<GuardNoSend, GuardNoSend> {
+            // SAFETY: the caller's promise.
+            unsafe { self.upgrade_within(held, after(timeout)) }
+        }
+
+        unsafe fn try_upgrade_until(
+            &self,
+            held: GuardNoSend,
+            deadline: Self::Instant,
+        ) -> Result<GuardNoSend, GuardNoSend> {
+            // SAFETY: the caller's promise.
+            unsafe { self.upgrade_within(held, at(deadline)) }
+        }
+    }
+
+    impl<const RECURSIVE: bool> RawUpgradableRwSem<Linux, RECURSIVE> {
+        /// # Safety
+        /// As `try_upgrade_for`.
+        unsafe fn upgrade_within(
+            &self,
+            held: GuardNoSend,
+            until: Until<'static, Linux>,
+        ) -> Result<GuardNoSend, GuardNoSend> {
+            // SAFETY: the guard stands for the upgradable read.
+            let upgraded = unsafe { self.upgrade_by(|| self.sem.write_acquire_until(until).is_ok()) };
+            if upgraded { Ok(held) } else { Err(held) }
+        }
+    }
+}
