@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::steps::{
     self, ASSEMBLY, BUILD, CLIPPY, CLIPPY_SHORT, COUNTS, DEPENDENCIES, DOC_TESTS, DOCS, DOCS_SHORT, FORMAT, HEADER,
-    MODELS, PROGRAMS, SOURCES, TESTS, passes,
+    MODELS, PLANTED, PROGRAMS, SOURCES, TESTS, passes,
 };
 use crate::tools::{Outcome, cargo, report};
 use crate::{counts, coverage, fuzz, install, lab, models, programs, qemu, quick};
@@ -116,6 +116,13 @@ pub(crate) const FORMS: &[Form] = &[
         run: models::mutants,
     },
     Form {
+        name: "models planted",
+        options: "",
+        about: "bugs that locks have had, planted in a copy of the sources from `crates/lockyard/planted-bugs.txt`: the tests named there must notice",
+        time: "minutes cold, seconds warm",
+        run: |_| passes(&[PLANTED]),
+    },
+    Form {
         name: "models changes",
         options: "[TEXT...] [--seconds 60] [--again]",
         about: "every change that cargo-mutants (compiled when missing) lists for the algorithm files, in one build: which test notices. What none can notice is explained in `crates/lockyard/mutants-explained.txt`. A run that was stopped goes on",
@@ -132,7 +139,7 @@ pub(crate) const FORMS: &[Form] = &[
     Form {
         name: "models all",
         options: "",
-        about: "loom, mutants, 200,000 schedules of shuttle for each lock, Miri and ThreadSanitizer where the nightly toolchain has them, coverage; prints durations",
+        about: "loom, mutants, planted bugs, 200,000 schedules of shuttle for each lock, Miri and ThreadSanitizer where the nightly toolchain has them, coverage; prints durations",
         time: "hours",
         run: |_| u8::from(!models::verify()),
     },

@@ -5,6 +5,7 @@
 //! `lint` are, the other modules are the checks that cargo does not have.
 
 mod asm;
+mod circles;
 mod commands;
 mod counts;
 mod coverage;
@@ -14,6 +15,7 @@ mod install;
 mod lab;
 mod licences;
 mod models;
+mod planted;
 mod programs;
 mod qemu;
 mod quick;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::coverage::coverage;
 use crate::tools::{self, Outcome};
-use crate::weakened;
+use crate::{planted, weakened};
 
 /// Runs one of the checking programs, without a limit, and returns its exit code.
 fn example(name: &str, words: &[&str]) -> u8 {
@@ -116,9 +116,10 @@ type Check = (&'static str, fn() -> Outcome);
 
 /// The long form of everything, with durations.
 pub(crate) fn verify() -> bool {
-    let steps: [Check; 5] = [
+    let steps: [Check; 6] = [
         ("loom", loom_long),
         ("ordering mutants", mutants_long),
+        ("planted bugs", planted::check),
         ("shuttle", shuttle_long),
         ("Miri and ThreadSanitizer", second_opinions),
         ("coverage", coverage),

@@ -7,6 +7,7 @@
 //! * Whoever excuses an ordering mutant (`loom-survivors.txt`) or a line without one
 //!   (`loom-unreached.txt`) names a line that is in the sources: the check that needs the lists
 //!   takes too long to run each time.
+//! * No two modules of the library use each other, directly or through others: see `circles`.
 //! * The library reaches the machine through the seam only: outside `platform.rs` and `platform/`
 //!   no file of `crates/lockyard/src` names an atomic, a thread, a clock or a system call. Clippy
 //!   forbids the same by path (`crates/lockyard/clippy.toml`); this check sees code that the
@@ -19,6 +20,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::circles::circles;
 use crate::tools::Outcome;
 use crate::{commands, documents, lab};
 
@@ -60,10 +62,15 @@ pub(crate) fn check() -> Outcome {
     }
     files.sort();
     let mut breaches = Vec::new();
+    let mut library = Vec::new();
     for file in &files {
         let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
         breaches.extend(look(file, &text));
+        if let Some(name) = file.strip_prefix(LIBRARY).ok().and_then(Path::to_str) {
+            library.push((name, code_of(&text)));
+        }
     }
+    breaches.extend(circles(&library).into_iter().map(|circle| format!("{LIBRARY}: a circle: {circle}")));
     for (name, fields) in LISTS {
         let list = fs::read_to_string(name).map_err(|error| format!("{name}: {error}"))?;
         breaches.extend(stale(name, &list, fields, |file| fs::read_to_string(Path::new(LIBRARY).join(file)).ok()));

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::tools::{Outcome, cargo, cargo_with};
-use crate::{asm, counts, install, licences, models, programs, sources, tools};
+use crate::{asm, counts, install, licences, models, planted, programs, sources, tools};
 
 /// One check.
 #[derive(Clone, Copy)]
@@ -38,6 +38,7 @@ pub(crate) const COUNTS: Step = Step { name: "instruction counts", needs_build: 
 pub(crate) const ASSEMBLY: Step = Step { name: "assembly", needs_build: true, check: asm::check };
 pub(crate) const PROGRAMS: Step = Step { name: "real programs", needs_build: true, check: programs::short };
 
+pub(crate) const PLANTED: Step = Step { name: "planted bugs", needs_build: true, check: planted::check };
 pub(crate) const MODELS: Step = Step { name: "model checkers", needs_build: true, check: models::short };
 
 fn formatting() -> Outcome {

@@ -87,7 +87,7 @@ exclusive!(
 /// Lets hierarchical spinlocks queue by node with hardly any contention, and leave a node soon;
 /// where there is one node only, with so many `lanes`.
 pub fn turn_early<P: Stage>(lanes: u32) {
-    let tunables = P::hq().tunables();
+    let tunables = P::commons().pool.tunables();
     for (tunable, value) in [
         (Tunable::FairnessThreshold, 2),
         (Tunable::GeneralHandoffsTurnNuma, 0),

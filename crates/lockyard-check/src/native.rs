@@ -80,7 +80,7 @@ thread_local! {
 /// name itself.
 pub fn guarded<R>(name: &str, case: impl FnOnce() -> R) -> R {
     let seconds = std::env::var("LOCKYARD_WATCHDOG").ok().and_then(|text| text.parse().ok()).unwrap_or(PATIENCE);
-    let before = lockyard::event::snapshot();
+    let before = lockyard::event::Snapshot::now();
     let watched = name.to_owned();
     let (alive, watch) = channel::<()>();
     let watchdog = thread::spawn(move || {
@@ -96,7 +96,8 @@ pub fn guarded<R>(name: &str, case: impl FnOnce() -> R) -> R {
                 "\nWATCHDOG: {watched} has not ended after {seconds} s: a lost wake-up, starvation, or a deadlock\n"
             );
             text.push_str("lock events of the process meanwhile:\n");
-            for (event, count) in lockyard::event::snapshot().since(&before).iter().filter(|&(_, count)| count > 0) {
+            for (event, count) in lockyard::event::Snapshot::now().since(&before).iter().filter(|&(_, count)| count > 0)
+            {
                 text.push_str(&format!("    {event:<24} {count}\n"));
             }
             die(&text);

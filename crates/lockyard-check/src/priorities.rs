@@ -26,10 +26,9 @@ use std::cell::RefCell;
 
 use lockyard::cancel::Until;
 use lockyard::platform::Platform;
-use lockyard::rtmutex_tree::bug::Bug;
+use lockyard::platform::thread::ThreadId;
 use lockyard::rtmutex_tree::policy::{NoSpin, Policy, Published2016, Strict, Today};
 use lockyard::rtmutex_tree::{self, Cycle, RawTreeRtMutex, Refused, audit};
-use lockyard::wait::thread::ThreadId;
 use lockyard_sim::faults::Faults;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::{Config, Sim, Simulation, changes, compute, is_parked};
@@ -154,14 +153,6 @@ fn truth<R>(look: impl FnOnce(&mut Truth) -> R) -> R {
 /// # Errors
 /// What went wrong, with machine and policy.
 pub fn perform(seed: u64, size: Size) -> Result<Found, String> {
-    perform_with_bug(seed, size, None)
-}
-
-/// As [`perform`], with mutexes that make `bug`.
-///
-/// # Errors
-/// As [`perform`].
-pub fn perform_with_bug(seed: u64, size: Size, bug: Option<Bug>) -> Result<Found, String> {
     let mut dice = Dice::new(seed);
     let plan = Plan::draw(&mut dice, size);
     let machines = if size == Size::Small { &MACHINES[..] } else { &MACHINES[1..] };
@@ -172,7 +163,7 @@ pub fn perform_with_bug(seed: u64, size: Size, bug: Option<Bug>) -> Result<Found
         _ => Faults { preempt_one_in: 16 << dice.roll(5), preempt_ns: 20_000, ..Faults::ROUGH },
     };
     let model = catalog::machine(machine).map_err(|error| error.to_string())?;
-    let config = Config { seed, faults, bug, event_limit: EVENT_LIMIT, ..Config::new(model) };
+    let config = Config { seed, faults, event_limit: EVENT_LIMIT, ..Config::new(model) };
     let case = match dice.roll(4) {
         0 => perform_with::<Today>,
         1 => perform_with::<Published2016>,

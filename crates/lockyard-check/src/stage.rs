@@ -7,8 +7,8 @@
 //! alone: [`until`] waits for a condition, [`Steps`] orders threads, [`Seats`] tells which threads
 //! are queued for a lock.
 
+use lockyard::platform::thread::ThreadId;
 use lockyard::platform::{Ordering::*, Platform, Word};
-use lockyard::wait::thread::ThreadId;
 
 /// How big the cases are. A model checker sets everything to its smallest value.
 #[derive(Debug, Clone, Copy)]

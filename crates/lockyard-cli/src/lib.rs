@@ -107,7 +107,7 @@ pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<(), (u8, Strin
 
 fn carry_out(cli: Cli) -> Result<u8, Failure> {
     // Simulated machines begin with the same settings.
-    Linux::hq().tunables().set_from_environment().map_err(|error| Failure::usage(error.to_string()))?;
+    Linux::commons().pool.tunables().set_from_environment().map_err(|error| Failure::usage(error.to_string()))?;
     match cli.command.unwrap_or(Command::Compare(cli.compare)) {
         Command::Compare(args) => compare(&CompareOptions::check(&args)?),
         Command::Bench(args) => bench(&BenchOptions::check(&args, candidates())?),

@@ -82,7 +82,7 @@ pub(crate) struct PoolStatistics {
 
 /// All settings in force.
 pub(crate) fn settings() -> Vec<Setting> {
-    let tunables = Linux::hq().tunables();
+    let tunables = Linux::commons().pool.tunables();
     let setting = |&one: &Tunable| Setting {
         name: one.name(),
         variable: one.variable(),
@@ -154,7 +154,7 @@ const THREADS: usize = 16;
 /// # Errors
 /// The lock does not exclude, or the machine refuses threads.
 pub(crate) fn run(options: &StatOptions, machine: MachineFacts) -> Result<Stat, Failure> {
-    let pool = Linux::hq();
+    let pool = Linux::commons().pool;
     pool.most_in_use(); // begins anew
     let mut record = (options.candidate.measure)(&options.spec).map_err(|error| Failure::run(error.to_string()))?;
     let locks = std::mem::take(&mut record.locks);

@@ -30,7 +30,7 @@ use libc::{SCHED_FIFO, SCHED_RR, pid_t, pthread_attr_t, pthread_t, sched_param};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::table::{Place, Table};
 use lockyard::platform::linux::{Linux, threads};
-use lockyard::wait::thread::ThreadId;
+use lockyard::platform::thread::ThreadId;
 
 use crate::real::real;
 

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use lockyard::platform::Platform;
 use lockyard::platform::linux::{Linux, threads};
-use lockyard::wait::thread::ThreadId;
+use lockyard::platform::thread::ThreadId;
 
 use crate::config::{self, MutexKind};
 use crate::holds::Holds;

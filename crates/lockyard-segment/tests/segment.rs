@@ -136,7 +136,7 @@ fn load() {
         listen();
         stop.store(true, Relaxed);
     });
-    let slow = lockyard::event::snapshot().get(Event::MutexSlowpath);
+    let slow = lockyard::event::Snapshot::now().get(Event::MutexSlowpath);
     say(&format!("did {} {} {slow}", turns.load(Relaxed), waits.load(Relaxed)));
     listen();
     segment::close();

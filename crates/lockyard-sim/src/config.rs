@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use lockyard::rtmutex_tree::bug::Bug;
-
 use crate::faults::Faults;
 use crate::machine::model::Model;
 use crate::machine::topology::Placement;
@@ -45,8 +43,6 @@ pub struct Config {
     pub as_linux: bool,
     /// What goes wrong on purpose.
     pub faults: Faults,
-    /// Which historical bug rt-mutexes make on purpose.
-    pub bug: Option<Bug>,
     /// Whether a run ends when a thread touches freed memory, or a frame of another thread that has
     /// returned.
     pub watch_memory: bool,
@@ -90,7 +86,6 @@ impl Config {
             in_kernel: false,
             as_linux: false,
             faults: Faults::default(),
-            bug: None,
             watch_memory: false,
             watch_order: false,
             weakening: None,

@@ -13,7 +13,7 @@
 //! | `current`, `thread` | records in the arena; thread i has id i + 1 |
 //! | `is_running`, `should_yield` | exact; with [`Config::as_linux`](crate::Config) nobody is asked to yield, and spins have Linux's budget |
 //! | `priority`, `set_priority` | the simulated scheduler's, see `scheduler::priority` |
-//! | `hq` | a pool in the arena; settings as outside, at first as on the real machine |
+//! | `commons` | a table and a pool in the arena; the pool's settings as outside, at first as on the real machine |
 //! | `is_here`, `epoch`, `begin_window`, `end_window` | exact: see `engine::fork` |
 //! | `key` | arena offset; outside objects by order of first touch |
 //! | `count` | a host-side table |
@@ -29,9 +29,8 @@ use std::cell::Cell;
 use lockyard::event::Event;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::{
-    ConstPlatform, Ordering, Pair, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId, Word,
+    Commons, ConstPlatform, Ordering, Pair, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId, Word,
 };
-use lockyard::rtmutex_tree::bug::Bug;
 
 use crate::engine::heap::Ps;
 use crate::engine::host::Host;
@@ -50,7 +49,7 @@ thread_local! {
     /// holds in simulations.
     static SETTINGS: &'static Pool<Sim> = {
         let pool = Box::leak(Box::<Pool<Sim>>::default());
-        pool.tunables().copy_from(Linux::hq().tunables());
+        pool.tunables().copy_from(Linux::commons().pool.tunables());
         pool
     };
 }
@@ -275,11 +274,6 @@ unsafe impl Platform for Sim {
         host.set_priority(id.raw() - 1, base, effective)
     }
 
-    #[inline]
-    fn errs(bug: Bug) -> bool {
-        Host::here().is_some_and(|host| host.engine().bug == Some(bug))
-    }
-
     fn cpus() -> u32 {
         Host::here().map_or_else(|| CPUS.get(), |host| host.engine().cpus.len() as u32)
     }
@@ -310,20 +304,14 @@ unsafe impl Platform for Sim {
     /// Outside a simulation: where settings are made for the simulations that this host thread
     /// creates afterwards.
     #[inline]
-    fn hq() -> &'static Pool<Self> {
-        match Host::here() {
-            // SAFETY: the arena holds the pool, initialised before any task ran.
-            Some(host) => unsafe { &*(host.engine().pool as *const Pool<Sim>) },
-            None => SETTINGS.with(|settings| *settings),
-        }
-    }
-
-    #[inline]
-    fn heads() -> &'static ParkedHeads<Self> {
-        match Host::here() {
-            // SAFETY: the arena holds the table, initialised before any task ran.
-            Some(host) => unsafe { &*(host.engine().heads as *const ParkedHeads<Self>) },
-            None => &OUTSIDE,
+    fn commons() -> Commons<Self> {
+        let Some(host) = Host::here() else {
+            return Commons { heads: &OUTSIDE, pool: SETTINGS.with(|settings| *settings) };
+        };
+        let engine = host.engine();
+        // SAFETY: the arena holds the table and the pool, initialised before any task ran.
+        unsafe {
+            Commons { heads: &*(engine.heads as *const ParkedHeads<Self>), pool: &*(engine.pool as *const Pool<Self>) }
         }
     }
 

@@ -108,7 +108,7 @@ impl Simulation {
         unsafe {
             (base as *mut ParkedHeads<Sim>).write(ParkedHeads::default());
             pool.write(const { Pool::new() });
-            (*pool).tunables().copy_from(Sim::hq().tunables());
+            (*pool).tunables().copy_from(Sim::commons().pool.tunables());
             if let Some(order) = &mut engine.seen {
                 (*pool).notes().for_each(|word| order.protect(word.place(), size_of_val(word)));
             }

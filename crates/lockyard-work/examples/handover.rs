@@ -81,7 +81,7 @@ fn row(mode: &str, think: Option<u32>, seeds: u64) -> Result<String, Failure> {
 }
 
 fn median(column: &Column, machine: &str, threads: usize, think: Option<u32>, seeds: u64) -> Result<f64, Failure> {
-    Sim::hq().tunables().set(Tunable::LanesByCache, column.by_cache)?;
+    Sim::commons().pool.tunables().set(Tunable::LanesByCache, column.by_cache)?;
     let mut found = Vec::new();
     for seed in 1..=seeds.max(1) {
         let config = Config { seed, placement: Placement::Spread, ..Config::new(catalog::machine(machine)?) };

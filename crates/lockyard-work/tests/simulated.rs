@@ -157,7 +157,7 @@ fn a_run_of_so_many_jobs_ends_with_the_last() {
 #[test]
 fn crowded_nodes_are_not_at_a_disadvantage() {
     let spec = spec(Workload::TortureSpin, 32, 6);
-    Sim::hq().tunables().set(Tunable::LanesByCache, 0).unwrap();
+    Sim::commons().pool.tunables().set(Tunable::LanesByCache, 0).unwrap();
     let (record, report) = measure("epyc9654_2s:nps4", "hq-spinlock", &spec);
     assert!(report.events["hq_forced_handoff"] > 4, "{:?}", report.events);
     assert!(record.fairness < 0.60, "{}", record.fairness);
@@ -168,7 +168,7 @@ fn crowded_nodes_are_not_at_a_disadvantage() {
 fn lanes_by_cache_are_faster_than_lanes_by_node() {
     let spec = spec(Workload::TortureSpin, 64, 2);
     let [by_node, by_cache] = [0, 1].map(|by_cache| {
-        Sim::hq().tunables().set(Tunable::LanesByCache, by_cache).unwrap();
+        Sim::commons().pool.tunables().set(Tunable::LanesByCache, by_cache).unwrap();
         measure("epyc9654_2s:nps2", "hq-spinlock", &spec).0.kops_per_s
     });
     assert!(by_cache > 2.0 * by_node, "{by_cache} against {by_node}");
@@ -179,10 +179,10 @@ fn lanes_are_nodes_or_the_caches_of_nodes_that_have_several() {
     let lanes = [("epyc9654_2s:nps1", 24, 2), ("epyc9654_2s:nps12", 24, 24), ("wsm_ex_8s", 8, 8), ("quad2008", 1, 1)];
     for (machine, by_cache, by_node) in lanes {
         let found = [1, 0].map(|wished| {
-            Sim::hq().tunables().set(Tunable::LanesByCache, wished).unwrap();
+            Sim::commons().pool.tunables().set(Tunable::LanesByCache, wished).unwrap();
             let simulation = Simulation::new(&Config::new(catalog::machine(machine).unwrap()), 1).unwrap();
             let found = AtomicU32::new(0);
-            simulation.run(|_| found.store(Sim::hq().lane_count(), Relaxed)).unwrap();
+            simulation.run(|_| found.store(Sim::commons().pool.lane_count(), Relaxed)).unwrap();
             found.into_inner()
         });
         assert_eq!(found, [by_cache, by_node], "{machine}");

@@ -17,11 +17,11 @@
 //! **Lifetime.** A token must outlive the waits that use it; the borrow says so.
 
 use crate::platform::pi::At;
+use crate::platform::thread::Thread;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::queue::{TOKEN, WaitQueue};
 use crate::wait::section;
-use crate::wait::thread::Thread;
 
 /// Why a blocking acquisition returned without the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -48,11 +48,11 @@
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
 use crate::mutex::RawMutex;
+use crate::platform::thread::Thread;
 use crate::platform::{ConstPlatform, Ordering::*, Platform, StandIn, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::queue::WaitQueue;
 use crate::wait::section;
-use crate::wait::thread::Thread;
 
 const WAITING: u32 = 0;
 const CLAIMED: u32 = 1;

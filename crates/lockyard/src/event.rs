@@ -178,7 +178,7 @@ events! {
 /// The number of events.
 pub const COUNT: usize = Event::ALL.len();
 
-/// The sums of all events at one moment.
+/// The sums of all events at one moment: on the real machine of [`Snapshot::now`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Snapshot {
     counts: [u64; COUNT],
@@ -215,14 +215,6 @@ impl Snapshot {
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         Event::ALL.iter().map(|&event| (event.name(), self.get(event)))
     }
-}
-
-/// The sums over all threads of this process, living and gone, on the real machine.
-///
-/// Costs a walk over the thread records ever used. All zero with the feature `events` off.
-#[cfg(all(feature = "std", target_os = "linux"))]
-pub fn snapshot() -> Snapshot {
-    crate::platform::linux::threads::event_sums()
 }
 
 #[cfg(test)]

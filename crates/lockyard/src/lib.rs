@@ -65,7 +65,7 @@
 //!
 //! # Looking inside
 //!
-//! Every decision of a slow path counts a named event: [`event::snapshot`].
+//! Every decision of a slow path counts a named event: [`event::Snapshot::now`].
 //!
 //! # Features
 //!

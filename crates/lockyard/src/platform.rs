@@ -18,6 +18,9 @@
 //! * **Threads** ([`Thread`]): type-stable records named by a [`ThreadId`], never by pointer. A
 //!   record may be reused after its thread has gone, never unmapped; a stale wake-up of a reused
 //!   record is harmless.
+//! * **Records** (`record`): what locks keep in a thread's record, and the tables that they share
+//!   ([`Platform::commons`]). To the seam they are plain words at rest when zero; what they mean is
+//!   the locks' affair, which stand above it.
 //! * **Hints**: who runs ([`Platform::is_running`]), who should give way
 //!   ([`Platform::should_yield`]), which CPU and node this is. A hint may be wrong at any time;
 //!   wrong answers cost time, never correctness.
@@ -32,6 +35,8 @@
 pub mod linux;
 mod patience;
 pub mod pi;
+pub(crate) mod record;
+pub mod thread;
 mod word;
 
 use core::fmt::Debug;
@@ -39,11 +44,9 @@ use core::fmt::Debug;
 pub use core::sync::atomic::Ordering;
 
 pub use crate::event::Event;
-use crate::rtmutex_tree::bug::Bug;
-pub use crate::spin::hq::Pool;
-pub use crate::wait::heads::ParkedHeads;
-pub use crate::wait::thread::{Thread, ThreadId};
 pub use patience::Patience;
+pub use record::{Commons, ParkedHeads, Pool};
+pub use thread::{Thread, ThreadId};
 pub(crate) use word::lanes;
 pub use word::{ConstZero, Lanes, Pair, Word};
 
@@ -69,7 +72,7 @@ pub enum StandIn<P: Platform> {
 /// * words are atomic and honour their orderings;
 /// * [`Platform::current`] gives two live threads different records, and a thread the same record
 ///   for as long as it lives;
-/// * [`Platform::thread`], [`Platform::heads`] and [`Platform::hq`] return references that stay
+/// * [`Platform::thread`] and [`Platform::commons`] return references that stay
 ///   valid as long as any lock of this platform exists;
 /// * [`Platform::unpark`] after a change of the word wakes a thread that is in, or is about to
 ///   enter, [`Platform::park`] for the old value;
@@ -346,26 +349,19 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
         Self::nodes()
     }
 
-    // ---- checks
-    // ---------------------------------------------------------------------------------------------
-
-    /// Whether rt-mutexes shall make `bug`: see [`rtmutex_tree::bug`](crate::rtmutex_tree::bug).
-    /// Only machines that checks run on ever say yes.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn errs(bug: Bug) -> bool {
-        let _ = bug;
-        false
-    }
-
     // ---- process-wide state
     // ---------------------------------------------------------------------------------
 
-    /// The table of sleeping spinlock queue heads.
-    fn heads() -> &'static ParkedHeads<Self>;
+    /// The tables that all locks of this machine share.
+    fn commons() -> Commons<Self>;
 
-    /// What contended hierarchical spinlocks borrow, and what is set for all of them.
-    fn hq() -> &'static Pool<Self>;
+    /// The machine shall run `call` in every child process, before anything else happens there:
+    /// once for each record that is a copy of a thread that the child does not have, with the
+    /// record of the thread that the child has. `call` is the same each time. A machine without
+    /// processes does nothing.
+    fn in_children(call: fn(&Thread<Self>, Option<&Thread<Self>>)) {
+        let _ = call;
+    }
 
     /// A key for a lock's address, stable while the lock lives and reproducible between runs where
     /// the platform promises that. Two locks may share a key: it only costs spurious wake-ups.

@@ -33,11 +33,11 @@
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
+use crate::platform::thread::ThreadId;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
-use crate::wait::thread::ThreadId;
 use crate::wait::turn::{self, Contended, Events, Left, Look, Request};
 
 const WAITERS: u64 = 1 << 32;

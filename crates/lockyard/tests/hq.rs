@@ -409,6 +409,6 @@ scripts! {
         let refused = tunables.set(Tunable::Lanes, 33).unwrap_err();
         assert_eq!(refused.to_string(), "LOCKYARD_HQ_LANES: a number from 0 to 32 is needed");
         assert_eq!(tunables.get(Tunable::Lanes), 32);
-        assert!(Scripted::hq().tunables().get(Tunable::FairnessThreshold) > 0);
+        assert!(Scripted::commons().pool.tunables().get(Tunable::FairnessThreshold) > 0);
     }
 }

@@ -6,10 +6,9 @@ use core::ptr::from_ref;
 use std::panic::Location;
 
 use lockyard::event::Event;
-use lockyard::platform::{Ordering, Ordering::Relaxed, Patience, Platform, Pool, Word};
+use lockyard::platform::thread::{Thread, ThreadId};
+use lockyard::platform::{Commons, Ordering, Ordering::Relaxed, ParkedHeads, Patience, Platform, Pool, Word};
 use lockyard::rtmutex_tree::MAX_PRIORITY;
-use lockyard::wait::heads::ParkedHeads;
-use lockyard::wait::thread::{Thread, ThreadId};
 
 use super::engine::Engine;
 use super::notes::{HOST, Poll, State, Waited};
@@ -322,12 +321,9 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
         world().machine().nodes
     }
 
-    fn heads() -> &'static ParkedHeads<Self> {
-        &Surroundings::get().heads
-    }
-
-    fn hq() -> &'static Pool<Self> {
-        &Surroundings::get().pool
+    fn commons() -> Commons<Self> {
+        let surroundings = Surroundings::get();
+        Commons { heads: &surroundings.heads, pool: &surroundings.pool }
     }
 
     fn key<T>(lock: *const T) -> u64 {

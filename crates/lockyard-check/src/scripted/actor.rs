@@ -7,8 +7,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use lockyard::platform::thread::ThreadId;
 use lockyard::platform::{Ordering, Platform, Word, linux};
-use lockyard::wait::thread::ThreadId;
 
 use super::Scripted;
 use super::scene::{self, Core, Me, State};

@@ -50,15 +50,12 @@ pub mod sweeps;
 mod words;
 
 use std::cell::Cell;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use lockyard::event::Event;
 use lockyard::platform::linux::Linux;
-use lockyard::platform::{ConstPlatform, Pair, Patience, Platform, Pool};
-use lockyard::rtmutex_tree::bug::Bug;
-use lockyard::wait::heads::ParkedHeads;
-use lockyard::wait::thread::{Thread, ThreadId};
+use lockyard::platform::thread::{Thread, ThreadId};
+use lockyard::platform::{Commons, ConstPlatform, Pair, Patience, Platform, Pool};
 
 pub use actor::{Actor, Outcome};
 pub use play::{Scene, every_stop};
@@ -101,14 +98,6 @@ const RECORDS: usize = ThreadId::MAX_QUEUED as usize + 1;
 
 static TABLE: [Thread<Scripted>; RECORDS] = [const { Thread::new() }; RECORDS];
 static USED: AtomicU32 = AtomicU32::new(0);
-
-/// Names, by its number, the bug that rt-mutexes make in every script of the process.
-pub const BUG: &str = "LOCKYARD_BUG";
-
-fn bug_on_purpose() -> Option<u8> {
-    static NUMBER: OnceLock<Option<u8>> = OnceLock::new();
-    *NUMBER.get_or_init(|| std::env::var(BUG).ok()?.parse().ok())
-}
 
 thread_local! {
     static SELF: Cell<Option<ThreadId>> = const { Cell::new(None) };
@@ -243,10 +232,6 @@ unsafe impl Platform for Scripted {
         scene::change(id, |role| role.priority = (base, effective)).is_some()
     }
 
-    fn errs(bug: Bug) -> bool {
-        bug_on_purpose() == Some(bug.number())
-    }
-
     fn cpus() -> u32 {
         2
     }
@@ -259,13 +244,9 @@ unsafe impl Platform for Scripted {
         NODES
     }
 
-    fn hq() -> &'static Pool<Self> {
-        static HQ: Pool<Scripted> = Pool::new();
-        &HQ
-    }
-
-    fn heads() -> &'static ParkedHeads<Self> {
-        scene::heads()
+    fn commons() -> Commons<Self> {
+        static POOL: Pool<Scripted> = Pool::new();
+        Commons { heads: scene::heads(), pool: &POOL }
     }
 
     fn key<T>(lock: *const T) -> u64 {

@@ -11,9 +11,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use lockyard::event::{COUNT, Event};
+use lockyard::platform::ParkedHeads;
+use lockyard::platform::thread::ThreadId;
 use lockyard::platform::{Ordering, Platform, Word, linux};
-use lockyard::wait::heads::ParkedHeads;
-use lockyard::wait::thread::ThreadId;
 
 use super::{NODES, Scripted};
 

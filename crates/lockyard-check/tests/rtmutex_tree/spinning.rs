@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use lockyard::RawTreeRtMutex;
-use lockyard::rtmutex_tree::bug::Bug;
 use lockyard::rtmutex_tree::policy::{NoSpin, Policy, Published2016, Strict, Today};
 use lockyard_sim::machine::catalog;
 use lockyard_sim::scheduler::class::Class;
@@ -23,8 +22,8 @@ fn lock<Y: Policy>(mutex: &RawTreeRtMutex<Sim, Y>, section_ns: u64) {
 }
 
 /// Threads on CPUs of their own that take the mutex again and again.
-pub(crate) fn contend<Y: Policy>(threads: usize, bug: Option<Bug>) -> BTreeMap<&'static str, u64> {
-    let simulation = Simulation::new(&Config { bug, ..config() }, threads).expect("a simulation");
+fn contend<Y: Policy>(threads: usize) -> BTreeMap<&'static str, u64> {
+    let simulation = Simulation::new(&config(), threads).expect("a simulation");
     let mutex = simulation.place("mutex", RawTreeRtMutex::<Sim, Y>::default()).expect("room");
     let report = simulation.run(|me| {
         set_class(Class::Fifo(10 + me as u8));
@@ -38,7 +37,7 @@ pub(crate) fn contend<Y: Policy>(threads: usize, bug: Option<Bug>) -> BTreeMap<&
 }
 
 /// Whether most waits were over without a sleep.
-pub(crate) fn spins_paid(events: &BTreeMap<&'static str, u64>) -> bool {
+fn spins_paid(events: &BTreeMap<&'static str, u64>) -> bool {
     let count = |event: &str| events.get(event).copied().unwrap_or(0);
     let (queued, paid) = (count("rtmutex_slow_block"), count("rtmutex_spin_owner"));
     queued > 50 && paid * 2 > queued
@@ -48,11 +47,11 @@ pub(crate) fn spins_paid(events: &BTreeMap<&'static str, u64>) -> bool {
 /// none is.
 #[test]
 fn spins_pay() {
-    let (today, published) = (contend::<Today>(2, None), contend::<Published2016>(2, None));
+    let (today, published) = (contend::<Today>(2), contend::<Published2016>(2));
     for (policy, events) in [(Today::NAME, today), (Published2016::NAME, published)] {
         assert!(spins_paid(&events), "{policy}: {events:?}");
     }
-    let events = contend::<NoSpin>(2, None);
+    let events = contend::<NoSpin>(2);
     assert_eq!(events.get("rtmutex_spin").copied().unwrap_or(0), 0);
 }
 

@@ -4,7 +4,7 @@
 
 use core::sync::atomic::Ordering::*;
 
-use lockyard::wait::thread::ThreadId;
+use lockyard::platform::thread::ThreadId;
 
 use super::{ADAPTIVE, ERRORCHECK, MutexObject, NORMAL, OWNER, RECURSIVE};
 use crate::config::MutexKind;

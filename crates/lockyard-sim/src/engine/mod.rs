@@ -46,7 +46,6 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use lockyard::event::COUNT;
-use lockyard::rtmutex_tree::bug::Bug;
 
 use crate::config::Config;
 use crate::error::Error;
@@ -109,8 +108,6 @@ pub(crate) struct Engine {
     pub(crate) counts: [u64; COUNT],
     pub(crate) tally: Tally,
     pub(crate) faults: FaultState,
-    /// What rt-mutexes do wrong on purpose.
-    pub(crate) bug: Option<Bug>,
     /// Looks at everything before each step, and after each effect.
     pub(crate) observer: Option<NonNull<dyn FnMut()>>,
     /// Looks at everything before a thread that was stopped goes on.
@@ -195,7 +192,6 @@ impl Engine {
             counts: [0; COUNT],
             tally: Tally::default(),
             faults,
-            bug: config.bug,
             observer: None,
             judge: None,
             guard,

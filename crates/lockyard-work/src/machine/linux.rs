@@ -96,7 +96,7 @@ impl Machine for Linux {
     }
 
     fn events() -> Snapshot {
-        event::snapshot()
+        event::Snapshot::now()
     }
 
     fn describe() -> String {

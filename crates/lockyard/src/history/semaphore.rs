@@ -38,12 +38,12 @@ use core::marker::PhantomData;
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
+use crate::platform::thread::Thread;
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::semaphore::MAX_UNITS;
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::queue::WaitQueue;
 use crate::wait::section;
-use crate::wait::thread::Thread;
 
 const WAITERS: u64 = 1 << 32;
 const VALUE: u64 = 0xffff_ffff;

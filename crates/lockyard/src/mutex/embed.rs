@@ -11,8 +11,8 @@
 
 use super::{FLAGS, HANDOFF, LISTENING, OBEYED, OWNER, RawMutex};
 use crate::event::Event;
+use crate::platform::thread::ThreadId;
 use crate::platform::{Ordering::*, Platform, Word};
-use crate::wait::thread::ThreadId;
 use crate::wait::turn;
 
 impl<P: Platform> RawMutex<P> {

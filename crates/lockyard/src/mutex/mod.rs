@@ -63,12 +63,12 @@ mod embed;
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
+use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
 use crate::wait::section::locked;
-use crate::wait::thread::{Thread, ThreadId};
 use crate::wait::turn::{self, Contended, Events, Left, Look, Pushed, Request};
 
 const OWNER: u32 = 0xffff;

@@ -341,8 +341,8 @@ impl<P: Platform> RawQRwLock<P> {
     #[inline]
     fn kick(key: u64) {
         P::fence_light();
-        if P::heads().any(key) {
-            P::heads().kick(key);
+        if P::commons().heads.any(key) {
+            P::commons().heads.kick(key);
         }
     }
 

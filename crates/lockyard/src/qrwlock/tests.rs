@@ -62,7 +62,7 @@ fn queued(lock: &Made) -> Vec<u32> {
 }
 
 fn registered(lock: &Made, who: u32) -> bool {
-    Clockwork::heads().contains(Clockwork::key(lock), record(who).id())
+    Clockwork::commons().heads.contains(Clockwork::key(lock), record(who).id())
 }
 
 fn comes(lock: &Made, writes: bool, until: Until<'_, Clockwork>) -> Result<(), GaveUp> {

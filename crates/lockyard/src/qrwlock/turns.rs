@@ -34,12 +34,12 @@
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
+use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::heads::SETTLE_NS;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
-use crate::wait::thread::{Thread, ThreadId};
 use crate::wait::turn::{self, Beside, Contended, Events, Left, Look, Request, Shares};
 
 use super::{FULL, INSIDE, LOCKED, READER, RawQRwLock, WAITING};
@@ -111,7 +111,7 @@ impl<P: Platform, const WRITE: bool> Want<'_, P, WRITE> {
 
     /// The first waiter is about to sleep: the next release is to wake it. `true`: it has the lock.
     fn listen(&self) -> bool {
-        let heads = P::heads();
+        let heads = P::commons().heads;
         let key = P::key(self.0);
         let napper = P::current().filter(|me| {
             let registered = heads.contains(key, me.id()) || heads.insert(key, me.id());
@@ -207,7 +207,7 @@ impl<P: Platform, const WRITE: bool> Contended<P> for Want<'_, P, WRITE> {
     }
 
     fn left(&self, left: Left) {
-        let heads = P::heads();
+        let heads = P::commons().heads;
         let key = P::key(self.0);
         if let Some(me) = P::id()
             && heads.any(key)

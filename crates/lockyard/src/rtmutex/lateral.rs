@@ -30,11 +30,11 @@ use super::{DEAD, LISTENING, PiError, RawRtMutex, TOP_SPINS};
 use crate::cancel::Until;
 use crate::event::Event;
 use crate::platform::pi::{PiPlatform, WAITERS};
+use crate::platform::thread::ThreadId;
 use crate::platform::{Ordering::*, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
-use crate::wait::thread::ThreadId;
 use crate::wait::turn::{self, Contended, Events, Left, Look, Request};
 
 /// Takes `mutex` for the calling thread `me`, unless `until` comes first.

@@ -81,6 +81,8 @@
 //! mechanism", "lateral steal" (2021); Sha, Rajkumar, Lehoczky, "Priority Inheritance Protocols"
 //! (1990).
 
+mod error;
+mod kernel;
 pub mod lateral;
 pub mod policy;
 
@@ -89,79 +91,21 @@ pub(crate) mod tests;
 
 use core::marker::PhantomData;
 
-use crate::cancel::{GaveUp, Until};
+use crate::cancel::Until;
 use crate::event::Event;
-use crate::platform::pi::{At, Class, OWNER, OWNER_DIED, PiPlatform, Refused, WAITERS};
-use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Pair, Patience, Platform, Word};
+use crate::platform::pi::{Class, OWNER, PiPlatform, WAITERS};
+use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Pair, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
 
+pub use error::PiError;
+pub use kernel::{NESTED_SPIN_NS, SPIN_NS};
 pub use policy::{Lateral, Policy, TopWaiter};
-
-/// How long a thread of fixed priority spins before it waits in the kernel. While it does, the
-/// owner is not boosted: it is part of the longest wait.
-pub const SPIN_NS: u32 = 2_000;
-/// The same for a time-sharing thread that holds another mutex. Less than a blocked hand-over
-/// costs.
-pub const NESTED_SPIN_NS: u32 = 5_000;
-/// The kernel cannot be told that a wait was cancelled: a waiter with a token looks at it
-/// this often.
-const CANCEL_NS: u64 = 1_000_000;
-/// How long a word that the kernel does not recognise is asked for again. Between the death of an
-/// owner and the next look of the waiter that inherits from it, which may have to wait for a CPU,
-/// the word names a thread that the kernel has forgotten.
-const DOUBT_NS: u64 = 2_000_000_000;
 
 const LISTENING: u32 = 1;
 const TOP_SPINS: u32 = 1 << 1;
 const DEAD: u32 = 1 << 2;
-
-/// Why a mutex was not locked, or not unlocked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PiError {
-    /// The deadline passed.
-    TimedOut,
-    /// The token was cancelled.
-    Cancelled,
-    /// The caller owns the mutex already, or its owner waits, directly or through others, for one
-    /// that the caller owns. Of several who close a cycle at the same time, each may be told: the
-    /// kernel queues a waiter before it looks.
-    Deadlock,
-    /// A thread exited while it held the mutex, which stays locked.
-    OwnerDied,
-    /// The caller does not own the mutex that it wants to unlock.
-    NotOwner,
-    /// The mutex's memory was overwritten. Found out in two seconds: for moments the word of a
-    /// mutex whose owner exits looks the same.
-    Corrupt,
-}
-
-impl core::fmt::Display for PiError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            PiError::TimedOut => "the mutex was not locked before the deadline",
-            PiError::Cancelled => "the wait for the mutex was cancelled",
-            PiError::Deadlock => {
-                "locking the mutex would deadlock: the caller owns it, or its owner waits for the caller"
-            }
-            PiError::OwnerDied => "the mutex stays locked: its owner exited without unlocking it",
-            PiError::NotOwner => "the mutex cannot be unlocked: the caller does not own it",
-            PiError::Corrupt => "the mutex cannot be used: its memory was overwritten",
-        })
-    }
-}
-
-impl core::error::Error for PiError {}
-
-impl From<GaveUp> for PiError {
-    fn from(why: GaveUp) -> Self {
-        match why {
-            GaveUp::TimedOut => PiError::TimedOut,
-            GaveUp::Cancelled => PiError::Cancelled,
-        }
-    }
-}
 
 /// The priority-inheritance mutex: 24 bytes, aligned to 8 (condition variables keep its address).
 /// See the [module text](self).
@@ -386,148 +330,6 @@ impl<P: PiPlatform, S: Policy> RawRtMutex<P, S> {
         self.acquire_urgent(me, class, until)
     }
 
-    /// For those whose waiting matters to others: spins as top waiter, then waits in the kernel.
-    fn acquire_urgent(&self, me: u32, class: Class, until: Until<'_, P>) -> Result<(), PiError> {
-        if let Some(end) = until.over() {
-            // Not for a moment: the mark would stay, and make the owner's release a system call.
-            return Err(end.into());
-        }
-        if S::TOP_WAITER != TopWaiter::Sleeps {
-            let patience = match class {
-                Class::TimeSharing => NESTED_SPIN_NS,
-                Class::RealTime => SPIN_NS,
-                Class::Deadline => 0,
-            };
-            if self.spin(me, patience, until) {
-                P::count(Event::PiMutexSpin, 1);
-                return Ok(());
-            }
-            P::count(Event::PiMutexSpinFail, 1);
-        }
-        self.wait_in_kernel(until)
-    }
-
-    /// Spins as the top waiter: there is one at a time, and only while nobody waits in the kernel
-    /// and the owner runs.
-    fn spin(&self, me: u32, ns: u32, until: Until<'_, P>) -> bool {
-        let met = self.word().load(Relaxed);
-        let owner = P::thread_of(met & OWNER);
-        let hopeless = met & !OWNER != 0 || owner.is_some_and(|owner| !P::is_running(owner));
-        if ns == 0 || hopeless || P::cpus() == 1 || P::should_yield() {
-            return false;
-        }
-        if self.flags().fetch_or(TOP_SPINS, Relaxed) & TOP_SPINS != 0 {
-            return false;
-        }
-        let mut patience = Patience::ns(ns).until(until.wake_time()).courteous();
-        patience.running = owner;
-        let taken = P::spin(patience, || {
-            let word = self.word().load(Relaxed);
-            if word == 0 {
-                return self.word().compare_exchange(0, me, Acquire, Relaxed).is_ok().then_some(true);
-            }
-            // Somebody waits in the kernel: it decides who is next. Or another took the mutex, and
-            // the spinner was sure of that one owner only.
-            let over = word & !OWNER != 0 || S::TOP_WAITER == TopWaiter::SpinsOnOneOwner && word != met && met != 0;
-            over.then_some(false)
-        });
-        let taken = taken == Some(true);
-        let flags = self.flags().fetch_and(!TOP_SPINS, SeqCst);
-        if taken {
-            return self.taken(me);
-        }
-        if flags & LISTENING != 0 {
-            self.released(); // it may have been released, and the listener kept off
-        }
-        false
-    }
-
-    /// Waits in the kernel, which boosts whoever is in the way.
-    fn wait_in_kernel(&self, until: Until<'_, P>) -> Result<(), PiError> {
-        P::count(Event::PiMutexBlock, 1);
-        let record = P::current();
-        if let Some(me) = record {
-            me.waiter.enter();
-        }
-        let result = self.lock_pi(until);
-        if let Some(me) = record {
-            me.waiter.leave();
-        }
-        match result {
-            Ok(()) => self.inherited(),
-            Err(error) => {
-                if error == PiError::Deadlock {
-                    P::count(Event::PiMutexDeadlock, 1);
-                }
-                Err(error)
-            }
-        }
-    }
-
-    fn lock_pi(&self, until: Until<'_, P>) -> Result<(), PiError> {
-        let mut round = 0;
-        let mut doubted = None;
-        loop {
-            let deadline = match until.is_cancellable() {
-                true => until.wake_time_or(P::now() + CANCEL_NS).map(At::Monotonic),
-                false => until.end(),
-            };
-            match P::lock_pi(self.word(), deadline) {
-                Ok(()) => return Ok(()),
-                Err(Refused::TimedOut) => {
-                    if let Some(end) = until.over() {
-                        return Err(end.into());
-                    }
-                }
-                Err(Refused::Deadlock) => return Err(PiError::Deadlock),
-                Err(Refused::NoOwner) => {
-                    self.flags().fetch_or(DEAD, Relaxed);
-                    return Err(PiError::OwnerDied);
-                }
-                Err(Refused::NoMemory | Refused::Unsupported) => {
-                    let me = Self::me();
-                    if self.word().load(Relaxed) == 0 && self.word().compare_exchange(0, me, Acquire, Relaxed).is_ok() {
-                        return Ok(());
-                    }
-                    if let Some(end) = until.over() {
-                        return Err(end.into());
-                    }
-                    P::nap(round);
-                    round = round.saturating_add(1);
-                }
-                Err(Refused::Changed) => P::relax(),
-                Err(Refused::Corrupt) => {
-                    if self.is_dead() {
-                        return Err(PiError::OwnerDied);
-                    }
-                    if let Some(end) = until.over() {
-                        return Err(end.into());
-                    }
-                    let now = P::now();
-                    if now - *doubted.get_or_insert(now) > DOUBT_NS {
-                        return Err(PiError::Corrupt);
-                    }
-                    P::nap(round);
-                    round = round.saturating_add(1);
-                }
-                Err(Refused::NotOwner) => return Err(PiError::Corrupt),
-            }
-        }
-    }
-
-    /// The kernel has made the caller the owner. Refuses what a dead thread left.
-    pub(crate) fn inherited(&self) -> Result<(), PiError> {
-        if self.word().load(Acquire) & OWNER_DIED != 0 {
-            self.flags().fetch_or(DEAD, Relaxed);
-        }
-        if self.is_dead() {
-            self.give_back(Self::me());
-            return Err(PiError::OwnerDied);
-        }
-        P::set_holds(P::holds().wrapping_add(1));
-        Ok(())
-    }
-
     /// Not inlined: it would cost the fast path registers to save.
     #[cold]
     #[inline(never)]
@@ -554,21 +356,6 @@ impl<P: PiPlatform, S: Policy> RawRtMutex<P, S> {
         self.word().store(0, SeqCst);
         self.released();
         Ok(())
-    }
-
-    /// Others wait in the kernel, or did; or the caller, `me`, does not own the mutex.
-    #[cold]
-    fn release_in_kernel(&self, me: u32) -> Result<(), PiError> {
-        if self.word().load(Relaxed) & OWNER != me {
-            return Err(PiError::NotOwner);
-        }
-        P::count(Event::PiMutexUnlock, 1);
-        let done = P::unlock_pi(self.word()).map_err(|refused| match refused {
-            Refused::NotOwner => PiError::NotOwner,
-            _ => PiError::Corrupt,
-        });
-        P::fence(); // between the word, which the kernel wrote, and the flags
-        done
     }
 
     /// After a release: wakes the first lateral waiter if it listens and the mutex is still free.

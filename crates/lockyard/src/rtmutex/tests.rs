@@ -9,7 +9,7 @@ use std::sync::{Mutex as StdMutex, MutexGuard, PoisonError};
 use std::thread::{scope, yield_now};
 
 use super::*;
-use crate::event::snapshot;
+use crate::event::Snapshot;
 use crate::platform::linux::Linux;
 
 type Raw<S = Lateral> = RawRtMutex<Linux, S>;
@@ -132,8 +132,8 @@ fn a_lateral_waiter_does_not_enter_the_kernel_before_its_turn_is_over_and_does_t
     let _alone = alone();
     let mutex = Raw::<Lateral>::default();
     mutex.acquire().unwrap();
-    let before = snapshot();
-    let happened = |event| snapshot().since(&before).get(event);
+    let before = Snapshot::now();
+    let happened = |event| Snapshot::now().since(&before).get(event);
     scope(|threads| {
         threads.spawn(|| {
             mutex.acquire().unwrap();
@@ -219,8 +219,8 @@ fn spins_succeed() {
     fn succeeds<S: Policy>() {
         let _alone = alone();
         let mutex = Raw::<S>::default();
-        let before = snapshot();
-        let spun = || snapshot().since(&before).get(Event::PiMutexSpin) > 0;
+        let before = Snapshot::now();
+        let spun = || Snapshot::now().since(&before).get(Event::PiMutexSpin) > 0;
         // Threads that hold another mutex spin as top waiters do. Goes on until one of them has
         // succeeded.
         scope(|threads| {

@@ -19,8 +19,8 @@ use super::plist::{DONATING, PriorityList, WAITING};
 use super::policy::Policy;
 use super::waiter::Inheritance;
 use super::{Core, RawTreeRtMutex, WAITERS};
+use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{Ordering::*, Platform, Word};
-use crate::wait::thread::{Thread, ThreadId};
 
 /// An invariant that does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub fn check<P: Platform, Y: Policy>(
     }
     for thread in threads {
         let pi = &P::thread(thread).pi;
-        if pi.lock.is_locked() {
+        if pi.lock().is_locked() {
             continue;
         }
         sorted(&pi.donors)?;
@@ -127,7 +127,7 @@ pub fn check_scheduler<P: Platform>(threads: impl Iterator<Item = ThreadId>) -> 
     for thread in threads {
         let pi = &P::thread(thread).pi;
         let effective = pi.priorities().1;
-        if !pi.lock.is_locked() {
+        if !pi.lock().is_locked() {
             let found = P::priority(thread);
             ensure(found == effective, "the scheduler's priority", Some(thread), found, effective)?;
         }
@@ -173,7 +173,7 @@ pub fn check_at_rest<P: Platform>(threads: impl Iterator<Item = ThreadId>) -> Re
 fn donors<P: Platform>(core: &Core<P>) -> Result<(), Broken> {
     let Some(owner) = core.owner().filter(|owner| !owner.is_anonymous()) else { return Ok(()) };
     let owner: &Thread<P> = P::thread(owner);
-    if owner.pi.lock.is_locked() {
+    if owner.pi.lock().is_locked() {
         return Ok(());
     }
     let first = core.waiters.first();

@@ -42,13 +42,11 @@
 //! others were before; nobody leaves a cycle except by giving up.
 
 use super::Core;
-use super::bug::Bug;
-use super::plist::DONATING;
 use super::waiter::{self, Inheritance, Locked};
 use crate::event::Event;
+use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::wait::section::{exit, try_enter};
-use crate::wait::thread::{Thread, ThreadId};
 
 /// The longest chain that is followed.
 pub const DEPTH: u32 = 1024;
@@ -251,9 +249,6 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
         if requeue {
             mutex.waiters.remove(thread.id());
             mutex.waiters.insert(thread.id(), locked.effective());
-            if P::errs(Bug::OneKeyForBothLists) {
-                thread.pi.nodes[DONATING].rewrite(locked.effective());
-            }
         }
         drop(locked);
         let Some(owner) = mutex.owner().filter(|owner| !owner.is_anonymous()) else {
@@ -262,8 +257,7 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
             let woken = mutex.waiters.first().filter(|_| mutex.owner().is_none() && mutex.waiters.first() != first);
             drop(mutex);
             if let Some(first) = woken {
-                let woken = if P::errs(Bug::WalkWakesRequeued) { thread.id() } else { first };
-                P::thread(woken).unpark();
+                P::thread(first).unpark();
             }
             return End::Done;
         };

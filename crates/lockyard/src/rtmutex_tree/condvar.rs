@@ -32,10 +32,10 @@ use super::policy::Policy;
 use super::proxy::Started;
 use super::{RawTreeRtMutex, Refused, waiter};
 use crate::cancel::Until;
-use crate::platform::{ConstPlatform, Ordering::*, Platform, Word};
+use crate::platform::thread::Thread;
+use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::section::{enter, exit};
-use crate::wait::thread::Thread;
 
 const NONE: u32 = 0;
 const SLEEPING: u32 = 1;
@@ -64,7 +64,7 @@ impl<P: Platform> RawTreeRtCondvar<P> {
     where
         P: ConstPlatform,
     {
-        Self { lock: RawQSpinLock::new(), sleepers: PriorityList::new() }
+        Self { lock: RawQSpinLock::new(), sleepers: ConstZero::ZERO }
     }
 
     /// Releases `mutex`, sleeps until it is signalled or until `until` comes, and takes `mutex`
@@ -76,7 +76,7 @@ impl<P: Platform> RawTreeRtCondvar<P> {
     ///
     /// # Safety
     /// The caller holds `mutex`, is registered (not
-    /// [`ThreadId::ANONYMOUS`](crate::wait::thread::ThreadId::ANONYMOUS)) and waits for nothing
+    /// [`ThreadId::ANONYMOUS`](crate::platform::thread::ThreadId::ANONYMOUS)) and waits for nothing
     /// else (it is no signal handler); all sleepers use the same mutex.
     pub unsafe fn wait<Y: Policy>(&self, mutex: &RawTreeRtMutex<P, Y>, until: Until<'_, P>) -> Result<bool, Refused> {
         let Some(me) = P::current() else { return Ok(false) };

@@ -17,7 +17,6 @@
 //! | `proxy` | queueing on behalf of another thread: condition variables |
 //! | [`condvar`] | a condition variable that keeps inheritance |
 //! | [`audit`] | the invariants, as a check |
-//! | [`bug`] | what went wrong elsewhere, for checks to make again |
 //!
 //! # The word
 //!
@@ -72,8 +71,8 @@
 //! `donors`, `waiters`: changed under locks; the name of the first waiter is also read by spinners,
 //! Relaxed, and only compared.
 //!
-//! A wake-up is sticky ([`wait::thread`](crate::wait::thread)) and comes after the word has changed
-//! under the wait lock; the waiter tries under the same lock before it sleeps.
+//! A wake-up is sticky ([`platform::thread`](crate::platform::thread)) and comes after the word has
+//! changed under the wait lock; the waiter tries under the same lock before it sleeps.
 //!
 //! # Invariants
 //!
@@ -97,7 +96,6 @@
 //! Rajkumar, Lehoczky, "Priority Inheritance Protocols" (1990).
 
 pub mod audit;
-pub mod bug;
 mod chain;
 pub mod condvar;
 pub(crate) mod plist;
@@ -110,9 +108,9 @@ pub(crate) mod waiter;
 use core::marker::PhantomData;
 
 use crate::cancel::{GaveUp, Until};
+use crate::platform::thread::ThreadId;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
-use crate::wait::thread::ThreadId;
 
 pub use chain::{Cycle, DEPTH, NAMED};
 use plist::{PriorityList, WAITING};
@@ -215,7 +213,7 @@ impl<P: Platform, Y: Policy> RawTreeRtMutex<P, Y> {
     where
         P: ConstPlatform,
     {
-        let core = Core { word: P::U32::ZERO, wait_lock: RawQSpinLock::new(), waiters: PriorityList::new() };
+        let core = Core { word: P::U32::ZERO, wait_lock: RawQSpinLock::new(), waiters: ConstZero::ZERO };
         Self { core, policy: PhantomData }
     }
 

@@ -18,67 +18,22 @@
 //! order of insertion keeps them apart.
 //!
 //! Nodes are fields of the thread records, linked by name (see
-//! [`wait::thread`](crate::wait::thread)): nothing is allocated, and a stale name leads to a
-//! record, never to freed memory.
+//! [`platform::thread`](crate::platform::thread)): nothing is allocated, and a stale name leads to
+//! a record, never to freed memory.
 //!
 //! **Who may write.** Everything changes under the lock that the list's owner says protects it; all
 //! accesses are Relaxed. `first` alone is also read without it, and only compared.
 
-use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
-use crate::wait::thread::ThreadId;
+use crate::platform::record::Node;
+use crate::platform::thread::ThreadId;
+use crate::platform::{Ordering::*, Platform, Word};
 
-/// Which of a thread's two nodes: among the waiters of the lock it wants …
-pub(crate) const WAITING: usize = 0;
-/// … or among the first waiters of all locks that one thread owns.
-pub(crate) const DONATING: usize = 1;
-
-/// A thread's place in one list, with that list's own copy of its priority.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Node<P: Platform> {
-    priority: P::U32,
-    /// Zero: in no list.
-    next: P::U32,
-    prev: P::U32,
-    /// The heads of the levels below and above; zero in a node that heads no level.
-    below: P::U32,
-    above: P::U32,
-}
-
-impl<P: Platform> Default for Node<P> {
-    fn default() -> Self {
-        Self {
-            priority: P::U32::default(),
-            next: P::U32::default(),
-            prev: P::U32::default(),
-            below: P::U32::default(),
-            above: P::U32::default(),
-        }
-    }
-}
+pub(crate) use crate::platform::record::{DONATING, PriorityList, WAITING_FOR as WAITING};
 
 impl<P: Platform> Node<P> {
-    pub(crate) const fn new() -> Self
-    where
-        P: ConstPlatform,
-    {
-        Self {
-            priority: P::U32::ZERO,
-            next: P::U32::ZERO,
-            prev: P::U32::ZERO,
-            below: P::U32::ZERO,
-            above: P::U32::ZERO,
-        }
-    }
-
     /// The priority by which it was inserted last.
     pub(crate) fn priority(&self) -> u32 {
         self.priority.load(Relaxed)
-    }
-
-    /// Changes the priority where it stands, which nobody may: see [`bug`](super::bug).
-    pub(super) fn rewrite(&self, priority: u32) {
-        self.priority.store(priority, Relaxed);
     }
 
     /// Whether it is in a list.
@@ -87,27 +42,7 @@ impl<P: Platform> Node<P> {
     }
 }
 
-/// A list of threads through their `PLACE` nodes. All-zero is empty.
-#[derive(Debug)]
-#[repr(transparent)]
-pub(crate) struct PriorityList<P: Platform, const PLACE: usize> {
-    first: P::U32,
-}
-
-impl<P: Platform, const PLACE: usize> Default for PriorityList<P, PLACE> {
-    fn default() -> Self {
-        Self { first: P::U32::default() }
-    }
-}
-
 impl<P: Platform, const PLACE: usize> PriorityList<P, PLACE> {
-    pub(crate) const fn new() -> Self
-    where
-        P: ConstPlatform,
-    {
-        Self { first: P::U32::ZERO }
-    }
-
     fn node(name: u32) -> &'static Node<P> {
         // Zero cannot occur: links of listed threads name listed threads. Record 1 stands in, so
         // that there is no panic here.

@@ -19,9 +19,9 @@
 
 use super::{Core, OWNER, WAITERS};
 use crate::event::Event;
+use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::wait::section::try_locked;
-use crate::wait::thread::{Thread, ThreadId};
 use crate::wait::turn::{LAPSED, RESERVED_NS};
 
 /// How often a waiter that is not heir looks.

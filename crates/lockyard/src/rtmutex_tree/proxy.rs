@@ -15,14 +15,13 @@
 //! **A last try.** A sleeper whose time is up tries once more under the wait lock before it leaves:
 //! if the mutex was promised to it in the meantime it has it, and the wait has not failed.
 
-use super::bug::Bug;
 use super::chain::Cycle;
 use super::policy::Policy;
 use super::{RawTreeRtMutex, Refused};
 use crate::cancel::Until;
 use crate::platform::Platform;
+use crate::platform::thread::Thread;
 use crate::wait::section::enter;
-use crate::wait::thread::Thread;
 
 /// What became of a thread that was queued by another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,13 +46,9 @@ impl<P: Platform, Y: Policy> RawTreeRtMutex<P, Y> {
         let core = &self.core;
         enter(&core.wait_lock);
         let started = if core.take::<Y>(sleeper, false) {
-            if P::errs(Bug::RemovesUnqueued) {
-                core.leave(sleeper);
-            }
             Ok(Started::Taken)
         } else {
-            let cleaned = if P::errs(Bug::CleansUpCaller) { P::current().unwrap_or(sleeper) } else { sleeper };
-            core.enqueue(sleeper).map(|()| Started::Queued).inspect_err(|_| core.leave(cleaned))
+            core.enqueue(sleeper).map(|()| Started::Queued).inspect_err(|_| core.leave(sleeper))
         };
         core.settle_bit();
         core.unlock_wait();

@@ -1,16 +1,15 @@
 //! The slow paths: taking, queueing, waiting, leaving, releasing. All of it under the wait lock,
 //! but for the waiting.
 
-use super::bug::Bug;
 use super::chain::{self, Cycle, Origin};
 use super::policy::{Policy, TopSpin};
 use super::waiter::{self, Inheritance};
 use super::{Core, OWNER, Refused, WAITERS};
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
+use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{Ordering::*, Patience, Platform, Word};
 use crate::wait::section::{enter, exit};
-use crate::wait::thread::{Thread, ThreadId};
 
 impl<P: Platform> Core<P> {
     /// Takes the mutex for the calling thread unless `until` comes first.
@@ -66,9 +65,7 @@ impl<P: Platform> Core<P> {
             result
         };
         self.settle_bit();
-        if !(P::errs(Bug::RefusedKeepsWaitLock) && matches!(result, Err(Refused::Deadlock(_)))) {
-            self.unlock_wait();
-        }
+        self.unlock_wait();
         result
     }
 
@@ -100,8 +97,7 @@ impl<P: Platform> Core<P> {
             let before = passed.load(Relaxed);
             // A queued waiter may pass the heir only in the moment before a change of priority has
             // been carried here.
-            let counted = if P::errs(Bug::StealsWithoutLimit) { 0 } else { before };
-            let permitted = if queued { priority > top } else { Y::STEAL.permits(priority, top, counted) };
+            let permitted = if queued { priority > top } else { Y::STEAL.permits(priority, top, before) };
             if permitted {
                 passed.store(before.saturating_add(1), Relaxed);
                 P::count(if priority > top { Event::RtmutexSteal } else { Event::RtmutexStealLateral }, 1);
@@ -118,7 +114,7 @@ impl<P: Platform> Core<P> {
         if queued || remaining.is_some() {
             let locked = waiter::lock(thread);
             thread.pi.blocked_on.store(0, Relaxed);
-            if let Some(first) = remaining.filter(|_| queued || !P::errs(Bug::StealForgetsDonor)) {
+            if let Some(first) = remaining {
                 thread.insert_donor(first);
                 // Nobody who remains is more urgent, unless a priority has changed and the change
                 // is still on its way here.
@@ -175,7 +171,7 @@ impl<P: Platform> Core<P> {
         enter(&self.wait_lock);
         // While it was walked, the mutex may have become free: then there is nothing to complain
         // about.
-        if self.owner().is_none() && !P::errs(Bug::OwnerlessIsDeadlock) { Ok(()) } else { walked }
+        if self.owner().is_none() { Ok(()) } else { walked }
     }
 
     /// Queued, under the wait lock, which it drops while it waits: until the mutex is taken, or
@@ -185,8 +181,7 @@ impl<P: Platform> Core<P> {
             Self::came(me);
             if self.take::<Y>(me, true) {
                 P::count(Event::RtmutexSlowAcq3, 1);
-                let late = until.over().filter(|_| P::errs(Bug::TimeoutBeatsOwnership));
-                return late.map_or(Ok(()), Err);
+                return Ok(());
             }
             // After the try: what can be had is had, whatever the time.
             if let Some(end) = until.over() {
@@ -227,7 +222,7 @@ impl<P: Platform> Core<P> {
         let patience = Patience::ns(P::spin_budget()).until(until.wake_time()).while_running(owner).courteous();
         let ended = P::spin(patience, || match self.owner() {
             now if now != Some(owner) => Some(true),
-            _ if self.waiters.is_first(me.id()) == P::errs(Bug::SpinTestInverted) => Some(false),
+            _ if !self.waiters.is_first(me.id()) => Some(false),
             _ => None,
         });
         P::count(
@@ -251,7 +246,7 @@ impl<P: Platform> Core<P> {
         let me = thread.id();
         {
             let locked = waiter::lock(thread);
-            if locked.blocked_on() != Inheritance::address(self) && !P::errs(Bug::RemovesUnqueued) {
+            if locked.blocked_on() != Inheritance::address(self) {
                 return;
             }
             thread.pi.blocked_on.store(0, Relaxed);
@@ -281,9 +276,6 @@ impl<P: Platform> Core<P> {
     /// Not blindly: where the bit is clear already, the owner may be in the middle of a fast
     /// release.
     pub(super) fn settle_bit(&self) {
-        if P::errs(Bug::ClearsBitBlindly) && self.waiters.first().is_none() {
-            self.word.store(self.word.load(Relaxed) & OWNER, Release);
-        }
         if self.waiters.first().is_none() && self.word.load(Relaxed) & WAITERS != 0 {
             // Release, and a read-modify-write: a free mutex still hands on what its last owner
             // wrote.
@@ -301,11 +293,6 @@ impl<P: Platform> Core<P> {
                 break first;
             }
             self.settle_bit();
-            if P::errs(Bug::ReleasesUnderWaitLock)
-                && self.word.compare_exchange(holder.raw(), 0, Release, Relaxed).is_ok()
-            {
-                return self.unlock_wait();
-            }
             self.unlock_wait();
             // Without the wait lock: the next owner may free it, and then nothing
             // of it may be touched.

@@ -21,71 +21,19 @@
 //! for both was a kernel bug: changing it for one list broke the order of the other.)
 
 use super::Core;
-use super::plist::{DONATING, Node, PriorityList, WAITING};
+use super::plist::{DONATING, WAITING};
 use crate::event::Event;
-use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
+use crate::platform::thread::{Thread, ThreadId};
+use crate::platform::{Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::section::{enter, exit};
-use crate::wait::thread::{Thread, ThreadId};
 
-/// See the [module text](self).
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Inheritance<P: Platform> {
-    pub(super) lock: RawQSpinLock<P>,
-    pub(super) held: P::U32,
-    pub(super) donors: PriorityList<P, DONATING>,
-    base: P::U32,
-    effective: P::U32,
-    pub(super) keeps: P::U32,
-    pub(super) passed: P::U32,
-    pub(super) waits: P::U32,
-    pub(super) requeue: P::U32,
-    pub(super) blocked_on: P::U64,
-    pub(super) nodes: [Node<P>; 2],
-}
-
-impl<P: Platform> Default for Inheritance<P> {
-    fn default() -> Self {
-        Self {
-            lock: RawQSpinLock::default(),
-            held: P::U32::default(),
-            donors: PriorityList::default(),
-            base: P::U32::default(),
-            effective: P::U32::default(),
-            keeps: P::U32::default(),
-            passed: P::U32::default(),
-            waits: P::U32::default(),
-            requeue: P::U32::default(),
-            blocked_on: P::U64::default(),
-            nodes: Default::default(),
-        }
-    }
-}
+pub(crate) use crate::platform::record::Inheritance;
 
 impl<P: Platform> Inheritance<P> {
-    pub(crate) const fn new() -> Self
-    where
-        P: ConstPlatform,
-    {
-        Self {
-            lock: RawQSpinLock::new(),
-            held: P::U32::ZERO,
-            donors: PriorityList::new(),
-            base: P::U32::ZERO,
-            effective: P::U32::ZERO,
-            keeps: P::U32::ZERO,
-            passed: P::U32::ZERO,
-            waits: P::U32::ZERO,
-            requeue: P::U32::ZERO,
-            blocked_on: P::U64::ZERO,
-            nodes: [const { Node::new() }; 2],
-        }
-    }
-
-    /// Whether the thread holds no own-tree mutex.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.held.load(Relaxed) == 0
+    /// What protects the rest.
+    pub(super) fn lock(&self) -> &RawQSpinLock<P> {
+        RawQSpinLock::on(&self.lock)
     }
 
     /// The name of `mutex` in `blocked_on`.
@@ -115,13 +63,13 @@ pub(super) struct Locked<'a, P: Platform> {
 impl<P: Platform> Drop for Locked<'_, P> {
     fn drop(&mut self) {
         // SAFETY: `lock` acquired it, and this value is the only one that stands for that.
-        unsafe { exit(&self.thread.pi.lock) };
+        unsafe { exit(self.thread.pi.lock()) };
     }
 }
 
 /// Locks a thread's part in priority inheritance.
 pub(super) fn lock<P: Platform>(thread: &Thread<P>) -> Locked<'_, P> {
-    enter(&thread.pi.lock);
+    enter(thread.pi.lock());
     Locked { thread }
 }
 

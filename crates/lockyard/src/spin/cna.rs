@@ -47,10 +47,10 @@
 //! qspinlock" v15 (Kogan, 2021).
 
 use crate::event::Event;
+use crate::platform::thread::NodeName;
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::spin::node::{Ahead, Onward, Place, QueueNode, TOLD};
 use crate::spin::queued::{Kind, LOCKED_MASK, RawQueuedSpinLock};
-use crate::wait::thread::NodeName;
 
 /// How long somebody may be aside before the circle goes first: `numa_spinlock_threshold_ns`.
 pub const ASIDE_NS: u64 = 1_000_000;

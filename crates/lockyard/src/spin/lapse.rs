@@ -59,8 +59,8 @@
 //! Timeout" (2001); Scott, "Non-Blocking Timeout in Scalable Queue-Based Spin Locks" (2002).
 
 use crate::event::Event;
+use crate::platform::thread::NodeName;
 use crate::platform::{Ordering::*, Platform, Word};
-use crate::wait::thread::NodeName;
 
 use super::node::{ASLEEP, Ahead, HEAD, LEFT, Onward, Place, STATE, TOLD_SHIFT, VACANT, WAITING};
 use super::queued::{Kind, LOCKED, LOCKED_MASK, RawQueuedSpinLock};

@@ -72,9 +72,10 @@
 //! 2003/0200457, and Scott, "Shared-Memory Synchronization" (2013), section 4.3.
 
 use crate::event::Event;
+use crate::platform::record::McsNode;
+use crate::platform::thread::{NodeName, Thread, one_level_deeper, with_nodes};
 use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Patience, Platform, Word};
 use crate::spin::bout;
-use crate::wait::thread::{NodeName, Thread, one_level_deeper, with_nodes};
 
 const NEXT_LANE: u32 = 0;
 const NEXT_MASK: u32 = 0xffff;
@@ -86,29 +87,6 @@ const HELD: u32 = 1 << TAIL_SHIFT;
 const WAITING: u32 = 0;
 const ASLEEP: u32 = 1;
 const OWNER: u32 = 2;
-
-/// A place in an MCS lock's queue; a field of the thread record, in use only while waiting.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct McsNode<P: Platform> {
-    pub(crate) next: P::U32,
-    pub(crate) wait: P::U32,
-}
-
-impl<P: Platform> Default for McsNode<P> {
-    fn default() -> Self {
-        Self { next: P::U32::default(), wait: P::U32::default() }
-    }
-}
-
-impl<P: Platform> McsNode<P> {
-    pub(crate) const fn new() -> Self
-    where
-        P: ConstPlatform,
-    {
-        Self { next: P::U32::ZERO, wait: P::U32::ZERO }
-    }
-}
 
 impl<P: Platform> McsNode<P> {
     fn of(thread: &Thread<P>, name: NodeName) -> &Self {

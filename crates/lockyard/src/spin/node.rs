@@ -17,17 +17,13 @@
 //! head has left before the waiter behind had linked itself, and that waiter finds the headship
 //! here, and takes the node out.
 
-use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
-use crate::wait::thread::{NodeName, Thread, ThreadId};
+use crate::platform::thread::{NodeName, Thread, ThreadId};
+use crate::platform::{Ordering::*, Platform, Word};
 
-use super::queued::TAIL_SHIFT;
+pub(super) use crate::platform::record::{ASLEEP, HEAD, LEFT, QueueNode, STATE, WAITING};
 
-// node.wait: a state, and above it what a new head is told.
-pub(super) const WAITING: u64 = 0;
-pub(super) const ASLEEP: u64 = 1;
-pub(super) const HEAD: u64 = 2;
-pub(super) const LEFT: u64 = 3;
-pub(super) const STATE: u64 = 3;
+/// Where the last waiter's name is in a lock's word.
+pub(super) const TAIL_SHIFT: u32 = 16;
 pub(super) const TOLD_SHIFT: u32 = 2;
 /// In `next`: the headship lies here for the waiter that links itself. Not a name: those begin with
 /// 4.
@@ -35,37 +31,10 @@ pub(super) const VACANT: u32 = 1;
 /// So many bits a new head can be told.
 pub(super) const TOLD: u32 = u64::BITS - TOLD_SHIFT;
 
-/// A place in a spinlock's queue; a field of the thread record, in use only while waiting.
-///
-/// `lane` is the kind's own, for heads to read. What one head tells the next is in the word that
-/// makes it head: a store of its own would take the waiter's line twice.
-#[derive(Debug)]
-#[repr(C)]
-pub struct QueueNode<P: Platform> {
-    pub(crate) next: P::U32,
-    /// The NUMA node of the waiter, or what its kind takes for it.
-    pub(crate) lane: P::U32,
-    pub(crate) wait: P::U64,
-    /// When the waiter's turn ends. A hint to the next waiter, which may read an earlier use's.
-    pub(crate) due: P::U64,
-}
-
-impl<P: Platform> Default for QueueNode<P> {
-    fn default() -> Self {
-        Self { next: P::U32::default(), lane: P::U32::default(), wait: P::U64::default(), due: P::U64::default() }
-    }
-}
-
 impl<P: Platform> QueueNode<P> {
     /// Whether the waiter sleeps because its CPU is needed, as far as that can be known. A hint.
     pub(super) fn gives_way(&self) -> bool {
         P::spin_budget() == u32::MAX && self.wait.load(Relaxed) == ASLEEP
-    }
-
-    /// Whether the node is in a queue that its thread has left. Only its thread makes it so.
-    pub(crate) fn is_left(&self) -> bool {
-        // Acquire: what was read in the node before it was taken out has been read.
-        self.wait.load(Acquire) & STATE == LEFT
     }
 
     /// Whether its thread left it behind in another process than that of `epoch`.
@@ -77,13 +46,6 @@ impl<P: Platform> QueueNode<P> {
     /// The node is in no queue any more: its thread may use it again.
     pub(super) fn take_out(&self) {
         self.wait.store(WAITING, Release);
-    }
-
-    pub(crate) const fn new() -> Self
-    where
-        P: ConstPlatform,
-    {
-        Self { next: P::U32::ZERO, lane: P::U32::ZERO, wait: P::U64::ZERO, due: P::U64::ZERO }
     }
 }
 

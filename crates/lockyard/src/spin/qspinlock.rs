@@ -56,6 +56,13 @@ impl<P: Platform> Kind<P> for Marked {
 }
 
 impl<P: Platform> RawQSpinLock<P> {
+    /// The lock whose word is `word`: a field of a record.
+    #[inline(always)]
+    pub(crate) const fn on(word: &P::Lanes) -> &Self {
+        // SAFETY: the lock is its word (`repr(transparent)`), and every value of that is a lock's.
+        unsafe { &*core::ptr::from_ref(word).cast() }
+    }
+
     /// In a child process: frees the lock and forgets who waited for it in the parent.
     ///
     /// # Safety

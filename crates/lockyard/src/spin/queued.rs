@@ -88,10 +88,10 @@ use core::fmt::Debug;
 use core::marker::PhantomData;
 
 use crate::event::Event;
+use crate::platform::thread::{NESTING, NodeName, with_nodes};
 use crate::platform::{ConstPlatform, Lanes, Ordering::*, Patience, Platform, Word, lanes};
-use crate::wait::thread::{NESTING, NodeName, with_nodes};
 
-use super::node::{Ahead, Onward, Place};
+use super::node::{Ahead, Onward, Place, TAIL_SHIFT};
 
 pub(super) const LOCKED: u32 = 1;
 pub(super) const PENDING_LANE: u32 = 1;
@@ -101,7 +101,6 @@ pub(super) const LOCKED_MASK: u32 = 0xff;
 pub(super) const PENDING_MASK: u32 = 0x100;
 pub(super) const ASLEEP_MASK: u32 = 0x400;
 pub(super) const URGENT_MASK: u32 = 0x800;
-pub(super) const TAIL_SHIFT: u32 = 16;
 
 /// How long a newcomer tries to steal before it queues.
 pub const STEAL_NS: u32 = 1_000;
@@ -261,8 +260,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         self.word.store_byte(LOCKED_LANE, 0, Release);
         // From here on the lock may be gone: only its key is used.
         P::fence_light();
-        if P::heads().any(key) {
-            P::heads().kick(key);
+        if P::commons().heads.any(key) {
+            P::commons().heads.kick(key);
         }
     }
 

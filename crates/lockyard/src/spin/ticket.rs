@@ -40,20 +40,20 @@
 //!
 //! In the child nobody comes for the numbers that other threads of the parent had drawn, and the
 //! lock does not say whose a number is. So a waiter notes in its thread's record for which lock it
-//! waits, and the child's fork handler, before anything else happens there, calls all of them back:
-//! `next` becomes one more than `serving`, which its owner returns if the child has it. Later it
-//! could not be done: a lock may have been made anew at the same address. Where the handler is
-//! passed by (`_Fork`, a raw `clone`), or the fork fell between the draw and the note, a few
-//! instructions apart, such a lock stays locked in the child. So does one for which the forking
-//! thread waits itself (it forks in a signal handler).
+//! waits, and in the child, before anything else happens there, the machine has all of them called
+//! back ([`Platform::in_children`]): `next` becomes one more than `serving`, which its owner
+//! returns if the child has it. Later it could not be done: a lock may have been made anew at the
+//! same address. Where the handler is passed by (`_Fork`, a raw `clone`), or the fork fell between
+//! the draw and the note, a few instructions apart, such a lock stays locked in the child. So does
+//! one for which the forking thread waits itself (it forks in a signal handler).
 //!
 //! Sources: Mellor-Crummey and Scott 1991, section 2.2; Boyd-Wickizer et al., "Non-scalable locks
 //! are dangerous" (2012).
 
 use crate::event::Event;
+use crate::platform::thread::{Thread, while_waiting};
 use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Platform, Word};
 use crate::spin::bout;
-use crate::wait::thread::{Thread, while_waiting};
 
 const SERVING_LANE: u32 = 0;
 const NEXT_SHIFT: u32 = 16;
@@ -160,6 +160,7 @@ impl<P: Platform> RawTicketLock<P> {
             // A machine without processes has no use for the note.
             let note = place.filter(|_| P::epoch() != 0).map(|(me, level)| &me.tickets[level]);
             if let Some(note) = note {
+                P::in_children(Self::call_back);
                 // Relaxed: read in a child, which has a copy.
                 note.store(core::ptr::from_ref(self).expose_provenance() as u64, Relaxed);
             }
@@ -182,8 +183,7 @@ impl<P: Platform> RawTicketLock<P> {
     /// In a child, before anything else happens there: calls the numbers back that `ghost`, a copy
     /// of a thread of the parent, waited for, and those of all others for the same locks. But for
     /// locks for which `me`, the forking thread, waits.
-    #[cfg_attr(not(all(feature = "std", target_os = "linux")), allow(dead_code))]
-    pub(crate) fn call_back(ghost: &Thread<P>, me: Option<&Thread<P>>) {
+    fn call_back(ghost: &Thread<P>, me: Option<&Thread<P>>) {
         let mine = |lock: u64| me.is_some_and(|me| me.tickets.iter().any(|note| note.load(Relaxed) == lock));
         for note in &ghost.tickets {
             let lock = note.load(Relaxed);

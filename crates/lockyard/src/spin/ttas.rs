@@ -25,9 +25,9 @@
 //!
 //! Sources: Rudolph and Segall 1984; Anderson, "The Performance of Spin Lock Alternatives" (1990).
 
+use crate::platform::thread::while_waiting;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::bout;
-use crate::wait::thread::while_waiting;
 
 /// The test-and-test-and-set spinlock: 4 bytes. See the [module text](self).
 #[derive(Debug)]

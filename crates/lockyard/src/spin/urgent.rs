@@ -46,9 +46,9 @@
 //! later stays. Sleep against unlock: see `heads`.
 
 use crate::event::Event;
+use crate::platform::thread::{Thread, one_level_deeper};
 use crate::platform::{Lanes, Ordering::*, Patience, Platform, Word};
 use crate::wait::heads;
-use crate::wait::thread::{Thread, one_level_deeper};
 use crate::wait::turn::TURNS_NS;
 
 use super::lapse::LAPSE_NS;
@@ -72,14 +72,14 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             while !self.sleep_urgently(me, key, &mut entitled) {}
         }
         P::count(Event::PvUrgent, 1);
-        if P::heads().any_urgent(key) {
+        if P::commons().heads.any_urgent(key) {
             self.word.fetch_or(URGENT_MASK, Relaxed);
         }
     }
 
     /// Sleeps until an unlock, or for a while. Whether it has taken the lock.
     fn sleep_urgently(&self, me: &Thread<P>, key: u64, entitled: &mut bool) -> bool {
-        let registered = P::heads().insert_urgent(key, me.id());
+        let registered = P::commons().heads.insert_urgent(key, me.id());
         *entitled |= !registered || self.word.fetch_or(URGENT_MASK, Release) & URGENT_MASK == 0;
         let fenced = P::fence_heavy();
         let attempt = || self.take_urgently(*entitled);
@@ -92,7 +92,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
                 me.park(Some(P::now() + BLIND_NS));
             }
         }
-        *entitled |= registered && !P::heads().remove(key, me.id());
+        *entitled |= registered && !P::commons().heads.remove(key, me.id());
         taken || self.take_urgently(*entitled)
     }
 
@@ -118,6 +118,6 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     /// Whether *urgent*, if it is set in `word`, was set by a thread that only the parent of a fork
     /// has.
     pub(super) fn is_urgent_for_ghosts(&self, word: u32) -> bool {
-        word & URGENT_MASK != 0 && P::epoch() > 1 && !P::heads().any_urgent(P::key(self))
+        word & URGENT_MASK != 0 && P::epoch() > 1 && !P::commons().heads.any_urgent(P::key(self))
     }
 }

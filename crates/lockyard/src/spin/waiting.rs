@@ -6,9 +6,9 @@
 //! [`urgent`](super::urgent).
 
 use crate::event::Event;
+use crate::platform::thread::{NodeName, Thread};
 use crate::platform::{Lanes, Ordering::*, Patience, Platform, Word};
 use crate::wait::heads;
-use crate::wait::thread::{NodeName, Thread};
 use crate::wait::turn::{TURN_NS, TURNS_NS};
 
 use super::lapse::LAPSE_NS;
@@ -170,7 +170,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             return Onward::Absent(next, told);
         };
         let dozes = || passed && !Self::is_exact() && node.due.load(Relaxed) <= P::now() + 2 * TURN_NS;
-        if sleeps && !dozes() && !P::heads().insert(P::key(self), thread.id()) {
+        if sleeps && !dozes() && !P::commons().heads.insert(P::key(self), thread.id()) {
             thread.unpark();
         }
         Onward::Settled
@@ -275,7 +275,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     fn sleep_as_head(&self, me: &Thread<P>, end: Option<u64>, shut: bool) -> bool {
         let key = P::key(self);
         self.mark_asleep(true);
-        let registered = P::heads().insert(key, me.id());
+        let registered = P::commons().heads.insert(key, me.id());
         let fenced = P::fence_heavy();
         // It sleeps without a timer: a free lock must not be left for the sake of a note.
         let attempt = || if shut { self.take_pending() } else { self.take_past() };
@@ -297,7 +297,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             }
         }
         if registered {
-            P::heads().remove(key, me.id());
+            P::commons().heads.remove(key, me.id());
         }
         self.mark_asleep(false);
         taken

@@ -39,8 +39,11 @@
 use core::cmp::Reverse;
 
 use crate::event::Event;
-use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
-use crate::wait::thread::{Thread, ThreadId};
+use crate::platform::record::{LINES, Line, SLOTS};
+use crate::platform::thread::{Thread, ThreadId};
+use crate::platform::{Ordering::*, Platform, Word};
+
+pub use crate::platform::record::ParkedHeads;
 
 /// How long a store may take to be seen, by far.
 pub(crate) const SETTLE_NS: u64 = 50_000;
@@ -68,7 +71,8 @@ pub(crate) fn sleep<P: Platform>(
     let until = |ns: u64| Some(end.unwrap_or(u64::MAX).min(P::now() + ns));
     let settled = until(SETTLE_NS);
     me.park(settled);
-    if settled == end || !P::heads().contains(key, me.id()) || settled.is_some_and(|settled| P::now() < settled) {
+    if settled == end || !P::commons().heads.contains(key, me.id()) || settled.is_some_and(|settled| P::now() < settled)
+    {
         return false;
     }
     let ready = ready();
@@ -79,42 +83,12 @@ pub(crate) fn sleep<P: Platform>(
     ready
 }
 
-const LINES: usize = 64;
-const SLOTS: usize = 7;
 /// In an entry: its thread waits beside the queue.
 const URGENT: u64 = 1 << 17;
 /// In an entry: where the key begins. Locks are aligned to four bytes.
 const KEY_SHIFT: u32 = 18;
 
-/// One line: the heads sleeping on the locks that hash here.
-#[derive(Debug)]
-#[repr(C, align(64))]
-struct Line<P: Platform> {
-    count: P::U64,
-    entries: [P::U64; SLOTS],
-}
-
-/// The table. One per platform instance, see [`Platform::heads`].
-#[derive(Debug)]
-pub struct ParkedHeads<P: Platform> {
-    lines: [Line<P>; LINES],
-}
-
-impl<P: Platform> Default for ParkedHeads<P> {
-    fn default() -> Self {
-        Self { lines: core::array::from_fn(|_| Line { count: P::U64::default(), entries: Default::default() }) }
-    }
-}
-
 impl<P: Platform> ParkedHeads<P> {
-    /// An empty table, in constants.
-    pub const fn new() -> Self
-    where
-        P: ConstPlatform,
-    {
-        Self { lines: [const { Line { count: P::U64::ZERO, entries: [const { P::U64::ZERO }; SLOTS] } }; LINES] }
-    }
-
     #[inline(always)]
     fn line(&self, key: u64) -> &Line<P> {
         // Locks are 4 bytes; neighbours in an array share lines of the table in runs of four, which
@@ -304,7 +278,7 @@ mod tests {
             asked.set(asked.get() + 1);
             answer
         };
-        let registered = Linux::heads().insert(KEY, me.id());
+        let registered = Linux::commons().heads.insert(KEY, me.id());
         assert!(registered);
         me.forget_wake_up();
         assert!(sleep(me, KEY, None, false, || ask(true)) && asked.get() == 1);
@@ -317,7 +291,7 @@ mod tests {
         assert!(!sleep(me, KEY, Some(1), false, || ask(true)) && asked.get() == 2);
         me.unpark();
         assert!(!sleep(me, KEY, None, true, || ask(true)) && asked.get() == 2);
-        Linux::heads().remove(KEY, me.id());
+        Linux::commons().heads.remove(KEY, me.id());
     }
 
     /// The release has taken its entry out, and the lock is taken again by the time the head has a
@@ -328,14 +302,14 @@ mod tests {
         const KEY: u64 = 0x5250;
         let me = record(1);
         me.forget_wake_up();
-        assert!(Clockwork::heads().insert(KEY, me.id()));
+        assert!(Clockwork::commons().heads.insert(KEY, me.id()));
         at_sleep(|| {
-            Clockwork::heads().kick(KEY);
+            Clockwork::commons().heads.kick(KEY);
             advance(2 * SETTLE_NS);
         });
         let before = Clockwork::now();
         assert!(!sleep(me, KEY, None, false, || false));
-        assert_eq!((cues_left(), Clockwork::heads().any(KEY)), (0, false));
+        assert_eq!((cues_left(), Clockwork::commons().heads.any(KEY)), (0, false));
         assert!(Clockwork::now() < before + UNSURE_NS, "it slept on");
     }
 }

@@ -71,8 +71,9 @@
 //! (an MCS queue with unqueue).
 
 use crate::event::Event;
+use crate::platform::record::OsqNode;
+use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Patience, Platform, Word};
-use crate::wait::thread::{Thread, ThreadId};
 
 /// In `next`: the owner has left as head, and its successor had not linked itself. No thread's
 /// name.
@@ -82,37 +83,6 @@ const VACANT: u32 = ThreadId::ANONYMOUS.raw();
 const HEAD: u32 = 1;
 /// In `locked`: the owner has gone, and its node is still linked.
 const ABANDONED: u32 = 2;
-
-/// A thread's place in a spin queue.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct OsqNode<P: Platform> {
-    next: P::U32,
-    prev: P::U32,
-    locked: P::U32,
-    /// The owner is in some queue, or its node is: refuses another join.
-    busy: P::U32,
-}
-
-impl<P: Platform> Default for OsqNode<P> {
-    fn default() -> Self {
-        Self { next: P::U32::default(), prev: P::U32::default(), locked: P::U32::default(), busy: P::U32::default() }
-    }
-}
-
-impl<P: Platform> OsqNode<P> {
-    /// Whether the node is in no queue.
-    pub(crate) fn is_free(&self) -> bool {
-        self.busy.load(Acquire) == 0
-    }
-
-    pub(crate) const fn new() -> Self
-    where
-        P: ConstPlatform,
-    {
-        Self { next: P::U32::ZERO, prev: P::U32::ZERO, locked: P::U32::ZERO, busy: P::U32::ZERO }
-    }
-}
 
 /// A spin queue: one word, zero when nobody spins.
 #[derive(Debug)]

@@ -21,128 +21,14 @@
 //! **Lifetime.** From the moment `granted` is set the waiter may return and wait elsewhere: a
 //! granter has unlinked it before and reads nothing of it afterwards but the name.
 
+use crate::platform::record::{Link, MostlyRead};
+use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
-use crate::wait::thread::{Thread, ThreadId};
-
-/// A place in one queue.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Link<P: Platform> {
-    next: P::U32,
-    prev: P::U32,
-}
-
-impl<P: Platform> Default for Link<P> {
-    fn default() -> Self {
-        Self { next: P::U32::default(), prev: P::U32::default() }
-    }
-}
-
-impl<P: Platform> Link<P> {
-    const fn new() -> Self
-    where
-        P: ConstPlatform,
-    {
-        Self { next: P::U32::ZERO, prev: P::U32::ZERO }
-    }
-}
 
 /// Which of a thread's two places: in a lock's queue, or in the list of a cancellation token.
 pub(crate) const LOCK: usize = 0;
 /// See [`LOCK`].
 pub(crate) const TOKEN: usize = 1;
-
-/// What a lock and its waiter tell each other; a field of the thread record.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Waiter<P: Platform> {
-    links: [Link<P>; 2],
-    /// Set by a granter: the lock, or the unit, is yours.
-    pub(crate) granted: P::U32,
-    /// What the waiter wants, in the lock's own terms.
-    pub(crate) kind: P::U32,
-    /// The lock's own note about this waiter.
-    pub(crate) note: P::U32,
-    /// In how many lists the thread is, or is about to be: refuses a nested wait from a signal
-    /// handler. Touched only by the owner.
-    pub(crate) busy: P::U32,
-    /// Its number among those of its queue: one more than that of the one before it.
-    pub(crate) place: P::U32,
-    /// What the thread knows of the lock it last spun for.
-    pub(crate) mostly_read: MostlyRead<P>,
-    /// From this time on the waiter is entitled to a handoff.
-    pub(crate) due: P::U64,
-    /// Since when the lock has been free and reserved for this waiter: see `turn::reservation`.
-    /// Anybody; the waiter clears it when it runs.
-    pub(crate) reserved: P::U64,
-    /// The key of the word that it sleeps on, in a futex hash. Written before it queues.
-    pub(crate) key: P::U64,
-}
-
-impl<P: Platform> Default for Waiter<P> {
-    fn default() -> Self {
-        Self {
-            links: Default::default(),
-            granted: P::U32::default(),
-            kind: P::U32::default(),
-            note: P::U32::default(),
-            busy: P::U32::default(),
-            place: P::U32::default(),
-            mostly_read: MostlyRead::default(),
-            due: P::U64::default(),
-            reserved: P::U64::default(),
-            key: P::U64::default(),
-        }
-    }
-}
-
-impl<P: Platform> Waiter<P> {
-    pub(crate) const fn new() -> Self
-    where
-        P: ConstPlatform,
-    {
-        Self {
-            links: [const { Link::new() }; 2],
-            granted: P::U32::ZERO,
-            kind: P::U32::ZERO,
-            note: P::U32::ZERO,
-            busy: P::U32::ZERO,
-            place: P::U32::ZERO,
-            mostly_read: MostlyRead { word: P::U32::ZERO },
-            due: P::U64::ZERO,
-            reserved: P::U64::ZERO,
-            key: P::U64::ZERO,
-        }
-    }
-}
-
-impl<P: Platform> Waiter<P> {
-    /// Before the thread's links are touched.
-    pub(crate) fn enter(&self) {
-        self.busy.store(self.busy.load(Relaxed) + 1, Relaxed);
-    }
-
-    /// After they were touched for the last time.
-    pub(crate) fn leave(&self) {
-        self.busy.store(self.busy.load(Relaxed) - 1, Relaxed);
-    }
-}
-
-/// How often a thread found readers in its way at one lock, the last that it spun for. Touched only
-/// by the thread.
-#[derive(Debug)]
-#[repr(transparent)]
-pub(crate) struct MostlyRead<P: Platform> {
-    /// Bits 0–7: rises by 1 with each reader, falls by 4 with each writer: high where more than
-    /// four in five are readers. Above: which lock.
-    word: P::U32,
-}
-
-impl<P: Platform> Default for MostlyRead<P> {
-    fn default() -> Self {
-        Self { word: P::U32::default() }
-    }
-}
 
 impl<P: Platform> MostlyRead<P> {
     const MOST: u32 = 16;

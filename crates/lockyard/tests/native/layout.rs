@@ -8,7 +8,9 @@ use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
+use lockyard::platform::ParkedHeads;
 use lockyard::platform::linux::Linux;
+use lockyard::platform::thread::Thread;
 use lockyard::platform::{Ordering, Platform, Word};
 use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtcondvar::RawRtCondvar;
@@ -23,8 +25,6 @@ use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
-use lockyard::wait::heads::ParkedHeads;
-use lockyard::wait::thread::Thread;
 use lockyard::{CancelToken, Mutex, RwSem, Semaphore, SpinLock};
 use lockyard_check::lock::{Lock, Way};
 

@@ -39,7 +39,7 @@ fn errors_are_one_line_each() {
 
 #[test]
 fn a_tunable_out_of_range_is_refused_by_the_name_of_its_variable() {
-    let tunables = Linux::hq().tunables();
+    let tunables = Linux::commons().pool.tunables();
     let before: Vec<u32> = Tunable::ALL.iter().map(|&tunable| tunables.get(tunable)).collect();
     for &tunable in Tunable::ALL {
         assert!(!tunable.name().is_empty() && tunable.default() <= tunable.most());
@@ -61,7 +61,7 @@ fn a_tunable_out_of_range_is_refused_by_the_name_of_its_variable() {
 fn settings_come_from_the_environment() {
     const SAYS: &str = "LOCKYARD_TEST_SAYS_ITS_SETTINGS";
     if std::env::var_os(SAYS).is_some() {
-        let tunables = Linux::hq().tunables();
+        let tunables = Linux::commons().pool.tunables();
         let read = tunables.set_from_environment().map_err(|error| error.0);
         let now: Vec<u32> = Tunable::ALL.iter().map(|&tunable| tunables.get(tunable)).collect();
         println!("{read:?} {now:?}");

@@ -21,10 +21,10 @@ pub(crate) fn settings(changes: &[(Tunable, u32)]) -> MutexGuard<'static, ()> {
     let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     has(NODES, 2);
     for &tunable in Tunable::ALL {
-        Exact::hq().tunables().set(tunable, tunable.default()).expect("in range");
+        Exact::commons().pool.tunables().set(tunable, tunable.default()).expect("in range");
     }
     for &(tunable, value) in [(Tunable::WaitBeforeLook, 0)].iter().chain(changes) {
-        Exact::hq().tunables().set(tunable, value).expect("in range");
+        Exact::commons().pool.tunables().set(tunable, value).expect("in range");
     }
     alone
 }
@@ -238,13 +238,13 @@ scripts! {
             [(3, 100, 3), (2, 100, 3), (6, 24, 6), (6, 23, 3), (32, 128, 32), (33, 1000, 3)]
         {
             has(caches, cpus);
-            assert_eq!(Exact::hq().lane_count(), lanes, "{caches} caches, {cpus} CPUs");
+            assert_eq!(Exact::commons().pool.lane_count(), lanes, "{caches} caches, {cpus} CPUs");
         }
         has(6, 24);
-        Exact::hq().tunables().set(Tunable::LanesByCache, 0).expect("in range");
-        assert_eq!(Exact::hq().lane_count(), 3);
-        Exact::hq().tunables().set(Tunable::Lanes, 5).expect("in range");
-        assert_eq!(Exact::hq().lane_count(), 5);
+        Exact::commons().pool.tunables().set(Tunable::LanesByCache, 0).expect("in range");
+        assert_eq!(Exact::commons().pool.lane_count(), 3);
+        Exact::commons().pool.tunables().set(Tunable::Lanes, 5).expect("in range");
+        assert_eq!(Exact::commons().pool.lane_count(), 5);
     }
 
     /// Which waiters are neighbours: those of a node, of a cache, or whose names leave the same
@@ -257,8 +257,8 @@ scripts! {
         ];
         let is_remote = |all: u32, by_cache: u32, lanes: u32, is_other: fn(&Actor<'_>, &Actor<'_>) -> bool, prepare: fn(usize, &Actor<'_>)| {
             let _alone = settings(&early);
-            Exact::hq().tunables().set(Tunable::LanesByCache, by_cache).expect("in range");
-            Exact::hq().tunables().set(Tunable::Lanes, lanes).expect("in range");
+            Exact::commons().pool.tunables().set(Tunable::LanesByCache, by_cache).expect("in range");
+            Exact::commons().pool.tunables().set(Tunable::Lanes, lanes).expect("in range");
             has(all, 24);
             let lock = &Hq::default();
             let mut turned = false;

@@ -7,8 +7,8 @@
 use std::sync::atomic::AtomicU32;
 
 use lockyard::event::Event;
-use lockyard::platform::{ConstPlatform, Ordering, ParkedHeads, Patience, Platform, Pool};
-use lockyard::wait::thread::{Thread, ThreadId};
+use lockyard::platform::thread::{Thread, ThreadId};
+use lockyard::platform::{Commons, ConstPlatform, Ordering, ParkedHeads, Patience, Platform, Pool};
 use lockyard_check::scripted::{LaneWord, NODES, Scene, Scripted, U32, U64};
 
 /// An exact machine. A thread that is not on a CPU
@@ -136,14 +136,10 @@ unsafe impl Platform for Exact {
         CACHES.load(Ordering::Relaxed)
     }
 
-    fn heads() -> &'static ParkedHeads<Self> {
+    fn commons() -> Commons<Self> {
         static HEADS: ParkedHeads<Exact> = ParkedHeads::new();
-        &HEADS
-    }
-
-    fn hq() -> &'static Pool<Self> {
-        static HQ: Pool<Exact> = Pool::new();
-        &HQ
+        static POOL: Pool<Exact> = Pool::new();
+        Commons { heads: &HEADS, pool: &POOL }
     }
 
     fn key<T>(lock: *const T) -> u64 {

@@ -22,9 +22,9 @@ mod stopped;
 
 use lockyard::RawTreeRtMutex;
 use lockyard::cancel::Until;
+use lockyard::platform::thread::ThreadId;
 use lockyard::rtmutex_tree::policy::{Policy, Today};
 use lockyard::rtmutex_tree::{self, Refused};
-use lockyard::wait::thread::ThreadId;
 use lockyard_check::scripted::{Actor, Scripted};
 pub(crate) use lockyard_check::scripts;
 

@@ -53,8 +53,12 @@ impl Line<RawHqSpinLock<Loom>> {
     pub(super) fn finish(&self, turns: u64, any_mode: bool) {
         assert_eq!(self.data.turns(), turns);
         let word = self.lock.raw();
-        let plain = word == TYPE && Loom::hq().in_use() == 0;
-        assert!(plain || any_mode && word & 0xffff == TYPE, "left as {word:#x}, records: {}", Loom::hq().in_use());
+        let plain = word == TYPE && Loom::commons().pool.in_use() == 0;
+        assert!(
+            plain || any_mode && word & 0xffff == TYPE,
+            "left as {word:#x}, records: {}",
+            Loom::commons().pool.in_use()
+        );
     }
 }
 
@@ -74,7 +78,7 @@ pub(super) fn lanes(of: &Of<'_>, times: &'static [usize], quota: u32, vain: u32)
                 Line::<RawHqSpinLock<Loom>>::default,
                 |line| {
                     turn_early::<Loom>(0);
-                    Loom::hq().tunables().set(Tunable::FairnessThreshold, quota).expect("in range");
+                    Loom::commons().pool.tunables().set(Tunable::FairnessThreshold, quota).expect("in range");
                     assert!(line.lock.begin_in_lanes(vain));
                 },
                 |line, me| (0..times[me]).for_each(|_| line.hold()),

@@ -11,9 +11,9 @@
 use lockyard::event::Event;
 use lockyard::history::rwsem::{KernelRwSem, policy::XaddBaseline};
 use lockyard::platform::Platform;
+use lockyard::platform::thread::ThreadId;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::queued::{Kind, RawQueuedSpinLock};
-use lockyard::wait::thread::ThreadId;
 
 use super::super::machine::{execute, execute_from};
 use super::super::weak::{Loom, Weak, explore_from_here, explore_no_further, settle_first};

@@ -250,8 +250,8 @@ impl<P: Platform, Y: Policy> KernelQRwLock<P, Y> {
     #[inline]
     fn kick(key: u64) {
         P::fence_light();
-        if P::heads().any(key) {
-            P::heads().kick(key);
+        if P::commons().heads.any(key) {
+            P::commons().heads.kick(key);
         }
     }
 

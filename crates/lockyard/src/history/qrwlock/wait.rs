@@ -28,10 +28,10 @@
 //! **fork.** The first waiter, *waiting*, and the count of a waiting reader stay in the child.
 
 use crate::event::Event;
+use crate::platform::thread::{Thread, while_waiting};
 use crate::platform::{Lanes, Ordering::*, Platform, Word};
 use crate::spin::bout;
 use crate::wait::heads;
-use crate::wait::thread::{Thread, while_waiting};
 
 use super::policy::{Policy, SetWaiting};
 use super::{FULL, KernelQRwLock, LOCKED, LOCKED_LANE};
@@ -163,7 +163,7 @@ impl<P: Platform, Y: Policy> KernelQRwLock<P, Y> {
     #[cold]
     fn sleep_unless(&self, me: &Thread<P>, told: Told, ready: &impl Fn(u32) -> bool) {
         let key = P::key(self);
-        let registered = P::heads().insert(key, me.id());
+        let registered = P::commons().heads.insert(key, me.id());
         let fenced = P::fence_heavy();
         let now_ready = || ready(self.word.load(Relaxed));
         if !now_ready() {
@@ -175,7 +175,7 @@ impl<P: Platform, Y: Policy> KernelQRwLock<P, Y> {
             }
         }
         if registered {
-            P::heads().remove(key, me.id());
+            P::commons().heads.remove(key, me.id());
         }
     }
 }

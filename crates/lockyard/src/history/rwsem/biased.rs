@@ -47,9 +47,9 @@
 //! Source: rwsem of Linux 5.1 ("rwsem-xadd"); Documentation/locking.
 
 use crate::event::Event;
+use crate::platform::thread::Thread;
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::wait::section;
-use crate::wait::thread::Thread;
 
 use super::KernelRwSem;
 use super::grant::{Mode, Wakes};

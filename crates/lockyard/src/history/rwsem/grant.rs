@@ -35,10 +35,10 @@
 //! wait lock whenever it is full.
 
 use crate::event::Event;
+use crate::platform::thread::Thread;
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::wait::queue::WakeList;
 use crate::wait::section;
-use crate::wait::thread::Thread;
 
 use super::owner::RD_NONSPINNABLE;
 use super::policy::{AbortWake, CountScheme, EnqueueWake, Handoff, Policy, Track, WakeReaders};

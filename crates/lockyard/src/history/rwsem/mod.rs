@@ -98,11 +98,11 @@ mod tests;
 use core::marker::PhantomData;
 
 use crate::cancel::{GaveUp, Until};
+use crate::platform::thread::Thread;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
-use crate::wait::thread::Thread;
 
 use grant::Mode;
 use owner::me;

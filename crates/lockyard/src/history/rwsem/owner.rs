@@ -30,8 +30,8 @@
 //! The kernel's word for "a writer nobody knows" is here any anonymous thread's: it never runs, so
 //! nobody spins on it.
 
+use crate::platform::thread::ThreadId;
 use crate::platform::{Ordering::*, Platform, Word};
-use crate::wait::thread::ThreadId;
 
 use super::KernelRwSem;
 use super::policy::{Keep, Nonspin, Policy};

@@ -47,8 +47,8 @@
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
+use crate::platform::thread::Thread;
 use crate::platform::{Ordering::*, Platform, Word};
-use crate::wait::thread::Thread;
 
 use super::grant::Mode;
 use super::owner::{Kind, READER_OWNED, me};

@@ -35,8 +35,8 @@
 
 use crate::cancel::Until;
 use crate::event::Event;
+use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{Ordering::*, Patience, Platform, Word};
-use crate::wait::thread::{Thread, ThreadId};
 
 use super::grant::Mode;
 use super::owner::{self, Kind, OwnerState, READER_OWNED};

@@ -40,8 +40,8 @@
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
+use crate::platform::thread::Thread;
 use crate::platform::{Ordering::*, Patience, Platform, Word};
-use crate::wait::thread::Thread;
 
 use super::grant::{HANDOFF_SET, WRITES, Wakes};
 use super::owner::{Kind, OwnerState, RD_NONSPINNABLE, me};

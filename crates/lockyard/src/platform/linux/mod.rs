@@ -3,15 +3,18 @@
 //! | file | what |
 //! |---|---|
 //! | `words` | atomics, sub-word lanes |
-//! | `threads` | the registry of thread records, events, who runs where |
+//! | `threads` | the registry of thread records |
+//! | `threads::counts` | events |
+//! | `threads::running` | who runs where |
+//! | `threads::exit` | the end of a thread |
+//! | `threads::strangers` | records lent for a wait |
 //! | `table` | a table by names that grows |
 //! | `rseq` | the current CPU |
 //! | `futex` | sleeping and waking |
 //! | `pi` | PI futexes, kernel thread ids |
-//! | `process` | what tells a process from its parent, windows that no fork falls into |
+//! | `epoch` | what tells a process from its parent, kernel thread ids |
+//! | `fork` | windows that no fork falls into, children |
 //! | `syscall` | what rustix has not |
-//! | `exit` | the end of a thread |
-//! | `strangers` | records lent for a wait |
 //! | `clock` | time |
 //! | `scheduling` | priorities of threads: read and lent |
 //! | `topology` | CPUs, NUMA nodes and caches from sysfs |
@@ -25,7 +28,7 @@
 //! not know of ours. So threads register, wait and wake by `futex` alone, as the C library's locks
 //! do: naps are futex waits that nobody ends, a thread's id is the C library's note, its end is
 //! told by a destructor, and no `membarrier` is asked for ([`Platform::fence_heavy`]). What else
-//! has to be known, `process` asks at the start. Exceptions:
+//! has to be known, `fork` asks at the start. Exceptions:
 //!
 //! | who | asks | when |
 //! |---|---|---|
@@ -41,13 +44,12 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub(crate) mod clock;
-mod exit;
+mod epoch;
+mod fork;
 mod futex;
 mod pi;
-mod process;
 mod rseq;
 mod scheduling;
-mod strangers;
 mod syscall;
 pub mod table;
 pub mod threads;
@@ -57,10 +59,7 @@ mod words;
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 
 use crate::event::Event;
-use crate::platform::{ConstPlatform, Pair, Patience, Platform, StandIn};
-use crate::spin::hq::Pool;
-use crate::wait::heads::ParkedHeads;
-use crate::wait::thread::{Thread, ThreadId};
+use crate::platform::{Commons, ConstPlatform, Pair, ParkedHeads, Patience, Platform, Pool, StandIn, Thread, ThreadId};
 
 pub use scheduling::can_lend_priorities;
 pub use words::{LaneWord, U32, U64};
@@ -70,7 +69,7 @@ pub use words::{LaneWord, U32, U64};
 pub struct Linux;
 
 static HEADS: ParkedHeads<Linux> = ParkedHeads::new();
-static HQ: Pool<Linux> = Pool::new();
+static POOL: Pool<Linux> = Pool::new();
 
 /// Sleeps for a time that grows with `round`: some tens of microseconds at first (the kernel lets
 /// timers be late by that much), about a millisecond later.
@@ -180,7 +179,7 @@ unsafe impl Platform for Linux {
     #[inline(never)]
     fn nap(round: u32) {
         let stranger = threads::id().is_some_and(ThreadId::is_anonymous);
-        process::aside(|| if stranger { doze_as_stranger(round) } else { doze(round) });
+        fork::aside(|| if stranger { doze_as_stranger(round) } else { doze(round) });
     }
 
     #[cold]
@@ -192,12 +191,12 @@ unsafe impl Platform for Linux {
 
     #[inline(never)]
     fn park(word: &U32, expected: u32, deadline: Option<u64>) {
-        process::aside(|| futex::wait(&word.0, expected, deadline, futex::MONOTONIC));
+        fork::aside(|| futex::wait(&word.0, expected, deadline, futex::MONOTONIC));
     }
 
     #[inline(never)]
     fn park_realtime(word: &U32, expected: u32, deadline: u64) {
-        process::aside(|| futex::wait(&word.0, expected, Some(deadline), futex::REALTIME));
+        fork::aside(|| futex::wait(&word.0, expected, Some(deadline), futex::REALTIME));
     }
 
     #[inline(never)]
@@ -251,22 +250,26 @@ unsafe impl Platform for Linux {
 
     #[cold]
     fn stand_in(key: u64) -> StandIn<Self> {
-        if threads::id().is_some_and(|id| !id.has_nodes()) { strangers::enter(key) } else { StandIn::Nobody }
+        if threads::id().is_some_and(|id| !id.has_nodes()) { threads::strangers::enter(key) } else { StandIn::Nobody }
     }
 
     #[cold]
     fn stood_in(thread: &'static Thread<Self>) {
-        strangers::leave(thread.id());
+        threads::strangers::leave(thread.id());
     }
 
     #[cold]
     fn sleep_beside(place: u32, ended: u32, deadline: Option<u64>) {
-        process::aside(|| strangers::sleep(place, ended, deadline));
+        fork::aside(|| threads::strangers::sleep(place, ended, deadline));
     }
 
     #[inline(always)]
     fn thread(id: ThreadId) -> &'static Thread<Self> {
         threads::record(id)
+    }
+
+    fn in_children(call: fn(&Thread<Self>, Option<&Thread<Self>>)) {
+        fork::in_children(call);
     }
 
     #[inline]
@@ -281,17 +284,17 @@ unsafe impl Platform for Linux {
 
     #[inline]
     fn epoch() -> u32 {
-        process::epoch()
+        epoch::epoch()
     }
 
     #[inline]
     fn begin_window() {
-        threads::begin_window();
+        fork::begin_window();
     }
 
     #[inline]
     fn end_window() {
-        threads::end_window();
+        fork::end_window();
     }
 
     #[inline]
@@ -352,13 +355,8 @@ unsafe impl Platform for Linux {
     }
 
     #[inline(always)]
-    fn hq() -> &'static Pool<Self> {
-        &HQ
-    }
-
-    #[inline(always)]
-    fn heads() -> &'static ParkedHeads<Self> {
-        &HEADS
+    fn commons() -> Commons<Self> {
+        Commons { heads: &HEADS, pool: &POOL }
     }
 
     #[inline(always)]

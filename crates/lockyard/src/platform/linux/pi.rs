@@ -4,7 +4,7 @@
 //!
 //! A PI word holds the kernel's thread id, so the fast path must know it without asking. A
 //! thread-local keeps it; but the child of a fork has a copy of the thread-local and another id. So
-//! a thread's id counts only together with the [epoch](super::process) of the process in which it
+//! a thread's id counts only together with the [epoch](super::epoch) of the process in which it
 //! was learnt. Where a child may be made unnoticed (the kernel cannot wipe the epoch's page), no id
 //! is kept and every lock asks for it.
 //!
@@ -22,9 +22,9 @@ use std::thread_local;
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, Timespec};
 
-use super::{LaneWord, Linux, U32, clock, process, syscall, threads};
+use super::{LaneWord, Linux, U32, clock, epoch, syscall, threads};
 use crate::platform::pi::{At, Class, Known, NOBODY, PiPlatform, Refused};
-use crate::wait::thread::ThreadId;
+use crate::platform::thread::ThreadId;
 
 /// Which record a kernel thread id belongs to, by its low bits. Ids are given out in sequence: few
 /// share a place, and who shares one is not known for a while.
@@ -56,7 +56,7 @@ impl Former {
 thread_local! {
     // Const-initialised and without a destructor: an access is one load, at any time of the
     // thread's life.
-    static ME: Me = const { Me { tid: Cell::new(NOBODY), epoch: Cell::new(process::NEVER), held: Cell::new(0), former: Former([const { Cell::new(NOBODY) }; 4]) } };
+    static ME: Me = const { Me { tid: Cell::new(NOBODY), epoch: Cell::new(epoch::NEVER), held: Cell::new(0), former: Former([const { Cell::new(NOBODY) }; 4]) } };
 }
 
 // SAFETY: ids come from the kernel and count only in the process where they were asked for; the
@@ -66,7 +66,7 @@ unsafe impl PiPlatform for Linux {
     fn known() -> Option<Known> {
         ME.with(|me| {
             let known = Known { tid: me.tid.get(), holds: me.held.get() };
-            (me.epoch.get() == process::known_epoch()).then_some(known)
+            (me.epoch.get() == epoch::known_epoch()).then_some(known)
         })
     }
 
@@ -78,9 +78,9 @@ unsafe impl PiPlatform for Linux {
     #[cold]
     fn register() -> u32 {
         // Before the id: it may be another process by now.
-        let epoch = process::epoch();
-        let tid = process::thread_id();
-        if process::is_exact() {
+        let epoch = epoch::epoch();
+        let tid = epoch::thread_id();
+        if epoch::is_exact() {
             ME.with(|me| {
                 let before = (me.tid.replace(tid), me.epoch.replace(epoch));
                 if before != (tid, epoch) {

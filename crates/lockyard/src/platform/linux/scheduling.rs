@@ -6,31 +6,16 @@
 //!
 //! rustix has no such calls, and libc's write errno, so they are made here.
 
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
-use super::threads;
-use crate::wait::thread::ThreadId;
+use super::threads::{self, Lent};
+use crate::platform::thread::ThreadId;
 
 const SCHED_FIFO: u32 = 1;
 const SCHED_RR: u32 = 2;
 const SCHED_DEADLINE: u32 = 6;
 /// Or-ed to a class: children do not inherit it.
 const RESET_ON_FORK: u32 = 0x4000_0000;
-
-/// The class that a thread had before something was lent to it, plus one; zero: nothing is lent.
-/// Changed by one lender at a time.
-#[derive(Debug)]
-pub(super) struct Lent(AtomicU32);
-
-impl Lent {
-    pub(super) const fn new() -> Self {
-        Self(AtomicU32::new(0))
-    }
-
-    pub(super) fn clear(&self) {
-        self.0.store(0, Relaxed);
-    }
-}
 
 /// The priority of `id`: 0 if it is of a time-sharing class, or of another process.
 pub(super) fn priority(id: ThreadId) -> u32 {

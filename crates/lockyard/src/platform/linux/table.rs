@@ -15,7 +15,7 @@
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 
-use crate::wait::thread::ThreadId;
+use crate::platform::thread::ThreadId;
 
 /// Places that are mapped together.
 pub const CHUNK: usize = 64;

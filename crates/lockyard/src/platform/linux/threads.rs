@@ -1,5 +1,5 @@
 //! The thread registry: type-stable records without allocation, reuse at thread exit without
-//! destructors, a process that forks, and the mirror of who runs where.
+//! destructors, a process that forks.
 //!
 //! # Records
 //!
@@ -36,10 +36,10 @@
 //!
 //! # fork
 //!
-//! A slot notes the epoch (see `process`) in which it was claimed. The child's only thread keeps
-//! its record (thread-locals are copied) and claims it again, in the child's epoch and under its
-//! new kernel thread id. All other slots are of another epoch: copies of threads that the child
-//! does not have. `is_here` says so; such a slot is never claimed again, since lock words may name
+//! A slot notes the epoch (see `epoch`) in which it was claimed. The child's only thread keeps its
+//! record (thread-locals are copied) and claims it again, in the child's epoch and under its new
+//! kernel thread id. All other slots are of another epoch: copies of threads that the child does
+//! not have. `is_here` says so; such a slot is never claimed again, since lock words may name
 //! it. A child loses the slots of its ancestors' other threads, never its identity.
 //!
 //! # Exhaustion
@@ -49,19 +49,11 @@
 //! those look is bounded, however many there are (`Linux::nap`). For a spinlock or a signal it
 //! borrows a record (`strangers`). A thread that has given its record back (`leave`) waits like
 //! that.
-//!
-//! # Event words
-//!
-//! A thread counts in words of its own slot, or in words that somebody has [lent](lend) for that
-//! slot, where another process can read them. Each slot knows which: counting asks nobody else.
-//! What was counted moves along when words are lent, so that sums go on.
-//!
-//! # The running mirror
-//!
-//! `slot.cpu` = CPU where the thread was last seen; `ON_CPU[cpu]` = thread last seen there. Both
-//! are refreshed at slow-path entry and while spinning. A thread is taken to be off its CPU when
-//! another thread was seen there later, or when its CPU is the asking thread's own. All relaxed: a
-//! hint.
+
+mod counts;
+pub(super) mod exit;
+mod running;
+pub(super) mod strangers;
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -69,22 +61,27 @@ use std::thread_local;
 
 use rustix::process::{Pid, getpgid};
 
-use crate::event::{COUNT, Event, Snapshot};
-use crate::platform::linux::scheduling::Lent;
-use crate::platform::linux::table::{CHUNK, Place, Table};
-use crate::platform::linux::{Linux, exit, futex, process, rseq, strangers};
-use crate::spin::ticket::RawTicketLock;
-use crate::wait::thread::{Thread, ThreadId};
+use super::table::{CHUNK, Place, Table};
+use super::{Linux, epoch, futex};
+use crate::platform::thread::{Thread, ThreadId};
+
+pub(super) use counts::count;
+use counts::{EVENTS, lend_to};
+pub use counts::{EventWords, Lender, counted, lend, take_back};
+pub(super) use running::{is_running, mirror_cpus, refresh};
 
 /// How many threads can have a record: the last short names are lent (see `strangers`).
 pub const RECORDS: u32 = ThreadId::MAX_INDEX - strangers::PLACES;
-const EVENTS: usize = if cfg!(feature = "events") { COUNT } else { 0 };
+/// The class that a thread had before something was lent to it, plus one; zero: nothing is lent.
+/// Changed by one lender at a time. See `scheduling`.
+#[derive(Debug)]
+pub(super) struct Lent(pub(super) AtomicU32);
 
 #[repr(C, align(128))]
 struct Slot {
     claim: AtomicU64,
     epoch: AtomicU32,
-    /// Windows that the thread is in: see `process`.
+    /// Windows that the thread is in: see `fork`.
     window: AtomicU32,
     /// The thread's fixed priority, as far as somebody has told.
     rank: AtomicU32,
@@ -97,12 +94,6 @@ struct Slot {
     events: [AtomicU64; EVENTS],
 }
 
-/// A word per event, by event number: what one thread has counted.
-pub type EventWords = [AtomicU64; COUNT];
-
-/// Lends words for a slot (0 to [`ThreadId::MAX_INDEX`]), or has none to lend for it.
-pub type Lender = fn(slot: u32) -> Option<&'static EventWords>;
-
 // SAFETY: zero words, and a record, which is made to be looked at by all.
 unsafe impl Place for Slot {
     const NEW: Self = Self {
@@ -111,7 +102,7 @@ unsafe impl Place for Slot {
         window: AtomicU32::new(0),
         rank: AtomicU32::new(0),
         cpu: AtomicU32::new(0),
-        lent: Lent::new(),
+        lent: Lent(AtomicU32::new(0)),
         counts: AtomicPtr::new(core::ptr::null_mut()),
         thread: Thread::new(),
         events: [const { AtomicU64::new(0) }; EVENTS],
@@ -126,21 +117,8 @@ static HIGH: AtomicU32 = AtomicU32::new(0);
 /// The highest name that may be claimed. Less in tests of what happens then.
 static LAST: AtomicU32 = AtomicU32::new(ThreadId::MAX_INDEX);
 
-/// A [`Lender`], or null.
-static LENDER: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
-
 /// Where the next search for a dead owner's slot begins.
 static CURSOR: AtomicU32 = AtomicU32::new(0);
-
-#[repr(align(64))]
-struct OnCpu(AtomicU32);
-
-// SAFETY: a zero word.
-unsafe impl Place for OnCpu {
-    const NEW: Self = Self(AtomicU32::new(0));
-}
-
-static ON_CPU: Table<OnCpu> = Table::new();
 
 thread_local! {
     // Const-initialised and without a destructor: an access is one load, at any time of the
@@ -165,7 +143,7 @@ pub(super) fn current() -> Option<&'static Thread<Linux>> {
     if id.is_anonymous() {
         return None;
     }
-    if slot(id).epoch.load(Relaxed) != process::known_epoch() {
+    if slot(id).epoch.load(Relaxed) != epoch::known_epoch() {
         claim_again();
     }
     refresh(id);
@@ -175,7 +153,7 @@ pub(super) fn current() -> Option<&'static Thread<Linux>> {
 /// Whether `id` is the record of a thread of this process.
 #[inline]
 pub(super) fn is_here(id: ThreadId) -> bool {
-    id.is_anonymous() || slot(id).epoch.load(Relaxed) == process::known_epoch() || self::id() == Some(id)
+    id.is_anonymous() || slot(id).epoch.load(Relaxed) == epoch::known_epoch() || self::id() == Some(id)
 }
 
 /// In a child process: claims the caller's record once more. Once: others of this process may look
@@ -183,23 +161,22 @@ pub(super) fn is_here(id: ThreadId) -> bool {
 #[cold]
 pub(super) fn claim_again() {
     let Some(id) = id().filter(|id| !id.is_anonymous()) else { return };
-    let (slot, epoch) = (slot(id), process::epoch());
+    let (slot, epoch) = (slot(id), epoch::epoch());
     if slot.epoch.load(Relaxed) != epoch {
         FORKING.set(false);
         let claim = slot.claim.load(Relaxed);
-        slot.claim.store((claim >> 32).wrapping_add(1) << 32 | u64::from(process::thread_id()), Relaxed);
+        slot.claim.store((claim >> 32).wrapping_add(1) << 32 | u64::from(epoch::thread_id()), Relaxed);
         slot.window.store(0, Relaxed);
         slot.epoch.store(epoch, Release);
         strangers::keep();
     }
 }
 
-/// In a child process, before anything else happens there: what copies of threads of the parent
-/// waited for is told that nobody comes.
-pub(super) fn forget_ghosts() {
+/// In a child process: `call` with every record that only the parent has, and the caller's.
+pub(super) fn for_ghosts(call: fn(&Thread<Linux>, Option<&Thread<Linux>>)) {
     let me = id().filter(|id| !id.is_anonymous()).map(record);
     let ours = |slot: &Slot| me.is_some_and(|me| core::ptr::eq(me, &raw const slot.thread));
-    slots().filter(|(_, slot)| !ours(slot)).for_each(|(_, slot)| RawTicketLock::call_back(&slot.thread, me));
+    slots().filter(|(_, slot)| !ours(slot)).for_each(|(_, slot)| call(&slot.thread, me));
 }
 
 /// Where `id` queues.
@@ -217,26 +194,22 @@ pub fn set_rank(id: ThreadId, priority: u32) {
     }
 }
 
-/// The calling thread begins a window: see `process`. An anonymous thread has none.
+/// How many windows the calling thread is in (see `fork`). An anonymous thread has no such word.
 #[inline]
-pub(super) fn begin_window() {
+pub(super) fn window() -> Option<&'static AtomicU32> {
     let id = id().unwrap_or_else(register);
-    if !id.is_anonymous() {
-        process::begin_window(&slot(id).window);
-    }
+    (!id.is_anonymous()).then(|| &slot(id).window)
 }
 
-/// The calling thread ends the window that it began last.
+/// The same, if the calling thread has been in one: it has a record then.
 #[inline]
-pub(super) fn end_window() {
-    if let Some(id) = id().filter(|id| !id.is_anonymous()) {
-        process::end_window(&slot(id).window);
-    }
+pub(super) fn known_window() -> Option<&'static AtomicU32> {
+    id().filter(|id| !id.is_anonymous()).map(|id| &slot(id).window)
 }
 
 /// Whether a thread of this process other than the caller is in a window.
 pub(super) fn any_window_elsewhere() -> bool {
-    let (me, epoch) = (SELF.get(), process::known_epoch());
+    let (me, epoch) = (SELF.get(), epoch::known_epoch());
     let mut others = slots().filter(|&(index, _)| index != me);
     others.any(|(_, slot)| slot.window.load(Acquire) != 0 && slot.epoch.load(Relaxed) == epoch)
 }
@@ -286,46 +259,12 @@ pub fn identity() -> Option<u64> {
 
 /// The calling thread's kernel id: as a rule without a system call.
 pub fn kernel_id_of_caller() -> u32 {
-    process::thread_id()
+    epoch::thread_id()
 }
 
 /// The kernel thread id under which `id` was claimed.
 pub(super) fn kernel_id(id: ThreadId) -> u32 {
     slot(id).claim.load(Relaxed) as u32
-}
-
-/// Notes where the caller, `id`, runs.
-#[inline]
-pub(super) fn refresh(id: ThreadId) {
-    let cpu = rseq::cpu();
-    let slot = slot(id);
-    if slot.cpu.load(Relaxed) != cpu + 1 {
-        slot.cpu.store(cpu + 1, Relaxed);
-    }
-    if let Some(OnCpu(seen)) = ON_CPU.claim(cpu)
-        && seen.load(Relaxed) != id.raw()
-    {
-        seen.store(id.raw(), Relaxed);
-    }
-}
-
-/// Maps what the mirror needs for the CPUs up to `last`: a thread that comes to one of them later
-/// asks for no memory.
-#[cfg(not(miri))]
-pub(super) fn mirror_cpus(last: u32) {
-    (0..=last).step_by(CHUNK).for_each(|cpu| _ = ON_CPU.claim(cpu));
-}
-
-/// Whether `id` is thought to run: nobody was seen later on its CPU, which is not ours.
-#[inline]
-pub(super) fn is_running(id: ThreadId) -> bool {
-    if id.is_anonymous() {
-        return false;
-    }
-    match slot(id).cpu.load(Relaxed) {
-        0 => true,
-        cpu => cpu - 1 != rseq::cpu() && ON_CPU.get(cpu - 1).is_some_and(|seen| seen.0.load(Relaxed) == id.raw()),
-    }
 }
 
 /// The kernel's name of `id`, zero for the caller, and what was lent to it. None if it belongs to
@@ -337,106 +276,6 @@ pub(super) fn kernel_thread(id: ThreadId) -> Option<(u32, &'static Lent)> {
     }
     let ours = !id.is_anonymous() && is_here(id);
     ours.then(|| (slot.claim.load(Relaxed) as u32, &slot.lent)).filter(|&(tid, _)| tid != 0)
-}
-
-impl Slot {
-    /// Where the slot's thread counts.
-    #[inline]
-    fn words(&self) -> &[AtomicU64] {
-        // SAFETY: null, or from a reference that a lender gave for as long as the slot names it.
-        match unsafe { self.counts.load(Acquire).as_ref() } {
-            Some(lent) => lent,
-            None => &self.events,
-        }
-    }
-
-    /// Makes the thread count in `to` from now on, what it has counted included. Sums never dip:
-    /// whoever adds up sees the one or the other.
-    fn lend(&self, to: &'static EventWords) {
-        for (own, lent) in self.events.iter().zip(to) {
-            lent.store(own.load(Relaxed), Relaxed);
-        }
-        self.counts.store(core::ptr::from_ref(to).cast_mut(), Release);
-        self.events.iter().for_each(|own| own.store(0, Relaxed));
-    }
-
-    /// Makes the thread count in its own words again, from zero. The lender's keep what they have.
-    fn begin_anew(&self) {
-        self.counts.store(core::ptr::null_mut(), Release);
-        self.events.iter().for_each(|own| own.store(0, Relaxed));
-    }
-}
-
-/// The slot in which the calling thread counts.
-#[inline]
-fn own() -> &'static Slot {
-    at(SELF.get())
-}
-
-/// Counts an event for the calling thread.
-#[inline]
-pub(super) fn count(event: Event, amount: i64) {
-    let slot = own();
-    if let Some(word) = slot.words().get(event as usize) {
-        if core::ptr::eq(slot, TABLE.first()) {
-            word.fetch_add(amount as u64, Relaxed);
-        } else {
-            word.store(word.load(Relaxed).wrapping_add(amount as u64), Relaxed);
-        }
-    }
-}
-
-/// What the calling thread has counted of `event` so far; for a thread without a record, what all
-/// such have.
-#[inline]
-pub fn counted(event: Event) -> u64 {
-    own().words().get(event as usize).map_or(0, |word| word.load(Relaxed))
-}
-
-/// From now on threads count in words of `lender`: those that have a record at once, others when
-/// they get one. Meant for the start of a program: what a running thread counts in the moment of
-/// its move may be lost.
-///
-/// # Safety
-/// The words stay until [`take_back`] has returned, and belong to their slot alone.
-pub unsafe fn lend(lender: Lender) {
-    if EVENTS == 0 {
-        return;
-    }
-    LENDER.store(lender as *mut (), Release);
-    slots().for_each(|(index, slot)| lend_to(index, slot));
-}
-
-/// Threads count in words of their own again, from zero, and no reference to the lender's is left:
-/// they may be another process's, and are not written. For a process with one thread: a child after
-/// `fork`. (What its parent had counted is the parent's: a snapshot from before is nothing to
-/// subtract.)
-pub fn take_back() {
-    LENDER.store(core::ptr::null_mut(), Release);
-    slots().for_each(|(_, slot)| slot.begin_anew());
-}
-
-fn lend_to(index: u32, slot: &Slot) {
-    let lender = LENDER.load(Acquire);
-    if lender.is_null() || !slot.counts.load(Relaxed).is_null() {
-        return;
-    }
-    // SAFETY: not null: `lend` stored a `Lender`.
-    let lender = unsafe { core::mem::transmute::<*mut (), Lender>(lender) };
-    if let Some(words) = lender(index) {
-        slot.lend(words);
-    }
-}
-
-/// The sums over all slots ever claimed.
-pub(crate) fn event_sums() -> Snapshot {
-    let mut counts = [0u64; COUNT];
-    for (_, slot) in slots() {
-        for (sum, word) in counts.iter_mut().zip(slot.words()) {
-            *sum = sum.wrapping_add(word.load(Relaxed));
-        }
-    }
-    Snapshot::from_counts(counts)
 }
 
 /// How many records were ever claimed.
@@ -485,7 +324,7 @@ pub fn give_names(first: u32, last: u32) {
 
 #[cold]
 fn register() -> ThreadId {
-    let owner = Owner { epoch: process::epoch(), tid: process::thread_id() };
+    let owner = Owner { epoch: epoch::epoch(), tid: epoch::thread_id() };
     let ask = !exit::is_told();
     let found = search(&owner, 8, ask).or_else(|| fresh(&owner)).or_else(|| search(&owner, 256, true));
     let id = found.unwrap_or(ThreadId::ANONYMOUS);
@@ -504,7 +343,7 @@ fn register() -> ThreadId {
 pub(super) fn leave() {
     let Some(id) = id().filter(|&id| !id.is_anonymous()) else { return };
     let slot = slot(id);
-    if slot.thread.is_unused() && slot.epoch.load(Relaxed) == process::known_epoch() {
+    if slot.thread.is_unused() && slot.epoch.load(Relaxed) == epoch::known_epoch() {
         // From here on it has none, should it lock once more.
         SELF.set(ThreadId::ANONYMOUS.raw());
         // Release: the next owner finds the record as it is now.
@@ -566,8 +405,8 @@ fn take(slot: &Slot, claim: u64, owner: &Owner) -> bool {
 pub(crate) fn borrow(id: ThreadId) -> Option<&'static Thread<Linux>> {
     let slot = TABLE.claim(id.raw())?;
     slot.thread.set_id(id);
-    slot.rank.store(own().rank.load(Relaxed), Relaxed);
-    slot.epoch.store(process::epoch(), Release);
+    slot.rank.store(at(SELF.get()).rank.load(Relaxed), Relaxed);
+    slot.epoch.store(epoch::epoch(), Release);
     Some(&slot.thread)
 }
 
@@ -577,7 +416,7 @@ fn name(slot: &Slot, index: u32) -> ThreadId {
     slot.cpu.store(0, Relaxed);
     slot.rank.store(0, Relaxed);
     slot.window.store(0, Relaxed);
-    slot.lent.clear();
+    slot.lent.0.store(0, Relaxed);
     id
 }
 

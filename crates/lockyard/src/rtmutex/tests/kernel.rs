@@ -4,11 +4,14 @@
 use std::boxed::Box;
 use std::vec::Vec;
 
+use super::super::kernel::{CANCEL_NS, DOUBT_NS};
 use super::super::*;
 use super::machine::{
     self, Call, Machine, after_the_last_look, between_looks, calls, events, is_over, meanwhile, next_wait, playing,
     with,
 };
+use crate::platform::Patience;
+use crate::platform::pi::{At, OWNER_DIED, Refused};
 
 type Raw<S = Lateral> = RawRtMutex<Machine, S>;
 

@@ -14,7 +14,8 @@ use crate::event::Event;
 use crate::platform::linux::{LaneWord, Linux, U32, U64};
 use crate::platform::pi::{At, Class, Known, NOBODY, OWNER, PiPlatform, Refused, WAITERS};
 use crate::platform::{
-    ConstPlatform, ConstZero, Ordering, Ordering::*, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId, Word,
+    Commons, ConstPlatform, ConstZero, Ordering, Ordering::*, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId,
+    Word,
 };
 
 /// See the [module text](self).
@@ -259,8 +260,6 @@ impl Word<u32> for Watched {
 const RECORDS: usize = 512;
 static TABLE: [Thread<Machine>; RECORDS] = [const { Thread::new() }; RECORDS];
 static USED: U32 = U32::ZERO;
-static HEADS: ParkedHeads<Machine> = ParkedHeads::new();
-static HQ: Pool<Machine> = Pool::new();
 
 // SAFETY: one thread of the machine below plays all the others, so nothing happens at the same
 // time, and a wait ends with what the test does meanwhile. Records are named once.
@@ -368,12 +367,10 @@ unsafe impl Platform for Machine {
         1
     }
 
-    fn heads() -> &'static ParkedHeads<Self> {
-        &HEADS
-    }
-
-    fn hq() -> &'static Pool<Self> {
-        &HQ
+    fn commons() -> Commons<Self> {
+        static HEADS: ParkedHeads<Machine> = ParkedHeads::new();
+        static POOL: Pool<Machine> = Pool::new();
+        Commons { heads: &HEADS, pool: &POOL }
     }
 
     fn key<T>(lock: *const T) -> u64 {

@@ -9,9 +9,10 @@ use std::thread_local;
 
 use crate::event::Event;
 use crate::platform::linux::{LaneWord, Linux, U32, U64};
-use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering, Patience, Platform, Pool, Word};
-use crate::wait::heads::ParkedHeads;
-use crate::wait::thread::{Thread, ThreadId};
+use crate::platform::thread::{Thread, ThreadId};
+use crate::platform::{
+    Commons, ConstPlatform, ConstZero, Lanes, Ordering, ParkedHeads, Patience, Platform, Pool, Word,
+};
 
 const SLOTS: usize = 256;
 
@@ -216,13 +217,9 @@ unsafe impl Platform for Tireless {
         1
     }
 
-    fn hq() -> &'static Pool<Self> {
-        static HQ: Pool<Tireless> = Pool::new();
-        &HQ
-    }
-
-    fn heads() -> &'static ParkedHeads<Self> {
-        &HEADS
+    fn commons() -> Commons<Self> {
+        static POOL: Pool<Tireless> = Pool::new();
+        Commons { heads: &HEADS, pool: &POOL }
     }
 
     fn key<T>(lock: *const T) -> u64 {

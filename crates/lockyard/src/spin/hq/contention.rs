@@ -1,9 +1,9 @@
 //! When a hierarchical lock leaves its plain queue: what each head is told of the hand-overs before
 //! it. The rule is in the [module text](super), *Contention detection*.
 
+use crate::platform::thread::NodeName;
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::spin::node::{Place, QueueNode, TOLD};
-use crate::wait::thread::NodeName;
 
 use super::RawHqSpinLock;
 use super::pool::Pool;
@@ -66,7 +66,7 @@ impl Past {
         if !(past.remote == 1 || past.remote.is_multiple_of(LOOK)) {
             return past;
         }
-        let pool = P::hq();
+        let pool = P::commons().pool;
         let more = |count: u16, than: Tunable| u32::from(count) > pool.tunables().get(than) << past.vain;
         let contended =
             more(past.handoffs, Tunable::GeneralHandoffsTurnNuma) && more(past.remote, Tunable::RemoteHandoffsTurnNuma);

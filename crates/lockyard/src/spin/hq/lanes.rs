@@ -2,10 +2,10 @@
 //! how lanes become a queue again. The plan is in the [module text](super).
 
 use crate::event::Event;
+use crate::platform::thread::NodeName;
 use crate::platform::{Lanes, Ordering::*, Platform, Word};
-use crate::spin::node::{Ahead, Onward, Place};
-use crate::spin::queued::{TAIL_LANE, TAIL_SHIFT};
-use crate::wait::thread::NodeName;
+use crate::spin::node::{Ahead, Onward, Place, TAIL_SHIFT};
+use crate::spin::queued::TAIL_LANE;
 
 use super::RawHqSpinLock;
 use super::contention::{AFTER_VAIN_STAY, Past};
@@ -35,7 +35,7 @@ pub(super) fn queue_by_lane<P: Platform>(
     // A mode change is a few instructions of its head, who may be descheduled in between.
     P::wait_window(|| {
         loop {
-            let queued = queue_in_lane(&P::hq().find(P::key(lock), mark), place, last);
+            let queued = queue_in_lane(&P::commons().pool.find(P::key(lock), mark), place, last);
             if queued.is_some() {
                 return queued;
             }
@@ -67,7 +67,7 @@ fn put_back<P: Platform>(lock: &RawHqSpinLock<P>, mark: Mark, mut last: u16) -> 
 /// to write to this line, and a store would take it back.
 pub(super) fn find_lane<P: Platform>(place: &mut Place<P>) {
     if place.lane == 0 {
-        let (lane, near) = P::hq().lane_of(place.thread().raw());
+        let (lane, near) = P::commons().pool.lane_of(place.thread().raw());
         (place.lane, place.tries_first) = (lane + 1, near);
         if place.node.lane.load(Relaxed) != place.lane {
             place.node.lane.store(place.lane, Relaxed);
@@ -143,7 +143,7 @@ fn share<P: Platform>(binding: &Binding<P>, name: NodeName, visit: Visit) -> Vis
     if visit.run == 0 || visit.first != Some(name) {
         return visit;
     }
-    let forgone = binding.forgo(visit.run, P::hq().tunables().get(Tunable::FairnessThreshold));
+    let forgone = binding.forgo(visit.run, P::commons().pool.tunables().get(Tunable::FairnessThreshold));
     Visit { run: visit.run.saturating_add(forgone), first: None, ..visit }
 }
 
@@ -175,7 +175,7 @@ pub(super) fn leave_lane<P: Platform>(
         return onward;
     }
     if let Some(next) = next {
-        let spent = run >= P::hq().tunables().get(Tunable::FairnessThreshold);
+        let spent = run >= P::commons().pool.tunables().get(Tunable::FairnessThreshold);
         let Some(other) = spent.then(|| binding.next_lane()).flatten() else {
             P::count(Event::HqLocalHandoff, 1);
             return lock.promote(next, Visit { run: run.saturating_add(1), ..visit }.pack(), passed);

@@ -138,10 +138,10 @@ pub mod tunables;
 mod tests;
 
 use crate::event::Event;
+use crate::platform::thread::NodeName;
 use crate::platform::{Lanes, Ordering::*, Platform, Word};
-use crate::spin::node::{Ahead, Onward, Place};
-use crate::spin::queued::{Kind, LOCKED_MASK, RawQueuedSpinLock, TAIL_LANE, TAIL_SHIFT};
-use crate::wait::thread::NodeName;
+use crate::spin::node::{Ahead, Onward, Place, TAIL_SHIFT};
+use crate::spin::queued::{Kind, LOCKED_MASK, RawQueuedSpinLock, TAIL_LANE};
 
 use contention::Past;
 use lanes::{Visit, find_lane, leave_lane, queue_by_lane, queue_in_word};
@@ -183,7 +183,7 @@ impl<P: Platform> Kind<P> for Hq {
 
     #[inline(always)]
     fn settles_after() -> u32 {
-        P::hq().tunables().get(Tunable::WaitBeforeLook)
+        P::commons().pool.tunables().get(Tunable::WaitBeforeLook)
     }
 
     /// Which lane is ours: when there is somebody before us, and time.
@@ -213,14 +213,14 @@ impl<P: Platform> Kind<P> for Hq {
     #[inline(always)]
     fn are_ghosts(lock: &RawHqSpinLock<P>, word: u32) -> bool {
         match Mark::of_tail(word >> TAIL_SHIFT) {
-            Some(mark) => P::hq().find(P::key(lock), mark).is_ghost(),
+            Some(mark) => P::commons().pool.find(P::key(lock), mark).is_ghost(),
             None => NodeName::of_tail(word).is_some_and(NodeName::is_ghost::<P>),
         }
     }
 
     fn bury(lock: &RawHqSpinLock<P>, word: u32) {
         NodeName::bury_last::<P>(word);
-        Mark::ALL.iter().for_each(|&mark| P::hq().find(P::key(lock), mark).bury());
+        Mark::ALL.iter().for_each(|&mark| P::commons().pool.find(P::key(lock), mark).bury());
     }
 }
 
@@ -228,7 +228,7 @@ impl<P: Platform> RawHqSpinLock<P> {
     /// Hand-overs since the lock entered hierarchical mode; `None` in plain mode.
     pub fn statistics(&self) -> Option<Statistics> {
         let mark = Mark::of_tail(self.raw() >> TAIL_SHIFT)?;
-        P::hq().find(P::key(self), mark).statistics()
+        P::commons().pool.find(P::key(self), mark).statistics()
     }
 
     /// For checkers, which need four threads to get there otherwise: a lock that nobody else knows
@@ -237,7 +237,7 @@ impl<P: Platform> RawHqSpinLock<P> {
     /// `false`: the pool has no record.
     #[doc(hidden)]
     pub fn begin_in_lanes(&self, visits_in_vain: u32) -> bool {
-        let Some(binding) = P::hq().grab(P::key(self), 0) else { return false };
+        let Some(binding) = P::commons().pool.grab(P::key(self), 0) else { return false };
         binding.note_vain_visits(visits_in_vain);
         turn(self, &binding);
         binding.leave_chain()
@@ -257,7 +257,7 @@ fn account<P: Platform>(lock: &RawHqSpinLock<P>, place: &mut Place<P>) {
 #[inline(never)]
 fn leave_others<P: Platform>(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ahead, passed: bool) -> Onward {
     match Visit::unpack(place.past) {
-        Some(visit) => leave_lane(lock, &P::hq().find(P::key(lock), visit.mark), place, visit, passed),
+        Some(visit) => leave_lane(lock, &P::commons().pool.find(P::key(lock), visit.mark), place, visit, passed),
         None => leave_queue(lock, place, ahead, passed),
     }
 }
@@ -270,7 +270,7 @@ fn leave_queue<P: Platform>(lock: &RawHqSpinLock<P>, place: &Place<P>, ahead: Ah
     past.handoffs = past.handoffs.saturating_add((Some(ahead) != next.map(Ahead::Waiter)).into());
     if past.ripe {
         if let Some(next) = next
-            && let Some(binding) = P::hq().grab(P::key(lock), place.lane - 1)
+            && let Some(binding) = P::commons().pool.grab(P::key(lock), place.lane - 1)
         {
             turn(lock, &binding);
             // The queue of all nodes: how many are in it says nothing of a lane.

@@ -35,13 +35,12 @@
 //! grabbed. Records of locks that the child never contends for stay lent there.
 
 use crate::event::Event;
-use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
-use crate::spin::hq::tunables::{Tunable, Tunables};
+use crate::platform::record::{Headship, Lane, Record, Tunables};
+use crate::platform::{Ordering::*, Platform, Word};
+use crate::spin::hq::tunables::Tunable;
 
-/// The most lanes of a lock. Nodes beyond share lanes.
-pub const LANES: usize = 32;
-/// Records of a platform: so many locks can be in hierarchical mode at a time.
-pub const RECORDS: usize = 64;
+pub use crate::platform::record::{LANES, Pool, RECORDS};
+
 /// In `lanes`: their number.
 const LANES_MASK: u32 = 63;
 const _: () = assert!(LANES <= LANES_MASK as usize);
@@ -69,71 +68,6 @@ impl Mark {
     }
 }
 
-/// The queue of one node's waiters.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub(super) struct Lane<P: Platform> {
-    pub(super) word: P::U64,
-    pub(super) head: P::U32,
-}
-
-impl<P: Platform> Default for Lane<P> {
-    fn default() -> Self {
-        Self { word: P::U64::default(), head: P::U32::default() }
-    }
-}
-
-/// What a lock borrows. The first line is read by everybody and hardly ever written, the second is
-/// the headship's.
-#[derive(Debug)]
-#[repr(C, align(128))]
-pub(super) struct Record<P: Platform> {
-    owner: P::U64,
-    pub(super) generation: P::U64,
-    /// Key + 1 of the lock that last had the record, if that paid.
-    warm: P::U64,
-    pub(super) lanes: P::U32,
-    pub(super) current: P::U32,
-    second_line: Headship<P>,
-}
-
-#[derive(Debug)]
-#[repr(C, align(64))]
-struct Headship<P: Platform> {
-    chain: P::U64,
-    /// Visits of lanes that paid.
-    paid: P::U32,
-    /// Visits since then that did not.
-    unpaid: P::U32,
-    local: P::U32,
-    remote: P::U32,
-    /// How many share the most crowded lane; forgets slowly.
-    crowd: P::U32,
-    /// Hand-overs that this visit goes without, though they count as made.
-    forgone: P::U32,
-}
-
-impl<P: Platform> Default for Record<P> {
-    fn default() -> Self {
-        Self {
-            owner: P::U64::default(),
-            generation: P::U64::default(),
-            warm: P::U64::default(),
-            lanes: P::U32::default(),
-            current: P::U32::default(),
-            second_line: Headship {
-                chain: P::U64::default(),
-                paid: P::U32::default(),
-                unpaid: P::U32::default(),
-                local: P::U32::default(),
-                remote: P::U32::default(),
-                crowd: P::U32::default(),
-                forgone: P::U32::default(),
-            },
-        }
-    }
-}
-
 /// Hand-overs of a lock since it entered hierarchical mode. Those of the visit under way are not
 /// yet counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -142,65 +76,6 @@ pub struct Statistics {
     pub local: u32,
     /// To another lane.
     pub remote: u32,
-}
-
-/// The records of a platform, and what is set for all its hierarchical locks. See [`Platform::hq`].
-#[derive(Debug)]
-#[repr(C, align(4096))]
-pub struct Pool<P: Platform> {
-    lanes: [[Lane<P>; RECORDS]; LANES],
-    records: [Record<P>; RECORDS],
-    tunables: Tunables<P>,
-    census: Census<P>,
-}
-
-/// How many records are lent. On a line of its own: a thread that takes one must not take the
-/// settings from everybody.
-#[derive(Debug)]
-#[repr(C, align(128))]
-struct Census<P: Platform> {
-    in_use: P::U32,
-    most_in_use: P::U32,
-}
-
-impl<P: Platform> Default for Pool<P> {
-    fn default() -> Self {
-        Self {
-            lanes: core::array::from_fn(|_| core::array::from_fn(|_| Lane::default())),
-            records: core::array::from_fn(|_| Record::default()),
-            tunables: Tunables::default(),
-            census: Census { in_use: P::U32::default(), most_in_use: P::U32::default() },
-        }
-    }
-}
-
-impl<P: ConstPlatform> Pool<P> {
-    /// A pool with all records free, in constants.
-    pub const fn new() -> Self {
-        Self {
-            lanes: [const { [const { Lane { word: P::U64::ZERO, head: P::U32::ZERO } }; RECORDS] }; LANES],
-            records: [const {
-                Record {
-                    owner: P::U64::ZERO,
-                    generation: P::U64::ZERO,
-                    warm: P::U64::ZERO,
-                    lanes: P::U32::ZERO,
-                    current: P::U32::ZERO,
-                    second_line: Headship {
-                        chain: P::U64::ZERO,
-                        paid: P::U32::ZERO,
-                        unpaid: P::U32::ZERO,
-                        local: P::U32::ZERO,
-                        remote: P::U32::ZERO,
-                        crowd: P::U32::ZERO,
-                        forgone: P::U32::ZERO,
-                    },
-                }
-            }; RECORDS],
-            tunables: Tunables::new(),
-            census: Census { in_use: P::U32::ZERO, most_in_use: P::U32::ZERO },
-        }
-    }
 }
 
 impl<P: Platform> Pool<P> {

@@ -10,9 +10,9 @@ use super::contention::{MOST_VAIN, RIPE};
 use super::pool::{HEADSHIP, LANES, Mark, Pool, RECORDS};
 use super::{Past, RawHqSpinLock, Statistics, TYPE, Tunable, Visit};
 use crate::platform::linux::Linux;
+use crate::platform::thread::NodeName;
 use crate::platform::{Ordering::Relaxed, Platform, Word};
 use crate::spin::node::TOLD;
-use crate::wait::thread::NodeName;
 
 fn eager(pool: &Pool<Linux>) {
     for (tunable, value) in [
@@ -147,12 +147,12 @@ fn lanes_have_quotas_in_proportion_to_their_crowds() {
 
 #[test]
 fn a_pool_without_a_free_record_means_the_plain_queue() {
-    eager(Linux::hq());
+    eager(Linux::commons().pool);
     let lock = RawHqSpinLock::<Linux>::default();
     // Another lock whose records are at the same places.
     let key =
         (1..).map(|step| Linux::key(&lock) + step * 64).find(|key| Pool::<Linux>::same_places(Linux::key(&lock), *key));
-    let taken: Vec<_> = core::iter::from_fn(|| Linux::hq().grab(key.unwrap(), 0)).collect();
+    let taken: Vec<_> = core::iter::from_fn(|| Linux::commons().pool.grab(key.unwrap(), 0)).collect();
     contend(&lock);
     for binding in taken {
         binding.lane(0).word.store(binding.open(), Relaxed);
@@ -164,19 +164,19 @@ fn a_pool_without_a_free_record_means_the_plain_queue() {
 
 #[test]
 fn settings_may_change_at_any_time() {
-    eager(Linux::hq());
+    eager(Linux::commons().pool);
     let lock = RawHqSpinLock::<Linux>::default();
     scope(|threads| {
         let worker = threads.spawn(|| contend(&lock));
         let mut value = 0;
         while !worker.is_finished() {
             value = (value + 1) % 5;
-            Linux::hq().tunables().set(Tunable::FairnessThreshold, value).unwrap();
-            Linux::hq().tunables().set(Tunable::Lanes, value + 1).unwrap();
+            Linux::commons().pool.tunables().set(Tunable::FairnessThreshold, value).unwrap();
+            Linux::commons().pool.tunables().set(Tunable::Lanes, value + 1).unwrap();
             std::thread::yield_now();
         }
     });
-    eager(Linux::hq());
+    eager(Linux::commons().pool);
 }
 
 #[test]

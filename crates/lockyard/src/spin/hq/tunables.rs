@@ -2,9 +2,11 @@
 
 use core::fmt;
 
-use crate::platform::{ConstPlatform, ConstZero, Ordering::Relaxed, Platform, Word};
-use crate::spin::hq::pool::LANES;
+use crate::platform::record::{LANES, TUNABLES};
+use crate::platform::{Ordering::Relaxed, Platform, Word};
 use crate::spin::queued::QUEUED_NS;
+
+pub use crate::platform::record::Tunables;
 
 macro_rules! tunables {
     ($($(#[doc = $what:literal])* $name:ident = $text:literal, $variable:literal: $default:literal, $most:expr;)*) => {
@@ -69,6 +71,8 @@ tunables! {
     Lanes = "lanes", "LOCKYARD_HQ_LANES": 0, LANES as u32;
 }
 
+const _: () = assert!(Tunable::ALL.len() == TUNABLES);
+
 /// A value that was refused, in one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfRange(pub Tunable);
@@ -81,28 +85,7 @@ impl fmt::Display for OutOfRange {
 
 impl core::error::Error for OutOfRange {}
 
-/// The settings. Any value is safe at any time, also between two steps of a lock: it decides who is
-/// next, never whether.
-#[derive(Debug)]
-pub struct Tunables<P: Platform> {
-    /// Each differs from its default by so many bits: all-zero memory is the defaults.
-    words: [P::U32; Tunable::ALL.len()],
-}
-
-impl<P: Platform> Default for Tunables<P> {
-    fn default() -> Self {
-        Self { words: Default::default() }
-    }
-}
-
 impl<P: Platform> Tunables<P> {
-    pub(super) const fn new() -> Self
-    where
-        P: ConstPlatform,
-    {
-        Self { words: [const { P::U32::ZERO }; Tunable::ALL.len()] }
-    }
-
     /// The value of `tunable`.
     #[inline]
     pub fn get(&self, tunable: Tunable) -> u32 {

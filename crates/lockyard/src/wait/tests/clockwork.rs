@@ -10,9 +10,8 @@ use std::vec::Vec;
 
 use crate::event::Event;
 use crate::platform::linux::{LaneWord, U32, U64};
-use crate::platform::{ConstPlatform, Patience, Platform, Pool};
-use crate::wait::heads::ParkedHeads;
-use crate::wait::thread::{Thread, ThreadId};
+use crate::platform::thread::{Thread, ThreadId};
+use crate::platform::{Commons, ConstPlatform, ParkedHeads, Patience, Platform, Pool};
 
 /// The machine: each thread of the test program has one of its own.
 #[derive(Debug, Clone, Copy)]
@@ -266,14 +265,10 @@ unsafe impl Platform for Clockwork {
         1
     }
 
-    fn hq() -> &'static Pool<Self> {
-        static HQ: Pool<Clockwork> = Pool::new();
-        &HQ
-    }
-
-    fn heads() -> &'static ParkedHeads<Self> {
+    fn commons() -> Commons<Self> {
         static HEADS: ParkedHeads<Clockwork> = ParkedHeads::new();
-        &HEADS
+        static POOL: Pool<Clockwork> = Pool::new();
+        Commons { heads: &HEADS, pool: &POOL }
     }
 
     fn key<T>(lock: *const T) -> u64 {

@@ -9,12 +9,12 @@ use std::vec::Vec;
 
 use super::osq::Osq;
 use super::queue::WaitQueue;
-use super::thread::{Thread, ThreadId};
 use super::turn::{self, COMPETE_NS, Contended, Events, Left, Look, OPENED, Request, TURN_NS};
 use crate::cancel::{GaveUp, LOOK_NS as CLOCK_NS, Until};
 use crate::condvar::RawCondvar;
 use crate::event::Event::{MutexFail, MutexLock, MutexOptFail, MutexOptLock, MutexSleep, OsqCancel};
 use crate::mutex::RawMutex;
+use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{Ordering::SeqCst, Patience, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use clockwork::*;

@@ -26,11 +26,11 @@
 use core::cell::Cell;
 
 use super::{Contended, Events, Left, Look, Request};
+use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
-use crate::wait::thread::{Thread, ThreadId};
 
 /// How many that may go in as well a reader wakes that went in.
 const OPENED: usize = 2;

@@ -102,12 +102,12 @@ mod spin;
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
+use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
 use crate::wait::section;
-use crate::wait::thread::{Thread, ThreadId};
 
 pub(crate) use beside::{Beside, Shares};
 pub(crate) use queued::{Pushed, push_asleep, resume};

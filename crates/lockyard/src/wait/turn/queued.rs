@@ -7,10 +7,10 @@ use super::{
     Request, TURN_NS, TURNS_NS,
 };
 use crate::cancel::{GaveUp, Until};
+use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{Ordering::*, Patience, Platform, Word};
 use crate::wait::queue::{WaitQueue, WakeList};
 use crate::wait::section::locked;
-use crate::wait::thread::{Thread, ThreadId};
 
 /// The ticket that a waiter drew when it queued: the difference of two is at least how many stand
 /// between them.

@@ -18,10 +18,10 @@
 
 use super::{Contended, Look, RESERVED_NS};
 use crate::event::Event;
+use crate::platform::thread::Thread;
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::wait::queue::WaitQueue;
 use crate::wait::section::try_locked;
-use crate::wait::thread::Thread;
 
 /// A waiter's `reserved`: it did not come while a lock was reserved for it, and has not run since.
 pub(crate) const LAPSED: u64 = u64::MAX;

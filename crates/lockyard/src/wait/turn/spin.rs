@@ -2,8 +2,8 @@
 
 use super::{BLIND_NS, Contended, Look, PRESS_NS, PRESSED_STRIDE_NS};
 use crate::cancel::Until;
+use crate::platform::thread::Thread;
 use crate::platform::{Patience, Platform};
-use crate::wait::thread::Thread;
 
 /// Spins without queueing, one spinner at a time.
 pub(super) fn spin<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, until: Until<'_, P>) -> bool {

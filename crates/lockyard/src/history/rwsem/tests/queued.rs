@@ -9,9 +9,9 @@ use crate::history::rwsem::grant::{HANDOFF_SET, Mode, WRITES, Wakes};
 use crate::history::rwsem::owner::{RD_NONSPINNABLE, READER_OWNED, WR_NONSPINNABLE};
 use crate::history::rwsem::policy::*;
 use crate::history::rwsem::{BIAS, HANDOFF, KernelRwSem, MAX_GRANTS, READFAIL, WAITERS, WRITER};
+use crate::platform::thread::Thread;
 use crate::platform::{Ordering::SeqCst, Platform, Word};
 use crate::wait::tests::clockwork::{Clockwork, advance, events, record};
-use crate::wait::thread::Thread;
 
 type Made<Y> = KernelRwSem<Clockwork, Y>;
 

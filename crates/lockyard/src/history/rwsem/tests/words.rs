@@ -329,7 +329,7 @@ fn a_thread_without_a_record_is_anonymous() {
         assert!(me::<Clockwork>().is_anonymous());
         let lock = queued::<TodayKernel>(0, "");
         lock.write_acquire();
-        assert_eq!(lock.write_owner(), Some(crate::wait::thread::ThreadId::ANONYMOUS));
+        assert_eq!(lock.write_owner(), Some(crate::platform::thread::ThreadId::ANONYMOUS));
         write_release(lock);
         assert_eq!(lock.count.load(SeqCst), 0);
     });

@@ -1,4 +1,4 @@
-//! Records: who has which, and what is counted in them.
+//! Records: who has which.
 
 use super::*;
 
@@ -29,58 +29,6 @@ fn a_thread_is_not_taken_for_an_earlier_one_with_its_name() {
         seen.insert(name, identity).is_some_and(|before| before != identity)
     });
     assert!(again, "no record was used twice");
-}
-
-/// One test at a time that adds up or begins anew: a record may go from one test's thread to
-/// another's.
-static SUMS: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
-#[test]
-fn counts_move_to_lent_words_and_begin_anew_when_they_are_taken_back() {
-    const SLOTS: usize = 4096;
-    static WORDS: [EventWords; SLOTS] = [const { [const { AtomicU64::new(0) }; COUNT] }; SLOTS];
-    if !cfg!(feature = "events") {
-        return;
-    }
-    let _alone = SUMS.lock();
-    let slot = current().unwrap().id().raw() as usize;
-    let before = counted(Event::PvWaitAgain);
-    count(Event::PvWaitAgain, 3);
-    // As `lend`, but other tests' threads that run already are left where they are.
-    let lender: Lender = |slot| WORDS.get(slot as usize);
-    LENDER.store(lender as *mut (), Relaxed);
-    lend_to(slot as u32, at(slot as u32));
-    count(Event::PvWaitAgain, 4);
-    assert_eq!(counted(Event::PvWaitAgain), before + 7);
-    assert_eq!(WORDS[slot][Event::PvWaitAgain as usize].load(Relaxed), before + 7);
-    let other = std::thread::spawn(|| {
-        count(Event::PvWaitAgain, 0);
-        current().unwrap().id().raw() as usize
-    });
-    let other = other.join().unwrap();
-    assert_eq!(at(other as u32).counts.load(Relaxed).cast_const(), &raw const WORDS[other]);
-    // Other tests of this process run: only the calling thread's and the dead one's slots may move
-    // here.
-    LENDER.store(core::ptr::null_mut(), Relaxed);
-    at(slot as u32).begin_anew();
-    assert_eq!(counted(Event::PvWaitAgain), 0);
-    assert_eq!(WORDS[slot][Event::PvWaitAgain as usize].load(Relaxed), before + 7, "the lender's are left alone");
-}
-
-#[test]
-fn events_of_exited_threads_are_kept() {
-    if !cfg!(feature = "events") {
-        return;
-    }
-    let _alone = SUMS.lock();
-    let before = event_sums();
-    std::thread::spawn(|| {
-        current();
-        count(Event::PvWaitAgain, 7);
-    })
-    .join()
-    .unwrap();
-    assert!(event_sums().since(&before).get(Event::PvWaitAgain) >= 7);
 }
 
 /// The value of a key of POSIX's, whose destructor locks in the last round, after ours.
@@ -150,23 +98,6 @@ fn a_thread_that_holds_an_rt_mutex_takes_its_record_with_it() {
     unsafe { MUTEX.release_for_owner() };
 }
 
-/// A thread that comes to a CPU with a high number maps nothing in the middle of a lock.
-#[test]
-#[cfg(not(miri))]
-fn the_mirror_is_there_for_all_cpus_that_the_program_may_use() {
-    use crate::platform::linux::topology::last_usable_cpu;
-    use rustix::thread::sched_getaffinity;
-
-    let set = sched_getaffinity(None).unwrap();
-    let last = last_usable_cpu();
-    assert!(set.is_set(last as usize) && !set.is_set(last as usize + 1));
-    assert!((0..=last).all(|cpu| ON_CPU.get(cpu).is_some()));
-    // More than any machine that runs this.
-    assert!(ON_CPU.get(4_150).is_none());
-    mirror_cpus(4_160);
-    assert!([64, 4_150, 4_223].iter().all(|&cpu| ON_CPU.get(cpu).is_some()) && ON_CPU.get(4_224).is_none());
-}
-
 /// In a child that a signal handler makes while the thread waits.
 #[test]
 fn what_a_thread_has_borrowed_is_its_own_in_a_child() {
@@ -176,7 +107,7 @@ fn what_a_thread_has_borrowed_is_its_own_in_a_child() {
         StandIn::Record(record) => record.id(),
         _ => panic!("there are some"),
     };
-    let forget = |name: ThreadId| slot(name).epoch.store(process::NEVER, Relaxed);
+    let forget = |name: ThreadId| slot(name).epoch.store(epoch::NEVER, Relaxed);
     let (outer, inner) = (borrowed(), borrowed());
     forget(outer);
     forget(inner);

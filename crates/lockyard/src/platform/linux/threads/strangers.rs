@@ -25,9 +25,9 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::thread_local;
 
-use super::{Linux, futex, threads};
+use super::super::{Linux, futex};
 use crate::platform::StandIn;
-use crate::wait::thread::ThreadId;
+use crate::platform::thread::ThreadId;
 
 /// How many records can be lent at a time.
 pub(super) const PLACES: u32 = 512;
@@ -60,8 +60,8 @@ fn name(number: u32) -> ThreadId {
 }
 
 /// The calling thread is about to wait for what `key` names; 0: for something that nobody joins.
-pub(super) fn enter(key: u64) -> StandIn<Linux> {
-    let (key, hashed) = if key == 0 { (ALONE, threads::kernel_id_of_caller().into()) } else { (key, key) };
+pub(in super::super) fn enter(key: u64) -> StandIn<Linux> {
+    let (key, hashed) = if key == 0 { (ALONE, super::kernel_id_of_caller().into()) } else { (key, key) };
     let first = (hashed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
     // The tail of a spinlock is never all ones: an embedder that tells kinds of locks by their
     // words counts on it.
@@ -70,11 +70,11 @@ pub(super) fn enter(key: u64) -> StandIn<Linux> {
         let (place, name) = (place(number), name(number));
         let ended = place.ended.load(Acquire);
         let found = place.key.load(Acquire);
-        if found == key && key != ALONE && threads::is_here(name) {
+        if found == key && key != ALONE && super::is_here(name) {
             return StandIn::Joined(number, ended);
         }
         if found == 0 && place.key.compare_exchange(0, key, AcqRel, Relaxed).is_ok() {
-            match threads::borrow(name) {
+            match super::borrow(name) {
                 Some(record) => {
                     place.outer.store(BORROWED.get(), Relaxed);
                     BORROWED.set(name.raw());
@@ -88,7 +88,7 @@ pub(super) fn enter(key: u64) -> StandIn<Linux> {
 }
 
 /// The calling thread has waited with a record that [`enter`] gave it.
-pub(super) fn leave(name: ThreadId) {
+pub(in super::super) fn leave(name: ThreadId) {
     let place = place(ThreadId::MAX_QUEUED - name.raw());
     BORROWED.set(place.outer.load(Relaxed));
     end(place);
@@ -96,10 +96,10 @@ pub(super) fn leave(name: ThreadId) {
 
 /// In a child process: what the calling thread has borrowed is a record of a thread of this
 /// process.
-pub(super) fn keep() {
+pub(in super::super) fn keep() {
     let outer = |name: &ThreadId| ThreadId::from_raw(place(ThreadId::MAX_QUEUED - name.raw()).outer.load(Relaxed));
     let borrowed = core::iter::successors(ThreadId::from_raw(BORROWED.get()), outer);
-    borrowed.take(PLACES as usize).for_each(|name| _ = threads::borrow(name));
+    borrowed.take(PLACES as usize).for_each(|name| _ = super::borrow(name));
 }
 
 fn end(place: &Place) {
@@ -113,7 +113,7 @@ fn end(place: &Place) {
 }
 
 /// Sleeps until the wait that was joined ends, or until `deadline`.
-pub(super) fn sleep(number: u32, ended: u32, deadline: Option<u64>) {
+pub(in super::super) fn sleep(number: u32, ended: u32, deadline: Option<u64>) {
     futex::wait(&place(number).ended, ended, deadline, futex::MONOTONIC);
 }
 
@@ -129,7 +129,7 @@ mod tests {
         let key = 0x5555_1234;
         let StandIn::Record(record) = enter(key) else { panic!("nobody waits for it yet") };
         assert!(record.id().raw() > ThreadId::MAX_QUEUED - PLACES && record.id().has_nodes());
-        assert!(threads::is_here(record.id()));
+        assert!(super::super::is_here(record.id()));
         let StandIn::Joined(number, ended) = enter(key) else { panic!("somebody stands in") };
         let StandIn::Record(other) = enter(key + 1) else { panic!("another condition") };
         leave(other.id());

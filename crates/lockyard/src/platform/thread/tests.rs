@@ -82,11 +82,11 @@ fn a_nested_wait_gives_back_what_it_may_have_taken() {
 #[test]
 #[cfg(feature = "events")]
 fn without_a_node_nobody_queues() {
-    use crate::event::snapshot;
+    use crate::event::Snapshot;
     use crate::spin::qspinlock::RawQSpinLock;
 
     let lock = RawQSpinLock::<Linux>::new();
-    let naps = || snapshot().get(Event::LockNoNode);
+    let naps = || Snapshot::now().get(Event::LockNoNode);
     let before = naps();
     lock.acquire();
     std::thread::scope(|threads| {

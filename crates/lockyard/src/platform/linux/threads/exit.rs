@@ -4,7 +4,7 @@
 //! other destructors. A value of POSIX's, under a key, does neither: the first keys of a process
 //! have room in every thread, and the C library runs their destructors in up to [`ROUNDS`] rounds,
 //! as long as a destructor sets its value again. Ours does so until the last round, and gives the
-//! record back then ([`threads::leave`]). Destructors that run even later find a thread without a
+//! record back then ([`super::leave`]). Destructors that run even later find a thread without a
 //! record, which waits as such: rarely, and never for nothing.
 //!
 //! | `KEY` | meaning |
@@ -18,8 +18,6 @@
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering::*};
-
-use super::threads;
 
 const NONE: u32 = 0;
 const CLOSED: u32 = u32::MAX;
@@ -46,7 +44,7 @@ unsafe extern "C" {
 
 /// At the start of the program, or of the shared library.
 #[cfg(not(miri))]
-pub(super) fn open() {
+pub(in super::super) fn open() {
     let mut key = 0;
     // SAFETY: a place for the key. The destructor lasts until `close`, which the unloading of the
     // object it is in begins with.
@@ -103,7 +101,7 @@ fn set(_round: usize) {}
 #[cfg(not(miri))]
 extern "C" fn round(value: *mut c_void) {
     match value.addr() {
-        ROUNDS.. => threads::leave(),
+        ROUNDS.. => super::leave(),
         round => set(round + 1),
     }
 }

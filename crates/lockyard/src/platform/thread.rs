@@ -28,13 +28,9 @@
 
 use core::num::NonZeroU32;
 
+use super::record::{Inheritance, McsNode, OsqNode, QueueNode, Waiter};
+use super::{ConstPlatform, ConstZero, Ordering::*, Platform, StandIn, Word};
 use crate::event::Event;
-use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, StandIn, Word};
-use crate::rtmutex_tree::waiter::Inheritance;
-use crate::spin::mcs::McsNode;
-use crate::spin::node::QueueNode;
-use crate::wait::osq::OsqNode;
-use crate::wait::queue::Waiter;
 
 /// The name of a thread record: 1 to [`ThreadId::MAX_INDEX`], or [`ThreadId::ANONYMOUS`].
 ///
@@ -181,16 +177,16 @@ impl<P: Platform> Thread<P> {
         P: ConstPlatform,
     {
         Self {
-            token: P::U32::ZERO,
-            id: P::U32::ZERO,
-            parks: P::U32::ZERO,
-            depth: P::U32::ZERO,
-            osq: OsqNode::new(),
-            nodes: [const { QueueNode::new() }; NESTING],
-            waiter: Waiter::new(),
-            mcs: [const { McsNode::new() }; NESTING],
-            tickets: [const { P::U64::ZERO }; NESTING],
-            pi: Inheritance::new(),
+            token: ConstZero::ZERO,
+            id: ConstZero::ZERO,
+            parks: ConstZero::ZERO,
+            depth: ConstZero::ZERO,
+            osq: ConstZero::ZERO,
+            nodes: ConstZero::ZERO,
+            waiter: ConstZero::ZERO,
+            mcs: ConstZero::ZERO,
+            tickets: ConstZero::ZERO,
+            pi: ConstZero::ZERO,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
+use super::super::epoch::{after, epoch, is_exact, known_epoch, noted_thread_id, thread_id};
 use super::*;
 
 #[test]
