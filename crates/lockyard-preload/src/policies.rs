@@ -44,7 +44,8 @@ macro_rules! policies {
     };
 }
 
-// Expanded elsewhere, hence whole paths. Not the biased ones: a release of theirs touches the lock when the next owner may have freed it.
+// Expanded elsewhere, hence whole paths. Not the biased ones: a release of theirs touches the lock
+// when the next owner may have freed it.
 policies! {
     0 "today" crate::policies::Today,
     1 "today-kernel" crate::policies::Kernel<crate::policies::policy::TodayKernel>,

@@ -5,7 +5,7 @@
 use core::num::NonZeroUsize;
 
 use super::{MutexCondvar, RawFairMutex, RawUpgradableRwSem};
-use crate::platform::linux::Linux;
+use crate::platform::linux::{Linux, threads};
 
 /// The raw [`Mutex`](crate::Mutex).
 pub type RawMutex = crate::mutex::RawMutex<Linux>;
@@ -113,16 +113,13 @@ pub type MappedReentrantMutexGuard<'a, T> = lock_api::MappedReentrantMutexGuard<
 #[derive(Debug)]
 pub struct RawThreadId;
 
-// The platform's names have an end: threads beyond it share one.
-#[allow(clippy::disallowed_types)]
-// SAFETY: an address in the thread's own storage: not 0, and no other live thread's.
+// SAFETY: no other live thread has the number.
 unsafe impl lock_api::GetThreadId for RawThreadId {
     const INIT: Self = Self;
 
     #[inline]
     fn nonzero_thread_id(&self) -> NonZeroUsize {
-        std::thread_local!(static NAME: u8 = const { 0 });
-        NAME.with(|name| NonZeroUsize::from(core::ptr::NonNull::from(name).addr()))
+        threads::number()
     }
 }
 

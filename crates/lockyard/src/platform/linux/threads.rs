@@ -127,6 +127,13 @@ thread_local! {
     static FORKING: Cell<bool> = const { Cell::new(false) };
 }
 
+/// A number that no other live thread has: the place of the caller's identity. Unlike a name, every
+/// thread has one.
+#[inline]
+pub(crate) fn number() -> core::num::NonZeroUsize {
+    SELF.with(|own| core::ptr::NonNull::from(own).addr())
+}
+
 /// The caller's identity, if registered.
 #[inline(always)]
 pub(super) fn id() -> Option<ThreadId> {
