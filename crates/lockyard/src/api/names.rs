@@ -79,8 +79,8 @@ pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, Ra
 
 /// An [`RwLock`] that a thread may lock for reading again while it reads.
 ///
-/// A reader that waits behind a writer goes in beside other readers when that writer has waited for
-/// its time: a read inside a read is late at worst. Try calls go in at once.
+/// A reader that has waited behind a writer for 1.6 ms goes in beside other readers: a read inside
+/// a read is late at worst. Try calls go in at once.
 pub type RecursiveRwLock<T> = lock_api::RwLock<RawRwLockRecursive, T>;
 /// A [`RecursiveRwLock`] locked for reading.
 pub type RecursiveRwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLockRecursive, T>;

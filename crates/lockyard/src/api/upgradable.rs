@@ -11,11 +11,17 @@
 //! | upgrade | keeps it | releases the read, takes it for writing: no other writer is there |
 //! | downgrade of a writer | keeps it for an upgradable read, or releases it | downgrades |
 //!
-//! `RECURSIVE`: a reader that waits behind a writer goes in beside other readers when the time of
-//! that writer is over ([`read_acquire_beside`](RawRwSem::read_acquire_beside)); a try, at once.
+//! `RECURSIVE`: a reader that has waited behind a writer for [`BESIDE_NS`] goes in beside other
+//! readers ([`read_acquire_beside`](RawRwSem::read_acquire_beside)); a try, at once: readers that
+//! only try keep a writer out for as long as they overlap.
 //!
 //! **Ordering** is that of `sem`. **Bound on bypass**: readers by that of `sem`; writers and
 //! upgradable readers among themselves by that of `gate`, where a turn lasts as long as a hold.
+//!
+//! **A waiter may hold the gate**: a writer, or an upgradable reader, that waits for `sem`. If a
+//! signal handler stops it there, writers wait until it goes on, and readers do not. In the child
+//! of a fork the gate of a parent's waiter stays locked. (The gate cannot come second: a reader
+//! that waited for it would keep the upgrade of its owner waiting.)
 
 use lock_api::GuardNoSend;
 
@@ -23,6 +29,10 @@ use crate::cancel::{GaveUp, Until};
 use crate::mutex::RawMutex;
 use crate::platform::{ConstPlatform, Platform};
 use crate::rwsem::RawRwSem;
+use crate::wait::turn::TURN_NS;
+
+/// How long a recursive reader waits behind a writer.
+const BESIDE_NS: u64 = 4 * TURN_NS;
 
 /// A [`RawRwSem`] with upgradable reads: 64 bytes. See the [module text](self).
 ///
@@ -50,7 +60,14 @@ impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
 
     #[inline]
     fn read_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        if RECURSIVE { self.sem.read_acquire_beside(until, || true) } else { self.sem.read_acquire_until(until) }
+        if !RECURSIVE {
+            return self.sem.read_acquire_until(until);
+        }
+        if self.sem.try_read_acquire() {
+            return Ok(());
+        }
+        let beside = P::now().saturating_add(BESIDE_NS);
+        self.sem.read_acquire_beside(until, || P::now() >= beside)
     }
 
     #[inline]

@@ -249,6 +249,7 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
         if requeue {
             mutex.waiters.remove(thread.id());
             mutex.waiters.insert(thread.id(), locked.effective());
+            mutex.0.displaced(first);
         }
         drop(locked);
         let Some(owner) = mutex.owner().filter(|owner| !owner.is_anonymous()) else {

@@ -174,14 +174,15 @@ impl<P: Platform> RawTreeRtCondvar<P> {
         // anything else, then acts as that says.
         let started = unsafe { mutex.start_proxy(sleeper) };
         let state = match started {
-            Ok(Started::Queued) => QUEUED,
+            Ok(Started::Queued(_)) => QUEUED,
             Ok(Started::Taken) => HOLDER,
             Err(_) => REFUSED,
         };
         sleeper.pi.requeue.store(state, Release);
         // A waiter of the mutex is woken by its release, unless that has happened already: a
         // wake-up too many costs one round.
-        (state != QUEUED).then_some(sleeper)
+        let wakes = !matches!(started, Ok(Started::Queued(false)));
+        wakes.then_some(sleeper)
     }
 
     fn unlock(&self) {

@@ -83,7 +83,8 @@
 //! A record is not given to another thread while its thread holds such a mutex, so the name stays
 //! that of the one that locked it. **fork**: the child has the mutex as it was, its wait lock free
 //! (`wait::section`); nobody lends across processes. **Signal handlers** may try, and wait by
-//! polling without lending; a handler must not unlock a mutex that it has made others wait for.
+//! polling without lending, for a mutex without waiters: one that the interrupted code waits for is
+//! never free for the handler. A handler must not unlock a mutex that it has made others wait for.
 //!
 //! **Limits in user space.** The wait lock and the threads' locks are spinlocks whose owner nobody
 //! boosts: a thread of low priority that is preempted in the microsecond in which it holds one

@@ -1,8 +1,8 @@
 //! The promise of a free mutex, and its end.
 //!
 //! A release leaves the mutex free, with `WAITERS`: it is promised to the *heir*, the first waiter
-//! that has not lapsed. The heir may be stopped, by a signal handler or a debugger, or it may be of
-//! the parent of this process. So the promise ends, as in [`turn`](crate::wait::turn):
+//! that has not lapsed. The heir may be stopped, by a signal handler or a debugger.
+//! So the promise ends, as in [`turn`](crate::wait::turn):
 //!
 //! | `reserved` of the heir | a thread that is refused, under the wait lock |
 //! |---|---|
@@ -14,8 +14,9 @@
 //! heir wakes nobody, and any thread may take the mutex.
 //!
 //! A waiter that is not first looks again when the promise that refused it is over, or, if it found
-//! the mutex held, after [`WATCH_NS`]: no release may wake it. Machines on which no thread is
-//! stopped promise for ever, and nobody watches.
+//! the mutex held, after [`WATCH_NS`]: no release may wake it. A first waiter sleeps without a
+//! timer; the thread that makes it second wakes it. Machines on which no thread is stopped promise
+//! for ever, and nobody watches.
 
 use super::{Core, OWNER, WAITERS};
 use crate::event::Event;
@@ -33,9 +34,20 @@ impl<P: Platform> Core<P> {
         P::spin_budget() != u32::MAX
     }
 
+    /// Under the wait lock, the mutex is free or about to be, and no waiter lends to its owner:
+    /// the first waiter. Those of the parent of a fork leave the tree.
+    fn first_here(&self) -> Option<ThreadId> {
+        loop {
+            match self.waiters.first() {
+                Some(ghost) if !P::is_here(ghost) => self.waiters.remove(ghost),
+                first => return first,
+            }
+        }
+    }
+
     /// Under the wait lock: the waiter that a free mutex is promised to.
     pub(super) fn heir(&self) -> Option<ThreadId> {
-        let mut next = self.waiters.first();
+        let mut next = self.first_here();
         while let Some(waiter) = next.filter(|&waiter| P::thread(waiter).waiter.reserved.load(Relaxed) == LAPSED) {
             next = self.waiters.after(waiter);
         }
@@ -73,9 +85,26 @@ impl<P: Platform> Core<P> {
             _ => {
                 P::count(Event::WaitLapsed, 1);
                 heir.waiter.reserved.store(LAPSED, Relaxed);
+                // The thread that promised may be stopped before it wakes the heir.
+                heir.unpark();
                 true
             }
         }
+    }
+
+    /// Under the wait lock: a waiter has joined or moved, and `before` was first. It sleeps without
+    /// a timer, and wakes to set one if it is first no more.
+    pub(super) fn displaced(&self, before: Option<ThreadId>) {
+        if Self::promises_end()
+            && let Some(before) = before.filter(|&before| !self.waiters.is_first(before))
+        {
+            P::thread(before).unpark();
+        }
+    }
+
+    /// Whether `waiter`, which another thread has queued asleep, is to wake and set its timer.
+    pub(super) fn needs_timer(&self, waiter: &Thread<P>) -> bool {
+        Self::promises_end() && !self.waiters.is_first(waiter.id())
     }
 
     /// Takes, for a thread without a record, a mutex that is free and promised to no waiter. Tries

@@ -5,7 +5,7 @@
 //!
 //! | who | call | then |
 //! |---|---|---|
-//! | the one who signals | `start_proxy` | [`Started::Taken`]: the sleeper owns the mutex, wake it. [`Started::Queued`]: it waits, do not. An error: wake it, it has nothing |
+//! | the one who signals | `start_proxy` | [`Started::Taken`]: the sleeper owns the mutex, wake it. [`Started::Queued`]: it waits, do not, unless that says so. An error: wake it, it has nothing |
 //! | the sleeper, queued | `wait_proxy` | owns it, or has left |
 //!
 //! **Whose record.** Everything is done to the sleeper's record, never to the caller's: a kernel
@@ -28,8 +28,8 @@ use crate::wait::section::enter;
 pub(crate) enum Started {
     /// It owns the mutex.
     Taken,
-    /// It waits for it.
-    Queued,
+    /// It waits for it; `true`: it is to be woken, so that it has a timer.
+    Queued(bool),
 }
 
 impl<P: Platform, Y: Policy> RawTreeRtMutex<P, Y> {
@@ -48,7 +48,8 @@ impl<P: Platform, Y: Policy> RawTreeRtMutex<P, Y> {
         let started = if core.take::<Y>(sleeper, false) {
             Ok(Started::Taken)
         } else {
-            core.enqueue(sleeper).map(|()| Started::Queued).inspect_err(|_| core.leave(sleeper))
+            let queued = core.enqueue(sleeper).map(|()| Started::Queued(core.needs_timer(sleeper)));
+            queued.inspect_err(|_| core.leave(sleeper))
         };
         core.settle_bit();
         core.unlock_wait();

@@ -150,7 +150,10 @@ impl<P: Platform> Core<P> {
             thread.pi.blocked_on.store(Inheritance::address(self), Relaxed);
             thread.pi.waits.store(thread.pi.waits.load(Relaxed).wrapping_add(1), Relaxed);
             thread.pi.passed.store(0, Relaxed);
+            // An earlier wait, for any lock, may have left a mark behind its last look.
+            thread.waiter.reserved.store(0, Relaxed);
         }
+        self.displaced(before);
         let Some(owner) = owner.filter(|owner| !owner.is_anonymous()).map(P::thread) else { return Ok(()) };
         let next = {
             let owned = waiter::lock(owner);

@@ -1,18 +1,21 @@
 //! Releases that hand over: nobody passes the first waiter.
 
-use crate::platform::Platform;
+use crate::platform::{Ordering::*, Platform, Word};
 use crate::wait::turn;
 
-use super::RawRwSem;
 use super::turns::Want;
+use super::{BIAS, READERS, RawRwSem};
 
 impl<P: Platform> RawRwSem<P> {
-    /// Releases a read lock; the first waiter is the next to take the lock when it is free.
+    /// Releases a read lock; if it was the last, the first waiter is the next to take the lock.
     ///
     /// # Safety
     /// As [`RawRwSem::read_release`].
     pub unsafe fn read_release_fair(&self) {
-        self.ask_to_hand_over();
+        // Of other readers the last hands over.
+        if self.count.load(Relaxed) & READERS == BIAS {
+            self.ask_to_hand_over();
+        }
         // SAFETY: the caller's promise.
         unsafe { self.read_release() };
     }

@@ -17,7 +17,7 @@
 //! | `node.next` | the successor when it joins (→ it); a cancelling successor (it → 0); a cancelling owner's predecessor link (step C); the owner, or the thread that acts for it, takes it (it → 0), or marks it (0 → `VACANT`) |
 //! | `node.prev` | the owner when it joins; a cancelling predecessor corrects it |
 //! | `node.locked` | the owner: 0 before it joins, 0 → `ABANDONED` when it goes without having left; the predecessor: → `HEAD` |
-//! | `node.busy` | the owner: 1 before it joins, 0 when it has left; for an owner that has gone, the thread that settles the node: 0 |
+//! | `node.busy` | the owner: `QUEUED` before it joins, 0 when it has left; `BEHIND` before `next` is marked; of the threads that would settle a marked node, one: `BEHIND` → `SETTLING` → 0, or back; the successor that finds the mark: `BEHIND` → 0, `SETTLING` → `FOUND` (→ 0 by the settler); for an owner that has gone, the thread that acts for it: 0 |
 //!
 //! **Cancelling** has three steps. A: take oneself out of the predecessor's `next` (or find out
 //! that one has become head after all). B: settle the own successor: put the tail back, or take
@@ -53,7 +53,8 @@
 //! * `prev`: Relaxed. An old one leads to a node that does not name us.
 //! * `locked`: Release/Acquire hands on what the head acquired with its link: corrections of our
 //!   `prev` that we never read. `ABANDONED` hands the node to the thread that will act for it.
-//! * `busy`: cleared with Release and read with Acquire: the node is its owner's again.
+//! * `busy`: cleared with Release and read with Acquire: the node is its owner's again. A settler
+//!   that is stopped keeps the node, not the queue.
 //!
 //! A spinner that cancels as last may put the tail back to a node that is `VACANT`: its successor
 //! was that spinner, and will not link itself. So the spinner and the leaver both look, each behind
@@ -75,6 +76,14 @@ use crate::platform::record::OsqNode;
 use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Patience, Platform, Word};
 
+/// In `busy`: the node is in a queue.
+const QUEUED: u32 = 1;
+/// In `busy`: the node is marked [`VACANT`], or about to be.
+const BEHIND: u32 = 2;
+/// In `busy`: a thread settles the marked node.
+const SETTLING: u32 = 3;
+/// In `busy`: meanwhile the successor has found the mark.
+const FOUND: u32 = 4;
 /// In `next`: the owner has left as head, and its successor had not linked itself. No thread's
 /// name.
 const VACANT: u32 = ThreadId::ANONYMOUS.raw();
@@ -126,7 +135,7 @@ impl<P: Platform> Osq<P> {
         if own.busy.load(Acquire) != 0 {
             return false;
         }
-        own.busy.store(1, Relaxed);
+        own.busy.store(QUEUED, Relaxed);
         own.locked.store(0, Relaxed);
         own.next.store(0, Relaxed);
         let before = ThreadId::from_raw(self.tail.swap(id.raw(), AcqRel));
@@ -218,13 +227,16 @@ impl<P: Platform> Osq<P> {
                         None => return,
                     }
                 }
-                None if own.next.compare_exchange(0, VACANT, Release, Relaxed).is_ok() => {
-                    // See `settle_restored`.
-                    P::fence();
-                    return self.settle_last(id);
+                None => {
+                    own.busy.store(BEHIND, Relaxed);
+                    if own.next.compare_exchange(0, VACANT, Release, Relaxed).is_ok() {
+                        // See `settle_restored`.
+                        P::fence();
+                        return self.settle_last(id);
+                    }
+                    // It has linked itself meanwhile.
+                    own.busy.store(QUEUED, Relaxed);
                 }
-                // It has linked itself meanwhile.
-                None => {}
             }
         }
     }
@@ -244,9 +256,28 @@ impl<P: Platform> Osq<P> {
     }
 
     /// If the marked node `id` is the tail nobody follows, and the node is its owner's again.
+    ///
+    /// One thread at a time, by `SETTLING`: a second would find the owner's name as the tail when
+    /// the owner has queued again.
     fn settle_last(&self, id: ThreadId) {
-        if self.tail.load(Relaxed) == id.raw() && self.tail.compare_exchange(id.raw(), 0, AcqRel, Relaxed).is_ok() {
-            P::thread(id).osq.busy.store(0, Release);
+        let busy = &P::thread(id).osq.busy;
+        while self.tail.load(Relaxed) == id.raw() && busy.compare_exchange(BEHIND, SETTLING, AcqRel, Relaxed).is_ok() {
+            let last = self.tail.compare_exchange(id.raw(), 0, AcqRel, Relaxed).is_ok();
+            // `FOUND`: a successor is head.
+            if last || busy.compare_exchange(SETTLING, BEHIND, AcqRel, Relaxed).is_err() {
+                return busy.store(0, Release);
+            }
+            // {`busy`; fence; read tail} against {tail; fence; `busy`} of one that was refused.
+            P::fence();
+        }
+    }
+
+    /// The successor of a marked node is head, and the node is its owner's again.
+    fn found(node: &OsqNode<P>) {
+        while node.busy.compare_exchange(BEHIND, 0, Release, Relaxed).is_err()
+            && node.busy.compare_exchange(SETTLING, FOUND, Release, Relaxed).is_err()
+        {
+            P::relax();
         }
     }
 
@@ -278,7 +309,7 @@ impl<P: Platform> Osq<P> {
         // The mark stays: a spinner must not find its name in a node that is its owner's again.
         let linked = node.next.compare_exchange(0, id.raw(), AcqRel, Acquire).is_ok();
         if !linked {
-            node.busy.store(0, Release);
+            Self::found(node);
         }
         linked
     }

@@ -7,7 +7,7 @@ use lockyard_check::scripted::{Scene, Scripted, every_stop};
 
 use super::{Mutex, acquire, at_rest, have_priorities, priorities, release, scripts};
 
-type Condvar = RawTreeRtCondvar<Scripted>;
+pub(super) type Condvar = RawTreeRtCondvar<Scripted>;
 
 fn wait(condvar: &Condvar, mutex: &Mutex, until: Until<'_, Scripted>) -> Result<bool, Refused> {
     // SAFETY: each script waits with the mutex held.
@@ -15,7 +15,7 @@ fn wait(condvar: &Condvar, mutex: &Mutex, until: Until<'_, Scripted>) -> Result<
 }
 
 /// Locks, waits, and unlocks: a sleeper's whole task.
-fn sleep(condvar: &Condvar, mutex: &Mutex, until: Until<'_, Scripted>) -> Result<bool, Refused> {
+pub(super) fn sleep(condvar: &Condvar, mutex: &Mutex, until: Until<'_, Scripted>) -> Result<bool, Refused> {
     acquire(mutex);
     let signalled = wait(condvar, mutex, until);
     assert!(mutex.is_locked());

@@ -70,4 +70,52 @@ scripts! {
             second_is_stopped(ns, false);
         }
     }
+
+    /// A head leaves its node behind, and is stopped before it settles it. A spinner that would
+    /// settle it as well is stopped when it has seen the mark. The head settles, and is head again,
+    /// when the spinner goes on: nobody else becomes head beside it.
+    fn a_settler_that_is_late_opens_no_second_place() {
+        let mut met = 0;
+        every_stop(|gives_up| {
+            let mut stopped = false;
+            every_stop(|leaves| {
+                let mut stands = false;
+                every_stop(|settles| {
+                    let queue = Queue::default();
+                    let mut late = false;
+                    Scene::play(|scene, [head, victim, last]: [&Actor<'_>; 3]| {
+                        let join = || queue.join(Scripted::current().unwrap(), Patience::ns(0));
+                        let leave = || queue.leave(Scripted::current().unwrap());
+                        assert!(head.does(join));
+                        let spins = victim.starts_until(gives_up, || spin(&queue, 0));
+                        stopped = victim.is_stopped();
+                        let left = head.starts_until(leaves, leave);
+                        (0..40).for_each(|_| scene.advance(100_000));
+                        stands = head.is_stopped();
+                        if stopped && stands {
+                            victim.resumes_until(settles + 1);
+                            scene.settle();
+                            late = victim.is_stopped();
+                        }
+                        head.resumes();
+                        ends(scene, &left);
+                        let again = head.does(join);
+                        met += u32::from(again && late);
+                        victim.resumes();
+                        ends(scene, &spins);
+                        if again {
+                            assert!(!last.does(|| spin(&queue, 0)), "stops {gives_up}, {leaves}, {settles}: two heads");
+                            ends(scene, &head.starts(leave));
+                        }
+                        scene.finish();
+                        assert!(!queue.is_locked());
+                    });
+                    late
+                });
+                stands
+            });
+            stopped
+        });
+        assert!(met > 0, "the head never came back before the spinner went on");
+    }
 }

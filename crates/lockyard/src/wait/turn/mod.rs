@@ -269,7 +269,7 @@ pub(crate) trait Contended<P: Platform> {
 #[cold]
 pub(crate) fn ask_to_hand_over<P: Platform, L: Contended<P>>(lock: &L) {
     section::locked(lock.wait_lock(), || {
-        if queued::first_that_comes(lock.waiters()).is_some() {
+        if queued::first_that_comes(lock.waiters()).is_some_and(|first| !reservation::has_lapsed(first)) {
             lock.left(Left { served: false, empty: false, listen: true, handoff: true });
         }
     });
