@@ -62,7 +62,7 @@ const SEAM_OFF: &str = "-A clippy::disallowed_types -A clippy::disallowed_method
 fn clippy_short() -> Outcome {
     cargo(&format!("clippy --workspace --all-targets -- -D warnings {SEAM_OFF}"))?;
     cargo("clippy -p lockyard -p lockyard-check --lib -- -D warnings")?;
-    for features in ["", " -F std", " -F events", " -F history"] {
+    for features in ["", " -F std", " -F events", " -F history", " -F portable"] {
         cargo(&format!("clippy -p lockyard --lib --no-default-features{features} -- -D warnings"))?;
     }
     Ok(())
