@@ -87,6 +87,9 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(all(feature = "std", not(target_has_atomic = "64")))]
+compile_error!("the feature `std` of lockyard needs 64-bit atomics, which this target has not");
+
 pub mod api;
 pub mod cancel;
 pub mod condvar;
@@ -122,7 +125,6 @@ mod front {
 
     pub use crate::api::names::*;
     pub use crate::api::{CancellableCondvar, CancellableMutex, CancellableRwLock};
-    pub use inheriting::*;
 
     /// A mutex: spins while the owner runs, sleeps otherwise, bounded unfairness. See [`mutex`].
     pub type Mutex<T> = lock_api::Mutex<mutex::RawMutex<Native>, T>;
@@ -145,75 +147,14 @@ mod front {
         lock_api::MutexGuard<'a, rtmutex_tree::RawTreeRtMutex<Native, Y>, T>;
     pub use crate::platform::native::can_lend_priorities;
 
-    /// The locks that need the kernel's PI futexes.
     #[cfg(all(target_os = "linux", not(feature = "portable")))]
-    mod inheriting {
-        use crate::platform::Native;
-        use crate::{rtcondvar, rtmutex};
-
-        pub use crate::api::CheckedMutex;
-        pub use crate::rtmutex::PiError;
-
-        /// A priority-inheritance mutex: a thread of low priority that holds it runs at the priority of
-        /// the most urgent one that waits for it. See [`rtmutex`].
-        ///
-        /// Order: by priority; among time-sharing threads as [`Mutex`]. Ordering: Acquire and Release.
-        /// Cost: without contention one compare-exchange each way. Needs no privilege. Works in one
-        /// process, between threads that keep their own thread ids: see `fork` there.
-        ///
-        /// # Panics
-        /// `lock` panics where it could only hang: locked by its own owner, a cycle of waits, an owner
-        /// that has exited. [`CheckedMutex`] returns errors instead.
-        ///
-        /// ```
-        /// use std::time::Duration;
-        /// use lockyard::RtMutex;
-        ///
-        /// static SETPOINT: RtMutex<f64> = RtMutex::new(0.5);
-        ///
-        /// // A control loop of high priority waits for the section of the owner at most.
-        /// *SETPOINT.lock() += 0.25;
-        /// assert_eq!(SETPOINT.try_lock_for(Duration::from_millis(1)).map(|value| *value), Some(0.75));
-        /// ```
-        pub type RtMutex<T> = RtMutexWith<rtmutex::Lateral, T>;
-        /// A [`RtMutex`] with policy `S`; see [`rtmutex::policy`].
-        pub type RtMutexWith<S, T> = lock_api::Mutex<rtmutex::RawRtMutex<Native, S>, T>;
-        /// A locked [`RtMutex`].
-        pub type RtMutexGuard<'a, T, S = rtmutex::Lateral> =
-            lock_api::MutexGuard<'a, rtmutex::RawRtMutex<Native, S>, T>;
-        /// The condition variable of [`RtMutex`]: a notified thread waits for the mutex by its priority
-        /// from the notification on. Waits may end spuriously; notifications are not counted (`false`,
-        /// 0). See [`rtcondvar`].
-        ///
-        /// ```
-        /// use lockyard::{RtCondvar, RtMutex};
-        ///
-        /// static SAMPLES: RtMutex<Vec<u32>> = RtMutex::new(Vec::new());
-        /// static ARRIVED: RtCondvar = RtCondvar::new();
-        ///
-        /// std::thread::scope(|scope| {
-        ///     scope.spawn(|| {
-        ///         SAMPLES.lock().push(7);
-        ///         ARRIVED.notify_one();
-        ///     });
-        ///     let mut samples = SAMPLES.lock();
-        ///     ARRIVED.wait_while(&mut samples, |samples| samples.is_empty());
-        ///     assert_eq!(samples.pop(), Some(7));
-        /// });
-        /// ```
-        pub type RtCondvar = RtCondvarWith<rtmutex::Lateral>;
-        /// The condition variable of [`RtMutexWith`].
-        pub type RtCondvarWith<S> = lock_api::Condvar<rtcondvar::RawRtCondvar<Native, S>>;
-    }
-
-    /// Without PI futexes: the mutex whose waiters Lockyard keeps itself.
+    pub use crate::api::pi_names::*;
+    /// Without PI futexes: [`TreeRtMutex`]. This machine lends no priorities.
     #[cfg(any(not(target_os = "linux"), feature = "portable"))]
-    mod inheriting {
-        /// [`TreeRtMutex`](crate::TreeRtMutex): no machine here lends priorities.
-        pub type RtMutex<T> = crate::TreeRtMutex<T>;
-        /// A locked [`RtMutex`].
-        pub type RtMutexGuard<'a, T> = crate::TreeRtMutexGuard<'a, T>;
-    }
+    pub type RtMutex<T> = TreeRtMutex<T>;
+    /// A locked [`RtMutex`].
+    #[cfg(any(not(target_os = "linux"), feature = "portable"))]
+    pub type RtMutexGuard<'a, T> = TreeRtMutexGuard<'a, T>;
 
     /// A reader-writer lock. See [`rwsem`].
     pub type RwSem<T> = lock_api::RwLock<rwsem::RawRwSem<Native>, T>;

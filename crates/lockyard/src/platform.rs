@@ -1,9 +1,9 @@
 //! The seam: everything a lock algorithm may ask of the machine, and nothing else.
 //!
 //! A lock is written once, generic over [`Platform`]. [`Native`] is the real machine and inlines
-//! away: Linux, or `portable` on other systems. A simulator gives every access a price by the state of its
-//! cache line; a model checker explores interleavings. No algorithm file names a std atomic, a
-//! thread, a clock or a system call.
+//! away: Linux, or `portable` on other systems. A simulator gives every access a price by the state
+//! of its cache line; a model checker explores interleavings. No algorithm file names a std atomic,
+//! a thread, a clock or a system call.
 //!
 //! # What the seam is made of
 //!

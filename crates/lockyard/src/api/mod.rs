@@ -11,6 +11,8 @@ mod inheriting;
 #[cfg(feature = "std")]
 pub(crate) mod names;
 mod permit;
+#[cfg(all(feature = "std", target_os = "linux", not(feature = "portable")))]
+pub(crate) mod pi_names;
 mod shared;
 mod upgradable;
 
@@ -21,8 +23,8 @@ pub use inheriting::CheckedMutex;
 pub use permit::{Semaphore, SemaphorePermit};
 pub use upgradable::RawUpgradableRwSem;
 
-/// Times as `lock_api`'s users name them, by std's clock. Its length is the platform's: what is left
-/// until an `Instant` is asked of std, and waited for there.
+/// Times as `lock_api`'s users name them, by std's clock. What is left until an `Instant` is asked
+/// of std, and waited for by the platform's clock.
 #[cfg(feature = "std")]
 mod time {
     #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
