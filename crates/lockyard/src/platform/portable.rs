@@ -8,7 +8,7 @@
 //! | `clock` | time |
 //!
 //! Locks keep their order, their bounds and their promises about memory. What the standard library
-//! does not tell degrades as [`Platform`](crate::platform::Platform) allows:
+//! does not tell degrades as [`Platform`] allows:
 //!
 //! | what | here |
 //! |---|---|
