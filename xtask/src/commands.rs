@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::steps::{
     self, ASSEMBLY, BUILD, CLIPPY, CLIPPY_SHORT, COUNTS, DEPENDENCIES, DOC_TESTS, DOCS, DOCS_SHORT, FORMAT, HEADER,
-    MODELS, PLANTED, PROGRAMS, SOURCES, TESTS, passes,
+    MODELS, PLANTED, PORTABLE, PROGRAMS, SOURCES, TESTS, passes,
 };
 use crate::tools::{Outcome, cargo, report};
 use crate::{counts, coverage, fuzz, install, lab, models, programs, qemu, quick};
@@ -37,7 +37,7 @@ pub(crate) const FORMS: &[Form] = &[
         about: "everything that a change must pass: house rules, builds, clippy, all tests, pages, instruction counts, a short form of `programs`. The closing line counts the checks",
         time: "14 minutes cold, 6 to 8 warm",
         run: |_| {
-            let first = [FORMAT, SOURCES, DEPENDENCIES, BUILD, CLIPPY_SHORT, TESTS, DOC_TESTS, DOCS_SHORT];
+            let first = [FORMAT, SOURCES, DEPENDENCIES, BUILD, CLIPPY_SHORT, TESTS, PORTABLE, DOC_TESTS, DOCS_SHORT];
             passes(&[&first[..], &[COUNTS, ASSEMBLY, PROGRAMS]].concat())
         },
     },
@@ -230,6 +230,13 @@ pub(crate) const FORMS: &[Form] = &[
         about: "other people's C test programs (the Open POSIX Test Suite's, whatever DIR holds; none is in the repository), each compiled and run on glibc's locks and under the preload library: prints those that end differently, then the counts. Ctrl-C ends it with what was found",
         time: "as the suite",
         run: lab::compare_foreign,
+    },
+    Form {
+        name: "lab targets",
+        options: "[TARGET...] [--all]",
+        about: "compiles the library, without linking, for other systems and processors, installs what rustup has for them, and prints a table; none named: one of each kind; `--all`: all that rustup offers",
+        time: "a minute for one of each kind, and the downloads",
+        run: lab::targets,
     },
     Form {
         name: "install",

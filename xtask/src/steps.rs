@@ -30,6 +30,8 @@ pub(crate) const CLIPPY_SHORT: Step = Step { name: "clippy", needs_build: true, 
 pub(crate) const HEADER: Step = Step { name: "C header", needs_build: true, check: header_check };
 pub(crate) const INSTALLED: Step = Step { name: "installed files", needs_build: true, check: install::check };
 pub(crate) const TESTS: Step = Step { name: "tests", needs_build: true, check: tests };
+/// The suite once more, on the machine of other systems.
+pub(crate) const PORTABLE: Step = Step { name: "portable machine", needs_build: true, check: portable };
 pub(crate) const DOC_TESTS: Step = Step { name: "doc tests", needs_build: true, check: doc_tests };
 pub(crate) const DOCS: Step = Step { name: "documentation", needs_build: true, check: docs };
 /// The libraries' pages alone; `doc` has those of the commands and of what is private.
@@ -62,7 +64,7 @@ const SEAM_OFF: &str = "-A clippy::disallowed_types -A clippy::disallowed_method
 fn clippy_short() -> Outcome {
     cargo(&format!("clippy --workspace --all-targets -- -D warnings {SEAM_OFF}"))?;
     cargo("clippy -p lockyard -p lockyard-check --lib -- -D warnings")?;
-    for features in ["", " -F std", " -F events", " -F history"] {
+    for features in ["", " -F std", " -F events", " -F history", " -F portable"] {
         cargo(&format!("clippy -p lockyard --lib --no-default-features{features} -- -D warnings"))?;
     }
     Ok(())
@@ -92,6 +94,10 @@ fn tests() -> Outcome {
         tools::need(program, package)?;
     }
     cargo("test --workspace --lib --bins --tests")
+}
+
+fn portable() -> Outcome {
+    cargo("test -p lockyard -F portable --test conformance --test names")
 }
 
 fn doc_tests() -> Outcome {

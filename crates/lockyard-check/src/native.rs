@@ -1,4 +1,4 @@
-//! The real machine as a stage: threads of the system, and a watchdog that ends a case that hangs.
+//! The real machines as stages: threads of the system, and a watchdog that ends a case that hangs.
 
 // A stage is where the suite's questions to the machine are answered.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -12,63 +12,77 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use lockyard::platform::linux::Linux;
-
 use crate::stage::{Scale, Stage};
 
 /// How long a case may take, in seconds, before the watchdog calls it hung. `LOCKYARD_WATCHDOG`
 /// overrides it.
 pub const PATIENCE: u64 = 60;
 
-impl Stage for Linux {
-    const SCALE: Scale = Scale {
-        rounds: 4_000,
-        sleeps: 2_000,
-        threads: 4,
-        crowd: 16,
-        short_lived: 10_000,
-        queue: 40,
-        timeout_ns: 20_000_000,
-    };
+macro_rules! stage {
+    ($machine:ty) => {
+        impl Stage for $machine {
+            const SCALE: Scale = Scale {
+                rounds: 4_000,
+                sleeps: 2_000,
+                threads: 4,
+                crowd: 16,
+                short_lived: 10_000,
+                queue: 40,
+                timeout_ns: 20_000_000,
+            };
 
-    fn perform(name: &'static str, case: fn()) {
-        guarded(name, case);
-    }
-
-    fn run(threads: usize, act: impl Fn(usize) + Sync) {
-        let failed = AtomicBool::new(false);
-        let outer = FAILED.get();
-        let first = thread::scope(|scope| {
-            let running: Vec<_> = (0..threads)
-                .map(|number| {
-                    let (act, failed) = (&act, &failed);
-                    scope.spawn(move || {
-                        FAILED.set(failed);
-                        let outcome = catch_unwind(AssertUnwindSafe(|| act(number)));
-                        FAILED.set(std::ptr::null());
-                        if outcome.is_err() {
-                            failed.store(true, Ordering::Relaxed);
-                        }
-                        outcome
-                    })
-                })
-                .collect();
-            running.into_iter().filter_map(|thread| thread.join().and_then(|outcome| outcome).err()).next()
-        });
-        if let Some(panic) = first {
-            // SAFETY: the flag of the run that we are in; that run does not end before we do.
-            if let Some(outer) = unsafe { outer.as_ref() } {
-                outer.store(true, Ordering::Relaxed);
+            fn perform(name: &'static str, case: fn()) {
+                guarded(name, case);
             }
-            resume_unwind(panic);
-        }
-    }
 
-    fn failed() -> bool {
-        // SAFETY: set by `run` for as long as this thread acts in it, to a flag that outlives its
-        // threads.
-        unsafe { FAILED.get().as_ref() }.is_some_and(|failed| failed.load(Ordering::Relaxed))
+            fn run(threads: usize, act: impl Fn(usize) + Sync) {
+                run(threads, act);
+            }
+
+            fn failed() -> bool {
+                failed()
+            }
+        }
+    };
+}
+
+#[cfg(target_os = "linux")]
+stage!(lockyard::platform::linux::Linux);
+stage!(lockyard::platform::portable::Portable);
+
+fn run(threads: usize, act: impl Fn(usize) + Sync) {
+    let failed = AtomicBool::new(false);
+    let outer = FAILED.get();
+    let first = thread::scope(|scope| {
+        let running: Vec<_> = (0..threads)
+            .map(|number| {
+                let (act, failed) = (&act, &failed);
+                scope.spawn(move || {
+                    FAILED.set(failed);
+                    let outcome = catch_unwind(AssertUnwindSafe(|| act(number)));
+                    FAILED.set(std::ptr::null());
+                    if outcome.is_err() {
+                        failed.store(true, Ordering::Relaxed);
+                    }
+                    outcome
+                })
+            })
+            .collect();
+        running.into_iter().filter_map(|thread| thread.join().and_then(|outcome| outcome).err()).next()
+    });
+    if let Some(panic) = first {
+        // SAFETY: the flag of the run that we are in; that run does not end before we do.
+        if let Some(outer) = unsafe { outer.as_ref() } {
+            outer.store(true, Ordering::Relaxed);
+        }
+        resume_unwind(panic);
     }
+}
+
+fn failed() -> bool {
+    // SAFETY: set by `run` for as long as this thread acts in it, to a flag that outlives its
+    // threads.
+    unsafe { FAILED.get().as_ref() }.is_some_and(|failed| failed.load(Ordering::Relaxed))
 }
 
 thread_local! {

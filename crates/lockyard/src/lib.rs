@@ -69,14 +69,26 @@
 //!
 //! # Features
 //!
-//! `std` (default): the real machine, Linux. Without it only the generic algorithms remain, for
-//! platforms of your own. `events` (default): the counters; without it they cost nothing and take
-//! no memory. `history`: the kernel's locks of other years, for measurements.
+//! `std` (default): the real machine. Without it only the generic algorithms remain, for platforms
+//! of your own. `events` (default): the counters; without it they cost nothing and take no memory.
+//! `history`: the kernel's locks of other years, for measurements. `portable`: on Linux, the
+//! machine of other systems.
+//!
+//! # Systems
+//!
+//! Linux has all of the above. On macOS, Windows, the BSDs, Android and WebAssembly the same types
+//! stand on the standard library ([`platform::portable`]): they keep order, bounds and promises
+//! about memory. They know no priorities, NUMA nodes or `fork`; a waiter cannot tell whether the
+//! owner runs, and spins 20 µs at most; [`RtMutex`] is [`TreeRtMutex`], and `RtCondvar`,
+//! `CheckedMutex` and `RtMutexWith` are absent. A thread's first contended lock may allocate.
 
 #![no_std]
 
 #[cfg(feature = "std")]
 extern crate std;
+
+#[cfg(all(feature = "std", not(target_has_atomic = "64")))]
+compile_error!("the feature `std` of lockyard needs 64-bit atomics, which this target has not");
 
 pub mod api;
 pub mod cancel;
@@ -102,23 +114,22 @@ pub use lock_api;
 pub use rtmutex_tree::RawTreeRtMutex;
 pub use spin::hq;
 
-#[cfg(all(feature = "std", target_os = "linux"))]
+#[cfg(feature = "std")]
 pub use front::*;
 
 /// The types users see: the raw locks on the real machine, behind `lock_api`'s guards.
-#[cfg(all(feature = "std", target_os = "linux"))]
+#[cfg(feature = "std")]
 mod front {
-    use crate::platform::linux::Linux;
-    use crate::{api, cancel, futex_hash, lockref, mutex, qrwlock, rtcondvar, rtmutex, rtmutex_tree, rwsem, spin};
+    use crate::platform::Native;
+    use crate::{api, cancel, futex_hash, lockref, mutex, qrwlock, rtmutex_tree, rwsem, spin};
 
     pub use crate::api::names::*;
-    pub use crate::api::{CancellableCondvar, CancellableMutex, CancellableRwLock, CheckedMutex};
-    pub use crate::rtmutex::PiError;
+    pub use crate::api::{CancellableCondvar, CancellableMutex, CancellableRwLock};
 
     /// A mutex: spins while the owner runs, sleeps otherwise, bounded unfairness. See [`mutex`].
-    pub type Mutex<T> = lock_api::Mutex<mutex::RawMutex<Linux>, T>;
+    pub type Mutex<T> = lock_api::Mutex<mutex::RawMutex<Native>, T>;
     /// A locked [`Mutex`].
-    pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, mutex::RawMutex<Linux>, T>;
+    pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, mutex::RawMutex<Native>, T>;
 
     /// A mutex with priority inheritance, by Lockyard's own waiter tree: any policy, deadlocks
     /// named. Lending takes the right to set priorities ([`can_lend_priorities`]). See
@@ -130,95 +141,55 @@ mod front {
     /// ```
     pub type TreeRtMutex<T> = TreeRtMutexWith<rtmutex_tree::policy::Today, T>;
     /// A [`TreeRtMutex`] with policy `Y`; see [`rtmutex_tree::policy`].
-    pub type TreeRtMutexWith<Y, T> = lock_api::Mutex<rtmutex_tree::RawTreeRtMutex<Linux, Y>, T>;
+    pub type TreeRtMutexWith<Y, T> = lock_api::Mutex<rtmutex_tree::RawTreeRtMutex<Native, Y>, T>;
     /// A locked [`TreeRtMutex`].
     pub type TreeRtMutexGuard<'a, T, Y = rtmutex_tree::policy::Today> =
-        lock_api::MutexGuard<'a, rtmutex_tree::RawTreeRtMutex<Linux, Y>, T>;
-    pub use crate::platform::linux::can_lend_priorities;
-    /// A priority-inheritance mutex: a thread of low priority that holds it runs at the priority of
-    /// the most urgent one that waits for it. See [`rtmutex`].
-    ///
-    /// Order: by priority; among time-sharing threads as [`Mutex`]. Ordering: Acquire and Release.
-    /// Cost: without contention one compare-exchange each way. Needs no privilege. Works in one
-    /// process, between threads that keep their own thread ids: see `fork` there.
-    ///
-    /// # Panics
-    /// `lock` panics where it could only hang: locked by its own owner, a cycle of waits, an owner
-    /// that has exited. [`CheckedMutex`] returns errors instead.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use lockyard::RtMutex;
-    ///
-    /// static SETPOINT: RtMutex<f64> = RtMutex::new(0.5);
-    ///
-    /// // A control loop of high priority waits for the section of the owner at most.
-    /// *SETPOINT.lock() += 0.25;
-    /// assert_eq!(SETPOINT.try_lock_for(Duration::from_millis(1)).map(|value| *value), Some(0.75));
-    /// ```
-    pub type RtMutex<T> = RtMutexWith<rtmutex::Lateral, T>;
-    /// A [`RtMutex`] with policy `S`; see [`rtmutex::policy`].
-    pub type RtMutexWith<S, T> = lock_api::Mutex<rtmutex::RawRtMutex<Linux, S>, T>;
+        lock_api::MutexGuard<'a, rtmutex_tree::RawTreeRtMutex<Native, Y>, T>;
+    pub use crate::platform::native::can_lend_priorities;
+
+    #[cfg(all(target_os = "linux", not(feature = "portable")))]
+    pub use crate::api::pi_names::*;
+    /// Without PI futexes: [`TreeRtMutex`]. This machine lends no priorities.
+    #[cfg(any(not(target_os = "linux"), feature = "portable"))]
+    pub type RtMutex<T> = TreeRtMutex<T>;
     /// A locked [`RtMutex`].
-    pub type RtMutexGuard<'a, T, S = rtmutex::Lateral> = lock_api::MutexGuard<'a, rtmutex::RawRtMutex<Linux, S>, T>;
-    /// The condition variable of [`RtMutex`]: a notified thread waits for the mutex by its priority
-    /// from the notification on. Waits may end spuriously; notifications are not counted (`false`,
-    /// 0). See [`rtcondvar`].
-    ///
-    /// ```
-    /// use lockyard::{RtCondvar, RtMutex};
-    ///
-    /// static SAMPLES: RtMutex<Vec<u32>> = RtMutex::new(Vec::new());
-    /// static ARRIVED: RtCondvar = RtCondvar::new();
-    ///
-    /// std::thread::scope(|scope| {
-    ///     scope.spawn(|| {
-    ///         SAMPLES.lock().push(7);
-    ///         ARRIVED.notify_one();
-    ///     });
-    ///     let mut samples = SAMPLES.lock();
-    ///     ARRIVED.wait_while(&mut samples, |samples| samples.is_empty());
-    ///     assert_eq!(samples.pop(), Some(7));
-    /// });
-    /// ```
-    pub type RtCondvar = RtCondvarWith<rtmutex::Lateral>;
-    /// The condition variable of [`RtMutexWith`].
-    pub type RtCondvarWith<S> = lock_api::Condvar<rtcondvar::RawRtCondvar<Linux, S>>;
+    #[cfg(any(not(target_os = "linux"), feature = "portable"))]
+    pub type RtMutexGuard<'a, T> = TreeRtMutexGuard<'a, T>;
 
     /// A reader-writer lock. See [`rwsem`].
-    pub type RwSem<T> = lock_api::RwLock<rwsem::RawRwSem<Linux>, T>;
+    pub type RwSem<T> = lock_api::RwLock<rwsem::RawRwSem<Native>, T>;
     /// A [`RwSem`] locked for reading.
-    pub type RwSemReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, rwsem::RawRwSem<Linux>, T>;
+    pub type RwSemReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, rwsem::RawRwSem<Native>, T>;
     /// A [`RwSem`] locked for writing.
-    pub type RwSemWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, rwsem::RawRwSem<Linux>, T>;
+    pub type RwSemWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, rwsem::RawRwSem<Native>, T>;
 
     /// A queued spinlock of 4 bytes that never burns CPU without bound. See [`spin::qspinlock`].
-    pub type SpinLock<T> = lock_api::Mutex<spin::qspinlock::RawQSpinLock<Linux>, T>;
+    pub type SpinLock<T> = lock_api::Mutex<spin::qspinlock::RawQSpinLock<Native>, T>;
     /// A locked [`SpinLock`].
-    pub type SpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::qspinlock::RawQSpinLock<Linux>, T>;
+    pub type SpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::qspinlock::RawQSpinLock<Native>, T>;
 
     /// A [`SpinLock`] whose waiters of other NUMA nodes are moved aside. See [`spin::cna`].
-    pub type CnaSpinLock<T> = lock_api::Mutex<spin::cna::RawCnaSpinLock<Linux>, T>;
+    pub type CnaSpinLock<T> = lock_api::Mutex<spin::cna::RawCnaSpinLock<Native>, T>;
     /// A locked [`CnaSpinLock`].
-    pub type CnaSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::cna::RawCnaSpinLock<Linux>, T>;
+    pub type CnaSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::cna::RawCnaSpinLock<Native>, T>;
 
     /// A [`SpinLock`] that queues by NUMA node while it is contended. See [`spin::hq`].
-    pub type HqSpinLock<T> = lock_api::Mutex<spin::hq::RawHqSpinLock<Linux>, T>;
+    pub type HqSpinLock<T> = lock_api::Mutex<spin::hq::RawHqSpinLock<Native>, T>;
     /// A locked [`HqSpinLock`].
-    pub type HqSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::hq::RawHqSpinLock<Linux>, T>;
+    pub type HqSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::hq::RawHqSpinLock<Native>, T>;
     /// The MCS lock, a baseline: strict order, a line of its own for each waiter. See
     /// [`spin::mcs`].
-    pub type McsLock<T> = lock_api::Mutex<spin::mcs::RawMcsLock<Linux>, T>;
+    pub type McsLock<T> = lock_api::Mutex<spin::mcs::RawMcsLock<Native>, T>;
     /// A locked [`McsLock`].
-    pub type McsLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::mcs::RawMcsLock<Linux>, T>;
+    pub type McsLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::mcs::RawMcsLock<Native>, T>;
     /// The ticket spinlock, a baseline: strict order, one line for all. See [`spin::ticket`].
-    pub type TicketLock<T> = lock_api::Mutex<spin::ticket::RawTicketLock<Linux>, T>;
+    pub type TicketLock<T> = lock_api::Mutex<spin::ticket::RawTicketLock<Native>, T>;
     /// A locked [`TicketLock`].
-    pub type TicketLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::ticket::RawTicketLock<Linux>, T>;
+    pub type TicketLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::ticket::RawTicketLock<Native>, T>;
     /// The test-and-test-and-set spinlock, a baseline: no order at all. See [`spin::ttas`].
-    pub type TtasLock<T> = lock_api::Mutex<spin::ttas::RawTtasLock<Linux>, T>;
+    pub type TtasLock<T> = lock_api::Mutex<spin::ttas::RawTtasLock<Native>, T>;
     /// A locked [`TtasLock`].
-    pub type TtasLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::ttas::RawTtasLock<Linux>, T>;
+    pub type TtasLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::ttas::RawTtasLock<Native>, T>;
 
     /// A queued reader-writer spinlock of 16 bytes, for short sections. See [`qrwlock`].
     ///
@@ -227,17 +198,17 @@ mod front {
     /// assert_eq!(ROUTES.read().len(), 4);
     /// ROUTES.write()[0] = 9;
     /// ```
-    pub type QRwLock<T> = lock_api::RwLock<qrwlock::RawQRwLock<Linux>, T>;
+    pub type QRwLock<T> = lock_api::RwLock<qrwlock::RawQRwLock<Native>, T>;
     /// A [`QRwLock`] locked for reading.
-    pub type QRwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, qrwlock::RawQRwLock<Linux>, T>;
+    pub type QRwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, qrwlock::RawQRwLock<Native>, T>;
     /// A [`QRwLock`] locked for writing.
-    pub type QRwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, qrwlock::RawQRwLock<Linux>, T>;
+    pub type QRwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, qrwlock::RawQRwLock<Native>, T>;
 
     /// Parking by address: threads sleep on words, in a table of buckets. See [`futex_hash`].
     ///
     /// ```
     /// use lockyard::futex_hash::Waited;
-    /// use lockyard::platform::linux::U32;
+    /// use lockyard::platform::atomics::U32;
     /// use lockyard::platform::{Ordering, Word};
     /// use lockyard::{FutexBucket, FutexHash};
     ///
@@ -256,9 +227,9 @@ mod front {
     /// });
     /// assert_eq!(HASH.wait(&ready, 0, None), Waited::Differs);
     /// ```
-    pub type FutexHash = futex_hash::FutexHash<'static, Linux>;
+    pub type FutexHash = futex_hash::FutexHash<'static, Native>;
     /// A bucket of a [`FutexHash`].
-    pub type FutexBucket = futex_hash::Bucket<Linux>;
+    pub type FutexBucket = futex_hash::Bucket<Native>;
 
     /// A reference count and a spinlock in 8 bytes. See [`lockref`].
     ///
@@ -272,18 +243,18 @@ mod front {
     /// drop(last);
     /// assert!(!ENTRY.get_not_dead());
     /// ```
-    pub type LockRef = LockRefWith<spin::qspinlock::RawQSpinLock<Linux>>;
+    pub type LockRef = LockRefWith<spin::qspinlock::RawQSpinLock<Native>>;
     /// A [`LockRef`] whose spinlock is of kind `K`.
-    pub type LockRefWith<K> = lockref::LockRef<Linux, K>;
+    pub type LockRefWith<K> = lockref::LockRef<Native, K>;
     /// The locked spinlock of a [`LockRef`].
-    pub type LockRefGuard<'a, K = spin::qspinlock::RawQSpinLock<Linux>> = lockref::LockRefGuard<'a, Linux, K>;
+    pub type LockRefGuard<'a, K = spin::qspinlock::RawQSpinLock<Native>> = lockref::LockRefGuard<'a, Native, K>;
 
     /// A counting semaphore. See [`semaphore`].
-    pub type Semaphore = api::Semaphore<Linux>;
+    pub type Semaphore = api::Semaphore<Native>;
     /// A permit of a [`Semaphore`].
-    pub type SemaphorePermit<'a> = api::SemaphorePermit<'a, Linux>;
+    pub type SemaphorePermit<'a> = api::SemaphorePermit<'a, Native>;
 
     /// Ends waits: a lock call that waits with a token returns
     /// [`GaveUp::Cancelled`](cancel::GaveUp) once it is cancelled.
-    pub type CancelToken = cancel::CancelToken<Linux>;
+    pub type CancelToken = cancel::CancelToken<Native>;
 }

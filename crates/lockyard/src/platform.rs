@@ -1,9 +1,9 @@
 //! The seam: everything a lock algorithm may ask of the machine, and nothing else.
 //!
-//! A lock is written once, generic over [`Platform`]. [`Linux`](crate::platform::linux::Linux) is
-//! the real machine and inlines away; a simulator gives every access a price by the state of its
-//! cache line; a model checker explores interleavings. No algorithm file names a std atomic, a
-//! thread, a clock or a system call.
+//! A lock is written once, generic over [`Platform`]. [`Native`] is the real machine and inlines
+//! away: Linux, or `portable` on other systems. A simulator gives every access a price by the state
+//! of its cache line; a model checker explores interleavings. No algorithm file names a std atomic,
+//! a thread, a clock or a system call.
 //!
 //! # What the seam is made of
 //!
@@ -31,10 +31,14 @@
 //! constants implement [`ConstPlatform`], which is what gives users `const fn new`; the others
 //! build locks through `Default`.
 
+#[cfg(target_has_atomic = "64")]
+pub mod atomics;
 #[cfg(all(feature = "std", target_os = "linux"))]
 pub mod linux;
 mod patience;
 pub mod pi;
+#[cfg(feature = "std")]
+pub mod portable;
 pub(crate) mod record;
 pub mod thread;
 mod word;
@@ -49,6 +53,26 @@ pub use record::{Commons, ParkedHeads, Pool};
 pub use thread::{Thread, ThreadId};
 pub(crate) use word::lanes;
 pub use word::{ConstZero, Lanes, Pair, Word};
+
+#[cfg(all(feature = "std", target_os = "linux", not(feature = "portable")))]
+pub(crate) use linux::{self as native, Linux as Machine};
+#[cfg(all(feature = "std", any(not(target_os = "linux"), feature = "portable")))]
+pub(crate) use portable::{self as native, Portable as Machine};
+
+/// The machine under the types that users see: `linux` on Linux, `portable` elsewhere and with the
+/// feature `portable`.
+#[cfg(feature = "std")]
+pub type Native = Machine;
+
+#[cfg(feature = "std")]
+impl crate::event::Snapshot {
+    /// The sums over all threads of this process, living and gone, on the real machine.
+    ///
+    /// Costs a walk over the thread records ever used. All zero with the feature `events` off.
+    pub fn now() -> Self {
+        native::snapshot()
+    }
+}
 
 /// How a thread without a record may wait for a signal.
 #[derive(Debug)]

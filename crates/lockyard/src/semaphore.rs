@@ -33,6 +33,8 @@
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
+#[cfg(target_has_atomic = "64")]
+use crate::platform::atomics;
 use crate::platform::thread::ThreadId;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
@@ -79,12 +81,12 @@ impl<P: Platform> Default for RawSemaphore<P> {
     }
 }
 
-#[cfg(all(feature = "std", target_os = "linux"))]
-impl RawSemaphore<crate::platform::linux::Linux> {
+#[cfg(target_has_atomic = "64")]
+impl<P: ConstPlatform<U64 = atomics::U64>> RawSemaphore<P> {
     /// A semaphore with `units`, in constants.
     pub const fn const_with_units(units: u32) -> Self {
         let mut this = Self::new();
-        this.word = crate::platform::linux::U64::new(if units > MAX_UNITS { MAX_UNITS } else { units } as u64);
+        this.word = atomics::U64::new(if units > MAX_UNITS { MAX_UNITS } else { units } as u64);
         this
     }
 }

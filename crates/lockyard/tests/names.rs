@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use lockyard::cancel::CancelToken;
 use lockyard::lock_api::{RawRwLock as _, RawRwLockUpgrade as _};
-use lockyard::platform::Platform;
-use lockyard::platform::linux::Linux;
+use lockyard::platform::{Native, Platform};
 use lockyard::{
     CancellableCondvar, Condvar, FairMutex, GaveUp, Mutex, MutexGuard, RecursiveRwLock, ReentrantMutex, RwLock,
     RwLockUpgradableReadGuard, RwLockWriteGuard,
@@ -17,7 +16,7 @@ use lockyard_check::native::guarded;
 
 fn wait_until(is_so: impl Fn() -> bool) {
     while !is_so() {
-        Linux::nap(8);
+        Native::nap(8);
     }
 }
 

@@ -11,8 +11,8 @@
 //!
 //! `lab run WHAT` makes a record. `lab table` rewrites what is made from the newest record of each
 //! WHAT: the blocks `<!-- lab:BLOCK -->` … `<!-- /lab -->` of README.md and docs/*.md, and the
-//! picture. `lab foreign DIR…` records nothing: see `foreign`. `lab table --check`, a house rule,
-//! fails where one of them differs from its record.
+//! picture. `lab table --check`, a house rule, fails where one of them differs from its record.
+//! `lab foreign DIR…` and `lab targets` record nothing: see `foreign` and `targets`.
 
 mod blocks;
 mod foreign;
@@ -20,6 +20,7 @@ mod host;
 mod json;
 mod picture;
 mod run;
+mod targets;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,6 +43,11 @@ const PICTURE: &str = "docs/front.svg";
 /// Carries out `cargo xtask lab foreign` with `words`: the exit code.
 pub(crate) fn compare_foreign(words: &[&str]) -> u8 {
     foreign::main(tools::caller(), words)
+}
+
+/// Carries out `cargo xtask lab targets` with `words`: the exit code.
+pub(crate) fn targets(words: &[&str]) -> u8 {
+    targets::main(words)
 }
 
 /// Makes a record, as `cargo xtask lab run` with `words` says.

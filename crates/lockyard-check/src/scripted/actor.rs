@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use lockyard::platform::thread::ThreadId;
-use lockyard::platform::{Ordering, Platform, Word, linux};
+use lockyard::platform::{Ordering, Platform, Word, atomics};
 
 use super::Scripted;
 use super::scene::{self, Core, Me, State};
@@ -309,7 +309,7 @@ impl<'e> Actor<'e> {
 
 impl Scripted {
     /// Changes a parking token as any wake-up does.
-    fn nudge(word: &linux::U32) {
+    fn nudge(word: &atomics::U32) {
         word.swap(1, Ordering::Release);
     }
 }

@@ -53,9 +53,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use lockyard::event::Event;
-use lockyard::platform::linux::Linux;
 use lockyard::platform::thread::{Thread, ThreadId};
-use lockyard::platform::{Commons, ConstPlatform, Pair, Patience, Platform, Pool};
+use lockyard::platform::{Commons, ConstPlatform, Native, Pair, Patience, Platform, Pool};
 
 pub use actor::{Actor, Outcome};
 pub use play::{Scene, every_stop};
@@ -117,7 +116,7 @@ unsafe impl Platform for Scripted {
     type U64 = U64;
     type Lanes = LaneWord;
 
-    const PAIRS: bool = Linux::PAIRS;
+    const PAIRS: bool = Native::PAIRS;
 
     fn pair_load(pair: &Pair<Self>) -> u64 {
         words::pair_load(pair)
@@ -258,7 +257,7 @@ unsafe impl Platform for Scripted {
     }
 }
 
-// SAFETY: its lanes are Linux's, in a transparent wrapper.
+// SAFETY: its lanes are the real machine's, in a transparent wrapper.
 unsafe impl ConstPlatform for Scripted {}
 
 /// The suite runs here, too: small, in virtual time, with hangs that are noticed at once.

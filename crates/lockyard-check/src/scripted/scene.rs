@@ -13,7 +13,7 @@ use std::time::Duration;
 use lockyard::event::{COUNT, Event};
 use lockyard::platform::ParkedHeads;
 use lockyard::platform::thread::ThreadId;
-use lockyard::platform::{Ordering, Platform, Word, linux};
+use lockyard::platform::{Ordering, Platform, Word, atomics};
 
 use super::{NODES, Scripted};
 
@@ -34,7 +34,7 @@ pub(super) enum State {
     Running,
     /// Sleeps while the word at this address has this value, or until the deadline.
     Parked {
-        word: *const linux::U32,
+        word: *const atomics::U32,
         expected: u32,
         deadline: Option<u64>,
     },
@@ -363,7 +363,7 @@ pub(super) fn nap(round: u32) {
     }
 }
 
-pub(super) fn park(word: &linux::U32, expected: u32, deadline: Option<u64>) {
+pub(super) fn park(word: &atomics::U32, expected: u32, deadline: Option<u64>) {
     RELAXED.set(0);
     let me = me().expect("only an actor may wait: the script itself has met a contended lock");
     me.core.stay(me.number, State::Parked { word, expected, deadline });

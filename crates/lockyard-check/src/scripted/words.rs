@@ -1,8 +1,7 @@
 //! The words of the scripted machine: those of the real one, with a place to stop before each
 //! operation.
 
-use lockyard::platform::linux::{self, Linux};
-use lockyard::platform::{ConstZero, Lanes, Ordering, Pair, Platform, Word};
+use lockyard::platform::{ConstZero, Lanes, Native, Ordering, Pair, Platform, Word, atomics};
 
 use super::Scripted;
 use super::scene::step;
@@ -85,13 +84,13 @@ macro_rules! word {
     };
 }
 
-word!(U32, linux::U32, u32, "The 32-bit atomic.");
-word!(U64, linux::U64, u64, "The 64-bit atomic.");
-word!(LaneWord, linux::LaneWord, u32, "The 32-bit atomic with lanes.");
+word!(U32, atomics::U32, u32, "The 32-bit atomic.");
+word!(U64, atomics::U64, u64, "The 64-bit atomic.");
+word!(LaneWord, atomics::LaneWord, u32, "The 32-bit atomic with lanes.");
 
 impl U32 {
     /// The word without steps: for the theatre itself.
-    pub(super) fn inner(&self) -> &linux::U32 {
+    pub(super) fn inner(&self) -> &atomics::U32 {
         &self.0
     }
 }
@@ -138,20 +137,20 @@ impl Lanes for LaneWord {
     }
 }
 
-fn inner(pair: &Pair<Scripted>) -> &Pair<Linux> {
+fn inner(pair: &Pair<Scripted>) -> &Pair<Native> {
     // SAFETY: the scripted words are transparent wrappers of the real ones, so both pairs are the
     // same 8 bytes.
-    unsafe { &*core::ptr::from_ref(pair).cast::<Pair<Linux>>() }
+    unsafe { &*core::ptr::from_ref(pair).cast::<Pair<Native>>() }
 }
 
 /// Reads a pair in one step.
 pub(super) fn pair_load(pair: &Pair<Scripted>) -> u64 {
     step();
-    Linux::pair_load(inner(pair))
+    Native::pair_load(inner(pair))
 }
 
 /// Exchanges a pair in one step.
 pub(super) fn pair_exchange(pair: &Pair<Scripted>, current: u64, new: u64, order: Ordering) -> Result<u64, u64> {
     step();
-    Linux::pair_exchange(inner(pair), current, new, order)
+    Native::pair_exchange(inner(pair), current, new, order)
 }

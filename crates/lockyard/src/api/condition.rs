@@ -113,28 +113,28 @@ impl<P: ConstPlatform> CancellableCondvar<P> for lock_api::Condvar<MutexCondvar<
     }
 }
 
-#[cfg(all(feature = "std", target_os = "linux"))]
+#[cfg(feature = "std")]
 mod timed {
     use core::time::Duration;
 
     use lock_api::GuardNoSend;
 
     use super::MutexCondvar;
-    use crate::api::time::at;
+    use crate::api::time::{at, instant_after};
     use crate::mutex::RawMutex;
-    use crate::platform::linux::{Linux, clock};
+    use crate::platform::ConstPlatform;
 
     // SAFETY: as the wait without a deadline; `true` is only returned after the deadline.
-    unsafe impl lock_api::RawCondvarTimed for MutexCondvar<Linux> {
+    unsafe impl<P: ConstPlatform> lock_api::RawCondvarTimed for MutexCondvar<P> {
         #[allow(clippy::disallowed_types)] // lock_api's users speak std
         fn checked_duration_to_instant(timeout: &Duration) -> Option<std::time::Instant> {
-            clock::after(*timeout)
+            instant_after(*timeout)
         }
 
         #[allow(clippy::disallowed_types)] // lock_api's users speak std
         unsafe fn wait_until(
             &self,
-            mutex: &RawMutex<Linux>,
+            mutex: &RawMutex<P>,
             _guard: &mut GuardNoSend,
             deadline: &std::time::Instant,
         ) -> bool {

@@ -93,7 +93,7 @@ fn refused(error: &dyn core::fmt::Display) -> ! {
     panic!("{error}")
 }
 
-#[cfg(all(feature = "std", target_os = "linux"))]
+#[cfg(feature = "std")]
 mod timed {
     use core::time::Duration;
 
@@ -101,13 +101,13 @@ mod timed {
     use crate::api::time::{after, at};
     use crate::cancel::Until;
     use crate::mutex::RawMutex;
-    use crate::platform::linux::Linux;
+    use crate::platform::ConstPlatform;
     use crate::rtmutex_tree::policy::Policy;
     use crate::rtmutex_tree::{RawTreeRtMutex, Refused};
 
     // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
     // deadline.
-    unsafe impl lock_api::RawMutexTimed for RawMutex<Linux> {
+    unsafe impl<P: ConstPlatform> lock_api::RawMutexTimed for RawMutex<P> {
         type Duration = Duration;
         #[allow(clippy::disallowed_types)] // lock_api's users speak std
         type Instant = std::time::Instant;
@@ -122,7 +122,7 @@ mod timed {
     }
 
     // SAFETY: as above.
-    unsafe impl<Y: Policy> lock_api::RawMutexTimed for RawTreeRtMutex<Linux, Y> {
+    unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutexTimed for RawTreeRtMutex<P, Y> {
         type Duration = Duration;
         #[allow(clippy::disallowed_types)] // lock_api's users speak std
         type Instant = std::time::Instant;
@@ -136,9 +136,9 @@ mod timed {
         }
     }
 
-    fn timed<Y: Policy>(
-        mutex: &RawTreeRtMutex<Linux, Y>,
-        until: Until<'static, Linux>,
+    fn timed<P: ConstPlatform, Y: Policy>(
+        mutex: &RawTreeRtMutex<P, Y>,
+        until: Until<'static, P>,
     ) -> Option<lock_api::GuardNoSend> {
         match mutex.acquire_until(until) {
             Ok(()) => Some(lock_api::GuardNoSend::new()),

@@ -65,17 +65,17 @@ unsafe impl<P: ConstPlatform> lock_api::RawMutex for RawFairMutex<P> {
     }
 }
 
-#[cfg(all(feature = "std", target_os = "linux"))]
+#[cfg(feature = "std")]
 mod timed {
     use core::time::Duration;
 
     use lock_api::GuardNoSend;
 
     use super::RawFairMutex;
-    use crate::platform::linux::Linux;
+    use crate::platform::ConstPlatform;
 
     // SAFETY: as `RawMutex`.
-    unsafe impl lock_api::RawMutexTimed for RawFairMutex<Linux> {
+    unsafe impl<P: ConstPlatform> lock_api::RawMutexTimed for RawFairMutex<P> {
         type Duration = Duration;
         #[allow(clippy::disallowed_types)] // lock_api's users speak std
         type Instant = std::time::Instant;

@@ -160,20 +160,21 @@ unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawCondvar for R
     }
 }
 
-#[cfg(all(feature = "std", target_os = "linux"))]
+#[cfg(feature = "std")]
 mod timed {
     use core::time::Duration;
 
     use lock_api::GuardNoSend;
 
     use super::{refused, wait};
-    use crate::api::time::{after, at};
+    use crate::api::time::{after, at, instant_after};
     use crate::cancel::Until;
-    use crate::platform::linux::{Linux, clock};
+    use crate::platform::ConstPlatform;
+    use crate::platform::pi::PiPlatform;
     use crate::rtcondvar::RawRtCondvar;
     use crate::rtmutex::{PiError, Policy, RawRtMutex};
 
-    fn within<S: Policy>(mutex: &RawRtMutex<Linux, S>, until: Until<'_, Linux>) -> Option<GuardNoSend> {
+    fn within<P: PiPlatform, S: Policy>(mutex: &RawRtMutex<P, S>, until: Until<'_, P>) -> Option<GuardNoSend> {
         match mutex.acquire_until(until) {
             Ok(()) => Some(GuardNoSend::new()),
             Err(PiError::TimedOut) => None,
@@ -185,7 +186,7 @@ mod timed {
     /// As `lock`.
     // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
     // deadline.
-    unsafe impl<S: Policy> lock_api::RawMutexTimed for RawRtMutex<Linux, S> {
+    unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawMutexTimed for RawRtMutex<P, S> {
         type Duration = Duration;
         #[allow(clippy::disallowed_types)] // lock_api's users speak std
         type Instant = std::time::Instant;
@@ -201,10 +202,10 @@ mod timed {
 
     /// That a wait has not timed out does not mean that there was a notification.
     // SAFETY: as the wait without a deadline; `true` is only returned after the deadline.
-    unsafe impl<S: Policy> lock_api::RawCondvarTimed for RawRtCondvar<Linux, S> {
+    unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawCondvarTimed for RawRtCondvar<P, S> {
         #[allow(clippy::disallowed_types)] // lock_api's users speak std
         fn checked_duration_to_instant(timeout: &Duration) -> Option<std::time::Instant> {
-            clock::after(*timeout)
+            instant_after(*timeout)
         }
 
         #[allow(clippy::disallowed_types)] // lock_api's users speak std

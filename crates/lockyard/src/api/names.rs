@@ -5,16 +5,16 @@
 use core::num::NonZeroUsize;
 
 use super::{MutexCondvar, RawFairMutex, RawUpgradableRwSem};
-use crate::platform::linux::{Linux, threads};
+use crate::platform::{Native, native};
 
 /// The raw [`Mutex`](crate::Mutex).
-pub type RawMutex = crate::mutex::RawMutex<Linux>;
+pub type RawMutex = crate::mutex::RawMutex<Native>;
 /// The raw [`RwLock`].
-pub type RawRwLock = RawUpgradableRwSem<Linux>;
+pub type RawRwLock = RawUpgradableRwSem<Native>;
 /// The raw [`RecursiveRwLock`].
-pub type RawRwLockRecursive = RawUpgradableRwSem<Linux, true>;
+pub type RawRwLockRecursive = RawUpgradableRwSem<Native, true>;
 /// The raw [`Condvar`].
-pub type RawCondvar = MutexCondvar<Linux>;
+pub type RawCondvar = MutexCondvar<Native>;
 
 /// A [`MutexGuard`](crate::MutexGuard) of a part of the data.
 pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
@@ -96,11 +96,11 @@ pub type MappedRecursiveRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGua
 /// A [`Mutex`](crate::Mutex) every unlock of which hands over to the first waiter.
 ///
 /// Slow where threads outnumber CPUs: [`Mutex`](crate::Mutex) alone is fair within its bound.
-pub type FairMutex<T> = lock_api::Mutex<RawFairMutex<Linux>, T>;
+pub type FairMutex<T> = lock_api::Mutex<RawFairMutex<Native>, T>;
 /// A locked [`FairMutex`].
-pub type FairMutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFairMutex<Linux>, T>;
+pub type FairMutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFairMutex<Native>, T>;
 /// A [`FairMutexGuard`] of a part of the data.
-pub type MappedFairMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawFairMutex<Linux>, T>;
+pub type MappedFairMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawFairMutex<Native>, T>;
 
 /// A [`Mutex`](crate::Mutex) that its owner may lock again. Gives out shared references only.
 pub type ReentrantMutex<T> = lock_api::ReentrantMutex<RawMutex, RawThreadId, T>;
@@ -119,7 +119,7 @@ unsafe impl lock_api::GetThreadId for RawThreadId {
 
     #[inline]
     fn nonzero_thread_id(&self) -> NonZeroUsize {
-        threads::number()
+        native::number()
     }
 }
 

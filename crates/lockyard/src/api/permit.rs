@@ -1,10 +1,12 @@
 //! The counting semaphore as users hold it: permits that return themselves.
 
-#[cfg(all(feature = "std", target_os = "linux"))]
+#[cfg(feature = "std")]
 use core::time::Duration;
 
 use crate::cancel::{CancelToken, GaveUp, Until};
 use crate::platform::Platform;
+#[cfg(target_has_atomic = "64")]
+use crate::platform::{ConstPlatform, atomics};
 use crate::semaphore::RawSemaphore;
 
 /// A counting semaphore.
@@ -28,16 +30,11 @@ pub struct Semaphore<P: Platform> {
     raw: RawSemaphore<P>,
 }
 
-#[cfg(all(feature = "std", target_os = "linux"))]
-impl Semaphore<crate::platform::linux::Linux> {
+#[cfg(target_has_atomic = "64")]
+impl<P: ConstPlatform<U64 = atomics::U64>> Semaphore<P> {
     /// A semaphore with `permits` (at most [`crate::semaphore::MAX_UNITS`], the rest is cut off).
     pub const fn new(permits: u32) -> Self {
         Self { raw: RawSemaphore::const_with_units(permits) }
-    }
-
-    /// Takes a permit; waits for one for at most `timeout`.
-    pub fn acquire_timeout(&self, timeout: Duration) -> Option<SemaphorePermit<'_, crate::platform::linux::Linux>> {
-        self.raw.down_until(super::time::after(timeout)).ok().map(|()| SemaphorePermit { semaphore: self })
     }
 }
 
@@ -58,6 +55,12 @@ impl<P: Platform> Semaphore<P> {
     #[inline]
     pub fn try_acquire(&self) -> Option<SemaphorePermit<'_, P>> {
         self.raw.try_down().then(|| SemaphorePermit { semaphore: self })
+    }
+
+    /// Takes a permit; waits for one for at most `timeout`.
+    #[cfg(feature = "std")]
+    pub fn acquire_timeout(&self, timeout: Duration) -> Option<SemaphorePermit<'_, P>> {
+        self.raw.down_until(super::time::after(timeout)).ok().map(|()| SemaphorePermit { semaphore: self })
     }
 
     /// Takes a permit, unless `token` is cancelled first.

@@ -86,7 +86,7 @@ mod history {
     shared!(KernelQRwLock<Y: qrwlock::policy::Policy>, GuardSend, "As the qrwlock that people use.");
 }
 
-#[cfg(all(feature = "std", target_os = "linux"))]
+#[cfg(feature = "std")]
 mod timed {
     use core::time::Duration;
 
@@ -95,14 +95,14 @@ mod timed {
     use crate::api::time::{after, at};
     #[cfg(feature = "history")]
     use crate::history::KernelRwSem;
-    use crate::platform::linux::Linux;
+    use crate::platform::ConstPlatform;
     use crate::rwsem::RawRwSem;
 
     macro_rules! timed {
         ($lock:ident $(<$y:ident: $policy:path>)?) => {
             // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return
             // before its deadline.
-            unsafe impl$(<$y: $policy>)? lock_api::RawRwLockTimed for $lock<Linux $(, $y)?> {
+            unsafe impl<P: ConstPlatform $(, $y: $policy)?> lock_api::RawRwLockTimed for $lock<P $(, $y)?> {
                 type Duration = Duration;
                 #[allow(clippy::disallowed_types)] // lock_api's users speak std
                 type Instant = std::time::Instant;

@@ -309,7 +309,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeD
     }
 }
 
-#[cfg(all(feature = "std", target_os = "linux"))]
+#[cfg(feature = "std")]
 mod timed {
     use core::time::Duration;
 
@@ -318,7 +318,7 @@ mod timed {
     use super::RawUpgradableRwSem;
     use crate::api::time::{after, at};
     use crate::cancel::Until;
-    use crate::platform::linux::Linux;
+    use crate::platform::ConstPlatform;
 
     fn guard<E>(taken: Result<(), E>) -> Option<GuardNoSend> {
         taken.ok().map(|()| GuardNoSend::new())
@@ -326,7 +326,7 @@ mod timed {
 
     // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
     // deadline.
-    unsafe impl<const RECURSIVE: bool> lock_api::RawRwLockTimed for RawUpgradableRwSem<Linux, RECURSIVE> {
+    unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockTimed for RawUpgradableRwSem<P, RECURSIVE> {
         type Duration = Duration;
         #[allow(clippy::disallowed_types)] // lock_api's users speak std
         type Instant = std::time::Instant;
@@ -349,7 +349,9 @@ mod timed {
     }
 
     // SAFETY: as above.
-    unsafe impl<const RECURSIVE: bool> lock_api::RawRwLockUpgradeTimed for RawUpgradableRwSem<Linux, RECURSIVE> {
+    unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeTimed
+        for RawUpgradableRwSem<P, RECURSIVE>
+    {
         fn try_lock_upgradable_for(&self, timeout: Duration) -> Option<GuardNoSend> {
             guard(self.upgradable_until(after(timeout)))
         }
@@ -373,13 +375,13 @@ mod timed {
         }
     }
 
-    impl<const RECURSIVE: bool> RawUpgradableRwSem<Linux, RECURSIVE> {
+    impl<P: ConstPlatform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
         /// # Safety
         /// As `try_upgrade_for`.
         unsafe fn upgrade_within(
             &self,
             held: GuardNoSend,
-            until: Until<'static, Linux>,
+            until: Until<'static, P>,
         ) -> Result<GuardNoSend, GuardNoSend> {
             // SAFETY: the guard stands for the upgradable read.
             let upgraded = unsafe { self.upgrade_by(|| self.sem.write_acquire_until(until).is_ok()) };

@@ -14,9 +14,9 @@ pub use rwsem::KernelRwSem;
 pub use semaphore::KernelSemaphore;
 
 /// A [`KernelQRwLock`] behind `lock_api`'s guards, on the real machine.
-#[cfg(all(feature = "std", target_os = "linux"))]
-pub type QRwLockWith<Y, T> = lock_api::RwLock<KernelQRwLock<crate::platform::linux::Linux, Y>, T>;
+#[cfg(feature = "std")]
+pub type QRwLockWith<Y, T> = lock_api::RwLock<KernelQRwLock<crate::platform::Native, Y>, T>;
 
 /// A [`KernelRwSem`] behind `lock_api`'s guards, on the real machine.
-#[cfg(all(feature = "std", target_os = "linux"))]
-pub type RwSemWith<Y, T> = lock_api::RwLock<KernelRwSem<crate::platform::linux::Linux, Y>, T>;
+#[cfg(feature = "std")]
+pub type RwSemWith<Y, T> = lock_api::RwLock<KernelRwSem<crate::platform::Native, Y>, T>;

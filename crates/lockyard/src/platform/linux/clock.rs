@@ -2,8 +2,6 @@
 //! the length of one `PAUSE`.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use core::time::Duration;
-use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -17,16 +15,6 @@ pub(super) fn now() -> u64 {
 pub(super) fn realtime() -> u64 {
     let time = clock_gettime(ClockId::Realtime);
     u64::try_from(time.tv_sec).map_or(0, |seconds| seconds.saturating_mul(1_000_000_000) + time.tv_nsec as u64)
-}
-
-/// How long it is until `deadline`, as std's users name it; nothing if it is over.
-pub(crate) fn until(deadline: Instant) -> Duration {
-    deadline.saturating_duration_since(Instant::now())
-}
-
-/// When `timeout` will have passed, as std's users name it, if that can be named.
-pub(crate) fn after(timeout: Duration) -> Option<Instant> {
-    Instant::now().checked_add(timeout)
 }
 
 /// Monotonic nanoseconds as of the last tick.

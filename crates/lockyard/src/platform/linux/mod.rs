@@ -2,7 +2,6 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `words` | atomics, sub-word lanes |
 //! | `threads` | the registry of thread records |
 //! | `threads::counts` | events |
 //! | `threads::running` | who runs where |
@@ -54,15 +53,16 @@ mod syscall;
 pub mod table;
 pub mod threads;
 pub mod topology;
-mod words;
 
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 
 use crate::event::Event;
-use crate::platform::{Commons, ConstPlatform, Pair, ParkedHeads, Patience, Platform, Pool, StandIn, Thread, ThreadId};
+use crate::platform::atomics;
+use crate::platform::{Commons, ConstPlatform, ParkedHeads, Patience, Platform, Pool, StandIn, Thread, ThreadId};
 
+pub use crate::platform::atomics::{LaneWord, U32, U64};
 pub use scheduling::can_lend_priorities;
-pub use words::{LaneWord, U32, U64};
+pub use threads::{number, snapshot};
 
 /// The real machine: Linux, this process. See the [module text](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -120,18 +120,23 @@ unsafe impl Platform for Linux {
     type U64 = U64;
     type Lanes = LaneWord;
 
-    const PAIRS: bool = words::PAIRS;
+    const PAIRS: bool = atomics::PAIRS;
 
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
-    fn pair_load(pair: &Pair<Self>) -> u64 {
-        words::pair_load(pair)
+    fn pair_load(pair: &crate::platform::Pair<Self>) -> u64 {
+        atomics::pair_load(pair)
     }
 
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
-    fn pair_exchange(pair: &Pair<Self>, current: u64, new: u64, _success: Ordering) -> Result<u64, u64> {
-        words::pair_exchange(pair, current, new)
+    fn pair_exchange(
+        pair: &crate::platform::Pair<Self>,
+        current: u64,
+        new: u64,
+        _success: Ordering,
+    ) -> Result<u64, u64> {
+        atomics::pair_exchange(pair, current, new)
     }
 
     #[inline(always)]

@@ -67,7 +67,7 @@ use crate::platform::thread::{Thread, ThreadId};
 
 pub(super) use counts::count;
 use counts::{EVENTS, lend_to};
-pub use counts::{EventWords, Lender, counted, lend, take_back};
+pub use counts::{EventWords, Lender, counted, lend, snapshot, take_back};
 pub(super) use running::{is_running, mirror_cpus, refresh};
 
 /// How many threads can have a record: the last short names are lent (see `strangers`).
@@ -130,7 +130,7 @@ thread_local! {
 /// A number that no other live thread has: the place of the caller's identity. Unlike a name, every
 /// thread has one.
 #[inline]
-pub(crate) fn number() -> core::num::NonZeroUsize {
+pub fn number() -> core::num::NonZeroUsize {
     SELF.with(|own| core::ptr::NonNull::from(own).addr())
 }
 

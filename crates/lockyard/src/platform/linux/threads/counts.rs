@@ -109,19 +109,15 @@ pub(super) fn lend_to(index: u32, slot: &Slot) {
     }
 }
 
-impl Snapshot {
-    /// The sums over all threads of this process, living and gone, on the real machine.
-    ///
-    /// Costs a walk over the thread records ever used. All zero with the feature `events` off.
-    pub fn now() -> Self {
-        let mut counts = [0u64; COUNT];
-        for (_, slot) in slots() {
-            for (sum, word) in counts.iter_mut().zip(slot.words()) {
-                *sum = sum.wrapping_add(word.load(Relaxed));
-            }
+/// The sums over all threads of this process, living and gone: a walk over the records ever used.
+pub fn snapshot() -> Snapshot {
+    let mut counts = [0u64; COUNT];
+    for (_, slot) in slots() {
+        for (sum, word) in counts.iter_mut().zip(slot.words()) {
+            *sum = sum.wrapping_add(word.load(Relaxed));
         }
-        Snapshot::from_counts(counts)
     }
+    Snapshot::from_counts(counts)
 }
 
 #[cfg(test)]
@@ -171,13 +167,13 @@ mod tests {
             return;
         }
         let _alone = SUMS.lock();
-        let before = Snapshot::now();
+        let before = snapshot();
         std::thread::spawn(|| {
             current();
             count(Event::PvWaitAgain, 7);
         })
         .join()
         .unwrap();
-        assert!(Snapshot::now().since(&before).get(Event::PvWaitAgain) >= 7);
+        assert!(snapshot().since(&before).get(Event::PvWaitAgain) >= 7);
     }
 }

@@ -1,5 +1,5 @@
-//! Atomic words of the real machine: `core::sync::atomic`, and sub-word lanes by the instructions
-//! that have them.
+//! The atomic words of every real machine: `core::sync::atomic`, and sub-word lanes by the
+//! instructions that have them.
 //!
 //! On x86-64 a byte or half-word store and compare-exchange on a 32-bit word are what the machine
 //! does for "a 32-bit read-modify-write that touches one lane": coherence works on lines, a locked
@@ -8,10 +8,14 @@
 //! `AtomicU32`; to the compiler each is an opaque operation on that one atomic. Other architectures
 //! use the whole-word forms of [`Lanes`].
 
+// This is where the seam ends: the words are the machine's.
+#![allow(clippy::disallowed_types)]
+
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::Linux;
-use crate::platform::{ConstZero, Lanes, Ordering, Pair, Word};
+use super::{ConstZero, Lanes, Ordering, Word};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::{Pair, Platform};
 
 macro_rules! forward {
     ($name:ident, $value:ty, $atomic:ty) => {
@@ -191,12 +195,12 @@ impl Lanes for LaneWord {
 }
 
 /// Whether both halves of a pair can be exchanged in one step.
-pub(super) const PAIRS: bool = cfg!(all(target_arch = "x86_64", not(miri)));
+pub const PAIRS: bool = cfg!(all(target_arch = "x86_64", not(miri)));
 
 /// Reads both halves as one value.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
-pub(super) fn pair_load(pair: &Pair<Linux>) -> u64 {
+pub fn pair_load<P: Platform<U32 = U32, Lanes = LaneWord>>(pair: &Pair<P>) -> u64 {
     let value: u64;
     // SAFETY: a pair is 8 bytes, aligned to 8, which makes a plain load of all of them atomic. As
     // for lanes, it is one opaque operation on both atomics to the compiler.
@@ -207,9 +211,16 @@ pub(super) fn pair_load(pair: &Pair<Linux>) -> u64 {
 }
 
 /// Exchanges both halves in one step.
+///
+/// # Errors
+/// The value found.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
-pub(super) fn pair_exchange(pair: &Pair<Linux>, current: u64, new: u64) -> Result<u64, u64> {
+pub fn pair_exchange<P: Platform<U32 = U32, Lanes = LaneWord>>(
+    pair: &Pair<P>,
+    current: u64,
+    new: u64,
+) -> Result<u64, u64> {
     let found: u64;
     // SAFETY: as in `pair_load`; a locked instruction is atomic against every one that overlaps it.
     unsafe {
@@ -225,6 +236,7 @@ pub(super) fn pair_exchange(pair: &Pair<Linux>, current: u64, new: u64) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::Native;
     use crate::platform::Ordering::*;
 
     /// Runs the same operations on the sub-word form and on the whole-word form.
@@ -295,7 +307,7 @@ mod tests {
     #[test]
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn a_pair_is_its_halves() {
-        let pair = Pair::<Linux>::default();
+        let pair = Pair::<Native>::default();
         pair.low.store(0x0403_0201, Relaxed);
         pair.high.store(7, Relaxed);
         assert_eq!(pair_load(&pair), 0x0000_0007_0403_0201);

@@ -1,0 +1,42 @@
+//! Time: nanoseconds since the process first asked, and an hour: zero means "never" in locks.
+//!
+//! WebAssembly without a system has no clock. There time is counted by those who look at it, a
+//! microsecond each, and a sleep until a deadline brings it there: waits that have an end do end.
+
+/// Whether there is a clock.
+pub(super) const TICKS: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
+
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+mod counted {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
+    static START: OnceLock<Instant> = OnceLock::new();
+    const HOUR_NS: u64 = 3_600_000_000_000;
+
+    #[inline]
+    pub(in super::super) fn now() -> u64 {
+        HOUR_NS + START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    }
+
+    /// `deadline` has passed by itself.
+    pub(in super::super) fn passed(_deadline: u64) {}
+}
+
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+mod counted {
+    use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    static LOOKS: AtomicU64 = AtomicU64::new(3_600_000_000_000);
+
+    pub(in super::super) fn now() -> u64 {
+        LOOKS.fetch_add(1_000, Relaxed)
+    }
+
+    /// Whoever slept until `deadline` finds that it has passed.
+    pub(in super::super) fn passed(deadline: u64) {
+        LOOKS.fetch_max(deadline, Relaxed);
+    }
+}
+
+pub(super) use counted::{now, passed};
