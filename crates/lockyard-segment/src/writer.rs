@@ -1,5 +1,5 @@
 //! The side that writes: the segment of this process, and the page of each of its threads. See the
-//! [crate's page](crate) for its use and cost, [`classes`](crate::classes) for what locks belong
+//! [crate's page](crate) for its use and cost, `classes` for what locks belong
 //! to, [`told`](crate::told) for what they tell.
 //!
 //! # State

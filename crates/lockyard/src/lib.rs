@@ -249,7 +249,7 @@ mod front {
     /// The locked spinlock of a [`LockRef`].
     pub type LockRefGuard<'a, K = spin::qspinlock::RawQSpinLock<Native>> = lockref::LockRefGuard<'a, Native, K>;
 
-    /// A counting semaphore. See [`semaphore`].
+    /// A counting semaphore. See [`semaphore`](crate::semaphore).
     pub type Semaphore = api::Semaphore<Native>;
     /// A permit of a [`Semaphore`].
     pub type SemaphorePermit<'a> = api::SemaphorePermit<'a, Native>;

@@ -34,7 +34,7 @@ use crate::wait::turn::TURN_NS;
 /// How long a recursive reader waits behind a writer.
 const BESIDE_NS: u64 = 4 * TURN_NS;
 
-/// A [`RawRwSem`] with upgradable reads: 64 bytes. See the [module text](self).
+/// A [`RawRwSem`] with upgradable reads: 64 bytes..
 ///
 /// Cost without contention: a read is that of [`RawRwSem`]; a write, and an upgradable read, take
 /// two locks. Programs without upgradable reads are better off with [`RawRwSem`].

@@ -146,7 +146,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         }
     }
 
-    /// Makes `next` head and tells it `told`, of [`TOLD`] bits. If it sleeps and we were not passed
+    /// Makes `next` head and tells it `told`, of `TOLD` bits. If it sleeps and we were not passed
     /// ourselves, or if its turn is to last long, our own unlock will wake it, outside the critical
     /// section; else its turn's end will.
     pub(super) fn promote(&self, next: NodeName, told: u64, passed: bool) -> Onward {

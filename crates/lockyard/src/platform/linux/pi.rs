@@ -4,7 +4,7 @@
 //!
 //! A PI word holds the kernel's thread id, so the fast path must know it without asking. A
 //! thread-local keeps it; but the child of a fork has a copy of the thread-local and another id. So
-//! a thread's id counts only together with the [epoch](super::epoch) of the process in which it
+//! a thread's id counts only together with the `epoch` of the process in which it
 //! was learnt. Where a child may be made unnoticed (the kernel cannot wipe the epoch's page), no id
 //! is kept and every lock asks for it.
 //!

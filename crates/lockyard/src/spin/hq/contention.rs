@@ -14,7 +14,7 @@ pub(super) const MOST_VAIN: u8 = 9;
 /// After a stay that did not pay: 1,600. It takes a hundred to find that out, and so few in so many
 /// are not felt.
 pub(super) const AFTER_VAIN_STAY: u8 = 5;
-/// The bit that says so in what a head is told; 48 and 49 have a [`Visit`]'s mark.
+/// The bit that says so in what a head is told; 48 and 49 have a `Visit`'s mark.
 pub(super) const RIPE: u32 = 50;
 const _: () = assert!(RIPE < TOLD);
 /// So many changes of the node from one look at the tunables to the next.

@@ -14,7 +14,7 @@ pub(super) const EVENTS: usize = if cfg!(feature = "events") { COUNT } else { 0 
 /// A word per event, by event number: what one thread has counted.
 pub type EventWords = [AtomicU64; COUNT];
 
-/// Lends words for a slot (0 to [`ThreadId::MAX_INDEX`]), or has none to lend for it.
+/// Lends words for a slot (0 to `ThreadId::MAX_INDEX`), or has none to lend for it.
 pub type Lender = fn(slot: u32) -> Option<&'static EventWords>;
 
 /// A [`Lender`], or null.
