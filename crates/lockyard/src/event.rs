@@ -5,8 +5,9 @@
 //! Fast-path acquisitions are never counted.
 //!
 //! Counting is per thread, without a shared cache line: on Linux each thread's record carries its
-//! own array, which stays when the thread exits and is summed on demand. Reading is [`Snapshot::now`];
-//! "reset" is subtraction ([`Snapshot::since`]), so that several readers do not disturb each other.
+//! own array, which stays when the thread exits and is summed on demand. Reading is
+//! [`Snapshot::now`]; "reset" is subtraction ([`Snapshot::since`]), so that several readers do not
+//! disturb each other.
 //! With the feature `events` off every call vanishes and the arrays take no memory.
 //!
 //! An increment is a plain read and write of the thread's own word: a signal handler that counts in
