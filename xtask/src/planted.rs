@@ -240,6 +240,25 @@ test lockyard program module::name
             (Err(0), Err(2))
         );
         assert!(read("bug 3: nothing\n").is_err() && read("bug 0: none\n").is_err() && read("- x\n").is_err());
-        assert!(read(&fs::read_to_string(tools::root().join(LIST)).unwrap()).is_ok_and(|bugs| bugs.len() == 12));
+    }
+
+    /// That the tests notice each of them is for `models planted`, which compiles them.
+    #[test]
+    fn every_bug_of_the_list_can_be_planted() {
+        let root = tools::root();
+        let bugs = read(&fs::read_to_string(root.join(LIST)).unwrap()).unwrap();
+        assert_eq!(bugs.len(), 12);
+        for bug in &bugs {
+            for change in &bug.changes {
+                let text = fs::read_to_string(root.join(LIBRARY).join(&change.file)).unwrap();
+                let planted = plant(&text, change, bug.number);
+                assert!(
+                    planted.is_ok(),
+                    "bug {}, {}: the old text stands there {planted:?} times",
+                    bug.number,
+                    change.file
+                );
+            }
+        }
     }
 }
