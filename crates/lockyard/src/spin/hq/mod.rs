@@ -7,8 +7,8 @@
 //! four bytes, no record. How a waiter waits: see [`queued`](super::queued). A node here is a NUMA
 //! node, or a last-level cache: see [`Tunable::LanesByCache`].
 //!
-//! *Head*: the one waiter that competes for the lock word. *Visit* of a lane: from the hand-over
-//! that makes one of its waiters head to the hand-over to another lane.
+//! *Head*: the one waiter that competes for the lock word; to be head is the *headship*. *Visit* of
+//! a lane: from the hand-over that makes one of its waiters head to the hand-over to another lane.
 //!
 //! # Words
 //!
