@@ -1,80 +1,97 @@
-//! The priority-inheritance mutex of the real machine: a kernel PI futex, with as little of the
-//! kernel as strict order between classes allows.
+//! The priority-inheritance mutex: a kernel PI futex, and a queue in user space for the threads
+//! that have no priority to lend.
 //!
-//! The kernel boosts an owner only for those who wait in the kernel, and from then on hands the
-//! word over itself: every release is a system call and a switch to a thread that sleeps. That is
-//! right where priorities differ, and costs a factor of 20 to 50 where they do not. So who waits
-//! where depends on what its waiting can do for anybody:
+//! The kernel boosts an owner for the threads that wait in the kernel. After such a wait each
+//! release is a system call, which names the next owner, and a switch to it. That is needed where
+//! priorities differ, and costs a factor of 20 to 50 where they do not.
+//!
+//! *Top waiter*: a thread that spins, in user space, to be the next owner. *Lateral waiter*: a
+//! time-sharing thread that waits in user space among its equals. *Chain* of a waiter: the owner,
+//! the owner of the mutex for which that one waits, and so on.
+//!
+//! # Words
+//!
+//! | word or bits | meaning | set by | cleared by | legal not to |
+//! |---|---|---|---|---|
+//! | word, 0–29 | kernel thread id of the owner; 0: free | the taker, from 0; the kernel, for the next owner | the owner, if the word is its id and nothing else; the kernel | – |
+//! | word, 30 `OWNER_DIED` | the owner before exited with the mutex held | the kernel | the kernel, at the owner's release | – |
+//! | word, 31 `WAITERS` | threads wait in the kernel, or did during this hold | the kernel | the kernel, at the owner's release | – |
+//! | flag `LISTENING` | the next release wakes the first lateral waiter | the first lateral waiter; the new owner, as it leaves the queue, for the next | the release that wakes; the first lateral waiter, when it takes the mutex; the waiter that empties the queue | set it: the first waiter then sleeps to its timer |
+//! | flag `TOP_SPINS` | of the threads that take the word in user space, only the top waiter may | the top waiter, if it is clear | the top waiter; in the child of a fork, the release of an inherited hold | set it: the thread waits in the kernel |
+//! | flag `DEAD` | an owner exited with the mutex held: nobody takes it | the thread that the kernel tells | nobody | – |
+//!
+//! The word is the kernel's: see [`platform::pi`](crate::platform::pi). It knows no flags.
+//!
+//! # States
+//!
+//! | word | event | next |
+//! |---|---|---|
+//! | 0 | a thread takes it, flags permitting; the top waiter takes it | t |
+//! | 0 | a thread goes to wait in the kernel | t: the kernel gives it the word |
+//! | t | t releases, one compare-exchange | 0; if `LISTENING`, it wakes the first lateral waiter |
+//! | t | a thread waits in the kernel | t + `WAITERS` |
+//! | t + `WAITERS` | t releases, a system call | u, or u + `WAITERS`: u is the most urgent waiter; or 0 |
+//! | t + `WAITERS` | t exits | u + `OWNER_DIED` (+ `WAITERS`): u sets `DEAD`, releases, and returns an error |
+//! | t, which has exited | a thread goes to wait in the kernel | the kernel refuses; that thread sets `DEAD`, and returns an error |
 //!
 //! | caller | waits | because |
 //! |---|---|---|
-//! | of fixed priority, or with deadlines | as top waiter: spins for [`SPIN_NS`], then in the kernel | its priority must be lent, soon |
-//! | time-sharing, and holding another such mutex | likewise, for [`NESTED_SPIN_NS`] | somebody urgent may wait for *it*: the chain must not end here |
-//! | time-sharing, holding none | among its equals, in user space ([`lateral`]), for its turn; then in the kernel | it is of the lowest class: it has nothing to lend, and nobody below it could pass it |
+//! | of fixed priority | spins as top waiter for [`SPIN_NS`], then waits in the kernel | an owner must inherit its priority soon |
+//! | with deadlines | waits in the kernel | likewise, at once |
+//! | time-sharing, and it holds another such mutex | spins as top waiter for [`NESTED_SPIN_NS`], then waits in the kernel | a more urgent thread may wait for *it*: the chain must not end here |
+//! | time-sharing, and it has no place to queue: a handler that interrupted a wait, a thread without a record | likewise | |
+//! | time-sharing, and it holds none | [laterally](lateral) for its turn, then in the kernel | it is of the lowest class: it lends nothing, and no thread below it could pass it |
 //!
-//! # The word
+//! A top waiter spins only if the word has no kernel bits, the owner runs, there is another CPU, no
+//! thread needs its own, and `TOP_SPINS` was clear. It stops when the word gets a kernel bit, or
+//! another owner than it met ([`policy::Published`]: it goes on). The table is that of
+//! [`policy::Lateral`]: other [policies](policy) have no lateral waiters, [`policy::Off`] no spin.
 //!
-//! The kernel's: see [`platform::pi`](crate::platform::pi). Beside it stand flags of our own, which
-//! bind only those who wait in user space:
+//! # Bound on bypass
 //!
-//! | flag | meaning | changed by |
-//! |---|---|---|
-//! | `LISTENING` | the first lateral waiter sleeps and asks to be woken by the next release | it, or the owner for it; cleared by the release that obeys, and by who empties the queue |
-//! | `TOP_SPINS` | the top waiter spins: time-sharing threads keep off. One spinner at a time: this is its slot | the spinner |
-//! | `DEAD` | an owner exited with the mutex held | who finds out; for ever |
+//! While a thread waits in the kernel the word is never 0, so no thread passes it but a more urgent
+//! one; equals are served in order of arrival. While a top waiter spins, a thread that has read the
+//! flags before may take the word, and so may a thread that comes to the kernel while the word is
+//! 0. Neither prolongs the spin. So the most urgent thread waits at most for
 //!
-//! | word | state | who changes it |
-//! |---|---|---|
-//! | 0 | free | anyone whom no flag forbids, one compare-exchange to its thread id |
-//! | t | held; kernel knows nothing | t, one compare-exchange to 0; the kernel, to t + `WAITERS` |
-//! | t + `WAITERS` | held; threads wait in the kernel, or did during this hold | the kernel: t's release is a system call that names the next owner, or writes 0 |
-//! | t + `OWNER_DIED` (+ `WAITERS`) | the owner before t exited: t refuses, and says so | the kernel |
+//! > its spin and its system call, then the rest of one section of each owner in its chain, at the
+//! > waiter's own priority, and their switches.
 //!
-//! # Strict order between classes
-//!
-//! While a thread waits in the kernel the word is never 0, so nobody passes it. While one spins as
-//! top waiter, time-sharing threads keep off, and the release that it waits for can be passed by a
-//! thread that was about to exchange the word already, once; another thread of fixed priority goes
-//! to the kernel at once, which ends the spin. So the wait of the most urgent thread is at most
-//!
-//! > the rest of its spin, and one section of each owner in its chain, at the waiter's own
-//! > priority, and their switches.
-//!
-//! A lateral waiter is time-sharing and holds no mutex of this kind. Two things escape it: that it
-//! holds a PI lock of another make for which somebody urgent waits, and that its own priority was
-//! raised meanwhile. Both are bounded by the turns of those ahead and its own, after which it waits
-//! in the kernel; where that is too long, [`policy::Merged`] is the policy.
-//!
-//! **Bound on bypass.** Among equals in the kernel: none, order of arrival. Among lateral waiters:
-//! that of [`wait::turn`](crate::wait::turn), a turn for each ahead.
+//! Lateral waiters have the bound of [`wait::turn`](crate::wait::turn) among themselves. A lateral
+//! waiter lends nothing. It may yet be in the chain of a more urgent thread, if it holds a PI lock
+//! of another make, and its own priority may rise while it waits. Both last for the turns of the
+//! waiters ahead and its own; then it waits in the kernel. [`policy::Merged`] avoids both.
 //!
 //! # Errors
 //!
-//! A lock that its owner locks again, and one that closes a cycle of waits, is refused: whoever
-//! could be part of a cycle waits in the kernel, which looks. So is one whose owner exited: its
-//! data may still be in use ([`lock_api::MutexGuard::leak`]), so it stays locked for ever, but
-//! nobody hangs on it. The kernel goes by thread ids: if the dead owner's has been given to a new
-//! thread, that one is waited for. A release by another than the owner is refused.
+//! An owner that locks again is refused. So is a thread that would close a cycle of waits: it holds
+//! a mutex, so it waits in the kernel, which looks. So is a thread that wants a mutex whose owner
+//! exited: the data may be in use ([`lock_api::MutexGuard::leak`]), so the mutex stays locked for
+//! ever. The kernel goes by thread ids: if a new thread has the id of the dead owner, waiters wait
+//! for that one. A thread that is not the owner is refused its release.
 //!
-//! # Memory ordering
+//! On a machine **without PI futexes** a thread that would wait in the kernel polls. Then nothing
+//! is inherited, no cycle and no exited owner is found, and the bounds do not hold.
 //!
-//! `word`: taking is Acquire, releasing is Release or stronger; through the kernel, its system
-//! calls. Where the machine has pairs the fast paths exchange word and flags as one, and only if
-//! there are no flags. Elsewhere, and on slow paths, a release stores the word and then reads the
-//! flags, a listener stores its flag and then reads the word: all four are SeqCst, so one of them
-//! sees the other (the one reason for SeqCst here). A release through the kernel puts a full fence
-//! in between. `DEAD` is stored before the finder gives the word back, and read by each taker in or
-//! after the exchange that took it: the word orders them.
+//! # Ordering
+//!
+//! * `word`: taking is Acquire, releasing is Release or stronger; in the kernel, its system calls.
+//! * `LISTENING`: {a release stores 0 to the word; loads the flags} against {a listener sets the
+//!   flag; loads the word}: all four are SeqCst, so one of them sees the other. A release through
+//!   the kernel has a full fence between the two. Where the machine has pairs the fast paths
+//!   exchange word and flags in one step, and only if no flag is set.
+//! * `TOP_SPINS`: set with Relaxed: a hint. Cleared with SeqCst: a top waiter that leaves without
+//!   the mutex, and finds `LISTENING`, then looks at the word as a release does.
+//! * `DEAD`: set before the finder gives the word back, and read in or after the exchange that
+//!   takes the word: the word orders them.
 //!
 //! **Destruction.** A release may read the flags after another thread may own the mutex: the memory
-//! must stay until every `release` has returned. **fork.** A mutex that another thread holds stays
-//! held in the child. The forking thread releases what it holds: the word names its id in the
-//! parent, so the release stores 0 itself. (The kernel knows neither owner nor waiters there:
-//! threads of the child must not wait in the kernel for such a mutex before it has been released
-//! once.) Four forks deep.
+//! must stay until each `release` has returned.
 //!
-//! **Without PI futexes** (a kernel built without them) those who would wait in the kernel poll,
-//! and nothing is inherited.
+//! **fork.** A mutex that another thread holds stays held in the child. The forking thread keeps
+//! what it holds: the word has its id in the parent, and its release stores 0 (up to four forks
+//! deep; where the machine notices each fork). The kernel knows neither owner nor waiters there:
+//! no thread of the child may wait in the kernel for that mutex before that release.
 //!
 //! Sources: Documentation/locking/pi-futex, futex(2), spec of FUTEX_LOCK_PI2 (Linux 5.14);
 //! "locking/rtmutex: Reduce top-waiter blocking on a lock" (2016), "Add adaptive spinwait

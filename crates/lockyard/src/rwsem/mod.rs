@@ -1,72 +1,83 @@
-//! The rw-semaphore: many readers or one writer, sleeping; fast paths of one instruction; waiters
-//! take turns.
+//! The rw-semaphore: many readers or one writer; fast paths of one instruction; waiters sleep, and
+//! take turns ([`wait::turn`](crate::wait::turn)).
 //!
-//! # The words
+//! *Test*: a reader adds its [`BIAS`] before it knows whether it may enter. If it may not, it takes
+//! the bias back. Meanwhile `count` shows a reader that does not hold the lock.
 //!
-//! | word | meaning | written by |
-//! |---|---|---|
-//! | `count` | who holds the lock, and what waiters ask for: below | everybody, by read-modify-writes |
-//! | `pressed_at` | when `PENDING` was set last, in units of 1,024 ns, mod 2³² | the writer that sets it |
-//! | `wait_lock` | guards the queue | waiters |
-//! | `queue`, `osq` | the waiters, and before they queue the spinners: [`wait::turn`](crate::wait::turn) | waiters |
+//! # Words
 //!
-//! | bits of count | name | meaning | set by | cleared by |
+//! | word or bits | meaning | set by | cleared by | legal not to |
 //! |---|---|---|---|---|
-//! | 0 | [`WRITER`] | a writer holds the lock | that writer | the same |
-//! | 1 | – | (the kernel's mark of a queue: never set) | | |
-//! | 2 | [`HANDOFF`] | the lock is kept: only the first waiter enters | the first waiter when its turn is over; a newcomer in its name | that waiter, when it leaves the queue; the thread that ends the reservation |
-//! | 3 | [`LISTENING`] | the first waiter asks to be woken by the next release | the first waiter; a waiter that leaves the queue, for the next | the release that wakes it |
-//! | 4 | [`PENDING`] | no more readers but the first waiter: a writer spins for a lock that readers hold | the writer at the head of the spin queue | the same; a reader that finds it stale |
-//! | 5–7 | `ASKS` | how often `LISTENING` was set since a release cleared it, mod 8: see `embed` | with `LISTENING` | with `LISTENING`; a write release |
-//! | 8–62 | readers, in units of [`BIAS`] | hold the lock, **or test it**: a reader announces itself first, and takes that back if it must wait | that reader | the same |
-//! | 63 | [`READFAIL`] | the lock is *full*: no more readers may come, but those that test it | nobody: the readers' highest bit | |
+//! | count, 0 [`WRITER`] | a writer holds the lock | that writer | the same, by release or downgrade | – |
+//! | count, 1 | the kernel's mark of a queue | nobody | – | – |
+//! | count, 2 [`HANDOFF`] | only the first waiter enters | the first waiter, when its turn is over; under the wait lock a newcomer for a late first waiter, the new owner for one with a rank, a fair release | the first waiter, when it leaves with the lock; the waiter that empties the queue; the thread that ends the reservation | set it while the first waiter runs |
+//! | count, 3 [`LISTENING`] | the next release wakes the first waiter | the first waiter, in the step in which its try fails; the new owner for the next waiter; a fair release | the release that wakes; the first waiter, when it leaves with the lock; the waiter that empties the queue | set it: the first waiter then sleeps to its timer |
+//! | count, 4 [`PENDING`] | no reader enters but the first waiter: a writer spins for a lock that readers hold | the writer at the head of the spin queue | the same, when it stops spinning; a reader that finds it 1 ms old | set it: the writer then queues |
+//! | count, 5–7 `ASKS` | a number, 1 higher (mod 8) in the step that sets `LISTENING`: see `embed` | with `LISTENING` | with `LISTENING`; a write release | – |
+//! | count, 8–62 | readers, in units of [`BIAS`], that hold the lock **or test** | that reader | that reader | – |
+//! | count, 63 [`READFAIL`] | *full*: no reader enters | the addition that makes 2⁵⁵ readers | the subtraction that goes below | – |
+//! | `pressed_at` | when `PENDING` was set, in units of 1,024 ns, mod 2³² | the writer, before it sets `PENDING` | – | – |
+//! | `wait_lock` | guards the queue | waiters, newcomers, fair releases, the thread that ends a reservation | the same | – |
+//! | `queue`, `osq` | the waiters, and the threads that spin before they queue | waiters; spinners | the same | – |
 //!
-//! | operation | sees | change |
+//! A waiter is not in `count`: threads that run are not slowed down by threads that sleep. Every
+//! thread that clears `LISTENING` clears `ASKS` as well, so `ASKS` is 0 or 1.
+//!
+//! # States
+//!
+//! | operation | finds | change of `count` |
 //! |---|---|---|
-//! | read | anything | + `BIAS`; slow path if there is a bit of [`READ_BLOCK`] |
+//! | read | anything | + `BIAS`; with a bit of [`READ_BLOCK`]: − `BIAS`, and the reader waits |
 //! | try to read | no bit of `READ_BLOCK` | + `BIAS` |
-//! | write, try to write | 0 | + `WRITER` |
-//! | a thread that is not first takes it to write | nobody holds, no `HANDOFF` | + `WRITER` |
-//! | a thread that is not first takes it to read | no writer, not full, no `HANDOFF`, no `PENDING` | + `BIAS` |
-//! | the first waiter takes it | the same, but for `HANDOFF` and `PENDING` | + `WRITER` or `BIAS` |
-//! | the first waiter asks | held | + `LISTENING` and one of `ASKS`, or + `HANDOFF` |
-//! | release | | − `BIAS` or − `WRITER`; wakes if there is `LISTENING` (a reader: and nobody else is left) |
-//! | a reader takes its test back | | − `BIAS`; wakes as a release |
-//! | downgrade | | + `BIAS` − `WRITER`; wakes if there is `LISTENING` |
-//!
-//! A waiter is not in `count`: threads that run are not slowed down by those that sleep.
+//! | write | 0 | + `WRITER` |
+//! | a try, a newcomer or a spinner, to write | nobody holds or tests, no `HANDOFF` | + `WRITER` |
+//! | a try, a newcomer or a spinner, to read | no writer, not full, no `HANDOFF`, no `PENDING` | + `BIAS` |
+//! | the first waiter, to write | nobody holds or tests | + `WRITER` |
+//! | the first waiter, to read | no writer, not full | + `BIAS` |
+//! | the first waiter asks | a writer, or readers that hold or test | + `LISTENING` and one of `ASKS`, or + `HANDOFF` |
+//! | a reader releases, or takes its test back | | − `BIAS`; if no reader and no writer is left, and `LISTENING` is set: clears it, wakes the first waiter |
+//! | a writer releases | | − `WRITER`; `LISTENING`: clears it, wakes the first waiter; `HANDOFF` alone: notes since when the lock is reserved |
+//! | a writer downgrades | | + `BIAS` − `WRITER`; `LISTENING`: clears it, wakes the first waiter |
+//! | a reader that holds reads again (`embed`) | readers, not full | + `BIAS`, past all waiters |
 //!
 //! # Invariants
 //!
-//! 1. At most one writer; never a writer and a reader that holds. (Readers that test may be counted
-//!    beside a writer.)
-//! 2. Every waiter, reader or writer, takes the lock itself; nobody is made owner in its sleep.
-//! 3. A reader that takes its test back wakes the first waiter if that listens and the lock is
-//!    free: its bias may have kept the last release from it.
-//! 4. At rest: `count` is 0, the queue and the OSQ are empty.
-//! 5. No reader that finds the lock full enters before a reader has left. So the count passes its
-//!    end by no more than the threads that came before it was full, and those that test: it never
-//!    begins anew.
+//! 1. At most one writer holds; a reader that holds and a writer never do at once. (A reader that
+//!    tests may be counted beside a writer.)
+//! 2. A waiter takes the lock itself: no thread makes a sleeping thread owner.
+//! 3. A reader that takes its test back wakes as a release does: its bias may have kept the last
+//!    release from waking, or the first waiter from entering.
+//! 4. At rest `count` is 0, and the queue and the OSQ are empty.
+//! 5. No reader that finds the lock full enters before a reader has left. So the count passes full
+//!    by no more than the threads that came before, and those that test: it never overflows.
 //!
-//! # Memory ordering
+//! # Ordering
 //!
-//! `count`: every taking is Acquire, every release is a Release read-modify-write, so that a writer
-//! synchronises with *all* readers before it: each continues the release sequence of those it
-//! followed. `HANDOFF` and `PENDING` change by Relaxed read-modify-writes. A release that sees
-//! `LISTENING` clears it with AcqRel and then reads the first waiter's name; see `wait::turn` for
-//! why a stale name does no harm. `pressed_at`: Relaxed; a stale value ends `PENDING` early, which
-//! costs the writer's spin and nothing else.
+//! * `count`, holders: taking is Acquire, releasing is Release. Each change is a read-modify-write,
+//!   so a writer synchronises with *all* readers before it: each continues the release sequences
+//!   of those that it followed.
+//! * `count`, requests: the first waiter and the new owner set `HANDOFF` and `LISTENING` with
+//!   AcqRel. A release that finds `LISTENING` clears it with AcqRel, and then reads the name of the
+//!   first waiter: see [`wait::turn`](crate::wait::turn) for why an old name does no harm. A
+//!   newcomer sets `HANDOFF`, and a thread that ends a reservation clears it, with Relaxed: it only
+//!   forbids.
+//! * `PENDING`, `pressed_at`: a hint. A reader that reads an old `pressed_at` clears `PENDING`
+//!   early: the writer's spin is lost.
 //!
-//! **Bound on bypass.** Readers and writers alike: one turn, a hold and a wake-up per waiter ahead.
-//! A stream of overlapping readers cannot keep a writer out longer than its turn, and a stream of
-//! writers no reader.
+//! **Bound on bypass.** Readers and writers alike have the bound of
+//! [`wait::turn`](crate::wait::turn): per waiter ahead a turn, a hold and a wake-up. So neither
+//! overlapping readers keep a writer out, nor a stream of writers a reader. Reads again and
+//! *beside* (`embed`) pass all waiters, without a bound. A reader that is stopped in its test keeps
+//! writers out.
 //!
-//! **Destruction.** A release touches the lock after the next owner may have it (queue, wait lock):
-//! the memory must stay until every release has returned. (Detached releases: see `embed`.)
-//! **fork**: a lock that other threads hold stays held in the child. A reader of the parent that
-//! was between its addition and its taking that back stays counted there (two instructions, beside
-//! a writer). **Recursion**: none, for readers either: with a writer queued in between, the second
-//! acquisition waits for the first.
+//! **Destruction.** A release may read `count` and the queue after the next owner has the lock: the
+//! memory must stay until each release has returned. (Detached releases: see `embed`.)
+//!
+//! **fork.** A lock that another thread holds stays held in the child. A reader of the parent that
+//! tests at the fork (a few instructions) stays counted there, and no writer of the child enters.
+//!
+//! **Recursion**: none, for readers either: a writer queued in between waits for the first hold,
+//! and the second acquisition for the writer.
 //!
 //! Sources: Documentation/locking of Linux; the changelogs of `locking/rwsem`, 2019 to 2026. The
 //! kernel's own forms, which share only the count with this one, are in `history::rwsem` (feature

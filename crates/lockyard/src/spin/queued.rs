@@ -1,88 +1,101 @@
-//! What all queued spinlocks share: the lock word, stealing, waiting in turns, the head that alone
-//! watches the word.
+//! What all queued spinlocks share: the lock word, stealing, waiting, sleeping.
 //!
-//! Waiters queue; the first of them, the *head*, alone watches the lock word. Nobody burns CPU
-//! without bound: heads and queued waiters spin while that is useful, then sleep. How waiters
-//! queue, and whom a head promotes when it has the lock, is a matter of the [`Kind`]:
+//! A *newcomer* has not queued. A *queued waiter* looks at its own node. The *head*, the first of
+//! the queue, looks at the lock word. How waiters queue, and which one becomes head next, is a
+//! matter of the [`Kind`]:
 //!
-//! | kind | queue | successor |
+//! | kind | queue | next head |
 //! |---|---|---|
 //! | [`Plain`](super::qspinlock::Plain), [`Marked`](super::qspinlock::Marked) | one, its tail in the word | the next waiter |
-//! | [`Cna`](super::cna::Cna) | one, its tail in the word, and those who were moved aside | the next waiter of the same NUMA node |
+//! | [`Cna`](super::cna::Cna) | one, its tail in the word, and the waiters that were moved aside | the next waiter of the same NUMA node |
 //! | [`Hq`](super::hq::Hq) | the same as plain; under contention one per NUMA node, outside the word | the next waiter of the same node, up to a quota |
+//!
+//! An *exact* machine ([`Platform::spin_budget`] without limit: a simulated kernel) says when a CPU
+//! is needed. It stops no thread, and has no ranks here.
 //!
 //! # The word
 //!
-//! | bits | name | meaning | written by |
-//! |---|---|---|---|
-//! | 0–7 | locked | 0 free, 1 held | taker: 0 → 1 by a compare-exchange of the low half, which takes pending and since away, whatever the tail; owner: 1 → 0 by a byte store |
-//! | 8 | pending | the head is next, and mostly awake: stealing forbidden | the head sets and clears it; a taker clears it, also one that takes the lock past a head that [does not come](super::lapse) or for [urgency](super::urgent) |
-//! | 9 | type | 1 in a lock that may queue by node ([`Hq`](super::hq::Hq)), 0 in others; never taken back | the first to take the lock |
-//! | 10 | mark | 1 in a lock that may lie among words of another lock ([`Marked`](super::qspinlock::Marked), not on exact machines); never taken back | the first to take the lock |
-//! | 10 | asleep | exact machines only: the head sleeps, or has been woken and has not run yet | the head; before it is head, whoever makes it so |
-//! | 11 | urgent | a thread of fixed priority waits: nobody else takes the lock | an [urgent waiter](super::urgent) sets it; a taker clears it |
-//! | 12–15 | since | for how long the lock has been free and refused in favour of a waiter: a coarse time, 0 for none | who is refused a free lock, by an exchange of the whole word; the next taker clears it |
-//! | 16–31 | tail | last waiter: thread id (14 bits), nesting level (2 bits); 0 = nobody queued; thread id 0: a mark of the kind | a new waiter puts itself in; the head clears it if it is last; a newcomer of a child clears that of a [ghost](super::lapse) |
+//! | bits | name | meaning | set by | cleared by | legal not to |
+//! |---|---|---|---|---|---|
+//! | 0–7 | locked | 0 free, 1 held | the taker, by a compare-exchange of at least this byte | the owner, by a byte store with Release | – |
+//! | 8 | pending | no thread but the head, an [urgent waiter](super::urgent) or a [late taker](super::lapse) takes the lock | the head whose turn is over | the taker, in the step that takes; the head, before a first sleep, or before a sleep for which it is not registered | set it: threads pass the head longer |
+//! | 9 | type | the lock may queue by node ([`Hq`](super::hq::Hq)) | the constructor; in all-zero memory the first taker | nobody | set it before the first taker |
+//! | 10 | mark | the word is not another lock's ([`Marked`](super::qspinlock::Marked); not on exact machines) | likewise | nobody | likewise |
+//! | 10 | asleep | exact machines: the head sleeps, or was woken and has not run | the head; the thread that makes a sleeping waiter head | the head | – |
+//! | 11 | urgent | no thread but an entitled urgent waiter or a late taker takes the lock | an urgent waiter; one that has taken the lock, for the next | the taker, in the step that takes | – |
+//! | 12–15 | since | a coarse time at which the lock was found free and refused; 0: none | the refused thread, by a compare-exchange of the word | the next taker | set it: the next refused thread does |
+//! | 16–31 | tail | last waiter: thread id (14 bits), nesting level (2 bits); 0: nobody queued; thread id 0: a mark of the kind | the waiter that queues | the last head, when it has the lock; in the child of a fork the thread that buries [ghosts](super::lapse) | – |
 //!
-//! | state (tail, pending, locked) | event | next |
+//! The low half of a lock that is free and refused to nobody is [`Kind::REST`], a constant of the
+//! kind. A thread that buries ghosts clears all but the locked byte and those bits. All-zero memory
+//! is a free lock, but a try takes a `Marked` one for waited for until its first taker has come.
+//!
+//! # States
+//!
+//! | tail, pending, locked | event | next |
 //! |---|---|---|
-//! | 0,0,0 | `try_lock` | 0,0,1 |
-//! | \*,0,0, not urgent | `lock` | \*,0,1 |
-//! | p,x,y | a waiter queues | n,x,y |
-//! | n,x,0 | the head n takes it, last in the queue | 0,0,1 |
-//! | m,x,0 | the head takes it, others behind | m,0,1, and the next becomes head |
-//! | n,x,0 for [long](super::lapse::LAPSE_NS) | a newcomer, a try or a queued waiter takes it | n,0,1 |
-//! | \*,\*,1 | `unlock` | \*,\*,0 |
+//! | \*,0,0, not urgent | a newcomer or the head takes it (exact: a newcomer only if nobody is queued, or the head sleeps) | \*,0,1 |
+//! | 0,0,0 | a try takes it | 0,0,1 |
+//! | p,x,y | n queues behind p | n,x,y |
+//! | n,1,0, not urgent | the head takes it | n,0,1 |
+//! | \*,x,0 | an urgent waiter takes it | \*,0,1 |
+//! | n,x,0 for [long](super::lapse::LAPSE_NS) | a refused thread finds the old *since*, and takes it | n,0,1 |
+//! | n,x,1 | the head n has taken it, and nobody is behind | 0,0,1 |
+//! | m,x,1 | the head has taken it, another waiter is behind | m,x,1; that waiter is head |
+//! | \*,x,1 | the owner releases | \*,x,0; it wakes the registered heads |
 //!
-//! The low half-word of a free lock is a constant of the kind, [`Kind::REST`], and the fast path
-//! looks at nothing else: what a kind does with its queues costs an uncontended lock nothing.
+//! | waiter | event | next |
+//! |---|---|---|
+//! | newcomer | a waiter is queued, the head is not pending | tries for [`STEAL_NS`] (exact: only while the head sleeps), then queues |
+//! | | nobody is queued, or pending or urgent is set | tries once, then queues |
+//! | | it has a rank ([`Platform::rank`]: a fixed priority) | waits [beside the queue](super::urgent) |
+//! | | it has no free node | tries, with naps that grow |
+//! | queued | is made head | head |
+//! | | [`QUEUED_NS`] are over; exact: its CPU is needed | asleep until it is head, or until its turn ends |
+//! | asleep | its turn ends | asleep again, for half the time since it first slept: from a turn to [`TURNS_NS`](crate::wait::turn::TURNS_NS) |
+//! | | its look finds the lock free | it looks every [`LAPSE_NS`](super::lapse::LAPSE_NS), and may take it past the head |
+//! | head | turn not over | tries for [`COMPETE_NS`], registers in [`heads`](crate::wait::heads), sleeps to a release or to the end of its turn |
+//! | | woken, turn not over | tries for [`COMPETE_NS`]; then sleeps to the end of its turn, not registered: running threads are faster than its wake-up |
+//! | | turn over | sets pending, tries for [`COMPETE_NS`]; clears pending, registers, sleeps to a release |
+//! | | woken after that | sets pending, tries for [`COMPETE_NS`]; sleeps to a release, pending set |
+//! | head, exact | | tries for [`EXACT_COMPETE_NS`] or until its CPU is needed, sleeps to a release; then as with its turn over, pending clear in each sleep |
 //!
-//! # Waiting
+//! Turns are those of [`wait::turn`](crate::wait::turn): a waiter's turn ends a turn after that of
+//! the waiter before it. A head has at most one turn from the time at which it became head. The
+//! thread that makes a sleeping waiter head wakes it at its own release, by an entry in the table.
+//! If it was passed itself, and the waiter's timer ends within two turns, it does not.
 //!
-//! As the sleeping locks do ([`wait::turn`](crate::wait::turn)): each waiter has a turn, which
-//! begins when the turn of the one before it ends. *Newcomer*: while somebody is queued but the
-//! head is not pending, tries to steal for [`STEAL_NS`]; then queues. *Queued*: spins [`QUEUED_NS`]
-//! on its own node, then sleeps until it is made head, or until its turn ends; from then on it
-//! looks ever less often, once in [`TURNS_NS`](crate::wait::turn::TURNS_NS) at least. *Head*:
-//! competes for [`COMPETE_NS`] without pending. Then it *listens*: registers in the table of
-//! [sleeping heads](crate::wait::heads) and sleeps until an unlock wakes it, or its turn ends. If
-//! the lock has been taken again when it runs, running threads are passing it around faster than a
-//! sleeper wakes up: it *dozes* for the rest of its turn, asking nobody to wake it. When its turn
-//! is over it sets pending and spins for the next unlock; if none comes it sleeps, passed for the
-//! last time, and from then on sleeps with pending set. An *exact* machine says when a CPU is
-//! needed ([`Platform::spin_budget`] without limit: a simulated kernel). There sleeping early buys
-//! nothing: a queued waiter spins until its CPU is needed, also behind one that sleeps (or one
-//! sleeper would send all behind it to sleep), a head for [`EXACT_COMPETE_NS`]. Nor does passing a
-//! head that is awake: newcomers queue, as in the kernel, unless the word says that the head
-//! sleeps. *Urgent*: a thread of fixed priority ([`Platform::rank`]) does not queue. It waits
-//! [beside the queue](super::urgent), and goes first.
+//! **Bound on bypass.** Inside a queue of kind plain the order is that of arrival. Newcomers pass
+//! each head until its turn ends, and during one sleep after that: for at most
+//! [`TURN_NS`](crate::wait::turn::TURN_NS), two wake-ups and a hold. On an exact machine they pass
+//! a head only while it sleeps. Three cases have another bound: a head or waiter that does not come
+//! to a free lock in [`LAPSE_NS`](super::lapse::LAPSE_NS) is passed until it comes; a head that
+//! finds no free entry in the table sleeps in naps of 1 ms, and is passed in each; threads of fixed
+//! priority pass the whole queue.
 //!
-//! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends: `TURN_NS` and two
-//! wake-ups per waiter ahead; on an exact machine only while the head sleeps. Inside the queue the
-//! order is first come, first served. A head that does not come to a free lock in
-//! [`LAPSE_NS`](super::lapse::LAPSE_NS), or a waiter that stands in the way of others so long, is
-//! passed from then on, until it comes. All of this holds among threads of no rank, while no thread
-//! of fixed priority waits: those pass the whole queue.
+//! # Ordering
 //!
-//! # Memory ordering
+//! * `word`, locked: each taker's compare-exchange is Acquire, and pairs with the owner's store.
+//! * `word`, tail: the swap is AcqRel. Release publishes the waiter's node to the next waiter,
+//!   Acquire makes the node before it readable.
+//! * `node.next`: the waiter behind links itself with Release (an exchange; exact: a store), the
+//!   leaving head loads with Acquire.
+//! * `node.wait`: the leaving head makes it head with AcqRel, the waiter loads with Acquire. The
+//!   waiter's change to asleep is Relaxed: its token orders. Nodes left behind: see
+//!   [`lapse`](super::lapse).
+//! * A sleeping head {registers; heavy fence; reads `word`}, an owner {stores 0; light fence; reads
+//!   the table}: one of them sees the other. See [`heads`](crate::wait::heads).
 //!
-//! * `word`: every taker's compare-exchange is Acquire and pairs with the owner's Release store.
-//!   The tail swap is AcqRel: Release publishes the node to the successor, Acquire makes the
-//!   predecessor's node readable.
-//! * `node.next`: Release exchange by the successor, Acquire load by the predecessor (no address
-//!   dependency is relied on). `node.wait`: Release exchange by the granter, Acquire by the waiter.
-//!   Nodes left behind: see [`lapse`](super::lapse).
-//! * Sleeping head against unlock: {register; heavy fence; read word} against {store 0; light
-//!   fence; read table}; see `heads`.
+//! **Destruction.** A release does not touch the lock after its store: another thread may take,
+//! release and free it at once. It reads the table, by the lock's address. A waiter is a user: it
+//! must be gone before the lock is.
 //!
-//! **Destruction.** `unlock` does not touch the lock after its store: another thread may take,
-//! release and free it at once. What it looks at then is the table, by address. A waiter is a user:
-//! it must be gone before the lock is. **fork.** A lock held by another thread stays so in the
-//! child; those that wait for it are [ghosts](super::lapse) there, and nobody waits for them.
+//! **fork.** A lock that another thread holds stays held in the child. The parent's waiters are
+//! [ghosts](super::lapse) there, and nobody waits for them.
 //!
 //! Sources: paravirtual qspinlock (Linux 4.2 and later: `locking/pvqspinlock`, hybrid queued/unfair
-//! mode 11752adb); Mellor-Crummey and Scott 1991; asymmetric fences after folly and P1202; culling
-//! after Dice, "Malthusian Locks" (2017).
+//! mode 11752adb); Mellor-Crummey and Scott 1991; asymmetric fences after folly and P1202; Dice,
+//! "Malthusian Locks" (2017).
 
 use core::fmt::Debug;
 use core::marker::PhantomData;

@@ -1,7 +1,7 @@
 //! How a thread waits in the queue of a [queued spinlock](super::queued): first for the headship,
 //! then as head for the lock.
 //!
-//! The plan of it, with its times, is in [`queued`](super::queued), *Waiting*. A waiter that does
+//! The plan of it, with its times, is in [`queued`](super::queued), *States*. A waiter that does
 //! not come is passed: [`lapse`](super::lapse). A thread of fixed priority waits elsewhere:
 //! [`urgent`](super::urgent).
 

@@ -1,5 +1,26 @@
-//! When a hierarchical lock leaves its plain queue: what each head is told of the hand-overs before
-//! it. The rule is in the [module text](super), *Contention detection*.
+//! When a hierarchical lock leaves its plain queue: what each head counts, and tells the next.
+//!
+//! **Hand-overs.** A head counts one as it leaves, unless the waiter behind it is the one that was
+//! before it: of two waiters that alternate none is counted.
+//!
+//! **Changes of node.** A head counts one if its lane is not that of the last head that knew its
+//! own. A head does not know its lane if it found nobody queued, or was made head within
+//! [`Tunable::WaitBeforeLook`]. It does not look then: it would look while it holds the lock or
+//! the lock is free.
+//!
+//! **Test.** At the first change of node, and at each that makes their number a multiple of
+//! [`LOOK`], the head reads the tunables. It goes on to count waiters if both numbers are above
+//! [`Tunable::GeneralHandoffsTurnNuma`] and [`Tunable::RemoteHandoffsTurnNuma`], each times 2 to
+//! the power of `vain`; or, with `vain` 0, if the last stay in hierarchical mode paid.
+//!
+//! **Waiters.** The head reads the nodes behind it. It turns if it finds
+//! [`Tunable::WaitersPerLaneTurnNuma`] waiters for each lane that occurs among them. On an exact
+//! machine a waiter that sleeps, because its CPU is needed, does not count.
+//!
+//! **In vain.** With too few waiters, no free record, or no linked waiter as the head leaves, both
+//! numbers begin anew, and `vain` grows by 1: the count reads a line of every waiter, and each must
+//! fetch its line back. After a stay that a head has ended early, `vain` is [`AFTER_VAIN_STAY`].
+//! A head that finds nobody queued begins with `vain` 0.
 
 use crate::platform::thread::NodeName;
 use crate::platform::{Ordering::*, Platform, Word};

@@ -1,5 +1,30 @@
-//! Queueing by node: how waiters come into lanes, how the headship goes from one to the next, and
-//! how lanes become a queue again. The plan is in the [module text](super).
+//! Queueing by node: how waiters come into lanes, how heads of different lanes follow each other,
+//! and how lanes become a queue again. The states are in the [module text](super).
+//!
+//! **Lanes.** One for each NUMA node. With [`Tunable::LanesByCache`], where nodes have several
+//! last-level caches, of 4 CPUs or more on average, and there are lanes for all: one for each
+//! cache. ([`Tunable::Lanes`] sets another number.) The caches of a node have consecutive numbers,
+//! so its lanes are served in a row. A waiter of the plain queue looks up its lane after
+//! [`Tunable::WaitBeforeLook`], a waiter that finds a mark at once. It stays in its lane when its
+//! thread moves to another node. A waiter that came along with one that put a mark back is in that
+//! one's lane.
+//!
+//! **The first try.** With [`Tunable::LanesByCache`], a head in hierarchical mode tries for the
+//! lock before it looks at the word: the owner that promoted it is about to release. A hand-over
+//! in a lane is then three transfers of a line: the waiter's node to the owner, the node back, the
+//! word to the waiter. A look before the try makes four.
+//!
+//! **Shares.** A head leaves its lane after a quota of hand-overs if another lane has waiters:
+//! [`Tunable::FairnessThreshold`] for the most crowded lane, less in proportion for a lane that
+//! fewer threads share. The first head of a visit finds out how many share the lane: the hand-overs
+//! until it is head again. Until then the quota is the full one.
+//!
+//! **In vain.** A visit with at most [`Tunable::LocalHandoffsToIncreaseRemotes`] hand-overs is in
+//! vain. After more than [`Tunable::GeneralHandoffsTurnNuma`] of these in a row, the first head of
+//! the next visit ends hierarchical mode early. So does a head that slept on an exact machine:
+//! there a waiter sleeps because its CPU is needed, and a wake-up costs more than distance saves.
+//! The stay *paid* if it did not end early and at least [`Tunable::RemoteHandoffsKeepNuma`] visits
+//! were not in vain.
 
 use crate::event::Event;
 use crate::platform::thread::NodeName;

@@ -1,133 +1,84 @@
-//! The hierarchical queued spinlock (HQ): a plain queued spinlock that, while it is contended from
-//! several NUMA nodes, queues its waiters by node and hands over inside a node first.
+//! The hierarchical queued spinlock (HQ): a [queued spinlock](super::queued) whose waiters queue by
+//! NUMA node while threads of several nodes contend for it.
 //!
-//! On a machine with many nodes a plain queue sends lock word and data across the machine at every
-//! hand-over. Here arriving waiters touch only their own node's queue, a *lane*, and successive
-//! owners are mostly neighbours. Without contention it is the plain lock: the same fast path, the
-//! same four bytes, no record. Waiting, turns, destruction, fork: see [`queued`](super::queued).
+//! In a plain queue each hand-over moves the lock word and the data across the machine. In
+//! hierarchical mode a waiter writes to the queue of its own node, a *lane*, and most owners follow
+//! an owner of the same node. Without contention the lock is the plain one: the same fast path,
+//! four bytes, no record. How a waiter waits: see [`queued`](super::queued). A node here is a NUMA
+//! node, or a last-level cache: see [`Tunable::LanesByCache`].
 //!
-//! # Modes
+//! *Head*: the one waiter that competes for the lock word; to be head is the *headship*. *Visit* of
+//! a lane: from the hand-over that makes one of its waiters head to the hand-over to another lane.
 //!
-//! | mode | tail of the word | waiters queue | from here |
-//! |---|---|---|---|
-//! | plain | 0, or the last waiter | in one queue, as [`qspinlock`](super::qspinlock)'s | → hierarchical: a head that leaves, with waiters behind it and evidence of contention, and a free record |
-//! | hierarchical | a mark (1, 2, 3: the name of no thread), says where the record is | in the lane of their node | → plain: a head that leaves and finds nobody in any lane, or that it does not pay |
+//! # Words
 //!
-//! Only the headship's bearer changes the mode, and it owns the lock then. A waiter that sees no
-//! mark puts itself into the word's queue by a swap of the tail half, as in the plain kind. If what
-//! it gets is a mark, the mode has changed since it looked: it puts the mark back, and goes to its
-//! lane with those who have queued behind it meanwhile. A bearer leaves hierarchical mode by a
-//! compare-exchange of the mark; while somebody has it the bearer cannot, as while somebody is on
-//! its way into a lane. So nobody's mode ends while it queues. Locked byte, pending byte and fast
-//! path are the same in both modes, and so is stealing: within a turn it keeps the lock where it
-//! is.
+//! | word or bits | meaning | set by | cleared by | legal not to |
+//! |---|---|---|---|---|
+//! | bits 0–8 and 10–15 | as in every kind, see [`queued`](super::queued) | | | |
+//! | bit 9, [`TYPE`] | the tail may be a mark | the constructor; in all-zero memory the first taker | nobody | set it before the first taker |
+//! | tail (16–31) = 0 or a name | plain mode: nobody queued, or the last waiter | as in the plain kind | as in the plain kind | – |
+//! | tail = mark (1, 2, 3) | hierarchical mode: which of the lock's three places in the [pool] has its record | the head that enters the mode | the head that leaves the mode; a waiter that took it for a name, which puts it back; in the child of a fork the thread that buries ghosts | – |
+//! | `chain`, `HEADSHIP` | a waiter is head, or will be told so | the head that takes the record; the waiter that finds it clear | the leaving head that finds no waiter and cannot close the lanes | – |
+//! | `chain`, bit *l* | lane *l* has waiters and no head | the waiter that finds the lane empty; the head that leaves waiters there | the head that promotes the lane's first waiter | – |
+//! | `lane.word` | 0: closed; use of the record, and last waiter of the lane | a waiter, by compare-exchange; the head that opens the lanes | the last waiter, as it leaves; the head that closes the lanes | – |
+//! | `lane.head` | first waiter of a lane that has no head | the waiter that finds the lane empty; the head that leaves waiters there | – | – |
 //!
-//! **The type bit** (9) is set in a lock of this kind and clear in others, so that code which holds
-//! a raw word can tell that the tail may be a mark. A free lock's word is therefore `0x200`, from
-//! its constructor on. All-zero memory is an unlocked lock all the same: the thread that takes it
-//! first, in the slow path, stamps it (with everybody who comes at that moment, which makes a queue
-//! where there need be none). The published lock rests at `0x600`, with its mode in bits 10 and 11,
-//! which its fast path must examine; here the tail says the mode, and the fast path is that of the
-//! plain lock.
+//! The rest of a record: see [`pool`].
 //!
-//! # Lanes, chain, headship
+//! # States
 //!
-//! A [record](pool) holds a lane per node, and the *chain*: who has the headship (the right to
-//! compete for the word), and which other lanes have waiters.
-//!
-//! | who | finds | does |
+//! | mode | event | next |
 //! |---|---|---|
-//! | waiter | its lane has waiters | queues behind the last, as in any queue |
-//! | waiter | its lane is empty, headship free | is head |
-//! | waiter | its lane is empty, headship elsewhere | notes its lane in the chain, waits to be granted |
-//! | head, having taken the lock | its CPU was needed while it waited, or visits of lanes have long been in vain | strings the lanes together: they are the word's queue again |
-//! | head, having taken the lock | somebody behind it in the lane, quota left | promotes that one |
-//! | head | quota spent, other lanes in the chain | leaves its lane in the chain, promotes the head of the next lane, round the table |
-//! | head | its lane empty, other lanes in the chain | promotes the head of the next lane |
-//! | head | nobody anywhere | closes all lanes, takes the mark out of the word, gives the record back |
-//! | head | nobody, but somebody on its way into a lane | opens the lanes again and leaves the headship free for that one |
+//! | plain | a waiter swaps its name into the tail, and gets 0 or a name | as in the plain kind |
+//! | plain | a waiter gets a mark: the mode has changed since its look | it puts the mark back; it, and the waiters behind it, go to its lane |
+//! | plain | a leaving head has counted contention, has a waiter behind it, and gets a record | hierarchical: its queue becomes the lane of its node |
+//! | hierarchical | a waiter finds waiters in its lane | it queues behind the last |
+//! | | a waiter finds its lane empty and `HEADSHIP` clear | it sets `HEADSHIP`, and is head |
+//! | | a waiter finds its lane empty and `HEADSHIP` set | it sets its lane's bit in `chain`, and waits |
+//! | | a waiter finds its lane closed, or open for another use | it looks at the lock word again |
+//! | | a leaving head: it slept because its CPU was needed, or enough visits were in vain | it closes the lanes; plain: they form one queue, its own lane first |
+//! | | a leaving head: a waiter behind it, and quota left or no other lane with waiters | it promotes that waiter |
+//! | | a leaving head: quota spent, another lane has waiters | it sets its own lane's bit, and promotes the first waiter of the next lane, in a circle |
+//! | | a leaving head: nobody behind it, another lane has waiters | it promotes the first waiter of the next lane |
+//! | | a leaving head: no lane has waiters | it closes the lanes; plain, tail 0; it frees the record |
+//! | | the same, but a waiter has the mark, or is in a lane and not yet in `chain` | it opens the lanes again, and clears `HEADSHIP` |
+//! | any | a leaving head: the waiter behind it does not link itself in time | the next head finds the headship in the node: see [`lapse`](super::lapse) |
 //!
-//! Lane words carry the number of the record's use: a waiter that comes too late finds its
-//! compare-exchange fail, and looks at the lock's word again. A waiter belongs to the lane in which
-//! it (or the one that it has queued behind, while the mark was away) queued, wherever its thread
-//! has moved since; which lane has the headship is the record's knowledge, not the waiter's. A
-//! thread that has left the queue is nobody's neighbour: its exit concerns nobody.
+//! A leaving head owns the lock, so one thread at a time changes the mode. It ends hierarchical
+//! mode by a compare-exchange of the mark, which fails while a waiter has the mark. Before that it
+//! closes the lanes, which fails while a waiter is in a lane and not yet in `chain`. So the mode
+//! does not end while a waiter queues. When a change of mode pays: see `contention` and `lanes`.
 //!
-//! **What a lane is.** One for each NUMA node; where nodes have several last-level caches, one for
-//! each cache ([`LanesByCache`](Tunable::LanesByCache)). This page says node for either: what
-//! matters is that those of a lane are near each other. Lanes are served in the order of their
-//! numbers, in which the caches of a node are neighbours. Which lane is a waiter's is found out
-//! when it has waited for [1 µs](Tunable::WaitBeforeLook), and less in the plain kind's way: where
-//! few threads meet, this is the plain kind.
+//! # Ordering
 //!
-//! **A head in hierarchical mode tries before it looks.** Whoever promotes it holds the lock and is
-//! about to leave it. Inside a lane a hand-over is three transfers: the waiter's line to the owner,
-//! back to the waiter, the word's line to it. To look at the word first makes it four, and where
-//! the owner is still inside, the look disturbs it as much as the attempt.
+//! * tail, name to mark (Acquire): the head sees the last waiter's node. It stores that name to the
+//!   lane's word with Release. A waiter that puts a mark back acquires the nodes of the waiters
+//!   behind it likewise, and passes them on with the lane's word.
+//! * tail, mark to name or 0: Release, after the head has linked the lanes. The mark itself orders
+//!   nothing: `owner` and `generation` of the record tell a waiter whether it is this lock's.
+//! * `owner`, `generation`, `chain`, `lane.word`: see [`pool`].
+//! * What a head tells the next head goes with `node.wait`, or with the vacant `node.next`
+//!   (Release), or with `chain`.
 //!
-//! # Contention detection
+//! **Bound on bypass.** Waiters of a lane are served in order of arrival, and lanes in a circle. A
+//! visit has at most 1 + [`FairnessThreshold`](Tunable::FairnessThreshold) owners from the queue
+//! while another lane has waiters. With *l* lanes, *l* − 1 visits lie between two visits of a lane.
+//! Threads outside the queue pass each head as in [`queued`](super::queued).
 //!
-//! Each head is told the hand-overs of this busy period and how many of them changed the node, and
-//! tells the next. A hand-over between two waiters that alternate does not count. Nor is a change
-//! of node seen in who found nobody queued, or became head before it had looked where it is: it
-//! would have to look while it holds the lock or the lock is free, and where few threads meet on
-//! slow lines that alone keeps them meeting. With more than [50](Tunable::GeneralHandoffsTurnNuma)
-//! hand-overs and more than [2](Tunable::RemoteHandoffsTurnNuma) changes of node (or, if the last
-//! stay in hierarchical mode paid, at the first change) the head counts who is behind it, and with
-//! [2](Tunable::WaitersPerLaneTurnNuma) waiters for each node that occurs it turns to hierarchical
-//! mode at once, when it has the lock: it takes a record, and its queue becomes its node's lane. So
-//! a lock that is never idle turns, too. Too few waiters, or a pool without a free record, mean the
-//! plain queue, and a new attempt after twice as many hand-overs: the count reads a line of every
-//! waiter's, which all have to be fetched back. The tunables are looked at once in four changes of
-//! node. A lock in hierarchical mode turns back when there is no waiter left; when as many visits
-//! of lanes in a row were in vain as hand-overs are needed to enter, at most
-//! [2](Tunable::LocalHandoffsToIncreaseRemotes) hand-overs each; and when its head had to sleep
-//! because its CPU was needed (an exact machine tells): nearness is nothing beside a wake-up. After
-//! a stay in vain it takes 32 times as many hand-overs to the next. For the same reason such
-//! waiters do not count among those that are needed to enter.
+//! **try_lock** fails in hierarchical mode, except for a lock that lies free for long or whose
+//! waiters are ghosts: see [`lapse`](super::lapse).
 //!
-//! **Shares.** A lane is left after its quota of hand-overs if others wait:
-//! [1000](Tunable::FairnessThreshold) for the most crowded one, in proportion for those that fewer
-//! threads share, or one among few would have more turns than one among many. How many share a lane
-//! is seen from the first head of a visit: the hand-overs until it is head again; until that is
-//! seen the quota is the full one.
+//! **Destruction** is that of [`queued`](super::queued): the last head frees the record before it
+//! releases the lock.
 //!
-//! **Bound on bypass.** Inside a lane first come, first served, and lanes are served in turn: with
-//! l lanes a waiter is passed by at most (l − 1) × 1001 hand-overs for each quota of its own lane,
-//! each of one turn at most. Its own turn having passed meanwhile, it is served at once when it is
-//! head.
+//! **fork.** A record of the parent is a ghost in the child: see [`pool`].
 //!
-//! **try_lock** does what it does in plain mode: it succeeds if the lock is free and nobody waits.
-//! A lock in hierarchical mode has waiters.
+//! **Not for** a lock with more threads than CPUs: the cost there is wake-ups, not distance.
 //!
-//! # Memory ordering
-//!
-//! * Into hierarchical mode: the tail's change from last waiter to mark (Acquire) makes that
-//!   waiter's node known to the head, which hands it to newcomers with the lane's word. The mark
-//!   itself orders nothing: it only says where to look, and the record says for itself whether it
-//!   is this lock's.
-//! * A mark that was taken for a name is put back (Acquire: the nodes of those who come along,
-//!   which go to newcomers with the lane's word).
-//! * Out of it: the change to 0, or to the last waiter of all lanes (Release: with the links
-//!   between them), follows the closing of the lanes and precedes the record's `owner` := 0
-//!   (Release).
-//! * Record and lanes: see [`pool`]. What one head tells the next travels with `promote` (Release)
-//!   as in every kind, or with the headship.
-//!
-//! # What is different from the published series
-//!
-//! Its remote count is never advanced (here it is), its switch needs a queue that drains (here the
-//! head switches at once), a change of node counted only after a run of more than two on one node,
-//! which strict alternation never shows (here every change counts; the run decides whether a stay
-//! paid); a lock that changes mode under a waiter leaves queues to be adopted (here it cannot);
-//! lanes form a linked chain (here a word of bits, as there are few); its lanes are always nodes',
-//! and its heads look first (so they do here with [`LanesByCache`](Tunable::LanesByCache) off).
-//!
-//! **Not good for** a lock whose threads outnumber the CPUs: then the order of sleepers matters,
-//! not their node.
-//!
-//! Sources: "[RFC PATCH v3 0/7] hq-spinlock" (Fedorov and Stepanov, April 2026), its idea, tunables
-//! and evaluation; cohort locks: Dice, Marathe, Shavit (2012).
+//! Sources: "[RFC PATCH v3 0/7] hq-spinlock" (Fedorov and Stepanov, April 2026): idea and tunables.
+//! There bits 10 and 11 hold the mode, the switch needs an empty queue, a waiter adopts a queue
+//! whose mode has changed, remote hand-overs are not counted, and lanes form a linked list. Cohort
+//! locks: Dice, Marathe, Shavit (2012).
 
 mod contention;
 mod lanes;

@@ -6,33 +6,39 @@
 //! which of three places of the table it is. The lanes of one number lie together, one page of 4
 //! KiB for all records, so that a node's lanes share no page with another node's.
 //!
-//! | word | meaning | written by |
-//! |---|---|---|
-//! | `owner` | key of the lock that has the record, + 1; 0: free | 0 → key by who grabs it; key → 0 by who gives it back; both own the lock |
-//! | `generation` | number of this use of the record | who grabs it, before anybody can queue |
-//! | `lanes` | how many lanes this use has (bits 0 to 5), and the low bits of the process's [epoch](Platform::epoch) above | likewise |
-//! | `current` | the lane that has the headship | the headship's bearer |
-//! | `chain` | whether somebody is head, and a bit for each other lane with waiters | a waiter that opens a lane sets bits; the headship's bearer changes the rest |
-//! | `lane.word` | generation << 16, last waiter of the lane; 0: closed | a waiter puts itself in by compare-exchange, if the generation is the one it knows; the headship's bearer clears, opens and closes |
-//! | `lane.head` | first waiter of a lane that has not the headship | who opens the lane; the bearer that takes the headship elsewhere |
+//! | word | meaning | set by | cleared by |
+//! |---|---|---|---|
+//! | `owner` | key of the lock that has the record, + 1; 0: free | the head that takes the record | the head that gives it back; in the child of a fork the thread that buries ghosts |
+//! | `generation` | number of this use of the record | the head that takes the record, before a waiter can queue | – |
+//! | `lanes` | how many lanes this use has (bits 0 to 5); above, the low bits of the process's [epoch](Platform::epoch) | likewise | – |
+//! | `warm` | key of the lock that last had the record, + 1, if that stay paid: a hint, read in the first place only | the head that gives the record back | likewise |
+//! | `current` | the lane of the head | the head that takes the record, or promotes the waiter of another lane; the waiter that sets `HEADSHIP` | – |
+//! | `chain` | `HEADSHIP`, and a bit for each other lane with waiters | a waiter that finds its lane empty; the head for the lane that it leaves | the head |
+//! | `lane.word` | generation << 16, last waiter of the lane; 0: closed | a waiter, by compare-exchange, if the generation is the one that it knows; the head that opens the lane | the last waiter, as it leaves; the head that closes the lane |
+//! | `lane.head` | first waiter of a lane without the head | the waiter that finds the lane empty; the head that leaves waiters there | – |
+//! | the rest of the second line | counts of visits and hand-overs, shares | the head | the head that takes the record |
 //!
-//! **Ordering.** `generation` is stored with Release, after `owner`, and loaded with Acquire,
-//! before `owner` is looked at again: a thread that reads the generation of another lock's use
-//! finds that lock's `owner`, or a later one; then the use is over, its lanes are closed, and the
-//! compare-exchange with its generation fails. With the generation come `lanes`, `chain` and the
-//! rest of a use's beginning. (`lanes` of a later use does no harm: no lane of that use has this
-//! generation.) `owner` := 0 (Release) hands all of the record to whoever grabs it next (Acquire).
-//! `lane.word` passes nodes: a waiter comes in with AcqRel, who empties the lane releases, who
-//! closes it acquires. `chain` passes `lane.head` from the waiter that opens a lane (Release) to
-//! the bearer that goes there (Acquire), and, when the headship lies free, what only its bearer
-//! writes, from the one that leaves it to the one that takes it. Bearers follow each other under
-//! the lock.
+//! **Ordering.**
 //!
-//! **fork.** A record of another epoch is a copy: those who are in its lanes are in the parent. Its
-//! lanes are closed to threads of the child (`look`), and it is given back when the child's first
-//! comer in the slow path has taken its mark, or the ghost that had taken the mark for a name, out
-//! of the lock's word; nobody else touches it meanwhile, since a record with an owner is not
-//! grabbed. Records of locks that the child never contends for stay lent there.
+//! * `generation` is stored with Release, after `owner`, and loaded with Acquire, before `owner` is
+//!   loaded again. A waiter that reads the generation of another lock's use finds that lock's
+//!   `owner`, or a later one. If the later one is its own lock again, the use with that generation
+//!   is over: its lanes are closed, and the waiter's compare-exchange fails. With the generation
+//!   come `lanes`, `chain` and the rest of a use's beginning. (`lanes` of a later use does no harm:
+//!   no lane of that use has this generation.)
+//! * `owner` := 0 (Release) hands the record to the head that takes it next (Acquire).
+//! * `lane.word` passes nodes: a waiter enters with AcqRel, the last waiter leaves with Release,
+//!   the head closes with Acquire and opens again with Release.
+//! * `chain` passes `lane.head` from the waiter that finds the lane empty (Release) to the head
+//!   that goes there (Acquire). With `HEADSHIP` clear it also passes the words that only heads
+//!   write, from the head that clears it to the waiter that sets it.
+//! * The other words: heads follow each other under the lock.
+//!
+//! **fork.** A record of another epoch is a copy: the waiters in its lanes are in the parent. Its
+//! lanes are closed to threads of the child (`look`). The thread of the child that takes the mark,
+//! or the ghost that had taken the mark for a name, out of the lock's word gives the record back.
+//! No other thread touches it meanwhile, since a record with an owner is not taken. Records of
+//! locks that the child never contends for stay lent there.
 
 use crate::event::Event;
 use crate::platform::record::{Headship, Lane, Record, Tunables};
