@@ -1,9 +1,10 @@
 //! Lockyard's own locks, as the suite sees them.
 
+mod lockref;
+
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
 use lockyard::history::{self, KernelQRwLock, KernelRwSem, KernelSemaphore};
-use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::pi::PiPlatform;
 use lockyard::qrwlock::RawQRwLock;
@@ -11,14 +12,13 @@ use lockyard::rtmutex::{self, PiError, RawRtMutex};
 use lockyard::rtmutex_tree::{self, RawTreeRtMutex, Refused};
 use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::{self, RawSemaphore};
-use lockyard::spin::WordLock;
 use lockyard::spin::hq::{RawHqSpinLock, Tunable};
 use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::queued::{Kind, RawQueuedSpinLock};
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
 
-use crate::lock::{Count, Last, Lock, References, Shared, Timed, Way};
+use crate::lock::{Count, Lock, Shared, Timed, Way};
 use crate::stage::Stage;
 
 macro_rules! exclusive {
@@ -304,67 +304,6 @@ shared!(KernelQRwLock<Y: history::qrwlock::policy::Policy>);
 timed_shared!(RawRwSem);
 timed_shared!(KernelRwSem<Y: history::rwsem::policy::Policy>);
 timed_shared!(RawQRwLock);
-
-/// Its spinlock as a lock.
-impl<P: Stage, K: WordLock<P>> Lock for LockRef<P, K> {
-    type P = P;
-
-    fn lock(&self, _way: Way) {
-        core::mem::forget(self.lock());
-    }
-
-    fn try_lock(&self, _way: Way) -> bool {
-        self.try_lock().map(core::mem::forget).is_some()
-    }
-
-    unsafe fn unlock(&self, _way: Way) {
-        // SAFETY: the caller's promise.
-        unsafe { self.force_unlock() };
-    }
-
-    /// Nor waits: that is all that the lock tells.
-    fn is_open(&self, _way: Way) -> bool {
-        !self.is_locked()
-    }
-
-    fn at_rest(&self) -> bool {
-        !self.is_locked() && self.count() == 0
-    }
-}
-
-impl<P: Stage, K: WordLock<P>> References for LockRef<P, K> {
-    fn count(&self) -> i32 {
-        self.count()
-    }
-
-    fn get(&self) {
-        self.get();
-    }
-
-    fn get_not_zero(&self) -> bool {
-        self.get_not_zero()
-    }
-
-    fn get_not_dead(&self) -> bool {
-        self.get_not_dead()
-    }
-
-    fn put_return(&self) -> Option<u32> {
-        self.put_return()
-    }
-
-    fn put_or(&self, last: impl FnOnce(i32) -> Last) -> bool {
-        let Some(guard) = self.put_or_lock() else { return false };
-        if last(guard.count()) == Last::Put {
-            guard.put();
-        }
-        true
-    }
-
-    fn kill(&self) {
-        self.lock().mark_dead();
-    }
-}
 
 macro_rules! count {
     ($lock:ident $(<$policy:ident: $bound:path>)?) => {

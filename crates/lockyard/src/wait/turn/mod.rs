@@ -5,50 +5,60 @@
 //!
 //! # Words
 //!
-//! | word | meaning | set by | cleared by | legal not to |
+//! | word | meaning | set by | cleared by | if it is not set |
 //! |---|---|---|---|---|
-//! | `LISTENING`, in the lock | the next release wakes the first waiter | the first waiter, in the step in which its try fails; the owner for the next waiter, as it leaves the queue | the release that wakes; the waiter that empties the queue; the first waiter that leaves with the lock | set it: the first waiter then sleeps to its timer |
-//! | `HANDOFF`, in the lock | the lock admits nobody but the first waiter | the first waiter, when its turn is over; under the wait lock a newcomer that finds the first waiter late, or the owner for a first waiter with a rank | the waiter that empties the queue; the first waiter that leaves with the lock; the thread that ends the reservation | set it while the first waiter runs |
-//! | `due`, in the waiter's record | when its turn is over | the waiter; more than two turns ahead only under the wait lock | – | – |
-//! | `reserved`, in the record | when the lock was first seen free, and reserved for this waiter; `LAPSED` | a release with `HANDOFF`, or a thread that is refused; `LAPSED` by the thread that ends the reservation | the waiter, whenever it runs | set it: the next thread that is refused does |
-//! | `note`, in the record | `FOUGHT_OVER`: the waiter before was passed | the leaving waiter, under the wait lock | likewise | set it |
-//! | `place`, in the record | ticket: the difference of two is a bound on the waiters between, those with a rank not counted | the waiter under the wait lock, or the thread that moves it | – | – |
+//! | `LISTENING`, in the lock | the next release wakes the first waiter | the first waiter, in the step in which its last try fails; an owner that leaves the queue, for the next waiter (*Leaving*); a signaller, for a first waiter that it put there asleep | the release that wakes; the waiter that empties the queue; the first waiter that leaves with the lock | the first waiter sleeps to its timer. For one without a timer it must be set, or the waiter woken |
+//! | `HANDOFF`, in the lock | the lock admits nobody but the first waiter | the first waiter, in the step in which a try fails and its turn is over; under the wait lock, for a first waiter that is late: a newcomer, or a waiter behind whose turn is over; for the next waiter: an owner that leaves the queue or its signaller, if that waiter has a rank, and a fair release | the waiter that empties the queue; the first waiter that leaves with the lock; the thread that ends a reservation | others pass the first waiter for longer |
+//! | `due`, in the waiter's record | when its turn is over | the waiter; more than two turns ahead only under the wait lock; a signaller, far in the future | – | – |
+//! | `reserved`, in the record | when the lock was first seen free and reserved for this waiter; `LAPSED`: it did not come | a release with `HANDOFF`, or a thread that is refused; `LAPSED` by the thread that ends the reservation | the waiter, each time it begins a try of its wait loop | the next thread that is refused sets it |
+//! | `note`, in the record | `FOUGHT_OVER`: the waiter before it was passed. `GUARD`: a signaller put it there behind others | the leaving waiter, under the wait lock; the signaller | the leaving waiter, the joining one | a newcomer does not look whether the first waiter is late |
+//! | `place`, in the record | ticket, one more than that of the waiter before: the difference of two is a bound on the waiters between, those with a rank not counted | the joining waiter, its signaller, or the thread that moves it, under the wait lock | – | – |
+//!
+//! **Terms.** A thread is *refused* if the lock is free, `HANDOFF` is set, and it is not first. A
+//! first waiter is *late* if its turn has been over for [`GRACE_NS`]; to a newcomer also if it has
+//! been woken and has not run, and only with `FOUGHT_OVER`. A waiter was *passed* if it asked to be
+//! woken, was first, and competed in vain after that, or got the lock after its turn. A waiter
+//! *sleeps long* if its turn ends more than two turns ahead.
 //!
 //! # States of a waiter
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | spinning: not queued, behind other spinners, while the owner runs | its try succeeds | owner |
-//! | | its time is up, the owner stops running, or the lock is reserved | queued |
-//! | queued: takes the wait lock, joins the queue; if the owner does not run, yields once | – | awake |
-//! | awake | its try succeeds | leaving |
+//! | spinning: not queued; of several spinners one tries, the others wait for its place | its try succeeds | owner |
+//! | | [`BLIND_NS`] or the machine's budget spent, the owner stops running, or the lock is reserved | queued |
+//! | queued: takes the wait lock, tries, joins the queue behind its rank, sets `due` | – | awake |
+//! | awake: clears `reserved`, tries (a try as not first fails where `HANDOFF` is set) | the try succeeds | leaving |
 //! | | deadline or cancellation | leaving |
-//! | | not first | asleep to its timer |
-//! | | first, turn not over | spins [`COMPETE_NS`], then sets `LISTENING` if it has not: asleep to its timer; if it has, asleep without a request (it was woken, and another thread was faster: one more wake-up would be in vain) |
-//! | | first, turn over | sets `HANDOFF`, spins [`COMPETE_NS`], sets `LISTENING`: asleep to its timer |
-//! | asleep to its timer | timer, release, cancellation, another waiter's wake-up | awake |
-//! | asleep without timer: put into the queue by a signaller (`push_asleep`) | release, or another waiter's wake-up | awake |
-//! | leaving: takes the wait lock, leaves the queue, asks or wakes for the next waiter | – | owner, or gave up |
+//! | | the owner does not run | yields, once in a wait: awake |
+//! | | not first | ends a reservation whose time is up: awake. Else asleep to its timer |
+//! | | first, turn not over | competes for [`COMPETE_NS`]. In vain: sets `LISTENING` the first time in this wait, and is asleep to its timer |
+//! | | first, turn over | sets `HANDOFF`, competes for [`COMPETE_NS`]. In vain: sets `LISTENING`, sets a new turn end, and is asleep to its timer |
+//! | asleep to its timer (the end of its turn; of a reservation that refuses it; its deadline) | timer, release, cancellation, another thread's wake-up | awake |
+//! | asleep without timer or deadline: put into the queue by a signaller (`push_asleep`) | release, or another thread's wake-up | awake |
+//! | leaving: takes the wait lock, leaves the queue | – | owner, or gave up |
 //!
-//! The timer ends with the turn: a [`TURN_NS`] after the turn of the waiter before, at most
-//! [`TURNS_NS`] ahead. A waiter whose turn is over, and which is not first or finds the lock held,
-//! sets it a turn ahead for each waiter before it, and longer after [`PATIENT_AFTER`] looks. A
-//! leaving waiter with the lock that was not passed sets `LISTENING` for the next, and wakes
-//! [`OPENED`] more of those that sleep long: nobody fights for this lock, so the queue shall empty
-//! fast. A thread with a rank ([`Platform::rank`]: a fixed priority) has a turn of length 0. It
-//! queues before all of lower rank, and the leaving owner, or its signaller, sets `HANDOFF` and
-//! `LISTENING` for it.
+//! **Turn ends.** A joining waiter's turn ends a [`TURN_NS`] after that of the waiter before it, at
+//! most [`TURNS_NS`] ahead; with a rank ([`Platform::rank`]: a fixed priority), at once. A first
+//! waiter's turn ends within a [`TURN_NS`]. A waiter that sleeps after its turn sets a new end: a
+//! turn ahead for each waiter before it, at least one, and twice as far after each further look
+//! beyond [`PATIENT_AFTER`], at most [`TURNS_NS`]. `HANDOFF` stays set meanwhile.
+//!
+//! **Leaving.** With the lock: clears the requests if it was first. Sets `LISTENING` for the next
+//! waiter if it was not passed itself, or the next sleeps long or has a rank (then `HANDOFF` too).
+//! If it was not passed it also wakes [`OPENED`] waiters behind the next that sleep long: nobody
+//! fights for this lock, so the queue shall empty fast. If it was passed it wakes one that has no
+//! timer. Without the lock: wakes the next if it was first; requests stay, for the next.
 //!
 //! # Reservations end
 //!
 //! A lock that its first waiter could have is *reserved* while `HANDOFF` refuses it to others. The
 //! release, or the first thread refused, notes the time in `reserved` and wakes the first waiter.
 //! [`RESERVED_NS`] later the next thread that is refused (a waiter whose timer ends, a newcomer, a
-//! try) clears `HANDOFF`, moves the first waiter to the end, `LAPSED`, and wakes the new first:
-//! stopped in a signal handler or by a debugger, or without a CPU. No reservation is made for a
-//! `LAPSED` waiter until it has run. A queue whose waiters are all of the parent of a fork is
-//! empty: nothing is reserved. A waiter whose turn is over behind a first waiter that is late sets
-//! `HANDOFF` for that one, so that it comes or lapses. See `reservation`.
+//! try) takes the wait lock, and if the same waiter is first and has not run, clears `HANDOFF`,
+//! marks it `LAPSED`, moves it to the end, whatever its rank, and wakes the new first. Then it tries
+//! again. A `LAPSED` waiter that is first, because it is alone, is passed at once: the next thread
+//! that is refused clears `HANDOFF`. A queue whose waiters are all of the parent of a fork is empty:
+//! the next thread that is refused clears its requests. See `reservation`.
 //!
 //! # Bound on bypass
 //!
@@ -63,7 +73,8 @@
 //! 2. A queued waiter is awake or has a timer, except those that a signaller put there asleep. Of
 //!    these the first in the queue has `LISTENING` set for it, or is woken when it becomes first.
 //!    One behind others is woken, and so has a timer (a *guard*), unless the waiter before it is a
-//!    guard that was woken a moment ago or is not late; a leaving owner wakes another. (If all
+//!    guard that was woken less than [`GRACE_NS`] ago, or whose turn is not over for that long; an
+//!    owner that leaves the queue and was passed wakes one more. (If all
 //!    guards are stopped within [`GRACE_NS`] of their wake-ups, those behind them sleep until one
 //!    of them runs, or until another thread comes to the lock.)
 //! 3. The leaving waiter, if it was first and does not have the lock, wakes the new first waiter.
