@@ -6,8 +6,9 @@
 //! may still be inside the call. So the owner reads the first waiter's name before it releases, and
 //! touches only that waiter's record afterwards. If that waiter gives up in between, it wakes the
 //! next, which is awake from then on, or has a timer; a request that the next repeats changes
-//! nothing. If it was the last, it clears the request; a request after that has a new number
-//! ([`RawMutex::listening`]), and the release starts again.
+//! nothing. If it was the last, it clears the request and its number: a request after that may
+//! look the same, and the release then wakes the waiter that has left. The new one has a timer. A
+//! waiter without a timer sets `ADOPTED`, and the release starts again.
 
 use super::{FLAGS, HANDOFF, LISTENING, OBEYED, OWNER, RawMutex};
 use crate::event::Event;

@@ -39,8 +39,9 @@
 //! 3. A cancelled first waiter may leave its request behind: it then serves the new first waiter,
 //!    which has been woken.
 //! 4. A detached release obeys the request that it read the first waiter's name for, and no later
-//!    one: a later one has changed `asks`. (32 requests between two instructions of the owner would
-//!    be mistaken; each but the last was withdrawn by a time-out, and the last waiter has a timer.)
+//!    one: a later one has changed `asks`. (Not if 32 requests fall between two instructions of the
+//!    owner, nor if the queue was empty between the two, which clears `asks`. Each earlier request
+//!    was then withdrawn by a time-out, and the last waiter has a timer.)
 //!    A waiter without a timer never gives up, so during one hold it becomes first, and sets
 //!    `ADOPTED`, once: a request for it is never mistaken.
 //!

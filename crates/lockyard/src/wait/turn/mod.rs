@@ -55,10 +55,10 @@
 //! release, or the first thread refused, notes the time in `reserved` and wakes the first waiter.
 //! [`RESERVED_NS`] later the next thread that is refused (a waiter whose timer ends, a newcomer, a
 //! try) takes the wait lock, and if the same waiter is first and has not run, clears `HANDOFF`,
-//! marks it `LAPSED`, moves it to the end, whatever its rank, and wakes the new first. Then it tries
-//! again. A `LAPSED` waiter that is first, because it is alone, is passed at once: the next thread
-//! that is refused clears `HANDOFF`. A queue whose waiters are all of the parent of a fork is empty:
-//! the next thread that is refused clears its requests. See `reservation`.
+//! marks it `LAPSED`, moves it to the end, whatever its rank, and wakes the new first. Then it
+//! tries again. A `LAPSED` waiter that is first, because it is alone, is passed at once: the next
+//! thread that is refused clears `HANDOFF`. A queue whose waiters are all of the parent of a fork
+//! is empty: the next thread that is refused clears its requests. See `reservation`.
 //!
 //! # Bound on bypass
 //!
