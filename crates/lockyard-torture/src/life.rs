@@ -172,7 +172,7 @@ impl<'w, P: Ground> Life<'w, P> {
         self.seat.token.store(next + 1, Relaxed);
         let outcome = self.stoppable(|| slot.subject.lock_until(way, Until::cancelled(token)));
         self.seat.token.store(0, Relaxed);
-        // Read once: who cancels may be about to note when it did.
+        // Read once: the canceller may be about to note when it cancelled.
         let cancelled = self.seat.cancelled.load(Relaxed);
         if outcome.is_some()
             && let Some(late) = P::stamp().checked_sub(cancelled).filter(|_| token.is_cancelled())

@@ -24,7 +24,7 @@ impl Control {
         Self { phase: AtomicU32::new(Phase::Warmup as u32), opened_at: AtomicU64::new(0), closed_at: AtomicU64::new(0) }
     }
 
-    /// Acquire: who sees the window opened, or CLOSED, also sees when.
+    /// Acquire: a worker that sees the window opened, or CLOSED, also sees when.
     #[inline(always)]
     pub(crate) fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {

@@ -33,6 +33,8 @@
 
 #[cfg(target_has_atomic = "64")]
 pub mod atomics;
+#[cfg(feature = "std")]
+pub(crate) mod instants;
 #[cfg(all(feature = "std", target_os = "linux"))]
 pub mod linux;
 mod patience;

@@ -141,7 +141,7 @@ impl Scene {
                 if world.roles.iter().all(|role| role.ghost || role.state == State::Idle) {
                     return Some(true);
                 }
-                // Who seemed to nap for ever may have gone on since the scene settled.
+                // An actor that seemed to nap for ever may have gone on since the scene settled.
                 if !world.quiet() {
                     return None;
                 }

@@ -1,6 +1,6 @@
 // The next owner may destroy and free a lock as soon as it owns it, while the thread that released
 // it is still inside the call. Each object has a page of its own, which becomes inaccessible:
-// whoever touches it too late ends the program.
+// a thread that touches it too late ends the program.
 #include "check.h"
 
 struct object { pthread_mutex_t mutex; pthread_rwlock_t rwlock; sem_t sem; int references; };

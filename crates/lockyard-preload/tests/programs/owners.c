@@ -1,4 +1,4 @@
-// A thread ends with locks held. Whoever comes later is another thread, even with the dead one's
+// A thread ends with locks held. A thread that comes later is another, even with the dead one's
 // name; so is every new thread of a child process.
 #include "check.h"
 

@@ -120,15 +120,16 @@ mod timed {
     use lock_api::GuardNoSend;
 
     use super::MutexCondvar;
-    use crate::api::time::{at, instant_after};
+    use crate::api::time::at;
     use crate::mutex::RawMutex;
     use crate::platform::ConstPlatform;
+    use crate::platform::instants;
 
     // SAFETY: as the wait without a deadline; `true` is only returned after the deadline.
     unsafe impl<P: ConstPlatform> lock_api::RawCondvarTimed for MutexCondvar<P> {
         #[allow(clippy::disallowed_types)] // lock_api's users speak std
         fn checked_duration_to_instant(timeout: &Duration) -> Option<std::time::Instant> {
-            instant_after(*timeout)
+            instants::after(*timeout)
         }
 
         #[allow(clippy::disallowed_types)] // lock_api's users speak std

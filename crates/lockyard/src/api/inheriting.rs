@@ -167,9 +167,10 @@ mod timed {
     use lock_api::GuardNoSend;
 
     use super::{refused, wait};
-    use crate::api::time::{after, at, instant_after};
+    use crate::api::time::{after, at};
     use crate::cancel::Until;
     use crate::platform::ConstPlatform;
+    use crate::platform::instants;
     use crate::platform::pi::PiPlatform;
     use crate::rtcondvar::RawRtCondvar;
     use crate::rtmutex::{PiError, Policy, RawRtMutex};
@@ -205,7 +206,7 @@ mod timed {
     unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawCondvarTimed for RawRtCondvar<P, S> {
         #[allow(clippy::disallowed_types)] // lock_api's users speak std
         fn checked_duration_to_instant(timeout: &Duration) -> Option<std::time::Instant> {
-            instant_after(*timeout)
+            instants::after(*timeout)
         }
 
         #[allow(clippy::disallowed_types)] // lock_api's users speak std

@@ -23,29 +23,22 @@ pub use inheriting::CheckedMutex;
 pub use permit::{Semaphore, SemaphorePermit};
 pub use upgradable::RawUpgradableRwSem;
 
-/// Times as `lock_api`'s users name them, by std's clock. What is left until an `Instant` is asked
-/// of std, and waited for by the platform's clock.
+/// Waits that end by a time of std's.
 #[cfg(feature = "std")]
 mod time {
-    #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+    #![allow(clippy::disallowed_types)] // lock_api's users speak std
     use core::time::Duration;
-    use std::time::Instant;
 
     use crate::cancel::Until;
-    use crate::platform::Platform;
+    use crate::platform::{Platform, instants};
 
     /// Until `timeout` has passed.
     pub(super) fn after<P: Platform>(timeout: Duration) -> Until<'static, P> {
-        Until::after(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
+        Until::after(instants::nanoseconds(timeout))
     }
 
     /// Until `deadline`.
-    pub(super) fn at<P: Platform>(deadline: Instant) -> Until<'static, P> {
-        after(deadline.saturating_duration_since(Instant::now()))
-    }
-
-    /// When `timeout` will have passed, if that can be named.
-    pub(super) fn instant_after(timeout: Duration) -> Option<Instant> {
-        Instant::now().checked_add(timeout)
+    pub(super) fn at<P: Platform>(deadline: std::time::Instant) -> Until<'static, P> {
+        Until::after(instants::left_until(deadline))
     }
 }

@@ -123,7 +123,7 @@ impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
         })
     }
 
-    /// In a child process: forgets those who waited in the parent. Who holds the lock still does.
+    /// In a child process: forgets the waiters of the parent. An owner holds the lock still.
     ///
     /// # Safety
     /// No thread of this process waits for the lock, or does anything with it but take it and

@@ -5,17 +5,20 @@
 //! here: a call that is refused, an owner that changes between two looks. It has no pairs of words:
 //! locks go the way of the architectures without them.
 
+mod watched;
+
 use std::boxed::Box;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::vec::Vec;
 
+pub(crate) use watched::Watched;
+
 use crate::event::Event;
 use crate::platform::linux::{LaneWord, Linux, U32, U64};
 use crate::platform::pi::{At, Class, Known, NOBODY, OWNER, PiPlatform, Refused, WAITERS};
 use crate::platform::{
-    Commons, ConstPlatform, ConstZero, Ordering, Ordering::*, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId,
-    Word,
+    Commons, ConstPlatform, ConstZero, Ordering::*, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId, Word,
 };
 
 /// See the [module text](self).
@@ -204,56 +207,6 @@ fn sleep_until(deadline: Option<u64>) {
 fn time(at: At) -> u64 {
     match at {
         At::Monotonic(at) | At::Realtime(at) => at,
-    }
-}
-
-/// A word to which something can happen in the moment before bits are set in it.
-#[derive(Debug, Default)]
-#[repr(transparent)]
-pub(crate) struct Watched(U32);
-
-impl ConstZero for Watched {
-    const ZERO: Self = Self(U32::ZERO);
-}
-
-impl Word<u32> for Watched {
-    fn load(&self, order: Ordering) -> u32 {
-        self.0.load(order)
-    }
-
-    fn store(&self, value: u32, order: Ordering) {
-        self.0.store(value, order);
-    }
-
-    fn swap(&self, value: u32, order: Ordering) -> u32 {
-        self.0.swap(value, order)
-    }
-
-    fn compare_exchange(&self, current: u32, new: u32, success: Ordering, failure: Ordering) -> Result<u32, u32> {
-        self.0.compare_exchange(current, new, success, failure)
-    }
-
-    fn compare_exchange_weak(&self, current: u32, new: u32, success: Ordering, failure: Ordering) -> Result<u32, u32> {
-        self.0.compare_exchange(current, new, success, failure)
-    }
-
-    fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_add(value, order)
-    }
-
-    fn fetch_sub(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_sub(value, order)
-    }
-
-    fn fetch_or(&self, value: u32, order: Ordering) -> u32 {
-        if let Some(answer) = with(|state| state.marks.pop_front()) {
-            let _ = answer();
-        }
-        self.0.fetch_or(value, order)
-    }
-
-    fn fetch_and(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_and(value, order)
     }
 }
 

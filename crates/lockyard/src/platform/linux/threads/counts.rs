@@ -32,7 +32,7 @@ impl Slot {
     }
 
     /// Makes the thread count in `to` from now on, what it has counted included. Sums never dip:
-    /// whoever adds up sees the one or the other.
+    /// a thread that adds up sees the one or the other.
     fn lend(&self, to: &'static EventWords) {
         for (own, lent) in self.events.iter().zip(to) {
             lent.store(own.load(Relaxed), Relaxed);
