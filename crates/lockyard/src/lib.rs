@@ -80,12 +80,16 @@
 //! stand on the standard library ([`platform::portable`]): they keep order, bounds and promises
 //! about memory. They know no priorities, NUMA nodes or `fork`; a waiter cannot tell whether the
 //! owner runs, and spins 20 µs at most; [`RtMutex`] is [`TreeRtMutex`], and `RtCondvar`,
-//! `CheckedMutex` and `RtMutexWith` are absent. A thread's first contended lock may allocate.
+//! `CheckedMutex` and `RtMutexWith` are absent. A thread's first lock may allocate, and signal
+//! handlers must not lock.
 
 #![no_std]
 
 #[cfg(feature = "std")]
 extern crate std;
+
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "32"))]
+compile_error!("lockyard: x32 is not supported; build for x86_64-unknown-linux-gnu or i686-unknown-linux-gnu");
 
 #[cfg(all(feature = "std", not(target_has_atomic = "64")))]
 compile_error!("the feature `std` of lockyard needs 64-bit atomics, which this target has not");

@@ -22,13 +22,17 @@
 //!
 //! # What differs from Linux for programs
 //!
-//! * A thread's first contended lock may allocate: a chunk of records, what the standard library
-//!   needs to run a thread-local destructor, on some systems the lock and condition variable of a
-//!   bucket. Later ones do not. Uncontended locks never do.
-//! * A signal handler may try a lock, and lock one that its thread has waited for before; it must
-//!   not be the first of its thread to wait.
-//! * WebAssembly without threads has nobody to wait for: a lock call that would wait ends with the
-//!   standard library's panic, a timed one times out.
+//! * A thread's first lock may allocate, contended or not: a chunk of records, what the standard
+//!   library needs for thread-locals and their destructors, on some systems the lock and condition
+//!   variable of a bucket. So a global allocator cannot use these locks here.
+//! * A signal handler must not use a lock, not even try one.
+//! * A thread that is stopped inside the standard library's lock of a bucket (a few instructions,
+//!   before it sleeps or as it wakes another) keeps all locks whose waiters share that bucket from
+//!   waking them. A child of `fork` may find a bucket locked so.
+//! * A thread that ends with a `TreeRtMutex` held keeps its record for ever.
+//! * WebAssembly without threads: a lock call that would wait never returns. Timed lock calls end;
+//!   without a clock (`wasm32-unknown-unknown`) those for a length of time end too, but those until
+//!   an `Instant`, and `Condvar::wait_for`, panic in the standard library. Tried by compiling only.
 
 // This is where the seam ends: here the standard library is the machine.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]

@@ -34,9 +34,9 @@ impl<P: Platform> Core<P> {
         P::spin_budget() != u32::MAX
     }
 
-    /// Under the wait lock, the mutex is free or about to be, and no waiter lends to its owner:
-    /// the first waiter. Those of the parent of a fork leave the tree.
-    fn first_here(&self) -> Option<ThreadId> {
+    /// Under the wait lock, and no waiter lends to the owner: the first waiter. Those of the parent
+    /// of a fork leave the tree.
+    pub(super) fn first_here(&self) -> Option<ThreadId> {
         loop {
             match self.waiters.first() {
                 Some(ghost) if !P::is_here(ghost) => self.waiters.remove(ghost),

@@ -110,7 +110,7 @@ impl<P: Platform> Core<P> {
         if queued {
             self.waiters.remove(me);
         }
-        let remaining = self.waiters.first();
+        let remaining = self.first_here();
         if queued || remaining.is_some() {
             let locked = waiter::lock(thread);
             thread.pi.blocked_on.store(0, Relaxed);
@@ -261,7 +261,7 @@ impl<P: Platform> Core<P> {
         let next = {
             let owned = waiter::lock(owner);
             owner.remove_donor(me);
-            if let Some(now) = self.waiters.first() {
+            if let Some(now) = self.first_here() {
                 owner.insert_donor(now);
             }
             owned.settle();

@@ -5,9 +5,9 @@
 //! may still be inside the call. A plain release touches the lock after its change of `count` when
 //! somebody waits. These do not: the first waiter's name is read before the change, which clears
 //! `LISTENING` in the same compare-exchange. If that waiter gives up in between, the next was woken
-//! by it, or has set a request of its own, which changes `ASKS`: the release starts again. (Not if
-//! the queue was empty in between, which clears `ASKS`, nor after as many requests as it counts: a
-//! waiter that is not woken for that looks by its timer.)
+//! by it, or has set a request of its own. If that has changed `ASKS`, the release starts again. If
+//! not (the request before it was still set, or the queue was empty in between), the release wakes
+//! the waiter that has left, and the new one looks by its timer.
 //!
 //! **Recurring reads.** A reader may always add one more bias while no writer holds the lock: a
 //! writer needs a count without readers. Whether the caller is a reader already decides only

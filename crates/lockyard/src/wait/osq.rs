@@ -17,7 +17,7 @@
 //! | `node.next` | the successor when it joins (→ it); a cancelling successor (it → 0); a cancelling owner's predecessor link (step C); the owner, or the thread that acts for it, takes it (it → 0), or marks it (0 → `VACANT`) |
 //! | `node.prev` | the owner when it joins; a cancelling predecessor corrects it |
 //! | `node.locked` | the owner: 0 before it joins, 0 → `ABANDONED` when it goes without having left; the predecessor: → `HEAD` |
-//! | `node.busy` | the owner: `QUEUED` before it joins, 0 when it has left; `BEHIND` before `next` is marked; of the threads that would settle a marked node, one: `BEHIND` → `SETTLING` → 0, or back; the successor that finds the mark: `BEHIND` → 0, `SETTLING` → `FOUND` (→ 0 by the settler); for an owner that has gone, the thread that acts for it: 0 |
+//! | `node.busy` | the owner: `QUEUED` before it joins, 0 when it has left; `BEHIND` before `next` is marked; of the threads that would settle a marked node, one: `BEHIND` → `SETTLING` → 0, or back; the successor that finds the mark, and an owner whose successor comes after all: `BEHIND` → 0, `SETTLING` → `FOUND` (→ 0 by the settler); for an owner that has gone, the thread that acts for it: 0 |
 //!
 //! **Cancelling** has three steps. A: take oneself out of the predecessor's `next` (or find out
 //! that one has become head after all). B: settle the own successor: put the tail back, or take
@@ -82,7 +82,7 @@ const QUEUED: u32 = 1;
 const BEHIND: u32 = 2;
 /// In `busy`: a thread settles the marked node.
 const SETTLING: u32 = 3;
-/// In `busy`: meanwhile the successor has found the mark.
+/// In `busy`: meanwhile there is nothing to settle.
 const FOUND: u32 = 4;
 /// In `next`: the owner has left as head, and its successor had not linked itself. No thread's
 /// name.
@@ -216,26 +216,33 @@ impl<P: Platform> Osq<P> {
 
     /// The head with the name `id` leaves. Called by it, or for it after it has gone.
     fn pass_on(&self, mut id: ThreadId) {
+        let mut behind = false;
         loop {
             let own = &P::thread(id).osq;
             match self.take_next(own, id, 0) {
                 Some(next) => {
                     let gone = next.filter(|&next| Self::grant(next));
-                    own.busy.store(0, Release);
+                    if behind {
+                        Self::is_out(own);
+                    } else {
+                        own.busy.store(0, Release);
+                    }
                     match gone {
-                        Some(next) => id = next,
+                        Some(next) => (id, behind) = (next, false),
                         None => return,
                     }
                 }
                 None => {
-                    own.busy.store(BEHIND, Relaxed);
+                    if !behind {
+                        own.busy.store(BEHIND, Relaxed);
+                        behind = true;
+                    }
                     if own.next.compare_exchange(0, VACANT, Release, Relaxed).is_ok() {
                         // See `settle_restored`.
                         P::fence();
                         return self.settle_last(id);
                     }
                     // It has linked itself meanwhile.
-                    own.busy.store(QUEUED, Relaxed);
                 }
             }
         }
@@ -260,23 +267,32 @@ impl<P: Platform> Osq<P> {
     /// One thread at a time, by `SETTLING`: a second would find the owner's name as the tail when
     /// the owner has queued again.
     fn settle_last(&self, id: ThreadId) {
-        let busy = &P::thread(id).osq.busy;
-        while self.tail.load(Relaxed) == id.raw() && busy.compare_exchange(BEHIND, SETTLING, AcqRel, Relaxed).is_ok() {
-            let last = self.tail.compare_exchange(id.raw(), 0, AcqRel, Relaxed).is_ok();
-            // `FOUND`: a successor is head.
-            if last || busy.compare_exchange(SETTLING, BEHIND, AcqRel, Relaxed).is_err() {
-                return busy.store(0, Release);
+        let node = &P::thread(id).osq;
+        let marked = || node.next.load(Acquire) == VACANT;
+        while self.tail.load(Relaxed) == id.raw()
+            && marked()
+            && node.busy.compare_exchange(BEHIND, SETTLING, AcqRel, Relaxed).is_ok()
+        {
+            // Looked at again: the mark that was seen may be that of an earlier stay. This one's
+            // stays, as does the node, until `busy` is 0.
+            let last = marked() && self.tail.compare_exchange(id.raw(), 0, AcqRel, Relaxed).is_ok();
+            if last || node.busy.compare_exchange(SETTLING, BEHIND, AcqRel, Relaxed) == Err(FOUND) {
+                return node.busy.store(0, Release);
             }
-            // {`busy`; fence; read tail} against {tail; fence; `busy`} of one that was refused.
+            // {`busy`; fence; read tail and `next`} against {tail or `next`; fence; `busy`} of a
+            // thread that was refused.
             P::fence();
         }
     }
 
-    /// The successor of a marked node is head, and the node is its owner's again.
-    fn found(node: &OsqNode<P>) {
-        while node.busy.compare_exchange(BEHIND, 0, Release, Relaxed).is_err()
-            && node.busy.compare_exchange(SETTLING, FOUND, Release, Relaxed).is_err()
+    /// A node that was `BEHIND` has no successor to wait for, and is its owner's again: at once, or
+    /// when the thread that would settle it has seen that there is nothing to settle.
+    fn is_out(node: &OsqNode<P>) {
+        let mut busy = node.busy.load(Relaxed);
+        while let Err(found) =
+            node.busy.compare_exchange(busy, if busy == SETTLING { FOUND } else { 0 }, Release, Relaxed)
         {
+            busy = found;
             P::relax();
         }
     }
@@ -309,7 +325,7 @@ impl<P: Platform> Osq<P> {
         // The mark stays: a spinner must not find its name in a node that is its owner's again.
         let linked = node.next.compare_exchange(0, id.raw(), AcqRel, Acquire).is_ok();
         if !linked {
-            Self::found(node);
+            Self::is_out(node);
         }
         linked
     }
@@ -369,6 +385,33 @@ mod tests {
         // In a child process the spinner is not there.
         other.forget();
         assert!(!other.is_locked());
+        me.osq.busy.store(0, Relaxed);
+    }
+
+    /// The mark that made a thread come to settle may be that of an earlier stay.
+    #[test]
+    fn a_node_is_settled_by_the_mark_of_its_present_stay() {
+        let queue = Osq::<Linux>::new();
+        let me = Linux::current().unwrap();
+        let state = || (queue.tail.load(Relaxed), me.osq.busy.load(Relaxed));
+        queue.tail.store(me.id().raw(), Relaxed);
+        me.osq.busy.store(BEHIND, Relaxed);
+        me.osq.next.store(0, Relaxed);
+        queue.settle_last(me.id());
+        assert_eq!(state(), (me.id().raw(), BEHIND), "it is not marked yet");
+        me.osq.next.store(VACANT, Relaxed);
+        queue.settle_last(me.id());
+        assert_eq!(state(), (0, 0));
+    }
+
+    #[test]
+    fn a_node_without_a_successor_to_wait_for_is_free_when_nobody_settles_it() {
+        let me = Linux::current().unwrap();
+        for (before, after) in [(BEHIND, 0), (SETTLING, FOUND), (0, 0)] {
+            me.osq.busy.store(before, Relaxed);
+            Osq::<Linux>::is_out(&me.osq);
+            assert_eq!(me.osq.busy.load(Relaxed), after);
+        }
         me.osq.busy.store(0, Relaxed);
     }
 }

@@ -10,6 +10,8 @@
 //! sleeper sees the changed word and does not wait. If the sleeper's is first, it waits when the
 //! waker notifies.
 //!
+//! Where nobody can be waited for a sleep ends at once: its thread looks again and again.
+//!
 //! Words of two threads may share a bucket: a notification wakes the sleepers of both, and those
 //! whose word is unchanged wait again. There are more buckets than threads that sleep at one time
 //! in most programs.
@@ -23,6 +25,9 @@ use crate::platform::atomics::U32;
 use crate::platform::{Ordering::Relaxed, Word};
 
 const BUCKETS: usize = 256;
+
+/// Whether there are threads to wait for, and a clock to wait by.
+const WAITS: bool = clock::TICKS && !cfg!(all(target_family = "wasm", not(target_feature = "atomics")));
 
 /// On a line of its own.
 #[repr(align(64))]
@@ -53,10 +58,11 @@ pub(super) fn park(word: &U32, expected: u32, deadline: Option<u64>) {
     // Relaxed: the lock orders the waker's store before this load.
     while word.load(Relaxed) == expected {
         held = match deadline {
+            None if !WAITS => return,
             None => bucket.changed.wait(held).unwrap_or_else(PoisonError::into_inner),
             Some(deadline) => {
                 let left = deadline.saturating_sub(clock::now());
-                if left == 0 || !clock::TICKS {
+                if left == 0 || !WAITS {
                     clock::passed(deadline);
                     return;
                 }
@@ -79,7 +85,7 @@ const YIELDS: u32 = 4;
 /// Gives the CPU away, later for a while that grows to a millisecond.
 pub(super) fn nap(round: u32) {
     match nap_ns(round) {
-        ns if ns == 0 || !clock::TICKS => thread::yield_now(),
+        ns if ns == 0 || !WAITS => thread::yield_now(),
         ns => thread::sleep(Duration::from_nanos(ns)),
     }
 }

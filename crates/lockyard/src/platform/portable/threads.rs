@@ -6,6 +6,7 @@
 //! | `HIGH` | the highest name that was ever claimed | the thread that claims it | nobody |
 //! | `claimed` | the record has a thread: 1 | that thread, 0 → 1 by compare-exchange | that thread, at its end |
 //! | `SELF` | the thread's name; 0: it has none yet | the thread | – |
+//! | `END` | the same, with a destructor | the thread | – |
 //!
 //! **Ordering.** `claimed`: the end of a thread is a Release store and a claim an Acquire exchange,
 //! so the next thread finds the record as the last one left it. `HIGH` is counted Relaxed: a chunk
@@ -15,8 +16,11 @@
 //! every lock. A thread beyond them is anonymous for its life, and looks at locks between naps. So
 //! is one that runs its thread-local destructors and has given its record back.
 //!
-//! **The end of a thread.** A thread-local destructor gives the record back. If a lock knows the
-//! record still, it is passed over until that lock has forgotten it ([`Thread::is_unused`]).
+//! **The end of a thread.** The destructor of `END` gives the record back, unless a lock knows the
+//! record still ([`Thread::is_unused`]): then the thread keeps it, for a later destructor that
+//! releases the lock, and it is not used again. Where the target has no native thread-locals, both
+//! words lie in memory that the standard library allocates, and `SELF` may be freed first: the next
+//! use of `SELF` finds 0, and `END` tells the name.
 
 use core::cell::Cell;
 use core::num::NonZeroUsize;
@@ -65,20 +69,20 @@ static HIGH: AtomicU32 = AtomicU32::new(0);
 static CURSOR: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
-    // Without a destructor: it may be read at any time of the thread's life.
     static SELF: Cell<u32> = const { Cell::new(0) };
-    static END: End = const { End };
+    static END: End = const { End(Cell::new(0)) };
 }
 
-/// Gives the thread's record back when it is dropped.
-struct End;
+/// The thread's name; gives its record back when it is dropped.
+struct End(Cell<u32>);
 
 impl Drop for End {
     fn drop(&mut self) {
-        let slot = id().filter(|id| !id.is_anonymous()).and_then(|id| at(id.raw()));
-        // From here on the thread has none, should it lock once more.
-        SELF.set(ThreadId::ANONYMOUS.raw());
-        if let Some(slot) = slot {
+        let Some(slot) = at(self.0.get()).filter(|_| self.0.get() != 0) else { return };
+        // A lock that the thread still holds by name is released by a later destructor, or never.
+        if slot.thread.is_unused() {
+            // From here on the thread has none, should it lock once more.
+            SELF.set(ThreadId::ANONYMOUS.raw());
             slot.claimed.store(0, Release);
         }
     }
@@ -118,10 +122,14 @@ fn at(index: u32) -> Option<&'static Slot> {
 
 #[cold]
 fn register() -> ThreadId {
-    // A thread that runs its destructors gets no record: nobody would give it back.
-    let lives = END.try_with(|_| ()).is_ok();
-    let found = lives.then(|| reused(TRIES).or_else(fresh).or_else(|| reused(LAST))).flatten();
-    let id = found.unwrap_or(ThreadId::ANONYMOUS);
+    // A thread whose `END` is gone gets no record: nobody would give it back.
+    let named = END.try_with(|end| {
+        // Without native thread-locals `SELF` may have gone before `END`, and begun anew.
+        let id = ThreadId::from_raw(end.0.get()).or_else(|| reused(TRIES).or_else(fresh).or_else(|| reused(LAST)));
+        end.0.set(id.map_or(0, ThreadId::raw));
+        id
+    });
+    let id = named.ok().flatten().unwrap_or(ThreadId::ANONYMOUS);
     SELF.set(id.raw());
     id
 }
@@ -192,6 +200,7 @@ pub fn snapshot() -> Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rtmutex_tree::RawTreeRtMutex;
 
     #[test]
     fn threads_that_live_at_once_have_different_records() {
@@ -243,6 +252,29 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    /// Destructors run in the reverse of the order in which they were first used.
+    #[test]
+    fn a_mutex_that_knows_its_owner_is_released_by_a_later_destructor() {
+        static MUTEX: RawTreeRtMutex<Portable> = RawTreeRtMutex::new();
+        thread_local! {
+            static HELD: Held = const { Held };
+        }
+        struct Held;
+        impl Drop for Held {
+            fn drop(&mut self) {
+                // SAFETY: acquired below, by this thread.
+                let _ = unsafe { MUTEX.release() };
+            }
+        }
+        std::thread::spawn(|| {
+            HELD.with(|_| ());
+            MUTEX.acquire().unwrap();
+        })
+        .join()
+        .unwrap();
+        assert!(!MUTEX.is_locked());
     }
 
     #[test]
