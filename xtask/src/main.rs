@@ -21,6 +21,7 @@ mod qemu;
 mod quick;
 mod sources;
 mod steps;
+mod surface;
 mod tools;
 mod weakened;
 

@@ -2,10 +2,9 @@
 
 use lock_api::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
+use super::{RawMutex, RawRwSem};
 use crate::cancel::{CancelToken, GaveUp, Until};
-use crate::mutex::RawMutex;
 use crate::platform::ConstPlatform;
-use crate::rwsem::RawRwSem;
 
 /// A mutex whose lock call can be cancelled.
 pub trait CancellableMutex<P: ConstPlatform> {
@@ -27,7 +26,7 @@ impl<P: ConstPlatform, T: ?Sized> CancellableMutex<P> for lock_api::Mutex<RawMut
     fn lock_cancellable(&self, token: &CancelToken<P>) -> Result<MutexGuard<'_, RawMutex<P>, T>, GaveUp> {
         // SAFETY: the raw mutex is only acquired here, and the guard releases it.
         unsafe {
-            self.raw().acquire_until(Until::cancelled(token))?;
+            self.raw().0.acquire_until(Until::cancelled(token))?;
             Ok(self.make_guard_unchecked(lock_api::GuardNoSend::new()))
         }
     }
@@ -63,7 +62,7 @@ impl<P: ConstPlatform, T: ?Sized> CancellableRwLock<P> for lock_api::RwLock<RawR
     fn read_cancellable(&self, token: &CancelToken<P>) -> Result<RwLockReadGuard<'_, RawRwSem<P>, T>, GaveUp> {
         // SAFETY: the raw lock is only acquired here, and the guard releases it.
         unsafe {
-            self.raw().read_acquire_until(Until::cancelled(token))?;
+            self.raw().0.read_acquire_until(Until::cancelled(token))?;
             Ok(self.make_read_guard_unchecked(lock_api::GuardNoSend::new()))
         }
     }
@@ -71,7 +70,7 @@ impl<P: ConstPlatform, T: ?Sized> CancellableRwLock<P> for lock_api::RwLock<RawR
     fn write_cancellable(&self, token: &CancelToken<P>) -> Result<RwLockWriteGuard<'_, RawRwSem<P>, T>, GaveUp> {
         // SAFETY: as above.
         unsafe {
-            self.raw().write_acquire_until(Until::cancelled(token))?;
+            self.raw().0.write_acquire_until(Until::cancelled(token))?;
             Ok(self.make_write_guard_unchecked(lock_api::GuardNoSend::new()))
         }
     }

@@ -3,10 +3,29 @@
 use lock_api::{GuardNoSend, MutexGuard};
 
 use crate::cancel::Until;
-use crate::platform::ConstPlatform;
 use crate::platform::pi::PiPlatform;
-use crate::rtcondvar::RawRtCondvar;
-use crate::rtmutex::{PiError, Policy, RawRtMutex};
+use crate::platform::{ConstPlatform, Platform};
+use crate::rtmutex::{Lateral, PiError, Policy};
+use crate::{rtcondvar, rtmutex};
+
+/// The priority-inheritance mutex: 24 bytes.
+///
+/// A thread that holds it runs at the priority of the most urgent thread that waits for it, through
+/// chains of owners that wait themselves. Waiters are served by priority; time-sharing threads pass
+/// each other as those of [`RawMutex`](super::RawMutex) do. Ordering: what an owner did happens
+/// before the next acquisition returns. Cost without contention: one compare-exchange each way.
+/// Needs no privilege. Theory: `src/rtmutex/mod.rs`.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct RawRtMutex<P: Platform, S: Policy = Lateral>(rtmutex::RawRtMutex<P, S>);
+
+/// The condition variable of [`RawRtMutex`]: 16 bytes.
+///
+/// A notified thread waits for the mutex by its priority from the notification on. Theory:
+/// `src/rtcondvar.rs`.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct RawRtCondvar<P: Platform, S: Policy = Lateral>(rtcondvar::RawRtCondvar<P, S>);
 
 /// A PI mutex whose lock calls return errors where `lock` panics.
 ///
@@ -46,7 +65,7 @@ impl<P: ConstPlatform + PiPlatform, S: Policy, T: ?Sized> CheckedMutex<P, S> for
     fn lock_checked(&self) -> Result<MutexGuard<'_, RawRtMutex<P, S>, T>, PiError> {
         // SAFETY: the raw mutex is only acquired here, and the guard releases it.
         unsafe {
-            self.raw().acquire()?;
+            self.raw().0.acquire()?;
             Ok(self.make_guard_unchecked(GuardNoSend::new()))
         }
     }
@@ -54,7 +73,7 @@ impl<P: ConstPlatform + PiPlatform, S: Policy, T: ?Sized> CheckedMutex<P, S> for
     fn lock_checked_until(&self, until: Until<'_, P>) -> Result<MutexGuard<'_, RawRtMutex<P, S>, T>, PiError> {
         // SAFETY: as above.
         unsafe {
-            self.raw().acquire_until(until)?;
+            self.raw().0.acquire_until(until)?;
             Ok(self.make_guard_unchecked(GuardNoSend::new()))
         }
     }
@@ -76,12 +95,12 @@ fn refused(error: PiError) -> ! {
 // Release.
 unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawMutex for RawRtMutex<P, S> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-    const INIT: Self = Self::new();
+    const INIT: Self = Self(rtmutex::RawRtMutex::new());
     type Guard = GuardNoSend;
 
     #[inline]
     fn lock(&self) -> GuardNoSend {
-        match self.acquire() {
+        match self.0.acquire() {
             Ok(()) => GuardNoSend::new(),
             Err(error) => refused(error),
         }
@@ -89,20 +108,20 @@ unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawMutex for Raw
 
     #[inline]
     fn try_lock(&self) -> Option<GuardNoSend> {
-        self.try_acquire().then(GuardNoSend::new)
+        self.0.try_acquire().then(GuardNoSend::new)
     }
 
     #[inline]
     unsafe fn unlock(&self, _guard: GuardNoSend) {
         // SAFETY: the guard stands for an acquisition of this lock.
-        if let Err(error) = unsafe { self.release() } {
+        if let Err(error) = unsafe { self.0.release() } {
             refused(error);
         }
     }
 
     #[inline]
     fn is_locked(&self) -> bool {
-        self.is_locked()
+        self.0.is_locked()
     }
 }
 
@@ -125,7 +144,7 @@ unsafe fn wait<P: ConstPlatform + PiPlatform, S: Policy>(
     until: Until<'_, P>,
 ) -> bool {
     // SAFETY: the caller's promise.
-    match unsafe { condvar.wait(mutex, until) } {
+    match unsafe { condvar.0.wait(&mutex.0, until) } {
         Ok(timed_out) => timed_out,
         Err(error @ PiError::NotOwner) => refused(error),
         Err(error) => {
@@ -141,7 +160,7 @@ unsafe fn wait<P: ConstPlatform + PiPlatform, S: Policy>(
 // returns, or the program ends.
 unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawCondvar for RawRtCondvar<P, S> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-    const INIT: Self = Self::new();
+    const INIT: Self = Self(rtcondvar::RawRtCondvar::new());
     type RawMutex = RawRtMutex<P, S>;
 
     unsafe fn wait(&self, mutex: &Self::RawMutex, _guard: &mut GuardNoSend) {
@@ -150,12 +169,12 @@ unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawCondvar for R
     }
 
     fn notify_one(&self) -> bool {
-        self.notify_one();
+        self.0.notify_one();
         false
     }
 
     fn notify_all(&self) -> usize {
-        self.notify_all();
+        self.0.notify_all();
         0
     }
 }
@@ -166,17 +185,16 @@ mod timed {
 
     use lock_api::GuardNoSend;
 
-    use super::{refused, wait};
+    use super::{RawRtCondvar, RawRtMutex, refused, wait};
     use crate::api::time::{after, at};
     use crate::cancel::Until;
     use crate::platform::ConstPlatform;
     use crate::platform::instants;
     use crate::platform::pi::PiPlatform;
-    use crate::rtcondvar::RawRtCondvar;
-    use crate::rtmutex::{PiError, Policy, RawRtMutex};
+    use crate::rtmutex::{PiError, Policy};
 
     fn within<P: PiPlatform, S: Policy>(mutex: &RawRtMutex<P, S>, until: Until<'_, P>) -> Option<GuardNoSend> {
-        match mutex.acquire_until(until) {
+        match mutex.0.acquire_until(until) {
             Ok(()) => Some(GuardNoSend::new()),
             Err(PiError::TimedOut) => None,
             Err(error) => refused(error),

@@ -8,7 +8,7 @@ use super::{MutexCondvar, RawFairMutex, RawUpgradableRwSem};
 use crate::platform::{Native, native};
 
 /// The raw [`Mutex`](crate::Mutex).
-pub type RawMutex = crate::mutex::RawMutex<Native>;
+pub type RawMutex = super::RawMutex<Native>;
 /// The raw [`RwLock`].
 pub type RawRwLock = RawUpgradableRwSem<Native>;
 /// The raw [`RecursiveRwLock`].

@@ -13,7 +13,8 @@ use crate::semaphore::RawSemaphore;
 ///
 /// Fairness: running threads pass a waiter for at most a turn per waiter ahead of it. Ordering:
 /// what happened before a permit was returned happened before the acquisition that takes it. Cost
-/// without contention: one compare-exchange, one addition. 24 bytes, no allocation.
+/// without contention: one compare-exchange, one addition. 24 bytes, no allocation. Theory:
+/// `src/semaphore.rs`.
 ///
 /// ```
 /// static SLOTS: lockyard::Semaphore = lockyard::Semaphore::new(2);
@@ -32,18 +33,13 @@ pub struct Semaphore<P: Platform> {
 
 #[cfg(target_has_atomic = "64")]
 impl<P: ConstPlatform<U64 = atomics::U64>> Semaphore<P> {
-    /// A semaphore with `permits` (at most [`crate::semaphore::MAX_UNITS`], the rest is cut off).
+    /// A semaphore with `permits` (at most [`crate::raw::MAX_UNITS`], the rest is cut off).
     pub const fn new(permits: u32) -> Self {
         Self { raw: RawSemaphore::const_with_units(permits) }
     }
 }
 
 impl<P: Platform> Semaphore<P> {
-    /// As `new`, on any platform.
-    pub fn with_permits(permits: u32) -> Self {
-        Self { raw: RawSemaphore::with_units(permits) }
-    }
-
     /// Takes a permit; waits for one.
     #[inline]
     pub fn acquire(&self) -> SemaphorePermit<'_, P> {
@@ -72,7 +68,7 @@ impl<P: Platform> Semaphore<P> {
     }
 
     /// Adds a permit, whoever took it, or none did. `false`: there are
-    /// [`crate::semaphore::MAX_UNITS`] already.
+    /// [`crate::raw::MAX_UNITS`] already.
     #[inline]
     pub fn release(&self) -> bool {
         self.raw.up()
@@ -81,11 +77,6 @@ impl<P: Platform> Semaphore<P> {
     /// Permits available now. May be stale when it returns.
     pub fn available(&self) -> u32 {
         self.raw.units()
-    }
-
-    /// The raw semaphore.
-    pub fn raw(&self) -> &RawSemaphore<P> {
-        &self.raw
     }
 }
 

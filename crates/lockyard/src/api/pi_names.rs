@@ -1,13 +1,14 @@
 //! The names of the locks that stand on the kernel's PI futexes.
 
+use super::{RawRtCondvar, RawRtMutex};
 use crate::platform::linux::Linux;
-use crate::{rtcondvar, rtmutex};
+use crate::rtmutex::Lateral;
 
 pub use super::CheckedMutex;
 pub use crate::rtmutex::PiError;
 
 /// A priority-inheritance mutex: a thread of low priority that holds it runs at the priority of
-/// the most urgent one that waits for it. See [`rtmutex`].
+/// the most urgent one that waits for it. See [`raw::RawRtMutex`](crate::raw::RawRtMutex).
 ///
 /// Order: by priority; among time-sharing threads as [`Mutex`](crate::Mutex). Ordering: Acquire and
 /// Release. Cost: without contention one compare-exchange each way. Needs no privilege. Works in
@@ -27,14 +28,14 @@ pub use crate::rtmutex::PiError;
 /// *SETPOINT.lock() += 0.25;
 /// assert_eq!(SETPOINT.try_lock_for(Duration::from_millis(1)).map(|value| *value), Some(0.75));
 /// ```
-pub type RtMutex<T> = RtMutexWith<rtmutex::Lateral, T>;
-/// A [`RtMutex`] with policy `S`; see [`rtmutex::policy`].
-pub type RtMutexWith<S, T> = lock_api::Mutex<rtmutex::RawRtMutex<Linux, S>, T>;
+pub type RtMutex<T> = RtMutexWith<Lateral, T>;
+/// A [`RtMutex`] with policy `S`: see [`pi_policy`](crate::raw::pi_policy).
+pub type RtMutexWith<S, T> = lock_api::Mutex<RawRtMutex<Linux, S>, T>;
 /// A locked [`RtMutex`].
-pub type RtMutexGuard<'a, T, S = rtmutex::Lateral> = lock_api::MutexGuard<'a, rtmutex::RawRtMutex<Linux, S>, T>;
+pub type RtMutexGuard<'a, T, S = Lateral> = lock_api::MutexGuard<'a, RawRtMutex<Linux, S>, T>;
 /// The condition variable of [`RtMutex`]: a notified thread waits for the mutex by its priority
 /// from the notification on. Waits may end spuriously; notifications are not counted (`false`,
-/// 0). See [`rtcondvar`].
+/// 0). See [`raw::RawRtCondvar`](crate::raw::RawRtCondvar).
 ///
 /// ```
 /// use lockyard::{RtCondvar, RtMutex};
@@ -52,6 +53,6 @@ pub type RtMutexGuard<'a, T, S = rtmutex::Lateral> = lock_api::MutexGuard<'a, rt
 ///     assert_eq!(samples.pop(), Some(7));
 /// });
 /// ```
-pub type RtCondvar = RtCondvarWith<rtmutex::Lateral>;
+pub type RtCondvar = RtCondvarWith<Lateral>;
 /// The condition variable of [`RtMutexWith`].
-pub type RtCondvarWith<S> = lock_api::Condvar<rtcondvar::RawRtCondvar<Linux, S>>;
+pub type RtCondvarWith<S> = lock_api::Condvar<RawRtCondvar<Linux, S>>;
