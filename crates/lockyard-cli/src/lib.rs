@@ -39,6 +39,7 @@ mod describe;
 mod elf;
 mod events;
 mod failure;
+mod follow;
 mod interrupt;
 mod launch;
 mod list;
@@ -56,6 +57,7 @@ mod simulate;
 mod stat;
 mod suggest;
 mod torture;
+mod unseen;
 mod values;
 
 /// The command: what `main` does. The exit code.

@@ -8,19 +8,21 @@
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, ExitStatus};
+use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use lockyard_segment::{Reader, Sample};
 
 use crate::cli::StatArgs;
-use crate::failure::{Failure, plain};
+use crate::failure::Failure;
+use crate::follow::{Followed, Known};
 use crate::interrupt;
-use crate::launch::Launch;
+use crate::launch::{Launch, Purpose};
 use crate::output::Target;
 use crate::report::table::Look;
 use crate::report::{json, observed, openmetrics};
+use crate::unseen::{self, Unseen};
 
 /// How often a wait looks whether it is over.
 const LOOK: Duration = Duration::from_millis(20);
@@ -74,7 +76,7 @@ impl Observation {
                 let reader = opened.map_err(|refusal| Failure::usage(format!("--pid: {refusal}")))?;
                 Subject::Process { reader, reset: args.reset }
             }
-            None => Subject::Program(Launch::check(&args.program, None)?),
+            None => Subject::Program(Launch::check(&args.program, None, Purpose::Watch)?),
         };
         Ok(Self { subject, interval, form, out })
     }
@@ -95,6 +97,9 @@ impl Observation {
         let what = name_of(reader.process());
         let Some(interval) = self.interval else {
             let sample = reader.sample();
+            if unseen::is_unseen(Some(&sample)) {
+                return Err(unseen_process(reader, &sample));
+            }
             if reset {
                 reader.reset().map_err(|refusal| Failure::run(refusal.to_string()))?;
             }
@@ -109,7 +114,11 @@ impl Observation {
             self.tell(&what, &now.since(&earlier), styled, false)?;
             earlier = now;
         }
-        let rest = reader.sample().since(&earlier);
+        let last = reader.sample();
+        if unseen::is_unseen(Some(&last)) {
+            return Err(unseen_process(reader, &last));
+        }
+        let rest = last.since(&earlier);
         if reader.ended() && rest.seconds > 0.0 { self.tell(&what, &rest, styled, false) } else { Ok(()) }
     }
 
@@ -118,16 +127,10 @@ impl Observation {
         let mut command = launch.command();
         command.env("LOCKYARD_SESSION", session.to_string());
         lockyard_segment::reader::sweep();
-        let mut child = command.spawn().map_err(|error| launch.refused(&error))?;
+        let mut followed = Followed::new(command.spawn().map_err(|error| launch.refused(&error))?);
         let mut earlier: Option<Sample> = None;
         let status = loop {
-            let Some(interval) = self.interval else { break wait(&mut child)? };
-            let mut ended = None;
-            pause_for(interval, || {
-                ended = child.try_wait().ok().flatten();
-                ended.is_some()
-            });
-            if let Some(status) = ended {
+            if let Some(status) = followed.wait(self.interval.unwrap_or(Duration::MAX))? {
                 break status;
             }
             if let Some(now) = together(&Reader::of_session(session)) {
@@ -140,13 +143,12 @@ impl Observation {
         let sample = together(&readers);
         // Those that go on, a daemon for one, remove theirs themselves once this command is gone.
         readers.iter().filter(|reader| reader.ended()).for_each(Reader::remove);
-        let Some(sample) = sample else {
-            return Err(Failure::run(format!(
-                "'{}' told nothing: neither the preload library nor liblockyard was in it",
-                launch.name()
-            )));
+        let Some(sample) = sample.as_ref().filter(|sample| !unseen::is_unseen(Some(sample))) else {
+            let (known, preloaded) = (&followed.known, launch.preloaded);
+            let why = Unseen { sample: sample.as_ref(), known, status: Some(status), preloaded }.why();
+            return Err(unseen::failure(&why));
         };
-        self.tell(&launch.name(), &sample, false, true)?;
+        self.tell(&launch.name(), sample, false, true)?;
         Ok(exit_code(status))
     }
 
@@ -178,6 +180,15 @@ fn together(readers: &[Reader]) -> Option<Sample> {
     Some(sum)
 }
 
+/// The failure of a look at a process that tells nothing.
+fn unseen_process(reader: &Reader, sample: &Sample) -> Failure {
+    let mut known = Known::default();
+    if !reader.ended() {
+        known.look(reader.process(), Duration::ZERO);
+    }
+    unseen::failure(&Unseen { sample: Some(sample), known: &known, status: None, preloaded: true }.why())
+}
+
 /// "memcached (process 123)".
 fn name_of(process: u32) -> String {
     let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
@@ -204,10 +215,6 @@ fn pause_for(time: Duration, mut over: impl FnMut() -> bool) -> bool {
         }
         thread::sleep(left.min(LOOK));
     }
-}
-
-fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
-    child.wait().map_err(|error| Failure::run(format!("cannot wait for the program: {}", plain(&error))))
 }
 
 /// As a shell has it: the program's own, or 128 and the signal that ended it.

@@ -286,9 +286,40 @@ fn a_program_is_watched_to_its_end_with_its_children() {
     assert!(err.contains("mutex hundred") && !out.contains("mutex hundred"), "{err}");
 }
 
+/// Exit code 1, and one line that says that nothing was seen, and `part`.
+#[track_caller]
+fn unseen(command: &mut Command, part: &str) {
+    let (code, _, err) = output(command);
+    assert_eq!((code, err.lines().count()), (Some(1), 1), "{err}");
+    let first = "lockyard: saw no lock of this process (0 threads registered): ";
+    assert!(err.starts_with(first) && err.contains(part), "{part}: {err}");
+}
+
+/// Nothing seen is never good news.
 #[test]
 fn a_program_that_tells_nothing_is_said_so() {
-    let (code, _, err) = output(&mut lockyard(&["stat", "--", "true"]));
-    assert_eq!((code, err.lines().count()), (Some(1), 1), "{err}");
-    assert!(err.contains("'true' told nothing: neither the preload library nor liblockyard was in it"), "{err}");
+    unseen(&mut lockyard(&["stat", "--", "true"]), "no preload library was asked for");
+    let exe = std::env::current_exe().expect("a file").to_string_lossy().into_owned();
+    unseen(&mut lockyard(&["stat", "--", &exe, "--list"]), "is a Rust program, whose std and parking_lot locks");
+    let preloaded = |arguments: &[&str]| {
+        let mut command = lockyard(&[&["stat", "--"], arguments].concat());
+        command.env("LOCKYARD_PRELOAD", some_library());
+        command
+    };
+    unseen(&mut preloaded(&["sh", "-c", "exit 127"]), "it ended before main, with exit code 127");
+    unseen(preloaded(&["true"]).env("LOCKYARD_MUTEX", "glibc"), "LOCKYARD_MUTEX=glibc leaves its mutexes to glibc");
+    // One that the loader would not give the library to: it is not even started.
+    let fixed = scratch("unseen").join("fixed");
+    let mut head = fs::read(&exe).expect("this test")[..64].to_vec();
+    head[56..58].fill(0);
+    let write = |bytes: &[u8]| {
+        fs::write(&fixed, bytes).expect("a file");
+        fs::set_permissions(&fixed, fs::Permissions::from_mode(0o755)).expect("permissions");
+        fixed.to_string_lossy().into_owned()
+    };
+    unseen(&mut preloaded(&[&write(&head)]), "fixed' is linked statically: LD_PRELOAD has no effect on it");
+    unseen(&mut preloaded(&[&write(&[&head[..], b"\xff Go buildinf:"].concat())]), "is a Go program");
+    // With liblockyard in it, it may tell by itself.
+    let (_, _, err) = output(&mut preloaded(&[&write(&[&head[..], b"LOCKYARD_SESSION"].concat())]));
+    assert!(err.contains("cannot start"), "{err}");
 }
