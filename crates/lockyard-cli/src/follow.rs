@@ -10,7 +10,10 @@ use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::failure::{Failure, plain};
+use crate::interrupt;
 
 /// The time between the first two looks; each is twice as long as the one before.
 const FIRST: Duration = Duration::from_millis(1);
@@ -20,6 +23,8 @@ const LONGEST: Duration = Duration::from_millis(20);
 const MOST: usize = 64;
 /// Programs that are remembered.
 const PROGRAMS: usize = 16;
+/// Ticks of a second in `/proc`: the kernel's promise to programs.
+const TICKS: f64 = 100.0;
 /// The number of the system call `futex`.
 const FUTEX: &str = if cfg!(target_arch = "x86_64") { "202 " } else { "98 " };
 
@@ -47,6 +52,23 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    /// What is known of `process` and its threads, of whose time only the last `seconds` count.
+    /// Threads that have ended are not known.
+    pub(crate) fn of_running(process: u32, seconds: f64) -> Self {
+        let mut known = Self::default();
+        known.process(process, Duration::ZERO, &mut Vec::new());
+        let uptime = fs::read_to_string("/proc/uptime").ok();
+        let uptime = uptime.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or(0.0);
+        let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let ages = tasks.filter_map(|task| {
+            let stat = fs::read_to_string(task.path().join("stat")).ok()?;
+            let began: f64 = stat.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok()?;
+            Some((uptime - began / TICKS).clamp(0.0, seconds))
+        });
+        known.thread_time = Duration::try_from_secs_f64(ages.sum()).unwrap_or_default();
+        known
+    }
+
     /// The share of their time that threads spent in the system call `futex`; `None`: not known.
     pub(crate) fn futex_share(&self) -> Option<f64> {
         (self.looks >= 10).then(|| self.in_futex as f64 / self.looks as f64)
@@ -106,11 +128,32 @@ impl Followed {
             self.known.look(self.child.id(), now - self.looked);
             self.looked = now;
             let left = end.map_or(LONGEST, |end| end.saturating_duration_since(now));
-            if left.is_zero() {
+            if left.is_zero() || interrupt::asked() {
                 return Ok(None);
             }
             thread::sleep(self.pause.min(left));
             self.pause = (self.pause * 2).min(LONGEST);
+        }
+    }
+
+    /// Passes a signal on, that asked this command to end: one that the terminal has sent came to the
+    /// program as well. How it ended, if it does within a second.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub(crate) fn end(&mut self) -> Result<Option<ExitStatus>, Failure> {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        const LOOK: Duration = Duration::from_millis(5);
+        let end = Instant::now() + PATIENCE;
+        if interrupt::terminated() {
+            // One that has ended meanwhile needs none.
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        }
+        loop {
+            match self.ended()? {
+                None if Instant::now() < end => thread::sleep(LOOK),
+                status => return Ok(status),
+            }
         }
     }
 

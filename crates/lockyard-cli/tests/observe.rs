@@ -98,7 +98,7 @@ fn a_running_process_is_shown_in_every_form() {
         stop.store(true, Relaxed);
     });
 
-    let (code, text, _) = output(&mut lockyard(&["stat", "--pid", &me]));
+    let (code, text, _) = output(&mut lockyard(&["stat", "--pid", &me, "--events", "--wide"]));
     assert_eq!(code, Some(0));
     for part in
         [format!("(process {me})"), "mutex=mutex".to_owned(), "mutex_slowpath".to_owned(), "mutex wanted".to_owned()]

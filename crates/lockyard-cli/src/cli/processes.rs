@@ -40,6 +40,14 @@ pub(crate) struct StatArgs {
     #[arg(long, requires = "pid")]
     pub(crate) reset: bool,
 
+    /// Show all columns, and the callers of all classes
+    #[arg(long, requires = "subject", conflicts_with_all = ["json", "openmetrics"])]
+    pub(crate) wide: bool,
+
+    /// Show the lock events as well
+    #[arg(long, requires = "subject", conflicts_with_all = ["json", "openmetrics"])]
+    pub(crate) events: bool,
+
     /// Print the OpenMetrics text format
     #[arg(long, requires = "subject", conflicts_with = "json")]
     pub(crate) openmetrics: bool,

@@ -9,11 +9,13 @@ pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod numbers;
 pub(crate) mod observed;
+pub(crate) mod observed_json;
 pub(crate) mod openmetrics;
 pub(crate) mod stat;
 pub(crate) mod summary;
 pub(crate) mod svg;
 pub(crate) mod table;
+pub(crate) mod verdict;
 
 #[cfg(test)]
 pub(crate) mod fixture;

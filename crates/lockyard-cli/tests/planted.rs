@@ -1,0 +1,167 @@
+//! Programs with a planted lock problem, under `lockyard stat`: the first sentence names it.
+//!
+//! The preload library and the programs are built here, with the machine's C compiler. No test
+//! asserts a time or a rate.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use assert_cmd::cargo::cargo_bin;
+use rustix::process::{Pid, Signal, kill_process};
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/planted.c");
+
+/// Where cargo builds: this test lies in `debug/deps` or the like inside it.
+fn target() -> PathBuf {
+    std::env::current_exe().expect("a path").ancestors().nth(3).expect("a target directory").to_owned()
+}
+
+/// The library as users get it, built when it is not up to date.
+fn library() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        build.args(["build", "--quiet", "--release", "-p", "lockyard-preload", "--target-dir"]).arg(target());
+        build.current_dir(env!("CARGO_MANIFEST_DIR"));
+        assert!(build.status().expect("cargo").success(), "{build:?}");
+        target().join("release/liblockyard_preload.so")
+    })
+}
+
+/// The program, linked in the usual way or with `flag`.
+fn program(flag: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("planted{flag}-{}", std::process::id()));
+    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one_at_a_time = LOCK.lock();
+    if !path.exists() {
+        let mut compiler = Command::new("cc");
+        compiler.args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+        compiler.args(Some(flag).filter(|flag| !flag.is_empty())).arg("-o").arg(&path).arg(SOURCE);
+        assert!(compiler.status().expect("a C compiler").success(), "{compiler:?}");
+    }
+    path
+}
+
+/// `function (planted.c:LINE)` of the line with this mark.
+fn place(function: &str, mark: &str) -> String {
+    let source = fs::read_to_string(SOURCE).expect("the source");
+    let at = source.lines().position(|line| line.ends_with(&format!("// MARK {mark}"))).expect("the mark");
+    format!("{function} (planted.c:{})", at + 1)
+}
+
+fn stat(options: &[&str], program: &Path, what: &str) -> Command {
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.arg("stat").args(options).arg("--").arg(program).arg(what);
+    command.env("LOCKYARD_PRELOAD", library()).env_remove("COLUMNS");
+    command
+}
+
+/// The first line of the report on the program that does `what`, which must hold all `parts`.
+#[track_caller]
+fn told(what: &str, parts: &[String]) -> String {
+    let Output { status, stdout, stderr } = stat(&[], &program(""), what).output().expect("the binary runs");
+    let report = String::from_utf8(stderr).expect("UTF-8");
+    assert!(status.success() && stdout == b"done\n", "{status}: {report}");
+    let sentence = report.lines().next().expect("a line");
+    for part in parts {
+        assert!(sentence.contains(part.as_str()), "{part}: {report}");
+    }
+    report
+}
+
+#[test]
+fn a_long_hold_in_one_thread_of_sixteen_is_named() {
+    let holder = place("flusher", "flusher");
+    told(
+        "hold",
+        &[
+            "Locks cost this program ".to_owned(),
+            " for mutex of ".to_owned(),
+            format!("asked for in {}", place("quick", "quick")),
+            format!("held from {holder} for "),
+            " by thread ".to_owned(),
+            "\"flusher\"".to_owned(),
+            "Do the slow work there outside of the lock".to_owned(),
+        ],
+    );
+}
+
+#[test]
+fn a_convoy_is_named() {
+    let report = told(
+        "convoy",
+        &[
+            "Locks cost this program ".to_owned(),
+            format!("asked for in {}", place("convoy", "convoy")),
+            "the program goes no faster than that section".to_owned(),
+        ],
+    );
+    assert!(report.contains("time lost") && report.contains("max hold"), "{report}");
+}
+
+#[test]
+fn starving_readers_are_named() {
+    let parts = [
+        "Locks cost this program ".to_owned(),
+        "for rwlock of ".to_owned(),
+        format!("asked for in {}", place("reader", "reader")),
+        format!("held from {} for ", place("writer", "writer")),
+        "Readers starve behind that writer".to_owned(),
+    ];
+    told("readers", &parts);
+}
+
+#[test]
+fn a_program_without_contention_is_told_so() {
+    told("quiet", &["Locks are not this program's problem: ".to_owned(), " of 400,00".to_owned()]);
+}
+
+#[test]
+fn a_static_program_is_not_told_that_all_is_well() {
+    let output = stat(&[], &program("-static"), "hold").output().expect("the binary runs");
+    let line = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!((output.status.code(), line.lines().count()), (Some(1), 1), "{line}");
+    let reason = "saw no lock of this process (0 threads registered): ";
+    assert!(line.contains(reason) && line.contains("is linked statically"), "{line}");
+}
+
+/// It never ends: the deadlock is told while it lasts, and once more when both are stopped.
+#[test]
+fn a_deadlock_is_named() {
+    let mut child = stat(&[], &program(""), "deadlock").stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut early = String::new();
+    stderr.read_line(&mut early).expect("a line");
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("it is there");
+    let mut late = String::new();
+    stderr.read_to_string(&mut late).expect("text");
+    child.wait().expect("it ends");
+    for (what, sentence) in [("early", early.as_str()), ("late", late.lines().next().unwrap_or_default())] {
+        let parts = [
+            "Deadlock: thread ".to_owned(),
+            format!("waits in {} for mutex of ", place("forth", "forth second")),
+            format!("holds since {}", place("back", "back first")),
+            format!("waits in {} for mutex of ", place("back", "back second")),
+            format!("holds since {}", place("forth", "forth first")),
+            "in the same order everywhere".to_owned(),
+        ];
+        for part in parts {
+            assert!(sentence.contains(&part), "{what}, {part}: {sentence}\n{late}");
+        }
+    }
+}
+
+/// What was found is in JSON as well, with the source lines.
+#[test]
+fn programs_are_told_the_same() {
+    let output = stat(&["--json"], &program(""), "hold").output().expect("the binary runs");
+    let document: serde_json::Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    assert!(document["verdict"].as_str().is_some_and(|verdict| verdict.contains("\"flusher\"")), "{document}");
+    assert!(document["lost_share"].as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)));
+    let callers = document["classes"][0]["callers"].as_array().expect("a list");
+    let held = callers.iter().find(|caller| caller["function"] == "flusher").expect("the holder");
+    assert!(held["holder_name"] == "flusher" && held["line"].as_u64() > Some(0), "{held}");
+}
