@@ -16,7 +16,7 @@ mod processes;
 mod sweeps;
 
 use examples::*;
-pub(crate) use processes::{RunArgs, StatArgs};
+pub(crate) use processes::{HqArgs, RunArgs, StatArgs};
 pub(crate) use sweeps::{BenchArgs, MixArg, OutputArgs, SimArgs, SweepArgs, TraceArgs};
 
 /// Lockyard: the Linux kernel's adaptive locks in userspace, measured beside the locks people use
@@ -71,10 +71,13 @@ pub(crate) enum Command {
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
 
-    /// Show what the locks of a process do; without one, what hierarchical spinlocks do on this
-    /// machine
-    #[command(after_help = STAT_EXAMPLES)]
+    /// Say what locks cost a program, which, who holds them at which line, and what would help
+    #[command(after_help = STAT_EXAMPLES, arg_required_else_help = true)]
     Stat(Box<StatArgs>),
+
+    /// Show what hierarchical spinlocks do on this machine, and what is set for them
+    #[command(after_help = HQ_EXAMPLES)]
+    Hq(Box<HqArgs>),
 
     /// Make locks suffer, here or on a simulated machine, and say whether they held
     #[command(after_help = TORTURE_EXAMPLES)]

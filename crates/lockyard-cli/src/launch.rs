@@ -59,7 +59,7 @@ impl Launch {
     /// One line for the first thing that is wrong.
     pub(crate) fn check(words: &[OsString], locks: Option<&str>, purpose: Purpose) -> Result<Self, Failure> {
         let [program, arguments @ ..] = words else {
-            return Err(Failure::usage("no program is named; put it after --, as in: lockyard run -- memcached -t 4"));
+            return Err(Failure::usage("no program is named; as in: lockyard run memcached -t 4"));
         };
         let mut environment = locks.map_or(Ok(Vec::new()), chosen)?;
         let mut library = library()?;
@@ -104,7 +104,10 @@ impl Launch {
 
     /// Why it could not be started, in a line.
     pub(crate) fn refused(&self, error: &std::io::Error) -> Failure {
-        Failure::usage(format!("cannot start '{}': {}", self.name(), plain(error)))
+        let name = self.name();
+        let process = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+        let hint = if process { format!("; a running process is named by --pid {name}") } else { String::new() };
+        Failure::usage(format!("cannot start '{name}': {}{hint}", plain(error)))
     }
 }
 
@@ -161,7 +164,7 @@ fn named_or_near() -> Result<Option<PathBuf>, Failure> {
     let found = places.into_iter().find(|place| place.is_file());
     found.map(Some).ok_or_else(|| {
         Failure::usage(format!(
-            "no {LIBRARY} in {} or ../lib; set LOCKYARD_PRELOAD to it, or to nothing for a program linked with liblockyard",
+            "no {LIBRARY} in {} or ../lib; make it with `cargo build --release -p lockyard-preload`, or set LOCKYARD_PRELOAD to it, or to nothing for a program linked with liblockyard",
             here.display()
         ))
     })

@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
@@ -19,6 +20,7 @@ use lockyard_work::{Machine, candidates};
 
 use crate::cli::{Cli, Command};
 use crate::failure::{Failure, INTERRUPTED};
+use crate::hq::HqOptions;
 use crate::machine::MachineFacts;
 use crate::observe::Observation;
 use crate::options::{BenchOptions, CompareOptions, Format};
@@ -28,7 +30,6 @@ use crate::results::Results;
 use crate::run::{Measured, Pace};
 use crate::simulate::SimOptions;
 use crate::simulate::trace::TraceOptions;
-use crate::stat::StatOptions;
 use crate::torture::TortureOptions;
 
 mod bench;
@@ -41,6 +42,7 @@ mod elf;
 mod events;
 mod failure;
 mod follow;
+mod hq;
 mod interrupt;
 mod launch;
 mod list;
@@ -55,7 +57,6 @@ mod results;
 mod run;
 mod selection;
 mod simulate;
-mod stat;
 mod suggest;
 mod symbols;
 mod terminal;
@@ -84,6 +85,11 @@ pub fn main() -> ExitCode {
 fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, Failure> {
     match Cli::try_parse_from(words) {
         Ok(cli) => Ok(Some(cli)),
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // A closed stderr leaves nobody to tell.
+            let _ = writeln!(io::stderr(), "{}", error.render());
+            Err(Failure::usage("nothing was named to look at; see the examples above"))
+        }
         Err(error) if error.use_stderr() => Err(Failure::usage(cli::one_line(&error))),
         Err(help) => help.print().map(|()| None).map_err(Failure::from),
     }
@@ -101,8 +107,8 @@ pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<(), (u8, Strin
         Command::Sim(args) => SimOptions::check(&args).map(drop),
         Command::Trace(args) => TraceOptions::check(&args).map(drop),
         Command::Reproduce(args) => ReproduceOptions::check(&args).map(drop),
-        Command::Stat(args) if Observation::is_meant(&args) => Observation::check(&args).map(drop),
-        Command::Stat(args) => StatOptions::check(&args, candidates()).map(drop),
+        Command::Stat(args) => Observation::check(&args).map(drop),
+        Command::Hq(args) => HqOptions::check(&args, candidates()).map(drop),
         Command::Torture(args) => TortureOptions::check(&args).map(drop),
         Command::Run(_) | Command::List(_) | Command::Completions { .. } | Command::Man { .. } => Ok(()),
     };
@@ -120,8 +126,8 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
         Command::Trace(args) => trace(TraceOptions::check(&args)?),
         Command::Reproduce(args) => reproduce(&ReproduceOptions::check(&args)?),
         Command::Run(args) => launch::run(&args),
-        Command::Stat(args) if Observation::is_meant(&args) => Observation::check(&args)?.run(styled()),
-        Command::Stat(args) => stat(&StatOptions::check(&args, candidates())?),
+        Command::Stat(args) => Observation::check(&args)?.run(styled()),
+        Command::Hq(args) => hq(&HqOptions::check(&args, candidates())?),
         Command::Torture(args) => torture::run(&TortureOptions::check(&args)?),
         Command::List(args) => print(&list::render(candidates(), args.what)),
         Command::Completions { shell } => {
@@ -248,10 +254,10 @@ fn reproduce(options: &ReproduceOptions) -> Result<u8, Failure> {
     Ok(INTERRUPTED)
 }
 
-fn stat(options: &StatOptions) -> Result<u8, Failure> {
-    let found = stat::run(options, facts())?;
+fn hq(options: &HqOptions) -> Result<u8, Failure> {
+    let found = hq::run(options, facts())?;
     let look = Look { styled: styled(), full_titles: true, events: true };
-    print(&if options.json { report::json::pretty(&found)? } else { report::stat::render(&found, look) })
+    print(&if options.json { report::json::pretty(&found)? } else { report::hq::render(&found, look) })
 }
 
 fn formatted(results: &Results, format: Format, look: Look) -> Result<String, Failure> {

@@ -57,11 +57,6 @@ enum Form {
 }
 
 impl Observation {
-    /// Whether `args` ask for another process, rather than for a run of our own.
-    pub(crate) fn is_meant(args: &StatArgs) -> bool {
-        args.pid.is_some() || !args.program.is_empty()
-    }
-
     /// Checks the arguments, and finds the process.
     ///
     /// # Errors

@@ -134,11 +134,14 @@ fn processes_that_tell_nothing_are_refused() {
 fn options_that_do_not_go_together_are_refused() {
     refused(&mut lockyard(&["stat", "--interval", "1s"]), "not provided");
     refused(&mut lockyard(&["stat", "--reset"]), "not provided");
-    refused(&mut lockyard(&["stat", "--pid", "1", "--lock", "hq-spinlock"]), "cannot be used with");
-    refused(&mut lockyard(&["stat", "--pid", "1", "--threads", "4"]), "cannot be used with");
+    refused(&mut lockyard(&["stat", "--pid", "1", "--lock", "hq-spinlock"]), "unexpected argument '--lock'");
     refused(&mut lockyard(&["stat", "--pid", "1", "--", "true"]), "cannot be used with");
-    refused(&mut lockyard(&["stat", "--pid", "1", "--interval", "1"]), "--interval: '1' has no unit");
+    refused(&mut lockyard(&["stat", "--pid", "1", "--interval", "0"]), "--interval: '0' is out of bounds");
     refused(&mut lockyard(&["run"]), "no program is named");
+    refused(&mut lockyard(&["stat", "99999999"]), "a running process is named by --pid 99999999");
+    let (code, out, help) = output(&mut lockyard(&["stat"]));
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(help.contains("lockyard stat --pid 1234 ") && help.contains("Usage: lockyard stat"), "{help}");
     refused(&mut lockyard(&["run", "--lock", "mutx=hq", "--", "true"]), "did you mean 'mutex'?");
     refused(&mut lockyard(&["run", "--", "/no/such/program"]), "cannot start '/no/such/program': no such file");
     let preload = |library: &str| {
@@ -167,6 +170,13 @@ fn run_becomes_the_program() {
     let script = "echo $LD_PRELOAD $LOCKYARD_MUTEX $LOCKYARD_RWLOCK $LOCKYARD_STAT $#; exit 7";
     let (code, out, _) = output(&mut run(&["--lock", "hq,rwlock=qrw", "--", "sh", "-c", script, "sh", "--lock", "x"]));
     assert_eq!((code, out.trim()), (Some(7), format!("{library} hq qrw 1 2").as_str()));
+    // What follows the program is the program's, with or without two dashes before it.
+    for arguments in [
+        &["sh", "-c", "echo $#", "sh", "--lock", "--", "x"][..],
+        &["--", "sh", "-c", "echo $#", "sh", "--lock", "--", "x"],
+    ] {
+        assert_eq!(output(&mut run(arguments)).1.trim(), "3", "{arguments:?}");
+    }
     // What is preloaded already comes first.
     let (_, out, _) = output(run(&["--", "sh", "-c", "echo $LD_PRELOAD"]).env("LD_PRELOAD", &library));
     assert_eq!(out.trim(), format!("{library}:{library}"));
