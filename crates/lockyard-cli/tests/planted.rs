@@ -5,6 +5,8 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -152,6 +154,34 @@ fn a_deadlock_is_named() {
             assert!(sentence.contains(&part), "{what}, {part}: {sentence}\n{late}");
         }
     }
+}
+
+/// Root, and the user that the process has become, can look; its name goes when it ends.
+#[test]
+fn a_daemon_that_drops_its_privileges_is_seen() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root's programs can become others'");
+    }
+    let mut daemon = Command::new(cargo_bin!("lockyard"));
+    daemon.arg("run").arg(program("")).arg("daemon").env("LOCKYARD_PRELOAD", library());
+    let mut daemon = daemon.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the binary runs");
+    let mut line = String::new();
+    BufReader::new(daemon.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+    assert_eq!(line, "ready\n");
+    let name = format!("/dev/shm/lockyard.{}", daemon.id());
+    assert_eq!(fs::metadata(&name).expect("its segment").uid(), 65534);
+    let mut look = Command::new(cargo_bin!("lockyard"));
+    look.args(["stat", "--pid", &daemon.id().to_string()]);
+    for user in [0, 65534] {
+        // The command may lie where others than root cannot go: then only root is asked.
+        let output = look.uid(user).output();
+        let Ok(output) = output else { continue };
+        let report = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(report.starts_with("Locks are not this program's problem"), "{user}: {output:?}");
+    }
+    drop(daemon.stdin.take());
+    assert!(daemon.wait().expect("it ends").success());
+    assert!(!Path::new(&name).exists());
 }
 
 /// What was found is in JSON as well, with the source lines.

@@ -1,8 +1,6 @@
 //! The side that reads: another process's segment, mapped, and what it says at a moment.
 
 use core::sync::atomic::{AtomicU64, Ordering::*};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
@@ -75,13 +73,16 @@ impl Reader {
     fn map(process: u32, writable: bool, running: bool) -> Result<Self, Refusal> {
         let system = |error: Errno| Refusal::System(process, error.raw_os_error());
         // Nobody but root and the process's user may look: its files in /proc say whose it is.
-        let owner = fs::metadata(format!("/proc/{process}")).ok().map(|found| found.uid());
+        let owner = process::user(process);
         let flags = if writable { OFlags::RDWR } else { OFlags::RDONLY };
-        let file = match (process::open(process, flags), owner) {
-            (Ok(file), _) => file,
+        let (file, own_name) = match (process::open_for_reader(process, flags), owner) {
+            (Ok(found), _) => found,
             (Err(Errno::NOENT), None) => return Err(Refusal::NoProcess(process)),
             (Err(Errno::NOENT), Some(user)) if !permitted(user) => return Err(Refusal::OtherUser { process, user }),
             (Err(Errno::NOENT), Some(_)) => return Err(Refusal::NoSegment(process)),
+            (Err(Errno::ACCESS | Errno::PERM), Some(user)) if permitted(user) => {
+                return Err(Refusal::OtherUser { process, user: 0 });
+            }
             (Err(Errno::ACCESS | Errno::PERM), Some(user)) => return Err(Refusal::OtherUser { process, user }),
             (Err(Errno::LOOP), _) => return Err(Refusal::Foreign(process)),
             (Err(error), _) => return Err(system(error)),
@@ -91,11 +92,12 @@ impl Reader {
             return Err(Refusal::OtherUser { process, user: found.st_uid });
         }
         // A file that another user has put there is none to believe, nor one that an earlier
-        // process has left.
-        let (owned, whole) = (owner.is_none_or(|owner| owner == found.st_uid), found.st_size as usize == LENGTH);
+        // process has left. Root's is: it made the file before it became another user.
+        let owned = owner.is_none_or(|owner| owner == found.st_uid) || found.st_uid == 0;
+        let whole = found.st_size as usize == LENGTH;
         let identity = process::identity(&file).ok_or(Refusal::Foreign(process))?;
         let now = process::began(process);
-        if !owned || identity.process != process || running && now.is_some() && now != Some(identity.began) {
+        if !owned || identity.process != own_name || running && now.is_some() && now != Some(identity.began) {
             return Err(Refusal::Foreign(process));
         }
         if running && now.is_none() {

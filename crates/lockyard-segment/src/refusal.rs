@@ -41,10 +41,13 @@ impl fmt::Display for Refusal {
                 "process {process} has no lock statistics; start it with `lockyard run -- PROGRAM`, or with LOCKYARD_STAT=1 if it is linked with liblockyard"
             ),
             Self::OtherUser { process, user } => {
-                write!(out, "process {process} belongs to user {user}; ask as that user, or as root")
+                write!(out, "the statistics of process {process} belong to user {user}; ask as that user, or as root")
             }
             Self::Foreign(process) => {
-                write!(out, "/dev/shm/lockyard.{process} is not what process {process} has made; remove it")
+                write!(
+                    out,
+                    "/dev/shm/lockyard.{process} is not what process {process} has made: another process left it, or another user put it there"
+                )
             }
             Self::Version { process, found } => write!(
                 out,

@@ -223,6 +223,15 @@ pub fn close() {
     }
 }
 
+/// The process, root's, is about to become `user`'s: so is its segment, which root and that user can
+/// read from then on, and the process can remove when it ends.
+pub fn give_to(user: u32) {
+    let me = rustix::process::getpid().as_raw_pid() as u32;
+    if shared().is_some() && OWNER.load(Relaxed) == me && rustix::process::geteuid().is_root() {
+        process::give(me, user);
+    }
+}
+
 /// To be called in the child of a fork, where there is one thread: the segment is the parent's. The
 /// child opens its own when it first waits for a lock.
 pub fn after_fork_in_child() {
