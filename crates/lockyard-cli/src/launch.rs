@@ -59,7 +59,7 @@ impl Launch {
     /// One line for the first thing that is wrong.
     pub(crate) fn check(words: &[OsString], locks: Option<&str>, purpose: Purpose) -> Result<Self, Failure> {
         let [program, arguments @ ..] = words else {
-            return Err(Failure::usage("no program is named; as in: lockyard run memcached -t 4"));
+            return Err(unnamed());
         };
         let mut environment = locks.map_or(Ok(Vec::new()), chosen)?;
         let mut library = library()?;
@@ -88,6 +88,16 @@ impl Launch {
         // anyway.
         environment.push(("LOCKYARD_STAT", "1".into()));
         Ok(Self { program: program.clone(), arguments: arguments.to_vec(), environment, preloaded })
+    }
+
+    /// The program as it is, without a library of ours.
+    ///
+    /// # Errors
+    /// None is named.
+    pub(crate) fn bare(words: &[OsString]) -> Result<Self, Failure> {
+        let [program, arguments @ ..] = words else { return Err(unnamed()) };
+        let (program, arguments) = (program.clone(), arguments.to_vec());
+        Ok(Self { program, arguments, environment: Vec::new(), preloaded: false })
     }
 
     /// The program, as it was named.
@@ -119,6 +129,10 @@ impl Launch {
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let launch = Launch::check(&args.program, args.lock.as_deref(), Purpose::Run)?;
     Err(launch.refused(&launch.command().exec()))
+}
+
+fn unnamed() -> Failure {
+    Failure::usage("no program is named; as in: lockyard run memcached -t 4")
 }
 
 /// What `--lock` says, as the preload library's variables.

@@ -31,6 +31,7 @@ use crate::run::{Measured, Pace};
 use crate::simulate::SimOptions;
 use crate::simulate::trace::TraceOptions;
 use crate::torture::TortureOptions;
+use crate::versus::Versus;
 
 mod bench;
 mod cli;
@@ -63,6 +64,7 @@ mod terminal;
 mod torture;
 mod unseen;
 mod values;
+mod versus;
 
 /// The command: what `main` does. The exit code.
 pub fn main() -> ExitCode {
@@ -102,6 +104,7 @@ fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, Failu
 /// The line that the command would end with, and its exit code.
 pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<(), (u8, String)> {
     let checked = |cli: Cli| match cli.command.unwrap_or(Command::Compare(cli.compare)) {
+        Command::Compare(args) if !args.program.is_empty() => Versus::check(&args).map(drop),
         Command::Compare(args) => CompareOptions::check(&args).map(drop),
         Command::Bench(args) => BenchOptions::check(&args, candidates()).map(drop),
         Command::Sim(args) => SimOptions::check(&args).map(drop),
@@ -120,6 +123,10 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
     // Simulated machines begin with the same settings.
     Linux::commons().pool.tunables().set_from_environment().map_err(|error| Failure::usage(error.to_string()))?;
     match cli.command.unwrap_or(Command::Compare(cli.compare)) {
+        Command::Compare(args) if !args.program.is_empty() => {
+            let look = Look { styled: styled(), full_titles: true, events: false };
+            Versus::check(&args)?.run(look)
+        }
         Command::Compare(args) => compare(&CompareOptions::check(&args)?),
         Command::Bench(args) => bench(&BenchOptions::check(&args, candidates())?),
         Command::Sim(args) => sim(SimOptions::check(&args)?),

@@ -18,6 +18,9 @@ Exit codes: 0 done, 1 failed while running, 2 bad request (nothing measured, not
 pub(crate) const COMPARE_EXAMPLES: &str = "\
 Examples:
   lockyard compare
+  lockyard compare -- ./program --its-option            your program on glibc's locks and on others
+  lockyard compare --lock hq --lock rwlock=qrw --rounds 20 -- ./program
+  lockyard compare --load 'memtier -p 7000' --ready 'nc -z localhost 7000' --metric 'Totals +([0-9.]+)' -- memcached -p 7000
   lockyard compare --secs-total 20 --out-dir /tmp
   lockyard compare --family rw,mutex --secs-total 120
 
