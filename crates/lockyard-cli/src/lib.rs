@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
@@ -19,6 +20,7 @@ use lockyard_work::{Machine, candidates};
 
 use crate::cli::{Cli, Command};
 use crate::failure::{Failure, INTERRUPTED};
+use crate::hq::HqOptions;
 use crate::machine::MachineFacts;
 use crate::observe::Observation;
 use crate::options::{BenchOptions, CompareOptions, Format};
@@ -28,17 +30,20 @@ use crate::results::Results;
 use crate::run::{Measured, Pace};
 use crate::simulate::SimOptions;
 use crate::simulate::trace::TraceOptions;
-use crate::stat::StatOptions;
 use crate::torture::TortureOptions;
+use crate::versus::Versus;
 
 mod bench;
 mod cli;
 mod clock;
 mod compare;
+mod deadlock;
 mod describe;
 mod elf;
 mod events;
 mod failure;
+mod follow;
+mod hq;
 mod interrupt;
 mod launch;
 mod list;
@@ -53,10 +58,13 @@ mod results;
 mod run;
 mod selection;
 mod simulate;
-mod stat;
 mod suggest;
+mod symbols;
+mod terminal;
 mod torture;
+mod unseen;
 mod values;
+mod versus;
 
 /// The command: what `main` does. The exit code.
 pub fn main() -> ExitCode {
@@ -79,6 +87,11 @@ pub fn main() -> ExitCode {
 fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, Failure> {
     match Cli::try_parse_from(words) {
         Ok(cli) => Ok(Some(cli)),
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // A closed stderr leaves nobody to tell.
+            let _ = writeln!(io::stderr(), "{}", error.render());
+            Err(Failure::usage("nothing was named to look at; see the examples above"))
+        }
         Err(error) if error.use_stderr() => Err(Failure::usage(cli::one_line(&error))),
         Err(help) => help.print().map(|()| None).map_err(Failure::from),
     }
@@ -91,13 +104,14 @@ fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, Failu
 /// The line that the command would end with, and its exit code.
 pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<(), (u8, String)> {
     let checked = |cli: Cli| match cli.command.unwrap_or(Command::Compare(cli.compare)) {
+        Command::Compare(args) if !args.program.is_empty() => Versus::check(&args).map(drop),
         Command::Compare(args) => CompareOptions::check(&args).map(drop),
         Command::Bench(args) => BenchOptions::check(&args, candidates()).map(drop),
         Command::Sim(args) => SimOptions::check(&args).map(drop),
         Command::Trace(args) => TraceOptions::check(&args).map(drop),
         Command::Reproduce(args) => ReproduceOptions::check(&args).map(drop),
-        Command::Stat(args) if Observation::is_meant(&args) => Observation::check(&args).map(drop),
-        Command::Stat(args) => StatOptions::check(&args, candidates()).map(drop),
+        Command::Stat(args) => Observation::check(&args).map(drop),
+        Command::Hq(args) => HqOptions::check(&args, candidates()).map(drop),
         Command::Torture(args) => TortureOptions::check(&args).map(drop),
         Command::Run(_) | Command::List(_) | Command::Completions { .. } | Command::Man { .. } => Ok(()),
     };
@@ -109,14 +123,18 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
     // Simulated machines begin with the same settings.
     Linux::commons().pool.tunables().set_from_environment().map_err(|error| Failure::usage(error.to_string()))?;
     match cli.command.unwrap_or(Command::Compare(cli.compare)) {
+        Command::Compare(args) if !args.program.is_empty() => {
+            let look = Look { styled: styled(), full_titles: true, events: false };
+            Versus::check(&args)?.run(look)
+        }
         Command::Compare(args) => compare(&CompareOptions::check(&args)?),
         Command::Bench(args) => bench(&BenchOptions::check(&args, candidates())?),
         Command::Sim(args) => sim(SimOptions::check(&args)?),
         Command::Trace(args) => trace(TraceOptions::check(&args)?),
         Command::Reproduce(args) => reproduce(&ReproduceOptions::check(&args)?),
         Command::Run(args) => launch::run(&args),
-        Command::Stat(args) if Observation::is_meant(&args) => Observation::check(&args)?.run(styled()),
-        Command::Stat(args) => stat(&StatOptions::check(&args, candidates())?),
+        Command::Stat(args) => Observation::check(&args)?.run(styled()),
+        Command::Hq(args) => hq(&HqOptions::check(&args, candidates())?),
         Command::Torture(args) => torture::run(&TortureOptions::check(&args)?),
         Command::List(args) => print(&list::render(candidates(), args.what)),
         Command::Completions { shell } => {
@@ -243,10 +261,10 @@ fn reproduce(options: &ReproduceOptions) -> Result<u8, Failure> {
     Ok(INTERRUPTED)
 }
 
-fn stat(options: &StatOptions) -> Result<u8, Failure> {
-    let found = stat::run(options, facts())?;
+fn hq(options: &HqOptions) -> Result<u8, Failure> {
+    let found = hq::run(options, facts())?;
     let look = Look { styled: styled(), full_titles: true, events: true };
-    print(&if options.json { report::json::pretty(&found)? } else { report::stat::render(&found, look) })
+    print(&if options.json { report::json::pretty(&found)? } else { report::hq::render(&found, look) })
 }
 
 fn formatted(results: &Results, format: Format, look: Look) -> Result<String, Failure> {

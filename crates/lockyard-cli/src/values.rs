@@ -95,42 +95,49 @@ impl Bounds {
     }
 }
 
-/// Parses a length of time in seconds: `0.5`, `2`.
+/// Parses a length of time of `least` to `most` seconds: see [`nanoseconds`].
 ///
 /// # Errors
 /// One line that names the flag and what would be accepted.
 pub(crate) fn seconds(flag: &str, text: &str, least: f64, most: f64) -> Result<std::time::Duration, Failure> {
     let refuse = |what: &str| {
-        Failure::usage(format!("{flag}: '{text}' {what}; give seconds from {least} to {most}, such as 0.5 or 2"))
+        Failure::usage(format!(
+            "{flag}: '{text}' {what}; give a time from {least}s to {most}s, such as 500ms, 0.5 or 2s"
+        ))
     };
-    let value: f64 = text.trim().parse().map_err(|_| refuse("is not a number"))?;
+    let value = nanoseconds(text).map_err(refuse)? / 1e9;
     if !(value >= least && value <= most) {
         return Err(refuse("is out of bounds"));
     }
     Ok(std::time::Duration::from_secs_f64(value))
 }
 
-/// Parses a simulated time with its unit, from `least` to `most` nanoseconds: `500us`, `10ms`,
-/// `1s`.
+/// Parses a length of time from `least` to `most` nanoseconds: see [`nanoseconds`].
 ///
 /// # Errors
 /// One line that names the flag and what would be accepted.
 pub(crate) fn duration(flag: &str, text: &str, least: u64, most: u64) -> Result<std::time::Duration, Failure> {
-    const UNITS: [(&str, f64); 5] = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
     let refuse = |what: &str| {
         let (least, most) = (least as f64 / 1e3, most as f64 / 1e9);
         Failure::usage(format!(
             "{flag}: '{text}' {what}; give a time from {least}us to {most}s, such as 500us, 10ms or 1s"
         ))
     };
-    let found = UNITS.into_iter().find_map(|(unit, ns)| Some((text.trim().strip_suffix(unit)?, ns)));
-    let (number, unit) = found.ok_or_else(|| refuse("has no unit"))?;
-    let value: f64 = number.trim().parse().map_err(|_| refuse("is not a time"))?;
-    let ns = (value * unit).round();
+    let ns = nanoseconds(text).map_err(refuse)?.round();
     if !(ns >= least as f64 && ns <= most as f64) {
         return Err(refuse("is out of bounds"));
     }
     Ok(std::time::Duration::from_nanos(ns as u64))
+}
+
+/// A time as every option takes it: `500us`, `10ms`, `1s`, `2min`; a number alone is seconds.
+fn nanoseconds(text: &str) -> Result<f64, &'static str> {
+    const UNITS: [(&str, f64); 6] = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("min", 60e9), ("s", 1e9)];
+    let text = text.trim();
+    let found = UNITS.into_iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, ns)));
+    let (number, unit) = found.unwrap_or((text, 1e9));
+    let value: f64 = number.trim().parse().map_err(|_| "is not a time")?;
+    Ok(value * unit)
 }
 
 fn push_new(values: &mut Vec<u64>, value: u64) {
@@ -196,7 +203,8 @@ mod tests {
     fn durations_have_units_and_bounds() {
         let parse = |text: &str| duration("--duration", text, 1_000, 60_000_000_000);
         assert_eq!(["500us", "1.5 ms", "2s"].map(|text| parse(text).unwrap().as_micros()), [500, 1_500, 2_000_000]);
-        for bad in ["0", "0ms", "-1ms", "10", "ms", "nanms", "1h", "61s", "10ns"] {
+        assert_eq!(["10", "1min"].map(|text| parse(text).unwrap().as_secs()), [10, 60], "a number alone is seconds");
+        for bad in ["0", "0ms", "-1ms", "61", "ms", "nanms", "1h", "61s", "10ns"] {
             let line = parse(bad).unwrap_err().to_string();
             assert!(line.starts_with(&format!("--duration: '{bad}' ")), "{line}");
         }
@@ -204,7 +212,9 @@ mod tests {
 
     #[test]
     fn seconds_have_bounds() {
-        assert_eq!(seconds("--secs", "0.25", 0.001, 10.0).unwrap().as_millis(), 250);
+        for text in ["0.25", "250ms", "0.25s"] {
+            assert_eq!(seconds("--secs", text, 0.001, 10.0).unwrap().as_millis(), 250);
+        }
         for bad in ["0", "-1", "nan", "inf", "abc", "11"] {
             assert!(seconds("--secs", bad, 0.001, 10.0).is_err(), "{bad}");
         }

@@ -133,6 +133,11 @@ fn nameless() -> u32 {
     DRAWN.fetch_add(1, Relaxed) | NAMELESS
 }
 
+/// The record in an identity, if it has one.
+pub(crate) fn record_of(identity: u32) -> Option<u32> {
+    (identity & NAMELESS == 0).then_some(identity & NAME)
+}
+
 impl Block {
     /// The thread's name, if it may take mutexes by the fast path.
     #[inline(always)]

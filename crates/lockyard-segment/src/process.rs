@@ -6,7 +6,7 @@ use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
 
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir, openat, stat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Uid, chownat, openat, stat, unlinkat};
 use rustix::io::{Errno, pread, read};
 use rustix::mm::{Advice, madvise};
 
@@ -134,9 +134,50 @@ pub(crate) fn sweep() {
 /// Opens the segment file of `process`; never through a symbolic link, and without waiting: anybody
 /// can put a pipe there.
 pub(crate) fn open(process: u32, flags: OFlags) -> Result<rustix::fd::OwnedFd, Errno> {
-    let folder = openat(rustix::fs::CWD, FOLDER, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    open_in(FOLDER, process, flags)
+}
+
+fn open_in(folder: &CStr, process: u32, flags: OFlags) -> Result<rustix::fd::OwnedFd, Errno> {
+    let folder = openat(rustix::fs::CWD, folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     openat(&folder, file_name(process).as_c_str(), flags, Mode::RUSR | Mode::WUSR)
+}
+
+/// Opens the segment of `process` for a reader, and says what the process calls itself: one in
+/// another namespace has another process id there, and another `/dev/shm`.
+pub(crate) fn open_for_reader(process: u32, flags: OFlags) -> Result<(rustix::fd::OwnedFd, u32), Errno> {
+    let apart = ["mnt", "pid"].into_iter().any(|kind| {
+        let namespace = |whose: fmt::Arguments<'_>| {
+            let path = Name::new(format_args!("/proc/{whose}/ns/{kind}"));
+            stat(path.as_c_str()).map(|found| found.st_ino)
+        };
+        matches!((namespace(format_args!("{process}")), namespace(format_args!("self"))), (Ok(its), Ok(own)) if its != own)
+    });
+    if !apart {
+        return open(process, flags).map(|file| (file, process));
+    }
+    let inner =
+        status(process, "NSpid:").and_then(|ids| ids.split_whitespace().last()?.parse().ok()).unwrap_or(process);
+    let folder = Name::new(format_args!("/proc/{process}/root/dev/shm"));
+    open_in(folder.as_c_str(), inner, flags).map(|file| (file, inner))
+}
+
+/// The effective user of `process`. Whose its files in `/proc` are says less: root's, once it has
+/// changed its user.
+pub(crate) fn user(process: u32) -> Option<u32> {
+    status(process, "Uid:")?.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn status(process: u32, field: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(field)).map(str::to_owned)
+}
+
+/// Gives the segment of `process` to `user`, who the process is about to become.
+pub(crate) fn give(process: u32, user: u32) {
+    let Ok(folder) = openat(rustix::fs::CWD, FOLDER, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else { return };
+    // Refused: root alone can look from then on.
+    let _ = chownat(&folder, file_name(process).as_c_str(), Some(Uid::from_raw(user)), None, AtFlags::SYMLINK_NOFOLLOW);
 }
 
 pub(crate) fn remove(name: &Name) {

@@ -14,7 +14,7 @@
 //! has one thread.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 use lockyard::event;
 use lockyard::platform::Platform;
@@ -223,6 +223,15 @@ pub fn close() {
     }
 }
 
+/// The process, root's, is about to become `user`'s: so is its segment, which root and that user can
+/// read from then on, and the process can remove when it ends.
+pub fn give_to(user: u32) {
+    let me = rustix::process::getpid().as_raw_pid() as u32;
+    if shared().is_some() && OWNER.load(Relaxed) == me && rustix::process::geteuid().is_root() {
+        process::give(me, user);
+    }
+}
+
 /// To be called in the child of a fork, where there is one thread: the segment is the parent's. The
 /// child opens its own when it first waits for a lock.
 pub fn after_fork_in_child() {
@@ -259,10 +268,10 @@ pub(crate) fn publish_class(class: Class) {
     }
 }
 
-/// The counters of class number `class`, if the segment has its names.
-pub(crate) fn tally(class: u64) -> Option<&'static Tally> {
+/// The counters of `class`, if the segment has its names.
+pub(crate) fn tally(class: Class) -> Option<&'static Tally> {
     let shared = shared()?;
-    let index = class as usize;
+    let index = class.index();
     let bits = shared.header.classes.get(index / 64)?.load(Acquire);
     (bits & 1 << (index % 64) != 0).then(|| &shared.classes[index % CLASSES].tally)
 }
@@ -273,18 +282,17 @@ fn page(slot: u32) -> Option<&'static ThreadPage> {
     if slot as usize >= THREADS {
         return None;
     }
-    let place = core::ptr::from_ref(shared).cast::<u8>().wrapping_add(THREADS_OFFSET + slot as usize * PAGE);
+    let page = at(shared, slot);
     let bit = 1u64 << (slot % 64);
     let known = &shared.header.pages[slot as usize / 64];
     if known.load(Acquire) & bit == 0 {
-        if real(place.cast_mut()).is_err() {
+        if real(core::ptr::from_ref(page).cast_mut().cast()).is_err() {
             shared.header.private.fetch_add(1, Relaxed);
             return None;
         }
         known.fetch_or(bit, Release);
     }
-    // SAFETY: inside the mapping, aligned, real, nothing but atomics.
-    Some(unsafe { &*place.cast::<ThreadPage>() })
+    Some(page)
 }
 
 fn lend(slot: u32) -> Option<&'static EventWords> {
@@ -305,9 +313,63 @@ pub(crate) fn mine() -> Option<&'static ThreadPage> {
 fn find_mine() -> Option<&'static ThreadPage> {
     // A thread without a record has no page of its own, and its acquisitions are not counted:
     // nobody could add to number 0 plainly.
-    let page = page(Linux::current()?.id().raw())?;
+    let slot = Linux::current()?.id().raw();
+    let page = page(slot)?;
     PAGE_OF_THREAD.set(page);
+    // What the thread that had the page before has left: it ended without a release.
+    page.waited.store(0, Relaxed);
+    page.waiting.store(0, Relaxed);
+    page.depth.store(0, Relaxed);
+    page.name.set(b"");
+    let thread = threads::kernel_id_of_caller();
+    page.thread.store(thread.into(), Relaxed);
+    PAGES[thread as usize % PAGES.len()].store(u64::from(thread) << 32 | u64::from(slot), Relaxed);
     Some(page)
+}
+
+/// Pages by the kernel's names of their threads: name, and slot below it. Of two threads with one
+/// place the later one is found.
+static PAGES: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
+
+/// The page of the thread that the kernel calls `thread`.
+pub(crate) fn page_of_thread(thread: u32) -> Option<&'static ThreadPage> {
+    let found = PAGES[thread as usize % PAGES.len()].load(Relaxed);
+    if found >> 32 != u64::from(thread) || thread == 0 {
+        return None;
+    }
+    known_page(found as u32).filter(|page| page.thread.load(Relaxed) == u64::from(thread))
+}
+
+/// The page of slot `slot`, if it is real.
+pub(crate) fn known_page(slot: u32) -> Option<&'static ThreadPage> {
+    let shared = shared()?;
+    let bits = shared.header.pages.get(slot as usize / 64)?.load(Acquire);
+    (bits & 1 << (slot % 64) != 0).then(|| at(shared, slot))
+}
+
+/// All pages that are real, but number 0.
+pub(crate) fn known_pages() -> impl Iterator<Item = &'static ThreadPage> {
+    let words = shared().into_iter().flat_map(|shared| shared.header.pages.iter().enumerate());
+    words.flat_map(|(word, bits)| {
+        let bits = bits.load(Acquire);
+        let slots = (0..64).filter(move |bit| bits & 1 << bit != 0).map(move |bit| word as u32 * 64 + bit);
+        slots.filter(|slot| *slot != 0).filter_map(known_page)
+    })
+}
+
+fn at(shared: &'static Shared, slot: u32) -> &'static ThreadPage {
+    let place = core::ptr::from_ref(shared).cast::<u8>().wrapping_add(THREADS_OFFSET + slot as usize * PAGE);
+    // SAFETY: inside the mapping, aligned, nothing but atomics. Who looks inside knows it to be real.
+    unsafe { &*place.cast::<ThreadPage>() }
+}
+
+/// The calling thread's name, as the kernel has it.
+pub(crate) fn name_of_caller(name: &Text<16>) {
+    let mut bytes = [0u8; 16];
+    // SAFETY: room for a name.
+    if unsafe { libc::prctl(libc::PR_GET_NAME, bytes.as_mut_ptr()) } == 0 {
+        name.set(bytes.split(|byte| *byte == 0).next().unwrap_or_default());
+    }
 }
 
 /// An object was left to the C library, for `reason`.

@@ -304,7 +304,10 @@ fn another_users_process_is_refused_and_says_whose_it_is() {
     let (process, user) = if me == 0 { (id, 0) } else { (1, 0) };
     assert_eq!(refused, Err(Refusal::OtherUser { process, user }));
     let line = refused.expect_err("refused").to_string();
-    assert_eq!(line, format!("process {process} belongs to user {user}; ask as that user, or as root"));
+    assert_eq!(
+        line,
+        format!("the statistics of process {process} belong to user {user}; ask as that user, or as root")
+    );
     writer.ends();
     let _ = std::fs::remove_file(file(id));
 }

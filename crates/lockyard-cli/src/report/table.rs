@@ -7,8 +7,8 @@ use lockyard_work::{Origin, Summary, Workload};
 
 use super::numbers;
 use crate::events;
+use crate::hq;
 use crate::results::{self, CellResult, GroupResult, Results};
-use crate::stat;
 
 /// A rule under the header, no other line.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
@@ -191,8 +191,8 @@ fn events_of(group: &GroupResult, look: Look) -> String {
                 look.dim(&format!("({})", results::title(&cell.spec, look.full_titles)))
             );
             let _ = writeln!(out, "{}", event_table(busiest, look));
-            if stat::is_hierarchical(&label) {
-                let _ = writeln!(out, "{}", look.dim(&stat::settings_line()));
+            if hq::is_hierarchical(&label) {
+                let _ = writeln!(out, "{}", look.dim(&hq::settings_line()));
             }
         }
         seen.push(label);

@@ -29,7 +29,7 @@ fn impossible_numbers_are_refused() {
     refused(&["bench", "--secs", "0"], "--secs: '0' is out of bounds");
     refused(&["bench", "--rounds", "0"], "--rounds: 0 is out of bounds");
     refused(&["bench", "--seed", "x"], "--seed: 'x' is not a whole number");
-    refused(&["compare", "--secs-total", "soon"], "--secs-total: 'soon' is not a number");
+    refused(&["compare", "--secs-total", "soon"], "--secs-total: 'soon' is not a time");
     refused(&["--secs-total", "0"], "--secs-total: '0' is out of bounds");
     refused(&["bench", "--threads", "1:1000", "--cs", "1:1000"], "more than 20000 cells");
 }
@@ -127,7 +127,7 @@ fn bad_tunables_are_refused_in_one_line() {
         ("LOCKYARD_HQ_WAIT_BEFORE_LOOK_NS", "5001", "0 to 5000"),
         ("LOCKYARD_HQ_WAITERS_PER_LANE_TURN_NUMA", "1.5", "0 to 64"),
     ] {
-        for arguments in [&["stat", "--secs", "0.01"][..], &["sim", "--machine", "skx_1s"], &["list", "locks"]] {
+        for arguments in [&["hq", "--secs", "0.01"][..], &["sim", "--machine", "skx_1s"], &["list", "locks"]] {
             let output = with_environment(&[(variable, value)], arguments);
             is_refusal(&output, arguments, &format!("{variable}: a number from {range} is needed"));
         }
@@ -136,11 +136,11 @@ fn bad_tunables_are_refused_in_one_line() {
 
 #[test]
 fn statistics_that_nobody_keeps_are_refused() {
-    refused(&["stat", "--lock", "mutex"], "'mutex' keeps no statistics; choose hq-spinlock or lockref:hq-spinlock");
-    refused(&["stat", "--lock", "hq-spinlok"], "did you mean 'hq-spinlock'?");
-    refused(&["stat", "--threads", "2,4"], "stat shows one run; 2 were chosen");
-    refused(&["stat", "--workload", "rwsem-micro"], "it has no read side");
-    refused(&["stat", "--secs", "0"], "--secs: '0' is out of bounds");
+    refused(&["hq", "--lock", "mutex"], "'mutex' keeps no statistics; choose hq-spinlock or lockref:hq-spinlock");
+    refused(&["hq", "--lock", "hq-spinlok"], "did you mean 'hq-spinlock'?");
+    refused(&["hq", "--threads", "2,4"], "hq shows one run; 2 were chosen");
+    refused(&["hq", "--workload", "rwsem-micro"], "it has no read side");
+    refused(&["hq", "--secs", "0"], "--secs: '0' is out of bounds");
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::numbers;
 use super::table::{Look, align_right, new_table, trimmed};
 use crate::events;
+use crate::hq::{self, Stat};
 use crate::results;
-use crate::stat::{self, Stat};
 
 /// Locks shown one by one; a workload may have thousands.
 const MOST_LOCKS: usize = 16;
@@ -49,7 +49,7 @@ fn pool(found: &Stat, look: Look) -> String {
     row("records in use", found.pool.in_use.to_string(), "locks in hierarchical mode when the window closed");
     row("most in use", found.pool.most_in_use.to_string(), "… at a time, in the whole run");
     row("lanes", found.pool.lanes.to_string(), "queues of a lock in hierarchical mode");
-    for name in stat::hierarchical_events() {
+    for name in hq::hierarchical_events() {
         row(name, numbers::grouped(found.pool.events.get(name).copied().unwrap_or(0)), events::plain(name));
     }
     out.push_str(&trimmed(&table));

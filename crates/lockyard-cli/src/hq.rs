@@ -1,4 +1,4 @@
-//! `lockyard stat`: what hierarchical spinlocks do on this machine, and what is set for them.
+//! `lockyard hq`: what hierarchical spinlocks do on this machine, and what is set for them.
 //!
 //! A short contended run of one workload, then three things: the settings in force, the pool of
 //! records with what all locks of the process did in the window, and the hand-overs of each lock
@@ -16,7 +16,7 @@ use lockyard_work::{Candidate, Record, Spec};
 use serde::Serialize;
 
 use crate::bench::Sweep;
-use crate::cli::StatArgs;
+use crate::cli::HqArgs;
 use crate::failure::Failure;
 use crate::machine::MachineFacts;
 use crate::run::warmup;
@@ -26,16 +26,16 @@ use crate::values::seconds;
 /// The lock that keeps these statistics: by its own name, or inside another one.
 const KEEPER: &str = "hq-spinlock";
 
-/// Options of `lockyard stat`.
+/// Options of `lockyard hq`.
 #[derive(Debug)]
-pub(crate) struct StatOptions {
+pub(crate) struct HqOptions {
     candidate: &'static Candidate,
     spec: Spec,
     /// Whether stdout gets JSON.
     pub(crate) json: bool,
 }
 
-/// What `lockyard stat` shows.
+/// What `lockyard hq` shows.
 #[derive(Debug, Serialize)]
 pub(crate) struct Stat {
     /// The machine.
@@ -115,12 +115,12 @@ pub(crate) fn is_hierarchical(label: &str) -> bool {
     label == KEEPER || label.ends_with(":hq-spinlock")
 }
 
-impl StatOptions {
-    /// Checks the arguments of `lockyard stat` against the locks there are.
+impl HqOptions {
+    /// Checks the arguments of `lockyard hq` against the locks there are.
     ///
     /// # Errors
     /// One line for the first thing that is wrong.
-    pub(crate) fn check(args: &StatArgs, all: &'static [Candidate]) -> Result<Self, Failure> {
+    pub(crate) fn check(args: &HqArgs, all: &'static [Candidate]) -> Result<Self, Failure> {
         let wanted = Wanted { lock: Some(&args.lock), peer: "none", policy: None, family: None };
         let groups = selection::choose(all, wanted)?;
         let others = groups.iter().flat_map(|group| &group.candidates).find(|lock| !is_hierarchical(&lock.label()));
@@ -133,10 +133,10 @@ impl StatOptions {
         let window = seconds("--secs", &args.secs, 0.001, 3600.0)?;
         let cells = Sweep::check(&args.sweep, window, warmup(window))?.cells(&groups, 1)?;
         let [cell] = cells.as_slice() else {
-            return Err(Failure::usage(format!("stat shows one run; {} were chosen, shorten the lists", cells.len())));
+            return Err(Failure::usage(format!("hq shows one run; {} were chosen, shorten the lists", cells.len())));
         };
         let [candidate] = cell.candidates.as_slice() else {
-            return Err(Failure::usage(format!("--lock: stat shows one lock; {} were chosen", cell.candidates.len())));
+            return Err(Failure::usage(format!("--lock: hq shows one lock; {} were chosen", cell.candidates.len())));
         };
         let mut spec = cell.spec.clone();
         if args.sweep.threads.is_none() && spec.threads > 1 {
@@ -153,7 +153,7 @@ const THREADS: usize = 16;
 ///
 /// # Errors
 /// The lock does not exclude, or the machine refuses threads.
-pub(crate) fn run(options: &StatOptions, machine: MachineFacts) -> Result<Stat, Failure> {
+pub(crate) fn run(options: &HqOptions, machine: MachineFacts) -> Result<Stat, Failure> {
     let pool = Linux::commons().pool;
     pool.most_in_use(); // begins anew
     let mut record = (options.candidate.measure)(&options.spec).map_err(|error| Failure::run(error.to_string()))?;
