@@ -39,6 +39,7 @@ mod describe;
 mod elf;
 mod events;
 mod failure;
+mod grid;
 mod interrupt;
 mod launch;
 mod list;
@@ -51,6 +52,7 @@ mod report;
 mod reproduce;
 mod results;
 mod run;
+mod score;
 mod selection;
 mod simulate;
 mod stat;
@@ -163,8 +165,14 @@ fn bench(options: &BenchOptions) -> Result<u8, Failure> {
     }
     let started = clock::now_utc();
     interrupt::listen()?;
+    if options.grid {
+        progress::say(&format!("lockyard: {}", grid::announced(&options.cells)));
+    }
     let measured = run::run(options.cells.clone(), Pace::AsPlanned)?;
-    let results = results("bench", machine, started, options.seed, measured);
+    let mut results = results("bench", machine, started, options.seed, measured);
+    if options.grid {
+        results.scores = score::of(&results.groups, results.machine.cpus_usable as usize, results.interrupted);
+    }
     let written = options.out.as_ref().map_or(Ok(()), |(target, format)| {
         let text = formatted(&results, *format, Look { styled: false, ..look })?;
         target.write(&text)
@@ -259,7 +267,7 @@ fn formatted(results: &Results, format: Format, look: Look) -> Result<String, Fa
 
 fn results(command: &'static str, machine: MachineFacts, started: String, seed: u64, measured: Measured) -> Results {
     let Measured { groups, interrupted, elapsed } = measured;
-    Results { command, machine, started, elapsed, seed, interrupted, groups }
+    Results { command, machine, started, elapsed, seed, interrupted, groups, scores: Vec::new() }
 }
 
 /// The exit code of a run that has been reported, and its last words.

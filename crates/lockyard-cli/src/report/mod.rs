@@ -10,6 +10,7 @@ pub(crate) mod lines;
 pub(crate) mod numbers;
 pub(crate) mod observed;
 pub(crate) mod openmetrics;
+pub(crate) mod score;
 pub(crate) mod stat;
 pub(crate) mod summary;
 pub(crate) mod svg;
