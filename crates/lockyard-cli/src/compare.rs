@@ -43,6 +43,9 @@ fn cells(group: &Group, options: &CompareOptions) -> Vec<PlannedCell> {
     };
     let alone = |read_pct| Spec { read_pct, ..Spec::new(Workload::Uncontended) };
     let contend = |threads, read_pct| Spec { threads, read_pct, cs: SECTION, ..Spec::new(Workload::Contend) };
+    // Programs think between two sections. Where they hardly do, a lock that lets one thread run
+    // alone looks best.
+    let thinking = |threads, read_pct| Spec { think: SECTION, ..contend(threads, read_pct) };
     add(0.4, alone(0.0));
     if reads {
         add(0.4, alone(100.0));
@@ -50,6 +53,7 @@ fn cells(group: &Group, options: &CompareOptions) -> Vec<PlannedCell> {
             for read_pct in [50.0, 95.0] {
                 add(weight, contend(threads, read_pct));
             }
+            add(weight, thinking(threads, 95.0));
         }
         // Sections of a millisecond: a window must hold many of them.
         add(3.0, Spec::new(Workload::StarveReaders));
@@ -57,6 +61,7 @@ fn cells(group: &Group, options: &CompareOptions) -> Vec<PlannedCell> {
     } else {
         for (weight, threads) in [(1.0, 2), (1.5, crowd)] {
             add(weight, contend(threads, 0.0));
+            add(weight, thinking(threads, 0.0));
         }
     }
     cells
@@ -87,7 +92,7 @@ mod tests {
             }
         }
         for family in Family::ALL {
-            for think in [1] {
+            for think in [1, SECTION] {
                 let crowd = |cell: &PlannedCell| cell.spec.threads == 16 && cell.spec.think == think;
                 assert!(cells.iter().any(|cell| cell.group == family.name() && crowd(cell)), "{family:?} {think}");
             }

@@ -20,8 +20,9 @@ Examples:
   lockyard compare --secs-total 20 --out-dir /tmp
   lockyard compare --family rw,mutex --secs-total 120
 
-Cells: one thread alone; 2 threads; 8 threads per CPU; for reader-writer locks also 50 % and 95 % reads, and \
-the two starvation tests (overlapping readers against one writer, looping writers against one reader).
+Cells: one thread alone; 2 threads; 8 threads per CPU; these with a think time of one PAUSE, and of a section; for \
+reader-writer locks also 50 % and 95 % reads, and the two starvation tests (overlapping readers against one writer, looping \
+writers against one reader).
 
 All locks of a family are measured in turn within each round, so a noisy moment of the machine hits all of \
 them alike; the printed numbers are medians over the rounds.";
