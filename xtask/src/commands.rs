@@ -209,8 +209,8 @@ pub(crate) const FORMS: &[Form] = &[
     Form {
         name: "lab run",
         options: "WHAT [--short] [--host NAME] [--out DIR] [--program LOCKYARD]",
-        about: "records a measurement in docs/lab: `front` (the mutexes of README.md's picture, on a quiet machine) or `trust` (the simulator's score)",
-        time: "9 minutes, 4 minutes",
+        about: "records a measurement in docs/lab: `front` (the mutexes of README.md's picture, on a quiet machine), `grid` (the score of every family, likewise) or `trust` (the simulator's score)",
+        time: "9 minutes, 13 minutes, 4 minutes",
         run: |words| report(lab::run(words)),
     },
     Form {

@@ -18,7 +18,7 @@ mod sweeps;
 
 use examples::*;
 pub(crate) use processes::{HqArgs, RunArgs, StatArgs};
-pub(crate) use sweeps::{BenchArgs, MixArg, OutputArgs, SimArgs, SweepArgs, TraceArgs};
+pub(crate) use sweeps::{BenchArgs, MixArg, OutputArgs, SimArgs, SweepArgs, ThinkArg, TraceArgs};
 
 /// Lockyard: the Linux kernel's adaptive locks in userspace, measured beside the locks people use
 /// today.

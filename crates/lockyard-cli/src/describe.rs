@@ -23,6 +23,7 @@ pub(crate) fn lock(name: &str) -> &'static str {
         "usync-mutex" => "usync 0.2 Mutex",
         "usync-rwlock" => "usync 0.2 RwLock",
         "spin-ttas" => "spin 0.12 Mutex: test and test-and-set",
+        "spin-rwlock" => "spin 0.12 RwLock: prefers readers, never sleeps",
         "spin-ticket" => "spin 0.12 TicketMutex: strict order",
         "sem_t" => "POSIX semaphore of the C library",
         "pthread-mutex" => "pthread_mutex_t, default kind",

@@ -43,6 +43,7 @@ mod elf;
 mod events;
 mod failure;
 mod follow;
+mod grid;
 mod hq;
 mod interrupt;
 mod launch;
@@ -56,6 +57,7 @@ mod report;
 mod reproduce;
 mod results;
 mod run;
+mod score;
 mod selection;
 mod simulate;
 mod suggest;
@@ -181,8 +183,14 @@ fn bench(options: &BenchOptions) -> Result<u8, Failure> {
     }
     let started = clock::now_utc();
     interrupt::listen()?;
+    if options.grid {
+        progress::say(&format!("lockyard: {}", grid::announced(&options.cells)));
+    }
     let measured = run::run(options.cells.clone(), Pace::AsPlanned)?;
-    let results = results("bench", machine, started, options.seed, measured);
+    let mut results = results("bench", machine, started, options.seed, measured);
+    if options.grid {
+        results.scores = score::of(&results.groups, results.machine.cpus_usable as usize, results.interrupted);
+    }
     let written = options.out.as_ref().map_or(Ok(()), |(target, format)| {
         let text = formatted(&results, *format, Look { styled: false, ..look })?;
         target.write(&text)
@@ -277,7 +285,7 @@ fn formatted(results: &Results, format: Format, look: Look) -> Result<String, Fa
 
 fn results(command: &'static str, machine: MachineFacts, started: String, seed: u64, measured: Measured) -> Results {
     let Measured { groups, interrupted, elapsed } = measured;
-    Results { command, machine, started, elapsed, seed, interrupted, groups }
+    Results { command, machine, started, elapsed, seed, interrupted, groups, scores: Vec::new() }
 }
 
 /// The exit code of a run that has been reported, and its last words.

@@ -229,6 +229,7 @@ mod tests {
             shared: matches!(family, Family::Rw),
             caution: None,
             by_name: false,
+            sleeps: true,
             measure: refuse,
         }
     }

@@ -26,6 +26,9 @@ pub struct Candidate {
     /// Whether comparisons that name no locks leave it out: a baseline, or a lock inside another
     /// one.
     pub by_name: bool,
+    /// Whether its waiters sleep sooner or later. A lock whose waiters spin for ever leaves threads
+    /// without a turn where they outnumber the CPUs.
+    pub sleeps: bool,
     /// Runs one cell on it.
     pub measure: fn(&Spec) -> Result<Record, Error>,
 }
@@ -48,7 +51,7 @@ impl Candidate {
 
     const fn new(label: Label, shared: bool, measure: fn(&Spec) -> Result<Record, Error>) -> Self {
         let Label { name, policy, family, origin } = label;
-        Self { name, policy, family, origin, shared, caution: None, by_name: false, measure }
+        Self { name, policy, family, origin, shared, caution: None, by_name: false, sleeps: true, measure }
     }
 
     /// The same, with a word of caution.
@@ -60,6 +63,12 @@ impl Candidate {
     /// The same, left out where no lock is named.
     pub(crate) const fn by_name(mut self) -> Self {
         self.by_name = true;
+        self
+    }
+
+    /// The same, whose waiters never sleep.
+    pub(crate) const fn spinning(mut self) -> Self {
+        self.sleeps = false;
         self
     }
 

@@ -66,7 +66,7 @@ mod tests {
     fn a_mutex_does_not_read() {
         let mutex = candidates().iter().find(|candidate| candidate.name == "std-mutex").unwrap();
         assert!(!mutex.supports(Workload::QrwLoop) && mutex.supports(Workload::Contend));
-        let spec = Spec { read_pct: 50, ..Spec::new(Workload::Contend) };
+        let spec = Spec { read_pct: 50.0, ..Spec::new(Workload::Contend) };
         let error = mutex.check(&spec).unwrap_err().to_string();
         assert_eq!(error, "std-mutex cannot run contend: it has no read side");
     }

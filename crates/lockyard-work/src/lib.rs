@@ -29,6 +29,7 @@
 mod candidate;
 pub mod catalog;
 mod control;
+mod data;
 mod driver;
 pub mod error;
 mod gate;
@@ -53,6 +54,7 @@ pub mod spec;
 pub mod statistics;
 pub mod subject;
 mod tally;
+mod think;
 mod worker;
 mod workload;
 
@@ -62,5 +64,5 @@ pub use machine::{Machine, MachineError, Usage};
 pub use measure::{measure_counted, measure_exclusive, measure_shared};
 pub use record::Record;
 pub use rounds::{Progress, Report, Summary};
-pub use spec::{Mix, Spec, Workload};
+pub use spec::{Mix, Spec, ThinkShape, Workload};
 pub use subject::{Counted, Exclusive, Family, Label, Origin, Shared, Subject};

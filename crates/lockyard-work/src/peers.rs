@@ -14,7 +14,7 @@ mod standard;
 mod usync;
 
 /// How many there are.
-pub(crate) const COUNT: usize = 15;
+pub(crate) const COUNT: usize = 16;
 
 /// All peers, by family.
 pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
@@ -25,14 +25,15 @@ pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
         Candidate::exclusive::<M, pthread::mutex::Mutex<pthread::mutex::Normal>>(),
         Candidate::exclusive::<M, pthread::mutex::Mutex<pthread::mutex::Adaptive>>(),
         Candidate::exclusive::<M, pthread::mutex::Mutex<pthread::mutex::Inherit>>(),
-        Candidate::exclusive::<M, pthread::spin::Spin>(),
-        Candidate::exclusive::<M, spin::Ttas>(),
-        Candidate::exclusive::<M, spin::Ticket>(),
+        Candidate::exclusive::<M, pthread::spin::Spin>().spinning(),
+        Candidate::exclusive::<M, spin::Ttas>().spinning(),
+        Candidate::exclusive::<M, spin::Ticket>().spinning(),
         Candidate::shared::<M, standard::RwLock>(),
         Candidate::shared::<M, parking_lot::RwLock>(),
         Candidate::shared::<M, usync::RwLock>(),
         Candidate::shared::<M, pthread::rwlock::RwLock<pthread::rwlock::PreferReader>>(),
         Candidate::shared::<M, pthread::rwlock::RwLock<pthread::rwlock::PreferWriter>>(),
+        Candidate::shared::<M, spin::RwLock>().spinning(),
         Candidate::exclusive::<M, pthread::semaphore::Semaphore>(),
     ]
 }

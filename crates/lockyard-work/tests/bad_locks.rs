@@ -52,6 +52,7 @@ fn a_lock_that_does_nothing_is_caught() {
     for workload in [Workload::Contend, Workload::TortureSpin] {
         is_caught::<Open>(&brief(workload));
     }
+    is_caught::<Open>(&Spec { lines: 8, ..brief(Workload::Contend) });
 }
 
 /// Excludes, but lets one acquisition in ten through.
@@ -109,7 +110,7 @@ impl Subject for ReadersIgnored {
 
 #[test]
 fn readers_beside_a_writer_are_caught() {
-    let spec = Spec { read_pct: 50, ..brief(Workload::Contend) };
+    let spec = Spec { read_pct: 50.0, ..brief(Workload::Contend) };
     assert!(matches!(measure_shared::<Linux, ReadersIgnored>(&spec), Err(Error::Exclusion { torn: 1.., lost: 0 })));
     let spec = brief(Workload::StarveReaders);
     assert!(matches!(measure_shared::<Linux, ReadersIgnored>(&spec), Err(Error::Exclusion { torn: 1.., .. })));

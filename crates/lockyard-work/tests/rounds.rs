@@ -103,5 +103,5 @@ fn nonsense_is_refused_before_anything_runs() {
     assert_eq!(refuse(&[], &spec(), 1), "no lock to measure");
     assert!(refuse(&[mutex()], &spec(), 0).contains("rounds"));
     assert!(refuse(&[mutex()], &Spec { threads: 0, ..spec() }, 1).contains("threads"));
-    assert!(refuse(&[mutex()], &Spec { read_pct: 5, ..spec() }, 1).contains("no read side"));
+    assert!(refuse(&[mutex()], &Spec { read_pct: 5.0, ..spec() }, 1).contains("no read side"));
 }

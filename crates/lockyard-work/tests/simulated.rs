@@ -11,7 +11,7 @@ use lockyard_sim::machine::catalog;
 use lockyard_sim::report::Report;
 use lockyard_sim::{Config, Sim, Simulation, Start};
 use lockyard_work::simulated::{LOCKS, session};
-use lockyard_work::{Candidate, Mix, Record, Spec, Workload};
+use lockyard_work::{Candidate, Mix, Record, Spec, ThinkShape, Workload};
 
 fn candidate(label: &str) -> Candidate {
     *LOCKS.iter().find(|candidate| candidate.label() == label).unwrap()
@@ -106,14 +106,36 @@ fn the_microbenchmark_begins_with_everybody_asleep() {
         asleep_us(&roles)
     };
     for mix in [Mix::Alternate, Mix::Random, Mix::Roles] {
-        let (us, writes) = micro(mix, 50);
+        let (us, writes) = micro(mix, 50.0);
         assert!(us > 400 && writes > 0, "{mix:?}: {us}");
     }
     // Who only reads disturbs nobody, nor does who is alone.
-    let (us, writes) = micro(Mix::Random, 100);
+    let (us, writes) = micro(Mix::Random, 100.0);
     assert!(us < 100 && writes == 0, "{us}");
     assert!(asleep_us(&spec(Workload::RwsemMicro, 1, 1)).0 < 100);
     assert!(asleep_us(&spec(Workload::Contend, 8, 1)).0 < 400);
+}
+
+#[test]
+fn lines_of_data_travel_with_the_lock() {
+    let lines = |lines| {
+        let spec = Spec { lines, read_pct: 50.0, ..spec(Workload::Contend, 4, 1) };
+        let (record, report) = measure("skx_1s", "rwsem:today", &spec);
+        assert_eq!(record.lines, lines);
+        report.whole.transfers.values().sum::<u64>() as f64 / record.operations.max(1) as f64
+    };
+    let (none, eight) = (lines(0), lines(8));
+    assert!(eight > none + 2.0, "{none} {eight}");
+}
+
+#[test]
+fn drawn_think_times_have_the_mean_asked_for() {
+    let alone = |think_shape| {
+        let spec = Spec { think: 1000, think_shape, ..spec(Workload::Contend, 1, 2) };
+        measure("skx_1s", "mutex", &spec).0.operations as f64
+    };
+    let ratio = alone(ThinkShape::Exponential) / alone(ThinkShape::Fixed);
+    assert!((0.8..1.25).contains(&ratio), "{ratio}");
 }
 
 #[test]

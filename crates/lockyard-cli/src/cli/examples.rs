@@ -24,8 +24,9 @@ Examples:
   lockyard compare --secs-total 20 --out-dir /tmp
   lockyard compare --family rw,mutex --secs-total 120
 
-Cells: one thread alone; 2 threads; 8 threads per CPU; for reader-writer locks also 50 % and 95 % reads, and \
-the two starvation tests (overlapping readers against one writer, looping writers against one reader).
+Cells: one thread alone; 2 threads; 8 threads per CPU; these with a think time of one PAUSE, and of a section; for \
+reader-writer locks also 50 % and 95 % reads, and the two starvation tests (overlapping readers against one writer, looping \
+writers against one reader).
 
 All locks of a family are measured in turn within each round, so a noisy moment of the machine hits all of \
 them alike; the printed numbers are medians over the rounds.";
@@ -37,13 +38,22 @@ Examples:
   lockyard bench --lock qspinlock --peer pthread-spin,std-mutex --threads 16,64
   lockyard bench --family semaphore --threads 16 --secs 2 --rounds 7 --out semaphore.csv
   lockyard bench --family rw --workload starve-writers --json | jq '.lock, .wait_max'
+  lockyard bench --lock mutex --threads 16 --cs 20,100 --think 0.25x,1x,4x --think-shape exponential
+  lockyard bench --grid --quick                       score of every family, under three minutes
+  lockyard bench --grid --lock rwsem --out grid.jsonl
 
 Lists take commas and inclusive ranges first:last:step. Each combination of threads, section, think time and \
 read share is one cell. Within a cell the locks run one after another, round by round, so their ratios do not \
 depend on how the machine's speed drifts. Critical sections and think times are counted in PAUSE instructions.
 
 Without named peers each family is compared in itself; named peers are compared with all chosen locks, \
-whatever their family.";
+whatever their family.
+
+The grid: threads 1, 2, 4, 16, 64; sections 0, 1, 20, 100, 1000 PAUSEs; think times of 1 PAUSE, 1/4, 1 and 4 sections, and drawn \
+with a mean of a section; sections that touch 0, 1, 8 lines; 50, 95, 99.9 % reads. By default, in under 15 minutes: 2, 16 and 64 threads, sections \
+1, 20, 100 with all think times and 95 % reads; the other sections, reads, 4 threads and lines where think = section. \
+Where threads outnumber CPUs, peers that never sleep are left out, and spinlocks are laid beside the sleeping mutexes. Ratios of the score are to the \
+fastest peer of the cell that left no thread without a turn.";
 
 pub(crate) const SIM_EXAMPLES: &str = "\
 Examples:

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use comfy_table::{Attribute, Cell, CellAlignment, LineStyle, Table, TableStyle};
-use lockyard_work::{Origin, Summary, Workload};
+use lockyard_work::{Origin, Spec, Summary, Workload};
 
-use super::numbers;
+use super::{numbers, score};
 use crate::events;
 use crate::hq;
 use crate::results::{self, CellResult, GroupResult, Results};
@@ -49,7 +49,7 @@ pub(crate) fn machine(lines: &[(&'static str, String)], look: Look) -> String {
 
 /// All tables, events and legend.
 pub(crate) fn render(results: &Results, look: Look) -> String {
-    let mut out = String::new();
+    let mut out = score::tables(&results.scores, look);
     for group in &results.groups {
         let _ = writeln!(out, "{}", group_table(group, look));
         out.push_str(&metrics_of(group, look));
@@ -107,8 +107,10 @@ fn basis(group: &GroupResult, look: Look) -> String {
         format!("medians of {} rounds", span(least.to_string(), most.to_string()))
     };
     let contended = group.cells.iter().find(|cell| cell.spec.workload == Workload::Contend && !look.full_titles);
-    let section = contended
-        .map_or_else(String::new, |cell| format!("; section {}, think {} PAUSEs", cell.spec.cs, cell.spec.think));
+    let section = contended.map_or_else(String::new, |cell| {
+        let (section, think) = (cell.spec.cs, Spec::new(Workload::Contend).think);
+        format!("; section {section}, think {think} PAUSEs unless said")
+    });
     let of = windows().min().zip(windows().max());
     let of = of.map_or_else(String::new, |(shortest, longest)| format!(" of {}", span(time(shortest), time(longest))));
     format!("  {rounds}{of}{section}")
@@ -308,7 +310,7 @@ mod tests {
     fn a_group_is_one_table_with_titled_cells() {
         let table = group_table(&fixture::results().groups[0], PLAIN);
         let expected = "\
-mutex locks  medians of 3 rounds of 50 ms to 200 ms; section 20, think 1 PAUSEs
+mutex locks  medians of 3 rounds of 50 ms to 200 ms; section 20, think 1 PAUSEs unless said
                   kops/s     ±   vs best peer   fairness   longest wait   no turn
 ─────────────────────────────────────────────────────────────────────────────────
 alone

@@ -116,7 +116,7 @@ pub(crate) fn sample(seed: u64) -> Vec<Run> {
     let window = Duration::from_millis(2);
     let spec = |threads: usize| {
         let spec = Spec::new(Workload::Contend);
-        Spec { threads, cs: 1, think: 20, read_pct: 50, duration: window, warmup: warmup(window), seed, ..spec }
+        Spec { threads, cs: 1, think: 20, read_pct: 50.0, duration: window, warmup: warmup(window), seed, ..spec }
     };
     let defaults = || LOCKS.iter().filter(|lock| selection::is_default(&LOCKS, lock) && lock.name != "semaphore");
     [8, 96, 384]
