@@ -56,8 +56,8 @@
 //! | [`Mutex`], [`RtMutex`], [`TreeRtMutex`], [`SpinLock`], [`CnaSpinLock`], [`HqSpinLock`], [`McsLock`], [`TtasLock`] | nothing | – | not recursive; who waits has a place by its thread record, or without one (16,383 threads have one) looks now and then |
 //! | [`TicketLock`] | threads that wait | 65,535 | as many numbers as records, four levels of signal handlers each, can draw; threads without a record draw none |
 //! | [`Condvar`] | nothing | – | |
-//! | [`RtCondvar`] | threads that wait | 2¹⁹ − 1 | one more is not counted: its wait is a nap, and returns for no reason |
-//! | [`RtCondvar`] | notifications | 2³², in a circle | a thread that is about to sleep while exactly so many come overlooks them |
+//! | `RtCondvar` | threads that wait | 2¹⁹ − 1 | one more is not counted: its wait is a nap, and returns for no reason |
+//! | `RtCondvar` | notifications | 2³², in a circle | a thread that is about to sleep while exactly so many come overlooks them |
 //! | [`FutexHash`] | threads that wait in a bucket | 2³¹ − 1 | more than the kernel has threads |
 //!
 //! The C interface waits and refuses likewise (`EBUSY`; `EOVERFLOW` for a unit). The preload
