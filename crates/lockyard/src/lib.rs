@@ -1,5 +1,47 @@
 //! Lockyard: the Linux kernel's adaptive locks, rebuilt for userspace.
 //!
+//! ```
+//! use lockyard::{Mutex, RwSem};
+//!
+//! static COUNTER: Mutex<u64> = Mutex::new(0);
+//! *COUNTER.lock() += 1;
+//!
+//! let table = RwSem::new(vec![1, 2, 3]);
+//! assert_eq!(table.read().len(), 3);
+//! table.write().push(4);
+//! ```
+//!
+//! # Which lock?
+//!
+//! | situation | lock |
+//! |---|---|
+//! | one owner at a time, any number of threads | [`Mutex`], and [`Condvar`] to wait for a change |
+//! | mostly readers | [`RwSem`]; [`RwLock`] where a reader may become the writer |
+//! | at most N threads at a time, or N of something | [`Semaphore`] |
+//! | sections below a microsecond, or locks by the million | [`SpinLock`], [`QRwLock`]; [`HqSpinLock`] on several NUMA nodes |
+//! | threads of different priorities | [`RtMutex`], `RtCondvar` |
+//! | objects with references, in a table | [`LockRef`] |
+//!
+//! **From std.** `lock()` returns the guard, not a `Result`: a panic unlocks, and nothing is
+//! poisoned. `Condvar::wait` takes `&mut guard`. `RwLock` is [`RwSem`], or [`RwLock`] for upgradable
+//! reads. `Once`, `OnceLock`, `LazyLock` and `Barrier` of std serve as they are.
+//!
+//! **From parking_lot.** `use lockyard as parking_lot;` has its names but `Once`, and its features
+//! `arc_lock`, `serde`, `owning_ref`; `deadlock_detection` is `deadlock`. There is no `send_guard`: a
+//! waiter watches the thread that locked. (Guards of spinlocks and [`QRwLock`], and permits, may
+//! travel.)
+//!
+//! **Calls that end** are named alike everywhere: `try_…_for` a duration, `try_…_until` a time,
+//! `…_cancellable` by a [`CancelToken`].
+//!
+//! **Examples** are in `examples/`: `cache` ([`RwSem`]), `pool` ([`Mutex`], [`Condvar`]), `rate`
+//! ([`Semaphore`]), `control` ([`RtMutex`]), `refcount` ([`LockRef`]), `own_platform` (a machine of
+//! one's own, without an operating system).
+//!
+//! **Stability.** There is no release yet: names may change, the promises below may not.
+//!
+//! # The locks
+//!
 //! | type | raw lock | bytes | waits by | bound on bypass |
 //! |---|---|---|---|---|
 //! | [`Mutex`] | [`mutex::RawMutex`] | 32 | spinning while the owner runs, then sleeping | one turn per waiter ahead |
@@ -18,25 +60,15 @@
 //! around while others sleep. That is what keeps throughput when threads outnumber CPUs; the bound
 //! is what keeps every thread going.
 //!
-//! ```
-//! use lockyard::{Mutex, RwSem};
-//!
-//! static COUNTER: Mutex<u64> = Mutex::new(0);
-//! *COUNTER.lock() += 1;
-//!
-//! let table = RwSem::new(vec![1, 2, 3]);
-//! assert_eq!(table.read().len(), 3);
-//! table.write().push(4);
-//! ```
-//!
 //! # Promises
 //!
 //! * All-zero bytes are an unlocked lock; `const fn new`.
 //! * No allocation, no panic, no change of errno and no thread-local destructor on any lock path.
 //!   ([`RtMutex`] and [`TreeRtMutex`] panic where they could only hang, and at a foreign unlock.)
 //! * No spinning without bound on a thread that may not be running.
-//! * A lock's memory must stay until every unlock call on it has returned. [`SpinLock`] alone may
-//!   be freed by the next owner as soon as that one has unlocked it.
+//! * A lock's memory must stay until every unlock call on it has returned. The spinlocks (but
+//!   [`TicketLock`]), [`QRwLock`] and [`TreeRtMutex`] may be freed by the next owner as soon as that
+//!   one has unlocked them.
 //! * Locks are not recursive. A guard may be forgotten: the lock stays locked, nothing else
 //!   happens. A locked lock may be dropped by whoever owns it.
 //! * After `fork` the child has the locks as they were; those that other threads held stay held. (A
@@ -71,6 +103,7 @@
 //!
 //! `std` (default): the real machine. Without it only the generic algorithms remain, for platforms
 //! of your own. `events` (default): the counters; without it they cost nothing and take no memory.
+//! `deadlock`: `deadlock::check_deadlock` finds cycles of waits, and names threads and locks.
 //! `history`: the kernel's locks of other years, for measurements. `portable`: on Linux, the
 //! machine of other systems.
 //!
@@ -85,6 +118,8 @@
 
 #![no_std]
 
+#[cfg(any(feature = "std", feature = "arc_lock"))]
+extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
@@ -97,7 +132,14 @@ compile_error!("the feature `std` of lockyard needs 64-bit atomics, which this t
 pub mod api;
 pub mod cancel;
 pub mod condvar;
+#[cfg(feature = "deadlock")]
+pub mod deadlock;
+#[cfg(not(feature = "deadlock"))]
+#[allow(unreachable_pub)] // public with the feature
+mod deadlock;
 pub mod event;
+#[cfg(feature = "std")]
+mod front;
 pub mod futex_hash;
 #[cfg(feature = "history")]
 pub mod history;
@@ -120,145 +162,3 @@ pub use spin::hq;
 
 #[cfg(feature = "std")]
 pub use front::*;
-
-/// The types users see: the raw locks on the real machine, behind `lock_api`'s guards.
-#[cfg(feature = "std")]
-mod front {
-    use crate::platform::Native;
-    use crate::{api, cancel, futex_hash, lockref, mutex, qrwlock, rtmutex_tree, rwsem, spin};
-
-    pub use crate::api::names::*;
-    pub use crate::api::{CancellableCondvar, CancellableMutex, CancellableRwLock};
-
-    /// A mutex: spins while the owner runs, sleeps otherwise, bounded unfairness. See [`mutex`].
-    pub type Mutex<T> = lock_api::Mutex<mutex::RawMutex<Native>, T>;
-    /// A locked [`Mutex`].
-    pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, mutex::RawMutex<Native>, T>;
-
-    /// A mutex with priority inheritance, by Lockyard's own waiter tree: any policy, deadlocks
-    /// named. Lending takes the right to set priorities ([`can_lend_priorities`]). See
-    /// [`rtmutex_tree`].
-    ///
-    /// ```
-    /// static SHARED: lockyard::TreeRtMutex<u32> = lockyard::TreeRtMutex::new(0);
-    /// *SHARED.lock() += 1;
-    /// ```
-    pub type TreeRtMutex<T> = TreeRtMutexWith<rtmutex_tree::policy::Today, T>;
-    /// A [`TreeRtMutex`] with policy `Y`; see [`rtmutex_tree::policy`].
-    pub type TreeRtMutexWith<Y, T> = lock_api::Mutex<rtmutex_tree::RawTreeRtMutex<Native, Y>, T>;
-    /// A locked [`TreeRtMutex`].
-    pub type TreeRtMutexGuard<'a, T, Y = rtmutex_tree::policy::Today> =
-        lock_api::MutexGuard<'a, rtmutex_tree::RawTreeRtMutex<Native, Y>, T>;
-    pub use crate::platform::native::can_lend_priorities;
-
-    #[cfg(all(target_os = "linux", not(feature = "portable")))]
-    pub use crate::api::pi_names::*;
-    /// Without PI futexes: [`TreeRtMutex`]. This machine lends no priorities.
-    #[cfg(any(not(target_os = "linux"), feature = "portable"))]
-    pub type RtMutex<T> = TreeRtMutex<T>;
-    /// A locked [`RtMutex`].
-    #[cfg(any(not(target_os = "linux"), feature = "portable"))]
-    pub type RtMutexGuard<'a, T> = TreeRtMutexGuard<'a, T>;
-
-    /// A reader-writer lock. See [`rwsem`].
-    pub type RwSem<T> = lock_api::RwLock<rwsem::RawRwSem<Native>, T>;
-    /// A [`RwSem`] locked for reading.
-    pub type RwSemReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, rwsem::RawRwSem<Native>, T>;
-    /// A [`RwSem`] locked for writing.
-    pub type RwSemWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, rwsem::RawRwSem<Native>, T>;
-
-    /// A queued spinlock of 4 bytes that never burns CPU without bound. See [`spin::qspinlock`].
-    pub type SpinLock<T> = lock_api::Mutex<spin::qspinlock::RawQSpinLock<Native>, T>;
-    /// A locked [`SpinLock`].
-    pub type SpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::qspinlock::RawQSpinLock<Native>, T>;
-
-    /// A [`SpinLock`] whose waiters of other NUMA nodes are moved aside. See [`spin::cna`].
-    pub type CnaSpinLock<T> = lock_api::Mutex<spin::cna::RawCnaSpinLock<Native>, T>;
-    /// A locked [`CnaSpinLock`].
-    pub type CnaSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::cna::RawCnaSpinLock<Native>, T>;
-
-    /// A [`SpinLock`] that queues by NUMA node while it is contended. See [`spin::hq`].
-    pub type HqSpinLock<T> = lock_api::Mutex<spin::hq::RawHqSpinLock<Native>, T>;
-    /// A locked [`HqSpinLock`].
-    pub type HqSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::hq::RawHqSpinLock<Native>, T>;
-    /// The MCS lock, a baseline: strict order, a line of its own for each waiter. See
-    /// [`spin::mcs`].
-    pub type McsLock<T> = lock_api::Mutex<spin::mcs::RawMcsLock<Native>, T>;
-    /// A locked [`McsLock`].
-    pub type McsLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::mcs::RawMcsLock<Native>, T>;
-    /// The ticket spinlock, a baseline: strict order, one line for all. See [`spin::ticket`].
-    pub type TicketLock<T> = lock_api::Mutex<spin::ticket::RawTicketLock<Native>, T>;
-    /// A locked [`TicketLock`].
-    pub type TicketLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::ticket::RawTicketLock<Native>, T>;
-    /// The test-and-test-and-set spinlock, a baseline: no order at all. See [`spin::ttas`].
-    pub type TtasLock<T> = lock_api::Mutex<spin::ttas::RawTtasLock<Native>, T>;
-    /// A locked [`TtasLock`].
-    pub type TtasLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::ttas::RawTtasLock<Native>, T>;
-
-    /// A queued reader-writer spinlock of 16 bytes, for short sections. See [`qrwlock`].
-    ///
-    /// ```
-    /// static ROUTES: lockyard::QRwLock<[u8; 4]> = lockyard::QRwLock::new([1, 2, 3, 4]);
-    /// assert_eq!(ROUTES.read().len(), 4);
-    /// ROUTES.write()[0] = 9;
-    /// ```
-    pub type QRwLock<T> = lock_api::RwLock<qrwlock::RawQRwLock<Native>, T>;
-    /// A [`QRwLock`] locked for reading.
-    pub type QRwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, qrwlock::RawQRwLock<Native>, T>;
-    /// A [`QRwLock`] locked for writing.
-    pub type QRwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, qrwlock::RawQRwLock<Native>, T>;
-
-    /// Parking by address: threads sleep on words, in a table of buckets. See [`futex_hash`].
-    ///
-    /// ```
-    /// use lockyard::futex_hash::Waited;
-    /// use lockyard::platform::atomics::U32;
-    /// use lockyard::platform::{Ordering, Word};
-    /// use lockyard::{FutexBucket, FutexHash};
-    ///
-    /// static BUCKETS: [FutexBucket; 16] = [const { FutexBucket::new() }; 16];
-    /// static HASH: FutexHash = FutexHash::new(&BUCKETS);
-    ///
-    /// let ready = U32::default();
-    /// std::thread::scope(|scope| {
-    ///     scope.spawn(|| {
-    ///         ready.store(1, Ordering::Release);
-    ///         HASH.wake(&ready, usize::MAX);
-    ///     });
-    ///     while ready.load(Ordering::Acquire) == 0 {
-    ///         HASH.wait(&ready, 0, None);
-    ///     }
-    /// });
-    /// assert_eq!(HASH.wait(&ready, 0, None), Waited::Differs);
-    /// ```
-    pub type FutexHash = futex_hash::FutexHash<'static, Native>;
-    /// A bucket of a [`FutexHash`].
-    pub type FutexBucket = futex_hash::Bucket<Native>;
-
-    /// A reference count and a spinlock in 8 bytes. See [`lockref`].
-    ///
-    /// ```
-    /// static ENTRY: lockyard::LockRef = lockyard::LockRef::new();
-    /// assert!(ENTRY.get_not_dead()); // a lookup
-    /// ENTRY.get(); // a copy of the reference
-    /// assert!(ENTRY.put_or_lock().is_none());
-    /// let last = ENTRY.put_or_lock().expect("the last reference is given up under the lock");
-    /// last.mark_dead();
-    /// drop(last);
-    /// assert!(!ENTRY.get_not_dead());
-    /// ```
-    pub type LockRef = LockRefWith<spin::qspinlock::RawQSpinLock<Native>>;
-    /// A [`LockRef`] whose spinlock is of kind `K`.
-    pub type LockRefWith<K> = lockref::LockRef<Native, K>;
-    /// The locked spinlock of a [`LockRef`].
-    pub type LockRefGuard<'a, K = spin::qspinlock::RawQSpinLock<Native>> = lockref::LockRefGuard<'a, Native, K>;
-
-    /// A counting semaphore. See [`semaphore`](crate::semaphore).
-    pub type Semaphore = api::Semaphore<Native>;
-    /// A permit of a [`Semaphore`].
-    pub type SemaphorePermit<'a> = api::SemaphorePermit<'a, Native>;
-
-    /// Ends waits: a lock call that waits with a token returns
-    /// [`GaveUp::Cancelled`](cancel::GaveUp) once it is cancelled.
-    pub type CancelToken = cancel::CancelToken<Native>;
-}

@@ -4,6 +4,7 @@ use lock_api::{GuardNoSend, MutexGuard};
 
 use crate::cancel::{CancelToken, GaveUp, Until};
 use crate::condvar::RawCondvar;
+use crate::deadlock;
 use crate::mutex::RawMutex;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 
@@ -62,7 +63,7 @@ impl<P: Platform> MutexCondvar<P> {
     unsafe fn wait_until(&self, mutex: &RawMutex<P>, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.bind(mutex);
         // SAFETY: the caller's promise; a waiter is moved into the queue of its own mutex.
-        unsafe { self.raw.wait(mutex, until) }
+        deadlock::without(mutex, deadlock::MUTEX, || unsafe { self.raw.wait(mutex, until) })
     }
 }
 

@@ -1,5 +1,6 @@
 //! `lock_api::RawMutex` for the locks with one mode.
 
+use crate::deadlock::{self, Mode::Exclusive};
 use crate::mutex::RawMutex;
 use crate::platform::ConstPlatform;
 use crate::rtmutex_tree::RawTreeRtMutex;
@@ -10,7 +11,7 @@ use crate::spin::ticket::RawTicketLock;
 use crate::spin::ttas::RawTtasLock;
 
 macro_rules! exclusive {
-    ($lock:ident $(<$kind:ident: $bound:ident>)?, $guard:ty, $safety:literal) => {
+    ($lock:ident $(<$kind:ident: $bound:ident>)?, $guard:ty, $watched:expr, $safety:literal) => {
         #[doc = $safety]
         // SAFETY: see the doc line: the lock's theory page argues mutual exclusion and Acquire on
         // Release.
@@ -21,17 +22,18 @@ macro_rules! exclusive {
 
             #[inline]
             fn lock(&self) -> Self::Guard {
-                self.acquire();
+                deadlock::acquire(self, $watched, Exclusive, || self.try_acquire(), || self.acquire());
                 <$guard>::new()
             }
 
             #[inline]
             fn try_lock(&self) -> Option<Self::Guard> {
-                self.try_acquire().then(<$guard>::new)
+                deadlock::attempt(self, $watched, Exclusive, self.try_acquire()).then(<$guard>::new)
             }
 
             #[inline]
             unsafe fn unlock(&self, _guard: Self::Guard) {
+                deadlock::released(self, $watched);
                 // SAFETY: the guard stands for an acquisition of this lock.
                 unsafe { self.release() };
             }
@@ -44,11 +46,16 @@ macro_rules! exclusive {
     };
 }
 
-exclusive!(RawMutex, lock_api::GuardNoSend, "One thread owns the word at a time.");
-exclusive!(RawQueuedSpinLock<K: Kind>, lock_api::GuardSend, "One thread sets the locked byte at a time.");
-exclusive!(RawMcsLock, lock_api::GuardSend, "One thread takes the free word, or is named by the owner before it.");
-exclusive!(RawTicketLock, lock_api::GuardSend, "One thread draws each number.");
-exclusive!(RawTtasLock, lock_api::GuardSend, "One thread sets the word at a time.");
+exclusive!(RawMutex, lock_api::GuardNoSend, deadlock::MUTEX, "One thread owns the word at a time.");
+exclusive!(RawQueuedSpinLock<K: Kind>, lock_api::GuardSend, None, "One thread sets the locked byte at a time.");
+exclusive!(
+    RawMcsLock,
+    lock_api::GuardSend,
+    None,
+    "One thread takes the free word, or is named by the owner before it."
+);
+exclusive!(RawTicketLock, lock_api::GuardSend, None, "One thread draws each number.");
+exclusive!(RawTtasLock, lock_api::GuardSend, None, "One thread sets the word at a time.");
 
 /// One thread's name is in the word at a time.
 ///
@@ -62,88 +69,28 @@ unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutex for RawTreeRtMutex<P
 
     #[inline]
     fn lock(&self) -> Self::Guard {
-        if let Err(cycle) = self.acquire() {
-            refused(&cycle);
-        }
+        let wait = || self.acquire().unwrap_or_else(|cycle| super::refused(&cycle));
+        deadlock::acquire(self, deadlock::TREE_RT_MUTEX, Exclusive, || self.try_acquire(), wait);
         lock_api::GuardNoSend::new()
     }
 
     #[inline]
     fn try_lock(&self) -> Option<Self::Guard> {
-        self.try_acquire().then(lock_api::GuardNoSend::new)
+        let taken = deadlock::attempt(self, deadlock::TREE_RT_MUTEX, Exclusive, self.try_acquire());
+        taken.then(lock_api::GuardNoSend::new)
     }
 
     #[inline]
     unsafe fn unlock(&self, _guard: Self::Guard) {
+        deadlock::released(self, deadlock::TREE_RT_MUTEX);
         // SAFETY: the guard stands for an acquisition of this lock.
         if let Err(error) = unsafe { self.release() } {
-            refused(&error);
+            super::refused(&error);
         }
     }
 
     #[inline]
     fn is_locked(&self) -> bool {
         self.is_locked()
-    }
-}
-
-#[cold]
-#[track_caller]
-fn refused(error: &dyn core::fmt::Display) -> ! {
-    panic!("{error}")
-}
-
-#[cfg(feature = "std")]
-mod timed {
-    use core::time::Duration;
-
-    use crate::api::exclusive::refused;
-    use crate::api::time::{after, at};
-    use crate::cancel::Until;
-    use crate::mutex::RawMutex;
-    use crate::platform::ConstPlatform;
-    use crate::rtmutex_tree::policy::Policy;
-    use crate::rtmutex_tree::{RawTreeRtMutex, Refused};
-
-    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
-    // deadline.
-    unsafe impl<P: ConstPlatform> lock_api::RawMutexTimed for RawMutex<P> {
-        type Duration = Duration;
-        #[allow(clippy::disallowed_types)] // lock_api's users speak std
-        type Instant = std::time::Instant;
-
-        fn try_lock_for(&self, timeout: Duration) -> Option<Self::Guard> {
-            self.acquire_until(after(timeout)).ok().map(|()| lock_api::GuardNoSend::new())
-        }
-
-        fn try_lock_until(&self, deadline: Self::Instant) -> Option<Self::Guard> {
-            self.acquire_until(at(deadline)).ok().map(|()| lock_api::GuardNoSend::new())
-        }
-    }
-
-    // SAFETY: as above.
-    unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutexTimed for RawTreeRtMutex<P, Y> {
-        type Duration = Duration;
-        #[allow(clippy::disallowed_types)] // lock_api's users speak std
-        type Instant = std::time::Instant;
-
-        fn try_lock_for(&self, timeout: Duration) -> Option<Self::Guard> {
-            timed(self, after(timeout))
-        }
-
-        fn try_lock_until(&self, deadline: Self::Instant) -> Option<Self::Guard> {
-            timed(self, at(deadline))
-        }
-    }
-
-    fn timed<P: ConstPlatform, Y: Policy>(
-        mutex: &RawTreeRtMutex<P, Y>,
-        until: Until<'static, P>,
-    ) -> Option<lock_api::GuardNoSend> {
-        match mutex.acquire_until(until) {
-            Ok(()) => Some(lock_api::GuardNoSend::new()),
-            Err(Refused::Deadlock(cycle)) => refused(&cycle),
-            Err(_) => None,
-        }
     }
 }

@@ -2,6 +2,9 @@
 
 use lock_api::{GuardNoSend, RawMutexFair};
 
+use super::cancellable::{RawMutexCancellable, timed_mutex};
+use crate::cancel::{GaveUp, Until};
+use crate::deadlock::{self, Mode::Exclusive};
 use crate::mutex::RawMutex;
 use crate::platform::{ConstPlatform, Platform};
 
@@ -10,15 +13,16 @@ use crate::platform::{ConstPlatform, Platform};
 // SAFETY: a fair release is a release.
 unsafe impl<P: ConstPlatform> RawMutexFair for RawMutex<P> {
     unsafe fn unlock_fair(&self, _guard: GuardNoSend) {
+        deadlock::released(self, deadlock::MUTEX);
         // SAFETY: the guard stands for an acquisition of this lock.
         unsafe { self.release_fair() };
     }
 
-    unsafe fn bump(&self, _guard: &mut GuardNoSend) {
+    unsafe fn bump(&self, guard: &mut GuardNoSend) {
         if self.is_contended() {
             // SAFETY: the guard stands for an acquisition of this lock, before and after.
-            unsafe { self.release_fair() };
-            self.acquire();
+            unsafe { self.unlock_fair(core::mem::replace(guard, GuardNoSend::new())) };
+            *guard = lock_api::RawMutex::lock(self);
         }
     }
 }
@@ -44,17 +48,18 @@ unsafe impl<P: ConstPlatform> lock_api::RawMutex for RawFairMutex<P> {
 
     #[inline]
     fn lock(&self) -> GuardNoSend {
-        self.0.acquire();
+        deadlock::acquire(self, deadlock::FAIR_MUTEX, Exclusive, || self.0.try_acquire(), || self.0.acquire());
         GuardNoSend::new()
     }
 
     #[inline]
     fn try_lock(&self) -> Option<GuardNoSend> {
-        self.0.try_acquire().then(GuardNoSend::new)
+        deadlock::attempt(self, deadlock::FAIR_MUTEX, Exclusive, self.0.try_acquire()).then(GuardNoSend::new)
     }
 
     #[inline]
     unsafe fn unlock(&self, _guard: GuardNoSend) {
+        deadlock::released(self, deadlock::FAIR_MUTEX);
         // SAFETY: the guard stands for an acquisition of this lock.
         unsafe { self.0.release_fair() };
     }
@@ -65,27 +70,14 @@ unsafe impl<P: ConstPlatform> lock_api::RawMutex for RawFairMutex<P> {
     }
 }
 
-#[cfg(feature = "std")]
-mod timed {
-    use core::time::Duration;
+// SAFETY: an acquisition of a `RawMutex`.
+unsafe impl<P: ConstPlatform> RawMutexCancellable for RawFairMutex<P> {
+    type Platform = P;
 
-    use lock_api::GuardNoSend;
-
-    use super::RawFairMutex;
-    use crate::platform::ConstPlatform;
-
-    // SAFETY: as `RawMutex`.
-    unsafe impl<P: ConstPlatform> lock_api::RawMutexTimed for RawFairMutex<P> {
-        type Duration = Duration;
-        #[allow(clippy::disallowed_types)] // lock_api's users speak std
-        type Instant = std::time::Instant;
-
-        fn try_lock_for(&self, timeout: Duration) -> Option<GuardNoSend> {
-            self.0.try_lock_for(timeout)
-        }
-
-        fn try_lock_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-            self.0.try_lock_until(deadline)
-        }
+    fn lock_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
+        self.0.acquire_until(until)?;
+        deadlock::acquired(self, deadlock::FAIR_MUTEX, Exclusive);
+        Ok(GuardNoSend::new())
     }
 }
+timed_mutex!([P: ConstPlatform] RawFairMutex<P>);

@@ -16,12 +16,22 @@ pub(crate) mod pi_names;
 mod shared;
 mod upgradable;
 
-pub use cancellable::{CancellableMutex, CancellableRwLock};
+pub use cancellable::{CancellableMutex, CancellableRwLock, RawMutexCancellable, RawRwLockCancellable};
 pub use condition::{CancellableCondvar, MutexCondvar};
 pub use fair::RawFairMutex;
 pub use inheriting::CheckedMutex;
+#[cfg(any(feature = "std", feature = "arc_lock"))]
+pub use permit::OwnedSemaphorePermit;
 pub use permit::{Semaphore, SemaphorePermit};
 pub use upgradable::RawUpgradableRwSem;
+
+/// A lock call that could only hang, or an unlock that changes nothing: `lock_api`'s guards carry no
+/// error.
+#[cold]
+#[track_caller]
+fn refused(error: &dyn core::fmt::Display) -> ! {
+    panic!("{error}")
+}
 
 /// Waits that end by a time of std's.
 #[cfg(feature = "std")]
