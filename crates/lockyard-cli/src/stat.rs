@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 
 use lockyard::event::Event;
-use lockyard::hq::Tunable;
-use lockyard::hq::pool::RECORDS;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
+use lockyard::spin::hq::Tunable;
+use lockyard::spin::hq::pool::{RECORDS, lane_count};
 use lockyard_work::record::LockStatistics;
 use lockyard_work::{Candidate, Record, Spec};
 use serde::Serialize;
@@ -158,7 +158,7 @@ pub(crate) fn run(options: &StatOptions, machine: MachineFacts) -> Result<Stat, 
     pool.most_in_use(); // begins anew
     let mut record = (options.candidate.measure)(&options.spec).map_err(|error| Failure::run(error.to_string()))?;
     let locks = std::mem::take(&mut record.locks);
-    let lanes = pool.lane_count();
+    let lanes = lane_count(pool);
     let count = |name: &'static str| (name, record.events.get(name).copied().unwrap_or(0));
     let events = hierarchical_events().map(count).collect();
     let pool = PoolStatistics { records: RECORDS, lanes, in_use: locks.len(), most_in_use: pool.most_in_use(), events };

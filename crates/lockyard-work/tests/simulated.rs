@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use lockyard::platform::Platform;
 use lockyard::spin::hq::Tunable;
+use lockyard::spin::hq::pool::lane_count;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::report::Report;
 use lockyard_sim::{Config, Sim, Simulation, Start};
@@ -182,7 +183,7 @@ fn lanes_are_nodes_or_the_caches_of_nodes_that_have_several() {
             Sim::commons().pool.tunables().set(Tunable::LanesByCache, wished).unwrap();
             let simulation = Simulation::new(&Config::new(catalog::machine(machine).unwrap()), 1).unwrap();
             let found = AtomicU32::new(0);
-            simulation.run(|_| found.store(Sim::commons().pool.lane_count(), Relaxed)).unwrap();
+            simulation.run(|_| found.store(lane_count(Sim::commons().pool), Relaxed)).unwrap();
             found.into_inner()
         });
         assert_eq!(found, [by_cache, by_node], "{machine}");

@@ -12,8 +12,8 @@ mod board {
 
     use super::hardware;
 
-    /// A lock of the board: all of them are `RawSomething<Board>` behind `lock_api`'s types.
-    pub(crate) type Mutex<T> = lockyard::lock_api::Mutex<lockyard::mutex::RawMutex<Board>, T>;
+    /// A lock of the board: every lock of `lockyard::raw` is one, behind the types of `lock_api`.
+    pub(crate) type Mutex<T> = lockyard::lock_api::Mutex<lockyard::raw::RawMutex<Board>, T>;
 
     pub(crate) const CPUS: usize = 4;
 

@@ -33,7 +33,7 @@ pub(crate) fn main() {
         .filter_map(|request: u32| {
             let weight = request % 3 + 1;
             // The permits go with the request to its thread, and come back when it ends.
-            let permits = slots.try_acquire_many_owned_for(weight, Duration::from_millis(50))?;
+            let permits = slots.try_acquire_many_for(weight, Duration::from_millis(50))?.into_owned(&slots);
             let load = load.clone();
             Some(thread::spawn(move || load.serve(permits.permits())))
         })

@@ -1,13 +1,16 @@
 //! The types that users see: the raw locks on the real machine, behind `lock_api`'s guards.
 //!
-//! Each is an alias of one level: rustdoc shows on its page the methods of the type that it names,
-//! not of a type that this one names in turn.
+//! Each alias is of one level: rustdoc shows on its page the methods of the type that it names, not
+//! of a type that this one names in turn. The raw locks are in [`raw`]. The names of parking_lot are
+//! in `api::names`, those of the locks on PI futexes in `api::pi_names`.
 
 use crate::platform::Native;
-use crate::{api, cancel, futex_hash, lockref, mutex, qrwlock, rtmutex_tree, rwsem, spin};
+use crate::raw::{self, tree_policy};
 
 pub use crate::api::names::*;
-pub use crate::api::{CancellableCondvar, CancellableMutex, CancellableRwLock};
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+pub use crate::api::pi_names::*;
+pub use crate::platform::native::can_lend_priorities;
 
 /// A mutex: one owner at a time. The lock to begin with: any number of threads, any length of
 /// section.
@@ -36,46 +39,10 @@ pub use crate::api::{CancellableCondvar, CancellableMutex, CancellableRwLock};
 /// assert!(TOTAL.try_lock_for(std::time::Duration::from_millis(1)).is_some());
 /// ```
 ///
-/// Theory: [`mutex`](mod@crate::mutex).
-pub type Mutex<T> = lock_api::Mutex<mutex::RawMutex<Native>, T>;
+/// Theory: `src/mutex/mod.rs`; on any platform: [`raw::RawMutex`](crate::raw::RawMutex).
+pub type Mutex<T> = lock_api::Mutex<raw::RawMutex<Native>, T>;
 /// A locked [`Mutex`].
-pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, mutex::RawMutex<Native>, T>;
-
-/// A mutex with priority inheritance, by Lockyard's own tree of waiters: for machines without PI
-/// futexes, and to see who lends to whom.
-///
-/// Waiters are served by priority; each lends its priority to the owner, and down the chain of
-/// owners that wait themselves, where the program may set priorities ([`can_lend_priorities`]).
-/// Bound: none between priorities; equals in turn. Cost without contention: a compare-exchange each
-/// way. Size: 12 bytes. Memory: the next owner may free it once it has unlocked it itself. Fork:
-/// what other threads held stays held. A panic unlocks; nothing is poisoned.
-///
-/// # Panics
-/// `lock`, where it would close a cycle of waits. An unlock by another thread than the owner.
-///
-/// ```
-/// static SHARED: lockyard::TreeRtMutex<u32> = lockyard::TreeRtMutex::new(0);
-/// *SHARED.lock() += 1;
-/// assert_eq!(SHARED.try_lock().map(|value| *value), Some(1));
-/// ```
-///
-/// Theory: [`rtmutex_tree`](mod@crate::rtmutex_tree).
-pub type TreeRtMutex<T> = lock_api::Mutex<rtmutex_tree::RawTreeRtMutex<Native, rtmutex_tree::policy::Today>, T>;
-/// A [`TreeRtMutex`] with policy `Y`; see [`rtmutex_tree::policy`].
-pub type TreeRtMutexWith<Y, T> = lock_api::Mutex<rtmutex_tree::RawTreeRtMutex<Native, Y>, T>;
-/// A locked [`TreeRtMutex`].
-pub type TreeRtMutexGuard<'a, T, Y = rtmutex_tree::policy::Today> =
-    lock_api::MutexGuard<'a, rtmutex_tree::RawTreeRtMutex<Native, Y>, T>;
-pub use crate::platform::native::can_lend_priorities;
-
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
-pub use crate::api::pi_names::*;
-/// Without PI futexes: [`TreeRtMutex`]. This machine lends no priorities.
-#[cfg(any(not(target_os = "linux"), feature = "portable"))]
-pub type RtMutex<T> = lock_api::Mutex<rtmutex_tree::RawTreeRtMutex<Native>, T>;
-/// A locked [`RtMutex`].
-#[cfg(any(not(target_os = "linux"), feature = "portable"))]
-pub type RtMutexGuard<'a, T> = TreeRtMutexGuard<'a, T>;
+pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, raw::RawMutex<Native>, T>;
 
 /// A reader-writer lock: many readers, or one writer. For data that is read far more often than
 /// written; with upgradable reads take [`RwLock`].
@@ -103,12 +70,63 @@ pub type RtMutexGuard<'a, T> = TreeRtMutexGuard<'a, T>;
 /// assert_eq!((reading.len(), table.read().len()), (4, 4));
 /// ```
 ///
-/// Theory: [`rwsem`](mod@crate::rwsem).
-pub type RwSem<T> = lock_api::RwLock<rwsem::RawRwSem<Native>, T>;
+/// Theory: `src/rwsem/mod.rs`; on any platform: [`raw::RawRwSem`](crate::raw::RawRwSem).
+pub type RwSem<T> = lock_api::RwLock<raw::RawRwSem<Native>, T>;
 /// A [`RwSem`] locked for reading.
-pub type RwSemReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, rwsem::RawRwSem<Native>, T>;
+pub type RwSemReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, raw::RawRwSem<Native>, T>;
 /// A [`RwSem`] locked for writing.
-pub type RwSemWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, rwsem::RawRwSem<Native>, T>;
+pub type RwSemWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, raw::RawRwSem<Native>, T>;
+
+/// A counting semaphore: so many threads at a time, or so many of a resource. Its promises are on the
+/// page of [`raw::Semaphore`].
+///
+/// ```
+/// static SLOTS: lockyard::Semaphore = lockyard::Semaphore::new(2);
+///
+/// let both = SLOTS.acquire_many(2);
+/// assert!(SLOTS.try_acquire().is_none());
+/// drop(both);
+/// assert_eq!(SLOTS.available(), 2);
+/// ```
+///
+/// Theory: `src/semaphore.rs`.
+pub type Semaphore = raw::Semaphore<Native>;
+/// Permits of a [`Semaphore`]; dropping them returns them.
+pub type SemaphorePermit<'a> = raw::Permits<Native, &'a Semaphore>;
+/// Permits of a [`Semaphore`] in an `Arc`, which they keep; dropping them returns them.
+pub type OwnedSemaphorePermit = raw::Permits<Native, alloc::sync::Arc<Semaphore>>;
+
+/// A mutex with priority inheritance, by Lockyard's own tree of waiters: for machines without PI
+/// futexes, and to see who lends to whom.
+///
+/// Waiters are served by priority; each lends its priority to the owner, and down the chain of
+/// owners that wait themselves, where the program may set priorities ([`can_lend_priorities`]).
+/// Bound: none between priorities; equals in turn. Cost without contention: a compare-exchange each
+/// way. Size: 12 bytes. Memory: the next owner may free it once it has unlocked it itself. Fork:
+/// what other threads held stays held. A panic unlocks; nothing is poisoned.
+///
+/// # Panics
+/// `lock`, where it would close a cycle of waits. An unlock by another thread than the owner.
+///
+/// ```
+/// static SHARED: lockyard::TreeRtMutex<u32> = lockyard::TreeRtMutex::new(0);
+/// *SHARED.lock() += 1;
+/// assert_eq!(SHARED.try_lock().map(|value| *value), Some(1));
+/// ```
+///
+/// Theory: `src/rtmutex_tree/mod.rs`; on any platform:
+/// [`raw::RawTreeRtMutex`](crate::raw::RawTreeRtMutex).
+pub type TreeRtMutex<T> = lock_api::Mutex<raw::RawTreeRtMutex<Native, tree_policy::Today>, T>;
+/// A [`TreeRtMutex`] with policy `Y`. See [`tree_policy`].
+pub type TreeRtMutexWith<Y, T> = lock_api::Mutex<raw::RawTreeRtMutex<Native, Y>, T>;
+/// A locked [`TreeRtMutex`].
+pub type TreeRtMutexGuard<'a, T, Y = tree_policy::Today> = lock_api::MutexGuard<'a, raw::RawTreeRtMutex<Native, Y>, T>;
+/// Without PI futexes: [`TreeRtMutex`]. This machine lends no priorities.
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
+pub type RtMutex<T> = lock_api::Mutex<raw::RawTreeRtMutex<Native>, T>;
+/// A locked [`RtMutex`].
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
+pub type RtMutexGuard<'a, T> = TreeRtMutexGuard<'a, T>;
 
 /// A spinlock of 4 bytes, for sections of a microsecond and less, and for locks by the million.
 ///
@@ -131,10 +149,10 @@ pub type RwSemWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, rwsem::RawRwSem
 /// assert_ne!(next(), next());
 /// ```
 ///
-/// Theory: [`spin::qspinlock`](mod@crate::spin::qspinlock).
-pub type SpinLock<T> = lock_api::Mutex<spin::qspinlock::RawQSpinLock<Native>, T>;
+/// Theory: `src/spin/queued.rs`; on any platform: [`raw::RawQSpinLock`](crate::raw::RawQSpinLock).
+pub type SpinLock<T> = lock_api::Mutex<raw::RawQSpinLock<Native>, T>;
 /// A locked [`SpinLock`].
-pub type SpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::qspinlock::RawQSpinLock<Native>, T>;
+pub type SpinLockGuard<'a, T> = lock_api::MutexGuard<'a, raw::RawQSpinLock<Native>, T>;
 
 /// A [`SpinLock`] whose waiters of other NUMA nodes are moved aside: to compare [`HqSpinLock`]
 /// with.
@@ -148,10 +166,10 @@ pub type SpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::qspinlock::RawQSp
 /// assert_eq!(counter.into_inner(), 1);
 /// ```
 ///
-/// Theory: [`spin::cna`](mod@crate::spin::cna).
-pub type CnaSpinLock<T> = lock_api::Mutex<spin::cna::RawCnaSpinLock<Native>, T>;
+/// Theory: `src/spin/cna.rs`; on any platform: [`raw::RawCnaSpinLock`](crate::raw::RawCnaSpinLock).
+pub type CnaSpinLock<T> = lock_api::Mutex<raw::RawCnaSpinLock<Native>, T>;
 /// A locked [`CnaSpinLock`].
-pub type CnaSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::cna::RawCnaSpinLock<Native>, T>;
+pub type CnaSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, raw::RawCnaSpinLock<Native>, T>;
 
 /// A [`SpinLock`] for machines with several NUMA nodes: it queues by node while it is contended
 /// from several.
@@ -170,51 +188,11 @@ pub type CnaSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::cna::RawCnaSpi
 /// assert_eq!(counter.into_inner(), 4);
 /// ```
 ///
-/// Theory: [`spin::hq`](mod@crate::spin::hq).
-pub type HqSpinLock<T> = lock_api::Mutex<spin::hq::RawHqSpinLock<Native>, T>;
+/// Theory: `src/spin/hq/mod.rs`; on any platform:
+/// [`raw::RawHqSpinLock`](crate::raw::RawHqSpinLock).
+pub type HqSpinLock<T> = lock_api::Mutex<raw::RawHqSpinLock<Native>, T>;
 /// A locked [`HqSpinLock`].
-pub type HqSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::hq::RawHqSpinLock<Native>, T>;
-/// The MCS lock, a baseline to measure against: strict order, a line of its own for each waiter.
-///
-/// Bound: in order. Where threads outnumber CPUs it is slow: the next in order may not run. Size: 4
-/// bytes. A panic unlocks; nothing is poisoned.
-///
-/// ```
-/// let value = lockyard::McsLock::new(1);
-/// assert_eq!(*value.lock(), 1);
-/// ```
-///
-/// Theory: [`spin::mcs`](mod@crate::spin::mcs).
-pub type McsLock<T> = lock_api::Mutex<spin::mcs::RawMcsLock<Native>, T>;
-/// A locked [`McsLock`].
-pub type McsLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::mcs::RawMcsLock<Native>, T>;
-/// The ticket spinlock, a baseline to measure against: strict order, one line for all.
-///
-/// Bound: in order. Where threads outnumber CPUs it is slow: the next in order may not run. Size: 4
-/// bytes. A panic unlocks; nothing is poisoned.
-///
-/// ```
-/// let value = lockyard::TicketLock::new(1);
-/// assert_eq!(*value.lock(), 1);
-/// ```
-///
-/// Theory: [`spin::ticket`](mod@crate::spin::ticket).
-pub type TicketLock<T> = lock_api::Mutex<spin::ticket::RawTicketLock<Native>, T>;
-/// A locked [`TicketLock`].
-pub type TicketLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::ticket::RawTicketLock<Native>, T>;
-/// The test-and-test-and-set spinlock, a baseline to measure against: no order at all.
-///
-/// Bound: none. Size: 4 bytes. A panic unlocks; nothing is poisoned.
-///
-/// ```
-/// let value = lockyard::TtasLock::new(1);
-/// assert_eq!(*value.lock(), 1);
-/// ```
-///
-/// Theory: [`spin::ttas`](mod@crate::spin::ttas).
-pub type TtasLock<T> = lock_api::Mutex<spin::ttas::RawTtasLock<Native>, T>;
-/// A locked [`TtasLock`].
-pub type TtasLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::ttas::RawTtasLock<Native>, T>;
+pub type HqSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, raw::RawHqSpinLock<Native>, T>;
 
 /// A reader-writer spinlock of 16 bytes, for sections of a microsecond and less.
 ///
@@ -231,47 +209,12 @@ pub type TtasLockGuard<'a, T> = lock_api::MutexGuard<'a, spin::ttas::RawTtasLock
 /// assert_eq!(ROUTES.read()[0], 9);
 /// ```
 ///
-/// Theory: [`qrwlock`](mod@crate::qrwlock).
-pub type QRwLock<T> = lock_api::RwLock<qrwlock::RawQRwLock<Native>, T>;
+/// Theory: `src/qrwlock/mod.rs`; on any platform: [`raw::RawQRwLock`](crate::raw::RawQRwLock).
+pub type QRwLock<T> = lock_api::RwLock<raw::RawQRwLock<Native>, T>;
 /// A [`QRwLock`] locked for reading.
-pub type QRwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, qrwlock::RawQRwLock<Native>, T>;
+pub type QRwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, raw::RawQRwLock<Native>, T>;
 /// A [`QRwLock`] locked for writing.
-pub type QRwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, qrwlock::RawQRwLock<Native>, T>;
-
-/// Parking by address: threads sleep on any 32-bit word until another thread wakes them, as with
-/// the kernel's futexes.
-///
-/// The table has as many buckets as it is given, each with a spinlock, and may grow while threads
-/// wait. No wake-up is lost between the comparison of the word and the sleep. Bound: waiters of a
-/// word are woken in order. Memory: the table lives for ever; a word only while a call names it.
-/// Fork: the parent's waiters are not in the child.
-///
-/// ```
-/// use lockyard::futex_hash::Waited;
-/// use lockyard::platform::atomics::U32;
-/// use lockyard::platform::{Ordering, Word};
-/// use lockyard::{FutexBucket, FutexHash};
-///
-/// static BUCKETS: [FutexBucket; 16] = [const { FutexBucket::new() }; 16];
-/// static HASH: FutexHash = FutexHash::new(&BUCKETS);
-///
-/// let ready = U32::default();
-/// std::thread::scope(|scope| {
-///     scope.spawn(|| {
-///         ready.store(1, Ordering::Release);
-///         HASH.wake(&ready, usize::MAX);
-///     });
-///     while ready.load(Ordering::Acquire) == 0 {
-///         HASH.wait(&ready, 0, None);
-///     }
-/// });
-/// assert_eq!(HASH.wait(&ready, 0, None), Waited::Differs);
-/// ```
-///
-/// Theory: [`futex_hash`](mod@crate::futex_hash).
-pub type FutexHash = futex_hash::FutexHash<'static, Native>;
-/// A bucket of a [`FutexHash`].
-pub type FutexBucket = futex_hash::Bucket<Native>;
+pub type QRwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, raw::RawQRwLock<Native>, T>;
 
 /// A reference count and a spinlock in 8 bytes: for objects in tables, whose references come and go
 /// far more often than the objects.
@@ -293,31 +236,46 @@ pub type FutexBucket = futex_hash::Bucket<Native>;
 /// assert!(!ENTRY.get_not_dead());
 /// ```
 ///
-/// Theory: [`lockref`](mod@crate::lockref).
-pub type LockRef = lockref::LockRef<Native, spin::qspinlock::RawQSpinLock<Native>>;
-/// A [`LockRef`] whose spinlock is of kind `K`.
-pub type LockRefWith<K> = lockref::LockRef<Native, K>;
+/// Theory: `src/lockref.rs`; on any platform: [`raw::LockRef`](crate::raw::LockRef).
+pub type LockRef = raw::LockRef<Native>;
+/// A [`LockRef`] whose spinlock is of kind `K`: see [`raw::WordLock`].
+pub type LockRefWith<K> = raw::LockRef<Native, K>;
 /// The locked spinlock of a [`LockRef`].
-pub type LockRefGuard<'a, K = spin::qspinlock::RawQSpinLock<Native>> = lockref::LockRefGuard<'a, Native, K>;
+pub type LockRefGuard<'a> = raw::LockRefGuard<'a, Native>;
 
-/// A counting semaphore: so many threads at a time, or so many of a resource. Its promises are on the
-/// page of [`api::Semaphore`].
+/// Parking by address: threads sleep on any 32-bit word until another thread wakes them, as with
+/// the kernel's futexes.
+///
+/// The table has as many buckets as it is given, each with a spinlock, and may grow while threads
+/// wait. No wake-up is lost between the comparison of the word and the sleep. Bound: waiters of a
+/// word are woken in order. Memory: the table lives for ever; a word only while a call names it.
+/// Fork: the parent's waiters are not in the child.
 ///
 /// ```
-/// static SLOTS: lockyard::Semaphore = lockyard::Semaphore::new(2);
+/// use lockyard::platform::atomics::U32;
+/// use lockyard::platform::{Ordering, Word};
+/// use lockyard::{FutexBucket, FutexHash, FutexWaited};
 ///
-/// let both = SLOTS.acquire_many(2);
-/// assert!(SLOTS.try_acquire().is_none());
-/// drop(both);
-/// assert_eq!(SLOTS.available(), 2);
+/// static BUCKETS: [FutexBucket; 16] = [const { FutexBucket::new() }; 16];
+/// static HASH: FutexHash = FutexHash::new(&BUCKETS);
+///
+/// let ready = U32::default();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| {
+///         ready.store(1, Ordering::Release);
+///         HASH.wake(&ready, usize::MAX);
+///     });
+///     while ready.load(Ordering::Acquire) == 0 {
+///         HASH.wait(&ready, 0, None);
+///     }
+/// });
+/// assert_eq!(HASH.wait(&ready, 0, None), FutexWaited::Differs);
 /// ```
 ///
-/// Theory: [`semaphore`](mod@crate::semaphore).
-pub type Semaphore = api::Semaphore<Native>;
-/// A permit of a [`Semaphore`].
-pub type SemaphorePermit<'a> = api::SemaphorePermit<'a, Native>;
-/// A permit that keeps its [`Semaphore`] alive.
-pub type OwnedSemaphorePermit = api::OwnedSemaphorePermit<Native>;
+/// Theory: `src/futex_hash.rs`; on any platform: [`raw::FutexHash`](crate::raw::FutexHash).
+pub type FutexHash = raw::FutexHash<'static, Native>;
+/// A bucket of a [`FutexHash`].
+pub type FutexBucket = raw::Bucket<Native>;
 
 /// Ends waits: a lock call that waits with a token returns [`GaveUp::Cancelled`](crate::GaveUp)
 /// once it is cancelled.
@@ -342,5 +300,48 @@ pub type OwnedSemaphorePermit = api::OwnedSemaphorePermit<Native>;
 /// drop(held);
 /// ```
 ///
-/// Theory: [`cancel`](mod@crate::cancel).
-pub type CancelToken = cancel::CancelToken<Native>;
+/// Theory: `src/cancel.rs`; on any platform: [`raw::CancelToken`](crate::raw::CancelToken).
+pub type CancelToken = raw::CancelToken<Native>;
+
+/// The MCS lock, a baseline to measure against: strict order, a line of its own for each waiter.
+///
+/// Bound: in order. Where threads outnumber CPUs it is slow: the next in order may not run. Size: 4
+/// bytes. A panic unlocks; nothing is poisoned.
+///
+/// ```
+/// let value = lockyard::McsLock::new(1);
+/// assert_eq!(*value.lock(), 1);
+/// ```
+///
+/// Theory: `src/spin/mcs.rs`; on any platform: [`raw::RawMcsLock`](crate::raw::RawMcsLock).
+pub type McsLock<T> = lock_api::Mutex<raw::RawMcsLock<Native>, T>;
+/// A locked [`McsLock`].
+pub type McsLockGuard<'a, T> = lock_api::MutexGuard<'a, raw::RawMcsLock<Native>, T>;
+/// The ticket spinlock, a baseline to measure against: strict order, one line for all.
+///
+/// Bound: in order. Where threads outnumber CPUs it is slow: the next in order may not run. Size: 4
+/// bytes. A panic unlocks; nothing is poisoned.
+///
+/// ```
+/// let value = lockyard::TicketLock::new(1);
+/// assert_eq!(*value.lock(), 1);
+/// ```
+///
+/// Theory: `src/spin/ticket.rs`; on any platform:
+/// [`raw::RawTicketLock`](crate::raw::RawTicketLock).
+pub type TicketLock<T> = lock_api::Mutex<raw::RawTicketLock<Native>, T>;
+/// A locked [`TicketLock`].
+pub type TicketLockGuard<'a, T> = lock_api::MutexGuard<'a, raw::RawTicketLock<Native>, T>;
+/// The test-and-test-and-set spinlock, a baseline to measure against: no order at all.
+///
+/// Bound: none. Size: 4 bytes. A panic unlocks; nothing is poisoned.
+///
+/// ```
+/// let value = lockyard::TtasLock::new(1);
+/// assert_eq!(*value.lock(), 1);
+/// ```
+///
+/// Theory: `src/spin/ttas.rs`; on any platform: [`raw::RawTtasLock`](crate::raw::RawTtasLock).
+pub type TtasLock<T> = lock_api::Mutex<raw::RawTtasLock<Native>, T>;
+/// A locked [`TtasLock`].
+pub type TtasLockGuard<'a, T> = lock_api::MutexGuard<'a, raw::RawTtasLock<Native>, T>;

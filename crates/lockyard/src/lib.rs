@@ -44,19 +44,19 @@
 //!
 //! | type | raw lock | bytes | waits by | bound on bypass |
 //! |---|---|---|---|---|
-//! | [`Mutex`] | [`mutex::RawMutex`] | 32 | spinning while the owner runs, then sleeping | one turn per waiter ahead |
-//! | [`RwSem`] | [`rwsem::RawRwSem`] | 32 | the same, for readers and writers | one turn per waiter ahead, both kinds |
-//! | [`Semaphore`] | [`semaphore::RawSemaphore`] | 24 | the same | one turn per waiter ahead |
-//! | [`RtMutex`] | [`rtmutex::RawRtMutex`] | 24 | priority inheritance: in the kernel, by priority, where priorities matter; as [`Mutex`] among equals | none between classes; one turn per waiter ahead among equals |
-//! | [`SpinLock`] | [`spin::qspinlock::RawQSpinLock`] | 4 | spinning, then sleeping (a thread is a virtual CPU) | one turn per waiter ahead |
-//! | [`CnaSpinLock`] | [`spin::cna::RawCnaSpinLock`] | 4 | the same, the queue sorted by NUMA node | the same, and 1 ms |
-//! | [`HqSpinLock`] | [`spin::hq::RawHqSpinLock`] | 4 | the same; queued by NUMA node while contended | the same per waiter of the own node, times the nodes |
-//! | [`QRwLock`] | [`qrwlock::RawQRwLock`] | 16 | the same, for readers and writers | one turn per waiter ahead, both kinds |
-//! | [`TreeRtMutex`] | [`rtmutex_tree::RawTreeRtMutex`] | 12 | spinning as first waiter while the owner runs, then sleeping; lends its priority meanwhile | by priority |
-//! | [`LockRef`] | [`lockref::LockRef`] | 8 | a count and a spinlock in one word: as [`SpinLock`], and only while somebody holds it | as [`SpinLock`] |
-//! | [`McsLock`], [`TicketLock`], [`TtasLock`] | [`spin::mcs`], [`spin::ticket`], [`spin::ttas`] | 4 | spinning; baselines to measure against | in order; in order; none |
+//! | [`Mutex`] | [`raw::RawMutex`] | 32 | spinning while the owner runs, then sleeping | one turn per waiter ahead |
+//! | [`RwSem`] | [`raw::RawRwSem`] | 32 | the same, for readers and writers | one turn per waiter ahead, both kinds |
+//! | [`Semaphore`] | [`raw::Semaphore`] | 24 | the same | one turn per waiter ahead |
+//! | [`RtMutex`] | `raw::RawRtMutex` | 24 | priority inheritance: in the kernel, by priority, where priorities matter; as [`Mutex`] among equals | none between classes; one turn per waiter ahead among equals |
+//! | [`SpinLock`] | [`raw::RawQSpinLock`] | 4 | spinning, then sleeping (a thread is a virtual CPU) | one turn per waiter ahead |
+//! | [`CnaSpinLock`] | [`raw::RawCnaSpinLock`] | 4 | the same, the queue sorted by NUMA node | the same, and 1 ms |
+//! | [`HqSpinLock`] | [`raw::RawHqSpinLock`] | 4 | the same; queued by NUMA node while contended | the same per waiter of the own node, times the nodes |
+//! | [`QRwLock`] | [`raw::RawQRwLock`] | 16 | the same, for readers and writers | one turn per waiter ahead, both kinds |
+//! | [`TreeRtMutex`] | [`raw::RawTreeRtMutex`] | 12 | spinning as first waiter while the owner runs, then sleeping; lends its priority meanwhile | by priority |
+//! | [`LockRef`] | [`raw::LockRef`] | 8 | a count and a spinlock in one word: as [`SpinLock`], and only while somebody holds it | as [`SpinLock`] |
+//! | [`McsLock`], [`TicketLock`], [`TtasLock`] | [`raw::RawMcsLock`], [`raw::RawTicketLock`], [`raw::RawTtasLock`] | 4 | spinning; baselines to measure against | in order; in order; none |
 //!
-//! A *turn* is 0.4 ms ([`wait::turn::TURN_NS`]): for so long, running threads may pass a lock
+//! A *turn* is 0.4 ms: for so long, running threads may pass a lock
 //! around while others sleep. That is what keeps throughput when threads outnumber CPUs; the bound
 //! is what keeps every thread going.
 //!
@@ -81,10 +81,10 @@
 //!
 //! | lock | counts | up to | there |
 //! |---|---|---|---|
-//! | [`RwSem`] | readers | 2⁵⁵ | `try_read` is `None`; `read` waits until a reader leaves, a timed one at most its time; [`read_acquire_unless_full`](rwsem::RawRwSem::read_acquire_unless_full) is `false`. No writer enters |
-//! | [`QRwLock`] | readers | 2²² | the same; [`read_acquire_urgent`](qrwlock::RawQRwLock::read_acquire_urgent) waits as well, [`read_acquire_urgent_unless_full`](qrwlock::RawQRwLock::read_acquire_urgent_unless_full) is `false` |
-//! | [`Semaphore`] | units | 2³¹ − 1, [`MAX_UNITS`](semaphore::MAX_UNITS) | [`release`](api::Semaphore::release) is `false` and adds nothing; `new` cuts off; a permit that is dropped is gone |
-//! | [`LockRef`] | references | 2³¹ − 1 | [`get_not_zero`](lockref::LockRef::get_not_zero), [`get_not_dead`](lockref::LockRef::get_not_dead) are `false`; [`get`](lockref::LockRef::get), which cannot refuse, saturates: the object is never given up. Dead stays dead |
+//! | [`RwSem`] | readers | 2⁵⁵ | `try_read` is `None`; `read` waits until a reader leaves, a timed one at most its time. No writer enters |
+//! | [`QRwLock`] | readers | 2²² | the same |
+//! | [`Semaphore`] | units | 2³¹ − 1, [`MAX_UNITS`](raw::MAX_UNITS) | [`release`](raw::Semaphore::release) is `false` and adds nothing; `new` cuts off; a permit that is dropped is gone |
+//! | [`LockRef`] | references | 2³¹ − 1 | [`get_not_zero`](raw::LockRef::get_not_zero), [`get_not_dead`](raw::LockRef::get_not_dead) are `false`; [`get`](raw::LockRef::get), which cannot refuse, saturates: the object is never given up. Dead stays dead |
 //! | [`Mutex`], [`RtMutex`], [`TreeRtMutex`], [`SpinLock`], [`CnaSpinLock`], [`HqSpinLock`], [`McsLock`], [`TtasLock`] | nothing | – | not recursive; who waits has a place by its thread record, or without one (16,383 threads have one) looks now and then |
 //! | [`TicketLock`] | threads that wait | 65,535 | as many numbers as records, four levels of signal handlers each, can draw; threads without a record draw none |
 //! | [`Condvar`] | nothing | – | |
@@ -99,18 +99,25 @@
 //!
 //! Every decision of a slow path counts a named event: [`event::Snapshot::now`].
 //!
+//! # Where what is
+//!
+//! Here: the types. [`raw`]: the locks without data, on any platform; each says what it guarantees,
+//! and in which file that is argued. [`platform`]: what a platform of your own implements.
+//! [`event`]: the counters.
+//!
 //! # Features
 //!
 //! `std` (default): the real machine. Without it only the generic algorithms remain, for platforms
 //! of your own. `events` (default): the counters; without it they cost nothing and take no memory.
 //! `deadlock`: `deadlock::check_deadlock` finds cycles of waits, and names threads and locks.
 //! `history`: the kernel's locks of other years, for measurements. `portable`: on Linux, the
-//! machine of other systems.
+//! machine of other systems. `unstable-internals`: what the locks are made of, for Lockyard's own
+//! crates; it changes in any release.
 //!
 //! # Systems
 //!
 //! Linux has all of the above. On macOS, Windows, the BSDs, Android and WebAssembly the same types
-//! stand on the standard library ([`platform::portable`]): they keep order, bounds and promises
+//! stand on the standard library (`src/platform/portable.rs`): they keep order, bounds and promises
 //! about memory. They know no priorities, NUMA nodes or `fork`; a waiter cannot tell whether the
 //! owner runs, and spins 20 µs at most; [`RtMutex`] is [`TreeRtMutex`], and `RtCondvar`,
 //! `CheckedMutex` and `RtMutexWith` are absent. A thread's first lock may allocate, and signal
@@ -129,9 +136,6 @@ compile_error!("lockyard: x32 is not supported; build for x86_64-unknown-linux-g
 #[cfg(all(feature = "std", not(target_has_atomic = "64")))]
 compile_error!("the feature `std` of lockyard needs 64-bit atomics, which this target has not");
 
-pub mod api;
-pub mod cancel;
-pub mod condvar;
 #[cfg(feature = "deadlock")]
 pub mod deadlock;
 #[cfg(not(feature = "deadlock"))]
@@ -140,25 +144,39 @@ mod deadlock;
 pub mod event;
 #[cfg(feature = "std")]
 mod front;
-pub mod futex_hash;
 #[cfg(feature = "history")]
 pub mod history;
-pub mod lockref;
-pub mod mutex;
 pub mod platform;
-pub mod qrwlock;
-pub mod rtcondvar;
-pub mod rtmutex;
-pub mod rtmutex_tree;
-pub mod rwsem;
-pub mod semaphore;
-pub mod spin;
-pub mod wait;
+pub mod raw;
 
-pub use cancel::GaveUp;
-pub use lock_api;
-pub use rtmutex_tree::RawTreeRtMutex;
-pub use spin::hq;
+/// What the locks are made of. Public with the feature `unstable-internals`, and never stable.
+#[cfg_attr(not(feature = "unstable-internals"), allow(dead_code, unreachable_pub, unused_imports))]
+#[path = ""]
+mod internals {
+    pub mod api;
+    pub mod cancel;
+    pub mod condvar;
+    pub mod futex_hash;
+    pub mod lockref;
+    pub mod mutex;
+    pub mod qrwlock;
+    pub mod rtcondvar;
+    pub mod rtmutex;
+    pub mod rtmutex_tree;
+    pub mod rwsem;
+    pub mod semaphore;
+    pub mod spin;
+    pub mod wait;
+}
 
+#[cfg(not(feature = "unstable-internals"))]
+use internals::*;
+#[cfg(feature = "unstable-internals")]
+pub use internals::*;
+
+pub use api::{CancellableCondvar, CancellableMutex, CancellableRwLock};
+pub use cancel::{GaveUp, Until};
 #[cfg(feature = "std")]
 pub use front::*;
+pub use futex_hash::Waited as FutexWaited;
+pub use lock_api;

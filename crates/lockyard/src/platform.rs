@@ -35,15 +35,27 @@
 pub mod atomics;
 #[cfg(feature = "std")]
 pub(crate) mod instants;
-#[cfg(all(feature = "std", target_os = "linux"))]
-pub mod linux;
 mod patience;
 pub mod pi;
-#[cfg(feature = "std")]
-pub mod portable;
+#[cfg_attr(not(feature = "unstable-internals"), allow(unreachable_pub))]
 pub(crate) mod record;
 pub mod thread;
 mod word;
+
+/// The machines. Public with the feature `unstable-internals`, and never stable.
+#[cfg(feature = "std")]
+#[cfg_attr(not(feature = "unstable-internals"), allow(dead_code, unreachable_pub, unused_imports))]
+#[path = "platform"]
+mod machines {
+    #[cfg(target_os = "linux")]
+    pub mod linux;
+    pub mod portable;
+}
+
+#[cfg(all(feature = "std", not(feature = "unstable-internals")))]
+pub(crate) use machines::*;
+#[cfg(all(feature = "std", feature = "unstable-internals"))]
+pub use machines::*;
 
 use core::fmt::Debug;
 
@@ -65,6 +77,16 @@ pub(crate) use portable::{self as native, Portable as Machine};
 /// feature `portable`.
 #[cfg(feature = "std")]
 pub type Native = Machine;
+
+/// Reads and maps now what locks may ask the machine for later. For a program that is about to give
+/// up the right to open files or to map memory.
+///
+/// On Linux: the CPUs, NUMA nodes and caches from sysfs, and the records of the next threads. It
+/// may be called as often as one likes. Elsewhere it does nothing.
+#[cfg(feature = "std")]
+pub fn read_ahead() {
+    native::read_ahead();
+}
 
 #[cfg(feature = "std")]
 impl crate::event::Snapshot {

@@ -34,7 +34,7 @@ use lockyard_check::stage::{Stage, Steps};
 /// Whether a thread of the present part of the test has the name that it should.
 fn is_as_it_should_be(named: bool) -> bool {
     match Linux::current().map(|me| me.id()) {
-        Some(name) => named && !name.has_nodes(),
+        Some(name) => named && name.raw() > ThreadId::MAX_QUEUED,
         None => !named && Linux::id() == Some(ThreadId::ANONYMOUS),
     }
 }

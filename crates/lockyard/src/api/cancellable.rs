@@ -7,11 +7,7 @@
 use lock_api::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::cancel::{CancelToken, GaveUp, Until};
-use crate::deadlock::{self, Mode::Exclusive, Mode::Shared};
-use crate::platform::{ConstPlatform, Platform};
-use crate::rtmutex_tree::policy::Policy;
-use crate::rtmutex_tree::{RawTreeRtMutex, Refused};
-use crate::{mutex::RawMutex, qrwlock::RawQRwLock, rwsem::RawRwSem};
+use crate::platform::Platform;
 
 /// A raw mutex whose waits end.
 ///
@@ -200,68 +196,3 @@ macro_rules! timed_rwlock {
 }
 
 pub(super) use {timed_mutex, timed_rwlock};
-
-// SAFETY: an acquisition.
-unsafe impl<P: ConstPlatform> RawMutexCancellable for RawMutex<P> {
-    type Platform = P;
-
-    fn lock_within(&self, until: Until<'_, P>) -> Result<Self::Guard, GaveUp> {
-        self.acquire_until(until)?;
-        deadlock::acquired(self, deadlock::MUTEX, Exclusive);
-        Ok(lock_api::GuardNoSend::new())
-    }
-}
-timed_mutex!([P: ConstPlatform] RawMutex<P>);
-
-/// # Panics
-/// As `lock`: where it could only hang.
-// SAFETY: an acquisition.
-unsafe impl<P: ConstPlatform, Y: Policy> RawMutexCancellable for RawTreeRtMutex<P, Y> {
-    type Platform = P;
-
-    fn lock_within(&self, until: Until<'_, P>) -> Result<Self::Guard, GaveUp> {
-        match self.acquire_until(until) {
-            Ok(()) => {
-                deadlock::acquired(self, deadlock::TREE_RT_MUTEX, Exclusive);
-                Ok(lock_api::GuardNoSend::new())
-            }
-            Err(Refused::TimedOut) => Err(GaveUp::TimedOut),
-            Err(Refused::Cancelled) => Err(GaveUp::Cancelled),
-            Err(Refused::Deadlock(cycle)) => super::refused(&cycle),
-        }
-    }
-}
-timed_mutex!([P: ConstPlatform, Y: Policy] RawTreeRtMutex<P, Y>);
-
-macro_rules! shared {
-    ($lock:ident $(<$y:ident: $policy:path>)?, $guard:ident, $watched:expr) => {
-        // SAFETY: an acquisition.
-        unsafe impl<P: ConstPlatform $(, $y: $policy)?> RawRwLockCancellable for $lock<P $(, $y)?> {
-            type Platform = P;
-
-            fn lock_shared_within(&self, until: Until<'_, P>) -> Result<Self::SharedGuard, GaveUp> {
-                self.read_acquire_until(until)?;
-                deadlock::acquired(self, $watched, Shared);
-                Ok(lock_api::$guard::new())
-            }
-
-            fn lock_exclusive_within(&self, until: Until<'_, P>) -> Result<Self::ExclusiveGuard, GaveUp> {
-                self.write_acquire_until(until)?;
-                deadlock::acquired(self, $watched, Exclusive);
-                Ok(lock_api::$guard::new())
-            }
-        }
-        timed_rwlock!([P: ConstPlatform $(, $y: $policy)?] $lock<P $(, $y)?>);
-    };
-}
-
-shared!(RawRwSem, GuardNoSend, deadlock::RW_SEM);
-shared!(RawQRwLock, GuardSend, deadlock::Q_RW_LOCK);
-
-#[cfg(feature = "history")]
-mod history {
-    use super::*;
-    use crate::history::{KernelRwSem, rwsem};
-
-    shared!(KernelRwSem<Y: rwsem::policy::Policy>, GuardNoSend, None);
-}

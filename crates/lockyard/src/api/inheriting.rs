@@ -5,10 +5,29 @@ use lock_api::{GuardNoSend, MutexGuard};
 use super::cancellable::{RawMutexCancellable, timed_mutex};
 use crate::cancel::{GaveUp, Until};
 use crate::deadlock::{self, Mode::Exclusive};
-use crate::platform::ConstPlatform;
 use crate::platform::pi::PiPlatform;
-use crate::rtcondvar::RawRtCondvar;
-use crate::rtmutex::{PiError, Policy, RawRtMutex};
+use crate::platform::{ConstPlatform, Platform};
+use crate::rtmutex::{Lateral, PiError, Policy};
+use crate::{rtcondvar, rtmutex};
+
+/// The priority-inheritance mutex: 24 bytes.
+///
+/// A thread that holds it runs at the priority of the most urgent thread that waits for it, through
+/// chains of owners that wait themselves. Waiters are served by priority; time-sharing threads pass
+/// each other as those of [`RawMutex`](super::RawMutex) do. Ordering: what an owner did happens
+/// before the next acquisition returns. Cost without contention: one compare-exchange each way.
+/// Needs no privilege. Theory: `src/rtmutex/mod.rs`.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct RawRtMutex<P: Platform, S: Policy = Lateral>(rtmutex::RawRtMutex<P, S>);
+
+/// The condition variable of [`RawRtMutex`]: 16 bytes.
+///
+/// A notified thread waits for the mutex by its priority from the notification on. Theory:
+/// `src/rtcondvar.rs`.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct RawRtCondvar<P: Platform, S: Policy = Lateral>(rtcondvar::RawRtCondvar<P, S>);
 
 /// A PI mutex whose lock calls return errors where `lock` panics.
 ///
@@ -52,7 +71,7 @@ impl<P: ConstPlatform + PiPlatform, S: Policy, T: ?Sized> CheckedMutex<P, S> for
     fn lock_checked_until(&self, until: Until<'_, P>) -> Result<MutexGuard<'_, RawRtMutex<P, S>, T>, PiError> {
         // SAFETY: the raw mutex is only acquired here, and the guard releases it.
         unsafe {
-            self.raw().acquire_until(until)?;
+            self.raw().0.acquire_until(until)?;
             deadlock::acquired(self.raw(), deadlock::RT_MUTEX, Exclusive);
             Ok(self.make_guard_unchecked(GuardNoSend::new()))
         }
@@ -68,33 +87,33 @@ impl<P: ConstPlatform + PiPlatform, S: Policy, T: ?Sized> CheckedMutex<P, S> for
 // Release.
 unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawMutex for RawRtMutex<P, S> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-    const INIT: Self = Self::new();
+    const INIT: Self = Self(rtmutex::RawRtMutex::new());
     type Guard = GuardNoSend;
 
     #[inline]
     fn lock(&self) -> GuardNoSend {
-        let wait = || self.acquire().unwrap_or_else(|error| super::refused(&error));
-        deadlock::acquire(self, deadlock::RT_MUTEX, Exclusive, || self.try_acquire(), wait);
+        let wait = || self.0.acquire().unwrap_or_else(|error| super::refused(&error));
+        deadlock::acquire(self, deadlock::RT_MUTEX, Exclusive, || self.0.try_acquire(), wait);
         GuardNoSend::new()
     }
 
     #[inline]
     fn try_lock(&self) -> Option<GuardNoSend> {
-        deadlock::attempt(self, deadlock::RT_MUTEX, Exclusive, self.try_acquire()).then(GuardNoSend::new)
+        deadlock::attempt(self, deadlock::RT_MUTEX, Exclusive, self.0.try_acquire()).then(GuardNoSend::new)
     }
 
     #[inline]
     unsafe fn unlock(&self, _guard: GuardNoSend) {
         deadlock::released(self, deadlock::RT_MUTEX);
         // SAFETY: the guard stands for an acquisition of this lock.
-        if let Err(error) = unsafe { self.release() } {
+        if let Err(error) = unsafe { self.0.release() } {
             super::refused(&error);
         }
     }
 
     #[inline]
     fn is_locked(&self) -> bool {
-        self.is_locked()
+        self.0.is_locked()
     }
 }
 
@@ -105,7 +124,7 @@ unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> RawMutexCancellable for Ra
     type Platform = P;
 
     fn lock_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
-        match self.acquire_until(until) {
+        match self.0.acquire_until(until) {
             Ok(()) => {
                 deadlock::acquired(self, deadlock::RT_MUTEX, Exclusive);
                 Ok(GuardNoSend::new())
@@ -137,7 +156,7 @@ unsafe fn wait<P: ConstPlatform + PiPlatform, S: Policy>(
     until: Until<'_, P>,
 ) -> bool {
     // SAFETY: the caller's promise.
-    match deadlock::without(mutex, deadlock::RT_MUTEX, || unsafe { condvar.wait(mutex, until) }) {
+    match deadlock::without(mutex, deadlock::RT_MUTEX, || unsafe { condvar.0.wait(&mutex.0, until) }) {
         Ok(timed_out) => timed_out,
         Err(error @ PiError::NotOwner) => super::refused(&error),
         Err(error) => {
@@ -153,7 +172,7 @@ unsafe fn wait<P: ConstPlatform + PiPlatform, S: Policy>(
 // returns, or the program ends.
 unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawCondvar for RawRtCondvar<P, S> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-    const INIT: Self = Self::new();
+    const INIT: Self = Self(rtcondvar::RawRtCondvar::new());
     type RawMutex = RawRtMutex<P, S>;
 
     unsafe fn wait(&self, mutex: &Self::RawMutex, _guard: &mut GuardNoSend) {
@@ -162,12 +181,12 @@ unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawCondvar for R
     }
 
     fn notify_one(&self) -> bool {
-        self.notify_one();
+        self.0.notify_one();
         false
     }
 
     fn notify_all(&self) -> usize {
-        self.notify_all();
+        self.0.notify_all();
         0
     }
 }
@@ -178,12 +197,11 @@ mod timed {
 
     use lock_api::GuardNoSend;
 
-    use super::wait;
+    use super::{RawRtCondvar, wait};
     use crate::api::time::at;
     use crate::platform::ConstPlatform;
     use crate::platform::instants;
     use crate::platform::pi::PiPlatform;
-    use crate::rtcondvar::RawRtCondvar;
     use crate::rtmutex::Policy;
 
     /// That a wait has not timed out does not mean that there was a notification.

@@ -8,7 +8,7 @@ use super::{MutexCondvar, RawFairMutex, RawUpgradableRwSem};
 use crate::platform::{Native, native};
 
 /// The raw [`Mutex`](crate::Mutex).
-pub type RawMutex = crate::mutex::RawMutex<Native>;
+pub type RawMutex = super::RawMutex<Native>;
 /// The raw [`RwLock`].
 pub type RawRwLock = RawUpgradableRwSem<Native>;
 /// The raw [`RecursiveRwLock`].
@@ -50,7 +50,7 @@ pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 /// });
 /// ```
 ///
-/// Theory: [`condvar`](mod@crate::condvar).
+/// Theory: `src/condvar.rs`; on any platform: [`raw::MutexCondvar`](crate::raw::MutexCondvar).
 pub type Condvar = lock_api::Condvar<RawCondvar>;
 pub use lock_api::WaitTimeoutResult;
 
@@ -75,7 +75,7 @@ pub use lock_api::WaitTimeoutResult;
 /// assert_eq!(*table.read(), [1, 2]);
 /// ```
 ///
-/// Theory: [`rwsem`](mod@crate::rwsem).
+/// Theory: `src/rwsem/mod.rs`; on any platform: [`raw::RawRwSem`](crate::raw::RawRwSem).
 pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
 /// An [`RwLock`] locked for reading.
 pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
@@ -104,7 +104,7 @@ pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, Ra
 /// assert_eq!(*outer + *inner, 14);
 /// ```
 ///
-/// Theory: [`rwsem`](mod@crate::rwsem).
+/// Theory: `src/rwsem/mod.rs`; on any platform: [`raw::RawRwSem`](crate::raw::RawRwSem).
 pub type RecursiveRwLock<T> = lock_api::RwLock<RawRwLockRecursive, T>;
 /// A [`RecursiveRwLock`] locked for reading.
 pub type RecursiveRwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLockRecursive, T>;
@@ -129,7 +129,7 @@ pub type MappedRecursiveRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGua
 /// assert_eq!(queue.into_inner(), [1, 2]);
 /// ```
 ///
-/// Theory: [`mutex`](mod@crate::mutex).
+/// Theory: `src/mutex/mod.rs`; on any platform: [`raw::RawMutex`](crate::raw::RawMutex).
 pub type FairMutex<T> = lock_api::Mutex<RawFairMutex<Native>, T>;
 /// A locked [`FairMutex`].
 pub type FairMutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFairMutex<Native>, T>;
@@ -151,7 +151,7 @@ pub type MappedFairMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawFairMut
 /// assert_eq!(outer.get(), 1);
 /// ```
 ///
-/// Theory: [`mutex`](mod@crate::mutex).
+/// Theory: `src/mutex/mod.rs`; on any platform: [`raw::RawMutex`](crate::raw::RawMutex).
 pub type ReentrantMutex<T> = lock_api::ReentrantMutex<RawMutex, RawThreadId, T>;
 /// A locked [`ReentrantMutex`].
 pub type ReentrantMutexGuard<'a, T> = lock_api::ReentrantMutexGuard<'a, RawMutex, RawThreadId, T>;

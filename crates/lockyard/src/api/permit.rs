@@ -2,6 +2,7 @@
 
 #[cfg(any(feature = "std", feature = "arc_lock"))]
 use alloc::sync::Arc;
+use core::ops::Deref;
 #[cfg(feature = "std")]
 use core::time::Duration;
 
@@ -13,13 +14,12 @@ use crate::semaphore::{MAX_UNITS, RawSemaphore};
 
 /// A counting semaphore: so many threads at a time, or so many of a resource.
 ///
-/// Fairness: running threads pass a waiter for at most a turn per waiter ahead of it; a waiter for
-/// many permits has them once those that are out have come back
-/// ([the argument](crate::semaphore#many-units-at-once)). Ordering: what happened before a permit
-/// was returned happened before the acquisition that takes it. Cost without contention: one
-/// compare-exchange, one addition. 24 bytes, no allocation. The memory must stay until each permit
-/// has been dropped. In the child of a fork the permits of other threads stay taken. A panic
-/// returns permits; nothing is poisoned.
+/// Fairness: running threads pass a waiter for at most a turn, 0.4 ms, per waiter ahead of it; a
+/// waiter for many permits has them once those that are out have come back. Ordering: what happened
+/// before a permit was returned happened before the acquisition that takes it. Cost without
+/// contention: one compare-exchange, one addition. 24 bytes, no allocation. The memory must stay
+/// until each permit has been dropped. In the child of a fork the permits of other threads stay
+/// taken. A panic returns permits; nothing is poisoned. Theory: `src/semaphore.rs`.
 ///
 /// ```
 /// static SLOTS: lockyard::Semaphore = lockyard::Semaphore::new(2);
@@ -55,10 +55,120 @@ impl<P: ConstPlatform<U64 = atomics::U64>> Semaphore<P> {
     }
 }
 
+/// The number of units that a call asks for.
+#[inline]
+#[track_caller]
+fn checked(permits: u32) -> u32 {
+    assert!(permits <= MAX_UNITS, "a semaphore has at most 2147483647 permits");
+    permits
+}
+
 impl<P: Platform> Semaphore<P> {
-    /// As `new`, on any platform.
-    pub fn with_permits(permits: u32) -> Self {
-        Self { raw: RawSemaphore::with_units(permits) }
+    /// Takes a permit; waits for one.
+    #[inline]
+    pub fn acquire(&self) -> Permits<P, &Self> {
+        self.raw.down();
+        Permits::of(self, 1)
+    }
+
+    /// Takes `permits` in one step; waits for them. See [Many permits](Semaphore#many-permits).
+    ///
+    /// ```
+    /// let slots = lockyard::Semaphore::new(4);
+    /// let three = slots.acquire_many(3);
+    /// assert_eq!((three.permits(), slots.available()), (3, 1));
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn acquire_many(&self, permits: u32) -> Permits<P, &Self> {
+        self.raw.down_many(checked(permits));
+        Permits::of(self, permits)
+    }
+
+    /// Takes a permit if one is available.
+    #[inline]
+    pub fn try_acquire(&self) -> Option<Permits<P, &Self>> {
+        self.raw.try_down().then(|| Permits::of(self, 1))
+    }
+
+    /// Takes `permits` in one step, if so many are available.
+    #[inline]
+    #[track_caller]
+    pub fn try_acquire_many(&self, permits: u32) -> Option<Permits<P, &Self>> {
+        self.raw.try_down_many(checked(permits)).then(|| Permits::of(self, permits))
+    }
+
+    /// Takes a permit; waits for one for at most `timeout`.
+    #[cfg(feature = "std")]
+    pub fn try_acquire_for(&self, timeout: Duration) -> Option<Permits<P, &Self>> {
+        self.try_acquire_many_for(1, timeout)
+    }
+
+    /// Takes `permits` in one step; waits for them for at most `timeout`.
+    #[cfg(feature = "std")]
+    #[track_caller]
+    pub fn try_acquire_many_for(&self, permits: u32, timeout: Duration) -> Option<Permits<P, &Self>> {
+        self.within(permits, super::time::after(timeout)).ok()
+    }
+
+    /// Takes a permit; waits for one until `deadline`.
+    #[cfg(feature = "std")]
+    #[allow(clippy::disallowed_types)] // lock_api's users speak std
+    pub fn try_acquire_until(&self, deadline: std::time::Instant) -> Option<Permits<P, &Self>> {
+        self.try_acquire_many_until(1, deadline)
+    }
+
+    /// Takes `permits` in one step; waits for them until `deadline`.
+    #[cfg(feature = "std")]
+    #[allow(clippy::disallowed_types)] // lock_api's users speak std
+    #[track_caller]
+    pub fn try_acquire_many_until(&self, permits: u32, deadline: std::time::Instant) -> Option<Permits<P, &Self>> {
+        self.within(permits, super::time::at(deadline)).ok()
+    }
+
+    /// Takes a permit, unless `token` is cancelled first. One that is available is taken even if the
+    /// token is cancelled.
+    ///
+    /// # Errors
+    /// [`GaveUp::Cancelled`].
+    pub fn acquire_cancellable(&self, token: &CancelToken<P>) -> Result<Permits<P, &Self>, GaveUp> {
+        self.acquire_many_cancellable(1, token)
+    }
+
+    /// Takes `permits` in one step, unless `token` is cancelled first.
+    ///
+    /// # Errors
+    /// [`GaveUp::Cancelled`]: none was taken.
+    #[track_caller]
+    pub fn acquire_many_cancellable(&self, permits: u32, token: &CancelToken<P>) -> Result<Permits<P, &Self>, GaveUp> {
+        self.within(permits, Until::cancelled(token))
+    }
+
+    #[track_caller]
+    fn within(&self, permits: u32, until: Until<'_, P>) -> Result<Permits<P, &Self>, GaveUp> {
+        self.raw.down_many_until(checked(permits), until).map(|()| Permits::of(self, permits))
+    }
+
+    /// Takes a permit that keeps the semaphore alive; waits for one. With feature `std` or
+    /// `arc_lock`. Other calls: [`Permits::into_owned`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// let slots = Arc::new(lockyard::Semaphore::new(4));
+    /// let permit = slots.acquire_owned();
+    /// std::thread::spawn(move || drop(permit)).join().unwrap();
+    /// assert_eq!(slots.available(), 4);
+    /// ```
+    #[cfg(any(feature = "std", feature = "arc_lock"))]
+    pub fn acquire_owned(self: &Arc<Self>) -> Permits<P, Arc<Self>> {
+        self.acquire().into_owned(self)
+    }
+
+    /// Takes a permit that keeps the semaphore alive, if one is available.
+    #[cfg(any(feature = "std", feature = "arc_lock"))]
+    pub fn try_acquire_owned(self: &Arc<Self>) -> Option<Permits<P, Arc<Self>>> {
+        self.try_acquire().map(|permit| permit.into_owned(self))
     }
 
     /// Adds a permit; any thread may, also one that took none. `false`: there are [`MAX_UNITS`]
@@ -83,225 +193,95 @@ impl<P: Platform> Semaphore<P> {
     pub fn available(&self) -> u32 {
         self.raw.units()
     }
+}
 
-    /// The raw semaphore.
-    pub fn raw(&self) -> &RawSemaphore<P> {
-        &self.raw
+/// Permits of a [`Semaphore`]; dropping them returns them. `S`: how they name it, by a reference or
+/// an `Arc`.
+///
+/// ```
+/// let slots = lockyard::Semaphore::new(3);
+/// let mut mine = slots.acquire_many(3);
+/// let yours = mine.split(1).unwrap();
+/// drop(mine);
+/// assert_eq!(slots.available(), 2);
+/// yours.forget();
+/// assert_eq!(slots.available(), 2);
+/// ```
+#[derive(Debug)]
+#[must_use = "a permit that is not held is returned at once"]
+pub struct Permits<P: Platform, S: Deref<Target = Semaphore<P>>> {
+    semaphore: S,
+    permits: u32,
+}
+
+impl<P: Platform, S: Deref<Target = Semaphore<P>>> Permits<P, S> {
+    #[inline]
+    fn of(semaphore: S, permits: u32) -> Self {
+        Self { semaphore, permits }
+    }
+
+    /// How many they are.
+    pub fn permits(&self) -> u32 {
+        self.permits
+    }
+
+    /// Consumes the permits without returning them: the semaphore has fewer from now on.
+    pub fn forget(mut self) {
+        self.permits = 0;
+    }
+
+    /// Adds `other` to these.
+    ///
+    /// # Panics
+    /// If they are of different semaphores, or together more than [`MAX_UNITS`].
+    #[track_caller]
+    pub fn merge(&mut self, mut other: Self) {
+        assert!(core::ptr::eq(&*self.semaphore, &*other.semaphore), "merged permits of different semaphores");
+        self.permits = checked(self.permits.saturating_add(other.permits));
+        other.permits = 0;
+    }
+
+    /// Takes `permits` out of these. `None`: they are fewer, and stay.
+    pub fn split(&mut self, permits: u32) -> Option<Self>
+    where
+        S: Clone,
+    {
+        self.permits = self.permits.checked_sub(permits)?;
+        Some(Self::of(self.semaphore.clone(), permits))
     }
 }
 
-/// The number of units that a call asks for.
-#[inline]
-#[track_caller]
-fn checked(permits: u32) -> u32 {
-    assert!(permits <= MAX_UNITS, "a semaphore has at most 2147483647 permits");
-    permits
-}
-
-/// The calls that acquire, for one kind of permit: each of `one` has its form for `many`.
-macro_rules! acquisitions {
-    (
-        $semaphore:ty, $permit:ty;
-        $acquire:ident $acquire_many:ident $example:literal;
-        $try:ident $try_many:ident;
-        $for:ident $for_many:ident;
-        $until:ident $until_many:ident;
-        $cancellable:ident $cancellable_many:ident;
-    ) => {
-        /// Takes a permit; waits for one.
-        #[inline]
-        pub fn $acquire(self: $semaphore) -> $permit {
-            self.raw.down();
-            <$permit>::of(self, 1)
-        }
-
-        #[doc = concat!("Takes `permits` in one step; waits for them. See [Many permits](Semaphore#many-permits).\n\n", $example)]
-        #[inline]
-        #[track_caller]
-        pub fn $acquire_many(self: $semaphore, permits: u32) -> $permit {
-            self.raw.down_many(checked(permits));
-            <$permit>::of(self, permits)
-        }
-
-        /// Takes a permit if one is available.
-        #[inline]
-        pub fn $try(self: $semaphore) -> Option<$permit> {
-            self.raw.try_down().then(|| <$permit>::of(self, 1))
-        }
-
-        /// Takes `permits` in one step, if so many are available.
-        #[inline]
-        #[track_caller]
-        pub fn $try_many(self: $semaphore, permits: u32) -> Option<$permit> {
-            self.raw.try_down_many(checked(permits)).then(|| <$permit>::of(self, permits))
-        }
-
-        /// Takes a permit; waits for one for at most `timeout`.
-        #[cfg(feature = "std")]
-        pub fn $for(self: $semaphore, timeout: Duration) -> Option<$permit> {
-            self.$for_many(1, timeout)
-        }
-
-        /// Takes `permits` in one step; waits for them for at most `timeout`.
-        #[cfg(feature = "std")]
-        #[track_caller]
-        pub fn $for_many(self: $semaphore, permits: u32, timeout: Duration) -> Option<$permit> {
-            let taken = self.raw.down_many_until(checked(permits), super::time::after(timeout));
-            taken.ok().map(|()| <$permit>::of(self, permits))
-        }
-
-        /// Takes a permit; waits for one until `deadline`.
-        #[cfg(feature = "std")]
-        #[allow(clippy::disallowed_types)] // lock_api's users speak std
-        pub fn $until(self: $semaphore, deadline: std::time::Instant) -> Option<$permit> {
-            self.$until_many(1, deadline)
-        }
-
-        /// Takes `permits` in one step; waits for them until `deadline`.
-        #[cfg(feature = "std")]
-        #[allow(clippy::disallowed_types)] // lock_api's users speak std
-        #[track_caller]
-        pub fn $until_many(self: $semaphore, permits: u32, deadline: std::time::Instant) -> Option<$permit> {
-            let taken = self.raw.down_many_until(checked(permits), super::time::at(deadline));
-            taken.ok().map(|()| <$permit>::of(self, permits))
-        }
-
-        /// Takes a permit, unless `token` is cancelled first. One that is available is taken even if
-        /// the token is cancelled.
-        ///
-        /// # Errors
-        /// [`GaveUp::Cancelled`].
-        pub fn $cancellable(self: $semaphore, token: &CancelToken<P>) -> Result<$permit, GaveUp> {
-            self.$cancellable_many(1, token)
-        }
-
-        /// Takes `permits` in one step, unless `token` is cancelled first.
-        ///
-        /// # Errors
-        /// [`GaveUp::Cancelled`]: none was taken.
-        #[track_caller]
-        pub fn $cancellable_many(self: $semaphore, permits: u32, token: &CancelToken<P>) -> Result<$permit, GaveUp> {
-            let taken = self.raw.down_many_until(checked(permits), Until::cancelled(token));
-            taken.map(|()| <$permit>::of(self, permits))
-        }
-    };
-}
-
-impl<P: Platform> Semaphore<P> {
-    acquisitions! {
-        &Self, SemaphorePermit<'_, P>;
-        acquire acquire_many "```
-let slots = lockyard::Semaphore::new(4);
-let three = slots.acquire_many(3);
-assert_eq!((three.permits(), slots.available()), (3, 1));
-```";
-        try_acquire try_acquire_many;
-        try_acquire_for try_acquire_many_for;
-        try_acquire_until try_acquire_many_until;
-        acquire_cancellable acquire_many_cancellable;
-    }
-}
-
-/// Permits that keep the semaphore alive: for tasks and threads that outlive their maker. With
-/// feature `std` or `arc_lock`.
 #[cfg(any(feature = "std", feature = "arc_lock"))]
-impl<P: Platform> Semaphore<P> {
-    acquisitions! {
-        &Arc<Self>, OwnedSemaphorePermit<P>;
-        acquire_owned acquire_many_owned "```
-use std::sync::Arc;
-
-let slots = Arc::new(lockyard::Semaphore::new(4));
-let three = slots.acquire_many_owned(3);
-std::thread::spawn(move || drop(three)).join().unwrap();
-assert_eq!(slots.available(), 4);
-```";
-        try_acquire_owned try_acquire_many_owned;
-        try_acquire_owned_for try_acquire_many_owned_for;
-        try_acquire_owned_until try_acquire_many_owned_until;
-        acquire_owned_cancellable acquire_many_owned_cancellable;
-    }
-}
-
-macro_rules! permit {
-    ($(#[$what:meta])* $permit:ident $(<$life:lifetime>)?, $semaphore:ty, $given:ty) => {
-        $(#[$what])*
-        #[derive(Debug)]
-        #[must_use = "a permit that is not held is returned at once"]
-        pub struct $permit<$($life,)? P: Platform> {
-            semaphore: $semaphore,
-            permits: u32,
-        }
-
-        impl<$($life,)? P: Platform> $permit<$($life,)? P> {
-            #[inline]
-            fn of(semaphore: $given, permits: u32) -> Self {
-                Self { semaphore: semaphore.clone(), permits }
-            }
-
-            /// How many permits it stands for.
-            pub fn permits(&self) -> u32 {
-                self.permits
-            }
-
-            /// The semaphore that it is of.
-            pub fn semaphore(&self) -> &Semaphore<P> {
-                &self.semaphore
-            }
-
-            /// Consumes the permits without returning them: the semaphore has fewer from now on.
-            pub fn forget(mut self) {
-                self.permits = 0;
-            }
-
-            /// Adds the permits of `other` to this one.
-            ///
-            /// # Panics
-            /// If they are of different semaphores, or together more than [`MAX_UNITS`].
-            #[track_caller]
-            pub fn merge(&mut self, mut other: Self) {
-                assert!(core::ptr::eq(self.semaphore(), other.semaphore()), "merged permits of different semaphores");
-                self.permits = checked(self.permits.saturating_add(other.permits));
-                other.permits = 0;
-            }
-
-            /// Takes `permits` out of this one. `None`: it has fewer, and keeps them.
-            pub fn split(&mut self, permits: u32) -> Option<Self> {
-                self.permits = self.permits.checked_sub(permits)?;
-                Some(Self { semaphore: self.semaphore.clone(), permits })
-            }
-        }
-
-        impl<$($life,)? P: Platform> Drop for $permit<$($life,)? P> {
-            #[inline]
-            fn drop(&mut self) {
-                match self.permits {
-                    0 => {}
-                    1 => _ = self.semaphore.raw.up(),
-                    many => _ = self.semaphore.raw.up_many(many),
-                }
-            }
-        }
-    };
-}
-
-permit! {
-    /// Permits of a [`Semaphore`]; dropping them returns them.
+impl<P: Platform> Permits<P, &Semaphore<P>> {
+    /// The same permits, which keep the semaphore alive: for threads and tasks that outlive the
+    /// caller. With feature `std` or `arc_lock`.
+    ///
+    /// # Panics
+    /// If they are of another semaphore.
     ///
     /// ```
-    /// let slots = lockyard::Semaphore::new(3);
-    /// let mut mine = slots.acquire_many(3);
-    /// let yours = mine.split(1).unwrap();
-    /// drop(mine);
-    /// assert_eq!(slots.available(), 2);
-    /// yours.forget();
-    /// assert_eq!(slots.available(), 2);
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// let slots = Arc::new(lockyard::Semaphore::new(4));
+    /// let three = slots.try_acquire_many_for(3, Duration::from_millis(5)).unwrap().into_owned(&slots);
+    /// std::thread::spawn(move || assert_eq!(three.permits(), 3)).join().unwrap();
+    /// assert_eq!(slots.available(), 4);
     /// ```
-    SemaphorePermit<'a>, &'a Semaphore<P>, &'a Semaphore<P>
+    #[track_caller]
+    pub fn into_owned(mut self, semaphore: &Arc<Semaphore<P>>) -> Permits<P, Arc<Semaphore<P>>> {
+        assert!(core::ptr::eq(self.semaphore, &**semaphore), "permits of another semaphore");
+        Permits::of(semaphore.clone(), core::mem::take(&mut self.permits))
+    }
 }
 
-#[cfg(any(feature = "std", feature = "arc_lock"))]
-permit! {
-    /// Permits of a [`Semaphore`] in an [`Arc`], which they keep; dropping them returns them.
-    OwnedSemaphorePermit, Arc<Semaphore<P>>, &Arc<Semaphore<P>>
+impl<P: Platform, S: Deref<Target = Semaphore<P>>> Drop for Permits<P, S> {
+    #[inline]
+    fn drop(&mut self) {
+        match self.permits {
+            0 => {}
+            1 => _ = self.semaphore.raw.up(),
+            many => _ = self.semaphore.raw.up_many(many),
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! The names of the locks that stand on the kernel's PI futexes.
 
+use super::{RawRtCondvar, RawRtMutex};
 use crate::platform::linux::Linux;
-use crate::{rtcondvar, rtmutex};
+use crate::rtmutex::Lateral;
 
 pub use super::CheckedMutex;
 pub use crate::rtmutex::PiError;
@@ -30,12 +31,12 @@ pub use crate::rtmutex::PiError;
 /// assert_eq!(SETPOINT.try_lock_for(Duration::from_millis(1)).map(|value| *value), Some(0.75));
 /// ```
 ///
-/// Theory: [`rtmutex`](mod@crate::rtmutex).
-pub type RtMutex<T> = lock_api::Mutex<rtmutex::RawRtMutex<Linux, rtmutex::Lateral>, T>;
-/// A [`RtMutex`] with policy `S`; see [`rtmutex::policy`].
-pub type RtMutexWith<S, T> = lock_api::Mutex<rtmutex::RawRtMutex<Linux, S>, T>;
+/// Theory: `src/rtmutex/mod.rs`; on any platform: [`raw::RawRtMutex`](crate::raw::RawRtMutex).
+pub type RtMutex<T> = lock_api::Mutex<RawRtMutex<Linux, Lateral>, T>;
+/// A [`RtMutex`] with policy `S`: see [`pi_policy`](crate::raw::pi_policy).
+pub type RtMutexWith<S, T> = lock_api::Mutex<RawRtMutex<Linux, S>, T>;
 /// A locked [`RtMutex`].
-pub type RtMutexGuard<'a, T, S = rtmutex::Lateral> = lock_api::MutexGuard<'a, rtmutex::RawRtMutex<Linux, S>, T>;
+pub type RtMutexGuard<'a, T, S = Lateral> = lock_api::MutexGuard<'a, RawRtMutex<Linux, S>, T>;
 /// The condition variable of [`RtMutex`]: a notified thread waits for the mutex by its priority
 /// from the notification on.
 ///
@@ -59,7 +60,7 @@ pub type RtMutexGuard<'a, T, S = rtmutex::Lateral> = lock_api::MutexGuard<'a, rt
 /// });
 /// ```
 ///
-/// Theory: [`rtcondvar`](mod@crate::rtcondvar).
-pub type RtCondvar = lock_api::Condvar<rtcondvar::RawRtCondvar<Linux, rtmutex::Lateral>>;
+/// Theory: `src/rtcondvar.rs`; on any platform: [`raw::RawRtCondvar`](crate::raw::RawRtCondvar).
+pub type RtCondvar = lock_api::Condvar<RawRtCondvar<Linux, Lateral>>;
 /// The condition variable of [`RtMutexWith`].
-pub type RtCondvarWith<S> = lock_api::Condvar<rtcondvar::RawRtCondvar<Linux, S>>;
+pub type RtCondvarWith<S> = lock_api::Condvar<RawRtCondvar<Linux, S>>;

@@ -36,22 +36,18 @@ use crate::wait::turn::TURN_NS;
 /// How long a recursive reader waits behind a writer.
 const BESIDE_NS: u64 = 4 * TURN_NS;
 
-/// A [`RawRwSem`] with upgradable reads: 64 bytes..
+/// A reader-writer lock with upgradable reads: 64 bytes.
 ///
-/// Cost without contention: a read is that of [`RawRwSem`]; a write, and an upgradable read, take
-/// two locks. Programs without upgradable reads are better off with [`RawRwSem`].
-#[derive(Debug, Default)]
+/// Fairness of readers: as [`RawRwSem`](super::RawRwSem); of writers and upgradable readers among
+/// themselves: as [`RawMutex`](super::RawMutex), where a turn lasts as long as a hold. Cost without
+/// contention: a read is that of `RawRwSem`; a write, and an upgradable read, take two locks.
+/// Programs without upgradable reads are better off with `RawRwSem`. `RECURSIVE`: a reader may read
+/// again while it reads. Theory: `src/api/upgradable.rs`.
+#[derive(Debug)]
 #[repr(C)]
 pub struct RawUpgradableRwSem<P: Platform, const RECURSIVE: bool = false> {
     sem: RawRwSem<P>,
     gate: RawMutex<P>,
-}
-
-impl<P: ConstPlatform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
-    /// Unlocked.
-    pub const fn new() -> Self {
-        Self { sem: RawRwSem::new(), gate: RawMutex::new() }
-    }
 }
 
 impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
@@ -148,7 +144,7 @@ impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
 // SAFETY: `sem` is a reader-writer lock.
 unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for RawUpgradableRwSem<P, RECURSIVE> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-    const INIT: Self = Self::new();
+    const INIT: Self = Self { sem: RawRwSem::new(), gate: RawMutex::new() };
     type SharedGuard = GuardNoSend;
     type ExclusiveGuard = GuardNoSend;
 

@@ -4,7 +4,6 @@ use std::sync::Barrier;
 use std::thread::scope;
 use std::time::Duration;
 
-use lockyard::RawTreeRtMutex;
 use lockyard::cancel::Until;
 use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
@@ -12,6 +11,7 @@ use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::rtmutex::{RawRtMutex, policy as pi};
+use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::qspinlock::RawQSpinLock;

@@ -50,7 +50,6 @@ fn permits_are_divided_and_put_together() {
     assert_eq!(slots.available(), 2);
     two.merge(slots.acquire());
     assert_eq!((two.permits(), slots.available()), (3, 1));
-    assert!(std::ptr::eq(two.semaphore(), &slots));
     assert!(panics(|| two.merge(others.acquire())), "of another semaphore");
     assert_eq!((two.permits(), others.available()), (3, 1));
     two.split(1).expect("one").forget();
@@ -61,7 +60,7 @@ fn permits_are_divided_and_put_together() {
 #[test]
 fn more_than_there_can_be_is_a_panic() {
     let slots = Semaphore::new(1);
-    let most = lockyard::semaphore::MAX_UNITS;
+    let most = lockyard::raw::MAX_UNITS;
     assert!(slots.try_acquire_many(most).is_none());
     assert!(panics(|| drop(slots.try_acquire_many(most + 1))) && panics(|| drop(slots.acquire_many(u32::MAX))));
     assert_eq!(slots.available(), 1);
@@ -72,22 +71,19 @@ fn more_than_there_can_be_is_a_panic() {
 fn owned_permits_keep_their_semaphore() {
     guarded("owned permits", || {
         let slots = Arc::new(Semaphore::new(3));
-        let token = CancelToken::new();
         let mut permit = slots.acquire_owned();
-        permit.merge(slots.acquire_many_owned(1));
+        permit.merge(slots.acquire_many(1).into_owned(&slots));
         permit.merge(slots.try_acquire_owned().expect("there is one"));
-        assert!(slots.try_acquire_owned().is_none() && slots.try_acquire_many_owned(2).is_none());
-        assert!(slots.try_acquire_owned_for(SHORT).is_none());
-        assert!(slots.try_acquire_many_owned_until(1, Instant::now()).is_none());
-        token.cancel();
-        assert_eq!(slots.acquire_owned_cancellable(&token).err(), Some(GaveUp::Cancelled));
+        assert!(slots.try_acquire_owned().is_none());
+        let other = Semaphore::new(1);
+        assert!(panics(|| drop(other.acquire().into_owned(&slots))) && other.available() == 1);
         let weak = Arc::downgrade(&slots);
         drop(slots);
         let mut permit = spawn(move || permit).join().expect("it comes back");
-        assert_eq!(permit.semaphore().available(), 0);
+        assert_eq!(permit.permits(), 3);
         permit.split(1).expect("one").forget();
         drop(permit.split(1));
-        assert_eq!(permit.semaphore().available(), 1);
+        assert_eq!((permit.permits(), weak.upgrade().map(|slots| slots.available())), (1, Some(1)));
         permit.forget();
         assert!(weak.upgrade().is_none(), "a forgotten permit keeps nothing");
     });

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lockyard::event::Event;
 use lockyard::platform::{Ordering, Platform, Pool};
+use lockyard::spin::hq::pool::lane_count;
 use lockyard::spin::hq::{RawHqSpinLock, TYPE, Tunable};
 use lockyard_check::scripted::{Actor, NODES, Outcome, Scene, Scripted, every_stop};
 
@@ -238,13 +239,13 @@ scripts! {
             [(3, 100, 3), (2, 100, 3), (6, 24, 6), (6, 23, 3), (32, 128, 32), (33, 1000, 3)]
         {
             has(caches, cpus);
-            assert_eq!(Exact::commons().pool.lane_count(), lanes, "{caches} caches, {cpus} CPUs");
+            assert_eq!(lane_count(Exact::commons().pool), lanes, "{caches} caches, {cpus} CPUs");
         }
         has(6, 24);
         Exact::commons().pool.tunables().set(Tunable::LanesByCache, 0).expect("in range");
-        assert_eq!(Exact::commons().pool.lane_count(), 3);
+        assert_eq!(lane_count(Exact::commons().pool), 3);
         Exact::commons().pool.tunables().set(Tunable::Lanes, 5).expect("in range");
-        assert_eq!(Exact::commons().pool.lane_count(), 5);
+        assert_eq!(lane_count(Exact::commons().pool), 5);
     }
 
     /// Which waiters are neighbours: those of a node, of a cache, or whose names leave the same

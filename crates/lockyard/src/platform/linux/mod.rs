@@ -68,6 +68,12 @@ pub use threads::{number, snapshot};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Linux;
 
+/// See [`platform::read_ahead`](crate::platform::read_ahead).
+pub fn read_ahead() {
+    topology::read_ahead();
+    threads::make_room();
+}
+
 static HEADS: ParkedHeads<Linux> = ParkedHeads::new();
 static POOL: Pool<Linux> = Pool::new();
 
