@@ -7,7 +7,7 @@ use crate::steps::{
     MODELS, PLANTED, PORTABLE, PROGRAMS, SOURCES, SURFACE, TESTS, passes,
 };
 use crate::tools::{Outcome, cargo, report};
-use crate::{counts, coverage, fuzz, install, lab, models, programs, qemu, quick};
+use crate::{counts, coverage, fuzz, install, lab, models, pages, programs, qemu, quick};
 
 /// One form of a command.
 pub(crate) struct Form {
@@ -54,6 +54,13 @@ pub(crate) const FORMS: &[Form] = &[
         about: "doc tests; all pages, private ones too, with warnings as errors",
         time: "1 minute cold",
         run: |_| passes(&[DOC_TESTS, DOCS]),
+    },
+    Form {
+        name: "lint --publish",
+        options: "",
+        about: "what `cargo publish --dry-run` says of every package that is for others, without compiling it again",
+        time: "half a minute, and the registry",
+        run: |_| report(pages::publish()),
     },
     Form {
         name: "lint --deny",

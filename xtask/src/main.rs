@@ -15,6 +15,7 @@ mod install;
 mod lab;
 mod licences;
 mod models;
+mod pages;
 mod planted;
 mod programs;
 mod qemu;

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::tools::{Outcome, cargo, cargo_with};
-use crate::{asm, counts, install, licences, models, planted, programs, sources, surface, tools};
+use crate::{asm, counts, install, licences, models, pages, planted, programs, sources, surface, tools};
 
 /// One check.
 #[derive(Clone, Copy)]
@@ -112,7 +112,8 @@ fn doc_tests() -> Outcome {
 const STRICT: [(&str, &str); 1] = [("RUSTDOCFLAGS", "-D warnings")];
 
 fn docs_short() -> Outcome {
-    cargo_with(&STRICT, "doc --no-deps --workspace --lib")
+    cargo_with(&STRICT, "doc --no-deps --workspace --lib")?;
+    pages::methods()
 }
 
 /// The command and the library share a name, so that their pages share a folder: the library's come

@@ -21,7 +21,7 @@ use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
-use lockyard_check::adapters::{Binary, EagerHq};
+use lockyard_check::adapters::{Binary, Bundle, EagerHq};
 use lockyard_check::broken::Nothing;
 use lockyard_check::cases::exclusion;
 use lockyard_check::cases::parking::HashedMutex;
@@ -163,7 +163,8 @@ fn locks() -> Vec<Subject> {
         "qrwlock:word-cas": KernelQRwLock<Shuttle, qrw::WordCas>, [exclusive, shared] crowd;
         "lockref": LockRef<Shuttle>, [exclusive, references] crowd;
         "futex-hash": HashedMutex<Shuttle, RawQSpinLock<Shuttle>>, [exclusive, parking] crowd;
-        "semaphore:opportunistic-safe": RawSemaphore<Shuttle>, [counting, quick_ups];
+        "semaphore:opportunistic-safe": RawSemaphore<Shuttle>, [counting, quick_ups, weighing];
+        "semaphore:bundles": Bundle<RawSemaphore<Shuttle>>, [counting, quick_ups];
         "semaphore:direct-handoff": KernelSemaphore<Shuttle, DirectHandoff>, [counting, quick_ups];
         "binary-semaphore": Binary<RawSemaphore<Shuttle>>, [exclusive, timed] crowd;
     }

@@ -1,5 +1,6 @@
 //! Lockyard's own locks, as the suite sees them.
 
+mod bundle;
 mod lockref;
 
 use lockyard::GaveUp;
@@ -17,6 +18,8 @@ use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::queued::{Kind, RawQueuedSpinLock};
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
+
+pub use bundle::Bundle;
 
 use crate::lock::{Count, Lock, Shared, Timed, Way};
 use crate::stage::Stage;

@@ -116,6 +116,21 @@ pub trait Count: Debug + Send + Sync + Sized {
     }
 }
 
+/// A semaphore that gives many units in one step.
+pub trait Weigh: Count {
+    /// Takes `units`; waits for them.
+    fn down_many(&self, units: u32);
+    /// Takes `units` if there are so many.
+    fn try_down_many(&self, units: u32) -> bool;
+    /// Takes `units` unless `until` comes first.
+    ///
+    /// # Errors
+    /// Why the wait ended.
+    fn down_many_until(&self, units: u32, until: Until<'_, Self::P>) -> Result<(), GaveUp>;
+    /// Returns `units`. `false`: there would be too many, and none was returned.
+    fn up_many(&self, units: u32) -> bool;
+}
+
 /// What becomes of the last reference, decided under the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Last {

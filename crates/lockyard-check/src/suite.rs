@@ -70,6 +70,17 @@ macro_rules! group {
             }
         }
     };
+    (weighing => $then:ident $arguments:tt) => {
+        $crate::$then! { $arguments Count:
+            weighing {
+                sizes_are_conserved units_come_one_by_one one_up_reaches_every_waiter
+                a_leaver_lets_smaller_ones_in
+            }
+        }
+    };
+    (fair_sizes => $then:ident $arguments:tt) => {
+        $crate::$then! { $arguments Count: weighing { every_size_gets_through } }
+    };
     (quick_ups => $then:ident $arguments:tt) => {
         $crate::$then! { $arguments Count: counting { quick_ups_reach_every_waiter } }
     };
@@ -89,6 +100,8 @@ macro_rules! group {
 /// | `references` | every [`References`](crate::lock::References) |
 /// | `parking` | every [`Hashed`](crate::cases::parking::Hashed) |
 /// | `counting` | every [`Count`](crate::lock::Count) |
+/// | `weighing` | every [`Weigh`](crate::lock::Weigh) |
+/// | `fair_sizes` | those with a bound on bypass |
 /// | `quick_ups` | those that do not lose wake-ups |
 ///
 /// ```
@@ -160,6 +173,7 @@ mod tests {
             include_str!("cases/timeouts.rs"),
             include_str!("cases/trying.rs"),
             include_str!("cases/wakeups.rs"),
+            include_str!("cases/weighing.rs"),
         ] {
             for case in file.split("\npub fn ").skip(1) {
                 let name = case.split('<').next().unwrap_or_default();

@@ -16,7 +16,7 @@ use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
-use lockyard_check::adapters::{Binary, EagerHq};
+use lockyard_check::adapters::{Binary, Bundle, EagerHq};
 use lockyard_check::cases::parking::HashedMutex;
 use lockyard_check::conformance;
 use lockyard_check::lock::{Lock, Way};
@@ -44,7 +44,8 @@ conformance!(lockref_ticket: LockRef<Scripted, RawTicketLock<Scripted>>, [refere
 conformance!(lockref_ttas: LockRef<Scripted, RawTtasLock<Scripted>>, [references]);
 conformance!(futex_hash: HashedMutex<Scripted, RawQSpinLock<Scripted>>, [exclusive, parking]);
 conformance!(futex_hash_ticket: HashedMutex<Scripted, RawTicketLock<Scripted>>, [parking]);
-conformance!(semaphore: RawSemaphore<Scripted>, [counting, quick_ups]);
+conformance!(semaphore: RawSemaphore<Scripted>, [counting, quick_ups, weighing]);
+conformance!(semaphore_bundles: Bundle<RawSemaphore<Scripted>>, [counting, quick_ups]);
 conformance!(semaphore_direct_handoff: KernelSemaphore<Scripted, DirectHandoff>, [counting, quick_ups]);
 conformance!(binary_semaphore: Binary<RawSemaphore<Scripted>>, [exclusive, timed]);
 

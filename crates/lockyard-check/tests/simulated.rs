@@ -16,7 +16,7 @@ use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
-use lockyard_check::adapters::{Binary, EagerHq};
+use lockyard_check::adapters::{Binary, Bundle, EagerHq};
 use lockyard_check::cases::parking::{HashedMutex, deadlines_and_wakes_agree};
 use lockyard_check::conformance;
 use lockyard_check::embedded::{Detached, Monitor, Spinning};
@@ -53,7 +53,8 @@ conformance!(lockref_ticket: LockRef<Sim, RawTicketLock<Sim>>, [references]);
 conformance!(lockref_ttas: LockRef<Sim, RawTtasLock<Sim>>, [references]);
 conformance!(futex_hash: HashedMutex<Sim, RawQSpinLock<Sim>>, [exclusive, parking]);
 conformance!(futex_hash_ticket: HashedMutex<Sim, RawTicketLock<Sim>>, [parking]);
-conformance!(semaphore: RawSemaphore<Sim>, [counting, quick_ups]);
+conformance!(semaphore: RawSemaphore<Sim>, [counting, quick_ups, weighing]);
+conformance!(semaphore_bundles: Bundle<RawSemaphore<Sim>>, [counting, quick_ups]);
 conformance!(semaphore_direct_handoff: KernelSemaphore<Sim, DirectHandoff>, [counting, quick_ups]);
 conformance!(binary_semaphore: Binary<RawSemaphore<Sim>>, [exclusive, timed]);
 

@@ -21,7 +21,7 @@ use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
-use lockyard_check::adapters::{Binary, EagerHq};
+use lockyard_check::adapters::{Binary, Bundle, EagerHq};
 use lockyard_check::broken;
 use lockyard_check::cases::parking::HashedMutex;
 use lockyard_sim::Sim;
@@ -288,6 +288,7 @@ fn entries<P: Ground>() -> Vec<Entry<P>> {
         qrwlock::<P, qrw::ByteCas>().frees(),
         qrwlock::<P, qrw::WordCas>().frees(),
         Entry::new("semaphore", Some("opportunistic-safe"), units::<P, RawSemaphore<P>>).bounded(),
+        Entry::new("semaphore", Some("bundles"), units::<P, Bundle<RawSemaphore<P>>>).bounded(),
         Entry::new("semaphore", Some("direct-handoff"), units::<P, KernelSemaphore<P, DirectHandoff>>).bounded(),
         Entry::new("semaphore", Some("opportunistic-2008"), units::<P, KernelSemaphore<P, Opportunistic2008>>)
             .known(LOSES),

@@ -1,5 +1,47 @@
 //! Lockyard: the Linux kernel's adaptive locks, rebuilt for userspace.
 //!
+//! ```
+//! use lockyard::{Mutex, RwSem};
+//!
+//! static COUNTER: Mutex<u64> = Mutex::new(0);
+//! *COUNTER.lock() += 1;
+//!
+//! let table = RwSem::new(vec![1, 2, 3]);
+//! assert_eq!(table.read().len(), 3);
+//! table.write().push(4);
+//! ```
+//!
+//! # Which lock?
+//!
+//! | situation | lock |
+//! |---|---|
+//! | one owner at a time, any number of threads | [`Mutex`], and [`Condvar`] to wait for a change |
+//! | mostly readers | [`RwSem`]; [`RwLock`] where a reader may become the writer |
+//! | at most N threads at a time, or N of something | [`Semaphore`] |
+//! | sections below a microsecond, or locks by the million | [`SpinLock`], [`QRwLock`]; [`HqSpinLock`] on several NUMA nodes |
+//! | threads of different priorities | [`RtMutex`], `RtCondvar` |
+//! | objects with references, in a table | [`LockRef`] |
+//!
+//! **From std.** `lock()` returns the guard, not a `Result`: a panic unlocks, and nothing is
+//! poisoned. `Condvar::wait` takes `&mut guard`. `RwLock` is [`RwSem`], or [`RwLock`] for upgradable
+//! reads. `Once`, `OnceLock`, `LazyLock` and `Barrier` of std serve as they are.
+//!
+//! **From parking_lot.** `use lockyard as parking_lot;` has its names but `Once`, and its features
+//! `arc_lock`, `serde`, `owning_ref`; `deadlock_detection` is `deadlock`. There is no `send_guard`: a
+//! waiter watches the thread that locked. (Guards of spinlocks and [`QRwLock`], and permits, may
+//! travel.)
+//!
+//! **Calls that end** are named alike everywhere: `try_…_for` a duration, `try_…_until` a time,
+//! `…_cancellable` by a [`CancelToken`].
+//!
+//! **Examples** are in `examples/`: `cache` ([`RwSem`]), `pool` ([`Mutex`], [`Condvar`]), `rate`
+//! ([`Semaphore`]), `control` ([`RtMutex`]), `refcount` ([`LockRef`]), `own_platform` (a machine of
+//! one's own, without an operating system).
+//!
+//! **Stability.** There is no release yet: names may change, the promises below may not.
+//!
+//! # The locks
+//!
 //! | type | raw lock | bytes | waits by | bound on bypass |
 //! |---|---|---|---|---|
 //! | [`Mutex`] | [`raw::RawMutex`] | 32 | spinning while the owner runs, then sleeping | one turn per waiter ahead |
@@ -18,25 +60,15 @@
 //! around while others sleep. That is what keeps throughput when threads outnumber CPUs; the bound
 //! is what keeps every thread going.
 //!
-//! ```
-//! use lockyard::{Mutex, RwSem};
-//!
-//! static COUNTER: Mutex<u64> = Mutex::new(0);
-//! *COUNTER.lock() += 1;
-//!
-//! let table = RwSem::new(vec![1, 2, 3]);
-//! assert_eq!(table.read().len(), 3);
-//! table.write().push(4);
-//! ```
-//!
 //! # Promises
 //!
 //! * All-zero bytes are an unlocked lock; `const fn new`.
 //! * No allocation, no panic, no change of errno and no thread-local destructor on any lock path.
 //!   ([`RtMutex`] and [`TreeRtMutex`] panic where they could only hang, and at a foreign unlock.)
 //! * No spinning without bound on a thread that may not be running.
-//! * A lock's memory must stay until every unlock call on it has returned. [`SpinLock`] alone may
-//!   be freed by the next owner as soon as that one has unlocked it.
+//! * A lock's memory must stay until every unlock call on it has returned. The spinlocks (but
+//!   [`TicketLock`]), [`QRwLock`] and [`TreeRtMutex`] may be freed by the next owner as soon as that
+//!   one has unlocked them.
 //! * Locks are not recursive. A guard may be forgotten: the lock stays locked, nothing else
 //!   happens. A locked lock may be dropped by whoever owns it.
 //! * After `fork` the child has the locks as they were; those that other threads held stay held. (A
@@ -77,6 +109,7 @@
 //!
 //! `std` (default): the real machine. Without it only the generic algorithms remain, for platforms
 //! of your own. `events` (default): the counters; without it they cost nothing and take no memory.
+//! `deadlock`: `deadlock::check_deadlock` finds cycles of waits, and names threads and locks.
 //! `history`: the kernel's locks of other years, for measurements. `portable`: on Linux, the
 //! machine of other systems. `unstable-internals`: what the locks are made of, for Lockyard's own
 //! crates; it changes in any release.
@@ -92,6 +125,8 @@
 
 #![no_std]
 
+#[cfg(any(feature = "std", feature = "arc_lock"))]
+extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
@@ -101,6 +136,11 @@ compile_error!("lockyard: x32 is not supported; build for x86_64-unknown-linux-g
 #[cfg(all(feature = "std", not(target_has_atomic = "64")))]
 compile_error!("the feature `std` of lockyard needs 64-bit atomics, which this target has not");
 
+#[cfg(feature = "deadlock")]
+pub mod deadlock;
+#[cfg(not(feature = "deadlock"))]
+#[allow(unreachable_pub)] // public with the feature
+mod deadlock;
 pub mod event;
 #[cfg(feature = "std")]
 mod front;

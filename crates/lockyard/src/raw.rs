@@ -10,7 +10,7 @@
 //! | [`RawMutex`], [`RawFairMutex`], [`RawTreeRtMutex`], `RawRtMutex` | `RawMutex`, `RawMutexTimed` |
 //! | [`RawQSpinLock`], [`RawCnaSpinLock`], [`RawHqSpinLock`], [`RawMcsLock`], [`RawTicketLock`], [`RawTtasLock`] | `RawMutex` |
 //! | [`RawRwSem`] | `RawRwLock`, `RawRwLockTimed`, `RawRwLockDowngrade` |
-//! | [`RawQRwLock`] | `RawRwLock`, `RawRwLockDowngrade` |
+//! | [`RawQRwLock`] | the same |
 //! | [`RawUpgradableRwSem`] | all of a reader-writer lock |
 //! | [`MutexCondvar`], `RawRtCondvar` | `RawCondvar`, `RawCondvarTimed` |
 //!
@@ -24,8 +24,9 @@
 //! ```
 
 pub use crate::api::{
-    MutexCondvar, RawCnaSpinLock, RawFairMutex, RawHqSpinLock, RawMcsLock, RawMutex, RawQRwLock, RawQSpinLock,
-    RawRwSem, RawTicketLock, RawTreeRtMutex, RawTtasLock, RawUpgradableRwSem, Semaphore, SemaphorePermit,
+    MutexCondvar, Permits, RawCnaSpinLock, RawFairMutex, RawHqSpinLock, RawMcsLock, RawMutex, RawMutexCancellable,
+    RawQRwLock, RawQSpinLock, RawRwLockCancellable, RawRwSem, RawTicketLock, RawTreeRtMutex, RawTtasLock,
+    RawUpgradableRwSem, Semaphore,
 };
 #[cfg(all(feature = "std", target_os = "linux", not(feature = "portable")))]
 pub use crate::api::{RawRtCondvar, RawRtMutex};

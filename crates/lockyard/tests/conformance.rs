@@ -16,7 +16,7 @@ use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
-use lockyard_check::adapters::{Binary, EagerHq};
+use lockyard_check::adapters::{Binary, Bundle, EagerHq};
 use lockyard_check::cases::parking::HashedMutex;
 use lockyard_check::conformance;
 use lockyard_check::embedded::{Detached, Monitor, Spinning};
@@ -63,7 +63,8 @@ conformance!(lockref_ticket: LockRef<Native, RawTicketLock<Native>>, [references
 conformance!(lockref_ttas: LockRef<Native, RawTtasLock<Native>>, [references]);
 conformance!(futex_hash: HashedMutex<Native, RawQSpinLock<Native>>, [exclusive, parking]);
 conformance!(futex_hash_ticket: HashedMutex<Native, RawTicketLock<Native>>, [parking]);
-conformance!(semaphore: RawSemaphore<Native>, [counting, quick_ups]);
+conformance!(semaphore: RawSemaphore<Native>, [counting, quick_ups, weighing, fair_sizes]);
+conformance!(semaphore_bundles: Bundle<RawSemaphore<Native>>, [counting, quick_ups]);
 conformance!(semaphore_direct_handoff: KernelSemaphore<Native, DirectHandoff>, [counting, quick_ups]);
 // Loses wake-ups when more than one unit is about: no `quick_ups` here, and see
 // `history_semaphore`.

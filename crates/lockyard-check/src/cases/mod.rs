@@ -12,6 +12,7 @@
 //! | `parking` | a futex hash loses no wake-up, and may grow |
 //! | `references` | a count beside a lock is exact, and stands still under it |
 //! | `counting` | units are conserved, and each `up` reaches a waiter |
+//! | `weighing` | many units are taken in one step, and no size starves another |
 //! | `lives` | threads that come and go |
 //!
 //! Cases have no timing assertions but one ("never early"), do not sleep to wait for something, and
@@ -28,6 +29,7 @@ pub mod sharing;
 pub mod timeouts;
 pub mod trying;
 pub mod wakeups;
+pub mod weighing;
 
 use crate::data::Data;
 use crate::lock::{Lock, Way};

@@ -2,10 +2,13 @@
 
 use lock_api::GuardNoSend;
 
+use super::cancellable::{RawMutexCancellable, timed_mutex};
+use crate::cancel::{GaveUp, Until};
+use crate::deadlock::{self, Mode::Exclusive};
 use crate::mutex;
 use crate::platform::{ConstPlatform, Platform};
-use crate::rtmutex_tree;
 use crate::rtmutex_tree::policy::{Policy, Today};
+use crate::rtmutex_tree::{self, Refused};
 
 /// The mutex: 32 bytes.
 ///
@@ -28,7 +31,7 @@ pub struct RawMutex<P: Platform>(pub(crate) mutex::RawMutex<P>);
 pub struct RawFairMutex<P: Platform>(mutex::RawMutex<P>);
 
 macro_rules! exclusive {
-    ($lock:ident, $release:ident) => {
+    ($lock:ident, $release:ident, $watched:expr) => {
         // SAFETY: one thread owns the word at a time, and acquires on the release before.
         unsafe impl<P: ConstPlatform> lock_api::RawMutex for $lock<P> {
             #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
@@ -37,17 +40,18 @@ macro_rules! exclusive {
 
             #[inline]
             fn lock(&self) -> GuardNoSend {
-                self.0.acquire();
+                deadlock::acquire(self, $watched, Exclusive, || self.0.try_acquire(), || self.0.acquire());
                 GuardNoSend::new()
             }
 
             #[inline]
             fn try_lock(&self) -> Option<GuardNoSend> {
-                self.0.try_acquire().then(GuardNoSend::new)
+                deadlock::attempt(self, $watched, Exclusive, self.0.try_acquire()).then(GuardNoSend::new)
             }
 
             #[inline]
             unsafe fn unlock(&self, _guard: GuardNoSend) {
+                deadlock::released(self, $watched);
                 // SAFETY: the guard stands for an acquisition of this lock.
                 unsafe { self.0.$release() };
             }
@@ -58,40 +62,36 @@ macro_rules! exclusive {
             }
         }
 
-        // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before
-        // its deadline.
-        #[cfg(feature = "std")]
-        unsafe impl<P: ConstPlatform> lock_api::RawMutexTimed for $lock<P> {
-            type Duration = core::time::Duration;
-            #[allow(clippy::disallowed_types)] // lock_api's users speak std
-            type Instant = std::time::Instant;
+        // SAFETY: an acquisition.
+        unsafe impl<P: ConstPlatform> RawMutexCancellable for $lock<P> {
+            type Platform = P;
 
-            fn try_lock_for(&self, timeout: Self::Duration) -> Option<GuardNoSend> {
-                self.0.acquire_until(super::time::after(timeout)).ok().map(|()| GuardNoSend::new())
-            }
-
-            fn try_lock_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-                self.0.acquire_until(super::time::at(deadline)).ok().map(|()| GuardNoSend::new())
+            fn lock_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
+                self.0.acquire_until(until)?;
+                deadlock::acquired(self, $watched, Exclusive);
+                Ok(GuardNoSend::new())
             }
         }
+        timed_mutex!([P: ConstPlatform] $lock<P>);
     };
 }
 
-exclusive!(RawMutex, release);
-exclusive!(RawFairMutex, release_fair);
+exclusive!(RawMutex, release, deadlock::MUTEX);
+exclusive!(RawFairMutex, release_fair, deadlock::FAIR_MUTEX);
 
 // SAFETY: a fair release is a release.
 unsafe impl<P: ConstPlatform> lock_api::RawMutexFair for RawMutex<P> {
     unsafe fn unlock_fair(&self, _guard: GuardNoSend) {
+        deadlock::released(self, deadlock::MUTEX);
         // SAFETY: the guard stands for an acquisition of this lock.
         unsafe { self.0.release_fair() };
     }
 
-    unsafe fn bump(&self, _guard: &mut GuardNoSend) {
+    unsafe fn bump(&self, guard: &mut GuardNoSend) {
         if self.0.is_contended() {
             // SAFETY: the guard stands for an acquisition of this lock, before and after.
-            unsafe { self.0.release_fair() };
-            self.0.acquire();
+            unsafe { self.unlock_fair(core::mem::replace(guard, GuardNoSend::new())) };
+            *guard = lock_api::RawMutex::lock(self);
         }
     }
 }
@@ -130,22 +130,23 @@ unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutex for RawTreeRtMutex<P
 
     #[inline]
     fn lock(&self) -> GuardNoSend {
-        if let Err(cycle) = self.0.acquire() {
-            refused(&cycle);
-        }
+        let wait = || self.0.acquire().unwrap_or_else(|cycle| super::refused(&cycle));
+        deadlock::acquire(self, deadlock::TREE_RT_MUTEX, Exclusive, || self.0.try_acquire(), wait);
         GuardNoSend::new()
     }
 
     #[inline]
     fn try_lock(&self) -> Option<GuardNoSend> {
-        self.0.try_acquire().then(GuardNoSend::new)
+        let taken = deadlock::attempt(self, deadlock::TREE_RT_MUTEX, Exclusive, self.0.try_acquire());
+        taken.then(GuardNoSend::new)
     }
 
     #[inline]
     unsafe fn unlock(&self, _guard: GuardNoSend) {
+        deadlock::released(self, deadlock::TREE_RT_MUTEX);
         // SAFETY: the guard stands for an acquisition of this lock.
         if let Err(error) = unsafe { self.0.release() } {
-            refused(&error);
+            super::refused(&error);
         }
     }
 
@@ -155,49 +156,22 @@ unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutex for RawTreeRtMutex<P
     }
 }
 
-#[cold]
-#[track_caller]
-fn refused(error: &dyn core::fmt::Display) -> ! {
-    panic!("{error}")
-}
+/// # Panics
+/// As `lock`: where it could only hang.
+// SAFETY: an acquisition.
+unsafe impl<P: ConstPlatform, Y: Policy> RawMutexCancellable for RawTreeRtMutex<P, Y> {
+    type Platform = P;
 
-#[cfg(feature = "std")]
-mod timed {
-    use core::time::Duration;
-
-    use lock_api::GuardNoSend;
-
-    use super::{RawTreeRtMutex, refused};
-    use crate::api::time::{after, at};
-    use crate::cancel::Until;
-    use crate::platform::ConstPlatform;
-    use crate::rtmutex_tree::Refused;
-    use crate::rtmutex_tree::policy::Policy;
-
-    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
-    // deadline.
-    unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutexTimed for RawTreeRtMutex<P, Y> {
-        type Duration = Duration;
-        #[allow(clippy::disallowed_types)] // lock_api's users speak std
-        type Instant = std::time::Instant;
-
-        fn try_lock_for(&self, timeout: Duration) -> Option<GuardNoSend> {
-            timed(self, after(timeout))
-        }
-
-        fn try_lock_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-            timed(self, at(deadline))
-        }
-    }
-
-    fn timed<P: ConstPlatform, Y: Policy>(
-        mutex: &RawTreeRtMutex<P, Y>,
-        until: Until<'static, P>,
-    ) -> Option<GuardNoSend> {
-        match mutex.0.acquire_until(until) {
-            Ok(()) => Some(GuardNoSend::new()),
-            Err(Refused::Deadlock(cycle)) => refused(&cycle),
-            Err(_) => None,
+    fn lock_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
+        match self.0.acquire_until(until) {
+            Ok(()) => {
+                deadlock::acquired(self, deadlock::TREE_RT_MUTEX, Exclusive);
+                Ok(GuardNoSend::new())
+            }
+            Err(Refused::TimedOut) => Err(GaveUp::TimedOut),
+            Err(Refused::Cancelled) => Err(GaveUp::Cancelled),
+            Err(Refused::Deadlock(cycle)) => super::refused(&cycle),
         }
     }
 }
+timed_mutex!([P: ConstPlatform, Y: Policy] RawTreeRtMutex<P, Y>);

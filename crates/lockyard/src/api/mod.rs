@@ -17,14 +17,22 @@ mod shared;
 mod spinning;
 mod upgradable;
 
-pub use cancellable::{CancellableMutex, CancellableRwLock};
+pub use cancellable::{CancellableMutex, CancellableRwLock, RawMutexCancellable, RawRwLockCancellable};
 pub use condition::{CancellableCondvar, MutexCondvar};
 pub use exclusive::{RawFairMutex, RawMutex, RawTreeRtMutex};
 pub use inheriting::{CheckedMutex, RawRtCondvar, RawRtMutex};
-pub use permit::{Semaphore, SemaphorePermit};
+pub use permit::{Permits, Semaphore};
 pub use shared::{RawQRwLock, RawRwSem};
 pub use spinning::{RawCnaSpinLock, RawHqSpinLock, RawMcsLock, RawQSpinLock, RawTicketLock, RawTtasLock};
 pub use upgradable::RawUpgradableRwSem;
+
+/// A lock call that could only hang, or an unlock that changes nothing: `lock_api`'s guards carry no
+/// error.
+#[cold]
+#[track_caller]
+fn refused(error: &dyn core::fmt::Display) -> ! {
+    panic!("{error}")
+}
 
 /// Waits that end by a time of std's.
 #[cfg(feature = "std")]

@@ -2,6 +2,9 @@
 
 use lock_api::{GuardNoSend, GuardSend};
 
+use super::cancellable::{RawRwLockCancellable, timed_rwlock};
+use crate::cancel::{GaveUp, Until};
+use crate::deadlock::{self, Mode::Exclusive, Mode::Shared};
 use crate::platform::{ConstPlatform, Platform};
 use crate::{qrwlock, rwsem};
 
@@ -31,7 +34,7 @@ pub struct RawRwSem<P: Platform>(pub(crate) rwsem::RawRwSem<P>);
 pub struct RawQRwLock<P: Platform>(qrwlock::RawQRwLock<P>);
 
 macro_rules! shared {
-    ($lock:ident $(<$y:ident: $policy:path>)? $(. $raw:tt)?, $new:expr, $guard:ident) => {
+    ($lock:ident $(<$y:ident: $policy:path>)? $(. $raw:tt)?, $new:expr, $guard:ident, $watched:expr) => {
         // SAFETY: a writer excludes everybody, readers exclude writers: the lock's theory page
         // argues that, and Acquire on Release.
         unsafe impl<P: ConstPlatform $(, $y: $policy)?> lock_api::RawRwLock for $lock<P $(, $y)?> {
@@ -42,34 +45,38 @@ macro_rules! shared {
 
             #[inline]
             fn lock_shared(&self) -> $guard {
-                self$(.$raw)?.read_acquire();
+                let raw = &self$(.$raw)?;
+                deadlock::acquire(self, $watched, Shared, || raw.try_read_acquire(), || raw.read_acquire());
                 $guard::new()
             }
 
             #[inline]
             fn try_lock_shared(&self) -> Option<$guard> {
-                self$(.$raw)?.try_read_acquire().then($guard::new)
+                deadlock::attempt(self, $watched, Shared, self$(.$raw)?.try_read_acquire()).then($guard::new)
             }
 
             #[inline]
             unsafe fn unlock_shared(&self, _guard: $guard) {
+                deadlock::released(self, $watched);
                 // SAFETY: the guard stands for a read acquisition.
                 unsafe { self$(.$raw)?.read_release() };
             }
 
             #[inline]
             fn lock_exclusive(&self) -> $guard {
-                self$(.$raw)?.write_acquire();
+                let raw = &self$(.$raw)?;
+                deadlock::acquire(self, $watched, Exclusive, || raw.try_write_acquire(), || raw.write_acquire());
                 $guard::new()
             }
 
             #[inline]
             fn try_lock_exclusive(&self) -> Option<$guard> {
-                self$(.$raw)?.try_write_acquire().then($guard::new)
+                deadlock::attempt(self, $watched, Exclusive, self$(.$raw)?.try_write_acquire()).then($guard::new)
             }
 
             #[inline]
             unsafe fn unlock_exclusive(&self, _guard: $guard) {
+                deadlock::released(self, $watched);
                 // SAFETY: the guard stands for the write acquisition.
                 unsafe { self$(.$raw)?.write_release() };
             }
@@ -88,6 +95,7 @@ macro_rules! shared {
         // SAFETY: the write lock becomes a read lock in one step, with Release.
         unsafe impl<P: ConstPlatform $(, $y: $policy)?> lock_api::RawRwLockDowngrade for $lock<P $(, $y)?> {
             unsafe fn downgrade(&self, _guard: $guard) -> $guard {
+                deadlock::changed(self, $watched, Shared);
                 // SAFETY: the guard stands for the write acquisition.
                 unsafe { self$(.$raw)?.downgrade() };
                 $guard::new()
@@ -96,62 +104,45 @@ macro_rules! shared {
     };
 }
 
-shared!(RawRwSem.0, Self(rwsem::RawRwSem::new()), GuardNoSend);
-shared!(RawQRwLock.0, Self(qrwlock::RawQRwLock::new()), GuardSend);
+/// The calls that end.
+macro_rules! within {
+    ($lock:ident $(<$y:ident: $policy:path>)? $(. $raw:tt)?, $guard:ident, $watched:expr) => {
+        // SAFETY: an acquisition.
+        unsafe impl<P: ConstPlatform $(, $y: $policy)?> RawRwLockCancellable for $lock<P $(, $y)?> {
+            type Platform = P;
+
+            fn lock_shared_within(&self, until: Until<'_, P>) -> Result<$guard, GaveUp> {
+                self$(.$raw)?.read_acquire_until(until)?;
+                deadlock::acquired(self, $watched, Shared);
+                Ok($guard::new())
+            }
+
+            fn lock_exclusive_within(&self, until: Until<'_, P>) -> Result<$guard, GaveUp> {
+                self$(.$raw)?.write_acquire_until(until)?;
+                deadlock::acquired(self, $watched, Exclusive);
+                Ok($guard::new())
+            }
+        }
+        timed_rwlock!([P: ConstPlatform $(, $y: $policy)?] $lock<P $(, $y)?>);
+    };
+}
+
+shared!(RawRwSem.0, Self(rwsem::RawRwSem::new()), GuardNoSend, deadlock::RW_SEM);
+shared!(RawQRwLock.0, Self(qrwlock::RawQRwLock::new()), GuardSend, deadlock::Q_RW_LOCK);
+within!(RawRwSem.0, GuardNoSend, deadlock::RW_SEM);
+within!(RawQRwLock.0, GuardSend, deadlock::Q_RW_LOCK);
 
 #[cfg(feature = "history")]
 mod history {
     use lock_api::{GuardNoSend, GuardSend};
 
+    use super::{RawRwLockCancellable, timed_rwlock};
+    use crate::cancel::{GaveUp, Until};
+    use crate::deadlock::{self, Mode::Exclusive, Mode::Shared};
     use crate::history::{KernelQRwLock, KernelRwSem, qrwlock, rwsem};
     use crate::platform::ConstPlatform;
 
-    shared!(KernelRwSem<Y: rwsem::policy::Policy>, Self::new(), GuardNoSend);
-    shared!(KernelQRwLock<Y: qrwlock::policy::Policy>, Self::new(), GuardSend);
-}
-
-#[cfg(feature = "std")]
-mod timed {
-    use core::time::Duration;
-
-    use lock_api::GuardNoSend;
-
-    use crate::api::time::{after, at};
-    #[cfg(feature = "history")]
-    use crate::history::KernelRwSem;
-    use crate::platform::ConstPlatform;
-
-    use super::RawRwSem;
-
-    macro_rules! timed {
-        ($lock:ident $(<$y:ident: $policy:path>)? $(. $raw:tt)?) => {
-            // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return
-            // before its deadline.
-            unsafe impl<P: ConstPlatform $(, $y: $policy)?> lock_api::RawRwLockTimed for $lock<P $(, $y)?> {
-                type Duration = Duration;
-                #[allow(clippy::disallowed_types)] // lock_api's users speak std
-                type Instant = std::time::Instant;
-
-                fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardNoSend> {
-                    self$(.$raw)?.read_acquire_until(after(timeout)).ok().map(|()| GuardNoSend::new())
-                }
-
-                fn try_lock_shared_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-                    self$(.$raw)?.read_acquire_until(at(deadline)).ok().map(|()| GuardNoSend::new())
-                }
-
-                fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardNoSend> {
-                    self$(.$raw)?.write_acquire_until(after(timeout)).ok().map(|()| GuardNoSend::new())
-                }
-
-                fn try_lock_exclusive_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-                    self$(.$raw)?.write_acquire_until(at(deadline)).ok().map(|()| GuardNoSend::new())
-                }
-            }
-        };
-    }
-
-    timed!(RawRwSem.0);
-    #[cfg(feature = "history")]
-    timed!(KernelRwSem<Y: crate::history::rwsem::policy::Policy>);
+    shared!(KernelRwSem<Y: rwsem::policy::Policy>, Self::new(), GuardNoSend, None);
+    within!(KernelRwSem<Y: rwsem::policy::Policy>, GuardNoSend, None);
+    shared!(KernelQRwLock<Y: qrwlock::policy::Policy>, Self::new(), GuardSend, None);
 }

@@ -23,9 +23,11 @@
 //! of a fork the gate of a parent's waiter stays locked. (The gate cannot come second: a reader
 //! that waited for it would keep the upgrade of its owner waiting.)
 
-use lock_api::GuardNoSend;
+use lock_api::{GuardNoSend, RawRwLock as _, RawRwLockUpgrade as _};
 
+use super::cancellable::{RawRwLockCancellable, timed_rwlock};
 use crate::cancel::{GaveUp, Until};
+use crate::deadlock::{self, Mode::Exclusive, Mode::Shared, Mode::Upgradable, Mode::Upgrading};
 use crate::mutex::RawMutex;
 use crate::platform::{ConstPlatform, Platform};
 use crate::rwsem::RawRwSem;
@@ -49,6 +51,8 @@ pub struct RawUpgradableRwSem<P: Platform, const RECURSIVE: bool = false> {
 }
 
 impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
+    const WATCHED: deadlock::Kind = if RECURSIVE { deadlock::RECURSIVE_RW_LOCK } else { deadlock::RW_LOCK };
+
     /// Whether somebody waits.
     pub fn is_contended(&self) -> bool {
         self.gate.is_contended() || self.sem.is_contended()
@@ -89,6 +93,11 @@ impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
     }
 
     #[inline]
+    fn try_write(&self) -> bool {
+        self.try_behind_gate(|| self.sem.try_write_acquire())
+    }
+
+    #[inline]
     fn upgradable_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.behind_gate(until, || self.read_until(until))
     }
@@ -105,6 +114,15 @@ impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
             unsafe { self.gate.release() };
         }
         taken
+    }
+
+    /// What an attempt to become the writer has come to.
+    fn upgraded(&self, upgraded: bool, guard: GuardNoSend) -> Result<GuardNoSend, GuardNoSend> {
+        if !upgraded {
+            return Err(guard);
+        }
+        deadlock::changed(self, Self::WATCHED, Exclusive);
+        Ok(guard)
     }
 
     /// The upgradable reader becomes the writer by `take`; if that fails it is what it was.
@@ -133,17 +151,19 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for Raw
     #[inline]
     fn lock_shared(&self) -> GuardNoSend {
         // Without an end the wait cannot fail.
-        let _ = self.read_until(Until::FOREVER);
+        let wait = || _ = self.read_until(Until::FOREVER);
+        deadlock::acquire(self, Self::WATCHED, Shared, || self.try_read(), wait);
         GuardNoSend::new()
     }
 
     #[inline]
     fn try_lock_shared(&self) -> Option<GuardNoSend> {
-        self.try_read().then(GuardNoSend::new)
+        deadlock::attempt(self, Self::WATCHED, Shared, self.try_read()).then(GuardNoSend::new)
     }
 
     #[inline]
     unsafe fn unlock_shared(&self, _guard: GuardNoSend) {
+        deadlock::released(self, Self::WATCHED);
         // SAFETY: the guard stands for a read acquisition.
         unsafe { self.sem.read_release() };
     }
@@ -151,17 +171,19 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for Raw
     #[inline]
     fn lock_exclusive(&self) -> GuardNoSend {
         // Without an end the wait cannot fail.
-        let _ = self.write_until(Until::FOREVER);
+        let wait = || _ = self.write_until(Until::FOREVER);
+        deadlock::acquire(self, Self::WATCHED, Exclusive, || self.try_write(), wait);
         GuardNoSend::new()
     }
 
     #[inline]
     fn try_lock_exclusive(&self) -> Option<GuardNoSend> {
-        self.try_behind_gate(|| self.sem.try_write_acquire()).then(GuardNoSend::new)
+        deadlock::attempt(self, Self::WATCHED, Exclusive, self.try_write()).then(GuardNoSend::new)
     }
 
     #[inline]
     unsafe fn unlock_exclusive(&self, _guard: GuardNoSend) {
+        deadlock::released(self, Self::WATCHED);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.write_release();
@@ -183,6 +205,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for Raw
 // SAFETY: the write lock becomes a read lock in one step.
 unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockDowngrade for RawUpgradableRwSem<P, RECURSIVE> {
     unsafe fn downgrade(&self, _guard: GuardNoSend) -> GuardNoSend {
+        deadlock::changed(self, Self::WATCHED, Shared);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.downgrade();
@@ -199,15 +222,19 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
 
     fn lock_upgradable(&self) -> GuardNoSend {
         // Without an end the wait cannot fail.
-        let _ = self.upgradable_until(Until::FOREVER);
+        let wait = || _ = self.upgradable_until(Until::FOREVER);
+        let attempt = || self.try_behind_gate(|| self.try_read());
+        deadlock::acquire(self, Self::WATCHED, Upgradable, attempt, wait);
         GuardNoSend::new()
     }
 
     fn try_lock_upgradable(&self) -> Option<GuardNoSend> {
-        self.try_behind_gate(|| self.try_read()).then(GuardNoSend::new)
+        let taken = self.try_behind_gate(|| self.try_read());
+        deadlock::attempt(self, Self::WATCHED, Upgradable, taken).then(GuardNoSend::new)
     }
 
     unsafe fn unlock_upgradable(&self, _guard: GuardNoSend) {
+        deadlock::released(self, Self::WATCHED);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.read_release();
@@ -221,25 +248,29 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
             true
         };
         // SAFETY: the guard stands for the upgradable read.
-        unsafe { self.upgrade_by(take) };
+        let wait = || _ = unsafe { self.upgrade_by(take) };
+        deadlock::acquire(self, Self::WATCHED, Upgrading, || false, wait);
+        deadlock::changed(self, Self::WATCHED, Exclusive);
         guard
     }
 
     unsafe fn try_upgrade(&self, guard: GuardNoSend) -> Result<GuardNoSend, GuardNoSend> {
         // SAFETY: the guard stands for the upgradable read.
         let upgraded = unsafe { self.upgrade_by(|| self.sem.try_write_acquire()) };
-        if upgraded { Ok(guard) } else { Err(guard) }
+        self.upgraded(upgraded, guard)
     }
 }
 
 // SAFETY: a fair release is a release.
 unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockFair for RawUpgradableRwSem<P, RECURSIVE> {
     unsafe fn unlock_shared_fair(&self, _guard: GuardNoSend) {
+        deadlock::released(self, Self::WATCHED);
         // SAFETY: the guard stands for a read acquisition.
         unsafe { self.sem.read_release_fair() };
     }
 
     unsafe fn unlock_exclusive_fair(&self, _guard: GuardNoSend) {
+        deadlock::released(self, Self::WATCHED);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.write_release_fair();
@@ -247,12 +278,11 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockFair for
         }
     }
 
-    unsafe fn bump_shared(&self, _guard: &mut GuardNoSend) {
+    unsafe fn bump_shared(&self, guard: &mut GuardNoSend) {
         if self.sem.is_contended() {
             // SAFETY: the guard stands for a read acquisition, before and after.
-            unsafe { self.sem.read_release_fair() };
-            // Without an end the wait cannot fail.
-            let _ = self.read_until(Until::FOREVER);
+            unsafe { self.unlock_shared_fair(core::mem::replace(guard, GuardNoSend::new())) };
+            *guard = self.lock_shared();
         }
     }
 
@@ -260,8 +290,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockFair for
         if self.is_contended() {
             // SAFETY: the guard stands for both, before and after.
             unsafe { self.unlock_exclusive_fair(core::mem::replace(guard, GuardNoSend::new())) };
-            // Without an end the wait cannot fail.
-            let _ = self.write_until(Until::FOREVER);
+            *guard = self.lock_exclusive();
         }
     }
 }
@@ -271,6 +300,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeF
     for RawUpgradableRwSem<P, RECURSIVE>
 {
     unsafe fn unlock_upgradable_fair(&self, _guard: GuardNoSend) {
+        deadlock::released(self, Self::WATCHED);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.read_release_fair();
@@ -282,8 +312,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeF
         if self.is_contended() {
             // SAFETY: the guard stands for both, before and after.
             unsafe { self.unlock_upgradable_fair(core::mem::replace(guard, GuardNoSend::new())) };
-            // Without an end the wait cannot fail.
-            let _ = self.upgradable_until(Until::FOREVER);
+            *guard = self.lock_upgradable();
         }
     }
 }
@@ -293,17 +322,37 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeD
     for RawUpgradableRwSem<P, RECURSIVE>
 {
     unsafe fn downgrade_upgradable(&self, guard: GuardNoSend) -> GuardNoSend {
+        deadlock::changed(self, Self::WATCHED, Shared);
         // SAFETY: the guard stands for both; one stays.
         unsafe { self.gate.release() };
         guard
     }
 
     unsafe fn downgrade_to_upgradable(&self, guard: GuardNoSend) -> GuardNoSend {
+        deadlock::changed(self, Self::WATCHED, Upgradable);
         // SAFETY: the guard stands for both; the gate stays.
         unsafe { self.sem.downgrade() };
         guard
     }
 }
+
+// SAFETY: an acquisition.
+unsafe impl<P: ConstPlatform, const RECURSIVE: bool> RawRwLockCancellable for RawUpgradableRwSem<P, RECURSIVE> {
+    type Platform = P;
+
+    fn lock_shared_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
+        self.read_until(until)?;
+        deadlock::acquired(self, Self::WATCHED, Shared);
+        Ok(GuardNoSend::new())
+    }
+
+    fn lock_exclusive_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
+        self.write_until(until)?;
+        deadlock::acquired(self, Self::WATCHED, Exclusive);
+        Ok(GuardNoSend::new())
+    }
+}
+timed_rwlock!([P: ConstPlatform, const RECURSIVE: bool] RawUpgradableRwSem<P, RECURSIVE>);
 
 #[cfg(feature = "std")]
 mod timed {
@@ -311,49 +360,22 @@ mod timed {
 
     use lock_api::GuardNoSend;
 
-    use super::RawUpgradableRwSem;
+    use super::{RawUpgradableRwSem, Upgradable};
     use crate::api::time::{after, at};
     use crate::cancel::Until;
+    use crate::deadlock;
     use crate::platform::ConstPlatform;
 
-    fn guard<E>(taken: Result<(), E>) -> Option<GuardNoSend> {
-        taken.ok().map(|()| GuardNoSend::new())
-    }
-
-    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
-    // deadline.
-    unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockTimed for RawUpgradableRwSem<P, RECURSIVE> {
-        type Duration = Duration;
-        #[allow(clippy::disallowed_types)] // lock_api's users speak std
-        type Instant = std::time::Instant;
-
-        fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardNoSend> {
-            guard(self.read_until(after(timeout)))
-        }
-
-        fn try_lock_shared_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-            guard(self.read_until(at(deadline)))
-        }
-
-        fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardNoSend> {
-            guard(self.write_until(after(timeout)))
-        }
-
-        fn try_lock_exclusive_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-            guard(self.write_until(at(deadline)))
-        }
-    }
-
-    // SAFETY: as above.
+    // SAFETY: as the untimed; an unsuccessful one does not return before its deadline.
     unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeTimed
         for RawUpgradableRwSem<P, RECURSIVE>
     {
         fn try_lock_upgradable_for(&self, timeout: Duration) -> Option<GuardNoSend> {
-            guard(self.upgradable_until(after(timeout)))
+            self.upgradable_within(after(timeout))
         }
 
         fn try_lock_upgradable_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-            guard(self.upgradable_until(at(deadline)))
+            self.upgradable_within(at(deadline))
         }
 
         unsafe fn try_upgrade_for(&self, held: GuardNoSend, timeout: Duration) -> Result<GuardNoSend, GuardNoSend> {
@@ -372,6 +394,12 @@ mod timed {
     }
 
     impl<P: ConstPlatform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
+        fn upgradable_within(&self, until: Until<'static, P>) -> Option<GuardNoSend> {
+            self.upgradable_until(until).ok()?;
+            deadlock::acquired(self, Self::WATCHED, Upgradable);
+            Some(GuardNoSend::new())
+        }
+
         /// # Safety
         /// As `try_upgrade_for`.
         unsafe fn upgrade_within(
@@ -381,7 +409,7 @@ mod timed {
         ) -> Result<GuardNoSend, GuardNoSend> {
             // SAFETY: the guard stands for the upgradable read.
             let upgraded = unsafe { self.upgrade_by(|| self.sem.write_acquire_until(until).is_ok()) };
-            if upgraded { Ok(held) } else { Err(held) }
+            self.upgraded(upgraded, held)
         }
     }
 }

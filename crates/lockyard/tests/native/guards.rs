@@ -118,11 +118,11 @@ fn timeouts_through_the_guards_are_never_early() {
                 let end = Instant::now() + timeout;
                 assert!(rwsem.try_write_until(end).is_none() && Instant::now() >= end);
                 let start = Instant::now();
-                assert!(semaphore.acquire_timeout(timeout).is_none());
+                assert!(semaphore.try_acquire_for(timeout).is_none());
                 assert!(start.elapsed() >= timeout);
                 // Long past, and beyond the end of time: both are answered.
                 assert!(mutex.try_lock_until(start - Duration::from_millis(1)).is_none());
-                assert!(semaphore.acquire_timeout(Duration::ZERO).is_none());
+                assert!(semaphore.try_acquire_for(Duration::ZERO).is_none());
             });
         });
         drop(_held);

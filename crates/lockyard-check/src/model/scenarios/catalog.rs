@@ -21,7 +21,7 @@ use lockyard::wait::turn::TURN_NS;
 use super::super::setting::{Clock, Machine, Patience};
 use super::super::weak::Loom;
 use super::Scenario;
-use super::counting::{last_reference, units};
+use super::counting::{bundle, last_reference, units};
 use super::embedding::{orphan, reading_again, urgent};
 use super::exclusive::Of;
 use super::inheriting::{chain, late_again, letter};
@@ -241,7 +241,7 @@ fn semaphore() -> Vec<Scenario> {
     let mut list = Vec::new();
     for &(mode, machine) in TURNS {
         let of = Of { lock: "semaphore:opportunistic-safe", machine, mode };
-        list.push(of.contend::<Binary<RawSemaphore<Loom>>>(&[W, W]));
+        list.extend([of.contend::<Binary<RawSemaphore<Loom>>>(&[W, W]), bundle::<RawSemaphore<Loom>>(&of)]);
         if mode != "untimed" {
             list.push(of.contend::<Binary<RawSemaphore<Loom>>>(&[W, W, W]));
             list.push(units::<RawSemaphore<Loom>>(&of));

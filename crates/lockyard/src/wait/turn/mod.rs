@@ -224,8 +224,13 @@ pub(crate) trait Contended<P: Platform> {
     /// Names to count under.
     const EVENTS: Events;
 
-    /// What the waiter's record says that it wants.
+    /// What the waiter's record says that it wants, if that is the same for all.
     const KIND: u32 = 0;
+
+    /// What the waiter's record says that it wants.
+    fn wants(&self) -> u32 {
+        Self::KIND
+    }
 
     /// The lock's parts.
     fn wait_lock(&self) -> &RawQSpinLock<P>;

@@ -84,7 +84,7 @@ fn join<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, now: u64
         }
         _ => (0, 0),
     };
-    me.waiter.kind.store(L::KIND, Relaxed);
+    me.waiter.kind.store(lock.wants(), Relaxed);
     me.waiter.place.store(place, Relaxed);
     me.waiter.due.store(turn_end(me, now, ahead), Relaxed);
     me.waiter.reserved.store(0, Relaxed);

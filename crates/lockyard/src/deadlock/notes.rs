@@ -1,0 +1,170 @@
+//! What each thread notes of itself, and where the checker finds it.
+//!
+//! | what | changed by | under |
+//! |---|---|---|
+//! | `Noted` of a thread | the thread; the thread that drops a guard of it | its mutex |
+//! | `THREADS` | a thread at its first lock, and at its exit | its mutex, taken before any other |
+//!
+//! The checker takes all of them, `THREADS` first: what it reads was true at one instant.
+
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // below the detector there is std only
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use std::backtrace::Backtrace;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
+use std::thread_local;
+
+use super::Mode;
+
+/// A lock that a thread holds or waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockUse {
+    pub(super) address: usize,
+    pub(super) kind: &'static str,
+    pub(super) mode: Mode,
+}
+
+impl LockUse {
+    fn of<L>(lock: &L, kind: &'static str, mode: Mode) -> Self {
+        Self { address: core::ptr::from_ref(lock).addr(), kind, mode }
+    }
+
+    /// Where the lock is: the address of its raw lock, as `raw()` gives it.
+    pub fn address(&self) -> usize {
+        self.address
+    }
+
+    /// The name of the lock's type.
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// How it is held or wanted.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+}
+
+impl core::fmt::Display for LockUse {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} at {:#x} ({})", self.kind, self.address, self.mode)
+    }
+}
+
+/// A wait that only the lock ends.
+#[derive(Debug, Clone)]
+pub(super) struct Wait {
+    pub(super) lock: LockUse,
+    /// Which of the thread's waits.
+    pub(super) number: u64,
+    pub(super) backtrace: Arc<Backtrace>,
+}
+
+/// What a thread says of itself.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Noted {
+    pub(super) holds: Vec<LockUse>,
+    pub(super) wait: Option<Wait>,
+    waits: u64,
+}
+
+/// A thread and its notes.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) thread: Thread,
+    noted: Mutex<Noted>,
+}
+
+static THREADS: Mutex<Vec<Arc<Record>>> = Mutex::new(Vec::new());
+
+/// Takes `mutex`; a panic under it has left nothing half done.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// In `THREADS` while the thread lives.
+struct Listed(Arc<Record>);
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        locked(&THREADS).retain(|record| !Arc::ptr_eq(record, &self.0));
+    }
+}
+
+thread_local! {
+    static MINE: Listed = {
+        let record = Arc::new(Record { thread: std::thread::current(), noted: Mutex::default() });
+        locked(&THREADS).push(record.clone());
+        Listed(record)
+    };
+}
+
+/// Changes the notes of the calling thread. `None`: it exits, and notes no more.
+fn mine<R>(change: impl FnOnce(&mut Noted) -> R) -> Option<R> {
+    MINE.try_with(|mine| change(&mut locked(&mine.0.noted))).ok()
+}
+
+/// The records and notes of all threads, as they are at one instant.
+pub(super) fn all() -> Vec<(Arc<Record>, Noted)> {
+    let threads = locked(&THREADS);
+    let noted: Vec<_> = threads.iter().map(|record| locked(&record.noted)).collect();
+    threads.iter().zip(&noted).map(|(record, noted)| (record.clone(), Noted::clone(noted))).collect()
+}
+
+pub(super) fn acquired<L>(lock: &L, kind: &'static str, mode: Mode) {
+    mine(|noted| noted.holds.push(LockUse::of(lock, kind, mode)));
+}
+
+pub(super) fn released<L>(lock: &L) {
+    let address = core::ptr::from_ref(lock).addr();
+    let forget = |noted: &mut Noted| match noted.holds.iter().rposition(|held| held.address == address) {
+        Some(held) => {
+            noted.holds.remove(held);
+            true
+        }
+        None => false,
+    };
+    if mine(forget) == Some(false) {
+        // A guard that has travelled.
+        locked(&THREADS).iter().any(|record| forget(&mut locked(&record.noted)));
+    }
+}
+
+/// The calling thread is about to wait for `lock`.
+pub(super) fn waits<L>(lock: &L, kind: &'static str, mode: Mode) -> Waiting {
+    let lock = LockUse::of(lock, kind, mode);
+    let backtrace = Arc::new(Backtrace::force_capture());
+    mine(|noted| {
+        noted.waits += 1;
+        noted.wait = Some(Wait { lock, number: noted.waits, backtrace });
+    });
+    Waiting(lock)
+}
+
+/// The calling thread waits, until this is dropped.
+pub(super) struct Waiting(LockUse);
+
+impl Waiting {
+    /// The wait has ended with the lock.
+    pub(super) fn acquired(self) {
+        let lock = self.0;
+        mine(|noted| {
+            noted.wait = None;
+            match lock.mode {
+                // The hold changes its mode.
+                Mode::Upgrading => {}
+                _ => noted.holds.push(lock),
+            }
+        });
+        core::mem::forget(self);
+    }
+}
+
+/// A lock call that panics has ended its wait.
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        mine(|noted| noted.wait = None);
+    }
+}
