@@ -19,6 +19,8 @@ use crate::interrupt;
 const FIRST: Duration = Duration::from_millis(1);
 /// The longest time between two.
 const LONGEST: Duration = Duration::from_millis(20);
+/// One look in so many goes through all threads.
+const THOROUGH: u32 = 16;
 /// Processes of a family, and threads of a process, that a look goes through.
 const MOST: usize = 64;
 /// Programs that are remembered.
@@ -43,6 +45,10 @@ pub(crate) struct Followed {
 pub(crate) struct Known {
     /// The time of all its threads together.
     pub(crate) thread_time: Duration,
+    /// The processes of the family, as of the last thorough look.
+    family: Vec<u32>,
+    /// Looks so far.
+    looked: u32,
     /// Threads seen at a look, summed over the looks.
     looks: u64,
     /// ... of which were in the system call `futex`.
@@ -75,13 +81,21 @@ impl Known {
     }
 
     /// Adds a look at the family of `root`, which covers the last `time`.
+    /// Most looks only count threads; the first ones, and one in [`THOROUGH`], go through all of them.
     pub(crate) fn look(&mut self, root: u32, time: Duration) {
+        self.looked += 1;
+        if self.looked > THOROUGH && !self.looked.is_multiple_of(THOROUGH) {
+            let threads: u32 = self.family.iter().filter_map(|process| threads(*process)).sum();
+            self.thread_time += time * threads;
+            return;
+        }
         let mut family = vec![root];
         let mut next = 0;
         while let Some(&process) = family.get(next) {
             next += 1;
             self.process(process, time, &mut family);
         }
+        self.family = family;
     }
 
     fn process(&mut self, process: u32, time: Duration, family: &mut Vec<u32>) {
@@ -104,6 +118,12 @@ impl Known {
             self.programs.push(program);
         }
     }
+}
+
+/// How many threads `process` has: field 20 of its `stat`.
+fn threads(process: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit(')').next()?.split_whitespace().nth(17)?.parse().ok()
 }
 
 impl Followed {
@@ -174,6 +194,10 @@ mod tests {
         let mut known = Known::default();
         known.look(std::process::id(), Duration::from_secs(1));
         assert!(known.thread_time >= Duration::from_secs(1));
+        assert!(threads(std::process::id()).is_some_and(|threads| threads >= 1));
+        let before = known.thread_time;
+        (0..THOROUGH).for_each(|_| known.look(std::process::id(), Duration::from_secs(1)));
+        assert!(known.thread_time >= before + Duration::from_secs(THOROUGH.into()), "rough looks count as well");
         assert!(known.programs.contains(&std::env::current_exe().unwrap()), "{known:?}");
         assert_eq!(Known::default().futex_share(), None);
     }

@@ -13,7 +13,10 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use lockyard_segment::layout::ThreadPage;
 use lockyard_segment::{self as segment, Caller, Class, Holder};
+
+use crate::thread;
 
 /// An object whose class word says so has none: there are too many classes.
 const NONE: u32 = u32::MAX;
@@ -66,10 +69,10 @@ impl Told<'_> {
         let caller = Caller::new(class, caller);
         let caller = if self.shared { caller.shared() } else { caller };
         if attempt() {
-            if queued() == Some(true) {
-                segment::acquired_past_others(caller, self.lock);
-            } else {
-                segment::acquired(caller, self.lock);
+            match page() {
+                _ if queued() == Some(true) => segment::acquired_past_others(caller, self.lock),
+                Some(page) => segment::acquired_on(page, caller, self.lock),
+                None => {}
             }
             return 0;
         }
@@ -98,8 +101,22 @@ impl Told<'_> {
 /// The lock at `lock`, which may be gone by now, was released.
 #[inline]
 pub(crate) fn released(lock: usize) {
-    if segment::watched() {
-        segment::released(lock);
+    if segment::watched()
+        && let Some(page) = page()
+    {
+        segment::released_on(page, lock);
+    }
+}
+
+/// Where the calling thread counts: its block knows it, since a thread-local of the statistics costs
+/// a call.
+#[inline]
+pub(crate) fn page() -> Option<&'static ThreadPage> {
+    let block = thread::block();
+    // SAFETY: null, or a page of the mapping, which stays; the child of a fork clears it.
+    match unsafe { block.page.get().as_ref() } {
+        None => segment::page().inspect(|page| block.page.set(*page)),
+        page => page,
     }
 }
 

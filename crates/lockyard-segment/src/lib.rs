@@ -101,6 +101,7 @@ pub use reader::Reader;
 pub use refusal::Refusal;
 pub use sample::Sample;
 pub use told::{
-    Holder, Waiting, acquired, acquired_past_others, class, class_at, contended, contended_by, refused, released,
+    Holder, Waiting, acquired, acquired_on, acquired_past_others, class, class_at, contended, contended_by, page,
+    refused, released, released_on,
 };
 pub use writer::{Fallback, Refused, after_fork_in_child, close, fell_back, give_to, open, watched};

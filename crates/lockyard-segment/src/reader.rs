@@ -287,6 +287,11 @@ impl Reader {
             thread.waits.is_some() || thread.holds.iter().any(|hold| wanted.contains(&hold.lock))
         };
         all.retain(matters);
+        // A thread that has never waited has not noted its name.
+        for thread in all.iter_mut().filter(|thread| thread.name.is_empty()) {
+            let name = std::fs::read_to_string(format!("/proc/{}/task/{}/comm", thread.process, thread.thread));
+            thread.name = name.unwrap_or_default().trim_end().to_owned();
+        }
         all
     }
 

@@ -87,6 +87,19 @@ pub fn acquired(caller: impl Into<Caller>, lock: usize) {
     }
 }
 
+/// The same for a thread whose [`page`] is known.
+#[inline]
+pub fn acquired_on(page: &ThreadPage, caller: Caller, lock: usize) {
+    note(page, caller, lock, UNTIMED);
+}
+
+/// Where the calling thread counts, if it does: until it ends, or the child of a fork calls
+/// [`after_fork_in_child`](crate::after_fork_in_child).
+#[inline]
+pub fn page() -> Option<&'static ThreadPage> {
+    mine()
+}
+
 /// The same, while others wait for it: its hold time is taken.
 #[cold]
 pub fn acquired_past_others(caller: impl Into<Caller>, lock: usize) {
@@ -128,7 +141,14 @@ fn sample(page: &ThreadPage, ticks: u64, since: u64) -> u64 {
 /// is used.
 #[inline]
 pub fn released(lock: usize) {
-    let Some(page) = mine() else { return };
+    if let Some(page) = mine() {
+        released_on(page, lock);
+    }
+}
+
+/// The same for a thread whose [`page`] is known.
+#[inline]
+pub fn released_on(page: &ThreadPage, lock: usize) {
     let depth = (page.depth.load(Relaxed) as usize).min(HELD);
     let held = &page.held[..depth];
     if let Some(at) = held.iter().rposition(|held| held.lock.load(Relaxed) == lock as u64) {

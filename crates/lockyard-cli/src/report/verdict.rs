@@ -85,8 +85,8 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> String {
     let Some(worst) = worst.filter(|_| facts.share(lost) >= SMALL || longest >= LONG) else {
         let acquired = facts.sample.acquired();
         let contended: u64 = facts.sample.classes.iter().map(|class| class.counts.contended).sum();
-        if acquired == 0 && not_seen.is_empty() {
-            return "No lock was taken in this time.".to_owned();
+        if acquired == 0 {
+            return format!("No mutex or rwlock was taken in this time.{not_seen}");
         }
         let whole = numbers::time(facts.thread_time.as_nanos() as f64);
         let first = if not_seen.is_empty() {
@@ -129,7 +129,11 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> String {
 fn not_seen(sample: &Sample) -> String {
     let left: u64 = sample.fallbacks.iter().map(|(_, count)| count).sum();
     match (left, sample.private) {
-        (0, 0) => String::new(),
+        // Semaphores count events, and no times.
+        (0, 0) => match sample.event("sem_slowpath") {
+            0 => String::new(),
+            waits => format!(" Not seen: the time of {} for semaphores.", numbers::count(waits as usize, "wait")),
+        },
         (0, threads) => {
             format!(" Not seen: {}, for which /dev/shm had no room.", numbers::count(threads as usize, "thread"))
         }
@@ -161,7 +165,7 @@ pub(super) fn holders(class: &ClassSample) -> Vec<&CallerSample> {
 
 /// The lines that ask: as many as make up most of the waiting.
 fn asked(facts: &Facts<'_>, class: &ClassSample) -> String {
-    let askers = askers(class);
+    let askers: Vec<_> = askers(class).into_iter().filter(|caller| caller.place.place != 0).collect();
     let all: u64 = askers.iter().map(|caller| caller.wait_ns).sum();
     let mut shown: Vec<String> = Vec::new();
     let mut sum = 0;
@@ -226,11 +230,14 @@ fn held(facts: &Facts<'_>, class: &ClassSample) -> String {
         );
     }
     let Some(top) = holders(class).first().copied() else { return String::new() };
-    let place = facts.symbols.line(&top.place);
+    let place = match top.place.place {
+        0 => String::new(),
+        _ => format!(" from {}", facts.symbols.line(&top.place)),
+    };
     let who = if top.holder == 0 { String::new() } else { format!(" by {}", called(top.holder, &top.name)) };
     let share = top.hold_ns as f64 / holders(class).iter().map(|caller| caller.hold_ns).sum::<u64>().max(1) as f64;
     format!(
-        "; held from {place} for {} of the time that others waited, up to {}{who}",
+        "; held{place} for {} of the time that others waited, up to {}{who}",
         percent(share),
         numbers::time(top.hold_max as f64)
     )
@@ -246,7 +253,11 @@ fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
     let counts = &class.counts;
     let holders = holders(class);
     let top = holders.first();
-    let slow = top.is_some_and(|top| top.hold_ns / top.holds.max(1) >= SLOW);
+    // A section that everybody has, and that is short as a rule, is not slow because some threads lost
+    // their CPU in it.
+    let all: u64 = holders.iter().map(|caller| caller.holds).sum();
+    let usual = top.is_some_and(|top| 10 * top.holds >= 9 * all) && (1..SLOW).contains(&counts.hold(0.5));
+    let slow = !usual && top.is_some_and(|top| top.hold_ns / top.holds.max(1) >= SLOW);
     let readers_wait = class.callers.iter().filter(|caller| caller.shared).map(|caller| caller.wait_ns).sum::<u64>();
     // The distribution is of one in 64, those that others waited for are all there: the more the better.
     let sampled = (counts.holds.iter().sum::<u64>(), counts.hold_ns);

@@ -27,7 +27,12 @@ unsafe extern "C" fn lock_next(mutex: *mut pthread_mutex_t) -> c_int {
 #[cold]
 unsafe extern "C" fn lock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
     // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex).lock(Patience::Forever, caller) } {
+    let object = unsafe { MutexObject::at(mutex) };
+    if object.lock_told(caller) {
+        return 0;
+    }
+    // SAFETY: as above.
+    match unsafe { object.lock(Patience::Forever, caller) } {
         Some(result) => result,
         None => real!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int),
     }
@@ -61,7 +66,11 @@ unsafe extern "C" fn unlock_next(mutex: *mut pthread_mutex_t) -> c_int {
 #[inline(never)]
 unsafe extern "C" fn unlock_slow(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex) }.unlock() {
+    let object = unsafe { MutexObject::at(mutex) };
+    if object.unlock_told() {
+        return 0;
+    }
+    match object.unlock() {
         Some(result) => result,
         None => real!(pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int),
     }

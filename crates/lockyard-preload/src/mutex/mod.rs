@@ -252,7 +252,10 @@ impl MutexObject {
 
     fn try_acquire(&self, lock: MutexKind) -> bool {
         match lock {
-            MutexKind::Mutex => self.raw.try_acquire(),
+            MutexKind::Mutex => {
+                let name = thread::block().name();
+                name.is_some_and(|name| self.raw.try_acquire_as(name)) || self.raw.try_acquire()
+            }
             MutexKind::Spin => self.spin().try_acquire(),
             MutexKind::Hq => self.hq().try_acquire(),
             MutexKind::Rt => self.rt().try_acquire(),
@@ -312,7 +315,7 @@ impl MutexObject {
         // SAFETY: the caller's promise.
         unsafe {
             match lock {
-                MutexKind::Mutex => match thread::block().fast() {
+                MutexKind::Mutex => match thread::block().name() {
                     Some(name) if self.raw.try_release_as(name) => {}
                     _ => self.raw.release_detached(),
                 },
