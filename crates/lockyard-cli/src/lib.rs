@@ -35,7 +35,6 @@ mod bench;
 mod cli;
 mod clock;
 mod compare;
-mod describe;
 mod elf;
 mod events;
 mod failure;

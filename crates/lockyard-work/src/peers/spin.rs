@@ -1,6 +1,6 @@
 //! The `spin` crate: test-and-test-and-set, and a ticket lock. Neither ever sleeps.
 
-use crate::subject::{Exclusive, Family, Label, Subject};
+use crate::subject::Exclusive;
 
 /// `spin::mutex::SpinMutex`.
 #[derive(Debug)]
@@ -18,10 +18,6 @@ impl Exclusive for Ttas {
     }
 }
 
-impl Subject for Ttas {
-    const LABEL: Label = Label::peer("spin-ttas", Family::Spin);
-}
-
 /// `spin::mutex::TicketMutex`.
 #[derive(Debug)]
 pub(crate) struct Ticket(::spin::mutex::TicketMutex<()>);
@@ -36,8 +32,4 @@ impl Exclusive for Ticket {
         let _guard = self.0.lock();
         section()
     }
-}
-
-impl Subject for Ticket {
-    const LABEL: Label = Label::peer("spin-ticket", Family::Spin);
 }
