@@ -127,6 +127,86 @@ macro_rules! conformance {
     };
 }
 
+/// [`conformance!`] of every lock of the [list](lockyard_catalog::list) that is performed on a
+/// stage, with the groups of what it can do; natively also of what it promises.
+///
+/// ```
+/// # use lockyard::platform::linux::Linux;
+/// lockyard_check::conformance_of!(native, Linux);
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! conformance_of {
+    ($stage:ident, $platform:ty) => {
+        $crate::catalog::locks! { $stage => [$crate::listed_lock] ($stage $platform) }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! listed_lock {
+    ((native $platform:ty) $lock:ident weigh [fair]) => {
+        $crate::groups! { weigh => conformed ($lock $platform) fair_sizes }
+    };
+    ((native $platform:ty) $lock:ident $trait:ident [$($promise:ident)*]) => {
+        $crate::groups! { $trait => conformed ($lock $platform) $($promise)* }
+    };
+    ((lending $platform:ty) $($line:tt)*) => {
+        $crate::listed_lock! { (native $platform) $($line)* }
+    };
+    (($stage:ident $platform:ty) $lock:ident $trait:ident $promises:tt) => {
+        $crate::groups! { $trait => conformed ($lock $platform) }
+    };
+}
+
+/// The groups of a trait of the list and others, given to another macro of this crate.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! groups {
+    (lock => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments exclusive $($more)* }
+    };
+    (timed => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments exclusive timed $($more)* }
+    };
+    (shared => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments exclusive shared $($more)* }
+    };
+    (shared_timed => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments exclusive timed shared $($more)* }
+    };
+    (references => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments exclusive references $($more)* }
+    };
+    (hashed => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments exclusive parking $($more)* }
+    };
+    // As a lock it is another line of the list.
+    (count => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments counting quick_ups }
+    };
+    (weigh => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments counting quick_ups weighing $($more)* }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformed {
+    (($lock:ident $platform:ty) $($group:ident)*) => {
+        $crate::conformance!($lock: $crate::catalog::types::$lock<$platform>, [$($group),*]);
+    };
+}
+
+/// The cases of a list of groups, by name: `cases!((LOCK) GROUP…)`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! cases {
+    (($lock:ty) $($group:ident)*) => {
+        [$($crate::group!($group => listed($lock)) as &[(&'static str, fn())]),*].concat()
+    };
+}
+
 #[doc(hidden)]
 #[macro_export]
 macro_rules! tests {

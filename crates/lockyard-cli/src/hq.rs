@@ -156,7 +156,7 @@ const THREADS: usize = 16;
 pub(crate) fn run(options: &HqOptions, machine: MachineFacts) -> Result<Stat, Failure> {
     let pool = Linux::commons().pool;
     pool.most_in_use(); // begins anew
-    let mut record = (options.candidate.measure)(&options.spec).map_err(|error| Failure::run(error.to_string()))?;
+    let mut record = options.candidate.measure(&options.spec).map_err(|error| Failure::run(error.to_string()))?;
     let locks = std::mem::take(&mut record.locks);
     let lanes = lane_count(pool);
     let count = |name: &'static str| (name, record.events.get(name).copied().unwrap_or(0));

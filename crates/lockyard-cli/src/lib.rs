@@ -38,7 +38,6 @@ mod cli;
 mod clock;
 mod compare;
 mod deadlock;
-mod describe;
 mod elf;
 mod events;
 mod failure;

@@ -212,11 +212,11 @@ fn peers(all: &'static [Candidate], text: &str) -> Result<Vec<&'static Candidate
 
 #[cfg(test)]
 mod tests {
-    use lockyard_work::{Error, Record, Spec};
+    use lockyard_work::{Error, Label, Record, Spec};
 
     use super::*;
 
-    fn refuse(_: &Spec) -> Result<Record, Error> {
+    fn refuse(_: &Label, _: &Spec) -> Result<Record, Error> {
         Err(Error::Spec("a test candidate".to_owned()))
     }
 
@@ -230,7 +230,8 @@ mod tests {
             caution: None,
             by_name: false,
             sleeps: true,
-            measure: refuse,
+            about: "",
+            run: refuse,
         }
     }
 

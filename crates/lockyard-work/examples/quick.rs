@@ -42,7 +42,7 @@ fn main() {
                 ..Spec::new(Workload::Contend)
             };
             for lock in chosen.iter().filter(|lock| lock.check(&spec).is_ok()) {
-                let line = match (lock.measure)(&spec) {
+                let line = match lock.measure(&spec) {
                     Ok(record) => line(&record),
                     Err(error) => format!("{}: {error}", lock.label()),
                 };

@@ -19,7 +19,7 @@
 //! let spec = Spec { threads: 16, cs: 20, ..Spec::new(Workload::Contend) };
 //! for candidate in candidates() {
 //!     if candidate.check(&spec).is_ok() {
-//!         let record = (candidate.measure)(&spec)?;
+//!         let record = candidate.measure(&spec)?;
 //!         println!("{}: {:.0} kops/s", candidate.label(), record.kops_per_s);
 //!     }
 //! }
@@ -36,7 +36,6 @@ mod gate;
 pub mod histogram;
 mod invariant;
 mod kind;
-mod locks;
 pub mod machine;
 pub mod measure;
 mod padded;
@@ -58,11 +57,11 @@ mod think;
 mod worker;
 mod workload;
 
-pub use catalog::{Candidate, LOCKYARD, candidates, lockyard_candidates};
+pub use catalog::{Candidate, Measure, candidates, lockyard_candidates};
 pub use error::Error;
 pub use machine::{Machine, MachineError, Usage};
 pub use measure::{measure_counted, measure_exclusive, measure_shared};
 pub use record::Record;
 pub use rounds::{Progress, Report, Summary};
 pub use spec::{Mix, Spec, ThinkShape, Workload};
-pub use subject::{Counted, Exclusive, Family, Label, Origin, Shared, Subject};
+pub use subject::{Counted, Exclusive, Family, Label, Origin, Shared};

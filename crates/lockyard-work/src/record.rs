@@ -9,7 +9,7 @@ use crate::histogram::Histogram;
 use crate::machine::Machine;
 use crate::spec::{Mix, Spec, ThinkShape, Workload};
 use crate::statistics::{Range, fairness};
-use crate::subject::{Family, Label, Origin};
+use crate::subject::{Family, Label, Origin, by_name};
 use crate::tally::{Role, Run, Tally};
 
 pub use crate::tally::LockStatistics;
@@ -24,6 +24,7 @@ pub struct Record {
     /// Its policy, if it comes in several.
     pub policy: Option<String>,
     /// Which locks it is compared with.
+    #[serde(serialize_with = "by_name")]
     pub family: Family,
     /// Who made it.
     pub origin: Origin,

@@ -5,17 +5,18 @@
 //! leaves a [`Report`].
 
 use std::cell::RefCell;
+use std::sync::LazyLock;
 
 use lockyard::event::Snapshot;
 use lockyard_sim::report::Report;
 use lockyard_sim::{Config, Sim, Simulation, clock_ps, inside, stands_for};
 
-use crate::catalog::{Candidate, LOCKYARD, lockyard_candidates};
+use crate::catalog::{Candidate, lockyard_candidates};
 use crate::machine::{Machine, MachineError, Usage};
 
 /// Lockyard's locks on the simulated machine, default policies first. They are compiled once, here:
 /// each caller of the generic function would compile all of them again.
-pub static LOCKS: [Candidate; LOCKYARD] = lockyard_candidates::<Sim>();
+pub static LOCKS: LazyLock<Vec<Candidate>> = LazyLock::new(lockyard_candidates::<Sim>);
 
 #[derive(Debug)]
 struct Session {
@@ -44,7 +45,7 @@ thread_local! {
 ///     warmup: std::time::Duration::ZERO,
 ///     ..Spec::new(Workload::Contend)
 /// };
-/// let (record, reports) = session(&config, || (LOCKS[0].measure)(&spec));
+/// let (record, reports) = session(&config, || LOCKS[0].measure(&spec));
 /// assert!(record.is_ok_and(|record| record.operations > 0) && reports.len() == 1);
 /// # Ok::<(), lockyard_sim::Error>(())
 /// ```

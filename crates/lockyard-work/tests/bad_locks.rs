@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use lockyard::platform::linux::Linux;
-use lockyard_work::{
-    Error, Exclusive, Family, Label, Shared, Spec, Subject, Workload, measure_exclusive, measure_shared,
-};
+use lockyard_work::{Error, Exclusive, Family, Label, Shared, Spec, Workload, measure_exclusive, measure_shared};
+
+const BAD: Label = Label::peer("bad", Family::Mutex);
 
 fn brief(workload: Workload) -> Spec {
     Spec {
@@ -23,10 +23,10 @@ fn brief(workload: Workload) -> Spec {
     }
 }
 
-fn is_caught<S: Subject>(spec: &Spec) {
-    match measure_exclusive::<Linux, S>(spec) {
+fn is_caught<S: Exclusive>(spec: &Spec) {
+    match measure_exclusive::<Linux, S>(&BAD, spec) {
         Err(Error::Exclusion { torn, lost }) => assert!(torn > 0 || lost != 0),
-        other => panic!("{} was not caught on {}: {other:?}", S::LABEL.name, spec.workload),
+        other => panic!("not caught on {}: {other:?}", spec.workload),
     }
 }
 
@@ -41,10 +41,6 @@ impl Exclusive for Open {
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
         section()
     }
-}
-
-impl Subject for Open {
-    const LABEL: Label = Label::peer("open", Family::Mutex);
 }
 
 #[test]
@@ -75,10 +71,6 @@ impl Exclusive for Leaky {
     }
 }
 
-impl Subject for Leaky {
-    const LABEL: Label = Label::peer("leaky", Family::Mutex);
-}
-
 #[test]
 fn a_lock_that_leaks_now_and_then_is_caught() {
     is_caught::<Leaky>(&brief(Workload::Contend));
@@ -104,16 +96,15 @@ impl Shared for ReadersIgnored {
     }
 }
 
-impl Subject for ReadersIgnored {
-    const LABEL: Label = Label::peer("readers-ignored", Family::Rw);
-}
-
 #[test]
 fn readers_beside_a_writer_are_caught() {
     let spec = Spec { read_pct: 50.0, ..brief(Workload::Contend) };
-    assert!(matches!(measure_shared::<Linux, ReadersIgnored>(&spec), Err(Error::Exclusion { torn: 1.., lost: 0 })));
+    assert!(matches!(
+        measure_shared::<Linux, ReadersIgnored>(&BAD, &spec),
+        Err(Error::Exclusion { torn: 1.., lost: 0 })
+    ));
     let spec = brief(Workload::StarveReaders);
-    assert!(matches!(measure_shared::<Linux, ReadersIgnored>(&spec), Err(Error::Exclusion { torn: 1.., .. })));
+    assert!(matches!(measure_shared::<Linux, ReadersIgnored>(&BAD, &spec), Err(Error::Exclusion { torn: 1.., .. })));
 }
 
 /// Serves the first thread that comes, and the others only after that one is gone.
@@ -156,13 +147,9 @@ impl Exclusive for Favourite {
     }
 }
 
-impl Subject for Favourite {
-    const LABEL: Label = Label::peer("favourite", Family::Mutex);
-}
-
 #[test]
 fn starved_threads_are_counted_with_the_wait_they_still_had() {
-    let record = measure_exclusive::<Linux, Favourite>(&brief(Workload::Contend)).unwrap();
+    let record = measure_exclusive::<Linux, Favourite>(&BAD, &brief(Workload::Contend)).unwrap();
     assert_eq!(record.idle_threads, 3);
     assert_eq!(record.fairness, 1.0);
     assert_eq!(record.per_thread.min, 0);

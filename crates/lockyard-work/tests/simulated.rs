@@ -24,7 +24,7 @@ fn spec(workload: Workload, threads: usize, ms: u64) -> Spec {
 fn measure(machine: &str, label: &str, spec: &Spec) -> (Record, Report) {
     let config = Config::new(catalog::machine(machine).unwrap());
     let begin = Instant::now();
-    let (record, mut reports) = session(&config, || (candidate(label).measure)(spec));
+    let (record, mut reports) = session(&config, || candidate(label).measure(spec));
     let record = record.unwrap_or_else(|error| panic!("{label} on {machine}: {error}"));
     let report = reports.remove(0);
     println!(
@@ -219,7 +219,7 @@ fn a_kernel_locks_whom_it_wakes_even_if_awake() {
             Config { in_kernel, start: Start::Together, ..Config::new(catalog::machine("skx_2s_40c").unwrap()) };
         let spec = Spec { threads: 3, duration: Duration::from_millis(1), ..Spec::new(Workload::RwsemMicro) };
         let rwsem = candidate("rwsem:wake-all-readers");
-        let (record, reports) = session(&config, || (rwsem.measure)(&spec));
+        let (record, reports) = session(&config, || rwsem.measure(&spec));
         record.unwrap();
         reports[0].hottest.iter().any(|line| line.name.starts_with("lock of thread"))
     };

@@ -33,21 +33,22 @@ pub mod weighing;
 
 use crate::data::Data;
 use crate::lock::{Lock, Way};
+use crate::stage::Stage;
 
 /// A lock and what it protects.
 #[derive(Debug)]
-pub(crate) struct Guarded<L: Lock> {
+pub(crate) struct Guarded<L: Lock<P: Stage>> {
     pub(crate) lock: L,
     pub(crate) data: Data<L::P>,
 }
 
-impl<L: Lock> Default for Guarded<L> {
+impl<L: Lock<P: Stage>> Default for Guarded<L> {
     fn default() -> Self {
         Self { lock: L::default(), data: Data::default() }
     }
 }
 
-impl<L: Lock> Guarded<L> {
+impl<L: Lock<P: Stage>> Guarded<L> {
     /// A section of thread `me`, who holds the lock that `way`. Returns how many write sections
     /// that makes.
     pub(crate) fn section(&self, me: usize, way: Way) -> u64 {
@@ -66,7 +67,7 @@ impl<L: Lock> Guarded<L> {
 }
 
 /// Every sequence of `length` ways that `L` has.
-pub(crate) fn patterns<L: Lock>(length: usize) -> impl Iterator<Item = Vec<Way>> {
+pub(crate) fn patterns<L: Lock<P: Stage>>(length: usize) -> impl Iterator<Item = Vec<Way>> {
     let ways = L::WAYS.len();
     (0..ways.pow(length as u32))
         .map(move |number| (0..length as u32).map(|place| L::WAYS[number / ways.pow(place) % ways]).collect())

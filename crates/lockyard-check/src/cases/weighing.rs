@@ -13,7 +13,7 @@ const SERVED: u32 = 5;
 
 /// Threads take as many as they like; never more are out than there are, and all come back: in one
 /// step, one by one, or in two parts.
-pub fn sizes_are_conserved<S: Weigh>() {
+pub fn sizes_are_conserved<S: Weigh<P: Stage>>() {
     const UNITS: u32 = 4;
     let scale = <S::P as Stage>::SCALE;
     let semaphore = S::with_units(UNITS);
@@ -51,7 +51,7 @@ pub fn sizes_are_conserved<S: Weigh>() {
 }
 
 /// A waiter for many has them when the last of them comes, however they come.
-pub fn units_come_one_by_one<S: Weigh>() {
+pub fn units_come_one_by_one<S: Weigh<P: Stage>>() {
     for size in 1..=4 {
         for part in 1..=size {
             let semaphore = S::with_units(0);
@@ -71,7 +71,7 @@ pub fn units_come_one_by_one<S: Weigh>() {
 }
 
 /// One call returns the units of several waiters: each gets its own.
-pub fn one_up_reaches_every_waiter<S: Weigh>() {
+pub fn one_up_reaches_every_waiter<S: Weigh<P: Stage>>() {
     for waiters in 1..=4 {
         let semaphore = S::with_units(0);
         let seats = Seats::<S::P>::new(waiters);
@@ -91,7 +91,7 @@ pub fn one_up_reaches_every_waiter<S: Weigh>() {
 
 /// Threads that take one at a time, of which there is always one out, do not starve a waiter for
 /// all; nor the other way round.
-pub fn every_size_gets_through<S: Weigh>() {
+pub fn every_size_gets_through<S: Weigh<P: Stage>>() {
     const UNITS: u32 = 3;
     for (barging, waiting) in [(1, UNITS), (UNITS, 1), (UNITS - 1, UNITS)] {
         let semaphore = S::with_units(UNITS);
@@ -117,7 +117,7 @@ pub fn every_size_gets_through<S: Weigh>() {
 }
 
 /// A waiter for more than there is gives up: the waiter behind it needs no up to go on.
-pub fn a_leaver_lets_smaller_ones_in<S: Weigh>() {
+pub fn a_leaver_lets_smaller_ones_in<S: Weigh<P: Stage>>() {
     let timeout = <S::P as Stage>::SCALE.timeout_ns / 20;
     let semaphore = S::with_units(2);
     let seats = Seats::<S::P>::new(1);

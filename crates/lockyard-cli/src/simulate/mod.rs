@@ -138,7 +138,7 @@ fn placements(text: &str) -> Result<Vec<Placement>, Failure> {
 impl Run {
     /// Simulates, on this host thread.
     pub(crate) fn simulate(&self) -> Result<(Record, Report), String> {
-        let (record, mut reports) = session(&self.config, || (self.lock.measure)(&self.spec));
+        let (record, mut reports) = session(&self.config, || self.lock.measure(&self.spec));
         let record = record.map_err(|error| error.to_string())?;
         let report = reports.pop().ok_or_else(|| "the workload ran nothing".to_owned())?;
         Ok((record, report))

@@ -1,6 +1,6 @@
 //! The `spin` crate: test-and-test-and-set, a ticket lock, a reader-writer lock. None ever sleeps.
 
-use crate::subject::{Exclusive, Family, Label, Shared, Subject};
+use crate::subject::{Exclusive, Shared};
 
 /// `spin::mutex::SpinMutex`.
 #[derive(Debug)]
@@ -18,10 +18,6 @@ impl Exclusive for Ttas {
     }
 }
 
-impl Subject for Ttas {
-    const LABEL: Label = Label::peer("spin-ttas", Family::Spin);
-}
-
 /// `spin::mutex::TicketMutex`.
 #[derive(Debug)]
 pub(crate) struct Ticket(::spin::mutex::TicketMutex<()>);
@@ -36,10 +32,6 @@ impl Exclusive for Ticket {
         let _guard = self.0.lock();
         section()
     }
-}
-
-impl Subject for Ticket {
-    const LABEL: Label = Label::peer("spin-ticket", Family::Spin);
 }
 
 /// `spin::rwlock::RwLock`.
@@ -64,8 +56,4 @@ impl Shared for RwLock {
         let _guard = self.0.read();
         section()
     }
-}
-
-impl Subject for RwLock {
-    const LABEL: Label = Label::peer("spin-rwlock", Family::Rw);
 }

@@ -1,15 +1,16 @@
 //! A lock with a reference count.
 
 use lockyard::lockref::LockRef;
+use lockyard::platform::Platform;
 use lockyard::spin::WordLock;
 
 use crate::lock::{Last, Lock, References, Way};
-use crate::stage::Stage;
 
 /// Its spinlock as a lock.
-impl<P: Stage, K: WordLock<P>> Lock for LockRef<P, K> {
+impl<P: Platform, K: WordLock<P>> Lock for LockRef<P, K> {
     type P = P;
 
+    #[inline(always)]
     fn lock(&self, _way: Way) {
         core::mem::forget(self.lock());
     }
@@ -18,6 +19,7 @@ impl<P: Stage, K: WordLock<P>> Lock for LockRef<P, K> {
         self.try_lock().map(core::mem::forget).is_some()
     }
 
+    #[inline(always)]
     unsafe fn unlock(&self, _way: Way) {
         // SAFETY: the caller's promise.
         unsafe { self.force_unlock() };
@@ -33,7 +35,11 @@ impl<P: Stage, K: WordLock<P>> Lock for LockRef<P, K> {
     }
 }
 
-impl<P: Stage, K: WordLock<P>> References for LockRef<P, K> {
+impl<P: Platform, K: WordLock<P>> References for LockRef<P, K> {
+    fn with_count(count: u16) -> Self {
+        Self::with_count(count)
+    }
+
     fn count(&self) -> i32 {
         self.count()
     }

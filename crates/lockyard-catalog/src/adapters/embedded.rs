@@ -6,18 +6,17 @@ use lockyard::cancel::Until;
 use lockyard::condvar::{Companion, RawCondvar};
 use lockyard::history::{self, KernelRwSem};
 use lockyard::mutex::RawMutex;
-use lockyard::platform::{Ordering::Relaxed, Word};
+use lockyard::platform::{Ordering::Relaxed, Platform, Word};
 use lockyard::rwsem::RawRwSem;
 use lockyard::spin::qspinlock::RawQSpinLock;
 
 use crate::lock::{Lock, Timed, Way};
-use crate::stage::Stage;
 
 /// A lock that is released in the detached form.
 #[derive(Debug, Default)]
 pub struct Detached<L>(L);
 
-impl<P: Stage> Lock for Detached<RawMutex<P>> {
+impl<P: Platform> Lock for Detached<RawMutex<P>> {
     type P = P;
 
     fn lock(&self, way: Way) {
@@ -42,7 +41,7 @@ impl<P: Stage> Lock for Detached<RawMutex<P>> {
 #[derive(Debug, Default)]
 pub struct Inlined<L>(L);
 
-impl<P: Stage> Lock for Inlined<RawMutex<P>> {
+impl<P: Platform> Lock for Inlined<RawMutex<P>> {
     type P = P;
 
     fn lock(&self, way: Way) {
@@ -65,7 +64,7 @@ impl<P: Stage> Lock for Inlined<RawMutex<P>> {
 
 macro_rules! detached {
     ($lock:ident $(<$policy:ident: $bound:path>)?) => {
-impl<P: Stage $(, $policy: $bound)?> Lock for Detached<$lock<P $(, $policy)?>> {
+impl<P: Platform $(, $policy: $bound)?> Lock for Detached<$lock<P $(, $policy)?>> {
     type P = P;
     const WAYS: &'static [Way] = &[Way::Write, Way::Read];
 
@@ -118,15 +117,15 @@ where
 /// A spinlock, as what a thread gives up while it waits: it has no queue for strangers, so its
 /// waiters are woken and take it themselves.
 #[derive(Debug)]
-pub struct Spinning<P: Stage>(RawQSpinLock<P>);
+pub struct Spinning<P: Platform>(RawQSpinLock<P>);
 
-impl<P: Stage> Default for Spinning<P> {
+impl<P: Platform> Default for Spinning<P> {
     fn default() -> Self {
         Self(RawQSpinLock::default())
     }
 }
 
-impl<P: Stage> Companion<P> for Spinning<P> {
+impl<P: Platform> Companion<P> for Spinning<P> {
     fn acquire(&self) {
         self.0.acquire();
     }
@@ -140,21 +139,21 @@ impl<P: Stage> Companion<P> for Spinning<P> {
 /// A lock made of a flag, guarded by a lock, and a condition variable: a thread that finds the flag
 /// set waits until it is signalled.
 ///
-/// Every wait is a wait on the condition variable, so the suite's cases are cases of it.
+/// Every wait is a wait on the condition variable, so whatever tests a lock tests that.
 #[derive(Debug)]
-pub struct Monitor<P: Stage, C> {
+pub struct Monitor<P: Platform, C> {
     guard: C,
     condvar: RawCondvar<P>,
     held: P::U32,
 }
 
-impl<P: Stage, C: Default> Default for Monitor<P, C> {
+impl<P: Platform, C: Default> Default for Monitor<P, C> {
     fn default() -> Self {
         Self { guard: C::default(), condvar: RawCondvar::default(), held: P::U32::default() }
     }
 }
 
-impl<P: Stage, C: Companion<P>> Monitor<P, C> {
+impl<P: Platform, C: Companion<P>> Monitor<P, C> {
     fn guarded<R>(&self, act: impl FnOnce() -> R) -> R {
         self.guard.acquire();
         let result = act();
@@ -172,7 +171,7 @@ impl<P: Stage, C: Companion<P>> Monitor<P, C> {
     }
 }
 
-impl<P: Stage, C: Companion<P> + Default + core::fmt::Debug + Send + Sync> Lock for Monitor<P, C> {
+impl<P: Platform, C: Companion<P> + Default + core::fmt::Debug + Send + Sync> Lock for Monitor<P, C> {
     type P = P;
 
     fn lock(&self, way: Way) {
@@ -192,7 +191,7 @@ impl<P: Stage, C: Companion<P> + Default + core::fmt::Debug + Send + Sync> Lock 
     }
 }
 
-impl<P: Stage, C: Companion<P> + Default + core::fmt::Debug + Send + Sync> Timed for Monitor<P, C> {
+impl<P: Platform, C: Companion<P> + Default + core::fmt::Debug + Send + Sync> Timed for Monitor<P, C> {
     fn lock_until(&self, _way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.guarded(|| {
             loop {

@@ -1,12 +1,17 @@
-//! Lockyard's own locks, as the suite sees them.
+//! Lockyard's locks behind the traits, each once.
 
 mod bundle;
+pub mod embedded;
+pub mod hashed;
 mod lockref;
+
+use core::any::Any;
 
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
 use lockyard::history::{self, KernelQRwLock, KernelRwSem, KernelSemaphore};
 use lockyard::mutex::RawMutex;
+use lockyard::platform::Platform;
 use lockyard::platform::pi::PiPlatform;
 use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex::{self, PiError, RawRtMutex};
@@ -22,13 +27,13 @@ use lockyard::spin::ttas::RawTtasLock;
 pub use bundle::Bundle;
 
 use crate::lock::{Count, Lock, Shared, Timed, Way};
-use crate::stage::Stage;
 
 macro_rules! exclusive {
     ($lock:ident $(<$kind:ident: $bound:ident>)? $(, $more:item)*) => {
-        impl<P: Stage $(, $kind: $bound<P>)?> Lock for $lock<P $(, $kind)?> {
+        impl<P: Platform $(, $kind: $bound<P>)?> Lock for $lock<P $(, $kind)?> {
             type P = P;
 
+            #[inline(always)]
             fn lock(&self, _way: Way) {
                 self.acquire();
             }
@@ -37,6 +42,7 @@ macro_rules! exclusive {
                 self.try_acquire()
             }
 
+            #[inline(always)]
             unsafe fn unlock(&self, _way: Way) {
                 // SAFETY: the caller's promise.
                 unsafe { self.release() };
@@ -62,6 +68,12 @@ exclusive!(
     },
     fn at_rest(&self) -> bool {
         self.raw() & !u32::from(K::REST) == 0
+    },
+    // Of the hierarchical kind: hand-overs, while it is in hierarchical mode.
+    fn statistics(&self) -> Vec<(&'static str, u64)> {
+        let lock: &dyn Any = self;
+        let counted = lock.downcast_ref::<RawHqSpinLock<P>>().and_then(RawHqSpinLock::statistics);
+        counted.map_or_else(Vec::new, |found| vec![("local", found.local.into()), ("remote", found.remote.into())])
     }
 );
 exclusive!(
@@ -89,7 +101,7 @@ exclusive!(
 
 /// Lets hierarchical spinlocks queue by node with hardly any contention, and leave a node soon;
 /// where there is one node only, with so many `lanes`.
-pub fn turn_early<P: Stage>(lanes: u32) {
+pub fn turn_early<P: Platform>(lanes: u32) {
     let tunables = P::commons().pool.tunables();
     for (tunable, value) in [
         (Tunable::FairnessThreshold, 2),
@@ -108,16 +120,16 @@ pub fn turn_early<P: Stage>(lanes: u32) {
 /// whatever the machine. It begins in memory that nobody has initialised: the thread that takes it
 /// first has more to do, and what it does after that is what a lock made by its constructor does.
 #[derive(Debug)]
-pub struct EagerHq<P: Stage, const LANES: u32 = 3>(pub RawHqSpinLock<P>);
+pub struct EagerHq<P: Platform, const LANES: u32 = 3>(pub RawHqSpinLock<P>);
 
-impl<P: Stage, const LANES: u32> Default for EagerHq<P, LANES> {
+impl<P: Platform, const LANES: u32> Default for EagerHq<P, LANES> {
     fn default() -> Self {
         turn_early::<P>(LANES);
         Self(RawHqSpinLock::zeroed())
     }
 }
 
-impl<P: Stage, const LANES: u32> Lock for EagerHq<P, LANES> {
+impl<P: Platform, const LANES: u32> Lock for EagerHq<P, LANES> {
     type P = P;
 
     fn lock(&self, way: Way) {
@@ -142,16 +154,17 @@ impl<P: Stage, const LANES: u32> Lock for EagerHq<P, LANES> {
     }
 }
 
-impl<P: Stage> Timed for RawMutex<P> {
+impl<P: Platform> Timed for RawMutex<P> {
     fn lock_until(&self, _way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.acquire_until(until)
     }
 }
 
 /// No case makes a deadlock, so one that is reported is a defect.
-impl<P: Stage, Y: rtmutex_tree::policy::Policy> Lock for RawTreeRtMutex<P, Y> {
+impl<P: Platform, Y: rtmutex_tree::policy::Policy> Lock for RawTreeRtMutex<P, Y> {
     type P = P;
 
+    #[inline(always)]
     fn lock(&self, _way: Way) {
         self.acquire().unwrap_or_else(|cycle| panic!("{cycle}"));
     }
@@ -160,6 +173,7 @@ impl<P: Stage, Y: rtmutex_tree::policy::Policy> Lock for RawTreeRtMutex<P, Y> {
         self.try_acquire()
     }
 
+    #[inline(always)]
     unsafe fn unlock(&self, _way: Way) {
         // SAFETY: the caller's promise: it is the owner, or acts for one that has gone.
         unsafe {
@@ -174,7 +188,7 @@ impl<P: Stage, Y: rtmutex_tree::policy::Policy> Lock for RawTreeRtMutex<P, Y> {
     }
 }
 
-impl<P: Stage, Y: rtmutex_tree::policy::Policy> Timed for RawTreeRtMutex<P, Y> {
+impl<P: Platform, Y: rtmutex_tree::policy::Policy> Timed for RawTreeRtMutex<P, Y> {
     fn lock_until(&self, _way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.acquire_until(until).map_err(|refused| match refused {
             Refused::TimedOut => GaveUp::TimedOut,
@@ -184,10 +198,11 @@ impl<P: Stage, Y: rtmutex_tree::policy::Policy> Timed for RawTreeRtMutex<P, Y> {
     }
 }
 
-impl<P: Stage + PiPlatform, S: rtmutex::Policy> Lock for RawRtMutex<P, S> {
+impl<P: Platform + PiPlatform, S: rtmutex::Policy> Lock for RawRtMutex<P, S> {
     type P = P;
     const RELEASED_BY_OTHERS: bool = false;
 
+    #[inline(always)]
     fn lock(&self, _way: Way) {
         self.acquire().expect("a mutex that can be locked");
     }
@@ -196,6 +211,7 @@ impl<P: Stage + PiPlatform, S: rtmutex::Policy> Lock for RawRtMutex<P, S> {
         self.try_acquire()
     }
 
+    #[inline(always)]
     unsafe fn unlock(&self, _way: Way) {
         // SAFETY: the caller's promise.
         unsafe { self.release() }.expect("a mutex that we hold");
@@ -216,7 +232,7 @@ impl<P: Stage + PiPlatform, S: rtmutex::Policy> Lock for RawRtMutex<P, S> {
     }
 }
 
-impl<P: Stage + PiPlatform, S: rtmutex::Policy> Timed for RawRtMutex<P, S> {
+impl<P: Platform + PiPlatform, S: rtmutex::Policy> Timed for RawRtMutex<P, S> {
     fn lock_until(&self, _way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.acquire_until(until).map_err(|error| match error {
             PiError::TimedOut => GaveUp::TimedOut,
@@ -228,10 +244,11 @@ impl<P: Stage + PiPlatform, S: rtmutex::Policy> Timed for RawRtMutex<P, S> {
 
 macro_rules! shared {
     ($lock:ident $(<$policy:ident: $bound:path>)? $(, $more:item)*) => {
-        impl<P: Stage $(, $policy: $bound)?> Lock for $lock<P $(, $policy)?> {
+        impl<P: Platform $(, $policy: $bound)?> Lock for $lock<P $(, $policy)?> {
             type P = P;
             const WAYS: &'static [Way] = &[Way::Write, Way::Read];
 
+            #[inline(always)]
             fn lock(&self, way: Way) {
                 match way {
                     Way::Write => self.write_acquire(),
@@ -246,6 +263,7 @@ macro_rules! shared {
                 }
             }
 
+            #[inline(always)]
             unsafe fn unlock(&self, way: Way) {
                 // SAFETY: the caller's promise.
                 unsafe {
@@ -266,7 +284,7 @@ macro_rules! shared {
             $($more)*
         }
 
-        impl<P: Stage $(, $policy: $bound)?> Shared for $lock<P $(, $policy)?> {
+        impl<P: Platform $(, $policy: $bound)?> Shared for $lock<P $(, $policy)?> {
             unsafe fn downgrade(&self) {
                 // SAFETY: the caller's promise.
                 unsafe { self.downgrade() };
@@ -277,7 +295,7 @@ macro_rules! shared {
 
 macro_rules! timed_shared {
     ($lock:ident $(<$policy:ident: $bound:path>)?) => {
-        impl<P: Stage $(, $policy: $bound)?> Timed for $lock<P $(, $policy)?> {
+        impl<P: Platform $(, $policy: $bound)?> Timed for $lock<P $(, $policy)?> {
             fn lock_until(&self, way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
                 match way {
                     Way::Write => self.write_acquire_until(until),
@@ -310,7 +328,7 @@ timed_shared!(RawQRwLock);
 
 macro_rules! count {
     ($lock:ident $(<$policy:ident: $bound:path>)?) => {
-        impl<P: Stage $(, $policy: $bound)?> Count for $lock<P $(, $policy)?> {
+        impl<P: Platform $(, $policy: $bound)?> Count for $lock<P $(, $policy)?> {
             type P = P;
             const MOST: u32 = semaphore::MAX_UNITS;
 
@@ -318,6 +336,7 @@ macro_rules! count {
                 Self::with_units(units)
             }
 
+            #[inline(always)]
             fn down(&self) {
                 self.down();
             }
@@ -330,6 +349,7 @@ macro_rules! count {
                 self.down_until(until)
             }
 
+            #[inline(always)]
             fn up(&self) -> bool {
                 self.up()
             }
@@ -344,19 +364,23 @@ macro_rules! count {
 count!(RawSemaphore);
 count!(KernelSemaphore<Y: history::semaphore::Policy>);
 
-/// A semaphore with one unit, as a lock.
+/// A semaphore with `N` units, as a lock that so many may hold.
 #[derive(Debug)]
-pub struct Binary<S: Count>(S);
+pub struct Units<S, const N: u32>(S);
 
-impl<S: Count> Default for Binary<S> {
+/// A semaphore with one unit, as a lock.
+pub type Binary<S> = Units<S, 1>;
+
+impl<S: Count, const N: u32> Default for Units<S, N> {
     fn default() -> Self {
-        Self(S::with_units(1))
+        Self(S::with_units(N))
     }
 }
 
-impl<S: Count> Lock for Binary<S> {
+impl<S: Count, const N: u32> Lock for Units<S, N> {
     type P = S::P;
 
+    #[inline(always)]
     fn lock(&self, _way: Way) {
         self.0.down();
     }
@@ -365,8 +389,9 @@ impl<S: Count> Lock for Binary<S> {
         self.0.try_down()
     }
 
+    #[inline(always)]
     unsafe fn unlock(&self, _way: Way) {
-        assert!(self.0.up());
+        assert!(self.0.up(), "a unit that was taken cannot be given back");
     }
 
     fn is_open(&self, _way: Way) -> bool {
@@ -374,7 +399,7 @@ impl<S: Count> Lock for Binary<S> {
     }
 }
 
-impl<S: Count> Timed for Binary<S> {
+impl<S: Count, const N: u32> Timed for Units<S, N> {
     fn lock_until(&self, _way: Way, until: Until<'_, S::P>) -> Result<(), GaveUp> {
         self.0.down_until(until)
     }

@@ -1,14 +1,14 @@
-//! A lock as the suite sees it: adapter traits, and the guard that cases hold it by.
+//! One trait for each thing that a lock can do, and a guard.
 //!
-//! A new lock implements [`Lock`], and whichever of [`Timed`], [`Shared`], [`Count`] and
-//! [`References`] it can; `conformance!` does the rest.
+//! A lock implements [`Lock`], and whichever of [`Timed`], [`Shared`], [`References`] and
+//! [`Hashed`] it can; a semaphore implements [`Count`].
 
 use core::fmt::Debug;
 
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
-
-use crate::stage::Stage;
+use lockyard::futex_hash::Waited;
+use lockyard::platform::Platform;
 
 /// A way of holding a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Way {
 /// A lock.
 pub trait Lock: Default + Debug + Send + Sync {
     /// Where it runs.
-    type P: Stage;
+    type P: Platform;
 
     /// The ways in which it can be held: `[Write]`, or `[Write, Read]`.
     const WAYS: &'static [Way] = &[Way::Write];
@@ -63,6 +63,11 @@ pub trait Lock: Default + Debug + Send + Sync {
         format!("{self:?}")
     }
 
+    /// What the lock counts of itself, by name, if it counts at the moment. Most never do.
+    fn statistics(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     /// Whether nobody holds the lock, nobody waits, and nothing is left of those who did.
     fn at_rest(&self) -> bool {
         self.state() == Self::default().state()
@@ -90,7 +95,7 @@ pub trait Shared: Lock {
 /// A counting semaphore.
 pub trait Count: Debug + Send + Sync + Sized {
     /// Where it runs.
-    type P: Stage;
+    type P: Platform;
 
     /// A semaphore with `units`.
     fn with_units(units: u32) -> Self;
@@ -142,6 +147,8 @@ pub enum Last {
 
 /// A lock with a reference count.
 pub trait References: Lock {
+    /// An object with `count` references.
+    fn with_count(count: u16) -> Self;
     /// The count as it is.
     fn count(&self) -> i32;
     /// One more: the caller has one.
@@ -157,6 +164,16 @@ pub trait References: Lock {
     fn put_or(&self, last: impl FnOnce(i32) -> Last) -> bool;
     /// Marks the object dead, under the lock.
     fn kill(&self);
+}
+
+/// A lock on a futex hash that can grow.
+pub trait Hashed: Lock {
+    /// Grows the hash to so many buckets.
+    fn grow(&self, buckets: usize) -> bool;
+    /// Sleeps on `word` while it is zero.
+    fn wait(&self, word: &<Self::P as Platform>::U32, deadline: Option<u64>) -> Waited;
+    /// Wakes sleepers.
+    fn wake(&self, word: &<Self::P as Platform>::U32, most: usize) -> usize;
 }
 
 /// A held lock: released when dropped, also by a failed check, so that other threads of a case can

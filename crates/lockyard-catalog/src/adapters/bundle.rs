@@ -2,12 +2,12 @@
 
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
+use lockyard::platform::Platform;
 use lockyard::semaphore::RawSemaphore;
 
 use crate::lock::{Count, Weigh};
-use crate::stage::Stage;
 
-impl<P: Stage> Weigh for RawSemaphore<P> {
+impl<P: Platform> Weigh for RawSemaphore<P> {
     fn down_many(&self, units: u32) {
         self.down_many(units);
     }

@@ -1,26 +1,15 @@
-//! A process that forks while its threads fight for locks.
-//!
-//! The child has one thread, the one that forked. What it held it still holds and can release, take
-//! again, and use with new threads. What others held stays held: the child must not touch that. The
-//! parent notices nothing.
+//! Locks that are held when their process forks.
 
-// This test is about the system's processes and threads.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
-
-mod child;
-
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
-use std::sync::{Mutex as StdMutex, PoisonError};
-use std::thread::{scope, spawn};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread::scope;
 
 use lockyard::cancel::Until;
 use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
 use lockyard::mutex::RawMutex;
+use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::linux::threads::set_rank;
-use lockyard::platform::thread::ThreadId;
-use lockyard::platform::{Patience, Platform};
 use lockyard::qrwlock::RawQRwLock;
 use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
@@ -30,86 +19,12 @@ use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
-use lockyard::wait::osq::Osq;
-use lockyard::{Mutex, RwSem, Semaphore, SpinLock};
 use lockyard_check::adapters::{Binary, EagerHq};
 use lockyard_check::lock::{Held, Lock, Way};
-use lockyard_check::native::guarded;
 use lockyard_check::stage::Seats;
 
-use child::in_child;
-
-/// One fork at a time: the child's only thread must find std's own locks free.
-static FORKING: StdMutex<()> = StdMutex::new(());
-
-fn test(name: &str, body: impl FnOnce()) {
-    let _forking = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
-    guarded(name, body);
-}
-
-fn check(condition: bool, why: &'static str) -> Result<(), &'static str> {
-    condition.then_some(()).ok_or(why)
-}
-
-/// Threads of the child contend for `lock`.
-fn contend<L: Lock<P = Linux>>(lock: &L) -> Result<(), &'static str> {
-    let count = AtomicU32::new(0);
-    scope(|threads| {
-        for _ in 0..4 {
-            threads.spawn(|| {
-                for round in 0..200 {
-                    let _held = Held::new(lock, L::WAYS[0]);
-                    let seen = count.load(SeqCst);
-                    Linux::nap(if round % 16 == 0 { 4 } else { 0 });
-                    count.store(seen + 1, SeqCst);
-                }
-            });
-        }
-    });
-    check(count.load(SeqCst) == 800, "the child's threads do not exclude each other")
-}
-
-/// Forks, again and again, while threads hammer all kinds of locks.
-#[test]
-fn fork_in_the_middle_of_contention() {
-    test("fork under contention", || {
-        let (spin, mutex, rwsem, semaphore) = (SpinLock::new(0), Mutex::new(0), RwSem::new(0), Semaphore::new(1));
-        let stop = AtomicBool::new(false);
-        let rounds = AtomicU32::new(0);
-        scope(|threads| {
-            for _ in 0..3 {
-                threads.spawn(|| {
-                    while !stop.load(SeqCst) {
-                        *spin.lock() += 1;
-                        *mutex.lock() += 1;
-                        *rwsem.write() += 1;
-                        std::hint::black_box(*rwsem.read());
-                        drop(semaphore.acquire());
-                        rounds.fetch_add(1, SeqCst);
-                    }
-                });
-            }
-            for _ in 0..10 {
-                let before = rounds.load(SeqCst);
-                in_child(|| {
-                    // Its own locks, on all paths.
-                    contend(&RawQSpinLock::<Linux>::default())?;
-                    contend(&RawMutex::<Linux>::default())?;
-                    contend(&RawRwSem::<Linux>::default())?;
-                    contend(&Binary::<RawSemaphore<Linux>>::default())
-                });
-                // The parent goes on.
-                let mut round = 0;
-                while rounds.load(SeqCst) < before + 10 {
-                    Linux::nap(round);
-                    round += 1;
-                }
-            }
-            stop.store(true, SeqCst);
-        });
-        assert_eq!((*spin.lock(), *mutex.lock()), (*rwsem.read(), rounds.load(SeqCst)));
-    });
-}
+use crate::child::in_child;
+use crate::{check, contend, test};
 
 /// What the forking thread holds is the child's as well as the parent's: both release it, and use
 /// it on.
@@ -320,78 +235,6 @@ fn release_in_the_child_with_the_parents_waiters() {
     }
 }
 
-/// Of the parent's spinners none is here: the child's threads may spin.
-#[test]
-fn a_spinner_of_the_parent_keeps_no_thread_of_the_child_from_spinning() {
-    test("fork with a spinner", || {
-        let queue = Osq::<Linux>::new();
-        let (spins, stop) = (AtomicBool::new(false), AtomicBool::new(false));
-        let wait_for = |flag: &AtomicBool| {
-            while !flag.load(SeqCst) {
-                Linux::nap(6);
-            }
-        };
-        scope(|threads| {
-            threads.spawn(|| {
-                let me = Linux::current().unwrap();
-                assert!(queue.join(me, Patience::ns(0)));
-                spins.store(true, SeqCst);
-                wait_for(&stop);
-                queue.leave(me);
-            });
-            wait_for(&spins);
-            in_child(|| {
-                let me = Linux::current().ok_or("no record")?;
-                check(queue.join(me, Patience::ns(0)), "behind a spinner that is not here")?;
-                queue.leave(me);
-                check(!queue.is_locked(), "not at rest")
-            });
-            stop.store(true, SeqCst);
-        });
-        assert!(!queue.is_locked());
-    });
-}
-
-/// The child's main thread keeps its name; its new threads get other names.
-#[test]
-fn new_threads_in_the_child_do_not_take_the_forkers_name() {
-    test("names after fork", || {
-        // Many records whose threads are gone in the parent, and gone in the child all the more.
-        for _ in 0..50 {
-            spawn(|| Linux::current().is_some()).join().unwrap();
-        }
-        let mine = Linux::current().map(|thread| thread.id());
-        let stop = AtomicBool::new(false);
-        scope(|threads| {
-            for _ in 0..3 {
-                threads.spawn(|| {
-                    Linux::current();
-                    while !stop.load(SeqCst) {
-                        Linux::nap(6);
-                    }
-                });
-            }
-            in_child(|| {
-                check(Linux::current().map(|thread| thread.id()) == mine, "the forking thread lost its name")?;
-                let mutex = Mutex::new(0);
-                for _ in 0..200 {
-                    let _held = mutex.lock();
-                    let other = spawn(|| Linux::current().map(|thread| thread.id())).join().unwrap();
-                    check(other.is_some() && other != mine, "a new thread took the forking thread's name")?;
-                }
-                // A grandchild as well.
-                in_child(|| {
-                    check(Linux::current().map(|thread| thread.id()) == mine, "lost in the grandchild")?;
-                    let other = spawn(|| Linux::current().map(|thread| thread.id())).join().unwrap();
-                    check(other.is_some() && other != mine, "taken in the grandchild")
-                });
-                Ok(())
-            });
-            stop.store(true, SeqCst);
-        });
-    });
-}
-
 /// A timed wait works in the child on a lock that a thread of the parent holds: it times out, since
 /// nobody will release it.
 #[test]
@@ -418,69 +261,5 @@ fn a_lock_held_by_another_thread_stays_held_in_the_child() {
             stop.store(true, SeqCst);
         });
         assert!(mutex.at_rest());
-    });
-}
-
-/// Each child of a chain knows its own threads only, and its new ones get records that no
-/// ancestor's thread had.
-#[test]
-fn a_chain_of_forks() {
-    fn link(depth: u32, known: &mut Vec<ThreadId>) -> Result<(), &'static str> {
-        let mine = Linux::current().map(|thread| thread.id()).ok_or("no record")?;
-        let other = spawn(|| Linux::current().map(|thread| thread.id())).join().unwrap().ok_or("no record")?;
-        check(known[0] == mine && !known.contains(&other), "a new thread has the record of an ancestor's")?;
-        check(known[1..].iter().all(|&id| !Linux::is_here(id)), "an ancestor's thread is thought to be here")?;
-        check(Linux::is_here(mine) && Linux::is_here(other), "an own thread is thought to be elsewhere")?;
-        known.push(other);
-        if depth > 0 {
-            in_child(|| link(depth - 1, known));
-        }
-        Ok(())
-    }
-    test("a chain of forks", || {
-        let mine = Linux::current().unwrap().id();
-        in_child(|| link(5, &mut vec![mine]));
-    });
-}
-
-/// In a new PID namespace a child has the process id of its parent, 1, and its threads have ids
-/// that threads of the parent had: a live thread's record was given away.
-#[test]
-fn a_child_in_another_pid_namespace_keeps_its_record() {
-    /// Forks into a new namespace, from a thread that is not the process's first. `false`: not
-    /// permitted.
-    fn in_namespace(then: impl FnOnce() -> Result<(), &'static str> + Send) -> bool {
-        scope(|threads| {
-            let forker = threads.spawn(|| {
-                Linux::current();
-                // SAFETY: changes where children of this thread are counted.
-                let permitted = unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0;
-                if permitted {
-                    in_child(then);
-                }
-                permitted
-            });
-            forker.join().unwrap()
-        })
-    }
-    test("fork into another PID namespace", || {
-        let permitted = in_namespace(|| {
-            check(std::process::id() == 1, "the first of its namespace")?;
-            // Some threads, so that the forking one has an id that the child's threads come to.
-            (0..4).for_each(|_| drop(spawn(|| Linux::current().is_some()).join()));
-            let nested = in_namespace(|| {
-                check(std::process::id() == 1, "the first of its namespace")?;
-                let mine = Linux::current().map(|thread| thread.id());
-                for _ in 0..16 {
-                    let other = spawn(|| Linux::current().map(|thread| thread.id())).join().unwrap();
-                    check(other.is_some() && other != mine, "a new thread took the forking thread's record")?;
-                }
-                Ok(())
-            });
-            check(nested, "a namespace in a namespace")
-        });
-        if !permitted {
-            eprintln!("skipped: no right to make a PID namespace (CAP_SYS_ADMIN)");
-        }
     });
 }
