@@ -258,8 +258,8 @@ pub(crate) trait Contended<P: Platform> {
     /// second.
     fn look(&self, first: bool) -> Look;
 
-    /// As `look(false)`, by the one spinner, and whether a spinner has seen this hold before. A lock
-    /// that cannot tell says no.
+    /// As `look(false)`, by the one spinner, and whether a spinner has seen this hold before. A
+    /// lock that cannot tell says no.
     fn look_again(&self) -> (Look, bool) {
         (self.look(false), false)
     }
