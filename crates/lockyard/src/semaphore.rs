@@ -23,6 +23,9 @@
 //! | less than the first waiter wants | set | leaves it set, wakes nobody |
 //! | enough | set | clears it, wakes the first waiter |
 //!
+//! The units are reserved for the first waiter if they are enough for it, or its turn has been over
+//! for [`GRACE_NS`](turn::GRACE_NS): one that is stopped while it collects loses them.
+//!
 //! So a waiter for many does not starve behind takers of one: these pass it until its turn is
 //! over. Nor does a waiter for one starve behind it: the first waiter has its units once the units
 //! out at that time have come back, and then leaves. A waiter for more units than will ever be
@@ -47,7 +50,8 @@
 //! read-modify-write, so it sees the queue, and `kind`, as the requester did.
 //!
 //! **Bound on bypass.** As [`wait::turn`](crate::wait::turn), where the hold of a waiter for many is
-//! the longest of the holds that it waits for. **Destruction.** An up touches the
+//! the longest of the holds that it waits for. A thread that cannot queue (without a record, or in a
+//! handler above a wait) polls, and has no bound for many. **Destruction.** An up touches the
 //! semaphore after its unit is public: the memory must stay until every `up` has returned. Any
 //! thread may release, also one that never acquired.
 //!
@@ -264,9 +268,9 @@ impl<P: Platform> RawSemaphore<P> {
     #[cold]
     fn up_noticed(&self, old: u64) -> bool {
         if old as u32 >= MAX_UNITS {
-            // The field has room for one unit too many per thread, so nothing has spilled over.
-            self.word.fetch_sub(1, Relaxed);
-            return false;
+            // The field has room for one unit too many per thread, so nothing has spilled over. If
+            // no unit is left to take back, another thread has it: the up has succeeded.
+            return !self.take(1, true, 0);
         }
         self.wake_first();
         true
@@ -354,7 +358,10 @@ impl<P: Platform> Contended<P> for Want<'_, P> {
     }
 
     fn is_open_to(&self, first: &Thread<P>) -> bool {
-        enough(self.semaphore.word.load(Relaxed), wanted(first))
+        let word = self.semaphore.word.load(Relaxed);
+        // One that runs sets a new end of its turn.
+        let is_late = || P::now() > first.waiter.due.load(Relaxed).saturating_add(turn::GRACE_NS);
+        enough(word, wanted(first)) || word as u32 != 0 && is_late()
     }
 
     fn try_take(&self, first: bool) -> bool {

@@ -75,7 +75,8 @@ pub use lock_api::WaitTimeoutResult;
 /// assert_eq!(*table.read(), [1, 2]);
 /// ```
 ///
-/// Theory: `src/rwsem/mod.rs`; on any platform: [`raw::RawRwSem`](crate::raw::RawRwSem).
+/// Theory: `src/api/upgradable.rs`; on any platform:
+/// [`raw::RawUpgradableRwSem`](crate::raw::RawUpgradableRwSem).
 pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
 /// An [`RwLock`] locked for reading.
 pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
@@ -104,7 +105,8 @@ pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, Ra
 /// assert_eq!(*outer + *inner, 14);
 /// ```
 ///
-/// Theory: `src/rwsem/mod.rs`; on any platform: [`raw::RawRwSem`](crate::raw::RawRwSem).
+/// Theory: `src/api/upgradable.rs`; on any platform:
+/// [`raw::RawUpgradableRwSem`](crate::raw::RawUpgradableRwSem).
 pub type RecursiveRwLock<T> = lock_api::RwLock<RawRwLockRecursive, T>;
 /// A [`RecursiveRwLock`] locked for reading.
 pub type RecursiveRwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLockRecursive, T>;

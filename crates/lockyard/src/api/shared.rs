@@ -128,9 +128,9 @@ macro_rules! within {
 }
 
 shared!(RawRwSem.0, Self(rwsem::RawRwSem::new()), GuardNoSend, deadlock::RW_SEM);
-shared!(RawQRwLock.0, Self(qrwlock::RawQRwLock::new()), GuardSend, deadlock::Q_RW_LOCK);
+shared!(RawQRwLock.0, Self(qrwlock::RawQRwLock::new()), GuardSend, None);
 within!(RawRwSem.0, GuardNoSend, deadlock::RW_SEM);
-within!(RawQRwLock.0, GuardSend, deadlock::Q_RW_LOCK);
+within!(RawQRwLock.0, GuardSend, None);
 
 #[cfg(feature = "history")]
 mod history {

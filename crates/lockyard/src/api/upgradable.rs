@@ -152,7 +152,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for Raw
     fn lock_shared(&self) -> GuardNoSend {
         // Without an end the wait cannot fail.
         let wait = || _ = self.read_until(Until::FOREVER);
-        deadlock::acquire(self, Self::WATCHED, Shared, || self.try_read(), wait);
+        deadlock::acquire(self, Self::WATCHED, Shared, || self.sem.try_read_acquire(), wait);
         GuardNoSend::new()
     }
 
@@ -223,7 +223,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
     fn lock_upgradable(&self) -> GuardNoSend {
         // Without an end the wait cannot fail.
         let wait = || _ = self.upgradable_until(Until::FOREVER);
-        let attempt = || self.try_behind_gate(|| self.try_read());
+        let attempt = || self.try_behind_gate(|| self.sem.try_read_acquire());
         deadlock::acquire(self, Self::WATCHED, Upgradable, attempt, wait);
         GuardNoSend::new()
     }
@@ -248,8 +248,10 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
             true
         };
         // SAFETY: the guard stands for the upgradable read.
+        let attempt = || unsafe { self.upgrade_by(|| self.sem.try_write_acquire()) };
+        // SAFETY: likewise.
         let wait = || _ = unsafe { self.upgrade_by(take) };
-        deadlock::acquire(self, Self::WATCHED, Upgrading, || false, wait);
+        deadlock::acquire(self, Self::WATCHED, Upgrading, attempt, wait);
         deadlock::changed(self, Self::WATCHED, Exclusive);
         guard
     }

@@ -19,9 +19,10 @@
 //! | lock | noted |
 //! |---|---|
 //! | `Mutex`, `FairMutex`, `ReentrantMutex`, `RtMutex`, `TreeRtMutex` | the owner, and threads in `lock` |
-//! | `RwSem`, `RwLock`, `RecursiveRwLock`, `QRwLock` | each holder with its mode, and threads in `read`, `write`, `upgradable_read` and `upgrade` |
+//! | `RwSem`, `RwLock`, `RecursiveRwLock` | each holder with its mode, and threads in `read`, `write`, `upgradable_read` and `upgrade` |
 //! | `Condvar`, `RtCondvar` | the mutex is given up during the wait |
 //! | `Semaphore` | nothing: any thread may return a permit, so no set of waiters is known to be stuck |
+//! | `QRwLock` | nothing: its guards can be sent, so a thread may not hold what it has locked |
 //! | spinlocks, `LockRef`, raw locks, those of C | nothing |
 //!
 //! A call that ends by itself (`try_…`, a deadline, a token) is no part of a cycle. Its success is
@@ -39,8 +40,8 @@
 //! same waits, for [`SETTLED`]. It is in any case an order of locking that can deadlock.
 //!
 //! A thread that was notified and waits for the mutex of its condition variable is noted with
-//! neither. A guard of [`QRwLock`](crate::QRwLock) that was dropped by another thread than the one
-//! that made it is looked for in the notes of all threads.
+//! neither. A lock whose guard was forgotten stays noted until its thread ends: if it is dropped or
+//! moved, another lock at that address may be taken for it.
 //!
 //! # Cost
 //!
@@ -92,7 +93,6 @@ pub(crate) const FAIR_MUTEX: Kind = Some("FairMutex");
 pub(crate) const RT_MUTEX: Kind = Some("RtMutex");
 pub(crate) const TREE_RT_MUTEX: Kind = Some("TreeRtMutex");
 pub(crate) const RW_SEM: Kind = Some("RwSem");
-pub(crate) const Q_RW_LOCK: Kind = Some("QRwLock");
 pub(crate) const RW_LOCK: Kind = Some("RwLock");
 /// The one kind whose readers do not wait behind a waiting writer for ever.
 pub(crate) const RECURSIVE_RW_LOCK: Kind = Some("RecursiveRwLock");

@@ -127,7 +127,7 @@ pub(super) fn released<L>(lock: &L) {
         None => false,
     };
     if mine(forget) == Some(false) {
-        // A guard that has travelled.
+        // The raw lock was released by another thread, in the name of the one that took it.
         locked(&THREADS).iter().any(|record| forget(&mut locked(&record.noted)));
     }
 }
