@@ -4,6 +4,7 @@
 //! |---|---|---|---|---|
 //! | [`Mutex`] | [`mutex::RawMutex`] | 32 | spinning while the owner runs, then sleeping | one turn per waiter ahead |
 //! | [`RwSem`] | [`rwsem::RawRwSem`] | 32 | the same, for readers and writers | one turn per waiter ahead, both kinds |
+//! | [`ReadMostlyRwSem`], [`PerCpuRwSem`] | [`read_mostly::RawReadMostlyRwSem`] | 48 | the same; readers share no line where writers are rare | twice that of [`RwSem`] for writers |
 //! | [`Semaphore`] | [`semaphore::RawSemaphore`] | 24 | the same | one turn per waiter ahead |
 //! | [`RtMutex`] | [`rtmutex::RawRtMutex`] | 24 | priority inheritance: in the kernel, by priority, where priorities matter; as [`Mutex`] among equals | none between classes; one turn per waiter ahead among equals |
 //! | [`SpinLock`] | [`spin::qspinlock::RawQSpinLock`] | 4 | spinning, then sleeping (a thread is a virtual CPU) | one turn per waiter ahead |
@@ -105,6 +106,7 @@ pub mod lockref;
 pub mod mutex;
 pub mod platform;
 pub mod qrwlock;
+pub mod read_mostly;
 pub mod rtcondvar;
 pub mod rtmutex;
 pub mod rtmutex_tree;
@@ -125,7 +127,7 @@ pub use front::*;
 #[cfg(feature = "std")]
 mod front {
     use crate::platform::Native;
-    use crate::{api, cancel, futex_hash, lockref, mutex, qrwlock, rtmutex_tree, rwsem, spin};
+    use crate::{api, cancel, futex_hash, lockref, mutex, qrwlock, read_mostly, rtmutex_tree, rwsem, spin};
 
     pub use crate::api::names::*;
     pub use crate::api::{CancellableCondvar, CancellableMutex, CancellableRwLock};
@@ -166,6 +168,36 @@ mod front {
     pub type RwSemReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, rwsem::RawRwSem<Native>, T>;
     /// A [`RwSem`] locked for writing.
     pub type RwSemWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, rwsem::RawRwSem<Native>, T>;
+
+    /// A [`RwSem`] whose readers share no cache line while writers are rare: it sees when that pays.
+    /// For tables that every thread reads all the time. See [`read_mostly`].
+    ///
+    /// A read then costs one locked instruction on a line of the thread's own, and its release one;
+    /// without a crowd of readers it costs what it costs with [`RwSem`]. A write also looks at a line
+    /// of each thread that has read.
+    ///
+    /// ```
+    /// static ROUTES: lockyard::ReadMostlyRwSem<[u8; 4]> = lockyard::ReadMostlyRwSem::new([1, 2, 3, 4]);
+    /// assert_eq!(ROUTES.read().len(), 4);
+    /// ROUTES.write()[0] = 9;
+    /// ```
+    pub type ReadMostlyRwSem<T> = lock_api::RwLock<read_mostly::RawReadMostlyRwSem<Native>, T>;
+    /// A [`ReadMostlyRwSem`] locked for reading.
+    pub type ReadMostlyRwSemReadGuard<'a, T> =
+        lock_api::RwLockReadGuard<'a, read_mostly::RawReadMostlyRwSem<Native>, T>;
+    /// A [`ReadMostlyRwSem`] locked for writing.
+    pub type ReadMostlyRwSemWriteGuard<'a, T> =
+        lock_api::RwLockWriteGuard<'a, read_mostly::RawReadMostlyRwSem<Native>, T>;
+
+    /// A [`ReadMostlyRwSem`] that does not look whether it pays: readers share no line whenever no
+    /// writer holds or waits. What the kernel calls a per-CPU rw-semaphore; here it is per thread.
+    ///
+    /// ```
+    /// static MODULES: lockyard::PerCpuRwSem<u32> = lockyard::PerCpuRwSem::new(0);
+    /// *MODULES.write() += 1;
+    /// assert_eq!(*MODULES.read(), 1);
+    /// ```
+    pub type PerCpuRwSem<T> = lock_api::RwLock<read_mostly::RawReadMostlyRwSem<Native, read_mostly::Always>, T>;
 
     /// A queued spinlock of 4 bytes that never burns CPU without bound. See [`spin::qspinlock`].
     pub type SpinLock<T> = lock_api::Mutex<spin::qspinlock::RawQSpinLock<Native>, T>;

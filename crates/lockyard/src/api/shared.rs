@@ -4,6 +4,7 @@ use lock_api::{GuardNoSend, GuardSend};
 
 use crate::platform::ConstPlatform;
 use crate::qrwlock::RawQRwLock;
+use crate::read_mostly::{self, RawReadMostlyRwSem};
 use crate::rwsem::RawRwSem;
 
 macro_rules! shared {
@@ -73,6 +74,11 @@ macro_rules! shared {
 }
 
 shared!(RawRwSem, GuardNoSend, "A writer excludes everybody, readers exclude writers.");
+shared!(
+    RawReadMostlyRwSem<Y: read_mostly::Policy>,
+    GuardNoSend,
+    "A writer has the rwsem, and no reader is in a seat."
+);
 shared!(RawQRwLock, GuardSend, "A writer takes the whole word, readers find no writer in it.");
 
 #[cfg(feature = "history")]
@@ -96,6 +102,7 @@ mod timed {
     #[cfg(feature = "history")]
     use crate::history::KernelRwSem;
     use crate::platform::ConstPlatform;
+    use crate::read_mostly::RawReadMostlyRwSem;
     use crate::rwsem::RawRwSem;
 
     macro_rules! timed {
@@ -127,6 +134,7 @@ mod timed {
     }
 
     timed!(RawRwSem);
+    timed!(RawReadMostlyRwSem<Y: crate::read_mostly::Policy>);
     #[cfg(feature = "history")]
     timed!(KernelRwSem<Y: crate::history::rwsem::policy::Policy>);
 }

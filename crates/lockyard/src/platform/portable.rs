@@ -44,7 +44,7 @@ mod threads;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 use super::atomics::{self, LaneWord, U32, U64};
-use super::{Commons, ConstPlatform, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId};
+use super::{Commons, ConstPlatform, ParkedHeads, Patience, Platform, Pool, SEATS, Seat, Thread, ThreadId};
 use crate::event::Event;
 
 pub use threads::{number, snapshot};
@@ -60,6 +60,7 @@ pub fn can_lend_priorities() -> bool {
 
 static HEADS: ParkedHeads<Portable> = ParkedHeads::new();
 static POOL: Pool<Portable> = Pool::new();
+static READERS: [Seat<Portable>; SEATS] = [const { Seat::new() }; SEATS];
 
 // SAFETY: words are the machine's atomics; `threads` gives each live thread its own slot of chunks
 // that are never freed; a sleeper compares the word under the lock of its bucket, and a waker takes
@@ -221,7 +222,7 @@ unsafe impl Platform for Portable {
 
     #[inline(always)]
     fn commons() -> Commons<Self> {
-        Commons { heads: &HEADS, pool: &POOL }
+        Commons { heads: &HEADS, pool: &POOL, seats: &READERS }
     }
 
     #[inline(always)]
