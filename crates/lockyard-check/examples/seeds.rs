@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use lockyard::history::qrwlock::{KernelQRwLock, policy as qrw};
 use lockyard::lockref::LockRef;
 use lockyard::qrwlock::RawQRwLock;
+use lockyard::read_mostly::{Always, RawReadMostlyRwSem};
 use lockyard::spin::cna::RawCnaSpinLock;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::mcs::RawMcsLock;
@@ -62,6 +63,8 @@ fn subjects() -> Vec<Subject> {
         "mcs": RawMcsLock<Sim>, [exclusive];
         "ticket": RawTicketLock<Sim>, [exclusive];
         "ttas": RawTtasLock<Sim>, [exclusive];
+        "read-mostly:adaptive": RawReadMostlyRwSem<Sim>, [exclusive, timed, shared];
+        "read-mostly:always": RawReadMostlyRwSem<Sim, Always>, [exclusive, timed, shared];
         "qrwlock": RawQRwLock<Sim>, [exclusive, timed, shared];
         "qrwlock:today-kernel": KernelQRwLock<Sim, qrw::TodayKernel>, [exclusive, shared];
         "qrwlock:fetch-add": KernelQRwLock<Sim, qrw::FetchAdd>, [exclusive, shared];

@@ -13,6 +13,7 @@ use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::{Ordering::*, Platform, Word};
 use lockyard::qrwlock::RawQRwLock;
+use lockyard::read_mostly::{Always, RawReadMostlyRwSem};
 use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
 use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
@@ -156,6 +157,8 @@ fn locks() -> Vec<Subject> {
         "rwsem:reader-steal-v2": KernelRwSem<Shuttle, sem::ReaderStealV2>, [exclusive, timed, shared] crowd;
         "rwsem:limit-rspin": KernelRwSem<Shuttle, sem::LimitRspin>, [exclusive, timed, shared] crowd;
         "rwsem:xadd-baseline": KernelRwSem<Shuttle, sem::XaddBaseline>, [exclusive, timed, shared] crowd;
+        "read-mostly:adaptive": RawReadMostlyRwSem<Shuttle>, [exclusive, timed, shared] crowd;
+        "read-mostly:always": RawReadMostlyRwSem<Shuttle, Always>, [exclusive, timed, shared] crowd;
         "qrwlock:today": RawQRwLock<Shuttle>, [exclusive, timed, shared] crowd;
         "qrwlock:today-kernel": KernelQRwLock<Shuttle, qrw::TodayKernel>, [exclusive, shared] crowd;
         "qrwlock:fetch-add": KernelQRwLock<Shuttle, qrw::FetchAdd>, [exclusive, shared] crowd;

@@ -15,6 +15,7 @@ pub(crate) fn lock(name: &str) -> &'static str {
         "mutex" => "spins on a running holder, then queues; handoff to who waited too long",
         "qrwlock" => "queued reader-writer spinlock of 16 bytes, for short sections",
         "rwsem" => "reader-writer semaphore with optimistic spinning and handoff",
+        "read-mostly" => "reader-writer semaphore whose readers share no cache line while writers are rare",
         "semaphore" => "counting semaphore, used with one unit",
         "std-mutex" => "std::sync::Mutex",
         "std-rwlock" => "std::sync::RwLock",
@@ -57,6 +58,8 @@ pub(crate) fn policy(lock: &str, name: &str) -> &'static str {
         ("rwsem", "handoff-none") => "no bound on barging",
         ("rwsem", "xadd-baseline") => "v5.1: readers are woken up to the first writer",
         ("rwsem", "xadd-baseline-literal") => "... with its race between waking and counting readers",
+        ("read-mostly", "adaptive") => "readers use their own lines when that pays",
+        ("read-mostly", "always") => "... whenever no writer holds or waits: `PerCpuRwSem`",
         ("rtmutex-tree", "today") => {
             "the first waiter spins while the owner runs; time-sharing threads may pass it 32 times"
         }

@@ -11,6 +11,7 @@ use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::pi::PiPlatform;
 use lockyard::qrwlock::RawQRwLock;
+use lockyard::read_mostly::{self, RawReadMostlyRwSem};
 use lockyard::rtmutex::{RawRtMutex, policy as pi};
 use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
 use lockyard::rwsem::RawRwSem;
@@ -217,6 +218,11 @@ fn rwsem<P: Ground, Y: rwsem::Policy>() -> Entry<P> {
     entry.spared(KEEPS_ITS_WAITERS)
 }
 
+fn read_mostly<P: Ground, Y: read_mostly::Policy>() -> Entry<P> {
+    let entry = Entry::new("read-mostly", Some(Y::NAME), shared_timed::<P, RawReadMostlyRwSem<P, Y>>);
+    entry.spared(GHOSTS_ARE_COUNTED).bounded()
+}
+
 fn qrwlock<P: Ground, Y: qrw::Policy>() -> Entry<P> {
     Entry::new("qrwlock", Some(Y::NAME), shared::<P, KernelQRwLock<P, Y>>).spared(KEEPS_ITS_WAITERS)
 }
@@ -279,6 +285,8 @@ fn entries<P: Ground>() -> Vec<Entry<P>> {
         rwsem::<P, rwsem::HandoffNone>(),
         rwsem::<P, rwsem::XaddBaseline>(),
         rwsem::<P, rwsem::XaddBaselineLiteral>().known(LITERAL),
+        read_mostly::<P, read_mostly::Adaptive>(),
+        read_mostly::<P, read_mostly::Always>(),
         Entry::new("qrwlock", Some("today"), shared_timed::<P, RawQRwLock<P>>)
             .spared(GHOSTS_ARE_COUNTED)
             .bounded()

@@ -5,6 +5,7 @@ use lockyard::history::{self, KernelQRwLock, KernelRwSem, KernelSemaphore, qrwlo
 use lockyard::lockref;
 use lockyard::mutex::RawMutex;
 use lockyard::qrwlock::RawQRwLock;
+use lockyard::read_mostly::{self, RawReadMostlyRwSem};
 use lockyard::rtmutex_tree::{self, RawTreeRtMutex};
 use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
@@ -23,7 +24,7 @@ use crate::subject::{Counted, Exclusive, Family, Label, Shared, Subject};
 pub(crate) mod native;
 
 /// How many there are.
-pub(crate) const COUNT: usize = 44;
+pub(crate) const COUNT: usize = 46;
 
 /// All of them, default policies first.
 pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
@@ -67,6 +68,8 @@ pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
         rwsem::<M, policy::HandoffNone>(),
         rwsem::<M, policy::XaddBaseline>(),
         rwsem::<M, policy::XaddBaselineLiteral>().caution(LITERAL),
+        Candidate::shared::<M, ReadMostly<M, read_mostly::Adaptive>>(),
+        Candidate::shared::<M, ReadMostly<M, read_mostly::Always>>(),
         Candidate::shared::<M, QRwLock<M>>(),
         qrwlock::<M, qrw::TodayKernel>(),
         qrwlock::<M, qrw::FetchAdd>(),
@@ -186,6 +189,7 @@ macro_rules! shared {
 shared! {
     RwSem = "rwsem", "today", RawRwSem;
     OldRwSem<Y: policy::Policy> = "rwsem", Y::NAME, KernelRwSem;
+    ReadMostly<Y: read_mostly::Policy> = "read-mostly", Y::NAME, RawReadMostlyRwSem;
     QRwLock = "qrwlock", "today", RawQRwLock;
     OldQRwLock<Y: qrw::Policy> = "qrwlock", Y::NAME, KernelQRwLock;
 }

@@ -29,7 +29,7 @@ use super::parking::{late_parcel, parcel};
 use super::queueing::{aside, lanes, reuse, spinners, turning};
 use super::scripts::{folding, handing_over, spun_in_vain, turning_late};
 use super::signalling::{arrival, late_arrival, left_while_moved, moved_while_held};
-use crate::adapters::{Binary, EagerHq};
+use crate::adapters::{Binary, EagerHq, Opened};
 use crate::cases::parking::HashedMutex;
 use crate::embedded::{Detached, Inlined, Monitor, Spinning};
 use crate::lock::Way::{Read as R, Write as W};
@@ -91,6 +91,7 @@ pub fn all() -> Vec<Scenario> {
         rwsem_brief::<sem::ReaderStealV2>(),
         rwsem_brief::<sem::LimitRspin>(),
         rwsem_brief::<sem::NoRspin>(),
+        read_mostly(),
         qrwlock(),
         kernel_qrwlock::<qrw::TodayKernel>(),
         kernel_qrwlock::<qrw::FetchAdd>(),
@@ -221,6 +222,28 @@ fn parcels() -> Vec<Scenario> {
 fn chains() -> Vec<Scenario> {
     let of = |mode, machine| Of { lock: "rtmutex-tree", machine, mode };
     vec![chain(&of("sleeps", SLEEPS)), chain(&of("spins", SPINS)), late_again(&of("spins", SPINS))]
+}
+
+/// Readers in seats from the start. (Without a stint the lock is an rwsem.)
+fn read_mostly() -> Vec<Scenario> {
+    let mut list = Vec::new();
+    for &(mode, machine) in BOTH {
+        let of = Of { lock: "read-mostly", machine, mode };
+        list.extend([
+            of.contend::<Opened<Loom>>(&[W, R]),
+            of.contend::<Opened<Loom>>(&[W, R, R]),
+            of.contend::<Opened<Loom>>(&[W, W, R]),
+            of.downgrade::<Opened<Loom>>(&[R, W]),
+        ]);
+    }
+    let of = Of { lock: "read-mostly", machine: SLEEPS, mode: "sleeps" };
+    list.extend([
+        of.twice::<Opened<Loom>>(&[W, R]),
+        of.attempt::<Opened<Loom>>(&[W, R]),
+        of.attempt::<Opened<Loom>>(&[R, W]),
+        of.timeout::<Opened<Loom>>(&[R, W, R]),
+    ]);
+    list
 }
 
 fn qrwlock() -> Vec<Scenario> {
