@@ -54,7 +54,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use lockyard::event::Event;
 use lockyard::platform::thread::{Thread, ThreadId};
-use lockyard::platform::{Commons, ConstPlatform, Native, Pair, Patience, Platform, Pool};
+use lockyard::platform::{Commons, ConstPlatform, Native, Pair, Patience, Platform, Pool, Seat};
 
 pub use actor::{Actor, Outcome};
 pub use play::{Scene, every_stop};
@@ -245,7 +245,8 @@ unsafe impl Platform for Scripted {
 
     fn commons() -> Commons<Self> {
         static POOL: Pool<Scripted> = Pool::new();
-        Commons { heads: scene::heads(), pool: &POOL }
+        static SEATS: [Seat<Scripted>; 64] = [const { Seat::new() }; 64];
+        Commons { heads: scene::heads(), pool: &POOL, seats: &SEATS }
     }
 
     fn key<T>(lock: *const T) -> u64 {

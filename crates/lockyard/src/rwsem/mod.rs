@@ -85,6 +85,7 @@
 
 mod embed;
 mod fair;
+mod layer;
 mod turns;
 
 #[cfg(all(test, feature = "std", target_os = "linux"))]
