@@ -50,7 +50,7 @@ use core::fmt::Debug;
 pub use core::sync::atomic::Ordering;
 
 pub use crate::event::Event;
-pub use patience::Patience;
+pub use patience::{Glance, Patience};
 pub use record::{Commons, ParkedHeads, Pool};
 pub use thread::{Thread, ThreadId};
 pub(crate) use word::lanes;
@@ -145,6 +145,19 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// must neither wait nor wake: no `spin`, `nap`, `park`, `unpark` or `notify` inside. It runs
     /// at least once. What its last unsuccessful run loaded is what a simulator watches.
     fn spin<T>(patience: Patience, ready: impl FnMut() -> Option<T>) -> Option<T>;
+
+    /// Whether [`Platform::spin_paced`] heeds what its looks come to. A machine that runs them when
+    /// a word has changed has no use for that.
+    const PACES: bool = false;
+
+    /// As [`Platform::spin`], with looks that set their own pace: after [`Glance::Same`] the next
+    /// comes in a part of the first distance of [`Patience::stride_ns`], which does not double.
+    fn spin_paced<T>(patience: Patience, mut look: impl FnMut() -> Glance<T>) -> Option<T> {
+        Self::spin(patience, || match look() {
+            Glance::Done(value) => Some(value),
+            Glance::Same | Glance::Changed => None,
+        })
+    }
 
     /// Waits for another thread to finish a window of a few instructions, for example to link
     /// itself behind us.

@@ -4,6 +4,17 @@
 use super::Platform;
 use super::ThreadId;
 
+/// What a look of [`Platform::spin_paced`] comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Glance<T> {
+    /// The spin ends with this.
+    Done(T),
+    /// Nobody has written since the last look: the next one comes soon, and disturbs nobody.
+    Same,
+    /// Somebody has, and this look was in vain: the distance to the next doubles.
+    Changed,
+}
+
 /// How long a spin may last: the conditions under which [`Platform::spin`] gives up.
 ///
 /// Every field is a reason to stop; a wait ends at the first that applies. They are data, not code,

@@ -151,6 +151,11 @@ pub const OPENED: usize = 2;
 /// The distance between two looks of a spinner, at first and in the end: fewer looks disturb the
 /// owner less.
 pub const STRIDE_NS: (u32, u32) = (100, 4_000);
+/// The same for a spinner that can tell whether the hold that it saw goes on. While it does, the
+/// spinner looks often: nobody writes, so its looks disturb nobody. It sees the release at once. If
+/// another hold has begun before it looks, the owner needs the lock again sooner than the spinner
+/// could take it. So the spinner looks less often: it would only keep the owner from its work.
+pub const PACED_STRIDE_NS: (u32, u32) = (160, 4_000);
 /// The same for a reader: it keeps no other reader out when it gets in.
 pub const READER_STRIDE_NS: (u32, u32) = (100, 600);
 
@@ -247,6 +252,12 @@ pub(crate) trait Contended<P: Platform> {
     /// What a try would probably come to. One load: a line that is fought over does not stay for a
     /// second.
     fn look(&self, first: bool) -> Look;
+
+    /// As `look(false)`, by the one spinner, and whether a spinner has seen this hold before. A
+    /// lock that cannot tell says no.
+    fn look_again(&self) -> (Look, bool) {
+        (self.look(false), false)
+    }
 
     /// Whether `first`, the first waiter, could have the lock now.
     fn is_open_to(&self, first: &Thread<P>) -> bool {
