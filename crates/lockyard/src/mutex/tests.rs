@@ -55,14 +55,16 @@ fn a_hold_is_seen_once_and_the_mark_goes_with_it() {
     let want = Want(&mutex);
     assert_eq!(want.look_again(), (Look::Open, false));
     assert_eq!(mutex.word.load(Relaxed), 0, "nobody holds it");
-    // SAFETY: each is called by the holder.
     let releases: [fn(&RawMutex<Linux>); 4] = [
+        // SAFETY: the holder calls it.
         |mutex| unsafe { mutex.release() },
+        // SAFETY: likewise.
         |mutex| unsafe { mutex.release_detached() },
         |mutex| {
             let me = Linux::id().expect("it holds a lock");
             assert!(mutex.try_release_as(me), "the mark is no request");
         },
+        // SAFETY: likewise.
         |mutex| unsafe { mutex.release_fair() },
     ];
     for release in releases {
