@@ -253,13 +253,14 @@ fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
     let counts = &class.counts;
     let holders = holders(class);
     let top = holders.first();
-    // A section that everybody has, and that is short as a rule, is not slow because some threads lost
-    // their CPU in it.
+    // A section that everybody has, and that is short as a rule, is not slow because some threads
+    // lost their CPU in it.
     let all: u64 = holders.iter().map(|caller| caller.holds).sum();
     let usual = top.is_some_and(|top| 10 * top.holds >= 9 * all) && (1..SLOW).contains(&counts.hold(0.5));
     let slow = !usual && top.is_some_and(|top| top.hold_ns / top.holds.max(1) >= SLOW);
     let readers_wait = class.callers.iter().filter(|caller| caller.shared).map(|caller| caller.wait_ns).sum::<u64>();
-    // The distribution is of one in 64, those that others waited for are all there: the more the better.
+    // The distribution is of one in 64, those that others waited for are all there: the more the
+    // better.
     let sampled = (counts.holds.iter().sum::<u64>(), counts.hold_ns);
     let awaited = holders.iter().fold((0, 0), |sum, caller| (sum.0 + caller.holds, sum.1 + caller.hold_ns));
     let (holds, ns) = if awaited.0 > sampled.0 { awaited } else { sampled };
