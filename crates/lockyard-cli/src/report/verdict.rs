@@ -28,6 +28,8 @@ const LONG: u64 = 10_000_000;
 const SLOW: u64 = 1_000_000;
 /// A lock that is held for this share of the time is what the program waits for.
 const BUSY: f64 = 0.5;
+/// So is a lock for which threads wait this share of their time, however seldom they run.
+const QUEUED: f64 = 0.25;
 
 /// What a report is made of.
 #[derive(Debug)]
@@ -291,9 +293,9 @@ fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
         return "Readers wait for writers: write less often, or publish a copy in place of writing under the lock."
             .to_owned();
     }
-    if holds > 0 && busy >= BUSY {
+    if holds > 0 && (busy >= BUSY || facts.share(class.lost_ns()) >= QUEUED) {
         return format!(
-            "It is held {} of the time, {section} at a time: the program goes no faster than that section. Split what it protects, or do less inside.",
+            "It is held {} of the time, {section} at a time, and threads queue for it: the program goes no faster than that section. Split what it protects, or do less inside.",
             percent(busy.min(1.0))
         );
     }
