@@ -48,8 +48,8 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure every lock family beside its peers on this machine (the default command), or a program
-    /// of yours on other locks
+    /// Measure every lock family beside its peers on this machine (the default command), or a
+    /// program of yours on other locks
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
 
@@ -135,8 +135,8 @@ pub(crate) struct CompareArgs {
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
 
-    /// Locks for PROGRAM, as `lockyard run` has them; may be given several times [default: mutex and
-    /// hq]
+    /// Locks for PROGRAM, as `lockyard run` has them; may be given several times [default: mutex
+    /// and hq]
     #[arg(long, value_name = "LIST", requires = "program")]
     pub(crate) lock: Vec<String>,
 
@@ -144,8 +144,8 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "N", requires = "program")]
     pub(crate) rounds: Option<String>,
 
-    /// What PROGRAM, or the load, prints before the number to compare: a regular expression with one
-    /// group, greater is better [default: the time it takes]
+    /// What PROGRAM, or the load, prints before the number to compare: a regular expression with
+    /// one group, greater is better [default: the time it takes]
     #[arg(long, value_name = "REGEX", requires = "program")]
     pub(crate) metric: Option<String>,
 

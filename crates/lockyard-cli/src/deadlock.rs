@@ -54,7 +54,8 @@ fn from<'a>(
     None
 }
 
-/// Who holds what `waiter` waits for: by the notes of the threads, else by what the waiter was told.
+/// Who holds what `waiter` waits for: by the notes of the threads, else by what the waiter was
+/// told.
 fn holders<'a>(threads: &'a [ThreadSample], waiter: &ThreadSample, wait: &Wait) -> Vec<(usize, Option<&'a Hold>)> {
     let same = || threads.iter().enumerate().filter(|(_, thread)| thread.process == waiter.process);
     let noted: Vec<_> = same()

@@ -80,8 +80,8 @@ impl Known {
         (self.looks >= 10).then(|| self.in_futex as f64 / self.looks as f64)
     }
 
-    /// Adds a look at the family of `root`, which covers the last `time`.
-    /// Most looks only count threads; the first ones, and one in [`THOROUGH`], go through all of them.
+    /// Adds a look at the family of `root`, which covers the last `time`. Most looks only count
+    /// threads; the first ones, and one in [`THOROUGH`], go through all of them.
     pub(crate) fn look(&mut self, root: u32, time: Duration) {
         self.looked += 1;
         if self.looked > THOROUGH && !self.looked.is_multiple_of(THOROUGH) {
@@ -156,8 +156,8 @@ impl Followed {
         }
     }
 
-    /// Passes a signal on, that asked this command to end: one that the terminal has sent came to the
-    /// program as well. How it ended, if it does within a second.
+    /// Passes a signal on, that asked this command to end: one that the terminal has sent came to
+    /// the program as well. How it ended, if it does within a second.
     ///
     /// # Errors
     /// The system does not say.

@@ -2,9 +2,9 @@
 //!
 //! Every round runs the program once on each: twice on glibc's, which tells how far two runs of the
 //! same thing are apart, and once on each choice. The order turns with the rounds, so that what
-//! changes slowly (heat, caches, neighbours) meets all of them. What is compared is the ratio inside
-//! a round; the middle of the ratios has an interval from their order alone, without a guess at
-//! their distribution.
+//! changes slowly (heat, caches, neighbours) meets all of them. What is compared is the ratio
+//! inside a round; the middle of the ratios has an interval from their order alone, without a guess
+//! at their distribution.
 //!
 //! With `--load` the program is a server: it is started, `--ready` is tried until it succeeds, the
 //! load runs, and the server is stopped.

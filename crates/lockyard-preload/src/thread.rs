@@ -150,7 +150,8 @@ impl Block {
         ThreadId::from_raw(self.fast.get())
     }
 
-    /// The same where every lock is told of: the thread's name, once [`Block::identity`] was asked for.
+    /// The same where every lock is told of: the thread's name, once [`Block::identity`] was asked
+    /// for.
     #[inline(always)]
     pub(crate) fn name(&self) -> Option<ThreadId> {
         ThreadId::from_raw(self.name.get())

@@ -1,8 +1,8 @@
 //! Programs that begin as root's and become another user's: their statistics go with them.
 //!
 //! The calls are glibc's, which changes every thread. Before that, the segment is given to the new
-//! user: see [`lockyard_segment::give_to`]. A program that asks the kernel by itself keeps a segment
-//! that root alone can read.
+//! user: see [`lockyard_segment::give_to`]. A program that asks the kernel by itself keeps a
+//! segment that root alone can read.
 
 use core::ffi::c_int;
 

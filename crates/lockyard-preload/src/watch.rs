@@ -54,8 +54,8 @@ impl Told<'_> {
     }
 
     /// Takes the lock for `caller`: `attempt`, and if that fails and the caller is `patient`,
-    /// `wait`. While it waits, `holder()` is said to hold it. `queued()`: whether others wait, where
-    /// that is known.
+    /// `wait`. While it waits, `holder()` is said to hold it. `queued()`: whether others wait,
+    /// where that is known.
     pub(crate) fn take(
         self,
         caller: usize,
@@ -108,8 +108,8 @@ pub(crate) fn released(lock: usize) {
     }
 }
 
-/// Where the calling thread counts: its block knows it, since a thread-local of the statistics costs
-/// a call.
+/// Where the calling thread counts: its block knows it, since a thread-local of the statistics
+/// costs a call.
 #[inline]
 pub(crate) fn page() -> Option<&'static ThreadPage> {
     let block = thread::block();

@@ -69,8 +69,8 @@
 //! * **Crash, `_exit`, kill**: the name stays. The next process of the same user that opens a
 //!   segment removes it, as does `lockyard stat`: the process id is gone, or belongs to a process
 //!   that began at another time.
-//! * **Change of user**: [`give_to`] gives the file to the new one. Where nobody calls it, root alone
-//!   can look, and the name stays until root's next process.
+//! * **Change of user**: [`give_to`] gives the file to the new one. Where nobody calls it, root
+//!   alone can look, and the name stays until root's next process.
 //! * **fork**: the child counts in private memory from [`after_fork_in_child`] on, and opens a
 //!   segment of its own when it first waits for a lock: a child that only execs pays nothing.
 //! * **exec**: the new program's segment replaces the old one's.
@@ -78,9 +78,9 @@
 //! # Cost
 //!
 //! Uncontended, without a segment: one load and a branch in the caller. With one: two additions to
-//! words of the thread's own page and a note of the lock held there, and about one acquisition in 64
-//! reads the clock twice for its hold time. Contended: four readings of the clock, and a look at the
-//! holder's page; the shared counters of the class are written after the release, not while the
+//! words of the thread's own page and a note of the lock held there, and about one acquisition in
+//! 64 reads the clock twice for its hold time. Contended: four readings of the clock, and a look at
+//! the holder's page; the shared counters of the class are written after the release, not while the
 //! lock is held.
 
 pub mod callers;

@@ -223,8 +223,8 @@ pub fn close() {
     }
 }
 
-/// The process, root's, is about to become `user`'s: so is its segment, which root and that user can
-/// read from then on, and the process can remove when it ends.
+/// The process, root's, is about to become `user`'s: so is its segment, which root and that user
+/// can read from then on, and the process can remove when it ends.
 pub fn give_to(user: u32) {
     let me = rustix::process::getpid().as_raw_pid() as u32;
     if shared().is_some() && OWNER.load(Relaxed) == me && rustix::process::geteuid().is_root() {
@@ -359,7 +359,8 @@ pub(crate) fn known_pages() -> impl Iterator<Item = &'static ThreadPage> {
 
 fn at(shared: &'static Shared, slot: u32) -> &'static ThreadPage {
     let place = core::ptr::from_ref(shared).cast::<u8>().wrapping_add(THREADS_OFFSET + slot as usize * PAGE);
-    // SAFETY: inside the mapping, aligned, nothing but atomics. Who looks inside knows it to be real.
+    // SAFETY: inside the mapping, aligned, nothing but atomics. Who looks inside knows it to be
+    // real.
     unsafe { &*place.cast::<ThreadPage>() }
 }
 

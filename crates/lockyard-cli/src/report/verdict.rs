@@ -28,6 +28,8 @@ const LONG: u64 = 10_000_000;
 const SLOW: u64 = 1_000_000;
 /// A lock that is held for this share of the time is what the program waits for.
 const BUSY: f64 = 0.5;
+/// So is a lock for which threads wait this share of their time, however seldom they run.
+const QUEUED: f64 = 0.25;
 
 /// What a report is made of.
 #[derive(Debug)]
@@ -253,13 +255,14 @@ fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
     let counts = &class.counts;
     let holders = holders(class);
     let top = holders.first();
-    // A section that everybody has, and that is short as a rule, is not slow because some threads lost
-    // their CPU in it.
+    // A section that everybody has, and that is short as a rule, is not slow because some threads
+    // lost their CPU in it.
     let all: u64 = holders.iter().map(|caller| caller.holds).sum();
     let usual = top.is_some_and(|top| 10 * top.holds >= 9 * all) && (1..SLOW).contains(&counts.hold(0.5));
     let slow = !usual && top.is_some_and(|top| top.hold_ns / top.holds.max(1) >= SLOW);
     let readers_wait = class.callers.iter().filter(|caller| caller.shared).map(|caller| caller.wait_ns).sum::<u64>();
-    // The distribution is of one in 64, those that others waited for are all there: the more the better.
+    // The distribution is of one in 64, those that others waited for are all there: the more the
+    // better.
     let sampled = (counts.holds.iter().sum::<u64>(), counts.hold_ns);
     let awaited = holders.iter().fold((0, 0), |sum, caller| (sum.0 + caller.holds, sum.1 + caller.hold_ns));
     let (holds, ns) = if awaited.0 > sampled.0 { awaited } else { sampled };
@@ -290,9 +293,9 @@ fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
         return "Readers wait for writers: write less often, or publish a copy in place of writing under the lock."
             .to_owned();
     }
-    if holds > 0 && busy >= BUSY {
+    if holds > 0 && (busy >= BUSY || facts.share(class.lost_ns()) >= QUEUED) {
         return format!(
-            "It is held {} of the time, {section} at a time: the program goes no faster than that section. Split what it protects, or do less inside.",
+            "It is held {} of the time, {section} at a time, and threads queue for it: the program goes no faster than that section. Split what it protects, or do less inside.",
             percent(busy.min(1.0))
         );
     }

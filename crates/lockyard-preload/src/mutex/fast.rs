@@ -94,7 +94,8 @@ impl MutexObject {
         given
     }
 
-    /// The fast path of the other three kinds; those that know their holder: taken for the first time.
+    /// The fast path of the other three kinds; those that know their holder: taken for the first
+    /// time.
     #[inline(always)]
     pub(super) fn lock_known(&self) -> bool {
         let kind = self.kind();
