@@ -1,12 +1,14 @@
 //! A limit on work in flight: a [`Semaphore`] has as many permits as the service can bear; a
 //! request takes what it weighs, waits a bounded time, and is turned away after that.
+//!
+//! With feature `arc_lock` the permits could go to a thread that outlives this one:
+//! `permits.into_owned(&slots)`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use lockyard::Semaphore;
+use lockyard::{CancellableSemaphore, Semaphore};
 
 const CAPACITY: u32 = 4;
 
@@ -27,20 +29,22 @@ impl Load {
 }
 
 pub(crate) fn main() {
-    let slots = Arc::new(Semaphore::new(CAPACITY));
-    let load = Arc::new(Load::default());
-    let requests: Vec<_> = (0..64)
-        .filter_map(|request: u32| {
+    let slots = Semaphore::new(CAPACITY);
+    let load = Load::default();
+    let served = AtomicU32::new(0);
+    thread::scope(|scope| {
+        for request in 0..64 {
             let weight = request % 3 + 1;
+            let Some(permits) = slots.try_acquire_many_for(weight, Duration::from_millis(50)) else { continue };
             // The permits go with the request to its thread, and come back when it ends.
-            let permits = slots.try_acquire_many_for(weight, Duration::from_millis(50))?.into_owned(&slots);
-            let load = load.clone();
-            Some(thread::spawn(move || load.serve(permits.permits())))
-        })
-        .collect();
-    let served = requests.len();
-    requests.into_iter().for_each(|request| request.join().expect("a request is served"));
+            scope.spawn(|| {
+                let permits = permits;
+                load.serve(permits.permits());
+                served.fetch_add(1, Relaxed);
+            });
+        }
+    });
     assert_eq!(slots.available(), CAPACITY);
     assert!(load.most.load(Relaxed) <= CAPACITY);
-    println!("{served} requests served, at most {} units at a time", load.most.load(Relaxed));
+    println!("{} requests served, at most {} units at a time", served.load(Relaxed), load.most.load(Relaxed));
 }

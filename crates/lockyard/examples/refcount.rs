@@ -1,6 +1,6 @@
-//! A table of shared objects, as a kernel's cache of directory entries is one: [`LockRef`] holds the
-//! count of references and the lock in one word. A lookup takes a reference without the lock; who
-//! gives up the last one takes the object out of the table, under the lock.
+//! A table of shared objects, as a kernel's cache of directory entries is one. [`LockRef`] holds
+//! the count of references and the lock in one word: a lookup takes a reference without the lock,
+//! and the thread that gives up the last one marks the object dead under it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

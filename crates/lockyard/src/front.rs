@@ -1,8 +1,8 @@
 //! The types that users see: the raw locks on the real machine, behind `lock_api`'s guards.
 //!
-//! Each alias is of one level: rustdoc shows on its page the methods of the type that it names, not
-//! of a type that this one names in turn. The raw locks are in [`raw`]. The names of parking_lot are
-//! in `api::names`, those of the locks on PI futexes in `api::pi_names`.
+//! Each alias is of one level: rustdoc shows on its page the methods of the type that it names,
+//! not of a type that this one names in turn. The raw locks are in [`raw`]. The names of
+//! parking_lot are in `api::names`, those of the locks on PI futexes in `api::pi_names`.
 
 use crate::platform::Native;
 use crate::raw::{self, tree_policy};
@@ -77,8 +77,8 @@ pub type RwSemReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, raw::RawRwSem<Nat
 /// A [`RwSem`] locked for writing.
 pub type RwSemWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, raw::RawRwSem<Native>, T>;
 
-/// A counting semaphore: so many threads at a time, or so many of a resource. Its promises are on the
-/// page of [`raw::Semaphore`].
+/// A counting semaphore: so many threads at a time, or so many of a resource. Its promises are on
+/// the page of [`raw::Semaphore`].
 ///
 /// ```
 /// static SLOTS: lockyard::Semaphore = lockyard::Semaphore::new(2);
@@ -94,6 +94,7 @@ pub type Semaphore = raw::Semaphore<Native>;
 /// Permits of a [`Semaphore`]; dropping them returns them.
 pub type SemaphorePermit<'a> = raw::Permits<Native, &'a Semaphore>;
 /// Permits of a [`Semaphore`] in an `Arc`, which they keep; dropping them returns them.
+#[cfg(feature = "arc_lock")]
 pub type OwnedSemaphorePermit = raw::Permits<Native, alloc::sync::Arc<Semaphore>>;
 
 /// A mutex with priority inheritance, by Lockyard's own tree of waiters: for machines without PI

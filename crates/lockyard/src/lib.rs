@@ -23,16 +23,17 @@
 //! | objects with references, in a table | [`LockRef`] |
 //!
 //! **From std.** `lock()` returns the guard, not a `Result`: a panic unlocks, and nothing is
-//! poisoned. `Condvar::wait` takes `&mut guard`. `RwLock` is [`RwSem`], or [`RwLock`] for upgradable
-//! reads. `Once`, `OnceLock`, `LazyLock` and `Barrier` of std serve as they are.
+//! poisoned. `Condvar::wait` takes `&mut guard`. `RwLock` is [`RwSem`], or [`RwLock`] for
+//! upgradable reads. `Once`, `OnceLock`, `LazyLock` and `Barrier` of std serve as they are.
 //!
 //! **From parking_lot.** `use lockyard as parking_lot;` has its names but `Once`, and its features
-//! `arc_lock`, `serde`, `owning_ref`; `deadlock_detection` is `deadlock`. There is no `send_guard`: a
-//! waiter watches the thread that locked. (Guards of spinlocks and [`QRwLock`], and permits, may
+//! `arc_lock`, `serde`, `owning_ref`; `deadlock_detection` is `deadlock`. There is no `send_guard`:
+//! a waiter watches the thread that locked. (Guards of spinlocks and [`QRwLock`], and permits, may
 //! travel.)
 //!
 //! **Calls that end** are named alike everywhere: `try_…_for` a duration, `try_…_until` a time,
-//! `…_cancellable` by a [`CancelToken`].
+//! `…_cancellable` by a [`CancelToken`]. The traits `Cancellable…` have those that `lock_api` has
+//! not.
 //!
 //! **Examples** are in `examples/`: `cache` ([`RwSem`]), `pool` ([`Mutex`], [`Condvar`]), `rate`
 //! ([`Semaphore`]), `control` ([`RtMutex`]), `refcount` ([`LockRef`]), `own_platform` (a machine of
@@ -67,8 +68,8 @@
 //!   ([`RtMutex`] and [`TreeRtMutex`] panic where they could only hang, and at a foreign unlock.)
 //! * No spinning without bound on a thread that may not be running.
 //! * A lock's memory must stay until every unlock call on it has returned. The spinlocks (but
-//!   [`TicketLock`]), [`QRwLock`] and [`TreeRtMutex`] may be freed by the next owner as soon as that
-//!   one has unlocked them.
+//!   [`TicketLock`]), [`QRwLock`] and [`TreeRtMutex`] may be freed by the next owner as soon as
+//!   that one has unlocked them.
 //! * Locks are not recursive. A guard may be forgotten: the lock stays locked, nothing else
 //!   happens. A locked lock may be dropped by whoever owns it.
 //! * After `fork` the child has the locks as they were; those that other threads held stay held. (A
@@ -125,7 +126,7 @@
 
 #![no_std]
 
-#[cfg(any(feature = "std", feature = "arc_lock"))]
+#[cfg(any(feature = "arc_lock", feature = "deadlock"))]
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
@@ -175,7 +176,7 @@ use internals::*;
 #[cfg(feature = "unstable-internals")]
 pub use internals::*;
 
-pub use api::{CancellableCondvar, CancellableMutex, CancellableRwLock};
+pub use api::{CancellableCondvar, CancellableMutex, CancellableRwLock, CancellableSemaphore};
 pub use cancel::{GaveUp, Until};
 #[cfg(feature = "std")]
 pub use front::*;

@@ -49,9 +49,9 @@
 //! re-reads the word with Acquire before it looks up the first waiter: every change is a
 //! read-modify-write, so it sees the queue, and `kind`, as the requester did.
 //!
-//! **Bound on bypass.** As [`wait::turn`](crate::wait::turn), where the hold of a waiter for many is
-//! the longest of the holds that it waits for. A thread that cannot queue (without a record, or in a
-//! handler above a wait) polls, and has no bound for many. **Destruction.** An up touches the
+//! **Bound on bypass.** As [`wait::turn`](crate::wait::turn), where the hold of a waiter for many
+//! is the longest of the holds that it waits for. A thread that cannot queue (without a record, or
+//! in a handler above a wait) polls, and has no bound for many. **Destruction.** An up touches the
 //! semaphore after its unit is public: the memory must stay until every `up` has returned. Any
 //! thread may release, also one that never acquired.
 //!

@@ -1,4 +1,4 @@
-//! The semaphore that gives many units at once, and a semaphore whose units are bundles of another's.
+//! The semaphore that gives many units at once, and a semaphore each unit of which is a bundle.
 
 use lockyard::GaveUp;
 use lockyard::cancel::Until;

@@ -45,8 +45,9 @@ pub unsafe trait RawRwLockCancellable: lock_api::RawRwLock {
     fn lock_exclusive_within(&self, until: Until<'_, Self::Platform>) -> Result<Self::ExclusiveGuard, GaveUp>;
 }
 
-/// A mutex whose lock call can be cancelled: [`Mutex`](crate::Mutex), [`FairMutex`](crate::FairMutex),
-/// [`RtMutex`](crate::RtMutex), [`TreeRtMutex`](crate::TreeRtMutex).
+/// A mutex whose lock call can be cancelled: [`Mutex`](crate::Mutex),
+/// [`FairMutex`](crate::FairMutex), [`RtMutex`](crate::RtMutex),
+/// [`TreeRtMutex`](crate::TreeRtMutex).
 ///
 /// ```
 /// use lockyard::{CancelToken, CancellableMutex, GaveUp, RtMutex};

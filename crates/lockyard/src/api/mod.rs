@@ -21,13 +21,13 @@ pub use cancellable::{CancellableMutex, CancellableRwLock, RawMutexCancellable, 
 pub use condition::{CancellableCondvar, MutexCondvar};
 pub use exclusive::{RawFairMutex, RawMutex, RawTreeRtMutex};
 pub use inheriting::{CheckedMutex, RawRtCondvar, RawRtMutex};
-pub use permit::{Permits, Semaphore};
+pub use permit::{CancellableSemaphore, Permits, Semaphore};
 pub use shared::{RawQRwLock, RawReadMostlyRwSem, RawRwSem};
 pub use spinning::{RawCnaSpinLock, RawHqSpinLock, RawMcsLock, RawQSpinLock, RawTicketLock, RawTtasLock};
 pub use upgradable::RawUpgradableRwSem;
 
-/// A lock call that could only hang, or an unlock that changes nothing: `lock_api`'s guards carry no
-/// error.
+/// A lock call that could only hang, or an unlock that changes nothing: the guards of `lock_api`
+/// carry no error.
 #[cold]
 #[track_caller]
 fn refused(error: &dyn core::fmt::Display) -> ! {

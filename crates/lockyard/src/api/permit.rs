@@ -1,6 +1,6 @@
 //! The counting semaphore as users hold it: permits that return themselves.
 
-#[cfg(any(feature = "std", feature = "arc_lock"))]
+#[cfg(feature = "arc_lock")]
 use alloc::sync::Arc;
 use core::ops::Deref;
 #[cfg(feature = "std")]
@@ -98,23 +98,67 @@ impl<P: Platform> Semaphore<P> {
         self.raw.try_down_many(checked(permits)).then(|| Permits::of(self, permits))
     }
 
+    #[track_caller]
+    fn within(&self, permits: u32, until: Until<'_, P>) -> Result<Permits<P, &Self>, GaveUp> {
+        self.raw.down_many_until(checked(permits), until).map(|()| Permits::of(self, permits))
+    }
+
+    /// Adds `permits`; any thread may, also one that took none. `false`: there would be more than
+    /// [`MAX_UNITS`], and none was added.
+    ///
+    /// ```
+    /// let slots = lockyard::Semaphore::new(0);
+    /// assert!(slots.release(3));
+    /// assert!(slots.try_acquire_many(3).is_some());
+    /// ```
+    #[inline]
+    pub fn release(&self, permits: u32) -> bool {
+        self.raw.up_many(permits)
+    }
+
+    /// So many permits were dropped, other than one.
+    #[cold]
+    fn many_dropped(&self, permits: u32) {
+        if permits != 0 {
+            self.raw.up_many(permits);
+        }
+    }
+
+    /// Permits available now. May be stale when it returns.
+    pub fn available(&self) -> u32 {
+        self.raw.units()
+    }
+}
+
+/// Acquisitions that end: by a duration, by a time, by a token.
+///
+/// ```
+/// use std::time::Duration;
+/// use lockyard::{CancelToken, CancellableSemaphore, GaveUp, Semaphore};
+///
+/// let (slots, token) = (Semaphore::new(1), CancelToken::new());
+/// let held = slots.try_acquire_for(Duration::from_millis(1)).unwrap();
+/// assert!(slots.try_acquire_many_for(2, Duration::from_millis(1)).is_none());
+/// token.cancel();
+/// assert_eq!(slots.acquire_cancellable(&token).unwrap_err(), GaveUp::Cancelled);
+/// # drop(held);
+/// ```
+pub trait CancellableSemaphore<P: Platform> {
     /// Takes a permit; waits for one for at most `timeout`.
     #[cfg(feature = "std")]
-    pub fn try_acquire_for(&self, timeout: Duration) -> Option<Permits<P, &Self>> {
+    fn try_acquire_for(&self, timeout: Duration) -> Option<Permits<P, &Semaphore<P>>> {
         self.try_acquire_many_for(1, timeout)
     }
 
     /// Takes `permits` in one step; waits for them for at most `timeout`.
     #[cfg(feature = "std")]
     #[track_caller]
-    pub fn try_acquire_many_for(&self, permits: u32, timeout: Duration) -> Option<Permits<P, &Self>> {
-        self.within(permits, super::time::after(timeout)).ok()
-    }
+    fn try_acquire_many_for(&self, permits: u32, timeout: Duration) -> Option<Permits<P, &Semaphore<P>>>;
 
     /// Takes a permit; waits for one until `deadline`.
     #[cfg(feature = "std")]
     #[allow(clippy::disallowed_types)] // lock_api's users speak std
-    pub fn try_acquire_until(&self, deadline: std::time::Instant) -> Option<Permits<P, &Self>> {
+    fn try_acquire_until(&self, deadline: std::time::Instant) -> Option<Permits<P, &Semaphore<P>>> {
         self.try_acquire_many_until(1, deadline)
     }
 
@@ -122,16 +166,14 @@ impl<P: Platform> Semaphore<P> {
     #[cfg(feature = "std")]
     #[allow(clippy::disallowed_types)] // lock_api's users speak std
     #[track_caller]
-    pub fn try_acquire_many_until(&self, permits: u32, deadline: std::time::Instant) -> Option<Permits<P, &Self>> {
-        self.within(permits, super::time::at(deadline)).ok()
-    }
+    fn try_acquire_many_until(&self, permits: u32, deadline: std::time::Instant) -> Option<Permits<P, &Semaphore<P>>>;
 
-    /// Takes a permit, unless `token` is cancelled first. One that is available is taken even if the
-    /// token is cancelled.
+    /// Takes a permit, unless `token` is cancelled first. One that is available is taken even if
+    /// the token is cancelled.
     ///
     /// # Errors
     /// [`GaveUp::Cancelled`].
-    pub fn acquire_cancellable(&self, token: &CancelToken<P>) -> Result<Permits<P, &Self>, GaveUp> {
+    fn acquire_cancellable(&self, token: &CancelToken<P>) -> Result<Permits<P, &Semaphore<P>>, GaveUp> {
         self.acquire_many_cancellable(1, token)
     }
 
@@ -140,16 +182,34 @@ impl<P: Platform> Semaphore<P> {
     /// # Errors
     /// [`GaveUp::Cancelled`]: none was taken.
     #[track_caller]
-    pub fn acquire_many_cancellable(&self, permits: u32, token: &CancelToken<P>) -> Result<Permits<P, &Self>, GaveUp> {
+    fn acquire_many_cancellable(
+        &self,
+        permits: u32,
+        token: &CancelToken<P>,
+    ) -> Result<Permits<P, &Semaphore<P>>, GaveUp>;
+}
+
+impl<P: Platform> CancellableSemaphore<P> for Semaphore<P> {
+    #[cfg(feature = "std")]
+    fn try_acquire_many_for(&self, permits: u32, timeout: Duration) -> Option<Permits<P, &Self>> {
+        self.within(permits, super::time::after(timeout)).ok()
+    }
+
+    #[cfg(feature = "std")]
+    #[allow(clippy::disallowed_types)] // lock_api's users speak std
+    fn try_acquire_many_until(&self, permits: u32, deadline: std::time::Instant) -> Option<Permits<P, &Self>> {
+        self.within(permits, super::time::at(deadline)).ok()
+    }
+
+    fn acquire_many_cancellable(&self, permits: u32, token: &CancelToken<P>) -> Result<Permits<P, &Self>, GaveUp> {
         self.within(permits, Until::cancelled(token))
     }
+}
 
-    #[track_caller]
-    fn within(&self, permits: u32, until: Until<'_, P>) -> Result<Permits<P, &Self>, GaveUp> {
-        self.raw.down_many_until(checked(permits), until).map(|()| Permits::of(self, permits))
-    }
-
-    /// Takes a permit that keeps the semaphore alive; waits for one. With feature `std` or
+/// Permits that keep the semaphore alive.
+#[cfg(feature = "arc_lock")]
+impl<P: Platform> Semaphore<P> {
+    /// Takes a permit that keeps the semaphore alive; waits for one. Feature
     /// `arc_lock`. Other calls: [`Permits::into_owned`].
     ///
     /// ```
@@ -160,38 +220,13 @@ impl<P: Platform> Semaphore<P> {
     /// std::thread::spawn(move || drop(permit)).join().unwrap();
     /// assert_eq!(slots.available(), 4);
     /// ```
-    #[cfg(any(feature = "std", feature = "arc_lock"))]
     pub fn acquire_owned(self: &Arc<Self>) -> Permits<P, Arc<Self>> {
         self.acquire().into_owned(self)
     }
 
     /// Takes a permit that keeps the semaphore alive, if one is available.
-    #[cfg(any(feature = "std", feature = "arc_lock"))]
     pub fn try_acquire_owned(self: &Arc<Self>) -> Option<Permits<P, Arc<Self>>> {
         self.try_acquire().map(|permit| permit.into_owned(self))
-    }
-
-    /// Adds a permit; any thread may, also one that took none. `false`: there are [`MAX_UNITS`]
-    /// already.
-    #[inline]
-    pub fn release(&self) -> bool {
-        self.raw.up()
-    }
-
-    /// Adds `permits`, all or, if there would be more than [`MAX_UNITS`], none: then `false`.
-    ///
-    /// ```
-    /// let slots = lockyard::Semaphore::new(0);
-    /// assert!(slots.release_many(3));
-    /// assert!(slots.try_acquire_many(3).is_some());
-    /// ```
-    pub fn release_many(&self, permits: u32) -> bool {
-        self.raw.up_many(permits)
-    }
-
-    /// Permits available now. May be stale when it returns.
-    pub fn available(&self) -> u32 {
-        self.raw.units()
     }
 }
 
@@ -251,10 +286,10 @@ impl<P: Platform, S: Deref<Target = Semaphore<P>>> Permits<P, S> {
     }
 }
 
-#[cfg(any(feature = "std", feature = "arc_lock"))]
+#[cfg(feature = "arc_lock")]
 impl<P: Platform> Permits<P, &Semaphore<P>> {
     /// The same permits, which keep the semaphore alive: for threads and tasks that outlive the
-    /// caller. With feature `std` or `arc_lock`.
+    /// caller. Feature `arc_lock`.
     ///
     /// # Panics
     /// If they are of another semaphore.
@@ -262,9 +297,11 @@ impl<P: Platform> Permits<P, &Semaphore<P>> {
     /// ```
     /// use std::sync::Arc;
     /// use std::time::Duration;
+    /// use lockyard::CancellableSemaphore;
     ///
     /// let slots = Arc::new(lockyard::Semaphore::new(4));
-    /// let three = slots.try_acquire_many_for(3, Duration::from_millis(5)).unwrap().into_owned(&slots);
+    /// let three = slots.try_acquire_many_for(3, Duration::from_millis(5)).unwrap();
+    /// let three = three.into_owned(&slots);
     /// std::thread::spawn(move || assert_eq!(three.permits(), 3)).join().unwrap();
     /// assert_eq!(slots.available(), 4);
     /// ```
@@ -278,10 +315,10 @@ impl<P: Platform> Permits<P, &Semaphore<P>> {
 impl<P: Platform, S: Deref<Target = Semaphore<P>>> Drop for Permits<P, S> {
     #[inline]
     fn drop(&mut self) {
-        match self.permits {
-            0 => {}
-            1 => _ = self.semaphore.raw.up(),
-            many => _ = self.semaphore.raw.up_many(many),
+        if self.permits == 1 {
+            self.semaphore.raw.up();
+        } else {
+            self.semaphore.many_dropped(self.permits);
         }
     }
 }

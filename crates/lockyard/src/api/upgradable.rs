@@ -53,7 +53,8 @@ pub struct RawUpgradableRwSem<P: Platform, const RECURSIVE: bool = false> {
 impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
     const WATCHED: deadlock::Kind = if RECURSIVE { deadlock::RECURSIVE_RW_LOCK } else { deadlock::RW_LOCK };
 
-    /// Whether somebody waits.
+    /// Whether somebody waits. For tests.
+    #[doc(hidden)]
     pub fn is_contended(&self) -> bool {
         self.gate.is_contended() || self.sem.is_contended()
     }

@@ -31,9 +31,9 @@
 //! # What a report means
 //!
 //! A thread notes a hold after it has the lock, and takes the note back before it releases it; it
-//! notes a wait before it begins, and takes it back after it has the lock. So at the instant of the
-//! look each noted hold is real, and so is each wait for a lock that another thread's note excludes.
-//! A cycle of these is a deadlock: no false alarm.
+//! notes a wait before it begins, and takes it back after it has the lock. So at the instant of
+//! the look each noted hold is real, and so is each wait for a lock that the note of another thread
+//! excludes. A cycle of these is a deadlock: no false alarm.
 //!
 //! One kind of cycle is less certain: a reader that waits behind a writer, which waits for other
 //! readers. The reader may be about to go in. Such a cycle is reported if it has stood, with the

@@ -7,7 +7,9 @@ use std::thread::scope;
 use std::time::{Duration, Instant};
 
 use lock_api::{GuardNoSend, RwLockWriteGuard};
-use lockyard::{CancelToken, CancellableMutex, CancellableRwLock, GaveUp, Mutex, RwSem, Semaphore, SpinLock};
+use lockyard::{
+    CancelToken, CancellableMutex, CancellableRwLock, CancellableSemaphore, GaveUp, Mutex, RwSem, Semaphore, SpinLock,
+};
 use lockyard_check::native::guarded;
 
 /// Panics with a guard held, quietly.
@@ -86,7 +88,7 @@ fn a_forgotten_guard_leaves_the_lock_held() {
     let semaphore = Semaphore::new(2);
     semaphore.acquire().forget();
     assert_eq!(semaphore.available(), 1);
-    assert!(semaphore.release());
+    assert!(semaphore.release(1));
     assert_eq!(semaphore.available(), 2);
 }
 

@@ -2,13 +2,12 @@
 //! the calls that end, of every lock under the same names.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::thread::{scope, spawn};
+use std::thread::scope;
 use std::time::{Duration, Instant};
 
 use lockyard::{
-    CancelToken, CancellableMutex, CancellableRwLock, FairMutex, GaveUp, Mutex, QRwLock, RecursiveRwLock, RtMutex,
-    RwLock, RwSem, Semaphore, TreeRtMutex,
+    CancelToken, CancellableMutex, CancellableRwLock, CancellableSemaphore, FairMutex, GaveUp, Mutex, QRwLock,
+    RecursiveRwLock, RtMutex, RwLock, RwSem, Semaphore, TreeRtMutex,
 };
 use lockyard_check::native::guarded;
 
@@ -33,7 +32,7 @@ fn many_permits_come_and_go_together() {
     assert!(slots.try_acquire_many_until(2, Instant::now()).is_some(), "what need not wait is not stopped");
     drop((three, nothing));
     assert_eq!(slots.available(), 5);
-    assert!(slots.release_many(2) && !slots.release_many(u32::MAX));
+    assert!(slots.release(2) && !slots.release(u32::MAX));
     assert_eq!(slots.available(), 7);
 }
 
@@ -67,8 +66,12 @@ fn more_than_there_can_be_is_a_panic() {
 }
 
 /// An owned permit outlives the thread, and the last `Arc` of the one that made it.
+#[cfg(feature = "arc_lock")]
 #[test]
 fn owned_permits_keep_their_semaphore() {
+    use std::sync::Arc;
+    use std::thread::spawn;
+
     guarded("owned permits", || {
         let slots = Arc::new(Semaphore::new(3));
         let mut permit = slots.acquire_owned();
