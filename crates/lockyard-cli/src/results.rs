@@ -147,10 +147,8 @@ pub(crate) fn title(spec: &Spec, full: bool) -> String {
     if !spec.cs_sleep.is_zero() {
         add(format!("{} sections", numbers::chosen_time(spec.cs_sleep.as_nanos() as f64)));
     }
-    if full {
-        if spec.cs_sleep.is_zero() || spec.cs > 0 {
-            add(format!("section {}", spec.cs));
-        }
+    if full && (spec.cs_sleep.is_zero() || spec.cs > 0) {
+        add(format!("section {}", spec.cs));
     }
     let usual = full || spec.workload != Workload::Contend || spec.think == Spec::new(spec.workload).think;
     if full && (spec.cs_sleep.is_zero() || spec.think > 0) || !usual {
