@@ -14,16 +14,13 @@ use crate::tools::{self, Outcome};
 
 /// Functions of `tools/cost/src/pairs.rs`, there with `cost_` before the name. The first
 /// is the loop alone.
-const PAIRS: [&str; 12] = [
+const PAIRS: [&str; 9] = [
     "empty_loop",
     "mutex_lock_unlock",
     "rt_mutex_lock_unlock",
     "spin_lock_unlock",
     "rwsem_read",
     "rwsem_write",
-    "read_mostly_read",
-    "read_mostly_write",
-    "per_cpu_read",
     "qrwlock_read",
     "qrwlock_write",
     "semaphore",

@@ -57,8 +57,7 @@ impl Options {
 }
 
 /// One of each kind.
-const LOCKS: &str =
-    "hq-spinlock,cna,qspinlock,mutex,rtmutex-tree,rwsem,read-mostly,qrwlock,semaphore,lockref:hq-spinlock";
+const LOCKS: &str = "hq-spinlock,cna,qspinlock,mutex,rtmutex-tree,rwsem,qrwlock,semaphore,lockref:hq-spinlock";
 
 /// How long a guest may take besides its torture.
 const PATIENCE: Duration = Duration::from_secs(300);

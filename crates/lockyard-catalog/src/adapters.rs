@@ -14,7 +14,6 @@ use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::pi::PiPlatform;
 use lockyard::qrwlock::RawQRwLock;
-use lockyard::read_mostly::{self, RawReadMostlyRwSem};
 use lockyard::rtmutex::{self, PiError, RawRtMutex};
 use lockyard::rtmutex_tree::{self, RawTreeRtMutex, Refused};
 use lockyard::rwsem::RawRwSem;
@@ -321,73 +320,11 @@ shared!(
         without(&format!("{self:?}"), "owner")
     }
 );
-// An open stint, and what earlier ones have taught, stay.
-shared!(
-    RawReadMostlyRwSem<Y: read_mostly::Policy>,
-    const RELEASED_BY_OTHERS: bool = false;,
-    fn state(&self) -> String {
-        format!("read {} written {} waiting {}", self.is_locked(), self.is_write_locked(), self.is_contended())
-    }
-);
 shared!(RawQRwLock);
 shared!(KernelQRwLock<Y: history::qrwlock::policy::Policy>);
 timed_shared!(RawRwSem);
-timed_shared!(RawReadMostlyRwSem<Y: read_mostly::Policy>);
 timed_shared!(KernelRwSem<Y: history::rwsem::policy::Policy>);
 timed_shared!(RawQRwLock);
-
-/// A read-mostly rwsem with an open stint from the start, where the thread that makes it has a
-/// record.
-#[derive(Debug)]
-pub struct Opened<P: Platform>(pub RawReadMostlyRwSem<P, read_mostly::Always>);
-
-impl<P: Platform> Default for Opened<P> {
-    fn default() -> Self {
-        let lock = RawReadMostlyRwSem::default();
-        drop(crate::lock::Held::new(&lock, Way::Read));
-        Self(lock)
-    }
-}
-
-impl<P: Platform> Lock for Opened<P> {
-    type P = P;
-    const WAYS: &'static [Way] = &[Way::Write, Way::Read];
-    const RELEASED_BY_OTHERS: bool = false;
-
-    fn lock(&self, way: Way) {
-        self.0.lock(way);
-    }
-
-    fn try_lock(&self, way: Way) -> bool {
-        self.0.try_lock(way)
-    }
-
-    unsafe fn unlock(&self, way: Way) {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.unlock(way) };
-    }
-
-    fn is_open(&self, way: Way) -> bool {
-        self.0.is_open(way)
-    }
-
-    fn state(&self) -> String {
-        self.0.state()
-    }
-}
-
-impl<P: Platform> Shared for Opened<P> {
-    unsafe fn downgrade(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.downgrade() };
-    }
-}
-
-impl<P: Platform> Timed for Opened<P> {
-    fn lock_until(&self, way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
-        self.0.lock_until(way, until)
-    }
-}
 
 macro_rules! count {
     ($lock:ident $(<$policy:ident: $bound:path>)?) => {

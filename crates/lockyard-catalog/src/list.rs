@@ -58,12 +58,7 @@ const fn rwsem(policy: &'static str, about: &'static str) -> Entry {
     Entry::new("rwsem", Family::Rw, about).policy(policy).absent(Absent::Kept)
 }
 
-/// A reader that a fork leaves in the parent stays counted.
-const fn read_mostly(policy: &'static str, about: &'static str) -> Entry {
-    Entry::new("read-mostly", Family::Rw, about).policy(policy).absent(Absent::Counted).waits(Waits::SleepOrSpin)
-}
-
-/// As `rwsem`.
+/// Likewise.
 const fn qrwlock(policy: &'static str, about: &'static str) -> Entry {
     Entry::new("qrwlock", Family::Rw, about).policy(policy).frees().absent(Absent::Kept).waits(Waits::SpinOrSleep)
 }
@@ -167,12 +162,6 @@ macro_rules! rows {
         rwsem(rwsem::XaddBaseline::NAME, "v5.1: readers are woken up to the first writer");
     rwsem_xadd_baseline_literal: shared_timed KernelRwSem<P, rwsem::XaddBaselineLiteral>, [], [bench torture],
         rwsem(rwsem::XaddBaselineLiteral::NAME, "... with its race between waking and counting readers").defect(LITERAL);
-    read_mostly_adaptive: shared_timed RawReadMostlyRwSem<P>, [churn fair fair_shared], [bench torture everywhere seeds],
-        read_mostly(read_mostly::Adaptive::NAME, "readers share no line when that pays: while they crowd, and writers are rare");
-    read_mostly_always: shared_timed RawReadMostlyRwSem<P, read_mostly::Always>, [fair fair_shared], [bench torture scripted simulated shuttle seeds],
-        read_mostly(read_mostly::Always::NAME, "... whenever no writer holds or waits: `PerCpuRwSem`");
-    read_mostly_opened: shared_timed Opened<P>, [churn fair fair_shared], [native swept],
-        read_mostly("opened", "a form that only tests know: readers share no line from the start");
     qrwlock_today: shared_timed RawQRwLock<P>, [churn fair fair_shared], [bench torture everywhere seeds models],
         qrwlock("today", "waiters take turns; a waiter that does not come keeps nobody out")
             .absent(Absent::Counted).waits(Waits::Turns);
@@ -225,8 +214,8 @@ macro_rules! rows {
     } };
 }
 
-/// Expands `then!` for each lock that has this runner, in the order of the list, with these arguments,
-/// the lock's name, its trait and its promises. In brackets `then` may be a path.
+/// Expands `then!` for each lock that has this runner, in the order of the list, with these
+/// arguments, the lock's name, its trait and its promises. In brackets `then` may be a path.
 #[macro_export]
 macro_rules! locks {
     ($runner:ident => $then:ident $arguments:tt) => { $crate::locks! { $runner => [$then] $arguments } };
@@ -283,7 +272,6 @@ macro_rules! define {
             use lockyard::lockref::LockRef;
             use lockyard::mutex::RawMutex;
             use lockyard::qrwlock::RawQRwLock;
-            use lockyard::read_mostly::{self, RawReadMostlyRwSem};
             use lockyard::rtmutex::{RawRtMutex, policy as pi};
             use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
             use lockyard::rwsem::RawRwSem;
@@ -297,7 +285,7 @@ macro_rules! define {
 
             use $crate::adapters::embedded::{Detached, Monitor, Spinning};
             use $crate::adapters::hashed::HashedMutex;
-            use $crate::adapters::{Binary, Bundle, EagerHq, Opened};
+            use $crate::adapters::{Binary, Bundle, EagerHq};
 
             $(#[doc = concat!("`", stringify!($type), "`")]
             pub type $lock<P> = $type;)*
@@ -309,7 +297,6 @@ macro_rules! define {
             use lockyard::history::qrwlock::policy::{self as qrw, Policy as _};
             use lockyard::history::rwsem::policy::{self as rwsem, Policy as _};
             use lockyard::history::semaphore::{DirectHandoff, Opportunistic2008, Policy as _};
-            use lockyard::read_mostly::{self, Policy as _};
             use lockyard::rtmutex::policy::{self as pi, Policy as _};
             use lockyard::rtmutex_tree::policy::{self as rt, Policy as _};
 

@@ -16,7 +16,6 @@ const OWN: &[(&str, &[&str])] = &[
     ("qrwlock", &["qrw_", "lock_", "pv_"]),
     ("mutex", &["mutex_", "osq_"]),
     ("rwsem", &["rwsem_", "osq_"]),
-    ("read-mostly", &["read_mostly_", "rwsem_", "osq_"]),
     ("semaphore", &["sem_", "osq_"]),
 ];
 
@@ -48,9 +47,6 @@ const PLAIN: &[(&str, &str)] = &[
     ("qrw_lock", "got the lock after queueing"),
     ("qrw_fail", "gave up waiting: timeout or cancellation"),
     ("qrw_handoff", "the lock was kept for a waiter whose turn was over"),
-    ("read_mostly_open", "a crowd of readers went to lines of their own"),
-    ("read_mostly_close", "a writer called the readers back to the lock's line"),
-    ("read_mostly_moved", "a writer had to wait for a reader that it found inside"),
     ("lockref_locked", "a reference had to wait for the lock beside it"),
     ("lockref_retry", "another thread changed the count at the same moment"),
     ("lockref_limit", "so many did that the reference was counted under the lock"),

@@ -13,7 +13,7 @@
 //! | `current`, `thread` | records in the arena; thread i has id i + 1 |
 //! | `is_running`, `should_yield` | exact; with [`Config::as_linux`](crate::Config) nobody is asked to yield, and spins have Linux's budget |
 //! | `priority`, `set_priority` | the simulated scheduler's, see `scheduler::priority` |
-//! | `commons` | a table, a pool and seats in the arena; the pool's settings as outside, at first as on the real machine |
+//! | `commons` | a table and a pool in the arena; the pool's settings as outside, at first as on the real machine |
 //! | `is_here`, `epoch`, `begin_window`, `end_window` | exact: see `engine::fork` |
 //! | `key` | arena offset; outside objects by order of first touch |
 //! | `count` | a host-side table |
@@ -29,7 +29,7 @@ use std::cell::Cell;
 use lockyard::event::Event;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::{
-    Commons, ConstPlatform, Ordering, Pair, ParkedHeads, Patience, Platform, Pool, Seat, Thread, ThreadId, Word,
+    Commons, ConstPlatform, Ordering, Pair, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId, Word,
 };
 
 use crate::engine::heap::Ps;
@@ -43,8 +43,6 @@ pub struct Sim;
 
 /// Heads of locks that are used outside simulated threads: none ever sleeps there.
 static OUTSIDE: ParkedHeads<Sim> = ParkedHeads::new();
-/// The seats of readers there.
-static SEATS_OUTSIDE: [Seat<Sim>; 1] = [const { Seat::new() }];
 
 thread_local! {
     /// The pool of locks outside simulated threads, which are never contended. What is set here
@@ -308,17 +306,12 @@ unsafe impl Platform for Sim {
     #[inline]
     fn commons() -> Commons<Self> {
         let Some(host) = Host::here() else {
-            return Commons { heads: &OUTSIDE, pool: SETTINGS.with(|settings| *settings), seats: &SEATS_OUTSIDE };
+            return Commons { heads: &OUTSIDE, pool: SETTINGS.with(|settings| *settings) };
         };
         let engine = host.engine();
-        // SAFETY: the arena holds the table, the pool and so many seats, initialised before any task
-        // ran.
+        // SAFETY: the arena holds the table and the pool, initialised before any task ran.
         unsafe {
-            Commons {
-                heads: &*(engine.heads as *const ParkedHeads<Self>),
-                pool: &*(engine.pool as *const Pool<Self>),
-                seats: core::slice::from_raw_parts(engine.seats_at as *const Seat<Self>, engine.seats),
-            }
+            Commons { heads: &*(engine.heads as *const ParkedHeads<Self>), pool: &*(engine.pool as *const Pool<Self>) }
         }
     }
 

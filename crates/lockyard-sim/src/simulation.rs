@@ -22,7 +22,7 @@
 use std::cell::{Cell, RefCell};
 
 use lockyard::event::Snapshot;
-use lockyard::platform::{ParkedHeads, Platform as _, Pool, SEATS, Seat, Thread, ThreadId};
+use lockyard::platform::{ParkedHeads, Platform as _, Pool, Thread, ThreadId};
 
 use crate::config::{Config, Start};
 use crate::engine::Engine;
@@ -103,17 +103,11 @@ impl Simulation {
         let pool = pool.ok_or_else(|| Error::Memory("no room for the pool of the hierarchical locks".to_owned()))?;
         let pool = pool.cast::<Pool<Sim>>();
         engine.pool = pool.addr();
-        engine.seats = (threads + 1).min(SEATS);
-        let seats = arena.place_last(engine.seats * size_of::<Seat<Sim>>(), align_of::<Seat<Sim>>());
-        let seats = seats.ok_or_else(|| Error::Memory("no room for the seats of readers".to_owned()))?;
-        let seats = seats.cast::<Seat<Sim>>();
-        engine.seats_at = seats.addr();
         // SAFETY: the arena has room for the table and for `threads` records behind it, suitably
-        // aligned (the base is a page), for the pool, and for the seats.
+        // aligned (the base is a page), and for the pool.
         unsafe {
             (base as *mut ParkedHeads<Sim>).write(ParkedHeads::default());
             pool.write(const { Pool::new() });
-            (0..engine.seats).for_each(|number| seats.add(number).write(const { Seat::new() }));
             (*pool).tunables().copy_from(Sim::commons().pool.tunables());
             if let Some(order) = &mut engine.seen {
                 (*pool).notes().for_each(|word| order.protect(word.place(), size_of_val(word)));
@@ -142,7 +136,6 @@ impl Simulation {
         engine.tasks[..ended].iter_mut().for_each(|task| task.state = State::Done);
         let mut names = Names::new(base, heads, engine.records, threads, RECORD);
         names.add(engine.pool, size_of::<Pool<Sim>>(), "hq pool");
-        names.add(engine.seats_at, engine.seats * size_of::<Seat<Sim>>(), "seats");
         // One object that belongs to nobody keeps `place` from sharing a line with the last record.
         arena.place(0, 128);
         Ok(Self {

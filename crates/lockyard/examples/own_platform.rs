@@ -7,7 +7,7 @@ mod board {
     use core::sync::atomic::{Ordering, fence};
 
     use lockyard::platform::atomics::{LaneWord, U32, U64};
-    use lockyard::platform::{Commons, ConstPlatform, Event, ParkedHeads, Patience, Platform, Pool, Seat, Word};
+    use lockyard::platform::{Commons, ConstPlatform, Event, ParkedHeads, Patience, Platform, Pool, Word};
     use lockyard::platform::{Thread, ThreadId};
 
     use super::hardware;
@@ -23,7 +23,6 @@ mod board {
     static THREADS: [Thread<Board>; CPUS] = [const { Thread::new() }; CPUS];
     static HEADS: ParkedHeads<Board> = ParkedHeads::new();
     static POOL: Pool<Board> = Pool::new();
-    static SEATS: [Seat<Board>; CPUS] = [const { Seat::new() }; CPUS];
 
     // SAFETY: the words are `core`'s; each CPU has a record of its own, which is static; who parks
     // looks at the word until it has changed; all fences are full.
@@ -101,7 +100,7 @@ mod board {
             1
         }
         fn commons() -> Commons<Self> {
-            Commons { heads: &HEADS, pool: &POOL, seats: &SEATS }
+            Commons { heads: &HEADS, pool: &POOL }
         }
         fn key<T>(lock: *const T) -> u64 {
             lock.addr() as u64

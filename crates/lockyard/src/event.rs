@@ -87,10 +87,6 @@ events! {
     QrwFail = "qrw_fail": "queued qrwlock waiter gave up (timeout or cancel)",
     QrwHandoff = "qrw_handoff": "qrwlock was kept for its first waiter, whose turn was over",
 
-    ReadMostlyOpen = "read_mostly_open": "read-mostly rwsem: from here on readers take places in their own seats",
-    ReadMostlyClose = "read_mostly_close": "read-mostly rwsem: a writer has ended that",
-    ReadMostlyMoved = "read_mostly_moved": "read-mostly rwsem: a reader was found in its seat and counted in",
-
     LockrefLocked = "lockref_locked": "lockref operation that took the lock, or failed, because somebody held it or waited for it",
     LockrefRetry = "lockref_retry": "lockref exchange that failed: the count had changed or the lock was taken",
     LockrefLimit = "lockref_limit": "lockref operation that took the lock, or failed, after its last try without it",

@@ -172,43 +172,6 @@ pub type CnaSpinLock<T> = lock_api::Mutex<raw::RawCnaSpinLock<Native>, T>;
 /// A locked [`CnaSpinLock`].
 pub type CnaSpinLockGuard<'a, T> = lock_api::MutexGuard<'a, raw::RawCnaSpinLock<Native>, T>;
 
-/// A [`RwSem`] whose readers share no cache line while writers are rare: for tables that every
-/// thread reads all the time.
-///
-/// It sees whether that pays: without a crowd of readers a read costs what it costs with [`RwSem`],
-/// with one a locked instruction on a line of the thread's own, and one at its release. A write
-/// also looks at a line of each thread that has read. Bound: that of [`RwSem`], for a writer twice.
-/// Size: 48 bytes, and 128 bytes a reading thread, shared by all such locks. Memory: it must stay
-/// until each unlock has returned. Fork: what other threads held stays held in the child. A panic
-/// unlocks; nothing is poisoned.
-///
-/// ```
-/// static ROUTES: lockyard::ReadMostlyRwSem<[u8; 4]> = lockyard::ReadMostlyRwSem::new([1, 2, 3, 4]);
-/// assert_eq!(ROUTES.read().len(), 4);
-/// ROUTES.write()[0] = 9;
-/// ```
-///
-/// Theory: `src/read_mostly/mod.rs`; on any platform:
-/// [`raw::RawReadMostlyRwSem`](crate::raw::RawReadMostlyRwSem).
-pub type ReadMostlyRwSem<T> = lock_api::RwLock<raw::RawReadMostlyRwSem<Native>, T>;
-/// A [`ReadMostlyRwSem`] locked for reading.
-pub type ReadMostlyRwSemReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, raw::RawReadMostlyRwSem<Native>, T>;
-/// A [`ReadMostlyRwSem`] locked for writing.
-pub type ReadMostlyRwSemWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, raw::RawReadMostlyRwSem<Native>, T>;
-
-/// A [`ReadMostlyRwSem`] that does not look whether it pays: readers share no line whenever no
-/// writer holds or waits. What the kernel calls a per-CPU rw-semaphore; here it is per thread.
-///
-/// ```
-/// static MODULES: lockyard::PerCpuRwSem<u32> = lockyard::PerCpuRwSem::new(0);
-/// *MODULES.write() += 1;
-/// assert_eq!(*MODULES.read(), 1);
-/// ```
-///
-/// Theory: `src/read_mostly/mod.rs`; on any platform:
-/// [`raw::RawReadMostlyRwSem`](crate::raw::RawReadMostlyRwSem).
-pub type PerCpuRwSem<T> = lock_api::RwLock<raw::RawReadMostlyRwSem<Native, raw::Always>, T>;
-
 /// A [`SpinLock`] for machines with several NUMA nodes: it queues by node while it is contended
 /// from several.
 ///

@@ -161,7 +161,6 @@ mod internals {
     pub mod lockref;
     pub mod mutex;
     pub mod qrwlock;
-    pub mod read_mostly;
     pub mod rtcondvar;
     pub mod rtmutex;
     pub mod rtmutex_tree;

@@ -63,7 +63,7 @@ pub use core::sync::atomic::Ordering;
 
 pub use crate::event::Event;
 pub use patience::{Glance, Patience};
-pub use record::{Commons, ParkedHeads, Pool, SEATS, Seat};
+pub use record::{Commons, ParkedHeads, Pool};
 pub use thread::{Thread, ThreadId};
 pub(crate) use word::lanes;
 pub use word::{ConstZero, Lanes, Pair, Word};
@@ -254,14 +254,6 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// For two sides that both write one word and then read another, both often. Where one side is
     /// rare, see [`Platform::fence_heavy`].
     fn fence();
-
-    /// A [`Platform::fence`] directly behind a read-modify-write of the caller that has taken place.
-    /// Free where such an instruction is a fence (x86-64).
-    #[track_caller]
-    #[inline(always)]
-    fn fence_after_update() {
-        Self::fence();
-    }
 
     /// The cheap half of an asymmetric fence: orders the caller's earlier store before its later
     /// load, provided that the other side uses [`Platform::fence_heavy`]. Free on Linux (compiler

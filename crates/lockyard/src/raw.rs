@@ -25,15 +25,14 @@
 
 pub use crate::api::{
     MutexCondvar, Permits, RawCnaSpinLock, RawFairMutex, RawHqSpinLock, RawMcsLock, RawMutex, RawMutexCancellable,
-    RawQRwLock, RawQSpinLock, RawReadMostlyRwSem, RawRwLockCancellable, RawRwSem, RawTicketLock, RawTreeRtMutex,
-    RawTtasLock, RawUpgradableRwSem, Semaphore,
+    RawQRwLock, RawQSpinLock, RawRwLockCancellable, RawRwSem, RawTicketLock, RawTreeRtMutex, RawTtasLock,
+    RawUpgradableRwSem, Semaphore,
 };
 #[cfg(all(feature = "std", target_os = "linux", not(feature = "portable")))]
 pub use crate::api::{RawRtCondvar, RawRtMutex};
 pub use crate::cancel::CancelToken;
 pub use crate::futex_hash::{Bucket, BucketLock, FutexHash};
 pub use crate::lockref::{LockRef, LockRefGuard};
-pub use crate::read_mostly::{Adaptive, Always, Policy as ReadMostlyPolicy};
 #[cfg(all(feature = "std", target_os = "linux", not(feature = "portable")))]
 pub use crate::rtmutex::policy as pi_policy;
 pub use crate::rtmutex_tree::{policy as tree_policy, set_priority};

@@ -22,7 +22,7 @@ use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::qspinlock::RawQSpinLock;
-use lockyard_check::adapters::{Binary, Opened};
+use lockyard_check::adapters::Binary;
 use lockyard_check::lock::{Lock, Shared, Timed, Way};
 use lockyard_check::native::guarded;
 
@@ -154,7 +154,6 @@ fn no_lock_allocates() {
     contended::<RawRtMutex<Linux>>("a PI mutex");
     contended::<RawRtMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel");
     contended::<RawRwSem<Linux>>("an rwsem");
-    contended::<Opened<Linux>>("a read-mostly rwsem");
     contended::<KernelRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem");
     contended::<KernelRwSem<Linux, policy::XaddBaseline>>("the rwsem of 2019");
     contended::<Binary<RawSemaphore<Linux>>>("a semaphore");
@@ -165,7 +164,6 @@ fn no_lock_allocates() {
     ending::<RawRtMutex<Linux>>("a PI mutex with an end");
     ending::<RawRtMutex<Linux, pi::Merged>>("a PI mutex whose waiters are in the kernel, with an end");
     ending::<RawRwSem<Linux>>("an rwsem with an end");
-    ending::<Opened<Linux>>("a read-mostly rwsem with an end");
     ending::<KernelRwSem<Linux, policy::TodayKernel>>("the kernel's rwsem with an end");
     ending::<Binary<RawSemaphore<Linux>>>("a semaphore with an end");
     ending::<Binary<KernelSemaphore<Linux, DirectHandoff>>>("a semaphore with direct handoff and an end");

@@ -25,7 +25,7 @@ use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
 use lockyard::{CancelToken, GaveUp};
 use lockyard_check::adapters::hashed::HashedMutex;
-use lockyard_check::adapters::{Binary, EagerHq, Opened};
+use lockyard_check::adapters::{Binary, EagerHq};
 use lockyard_check::data::Data;
 use lockyard_check::lock::{Held, Lock, Timed, Way};
 use lockyard_check::native::guarded;
@@ -115,7 +115,6 @@ fn a_condition() {
 fn every_lock(named: bool) {
     everybody::<RawMutex<Linux>>(named);
     everybody::<RawRwSem<Linux>>(named);
-    everybody::<Opened<Linux>>(named);
     everybody::<KernelRwSem<Linux, policy::TodayKernel>>(named);
     everybody::<KernelRwSem<Linux, policy::XaddBaseline>>(named);
     everybody::<Binary<RawSemaphore<Linux>>>(named);

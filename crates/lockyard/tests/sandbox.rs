@@ -16,13 +16,12 @@ use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::qrwlock::RawQRwLock;
-use lockyard::read_mostly::{Always, RawReadMostlyRwSem};
 use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard_check::adapters::Binary;
-use lockyard_check::lock::{Held, Lock, Way};
+use lockyard_check::lock::{Held, Lock};
 
 use child::in_child;
 
@@ -72,12 +71,11 @@ struct Scene {
     hq: RawHqSpinLock<Linux>,
     mutex: RawMutex<Linux>,
     rwsem: RawRwSem<Linux>,
-    read_mostly: RawReadMostlyRwSem<Linux, Always>,
     kernels: KernelRwSem<Linux, policy::TodayKernel>,
     qrwlock: RawQRwLock<Linux>,
     semaphore: Binary<RawSemaphore<Linux>>,
     condvar: RawCondvar<Linux>,
-    counts: [AtomicU32; 8],
+    counts: [AtomicU32; 7],
 }
 
 fn held<L: Lock<P = Linux>>(lock: &L, count: &AtomicU32, round: u32) {
@@ -102,8 +100,6 @@ extern "C" fn contend(scene: *mut c_void) -> *mut c_void {
         held(&scene.kernels, &scene.counts[4], round);
         held(&scene.qrwlock, &scene.counts[5], round);
         held(&scene.semaphore, &scene.counts[6], round);
-        held(&scene.read_mostly, &scene.counts[7], round);
-        drop(Held::new(&scene.read_mostly, Way::Read));
         if round.is_multiple_of(64) {
             scene.mutex.acquire();
             // SAFETY: acquired above; all who wait do so with this mutex. Whether it was signalled

@@ -2,22 +2,19 @@
 
 use std::hint::black_box;
 
-use lockyard::{Mutex, PerCpuRwSem, QRwLock, ReadMostlyRwSem, RtMutex, RwSem, Semaphore, SpinLock};
+use lockyard::{Mutex, QRwLock, RtMutex, RwSem, Semaphore, SpinLock};
 
 /// Runs so many pairs on a fresh lock.
 pub(crate) type Run = fn(u32);
 
 /// Every loop by the name that `cargo xtask cost counts` uses; its symbol has `cost_` before it.
-pub(crate) const PAIRS: [(&str, Run); 12] = [
+pub(crate) const PAIRS: [(&str, Run); 9] = [
     ("empty_loop", |pairs| cost_empty_loop(&(), pairs)),
     ("mutex_lock_unlock", |pairs| cost_mutex_lock_unlock(&Mutex::new(()), pairs)),
     ("rt_mutex_lock_unlock", |pairs| cost_rt_mutex_lock_unlock(&RtMutex::new(()), pairs)),
     ("spin_lock_unlock", |pairs| cost_spin_lock_unlock(&SpinLock::new(()), pairs)),
     ("rwsem_read", |pairs| cost_rwsem_read(&RwSem::new(()), pairs)),
     ("rwsem_write", |pairs| cost_rwsem_write(&RwSem::new(()), pairs)),
-    ("read_mostly_read", |pairs| cost_read_mostly_read(&ReadMostlyRwSem::new(()), pairs)),
-    ("read_mostly_write", |pairs| cost_read_mostly_write(&ReadMostlyRwSem::new(()), pairs)),
-    ("per_cpu_read", |pairs| cost_per_cpu_read(&PerCpuRwSem::new(()), pairs)),
     ("qrwlock_read", |pairs| cost_qrwlock_read(&QRwLock::new(()), pairs)),
     ("qrwlock_write", |pairs| cost_qrwlock_write(&QRwLock::new(()), pairs)),
     ("semaphore", |pairs| cost_semaphore(&Semaphore::new(1), pairs)),
@@ -46,9 +43,6 @@ loops! {
     cost_spin_lock_unlock(lock: SpinLock<()>) drop(lock.lock());
     cost_rwsem_read(lock: RwSem<()>) drop(lock.read());
     cost_rwsem_write(lock: RwSem<()>) drop(lock.write());
-    cost_read_mostly_read(lock: ReadMostlyRwSem<()>) drop(lock.read());
-    cost_read_mostly_write(lock: ReadMostlyRwSem<()>) drop(lock.write());
-    cost_per_cpu_read(lock: PerCpuRwSem<()>) drop(lock.read());
     cost_qrwlock_read(lock: QRwLock<()>) drop(lock.read());
     cost_qrwlock_write(lock: QRwLock<()>) drop(lock.write());
     cost_semaphore(lock: Semaphore) drop(lock.acquire());

@@ -7,7 +7,7 @@ use std::panic::Location;
 
 use lockyard::event::Event;
 use lockyard::platform::thread::{Thread, ThreadId};
-use lockyard::platform::{Commons, Ordering, Ordering::Relaxed, ParkedHeads, Patience, Platform, Pool, Seat, Word};
+use lockyard::platform::{Commons, Ordering, Ordering::Relaxed, ParkedHeads, Patience, Platform, Pool, Word};
 use lockyard::rtmutex_tree::MAX_PRIORITY;
 
 use super::engine::Engine;
@@ -21,9 +21,6 @@ use super::world::{NAP, TURN, world};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Modelled<E>(PhantomData<E>);
 
-/// Seats of readers: more than threads in a scenario.
-const SEATS: usize = 32;
-
 /// What the machine has beside the lock under test. Made once: its words are new ones in each
 /// execution.
 #[derive(Debug)]
@@ -31,7 +28,6 @@ struct Surroundings<E: Engine> {
     records: Vec<Thread<Modelled<E>>>,
     heads: ParkedHeads<Modelled<E>>,
     pool: Pool<Modelled<E>>,
-    seats: Vec<Seat<Modelled<E>>>,
     bell: U32<E>,
 }
 
@@ -50,7 +46,6 @@ pub fn prepare<E: Engine>() {
             records: (0..E::RECORDS).map(|_| Thread::default()).collect(),
             heads: ParkedHeads::default(),
             pool: Pool::default(),
-            seats: (0..SEATS).map(|_| Seat::default()).collect(),
             bell: U32::default(),
         });
         for (number, record) in made.records.iter().enumerate() {
@@ -253,11 +248,6 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
     }
 
     #[track_caller]
-    fn fence_after_update() {
-        unless_weakened(Location::caller(), E::fence);
-    }
-
-    #[track_caller]
     fn fence_light() {
         unless_weakened(Location::caller(), E::fence_light);
     }
@@ -333,7 +323,7 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
 
     fn commons() -> Commons<Self> {
         let surroundings = Surroundings::get();
-        Commons { heads: &surroundings.heads, pool: &surroundings.pool, seats: &surroundings.seats }
+        Commons { heads: &surroundings.heads, pool: &surroundings.pool }
     }
 
     fn key<T>(lock: *const T) -> u64 {

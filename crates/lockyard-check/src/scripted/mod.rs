@@ -54,7 +54,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use lockyard::event::Event;
 use lockyard::platform::thread::{Thread, ThreadId};
-use lockyard::platform::{Commons, ConstPlatform, Native, Pair, Patience, Platform, Pool, Seat};
+use lockyard::platform::{Commons, ConstPlatform, Native, Pair, Patience, Platform, Pool};
 
 pub use actor::{Actor, Outcome};
 pub use play::{Scene, every_stop};
@@ -245,8 +245,7 @@ unsafe impl Platform for Scripted {
 
     fn commons() -> Commons<Self> {
         static POOL: Pool<Scripted> = Pool::new();
-        static SEATS: [Seat<Scripted>; 64] = [const { Seat::new() }; 64];
-        Commons { heads: scene::heads(), pool: &POOL, seats: &SEATS }
+        Commons { heads: scene::heads(), pool: &POOL }
     }
 
     fn key<T>(lock: *const T) -> u64 {

@@ -1,13 +1,13 @@
 //! The memory of a simulated program: thread records, the table of sleeping heads, placed objects,
-//! the pool of contended hierarchical locks, the seats of readers, and stacks.
+//! the pool of contended hierarchical locks, and stacks.
 //!
 //! One mapping per simulation, so that the place of everything in it is an offset that is the same
 //! on every host: cache-line identity, keys of locks and false sharing follow from offsets and
 //! never from host addresses.
 //!
 //! ```text
-//! | heads | thread records | placed objects … | seats | hq pool | guard | stack 0 | guard | stack 1 | …
-//! 0                                                  stacks
+//! | heads | thread records | placed objects … | hq pool | guard | stack 0 | guard | stack 1 | …
+//! 0                                          stacks
 //! ```
 //!
 //! Mappings are kept for the next simulation of the same host thread: what was used in front of the

@@ -122,9 +122,6 @@ pub(crate) struct Engine {
     pub(crate) records: usize,
     pub(crate) heads: usize,
     pub(crate) pool: usize,
-    /// How many seats of readers there are, and the address of the first.
-    pub(crate) seats: usize,
-    pub(crate) seats_at: usize,
     /// Threads with a CPU of their own choice: thread, CPU, pinned.
     pub(crate) assigned: Vec<(u32, u32, bool)>,
     /// Thread 0 only presides over the others.
@@ -205,8 +202,6 @@ impl Engine {
             records: 0,
             heads: 0,
             pool: 0,
-            seats: 0,
-            seats_at: 0,
             assigned: Vec::new(),
             presided: false,
             marks: Vec::new(),

@@ -22,7 +22,7 @@ pub use condition::{CancellableCondvar, MutexCondvar};
 pub use exclusive::{RawFairMutex, RawMutex, RawTreeRtMutex};
 pub use inheriting::{CheckedMutex, RawRtCondvar, RawRtMutex};
 pub use permit::{CancellableSemaphore, Permits, Semaphore};
-pub use shared::{RawQRwLock, RawReadMostlyRwSem, RawRwSem};
+pub use shared::{RawQRwLock, RawRwSem};
 pub use spinning::{RawCnaSpinLock, RawHqSpinLock, RawMcsLock, RawQSpinLock, RawTicketLock, RawTtasLock};
 pub use upgradable::RawUpgradableRwSem;
 

@@ -6,7 +6,7 @@ use super::cancellable::{RawRwLockCancellable, timed_rwlock};
 use crate::cancel::{GaveUp, Until};
 use crate::deadlock::{self, Mode::Exclusive, Mode::Shared};
 use crate::platform::{ConstPlatform, Platform};
-use crate::{qrwlock, read_mostly, rwsem};
+use crate::{qrwlock, rwsem};
 
 /// The rw-semaphore: many readers or one writer, 32 bytes.
 ///
@@ -18,19 +18,6 @@ use crate::{qrwlock, read_mostly, rwsem};
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct RawRwSem<P: Platform>(pub(crate) rwsem::RawRwSem<P>);
-
-/// The rw-semaphore whose readers share no cache line while writers are rare: 48 bytes.
-///
-/// Fairness: that of [`RawRwSem`], for a writer once more if it found readers in lines of their
-/// own. Ordering and recursion: as there. Cost without contention: as there; a reader with a line
-/// of its own executes one locked instruction on it, and one at the release; a write also looks at
-/// a line of each thread that has read. The thread that has locked it for reading unlocks it.
-/// Theory: `src/read_mostly/mod.rs`.
-#[derive(Debug)]
-#[repr(transparent)]
-pub struct RawReadMostlyRwSem<P: Platform, Y: read_mostly::Policy = read_mostly::Adaptive>(
-    read_mostly::RawReadMostlyRwSem<P, Y>,
-);
 
 /// The queued reader-writer spinlock: 16 bytes, for short sections.
 ///
@@ -141,15 +128,8 @@ macro_rules! within {
 }
 
 shared!(RawRwSem.0, Self(rwsem::RawRwSem::new()), GuardNoSend, deadlock::RW_SEM);
-shared!(
-    RawReadMostlyRwSem<Y: read_mostly::Policy>.0,
-    Self(read_mostly::RawReadMostlyRwSem::new()),
-    GuardNoSend,
-    deadlock::READ_MOSTLY
-);
 shared!(RawQRwLock.0, Self(qrwlock::RawQRwLock::new()), GuardSend, None);
 within!(RawRwSem.0, GuardNoSend, deadlock::RW_SEM);
-within!(RawReadMostlyRwSem<Y: read_mostly::Policy>.0, GuardNoSend, deadlock::READ_MOSTLY);
 within!(RawQRwLock.0, GuardSend, None);
 
 #[cfg(feature = "history")]

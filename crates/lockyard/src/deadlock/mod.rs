@@ -19,7 +19,7 @@
 //! | lock | noted |
 //! |---|---|
 //! | `Mutex`, `FairMutex`, `ReentrantMutex`, `RtMutex`, `TreeRtMutex` | the owner, and threads in `lock` |
-//! | `RwSem`, `ReadMostlyRwSem`, `RwLock`, `RecursiveRwLock` | each holder with its mode, and threads in `read`, `write`, `upgradable_read` and `upgrade` |
+//! | `RwSem`, `RwLock`, `RecursiveRwLock` | each holder with its mode, and threads in `read`, `write`, `upgradable_read` and `upgrade` |
 //! | `Condvar`, `RtCondvar` | the mutex is given up during the wait |
 //! | `Semaphore` | nothing: any thread may return a permit, so no set of waiters is known to be stuck |
 //! | `QRwLock` | nothing: its guards can be sent, so a thread may not hold what it has locked |
@@ -92,7 +92,6 @@ pub(crate) const MUTEX: Kind = Some("Mutex");
 pub(crate) const FAIR_MUTEX: Kind = Some("FairMutex");
 pub(crate) const RT_MUTEX: Kind = Some("RtMutex");
 pub(crate) const TREE_RT_MUTEX: Kind = Some("TreeRtMutex");
-pub(crate) const READ_MOSTLY: Kind = Some("ReadMostlyRwSem");
 pub(crate) const RW_SEM: Kind = Some("RwSem");
 pub(crate) const RW_LOCK: Kind = Some("RwLock");
 /// The one kind whose readers do not wait behind a waiting writer for ever.

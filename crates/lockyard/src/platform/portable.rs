@@ -45,7 +45,7 @@ use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::event::Event;
 use crate::platform::atomics::{self, LaneWord, U32, U64};
-use crate::platform::{Commons, ConstPlatform, ParkedHeads, Patience, Platform, Pool, SEATS, Seat, Thread, ThreadId};
+use crate::platform::{Commons, ConstPlatform, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId};
 
 pub use threads::{number, snapshot};
 
@@ -63,7 +63,6 @@ pub fn read_ahead() {}
 
 static HEADS: ParkedHeads<Portable> = ParkedHeads::new();
 static POOL: Pool<Portable> = Pool::new();
-static READERS: [Seat<Portable>; SEATS] = [const { Seat::new() }; SEATS];
 
 // SAFETY: words are the machine's atomics; `threads` gives each live thread its own slot of chunks
 // that are never freed; a sleeper compares the word under the lock of its bucket, and a waker takes
@@ -225,7 +224,7 @@ unsafe impl Platform for Portable {
 
     #[inline(always)]
     fn commons() -> Commons<Self> {
-        Commons { heads: &HEADS, pool: &POOL, seats: &READERS }
+        Commons { heads: &HEADS, pool: &POOL }
     }
 
     #[inline(always)]

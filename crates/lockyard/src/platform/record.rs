@@ -13,9 +13,8 @@
 //! | [`Inheritance`] | own-tree rt-mutexes | `rtmutex_tree::waiter` |
 //! | [`ParkedHeads`] | locks whose word has no room for a sleeper's name | [`wait::heads`](crate::wait::heads) |
 //! | [`Pool`] | hierarchical spinlocks | `spin::hq::pool` |
-//! | [`Seat`] | read-mostly rwsems | [`read_mostly`](crate::read_mostly) |
 
-use super::{ConstPlatform, ConstZero, Ordering::*, Platform, ThreadId, Word};
+use super::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 
 /// Plain words of a record: the structure, and its state at rest, at run time (`Default`; with an
 /// expression for an array that is too long for it) and in constants ([`ConstZero`]).
@@ -235,8 +234,6 @@ pub struct Commons<P: Platform> {
     pub heads: &'static ParkedHeads<P>,
     /// What contended hierarchical spinlocks borrow, and what is set for all of them.
     pub pool: &'static Pool<P>,
-    /// Where readers of read-mostly locks show that they read: at least one, at most [`SEATS`].
-    pub seats: &'static [Seat<P>],
 }
 
 /// Lines of the table of sleeping heads.
@@ -340,49 +337,4 @@ impl<P: ConstPlatform> Pool<P> {
     pub const fn new() -> Self {
         Self::ZERO
     }
-}
-
-/// The most seats of a machine. Threads beyond share seats.
-pub const SEATS: usize = 1 << SEAT_BITS;
-/// Bits of a seat's number.
-pub(crate) const SEAT_BITS: u32 = 10;
-/// So many read holds can show in one seat.
-pub(crate) const PLACES: usize = 4;
-
-words! {
-    /// Where a thread, and those whose names are equal to its own modulo the seats, show which
-    /// read-mostly locks they read. On lines that no other thread writes.
-    #[repr(align(128))]
-    pub struct Seat {
-        places: [P::U64; PLACES],
-        /// Of the stint in which the seat was last used: its token, and how often.
-        reads: P::U64,
-        /// Stints that began from here.
-        stints: P::U64,
-        /// Reads that found others inside.
-        met: P::U32,
-    }
-}
-
-impl<P: Platform> Seat<P> {
-    /// A seat that nobody has used, in constants.
-    pub const fn new() -> Self
-    where
-        P: ConstPlatform,
-    {
-        Self::ZERO
-    }
-
-    /// Whether no hold shows here.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.places.iter().all(|place| place.load(Relaxed) == 0)
-    }
-}
-
-/// The seat of the thread called `name`, with its number.
-#[inline(always)]
-pub(crate) fn seat_of<P: Platform>(name: ThreadId) -> Option<(&'static Seat<P>, usize)> {
-    let seats = P::commons().seats;
-    let number = name.raw() as usize % seats.len().max(1);
-    seats.get(number).map(|seat| (seat, number))
 }

@@ -28,7 +28,7 @@
 
 use core::num::NonZeroU32;
 
-use super::record::{self, Inheritance, McsNode, OsqNode, QueueNode, Waiter};
+use super::record::{Inheritance, McsNode, OsqNode, QueueNode, Waiter};
 use super::{ConstPlatform, ConstZero, Ordering::*, Platform, StandIn, Word};
 use crate::event::Event;
 
@@ -210,16 +210,9 @@ impl<P: Platform> Thread<P> {
     }
 
     /// Whether the record may change hands: the thread is in no queue and has left no node in one,
-    /// no lock that inherits priorities by name knows it as its owner, and no read hold shows in
-    /// its seat, which only a thread of its name finds again.
+    /// and no lock that inherits priorities by name knows it as its owner.
     pub fn is_unused(&self) -> bool {
-        self.is_idle()
-            && !self.nodes.iter().any(QueueNode::is_left)
-            && self.osq.is_free()
-            && self.pi.is_idle()
-            && ThreadId::from_raw(self.id.load(Relaxed))
-                .and_then(record::seat_of::<P>)
-                .is_none_or(|(seat, _)| seat.is_empty())
+        self.is_idle() && !self.nodes.iter().any(QueueNode::is_left) && self.osq.is_free() && self.pi.is_idle()
     }
 
     /// The lowest level from the depth on whose spinlock node is in no queue: `depth` says so from

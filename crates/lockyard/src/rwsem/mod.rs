@@ -85,7 +85,6 @@
 
 mod embed;
 mod fair;
-mod layer;
 mod turns;
 
 #[cfg(all(test, feature = "std", target_os = "linux"))]

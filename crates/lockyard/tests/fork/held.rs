@@ -19,7 +19,7 @@ use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
-use lockyard_check::adapters::{Binary, EagerHq, Opened};
+use lockyard_check::adapters::{Binary, EagerHq};
 use lockyard_check::lock::{Held, Lock, Way};
 use lockyard_check::stage::Seats;
 
@@ -54,7 +54,6 @@ fn locks_held_by_the_forking_thread() {
     held_across::<RawQSpinLock<Linux>>("fork with a spinlock held");
     held_across::<RawMutex<Linux>>("fork with a mutex held");
     held_across::<RawRwSem<Linux>>("fork with an rwsem held");
-    held_across::<Opened<Linux>>("fork with a read-mostly rwsem held");
     held_across::<KernelRwSem<Linux, policy::TodayKernel>>("fork with the kernel's rwsem held");
     held_across::<RawQRwLock<Linux>>("fork with a qrwlock held");
     held_across::<Binary<RawSemaphore<Linux>>>("fork with a semaphore held");
@@ -222,7 +221,6 @@ fn release_in_the_child_with_the_parents_waiters() {
         held_with_waiters::<RawQSpinLock<Linux>>("fork: spinlock with waiters", patience, nothing);
         held_with_waiters::<RawMutex<Linux>>("fork: mutex with waiters", patience, nothing);
         held_with_waiters::<RawRwSem<Linux>>("fork: rwsem with waiters", patience, nothing);
-        held_with_waiters::<Opened<Linux>>("fork: read-mostly rwsem with waiters", patience, nothing);
         held_with_waiters::<KernelRwSem<Linux, policy::TodayKernel>>(
             "fork: kernel's rwsem with waiters",
             patience,

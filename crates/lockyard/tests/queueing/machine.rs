@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU32;
 
 use lockyard::event::Event;
 use lockyard::platform::thread::{Thread, ThreadId};
-use lockyard::platform::{Commons, ConstPlatform, Ordering, ParkedHeads, Patience, Platform, Pool, Seat};
+use lockyard::platform::{Commons, ConstPlatform, Ordering, ParkedHeads, Patience, Platform, Pool};
 use lockyard_check::scripted::{LaneWord, NODES, Scene, Scripted, U32, U64};
 
 /// An exact machine. A thread that is not on a CPU
@@ -139,8 +139,7 @@ unsafe impl Platform for Exact {
     fn commons() -> Commons<Self> {
         static HEADS: ParkedHeads<Exact> = ParkedHeads::new();
         static POOL: Pool<Exact> = Pool::new();
-        static SEATS: [Seat<Exact>; 64] = [const { Seat::new() }; 64];
-        Commons { heads: &HEADS, pool: &POOL, seats: &SEATS }
+        Commons { heads: &HEADS, pool: &POOL }
     }
 
     fn key<T>(lock: *const T) -> u64 {

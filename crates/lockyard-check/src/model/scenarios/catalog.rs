@@ -27,7 +27,7 @@ use super::queueing::{aside, lanes, reuse, spinners, turning};
 use super::scripts::{folding, handing_over, spun_in_vain, turning_late};
 use super::signalling::{arrival, late_arrival, left_while_moved, moved_while_held};
 use crate::adapters::hashed::HashedMutex;
-use crate::adapters::{Binary, EagerHq, Opened};
+use crate::adapters::{Binary, EagerHq};
 use crate::embedded::{Detached, Inlined, Monitor, Spinning};
 use crate::lock::Way::{Read as R, Write as W};
 use crate::lock::{Count, Hashed, Lock, References, Shared, Timed, Weigh};
@@ -95,7 +95,6 @@ pub fn all() -> Vec<Scenario> {
         embedded(),
         strangers(),
         biased_queue(),
-        read_mostly(),
         parcels(),
         condvar(),
         chains(),
@@ -231,28 +230,6 @@ mod brief {
         let of = Of { lock: &entry.label(), machine: SLEEPS, mode: "sleeps" };
         vec![of.contend::<Binary<S>>(&[W, W]), of.contend::<Binary<S>>(&[W, W, W])]
     }
-}
-
-/// Readers in seats from the start. (Without a stint the lock is an rwsem.)
-fn read_mostly() -> Vec<Scenario> {
-    let mut list = Vec::new();
-    for &(mode, machine) in PLAIN {
-        let of = Of { lock: "read-mostly", machine, mode };
-        list.extend([
-            of.contend::<Opened<Loom>>(&[W, R]),
-            of.contend::<Opened<Loom>>(&[W, R, R]),
-            of.contend::<Opened<Loom>>(&[W, W, R]),
-            of.downgrade::<Opened<Loom>>(&[R, W]),
-        ]);
-    }
-    let of = Of { lock: "read-mostly", machine: SLEEPS, mode: "sleeps" };
-    list.extend([
-        of.twice::<Opened<Loom>>(&[W, R]),
-        of.attempt::<Opened<Loom>>(&[W, R]),
-        of.attempt::<Opened<Loom>>(&[R, W]),
-        of.timeout::<Opened<Loom>>(&[R, W, R]),
-    ]);
-    list
 }
 
 /// In the biased count a second writer that queues must touch the count as well.

@@ -59,7 +59,7 @@ use core::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 use crate::event::Event;
 use crate::platform::atomics;
 use crate::platform::{
-    Commons, ConstPlatform, Glance, ParkedHeads, Patience, Platform, Pool, SEATS, Seat, StandIn, Thread, ThreadId,
+    Commons, ConstPlatform, Glance, ParkedHeads, Patience, Platform, Pool, StandIn, Thread, ThreadId,
 };
 
 pub use crate::platform::atomics::{LaneWord, U32, U64};
@@ -78,7 +78,6 @@ pub fn read_ahead() {
 
 static HEADS: ParkedHeads<Linux> = ParkedHeads::new();
 static POOL: Pool<Linux> = Pool::new();
-static READERS: [Seat<Linux>; SEATS] = [const { Seat::new() }; SEATS];
 
 /// Sleeps for a time that grows with `round`: some tens of microseconds at first (the kernel lets
 /// timers be late by that much), about a millisecond later.
@@ -237,16 +236,6 @@ unsafe impl Platform for Linux {
         fence(Ordering::SeqCst);
     }
 
-    /// On x86-64 a compiler fence: a locked instruction is a full fence.
-    #[inline(always)]
-    fn fence_after_update() {
-        if cfg!(all(target_arch = "x86_64", not(miri))) {
-            compiler_fence(Ordering::SeqCst);
-        } else {
-            fence(Ordering::SeqCst);
-        }
-    }
-
     /// A compiler fence. The store becomes visible by itself, soon; the other side, which sleeps
     /// with a timer, need not be sure when.
     #[inline(always)]
@@ -394,7 +383,7 @@ unsafe impl Platform for Linux {
 
     #[inline(always)]
     fn commons() -> Commons<Self> {
-        Commons { heads: &HEADS, pool: &POOL, seats: &READERS }
+        Commons { heads: &HEADS, pool: &POOL }
     }
 
     #[inline(always)]

@@ -18,7 +18,7 @@ use crate::event::Event;
 use crate::platform::linux::{LaneWord, Linux, U32, U64};
 use crate::platform::pi::{At, Class, Known, NOBODY, OWNER, PiPlatform, Refused, WAITERS};
 use crate::platform::{
-    Commons, ConstPlatform, ConstZero, Ordering::*, ParkedHeads, Patience, Platform, Pool, Seat, Thread, ThreadId, Word,
+    Commons, ConstPlatform, ConstZero, Ordering::*, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId, Word,
 };
 
 /// See the [module text](self).
@@ -323,8 +323,7 @@ unsafe impl Platform for Machine {
     fn commons() -> Commons<Self> {
         static HEADS: ParkedHeads<Machine> = ParkedHeads::new();
         static POOL: Pool<Machine> = Pool::new();
-        static SEATS: [Seat<Machine>; 64] = [const { Seat::new() }; 64];
-        Commons { heads: &HEADS, pool: &POOL, seats: &SEATS }
+        Commons { heads: &HEADS, pool: &POOL }
     }
 
     fn key<T>(lock: *const T) -> u64 {

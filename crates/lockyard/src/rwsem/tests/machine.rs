@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::platform::linux::{LaneWord, Linux, U32, U64};
 use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{
-    Commons, ConstPlatform, ConstZero, Lanes, Ordering, ParkedHeads, Patience, Platform, Pool, Seat, Word,
+    Commons, ConstPlatform, ConstZero, Lanes, Ordering, ParkedHeads, Patience, Platform, Pool, Word,
 };
 
 const SLOTS: usize = 256;
@@ -219,8 +219,7 @@ unsafe impl Platform for Tireless {
 
     fn commons() -> Commons<Self> {
         static POOL: Pool<Tireless> = Pool::new();
-        static SEATS: [Seat<Tireless>; 64] = [const { Seat::new() }; 64];
-        Commons { heads: &HEADS, pool: &POOL, seats: &SEATS }
+        Commons { heads: &HEADS, pool: &POOL }
     }
 
     fn key<T>(lock: *const T) -> u64 {

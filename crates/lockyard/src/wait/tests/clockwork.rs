@@ -11,7 +11,7 @@ use std::vec::Vec;
 use crate::event::Event;
 use crate::platform::linux::{LaneWord, U32, U64};
 use crate::platform::thread::{Thread, ThreadId};
-use crate::platform::{Commons, ConstPlatform, ParkedHeads, Patience, Platform, Pool, Seat};
+use crate::platform::{Commons, ConstPlatform, ParkedHeads, Patience, Platform, Pool};
 
 /// The machine: each thread of the test program has one of its own.
 #[derive(Debug, Clone, Copy)]
@@ -268,11 +268,7 @@ unsafe impl Platform for Clockwork {
     fn commons() -> Commons<Self> {
         static HEADS: ParkedHeads<Clockwork> = ParkedHeads::new();
         static POOL: Pool<Clockwork> = Pool::new();
-        thread_local! {
-            /// Of this machine alone: another test's readers would take places.
-            static SEATS: &'static [Seat<Clockwork>] = Box::leak((0..64).map(|_| Seat::new()).collect());
-        }
-        Commons { heads: &HEADS, pool: &POOL, seats: SEATS.with(|seats| *seats) }
+        Commons { heads: &HEADS, pool: &POOL }
     }
 
     fn key<T>(lock: *const T) -> u64 {
