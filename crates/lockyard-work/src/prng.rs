@@ -97,7 +97,7 @@ mod tests {
             // The draws on both sides of each border.
             for border in 0..=100_u64 {
                 for bits in ((border << 32) / 100).saturating_sub(2)..((border << 32) / 100 + 3).min(1 << 32) {
-                    assert_eq!(bits < share.0, bits * 100 >> 32 < u64::from(percent), "{percent} {bits}");
+                    assert_eq!(bits < share.0, (bits * 100) >> 32 < u64::from(percent), "{percent} {bits}");
                 }
             }
             let (mut old, mut new) = (Prng::new(3, 0), Prng::new(3, 0));
