@@ -87,6 +87,7 @@ pub mod callers;
 pub mod classes;
 pub mod histogram;
 pub mod layout;
+mod memory;
 mod process;
 pub mod reader;
 mod refusal;
