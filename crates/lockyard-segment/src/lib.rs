@@ -105,4 +105,4 @@ pub use told::{
     Holder, Waiting, acquired, acquired_on, acquired_past_others, class, class_at, contended, contended_by, page,
     refused, released, released_on,
 };
-pub use writer::{Fallback, Refused, after_fork_in_child, close, fell_back, give_to, open, watched};
+pub use writer::{Fallback, Parents, Refused, after_fork_in_child, close, fell_back, give_to, open, watched};

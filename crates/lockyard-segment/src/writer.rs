@@ -232,18 +232,34 @@ pub fn give_to(user: u32) {
     }
 }
 
+/// The parent's segment in the child of a fork, until it is dropped.
+#[derive(Debug)]
+pub struct Parents(*mut Shared);
+
+impl Drop for Parents {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: `after_fork_in_child` has taken this mapping out of `BASE`, and its caller
+            // has dropped what referred to it.
+            let _ = unsafe { munmap(self.0.cast(), LENGTH) };
+        }
+    }
+}
+
 /// To be called in the child of a fork, where there is one thread: the segment is the parent's. The
 /// child opens its own when it first waits for a lock.
-pub fn after_fork_in_child() {
-    let base = BASE.swap(core::ptr::null_mut(), AcqRel);
-    OPENING.store(0, Relaxed);
-    if base.is_null() {
-        return;
+///
+/// A caller that has kept a [`page`](crate::page) forgets it before it drops the result. A signal
+/// handler in between finds no segment to keep a page of, and the page kept is still there.
+pub fn after_fork_in_child() -> Parents {
+    let parents = Parents(BASE.load(Relaxed));
+    if !parents.0.is_null() {
+        threads::take_back();
+        BASE.store(core::ptr::null_mut(), Relaxed);
+        PAGE_OF_THREAD.set(core::ptr::null());
     }
-    threads::take_back();
-    PAGE_OF_THREAD.set(core::ptr::null());
-    // SAFETY: our mapping; nobody refers to it any more.
-    let _ = unsafe { munmap(base.cast(), LENGTH) };
+    OPENING.store(0, Relaxed);
+    parents
 }
 
 pub(crate) fn shared() -> Option<&'static Shared> {
