@@ -79,6 +79,7 @@ static ON_LOAD: extern "C" fn() = {
     extern "C" fn on_load() {
         fork::register(on_fork);
         rank::learn();
+        user::look_up();
         publish();
         config::read_ahead();
     }
