@@ -69,8 +69,8 @@
 //! * **Crash, `_exit`, kill**: the name stays. The next process of the same user that opens a
 //!   segment removes it, as does `lockyard stat`: the process id is gone, or belongs to a process
 //!   that began at another time.
-//! * **Change of user**: [`give_to`] gives the file to the new one. Where nobody calls it, root
-//!   alone can look, and the name stays until root's next process.
+//! * **Change of user**: [`give_to`] gives the file to the new one, where root is given up for good.
+//!   Otherwise root alone can look, and the name stays until root's next process.
 //! * **fork**: the child counts in private memory from [`after_fork_in_child`] on, and opens a
 //!   segment of its own when it first waits for a lock: a child that only execs pays nothing.
 //! * **exec**: the new program's segment replaces the old one's.
@@ -87,6 +87,7 @@ pub mod callers;
 pub mod classes;
 pub mod histogram;
 pub mod layout;
+mod memory;
 mod process;
 pub mod reader;
 mod refusal;
@@ -104,4 +105,4 @@ pub use told::{
     Holder, Waiting, acquired, acquired_on, acquired_past_others, class, class_at, contended, contended_by, page,
     refused, released, released_on,
 };
-pub use writer::{Fallback, Refused, after_fork_in_child, close, fell_back, give_to, open, watched};
+pub use writer::{Fallback, Parents, Refused, after_fork_in_child, close, fell_back, give_to, open, watched, withdraw};

@@ -6,9 +6,10 @@ use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
 
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Uid, chownat, openat, stat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Uid, chownat, fstat, openat, stat, unlinkat};
 use rustix::io::{Errno, pread, read};
 use rustix::mm::{Advice, madvise};
+use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, capabilities, capabilities_secure_bits};
 
 use crate::layout::{Header, MAGIC, PAGE};
 
@@ -173,11 +174,31 @@ fn status(process: u32, field: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix(field)).map(str::to_owned)
 }
 
-/// Gives the segment of `process` to `user`, who the process is about to become.
-pub(crate) fn give(process: u32, user: u32) {
-    let Ok(folder) = openat(rustix::fs::CWD, FOLDER, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else { return };
-    // Refused: root alone can look from then on.
-    let _ = chownat(&folder, file_name(process).as_c_str(), Some(Uid::from_raw(user)), None, AtFlags::SYMLINK_NOFOLLOW);
+/// A file, whatever its name: device and inode.
+pub(crate) type FileId = [u64; 2];
+
+pub(crate) fn file_id(file: impl AsFd) -> Result<FileId, Errno> {
+    fstat(file).map(|found| [found.st_dev, found.st_ino])
+}
+
+/// Whether the calling thread may become any user, and loses root's rights when it has no id of
+/// root's any more.
+pub(crate) fn can_give_up_root() -> bool {
+    let kept = CapabilitiesSecureBits::KEEP_CAPS | CapabilitiesSecureBits::NO_SETUID_FIXUP;
+    rustix::process::geteuid().is_root()
+        && capabilities_secure_bits().is_ok_and(|bits| !bits.intersects(kept))
+        && capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SETUID))
+}
+
+/// Gives the segment of `process` to `user`, if the file at its name is `made`, root's, and has no
+/// other name. Between the look and the gift the name may change, the opened file does not.
+pub(crate) fn give(process: u32, made: FileId, user: u32) -> Result<(), Errno> {
+    let file = open(process, OFlags::PATH)?;
+    let found = fstat(&file)?;
+    if file_id(&file)? != made || found.st_uid != 0 || found.st_nlink != 1 {
+        return Err(Errno::PERM);
+    }
+    chownat(&file, c"", Some(Uid::from_raw(user)), None, AtFlags::EMPTY_PATH)
 }
 
 pub(crate) fn remove(name: &Name) {

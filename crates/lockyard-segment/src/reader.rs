@@ -6,34 +6,24 @@ use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::callers::{self, Caller};
 use crate::histogram::bucket;
 use crate::layout::{
-    CALLERS, CALLERS_OF_A_PAGE, CallerRecord, EVENTS, HELD, LENGTH, PAGE, Shared, THREADS_OFFSET, ThreadPage, VERSION,
+    CALLERS, CALLERS_OF_A_PAGE, CallerRecord, EVENTS, HELD, LENGTH, PAGE, Shared, ThreadPage, VERSION,
 };
+use crate::memory::Memory;
 use crate::process;
 use crate::refusal::Refusal;
 use crate::sample::{CallerSample, ClassSample, Counts, Hold, Place, Sample, ThreadSample, Wait, Waiting};
 use crate::told;
 
-/// A segment, mapped. Stays readable when the process has ended and its name is gone.
+/// A segment. Stays readable when the process has ended and its name is gone.
 #[derive(Debug)]
 pub struct Reader {
     process: u32,
-    base: *const Shared,
+    memory: Memory,
     writable: bool,
-}
-
-// SAFETY: the mapping is this value's own, and holds nothing but atomics.
-unsafe impl Send for Reader {}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `map`; no reference outlives `self`.
-        let _ = unsafe { munmap(self.base.cast_mut().cast(), LENGTH) };
-    }
 }
 
 impl Reader {
@@ -45,7 +35,8 @@ impl Reader {
         Self::map(process, false, true)
     }
 
-    /// The same, to [reset](Self::reset).
+    /// The same, to [reset](Self::reset). For root: the process's user can end the caller with
+    /// SIGBUS, by making the file shorter.
     ///
     /// # Errors
     /// Why it cannot be written.
@@ -107,18 +98,13 @@ impl Reader {
         if version != VERSION || !whole {
             return Err(Refusal::Version { process, found: version });
         }
-        let access = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
-        // SAFETY: a new mapping where the kernel finds room. Only parts that the writer has made
-        // real are touched.
-        let base = unsafe { mmap(core::ptr::null_mut(), LENGTH, access, MapFlags::SHARED, &file, 0) };
-        Ok(Self { process, base: base.map_err(system)?.cast(), writable })
+        let foreign = found.st_uid != rustix::process::geteuid().as_raw();
+        let memory = if foreign && !writable { Memory::copied(file) } else { Memory::mapped(&file, writable) };
+        Ok(Self { process, memory: memory.map_err(system)?, writable })
     }
 
     fn shared(&self) -> &Shared {
-        // SAFETY: mapped as long as `self` lives; nothing but atomics, of which every value is one.
-        // (Its owner could make it shorter: then this process dies of SIGBUS, which its owner or
-        // root could as well have killed.)
-        unsafe { &*self.base }
+        self.memory.shared()
     }
 
     /// The process.
@@ -128,25 +114,18 @@ impl Reader {
 
     /// Whether the process has ended.
     pub fn ended(&self) -> bool {
+        self.memory.refresh();
         let header = &self.shared().header;
         header.ended.load(Acquire) != 0 || process::began(self.process) != Some(header.began.load(Relaxed))
     }
 
     fn pages(&self) -> impl Iterator<Item = &ThreadPage> {
-        let base = self.base.cast::<u8>();
-        let words = self.shared().header.pages.iter().enumerate();
-        words.flat_map(move |(word, bits)| {
-            let bits = bits.load(Acquire);
-            (0..64).filter(move |bit| bits & 1 << bit != 0).map(move |bit| {
-                let place = base.wrapping_add(THREADS_OFFSET + (word * 64 + bit) * PAGE).cast::<ThreadPage>();
-                // SAFETY: inside the mapping, aligned; as `shared`.
-                unsafe { &*place }
-            })
-        })
+        self.memory.pages()
     }
 
     /// What the process has counted since it began, or since the last reset.
     pub fn sample(&self) -> Sample {
+        self.memory.refresh();
         let shared = self.shared();
         let header = &shared.header;
         let now = match header.ended_ns.load(Relaxed) {

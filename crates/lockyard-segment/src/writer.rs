@@ -22,7 +22,7 @@ use lockyard::platform::linux::Linux;
 use lockyard::platform::linux::threads::{self, EventWords};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, ftruncate};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::classes::{self, Class};
 use crate::layout::{
@@ -38,6 +38,8 @@ static WATCHED: AtomicU32 = AtomicU32::new(0);
 static OPENING: AtomicU32 = AtomicU32::new(0);
 /// Whose the segment is: after a fork that nobody told us of, the name is the parent's to remove.
 static OWNER: AtomicU32 = AtomicU32::new(0);
+/// The segment's file: [`make`] stores it, then `BASE`; a thread that has loaded `BASE` finds it.
+static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// `LOCKYARD_SESSION`, or 0.
 static SESSION: AtomicU32 = AtomicU32::new(0);
 /// What [`open`] was told of the locks.
@@ -150,6 +152,9 @@ fn make() -> Result<(), Refused> {
         process::remove(&process::file_name(me));
         Refused::Memory(error.raw_os_error())
     };
+    for (word, known) in FILE.iter().zip(process::file_id(&made).map_err(memory)?) {
+        word.store(known, Relaxed);
+    }
     ftruncate(&made, LENGTH as u64).map_err(memory)?;
     // SAFETY: a new mapping where the kernel finds room.
     let base =
@@ -223,27 +228,63 @@ pub fn close() {
     }
 }
 
-/// The process, root's, is about to become `user`'s: so is its segment, which root and that user
-/// can read from then on, and the process can remove when it ends.
-pub fn give_to(user: u32) {
+/// Root's process is about to become `user`'s, and will have no id of root's: its segment becomes
+/// `user`'s, so that root and that user can read it, and the process can remove it when it ends.
+/// Says whether it did. If the change fails afterwards, [`withdraw`] must be called.
+///
+/// Not to be called for a change that leaves a way back: `user` can write to the file and make it
+/// shorter. For that reason a process that keeps root's capabilities keeps root's segment.
+pub fn give_to(user: u32) -> bool {
     let me = rustix::process::getpid().as_raw_pid() as u32;
-    if shared().is_some() && OWNER.load(Relaxed) == me && rustix::process::geteuid().is_root() {
-        process::give(me, user);
+    let made = [FILE[0].load(Relaxed), FILE[1].load(Relaxed)];
+    shared().is_some()
+        && OWNER.load(Relaxed) == me
+        && process::can_give_up_root()
+        && process::give(me, made, user).is_ok()
+}
+
+/// After [`give_to`] the process has stayed root's. It cannot have its segment back, since the user
+/// may have opened the file: zeroed memory of its own takes the segment's place, the name goes, and
+/// the threads count where nobody reads.
+pub fn withdraw() {
+    let Some(shared) = shared() else { return };
+    let base = core::ptr::from_ref(shared).cast_mut().cast();
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+    // SAFETY: in place of our own mapping, of its length. Threads that refer to it see zeroes: a
+    // valid `Shared` and valid pages, nothing but atomics.
+    let _ = unsafe { mmap_anonymous(base, LENGTH, access, flags) };
+    process::remove(&process::file_name(OWNER.swap(0, Relaxed)));
+}
+
+/// The parent's segment in the child of a fork, until it is dropped.
+#[derive(Debug)]
+pub struct Parents(*mut Shared);
+
+impl Drop for Parents {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: `after_fork_in_child` has taken this mapping out of `BASE`, and its caller
+            // has dropped what referred to it.
+            let _ = unsafe { munmap(self.0.cast(), LENGTH) };
+        }
     }
 }
 
 /// To be called in the child of a fork, where there is one thread: the segment is the parent's. The
 /// child opens its own when it first waits for a lock.
-pub fn after_fork_in_child() {
-    let base = BASE.swap(core::ptr::null_mut(), AcqRel);
-    OPENING.store(0, Relaxed);
-    if base.is_null() {
-        return;
+///
+/// A caller that has kept a [`page`](crate::page) forgets it before it drops the result. A signal
+/// handler in between finds no segment to keep a page of, and the page kept is still there.
+pub fn after_fork_in_child() -> Parents {
+    let parents = Parents(BASE.load(Relaxed));
+    if !parents.0.is_null() {
+        threads::take_back();
+        BASE.store(core::ptr::null_mut(), Relaxed);
+        PAGE_OF_THREAD.set(core::ptr::null());
     }
-    threads::take_back();
-    PAGE_OF_THREAD.set(core::ptr::null());
-    // SAFETY: our mapping; nobody refers to it any more.
-    let _ = unsafe { munmap(base.cast(), LENGTH) };
+    OPENING.store(0, Relaxed);
+    parents
 }
 
 pub(crate) fn shared() -> Option<&'static Shared> {

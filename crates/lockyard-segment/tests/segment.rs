@@ -14,6 +14,8 @@ use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard_segment::{self as segment, Class, Fallback, Reader, Refusal, Sample};
 
+const NOBODY: u32 = 65_534;
+
 fn file(process: u32) -> PathBuf {
     PathBuf::from(format!("/dev/shm/lockyard.{process}"))
 }
@@ -71,6 +73,13 @@ fn role() {
     match std::env::var("SEGMENT_ROLE").as_deref() {
         Ok("load") => load(),
         Ok("crash") => {
+            segment::open(b"test").expect("a segment");
+            say("ready");
+            listen();
+        }
+        Ok("nobody") => {
+            // SAFETY: a number.
+            assert_eq!(unsafe { libc::setuid(NOBODY) }, 0);
             segment::open(b"test").expect("a segment");
             say("ready");
             listen();
@@ -284,7 +293,6 @@ fn a_child_of_fork_has_its_own() {
 #[test]
 fn another_users_process_is_refused_and_says_whose_it_is() {
     let _alone = alone();
-    const NOBODY: u32 = 65_534;
     let writer = Writer::start("crash", &[]);
     let id = writer.id();
     // SAFETY: no argument.
@@ -309,6 +317,30 @@ fn another_users_process_is_refused_and_says_whose_it_is() {
         format!("the statistics of process {process} belong to user {user}; ask as that user, or as root")
     );
     writer.ends();
+    let _ = std::fs::remove_file(file(id));
+}
+
+/// A load from a mapped file that has become shorter is SIGBUS.
+#[test]
+fn root_reads_a_users_segment_whatever_its_user_does_to_the_file() {
+    let _alone = alone();
+    // SAFETY: no argument.
+    if unsafe { libc::geteuid() } != 0 {
+        return eprintln!("skipped: only root may read other users' segments");
+    }
+    let writer = Writer::start("nobody", &[]);
+    let id = writer.id();
+    let reader = Reader::open(id).expect("root may look");
+    let sample = reader.sample();
+    assert_eq!(sample.locks, "test");
+    assert!(!sample.events.is_empty() && !reader.ended());
+    std::fs::File::options().write(true).open(file(id)).and_then(|file| file.set_len(0)).expect("its file");
+    assert_eq!(reader.sample().events.len(), sample.events.len());
+    // The writer's next store there would be its end.
+    let mut writer = writer;
+    writer.child.kill().expect("it runs");
+    writer.child.wait().expect("it ends");
+    assert!(reader.ended());
     let _ = std::fs::remove_file(file(id));
 }
 
