@@ -73,6 +73,7 @@ fn an_up_wakes_a_waiter_for_many_when_there_are_so_many() {
     let waiter = Linux::current().unwrap();
     let want = Want { semaphore: &semaphore, units: 3 };
     waiter.waiter.kind.store(want.wants(), Relaxed);
+    waiter.waiter.due.store(u64::MAX, Relaxed);
     semaphore.queue.push(waiter);
     want.joined(true);
     assert!(!want.try_or_ask(Request::Listen) && !want.try_or_ask(Request::Handoff));
@@ -80,6 +81,10 @@ fn an_up_wakes_a_waiter_for_many_when_there_are_so_many() {
     assert_eq!(says(), 0x7_0000_0002, "not enough: the request stays");
     assert!(!want.is_open_to(waiter) && want.look(true) == Look::Closed);
     assert!(!semaphore.try_down(), "it collects");
+    // Stopped while it collects: what is there is reserved for it, and no longer for ever.
+    waiter.waiter.due.store(0, Relaxed);
+    assert!(want.is_open_to(waiter));
+    waiter.waiter.due.store(u64::MAX, Relaxed);
     assert!(semaphore.up_many(1));
     assert_eq!(says(), 0x5_0000_0003, "enough: obeyed");
     assert!(want.is_open_to(waiter) && want.look(true) == Look::Open);
@@ -87,6 +92,39 @@ fn an_up_wakes_a_waiter_for_many_when_there_are_so_many() {
     semaphore.queue.remove(waiter);
     want.left(Left { served: true, empty: true, listen: false, handoff: false });
     assert_eq!(says() & !WAITERS, 0);
+    waiter.waiter.due.store(0, Relaxed);
     // The wake-up is spent here, not in the next test.
     waiter.park(Some(0));
+}
+
+/// The first waiter collects, and stops: another thread has what is there once the reservation ends.
+#[test]
+fn a_stopped_waiter_for_many_loses_what_it_collects() {
+    let semaphore = RawSemaphore::<Linux>::with_units(3);
+    let (give, get) = std::sync::mpsc::channel();
+    std::thread::scope(|threads| {
+        let (semaphore, stays) = (&semaphore, give);
+        let (over, until_over) = std::sync::mpsc::channel::<()>();
+        threads.spawn(move || {
+            // A thread that is in the queue, and does nothing there.
+            let waiter = Linux::current().unwrap();
+            let want = Want { semaphore, units: 5 };
+            waiter.waiter.kind.store(want.wants(), Relaxed);
+            waiter.waiter.due.store(Linux::now(), Relaxed);
+            semaphore.queue.push(waiter);
+            want.joined(true);
+            assert!(!want.try_or_ask(Request::Handoff));
+            stays.send(()).expect("it is awaited");
+            until_over.recv().expect("it is told");
+            semaphore.queue.remove(waiter);
+            waiter.waiter.reserved.store(0, Relaxed);
+            waiter.waiter.due.store(0, Relaxed);
+            want.left(Left { served: false, empty: true, listen: false, handoff: false });
+        });
+        get.recv().expect("it queues");
+        assert!(!semaphore.try_down(), "reserved");
+        semaphore.down();
+        over.send(()).expect("it waits for that");
+    });
+    assert_eq!(semaphore.units(), 2);
 }
