@@ -42,7 +42,14 @@ pub(crate) struct Cli {
 
     /// The options of the default command, `compare`.
     #[command(flatten)]
-    pub(crate) compare: CompareArgs,
+    pub(crate) compare: MatrixArgs,
+}
+
+impl Cli {
+    /// What to do: `compare` if nothing is said.
+    pub(crate) fn chosen(self) -> Command {
+        self.command.unwrap_or_else(|| Command::Compare(CompareArgs::of(self.compare)))
+    }
 }
 
 /// The commands.
@@ -107,9 +114,9 @@ pub(crate) enum Command {
     },
 }
 
-/// Options of `lockyard compare`.
+/// Options of `lockyard compare` without a program.
 #[derive(Debug, Args)]
-pub(crate) struct CompareArgs {
+pub(crate) struct MatrixArgs {
     /// Time to spend on measuring, in seconds, all families together [default: 55, with --quick 14]
     #[arg(long, value_name = "SECS", allow_negative_numbers = true)]
     pub(crate) secs_total: Option<String>,
@@ -129,6 +136,17 @@ pub(crate) struct CompareArgs {
     /// A coarser run in about a quarter of the time
     #[arg(long, conflicts_with = "secs_total")]
     pub(crate) quick: bool,
+
+    /// Run although this machine offers one CPU (contended numbers then mean little)
+    #[arg(long, action = ArgAction::SetTrue)]
+    pub(crate) allow_one_cpu: bool,
+}
+
+/// Options of `lockyard compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    pub(crate) matrix: MatrixArgs,
 
     /// The program to compare: it runs on glibc's locks, on glibc's again (the noise), and on each
     /// --lock, in rounds that take turns, for --secs-total (60) or --rounds
@@ -156,10 +174,13 @@ pub(crate) struct CompareArgs {
     /// A shell command that succeeds once the server can be loaded
     #[arg(long, value_name = "CMD", requires = "load")]
     pub(crate) ready: Option<String>,
+}
 
-    /// Run although this machine offers one CPU (contended numbers then mean little)
-    #[arg(long, action = ArgAction::SetTrue)]
-    pub(crate) allow_one_cpu: bool,
+impl CompareArgs {
+    fn of(matrix: MatrixArgs) -> Self {
+        let (program, lock) = (Vec::new(), Vec::new());
+        Self { matrix, program, lock, rounds: None, metric: None, load: None, ready: None }
+    }
 }
 
 /// Options of `lockyard reproduce`.

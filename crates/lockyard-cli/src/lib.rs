@@ -104,9 +104,9 @@ fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, Failu
 /// # Errors
 /// The line that the command would end with, and its exit code.
 pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<(), (u8, String)> {
-    let checked = |cli: Cli| match cli.command.unwrap_or(Command::Compare(cli.compare)) {
+    let checked = |cli: Cli| match cli.chosen() {
         Command::Compare(args) if !args.program.is_empty() => Versus::check(&args).map(drop),
-        Command::Compare(args) => CompareOptions::check(&args).map(drop),
+        Command::Compare(args) => CompareOptions::check(&args.matrix).map(drop),
         Command::Bench(args) => BenchOptions::check(&args, candidates()).map(drop),
         Command::Sim(args) => SimOptions::check(&args).map(drop),
         Command::Trace(args) => TraceOptions::check(&args).map(drop),
@@ -123,12 +123,12 @@ pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<(), (u8, Strin
 fn carry_out(cli: Cli) -> Result<u8, Failure> {
     // Simulated machines begin with the same settings.
     Linux::commons().pool.tunables().set_from_environment().map_err(|error| Failure::usage(error.to_string()))?;
-    match cli.command.unwrap_or(Command::Compare(cli.compare)) {
+    match cli.chosen() {
         Command::Compare(args) if !args.program.is_empty() => {
             let look = Look { styled: styled(), full_titles: true, events: false };
             Versus::check(&args)?.run(look)
         }
-        Command::Compare(args) => compare(&CompareOptions::check(&args)?),
+        Command::Compare(args) => compare(&CompareOptions::check(&args.matrix)?),
         Command::Bench(args) => bench(&BenchOptions::check(&args, candidates())?),
         Command::Sim(args) => sim(SimOptions::check(&args)?),
         Command::Trace(args) => trace(TraceOptions::check(&args)?),

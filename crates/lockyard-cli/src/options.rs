@@ -8,7 +8,7 @@ use lockyard::platform::linux::topology;
 use lockyard_work::{Candidate, Family};
 
 use crate::bench::Sweep;
-use crate::cli::{BenchArgs, CompareArgs, OutputArgs};
+use crate::cli::{BenchArgs, MatrixArgs, OutputArgs};
 use crate::failure::Failure;
 use crate::grid::{self, Grid, Size};
 use crate::output::Target;
@@ -66,7 +66,7 @@ impl CompareOptions {
     ///
     /// # Errors
     /// One line for the first thing that is wrong.
-    pub(crate) fn check(args: &CompareArgs) -> Result<Self, Failure> {
+    pub(crate) fn check(args: &MatrixArgs) -> Result<Self, Failure> {
         let budget = match (&args.secs_total, args.quick) {
             (Some(text), _) => seconds("--secs-total", text, 0.1, 86_400.0)?,
             (None, true) => Duration::from_secs(14),

@@ -76,7 +76,7 @@ impl Versus {
         let choices = named.into_iter().map(choice).collect::<Result<Vec<_>, Failure>>()?;
         let bounds = Bounds { flag: "--rounds", least: FEWEST as u64, most: 1000 };
         let rounds = args.rounds.as_ref().map_or(Ok(1000), |text| bounds.number(text))? as usize;
-        let budget = match &args.secs_total {
+        let budget = match &args.matrix.secs_total {
             Some(text) => seconds("--secs-total", text, 0.1, 86_400.0)?,
             None if args.rounds.is_some() => Duration::from_secs(86_400),
             None => Duration::from_secs_f64(BUDGET),

@@ -67,6 +67,8 @@
 
 mod embed;
 
+use core::fmt;
+
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
 use crate::platform::thread::{Thread, ThreadId};
@@ -92,7 +94,6 @@ const SEEN: u32 = 1 << 24;
 const OBEYED: u32 = LISTENING | ASKS | ADOPTED;
 
 /// The mutex: 32 bytes, three words of which belong to the embedder. See the [module text](self).
-#[derive(Debug)]
 #[repr(C)]
 pub struct RawMutex<P: Platform> {
     word: P::U32,
@@ -112,6 +113,20 @@ const _: () = {
     assert!(size_of::<M>() == 32 && core::mem::offset_of!(M, embedder_kind) == 16);
     assert!(core::mem::offset_of!(M, embedder) == 4);
 };
+
+/// Without [`SEEN`]: a wait that ended leaves it to the hold, which takes it along.
+impl<P: Platform> fmt::Debug for RawMutex<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { word, embedder, wait_lock, embedder_kind, osq, queue, spare } = self;
+        let mut shown = f.debug_struct("RawMutex");
+        match P::PACES {
+            true => shown.field("word", &(word.load(Relaxed) & !SEEN)),
+            false => shown.field("word", word),
+        };
+        shown.field("embedder", embedder).field("wait_lock", wait_lock).field("embedder_kind", embedder_kind);
+        shown.field("osq", osq).field("queue", queue).field("spare", spare).finish()
+    }
+}
 
 impl<P: Platform> Default for RawMutex<P> {
     fn default() -> Self {

@@ -215,7 +215,9 @@ scripts! {
             });
             upper.does(|| assert!(semaphore.up_many(3)));
             scene.settle();
-            assert_eq!(got.each_ref().map(|got| got.is_done()), [true, true, false]);
+            // The second has its two, or the third, which is awake as well, was faster.
+            let [first, second, third] = got.each_ref().map(|got| got.is_done());
+            assert!(first && second != third, "{second} {third}");
             upper.does(|| assert!(semaphore.up_many(1)));
             scene.finish();
             got.into_iter().for_each(|got| got.expect("there is a unit for each"));
