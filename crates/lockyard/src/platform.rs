@@ -35,6 +35,10 @@
 pub mod atomics;
 #[cfg(feature = "std")]
 pub(crate) mod instants;
+#[cfg_attr(not(feature = "deadlock"), allow(unreachable_pub))]
+pub(crate) mod mode;
+#[cfg(feature = "deadlock")]
+pub(crate) mod notes;
 mod patience;
 pub mod pi;
 #[cfg_attr(not(feature = "unstable-internals"), allow(unreachable_pub))]

@@ -8,17 +8,14 @@
 //! | shared | a holder that is exclusive |
 //! | shared or upgradable, and no holder is in its way | *perhaps* each thread that waits for the lock to write |
 
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // users of threads speak std
-
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 use std::backtrace::Backtrace;
-use std::thread::{Thread, ThreadId};
 
-use super::notes::{self, LockUse, Noted, Record};
 use super::{Mode, RECURSIVE_RW_LOCK};
+use crate::platform::notes::{self, LockUse, Noted, Record, Thread, ThreadId};
 
 /// How long a cycle that leads through a waiting writer must have stood.
 pub const SETTLED: Duration = Duration::from_millis(50);
@@ -88,7 +85,7 @@ pub fn check_deadlock() -> Vec<Vec<DeadlockedThread>> {
 
     let likely = cycles(&edges(&threads, true), known);
     if !likely.is_empty() {
-        std::thread::sleep(SETTLED);
+        notes::pause(SETTLED);
         let later = notes::all();
         let stands = |&thread: &usize| {
             let (record, noted) = &threads[thread];

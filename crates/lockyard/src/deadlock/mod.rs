@@ -53,37 +53,14 @@
 
 #[cfg(feature = "deadlock")]
 mod cycles;
-#[cfg(feature = "deadlock")]
-mod notes;
 
+pub use crate::platform::mode::Mode;
+#[cfg(feature = "deadlock")]
+use crate::platform::notes;
+#[cfg(feature = "deadlock")]
+pub use crate::platform::notes::LockUse;
 #[cfg(feature = "deadlock")]
 pub use cycles::{DeadlockedThread, SETTLED, check_deadlock};
-#[cfg(feature = "deadlock")]
-pub use notes::LockUse;
-
-/// How a thread holds a lock, or wants it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// With other readers.
-    Shared,
-    /// With other readers, and with the right to become the writer.
-    Upgradable,
-    /// Held for an upgradable read, wanted for writing.
-    Upgrading,
-    /// Alone.
-    Exclusive,
-}
-
-impl core::fmt::Display for Mode {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Mode::Shared => "shared",
-            Mode::Upgradable => "upgradable",
-            Mode::Upgrading => "upgrading",
-            Mode::Exclusive => "exclusive",
-        })
-    }
-}
 
 /// The name of a lock's kind. `None`: it is not watched.
 pub(crate) type Kind = Option<&'static str>;

@@ -1,4 +1,4 @@
-//! What each thread notes of itself, and where the checker finds it.
+//! What each thread notes of itself for the detector of deadlocks, and where the detector finds it.
 //!
 //! | what | changed by | under |
 //! |---|---|---|
@@ -7,23 +7,26 @@
 //!
 //! The checker takes all of them, `THREADS` first: what it reads was true at one instant.
 
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // below the detector there is std only
+// This is where the seam ends: what threads note is kept by std's means.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use std::backtrace::Backtrace;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::Thread;
 use std::thread_local;
+use std::time::Duration;
 
-use super::Mode;
+pub(crate) use std::thread::{Thread, ThreadId};
+
+use super::mode::Mode;
 
 /// A lock that a thread holds or waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockUse {
-    pub(super) address: usize,
-    pub(super) kind: &'static str,
-    pub(super) mode: Mode,
+    pub(crate) address: usize,
+    pub(crate) kind: &'static str,
+    pub(crate) mode: Mode,
 }
 
 impl LockUse {
@@ -55,25 +58,25 @@ impl core::fmt::Display for LockUse {
 
 /// A wait that only the lock ends.
 #[derive(Debug, Clone)]
-pub(super) struct Wait {
-    pub(super) lock: LockUse,
+pub(crate) struct Wait {
+    pub(crate) lock: LockUse,
     /// Which of the thread's waits.
-    pub(super) number: u64,
-    pub(super) backtrace: Arc<Backtrace>,
+    pub(crate) number: u64,
+    pub(crate) backtrace: Arc<Backtrace>,
 }
 
 /// What a thread says of itself.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Noted {
-    pub(super) holds: Vec<LockUse>,
-    pub(super) wait: Option<Wait>,
+pub(crate) struct Noted {
+    pub(crate) holds: Vec<LockUse>,
+    pub(crate) wait: Option<Wait>,
     waits: u64,
 }
 
 /// A thread and its notes.
 #[derive(Debug)]
-pub(super) struct Record {
-    pub(super) thread: Thread,
+pub(crate) struct Record {
+    pub(crate) thread: Thread,
     noted: Mutex<Noted>,
 }
 
@@ -107,17 +110,22 @@ fn mine<R>(change: impl FnOnce(&mut Noted) -> R) -> Option<R> {
 }
 
 /// The records and notes of all threads, as they are at one instant.
-pub(super) fn all() -> Vec<(Arc<Record>, Noted)> {
+pub(crate) fn all() -> Vec<(Arc<Record>, Noted)> {
     let threads = locked(&THREADS);
     let noted: Vec<_> = threads.iter().map(|record| locked(&record.noted)).collect();
     threads.iter().zip(&noted).map(|(record, noted)| (record.clone(), Noted::clone(noted))).collect()
 }
 
-pub(super) fn acquired<L>(lock: &L, kind: &'static str, mode: Mode) {
+/// Lets `time` pass.
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+pub(crate) fn acquired<L>(lock: &L, kind: &'static str, mode: Mode) {
     mine(|noted| noted.holds.push(LockUse::of(lock, kind, mode)));
 }
 
-pub(super) fn released<L>(lock: &L) {
+pub(crate) fn released<L>(lock: &L) {
     let address = core::ptr::from_ref(lock).addr();
     let forget = |noted: &mut Noted| match noted.holds.iter().rposition(|held| held.address == address) {
         Some(held) => {
@@ -133,7 +141,7 @@ pub(super) fn released<L>(lock: &L) {
 }
 
 /// The calling thread is about to wait for `lock`.
-pub(super) fn waits<L>(lock: &L, kind: &'static str, mode: Mode) -> Waiting {
+pub(crate) fn waits<L>(lock: &L, kind: &'static str, mode: Mode) -> Waiting {
     let lock = LockUse::of(lock, kind, mode);
     let backtrace = Arc::new(Backtrace::force_capture());
     mine(|noted| {
@@ -144,11 +152,11 @@ pub(super) fn waits<L>(lock: &L, kind: &'static str, mode: Mode) -> Waiting {
 }
 
 /// The calling thread waits, until this is dropped.
-pub(super) struct Waiting(LockUse);
+pub(crate) struct Waiting(LockUse);
 
 impl Waiting {
     /// The wait has ended with the lock.
-    pub(super) fn acquired(self) {
+    pub(crate) fn acquired(self) {
         let lock = self.0;
         mine(|noted| {
             noted.wait = None;
