@@ -98,7 +98,7 @@ macro_rules! group {
 /// | `shared` | every [`Shared`](crate::lock::Shared) |
 /// | `fair_shared` | those with a bound for readers and writers |
 /// | `references` | every [`References`](crate::lock::References) |
-/// | `parking` | every [`Hashed`](crate::cases::parking::Hashed) |
+/// | `parking` | every [`Hashed`](crate::lock::Hashed) |
 /// | `counting` | every [`Count`](crate::lock::Count) |
 /// | `weighing` | every [`Weigh`](crate::lock::Weigh) |
 /// | `fair_sizes` | those with a bound on bypass |

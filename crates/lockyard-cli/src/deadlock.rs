@@ -11,11 +11,11 @@ const SETTLED: u64 = 100_000_000;
 /// A thread of a circle, and what the next one holds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Link<'a> {
-    /// Who waits.
+    /// The thread that waits.
     pub(crate) waiter: &'a ThreadSample,
     /// For what.
     pub(crate) wait: &'a Wait,
-    /// Who holds it: the waiter of the next link.
+    /// The thread that holds it: the waiter of the next link.
     pub(crate) holder: &'a ThreadSample,
     /// Since where, if that is noted.
     pub(crate) hold: Option<&'a Hold>,
@@ -27,7 +27,7 @@ pub(crate) fn circle(threads: &[ThreadSample]) -> Option<Vec<Link<'_>>> {
     (0..threads.len()).find_map(|start| from(threads, start, &mut Vec::new(), &mut over))
 }
 
-/// Follows who waits for whom from thread number `at`, depth first. `over`: leads nowhere.
+/// Follows the waits from thread number `at`, depth first. `over`: leads nowhere.
 fn from<'a>(
     threads: &'a [ThreadSample],
     at: usize,
@@ -54,8 +54,8 @@ fn from<'a>(
     None
 }
 
-/// Who holds what `waiter` waits for: by the notes of the threads, else by what the waiter was
-/// told.
+/// The thread that holds what `waiter` waits for: by the notes of the threads, else by what the
+/// waiter was told.
 fn holders<'a>(threads: &'a [ThreadSample], waiter: &ThreadSample, wait: &Wait) -> Vec<(usize, Option<&'a Hold>)> {
     let same = || threads.iter().enumerate().filter(|(_, thread)| thread.process == waiter.process);
     let noted: Vec<_> = same()

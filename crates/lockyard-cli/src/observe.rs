@@ -221,7 +221,7 @@ impl Observation {
     }
 }
 
-/// Who is told of, and how.
+/// The processes that are told of, and how.
 #[derive(Debug)]
 struct Teller {
     what: String,

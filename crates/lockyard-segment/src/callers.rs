@@ -6,7 +6,7 @@
 //! it there, for good. A reader that comes between that and the name of the file sees a record
 //! without a place. Where all records that a caller may have are others', it is not told apart.
 //!
-//! | who | does what |
+//! | thread | does what |
 //! |---|---|
 //! | a thread that begins to wait | looks up itself, and the holder's acquisition |
 //! | a thread whose wait has ended | adds it, once it has released the lock |
@@ -18,7 +18,7 @@ use crate::classes::Class;
 use crate::layout::{CALLERS, CALLERS_OF_A_PAGE, CallerRecord};
 use crate::{site, writer};
 
-/// Who takes a lock: the class of the lock, in which mode, and the code that asks.
+/// The code that asks for locks of a class, in a mode.
 ///
 /// | bits | what |
 /// |---|---|

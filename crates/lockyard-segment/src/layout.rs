@@ -4,11 +4,11 @@
 //! |---|---|---|---|
 //! | [`Header`] | 0 | 4,096 | the process |
 //! | names of events | 4,096 | 4,096 | the process, once |
-//! | [`Baseline`] | 8,192 | 4,096 | whoever resets |
+//! | [`Baseline`] | 8,192 | 4,096 | the process that resets |
 //! | classes, [`CLASSES`] of [`ClassRecord`] | 12,288 | 393,216 | the process |
-//! | what they had counted when somebody reset, [`CLASSES`] of [`Tally`] | 405,504 | 393,216 | whoever resets |
+//! | what they had counted when somebody reset, [`CLASSES`] of [`Tally`] | 405,504 | 393,216 | the process that resets |
 //! | callers, [`CALLERS`] of [`CallerRecord`] | 798,720 | 131,072 | the process |
-//! | what they had counted when somebody reset, [`CALLERS`] of [`CallerTally`] | 929,792 | 24,576 | whoever resets |
+//! | what they had counted at the last reset, [`CALLERS`] of [`CallerTally`] | 929,792 | 24,576 | the process that resets |
 //! | thread pages, [`THREADS`] of [`ThreadPage`] | 954,368 | 4,096 each | the thread |
 //!
 //! The first 48 bytes of the header are the same in every version. Everything else may change with
@@ -245,7 +245,7 @@ pub struct ThreadPage {
 pub struct Held {
     /// The lock's address.
     pub lock: AtomicU64,
-    /// Who took it: its [caller](crate::Caller).
+    /// The code that took it: its [caller](crate::Caller).
     pub caller: AtomicU64,
     /// Since when, nanoseconds of the monotonic clock, and what is known beside: see `told`.
     pub since: AtomicU64,
@@ -277,7 +277,7 @@ pub struct CallerRecord {
     pub caller: AtomicU64,
     /// Its place in the file that `file` is, or its address if there is none. Written last.
     pub place: AtomicU64,
-    /// The kernel's name of the thread that held longest, of those who held for a millisecond.
+    /// The kernel's name of the thread that held longest, of those that held for a millisecond.
     pub holder: AtomicU64,
     /// That thread's name.
     pub name: Text<16>,

@@ -69,8 +69,8 @@
 //! * **Crash, `_exit`, kill**: the name stays. The next process of the same user that opens a
 //!   segment removes it, as does `lockyard stat`: the process id is gone, or belongs to a process
 //!   that began at another time.
-//! * **Change of user**: [`give_to`] gives the file to the new one, where root is given up for good.
-//!   Otherwise root alone can look, and the name stays until root's next process.
+//! * **Change of user**: [`give_to`] gives the file to the new one, where root is given up for
+//!   good. Otherwise root alone can look, and the name stays until root's next process.
 //! * **fork**: the child counts in private memory from [`after_fork_in_child`] on, and opens a
 //!   segment of its own when it first waits for a lock: a child that only execs pays nothing.
 //! * **exec**: the new program's segment replaces the old one's.

@@ -159,7 +159,9 @@ pub(crate) fn open_for_reader(process: u32, flags: OFlags) -> Result<(rustix::fd
     }
     let inner =
         status(process, "NSpid:").and_then(|ids| ids.split_whitespace().last()?.parse().ok()).unwrap_or(process);
-    let folder = Name::new(format_args!("/proc/{process}/root/dev/shm"));
+    // The process's own file system, as the kernel shows it.
+    const ITS: &str = "root";
+    let folder = Name::new(format_args!("/proc/{process}/{ITS}/dev/shm"));
     open_in(folder.as_c_str(), inner, flags).map(|file| (file, inner))
 }
 

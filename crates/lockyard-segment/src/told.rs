@@ -13,7 +13,7 @@
 //! * by the first thread that has to wait for it: the waiter writes it into the holder's note.
 //!
 //! So no hold for which others wait goes untimed: its time is counted from its begin, or from the
-//! moment at which the first of them came. Readers of one lock are looked for among [`LOOK`]
+//! moment at which the first of them came. Readers of one lock are looked for among `LOOK`
 //! threads.
 //!
 //! | bits of [`Held::since`] | what |
@@ -235,7 +235,7 @@ pub fn refused(class: Class) {
     }
 }
 
-/// Who holds a lock, as far as the lock knows.
+/// The thread that holds a lock, as far as the lock knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
     /// It does not.

@@ -400,8 +400,8 @@ pub(crate) fn known_pages() -> impl Iterator<Item = &'static ThreadPage> {
 
 fn at(shared: &'static Shared, slot: u32) -> &'static ThreadPage {
     let place = core::ptr::from_ref(shared).cast::<u8>().wrapping_add(THREADS_OFFSET + slot as usize * PAGE);
-    // SAFETY: inside the mapping, aligned, nothing but atomics. Who looks inside knows it to be
-    // real.
+    // SAFETY: inside the mapping, aligned, nothing but atomics. A caller that looks inside has
+    // seen that it is real.
     unsafe { &*place.cast::<ThreadPage>() }
 }
 

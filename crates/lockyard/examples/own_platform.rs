@@ -24,8 +24,8 @@ mod board {
     static HEADS: ParkedHeads<Board> = ParkedHeads::new();
     static POOL: Pool<Board> = Pool::new();
 
-    // SAFETY: the words are `core`'s; each CPU has a record of its own, which is static; who parks
-    // looks at the word until it has changed; all fences are full.
+    // SAFETY: the words are `core`'s; each CPU has a record of its own, which is static; a parked
+    // thread looks at the word until it has changed; all fences are full.
     unsafe impl Platform for Board {
         type U32 = U32;
         type U64 = U64;

@@ -121,7 +121,8 @@ void references()
     CHECK(object.count() < 0);
 }
 
-// A queue with a condition variable: the standard library's lets the mutex go and takes it, ours moves the waiter.
+// A queue with a condition variable: the standard library's lets the mutex go and takes it, ours
+// moves the waiter.
 template <class Condition>
 long passed_on()
 {

@@ -202,7 +202,7 @@ fn shortened(label: &str, room: usize) -> String {
     letters[..front].iter().chain(&['…']).chain(&letters[letters.len() - back..]).collect()
 }
 
-/// Who asks for the locks of a class, and who makes others wait.
+/// The lines of code that ask for the locks of a class, and those that make others wait.
 fn callers(facts: &Facts<'_>, class: &ClassSample) -> String {
     let mut out = String::new();
     let line = |place| facts.symbols.line(place);

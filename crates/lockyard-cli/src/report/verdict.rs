@@ -1,5 +1,5 @@
-//! What locks cost a program, in a sentence: how much, which lock, who asks for it and who holds it
-//! at which line, and what would help.
+//! What locks cost a program, in a sentence: how much, which lock, the lines that ask for it, the
+//! thread and the line that hold it, and what would help.
 //!
 //! | what is seen | what is said |
 //! |---|---|
@@ -182,7 +182,7 @@ fn asked(facts: &Facts<'_>, class: &ClassSample) -> String {
         }
     }
     match shown.is_empty() {
-        // Those who wait have waited from the begin to this moment.
+        // Waiting threads have waited from the begin to this moment.
         true => waiting_places(facts, class),
         false => format!(", asked for in {}", shown.join(" and ")),
     }
@@ -213,7 +213,7 @@ fn standing<'a>(facts: &'a Facts<'_>, class: &ClassSample) -> Option<(&'a Thread
     })
 }
 
-/// Who holds it, and where.
+/// The thread that holds it, and where.
 fn held(facts: &Facts<'_>, class: &ClassSample) -> String {
     if class.waiting.longest_ns >= LONG && class.waiting.sum_ns > class.counts.wait_ns {
         let verb = if facts.ended { "waited to the end" } else { "wait now" };

@@ -174,7 +174,7 @@ impl RwlockObject {
         Told { class: &self.class, kind: b"rwlock", lock: self.address(), shared }
     }
 
-    /// Who holds it, or keeps others out.
+    /// The thread that holds it or keeps others out.
     fn holder(&self) -> Holder {
         match self.writer.load(Relaxed) {
             0 => Holder::Readers,

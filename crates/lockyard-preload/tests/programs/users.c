@@ -1,4 +1,5 @@
-// Root's program becomes another user's, for a time or for good: whose its segment of statistics is after each call. Run with LOCKYARD_STAT=1.
+// Root's program becomes another user's, for a time or for good: the owner of its segment of
+// statistics after each call. Run with LOCKYARD_STAT=1.
 #include "check.h"
 
 #include <linux/audit.h>

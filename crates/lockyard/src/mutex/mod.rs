@@ -114,7 +114,7 @@ const _: () = {
     assert!(core::mem::offset_of!(M, embedder) == 4);
 };
 
-/// Without [`SEEN`]: a wait that ended leaves it to the hold, which takes it along.
+/// Without `SEEN`: a wait that ended leaves it to the hold, which takes it along.
 impl<P: Platform> fmt::Debug for RawMutex<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { word, embedder, wait_lock, embedder_kind, osq, queue, spare } = self;

@@ -97,7 +97,8 @@ fn an_up_wakes_a_waiter_for_many_when_there_are_so_many() {
     waiter.park(Some(0));
 }
 
-/// The first waiter collects, and stops: another thread has what is there once the reservation ends.
+/// The first waiter collects, and stops: another thread has what is there once the reservation
+/// ends.
 #[test]
 fn a_stopped_waiter_for_many_loses_what_it_collects() {
     let semaphore = RawSemaphore::<Linux>::with_units(3);

@@ -29,7 +29,7 @@ scripts! {
             let (holder, waiters) = actors.split_first().unwrap();
             holder.does(|| lock.acquire());
             assert!(lock.begin_in_lanes(0));
-            // Six of a node, three of another: who has the lock has left two in its lane at least.
+            // Six of a node, three of another: the owner has left two in its lane at least.
             let queue = |number: usize| {
                 waiters[number].is_on_node(u32::from(number > 5));
                 Some(waiters[number].starts(|| lock.acquire()))
@@ -99,7 +99,7 @@ scripts! {
         }
     }
 
-    /// Who sees the mark of the lanes goes to its lane, and leaves the mark where it is.
+    /// A waiter that sees the mark of the lanes goes to its lane, and leaves the mark where it is.
     fn the_mark_stays_for_those_who_see_it() {
         let _alone = settings(&[]);
         let lock = &Hq::default();

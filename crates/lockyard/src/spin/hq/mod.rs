@@ -175,7 +175,7 @@ impl<P: Platform> Kind<P> for Hq {
     }
 }
 
-/// For those who look at the lock from outside.
+/// To look at the lock from outside.
 #[cfg(feature = "unstable-internals")]
 impl<P: Platform> RawHqSpinLock<P> {
     /// Hand-overs since the lock entered hierarchical mode; `None` in plain mode.

@@ -93,7 +93,7 @@ pub fn lane_count<P: Platform>(pool: &Pool<P>) -> u32 {
     }
 }
 
-/// For those who look at the pool from outside.
+/// To look at the pool from outside.
 #[cfg(feature = "unstable-internals")]
 impl<P: Platform> Pool<P> {
     /// Locks in hierarchical mode now.
