@@ -67,7 +67,16 @@ const SEAM_OFF: &str = "-A clippy::disallowed_types -A clippy::disallowed_method
 fn clippy_short() -> Outcome {
     cargo(&format!("clippy --workspace --all-targets -- -D warnings {SEAM_OFF}"))?;
     cargo("clippy -p lockyard -p lockyard-check --lib -- -D warnings")?;
-    let sets = ["", " -F default", " -F std", " -F events", " -F history", " -F portable", " -F unstable-internals"];
+    let sets = [
+        "",
+        " -F default",
+        " -F std",
+        " -F events",
+        " -F history",
+        " -F portable",
+        " -F deadlock,arc_lock,serde,owning_ref",
+        " -F unstable-internals",
+    ];
     for features in sets {
         cargo(&format!("clippy -p lockyard --lib --no-default-features{features} -- -D warnings"))?;
     }
@@ -101,7 +110,7 @@ fn tests() -> Outcome {
 }
 
 fn portable() -> Outcome {
-    cargo("test -p lockyard -F portable --test conformance --test names")
+    cargo("test -p lockyard -F portable,deadlock --test conformance --test names --test deadlock")
 }
 
 fn doc_tests() -> Outcome {

@@ -8,6 +8,9 @@
 //! | shared | a holder that is exclusive |
 //! | shared or upgradable, and no holder is in its way | *perhaps* each thread that waits for the lock to write |
 
+// A report names threads as std does.
+#![allow(clippy::disallowed_types)]
+
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;

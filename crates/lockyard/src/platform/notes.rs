@@ -73,6 +73,15 @@ pub(crate) struct Noted {
     waits: u64,
 }
 
+impl Noted {
+    /// The thread has the lock. The hold that it upgraded is noted already.
+    fn hold(&mut self, lock: LockUse) {
+        if lock.mode != Mode::Upgrading {
+            self.holds.push(lock);
+        }
+    }
+}
+
 /// A thread and its notes.
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -122,7 +131,7 @@ pub(crate) fn pause(time: Duration) {
 }
 
 pub(crate) fn acquired<L>(lock: &L, kind: &'static str, mode: Mode) {
-    mine(|noted| noted.holds.push(LockUse::of(lock, kind, mode)));
+    mine(|noted| noted.hold(LockUse::of(lock, kind, mode)));
 }
 
 pub(crate) fn released<L>(lock: &L) {
@@ -160,11 +169,7 @@ impl Waiting {
         let lock = self.0;
         mine(|noted| {
             noted.wait = None;
-            match lock.mode {
-                // The hold changes its mode.
-                Mode::Upgrading => {}
-                _ => noted.holds.push(lock),
-            }
+            noted.hold(lock);
         });
         core::mem::forget(self);
     }
