@@ -24,7 +24,7 @@ use crate::hq::HqOptions;
 use crate::machine::MachineFacts;
 use crate::observe::Observation;
 use crate::options::{BenchOptions, CompareOptions, Format};
-use crate::report::table::Look;
+use crate::report::look::Look;
 use crate::reproduce::ReproduceOptions;
 use crate::results::Results;
 use crate::run::{Measured, Pace};

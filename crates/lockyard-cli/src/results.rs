@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use lockyard_work::record::Record;
 use lockyard_work::{Mix, Origin, Spec, Summary, ThinkShape, Workload};
+use serde::Serialize;
 
 use crate::machine::MachineFacts;
 use crate::report::numbers;
-use crate::score::Score;
 
 /// The share of CPU time taken by other programs from which on a report warns.
 const NOTICEABLE: f64 = 0.05;
@@ -57,6 +57,68 @@ pub(crate) struct CellResult {
     pub(crate) failures: Vec<(String, String)>,
     /// Whether all rounds were measured.
     pub(crate) complete: bool,
+}
+
+/// One lock over all cells of its group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Score {
+    /// The group: mostly the family.
+    pub(crate) score: String,
+    /// The lock, with its policy.
+    pub(crate) lock: String,
+    /// Whether all its cells were measured.
+    pub(crate) complete: bool,
+    /// Several threads.
+    pub(crate) contended: Ratios,
+    /// One thread.
+    pub(crate) alone: Ratios,
+    /// The longest waits of 16 threads.
+    pub(crate) wait_16: Option<Waits>,
+    /// The longest waits of 64 threads.
+    pub(crate) wait_64: Option<Waits>,
+    /// Contended cells in which a thread had no turn in some round.
+    pub(crate) cells_without_turns: usize,
+    /// The most threads without a turn in one round.
+    pub(crate) most_without_turn: usize,
+    /// CPU time used, where threads outnumber CPUs and think for a quarter of the section at least.
+    pub(crate) busy: Option<Busy>,
+}
+
+/// Ratios to the best peers, over some cells.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Ratios {
+    /// The cells measured.
+    pub(crate) cells: usize,
+    /// Those of them with a peer to compare with.
+    pub(crate) compared: usize,
+    /// Geometric mean of the ratios.
+    pub(crate) mean: Option<f64>,
+    /// Share of the ratios of 0.95 and above.
+    pub(crate) near: Option<f64>,
+    /// The smallest ratio.
+    pub(crate) worst: Option<f64>,
+    /// Its cell.
+    pub(crate) worst_cell: Option<String>,
+    /// The peer there.
+    pub(crate) worst_peer: Option<String>,
+}
+
+/// The longest waits of the cells with some number of threads, ns: medians over rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Waits {
+    /// The lock's.
+    pub(crate) ours: f64,
+    /// The longest of the best peers of those cells.
+    pub(crate) best_peer: Option<f64>,
+}
+
+/// Shares of the machine's CPU time that were used.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Busy {
+    /// In the cell with the least.
+    pub(crate) least: f64,
+    /// On average.
+    pub(crate) mean: f64,
 }
 
 impl Results {

@@ -6,74 +6,11 @@
 //! apart: there a lock has nothing to decide.
 
 use lockyard_work::{Origin, Summary};
-use serde::Serialize;
 
-use crate::results::{self, CellResult, GroupResult};
+use crate::results::{self, Busy, CellResult, GroupResult, Ratios, Score, Waits};
 
 /// A ratio from which on a lock counts as near the best peer, or before it.
 const NEAR: f64 = 0.95;
-
-/// One lock over all cells of its group.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Score {
-    /// The group: mostly the family.
-    pub(crate) score: String,
-    /// The lock, with its policy.
-    pub(crate) lock: String,
-    /// Whether all its cells were measured.
-    pub(crate) complete: bool,
-    /// Several threads.
-    pub(crate) contended: Ratios,
-    /// One thread.
-    pub(crate) alone: Ratios,
-    /// The longest waits of 16 threads.
-    pub(crate) wait_16: Option<Waits>,
-    /// The longest waits of 64 threads.
-    pub(crate) wait_64: Option<Waits>,
-    /// Contended cells in which a thread had no turn in some round.
-    pub(crate) cells_without_turns: usize,
-    /// The most threads without a turn in one round.
-    pub(crate) most_without_turn: usize,
-    /// CPU time used, where threads outnumber CPUs and think for a quarter of the section at least.
-    pub(crate) busy: Option<Busy>,
-}
-
-/// Ratios to the best peers, over some cells.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Ratios {
-    /// The cells measured.
-    pub(crate) cells: usize,
-    /// Those of them with a peer to compare with.
-    pub(crate) compared: usize,
-    /// Geometric mean of the ratios.
-    pub(crate) mean: Option<f64>,
-    /// Share of the ratios that are [`NEAR`] or above.
-    pub(crate) near: Option<f64>,
-    /// The smallest ratio.
-    pub(crate) worst: Option<f64>,
-    /// Its cell.
-    pub(crate) worst_cell: Option<String>,
-    /// The peer there.
-    pub(crate) worst_peer: Option<String>,
-}
-
-/// The longest waits of the cells with some number of threads, ns: medians over rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct Waits {
-    /// The lock's.
-    pub(crate) ours: f64,
-    /// The longest of the best peers of those cells.
-    pub(crate) best_peer: Option<f64>,
-}
-
-/// Shares of the machine's CPU time that were used.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct Busy {
-    /// In the cell with the least.
-    pub(crate) least: f64,
-    /// On average.
-    pub(crate) mean: f64,
-}
 
 /// The scores of Lockyard's locks, in the order in which they are listed, on a machine with `cpus`
 /// CPUs. If the run was `interrupted`, cells of the last group are missing.

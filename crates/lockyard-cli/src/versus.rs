@@ -23,8 +23,8 @@ use crate::failure::{Failure, INTERRUPTED, plain};
 use crate::interrupt;
 use crate::launch::{Launch, Purpose};
 use crate::progress::Progress;
+use crate::report::look::{Look, align_right, new_table, trimmed};
 use crate::report::numbers;
-use crate::report::table::{Look, align_right, new_table, trimmed};
 use crate::values::{Bounds, seconds};
 
 /// The fewest rounds whose least and greatest ratio enclose the middle 95 times in 100.

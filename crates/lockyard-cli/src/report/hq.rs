@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use super::look::{Look, align_right, new_table, trimmed};
 use super::numbers;
-use super::table::{Look, align_right, new_table, trimmed};
 use crate::events;
 use crate::hq::{self, Stat};
 use crate::results;

@@ -8,6 +8,7 @@ pub(crate) mod hq;
 pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod lines;
+pub(crate) mod look;
 pub(crate) mod numbers;
 pub(crate) mod observed;
 pub(crate) mod observed_json;

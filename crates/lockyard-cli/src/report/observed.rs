@@ -5,8 +5,8 @@ use std::fmt::Write;
 use lockyard_segment::Sample;
 use lockyard_segment::sample::{ClassSample, Waiting};
 
+use super::look::{Look, align_right, new_table, trimmed};
 use super::numbers;
-use super::table::{Look, align_right, new_table, trimmed};
 use super::verdict::{self, Facts};
 use crate::events;
 

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
+use super::look::{Look, align_right, new_table, trimmed};
 use super::numbers;
-use super::table::{Look, align_right, new_table, trimmed};
-use crate::score::{Ratios, Score, Waits};
+use crate::results::{Ratios, Score, Waits};
 
 /// Both tables and what they mean; nothing without scores.
 pub(crate) fn tables(scores: &[Score], look: Look) -> String {

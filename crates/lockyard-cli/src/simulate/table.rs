@@ -10,8 +10,8 @@ use super::Outcome;
 use super::json::{transfers_per_op, window};
 use crate::events;
 use crate::hq;
+use crate::report::look::{Look, align_right, new_table, trimmed};
 use crate::report::numbers;
-use crate::report::table::{Look, align_right, new_table, trimmed};
 use crate::results;
 
 /// The most hot lines and events that are shown per lock.

@@ -40,9 +40,10 @@ use lockyard::platform::linux::Linux;
 use lockyard::rwsem::RawRwSem;
 use lockyard_segment::{self as segment, Holder};
 
-use crate::config::{self, RwlockKind};
+use crate::config;
 use crate::deadline::Deadline;
 use crate::fork;
+use crate::policies::RwlockKind;
 use crate::thread;
 use crate::watch::Told;
 use lock::Lock;
