@@ -213,14 +213,14 @@ fn a_process_under_load_is_read_and_reset_by_another() {
     let _alone = alone();
     let mut writer = Writer::start("load", &[]);
     let reader = Reader::open(writer.id()).expect("its segment");
-    // Counts grow while it runs: another look each time, until they have.
     let first = reader.sample();
-    let mut last = reader.sample();
-    while the_one(&last).waits.iter().sum::<u64>() < the_one(&first).waits.iter().sum::<u64>() + 20 {
-        last = reader.sample();
-    }
-    let between = last.since(&first);
-    assert!(between.event("mutex_slowpath") > 0 && the_one(&between).acquired > 0 && between.seconds > 0.0);
+    // Counts grow while it runs, each in its turn: another look, until all have.
+    let grown = |between: &Sample| {
+        let counts = the_one(between);
+        counts.waits.iter().sum::<u64>() > 20 && counts.acquired > 0 && between.event("mutex_slowpath") > 0
+    };
+    let last = std::iter::repeat_with(|| reader.sample()).find(|last| grown(&last.since(&first))).expect("no end");
+    assert!(last.since(&first).seconds > 0.0);
     assert_eq!((last.locks.as_str(), last.private), ("mutex=mutex", 0));
     assert_eq!(last.fallbacks.iter().find(|(name, _)| name == "robust"), Some(&("robust".to_owned(), 1)));
 
