@@ -3,8 +3,8 @@
 use std::fs;
 
 use crate::steps::{
-    self, ASSEMBLY, BUILD, CLIPPY, CLIPPY_SHORT, COUNTS, DEPENDENCIES, DOC_TESTS, DOCS, DOCS_SHORT, FORMAT, HEADER,
-    MODELS, PLANTED, PORTABLE, PROGRAMS, SOURCES, SURFACE, TESTS, passes,
+    self, ASSEMBLY, BUILD, CLIPPY, CLIPPY_SHORT, COUNTS, DEPENDENCIES, DOC_TESTS, DOCS, DOCS_SHORT, FEATURES, FORMAT,
+    HEADER, MODELS, PLANTED, PORTABLE, PROGRAMS, SOURCES, SURFACE, TESTS, passes,
 };
 use crate::tools::{Outcome, cargo, misunderstood, report};
 use crate::{counts, coverage, fuzz, install, lab, models, pages, programs, qemu, quick};
@@ -37,7 +37,8 @@ pub(crate) const FORMS: &[Form] = &[
         about: "everything that a change must pass: house rules, builds, clippy, all tests, pages, instruction counts, a short form of `programs`. The closing line counts the checks",
         time: "14 minutes cold, 6 to 8 warm",
         run: |_| {
-            let first = [FORMAT, SOURCES, DEPENDENCIES, BUILD, CLIPPY_SHORT, TESTS, PORTABLE, DOC_TESTS, DOCS_SHORT];
+            let first =
+                [FORMAT, SOURCES, DEPENDENCIES, BUILD, CLIPPY_SHORT, TESTS, FEATURES, PORTABLE, DOC_TESTS, DOCS_SHORT];
             passes(&[&first[..], &[SURFACE, COUNTS, ASSEMBLY, PROGRAMS]].concat())
         },
     },

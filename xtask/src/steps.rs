@@ -31,6 +31,7 @@ pub(crate) const HEADER: Step = Step { name: "C header", needs_build: true, chec
 pub(crate) const INSTALLED: Step = Step { name: "installed files", needs_build: true, check: install::check };
 pub(crate) const TESTS: Step = Step { name: "tests", needs_build: true, check: tests };
 /// The suite once more, on the machine of other systems.
+pub(crate) const FEATURES: Step = Step { name: "features", needs_build: true, check: features };
 pub(crate) const PORTABLE: Step = Step { name: "portable machine", needs_build: true, check: portable };
 pub(crate) const DOC_TESTS: Step = Step { name: "doc tests", needs_build: true, check: doc_tests };
 pub(crate) const DOCS: Step = Step { name: "documentation", needs_build: true, check: docs };
@@ -110,7 +111,14 @@ fn tests() -> Outcome {
 }
 
 fn portable() -> Outcome {
-    cargo("test -p lockyard -F portable,deadlock --test conformance --test names --test deadlock")
+    cargo("test -p lockyard -F portable --test conformance --test names")
+}
+
+/// What the features add that no other package turns on.
+fn features() -> Outcome {
+    let with = "test -p lockyard -F deadlock,arc_lock";
+    cargo(&format!("{with} --lib --test deadlock --test no_deadlock --test native"))?;
+    cargo(&format!("{with} --doc"))
 }
 
 fn doc_tests() -> Outcome {
