@@ -462,7 +462,7 @@ public:
     }
 };
 
-/** A reference count and a spinlock in 8 bytes. Functions named locked_... are for whoever has locked it. */
+/** A reference count and a spinlock in 8 bytes. Functions named locked_... are for its owner. */
 class lockref : public detail::holder<ly_lockref_t> {
 public:
     constexpr explicit lockref(std::uint16_t count = 0) noexcept : holder(ly_lockref_t LY_LOCKREF_INIT(count)) {}

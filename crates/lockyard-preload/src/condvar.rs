@@ -73,7 +73,7 @@ impl CondObject {
 
     fn settle(&self) {
         fork::settle(&self.generation, || {
-            // SAFETY: whoever uses the queue settles first, so nobody of this process does.
+            // SAFETY: a user of the queue settles first, so nobody of this process does.
             unsafe { self.raw.forget_waiters() };
         });
     }

@@ -84,7 +84,7 @@ impl<P: Platform> CancelToken<P> {
         unsafe { section::exit(&self.lock) };
     }
 
-    /// Makes a cancelled token good again. For whoever knows that all waits with it have been told.
+    /// Makes a cancelled token good again. For a caller that knows that all its waits were told.
     pub fn renew(&self) {
         // Relaxed: a waiter that sees this goes on waiting, as if it had never been cancelled, and
         // reads nothing because of it.

@@ -254,7 +254,7 @@ impl<P: Platform> RawCondvar<P> {
 
     #[cold]
     fn broadcast_slow(&self) -> usize {
-        // Whoever is claimed can be linked nowhere else meanwhile.
+        // A claimed waiter can be linked nowhere else meanwhile.
         let claimed = WaitQueue::<P>::default();
         P::begin_window();
         section::enter(&self.lock);

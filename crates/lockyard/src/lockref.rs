@@ -51,15 +51,15 @@
 //!
 //! * Taking a reference is Relaxed: a thread that takes one has another, or reaches the object
 //!   under a lock or an epoch that orders it.
-//! * Giving one up is Release, so that whoever gives up the last sees what was done with all
-//!   others: `put_or_lock` takes the lock for that, whose Acquire reads from the release sequence
-//!   of exchanges (one of the whole is a read-modify-write of the lock half); `put_return` is
-//!   AcqRel.
+//! * Giving one up is Release, so that the thread that gives up the last sees what was done with
+//!   all others: `put_or_lock` takes the lock for that, whose Acquire reads from the release
+//!   sequence of exchanges (one of the whole is a read-modify-write of the lock half);
+//!   `put_return` is AcqRel.
 //! * Under the lock the count is Relaxed: the lock orders it.
 //!
-//! **Destruction.** By whoever gave up the last reference or marked it dead, once nobody can look
-//! the object up any more: the user's to know, as with any count. Unlocking does not touch the word
-//! after the kind's release. **fork.** As the kind.
+//! **Destruction.** By the thread that gave up the last reference or marked it dead, once nobody can
+//! look the object up any more: the user's to know, as with any count. Unlocking does not touch the
+//! word after the kind's release. **fork.** As the kind.
 //!
 //! Sources: lockref (Linux 2013); its limit of 100 tries came later, and the pause between them
 //! went.

@@ -1,6 +1,6 @@
 //! The condition variable of the PI mutex: who is notified inherits on.
 //!
-//! A thread that is woken to take a mutex has, until it runs, lent nothing to whoever holds it. So
+//! A thread that is woken to take a mutex has, until it runs, lent nothing to its owner. So
 //! the kernel moves the sleeper from the condition to the mutex (requeue-PI): from the notification
 //! on it waits there, by its priority, and boosts the owner; or it owns the mutex at once. It
 //! sleeps once, not twice.
@@ -9,7 +9,7 @@
 //!
 //! | word | meaning | changed by |
 //! |---|---|---|
-//! | `sequence` | number of notifications; what sleepers sleep on | whoever notifies |
+//! | `sequence` | number of notifications; what sleepers sleep on | the notifier |
 //! | `state` | bits 0–18: waiters; above: the address of their mutex, without its three low bits that are 0. 0: the mutex's address does not fit, or nobody waits | waiters, before they release the mutex and after they have left |
 //!
 //! # Waiting
@@ -203,7 +203,7 @@ impl<P: PiPlatform, S: Policy> RawRtCondvar<P, S> {
                 _ => P::requeue_pi(&self.sequence, sequence, all, mutex),
             };
             match moved {
-                // Another notification came in between: whoever sleeps now does so on its number.
+                // Another notification came in between: a sleeper sleeps on its number now.
                 Err(Refused::Changed) => sequence = self.sequence.load(SeqCst),
                 Err(Refused::NoMemory) => {
                     P::nap(round);

@@ -213,7 +213,7 @@ impl MutexObject {
     /// See `fork`.
     pub(crate) fn settle(&self, lock: MutexKind) {
         fork::settle(&self.generation, || {
-            // SAFETY: whoever waits settles first, so nobody of this process waits.
+            // SAFETY: a waiter settles first, so nobody of this process waits.
             unsafe {
                 match lock {
                     MutexKind::Mutex => self.raw.forget_waiters(),

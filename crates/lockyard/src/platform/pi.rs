@@ -126,8 +126,8 @@ pub unsafe trait PiPlatform: Platform {
     fn class() -> Class;
 
     /// Waits in the machine until the caller owns `word`, or until `deadline`. Waiters are served
-    /// by priority, equals in the order of their arrival; the owner, and whoever it waits for, is
-    /// lent the highest of their priorities. A free word is taken at once.
+    /// by priority, equals in the order of their arrival; the owner, and the thread it waits for,
+    /// is lent the highest of their priorities. A free word is taken at once.
     ///
     /// # Errors
     /// Why the caller does not own the word.

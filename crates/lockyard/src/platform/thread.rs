@@ -248,7 +248,7 @@ impl<P: Platform> Thread<P> {
     }
 
     /// Forgets a wake-up that is due. For machines that give the record to another user, at rest:
-    /// to be woken once too often is never wrong, but whoever watches the new one would wonder.
+    /// to be woken once too often is never wrong, but an observer of the new one would wonder.
     pub fn forget_wake_up(&self) {
         self.token.store(EMPTY, Relaxed);
     }

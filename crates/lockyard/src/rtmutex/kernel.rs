@@ -78,7 +78,7 @@ impl<P: PiPlatform, S: Policy> RawRtMutex<P, S> {
         false
     }
 
-    /// Waits in the kernel, which boosts whoever is in the way.
+    /// Waits in the kernel, which boosts the owner.
     pub(super) fn wait_in_kernel(&self, until: Until<'_, P>) -> Result<(), PiError> {
         P::count(Event::PiMutexBlock, 1);
         let record = P::current();

@@ -1,12 +1,12 @@
 //! Waiting among equals: time-sharing threads that hold no other PI mutex.
 //!
 //! The kernel counts all time-sharing threads as equally urgent. One that waits for another lends
-//! nothing, so it need not be known to the kernel; and since there is no lower class, whoever
+//! nothing, so it need not be known to the kernel; and since there is no lower class, a thread that
 //! passes it while it waits in user space is its equal. So these threads wait as those of
 //! [`mutex`](crate::mutex) do, by [`wait::turn`](crate::wait::turn), with three differences:
 //!
 //! * **Handoff is the kernel.** The first waiter whose turn is over waits in the kernel, behind
-//!   those who wait there already: the next release names it, or one before it, and nobody passes
+//!   those that wait there already: the next release names it, or one before it, and nobody passes
 //!   it any more.
 //! * **Nobody gives way** to a first waiter that has been woken and waits for its CPU: until it
 //!   runs the mutex is anybody's, and if its turn is over by then it asks the kernel. (Who queues

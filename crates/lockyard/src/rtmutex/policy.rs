@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Lateral`] | spins on one owner | wait, and pass each other, in user space |
 //! | [`Merged`] | spins on one owner, as the kernel's own does since 5.15 | wait in the kernel, in order |
-//! | [`Published`] | spins on whoever owns the mutex, as in the patch of 2016 | wait in the kernel, in order |
+//! | [`Published`] | spins on any owner, as in the patch of 2016 | wait in the kernel, in order |
 //! | [`Off`] | sleeps at once | wait in the kernel, in order: what a C library's PI mutex does |
 
 use core::fmt::Debug;

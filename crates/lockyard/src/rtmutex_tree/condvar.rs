@@ -18,8 +18,8 @@
 //! a sleeper whose time is up finds itself in the list, or moved, never in between. Order of locks:
 //! this one, the mutex's wait lock, a thread's.
 //!
-//! **Ordering.** A sleeper is in the list before it releases the mutex, so whoever changes the
-//! condition under the mutex and signals afterwards finds it.
+//! **Ordering.** A sleeper is in the list before it releases the mutex, so a thread that
+//! changes the condition under the mutex and signals afterwards finds it.
 //!
 //! **Spurious wake-ups**: none. A sleeper that times out has not consumed a signal.
 //!

@@ -14,7 +14,7 @@
 //! |---|---|---|
 //! | `next` | successor | a newcomer behind the last; the head, for waiters between itself and the last, and in the circle |
 //! | `lane` | NUMA node + 1; [`PRIORITY`] for a real-time waiter, which is never moved; 0 until it has looked, and in a waiter that queued with nobody before it | its thread: 0 before it queues, the node after it has linked itself |
-//! | `wait` | what a new head is told: the last of the circle, the node preferred so far, when it was begun; 0 if nobody is aside | whoever promotes it |
+//! | `wait` | what a new head is told: the last of the circle, the node preferred so far, when it was begun; 0 if nobody is aside | the promoter |
 //!
 //! * **Order** (a new head, before it competes): while the next waiter is of another node and not
 //!   the last, it goes to the end of the circle. With nobody aside this is done once in
@@ -224,7 +224,7 @@ fn move_aside<P: Platform>(head: &QueueNode<P>, preferred: u32, circle: &mut Opt
             }
         };
         *circle = Some(Circle { last: name, preferred, begun });
-        // Release: whoever finds `behind` through us finds what it wrote before it linked itself.
+        // Release: a thread that finds `behind` through us finds what it wrote before linking.
         head.next.store(behind.raw().into(), Release);
         P::count(Event::CnaAside, 1);
         Some(())

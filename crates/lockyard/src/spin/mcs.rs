@@ -42,8 +42,8 @@
 //! # Memory ordering
 //!
 //! * `word`: taking it free is Acquire and reads from the Release compare-exchange that freed it. A
-//!   newcomer's is Release, and Acquire if somebody is before it: its node is ready for whoever
-//!   reads its name, and it may write to the node whose name it read. A releaser reads with
+//!   newcomer's is Release, and Acquire if somebody is before it: its node is ready for threads
+//!   that read its name, and it may write to the node whose name it read. A releaser reads with
 //!   Acquire.
 //! * `node.next`: Release store by the newcomer, Acquire load by the owner.
 //! * `node.wait`: Release swap by the releaser, Acquire by the waiter: the critical sections' own

@@ -67,7 +67,7 @@ pub unsafe trait WordLock<P: Platform>: Debug + Default + Send + Sync + 'static 
     /// The lock that is this word.
     #[inline(always)]
     fn of_word(word: &P::Lanes) -> &Self {
-        // SAFETY: transparent over it, as whoever implements this trait promises.
+        // SAFETY: transparent over it, as implementers of this trait promise.
         unsafe { &*core::ptr::from_ref(word).cast::<Self>() }
     }
 }

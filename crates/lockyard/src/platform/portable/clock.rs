@@ -33,7 +33,7 @@ mod counted {
         LOOKS.fetch_add(1_000, Relaxed)
     }
 
-    /// Whoever slept until `deadline` finds that it has passed.
+    /// A thread that slept until `deadline` finds that it has passed.
     pub(in super::super) fn passed(deadline: u64) {
         // Not "for ever": there time goes on.
         LOOKS.fetch_max(deadline.min(u64::MAX / 2), Relaxed);

@@ -356,7 +356,7 @@ impl<P: Platform> Binding<P> {
     pub(super) fn reopen(&self, lasts: &[u16]) {
         let open = self.open();
         let closed = (0..self.record.lanes.load(Relaxed) & LANES_MASK).zip(lasts);
-        // Release: whoever queues behind them must know of what was stored to their nodes.
+        // Release: a thread that queues behind them must know of what was stored to their nodes.
         closed.for_each(|(lane, last)| self.lane(lane).word.store(open | u64::from(*last), Release));
     }
 

@@ -132,7 +132,7 @@ fn a_newcomer_spins_unless_that_is_in_vain() {
     }
     budget(10_000);
     assert!(spins());
-    // Whoever could release it needs this CPU.
+    // The thread that could release it needs this CPU.
     cpus(1);
     assert!(!spins());
     cpus(4);
