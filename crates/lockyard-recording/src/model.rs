@@ -30,8 +30,8 @@
 //! | | `sleep` | time off the CPU in a section | `"0ns"` |
 //! | | `within` | taken in the middle of the last take of that class | |
 //!
-//! A time is a text with its unit; a list of times is drawn from, each as likely as another. A `cpu`
-//! of one value is drawn evenly from half of it to one and a half: threads of a real program do not
+//! A time is a text with its unit; a list of times is drawn from, each as likely as another. One
+//! value of `cpu` is drawn evenly from its half to one and a half: threads of a real program do not
 //! march in step.
 //!
 //! Classes nest in one order only: a model in which A is taken within B and B within A, or A within
@@ -214,13 +214,7 @@ impl Model {
 
     /// Whether anybody takes locks of the class `lock` for reading.
     pub fn is_read(&self, lock: usize) -> bool {
-        self.takes_of(lock).any(|(_, take)| take.reads > 0.0)
-    }
-
-    /// Every take of the class `lock`, with its role.
-    pub fn takes_of(&self, lock: usize) -> impl Iterator<Item = (&Role, &Take)> {
-        let of = move |role| move |take: &&Take| (take.lock == lock).then_some(role).is_some();
-        self.roles.iter().flat_map(move |role| role.takes.iter().filter(of(role)).map(move |take| (role, take)))
+        self.roles.iter().flat_map(|role| &role.takes).any(|take| take.lock == lock && take.reads > 0.0)
     }
 
     /// How many of `threads` threads each role has: by largest remainder, so that the shares are

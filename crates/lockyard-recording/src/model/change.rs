@@ -77,7 +77,7 @@ impl fmt::Display for Change {
             Action::Shards(shards) => write!(f, "shards={shards}:{class}"),
             Action::Hold(factor) => write!(f, "hold/{factor}:{class}"),
             Action::Remove => write!(f, "remove:{class}"),
-            Action::RwLock(reads) if reads == 100.0 => write!(f, "rwlock:{class}"),
+            Action::RwLock(100.0) => write!(f, "rwlock:{class}"),
             Action::RwLock(reads) => write!(f, "rwlock={reads}:{class}"),
         }
     }
