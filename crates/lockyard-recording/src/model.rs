@@ -111,6 +111,12 @@ impl Lock {
         Self { name: name.into(), kind: Kind::Mutex, objects: 1, popularity, private: false, lines: (1, 4) }
     }
 
+    /// The geometric middle of [`Lock::lines`].
+    pub fn middle_lines(&self) -> u32 {
+        let (least, most) = self.lines;
+        (f64::from(least) * f64::from(most)).sqrt().round() as u32
+    }
+
     /// The weight of each object.
     pub fn weights(&self) -> Vec<f64> {
         match &self.popularity {

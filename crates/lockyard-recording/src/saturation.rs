@@ -1,15 +1,15 @@
 //! At how many threads a lock is never free any more, from averages alone.
 //!
 //! ```text
-//! threads = CPU time per operation / (acquisitions per operation × (hold + transfer))
+//! threads = CPU time per operation / (acquisitions per operation × (hold + transfers))
 //! ```
 //!
-//! The lock of a class that the formula speaks of is its most popular one. Readers share their
-//! hold; their transfer of the lock's word they do not share. With several roles the parts of the
+//! The lock of a class that the formula speaks of is its most popular one. Transfers are that of
+//! the lock's word, and those of the lines that a section writes to: [`Lock::middle_lines`].
+//! Readers share their hold and their lines; the lock's word they do not share. With several roles the parts of the
 //! time in which a thread of each occupies the lock add up by share of threads.
 //!
-//! **What it leaves out**: other locks, waking sleepers, the order of service, the data that moves
-//! with the lock. It is an estimate beside a simulation, and what counters can tell without one.
+//! **What it leaves out**: other locks, waking sleepers, the order of service. It is an estimate beside a simulation, and what counters can tell without one.
 
 use crate::model::{Lock, Model};
 
@@ -30,7 +30,7 @@ pub struct Saturation {
 /// ```
 /// use lockyard_recording::{Model, saturation::saturation};
 ///
-/// let text = "[lock.A]\n[[role]]\ncpu = \"1.9us\"\ntakes = [{ lock = \"A\", hold = \"100ns\" }]";
+/// let text = "[lock.A]\nlines = 0\n[[role]]\ncpu = \"1.9us\"\ntakes = [{ lock = \"A\", hold = \"100ns\" }]";
 /// let found = saturation(&Model::read("app.toml", text)?, &|_| 100.0);
 /// assert_eq!(found[0].threads.map(f64::round), Some(10.0));
 /// # Ok::<(), lockyard_recording::Error>(())
@@ -48,6 +48,7 @@ pub fn saturation(model: &Model, transfer_ns: &dyn Fn(f64) -> f64) -> Vec<Satura
 
 fn threads(model: &Model, number: usize, lock: &Lock, transfer_ns: &dyn Fn(f64) -> f64) -> Option<f64> {
     const ROUNDS: usize = 50;
+    let lines = f64::from(lock.middle_lines());
     if lock.private {
         return None;
     }
@@ -60,7 +61,8 @@ fn threads(model: &Model, number: usize, lock: &Lock, transfer_ns: &dyn Fn(f64) 
                 // What is nested in the section belongs to it.
                 let nested = role.takes.iter().enumerate().filter(|(_, inner)| inner.within == Some(index));
                 let nested: f64 = nested.map(|(_, inner)| inner.count * (inner.hold.mean() + inner.sleep.mean())).sum();
-                role.times(index) * (alone * (take.hold.mean() + take.sleep.mean() + nested) + transfer)
+                role.times(index)
+                    * (alone * (take.hold.mean() + take.sleep.mean() + nested + lines * transfer) + transfer)
             });
             role.threads / sum * ns.sum::<f64>() / role.operation_ns()
         };
@@ -87,17 +89,26 @@ mod tests {
 
     #[test]
     fn the_formula() {
-        let text =
-            "[lock.A]\nobjects = 4\n[[role]]\ncpu = \"1us\"\ntakes = [{ lock = \"A\", hold = \"50ns\", count = 2 }]";
+        let text = "[lock.A]\nlines = 0\nobjects = 4\n[[role]]\ncpu = \"1us\"\ntakes = [{ lock = \"A\", hold = \"50ns\", count = 2 }]";
         // 1,100 ns an operation; each of four locks is taken half a time, for 50 + 50.
         assert!((first(text, 50.0).unwrap() - 22.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn lines_move_with_the_lock() {
+        let text = |lines| {
+            format!(
+                "[lock.A]\nlines = {lines}\n[[role]]\ncpu = \"900ns\"\ntakes = [{{ lock = \"A\", hold = \"100ns\" }}]"
+            )
+        };
+        assert!((first(&text(2), 50.0).unwrap() - 1_000.0 / 250.0).abs() < 0.1);
     }
 
     #[test]
     fn readers_share_their_hold() {
         let text = |reads| {
             format!(
-                "[lock.A]\nkind = \"rwlock\"\n[[role]]\ncpu = \"900ns\"\ntakes = [{{ lock = \"A\", hold = \"100ns\", reads = {reads} }}]"
+                "[lock.A]\nlines = 0\nkind = \"rwlock\"\n[[role]]\ncpu = \"900ns\"\ntakes = [{{ lock = \"A\", hold = \"100ns\", reads = {reads} }}]"
             )
         };
         assert!((first(&text(100), 50.0).unwrap() - 20.0).abs() < 0.1);
@@ -112,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_step_in_the_transfer_times_is_met() {
-        let text = "[lock.A]\n[[role]]\ncpu = \"1.9us\"\ntakes = [{ lock = \"A\", hold = \"100ns\" }]";
+        let text = "[lock.A]\nlines = 0\n[[role]]\ncpu = \"1.9us\"\ntakes = [{ lock = \"A\", hold = \"100ns\" }]";
         let model = Model::read("a", text).unwrap();
         let found = saturation(&model, &|threads| if threads < 12.0 { 20.0 } else { 300.0 })[0].threads.unwrap();
         assert!((5.0..17.0).contains(&found), "{found}");
