@@ -102,7 +102,7 @@ macro_rules! exclusive {
     ($($name:ident = $text:literal, $raw:ident, $family:ident $(, $statistics:ident)?;)*) => {$(
         #[doc = concat!("`", $text, "`.")]
         #[derive(Debug)]
-        struct $name<M: Machine>($raw<M>);
+        pub(crate) struct $name<M: Machine>($raw<M>);
 
         impl<M: Machine> Exclusive for $name<M> {
             fn new() -> Self {

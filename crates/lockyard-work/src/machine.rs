@@ -10,6 +10,9 @@ use std::fmt;
 
 use lockyard::event::Snapshot;
 use lockyard::platform::Platform;
+use lockyard_recording::model::Kind;
+
+use crate::erased::Erased;
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -29,10 +32,20 @@ pub trait Machine: Platform {
     /// Executes `n` PAUSE instructions, or this machine's equivalent.
     fn pause(n: u32);
 
+    /// Works for `ns` nanoseconds of CPU time: a thread that loses its CPU meanwhile goes on
+    /// afterwards.
+    fn work(ns: u64);
+
+    /// A lock of the kind that recorded programs have: the C library's own, or what stands for it.
+    fn recorded(kind: Kind, name: &str) -> Box<dyn Erased>;
+
     /// The instructions of a workload's own code: once in each section, once after each turn. Where
     /// instructions take their time by themselves it does nothing.
     #[inline(always)]
     fn around() {}
+
+    /// Whether stamps cost nothing, so that a section may be watched from inside.
+    const FREE_STAMPS: bool = false;
 
     /// A cheap time stamp in nanoseconds. Stamps of different threads may differ by a few.
     fn stamp() -> u64;

@@ -8,7 +8,7 @@ use crate::candidate::Candidate;
 use crate::machine::Machine;
 
 mod parking_lot;
-mod pthread;
+pub(crate) mod pthread;
 mod spin;
 mod standard;
 mod usync;

@@ -7,11 +7,23 @@
 use std::cell::RefCell;
 
 use lockyard::event::Snapshot;
+use lockyard_recording::model::Kind;
 use lockyard_sim::report::Report;
 use lockyard_sim::{Config, Sim, Simulation, clock_ps, inside, stands_for};
 
-use crate::catalog::{Candidate, LOCKYARD, lockyard_candidates};
+use crate::candidate::Candidate;
+use crate::catalog::{LOCKYARD, lockyard_candidates};
+use crate::erased::{self, Erased};
+use crate::locks;
 use crate::machine::{Machine, MachineError, Usage};
+
+mod stand_ins;
+
+use stand_ins::{FutexMutex, FutexRwLock};
+
+/// The locks that a recorded program has, as [`Machine::recorded`] makes them: for a replay in
+/// which no lock is under test.
+pub static AS_RECORDED: Candidate = Candidate::exclusive::<Sim, FutexMutex<Sim>>();
 
 /// Lockyard's locks on the simulated machine, default policies first. They are compiled once, here:
 /// each caller of the generic function would compile all of them again.
@@ -103,9 +115,23 @@ impl Machine for Sim {
         inside::pause(n);
     }
 
+    fn work(ns: u64) {
+        inside::compute(ns);
+    }
+
+    fn recorded(kind: Kind, name: &str) -> Box<dyn Erased> {
+        match kind {
+            Kind::Mutex => erased::exclusive::<Self, FutexMutex<Self>>(name),
+            Kind::RwLock => erased::shared::<Self, FutexRwLock<Self>>(name),
+            Kind::Spin => erased::exclusive::<Self, locks::Ttas<Self>>(name),
+        }
+    }
+
     fn around() {
         inside::around();
     }
+
+    const FREE_STAMPS: bool = true;
 
     /// Instrumentation: free.
     fn stamp() -> u64 {

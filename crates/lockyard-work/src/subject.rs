@@ -39,7 +39,7 @@ pub trait Counted: Exclusive {
 }
 
 /// A lock with a name: what the catalogue lists.
-pub trait Subject: Exclusive {
+pub trait Subject: Exclusive + 'static {
     /// What it is called, and where it belongs.
     const LABEL: Label;
 }

@@ -122,12 +122,32 @@ impl<'a, M: Machine> Worker<'a, M> {
         self.phase == Phase::Measure
     }
 
+    /// A read or a write turn that the workload has measured itself. Whether it counts.
+    pub(crate) fn passed(&mut self, reads: bool, called: u64, entered: u64) -> bool {
+        if self.in_window() {
+            self.count(if reads { Kind::Read } else { Kind::Write }, entered.saturating_sub(called));
+        } else {
+            self.open_wait(called, entered);
+        }
+        self.phase == Phase::Measure
+    }
+
+    /// One more write of which the protected data keeps count.
+    pub(crate) fn wrote(&mut self) {
+        self.tally.writes_made += 1;
+    }
+
     /// `batch` write turns of which nobody measures the waits, in `ns` all together.
     pub(crate) fn batch(&mut self, batch: u64, ns: u64) {
         if self.in_window() {
             self.tally.writes += batch;
             self.tally.batches.push(ns);
         }
+    }
+
+    /// Whether the window is open.
+    pub(crate) fn measures(&mut self) -> bool {
+        self.in_window() && self.phase == Phase::Measure
     }
 
     /// One more of the larger units.

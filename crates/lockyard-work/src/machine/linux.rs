@@ -8,8 +8,13 @@ use lockyard::event::{self, Snapshot};
 use lockyard::platform::linux::Linux;
 use lockyard::platform::pi::PiPlatform;
 
-use super::{Machine, MachineError, Usage};
+use lockyard_recording::model::Kind;
 
+use super::{Machine, MachineError, Usage};
+use crate::erased::{self, Erased};
+use crate::peers::pthread;
+
+mod compute;
 mod stamp;
 
 /// Enough for any workload; mapped lazily, so thousands of threads cost address space only.
@@ -28,6 +33,19 @@ impl Machine for Linux {
     fn pause(n: u32) {
         for _ in 0..n {
             core::hint::spin_loop();
+        }
+    }
+
+    #[inline]
+    fn work(ns: u64) {
+        compute::spend(ns);
+    }
+
+    fn recorded(kind: Kind, name: &str) -> Box<dyn Erased> {
+        match kind {
+            Kind::Mutex => erased::exclusive::<Self, pthread::mutex::Mutex<pthread::mutex::Normal>>(name),
+            Kind::RwLock => erased::shared::<Self, pthread::rwlock::RwLock<pthread::rwlock::PreferReader>>(name),
+            Kind::Spin => erased::exclusive::<Self, pthread::spin::Spin>(name),
         }
     }
 
