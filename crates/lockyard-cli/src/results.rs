@@ -122,6 +122,7 @@ pub(crate) fn title(spec: &Spec, full: bool) -> String {
     match spec.workload {
         Workload::Uncontended | Workload::Contend => {}
         Workload::StarveReaders | Workload::StarveWriters => parts.push(format!("{}:", spec.workload)),
+        Workload::Replay => parts.push(format!("{},", spec.replay.as_ref().map_or("replay", |replay| &replay.name))),
         other => parts.push(format!("{other},")),
     }
     let readers = numbers::count(spec.readers, "reader");

@@ -16,6 +16,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 mod interrupts;
 mod output;
+mod predict;
 mod refusals;
 mod simulated;
 
