@@ -65,7 +65,7 @@ impl Target {
     ///
     /// # Errors
     /// One line that names the path and the reason; the old content is still there.
-    pub(crate) fn write(&self, content: impl AsRef<[u8]>) -> Result<(), Failure> {
+    pub(crate) fn write(&self, content: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), Failure> {
         let content = content.as_ref();
         let done = match &self.place {
             Place::File(file) => Temporary::create(file).and_then(|temporary| temporary.commit(file, content)),

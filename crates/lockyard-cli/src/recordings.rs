@@ -108,7 +108,7 @@ pub(crate) fn script(args: &ScriptArgs) -> Result<String, Failure> {
 pub(crate) fn import(args: &ImportArgs) -> Result<String, Failure> {
     let target = Target::check("--out", &args.out)?;
     let recording = recorded("import", &args.file)?;
-    target.write(recording.to_bytes())?;
+    target.write(&recording.to_bytes())?;
     let events: usize = recording.windows.iter().map(|window| window.events.len()).sum();
     let windows = numbers::count(recording.windows.len(), "window");
     Ok(format!("wrote {}: {} in {windows}\n", target.path().display(), numbers::count(events, "event")))

@@ -26,7 +26,7 @@ fn rate() -> u64 {
 /// Computes for about `ns` nanoseconds, and the chain's beginning and end.
 pub(super) fn spend(ns: u64) {
     if ns > 0 {
-        chain((u128::from(ns) * u128::from(rate()) >> 10) as u64);
+        chain(((u128::from(ns) * u128::from(rate())) >> 10) as u64);
     }
 }
 
