@@ -1,5 +1,5 @@
-//! Circles between modules: a module of the library that uses another, directly or through others,
-//! is not used by it. A module and those inside it are one family, and may use each other.
+//! Circles between modules: a module of a crate that uses another, directly or through others, is
+//! not used by it. A module and those inside it are one family, and may use each other.
 //!
 //! A file is a module; what it uses are the paths in its code that begin with `crate`, `super` or
 //! `self`. Unit tests do not count: those of one lock may import others.
@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 type Module = Vec<String>;
 
 /// Every circle among the modules of these files, once, as a line. A file is its path below the
-/// library's folder, and its code without comments.
+/// folder of the crate's sources, and its code without comments.
 pub(crate) fn circles(files: &[(&str, String)]) -> Vec<String> {
     let of_file = |path: &str| -> Module {
         let name = path.trim_end_matches(".rs").trim_end_matches("/mod");
-        name.split('/').filter(|part| *part != "lib").map(str::to_owned).collect()
+        name.split('/').filter(|part| !matches!(*part, "lib" | "main")).map(str::to_owned).collect()
     };
     let is_test = |path: &str| path.split('/').any(|part| part.trim_end_matches(".rs") == "tests");
     let files: BTreeMap<Module, &str> =

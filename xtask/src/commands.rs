@@ -4,10 +4,10 @@ use std::fs;
 
 use crate::steps::{
     self, ASSEMBLY, BUILD, CLIPPY, CLIPPY_SHORT, COUNTS, DEPENDENCIES, DOC_TESTS, DOCS, DOCS_SHORT, FORMAT, HEADER,
-    MODELS, PLANTED, PORTABLE, PROGRAMS, SOURCES, TESTS, passes,
+    MODELS, PLANTED, PORTABLE, PROGRAMS, SOURCES, SURFACE, TESTS, passes,
 };
-use crate::tools::{Outcome, cargo, report};
-use crate::{counts, coverage, fuzz, install, lab, models, programs, qemu, quick};
+use crate::tools::{Outcome, cargo, misunderstood, report};
+use crate::{counts, coverage, fuzz, install, lab, models, pages, programs, qemu, quick};
 
 /// One form of a command.
 pub(crate) struct Form {
@@ -38,7 +38,7 @@ pub(crate) const FORMS: &[Form] = &[
         time: "14 minutes cold, 6 to 8 warm",
         run: |_| {
             let first = [FORMAT, SOURCES, DEPENDENCIES, BUILD, CLIPPY_SHORT, TESTS, PORTABLE, DOC_TESTS, DOCS_SHORT];
-            passes(&[&first[..], &[COUNTS, ASSEMBLY, PROGRAMS]].concat())
+            passes(&[&first[..], &[SURFACE, COUNTS, ASSEMBLY, PROGRAMS]].concat())
         },
     },
     Form {
@@ -56,6 +56,13 @@ pub(crate) const FORMS: &[Form] = &[
         run: |_| passes(&[DOC_TESTS, DOCS]),
     },
     Form {
+        name: "lint --publish",
+        options: "",
+        about: "what `cargo publish --dry-run` says of every package that is for others, without compiling it again",
+        time: "half a minute, and the registry",
+        run: |_| report(pages::publish()),
+    },
+    Form {
         name: "lint --deny",
         options: "",
         about: "cargo-deny over `deny.toml`: licences, sources, duplicates; compiles cargo-deny when missing",
@@ -65,9 +72,9 @@ pub(crate) const FORMS: &[Form] = &[
     Form {
         name: "lint",
         options: "",
-        about: "formatting, house rules of sources and documents, licences, clippy for every set of features with warnings as errors, the C header",
+        about: "formatting, house rules of sources and documents, licences, clippy for every set of features with warnings as errors, the number of public functions, the C header",
         time: "1 minute cold, 10 s warm",
-        run: |_| passes(&[FORMAT, SOURCES, DEPENDENCIES, CLIPPY, HEADER]),
+        run: |_| passes(&[FORMAT, SOURCES, DEPENDENCIES, CLIPPY, SURFACE, HEADER]),
     },
     Form {
         name: "cost counts",
@@ -209,8 +216,8 @@ pub(crate) const FORMS: &[Form] = &[
     Form {
         name: "lab run",
         options: "WHAT [--short] [--host NAME] [--out DIR] [--program LOCKYARD]",
-        about: "records a measurement in docs/lab: `front` (the mutexes of README.md's picture, on a quiet machine) or `trust` (the simulator's score)",
-        time: "9 minutes, 4 minutes",
+        about: "records a measurement in docs/lab: `front` (the mutexes of README.md's picture, on a quiet machine), `grid` (the score of every family, likewise) or `trust` (the simulator's score)",
+        time: "9 minutes, 13 minutes, 4 minutes",
         run: |words| report(lab::run(words)),
     },
     Form {
@@ -254,12 +261,7 @@ fn fix() -> Outcome {
     cargo("fmt --all")?;
     steps::header()?;
     lab::table(false)?;
-    write_table(false)
-}
-
-pub(crate) fn misunderstood(name: &str, words: &[&str]) -> u8 {
-    eprintln!("xtask: {name}: '{}' is not understood; see: cargo xtask {name} --help", words.join(" "));
-    2
+    write_table()
 }
 
 /// The form that `words` name, and the words that follow.
@@ -315,19 +317,18 @@ const PAGE: &str = "CONTRIBUTING.md";
 const OPEN: &str = "<!-- commands -->\n";
 const CLOSE: &str = "<!-- /commands -->";
 
-/// Writes the table of commands into CONTRIBUTING.md; `only_look`: fails where it differs.
-pub(crate) fn write_table(only_look: bool) -> Outcome {
+/// Writes the table of commands into CONTRIBUTING.md.
+fn write_table() -> Outcome {
     let text = fs::read_to_string(PAGE).map_err(|error| format!("{PAGE}: {error}"))?;
-    let parts = text.split_once(OPEN).and_then(|(before, rest)| Some((before, rest.split_once(CLOSE)?)));
-    let Some((before, (_, after))) = parts else { return Err(format!("{PAGE}: no table of commands: {OPEN}")) };
-    let made = format!("{before}{OPEN}{}{CLOSE}{after}", table());
-    if made == text {
-        return Ok(());
-    }
-    if only_look {
-        return Err(format!("{PAGE}: the table of commands is not what xtask says; cargo xtask lint --fix"));
-    }
-    fs::write(PAGE, made).map_err(|error| format!("{PAGE}: {error}"))
+    let made = with_table(&text).ok_or_else(|| format!("{PAGE}: no table of commands: {OPEN}"))?;
+    if made == text { Ok(()) } else { fs::write(PAGE, made).map_err(|error| format!("{PAGE}: {error}")) }
+}
+
+/// `page` with the table as it is now. `None`: it has no place for it.
+fn with_table(page: &str) -> Option<String> {
+    let (before, rest) = page.split_once(OPEN)?;
+    let (_, after) = rest.split_once(CLOSE)?;
+    Some(format!("{before}{OPEN}{}{CLOSE}{after}", table()))
 }
 
 fn table() -> String {
@@ -344,6 +345,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn the_table_of_commands_is_what_they_are() {
+        let page = include_str!("../../CONTRIBUTING.md");
+        assert!(with_table(page).as_deref() == Some(page), "{PAGE}: cargo xtask lint --fix");
+    }
 
     #[test]
     fn forms_are_found_by_their_longest_name() {

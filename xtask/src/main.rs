@@ -15,12 +15,14 @@ mod install;
 mod lab;
 mod licences;
 mod models;
+mod pages;
 mod planted;
 mod programs;
 mod qemu;
 mod quick;
 mod sources;
 mod steps;
+mod surface;
 mod tools;
 mod weakened;
 

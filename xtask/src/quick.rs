@@ -16,7 +16,7 @@ pub(crate) fn main(words: &[&str]) -> u8 {
     let outcome = match words {
         [] => changed().and_then(|(locks, crates)| check(&locks, &crates)),
         [lock] if !lock.starts_with('-') => check(&[(*lock).to_owned()], &[]),
-        _ => return crate::commands::misunderstood("quick", words),
+        _ => return crate::tools::misunderstood("quick", words),
     };
     println!("\n{:.1} s", begun.elapsed().as_secs_f64());
     tools::report(outcome)
@@ -56,7 +56,7 @@ fn package(path: &str) -> Option<String> {
 fn check(locks: &[String], crates: &[String]) -> Outcome {
     cargo("fmt --all --check")?;
     if !locks.is_empty() {
-        cargo("clippy --quiet -p lockyard --lib -F history -- -D warnings")?;
+        cargo("clippy --quiet -p lockyard --lib -F history,unstable-internals -- -D warnings")?;
         let names = locks.join(" ");
         let listed = tools::capture(
             Command::new("cargo")

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::tools::{Outcome, cargo, cargo_with};
-use crate::{asm, counts, install, licences, models, planted, programs, sources, tools};
+use crate::{asm, counts, install, licences, models, pages, planted, programs, sources, surface, tools};
 
 /// One check.
 #[derive(Clone, Copy)]
@@ -36,6 +36,8 @@ pub(crate) const DOC_TESTS: Step = Step { name: "doc tests", needs_build: true, 
 pub(crate) const DOCS: Step = Step { name: "documentation", needs_build: true, check: docs };
 /// The libraries' pages alone; `doc` has those of the commands and of what is private.
 pub(crate) const DOCS_SHORT: Step = Step { name: "documentation", needs_build: true, check: docs_short };
+/// The pages of the default features: what users see.
+pub(crate) const SURFACE: Step = Step { name: "surface", needs_build: false, check: surface::check };
 pub(crate) const COUNTS: Step = Step { name: "instruction counts", needs_build: true, check: counts::check };
 pub(crate) const ASSEMBLY: Step = Step { name: "assembly", needs_build: true, check: asm::check };
 pub(crate) const PROGRAMS: Step = Step { name: "real programs", needs_build: true, check: programs::short };
@@ -60,11 +62,22 @@ fn build() -> Outcome {
 const SEAM_OFF: &str = "-A clippy::disallowed_types -A clippy::disallowed_methods";
 
 /// Everything, without the rule about the seam; then the library and the conformance suite under
-/// that rule, and the library once more for each set of features.
+/// that rule, and the library once more for each set of features: what users have, and no
+/// `unstable-internals`, but for the last.
 fn clippy_short() -> Outcome {
     cargo(&format!("clippy --workspace --all-targets -- -D warnings {SEAM_OFF}"))?;
     cargo("clippy -p lockyard -p lockyard-check --lib -- -D warnings")?;
-    for features in ["", " -F std", " -F events", " -F history", " -F portable"] {
+    let sets = [
+        "",
+        " -F default",
+        " -F std",
+        " -F events",
+        " -F history",
+        " -F portable",
+        " -F deadlock,arc_lock,serde,owning_ref",
+        " -F unstable-internals",
+    ];
+    for features in sets {
         cargo(&format!("clippy -p lockyard --lib --no-default-features{features} -- -D warnings"))?;
     }
     Ok(())
@@ -97,7 +110,7 @@ fn tests() -> Outcome {
 }
 
 fn portable() -> Outcome {
-    cargo("test -p lockyard -F portable --test conformance --test names")
+    cargo("test -p lockyard -F portable,deadlock --test conformance --test names --test deadlock")
 }
 
 fn doc_tests() -> Outcome {
@@ -108,7 +121,8 @@ fn doc_tests() -> Outcome {
 const STRICT: [(&str, &str); 1] = [("RUSTDOCFLAGS", "-D warnings")];
 
 fn docs_short() -> Outcome {
-    cargo_with(&STRICT, "doc --no-deps --workspace --lib")
+    cargo_with(&STRICT, "doc --no-deps --workspace --lib")?;
+    pages::methods()
 }
 
 /// The command and the library share a name, so that their pages share a folder: the library's come

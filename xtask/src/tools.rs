@@ -149,6 +149,12 @@ fn collect_children(of: u32, family: &mut Vec<u32>) {
     }
 }
 
+/// The words that follow the name of a command mean nothing to it: the exit code.
+pub(crate) fn misunderstood(name: &str, words: &[&str]) -> u8 {
+    eprintln!("xtask: {name}: '{}' is not understood; see: cargo xtask {name} --help", words.join(" "));
+    2
+}
+
 /// Prints what went wrong, if anything did: the exit code.
 pub(crate) fn report(outcome: Outcome) -> u8 {
     match outcome {

@@ -41,6 +41,8 @@ struct timespec; /* strict C99 has none */
 
 /** Unlocked: the same as all-zero bytes. */
 #define LY_MUTEX_INIT {{0}}
+/** Without waiters: the same as all-zero bytes. */
+#define LY_COND_INIT {{0}}
 /** Unlocked. */
 #define LY_RTMUTEX_INIT {{0}}
 /** Unlocked. */
@@ -60,14 +62,15 @@ struct timespec; /* strict C99 has none */
 
 
 /**
- * A reference count and a spinlock in 8 bytes: references come and go without the lock, as long as
- * nobody holds it.
+ * The condition variable of ly_mutex_t. 8 bytes.
  *
- * The count is negative once the object is dead.
+ * The thread that has waited longest is woken first. It is moved, asleep, into the queue of the
+ * mutex, and wakes when that is free. The memory may go as soon as all waiters were woken by a
+ * signal, and the calls that timed out have returned.
  */
-typedef struct ly_lockref_t {
-    uint64_t word;
-} ly_lockref_t;
+typedef struct ly_cond_t {
+    uint32_t word[2];
+} ly_cond_t;
 
 /**
  * A mutex: spins while the owner runs, sleeps otherwise. 32 bytes.
@@ -78,6 +81,16 @@ typedef struct ly_lockref_t {
 typedef struct ly_mutex_t {
     uint32_t word[8];
 } ly_mutex_t;
+
+/**
+ * A reference count and a spinlock in 8 bytes: references come and go without the lock, as long as
+ * nobody holds it.
+ *
+ * The count is negative once the object is dead.
+ */
+typedef struct ly_lockref_t {
+    uint64_t word;
+} ly_lockref_t;
 
 /**
  * A queued reader-writer spinlock for short sections with many readers. 16 bytes.
@@ -149,6 +162,42 @@ extern "C" {
  * header.
  */
 const char *ly_version(void);
+
+/**
+ * Makes `*cond` one without waiters, whatever it was. Not needed for zeroed memory.
+ */
+void ly_cond_init(struct ly_cond_t *cond);
+
+/**
+ * Unlocks the mutex, which the caller must have locked, waits for a signal, and locks the mutex
+ * again: no signal is lost in between. May return without a signal. All that wait at the same time
+ * must do so with the same mutex. Always 0.
+ */
+int ly_cond_wait(struct ly_cond_t *cond, struct ly_mutex_t *mutex);
+
+/**
+ * As ly_cond_wait, until `*abstime`, a time of CLOCK_REALTIME.
+ *
+ * ETIMEDOUT: there was no signal until then. EINVAL: the nanoseconds are not between 0 and
+ * 999999999; the mutex was not unlocked. The mutex is locked in each case.
+ */
+int ly_cond_timedwait(struct ly_cond_t *cond, struct ly_mutex_t *mutex, const struct timespec *abstime);
+
+/**
+ * As ly_cond_timedwait, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
+ */
+int ly_cond_clockwait(struct ly_cond_t *cond, struct ly_mutex_t *mutex, int clock, const struct timespec *abstime);
+
+/**
+ * Wakes the thread that has waited longest, if one waits; it returns when it has the mutex. The
+ * caller may hold the mutex or not. Always 0.
+ */
+int ly_cond_signal(struct ly_cond_t *cond);
+
+/**
+ * Wakes all threads that wait now, one after another as the mutex becomes free. Always 0.
+ */
+int ly_cond_broadcast(struct ly_cond_t *cond);
 
 /**
  * Makes `*object` unlocked, with `count` references (at most 65535).

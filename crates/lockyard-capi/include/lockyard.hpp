@@ -4,6 +4,7 @@
  * std::lock_guard, std::unique_lock, std::shared_lock, std::scoped_lock and std::condition_variable_any.
  *
  *   lockyard::mutex            ly_mutex_t        TimedLockable
+ *   lockyard::condition_variable  ly_cond_t      with std::unique_lock<lockyard::mutex>
  *   lockyard::rtmutex          ly_rtmutex_t      TimedLockable, and checked
  *   lockyard::shared_mutex     ly_rwsem_t        SharedTimedLockable, and downgrade()
  *   lockyard::spinlock         ly_spinlock_t     Lockable
@@ -26,11 +27,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
 #include <exception>
 #include <limits>
+#include <mutex>
 #include <system_error>
 #include <type_traits>
 
@@ -246,6 +249,92 @@ public:
     bool try_lock_until(const std::chrono::time_point<Clock, Duration>& end) noexcept
     {
         return detail::take_until(end, take());
+    }
+};
+
+/**
+ * The condition variable of mutex, with the face of std::condition_variable. 8 bytes.
+ *
+ * Every wait may return without a notification: the forms with a predicate look for themselves. All that wait at the same time must do so with the same
+ * mutex. A waiter sleeps until it is notified and the mutex is free: one wake-up.
+ */
+class condition_variable : public detail::holder<ly_cond_t> {
+    using held = std::unique_lock<mutex>;
+
+    auto take(held& lock) noexcept
+    {
+        return [this, &lock](int clock, const struct timespec* end) {
+            return ly_cond_clockwait(&raw_, lock.mutex()->native_handle(), clock, end);
+        };
+    }
+
+    static std::cv_status status(bool notified) noexcept
+    {
+        return notified ? std::cv_status::no_timeout : std::cv_status::timeout;
+    }
+
+public:
+    void notify_one() noexcept { ly_cond_signal(&raw_); }
+    void notify_all() noexcept { ly_cond_broadcast(&raw_); }
+
+    void wait(held& lock) noexcept { ly_cond_wait(&raw_, lock.mutex()->native_handle()); }
+
+    template <class Predicate>
+    void wait(held& lock, Predicate holds)
+    {
+        while (!holds()) {
+            wait(lock);
+        }
+    }
+
+    template <class Rep, class Period>
+    std::cv_status wait_for(held& lock, const std::chrono::duration<Rep, Period>& timeout) noexcept
+    {
+        return status(detail::take_for(timeout, take(lock)));
+    }
+
+    template <class Duration>
+    std::cv_status wait_until(held& lock, const std::chrono::time_point<std::chrono::steady_clock, Duration>& end) noexcept
+    {
+        return status(detail::take_until(end, take(lock)));
+    }
+
+    template <class Duration>
+    std::cv_status wait_until(held& lock, const std::chrono::time_point<std::chrono::system_clock, Duration>& end) noexcept
+    {
+        return status(detail::take_until(end, take(lock)));
+    }
+
+    /** Another clock, which may run at another speed: it has the last word. A wait is not begun again here, since what it waits for may have come. */
+    template <class Clock, class Duration>
+    std::cv_status wait_until(held& lock, const std::chrono::time_point<Clock, Duration>& end) noexcept
+    {
+        return status(detail::take_within(detail::left_until(end), take(lock)) == 0 || !detail::left_until(end).is_over());
+    }
+
+    /** Whether the predicate holds: false only after `end`. */
+    template <class Clock, class Duration, class Predicate>
+    bool wait_until(held& lock, const std::chrono::time_point<Clock, Duration>& end, Predicate holds)
+    {
+        while (!holds()) {
+            if (wait_until(lock, end) == std::cv_status::timeout) {
+                return holds();
+            }
+        }
+        return true;
+    }
+
+    template <class Rep, class Period, class Predicate>
+    bool wait_for(held& lock, const std::chrono::duration<Rep, Period>& timeout, Predicate holds)
+    {
+        detail::span left = detail::span_of(timeout, true);
+        if (left.seconds >= detail::long_wait) {
+            wait(lock, holds);
+            return true;
+        }
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(left.seconds < 0 ? 0 : left.seconds) +
+                         std::chrono::nanoseconds(left.seconds < 0 ? 0 : left.nanos);
+        return wait_until(lock, end, holds);
     }
 };
 

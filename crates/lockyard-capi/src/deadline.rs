@@ -95,6 +95,20 @@ pub(crate) unsafe fn until<C: Code>(
     }
 }
 
+/// `*time` of `clock` as the end of a wait that looks at that clock itself: for what must not be
+/// begun again, such as a wait for a signal.
+///
+/// # Errors
+/// `EINVAL`: another clock, or nanoseconds that are none.
+///
+/// # Safety
+/// `time` points to a `struct timespec`.
+pub(crate) unsafe fn end(clock: c_int, time: *const timespec) -> Result<Until<'static, Linux>, c_int> {
+    // SAFETY: the caller's promise.
+    let Deadline { clock, ns } = unsafe { Deadline::new(clock, time) }?;
+    Ok(if clock == ClockId::Monotonic { Until::deadline(ns) } else { Until::realtime(ns) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 //! language. The integers are as large and as aligned as the lock, and zero when it is unlocked;
 //! only the functions of this library may touch them.
 
+use lockyard::condvar::RawCondvar;
 use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
@@ -44,6 +45,7 @@ macro_rules! holds {
 
 holds! {
     ly_mutex_t = RawMutex<Linux>;
+    ly_cond_t = RawCondvar<Linux>;
     ly_rtmutex_t = RawRtMutex<Linux>;
     ly_rwsem_t = RawRwSem<Linux>;
     ly_sem_t = RawSemaphore<Linux>;
@@ -67,6 +69,17 @@ const _: () = assert!(MAX_UNITS == 2_147_483_647);
 #[repr(C)]
 pub struct ly_mutex_t {
     word: [u32; 8],
+}
+
+/// The condition variable of ly_mutex_t. 8 bytes.
+///
+/// The thread that has waited longest is woken first. It is moved, asleep, into the queue of the
+/// mutex, and wakes when that is free. The memory may go as soon as all waiters were woken by a
+/// signal, and the calls that timed out have returned.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ly_cond_t {
+    word: [u32; 2],
 }
 
 /// A mutex with priority inheritance: its owner runs at the priority of the most urgent

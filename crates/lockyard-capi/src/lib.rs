@@ -5,7 +5,7 @@
 //! | `layout` | the C types: plain integers, as large and as aligned as the locks they hold |
 //! | `watch` | what `lockyard stat` is told |
 //! | `deadline` | a `struct timespec` on a clock, as the end of a wait |
-//! | `mutex`, `rtmutex`, `rwsem`, `semaphore`, `spin`, `qrwlock`, `lockref` | the functions, one file per lock |
+//! | `mutex`, `cond`, `rtmutex`, `rwsem`, `semaphore`, `spin`, `qrwlock`, `lockref` | the functions, one file per lock |
 //!
 //! `include/lockyard.h` is made from these files by `cargo xtask lint --fix` (cbindgen) and checked
 //! in; its doc comments are those of the functions here, and its promises to users are in
@@ -27,6 +27,7 @@
 // header says so once for all.
 #![allow(non_camel_case_types, clippy::missing_safety_doc)]
 
+pub mod cond;
 pub mod deadline;
 pub mod layout;
 pub mod lockref;

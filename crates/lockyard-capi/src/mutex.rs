@@ -67,6 +67,14 @@ pub unsafe extern "C" fn ly_mutex_unlock(mutex: *mut ly_mutex_t) -> c_int {
     0
 }
 
+/// Runs `wait`, which gives up the mutex that the caller holds, and takes it again.
+pub(crate) fn given_up<R>(mutex: *mut ly_mutex_t, wait: impl FnOnce() -> R) -> R {
+    watch::give(mutex);
+    let result = wait();
+    watch::attempt(&KIND, place(mutex), mutex, || true, 0);
+    result
+}
+
 /// Names the class under which `lockyard stat` shows the mutex; all with the same name are one
 /// class. Call it before the mutex is used; a mutex that is initialised again has none. ENOSPC:
 /// there are too many classes.

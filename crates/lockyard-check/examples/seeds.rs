@@ -12,20 +12,11 @@ use std::panic::{set_hook, take_hook};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use lockyard::history::qrwlock::{KernelQRwLock, policy as qrw};
-use lockyard::lockref::LockRef;
-use lockyard::qrwlock::RawQRwLock;
-use lockyard::spin::cna::RawCnaSpinLock;
-use lockyard::spin::hq::RawHqSpinLock;
-use lockyard::spin::mcs::RawMcsLock;
-use lockyard::spin::qspinlock::RawQSpinLock;
-use lockyard::spin::ticket::RawTicketLock;
-use lockyard::spin::ttas::RawTtasLock;
-use lockyard_check::adapters::{EagerHq, turn_early};
+use lockyard_check::adapters::turn_early;
 use lockyard_check::broken::{LeakyReaders, LosesWakeups, Nothing, TryTraces};
-use lockyard_check::cases::parking::HashedMutex;
-use lockyard_check::group;
+use lockyard_check::catalog::{entries, types};
 use lockyard_check::simulated::{Events, perform_seed};
+use lockyard_check::{cases, catalog, groups};
 use lockyard_sim::Sim;
 
 const HELP: &str = "\
@@ -43,49 +34,31 @@ type Case = (&'static str, fn());
 
 /// A lock, and what it has to pass.
 struct Subject {
-    name: &'static str,
+    name: String,
     cases: Vec<Case>,
 }
 
-macro_rules! subjects {
-    ($($name:literal: $lock:ty, [$($group:ident),*];)*) => {
-        vec![$(Subject { name: $name, cases: [$(group!($group => listed($lock)) as &[Case]),*].concat() },)*]
-    };
-}
-
 fn subjects() -> Vec<Subject> {
-    subjects! {
-        "hq-spinlock": EagerHq<Sim>, [exclusive];
-        "hq-spinlock:by-node": EagerHq<Sim, 0>, [exclusive];
-        "cna": RawCnaSpinLock<Sim>, [exclusive];
-        "qspinlock": RawQSpinLock<Sim>, [exclusive];
-        "mcs": RawMcsLock<Sim>, [exclusive];
-        "ticket": RawTicketLock<Sim>, [exclusive];
-        "ttas": RawTtasLock<Sim>, [exclusive];
-        "qrwlock": RawQRwLock<Sim>, [exclusive, timed, shared];
-        "qrwlock:today-kernel": KernelQRwLock<Sim, qrw::TodayKernel>, [exclusive, shared];
-        "qrwlock:fetch-add": KernelQRwLock<Sim, qrw::FetchAdd>, [exclusive, shared];
-        "qrwlock:byte-cas": KernelQRwLock<Sim, qrw::ByteCas>, [exclusive, shared];
-        "qrwlock:word-cas": KernelQRwLock<Sim, qrw::WordCas>, [exclusive, shared];
-        "lockref": LockRef<Sim>, [exclusive, references];
-        "lockref:hq-spinlock": LockRef<Sim, RawHqSpinLock<Sim>>, [exclusive, references];
-        "lockref:mcs": LockRef<Sim, RawMcsLock<Sim>>, [exclusive, references];
-        "lockref:ticket": LockRef<Sim, RawTicketLock<Sim>>, [exclusive, references];
-        "lockref:ttas": LockRef<Sim, RawTtasLock<Sim>>, [exclusive, references];
-        "futex-hash": HashedMutex<Sim, RawQSpinLock<Sim>>, [exclusive, parking];
-        "futex-hash:hq-spinlock": HashedMutex<Sim, RawHqSpinLock<Sim>>, [exclusive, parking];
-        "futex-hash:ticket": HashedMutex<Sim, RawTicketLock<Sim>>, [exclusive, parking];
+    let mut list = Vec::new();
+    macro_rules! subject {
+        (() $lock:ident $trait:ident $promises:tt) => {
+            let cases = groups!($trait => cases (types::$lock<Sim>));
+            list.push(Subject { name: entries::$lock.label(), cases });
+        };
     }
+    catalog::locks!(seeds => subject ());
+    list
 }
 
 /// Each must fail within [`FOUND_WITHIN`] seeds.
 fn broken() -> Vec<Subject> {
-    subjects! {
-        "no lock at all": Nothing<Sim>, [exclusive];
-        "a lock that forgets a wake-up": LosesWakeups<Sim>, [exclusive];
-        "a try that leaves a trace": TryTraces<Sim>, [exclusive];
-        "a writer beside a reader": LeakyReaders<Sim>, [shared];
-    }
+    let subject = |name: &str, cases| Subject { name: name.to_owned(), cases };
+    vec![
+        subject("no lock at all", cases!((Nothing<Sim>) exclusive)),
+        subject("a lock that forgets a wake-up", cases!((LosesWakeups<Sim>) exclusive)),
+        subject("a try that leaves a trace", cases!((TryTraces<Sim>) exclusive)),
+        subject("a writer beside a reader", cases!((LeakyReaders<Sim>) shared)),
+    ]
 }
 
 const FOUND_WITHIN: u64 = 20;
@@ -183,7 +156,7 @@ fn main() -> ExitCode {
     }
     let end = from.saturating_add(count);
     for subject in &subjects {
-        let name = subject.name;
+        let name = &subject.name;
         let deal = deal.unwrap_or(subject.cases.len()).min(subject.cases.len());
         let begun = Instant::now();
         let mut said = begun;

@@ -6,30 +6,14 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use lockyard::history::qrwlock::{KernelQRwLock, policy as qrw};
-use lockyard::history::rwsem::{KernelRwSem, policy as sem};
-use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
-use lockyard::lockref::LockRef;
-use lockyard::mutex::RawMutex;
 use lockyard::platform::{Ordering::*, Platform, Word};
-use lockyard::qrwlock::RawQRwLock;
-use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
-use lockyard::rwsem::RawRwSem;
-use lockyard::semaphore::RawSemaphore;
-use lockyard::spin::cna::RawCnaSpinLock;
-use lockyard::spin::mcs::RawMcsLock;
-use lockyard::spin::qspinlock::RawQSpinLock;
-use lockyard::spin::ticket::RawTicketLock;
-use lockyard::spin::ttas::RawTtasLock;
-use lockyard_check::adapters::{Binary, EagerHq};
 use lockyard_check::broken::Nothing;
 use lockyard_check::cases::exclusion;
-use lockyard_check::cases::parking::HashedMutex;
-use lockyard_check::embedded::{Detached, Monitor, Spinning};
-use lockyard_check::group;
+use lockyard_check::catalog::{entries, types};
 use lockyard_check::lock::{Lock, Way};
 use lockyard_check::model::random::{Shuttle, fault_of, perform};
 use lockyard_check::stage::Stage;
+use lockyard_check::{catalog, groups};
 
 const HELP: &str = "\
 cargo xtask models shuttle [--lock TEXT] [--case TEXT] [--schedules N] [--crowds N] [--seed S]
@@ -43,7 +27,7 @@ cargo xtask models shuttle [--lock TEXT] [--case TEXT] [--schedules N] [--crowds
 type Case = (&'static str, fn());
 
 /// Sixteen threads, two acquisitions each.
-fn crowd<L: Lock>() {
+fn crowd<L: Lock<P: Stage>>() {
     let guarded = lockyard_check::data::Data::<L::P>::default();
     let lock = L::default();
     L::P::run(16, |me| {
@@ -113,60 +97,31 @@ fn time_passes_when_threads_end() {
 }
 
 struct Subject {
-    name: &'static str,
+    name: String,
     cases: Vec<Case>,
     crowd: Option<fn()>,
 }
 
-macro_rules! subjects {
-    ($($name:literal: $lock:ty, [$($group:ident),*] $($crowd:ident)?;)*) => {
-        vec![$(Subject {
-            name: $name,
-            cases: [$(group!($group => listed($lock)) as &[Case]),*].concat(),
-            crowd: None$(.or(Some($crowd::<$lock> as fn())))?,
-        }),*]
-    };
-}
-
 fn subjects() -> Vec<Subject> {
     let machine: Case = ("time_passes_when_threads_end", time_passes_when_threads_end);
-    let mut list = vec![Subject { name: "machine", cases: vec![machine], crowd: None }];
-    list.extend(locks());
-    list
-}
-
-fn locks() -> Vec<Subject> {
-    subjects! {
-        "qspinlock": RawQSpinLock<Shuttle>, [exclusive] crowd;
-        "cna": RawCnaSpinLock<Shuttle>, [exclusive] crowd;
-        "hq-spinlock": EagerHq<Shuttle>, [exclusive] crowd;
-        "mcs": RawMcsLock<Shuttle>, [exclusive] crowd;
-        "ticket": RawTicketLock<Shuttle>, [exclusive] crowd;
-        "ttas": RawTtasLock<Shuttle>, [exclusive] crowd;
-        "mutex": RawMutex<Shuttle>, [exclusive, timed] crowd;
-        "mutex-detached": Detached<RawMutex<Shuttle>>, [exclusive, timed] crowd;
-        "rtmutex-tree": RawTreeRtMutex<Shuttle>, [exclusive, timed] crowd;
-        "rtmutex-tree:top-spin-2016": RawTreeRtMutex<Shuttle, rt::Published2016>, [exclusive, timed] crowd;
-        "condvar": Monitor<Shuttle, RawMutex<Shuttle>>, [exclusive, timed] crowd;
-        "condvar-spinning": Monitor<Shuttle, Spinning<Shuttle>>, [exclusive, timed] crowd;
-        "rwsem:today": RawRwSem<Shuttle>, [exclusive, timed, shared] crowd;
-        "rwsem:today-kernel": KernelRwSem<Shuttle, sem::TodayKernel>, [exclusive, timed, shared] crowd;
-        "rwsem:v5.10": KernelRwSem<Shuttle, sem::V5_10>, [exclusive, timed, shared] crowd;
-        "rwsem:handoff-4ms": KernelRwSem<Shuttle, sem::Handoff4ms>, [exclusive, timed, shared] crowd;
-        "rwsem:reader-steal-v2": KernelRwSem<Shuttle, sem::ReaderStealV2>, [exclusive, timed, shared] crowd;
-        "rwsem:limit-rspin": KernelRwSem<Shuttle, sem::LimitRspin>, [exclusive, timed, shared] crowd;
-        "rwsem:xadd-baseline": KernelRwSem<Shuttle, sem::XaddBaseline>, [exclusive, timed, shared] crowd;
-        "qrwlock:today": RawQRwLock<Shuttle>, [exclusive, timed, shared] crowd;
-        "qrwlock:today-kernel": KernelQRwLock<Shuttle, qrw::TodayKernel>, [exclusive, shared] crowd;
-        "qrwlock:fetch-add": KernelQRwLock<Shuttle, qrw::FetchAdd>, [exclusive, shared] crowd;
-        "qrwlock:byte-cas": KernelQRwLock<Shuttle, qrw::ByteCas>, [exclusive, shared] crowd;
-        "qrwlock:word-cas": KernelQRwLock<Shuttle, qrw::WordCas>, [exclusive, shared] crowd;
-        "lockref": LockRef<Shuttle>, [exclusive, references] crowd;
-        "futex-hash": HashedMutex<Shuttle, RawQSpinLock<Shuttle>>, [exclusive, parking] crowd;
-        "semaphore:opportunistic-safe": RawSemaphore<Shuttle>, [counting, quick_ups];
-        "semaphore:direct-handoff": KernelSemaphore<Shuttle, DirectHandoff>, [counting, quick_ups];
-        "binary-semaphore": Binary<RawSemaphore<Shuttle>>, [exclusive, timed] crowd;
+    let mut list = vec![Subject { name: "machine".to_owned(), cases: vec![machine], crowd: None }];
+    macro_rules! subject {
+        (() $lock:ident count $promises:tt) => {
+            subject!(@ $lock count, None);
+        };
+        (() $lock:ident weigh $promises:tt) => {
+            subject!(@ $lock weigh, None);
+        };
+        (() $lock:ident $trait:ident $promises:tt) => {
+            subject!(@ $lock $trait, Some(crowd::<types::$lock<Shuttle>> as fn()));
+        };
+        (@ $lock:ident $trait:ident, $crowd:expr) => {
+            let cases = groups!($trait => cases (types::$lock<Shuttle>));
+            list.push(Subject { name: entries::$lock.label(), cases, crowd: $crowd });
+        };
     }
+    catalog::locks!(shuttle => subject ());
+    list
 }
 
 struct Options {
@@ -212,7 +167,7 @@ fn main() -> ExitCode {
     let subjects = subjects();
     let exact = subjects.iter().any(|subject| subject.name == options.lock);
     let is_chosen = |name: &str| if exact { name == options.lock } else { name.contains(&options.lock) };
-    for subject in subjects.iter().filter(|subject| is_chosen(subject.name)) {
+    for subject in subjects.iter().filter(|subject| is_chosen(&subject.name)) {
         let begun = Instant::now();
         let mut cases: Vec<(Case, usize)> = Vec::new();
         let each = options.schedules.div_ceil(subject.cases.len());

@@ -4,8 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`stage`] | what a test asks of a machine beyond the seam: threads, and to see that one of them waits |
-//! | [`lock`] | a lock as the suite sees it: adapter traits |
-//! | [`adapters`] | Lockyard's own locks behind them |
+//! | [`lock`], [`adapters`] | a lock as the suite sees it, and Lockyard's own: see [`catalog`] |
 //! | [`data`] | what a lock under test protects, and the checks that notice when it does not |
 //! | [`cases`] | the cases |
 //! | [`suite`] | the list of cases, and [`conformance!`] |
@@ -16,7 +15,8 @@
 //! | `priorities` | priority inheritance as a property, on random cases (likewise) |
 //! | [`scripted`] | a machine whose every step is decided by the test: single preemptions, one by one; definite hangs |
 //!
-//! A new lock implements [`lock::Lock`] and gets the whole suite by one line:
+//! The locks of the list get the whole suite by [`conformance_of!`], and any other that implements
+//! [`lock::Lock`] by one line:
 //!
 //! ```
 //! use lockyard::platform::linux::Linux;
@@ -33,12 +33,9 @@
 #![allow(clippy::missing_panics_doc)] // checks panic; that is what they are for
 #![allow(clippy::needless_range_loop)] // a case names an actor by its place in several lists at once
 
-pub mod adapters;
 pub mod broken;
 pub mod cases;
 pub mod data;
-pub mod embedded;
-pub mod lock;
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub mod model;
 pub mod native;
@@ -49,3 +46,7 @@ pub mod scripted;
 pub mod simulated;
 pub mod stage;
 pub mod suite;
+
+pub use lockyard_catalog as catalog;
+pub use lockyard_catalog::adapters::embedded;
+pub use lockyard_catalog::{adapters, lock};

@@ -70,6 +70,17 @@ macro_rules! group {
             }
         }
     };
+    (weighing => $then:ident $arguments:tt) => {
+        $crate::$then! { $arguments Count:
+            weighing {
+                sizes_are_conserved units_come_one_by_one one_up_reaches_every_waiter
+                a_leaver_lets_smaller_ones_in
+            }
+        }
+    };
+    (fair_sizes => $then:ident $arguments:tt) => {
+        $crate::$then! { $arguments Count: weighing { every_size_gets_through } }
+    };
     (quick_ups => $then:ident $arguments:tt) => {
         $crate::$then! { $arguments Count: counting { quick_ups_reach_every_waiter } }
     };
@@ -87,8 +98,10 @@ macro_rules! group {
 /// | `shared` | every [`Shared`](crate::lock::Shared) |
 /// | `fair_shared` | those with a bound for readers and writers |
 /// | `references` | every [`References`](crate::lock::References) |
-/// | `parking` | every [`Hashed`](crate::cases::parking::Hashed) |
+/// | `parking` | every [`Hashed`](crate::lock::Hashed) |
 /// | `counting` | every [`Count`](crate::lock::Count) |
+/// | `weighing` | every [`Weigh`](crate::lock::Weigh) |
+/// | `fair_sizes` | those with a bound on bypass |
 /// | `quick_ups` | those that do not lose wake-ups |
 ///
 /// ```
@@ -111,6 +124,86 @@ macro_rules! conformance {
                 $crate::group!($group => tests());
             })*
         }
+    };
+}
+
+/// [`conformance!`] of every lock of the [list](lockyard_catalog::list) that is performed on a
+/// stage, with the groups of what it can do; natively also of what it promises.
+///
+/// ```
+/// # use lockyard::platform::linux::Linux;
+/// lockyard_check::conformance_of!(native, Linux);
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! conformance_of {
+    ($stage:ident, $platform:ty) => {
+        $crate::catalog::locks! { $stage => [$crate::listed_lock] ($stage $platform) }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! listed_lock {
+    ((native $platform:ty) $lock:ident weigh [fair]) => {
+        $crate::groups! { weigh => conformed ($lock $platform) fair_sizes }
+    };
+    ((native $platform:ty) $lock:ident $trait:ident [$($promise:ident)*]) => {
+        $crate::groups! { $trait => conformed ($lock $platform) $($promise)* }
+    };
+    ((lending $platform:ty) $($line:tt)*) => {
+        $crate::listed_lock! { (native $platform) $($line)* }
+    };
+    (($stage:ident $platform:ty) $lock:ident $trait:ident $promises:tt) => {
+        $crate::groups! { $trait => conformed ($lock $platform) }
+    };
+}
+
+/// The groups of a trait of the list and others, given to another macro of this crate.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! groups {
+    (lock => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments exclusive $($more)* }
+    };
+    (timed => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments exclusive timed $($more)* }
+    };
+    (shared => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments exclusive shared $($more)* }
+    };
+    (shared_timed => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments exclusive timed shared $($more)* }
+    };
+    (references => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments exclusive references $($more)* }
+    };
+    (hashed => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments exclusive parking $($more)* }
+    };
+    // As a lock it is another line of the list.
+    (count => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments counting quick_ups }
+    };
+    (weigh => $then:ident $arguments:tt $($more:ident)*) => {
+        $crate::$then! { $arguments counting quick_ups weighing $($more)* }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformed {
+    (($lock:ident $platform:ty) $($group:ident)*) => {
+        $crate::conformance!($lock: $crate::catalog::types::$lock<$platform>, [$($group),*]);
+    };
+}
+
+/// The cases of a list of groups, by name: `cases!((LOCK) GROUP…)`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! cases {
+    (($lock:ty) $($group:ident)*) => {
+        [$($crate::group!($group => listed($lock)) as &[(&'static str, fn())]),*].concat()
     };
 }
 
@@ -160,6 +253,7 @@ mod tests {
             include_str!("cases/timeouts.rs"),
             include_str!("cases/trying.rs"),
             include_str!("cases/wakeups.rs"),
+            include_str!("cases/weighing.rs"),
         ] {
             for case in file.split("\npub fn ").skip(1) {
                 let name = case.split('<').next().unwrap_or_default();

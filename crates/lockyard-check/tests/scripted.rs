@@ -2,51 +2,13 @@
 //! for the same cases.
 
 use lockyard::event::Event;
-use lockyard::history::qrwlock::{KernelQRwLock, policy as qrw};
-use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
-use lockyard::lockref::LockRef;
 use lockyard::mutex::RawMutex;
-use lockyard::qrwlock::RawQRwLock;
-use lockyard::rtmutex_tree::RawTreeRtMutex;
-use lockyard::rwsem::RawRwSem;
-use lockyard::semaphore::RawSemaphore;
-use lockyard::spin::cna::RawCnaSpinLock;
-use lockyard::spin::hq::RawHqSpinLock;
-use lockyard::spin::mcs::RawMcsLock;
-use lockyard::spin::qspinlock::RawQSpinLock;
-use lockyard::spin::ticket::RawTicketLock;
-use lockyard::spin::ttas::RawTtasLock;
-use lockyard_check::adapters::{Binary, EagerHq};
-use lockyard_check::cases::parking::HashedMutex;
-use lockyard_check::conformance;
+use lockyard_check::conformance_of;
 use lockyard_check::lock::{Lock, Way};
 use lockyard_check::scripted::{Scene, Scripted, every_stop};
 use lockyard_check::stage::{Seats, Steps};
 
-conformance!(spinlock: RawQSpinLock<Scripted>, [exclusive]);
-conformance!(cna: RawCnaSpinLock<Scripted>, [exclusive]);
-conformance!(hq_spinlock: RawHqSpinLock<Scripted>, [exclusive]);
-conformance!(hq_spinlock_eager: EagerHq<Scripted>, [exclusive]);
-conformance!(mcs: RawMcsLock<Scripted>, [exclusive]);
-conformance!(ticket: RawTicketLock<Scripted>, [exclusive]);
-conformance!(ttas: RawTtasLock<Scripted>, [exclusive]);
-conformance!(mutex: RawMutex<Scripted>, [exclusive, timed]);
-conformance!(rtmutex_tree: RawTreeRtMutex<Scripted>, [exclusive, timed]);
-conformance!(rwsem: RawRwSem<Scripted>, [exclusive, timed, shared]);
-conformance!(qrwlock: RawQRwLock<Scripted>, [exclusive, timed, shared]);
-conformance!(qrwlock_kernel: KernelQRwLock<Scripted, qrw::TodayKernel>, [exclusive, shared]);
-conformance!(qrwlock_fetch_add: KernelQRwLock<Scripted, qrw::FetchAdd>, [exclusive, shared]);
-conformance!(qrwlock_byte_cas: KernelQRwLock<Scripted, qrw::ByteCas>, [exclusive, shared]);
-conformance!(qrwlock_word_cas: KernelQRwLock<Scripted, qrw::WordCas>, [exclusive, shared]);
-conformance!(lockref: LockRef<Scripted>, [exclusive, references]);
-conformance!(lockref_mcs: LockRef<Scripted, RawMcsLock<Scripted>>, [references]);
-conformance!(lockref_ticket: LockRef<Scripted, RawTicketLock<Scripted>>, [references]);
-conformance!(lockref_ttas: LockRef<Scripted, RawTtasLock<Scripted>>, [references]);
-conformance!(futex_hash: HashedMutex<Scripted, RawQSpinLock<Scripted>>, [exclusive, parking]);
-conformance!(futex_hash_ticket: HashedMutex<Scripted, RawTicketLock<Scripted>>, [parking]);
-conformance!(semaphore: RawSemaphore<Scripted>, [counting, quick_ups]);
-conformance!(semaphore_direct_handoff: KernelSemaphore<Scripted, DirectHandoff>, [counting, quick_ups]);
-conformance!(binary_semaphore: Binary<RawSemaphore<Scripted>>, [exclusive, timed]);
+conformance_of!(scripted, Scripted);
 
 #[test]
 fn waiting_is_a_fact() {

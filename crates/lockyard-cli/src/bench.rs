@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockyard_work::{Mix, Replay, Spec, Workload};
+use lockyard_work::{Error, Mix, Replay, Spec, ThinkShape, Workload};
 
-use crate::cli::{MixArg, SweepArgs};
+use crate::cli::{MixArg, SweepArgs, ThinkArg};
 use crate::failure::Failure;
-use crate::predict;
+use crate::programs;
 use crate::run::PlannedCell;
 use crate::selection::Group;
 use crate::suggest;
-use crate::values::{Bounds, seed};
+use crate::values::{Bounds, Think, percentages, seed, thinks};
 
 const MOST_THREADS: u64 = Spec::MOST_THREADS as u64;
 const MOST_PAUSES: u64 = 10_000_000;
@@ -35,8 +35,10 @@ pub(crate) struct Sweep {
     readers: Option<Vec<u64>>,
     writers: Option<Vec<u64>>,
     cs: Option<Vec<u64>>,
-    think: Option<Vec<u64>>,
-    read_pct: Option<Vec<u64>>,
+    lines: Option<Vec<u64>>,
+    think: Option<Vec<Think>>,
+    think_shape: ThinkShape,
+    read_pct: Option<Vec<f64>>,
     sleep_us: Option<Vec<u64>>,
     mix: Option<Mix>,
     jobs: u32,
@@ -60,8 +62,17 @@ impl Sweep {
             readers: list("--readers", 0, MOST_THREADS, &args.readers)?,
             writers: list("--writers", 0, MOST_THREADS, &args.writers)?,
             cs: list("--cs", 0, MOST_PAUSES, &args.cs)?,
-            think: list("--think", 0, MOST_PAUSES, &args.think)?,
-            read_pct: list("--read-pct", 0, 100, &args.read_pct)?,
+            lines: list("--lines", 0, u64::from(Spec::MOST_LINES), &args.lines)?,
+            think: args
+                .think
+                .as_ref()
+                .map(|text| thinks(Bounds { flag: "--think", least: 0, most: MOST_PAUSES }, text))
+                .transpose()?,
+            think_shape: match args.think_shape {
+                ThinkArg::Fixed => ThinkShape::Fixed,
+                ThinkArg::Exponential => ThinkShape::Exponential,
+            },
+            read_pct: args.read_pct.as_ref().map(|text| percentages("--read-pct", text)).transpose()?,
             sleep_us: list("--sleep-us", 0, 1_000_000, &args.sleep_us)?,
             mix: args.mix.map(|mix| match mix {
                 MixArg::Random => Mix::Random,
@@ -102,11 +113,8 @@ impl Sweep {
                 for spec in self.specs(played, shared)? {
                     for candidate in &group.candidates {
                         candidate.check(&spec).map_err(|error| {
-                            let way_on = if candidate.shared || workload.needs_priorities() {
-                                ""
-                            } else {
-                                "; choose --family rw"
-                            };
+                            let reads = matches!(error, Error::Unsupported { .. }) && !workload.needs_priorities();
+                            let way_on = if reads { "; choose --family rw" } else { "" };
                             Failure::usage(format!("{error}{way_on}"))
                         })?;
                     }
@@ -129,9 +137,15 @@ impl Sweep {
         let workload = played.workload;
         let usual = Spec { replay: played.replay.clone(), ..Spec::new(workload) };
         let mix = self.mix.filter(|_| shared).unwrap_or(usual.mix);
-        let base = Spec { mix, jobs: self.jobs, duration: self.window, warmup: self.warmup, seed: self.seed, ..usual };
+        let Self { jobs, think_shape, seed, .. } = *self;
+        let base = Spec { mix, jobs, think_shape, duration: self.window, warmup: self.warmup, seed, ..usual };
         if self.jobs > 0 && !workload.has_jobs() {
             return Err(Failure::usage(format!("--jobs: {workload} has no jobs; only bkl-aim7 has")));
+        }
+        if !workload.is_plain() && (self.lines.is_some() || think_shape != ThinkShape::Fixed) {
+            return Err(Failure::usage(format!(
+                "--lines, --think-shape: {workload} has neither; contend and rwsem-micro have"
+            )));
         }
         let roles = base.has_roles();
         if roles && self.threads.is_some() {
@@ -147,10 +161,10 @@ impl Sweep {
         let draws =
             mix == Mix::Random && matches!(workload, Workload::Contend | Workload::Uncontended | Workload::RwsemMicro);
         let read_pct = match (&self.read_pct, workload) {
-            _ if !(shared && draws) => vec![u64::from(base.read_pct)],
+            _ if !(shared && draws) => vec![base.read_pct],
             (Some(list), _) => list.clone(),
-            (None, Workload::Uncontended) => vec![0, 100],
-            (None, _) => vec![50],
+            (None, Workload::Uncontended) => vec![0.0, 100.0],
+            (None, _) => vec![50.0],
         };
         let or = |list: &Option<Vec<u64>>, usual: usize| list.clone().unwrap_or_else(|| vec![usual as u64]);
         let readers = or(&self.readers, base.readers);
@@ -158,28 +172,34 @@ impl Sweep {
         let threads = or(&self.threads, base.threads);
         let sleeps = or(&self.sleep_us, base.cs_sleep.as_micros() as usize);
         let sections = or(&self.cs, base.cs as usize);
-        let thinks = or(&self.think, base.think as usize);
+        let lines = or(&self.lines, base.lines as usize);
+        let thinks = self.think.clone().unwrap_or_else(|| vec![Think::Pauses(u64::from(base.think))]);
         let mut specs = vec![base];
         cross(&mut specs, &threads, |spec, value| spec.threads = value as usize);
         cross(&mut specs, &readers, |spec, value| spec.readers = value as usize);
         cross(&mut specs, &writers, |spec, value| spec.writers = value as usize);
         cross(&mut specs, &sleeps, |spec, value| spec.cs_sleep = Duration::from_micros(value));
         cross(&mut specs, &sections, |spec, value| spec.cs = value as u32);
-        cross(&mut specs, &thinks, |spec, value| spec.think = value as u32);
-        cross(&mut specs, &read_pct, |spec, value| spec.read_pct = value as u32);
+        cross(&mut specs, &thinks, |spec, value| spec.think = value.beside(spec.cs));
+        cross(&mut specs, &lines, |spec, value| spec.lines = value as u32);
+        cross(&mut specs, &read_pct, |spec, value| spec.read_pct = value);
         Ok(specs)
     }
 }
 
-/// Replaces each spec by one per value, stopping once there are too many for any plan.
-fn cross(specs: &mut Vec<Spec>, values: &[u64], set: impl Fn(&mut Spec, u64)) {
+/// Replaces each spec by one per value, stopping once there are too many for any plan. Of values
+/// that make the same spec (a think time of 20 and one of the section) the first counts.
+fn cross<T: Copy>(specs: &mut Vec<Spec>, values: &[T], set: impl Fn(&mut Spec, T)) {
     let each = |spec: Spec| {
-        let set = &set;
-        values.iter().map(move |&value| {
-            let mut spec = spec.clone();
-            set(&mut spec, value);
-            spec
-        })
+        let mut children = Vec::with_capacity(values.len());
+        for &value in values {
+            let mut child = spec.clone();
+            set(&mut child, value);
+            if !children.contains(&child) {
+                children.push(child);
+            }
+        }
+        children
     };
     *specs = specs.drain(..).flat_map(each).take(MOST_CELLS + 1).collect();
 }
@@ -194,8 +214,8 @@ fn workloads(text: &str) -> Result<Vec<Played>, Failure> {
     let names: Vec<&str> = Workload::ALL.iter().map(|workload| workload.name()).collect();
     let mut chosen = Vec::new();
     for name in text.split(',').map(str::trim) {
-        if predict::is_file(name) {
-            let replay = predict::replay("--workload", name)?;
+        if programs::is_file(name) {
+            let replay = programs::replay("--workload", name)?;
             chosen.push(Played { workload: Workload::Replay, replay: Some(Arc::new(replay)) });
             continue;
         }

@@ -3,6 +3,7 @@
 //! Values are taken as text and checked in [`crate::options`], so that every refusal reads alike:
 //! one line, what was wrong, where, and what to do.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -17,9 +18,9 @@ mod recordings;
 mod sweeps;
 
 use examples::*;
-pub(crate) use processes::{RunArgs, StatArgs};
+pub(crate) use processes::{HqArgs, RunArgs, StatArgs};
 pub(crate) use recordings::{Arrival, ImportArgs, ModelArgs, PredictArgs, ReportArgs, ScriptArgs};
-pub(crate) use sweeps::{BenchArgs, MixArg, OutputArgs, SimArgs, SweepArgs, TraceArgs};
+pub(crate) use sweeps::{BenchArgs, MixArg, OutputArgs, SimArgs, SweepArgs, ThinkArg, TraceArgs};
 
 /// Lockyard: the Linux kernel's adaptive locks in userspace, measured beside the locks people use
 /// today.
@@ -43,13 +44,21 @@ pub(crate) struct Cli {
 
     /// The options of the default command, `compare`.
     #[command(flatten)]
-    pub(crate) compare: CompareArgs,
+    pub(crate) compare: MatrixArgs,
+}
+
+impl Cli {
+    /// What to do: `compare` if nothing is said.
+    pub(crate) fn chosen(self) -> Command {
+        self.command.unwrap_or_else(|| Command::Compare(CompareArgs::of(self.compare)))
+    }
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure every lock family beside its peers on this machine (the default command)
+    /// Measure every lock family beside its peers on this machine (the default command), or a
+    /// program of yours on other locks
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
 
@@ -93,10 +102,13 @@ pub(crate) enum Command {
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
 
-    /// Show what the locks of a process do; without one, what hierarchical spinlocks do on this
-    /// machine
-    #[command(after_help = STAT_EXAMPLES)]
+    /// Say what locks cost a program, which, who holds them at which line, and what would help
+    #[command(after_help = STAT_EXAMPLES, arg_required_else_help = true)]
     Stat(Box<StatArgs>),
+
+    /// Show what hierarchical spinlocks do on this machine, and what is set for them
+    #[command(after_help = HQ_EXAMPLES)]
+    Hq(Box<HqArgs>),
 
     /// Make locks suffer, here or on a simulated machine, and say whether they held
     #[command(after_help = TORTURE_EXAMPLES)]
@@ -124,9 +136,9 @@ pub(crate) enum Command {
     },
 }
 
-/// Options of `lockyard compare`.
+/// Options of `lockyard compare` without a program.
 #[derive(Debug, Args)]
-pub(crate) struct CompareArgs {
+pub(crate) struct MatrixArgs {
     /// Time to spend on measuring, in seconds, all families together [default: 55, with --quick 14]
     #[arg(long, value_name = "SECS", allow_negative_numbers = true)]
     pub(crate) secs_total: Option<String>,
@@ -150,6 +162,47 @@ pub(crate) struct CompareArgs {
     /// Run although this machine offers one CPU (contended numbers then mean little)
     #[arg(long, action = ArgAction::SetTrue)]
     pub(crate) allow_one_cpu: bool,
+}
+
+/// Options of `lockyard compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    pub(crate) matrix: MatrixArgs,
+
+    /// The program to compare: it runs on glibc's locks, on glibc's again (the noise), and on each
+    /// --lock, in rounds that take turns, for --secs-total (60) or --rounds
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+
+    /// Locks for PROGRAM, as `lockyard run` has them; may be given several times [default: mutex
+    /// and hq]
+    #[arg(long, value_name = "LIST", requires = "program")]
+    pub(crate) lock: Vec<String>,
+
+    /// Rounds of PROGRAM, 6 at least
+    #[arg(long, value_name = "N", requires = "program")]
+    pub(crate) rounds: Option<String>,
+
+    /// What PROGRAM, or the load, prints before the number to compare: a regular expression with
+    /// one group, greater is better [default: the time it takes]
+    #[arg(long, value_name = "REGEX", requires = "program")]
+    pub(crate) metric: Option<String>,
+
+    /// PROGRAM is a server, and this shell command its load
+    #[arg(long, value_name = "CMD", requires = "program")]
+    pub(crate) load: Option<String>,
+
+    /// A shell command that succeeds once the server can be loaded
+    #[arg(long, value_name = "CMD", requires = "load")]
+    pub(crate) ready: Option<String>,
+}
+
+impl CompareArgs {
+    fn of(matrix: MatrixArgs) -> Self {
+        let (program, lock) = (Vec::new(), Vec::new());
+        Self { matrix, program, lock, rounds: None, metric: None, load: None, ready: None }
+    }
 }
 
 /// Options of `lockyard reproduce`.

@@ -43,20 +43,26 @@ fn cells(group: &Group, options: &CompareOptions) -> Vec<PlannedCell> {
     };
     let alone = |read_pct| Spec { read_pct, ..Spec::new(Workload::Uncontended) };
     let contend = |threads, read_pct| Spec { threads, read_pct, cs: SECTION, ..Spec::new(Workload::Contend) };
-    add(0.4, alone(0));
+    // Programs think between two sections. Where they hardly do, a lock that lets one thread run
+    // alone looks best.
+    let thinking = |threads, read_pct| Spec { think: SECTION, ..contend(threads, read_pct) };
+    add(0.4, alone(0.0));
     if reads {
-        add(0.4, alone(100));
+        add(0.4, alone(100.0));
         for (weight, threads) in [(1.0, 2), (1.5, crowd)] {
-            for read_pct in [50, 95] {
+            for read_pct in [50.0, 95.0] {
                 add(weight, contend(threads, read_pct));
             }
+            add(weight, thinking(threads, 95.0));
         }
         // Sections of a millisecond: a window must hold many of them.
         add(3.0, Spec::new(Workload::StarveReaders));
         add(3.0, Spec::new(Workload::StarveWriters));
     } else {
-        add(1.0, contend(2, 0));
-        add(1.5, contend(crowd, 0));
+        for (weight, threads) in [(1.0, 2), (1.5, crowd)] {
+            add(weight, contend(threads, 0.0));
+            add(weight, thinking(threads, 0.0));
+        }
     }
     cells
 }
@@ -86,7 +92,10 @@ mod tests {
             }
         }
         for family in Family::ALL {
-            assert!(cells.iter().any(|cell| cell.group == family.name() && cell.spec.threads == 16), "{family:?}");
+            for think in [1, SECTION] {
+                let crowd = |cell: &PlannedCell| cell.spec.threads == 16 && cell.spec.think == think;
+                assert!(cells.iter().any(|cell| cell.group == family.name() && crowd(cell)), "{family:?} {think}");
+            }
         }
         assert_eq!(cells.iter().filter(|cell| cell.spec.has_roles()).count(), 2);
     }

@@ -56,6 +56,17 @@ impl Head {
         });
         Some(Self { wide, machine: half(18), kind: half(16), loader })
     }
+
+    /// Why no preload library of glibc comes to it.
+    fn no_preload(&self) -> Option<&'static str> {
+        match &self.loader {
+            None => Some("is linked statically"),
+            Some(loader) if loader.as_bytes().windows(4).any(|part| part == b"musl") => {
+                Some("is linked with musl, and the library with glibc")
+            }
+            Some(_) => None,
+        }
+    }
 }
 
 fn number(bytes: &[u8]) -> u64 {
@@ -92,14 +103,10 @@ pub(crate) fn ignores(program: &OsStr, library: &Path) -> Option<(PathBuf, &'sta
     for _ in 0..SCRIPTS {
         let why = gains_privileges(&file).or_else(|| {
             let (head, library) = (Head::of(&file)?, Head::of(library)?);
-            match &head.loader {
-                _ if head.wide != library.wide => Some("is a program of another word size than the library"),
-                _ if head.machine != library.machine => Some("is a program for another processor than the library"),
-                None => Some("is linked statically"),
-                Some(loader) if loader.as_bytes().windows(4).any(|part| part == b"musl") => {
-                    Some("is linked with musl, and the library with glibc")
-                }
-                Some(_) => None,
+            match () {
+                () if head.wide != library.wide => Some("is a program of another word size than the library"),
+                () if head.machine != library.machine => Some("is a program for another processor than the library"),
+                () => head.no_preload(),
             }
         });
         if let Some(why) = why {
@@ -108,6 +115,11 @@ pub(crate) fn ignores(program: &OsStr, library: &Path) -> Option<(PathBuf, &'sta
         file = interpreter(&file)?;
     }
     None
+}
+
+/// Why `program`, which has run, has had no library of the environment in it; the file alone says.
+pub(crate) fn without_loader(program: &Path) -> Option<&'static str> {
+    gains_privileges(program).or_else(|| Head::of(program)?.no_preload())
 }
 
 /// The loader takes no libraries from the environment of whom it runs with somebody else's rights.

@@ -17,6 +17,8 @@ use crate::failure::{Failure, INTERRUPTED, plain};
 use crate::progress;
 
 static STOP: AtomicBool = AtomicBool::new(false);
+/// Whether one of them was SIGTERM.
+static TERMINATED: AtomicBool = AtomicBool::new(false);
 
 /// Begins to listen for the signals.
 ///
@@ -38,7 +40,10 @@ fn listen_and_say(line: Option<&'static str>) -> Result<(), Failure> {
     let refuse = |error: io::Error| Failure::run(format!("cannot listen for Ctrl-C: {}", plain(&error)));
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(refuse)?;
     let wait = move || {
-        for _ in signals.forever() {
+        for signal in signals.forever() {
+            if signal == SIGTERM {
+                TERMINATED.store(true, Ordering::Relaxed);
+            }
             if STOP.swap(true, Ordering::Relaxed) {
                 process::exit(i32::from(INTERRUPTED));
             }
@@ -53,6 +58,11 @@ fn listen_and_say(line: Option<&'static str>) -> Result<(), Failure> {
 /// The flag that a signal raises.
 pub(crate) fn flag() -> &'static AtomicBool {
     &STOP
+}
+
+/// Whether SIGTERM was among the signals: nobody but this process has got it.
+pub(crate) fn terminated() -> bool {
+    TERMINATED.load(Ordering::Relaxed)
 }
 
 /// Whether a signal asked us to stop.

@@ -15,7 +15,7 @@ use lockyard::history::rwsem::policy;
 
 use crate::cli::RunArgs;
 use crate::failure::{Failure, plain};
-use crate::{elf, suggest};
+use crate::{elf, suggest, unseen};
 
 const LIBRARY: &str = "liblockyard_preload.so";
 
@@ -39,6 +39,17 @@ pub(crate) struct Launch {
     program: OsString,
     arguments: Vec<OsString>,
     environment: Vec<(&'static str, OsString)>,
+    /// Whether the preload library is to be in it.
+    pub(crate) preloaded: bool,
+}
+
+/// What a program is started for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To be on our locks.
+    Run,
+    /// To tell of its locks. One that has liblockyard in it does so without the preload library.
+    Watch,
 }
 
 impl Launch {
@@ -46,15 +57,25 @@ impl Launch {
     ///
     /// # Errors
     /// One line for the first thing that is wrong.
-    pub(crate) fn check(words: &[OsString], locks: Option<&str>) -> Result<Self, Failure> {
+    pub(crate) fn check(words: &[OsString], locks: Option<&str>, purpose: Purpose) -> Result<Self, Failure> {
         let [program, arguments @ ..] = words else {
-            return Err(Failure::usage("no program is named; put it after --, as in: lockyard run -- memcached -t 4"));
+            return Err(unnamed());
         };
         let mut environment = locks.map_or(Ok(Vec::new()), chosen)?;
-        if let Some(library) = library()? {
-            if let Some((file, why)) = elf::ignores(program, &library) {
-                return Err(Failure::usage(format!("'{}' {why}: LD_PRELOAD has no effect on it", file.display())));
+        let mut library = library()?;
+        if let Some(preloaded) = &library
+            && let Some((file, why)) = elf::ignores(program, preloaded)
+        {
+            match purpose {
+                Purpose::Run => {
+                    return Err(Failure::usage(format!("'{}' {why}: LD_PRELOAD has no effect on it", file.display())));
+                }
+                Purpose::Watch if unseen::tells_by_itself(&file) => library = None,
+                Purpose::Watch => return Err(unseen::failure(&unseen::of_refused(&file, why))),
             }
+        }
+        let preloaded = library.is_some();
+        if let Some(library) = library {
             let mut preload = library.into_os_string();
             // Ours last: an allocator that is preloaded as well takes locks of ours, not the other
             // way round.
@@ -66,7 +87,17 @@ impl Launch {
         // What is linked with liblockyard opens its statistics by this; the preload library does so
         // anyway.
         environment.push(("LOCKYARD_STAT", "1".into()));
-        Ok(Self { program: program.clone(), arguments: arguments.to_vec(), environment })
+        Ok(Self { program: program.clone(), arguments: arguments.to_vec(), environment, preloaded })
+    }
+
+    /// The program as it is, without a library of ours.
+    ///
+    /// # Errors
+    /// None is named.
+    pub(crate) fn bare(words: &[OsString]) -> Result<Self, Failure> {
+        let [program, arguments @ ..] = words else { return Err(unnamed()) };
+        let (program, arguments) = (program.clone(), arguments.to_vec());
+        Ok(Self { program, arguments, environment: Vec::new(), preloaded: false })
     }
 
     /// The program, as it was named.
@@ -83,7 +114,10 @@ impl Launch {
 
     /// Why it could not be started, in a line.
     pub(crate) fn refused(&self, error: &std::io::Error) -> Failure {
-        Failure::usage(format!("cannot start '{}': {}", self.name(), plain(error)))
+        let name = self.name();
+        let process = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+        let hint = if process { format!("; a running process is named by --pid {name}") } else { String::new() };
+        Failure::usage(format!("cannot start '{name}': {}{hint}", plain(error)))
     }
 }
 
@@ -93,8 +127,12 @@ impl Launch {
 /// # Errors
 /// It cannot be started.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
-    let launch = Launch::check(&args.program, args.lock.as_deref())?;
+    let launch = Launch::check(&args.program, args.lock.as_deref(), Purpose::Run)?;
     Err(launch.refused(&launch.command().exec()))
+}
+
+fn unnamed() -> Failure {
+    Failure::usage("no program is named; as in: lockyard run memcached -t 4")
 }
 
 /// What `--lock` says, as the preload library's variables.
@@ -140,7 +178,7 @@ fn named_or_near() -> Result<Option<PathBuf>, Failure> {
     let found = places.into_iter().find(|place| place.is_file());
     found.map(Some).ok_or_else(|| {
         Failure::usage(format!(
-            "no {LIBRARY} in {} or ../lib; set LOCKYARD_PRELOAD to it, or to nothing for a program linked with liblockyard",
+            "no {LIBRARY} in {} or ../lib; make it with `cargo build --release -p lockyard-preload`, or set LOCKYARD_PRELOAD to it, or to nothing for a program linked with liblockyard",
             here.display()
         ))
     })

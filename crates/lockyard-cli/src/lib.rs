@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
@@ -19,27 +20,31 @@ use lockyard_work::{Machine, candidates};
 
 use crate::cli::{Cli, Command};
 use crate::failure::{Failure, INTERRUPTED};
+use crate::hq::HqOptions;
 use crate::machine::MachineFacts;
 use crate::observe::Observation;
 use crate::options::{BenchOptions, CompareOptions, Format};
 use crate::predict::PredictOptions;
-use crate::report::table::Look;
+use crate::report::look::Look;
 use crate::reproduce::ReproduceOptions;
 use crate::results::Results;
 use crate::run::{Measured, Pace};
 use crate::simulate::SimOptions;
 use crate::simulate::trace::TraceOptions;
-use crate::stat::StatOptions;
 use crate::torture::TortureOptions;
+use crate::versus::Versus;
 
 mod bench;
 mod cli;
 mod clock;
 mod compare;
-mod describe;
+mod deadlock;
 mod elf;
 mod events;
 mod failure;
+mod follow;
+mod grid;
+mod hq;
 mod interrupt;
 mod launch;
 mod list;
@@ -48,18 +53,23 @@ mod observe;
 mod options;
 mod output;
 mod predict;
+mod programs;
 mod progress;
 mod recordings;
 mod report;
 mod reproduce;
 mod results;
 mod run;
+mod score;
 mod selection;
 mod simulate;
-mod stat;
 mod suggest;
+mod symbols;
+mod terminal;
 mod torture;
+mod unseen;
 mod values;
+mod versus;
 
 /// The command: what `main` does. The exit code.
 pub fn main() -> ExitCode {
@@ -82,6 +92,11 @@ pub fn main() -> ExitCode {
 fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, Failure> {
     match Cli::try_parse_from(words) {
         Ok(cli) => Ok(Some(cli)),
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // A closed stderr leaves nobody to tell.
+            let _ = writeln!(io::stderr(), "{}", error.render());
+            Err(Failure::usage("nothing was named to look at; see the examples above"))
+        }
         Err(error) if error.use_stderr() => Err(Failure::usage(cli::one_line(&error))),
         Err(help) => help.print().map(|()| None).map_err(Failure::from),
     }
@@ -93,15 +108,16 @@ fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, Failu
 /// # Errors
 /// The line that the command would end with, and its exit code.
 pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<(), (u8, String)> {
-    let checked = |cli: Cli| match cli.command.unwrap_or(Command::Compare(cli.compare)) {
-        Command::Compare(args) => CompareOptions::check(&args).map(drop),
+    let checked = |cli: Cli| match cli.chosen() {
+        Command::Compare(args) if !args.program.is_empty() => Versus::check(&args).map(drop),
+        Command::Compare(args) => CompareOptions::check(&args.matrix).map(drop),
         Command::Bench(args) => BenchOptions::check(&args, candidates()).map(drop),
         Command::Sim(args) => SimOptions::check(&args).map(drop),
         Command::Trace(args) => TraceOptions::check(&args).map(drop),
         Command::Predict(args) => PredictOptions::check(&args).map(drop),
         Command::Reproduce(args) => ReproduceOptions::check(&args).map(drop),
-        Command::Stat(args) if Observation::is_meant(&args) => Observation::check(&args).map(drop),
-        Command::Stat(args) => StatOptions::check(&args, candidates()).map(drop),
+        Command::Stat(args) => Observation::check(&args).map(drop),
+        Command::Hq(args) => HqOptions::check(&args, candidates()).map(drop),
         Command::Torture(args) => TortureOptions::check(&args).map(drop),
         Command::Report(_) | Command::Model(_) | Command::Script(_) | Command::Import(_) => Ok(()),
         Command::Run(_) | Command::List(_) | Command::Completions { .. } | Command::Man { .. } => Ok(()),
@@ -113,8 +129,12 @@ pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<(), (u8, Strin
 fn carry_out(cli: Cli) -> Result<u8, Failure> {
     // Simulated machines begin with the same settings.
     Linux::commons().pool.tunables().set_from_environment().map_err(|error| Failure::usage(error.to_string()))?;
-    match cli.command.unwrap_or(Command::Compare(cli.compare)) {
-        Command::Compare(args) => compare(&CompareOptions::check(&args)?),
+    match cli.chosen() {
+        Command::Compare(args) if !args.program.is_empty() => {
+            let look = Look { styled: styled(), full_titles: true, events: false };
+            Versus::check(&args)?.run(look)
+        }
+        Command::Compare(args) => compare(&CompareOptions::check(&args.matrix)?),
         Command::Bench(args) => bench(&BenchOptions::check(&args, candidates())?),
         Command::Sim(args) => sim(SimOptions::check(&args)?),
         Command::Trace(args) => trace(TraceOptions::check(&args)?),
@@ -125,8 +145,8 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
         Command::Import(args) => print(&recordings::import(&args)?),
         Command::Reproduce(args) => reproduce(&ReproduceOptions::check(&args)?),
         Command::Run(args) => launch::run(&args),
-        Command::Stat(args) if Observation::is_meant(&args) => Observation::check(&args)?.run(styled()),
-        Command::Stat(args) => stat(&StatOptions::check(&args, candidates())?),
+        Command::Stat(args) => Observation::check(&args)?.run(styled()),
+        Command::Hq(args) => hq(&HqOptions::check(&args, candidates())?),
         Command::Torture(args) => torture::run(&TortureOptions::check(&args)?),
         Command::List(args) => print(&list::render(candidates(), args.what)),
         Command::Completions { shell } => {
@@ -173,8 +193,14 @@ fn bench(options: &BenchOptions) -> Result<u8, Failure> {
     }
     let started = clock::now_utc();
     interrupt::listen()?;
+    if options.grid {
+        progress::say(&format!("lockyard: {}", grid::announced(&options.cells)));
+    }
     let measured = run::run(options.cells.clone(), Pace::AsPlanned)?;
-    let results = results("bench", machine, started, options.seed, measured);
+    let mut results = results("bench", machine, started, options.seed, measured);
+    if options.grid {
+        results.scores = score::of(&results.groups, results.machine.cpus_usable as usize, results.interrupted);
+    }
     let written = options.out.as_ref().map_or(Ok(()), |(target, format)| {
         let text = formatted(&results, *format, Look { styled: false, ..look })?;
         target.write(&text)
@@ -271,10 +297,10 @@ fn reproduce(options: &ReproduceOptions) -> Result<u8, Failure> {
     Ok(INTERRUPTED)
 }
 
-fn stat(options: &StatOptions) -> Result<u8, Failure> {
-    let found = stat::run(options, facts())?;
+fn hq(options: &HqOptions) -> Result<u8, Failure> {
+    let found = hq::run(options, facts())?;
     let look = Look { styled: styled(), full_titles: true, events: true };
-    print(&if options.json { report::json::pretty(&found)? } else { report::stat::render(&found, look) })
+    print(&if options.json { report::json::pretty(&found)? } else { report::hq::render(&found, look) })
 }
 
 fn formatted(results: &Results, format: Format, look: Look) -> Result<String, Failure> {
@@ -287,7 +313,7 @@ fn formatted(results: &Results, format: Format, look: Look) -> Result<String, Fa
 
 fn results(command: &'static str, machine: MachineFacts, started: String, seed: u64, measured: Measured) -> Results {
     let Measured { groups, interrupted, elapsed } = measured;
-    Results { command, machine, started, elapsed, seed, interrupted, groups }
+    Results { command, machine, started, elapsed, seed, interrupted, groups, scores: Vec::new() }
 }
 
 /// The exit code of a run that has been reported, and its last words.

@@ -7,7 +7,6 @@ use lockyard_figures::Figure;
 use lockyard_work::{Candidate, Origin, Workload};
 
 use crate::cli::Listing;
-use crate::describe;
 use crate::events;
 use crate::selection;
 use crate::simulate::machines;
@@ -55,7 +54,7 @@ fn locks(all: &'static [Candidate], origin: Origin) -> Vec<Vec<String>> {
         let family = of_name.first().map_or("", |first| first.family.name());
         let note = match (of_name.as_slice(), origin) {
             ([first, _, ..], _) => format!("{} policies, default {}", of_name.len(), first.policy.unwrap_or("none")),
-            _ => describe::lock(name).to_owned(),
+            _ => of_name.first().map_or("", |first| first.about).to_owned(),
         };
         vec![name.to_owned(), family.to_owned(), note]
     };
@@ -66,11 +65,7 @@ fn policies(all: &'static [Candidate]) -> Vec<Vec<String>> {
     let describe = |one: &Candidate, policy: &str| {
         let default = if selection::is_default(all, one) { "default: " } else { "" };
         let caution = one.caution.map_or_else(String::new, |why| format!(" ({why}; measured only when named)"));
-        vec![
-            policy.to_owned(),
-            one.name.to_owned(),
-            format!("{default}{}{caution}", describe::policy(one.name, policy)),
-        ]
+        vec![policy.to_owned(), one.name.to_owned(), format!("{default}{}{caution}", one.about)]
     };
     let ours = all.iter().filter(|one| one.origin == Origin::Lockyard);
     ours.filter_map(|one| Some(describe(one, one.policy?))).collect()

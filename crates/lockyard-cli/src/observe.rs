@@ -8,20 +8,29 @@
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, ExitStatus};
+use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use lockyard_segment::{Reader, Sample};
 
 use crate::cli::StatArgs;
-use crate::failure::{Failure, plain};
+use crate::deadlock;
+use crate::failure::{Failure, INTERRUPTED};
+use crate::follow::{Followed, Known};
 use crate::interrupt;
-use crate::launch::Launch;
+use crate::launch::{Launch, Purpose};
 use crate::output::Target;
-use crate::report::table::Look;
-use crate::report::{json, observed, openmetrics};
+use crate::report::look::Look;
+use crate::report::observed::Extent;
+use crate::report::verdict::Facts;
+use crate::report::{json, observed, observed_json, openmetrics, verdict};
+use crate::symbols::Symbols;
+use crate::terminal;
+use crate::unseen::{self, Unseen};
 
+/// How often a program under way is looked at for a deadlock.
+const DEADLOCKS: Duration = Duration::from_secs(2);
 /// How often a wait looks whether it is over.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -42,17 +51,12 @@ enum Subject {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    Tables,
+    Tables { wide: bool, events: bool },
     Json,
     OpenMetrics,
 }
 
 impl Observation {
-    /// Whether `args` ask for another process, rather than for a run of our own.
-    pub(crate) fn is_meant(args: &StatArgs) -> bool {
-        args.pid.is_some() || !args.program.is_empty()
-    }
-
     /// Checks the arguments, and finds the process.
     ///
     /// # Errors
@@ -61,7 +65,7 @@ impl Observation {
         let form = match (args.json, args.openmetrics) {
             (true, _) => Form::Json,
             (_, true) => Form::OpenMetrics,
-            _ => Form::Tables,
+            _ => Form::Tables { wide: args.wide, events: args.events },
         };
         let time = |text: &String| crate::values::duration("--interval", text, 1_000_000, 86_400_000_000_000);
         let interval = args.interval.as_ref().map(time).transpose()?;
@@ -74,7 +78,7 @@ impl Observation {
                 let reader = opened.map_err(|refusal| Failure::usage(format!("--pid: {refusal}")))?;
                 Subject::Process { reader, reset: args.reset }
             }
-            None => Subject::Program(Launch::check(&args.program, None)?),
+            None => Subject::Program(Launch::check(&args.program, None, Purpose::Watch)?),
         };
         Ok(Self { subject, interval, form, out })
     }
@@ -92,25 +96,39 @@ impl Observation {
     }
 
     fn process(&self, reader: &Reader, reset: bool, styled: bool) -> Result<(), Failure> {
-        let what = name_of(reader.process());
-        let Some(interval) = self.interval else {
-            let sample = reader.sample();
-            if reset {
-                reader.reset().map_err(|refusal| Failure::run(refusal.to_string()))?;
-            }
-            return self.tell(&what, &sample, styled, false);
-        };
+        let process = reader.process();
+        let programs = std::fs::read_link(format!("/proc/{process}/exe")).into_iter().collect();
+        let teller = Teller { what: name_of(process), symbols: Symbols::new(programs), styled, stdout_taken: false };
+        let first = reader.sample();
         if reset {
             reader.reset().map_err(|refusal| Failure::run(refusal.to_string()))?;
         }
-        let mut earlier = reader.sample();
+        let whole = |sample: &Sample, seconds: f64| Known::of_running(process, seconds.min(sample.seconds));
+        let Some(interval) = self.interval else {
+            let known = whole(&first, f64::INFINITY);
+            if unseen::is_unseen(Some(&first)) {
+                return Err(unseen_process(&first, &known));
+            }
+            return self.tell(&teller, &first, known.thread_time, reader.ended());
+        };
+        let begin = if reset { reader.sample() } else { first };
+        let mut earlier = begin.clone();
         while pause(interval, || reader.ended()) {
             let now = reader.sample();
-            self.tell(&what, &now.since(&earlier), styled, false)?;
+            let between = now.since(&earlier);
+            let time = whole(&now, between.seconds).thread_time;
+            self.tell_interval(&teller, &between, time, now.seconds - begin.seconds)?;
             earlier = now;
         }
-        let rest = reader.sample().since(&earlier);
-        if reader.ended() && rest.seconds > 0.0 { self.tell(&what, &rest, styled, false) } else { Ok(()) }
+        let last = reader.sample();
+        if unseen::is_unseen(Some(&last)) {
+            return Err(unseen_process(&last, &whole(&last, f64::INFINITY)));
+        }
+        let rest = last.since(&earlier);
+        if !reader.ended() || rest.seconds <= 0.0 {
+            return Ok(());
+        }
+        self.tell_interval(&teller, &rest, Duration::ZERO, last.seconds - begin.seconds)
     }
 
     fn program(&self, launch: &Launch) -> Result<u8, Failure> {
@@ -118,49 +136,82 @@ impl Observation {
         let mut command = launch.command();
         command.env("LOCKYARD_SESSION", session.to_string());
         lockyard_segment::reader::sweep();
-        let mut child = command.spawn().map_err(|error| launch.refused(&error))?;
-        let mut earlier: Option<Sample> = None;
+        let mut followed = Followed::new(command.spawn().map_err(|error| launch.refused(&error))?);
+        let mut teller = Teller { what: launch.name(), symbols: Symbols::default(), styled: false, stdout_taken: true };
+        let mut earlier = (Sample::default(), Duration::ZERO);
+        let mut said = false;
         let status = loop {
-            let Some(interval) = self.interval else { break wait(&mut child)? };
-            let mut ended = None;
-            pause_for(interval, || {
-                ended = child.try_wait().ok().flatten();
-                ended.is_some()
-            });
-            if let Some(status) = ended {
-                break status;
+            if let Some(status) = followed.wait(self.interval.unwrap_or(DEADLOCKS))? {
+                break Some(status);
             }
-            if let Some(now) = together(&Reader::of_session(session)) {
-                let shown = earlier.as_ref().map_or_else(|| now.clone(), |earlier| now.since(earlier));
-                self.tell(&launch.name(), &shown, false, true)?;
-                earlier = Some(now);
+            if interrupt::asked() {
+                break followed.end()?;
+            }
+            let Some(now) = together(&Reader::of_session(session)) else { continue };
+            let time = followed.known.thread_time;
+            teller.symbols = Symbols::new(followed.known.programs.clone());
+            if !said && deadlock::circle(&now.waiters).is_some() {
+                said = true;
+                self.say_now(&teller, &now, time);
+            }
+            if self.interval.is_some() {
+                let (between, at) = (now.since(&earlier.0), now.seconds);
+                self.tell_interval(&teller, &between, time - earlier.1, at)?;
+                earlier = (now, time);
             }
         };
         let readers = Reader::of_session(session);
         let sample = together(&readers);
         // Those that go on, a daemon for one, remove theirs themselves once this command is gone.
         readers.iter().filter(|reader| reader.ended()).for_each(Reader::remove);
-        let Some(sample) = sample else {
-            return Err(Failure::run(format!(
-                "'{}' told nothing: neither the preload library nor liblockyard was in it",
-                launch.name()
-            )));
+        let Some(sample) = sample.as_ref().filter(|sample| !unseen::is_unseen(Some(sample))) else {
+            let (known, preloaded) = (&followed.known, launch.preloaded);
+            return Err(unseen::failure(&Unseen { sample: sample.as_ref(), known, status, preloaded }.why()));
         };
-        self.tell(&launch.name(), &sample, false, true)?;
-        Ok(exit_code(status))
+        teller.symbols = Symbols::new(followed.known.programs.clone());
+        self.tell(&teller, sample, followed.known.thread_time, status.is_some())?;
+        Ok(status.map_or(INTERRUPTED, exit_code))
     }
 
-    /// Writes one report: to the file, else to stdout, or to stderr where stdout is the program's.
-    fn tell(&self, what: &str, sample: &Sample, styled: bool, stdout_taken: bool) -> Result<(), Failure> {
-        let look = Look { styled: styled && self.out.is_none(), full_titles: true, events: true };
+    /// What cannot wait for the end of the program, since there may be none: a deadlock.
+    fn say_now(&self, teller: &Teller, sample: &Sample, thread_time: Duration) {
+        let sentence = verdict::verdict(&teller.facts(sample, thread_time, false));
+        // A closed stderr leaves nobody to tell.
+        let _ = writeln!(io::stderr(), "lockyard: {sentence}");
+    }
+
+    /// What happened in an interval: a line for each class that lost time, where people read.
+    fn tell_interval(&self, teller: &Teller, sample: &Sample, time: Duration, at: f64) -> Result<(), Failure> {
+        match self.form {
+            Form::Tables { .. } => self.put(teller, &observed::lines(&teller.facts(sample, time, false), at)),
+            _ => self.tell(teller, sample, time, false),
+        }
+    }
+
+    /// Writes one report.
+    fn tell(&self, teller: &Teller, sample: &Sample, thread_time: Duration, ended: bool) -> Result<(), Failure> {
+        let facts = teller.facts(sample, thread_time, ended);
+        let look = Look { styled: teller.styled && self.out.is_none(), full_titles: true, events: true };
         let text = match self.form {
-            Form::Tables => observed::render(what, sample, look),
-            Form::Json => json::line(&observed::document(what, sample))?,
+            Form::Tables { wide, events } => {
+                let width = match (&self.out, teller.stdout_taken) {
+                    (Some(_), _) => None,
+                    (None, false) => terminal::width(io::stdout()),
+                    (None, true) => terminal::width(io::stderr()),
+                };
+                observed::render(&teller.what, &facts, look, Extent { wide, events, width })
+            }
+            Form::Json => json::line(&observed_json::document(&teller.what, &facts))?,
             Form::OpenMetrics => openmetrics::render(sample),
         };
-        match (&self.out, stdout_taken) {
-            (Some(target), _) => target.write(&text),
-            (None, false) => crate::print(&text).map(|_| ()),
+        self.put(teller, &text)
+    }
+
+    /// To the file, else to stdout, or to stderr where stdout is the program's.
+    fn put(&self, teller: &Teller, text: &str) -> Result<(), Failure> {
+        match (&self.out, teller.stdout_taken) {
+            (Some(target), _) => target.write(text),
+            (None, false) => crate::print(text).map(|_| ()),
             // A closed stderr is no reason to stop.
             (None, true) => {
                 drop(io::stderr().write_all(text.as_bytes()));
@@ -170,12 +221,33 @@ impl Observation {
     }
 }
 
+/// The processes that are told of, and how.
+#[derive(Debug)]
+struct Teller {
+    what: String,
+    symbols: Symbols,
+    styled: bool,
+    stdout_taken: bool,
+}
+
+impl Teller {
+    fn facts<'a>(&'a self, sample: &'a Sample, thread_time: Duration, ended: bool) -> Facts<'a> {
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        Facts { sample, thread_time, cpus, ended, symbols: &self.symbols }
+    }
+}
+
 /// All processes of a session as one; `None` if there is none.
 fn together(readers: &[Reader]) -> Option<Sample> {
     let mut samples = readers.iter().map(Reader::sample);
     let mut sum = samples.next()?;
     samples.for_each(|sample| sum.add(&sample));
     Some(sum)
+}
+
+/// The failure of a look at a process that tells nothing.
+fn unseen_process(sample: &Sample, known: &Known) -> Failure {
+    unseen::failure(&Unseen { sample: Some(sample), known, status: None, preloaded: true }.why())
 }
 
 /// "memcached (process 123)".
@@ -204,10 +276,6 @@ fn pause_for(time: Duration, mut over: impl FnMut() -> bool) -> bool {
         }
         thread::sleep(left.min(LOOK));
     }
-}
-
-fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
-    child.wait().map_err(|error| Failure::run(format!("cannot wait for the program: {}", plain(&error))))
 }
 
 /// As a shell has it: the program's own, or 128 and the signal that ended it.

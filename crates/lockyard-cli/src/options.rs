@@ -8,8 +8,9 @@ use lockyard::platform::linux::topology;
 use lockyard_work::{Candidate, Family};
 
 use crate::bench::Sweep;
-use crate::cli::{BenchArgs, CompareArgs, OutputArgs};
+use crate::cli::{BenchArgs, MatrixArgs, OutputArgs};
 use crate::failure::Failure;
+use crate::grid::{self, Grid, Size};
 use crate::output::Target;
 use crate::run::{PlannedCell, warmup};
 use crate::selection::{self, Wanted};
@@ -37,6 +38,8 @@ pub(crate) struct CompareOptions {
 pub(crate) struct BenchOptions {
     /// What is measured, in order.
     pub(crate) cells: Vec<PlannedCell>,
+    /// Whether they are those of the grid, and get a score.
+    pub(crate) grid: bool,
     /// Seed of the workloads.
     pub(crate) seed: u64,
     /// What is printed.
@@ -63,7 +66,7 @@ impl CompareOptions {
     ///
     /// # Errors
     /// One line for the first thing that is wrong.
-    pub(crate) fn check(args: &CompareArgs) -> Result<Self, Failure> {
+    pub(crate) fn check(args: &MatrixArgs) -> Result<Self, Failure> {
         let budget = match (&args.secs_total, args.quick) {
             (Some(text), _) => seconds("--secs-total", text, 0.1, 86_400.0)?,
             (None, true) => Duration::from_secs(14),
@@ -96,25 +99,42 @@ impl BenchOptions {
     /// # Errors
     /// One line for the first thing that is wrong.
     pub(crate) fn check(args: &BenchArgs, all: &'static [Candidate]) -> Result<Self, Failure> {
+        let every_family = (args.grid && args.lock.is_none()).then_some("all");
         let groups = selection::choose(
             all,
             Wanted {
                 lock: args.lock.as_deref(),
                 peer: &args.peer,
                 policy: args.policy.as_deref(),
-                family: args.family.as_deref(),
+                family: args.family.as_deref().or(every_family),
             },
         )?;
-        let window = seconds("--secs", &args.secs, 0.001, 3600.0)?;
+        let (usual_secs, usual_rounds) = match (args.grid, args.quick) {
+            (true, true) => ("0.1", "1"),
+            (true, false) => ("0.1", "3"),
+            (false, _) => ("1", "5"),
+        };
+        let window = seconds("--secs", args.secs.as_deref().unwrap_or(usual_secs), 0.001, 3600.0)?;
+        let rounds = args.rounds.as_deref().unwrap_or(usual_rounds);
+        let rounds = Bounds { flag: "--rounds", least: 1, most: 10_000 }.number(rounds)? as usize;
         let sweep = Sweep::check(&args.sweep, window, warmup(window))?;
-        let rounds = Bounds { flag: "--rounds", least: 1, most: 10_000 }.number(&args.rounds)? as usize;
         let seed = sweep.seed();
-        let cells = sweep.cells(&groups, rounds)?;
+        let cells = if args.grid {
+            let size = match (args.quick, args.full) {
+                (true, _) => Size::Quick,
+                (_, true) => Size::Full,
+                _ => Size::Usual,
+            };
+            let stand_ins = if args.peer.trim() == "all" { grid::sleeping_mutexes(all) } else { Vec::new() };
+            Grid { size, window, rounds, seed, cpus: topology::usable_cpus() as usize, stand_ins }.cells(&groups)
+        } else {
+            sweep.cells(&groups, rounds)?
+        };
         if cells.iter().any(|cell| cell.spec.lockers() > 1) {
             two_cpus(args.allow_one_cpu)?;
         }
         let (format, out) = outputs(&args.output)?;
-        Ok(Self { cells, seed, format, out, events: args.output.events })
+        Ok(Self { cells, grid: args.grid, seed, format, out, events: args.output.events })
     }
 }
 

@@ -98,7 +98,7 @@ impl Progress {
 }
 
 /// A time left, as one reads it: `47 s`, `2 min 05 s`.
-fn brief(time: Duration) -> String {
+pub(crate) fn brief(time: Duration) -> String {
     let seconds = time.as_secs_f64().ceil() as u64;
     if seconds < 120 { format!("{seconds} s") } else { format!("{} min {:02} s", seconds / 60, seconds % 60) }
 }

@@ -7,66 +7,18 @@ use lockyard_recording::saturation::saturation;
 use lockyard_recording::summary::{ClassCost, Summary};
 
 use crate::cli::{ImportArgs, ModelArgs, ReportArgs, ScriptArgs};
-use crate::failure::{Failure, plain};
+use crate::failure::Failure;
 use crate::output::Target;
 use crate::predict;
-use crate::progress;
+use crate::programs::recorded;
+use crate::report::look::{Look, align_right, new_table, trimmed};
 use crate::report::numbers;
-use crate::report::table::{Look, align_right, new_table, trimmed};
 use crate::simulate::machines;
 
-/// The first bytes of a file and of its text.
-const FILE: &[u8] = b"LYREC";
-const TEXT: &[u8] = b"lockyard recording";
 /// So many classes are shown.
 const MOST: usize = 12;
 /// Waiting that takes less of the time is no problem.
 const NOTICEABLE: f64 = 0.02;
-
-/// What the file `path` holds.
-///
-/// # Errors
-/// One line: it cannot be read.
-pub(crate) fn bytes(flag: &str, path: &str) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| Failure::usage(format!("{flag}: {path}: {}", plain(&error))))
-}
-
-/// The text in `bytes`.
-///
-/// # Errors
-/// One line: it is none.
-pub(crate) fn text(flag: &str, path: &str, bytes: Vec<u8>) -> Result<String, Failure> {
-    String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{flag}: {path}: it is neither text nor a recording")))
-}
-
-/// The recording in `bytes`, if they look like one. Says so on stderr if the file is damaged, or if
-/// windows are missing.
-///
-/// # Errors
-/// One line: what is wrong in it.
-pub(crate) fn recognised(flag: &str, path: &str, bytes: &[u8]) -> Result<Option<Recording>, Failure> {
-    let wrong = |error: lockyard_recording::Error| Failure::usage(format!("{flag}: {error}"));
-    let recording = if bytes.starts_with(FILE) {
-        let (recording, damage) = Recording::from_bytes(path, bytes).map_err(wrong)?;
-        if let Some(damage) = damage {
-            progress::say(&format!("lockyard: note: {path}: {damage}"));
-        }
-        recording
-    } else if bytes.starts_with(TEXT) {
-        Recording::from_text(path, &text(flag, path, bytes.to_vec())?).map_err(wrong)?
-    } else {
-        return Ok(None);
-    };
-    if recording.dropped > 0 {
-        progress::say(&format!("lockyard: note: {path}: {} windows were lost while recording", recording.dropped));
-    }
-    Ok(Some(recording))
-}
-
-fn recorded(flag: &str, path: &str) -> Result<Recording, Failure> {
-    let found = recognised(flag, path, &bytes(flag, path)?)?;
-    found.ok_or_else(|| Failure::usage(format!("{flag}: {path}: it is no recording of lockyard")))
-}
 
 /// `lockyard model`: what is printed.
 ///

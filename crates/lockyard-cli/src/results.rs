@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use lockyard_work::record::Record;
-use lockyard_work::{Mix, Origin, Spec, Summary, Workload};
+use lockyard_work::{Mix, Origin, Spec, Summary, ThinkShape, Workload};
+use serde::Serialize;
 
 use crate::machine::MachineFacts;
 use crate::report::numbers;
@@ -28,6 +29,8 @@ pub(crate) struct Results {
     pub(crate) interrupted: bool,
     /// The groups of locks that were compared with each other.
     pub(crate) groups: Vec<GroupResult>,
+    /// Of the grid: how each of Lockyard's locks did over all its cells.
+    pub(crate) scores: Vec<Score>,
 }
 
 /// Locks that were compared with each other, over some cells.
@@ -54,6 +57,68 @@ pub(crate) struct CellResult {
     pub(crate) failures: Vec<(String, String)>,
     /// Whether all rounds were measured.
     pub(crate) complete: bool,
+}
+
+/// One lock over all cells of its group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Score {
+    /// The group: mostly the family.
+    pub(crate) score: String,
+    /// The lock, with its policy.
+    pub(crate) lock: String,
+    /// Whether all its cells were measured.
+    pub(crate) complete: bool,
+    /// Several threads.
+    pub(crate) contended: Ratios,
+    /// One thread.
+    pub(crate) alone: Ratios,
+    /// The longest waits of 16 threads.
+    pub(crate) wait_16: Option<Waits>,
+    /// The longest waits of 64 threads.
+    pub(crate) wait_64: Option<Waits>,
+    /// Contended cells in which a thread had no turn in some round.
+    pub(crate) cells_without_turns: usize,
+    /// The most threads without a turn in one round.
+    pub(crate) most_without_turn: usize,
+    /// CPU time used, where threads outnumber CPUs and think for a quarter of the section at least.
+    pub(crate) busy: Option<Busy>,
+}
+
+/// Ratios to the best peers, over some cells.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Ratios {
+    /// The cells measured.
+    pub(crate) cells: usize,
+    /// Those of them with a peer to compare with.
+    pub(crate) compared: usize,
+    /// Geometric mean of the ratios.
+    pub(crate) mean: Option<f64>,
+    /// Share of the ratios of 0.95 and above.
+    pub(crate) near: Option<f64>,
+    /// The smallest ratio.
+    pub(crate) worst: Option<f64>,
+    /// Its cell.
+    pub(crate) worst_cell: Option<String>,
+    /// The peer there.
+    pub(crate) worst_peer: Option<String>,
+}
+
+/// The longest waits of the cells with some number of threads, ns: medians over rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Waits {
+    /// The lock's.
+    pub(crate) ours: f64,
+    /// The longest of the best peers of those cells.
+    pub(crate) best_peer: Option<f64>,
+}
+
+/// Shares of the machine's CPU time that were used.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Busy {
+    /// In the cell with the least.
+    pub(crate) least: f64,
+    /// On average.
+    pub(crate) mean: f64,
 }
 
 impl Results {
@@ -115,8 +180,8 @@ pub(crate) fn in_order(mut locks: Vec<Summary>) -> Vec<Summary> {
     locks
 }
 
-/// A cell in words. Section and think time are named only in `full`: where all cells share them, a
-/// heading says so.
+/// A cell in words. Section and think time are named only in `full`: elsewhere a heading names
+/// those of all cells, and a cell the think time that is not usual.
 pub(crate) fn title(spec: &Spec, full: bool) -> String {
     let mut parts = Vec::new();
     match spec.workload {
@@ -128,7 +193,7 @@ pub(crate) fn title(spec: &Spec, full: bool) -> String {
     let readers = numbers::count(spec.readers, "reader");
     let writers = numbers::count(spec.writers, "writer");
     parts.push(match spec.workload {
-        Workload::Uncontended => return format!("alone{}", if spec.read_pct == 100 { ", reading" } else { "" }),
+        Workload::Uncontended => return format!("alone{}", if spec.read_pct == 100.0 { ", reading" } else { "" }),
         Workload::StarveReaders => format!("{writers} against {readers}"),
         Workload::StarveWriters => format!("{readers} against {writers}"),
         _ if spec.has_roles() => format!("{readers} and {writers}"),
@@ -145,16 +210,19 @@ pub(crate) fn title(spec: &Spec, full: bool) -> String {
     if !spec.cs_sleep.is_zero() {
         add(format!("{} sections", numbers::chosen_time(spec.cs_sleep.as_nanos() as f64)));
     }
-    if full {
-        if spec.cs_sleep.is_zero() || spec.cs > 0 {
-            add(format!("section {}", spec.cs));
-        }
-        if spec.cs_sleep.is_zero() || spec.think > 0 {
-            add(format!("think {}", spec.think));
-        }
+    if full && (spec.cs_sleep.is_zero() || spec.cs > 0) {
+        add(format!("section {}", spec.cs));
+    }
+    let usual = full || spec.workload != Workload::Contend || spec.think == Spec::new(spec.workload).think;
+    if full && (spec.cs_sleep.is_zero() || spec.think > 0) || !usual {
+        let drawn = if spec.think_shape == ThinkShape::Exponential { " on average" } else { "" };
+        add(format!("think {}{drawn}", spec.think));
+    }
+    if spec.lines > 0 {
+        add(numbers::count(spec.lines as usize, "line"));
     }
     match (spec.mix, spec.workload) {
-        (Mix::Random, Workload::Contend) if spec.read_pct > 0 => add(format!("{} % reads", spec.read_pct)),
+        (Mix::Random, Workload::Contend) if spec.read_pct > 0.0 => add(format!("{} % reads", spec.read_pct)),
         (Mix::Alternate, Workload::Contend | Workload::RwsemMicro) => add("reads and writes in turn".to_owned()),
         _ => {}
     }
@@ -181,15 +249,19 @@ mod tests {
         let contend = Spec { threads: 16, cs: 20, think: 1, ..Spec::new(Workload::Contend) };
         assert_eq!(title(&contend, false), "16 threads");
         assert_eq!(
-            title(&Spec { read_pct: 95, ..contend.clone() }, true),
+            title(&Spec { read_pct: 95.0, ..contend.clone() }, true),
             "16 threads, section 20, think 1, 95 % reads"
         );
+        let drawn =
+            Spec { read_pct: 99.9, lines: 8, think: 5, think_shape: ThinkShape::Exponential, ..contend.clone() };
+        assert_eq!(title(&drawn, true), "16 threads, section 20, think 5 on average, 8 lines, 99.9 % reads");
+        assert_eq!(title(&Spec { think: 20, ..contend.clone() }, false), "16 threads, think 20");
         assert_eq!(
             title(&Spec { threads: 1, mix: Mix::Alternate, ..contend }, false),
             "1 thread, reads and writes in turn"
         );
         assert_eq!(title(&Spec::new(Workload::Uncontended), true), "alone");
-        assert_eq!(title(&Spec { read_pct: 100, ..Spec::new(Workload::Uncontended) }, true), "alone, reading");
+        assert_eq!(title(&Spec { read_pct: 100.0, ..Spec::new(Workload::Uncontended) }, true), "alone, reading");
         let starve = Spec { cs_sleep: Duration::from_millis(1), ..Spec::new(Workload::StarveReaders) };
         assert_eq!(short_title(&starve), "starve-readers");
         assert_eq!(title(&starve, false), "starve-readers: 4 writers against 1 reader, 1 ms sections");

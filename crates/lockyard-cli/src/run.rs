@@ -70,11 +70,11 @@ pub(crate) fn warmup(window: Duration) -> Duration {
 pub(crate) fn run(cells: Vec<PlannedCell>, pace: Pace) -> Result<Measured, Failure> {
     let started = Instant::now();
     let total: f64 = cells.iter().map(|cell| expected(cell, pace)).sum();
-    let planned = match pace {
-        Pace::AsPlanned => Duration::from_secs_f64(total),
+    let announced = match pace {
+        Pace::AsPlanned => planned(&cells),
         Pace::Budget(budget) => budget,
     };
-    let mut progress = Progress::start(planned);
+    let mut progress = Progress::start(announced);
     let mut groups: Vec<GroupResult> = Vec::new();
     let mut interrupted = false;
     let mut done = 0.0;
@@ -115,6 +115,11 @@ pub(crate) fn run(cells: Vec<PlannedCell>, pace: Pace) -> Result<Measured, Failu
     }
     progress.finish();
     Ok(Measured { groups, interrupted, elapsed: started.elapsed() })
+}
+
+/// How long a plan is expected to take as it is.
+pub(crate) fn planned(cells: &[PlannedCell]) -> Duration {
+    Duration::from_secs_f64(cells.iter().map(|cell| expected(cell, Pace::AsPlanned)).sum())
 }
 
 /// How long a cell is expected to take, in seconds or in shares of a budget: only proportions

@@ -212,11 +212,11 @@ fn peers(all: &'static [Candidate], text: &str) -> Result<Vec<&'static Candidate
 
 #[cfg(test)]
 mod tests {
-    use lockyard_work::{Error, Record, Spec};
+    use lockyard_work::{Error, Label, Record, Spec};
 
     use super::*;
 
-    fn refuse(_: &Spec) -> Result<Record, Error> {
+    fn refuse(_: &Label, _: &Spec) -> Result<Record, Error> {
         Err(Error::Spec("a test candidate".to_owned()))
     }
 
@@ -229,7 +229,9 @@ mod tests {
             shared: matches!(family, Family::Rw),
             caution: None,
             by_name: false,
-            measure: refuse,
+            sleeps: true,
+            about: "",
+            run: refuse,
         }
     }
 

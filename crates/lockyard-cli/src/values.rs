@@ -95,48 +95,120 @@ impl Bounds {
     }
 }
 
-/// Parses a length of time in seconds: `0.5`, `2`.
+/// Parses a length of time of `least` to `most` seconds: see [`nanoseconds`].
 ///
 /// # Errors
 /// One line that names the flag and what would be accepted.
 pub(crate) fn seconds(flag: &str, text: &str, least: f64, most: f64) -> Result<std::time::Duration, Failure> {
     let refuse = |what: &str| {
-        Failure::usage(format!("{flag}: '{text}' {what}; give seconds from {least} to {most}, such as 0.5 or 2"))
+        Failure::usage(format!(
+            "{flag}: '{text}' {what}; give a time from {least}s to {most}s, such as 500ms, 0.5 or 2s"
+        ))
     };
-    let value: f64 = text.trim().parse().map_err(|_| refuse("is not a number"))?;
+    let value = nanoseconds(text).map_err(refuse)? / 1e9;
     if !(value >= least && value <= most) {
         return Err(refuse("is out of bounds"));
     }
     Ok(std::time::Duration::from_secs_f64(value))
 }
 
-/// Parses a simulated time with its unit, from `least` to `most` nanoseconds: `500us`, `10ms`,
-/// `1s`.
+/// Parses a length of time from `least` to `most` nanoseconds: see [`nanoseconds`].
 ///
 /// # Errors
 /// One line that names the flag and what would be accepted.
 pub(crate) fn duration(flag: &str, text: &str, least: u64, most: u64) -> Result<std::time::Duration, Failure> {
-    const UNITS: [(&str, f64); 5] = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
     let refuse = |what: &str| {
         let (least, most) = (least as f64 / 1e3, most as f64 / 1e9);
         Failure::usage(format!(
             "{flag}: '{text}' {what}; give a time from {least}us to {most}s, such as 500us, 10ms or 1s"
         ))
     };
-    let found = UNITS.into_iter().find_map(|(unit, ns)| Some((text.trim().strip_suffix(unit)?, ns)));
-    let (number, unit) = found.ok_or_else(|| refuse("has no unit"))?;
-    let value: f64 = number.trim().parse().map_err(|_| refuse("is not a time"))?;
-    let ns = (value * unit).round();
+    let ns = nanoseconds(text).map_err(refuse)?.round();
     if !(ns >= least as f64 && ns <= most as f64) {
         return Err(refuse("is out of bounds"));
     }
     Ok(std::time::Duration::from_nanos(ns as u64))
 }
 
-fn push_new(values: &mut Vec<u64>, value: u64) {
+/// A time as every option takes it: `500us`, `10ms`, `1s`, `2min`; a number alone is seconds.
+fn nanoseconds(text: &str) -> Result<f64, &'static str> {
+    const UNITS: [(&str, f64); 6] = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("min", 60e9), ("s", 1e9)];
+    let text = text.trim();
+    let found = UNITS.into_iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, ns)));
+    let (number, unit) = found.unwrap_or((text, 1e9));
+    let value: f64 = number.trim().parse().map_err(|_| "is not a time")?;
+    Ok(value * unit)
+}
+
+fn push_new<T: PartialEq>(values: &mut Vec<T>, value: T) {
     if !values.contains(&value) {
         values.push(value);
     }
+}
+
+/// A think time as a user writes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Think {
+    /// `20`: so many PAUSEs.
+    Pauses(u64),
+    /// `0.25x`: so many times the section.
+    Sections(f64),
+}
+
+impl Think {
+    /// In PAUSEs, beside a section of `cs`. A part of one counts as one.
+    pub(crate) fn beside(self, cs: u32) -> u32 {
+        match self {
+            Think::Pauses(pauses) => pauses as u32,
+            // 1.1 times ten is eleven, whatever binary fractions make of it.
+            Think::Sections(times) => (times * f64::from(cs) - 1e-6).ceil() as u32,
+        }
+    }
+}
+
+/// A list of think times: `1,20,100`, `0.25x,1x,4x`, or both mixed.
+///
+/// # Errors
+/// One line that names the flag, the offending part and what would be accepted.
+pub(crate) fn thinks(bounds: Bounds, text: &str) -> Result<Vec<Think>, Failure> {
+    let mut values = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        match part.strip_suffix('x') {
+            Some(times) => match times.parse::<f64>() {
+                Ok(times) if (0.0..=1e6).contains(&times) => push_new(&mut values, Think::Sections(times)),
+                _ => {
+                    let flag = bounds.flag;
+                    let what = format!("{flag}: '{part}' is not a multiple of the section; give one such as 0.25x");
+                    return Err(Failure::usage(what));
+                }
+            },
+            None => bounds.list(part)?.into_iter().for_each(|pauses| push_new(&mut values, Think::Pauses(pauses))),
+        }
+    }
+    Ok(values)
+}
+
+/// A list of percentages: `50,95,99.9`, with ranges of whole ones.
+///
+/// # Errors
+/// One line that names the flag, the offending part and what would be accepted.
+pub(crate) fn percentages(flag: &'static str, text: &str) -> Result<Vec<f64>, Failure> {
+    let mut values = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        if !part.contains('.') {
+            let whole = Bounds { flag, least: 0, most: 100 }.list(part)?;
+            whole.into_iter().for_each(|percent| push_new(&mut values, percent as f64));
+            continue;
+        }
+        match part.parse::<f64>() {
+            Ok(percent) if (0.0..=100.0).contains(&percent) => push_new(&mut values, percent),
+            _ => {
+                let what = format!("{flag}: '{part}' is not a percentage from 0 to 100; give some such as 50,95,99.9");
+                return Err(Failure::usage(what));
+            }
+        }
+    }
+    Ok(values)
 }
 
 /// `--seed`.
@@ -196,15 +268,43 @@ mod tests {
     fn durations_have_units_and_bounds() {
         let parse = |text: &str| duration("--duration", text, 1_000, 60_000_000_000);
         assert_eq!(["500us", "1.5 ms", "2s"].map(|text| parse(text).unwrap().as_micros()), [500, 1_500, 2_000_000]);
-        for bad in ["0", "0ms", "-1ms", "10", "ms", "nanms", "1h", "61s", "10ns"] {
+        assert_eq!(["10", "1min"].map(|text| parse(text).unwrap().as_secs()), [10, 60], "a number alone is seconds");
+        for bad in ["0", "0ms", "-1ms", "61", "ms", "nanms", "1h", "61s", "10ns"] {
             let line = parse(bad).unwrap_err().to_string();
             assert!(line.starts_with(&format!("--duration: '{bad}' ")), "{line}");
         }
     }
 
     #[test]
+    fn think_times_are_pauses_or_sections() {
+        let parse = |text: &str| thinks(Bounds { flag: "--think", least: 0, most: 1000 }, text);
+        let pauses = |text: &str, cs| parse(text).unwrap().iter().map(|one| one.beside(cs)).collect::<Vec<_>>();
+        assert_eq!(pauses("1,0.25x, 1x ,4x,10:20:5", 20), [1, 5, 20, 80, 10, 15, 20]);
+        assert_eq!((pauses("0.25x,1.1x", 10), pauses("0.25x,4x", 0)), (vec![3, 11], vec![0, 0]));
+        assert_eq!(parse("1x,1.0x").unwrap().len(), 1);
+        for bad in ["x", "-1x", "nanx", "infx", "1e9x"] {
+            assert!(parse(bad).unwrap_err().to_string().contains("is not a multiple of the section"), "{bad}");
+        }
+        assert!(parse("0.25").unwrap_err().to_string().contains("'0.25' is not a whole number"));
+        assert!(parse("1x,,2").is_err() && parse("1001").is_err());
+    }
+
+    #[test]
+    fn percentages_may_be_fractions() {
+        let parse = |text: &str| percentages("--read-pct", text);
+        assert_eq!(parse("50, 99.9,0:100:50").unwrap(), [50.0, 99.9, 0.0, 100.0]);
+        assert_eq!(parse("95,95.0").unwrap().len(), 1);
+        for bad in ["100.1", "-0.5", "9.9.9", "."] {
+            assert!(parse(bad).unwrap_err().to_string().contains("is not a percentage from 0 to 100"), "{bad}");
+        }
+        assert!(parse("101").unwrap_err().to_string().contains("101 is out of bounds (0 to 100)"));
+    }
+
+    #[test]
     fn seconds_have_bounds() {
-        assert_eq!(seconds("--secs", "0.25", 0.001, 10.0).unwrap().as_millis(), 250);
+        for text in ["0.25", "250ms", "0.25s"] {
+            assert_eq!(seconds("--secs", text, 0.001, 10.0).unwrap().as_millis(), 250);
+        }
         for bad in ["0", "-1", "nan", "inf", "abc", "11"] {
             assert!(seconds("--secs", bad, 0.001, 10.0).is_err(), "{bad}");
         }

@@ -98,7 +98,7 @@ fn a_running_process_is_shown_in_every_form() {
         stop.store(true, Relaxed);
     });
 
-    let (code, text, _) = output(&mut lockyard(&["stat", "--pid", &me]));
+    let (code, text, _) = output(&mut lockyard(&["stat", "--pid", &me, "--events", "--wide"]));
     assert_eq!(code, Some(0));
     for part in
         [format!("(process {me})"), "mutex=mutex".to_owned(), "mutex_slowpath".to_owned(), "mutex wanted".to_owned()]
@@ -134,11 +134,14 @@ fn processes_that_tell_nothing_are_refused() {
 fn options_that_do_not_go_together_are_refused() {
     refused(&mut lockyard(&["stat", "--interval", "1s"]), "not provided");
     refused(&mut lockyard(&["stat", "--reset"]), "not provided");
-    refused(&mut lockyard(&["stat", "--pid", "1", "--lock", "hq-spinlock"]), "cannot be used with");
-    refused(&mut lockyard(&["stat", "--pid", "1", "--threads", "4"]), "cannot be used with");
+    refused(&mut lockyard(&["stat", "--pid", "1", "--lock", "hq-spinlock"]), "unexpected argument '--lock'");
     refused(&mut lockyard(&["stat", "--pid", "1", "--", "true"]), "cannot be used with");
-    refused(&mut lockyard(&["stat", "--pid", "1", "--interval", "1"]), "--interval: '1' has no unit");
+    refused(&mut lockyard(&["stat", "--pid", "1", "--interval", "0"]), "--interval: '0' is out of bounds");
     refused(&mut lockyard(&["run"]), "no program is named");
+    refused(&mut lockyard(&["stat", "99999999"]), "a running process is named by --pid 99999999");
+    let (code, out, help) = output(&mut lockyard(&["stat"]));
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(help.contains("lockyard stat --pid 1234 ") && help.contains("Usage: lockyard stat"), "{help}");
     refused(&mut lockyard(&["run", "--lock", "mutx=hq", "--", "true"]), "did you mean 'mutex'?");
     refused(&mut lockyard(&["run", "--", "/no/such/program"]), "cannot start '/no/such/program': no such file");
     let preload = |library: &str| {
@@ -167,6 +170,13 @@ fn run_becomes_the_program() {
     let script = "echo $LD_PRELOAD $LOCKYARD_MUTEX $LOCKYARD_RWLOCK $LOCKYARD_STAT $#; exit 7";
     let (code, out, _) = output(&mut run(&["--lock", "hq,rwlock=qrw", "--", "sh", "-c", script, "sh", "--lock", "x"]));
     assert_eq!((code, out.trim()), (Some(7), format!("{library} hq qrw 1 2").as_str()));
+    // What follows the program is the program's, with or without two dashes before it.
+    for arguments in [
+        &["sh", "-c", "echo $#", "sh", "--lock", "--", "x"][..],
+        &["--", "sh", "-c", "echo $#", "sh", "--lock", "--", "x"],
+    ] {
+        assert_eq!(output(&mut run(arguments)).1.trim(), "3", "{arguments:?}");
+    }
     // What is preloaded already comes first.
     let (_, out, _) = output(run(&["--", "sh", "-c", "echo $LD_PRELOAD"]).env("LD_PRELOAD", &library));
     assert_eq!(out.trim(), format!("{library}:{library}"));
@@ -286,9 +296,40 @@ fn a_program_is_watched_to_its_end_with_its_children() {
     assert!(err.contains("mutex hundred") && !out.contains("mutex hundred"), "{err}");
 }
 
+/// Exit code 1, and one line that says that nothing was seen, and `part`.
+#[track_caller]
+fn unseen(command: &mut Command, part: &str) {
+    let (code, _, err) = output(command);
+    assert_eq!((code, err.lines().count()), (Some(1), 1), "{err}");
+    let first = "lockyard: saw no lock of this process (0 threads registered): ";
+    assert!(err.starts_with(first) && err.contains(part), "{part}: {err}");
+}
+
+/// Nothing seen is never good news.
 #[test]
 fn a_program_that_tells_nothing_is_said_so() {
-    let (code, _, err) = output(&mut lockyard(&["stat", "--", "true"]));
-    assert_eq!((code, err.lines().count()), (Some(1), 1), "{err}");
-    assert!(err.contains("'true' told nothing: neither the preload library nor liblockyard was in it"), "{err}");
+    unseen(&mut lockyard(&["stat", "--", "true"]), "no preload library was asked for");
+    let exe = std::env::current_exe().expect("a file").to_string_lossy().into_owned();
+    unseen(&mut lockyard(&["stat", "--", &exe, "--list"]), "is a Rust program, whose std and parking_lot locks");
+    let preloaded = |arguments: &[&str]| {
+        let mut command = lockyard(&[&["stat", "--"], arguments].concat());
+        command.env("LOCKYARD_PRELOAD", some_library());
+        command
+    };
+    unseen(&mut preloaded(&["sh", "-c", "exit 127"]), "it ended before main, with exit code 127");
+    unseen(preloaded(&["true"]).env("LOCKYARD_MUTEX", "glibc"), "LOCKYARD_MUTEX=glibc leaves its mutexes to glibc");
+    // One that the loader would not give the library to: it is not even started.
+    let fixed = scratch("unseen").join("fixed");
+    let mut head = fs::read(&exe).expect("this test")[..64].to_vec();
+    head[56..58].fill(0);
+    let write = |bytes: &[u8]| {
+        fs::write(&fixed, bytes).expect("a file");
+        fs::set_permissions(&fixed, fs::Permissions::from_mode(0o755)).expect("permissions");
+        fixed.to_string_lossy().into_owned()
+    };
+    unseen(&mut preloaded(&[&write(&head)]), "fixed' is linked statically: LD_PRELOAD has no effect on it");
+    unseen(&mut preloaded(&[&write(&[&head[..], b"\xff Go buildinf:"].concat())]), "is a Go program");
+    // With liblockyard in it, it may tell by itself.
+    let (_, _, err) = output(&mut preloaded(&[&write(&[&head[..], b"LOCKYARD_SESSION"].concat())]));
+    assert!(err.contains("cannot start"), "{err}");
 }

@@ -147,7 +147,7 @@ fn workload(lock: &str, spec: &Spec, config: &lockyard_sim::Config) -> Result<Ou
     let candidate = candidate.ok_or_else(|| format!("unknown lock '{lock}'"))?;
     // What was published queues by node. Of this host thread: the next job sets it again.
     Sim::commons().pool.tunables().set(Tunable::LanesByCache, 0).map_err(|error| error.to_string())?;
-    let (record, reports) = session(config, || (candidate.measure)(spec));
+    let (record, reports) = session(config, || candidate.measure(spec));
     let record = record.map_err(|error| error.to_string())?;
     Ok(Outcome { numbers: numbers(&record), shape: reports.last().map(|report| shape(&record, report)) })
 }

@@ -159,7 +159,7 @@ enum Waited {
 
 /// Waits. Leaves nothing behind that unwinding would have to clean up: the caller acts on
 /// cancellation.
-unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Time) -> Waited {
+unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Time, caller: usize) -> Waited {
     // SAFETY: both valid, as in C.
     let (object, mutex) = unsafe { (CondObject::at(cond), MutexObject::at(mutex)) };
     let flags = object.flags.load(Relaxed);
@@ -217,7 +217,7 @@ unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Tim
     // SAFETY: the caller holds the mutex, as in C.
     let result = unsafe { object.raw.wait(&Held { mutex, lock, nested }, until) };
     if !nested {
-        mutex.told(lock).taken();
+        mutex.told(lock).taken(caller);
     }
     if nested {
         mutex.set_depth(mutex.depth() + 1);
@@ -233,12 +233,17 @@ unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Tim
 }
 
 /// Waits, as a cancellation point: may unwind. `None`: ask glibc.
-unsafe fn cancellable(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Time) -> Option<c_int> {
+unsafe fn cancellable(
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    time: Time,
+    caller: usize,
+) -> Option<c_int> {
     cancel::sit(thread::block());
     pthread_testcancel();
     let kind = cancel::defer();
     // SAFETY: the caller's promise.
-    let waited = unsafe { wait(cond, mutex, time) };
+    let waited = unsafe { wait(cond, mutex, time, caller) };
     cancel::restore(kind);
     match waited {
         Waited::Done(result) => Some(result),
@@ -253,31 +258,44 @@ unsafe fn cancellable(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, ti
     }
 }
 
-/// See `pthread_cond_wait(3p)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
+watch::with_caller! {
+    /// See `pthread_cond_wait(3p)`.
+    ///
+    /// # Safety
+    /// As in C.
+    #[unsafe(no_mangle)]
+    pub extern "C-unwind" fn pthread_cond_wait(
+        "rdx", cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t
+    ) => wait_for
+}
+
+unsafe extern "C-unwind" fn wait_for(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
     // SAFETY: as in C.
-    match unsafe { cancellable(cond, mutex, None) } {
+    match unsafe { cancellable(cond, mutex, None, caller) } {
         Some(result) => result,
         None => real!(pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int),
     }
 }
 
-/// See `pthread_cond_timedwait(3p)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
+watch::with_caller! {
+    /// See `pthread_cond_timedwait(3p)`.
+    ///
+    /// # Safety
+    /// As in C.
+    #[unsafe(no_mangle)]
+    pub extern "C-unwind" fn pthread_cond_timedwait(
+        "rcx", cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, at: *const timespec
+    ) => timedwait_for
+}
+
+unsafe extern "C-unwind" fn timedwait_for(
     cond: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
     at: *const timespec,
+    caller: usize,
 ) -> c_int {
     // SAFETY: as in C.
-    match unsafe { cancellable(cond, mutex, Some((None, at))) } {
+    match unsafe { cancellable(cond, mutex, Some((None, at)), caller) } {
         Some(result) => result,
         None => real!(
             pthread_cond_timedwait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, at: *const timespec) -> c_int
@@ -285,19 +303,26 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
     }
 }
 
-/// See `pthread_cond_clockwait(3)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
+watch::with_caller! {
+    /// See `pthread_cond_clockwait(3)`.
+    ///
+    /// # Safety
+    /// As in C.
+    #[unsafe(no_mangle)]
+    pub extern "C-unwind" fn pthread_cond_clockwait(
+        "r8", cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec
+    ) => clockwait_for
+}
+
+unsafe extern "C-unwind" fn clockwait_for(
     cond: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
     clock: clockid_t,
     at: *const timespec,
+    caller: usize,
 ) -> c_int {
     // SAFETY: as in C.
-    match unsafe { cancellable(cond, mutex, Some((Some(clock), at))) } {
+    match unsafe { cancellable(cond, mutex, Some((Some(clock), at)), caller) } {
         Some(result) => result,
         None => real!(
             pthread_cond_clockwait(

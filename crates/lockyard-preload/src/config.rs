@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 
 use crate::counters::{self, Fallback};
 use crate::environment::{Complaint, variable};
-use crate::policies;
+use crate::policies::{self, RwlockKind};
 
 /// What `pthread_mutex_t` is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,16 +30,6 @@ pub(crate) enum MutexKind {
     Hq,
     /// The choice: [`MutexKind::Mutex`], and this for mutexes with priority inheritance.
     Rt,
-}
-
-/// What `pthread_rwlock_t` is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(crate) enum RwlockKind {
-    Glibc,
-    Qrw,
-    /// The rwsem with the policy of this number, see [`policies`].
-    Rwsem(u8),
 }
 
 /// What `pthread_spinlock_t` is.

@@ -23,6 +23,7 @@
 //! | `cancel`, `fork` | what POSIX asks of threads that end, and of processes that divide |
 //! | `counters` | what stayed glibc's, by reason |
 //! | `watch` | what `lockyard stat` is told, lock by lock |
+//! | `user` | processes that change their user, and their statistics |
 //!
 //! # Whose is an object?
 //!
@@ -67,6 +68,7 @@ pub mod rwlock;
 pub mod semaphore;
 pub mod spin;
 mod thread;
+pub mod user;
 mod watch;
 
 /// Runs when the library is loaded; nothing depends on it but forks with waiters, statistics, and
@@ -77,19 +79,22 @@ static ON_LOAD: extern "C" fn() = {
     extern "C" fn on_load() {
         fork::register(on_fork);
         rank::learn();
+        user::look_up();
         publish();
         config::read_ahead();
     }
     on_load
 };
 
-/// Runs in the child of a fork.
+/// Runs in the child of a fork. The parent's segment is unmapped last: a signal handler may take
+/// locks in between, with the page of it that the thread's block has kept.
 extern "C" fn on_fork() {
     fork::begin_generation();
+    let parents = lockyard_segment::after_fork_in_child();
     thread::block().rename();
     rank::renew();
     cancel::forget();
-    lockyard_segment::after_fork_in_child();
+    drop(parents);
 }
 
 /// Makes lock events and the counts of `counters` readable from other processes, if `LOCKYARD_STAT`

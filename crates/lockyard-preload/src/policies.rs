@@ -1,4 +1,4 @@
-//! The rwsem's policies that may be under a `pthread_rwlock_t`.
+//! What may be under a `pthread_rwlock_t`: the rwsem with one of its policies, or another lock.
 
 use lockyard::history::rwsem::KernelRwSem;
 pub(crate) use lockyard::history::rwsem::policy;
@@ -7,6 +7,16 @@ use lockyard::rwsem::RawRwSem;
 
 pub(crate) type Today = RawRwSem<Linux>;
 pub(crate) type Kernel<Y> = KernelRwSem<Linux, Y>;
+
+/// What `pthread_rwlock_t` is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum RwlockKind {
+    Glibc,
+    Qrw,
+    /// The rwsem with the policy of this number, see `policies!`.
+    Rwsem(u8),
+}
 
 /// The number of the default policy, `today`.
 pub(crate) const DEFAULT: u8 = 0;
@@ -23,20 +33,20 @@ macro_rules! policies {
             None
         }
 
-        /// Runs `$body` with `$lock` as the lock under `$object`.
+        /// Runs `$body` with `$lock` as the lock of `$kind` under `$object`.
         macro_rules! with_lock {
-            ($object:expr, $lock:ident => $body:expr) => {
-                match $crate::config::rwlock() {
-                    $crate::config::RwlockKind::Glibc => None,
-                    $crate::config::RwlockKind::Qrw => {
+            ($kind:expr, $object:expr, $lock:ident => $body:expr) => {
+                match $kind {
+                    $crate::policies::RwlockKind::Glibc => None,
+                    $crate::policies::RwlockKind::Qrw => {
                         let $lock = $object.under::<lockyard::qrwlock::RawQRwLock<lockyard::platform::linux::Linux>>();
                         Some($body)
                     }
-                    $($crate::config::RwlockKind::Rwsem($number) => {
+                    $($crate::policies::RwlockKind::Rwsem($number) => {
                         let $lock = $object.under::<$under>();
                         Some($body)
                     })*
-                    $crate::config::RwlockKind::Rwsem(_) => None,
+                    $crate::policies::RwlockKind::Rwsem(_) => None,
                 }
             };
         }

@@ -36,8 +36,10 @@ impl Real {
         if found.is_null() { self.look_up() } else { found }
     }
 
+    /// Looks it up, for a function that a program may call where `dlsym` may not be called: in the
+    /// child of a fork, in a signal handler.
     #[cold]
-    fn look_up(&self) -> *mut c_void {
+    pub(crate) fn look_up(&self) -> *mut c_void {
         let mut found = core::ptr::null_mut();
         if let Some(version) = COND_VERSION.filter(|_| is_cond(self.name)) {
             // SAFETY: C strings, and a handle that the loader documents.
@@ -68,8 +70,15 @@ fn is_cond(name: &CStr) -> bool {
 }
 
 /// Calls glibc's function of this name with the arguments:
-/// `real!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int)`.
+/// `real!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int)`. With a [`Real`] in place of
+/// the name, that one.
 macro_rules! real {
+    (($real:expr)($($argument:ident: $type:ty),*) -> $result:ty) => {{
+        // SAFETY: the C library's function of that name, whose type its manual gives.
+        let function: unsafe extern "C-unwind" fn($($type),*) -> $result = unsafe { core::mem::transmute($real.address()) };
+        // SAFETY: the caller's own promises, passed on.
+        unsafe { function($($argument),*) }
+    }};
     ($name:ident($($argument:ident: $type:ty),*) -> $result:ty) => {{
         static REAL: $crate::real::Real = {
             const NAME: &core::ffi::CStr = match core::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -78,10 +87,7 @@ macro_rules! real {
             };
             $crate::real::Real::new(NAME)
         };
-        // SAFETY: the C library's function of that name, whose type its manual gives.
-        let function: unsafe extern "C-unwind" fn($($type),*) -> $result = unsafe { core::mem::transmute(REAL.address()) };
-        // SAFETY: the caller's own promises, passed on.
-        unsafe { function($($argument),*) }
+        $crate::real::real!((REAL)($($argument: $type),*) -> $result)
     }};
 }
 pub(crate) use real;

@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::{Linux, threads};
 use lockyard::platform::thread::ThreadId;
+use lockyard_segment::layout::ThreadPage;
 
 use crate::config::{self, MutexKind};
 use crate::holds::Holds;
@@ -27,6 +28,10 @@ pub(crate) struct Block {
     tid: Cell<u32>,
     /// What tells threads apart, in child processes too: never 0 once asked for.
     identity: Cell<u32>,
+    /// The thread's name in lock words, while `pthread_mutex_t` is the sleeping mutex.
+    name: Cell<u32>,
+    /// Where the thread counts, once it has: see `watch`. Null: ask.
+    pub(crate) page: Cell<*const ThreadPage>,
     /// Whether `pthread_cancel` can find the thread: see `cancel`.
     pub(crate) seated: Cell<bool>,
     /// The reader-writer locks that it holds for reading.
@@ -133,11 +138,23 @@ fn nameless() -> u32 {
     DRAWN.fetch_add(1, Relaxed) | NAMELESS
 }
 
+/// The record in an identity, if it has one.
+pub(crate) fn record_of(identity: u32) -> Option<u32> {
+    (identity & NAMELESS == 0).then_some(identity & NAME)
+}
+
 impl Block {
     /// The thread's name, if it may take mutexes by the fast path.
     #[inline(always)]
     pub(crate) fn fast(&self) -> Option<ThreadId> {
         ThreadId::from_raw(self.fast.get())
+    }
+
+    /// The same where every lock is told of: the thread's name, once [`Block::identity`] was asked
+    /// for.
+    #[inline(always)]
+    pub(crate) fn name(&self) -> Option<ThreadId> {
+        ThreadId::from_raw(self.name.get())
     }
 
     /// No fast paths from now on.
@@ -173,8 +190,11 @@ impl Block {
     fn introduce(&self) -> u32 {
         self.tid.set(threads::kernel_id_of_caller());
         let id = Linux::current().map(|thread| thread.id());
-        if let (Some(id), MutexKind::Mutex, false) = (id, config::mutex(), lockyard_segment::watched()) {
-            self.fast.set(id.raw());
+        if let (Some(id), MutexKind::Mutex) = (id, config::mutex()) {
+            self.name.set(id.raw());
+            if !lockyard_segment::watched() {
+                self.fast.set(id.raw());
+            }
         }
         if let Some(id) = id {
             rank::introduce(id, self.tid.get());
@@ -184,8 +204,9 @@ impl Block {
         identity
     }
 
-    /// In a child process: the kernel has another name for the thread.
+    /// In a child process: the kernel has another name for the thread, and it counts elsewhere.
     pub(crate) fn rename(&self) {
+        self.page.set(core::ptr::null());
         if self.identity.get() != 0 {
             self.tid.set(threads::kernel_id_of_caller());
         }

@@ -13,7 +13,10 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use lockyard_segment::{self as segment, Class};
+use lockyard_segment::layout::ThreadPage;
+use lockyard_segment::{self as segment, Caller, Class, Holder};
+
+use crate::thread;
 
 /// An object whose class word says so has none: there are too many classes.
 const NONE: u32 = u32::MAX;
@@ -27,6 +30,8 @@ pub(crate) struct Told<'a> {
     pub(crate) kind: &'static [u8],
     /// Its address.
     pub(crate) lock: usize,
+    /// Whether it is taken together with others.
+    pub(crate) shared: bool,
 }
 
 impl Told<'_> {
@@ -49,37 +54,46 @@ impl Told<'_> {
     }
 
     /// Takes the lock for `caller`: `attempt`, and if that fails and the caller is `patient`,
-    /// `wait`. While it waits, the kernel's thread `holder()` is said to hold it.
+    /// `wait`. While it waits, `holder()` is said to hold it. `queued()`: whether others wait,
+    /// where that is known.
     pub(crate) fn take(
         self,
         caller: usize,
         patient: bool,
         attempt: impl FnOnce() -> bool,
-        holder: impl FnOnce() -> u32,
+        queued: impl Fn() -> Option<bool>,
+        holder: impl FnOnce() -> Holder,
         wait: impl FnOnce() -> c_int,
     ) -> c_int {
         let class = self.class(caller);
+        let caller = Caller::new(class, caller);
+        let caller = if self.shared { caller.shared() } else { caller };
         if attempt() {
-            segment::acquired(class, self.lock);
+            match page() {
+                _ if queued() == Some(true) => segment::acquired_past_others(caller, self.lock),
+                Some(page) => segment::acquired_on(page, caller, self.lock),
+                None => {}
+            }
             return 0;
         }
         if !patient {
+            segment::refused(class);
             return libc::EBUSY;
         }
-        let waiting = segment::contended(class, self.lock).held_by(holder());
+        let waiting = segment::contended_by(caller, self.lock, holder());
         let result = wait();
-        if result == 0 {
-            waiting.got();
-        } else {
-            waiting.gave_up();
+        match result {
+            0 if queued() == Some(false) => waiting.got_last(),
+            0 => waiting.got(),
+            _ => waiting.gave_up(),
         }
         result
     }
 
-    /// The lock was taken in another way.
-    pub(crate) fn taken(self) {
+    /// The lock was taken in another way, by the code at `caller`.
+    pub(crate) fn taken(self, caller: usize) {
         if segment::watched() {
-            segment::acquired(self.class(0), self.lock);
+            segment::acquired(Caller::new(self.class(0), caller), self.lock);
         }
     }
 }
@@ -87,8 +101,22 @@ impl Told<'_> {
 /// The lock at `lock`, which may be gone by now, was released.
 #[inline]
 pub(crate) fn released(lock: usize) {
-    if segment::watched() {
-        segment::released(lock);
+    if segment::watched()
+        && let Some(page) = page()
+    {
+        segment::released_on(page, lock);
+    }
+}
+
+/// Where the calling thread counts: its block knows it, since a thread-local of the statistics
+/// costs a call.
+#[inline]
+pub(crate) fn page() -> Option<&'static ThreadPage> {
+    let block = thread::block();
+    // SAFETY: null, or a page of the mapping, which stays; the child of a fork clears it.
+    match unsafe { block.page.get().as_ref() } {
+        None => segment::page().inspect(|page| block.page.set(*page)),
+        page => page,
     }
 }
 
@@ -97,17 +125,21 @@ pub(crate) fn released(lock: usize) {
 /// stack, and for functions that C calls themselves. An address of this library's, should it have:
 /// then that is the class.
 macro_rules! with_caller {
-    ($(#[$doc:meta])* $visible:vis fn $name:ident($register:literal, $($argument:ident: $type:ty),*) => $body:ident) => {
+    ($(#[$doc:meta])* $visible:vis fn $($rest:tt)*) => {
+        $crate::watch::with_caller! { $(#[$doc])* $visible extern "C" fn $($rest)* }
+    };
+    ($(#[$doc:meta])* $visible:vis extern $abi:literal
+        fn $name:ident($register:literal, $($argument:ident: $type:ty),*) => $body:ident) => {
         $(#[$doc])*
         #[cfg(target_arch = "x86_64")]
         #[unsafe(naked)]
-        $visible unsafe extern "C" fn $name($($argument: $type),*) -> core::ffi::c_int {
+        $visible unsafe extern $abi fn $name($($argument: $type),*) -> core::ffi::c_int {
             core::arch::naked_asm!(concat!("mov ", $register, ", qword ptr [rsp]"), "jmp {body}", body = sym $body)
         }
 
         $(#[$doc])*
         #[cfg(not(target_arch = "x86_64"))]
-        $visible unsafe extern "C" fn $name($($argument: $type),*) -> core::ffi::c_int {
+        $visible unsafe extern $abi fn $name($($argument: $type),*) -> core::ffi::c_int {
             // SAFETY: the caller's promises, passed on.
             unsafe { $body($($argument,)* 0) }
         }

@@ -356,6 +356,35 @@ fn locks_are_told_apart_by_the_code_that_makes_them() {
     assert!(busy.contended > 0 && busy.wait_ns > 0 && busy.holds.iter().sum::<u64>() > busy.acquired / 640);
 }
 
+/// A user can make its file shorter, which ends a process that counts there, and can open it again
+/// after it was taken back.
+#[test]
+fn roots_segment_is_given_away_only_with_root() {
+    let path = compile(&program("users.c"));
+    let told = |how: &str| {
+        let mut command = Command::new(&path);
+        let found = run(command.arg(how).env("LD_PRELOAD", library()).env("LOCKYARD_STAT", "1"), LIMIT);
+        assert!(found.ok, "{how}:\n{}{}", found.out, found.err);
+        found.out
+    };
+    let owners = |how: &str| -> Vec<String> {
+        told(how).lines().filter_map(|line| Some(line.rsplit_once(": ")?.1.to_owned())).collect()
+    };
+    let first = told("");
+    if first.starts_with("skipped") {
+        return eprint!("{first}");
+    }
+    assert_eq!(owners("for a time"), ["0"; 16]);
+    for call in ["setuid", "setreuid", "setresuid"] {
+        assert_eq!(owners(call), ["0", "65534"], "{call}");
+    }
+    for how in ["keeping rights", "another file", "another name"] {
+        assert_eq!(owners(how), ["0", "0"], "{how}");
+    }
+    assert_eq!(owners("refused"), ["0", "-1"]);
+    told(""); // removes what the others could not
+}
+
 /// What a program pays at start: nothing but the loader's work for one more library.
 #[test]
 fn the_library_needs_nothing_but_libc() {

@@ -2,7 +2,8 @@
 //!
 //! * [`recording`]: what a program did, event by event; its file and its lines of text.
 //! * [`model`]: roles of threads, the locks that each takes in order, how long they are held.
-//!   People read and edit it as a small TOML file. [`Recording::model`] is what a recording comes to.
+//!   People read and edit it as a small TOML file. [`Recording::model`] is what a recording comes
+//!   to.
 //! * [`model::change`]: the same program with another structure: more shards, shorter sections, no
 //!   lock, a reader-writer lock.
 //! * [`summary`]: what each class of locks cost the program that was recorded.

@@ -6,10 +6,11 @@
 //!
 //! The lock of a class that the formula speaks of is its most popular one. Transfers are that of
 //! the lock's word, and those of the lines that a section writes to: [`Lock::middle_lines`].
-//! Readers share their hold and their lines; the lock's word they do not share. With several roles the parts of the
-//! time in which a thread of each occupies the lock add up by share of threads.
+//! Readers share their hold and their lines; the lock's word they do not share. With several roles
+//! the parts of the time in which a thread of each occupies the lock add up by share of threads.
 //!
-//! **What it leaves out**: other locks, waking sleepers, the order of service. It is an estimate beside a simulation, and what counters can tell without one.
+//! **What it leaves out**: other locks, waking sleepers, the order of service. It is an estimate
+//! beside a simulation, and what counters can tell without one.
 
 use crate::model::{Lock, Model};
 
@@ -30,8 +31,9 @@ pub struct Saturation {
 /// ```
 /// use lockyard_recording::{Model, saturation::saturation};
 ///
-/// let text = "[lock.A]\nlines = 0\n[[role]]\ncpu = \"1.9us\"\ntakes = [{ lock = \"A\", hold = \"100ns\" }]";
-/// let found = saturation(&Model::read("app.toml", text)?, &|_| 100.0);
+/// let lock = "[lock.A]\nlines = 0\n";
+/// let role = "[[role]]\ncpu = \"1.9us\"\ntakes = [{ lock = \"A\", hold = \"100ns\" }]";
+/// let found = saturation(&Model::read("app.toml", &format!("{lock}{role}"))?, &|_| 100.0);
 /// assert_eq!(found[0].threads.map(f64::round), Some(10.0));
 /// # Ok::<(), lockyard_recording::Error>(())
 /// ```

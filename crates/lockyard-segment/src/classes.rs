@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-use crate::layout::{CLASSES, ClassRecord, Text};
+use crate::layout::{CLASSES, ClassRecord, PATH, Text};
 use crate::site;
 
 /// Which locks belong together in the statistics: a small number, 0 for "none".
@@ -39,7 +39,7 @@ struct Identity {
     /// The address that [`class_at`](crate::class_at) was asked for, or 0.
     address: AtomicU64,
     kind: Text<16>,
-    name: Text<64>,
+    name: Text<PATH>,
 }
 
 static IDENTITIES: [Identity; CLASSES] = [const {

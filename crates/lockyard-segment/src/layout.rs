@@ -1,13 +1,15 @@
-//! What is where in the segment, version 2.
+//! What is where in the segment, version 3.
 //!
 //! | part | offset | bytes | written by |
 //! |---|---|---|---|
 //! | [`Header`] | 0 | 4,096 | the process |
 //! | names of events | 4,096 | 4,096 | the process, once |
-//! | [`Baseline`] | 8,192 | 4,096 | whoever resets |
+//! | [`Baseline`] | 8,192 | 4,096 | the process that resets |
 //! | classes, [`CLASSES`] of [`ClassRecord`] | 12,288 | 393,216 | the process |
-//! | what they had counted when somebody reset, [`CLASSES`] of [`Tally`] | 405,504 | 393,216 | whoever resets |
-//! | thread pages, [`THREADS`] of [`ThreadPage`] | 798,720 | 4,096 each | the thread |
+//! | what they had counted when somebody reset, [`CLASSES`] of [`Tally`] | 405,504 | 393,216 | the process that resets |
+//! | callers, [`CALLERS`] of [`CallerRecord`] | 798,720 | 131,072 | the process |
+//! | what they had counted at the last reset, [`CALLERS`] of [`CallerTally`] | 929,792 | 24,576 | the process that resets |
+//! | thread pages, [`THREADS`] of [`ThreadPage`] | 954,368 | 4,096 each | the thread |
 //!
 //! The first 48 bytes of the header are the same in every version. Everything else may change with
 //! [`VERSION`]; events are found by their names, so that a reader and a process of different sets
@@ -25,11 +27,19 @@ use crate::histogram::BUCKETS;
 /// "lockyard".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyard");
 /// The version of this layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
 pub const CLASSES: usize = 192;
+/// Pieces of code that take locks of a class: more are not told apart.
+pub const CALLERS: usize = 512;
+/// Records of callers in a page.
+pub const CALLERS_OF_A_PAGE: usize = PAGE / size_of::<CallerRecord>();
+/// Locks that a thread notes as held.
+pub const HELD: usize = 8;
+/// The longest name of a class, and path of a file; of a longer path, its last part stays.
+pub const PATH: usize = 168;
 /// Reasons to leave a lock to the C library.
 pub const FALLBACKS: usize = 16;
 /// Thread pages: one per thread record, number 0 for threads without. Records with longer names
@@ -42,7 +52,9 @@ const _: () = {
     assert!(event::COUNT <= EVENTS);
     assert!(size_of::<Header>() == PAGE && size_of::<Baseline>() == PAGE && size_of::<ThreadPage>() == PAGE);
     assert!(size_of::<ClassRecord>() == 2048 && size_of::<Padded>() == 2048);
-    assert!(THREADS_OFFSET == 798_720 && THREADS_OFFSET <= 1 << 20);
+    assert!(size_of::<CallerRecord>() == 256 && size_of::<CallerTally>() == 48);
+    assert!(CALLERS / CALLERS_OF_A_PAGE <= 64 && core::mem::offset_of!(Shared, callers).is_multiple_of(PAGE));
+    assert!(THREADS_OFFSET == 954_368 && THREADS_OFFSET <= 1 << 20);
 };
 
 /// Where thread pages begin.
@@ -123,6 +135,8 @@ pub struct Header {
     pub classes: [AtomicU64; CLASSES / 64],
     /// A bit per thread page that is real (Release).
     pub pages: [AtomicU64; THREADS / 64],
+    /// A bit per page of callers that is real (Release).
+    pub callers: AtomicU64,
 }
 
 /// What the counters were when somebody reset them.
@@ -147,6 +161,8 @@ pub struct Tally {
     pub contended: AtomicU64,
     /// ... of which ended without the lock.
     pub gave_up: AtomicU64,
+    /// Tries that found the lock taken, and did not wait.
+    pub refused: AtomicU64,
     /// How often their threads slept.
     pub parks: AtomicU64,
     /// How often they asked for the lock to be kept for them.
@@ -155,9 +171,9 @@ pub struct Tally {
     pub wait_ns: AtomicU64,
     /// The longest wait.
     pub wait_max: AtomicU64,
-    /// Hold time of the acquisitions whose hold time was taken.
+    /// Hold time of the acquisitions whose hold time was taken: about one in 64.
     pub hold_ns: AtomicU64,
-    /// The longest of them.
+    /// The longest hold time known: of those, and of all that had others wait.
     pub hold_max: AtomicU64,
     /// Waits by [class of time](crate::histogram).
     pub waits: [AtomicU64; BUCKETS],
@@ -175,7 +191,7 @@ pub struct ClassRecord {
     /// Which lock: "mutex", "rwsem".
     pub kind: Text<16>,
     /// What it is for.
-    pub name: Text<64>,
+    pub name: Text<PATH>,
     /// What it has counted.
     pub tally: Tally,
 }
@@ -197,15 +213,11 @@ pub struct ThreadPage {
     pub ticks: AtomicU64,
     /// At how many of them a hold time is taken next.
     pub sample_at: AtomicU64,
-    /// How often that could not be, because another was being taken.
-    pub skipped: AtomicU64,
-    /// The lock whose hold time is being taken, since when, and its class.
-    pub held: AtomicU64,
-    /// Since when.
-    pub held_since: AtomicU64,
-    /// Its class.
-    pub held_class: AtomicU64,
-    /// A wait that is not in its class's tally yet: 1 + the class, or 0.
+    /// Locks noted in `held`.
+    pub depth: AtomicU64,
+    /// The locks that the thread holds, in no order.
+    pub held: [Held; HELD],
+    /// A wait that is not in its class's tally yet: its [caller](crate::Caller), or 0.
     pub waited: AtomicU64,
     /// How long it was.
     pub waited_ns: AtomicU64,
@@ -213,12 +225,66 @@ pub struct ThreadPage {
     pub waited_parks: AtomicU64,
     /// How often it asked for the lock to be kept for it.
     pub waited_handoffs: AtomicU64,
-    /// The lock that the thread waits for now: 1 + its class, or 0.
+    /// The [caller](crate::Caller) of the wait under way, or 0.
     pub waiting: AtomicU64,
     /// Since when, nanoseconds of the monotonic clock. Written before `waiting`.
     pub waiting_since: AtomicU64,
     /// The kernel's name of the thread that held the lock when the wait began, or 0.
     pub waiting_for: AtomicU64,
+    /// The lock's address.
+    pub waiting_lock: AtomicU64,
+    /// The kernel's name of the thread.
+    pub thread: AtomicU64,
+    /// Its name, as it was at its first wait.
+    pub name: Text<16>,
+}
+
+/// A lock that a thread holds. Written by that thread; others change `since`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Held {
+    /// The lock's address.
+    pub lock: AtomicU64,
+    /// The code that took it: its [caller](crate::Caller).
+    pub caller: AtomicU64,
+    /// Since when, nanoseconds of the monotonic clock, and what is known beside: see `told`.
+    pub since: AtomicU64,
+}
+
+/// What the callers of a kind of lock have waited, and made others wait.
+#[derive(Debug)]
+#[repr(C)]
+pub struct CallerTally {
+    /// Waits that began here.
+    pub waits: AtomicU64,
+    /// Their time.
+    pub wait_ns: AtomicU64,
+    /// The longest.
+    pub wait_max: AtomicU64,
+    /// Acquisitions here for whose release others waited.
+    pub holds: AtomicU64,
+    /// Their hold time, from the moment when the first of the others came.
+    pub hold_ns: AtomicU64,
+    /// The longest.
+    pub hold_max: AtomicU64,
+}
+
+/// A piece of code that takes locks of a class.
+#[derive(Debug)]
+#[repr(C, align(256))]
+pub struct CallerRecord {
+    /// The [caller](crate::Caller); 0: nobody's.
+    pub caller: AtomicU64,
+    /// Its place in the file that `file` is, or its address if there is none. Written last.
+    pub place: AtomicU64,
+    /// The kernel's name of the thread that held longest, of those that held for a millisecond.
+    pub holder: AtomicU64,
+    /// That thread's name.
+    pub name: Text<16>,
+    /// The file.
+    pub file: Text<PATH>,
+    /// What it has counted.
+    pub tally: CallerTally,
 }
 
 /// All but the thread pages.
@@ -235,4 +301,8 @@ pub struct Shared {
     pub classes: [ClassRecord; CLASSES],
     /// What they had counted before the reset.
     pub class_baselines: [Padded; CLASSES],
+    /// The callers.
+    pub callers: [CallerRecord; CALLERS],
+    /// What they had counted before the reset.
+    pub caller_baselines: [CallerTally; CALLERS],
 }

@@ -29,6 +29,8 @@
 //!     waiting.got(); // or `gave_up`
 //! }
 //!
+//! // Where the code that asks, or the holder, is known, both are told: `contended_by`.
+//!
 //! // Releasing it.
 //! unlock();
 //! if segment::watched() {
@@ -67,6 +69,8 @@
 //! * **Crash, `_exit`, kill**: the name stays. The next process of the same user that opens a
 //!   segment removes it, as does `lockyard stat`: the process id is gone, or belongs to a process
 //!   that began at another time.
+//! * **Change of user**: [`give_to`] gives the file to the new one, where root is given up for
+//!   good. Otherwise root alone can look, and the name stays until root's next process.
 //! * **fork**: the child counts in private memory from [`after_fork_in_child`] on, and opens a
 //!   segment of its own when it first waits for a lock: a child that only execs pays nothing.
 //! * **exec**: the new program's segment replaces the old one's.
@@ -74,22 +78,31 @@
 //! # Cost
 //!
 //! Uncontended, without a segment: one load and a branch in the caller. With one: two additions to
-//! words of the thread's own page, and about one acquisition in 64 reads the clock twice for its
-//! hold time. Contended: two readings of the clock; the shared counters of the class are written
-//! after the release, not while the lock is held.
+//! words of the thread's own page and a note of the lock held there, and about one acquisition in
+//! 64 reads the clock twice for its hold time. Contended: four readings of the clock, and a look at
+//! the holder's page; the shared counters of the class are written after the release, not while the
+//! lock is held.
 
+pub mod callers;
 pub mod classes;
 pub mod histogram;
 pub mod layout;
+mod memory;
 mod process;
 pub mod reader;
+mod refusal;
 pub mod sample;
 mod site;
 pub mod told;
 pub mod writer;
 
+pub use callers::Caller;
 pub use classes::Class;
-pub use reader::{Reader, Refusal};
+pub use reader::Reader;
+pub use refusal::Refusal;
 pub use sample::Sample;
-pub use told::{Waiting, acquired, class, class_at, contended, released};
-pub use writer::{Fallback, Refused, after_fork_in_child, close, fell_back, open, watched};
+pub use told::{
+    Holder, Waiting, acquired, acquired_on, acquired_past_others, class, class_at, contended, contended_by, page,
+    refused, released, released_on,
+};
+pub use writer::{Fallback, Parents, Refused, after_fork_in_child, close, fell_back, give_to, open, watched, withdraw};

@@ -6,9 +6,10 @@ use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
 
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir, openat, stat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Uid, chownat, fstat, openat, stat, unlinkat};
 use rustix::io::{Errno, pread, read};
 use rustix::mm::{Advice, madvise};
+use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, capabilities, capabilities_secure_bits};
 
 use crate::layout::{Header, MAGIC, PAGE};
 
@@ -134,9 +135,72 @@ pub(crate) fn sweep() {
 /// Opens the segment file of `process`; never through a symbolic link, and without waiting: anybody
 /// can put a pipe there.
 pub(crate) fn open(process: u32, flags: OFlags) -> Result<rustix::fd::OwnedFd, Errno> {
-    let folder = openat(rustix::fs::CWD, FOLDER, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    open_in(FOLDER, process, flags)
+}
+
+fn open_in(folder: &CStr, process: u32, flags: OFlags) -> Result<rustix::fd::OwnedFd, Errno> {
+    let folder = openat(rustix::fs::CWD, folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     openat(&folder, file_name(process).as_c_str(), flags, Mode::RUSR | Mode::WUSR)
+}
+
+/// Opens the segment of `process` for a reader, and says what the process calls itself: one in
+/// another namespace has another process id there, and another `/dev/shm`.
+pub(crate) fn open_for_reader(process: u32, flags: OFlags) -> Result<(rustix::fd::OwnedFd, u32), Errno> {
+    let apart = ["mnt", "pid"].into_iter().any(|kind| {
+        let namespace = |whose: fmt::Arguments<'_>| {
+            let path = Name::new(format_args!("/proc/{whose}/ns/{kind}"));
+            stat(path.as_c_str()).map(|found| found.st_ino)
+        };
+        matches!((namespace(format_args!("{process}")), namespace(format_args!("self"))), (Ok(its), Ok(own)) if its != own)
+    });
+    if !apart {
+        return open(process, flags).map(|file| (file, process));
+    }
+    let inner =
+        status(process, "NSpid:").and_then(|ids| ids.split_whitespace().last()?.parse().ok()).unwrap_or(process);
+    // The process's own file system, as the kernel shows it.
+    const ITS: &str = "root";
+    let folder = Name::new(format_args!("/proc/{process}/{ITS}/dev/shm"));
+    open_in(folder.as_c_str(), inner, flags).map(|file| (file, inner))
+}
+
+/// The effective user of `process`. Whose its files in `/proc` are says less: root's, once it has
+/// changed its user.
+pub(crate) fn user(process: u32) -> Option<u32> {
+    status(process, "Uid:")?.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn status(process: u32, field: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(field)).map(str::to_owned)
+}
+
+/// A file, whatever its name: device and inode.
+pub(crate) type FileId = [u64; 2];
+
+pub(crate) fn file_id(file: impl AsFd) -> Result<FileId, Errno> {
+    fstat(file).map(|found| [found.st_dev, found.st_ino])
+}
+
+/// Whether the calling thread may become any user, and loses root's rights when it has no id of
+/// root's any more.
+pub(crate) fn can_give_up_root() -> bool {
+    let kept = CapabilitiesSecureBits::KEEP_CAPS | CapabilitiesSecureBits::NO_SETUID_FIXUP;
+    rustix::process::geteuid().is_root()
+        && capabilities_secure_bits().is_ok_and(|bits| !bits.intersects(kept))
+        && capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SETUID))
+}
+
+/// Gives the segment of `process` to `user`, if the file at its name is `made`, root's, and has no
+/// other name. Between the look and the gift the name may change, the opened file does not.
+pub(crate) fn give(process: u32, made: FileId, user: u32) -> Result<(), Errno> {
+    let file = open(process, OFlags::PATH)?;
+    let found = fstat(&file)?;
+    if file_id(&file)? != made || found.st_uid != 0 || found.st_nlink != 1 {
+        return Err(Errno::PERM);
+    }
+    chownat(&file, c"", Some(Uid::from_raw(user)), None, AtFlags::EMPTY_PATH)
 }
 
 pub(crate) fn remove(name: &Name) {

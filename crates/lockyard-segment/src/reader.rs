@@ -1,92 +1,29 @@
 //! The side that reads: another process's segment, mapped, and what it says at a moment.
 
 use core::sync::atomic::{AtomicU64, Ordering::*};
-use std::fmt;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::layout::{EVENTS, LENGTH, PAGE, Shared, THREADS_OFFSET, ThreadPage, VERSION};
+use crate::callers::{self, Caller};
+use crate::histogram::bucket;
+use crate::layout::{
+    CALLERS, CALLERS_OF_A_PAGE, CallerRecord, EVENTS, HELD, LENGTH, PAGE, Shared, ThreadPage, VERSION,
+};
+use crate::memory::Memory;
 use crate::process;
-use crate::sample::{ClassSample, Counts, Sample, Waiting};
+use crate::refusal::Refusal;
+use crate::sample::{CallerSample, ClassSample, Counts, Hold, Place, Sample, ThreadSample, Wait, Waiting};
+use crate::told;
 
-/// Why a process's segment cannot be read. One line for people each: what, where, what to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// There is no such process.
-    NoProcess(u32),
-    /// The process has no segment.
-    NoSegment(u32),
-    /// The process belongs to another user.
-    OtherUser {
-        /// The process.
-        process: u32,
-        /// The user's number.
-        user: u32,
-    },
-    /// There is a file of that name which is not the process's segment: made by somebody else, or
-    /// left by an earlier process.
-    Foreign(u32),
-    /// The process has another version of Lockyard.
-    Version {
-        /// The process.
-        process: u32,
-        /// The version of its layout.
-        found: u32,
-    },
-    /// The system refused.
-    System(u32, i32),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoProcess(process) => write!(out, "there is no process {process}"),
-            Self::NoSegment(process) => write!(
-                out,
-                "process {process} has no lock statistics; start it with `lockyard run -- PROGRAM`, or with LOCKYARD_STAT=1 if it is linked with liblockyard"
-            ),
-            Self::OtherUser { process, user } => {
-                write!(out, "process {process} belongs to user {user}; ask as that user, or as root")
-            }
-            Self::Foreign(process) => {
-                write!(out, "/dev/shm/lockyard.{process} is not what process {process} has made; remove it")
-            }
-            Self::Version { process, found } => write!(
-                out,
-                "process {process} writes statistics of version {found}, this command reads version {VERSION}; use the command of its Lockyard"
-            ),
-            Self::System(process, error) => {
-                let error = std::io::Error::from_raw_os_error(*error);
-                write!(out, "the statistics of process {process} cannot be read: {error}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
-
-/// A segment, mapped. Stays readable when the process has ended and its name is gone.
+/// A segment. Stays readable when the process has ended and its name is gone.
 #[derive(Debug)]
 pub struct Reader {
     process: u32,
-    base: *const Shared,
+    memory: Memory,
     writable: bool,
-}
-
-// SAFETY: the mapping is this value's own, and holds nothing but atomics.
-unsafe impl Send for Reader {}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `map`; no reference outlives `self`.
-        let _ = unsafe { munmap(self.base.cast_mut().cast(), LENGTH) };
-    }
 }
 
 impl Reader {
@@ -98,7 +35,8 @@ impl Reader {
         Self::map(process, false, true)
     }
 
-    /// The same, to [reset](Self::reset).
+    /// The same, to [reset](Self::reset). For root: the process's user can end the caller with
+    /// SIGBUS, by making the file shorter.
     ///
     /// # Errors
     /// Why it cannot be written.
@@ -126,13 +64,16 @@ impl Reader {
     fn map(process: u32, writable: bool, running: bool) -> Result<Self, Refusal> {
         let system = |error: Errno| Refusal::System(process, error.raw_os_error());
         // Nobody but root and the process's user may look: its files in /proc say whose it is.
-        let owner = fs::metadata(format!("/proc/{process}")).ok().map(|found| found.uid());
+        let owner = process::user(process);
         let flags = if writable { OFlags::RDWR } else { OFlags::RDONLY };
-        let file = match (process::open(process, flags), owner) {
-            (Ok(file), _) => file,
+        let (file, own_name) = match (process::open_for_reader(process, flags), owner) {
+            (Ok(found), _) => found,
             (Err(Errno::NOENT), None) => return Err(Refusal::NoProcess(process)),
             (Err(Errno::NOENT), Some(user)) if !permitted(user) => return Err(Refusal::OtherUser { process, user }),
             (Err(Errno::NOENT), Some(_)) => return Err(Refusal::NoSegment(process)),
+            (Err(Errno::ACCESS | Errno::PERM), Some(user)) if permitted(user) => {
+                return Err(Refusal::OtherUser { process, user: 0 });
+            }
             (Err(Errno::ACCESS | Errno::PERM), Some(user)) => return Err(Refusal::OtherUser { process, user }),
             (Err(Errno::LOOP), _) => return Err(Refusal::Foreign(process)),
             (Err(error), _) => return Err(system(error)),
@@ -142,11 +83,12 @@ impl Reader {
             return Err(Refusal::OtherUser { process, user: found.st_uid });
         }
         // A file that another user has put there is none to believe, nor one that an earlier
-        // process has left.
-        let (owned, whole) = (owner.is_none_or(|owner| owner == found.st_uid), found.st_size as usize == LENGTH);
+        // process has left. Root's is: it made the file before it became another user.
+        let owned = owner.is_none_or(|owner| owner == found.st_uid) || found.st_uid == 0;
+        let whole = found.st_size as usize == LENGTH;
         let identity = process::identity(&file).ok_or(Refusal::Foreign(process))?;
         let now = process::began(process);
-        if !owned || identity.process != process || running && now.is_some() && now != Some(identity.began) {
+        if !owned || identity.process != own_name || running && now.is_some() && now != Some(identity.began) {
             return Err(Refusal::Foreign(process));
         }
         if running && now.is_none() {
@@ -156,18 +98,13 @@ impl Reader {
         if version != VERSION || !whole {
             return Err(Refusal::Version { process, found: version });
         }
-        let access = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
-        // SAFETY: a new mapping where the kernel finds room. Only parts that the writer has made
-        // real are touched.
-        let base = unsafe { mmap(core::ptr::null_mut(), LENGTH, access, MapFlags::SHARED, &file, 0) };
-        Ok(Self { process, base: base.map_err(system)?.cast(), writable })
+        let foreign = found.st_uid != rustix::process::geteuid().as_raw();
+        let memory = if foreign && !writable { Memory::copied(file) } else { Memory::mapped(&file, writable) };
+        Ok(Self { process, memory: memory.map_err(system)?, writable })
     }
 
     fn shared(&self) -> &Shared {
-        // SAFETY: mapped as long as `self` lives; nothing but atomics, of which every value is one.
-        // (Its owner could make it shorter: then this process dies of SIGBUS, which its owner or
-        // root could as well have killed.)
-        unsafe { &*self.base }
+        self.memory.shared()
     }
 
     /// The process.
@@ -177,25 +114,18 @@ impl Reader {
 
     /// Whether the process has ended.
     pub fn ended(&self) -> bool {
+        self.memory.refresh();
         let header = &self.shared().header;
         header.ended.load(Acquire) != 0 || process::began(self.process) != Some(header.began.load(Relaxed))
     }
 
     fn pages(&self) -> impl Iterator<Item = &ThreadPage> {
-        let base = self.base.cast::<u8>();
-        let words = self.shared().header.pages.iter().enumerate();
-        words.flat_map(move |(word, bits)| {
-            let bits = bits.load(Acquire);
-            (0..64).filter(move |bit| bits & 1 << bit != 0).map(move |bit| {
-                let place = base.wrapping_add(THREADS_OFFSET + (word * 64 + bit) * PAGE).cast::<ThreadPage>();
-                // SAFETY: inside the mapping, aligned; as `shared`.
-                unsafe { &*place }
-            })
-        })
+        self.memory.pages()
     }
 
     /// What the process has counted since it began, or since the last reset.
     pub fn sample(&self) -> Sample {
+        self.memory.refresh();
         let shared = self.shared();
         let header = &shared.header;
         let now = match header.ended_ns.load(Relaxed) {
@@ -216,8 +146,9 @@ impl Reader {
             .zip(header.fallbacks.iter().zip(&shared.baseline.fallbacks))
             .map(|(name, (count, before))| (name.get(), since(count.load(Relaxed), before)))
             .collect();
-        let ended = self.ended();
         let mut classes: Vec<ClassSample> = Vec::new();
+        // Where the class with a number is in `classes`.
+        let mut known: Vec<(usize, usize)> = Vec::new();
         for index in self.classes() {
             let record = &shared.classes[index];
             let mut found = ClassSample {
@@ -226,19 +157,48 @@ impl Reader {
                 site: record.site.load(Relaxed),
                 waiting: Waiting::default(),
                 counts: Counts::read(&record.tally, self.acquired(index)),
+                callers: Vec::new(),
             };
             if reset != 0 {
                 let before = &shared.class_baselines[index].0;
                 found.counts = found.counts.since(&Counts::read(before, before.acquired.load(Relaxed)));
             }
-            if !ended {
-                found.waiting = self.waiting(index, now);
-            }
-            match classes.iter_mut().find(|class| class.is_same(&found)) {
-                Some(class) => class.add(&found),
-                None => classes.push(found),
+            match classes.iter().position(|class| class.is_same(&found)) {
+                Some(at) => {
+                    classes[at].add(&found);
+                    known.push((index, at));
+                }
+                None => {
+                    known.push((index, classes.len()));
+                    classes.push(found);
+                }
             }
         }
+        let place_of = |caller: Caller| {
+            let index = caller.class().index();
+            known.iter().find(|(number, _)| *number == index).map(|(_, at)| *at)
+        };
+        for (index, caller) in self.callers() {
+            let Some(class) = place_of(caller).and_then(|at| classes.get_mut(at)) else { continue };
+            let record = &shared.callers[index];
+            let mut found = CallerSample {
+                place: place(record),
+                shared: caller.is_shared(),
+                holder: record.holder.load(Relaxed) as u32,
+                name: record.name.get(),
+                ..CallerSample::default()
+            };
+            found.read(&record.tally);
+            if reset != 0 {
+                let mut before = CallerSample::default();
+                before.read(&shared.caller_baselines[index]);
+                found = found.since(&before);
+            }
+            let one = ClassSample { callers: vec![found], ..ClassSample::default() };
+            class.add(&one);
+        }
+        self.pending(&mut classes, &place_of);
+        let waiters = self.waiters(&mut classes, &place_of, now);
         Sample {
             process: self.process,
             locks: header.locks.get(),
@@ -248,7 +208,88 @@ impl Reader {
             events,
             fallbacks,
             classes,
+            waiters,
         }
+    }
+
+    /// Waits that are over, and not in a tally yet.
+    fn pending(&self, classes: &mut [ClassSample], place_of: &dyn Fn(Caller) -> Option<usize>) {
+        for page in self.pages() {
+            let Some(caller) = Caller::from_raw(page.waited.load(Relaxed)) else { continue };
+            let Some(class) = place_of(caller).and_then(|at| classes.get_mut(at)) else { continue };
+            let ns = page.waited_ns.load(Relaxed);
+            let mut counts = Counts { contended: 1, wait_ns: ns, wait_max: ns, ..Counts::default() };
+            counts.waits[bucket(ns)] = 1;
+            counts.parks = page.waited_parks.load(Relaxed);
+            counts.handoffs = page.waited_handoffs.load(Relaxed);
+            let (place, shared) = (self.place(caller), caller.is_shared());
+            let waits = CallerSample { place, shared, waits: 1, wait_ns: ns, wait_max: ns, ..CallerSample::default() };
+            class.add(&ClassSample { counts, callers: vec![waits], ..ClassSample::default() });
+        }
+    }
+
+    /// The threads that wait now, and those that hold what they wait for.
+    fn waiters(
+        &self,
+        classes: &mut [ClassSample],
+        place_of: &dyn Fn(Caller) -> Option<usize>,
+        now: u64,
+    ) -> Vec<ThreadSample> {
+        let mut all = Vec::new();
+        for page in self.pages() {
+            let waits = Caller::from_raw(page.waiting.load(Acquire)).and_then(|caller| {
+                let since = page.waiting_since.load(Relaxed);
+                Some(Wait {
+                    lock: page.waiting_lock.load(Relaxed),
+                    class: place_of(caller)?,
+                    place: self.place(caller),
+                    since,
+                    ns: now.saturating_sub(since),
+                    holder: page.waiting_for.load(Relaxed) as u32,
+                })
+            });
+            if let Some(wait) = &waits {
+                let (ns, holder) = (wait.ns, wait.holder);
+                classes[wait.class].waiting.add(Waiting { threads: 1, longest_ns: ns, sum_ns: ns, holder });
+            }
+            let depth = (page.depth.load(Relaxed) as usize).min(HELD);
+            let holds = page.held[..depth].iter().filter_map(|held| {
+                let place = self.place(Caller::from_raw(held.caller.load(Relaxed))?);
+                let ns = told::held_for(held.since.load(Relaxed), now);
+                Some(Hold { lock: held.lock.load(Relaxed), place, ns })
+            });
+            let (thread, name) = (page.thread.load(Relaxed) as u32, page.name.get());
+            all.push(ThreadSample { process: self.process, thread, name, waits, holds: holds.collect() });
+        }
+        let wanted: Vec<u64> = all.iter().filter_map(|thread| Some(thread.waits.as_ref()?.lock)).collect();
+        let matters = |thread: &ThreadSample| {
+            thread.waits.is_some() || thread.holds.iter().any(|hold| wanted.contains(&hold.lock))
+        };
+        all.retain(matters);
+        // A thread that has never waited has not noted its name.
+        for thread in all.iter_mut().filter(|thread| thread.name.is_empty()) {
+            let name = std::fs::read_to_string(format!("/proc/{}/task/{}/comm", thread.process, thread.thread));
+            thread.name = name.unwrap_or_default().trim_end().to_owned();
+        }
+        all
+    }
+
+    /// The callers that are known, with their numbers.
+    fn callers(&self) -> impl Iterator<Item = (usize, Caller)> {
+        let shared = self.shared();
+        let real = shared.header.callers.load(Acquire);
+        let indices = (0..CALLERS).filter(move |index| real & 1 << (index / CALLERS_OF_A_PAGE) != 0);
+        indices.filter_map(|index| Some((index, Caller::from_raw(shared.callers[index].caller.load(Relaxed))?)))
+    }
+
+    /// Where `caller` is, if it has a record.
+    fn place(&self, caller: Caller) -> Place {
+        let shared = self.shared();
+        let real = shared.header.callers.load(Acquire);
+        let mut records = callers::places(caller)
+            .filter(|index| real & 1 << (index / CALLERS_OF_A_PAGE) != 0)
+            .map(|index| &shared.callers[index]);
+        records.find(|record| record.caller.load(Relaxed) == caller.raw()).map_or_else(Place::default, place)
     }
 
     fn event_sums(&self) -> Vec<u64> {
@@ -272,19 +313,6 @@ impl Reader {
         self.pages().fold(0, |sum, page| sum.wrapping_add(page.acquired[class].load(Relaxed)))
     }
 
-    /// Who waits for locks of class `index` at this moment.
-    fn waiting(&self, index: usize, now: u64) -> Waiting {
-        let mut all = Waiting::default();
-        for page in self.pages().filter(|page| page.waiting.load(Acquire) == index as u64 + 1) {
-            all.add(Waiting {
-                threads: 1,
-                longest_ns: now.saturating_sub(page.waiting_since.load(Relaxed)),
-                holder: page.waiting_for.load(Relaxed) as u32,
-            });
-        }
-        all
-    }
-
     /// From now on everybody sees what is counted from now on. The process's counters are not
     /// touched. Two that reset at once: the later one counts.
     ///
@@ -300,6 +328,13 @@ impl Reader {
         for index in self.classes() {
             let part = core::ptr::from_ref(&shared.class_baselines[index]);
             writable(part.cast()).map_err(|error| self.refused(error))?;
+        }
+        for (index, _) in self.callers() {
+            let part = core::ptr::from_ref(&shared.caller_baselines[index]);
+            // It may lie across two pages.
+            for byte in [part.cast::<u8>(), part.wrapping_add(1).cast::<u8>().wrapping_sub(1)] {
+                writable(byte).map_err(|error| self.refused(error))?;
+            }
         }
         for (sum, before) in self.event_sums().iter().zip(&shared.baseline.events) {
             before.store(*sum, Relaxed);
@@ -317,6 +352,12 @@ impl Reader {
                 words.iter().zip(old).for_each(|(word, old)| old.store(word.load(Relaxed), Relaxed));
             }
         }
+        for (index, _) in self.callers() {
+            let (now, before) = (&shared.callers[index].tally, &shared.caller_baselines[index]);
+            for (word, old) in CallerSample::words(now).into_iter().zip(CallerSample::words(before)) {
+                old.store(word.load(Relaxed), Relaxed);
+            }
+        }
         shared.baseline.reset_ns.store(Linux::now(), Release);
         Ok(())
     }
@@ -324,6 +365,12 @@ impl Reader {
     fn refused(&self, error: Errno) -> Refusal {
         Refusal::System(self.process, error.raw_os_error())
     }
+}
+
+fn place(record: &CallerRecord) -> Place {
+    // The file is whole once there is a place.
+    let place = record.place.load(Acquire);
+    Place { file: if place == 0 { String::new() } else { record.file.get() }, place }
 }
 
 /// Whether this process's user may look at what `user` has: only if they are the same, or this is

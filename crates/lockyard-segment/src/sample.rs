@@ -4,7 +4,7 @@
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 use crate::histogram::{self, BUCKETS};
-use crate::layout::Tally;
+use crate::layout::{CallerTally, Tally};
 
 /// What a process has counted.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +25,130 @@ pub struct Sample {
     pub fallbacks: Vec<(String, u64)>,
     /// Lock classes.
     pub classes: Vec<ClassSample>,
+    /// The threads that wait at this moment, or waited when the process ended, and those that hold
+    /// what they wait for.
+    pub waiters: Vec<ThreadSample>,
+}
+
+/// A piece of code.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The file it is in; empty: none.
+    pub file: String,
+    /// Its place in the file, or its address if there is none: what comes after the call. 0:
+    /// unknown.
+    pub place: u64,
+}
+
+/// A thread that waits for a lock, or holds one that others wait for.
+#[derive(Debug, Clone, Default)]
+pub struct ThreadSample {
+    /// Its process.
+    pub process: u32,
+    /// The kernel's name of the thread.
+    pub thread: u32,
+    /// Its name.
+    pub name: String,
+    /// The lock that it waits for.
+    pub waits: Option<Wait>,
+    /// The locks that it holds, as far as noted.
+    pub holds: Vec<Hold>,
+}
+
+/// A wait under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wait {
+    /// The lock's address.
+    pub lock: u64,
+    /// Its class, as a number in [`Sample::classes`].
+    pub class: usize,
+    /// Where the thread waits.
+    pub place: Place,
+    /// Since when, nanoseconds of the monotonic clock.
+    pub since: u64,
+    /// So far.
+    pub ns: u64,
+    /// The kernel's name of the thread that held the lock when the wait began; 0: unknown.
+    pub holder: u32,
+}
+
+/// A lock that is held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    /// The lock's address.
+    pub lock: u64,
+    /// Where it was taken.
+    pub place: Place,
+    /// For how long so far, in nanoseconds; 0: unknown.
+    pub ns: u64,
+}
+
+/// What a piece of code that takes locks of a class has waited, and has made others wait.
+#[derive(Debug, Clone, Default)]
+pub struct CallerSample {
+    /// The code.
+    pub place: Place,
+    /// Whether it takes the lock together with others.
+    pub shared: bool,
+    /// Waits that began here.
+    pub waits: u64,
+    /// Their time, in nanoseconds.
+    pub wait_ns: u64,
+    /// The longest.
+    pub wait_max: u64,
+    /// Acquisitions here for whose release others waited.
+    pub holds: u64,
+    /// Their hold time, in nanoseconds.
+    pub hold_ns: u64,
+    /// The longest.
+    pub hold_max: u64,
+    /// The kernel's name of the thread that held longest; 0: unknown, or not for a millisecond.
+    pub holder: u32,
+    /// That thread's name.
+    pub name: String,
+}
+
+impl CallerSample {
+    pub(crate) fn words(tally: &CallerTally) -> [&AtomicU64; 6] {
+        let CallerTally { waits, wait_ns, wait_max, holds, hold_ns, hold_max } = tally;
+        [waits, wait_ns, wait_max, holds, hold_ns, hold_max]
+    }
+
+    pub(crate) fn read(&mut self, tally: &CallerTally) {
+        let Self { waits, wait_ns, wait_max, holds, hold_ns, hold_max, .. } = self;
+        let fields = [waits, wait_ns, wait_max, holds, hold_ns, hold_max];
+        fields.into_iter().zip(Self::words(tally)).for_each(|(field, word)| *field = word.load(Relaxed));
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.shared == other.shared && self.place == other.place
+    }
+
+    /// What was counted between `earlier` and this. The longest times are of all time where
+    /// anything was counted: they are not known by time.
+    #[must_use]
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut later = self.clone();
+        later.waits = self.waits.saturating_sub(earlier.waits);
+        later.wait_ns = self.wait_ns.saturating_sub(earlier.wait_ns);
+        later.holds = self.holds.saturating_sub(earlier.holds);
+        later.hold_ns = self.hold_ns.saturating_sub(earlier.hold_ns);
+        later.wait_max = self.wait_max.min(later.wait_ns);
+        later.hold_max = self.hold_max.min(later.hold_ns);
+        later
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.waits = self.waits.wrapping_add(other.waits);
+        self.wait_ns = self.wait_ns.wrapping_add(other.wait_ns);
+        self.wait_max = self.wait_max.max(other.wait_max);
+        self.holds = self.holds.wrapping_add(other.holds);
+        self.hold_ns = self.hold_ns.wrapping_add(other.hold_ns);
+        if other.hold_max > self.hold_max {
+            self.hold_max = other.hold_max;
+            (self.holder, self.name) = (other.holder, other.name.clone());
+        }
+    }
 }
 
 /// What a lock class has counted.
@@ -41,6 +165,8 @@ pub struct ClassSample {
     pub waiting: Waiting,
     /// The counts.
     pub counts: Counts,
+    /// The code that takes them, where somebody had to wait.
+    pub callers: Vec<CallerSample>,
 }
 
 /// Who waits for locks of a class at a moment.
@@ -50,6 +176,8 @@ pub struct Waiting {
     pub threads: u32,
     /// How long the one that has waited longest has waited so far, in nanoseconds.
     pub longest_ns: u64,
+    /// How long all of them together.
+    pub sum_ns: u64,
     /// The kernel's name of the thread that held its lock when it began; 0: unknown.
     pub holder: u32,
 }
@@ -57,6 +185,7 @@ pub struct Waiting {
 impl Waiting {
     pub(crate) fn add(&mut self, other: Self) {
         self.threads += other.threads;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         if other.longest_ns > self.longest_ns {
             (self.longest_ns, self.holder) = (other.longest_ns, other.holder);
         }
@@ -67,6 +196,17 @@ impl ClassSample {
     pub(crate) fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts);
         self.waiting.add(other.waiting);
+        for caller in &other.callers {
+            match self.callers.iter_mut().find(|known| known.is_same(caller)) {
+                Some(known) => known.add(caller),
+                None => self.callers.push(caller.clone()),
+            }
+        }
+    }
+
+    /// What its threads have lost, those that wait at this moment included, in nanoseconds.
+    pub fn lost_ns(&self) -> u64 {
+        self.counts.wait_ns.saturating_add(self.waiting.sum_ns)
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
@@ -87,13 +227,15 @@ pub struct Counts {
     pub parks: u64,
     /// Handoffs asked for.
     pub handoffs: u64,
+    /// Tries that found the lock taken, and did not wait.
+    pub refused: u64,
     /// Waiting time.
     pub wait_ns: u64,
     /// The longest wait.
     pub wait_max: u64,
-    /// Hold time of those whose hold time was taken.
+    /// Hold time of those whose hold time was taken: about one in 64.
     pub hold_ns: u64,
-    /// The longest of them.
+    /// The longest hold time known: of those, and of all that had others wait.
     pub hold_max: u64,
     /// Waits by [class of time](crate::histogram).
     pub waits: Vec<u64>,
@@ -109,6 +251,7 @@ impl Default for Counts {
             gave_up: 0,
             parks: 0,
             handoffs: 0,
+            refused: 0,
             wait_ns: 0,
             wait_max: 0,
             hold_ns: 0,
@@ -122,13 +265,13 @@ impl Default for Counts {
 impl Counts {
     /// The single words of a tally, in the order of [`Counts::fields`].
     pub(crate) fn words(tally: &Tally) -> impl Iterator<Item = &AtomicU64> {
-        let Tally { contended, gave_up, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max, .. } = tally;
-        [contended, gave_up, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max].into_iter()
+        let Tally { contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max, .. } = tally;
+        [contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max].into_iter()
     }
 
-    fn fields(&mut self) -> [&mut u64; 8] {
-        let Self { contended, gave_up, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max, .. } = self;
-        [contended, gave_up, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max]
+    fn fields(&mut self) -> [&mut u64; 9] {
+        let Self { contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max, .. } = self;
+        [contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max]
     }
 
     pub(crate) fn read(tally: &Tally, acquired: u64) -> Self {
@@ -223,6 +366,14 @@ impl Sample {
         for class in &mut later.classes {
             if let Some(before) = earlier.classes.iter().find(|before| before.is_same(class)) {
                 class.counts = class.counts.since(&before.counts);
+                for caller in &mut class.callers {
+                    if let Some(before) = before.callers.iter().find(|before| before.is_same(caller)) {
+                        *caller = caller.since(before);
+                    }
+                }
+                // The longest hold of all may be one without a place in the distribution.
+                let known = class.callers.iter().map(|caller| caller.hold_max).max().unwrap_or(0);
+                class.counts.hold_max = class.counts.hold_max.max(known);
             }
         }
         later
@@ -247,5 +398,19 @@ impl Sample {
                 None => self.classes.push(class.clone()),
             }
         }
+        for waiter in &other.waiters {
+            let mut waiter = waiter.clone();
+            if let Some(wait) = &mut waiter.waits {
+                let of = other.classes.get(wait.class);
+                let here = self.classes.iter().position(|class| of.is_some_and(|of| of.is_same(class)));
+                wait.class = here.unwrap_or(usize::MAX);
+            }
+            self.waiters.push(waiter);
+        }
+    }
+
+    /// What threads have lost waiting, those that wait at this moment included, in nanoseconds.
+    pub fn lost_ns(&self) -> u64 {
+        self.classes.iter().fold(0, |sum, class| sum.saturating_add(class.lost_ns()))
     }
 }

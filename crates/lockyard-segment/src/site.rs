@@ -17,8 +17,7 @@ pub(crate) struct Site {
     pub(crate) place: usize,
 }
 
-/// What a class has room for. Of a longer path, its last part stays.
-const LONGEST: usize = 64;
+const LONGEST: usize = crate::layout::PATH;
 
 impl Site {
     pub(crate) fn path(&self) -> &[u8] {
@@ -173,8 +172,8 @@ mod tests {
 
     #[test]
     fn of_a_long_path_the_last_part_stays() {
-        let long = [b"/a".as_slice(), &[b'x'; 70], b"/lib.so"].concat();
+        let long = [b"/a".as_slice(), &[b'x'; 170], b"/lib.so"].concat();
         assert_eq!(Site::new(&long, 1).path(), b"lib.so");
-        assert_eq!(Site::new(&[&b"/"[..], &[b'y'; 80]].concat(), 1).path(), [b'y'; 64]);
+        assert_eq!(Site::new(&[&b"/"[..], &[b'y'; 180]].concat(), 1).path(), [b'y'; LONGEST]);
     }
 }

@@ -14,7 +14,7 @@
 //! has one thread.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 use lockyard::event;
 use lockyard::platform::Platform;
@@ -22,7 +22,7 @@ use lockyard::platform::linux::Linux;
 use lockyard::platform::linux::threads::{self, EventWords};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, ftruncate};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::classes::{self, Class};
 use crate::layout::{
@@ -38,6 +38,8 @@ static WATCHED: AtomicU32 = AtomicU32::new(0);
 static OPENING: AtomicU32 = AtomicU32::new(0);
 /// Whose the segment is: after a fork that nobody told us of, the name is the parent's to remove.
 static OWNER: AtomicU32 = AtomicU32::new(0);
+/// The segment's file: [`make`] stores it, then `BASE`; a thread that has loaded `BASE` finds it.
+static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// `LOCKYARD_SESSION`, or 0.
 static SESSION: AtomicU32 = AtomicU32::new(0);
 /// What [`open`] was told of the locks.
@@ -150,6 +152,9 @@ fn make() -> Result<(), Refused> {
         process::remove(&process::file_name(me));
         Refused::Memory(error.raw_os_error())
     };
+    for (word, known) in FILE.iter().zip(process::file_id(&made).map_err(memory)?) {
+        word.store(known, Relaxed);
+    }
     ftruncate(&made, LENGTH as u64).map_err(memory)?;
     // SAFETY: a new mapping where the kernel finds room.
     let base =
@@ -223,18 +228,63 @@ pub fn close() {
     }
 }
 
+/// Root's process is about to become `user`'s, and will have no id of root's: its segment becomes
+/// `user`'s, so that root and that user can read it, and the process can remove it when it ends.
+/// Says whether it did. If the change fails afterwards, [`withdraw`] must be called.
+///
+/// Not to be called for a change that leaves a way back: `user` can write to the file and make it
+/// shorter. For that reason a process that keeps root's capabilities keeps root's segment.
+pub fn give_to(user: u32) -> bool {
+    let me = rustix::process::getpid().as_raw_pid() as u32;
+    let made = [FILE[0].load(Relaxed), FILE[1].load(Relaxed)];
+    shared().is_some()
+        && OWNER.load(Relaxed) == me
+        && process::can_give_up_root()
+        && process::give(me, made, user).is_ok()
+}
+
+/// After [`give_to`] the process has stayed root's. It cannot have its segment back, since the user
+/// may have opened the file: zeroed memory of its own takes the segment's place, the name goes, and
+/// the threads count where nobody reads.
+pub fn withdraw() {
+    let Some(shared) = shared() else { return };
+    let base = core::ptr::from_ref(shared).cast_mut().cast();
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+    // SAFETY: in place of our own mapping, of its length. Threads that refer to it see zeroes: a
+    // valid `Shared` and valid pages, nothing but atomics.
+    let _ = unsafe { mmap_anonymous(base, LENGTH, access, flags) };
+    process::remove(&process::file_name(OWNER.swap(0, Relaxed)));
+}
+
+/// The parent's segment in the child of a fork, until it is dropped.
+#[derive(Debug)]
+pub struct Parents(*mut Shared);
+
+impl Drop for Parents {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: `after_fork_in_child` has taken this mapping out of `BASE`, and its caller
+            // has dropped what referred to it.
+            let _ = unsafe { munmap(self.0.cast(), LENGTH) };
+        }
+    }
+}
+
 /// To be called in the child of a fork, where there is one thread: the segment is the parent's. The
 /// child opens its own when it first waits for a lock.
-pub fn after_fork_in_child() {
-    let base = BASE.swap(core::ptr::null_mut(), AcqRel);
-    OPENING.store(0, Relaxed);
-    if base.is_null() {
-        return;
+///
+/// A caller that has kept a [`page`](crate::page) forgets it before it drops the result. A signal
+/// handler in between finds no segment to keep a page of, and the page kept is still there.
+pub fn after_fork_in_child() -> Parents {
+    let parents = Parents(BASE.load(Relaxed));
+    if !parents.0.is_null() {
+        threads::take_back();
+        BASE.store(core::ptr::null_mut(), Relaxed);
+        PAGE_OF_THREAD.set(core::ptr::null());
     }
-    threads::take_back();
-    PAGE_OF_THREAD.set(core::ptr::null());
-    // SAFETY: our mapping; nobody refers to it any more.
-    let _ = unsafe { munmap(base.cast(), LENGTH) };
+    OPENING.store(0, Relaxed);
+    parents
 }
 
 pub(crate) fn shared() -> Option<&'static Shared> {
@@ -259,10 +309,10 @@ pub(crate) fn publish_class(class: Class) {
     }
 }
 
-/// The counters of class number `class`, if the segment has its names.
-pub(crate) fn tally(class: u64) -> Option<&'static Tally> {
+/// The counters of `class`, if the segment has its names.
+pub(crate) fn tally(class: Class) -> Option<&'static Tally> {
     let shared = shared()?;
-    let index = class as usize;
+    let index = class.index();
     let bits = shared.header.classes.get(index / 64)?.load(Acquire);
     (bits & 1 << (index % 64) != 0).then(|| &shared.classes[index % CLASSES].tally)
 }
@@ -273,18 +323,17 @@ fn page(slot: u32) -> Option<&'static ThreadPage> {
     if slot as usize >= THREADS {
         return None;
     }
-    let place = core::ptr::from_ref(shared).cast::<u8>().wrapping_add(THREADS_OFFSET + slot as usize * PAGE);
+    let page = at(shared, slot);
     let bit = 1u64 << (slot % 64);
     let known = &shared.header.pages[slot as usize / 64];
     if known.load(Acquire) & bit == 0 {
-        if real(place.cast_mut()).is_err() {
+        if real(core::ptr::from_ref(page).cast_mut().cast()).is_err() {
             shared.header.private.fetch_add(1, Relaxed);
             return None;
         }
         known.fetch_or(bit, Release);
     }
-    // SAFETY: inside the mapping, aligned, real, nothing but atomics.
-    Some(unsafe { &*place.cast::<ThreadPage>() })
+    Some(page)
 }
 
 fn lend(slot: u32) -> Option<&'static EventWords> {
@@ -305,9 +354,64 @@ pub(crate) fn mine() -> Option<&'static ThreadPage> {
 fn find_mine() -> Option<&'static ThreadPage> {
     // A thread without a record has no page of its own, and its acquisitions are not counted:
     // nobody could add to number 0 plainly.
-    let page = page(Linux::current()?.id().raw())?;
+    let slot = Linux::current()?.id().raw();
+    let page = page(slot)?;
     PAGE_OF_THREAD.set(page);
+    // What the thread that had the page before has left: it ended without a release.
+    page.waited.store(0, Relaxed);
+    page.waiting.store(0, Relaxed);
+    page.depth.store(0, Relaxed);
+    page.name.set(b"");
+    let thread = threads::kernel_id_of_caller();
+    page.thread.store(thread.into(), Relaxed);
+    PAGES[thread as usize % PAGES.len()].store(u64::from(thread) << 32 | u64::from(slot), Relaxed);
     Some(page)
+}
+
+/// Pages by the kernel's names of their threads: name, and slot below it. Of two threads with one
+/// place the later one is found.
+static PAGES: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
+
+/// The page of the thread that the kernel calls `thread`.
+pub(crate) fn page_of_thread(thread: u32) -> Option<&'static ThreadPage> {
+    let found = PAGES[thread as usize % PAGES.len()].load(Relaxed);
+    if found >> 32 != u64::from(thread) || thread == 0 {
+        return None;
+    }
+    known_page(found as u32).filter(|page| page.thread.load(Relaxed) == u64::from(thread))
+}
+
+/// The page of slot `slot`, if it is real.
+pub(crate) fn known_page(slot: u32) -> Option<&'static ThreadPage> {
+    let shared = shared()?;
+    let bits = shared.header.pages.get(slot as usize / 64)?.load(Acquire);
+    (bits & 1 << (slot % 64) != 0).then(|| at(shared, slot))
+}
+
+/// All pages that are real, but number 0.
+pub(crate) fn known_pages() -> impl Iterator<Item = &'static ThreadPage> {
+    let words = shared().into_iter().flat_map(|shared| shared.header.pages.iter().enumerate());
+    words.flat_map(|(word, bits)| {
+        let bits = bits.load(Acquire);
+        let slots = (0..64).filter(move |bit| bits & 1 << bit != 0).map(move |bit| word as u32 * 64 + bit);
+        slots.filter(|slot| *slot != 0).filter_map(known_page)
+    })
+}
+
+fn at(shared: &'static Shared, slot: u32) -> &'static ThreadPage {
+    let place = core::ptr::from_ref(shared).cast::<u8>().wrapping_add(THREADS_OFFSET + slot as usize * PAGE);
+    // SAFETY: inside the mapping, aligned, nothing but atomics. A caller that looks inside has
+    // seen that it is real.
+    unsafe { &*place.cast::<ThreadPage>() }
+}
+
+/// The calling thread's name, as the kernel has it.
+pub(crate) fn name_of_caller(name: &Text<16>) {
+    let mut bytes = [0u8; 16];
+    // SAFETY: room for a name.
+    if unsafe { libc::prctl(libc::PR_GET_NAME, bytes.as_mut_ptr()) } == 0 {
+        name.set(bytes.split(|byte| *byte == 0).next().unwrap_or_default());
+    }
 }
 
 /// An object was left to the C library, for `reason`.

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 
 use lockyard_segment::Reader;
 use lockyard_segment::layout::{
-    ClassRecord, Header, LENGTH, MAGIC, Shared, THREADS_OFFSET, Tally, ThreadPage, VERSION,
+    CallerRecord, ClassRecord, Header, LENGTH, MAGIC, Shared, THREADS_OFFSET, Tally, ThreadPage, VERSION,
 };
 
 /// Removes the name when the test ends, however it ends.
@@ -40,6 +40,10 @@ fn a_segment_that_lies_is_read_without_harm() {
     put(offset_of!(Header, reasons), &[0xff; 4]);
     put(offset_of!(Header, classes), &[0b11]);
     put(offset_of!(Header, pages), &[0b111]);
+    // Callers of all classes there are and are not, some of them in the wrong place.
+    put(offset_of!(Header, callers), &[0xff; 8]);
+    put(offset_of!(Shared, callers), &[0xff; size_of::<CallerRecord>() * 3]);
+    put(offset_of!(Shared, callers) + size_of::<CallerRecord>() * 4, &(1u64 << 48).to_le_bytes());
     for page in 0..3 {
         put(THREADS_OFFSET + page * size_of::<ThreadPage>(), &[0xff; size_of::<ThreadPage>()]);
     }

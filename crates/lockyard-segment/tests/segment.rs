@@ -14,6 +14,8 @@ use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard_segment::{self as segment, Class, Fallback, Reader, Refusal, Sample};
 
+const NOBODY: u32 = 65_534;
+
 fn file(process: u32) -> PathBuf {
     PathBuf::from(format!("/dev/shm/lockyard.{process}"))
 }
@@ -71,6 +73,13 @@ fn role() {
     match std::env::var("SEGMENT_ROLE").as_deref() {
         Ok("load") => load(),
         Ok("crash") => {
+            segment::open(b"test").expect("a segment");
+            say("ready");
+            listen();
+        }
+        Ok("nobody") => {
+            // SAFETY: a number.
+            assert_eq!(unsafe { libc::setuid(NOBODY) }, 0);
             segment::open(b"test").expect("a segment");
             say("ready");
             listen();
@@ -204,14 +213,14 @@ fn a_process_under_load_is_read_and_reset_by_another() {
     let _alone = alone();
     let mut writer = Writer::start("load", &[]);
     let reader = Reader::open(writer.id()).expect("its segment");
-    // Counts grow while it runs: another look each time, until they have.
     let first = reader.sample();
-    let mut last = reader.sample();
-    while the_one(&last).waits.iter().sum::<u64>() < the_one(&first).waits.iter().sum::<u64>() + 20 {
-        last = reader.sample();
-    }
-    let between = last.since(&first);
-    assert!(between.event("mutex_slowpath") > 0 && the_one(&between).acquired > 0 && between.seconds > 0.0);
+    // Counts grow while it runs, each in its turn: another look, until all have.
+    let grown = |between: &Sample| {
+        let counts = the_one(between);
+        counts.waits.iter().sum::<u64>() > 20 && counts.acquired > 0 && between.event("mutex_slowpath") > 0
+    };
+    let last = std::iter::repeat_with(|| reader.sample()).find(|last| grown(&last.since(&first))).expect("no end");
+    assert!(last.since(&first).seconds > 0.0);
     assert_eq!((last.locks.as_str(), last.private), ("mutex=mutex", 0));
     assert_eq!(last.fallbacks.iter().find(|(name, _)| name == "robust"), Some(&("robust".to_owned(), 1)));
 
@@ -284,7 +293,6 @@ fn a_child_of_fork_has_its_own() {
 #[test]
 fn another_users_process_is_refused_and_says_whose_it_is() {
     let _alone = alone();
-    const NOBODY: u32 = 65_534;
     let writer = Writer::start("crash", &[]);
     let id = writer.id();
     // SAFETY: no argument.
@@ -304,8 +312,35 @@ fn another_users_process_is_refused_and_says_whose_it_is() {
     let (process, user) = if me == 0 { (id, 0) } else { (1, 0) };
     assert_eq!(refused, Err(Refusal::OtherUser { process, user }));
     let line = refused.expect_err("refused").to_string();
-    assert_eq!(line, format!("process {process} belongs to user {user}; ask as that user, or as root"));
+    assert_eq!(
+        line,
+        format!("the statistics of process {process} belong to user {user}; ask as that user, or as root")
+    );
     writer.ends();
+    let _ = std::fs::remove_file(file(id));
+}
+
+/// A load from a mapped file that has become shorter is SIGBUS.
+#[test]
+fn root_reads_a_users_segment_whatever_its_user_does_to_the_file() {
+    let _alone = alone();
+    // SAFETY: no argument.
+    if unsafe { libc::geteuid() } != 0 {
+        return eprintln!("skipped: only root may read other users' segments");
+    }
+    let writer = Writer::start("nobody", &[]);
+    let id = writer.id();
+    let reader = Reader::open(id).expect("root may look");
+    let sample = reader.sample();
+    assert_eq!(sample.locks, "test");
+    assert!(!sample.events.is_empty() && !reader.ended());
+    std::fs::File::options().write(true).open(file(id)).and_then(|file| file.set_len(0)).expect("its file");
+    assert_eq!(reader.sample().events.len(), sample.events.len());
+    // The writer's next store there would be its end.
+    let mut writer = writer;
+    writer.child.kill().expect("it runs");
+    writer.child.wait().expect("it ends");
+    assert!(reader.ended());
     let _ = std::fs::remove_file(file(id));
 }
 

@@ -253,7 +253,7 @@ fn patience_ends_spins() {
         });
         assert!((5_000.0..5_070.0).contains(&spent), "{spent}");
         let end = Sim::now() + 3_000;
-        assert!(Sim::spin(Patience::ns(u32::MAX).until(Some(end)), || None::<()>).is_none());
+        assert!(Sim::spin(Patience { deadline: Some(end), ..Patience::ns(u32::MAX) }, || None::<()>).is_none());
         assert!((end..end + 70).contains(&(clock_ps() / 1000)));
     });
 }

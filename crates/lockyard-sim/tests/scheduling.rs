@@ -195,12 +195,12 @@ fn a_spinner_notices_that_its_owner_sleeps_and_a_polite_one_that_it_is_in_the_wa
             }
             1 => {
                 let owner = lockyard::platform::ThreadId::from_raw(1).unwrap();
-                let patience = Patience::ns(u32::MAX).while_running(owner);
+                let patience = Patience { running: Some(owner), ..Patience::ns(u32::MAX) };
                 assert!(Sim::spin(patience, || (word.load(Relaxed) == 1).then_some(())).is_none());
                 let ns = clock_ps() / 1000;
                 assert!((30_000..32_500).contains(&ns), "{ns}");
                 pin_here(7);
-                let patience = Patience::ns(u32::MAX).courteous();
+                let patience = Patience { courteous: true, ..Patience::ns(u32::MAX) };
                 assert!(Sim::spin(patience, || (word.load(Relaxed) == 1).then_some(())).is_none());
                 assert!(Sim::should_yield());
             }

@@ -1,34 +1,16 @@
 //! The locks that can be tortured: Lockyard's, by the names that `lockyard list locks` shows, and
 //! broken ones, which torture must find wanting.
-//!
-//! A new lock is one line in `entries`.
 
-use lockyard::history::qrwlock::{KernelQRwLock, policy as qrw};
-use lockyard::history::rwsem::{KernelRwSem, policy as rwsem};
-use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
-use lockyard::lockref::LockRef;
-use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::pi::PiPlatform;
-use lockyard::qrwlock::RawQRwLock;
-use lockyard::rtmutex::{RawRtMutex, policy as pi};
-use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
-use lockyard::rwsem::RawRwSem;
-use lockyard::semaphore::RawSemaphore;
-use lockyard::spin::cna::RawCnaSpinLock;
-use lockyard::spin::hq::RawHqSpinLock;
-use lockyard::spin::mcs::RawMcsLock;
-use lockyard::spin::qspinlock::RawQSpinLock;
-use lockyard::spin::ticket::RawTicketLock;
-use lockyard::spin::ttas::RawTtasLock;
-use lockyard_check::adapters::{Binary, EagerHq};
+use lockyard_catalog::entry::{self, Absent};
+use lockyard_catalog::{entries, types};
 use lockyard_check::broken;
-use lockyard_check::cases::parking::HashedMutex;
 use lockyard_sim::Sim;
 use lockyard_sim::faults::Fault;
 
 use crate::ground::Ground;
-use crate::subject::{Subject, counted, plain, shared, shared_timed, timed, units};
+use crate::subject::{self, Subject, count, lock, shared, timed};
 
 /// Why a lock is not tortured unless it is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,15 +92,13 @@ pub trait Locks: Ground {
 
 impl Locks for Linux {
     fn locks() -> Vec<Entry<Self>> {
-        let mut locks = entries();
-        locks.extend(lending());
-        locks
+        [listed(), broken(), lending()].concat()
     }
 }
 
 impl Locks for Sim {
     fn locks() -> Vec<Entry<Self>> {
-        entries()
+        [listed(), broken()].concat()
     }
 }
 
@@ -131,15 +111,34 @@ impl<P: Ground> Clone for Entry<P> {
 impl<P: Ground> Copy for Entry<P> {}
 
 impl<P: Ground> Entry<P> {
-    fn new(name: &'static str, policy: Option<&'static str>, make: fn() -> Box<dyn Subject<P>>) -> Self {
+    /// A lock of the list.
+    fn listed(entry: &entry::Entry, make: fn() -> Box<dyn Subject<P>>) -> Self {
+        Self {
+            policy: entry.policy,
+            bounded: entry.is_bounded(),
+            passes: entry.passes,
+            frees: entry.frees,
+            defect: entry.defect.map_or(Defect::None, Defect::Known),
+            spared: match entry.absent {
+                Absent::Passed => &[],
+                Absent::Told if P::CALLS_BACK => &[],
+                Absent::Told | Absent::Counted => &[Fault::Fork],
+                Absent::Kept => &[Fault::Stop, Fault::Fork],
+            },
+            ..Self::planted(entry.name, make, &[])
+        }
+    }
+
+    /// A lock that is broken on purpose: torture must find this.
+    fn planted(name: &'static str, make: fn() -> Box<dyn Subject<P>>, findings: &'static [Finding]) -> Self {
         Self {
             name,
-            policy,
+            policy: None,
             make,
             bounded: false,
             passes: 0,
             frees: false,
-            defect: Defect::None,
+            defect: Defect::Planted(findings),
             simulated_only: false,
             spared: &[],
         }
@@ -151,32 +150,9 @@ impl<P: Ground> Entry<P> {
         self
     }
 
-    /// A lane's quota of hand-overs for each lane that may be ahead: four lanes on the machines
-    /// that are used most.
-    fn hierarchical(mut self) -> Self {
-        self.passes = 3 * 1_001;
-        self.bounded()
-    }
-
     /// To be freed by the next owner.
     fn frees(mut self) -> Self {
         self.frees = true;
-        self
-    }
-
-    fn known(mut self, why: &'static str) -> Self {
-        self.defect = Defect::Known(why);
-        self
-    }
-
-    fn planted(mut self, finding: &'static [Finding]) -> Self {
-        self.defect = Defect::Planted(finding);
-        self
-    }
-
-    /// It does not stand `faults`.
-    fn spared(mut self, faults: &'static [Fault]) -> Self {
-        self.spared = faults;
         self
     }
 
@@ -191,143 +167,49 @@ impl<P: Ground> Entry<P> {
     }
 }
 
-/// Queued rwlocks, and the rwsems of the kernel's policies, hand over to the first waiter, whether
-/// or not that one comes.
-const KEEPS_ITS_WAITERS: &[Fault] = &[Fault::Stop, Fault::Fork];
-/// A wake-up that a futex hash gives to a stopped thread, or to one of the parent, is spent, as its
-/// page says: the mutex that is built on it here then wakes nobody else.
-const GHOSTS_WAIT: &[Fault] = &[Fault::Stop, Fault::Fork];
-/// A reader that a fork leaves between its addition and its taking that back stays counted in the
-/// child, as the pages say.
-const GHOSTS_ARE_COUNTED: &[Fault] = &[Fault::Fork];
-
-/// Only the machine's fork handler can call the numbers of ghosts back.
-fn ticket<P: Ground>(entry: Entry<P>) -> Entry<P> {
-    entry.bounded().frees().spared(if P::CALLS_BACK { &[] } else { &[Fault::Fork] })
+macro_rules! entry {
+    (($ground:ty, $list:ident) $lock:ident $trait:ident $promises:tt) => {
+        $list.extend([Entry::listed(&entries::$lock, subject::$trait::<$ground, types::$lock<$ground>>)])
+    };
 }
 
-/// All threads have one priority here: what differs between priorities is the business of
-/// `cargo xtask explore priorities`.
-fn rtmutex_tree<P: Ground, Y: rt::Policy>() -> Entry<P> {
-    Entry::new("rtmutex-tree", Some(Y::NAME), timed::<P, RawTreeRtMutex<P, Y>>).bounded().frees()
-}
-
-fn rwsem<P: Ground, Y: rwsem::Policy>() -> Entry<P> {
-    let entry = Entry::new("rwsem", Some(Y::NAME), shared_timed::<P, KernelRwSem<P, Y>>);
-    entry.spared(KEEPS_ITS_WAITERS)
-}
-
-fn qrwlock<P: Ground, Y: qrw::Policy>() -> Entry<P> {
-    Entry::new("qrwlock", Some(Y::NAME), shared::<P, KernelQRwLock<P, Y>>).spared(KEEPS_ITS_WAITERS)
-}
-
-fn rtmutex<P: Ground + PiPlatform, S: pi::Policy>() -> Entry<P> {
-    Entry::new("pi-mutex", Some(S::NAME), timed::<P, RawRtMutex<P, S>>).bounded()
+/// Lockyard's locks: on other grounds than these, [`Locks::locks`].
+fn listed<P: Ground>() -> Vec<Entry<P>> {
+    let mut list = Vec::new();
+    lockyard_catalog::locks!(torture => entry (P, list));
+    list
 }
 
 /// The locks that need a kernel which lends priorities: no simulated machine has one.
 fn lending<P: Ground + PiPlatform>() -> Vec<Entry<P>> {
-    vec![
-        rtmutex::<P, pi::Lateral>(),
-        rtmutex::<P, pi::Merged>(),
-        rtmutex::<P, pi::Published>(),
-        rtmutex::<P, pi::Off>(),
-    ]
+    let mut list = Vec::new();
+    lockyard_catalog::locks!(lending => entry (P, list));
+    list
 }
 
-/// Every other lock on the ground `P`: outside, [`Ground::locks`].
-fn entries<P: Ground>() -> Vec<Entry<P>> {
-    const HANGS: &str = "known to hang, as it did in the kernel";
-    const LITERAL: &str = "literal form of a known bug";
-    const LOSES: &str = "loses wake-ups, as it did in the kernel";
+/// Locks that are broken on purpose, and one that is not.
+fn broken<P: Ground>() -> Vec<Entry<P>> {
+    use Finding::{Check, Gone, Hang, Kept, Race, Spinning, Starvation};
     vec![
-        Entry::new("mutex", None, timed::<P, RawMutex<P>>).bounded(),
-        rtmutex_tree::<P, rt::Today>(),
-        rtmutex_tree::<P, rt::Published2016>(),
-        rtmutex_tree::<P, rt::NoSpin>(),
-        rtmutex_tree::<P, rt::Strict>(),
-        Entry::new("qspinlock", None, plain::<P, RawQSpinLock<P>>).bounded().frees(),
-        // With settings that make it queue by node at once; as it is set usually it is a qspinlock
-        // in most runs.
-        Entry::new("hq-spinlock", None, plain::<P, EagerHq<P>>).hierarchical().frees(),
-        Entry::new("cna", None, plain::<P, RawCnaSpinLock<P>>).bounded().frees(),
-        Entry::new("mcs", None, plain::<P, RawMcsLock<P>>).bounded().frees(),
-        ticket(Entry::new("ticket", None, plain::<P, RawTicketLock<P>>)),
-        Entry::new("ttas", None, plain::<P, RawTtasLock<P>>).frees(),
-        Entry::new("lockref", Some("qspinlock"), counted::<P, LockRef<P>>).bounded().frees(),
-        Entry::new("lockref", Some("hq-spinlock"), counted::<P, LockRef<P, RawHqSpinLock<P>>>).hierarchical().frees(),
-        Entry::new("lockref", Some("cna"), counted::<P, LockRef<P, RawCnaSpinLock<P>>>).bounded().frees(),
-        Entry::new("lockref", Some("mcs"), counted::<P, LockRef<P, RawMcsLock<P>>>).bounded().frees(),
-        ticket(Entry::new("lockref", Some("ticket"), counted::<P, LockRef<P, RawTicketLock<P>>>)),
-        Entry::new("lockref", Some("ttas"), counted::<P, LockRef<P, RawTtasLock<P>>>).frees(),
-        Entry::new("rwsem", Some("today"), shared_timed::<P, RawRwSem<P>>).spared(GHOSTS_ARE_COUNTED).bounded(),
-        rwsem::<P, rwsem::TodayKernel>(),
-        rwsem::<P, rwsem::V5_16>().known(HANGS),
-        rwsem::<P, rwsem::NoRspin>(),
-        rwsem::<P, rwsem::LimitRspin>(),
-        rwsem::<P, rwsem::ReaderStealV2>(),
-        rwsem::<P, rwsem::ReaderSteal>(),
-        rwsem::<P, rwsem::StarvationGuard>(),
-        rwsem::<P, rwsem::V5_10>(),
-        rwsem::<P, rwsem::AdaptiveRspin>(),
-        rwsem::<P, rwsem::TimedWriterSpin>(),
-        rwsem::<P, rwsem::TimedWriterSpinLiteral>().known(LITERAL),
-        rwsem::<P, rwsem::ReaderSpinOnWriter>(),
-        rwsem::<P, rwsem::WakeAllReaders>(),
-        rwsem::<P, rwsem::HandoffImmediate>(),
-        rwsem::<P, rwsem::Handoff4ms>(),
-        rwsem::<P, rwsem::HandoffNone>(),
-        rwsem::<P, rwsem::XaddBaseline>(),
-        rwsem::<P, rwsem::XaddBaselineLiteral>().known(LITERAL),
-        Entry::new("qrwlock", Some("today"), shared_timed::<P, RawQRwLock<P>>)
-            .spared(GHOSTS_ARE_COUNTED)
-            .bounded()
-            .frees(),
-        qrwlock::<P, qrw::TodayKernel>().bounded().frees(),
-        qrwlock::<P, qrw::FetchAdd>().bounded().frees(),
-        qrwlock::<P, qrw::ByteCas>().frees(),
-        qrwlock::<P, qrw::WordCas>().frees(),
-        Entry::new("semaphore", Some("opportunistic-safe"), units::<P, RawSemaphore<P>>).bounded(),
-        Entry::new("semaphore", Some("direct-handoff"), units::<P, KernelSemaphore<P, DirectHandoff>>).bounded(),
-        Entry::new("semaphore", Some("opportunistic-2008"), units::<P, KernelSemaphore<P, Opportunistic2008>>)
-            .known(LOSES),
-        Entry::new("binary-semaphore", None, timed::<P, Binary<RawSemaphore<P>>>).bounded(),
-        Entry::new("futex-hash", None, plain::<P, HashedMutex<P, RawQSpinLock<P>>>).spared(GHOSTS_WAIT),
-        Entry::new("broken-nothing", None, plain::<P, broken::Nothing<P>>).planted(&[Finding::Check]),
-        Entry::new("broken-wakeups", None, plain::<P, broken::LosesWakeups<P>>).planted(&[Finding::Hang]),
-        Entry::new("broken-try", None, timed::<P, broken::TryTraces<P>>).planted(&[Finding::Check]),
-        Entry::new("broken-patience", None, timed::<P, broken::Impatient<P>>).planted(&[Finding::Check]),
-        Entry::new("broken-timeout", None, timed::<P, broken::KeepsOnTimeout<P>>)
-            .planted(&[Finding::Hang, Finding::Check]),
-        Entry::new("broken-cancel", None, timed::<P, broken::DeafToTokens<P>>).planted(&[Finding::Check]),
-        Entry::new("broken-readers", None, shared::<P, broken::LeakyReaders<P>>)
-            .planted(&[Finding::Check, Finding::Race]),
-        Entry::new("broken-fairness", None, plain::<P, broken::BargersFirst<P>>)
-            .bounded()
-            .planted(&[Finding::Starvation]),
-        Entry::new("broken-preference", None, shared::<P, broken::ReadersFirst<P>>)
-            .bounded()
-            .planted(&[Finding::Starvation]),
-        Entry::new("broken-units", None, units::<P, broken::LosesUnits<P>>).planted(&[Finding::Hang, Finding::Check]),
-        Entry::new("broken-release", None, plain::<P, broken::LateTouch<P>>)
-            .frees()
-            .planted(&[Finding::Gone])
-            .simulated_only(),
-        Entry::new("broken-waiter", None, plain::<P, broken::StaleWaiter<P>>)
-            .planted(&[Finding::Gone])
-            .simulated_only(),
-        Entry::new("broken-reservation", None, plain::<P, broken::Keeps<P>>).planted(&[Finding::Kept, Finding::Hang]),
-        Entry::new("broken-acquire", None, plain::<P, broken::RelaxedLock<P>>)
-            .planted(&[Finding::Race])
-            .simulated_only(),
-        Entry::new("broken-unlock", None, plain::<P, broken::RelaxedUnlock<P>>)
-            .planted(&[Finding::Race])
-            .simulated_only(),
-        Entry::new("broken-spin", None, plain::<P, broken::SpinsForEver<P>>)
-            .planted(&[Finding::Spinning])
-            .simulated_only(),
-        Entry::new("sound", None, timed::<P, broken::Sound<P>>)
-            .bounded()
-            .known("the control: nothing is wrong with it"),
+        Entry::planted("broken-nothing", lock::<P, broken::Nothing<P>>, &[Check]),
+        Entry::planted("broken-wakeups", lock::<P, broken::LosesWakeups<P>>, &[Hang]),
+        Entry::planted("broken-try", timed::<P, broken::TryTraces<P>>, &[Check]),
+        Entry::planted("broken-patience", timed::<P, broken::Impatient<P>>, &[Check]),
+        Entry::planted("broken-timeout", timed::<P, broken::KeepsOnTimeout<P>>, &[Hang, Check]),
+        Entry::planted("broken-cancel", timed::<P, broken::DeafToTokens<P>>, &[Check]),
+        Entry::planted("broken-readers", shared::<P, broken::LeakyReaders<P>>, &[Check, Race]),
+        Entry::planted("broken-fairness", lock::<P, broken::BargersFirst<P>>, &[Starvation]).bounded(),
+        Entry::planted("broken-preference", shared::<P, broken::ReadersFirst<P>>, &[Starvation]).bounded(),
+        Entry::planted("broken-units", count::<P, broken::LosesUnits<P>>, &[Hang, Check]),
+        Entry::planted("broken-release", lock::<P, broken::LateTouch<P>>, &[Gone]).frees().simulated_only(),
+        Entry::planted("broken-waiter", lock::<P, broken::StaleWaiter<P>>, &[Gone]).simulated_only(),
+        Entry::planted("broken-reservation", lock::<P, broken::Keeps<P>>, &[Kept, Hang]),
+        Entry::planted("broken-acquire", lock::<P, broken::RelaxedLock<P>>, &[Race]).simulated_only(),
+        Entry::planted("broken-unlock", lock::<P, broken::RelaxedUnlock<P>>, &[Race]).simulated_only(),
+        Entry::planted("broken-spin", lock::<P, broken::SpinsForEver<P>>, &[Spinning]).simulated_only(),
+        Entry {
+            defect: Defect::Known("the control: nothing is wrong with it"),
+            ..Entry::planted("sound", timed::<P, broken::Sound<P>>, &[]).bounded()
+        },
     ]
 }

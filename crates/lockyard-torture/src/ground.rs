@@ -5,7 +5,7 @@ use lockyard_check::stage::Stage;
 use lockyard_sim::Sim;
 use lockyard_work::Machine;
 
-use crate::native::{child, handler};
+use crate::{child, handler};
 
 /// A machine to torture on.
 pub trait Ground: Stage + Machine {

@@ -12,7 +12,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use lockyard_check::lock::Way;
+use lockyard_catalog::lock::Way;
 
 use crate::ground::Ground;
 use crate::life::Life;

@@ -47,7 +47,9 @@ pub mod simulated;
 pub mod subject;
 pub mod world;
 
+mod child;
 mod failure;
+mod handler;
 mod inherit;
 mod life;
 mod places;

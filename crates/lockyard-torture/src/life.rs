@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
-use lockyard_check::lock::Way;
+use lockyard_catalog::lock::Way;
 use lockyard_check::stage::Dice;
 
 use crate::ground::Ground;

@@ -10,9 +10,6 @@
 //! of it beside a thread that waits for it. **Forks.** In a round with forks one thread does, with
 //! a lock held; its child uses the lock, and ends.
 
-pub(crate) mod child;
-pub(crate) mod handler;
-
 use std::os::unix::thread::JoinHandleExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -30,6 +27,7 @@ use crate::failure::{Failure, Telling};
 use crate::quiet::quietly;
 use crate::schedule::{HOGGED, Trouble};
 use crate::world::{STARVATION, Setup, World};
+use crate::{child, handler};
 
 /// What is wanted.
 #[derive(Debug, Clone)]

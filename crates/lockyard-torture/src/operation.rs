@@ -4,7 +4,7 @@
 //! the past, now, and shortly after; sections are mostly tiny and rarely long; think times
 //! likewise. Of several locks the first is used most (Zipf).
 
-use lockyard_check::lock::Way;
+use lockyard_catalog::lock::Way;
 use lockyard_check::stage::Dice;
 
 /// How a lock is asked for.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 
 use lockyard::cancel::CancelToken;
 use lockyard::platform::Platform;
+use lockyard_catalog::lock::Way;
 use lockyard_check::data::Data;
-use lockyard_check::lock::Way;
 
 use crate::catalog::Entry;
 use crate::ground::Ground;

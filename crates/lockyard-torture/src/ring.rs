@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use lockyard_check::lock::Way;
+use lockyard_catalog::lock::Way;
 
 /// How many events are kept.
 pub const KEPT: usize = 64;

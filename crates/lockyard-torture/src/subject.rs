@@ -4,7 +4,8 @@ use std::fmt::Debug;
 
 use lockyard::GaveUp;
 use lockyard::cancel::Until;
-use lockyard_check::lock::{Count, Last, Lock, References, Shared, Timed, Way};
+use lockyard_catalog::adapters::Units;
+use lockyard_catalog::lock::{Count, Hashed, Last, Lock, References, Shared, Timed, Way};
 
 use crate::ground::Ground;
 
@@ -14,9 +15,7 @@ pub trait Subject<P: Ground>: Send + Sync + Debug {
     fn ways(&self) -> &'static [Way];
 
     /// How many may hold it at once for writing: 1, or a semaphore's units.
-    fn units(&self) -> u32 {
-        1
-    }
+    fn units(&self) -> u32;
 
     /// Takes it.
     fn lock(&self, way: Way);
@@ -66,6 +65,7 @@ type WaitUntil<L> = fn(&L, Way, Until<'_, <L as Lock>::P>) -> Result<(), GaveUp>
 #[repr(align(128))]
 struct Rigged<L: Lock> {
     lock: L,
+    units: u32,
     until: Option<WaitUntil<L>>,
     downgrade: Option<unsafe fn(&L)>,
     aside: Option<fn(&L)>,
@@ -73,12 +73,13 @@ struct Rigged<L: Lock> {
 
 impl<L: Lock> Rigged<L> {
     fn new() -> Self {
-        Self { lock: L::default(), until: None, downgrade: None, aside: None }
+        Self { lock: L::default(), units: 1, until: None, downgrade: None, aside: None }
     }
 }
 
-/// A lock that can do nothing else.
-pub fn plain<P: Ground, L: Lock<P = P> + 'static>() -> Box<dyn Subject<P>> {
+/// A lock that can do nothing else. The names of this and the next are those of the
+/// [list](lockyard_catalog::list)'s traits.
+pub fn lock<P: Ground, L: Lock<P = P> + 'static>() -> Box<dyn Subject<P>> {
     Box::new(Rigged::<L>::new())
 }
 
@@ -98,7 +99,7 @@ pub fn shared_timed<P: Ground, L: Shared<P = P> + Timed + 'static>() -> Box<dyn 
 }
 
 /// A lock with a reference count, which is taken and given back beside it.
-pub fn counted<P: Ground, L: References<P = P> + 'static>() -> Box<dyn Subject<P>> {
+pub fn references<P: Ground, L: References<P = P> + 'static>() -> Box<dyn Subject<P>> {
     fn reference<L: References>(lock: &L) {
         lock.get();
         if lock.put_return().is_none() {
@@ -108,9 +109,19 @@ pub fn counted<P: Ground, L: References<P = P> + 'static>() -> Box<dyn Subject<P
     Box::new(Rigged::<L> { aside: Some(reference::<L>), ..Rigged::new() })
 }
 
+/// A lock on a futex hash.
+pub fn hashed<P: Ground, L: Hashed<P = P> + 'static>() -> Box<dyn Subject<P>> {
+    lock::<P, L>()
+}
+
 /// A semaphore of several units.
-pub fn units<P: Ground, S: Count<P = P> + 'static>() -> Box<dyn Subject<P>> {
-    Box::new(Units(S::with_units(UNITS)))
+pub fn count<P: Ground, S: Count<P = P> + 'static>() -> Box<dyn Subject<P>> {
+    Box::new(Rigged::<Units<S, UNITS>> { units: UNITS, until: Some(Timed::lock_until), ..Rigged::new() })
+}
+
+/// The same: torture takes one unit at a time.
+pub fn weigh<P: Ground, S: Count<P = P> + 'static>() -> Box<dyn Subject<P>> {
+    count::<P, S>()
 }
 
 const UNITS: u32 = 3;
@@ -118,6 +129,10 @@ const UNITS: u32 = 3;
 impl<P: Ground, L: Lock<P = P>> Subject<P> for Rigged<L> {
     fn ways(&self) -> &'static [Way] {
         L::WAYS
+    }
+
+    fn units(&self) -> u32 {
+        self.units
     }
 
     fn lock(&self, way: Way) {
@@ -166,59 +181,5 @@ impl<P: Ground, L: Lock<P = P>> Subject<P> for Rigged<L> {
 
     fn name(&self, register: &mut dyn FnMut(usize, usize)) {
         register(std::ptr::from_ref(&self.lock).addr(), size_of::<L>());
-    }
-}
-
-#[derive(Debug)]
-#[repr(align(128))]
-struct Units<S: Count>(S);
-
-impl<P: Ground, S: Count<P = P>> Subject<P> for Units<S> {
-    fn ways(&self) -> &'static [Way] {
-        &[Way::Write]
-    }
-
-    fn units(&self) -> u32 {
-        UNITS
-    }
-
-    fn lock(&self, _way: Way) {
-        self.0.down();
-    }
-
-    fn try_lock(&self, _way: Way) -> bool {
-        self.0.try_down()
-    }
-
-    fn lock_until(&self, _way: Way, until: Until<'_, P>) -> Option<Result<(), GaveUp>> {
-        Some(self.0.down_until(until))
-    }
-
-    unsafe fn unlock(&self, _way: Way) {
-        assert!(self.0.up(), "a unit that was taken cannot be given back");
-    }
-
-    unsafe fn downgrade(&self) -> bool {
-        false
-    }
-
-    fn is_open(&self, _way: Way) -> bool {
-        self.0.units() > 0
-    }
-
-    fn at_rest(&self) -> bool {
-        self.0.units() == UNITS && self.0.state() == S::with_units(UNITS).state()
-    }
-
-    fn state(&self) -> String {
-        self.0.state()
-    }
-
-    fn freed(&self) {
-        P::freed(&self.0);
-    }
-
-    fn name(&self, register: &mut dyn FnMut(usize, usize)) {
-        register(std::ptr::from_ref(&self.0).addr(), size_of::<S>());
     }
 }

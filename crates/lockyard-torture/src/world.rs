@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use lockyard_check::lock::Way;
+use lockyard_catalog::lock::Way;
 
 use crate::catalog::Entry;
 use crate::ground::Ground;

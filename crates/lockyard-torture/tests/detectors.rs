@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockyard_check::lock::Way;
+use lockyard_catalog::lock::Way;
 use lockyard_sim::Sim;
 use lockyard_sim::faults::Fault;
 use lockyard_sim::machine::catalog;

@@ -135,7 +135,7 @@ fn turns(machine: &str, lock: &str, threads: usize, think: u32) -> Result<Vec<f6
     for seed in SEEDS {
         let config = Config { seed, placement: Placement::Spread, ..Config::new(catalog::machine(machine)?) };
         let spec = Spec { threads, think, seed, warmup: WARMUP, duration: WINDOW, ..Spec::new(Workload::TortureSpin) };
-        let (record, _) = session(&config, || (lock.measure)(&spec));
+        let (record, _) = session(&config, || lock.measure(&spec));
         found.push(record?.ns_per_op);
     }
     Ok(found)

@@ -105,7 +105,7 @@ fn worked(lock: &str, config: &Config, threads: usize, think: u32) -> Result<f64
         duration: WINDOW,
         ..Spec::new(Workload::TortureSpin)
     };
-    let (record, _) = session(config, || (lock.measure)(&spec));
+    let (record, _) = session(config, || lock.measure(&spec));
     Ok(record?.ns_per_op)
 }
 

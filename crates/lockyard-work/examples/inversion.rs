@@ -63,7 +63,7 @@ fn main() -> ExitCode {
                 warmup: Duration::from_millis(20),
                 ..Spec::new(Workload::PiInversion)
             };
-            let record = match (lock.measure)(&spec) {
+            let record = match lock.measure(&spec) {
                 Ok(record) => record,
                 Err(error) => {
                     eprintln!("{}: {error}", lock.label());

@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let candidate = candidate.ok_or_else(|| Error::Config(format!("unknown lock '{lock}'")))?;
     let config = Config { seed: spec.seed, ..Config::new(catalog::machine(machine)?) };
     let begin = Instant::now();
-    let (record, reports) = session(&config, || (candidate.measure)(&spec));
+    let (record, reports) = session(&config, || candidate.measure(&spec));
     let host = begin.elapsed().as_secs_f64();
     let record = record?;
     println!(

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lockyard_work::{Candidate, Record, Spec, Workload, candidates};
 
 fn main() {
-    let (mut secs, mut think, mut reads) = (0.3, 1, 0);
+    let (mut secs, mut think, mut reads) = (0.3, 1, 0.0);
     let mut wanted = Vec::new();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -17,7 +17,7 @@ fn main() {
         match argument.as_str() {
             "--secs" => secs = number(),
             "--think" => think = number() as u32,
-            "--reads" => reads = number() as u32,
+            "--reads" => reads = number(),
             _ => wanted.push(argument),
         }
     }
@@ -42,7 +42,7 @@ fn main() {
                 ..Spec::new(Workload::Contend)
             };
             for lock in chosen.iter().filter(|lock| lock.check(&spec).is_ok()) {
-                let line = match (lock.measure)(&spec) {
+                let line = match lock.measure(&spec) {
                     Ok(record) => line(&record),
                     Err(error) => format!("{}: {error}", lock.label()),
                 };

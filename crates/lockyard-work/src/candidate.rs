@@ -1,11 +1,13 @@
 //! A lock that can be measured.
 
+use lockyard_catalog::Entry;
+
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::measure::{check, measure_counted, measure_exclusive, measure_shared};
+use crate::measure::{check, measure_exclusive, measure_shared};
 use crate::record::Record;
 use crate::spec::{Spec, Workload};
-use crate::subject::{Counted, Family, Label, Origin, Shared, Subject};
+use crate::subject::{Exclusive, Family, Label, Origin, Shared};
 
 /// A lock that can be measured.
 #[derive(Debug, Clone, Copy)]
@@ -26,40 +28,64 @@ pub struct Candidate {
     /// Whether comparisons that name no locks leave it out: a baseline, or a lock inside another
     /// one.
     pub by_name: bool,
-    /// Runs one cell on it.
-    pub measure: fn(&Spec) -> Result<Record, Error>,
+    /// Whether its waiters sleep sooner or later. A lock whose waiters spin for ever leaves threads
+    /// without a turn where they outnumber the CPUs.
+    pub sleeps: bool,
+    /// What it is, in one line; of a lock that comes in several policies, what the policy is.
+    pub about: &'static str,
+    /// Runs one cell on it: [`Candidate::measure`].
+    pub run: Measure,
 }
 
+/// Runs one cell on the lock with this label.
+pub type Measure = fn(&Label, &Spec) -> Result<Record, Error>;
+
 impl Candidate {
-    /// The lock `S`, which has no read side, on the machine `M`.
-    pub const fn exclusive<M: Machine, S: Subject>() -> Self {
-        Self::new(S::LABEL, false, measure_exclusive::<M, S>)
+    /// One of Lockyard's locks, which `run` measures.
+    pub(crate) const fn listed(entry: &Entry, shared: bool, run: Measure) -> Self {
+        let Entry { name, policy, family, defect, by_name, about, .. } = *entry;
+        Self {
+            name,
+            policy,
+            family,
+            origin: Origin::Lockyard,
+            shared,
+            caution: defect,
+            by_name,
+            sleeps: true,
+            about,
+            run,
+        }
     }
 
-    /// The lock `S`, which readers can share, on the machine `M`.
-    pub const fn shared<M: Machine, S: Subject + Shared>() -> Self {
-        Self::new(S::LABEL, true, measure_shared::<M, S>)
+    /// The peer `S`, which has no read side, on the machine `M`.
+    pub(crate) const fn peer<M: Machine, S: Exclusive + 'static>(
+        family: Family,
+        name: &'static str,
+        about: &'static str,
+    ) -> Self {
+        let Label { name, policy, family, origin } = Label::peer(name, family);
+        let run = measure_exclusive::<M, S>;
+        Self { name, policy, family, origin, shared: false, caution: None, by_name: false, sleeps: true, about, run }
     }
 
-    /// The lock `S`, which has a reference count of its own, on the machine `M`.
-    pub const fn counted<M: Machine, S: Subject + Counted>() -> Self {
-        Self::new(S::LABEL, false, measure_counted::<M, S>)
+    /// The peer `S`, which readers can share, on the machine `M`.
+    pub(crate) const fn rw_peer<M: Machine, S: Shared + 'static>(name: &'static str, about: &'static str) -> Self {
+        Self { shared: true, run: measure_shared::<M, S>, ..Self::peer::<M, S>(Family::Rw, name, about) }
     }
 
-    const fn new(label: Label, shared: bool, measure: fn(&Spec) -> Result<Record, Error>) -> Self {
-        let Label { name, policy, family, origin } = label;
-        Self { name, policy, family, origin, shared, caution: None, by_name: false, measure }
+    /// Runs `spec` on it.
+    ///
+    /// # Errors
+    /// The cell makes no sense or needs what the lock cannot do, the machine cannot run it, or the
+    /// lock does not exclude.
+    pub fn measure(&self, spec: &Spec) -> Result<Record, Error> {
+        (self.run)(&self.as_label(), spec)
     }
 
-    /// The same, with a word of caution.
-    pub(crate) const fn caution(mut self, why: &'static str) -> Self {
-        self.caution = Some(why);
-        self
-    }
-
-    /// The same, left out where no lock is named.
-    pub(crate) const fn by_name(mut self) -> Self {
-        self.by_name = true;
+    /// The same, whose waiters never sleep.
+    pub(crate) const fn spinning(mut self) -> Self {
+        self.sleeps = false;
         self
     }
 

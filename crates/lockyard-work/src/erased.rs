@@ -6,12 +6,14 @@
 
 use std::marker::PhantomData;
 
+use lockyard_recording::model::Kind;
+
 use crate::machine::Machine;
 use crate::padded::Padded;
 use crate::subject::{Exclusive, Shared};
 
 /// A lock of any type.
-pub trait Erased: Send + Sync {
+pub(crate) trait Erased: Send + Sync {
     /// Runs `section` with the lock held exclusively.
     fn exclusive(&self, section: &mut dyn FnMut());
 
@@ -38,6 +40,15 @@ pub(crate) fn shared<M: Machine, L: Shared + 'static>(name: &str) -> Box<dyn Era
     let lock = Box::new(Both::<M, L>(Padded(L::new()), PhantomData));
     M::name(name, &lock.0.0);
     lock
+}
+
+/// A new lock of a kind that programs on the machine `M` have.
+pub(crate) fn recorded<M: Machine>(kind: Kind, name: &str) -> Box<dyn Erased> {
+    match kind {
+        Kind::Mutex => exclusive::<M, M::Mutex>(name),
+        Kind::RwLock => shared::<M, M::RwLock>(name),
+        Kind::Spin => exclusive::<M, M::Spin>(name),
+    }
 }
 
 impl<M: Machine, L: Exclusive> Erased for WriteOnly<M, L> {

@@ -76,6 +76,13 @@ impl Workload {
         matches!(self, Self::BklAim7)
     }
 
+    /// Whether a thread does nothing but lock, section, unlock, think: then its sections can touch
+    /// data ([`Spec::lines`](crate::Spec::lines)), and its thinking can be drawn
+    /// ([`Spec::think_shape`](crate::Spec::think_shape)).
+    pub const fn is_plain(self) -> bool {
+        matches!(self, Self::Contend | Self::RwsemMicro)
+    }
+
     /// Whether its threads are readers or writers for life, by [`Spec::mix`](crate::Spec::mix) or
     /// always.
     pub const fn has_roles(self, mix: Mix) -> bool {
@@ -110,4 +117,25 @@ pub enum Mix {
     /// Each thread is a reader or a writer for life, see [`Spec::readers`](crate::Spec::readers)
     /// and [`Spec::writers`](crate::Spec::writers).
     Roles,
+}
+
+/// How the times between two sections of a thread are spread around their mean,
+/// [`Spec::think`](crate::Spec::think).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThinkShape {
+    /// Each is the mean.
+    Fixed,
+    /// Drawn from the exponential distribution, in 256 steps: the longest is 6.5 times the mean.
+    Exponential,
+}
+
+impl ThinkShape {
+    /// The name, as in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Exponential => "exponential",
+        }
+    }
 }

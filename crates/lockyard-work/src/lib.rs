@@ -20,7 +20,7 @@
 //! let spec = Spec { threads: 16, cs: 20, ..Spec::new(Workload::Contend) };
 //! for candidate in candidates() {
 //!     if candidate.check(&spec).is_ok() {
-//!         let record = (candidate.measure)(&spec)?;
+//!         let record = candidate.measure(&spec)?;
 //!         println!("{}: {:.0} kops/s", candidate.label(), record.kops_per_s);
 //!     }
 //! }
@@ -30,6 +30,7 @@
 mod candidate;
 pub mod catalog;
 mod control;
+mod data;
 mod driver;
 mod erased;
 pub mod error;
@@ -37,7 +38,6 @@ mod gate;
 pub mod histogram;
 mod invariant;
 mod kind;
-mod locks;
 pub mod machine;
 pub mod measure;
 mod padded;
@@ -56,16 +56,16 @@ pub mod spec;
 pub mod statistics;
 pub mod subject;
 mod tally;
+mod think;
 mod worker;
 mod workload;
 
-pub use catalog::{Candidate, LOCKYARD, candidates, lockyard_candidates};
-pub use erased::Erased;
+pub use catalog::{Candidate, Measure, candidates, lockyard_candidates};
 pub use error::Error;
 pub use machine::{Machine, MachineError, Usage};
 pub use measure::{measure_counted, measure_exclusive, measure_shared};
 pub use record::Record;
 pub use replay::Replay;
 pub use rounds::{Progress, Report, Summary};
-pub use spec::{Mix, Spec, Workload};
-pub use subject::{Counted, Exclusive, Family, Label, Origin, Shared, Subject};
+pub use spec::{Mix, Spec, ThinkShape, Workload};
+pub use subject::{Counted, Exclusive, Family, Label, Origin, Shared};

@@ -10,15 +10,23 @@ use std::fmt;
 
 use lockyard::event::Snapshot;
 use lockyard::platform::Platform;
-use lockyard_recording::model::Kind;
 
-use crate::erased::Erased;
+use crate::subject::{Exclusive, Shared};
 
 #[cfg(target_os = "linux")]
 mod linux;
 
 /// A machine on which workloads run.
 pub trait Machine: Platform {
+    /// The mutex of programs here: the C library's own, or what stands for it.
+    type Mutex: Exclusive + 'static;
+
+    /// Their reader-writer lock, likewise.
+    type RwLock: Shared + 'static;
+
+    /// Their spinlock, likewise.
+    type Spin: Exclusive + 'static;
+
     /// Runs `body(i)` for `i` in `0..n`, each on its own thread, and returns when all are done. No
     /// body begins before all threads exist.
     ///
@@ -35,9 +43,6 @@ pub trait Machine: Platform {
     /// Works for `ns` nanoseconds of CPU time: a thread that loses its CPU meanwhile goes on
     /// afterwards.
     fn work(ns: u64);
-
-    /// A lock of the kind that recorded programs have: the C library's own, or what stands for it.
-    fn recorded(kind: Kind, name: &str) -> Box<dyn Erased>;
 
     /// The instructions of a workload's own code: once in each section, once after each turn. Where
     /// instructions take their time by themselves it does nothing.

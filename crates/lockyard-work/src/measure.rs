@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::record::Record;
 use crate::spec::{Spec, Workload};
-use crate::subject::{Counted, Family, Label, Shared, Subject};
+use crate::subject::{Counted, Exclusive, Family, Label, Shared};
 use crate::tally::Run;
 use crate::workload::{
     bkl_aim7, boot_model, build_model, contend, futex_hash, kv_model, lockref_model, pf1_model, pi_cross, pi_inversion,
@@ -33,13 +33,13 @@ pub(crate) fn check(label: &Label, shared: bool, spec: &Spec) -> Result<(), Erro
     Ok(())
 }
 
-/// Runs `spec` on `S`, which has no read side.
+/// Runs `spec` on `S`, called `label`, which has no read side.
 ///
 /// # Errors
 /// The cell makes no sense or needs a read side, the machine cannot run it, or the lock does not
 /// exclude.
-pub fn measure_exclusive<M: Machine, S: Subject>(spec: &Spec) -> Result<Record, Error> {
-    check(&S::LABEL, false, spec)?;
+pub fn measure_exclusive<M: Machine, S: Exclusive + 'static>(label: &Label, spec: &Spec) -> Result<Record, Error> {
+    check(label, false, spec)?;
     let run = match spec.workload {
         Workload::Uncontended => uncontended::exclusive::<M, S>(spec),
         Workload::TortureSpin => torture_spin::run::<M, S>(spec),
@@ -54,27 +54,27 @@ pub fn measure_exclusive<M: Machine, S: Subject>(spec: &Spec) -> Result<Record, 
         // `check` let no workload through that reads.
         _ => contend::exclusive::<M, S>(spec),
     };
-    Ok(Record::of::<M>(&S::LABEL, spec, run?))
+    Ok(Record::of::<M>(label, spec, run?))
 }
 
-/// Runs `spec` on `S`, which has a reference count of its own and no read side.
+/// Runs `spec` on `S`, called `label`, which has a reference count of its own and no read side.
 ///
 /// # Errors
 /// As [`measure_exclusive`].
-pub fn measure_counted<M: Machine, S: Subject + Counted>(spec: &Spec) -> Result<Record, Error> {
+pub fn measure_counted<M: Machine, S: Counted + 'static>(label: &Label, spec: &Spec) -> Result<Record, Error> {
     if spec.workload != Workload::LockrefModel {
-        return measure_exclusive::<M, S>(spec);
+        return measure_exclusive::<M, S>(label, spec);
     }
-    check(&S::LABEL, false, spec)?;
-    Ok(Record::of::<M>(&S::LABEL, spec, lockref_model::run::<M, S>(spec)?))
+    check(label, false, spec)?;
+    Ok(Record::of::<M>(label, spec, lockref_model::run::<M, S>(spec)?))
 }
 
-/// Runs `spec` on `S`, whose write side also runs what needs no read side.
+/// Runs `spec` on `S`, called `label`, whose write side also runs what needs no read side.
 ///
 /// # Errors
 /// As [`measure_exclusive`].
-pub fn measure_shared<M: Machine, S: Subject + Shared>(spec: &Spec) -> Result<Record, Error> {
-    check(&S::LABEL, true, spec)?;
+pub fn measure_shared<M: Machine, S: Shared + 'static>(label: &Label, spec: &Spec) -> Result<Record, Error> {
+    check(label, true, spec)?;
     let run: Result<Run, Error> = match spec.workload {
         Workload::Uncontended => uncontended::shared::<M, S>(spec),
         Workload::Contend | Workload::RwsemMicro => contend::mixed::<M, S>(spec),
@@ -93,5 +93,5 @@ pub fn measure_shared<M: Machine, S: Subject + Shared>(spec: &Spec) -> Result<Re
         Workload::StarveWriters | Workload::StarveReaders => starve::run::<M, S>(spec),
         Workload::Replay => replay::run::<M>(spec, erased::shared::<M, S>, true),
     };
-    Ok(Record::of::<M>(&S::LABEL, spec, run?))
+    Ok(Record::of::<M>(label, spec, run?))
 }

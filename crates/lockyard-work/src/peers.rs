@@ -6,6 +6,7 @@
 
 use crate::candidate::Candidate;
 use crate::machine::Machine;
+use crate::subject::Family;
 
 mod parking_lot;
 pub(crate) mod pthread;
@@ -13,26 +14,41 @@ mod spin;
 mod standard;
 mod usync;
 
-/// How many there are.
-pub(crate) const COUNT: usize = 15;
-
 /// All peers, by family.
-pub(crate) const fn candidates<M: Machine>() -> [Candidate; COUNT] {
+pub(crate) fn candidates<M: Machine>() -> [Candidate; 16] {
+    use Family::{Mutex, Semaphore, Spin};
+    use pthread::{mutex, rwlock};
     [
-        Candidate::exclusive::<M, standard::Mutex>(),
-        Candidate::exclusive::<M, parking_lot::Mutex>(),
-        Candidate::exclusive::<M, usync::Mutex>(),
-        Candidate::exclusive::<M, pthread::mutex::Mutex<pthread::mutex::Normal>>(),
-        Candidate::exclusive::<M, pthread::mutex::Mutex<pthread::mutex::Adaptive>>(),
-        Candidate::exclusive::<M, pthread::mutex::Mutex<pthread::mutex::Inherit>>(),
-        Candidate::exclusive::<M, pthread::spin::Spin>(),
-        Candidate::exclusive::<M, spin::Ttas>(),
-        Candidate::exclusive::<M, spin::Ticket>(),
-        Candidate::shared::<M, standard::RwLock>(),
-        Candidate::shared::<M, parking_lot::RwLock>(),
-        Candidate::shared::<M, usync::RwLock>(),
-        Candidate::shared::<M, pthread::rwlock::RwLock<pthread::rwlock::PreferReader>>(),
-        Candidate::shared::<M, pthread::rwlock::RwLock<pthread::rwlock::PreferWriter>>(),
-        Candidate::exclusive::<M, pthread::semaphore::Semaphore>(),
+        Candidate::peer::<M, standard::Mutex>(Mutex, "std-mutex", "std::sync::Mutex"),
+        Candidate::peer::<M, parking_lot::Mutex>(Mutex, "parking_lot-mutex", "parking_lot 0.13 Mutex"),
+        Candidate::peer::<M, usync::Mutex>(Mutex, "usync-mutex", "usync 0.2 Mutex"),
+        Candidate::peer::<M, mutex::Mutex<mutex::Normal>>(Mutex, "pthread-mutex", "pthread_mutex_t, default kind"),
+        Candidate::peer::<M, mutex::Mutex<mutex::Adaptive>>(
+            Mutex,
+            "pthread-mutex-adaptive",
+            "pthread_mutex_t, PTHREAD_MUTEX_ADAPTIVE_NP: spins first",
+        ),
+        Candidate::peer::<M, mutex::Mutex<mutex::Inherit>>(
+            Mutex,
+            "pthread-mutex-pi",
+            "pthread_mutex_t, PTHREAD_PRIO_INHERIT",
+        ),
+        Candidate::peer::<M, pthread::spin::Spin>(Spin, "pthread-spin", "pthread_spinlock_t").spinning(),
+        Candidate::peer::<M, spin::Ttas>(Spin, "spin-ttas", "spin 0.12 Mutex: test and test-and-set").spinning(),
+        Candidate::peer::<M, spin::Ticket>(Spin, "spin-ticket", "spin 0.12 TicketMutex: strict order").spinning(),
+        Candidate::rw_peer::<M, standard::RwLock>("std-rwlock", "std::sync::RwLock"),
+        Candidate::rw_peer::<M, parking_lot::RwLock>("parking_lot-rwlock", "parking_lot 0.13 RwLock"),
+        Candidate::rw_peer::<M, usync::RwLock>("usync-rwlock", "usync 0.2 RwLock"),
+        Candidate::rw_peer::<M, rwlock::RwLock<rwlock::PreferReader>>(
+            "pthread-rwlock",
+            "pthread_rwlock_t, default kind: prefers readers",
+        ),
+        Candidate::rw_peer::<M, rwlock::RwLock<rwlock::PreferWriter>>(
+            "pthread-rwlock-writer",
+            "pthread_rwlock_t, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP",
+        ),
+        Candidate::rw_peer::<M, spin::RwLock>("spin-rwlock", "spin 0.12 RwLock: prefers readers, never sleeps")
+            .spinning(),
+        Candidate::peer::<M, pthread::semaphore::Semaphore>(Semaphore, "sem_t", "POSIX semaphore of the C library"),
     ]
 }

@@ -33,10 +33,10 @@ impl Prng {
         self.next() < u64::MAX / n.max(1)
     }
 
-    /// `true` in `percent` of 100 draws, on average.
+    /// `true` in `share` of all draws, on average.
     #[inline(always)]
-    pub(crate) fn percent(&mut self, percent: u32) -> bool {
-        self.below(100) < percent
+    pub(crate) fn takes(&mut self, share: Share) -> bool {
+        self.next() >> 32 < share.0
     }
 
     /// A number from the unit interval, never zero.
@@ -48,6 +48,17 @@ impl Prng {
     pub(crate) fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.unit().ln()).sqrt();
         radius * (core::f64::consts::TAU * self.unit()).cos()
+    }
+}
+
+/// A share of all draws: of 2³² equally likely ones, those below it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share(u64);
+
+impl Share {
+    /// `percent` of 100, 0 to 100, to within 2⁻³².
+    pub(crate) fn percent(percent: f64) -> Self {
+        Self((percent * (1_u64 << 32) as f64 / 100.0).ceil() as u64)
     }
 }
 
@@ -69,12 +80,29 @@ mod tests {
     #[test]
     fn shares_are_met() {
         let mut prng = Prng::new(1, 0);
-        let hits = (0..100_000).filter(|_| prng.percent(95)).count();
-        assert!((94_500..95_500).contains(&hits), "{hits}");
-        assert!((0..1000).all(|_| prng.percent(100)));
-        assert!(!(0..1000).any(|_| prng.percent(0)));
+        let mut hits = |percent, draws| (0..draws).filter(|_| prng.takes(Share::percent(percent))).count();
+        let (many, most) = (hits(95.0, 100_000), hits(99.9, 1_000_000));
+        assert!((94_500..95_500).contains(&many), "{many}");
+        assert!((998_800..999_200).contains(&most), "{most}");
+        assert_eq!((hits(100.0, 1000), hits(0.0, 1000)), (1000, 0));
         let rare = (0..100_000).filter(|_| prng.one_in(100)).count();
         assert!((800..1200).contains(&rare), "{rare}");
+    }
+
+    /// Seeds that were recorded before shares could be fractions still mean the same run.
+    #[test]
+    fn a_whole_percentage_is_the_comparison_of_a_number_below_100() {
+        for percent in 0..=100 {
+            let share = Share::percent(f64::from(percent));
+            // The draws on both sides of each border.
+            for border in 0..=100_u64 {
+                for bits in ((border << 32) / 100).saturating_sub(2)..((border << 32) / 100 + 3).min(1 << 32) {
+                    assert_eq!(bits < share.0, (bits * 100) >> 32 < u64::from(percent), "{percent} {bits}");
+                }
+            }
+            let (mut old, mut new) = (Prng::new(3, 0), Prng::new(3, 0));
+            assert!((0..1000).all(|_| (old.below(100) < percent) == new.takes(share)));
+        }
     }
 
     #[test]

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::histogram::Histogram;
 use crate::machine::Machine;
-use crate::spec::{Mix, Spec, Workload};
+use crate::spec::{Mix, Spec, ThinkShape, Workload};
 use crate::statistics::{Range, fairness};
-use crate::subject::{Family, Label, Origin};
+use crate::subject::{Family, Label, Origin, by_name};
 use crate::tally::{Role, Run, Tally};
 
 pub use crate::tally::LockStatistics;
@@ -24,6 +24,7 @@ pub struct Record {
     /// Its policy, if it comes in several.
     pub policy: Option<String>,
     /// Which locks it is compared with.
+    #[serde(serialize_with = "by_name")]
     pub family: Family,
     /// Who made it.
     pub origin: Origin,
@@ -35,10 +36,15 @@ pub struct Record {
     pub cs: u32,
     /// Sleep inside the section, ns.
     pub cs_sleep_ns: u64,
-    /// PAUSEs between two sections.
+    /// Lines of data that each section touched besides the check's.
+    pub lines: u32,
+    /// PAUSEs between two sections; their mean, if they were drawn.
     pub think: u32,
-    /// Reads in 100 operations, if operations draw.
-    pub read_pct: u32,
+    /// How the times between two sections were spread.
+    pub think_shape: ThinkShape,
+    /// Reads in 100 operations, if operations draw. A whole number is written as one.
+    #[serde(serialize_with = "percent")]
+    pub read_pct: f64,
     /// How reads and writes were mixed.
     pub mix: Mix,
     /// Jobs of each thread; 0 where a window was measured.
@@ -184,7 +190,9 @@ impl Record {
             threads: run.tallies.len(),
             cs: spec.cs,
             cs_sleep_ns: spec.cs_sleep.as_nanos() as u64,
+            lines: spec.lines,
             think: spec.think,
+            think_shape: spec.think_shape,
             read_pct: spec.read_pct,
             mix: spec.mix,
             jobs: spec.jobs,
@@ -219,6 +227,14 @@ impl Record {
             None => self.lock.clone(),
         }
     }
+}
+
+/// A percentage as JSON: whole ones without a point, as they were before there were others.
+///
+/// # Errors
+/// Those of `serializer`.
+pub fn percent<S: Serializer>(percent: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    if percent.fract() == 0.0 { serializer.serialize_u64(*percent as u64) } else { serializer.serialize_f64(*percent) }
 }
 
 fn roles(tallies: &[Tally]) -> Vec<RoleRecord> {

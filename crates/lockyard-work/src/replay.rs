@@ -45,7 +45,7 @@ impl Touch {
 /// let replay = Replay::new("app", Arc::new(Model::read("app.toml", text)?));
 /// let duration = Duration::from_millis(5);
 /// let spec = Spec { replay: Some(Arc::new(replay)), duration, ..Spec::new(Workload::Replay) };
-/// let record = (candidates()[0].measure)(&spec)?;
+/// let record = candidates()[0].measure(&spec)?;
 /// assert!(record.metrics["ops_per_s"] > 0.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

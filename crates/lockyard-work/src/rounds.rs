@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::record::Record;
 use crate::spec::Spec;
 use crate::statistics::{median, spread};
-use crate::subject::{Family, Origin};
+use crate::subject::{Family, Origin, by_name};
 
 /// Told before each measurement.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +51,7 @@ pub struct Summary {
     /// Its policy, if it comes in several.
     pub policy: Option<&'static str>,
     /// Which locks it is compared with.
+    #[serde(serialize_with = "by_name")]
     pub family: Family,
     /// Who made it.
     pub origin: Origin,
@@ -151,7 +152,7 @@ pub fn run(
                 continue;
             }
             let spec = Spec { seed: spec.seed.wrapping_add(round as u64), ..spec.clone() };
-            match (candidate.measure)(&spec) {
+            match candidate.measure(&spec) {
                 Ok(record) => {
                     report.records.push(record.clone());
                     by_candidate[position].push(record);

@@ -5,29 +5,29 @@
 //! leaves a [`Report`].
 
 use std::cell::RefCell;
+use std::sync::LazyLock;
 
 use lockyard::event::Snapshot;
-use lockyard_recording::model::Kind;
+use lockyard_catalog::types;
 use lockyard_sim::report::Report;
 use lockyard_sim::{Config, Sim, Simulation, clock_ps, inside, stands_for};
 
-use crate::candidate::Candidate;
-use crate::catalog::{LOCKYARD, lockyard_candidates};
-use crate::erased::{self, Erased};
-use crate::locks;
+use crate::catalog::{Candidate, lockyard_candidates};
 use crate::machine::{Machine, MachineError, Usage};
+use crate::subject::Family;
 
 mod stand_ins;
 
 use stand_ins::{FutexMutex, FutexRwLock};
 
-/// The locks that a recorded program has, as [`Machine::recorded`] makes them: for a replay in
+/// The locks that a recorded program has, as [`Machine`] has them: for a replay in
 /// which no lock is under test.
-pub static AS_RECORDED: Candidate = Candidate::exclusive::<Sim, FutexMutex<Sim>>();
+pub static AS_RECORDED: Candidate =
+    Candidate::peer::<Sim, FutexMutex<Sim>>(Family::Mutex, "as recorded", "the locks that the program has");
 
 /// Lockyard's locks on the simulated machine, default policies first. They are compiled once, here:
 /// each caller of the generic function would compile all of them again.
-pub static LOCKS: [Candidate; LOCKYARD] = lockyard_candidates::<Sim>();
+pub static LOCKS: LazyLock<Vec<Candidate>> = LazyLock::new(lockyard_candidates::<Sim>);
 
 #[derive(Debug)]
 struct Session {
@@ -56,7 +56,7 @@ thread_local! {
 ///     warmup: std::time::Duration::ZERO,
 ///     ..Spec::new(Workload::Contend)
 /// };
-/// let (record, reports) = session(&config, || (LOCKS[0].measure)(&spec));
+/// let (record, reports) = session(&config, || LOCKS[0].measure(&spec));
 /// assert!(record.is_ok_and(|record| record.operations > 0) && reports.len() == 1);
 /// # Ok::<(), lockyard_sim::Error>(())
 /// ```
@@ -82,6 +82,10 @@ fn ask<R>(question: impl FnOnce(&Config) -> R) -> Option<R> {
 }
 
 impl Machine for Sim {
+    type Mutex = FutexMutex<Self>;
+    type RwLock = FutexRwLock<Self>;
+    type Spin = types::ttas<Self>;
+
     /// Thread 0 presides over a workload and locks nothing: it begins on the last CPU of the
     /// placement, and thread i on the CPU i − 1.
     fn run(n: usize, body: &(dyn Fn(usize) + Sync)) -> Result<(), MachineError> {
@@ -117,14 +121,6 @@ impl Machine for Sim {
 
     fn work(ns: u64) {
         inside::compute(ns);
-    }
-
-    fn recorded(kind: Kind, name: &str) -> Box<dyn Erased> {
-        match kind {
-            Kind::Mutex => erased::exclusive::<Self, FutexMutex<Self>>(name),
-            Kind::RwLock => erased::shared::<Self, FutexRwLock<Self>>(name),
-            Kind::Spin => erased::exclusive::<Self, locks::Ttas<Self>>(name),
-        }
     }
 
     fn around() {

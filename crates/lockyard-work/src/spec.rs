@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::replay::Replay;
 
-pub use crate::kind::{Mix, Workload};
+pub use crate::kind::{Mix, ThinkShape, Workload};
 
 impl FromStr for Workload {
     type Err = Error;
@@ -33,10 +33,15 @@ pub struct Spec {
     pub cs: u32,
     /// Sleep inside the section, on top of `cs`. Zero: none.
     pub cs_sleep: Duration,
-    /// PAUSEs between two sections.
+    /// Lines of data that each section touches besides those that the check of exclusion does. A
+    /// writer changes all of them, a reader looks at all of them.
+    pub lines: u32,
+    /// PAUSEs between two sections; their mean, if they are drawn.
     pub think: u32,
-    /// Reads in 100 operations, with [`Mix::Random`].
-    pub read_pct: u32,
+    /// How the times between two sections are spread.
+    pub think_shape: ThinkShape,
+    /// Reads in 100 operations, with [`Mix::Random`]; fractions are possible.
+    pub read_pct: f64,
     /// Reads to one write, for `qrw-loop`.
     pub ratio: u32,
     /// How reads and writes are mixed.
@@ -62,6 +67,9 @@ impl Spec {
     /// The most jobs one thread may have.
     pub const MOST_JOBS: u32 = 100_000;
 
+    /// The most lines of data that a section may touch.
+    pub const MOST_LINES: u32 = 1024;
+
     /// The usual cell of `workload`.
     pub fn new(workload: Workload) -> Self {
         let usual = Self {
@@ -71,8 +79,10 @@ impl Spec {
             writers: 1,
             cs: 0,
             cs_sleep: Duration::ZERO,
+            lines: 0,
             think: 0,
-            read_pct: 0,
+            think_shape: ThinkShape::Fixed,
+            read_pct: 0.0,
             ratio: 5,
             mix: Mix::Random,
             jobs: 0,
@@ -119,7 +129,7 @@ impl Spec {
     pub fn reads(&self) -> bool {
         self.workload.needs_shared()
             || matches!(self.workload, Workload::Contend | Workload::Uncontended)
-                && (self.read_pct > 0 || self.mix != Mix::Random)
+                && (self.read_pct > 0.0 || self.mix != Mix::Random)
     }
 
     /// Checks that the cell makes sense.
@@ -152,7 +162,7 @@ impl Spec {
             if self.threads != 1 {
                 return refuse(format!("uncontended measures one thread, {} given", self.threads));
             }
-            if self.mix != Mix::Random || self.read_pct != 0 && self.read_pct != 100 {
+            if self.mix != Mix::Random || self.read_pct != 0.0 && self.read_pct != 100.0 {
                 return refuse("uncontended measures reads or writes: read share 0 or 100".to_owned());
             }
         }
@@ -171,7 +181,16 @@ impl Spec {
         if self.jobs > Self::MOST_JOBS {
             return refuse(format!("jobs: at most {} a thread, {} given", Self::MOST_JOBS, self.jobs));
         }
-        if self.read_pct > 100 {
+        if self.lines > 0 && !workload.is_plain() {
+            return refuse(format!("lines: {workload} has none; only contend and rwsem-micro have"));
+        }
+        if self.lines > Self::MOST_LINES {
+            return refuse(format!("lines: at most {} a section, {} given", Self::MOST_LINES, self.lines));
+        }
+        if self.think_shape != ThinkShape::Fixed && !workload.is_plain() {
+            return refuse(format!("think time: {workload} draws none; only contend and rwsem-micro do"));
+        }
+        if !(0.0..=100.0).contains(&self.read_pct) {
             return refuse(format!("read share: 0 to 100 per cent, {} given", self.read_pct));
         }
         if self.ratio == 0 {
@@ -215,7 +234,12 @@ mod tests {
         let bad = [
             (Spec { threads: 0, ..contend() }, "threads"),
             (Spec { threads: 1_000_000, ..contend() }, "at most 32000"),
-            (Spec { read_pct: 101, ..contend() }, "read share"),
+            (Spec { read_pct: 101.0, ..contend() }, "read share"),
+            (Spec { read_pct: -0.1, ..contend() }, "read share"),
+            (Spec { read_pct: f64::NAN, ..contend() }, "read share"),
+            (Spec { lines: 5000, ..contend() }, "lines: at most"),
+            (Spec { lines: 1, ..Spec::new(Workload::QrwLoop) }, "lines: qrw-loop has none"),
+            (Spec { think_shape: ThinkShape::Exponential, ..starve() }, "starve-writers draws none"),
             (Spec { cs: u32::MAX, ..contend() }, "section"),
             (Spec { think: u32::MAX, ..contend() }, "think"),
             (Spec { duration: Duration::ZERO, ..contend() }, "duration"),
@@ -228,7 +252,7 @@ mod tests {
             (Spec { readers: 0, writers: 0, mix: Mix::Roles, ..Spec::new(Workload::RwsemMicro) }, "needs at least"),
             (Spec { threads: 2, ..Spec::new(Workload::Uncontended) }, "one thread"),
             (Spec { threads: 4, ..Spec::new(Workload::PiStress) }, "groups of three"),
-            (Spec { read_pct: 50, ..Spec::new(Workload::Uncontended) }, "0 or 100"),
+            (Spec { read_pct: 50.0, ..Spec::new(Workload::Uncontended) }, "0 or 100"),
             (Spec { threads: 2, ..Spec::new(Workload::PiCross) }, "three threads"),
             (Spec { threads: 2, ..Spec::new(Workload::PiInversion) }, "3 to 10"),
             (Spec { threads: 11, ..Spec::new(Workload::PiInversion) }, "3 to 10"),

@@ -4,7 +4,10 @@
 //! it: std's with the guard on the stack, pthread's as two C calls, a raw lock as two method calls.
 //! Nothing is added to any of them.
 
-use serde::Serialize;
+use lockyard_catalog::lock::{self, Last, References, Way};
+use serde::{Serialize, Serializer};
+
+pub use lockyard_catalog::Family;
 
 /// A lock that one thread at a time may hold.
 pub trait Exclusive: Send + Sync + Sized {
@@ -38,10 +41,66 @@ pub trait Counted: Exclusive {
     fn references(&self) -> i64;
 }
 
-/// A lock with a name: what the catalogue lists.
-pub trait Subject: Exclusive + 'static {
-    /// What it is called, and where it belongs.
-    const LABEL: Label;
+/// Lockyard's locks, as they are listed.
+impl<L: lock::Lock> Exclusive for L {
+    fn new() -> Self {
+        Self::default()
+    }
+
+    #[inline(always)]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.lock(Way::Write);
+        let result = section();
+        // SAFETY: acquired above by this thread.
+        unsafe { self.unlock(Way::Write) };
+        result
+    }
+
+    fn statistics(&self) -> Vec<(&'static str, u64)> {
+        lock::Lock::statistics(self)
+    }
+}
+
+impl<L: lock::Shared> Shared for L {
+    #[inline(always)]
+    fn with_shared<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.lock(Way::Read);
+        let result = section();
+        // SAFETY: acquired above by this thread.
+        unsafe { self.unlock(Way::Read) };
+        result
+    }
+}
+
+/// An object with a reference of its own.
+#[derive(Debug)]
+pub struct Owned<L>(L);
+
+impl<L: References> Exclusive for Owned<L> {
+    fn new() -> Self {
+        Self(L::with_count(1))
+    }
+
+    #[inline(always)]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.0.with(section)
+    }
+}
+
+impl<L: References> Counted for Owned<L> {
+    #[inline]
+    fn get(&self) {
+        self.0.get_not_dead();
+    }
+
+    #[inline]
+    fn put(&self) {
+        self.0.put_or(|_| Last::Keep);
+    }
+
+    fn references(&self) -> i64 {
+        i64::from(self.0.count()) - 1
+    }
 }
 
 /// The name and the place of a lock.
@@ -63,11 +122,6 @@ impl Label {
         Self { name, policy: None, family, origin: Origin::Peer }
     }
 
-    /// One of Lockyard's locks.
-    pub const fn lockyard(name: &'static str, policy: Option<&'static str>, family: Family) -> Self {
-        Self { name, policy, family, origin: Origin::Lockyard }
-    }
-
     /// The name, with the policy behind a colon if there is one: `rwsem:today`.
     pub fn full(&self) -> String {
         match self.policy {
@@ -77,33 +131,9 @@ impl Label {
     }
 }
 
-/// Locks that can stand in for each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Family {
-    /// Sleeping mutual exclusion with an owner.
-    Mutex,
-    /// Spinning mutual exclusion.
-    Spin,
-    /// Readers and writers.
-    Rw,
-    /// Counting semaphores, used here with one unit.
-    Semaphore,
-}
-
-impl Family {
-    /// All families.
-    pub const ALL: [Self; 4] = [Self::Mutex, Self::Spin, Self::Rw, Self::Semaphore];
-
-    /// The name, as in records.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mutex => "mutex",
-            Self::Spin => "spin",
-            Self::Rw => "rw",
-            Self::Semaphore => "semaphore",
-        }
-    }
+/// A family in a record.
+pub(crate) fn by_name<S: Serializer>(family: &Family, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(family.name())
 }
 
 /// Who made a lock.

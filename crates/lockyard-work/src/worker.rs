@@ -7,6 +7,7 @@
 use std::marker::PhantomData;
 
 use crate::control::{Control, Phase};
+use crate::data::Data;
 use crate::histogram::Histogram;
 use crate::invariant::Object;
 use crate::machine::Machine;
@@ -63,30 +64,33 @@ impl<'a, M: Machine> Worker<'a, M> {
     /// One write turn. Compiled once per lock: every workload measures the same instructions.
     #[inline(never)]
     pub(crate) fn write<L: Exclusive>(&mut self, object: &Object<L>, section: Section) {
-        let called = M::stamp();
-        let (entered, excluded) = object.lock.with(|| {
-            let entered = M::stamp();
-            M::passes(&object.lock, true);
-            let (x, alone) = object.data.enter();
+        self.write_around(object, || {
             section.spend::<M>();
-            M::passes(&object.lock, false);
-            (entered, object.data.leave(x) & alone)
+            true
         });
-        self.tally.writes_made += 1;
-        self.tally.torn += u64::from(!excluded);
-        self.turn(Kind::Write, called, entered);
     }
 
-    /// One write turn whose section is `act`.
-    pub(crate) fn write_around<L: Exclusive>(&mut self, object: &Object<L>, act: impl FnOnce()) {
+    /// One write turn that changes `data`.
+    #[inline(never)]
+    pub(crate) fn change<L: Exclusive>(&mut self, object: &Object<L>, section: Section, data: &Data<M>) {
+        self.write_around(object, || {
+            let whole = data.change();
+            section.spend::<M>();
+            whole
+        });
+    }
+
+    /// One write turn whose section is `act`, which says whether it found all as a writer left it.
+    #[inline(always)]
+    pub(crate) fn write_around<L: Exclusive>(&mut self, object: &Object<L>, act: impl FnOnce() -> bool) {
         let called = M::stamp();
         let (entered, excluded) = object.lock.with(|| {
             let entered = M::stamp();
             M::passes(&object.lock, true);
             let (x, alone) = object.data.enter();
-            act();
+            let whole = act();
             M::passes(&object.lock, false);
-            (entered, object.data.leave(x) & alone)
+            (entered, object.data.leave(x) & alone & whole)
         });
         self.tally.writes_made += 1;
         self.tally.torn += u64::from(!excluded);
@@ -96,14 +100,33 @@ impl<'a, M: Machine> Worker<'a, M> {
     /// One read turn. Compiled once per lock, likewise.
     #[inline(never)]
     pub(crate) fn read<L: Shared>(&mut self, object: &Object<L>, section: Section) {
+        self.read_around(object, || {
+            section.spend::<M>();
+            true
+        });
+    }
+
+    /// One read turn that looks at `data`.
+    #[inline(never)]
+    pub(crate) fn look<L: Shared>(&mut self, object: &Object<L>, section: Section, data: &Data<M>) {
+        self.read_around(object, || {
+            let whole = data.look();
+            section.spend::<M>();
+            whole
+        });
+    }
+
+    /// One read turn whose section is `act`, as above.
+    #[inline(always)]
+    fn read_around<L: Shared>(&mut self, object: &Object<L>, act: impl FnOnce() -> bool) {
         let called = M::stamp();
         let (entered, excluded) = object.lock.with_shared(|| {
             let entered = M::stamp();
             M::passes(&object.lock, true);
             let excluded = object.data.look();
-            section.spend::<M>();
+            let whole = act();
             M::passes(&object.lock, false);
-            (entered, object.data.look() & excluded)
+            (entered, object.data.look() & excluded & whole)
         });
         self.tally.torn += u64::from(!excluded);
         self.turn(Kind::Read, called, entered);

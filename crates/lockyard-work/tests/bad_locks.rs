@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use lockyard::platform::linux::Linux;
-use lockyard_work::{
-    Error, Exclusive, Family, Label, Shared, Spec, Subject, Workload, measure_exclusive, measure_shared,
-};
+use lockyard_work::{Error, Exclusive, Family, Label, Shared, Spec, Workload, measure_exclusive, measure_shared};
+
+const BAD: Label = Label::peer("bad", Family::Mutex);
 
 fn brief(workload: Workload) -> Spec {
     Spec {
@@ -23,10 +23,10 @@ fn brief(workload: Workload) -> Spec {
     }
 }
 
-fn is_caught<S: Subject>(spec: &Spec) {
-    match measure_exclusive::<Linux, S>(spec) {
+fn is_caught<S: Exclusive + 'static>(spec: &Spec) {
+    match measure_exclusive::<Linux, S>(&BAD, spec) {
         Err(Error::Exclusion { torn, lost }) => assert!(torn > 0 || lost != 0),
-        other => panic!("{} was not caught on {}: {other:?}", S::LABEL.name, spec.workload),
+        other => panic!("not caught on {}: {other:?}", spec.workload),
     }
 }
 
@@ -43,15 +43,12 @@ impl Exclusive for Open {
     }
 }
 
-impl Subject for Open {
-    const LABEL: Label = Label::peer("open", Family::Mutex);
-}
-
 #[test]
 fn a_lock_that_does_nothing_is_caught() {
     for workload in [Workload::Contend, Workload::TortureSpin] {
         is_caught::<Open>(&brief(workload));
     }
+    is_caught::<Open>(&Spec { lines: 8, ..brief(Workload::Contend) });
 }
 
 /// Excludes, but lets one acquisition in ten through.
@@ -72,10 +69,6 @@ impl Exclusive for Leaky {
         let _guard = self.inner.lock().unwrap();
         section()
     }
-}
-
-impl Subject for Leaky {
-    const LABEL: Label = Label::peer("leaky", Family::Mutex);
 }
 
 #[test]
@@ -103,16 +96,15 @@ impl Shared for ReadersIgnored {
     }
 }
 
-impl Subject for ReadersIgnored {
-    const LABEL: Label = Label::peer("readers-ignored", Family::Rw);
-}
-
 #[test]
 fn readers_beside_a_writer_are_caught() {
-    let spec = Spec { read_pct: 50, ..brief(Workload::Contend) };
-    assert!(matches!(measure_shared::<Linux, ReadersIgnored>(&spec), Err(Error::Exclusion { torn: 1.., lost: 0 })));
+    let spec = Spec { read_pct: 50.0, ..brief(Workload::Contend) };
+    assert!(matches!(
+        measure_shared::<Linux, ReadersIgnored>(&BAD, &spec),
+        Err(Error::Exclusion { torn: 1.., lost: 0 })
+    ));
     let spec = brief(Workload::StarveReaders);
-    assert!(matches!(measure_shared::<Linux, ReadersIgnored>(&spec), Err(Error::Exclusion { torn: 1.., .. })));
+    assert!(matches!(measure_shared::<Linux, ReadersIgnored>(&BAD, &spec), Err(Error::Exclusion { torn: 1.., .. })));
 }
 
 /// Serves the first thread that comes, and the others only after that one is gone.
@@ -155,13 +147,9 @@ impl Exclusive for Favourite {
     }
 }
 
-impl Subject for Favourite {
-    const LABEL: Label = Label::peer("favourite", Family::Mutex);
-}
-
 #[test]
 fn starved_threads_are_counted_with_the_wait_they_still_had() {
-    let record = measure_exclusive::<Linux, Favourite>(&brief(Workload::Contend)).unwrap();
+    let record = measure_exclusive::<Linux, Favourite>(&BAD, &brief(Workload::Contend)).unwrap();
     assert_eq!(record.idle_threads, 3);
     assert_eq!(record.fairness, 1.0);
     assert_eq!(record.per_thread.min, 0);

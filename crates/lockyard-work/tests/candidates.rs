@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use lockyard_work::{Candidate, Mix, Origin, Record, Spec, Workload, candidates};
+use lockyard_work::{Candidate, Mix, Origin, Record, Spec, ThinkShape, Workload, candidates};
 
 fn brief(workload: Workload) -> Spec {
     Spec {
@@ -52,7 +52,7 @@ fn run_all(spec: &Spec) {
             continue;
         }
         if candidate.check(spec).is_ok() {
-            let record = match (candidate.measure)(spec) {
+            let record = match candidate.measure(spec) {
                 Err(error) if spec.workload.needs_priorities() && error.to_string().contains("was skipped") => {
                     // Past the test harness, which would swallow it.
                     let _ = writeln!(std::io::stderr(), "SKIPPED: {error}");
@@ -100,12 +100,13 @@ workloads! {
 #[test]
 fn reads_and_writes_mix_in_every_way() {
     let contend = || brief(Workload::Contend);
-    run_all(&Spec { read_pct: 50, ..contend() });
-    run_all(&Spec { read_pct: 100, ..contend() });
+    run_all(&Spec { read_pct: 50.0, ..contend() });
+    run_all(&Spec { read_pct: 100.0, ..contend() });
     run_all(&Spec { mix: Mix::Alternate, ..contend() });
+    run_all(&Spec { read_pct: 99.9, lines: 3, think_shape: ThinkShape::Exponential, ..contend() });
     run_all(&Spec { mix: Mix::Roles, readers: 2, writers: 2, ..brief(Workload::RwsemMicro) });
-    run_all(&Spec { read_pct: 0, mix: Mix::Random, ..brief(Workload::RwsemMicro) });
-    run_all(&Spec { read_pct: 100, ..brief(Workload::Uncontended) });
+    run_all(&Spec { read_pct: 0.0, mix: Mix::Random, ..brief(Workload::RwsemMicro) });
+    run_all(&Spec { read_pct: 100.0, ..brief(Workload::Uncontended) });
     run_all(&Spec { cs_sleep: Duration::from_micros(5), ..brief(Workload::RwsemMicro) });
 }
 
@@ -113,13 +114,13 @@ fn reads_and_writes_mix_in_every_way() {
 fn shares_are_what_was_asked_for() {
     let rwlock = candidates().iter().find(|candidate| candidate.name == "std-rwlock").unwrap();
     let spec = |read_pct| Spec { threads: 1, read_pct, ..brief(Workload::Contend) };
-    let all_reads = (rwlock.measure)(&spec(100)).unwrap();
+    let all_reads = rwlock.measure(&spec(100.0)).unwrap();
     assert_eq!(all_reads.writes, 0);
-    let all_writes = (rwlock.measure)(&spec(0)).unwrap();
+    let all_writes = rwlock.measure(&spec(0.0)).unwrap();
     assert_eq!(all_writes.reads, 0);
-    let half = (rwlock.measure)(&spec(50)).unwrap();
+    let half = rwlock.measure(&spec(50.0)).unwrap();
     assert!(half.reads > half.operations / 3 && half.writes > half.operations / 3);
-    let one_in_six = (rwlock.measure)(&Spec { threads: 1, ..brief(Workload::QrwLoop) }).unwrap();
+    let one_in_six = rwlock.measure(&Spec { threads: 1, ..brief(Workload::QrwLoop) }).unwrap();
     assert!(one_in_six.reads.abs_diff(one_in_six.writes * 5) <= 10, "{one_in_six:?}");
 }
 
@@ -128,7 +129,7 @@ fn so_many_jobs_are_done_and_no_more() {
     let run = |name| {
         let candidate = candidates().iter().find(|candidate| candidate.name == name).unwrap();
         let spec = Spec { threads: 3, jobs: 2, ..brief(Workload::BklAim7) };
-        let record = (candidate.measure)(&spec).unwrap();
+        let record = candidate.measure(&spec).unwrap();
         assert_eq!(record.idle_threads, 0);
         (record.metrics["jobs_per_min"] * record.duration_ns as f64 / 60e9).round()
     };
@@ -138,7 +139,7 @@ fn so_many_jobs_are_done_and_no_more() {
 #[test]
 fn a_record_is_json() {
     let mutex = candidates().iter().find(|candidate| candidate.name == "std-mutex").unwrap();
-    let record = (mutex.measure)(&brief(Workload::Contend)).unwrap();
+    let record = mutex.measure(&brief(Workload::Contend)).unwrap();
     let json = serde_json::to_value(&record).unwrap();
     assert_eq!(json["lock"], "std-mutex");
     assert_eq!(json["workload"], "contend");

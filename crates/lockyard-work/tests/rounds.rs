@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lockyard_work::{Candidate, Error, Origin, Record, Spec, Workload, candidates, rounds};
+use lockyard_work::{Candidate, Error, Label, Measure, Origin, Record, Spec, Workload, candidates, rounds};
 
 fn spec() -> Spec {
     Spec { duration: Duration::from_millis(1), warmup: Duration::ZERO, ..Spec::new(Workload::Contend) }
@@ -17,24 +17,24 @@ fn mutex() -> &'static Candidate {
 /// A record made up: `kops` thousand operations per second, more in later rounds.
 fn made_up(spec: &Spec, kops: f64) -> Record {
     static REAL: OnceLock<Record> = OnceLock::new();
-    let real = REAL.get_or_init(|| (mutex().measure)(&self::spec()).unwrap());
+    let real = REAL.get_or_init(|| mutex().measure(&self::spec()).unwrap());
     Record { kops_per_s: kops + spec.seed as f64, seed: spec.seed, ..real.clone() }
 }
 
-fn fast(spec: &Spec) -> Result<Record, Error> {
+fn fast(_: &Label, spec: &Spec) -> Result<Record, Error> {
     Ok(made_up(spec, 400.0))
 }
 
-fn slow(spec: &Spec) -> Result<Record, Error> {
+fn slow(_: &Label, spec: &Spec) -> Result<Record, Error> {
     Ok(made_up(spec, 200.0))
 }
 
-fn broken(_: &Spec) -> Result<Record, Error> {
+fn broken(_: &Label, _: &Spec) -> Result<Record, Error> {
     Err(Error::Exclusion { torn: 1, lost: 0 })
 }
 
-fn candidate(name: &'static str, origin: Origin, measure: fn(&Spec) -> Result<Record, Error>) -> Candidate {
-    Candidate { name, origin, measure, ..*mutex() }
+fn candidate(name: &'static str, origin: Origin, run: Measure) -> Candidate {
+    Candidate { name, origin, run, ..*mutex() }
 }
 
 #[test]
@@ -103,5 +103,5 @@ fn nonsense_is_refused_before_anything_runs() {
     assert_eq!(refuse(&[], &spec(), 1), "no lock to measure");
     assert!(refuse(&[mutex()], &spec(), 0).contains("rounds"));
     assert!(refuse(&[mutex()], &Spec { threads: 0, ..spec() }, 1).contains("threads"));
-    assert!(refuse(&[mutex()], &Spec { read_pct: 5, ..spec() }, 1).contains("no read side"));
+    assert!(refuse(&[mutex()], &Spec { read_pct: 5.0, ..spec() }, 1).contains("no read side"));
 }

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use lockyard::platform::Platform;
 use lockyard::spin::hq::Tunable;
+use lockyard::spin::hq::pool::lane_count;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::report::Report;
 use lockyard_sim::{Config, Sim, Simulation, Start};
 use lockyard_work::simulated::{LOCKS, session};
-use lockyard_work::{Candidate, Mix, Record, Spec, Workload};
+use lockyard_work::{Candidate, Mix, Record, Spec, ThinkShape, Workload};
 
 fn candidate(label: &str) -> Candidate {
     *LOCKS.iter().find(|candidate| candidate.label() == label).unwrap()
@@ -23,7 +24,7 @@ fn spec(workload: Workload, threads: usize, ms: u64) -> Spec {
 fn measure(machine: &str, label: &str, spec: &Spec) -> (Record, Report) {
     let config = Config::new(catalog::machine(machine).unwrap());
     let begin = Instant::now();
-    let (record, mut reports) = session(&config, || (candidate(label).measure)(spec));
+    let (record, mut reports) = session(&config, || candidate(label).measure(spec));
     let record = record.unwrap_or_else(|error| panic!("{label} on {machine}: {error}"));
     let report = reports.remove(0);
     println!(
@@ -105,14 +106,35 @@ fn the_microbenchmark_begins_with_everybody_asleep() {
         asleep_us(&roles)
     };
     for mix in [Mix::Alternate, Mix::Random, Mix::Roles] {
-        let (us, writes) = micro(mix, 50);
+        let (us, writes) = micro(mix, 50.0);
         assert!(us > 400 && writes > 0, "{mix:?}: {us}");
     }
     // Who only reads disturbs nobody, nor does who is alone.
-    let (us, writes) = micro(Mix::Random, 100);
+    let (us, writes) = micro(Mix::Random, 100.0);
     assert!(us < 100 && writes == 0, "{us}");
     assert!(asleep_us(&spec(Workload::RwsemMicro, 1, 1)).0 < 100);
     assert!(asleep_us(&spec(Workload::Contend, 8, 1)).0 < 400);
+}
+
+#[test]
+fn lines_of_data_travel_with_the_lock() {
+    let moved = |lines| {
+        let spec = Spec { lines, read_pct: 50.0, ..spec(Workload::Contend, 4, 1) };
+        let (record, report) = measure("skx_1s", "rwsem:today", &spec);
+        assert_eq!(record.lines, lines);
+        report.hottest.iter().filter(|line| line.name == "data" && line.transfers > 100).count()
+    };
+    assert_eq!((moved(0), moved(3)), (0, 3));
+}
+
+#[test]
+fn drawn_think_times_have_the_mean_asked_for() {
+    let alone = |think_shape| {
+        let spec = Spec { think: 1000, think_shape, ..spec(Workload::Contend, 1, 2) };
+        measure("skx_1s", "mutex", &spec).0.operations as f64
+    };
+    let ratio = alone(ThinkShape::Exponential) / alone(ThinkShape::Fixed);
+    assert!((0.8..1.25).contains(&ratio), "{ratio}");
 }
 
 #[test]
@@ -182,7 +204,7 @@ fn lanes_are_nodes_or_the_caches_of_nodes_that_have_several() {
             Sim::commons().pool.tunables().set(Tunable::LanesByCache, wished).unwrap();
             let simulation = Simulation::new(&Config::new(catalog::machine(machine).unwrap()), 1).unwrap();
             let found = AtomicU32::new(0);
-            simulation.run(|_| found.store(Sim::commons().pool.lane_count(), Relaxed)).unwrap();
+            simulation.run(|_| found.store(lane_count(Sim::commons().pool), Relaxed)).unwrap();
             found.into_inner()
         });
         assert_eq!(found, [by_cache, by_node], "{machine}");
@@ -196,7 +218,7 @@ fn a_kernel_locks_whom_it_wakes_even_if_awake() {
             Config { in_kernel, start: Start::Together, ..Config::new(catalog::machine("skx_2s_40c").unwrap()) };
         let spec = Spec { threads: 3, duration: Duration::from_millis(1), ..Spec::new(Workload::RwsemMicro) };
         let rwsem = candidate("rwsem:wake-all-readers");
-        let (record, reports) = session(&config, || (rwsem.measure)(&spec));
+        let (record, reports) = session(&config, || rwsem.measure(&spec));
         record.unwrap();
         reports[0].hottest.iter().any(|line| line.name.starts_with("lock of thread"))
     };

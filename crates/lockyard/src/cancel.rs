@@ -43,7 +43,11 @@ impl core::fmt::Display for GaveUp {
 
 impl core::error::Error for GaveUp {}
 
-/// Cancels waits. See the [module text](self).
+/// Ends waits: a lock call that waits with a token returns [`GaveUp::Cancelled`] once it is
+/// cancelled.
+///
+/// A cancelled token stays cancelled: later waits with it end at once, but an acquisition that need
+/// not wait still succeeds. A token may be used by many waits at a time. Theory: `src/cancel.rs`.
 #[derive(Debug)]
 pub struct CancelToken<P: Platform> {
     cancelled: P::U32,
@@ -87,6 +91,15 @@ impl<P: Platform> CancelToken<P> {
         self.cancelled.store(0, Relaxed);
     }
 
+    /// Whether [`CancelToken::cancel`] was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Acquire) != 0
+    }
+}
+
+/// For embedders, which know of forks.
+#[cfg(feature = "unstable-internals")]
+impl<P: Platform> CancelToken<P> {
     /// In a child process: good again, and without the parent's waiters.
     ///
     /// # Safety
@@ -97,11 +110,6 @@ impl<P: Platform> CancelToken<P> {
         // parent.
         unsafe { self.lock.forget() };
         self.renew();
-    }
-
-    /// Whether [`CancelToken::cancel`] was called.
-    pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Acquire) != 0
     }
 }
 

@@ -114,7 +114,33 @@ enum Found<T> {
     Moved,
 }
 
-/// Parking by address over tables of buckets. See the [module text](self).
+/// Parking by address: threads sleep on words, in a table of buckets.
+///
+/// A waker that has changed the word before it calls [`wake`](Self::wake) wakes a thread that
+/// sleeps, or is about to sleep, for the old value. Threads of one word are woken in the order in
+/// which they came, fixed priorities before others. Nothing is allocated. Theory:
+/// `src/futex_hash.rs`.
+///
+/// ```
+/// use lockyard::platform::atomics::U32;
+/// use lockyard::platform::{Ordering, Word};
+/// use lockyard::{FutexBucket, FutexHash, FutexWaited};
+///
+/// static BUCKETS: [FutexBucket; 16] = [const { FutexBucket::new() }; 16];
+/// static HASH: FutexHash = FutexHash::new(&BUCKETS);
+///
+/// let ready = U32::default();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| {
+///         ready.store(1, Ordering::Release);
+///         HASH.wake(&ready, usize::MAX);
+///     });
+///     while ready.load(Ordering::Acquire) == 0 {
+///         HASH.wait(&ready, 0, None);
+///     }
+/// });
+/// assert_eq!(HASH.wait(&ready, 0, None), FutexWaited::Differs);
+/// ```
 pub struct FutexHash<'t, P: Platform, L: BucketLock<P> = RawQSpinLock<P>> {
     /// Written once each, by the grower. (Invariant 4)
     tables: [UnsafeCell<&'t [Bucket<P, L>]>; TABLES],
@@ -236,7 +262,7 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
     /// Goes over to a larger table. `false`: there have been too many tables, or this one is not
     /// larger, or has buckets of an earlier one.
     ///
-    /// The buckets of both tables are of this hash alone from now on; see the [module text](self).
+    /// The buckets of both tables are of this hash alone from now on.
     /// Takes the locks of all buckets, one after the other. Waiters and wakers may be about.
     ///
     /// # Panics

@@ -82,7 +82,22 @@ const COUNT_SHIFT: u32 = 32;
 /// One reference, in the word.
 const ONE: u64 = 1 << COUNT_SHIFT;
 
-/// A reference count and a spinlock of kind `K` in 8 bytes. See the [module text](self).
+/// A reference count and a spinlock of kind `K` in 8 bytes.
+///
+/// A reference is taken or given up by one exchange of the word while nobody holds the lock, and
+/// under the lock otherwise. A dead object gets no references. The count stops at 2³¹ − 1: such an
+/// object is never given up. Fairness and waiting are the kind's. Theory: `src/lockref.rs`.
+///
+/// ```
+/// static ENTRY: lockyard::LockRef = lockyard::LockRef::new();
+/// assert!(ENTRY.get_not_dead()); // a lookup
+/// ENTRY.get(); // a copy of the reference
+/// assert!(ENTRY.put_or_lock().is_none());
+/// let last = ENTRY.put_or_lock().expect("the last reference is given up under the lock");
+/// last.mark_dead();
+/// drop(last);
+/// assert!(!ENTRY.get_not_dead());
+/// ```
 #[repr(transparent)]
 pub struct LockRef<P: Platform, K: WordLock<P> = RawQSpinLock<P>> {
     pair: Pair<P>,
@@ -234,25 +249,6 @@ impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
         self.raw().try_acquire().then(|| LockRefGuard { lockref: self })
     }
 
-    /// Releases the lock without its guard.
-    ///
-    /// # Safety
-    /// It is locked, and its guard was forgotten.
-    #[inline]
-    pub unsafe fn force_unlock(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.raw().release() };
-    }
-
-    /// A guard for a lock whose guard was forgotten.
-    ///
-    /// # Safety
-    /// It is locked, and no other guard stands for that.
-    #[inline]
-    pub unsafe fn make_guard_unchecked(&self) -> LockRefGuard<'_, P, K> {
-        LockRefGuard { lockref: self }
-    }
-
     /// The references: negative if the object is dead. A hint, unless the caller holds the lock.
     #[inline]
     pub fn count(&self) -> i32 {
@@ -322,10 +318,33 @@ impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
     }
 }
 
+/// For embedders, whose callers keep no guard.
+#[cfg(feature = "unstable-internals")]
+impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
+    /// Releases the lock without its guard.
+    ///
+    /// # Safety
+    /// It is locked, and its guard was forgotten.
+    #[inline]
+    pub unsafe fn force_unlock(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.raw().release() };
+    }
+
+    /// A guard for a lock whose guard was forgotten.
+    ///
+    /// # Safety
+    /// It is locked, and no other guard stands for that.
+    #[inline]
+    pub unsafe fn make_guard_unchecked(&self) -> LockRefGuard<'_, P, K> {
+        LockRefGuard { lockref: self }
+    }
+}
+
 /// The lock of a [`LockRef`], held: dropping it unlocks.
 #[derive(Debug)]
 #[must_use = "dropping it unlocks"]
-pub struct LockRefGuard<'a, P: Platform, K: WordLock<P>> {
+pub struct LockRefGuard<'a, P: Platform, K: WordLock<P> = RawQSpinLock<P>> {
     lockref: &'a LockRef<P, K>,
 }
 

@@ -35,22 +35,38 @@
 pub mod atomics;
 #[cfg(feature = "std")]
 pub(crate) mod instants;
-#[cfg(all(feature = "std", target_os = "linux"))]
-pub mod linux;
+#[cfg_attr(not(feature = "deadlock"), allow(unreachable_pub))]
+pub(crate) mod mode;
+#[cfg(feature = "deadlock")]
+pub(crate) mod notes;
 mod patience;
 pub mod pi;
-#[cfg(feature = "std")]
-pub mod portable;
+#[cfg_attr(not(feature = "unstable-internals"), allow(unreachable_pub))]
 pub(crate) mod record;
 pub mod thread;
 mod word;
+
+/// The machines. Public with the feature `unstable-internals`, and never stable.
+#[cfg(feature = "std")]
+#[cfg_attr(not(feature = "unstable-internals"), allow(dead_code, unreachable_pub, unused_imports))]
+#[path = "platform"]
+mod machines {
+    #[cfg(target_os = "linux")]
+    pub mod linux;
+    pub mod portable;
+}
+
+#[cfg(all(feature = "std", not(feature = "unstable-internals")))]
+pub(crate) use machines::*;
+#[cfg(all(feature = "std", feature = "unstable-internals"))]
+pub use machines::*;
 
 use core::fmt::Debug;
 
 pub use core::sync::atomic::Ordering;
 
 pub use crate::event::Event;
-pub use patience::Patience;
+pub use patience::{Glance, Patience};
 pub use record::{Commons, ParkedHeads, Pool};
 pub use thread::{Thread, ThreadId};
 pub(crate) use word::lanes;
@@ -65,6 +81,16 @@ pub(crate) use portable::{self as native, Portable as Machine};
 /// feature `portable`.
 #[cfg(feature = "std")]
 pub type Native = Machine;
+
+/// Reads and maps now what locks may ask the machine for later. For a program that is about to give
+/// up the right to open files or to map memory.
+///
+/// On Linux: the CPUs, NUMA nodes and caches from sysfs, and the records of the next threads. It
+/// may be called as often as one likes. Elsewhere it does nothing.
+#[cfg(feature = "std")]
+pub fn read_ahead() {
+    native::read_ahead();
+}
 
 #[cfg(feature = "std")]
 impl crate::event::Snapshot {
@@ -145,6 +171,19 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// must neither wait nor wake: no `spin`, `nap`, `park`, `unpark` or `notify` inside. It runs
     /// at least once. What its last unsuccessful run loaded is what a simulator watches.
     fn spin<T>(patience: Patience, ready: impl FnMut() -> Option<T>) -> Option<T>;
+
+    /// Whether [`Platform::spin_paced`] heeds what its looks come to. A machine that runs them when
+    /// a word has changed has no use for that.
+    const PACES: bool = false;
+
+    /// As [`Platform::spin`], with looks that set their own pace: after [`Glance::Same`] the next
+    /// comes in a part of the first distance of [`Patience::stride_ns`], which does not double.
+    fn spin_paced<T>(patience: Patience, mut look: impl FnMut() -> Glance<T>) -> Option<T> {
+        Self::spin(patience, || match look() {
+            Glance::Done(value) => Some(value),
+            Glance::Same | Glance::Changed => None,
+        })
+    }
 
     /// Waits for another thread to finish a window of a few instructions, for example to link
     /// itself behind us.

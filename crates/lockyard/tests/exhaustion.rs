@@ -24,8 +24,8 @@ use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
 use lockyard::spin::ttas::RawTtasLock;
 use lockyard::{CancelToken, GaveUp};
+use lockyard_check::adapters::hashed::HashedMutex;
 use lockyard_check::adapters::{Binary, EagerHq};
-use lockyard_check::cases::parking::HashedMutex;
 use lockyard_check::data::Data;
 use lockyard_check::lock::{Held, Lock, Timed, Way};
 use lockyard_check::native::guarded;
@@ -34,7 +34,7 @@ use lockyard_check::stage::{Stage, Steps};
 /// Whether a thread of the present part of the test has the name that it should.
 fn is_as_it_should_be(named: bool) -> bool {
     match Linux::current().map(|me| me.id()) {
-        Some(name) => named && !name.has_nodes(),
+        Some(name) => named && name.raw() > ThreadId::MAX_QUEUED,
         None => !named && Linux::id() == Some(ThreadId::ANONYMOUS),
     }
 }

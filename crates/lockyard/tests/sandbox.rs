@@ -14,7 +14,7 @@ use lockyard::cancel::Until;
 use lockyard::condvar::RawCondvar;
 use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::mutex::RawMutex;
-use lockyard::platform::linux::{Linux, topology};
+use lockyard::platform::linux::Linux;
 use lockyard::qrwlock::RawQRwLock;
 use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
@@ -131,7 +131,7 @@ fn run(scene: &Scene) -> Result<(), &'static str> {
 #[test]
 fn nothing_is_asked_of_the_kernel_that_the_c_librarys_locks_do_not_ask() {
     in_child(|| {
-        topology::read_ahead();
+        lockyard::platform::read_ahead();
         if !shut() {
             return Err("no sandbox");
         }

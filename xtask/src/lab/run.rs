@@ -21,7 +21,7 @@ struct What {
     note: &'static str,
 }
 
-const WHATS: [What; 2] = [
+const WHATS: [What; 3] = [
     What {
         name: "front",
         arguments: "bench --lock mutex --peer std-mutex,parking_lot-mutex,usync-mutex \
@@ -29,6 +29,13 @@ const WHATS: [What; 2] = [
         lengths: ["--secs 1 --rounds 5", "--secs 0.1 --rounds 2"],
         reduce: cells,
         note: "`Mutex` beside three peers, up to many threads per CPU; one line per lock and cell.",
+    },
+    What {
+        name: "grid",
+        arguments: "bench --grid --json",
+        lengths: ["", "--quick"],
+        reduce: grid,
+        note: "Every family over cells that look like programs: scores first, then one line per lock and cell.",
     },
     What {
         name: "trust",
@@ -95,13 +102,21 @@ pub(super) fn run(what: &str, options: &[&str]) -> Outcome {
 
 /// Of the lines of `lockyard bench --json`: medians of the rounds, not the rounds.
 fn cells(output: &str) -> Outcome<Vec<Value>> {
-    const KEPT: [&str; 16] = [
+    Ok(json::lines(output)?.iter().map(cell).collect())
+}
+
+fn cell(line: &Value) -> Value {
+    const KEPT: [&str; 21] = [
+        "family",
         "lock",
         "origin",
         "workload",
         "threads",
         "cs",
+        "lines",
         "think",
+        "think_shape",
+        "read_pct",
         "rounds",
         "window_ns",
         "kops_per_s",
@@ -112,10 +127,35 @@ fn cells(output: &str) -> Outcome<Vec<Value>> {
         "wait_p99",
         "wait_max",
         "worst_wait",
+        "busy",
     ];
     let mut members = KEPT.map(|key| (key, key)).to_vec();
     members.extend([("others", "others"), ("pause_ns", "machine.pause_ns")]);
-    Ok(json::lines(output)?.iter().map(|line| line.pick(&members)).collect())
+    line.pick(&members)
+}
+
+/// Of the lines of `lockyard bench --grid --json`: the scores, then the cells.
+fn grid(output: &str) -> Outcome<Vec<Value>> {
+    let ratios = ["cells", "compared", "mean", "near", "worst", "worst_cell", "worst_peer"];
+    let ratios =
+        ["contended", "alone"].iter().flat_map(|of| ratios.map(|key| (format!("{of}_{key}"), format!("{of}.{key}"))));
+    let paths = ["score", "lock", "complete", "cells_without_turns", "most_without_turn"].map(|key| (key, key));
+    let nested = [
+        ("wait_16", "wait_16.ours"),
+        ("peer_wait_16", "wait_16.best_peer"),
+        ("wait_64", "wait_64.ours"),
+        ("peer_wait_64", "wait_64.best_peer"),
+        ("busy", "busy.least"),
+        ("busy_mean", "busy.mean"),
+    ];
+    let named = paths.into_iter().chain(nested).map(|(key, path)| (key.to_owned(), path.to_owned()));
+    let members: Vec<(String, String)> = named.chain(ratios).collect();
+    let members: Vec<(&str, &str)> = members.iter().map(|(key, path)| (key.as_str(), path.as_str())).collect();
+    let lines = json::lines(output)?;
+    let is_score = |line: &&Value| !line.text("score").is_empty();
+    let scores = lines.iter().filter(is_score).map(|line| line.pick(&members));
+    let cells = lines.iter().filter(|line| !is_score(line)).map(cell);
+    Ok(scores.chain(cells).collect())
 }
 
 /// Of the document of `lockyard reproduce --json`: the score of each table, then that of all.
@@ -170,5 +210,14 @@ mod tests {
         let cells = cells(r#"{"machine":{"pause_ns":11.6},"lock":"mutex","threads":2,"records":[1,2]}"#).unwrap();
         assert_eq!((cells[0].number("pause_ns"), cells[0].text("lock")), (Some(11.6), "mutex"));
         assert_eq!(cells[0].get("records"), &Value::Null);
+    }
+
+    #[test]
+    fn scores_of_a_grid_become_flat() {
+        let score = r#"{"score":"rw","lock":"rwsem","contended":{"mean":0.9},"wait_16":{"ours":5},"wait_64":null}"#;
+        let grid = grid(&format!("{score}\n{}", r#"{"lock":"rwsem","read_pct":99.9}"#)).unwrap();
+        assert_eq!((grid[0].text("score"), grid[0].number("contended_mean")), ("rw", Some(0.9)));
+        assert_eq!((grid[0].number("wait_16"), grid[0].get("wait_64")), (Some(5.0), &Value::Null));
+        assert_eq!((grid.len(), grid[1].number("read_pct")), (2, Some(99.9)));
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn main(words: &[&str]) -> u8 {
         words if words.iter().all(|word| !word.starts_with('-')) => {
             check(words.iter().map(|&word| word.to_owned()).collect())
         }
-        words => return crate::commands::misunderstood("lab targets", words),
+        words => return crate::tools::misunderstood("lab targets", words),
     };
     tools::report(outcome)
 }

@@ -15,6 +15,7 @@
 //! `shard` is no program but the shape of one: threads that meet at the one lock of a cache.
 
 pub(crate) mod overhead;
+mod report;
 mod servers;
 mod stores;
 mod work;

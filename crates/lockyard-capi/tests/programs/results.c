@@ -23,6 +23,7 @@
 
 /* As programs write them: statics need no call. */
 static ly_mutex_t mutex = LY_MUTEX_INIT;
+static ly_cond_t cond = LY_COND_INIT;
 static ly_rtmutex_t rtmutex = LY_RTMUTEX_INIT;
 static ly_rwsem_t rwsem = LY_RWSEM_INIT;
 static ly_sem_t sem = LY_SEM_INIT(2);
@@ -53,6 +54,46 @@ static void mutexes(void)
     IS(ly_mutex_trylock(&mutex), 0);
     ly_mutex_init(&mutex);
     IS(ly_mutex_trylock(&mutex), 0);
+    IS(ly_mutex_unlock(&mutex), 0);
+}
+
+/* Signals this thread, which holds the mutex until it waits. */
+static void *signaller(void *all)
+{
+    IS(ly_mutex_lock(&mutex), 0);
+    IS(all != NULL ? ly_cond_broadcast(&cond) : ly_cond_signal(&cond), 0);
+    IS(ly_mutex_unlock(&mutex), 0);
+    return NULL;
+}
+
+static void conditions(void)
+{
+    static const struct timespec FAR = {1L << 40, 0};
+    pthread_t other;
+    IS(ly_cond_signal(&cond), 0);
+    IS(ly_cond_broadcast(&cond), 0);
+    IS(ly_mutex_lock(&mutex), 0);
+    IS(ly_cond_timedwait(&cond, &mutex, &PAST), ETIMEDOUT);
+    IS(ly_cond_timedwait(&cond, &mutex, &NONE), EINVAL);
+    IS(ly_cond_clockwait(&cond, &mutex, MONOTONIC, &PAST), ETIMEDOUT);
+    IS(ly_cond_clockwait(&cond, &mutex, REALTIME, &PAST), ETIMEDOUT);
+    IS(ly_cond_clockwait(&cond, &mutex, CPUTIME, &PAST), EINVAL);
+    /* Locked after each of them. */
+    IS(ly_mutex_trylock(&mutex), EBUSY);
+    for (int way = 0; way < 4; way++) {
+        if (pthread_create(&other, NULL, signaller, way % 2 != 0 ? &other : NULL) != 0)
+            exit(2);
+        switch (way) {
+        case 0: IS(ly_cond_wait(&cond, &mutex), 0); break;
+        case 1: IS(ly_cond_timedwait(&cond, &mutex, &FAR), 0); break;
+        case 2: IS(ly_cond_clockwait(&cond, &mutex, MONOTONIC, &FAR), 0); break;
+        default: IS(ly_cond_clockwait(&cond, &mutex, REALTIME, &FAR), 0); break;
+        }
+        IS(ly_mutex_trylock(&mutex), EBUSY);
+        if (pthread_join(other, NULL) != 0)
+            exit(2);
+    }
+    ly_cond_init(&cond);
     IS(ly_mutex_unlock(&mutex), 0);
 }
 
@@ -214,6 +255,7 @@ static void zeroes(void)
 {
     struct {
         ly_mutex_t mutex;
+        ly_cond_t cond;
         ly_rtmutex_t rtmutex;
         ly_rwsem_t rwsem;
         ly_sem_t sem;
@@ -224,6 +266,7 @@ static void zeroes(void)
     } *all = calloc(1, sizeof *all);
     IS(all != NULL, true);
     IS(ly_mutex_trylock(&all->mutex), 0);
+    IS(ly_cond_timedwait(&all->cond, &all->mutex, &PAST), ETIMEDOUT);
     IS(ly_rtmutex_trylock(&all->rtmutex), 0);
     IS(ly_rtmutex_unlock(&all->rtmutex), 0);
     IS(ly_rwsem_down_write_trylock(&all->rwsem), 0);
@@ -237,6 +280,7 @@ static void zeroes(void)
 
 /* The sizes that the header and other people's structures rely on. */
 _Static_assert(sizeof(ly_mutex_t) == 32 && alignof(ly_mutex_t) == 4, "ly_mutex_t");
+_Static_assert(sizeof(ly_cond_t) == 8 && alignof(ly_cond_t) == 4, "ly_cond_t");
 _Static_assert(sizeof(ly_rtmutex_t) == 24 && alignof(ly_rtmutex_t) == 8, "ly_rtmutex_t");
 _Static_assert(sizeof(ly_rwsem_t) == 32 && alignof(ly_rwsem_t) == 8, "ly_rwsem_t");
 _Static_assert(sizeof(ly_sem_t) == 24 && alignof(ly_sem_t) == 8, "ly_sem_t");
@@ -248,6 +292,7 @@ _Static_assert(sizeof(ly_lockref_t) == 8 && alignof(ly_lockref_t) == 8, "ly_lock
 int main(void)
 {
     mutexes();
+    conditions();
     rtmutexes();
     rwsems();
     semaphores();

@@ -32,6 +32,7 @@ lockyard::mutex guard;
 lockyard::semaphore slots{2};
 
 static_assert(sizeof(lockyard::mutex) == 32 && sizeof(lockyard::shared_mutex) == 32 && sizeof(lockyard::semaphore) == 24);
+static_assert(sizeof(lockyard::condition_variable) == 8 && std::is_trivially_destructible_v<lockyard::condition_variable>);
 static_assert(sizeof(lockyard::rtmutex) == 24 && std::is_trivially_destructible_v<lockyard::rtmutex>);
 static_assert(sizeof(lockyard::spinlock) == 4 && sizeof(lockyard::hq_spinlock) == 4);
 static_assert(sizeof(lockyard::shared_spinlock) == 16 && sizeof(lockyard::lockref) == 8);
@@ -120,10 +121,12 @@ void references()
     CHECK(object.count() < 0);
 }
 
-// A queue with a condition variable: the mutex is let go and taken by the standard library.
+// A queue with a condition variable: the standard library's lets the mutex go and takes it, ours
+// moves the waiter.
+template <class Condition>
 long passed_on()
 {
-    std::condition_variable_any ready;
+    Condition ready;
     std::vector<int> queue;
     long sum = 0;
     std::thread consumer([&] {
@@ -140,6 +143,37 @@ long passed_on()
     }
     consumer.join();
     return sum;
+}
+
+void conditions()
+{
+    lockyard::condition_variable changed;
+    bool ready = false;
+    const auto is_ready = [&] { return ready; };
+    std::unique_lock<lockyard::mutex> held(guard);
+    CHECK(changed.wait_for(held, 1ms) == std::cv_status::timeout && held.owns_lock());
+    CHECK(changed.wait_for(held, -1h) == std::cv_status::timeout);
+    CHECK(changed.wait_until(held, std::chrono::steady_clock::now()) == std::cv_status::timeout);
+    CHECK(changed.wait_until(held, std::chrono::system_clock::now() + 1ms) == std::cv_status::timeout);
+    CHECK(!changed.wait_until(held, slow_clock::now() + 1ms, is_ready) && !changed.wait_for(held, 1ms, is_ready));
+    for (int way = 0; way < 4; way++) {
+        ready = false;
+        std::thread other([&] {
+            std::lock_guard<lockyard::mutex> now(guard);
+            ready = true;
+            changed.notify_all();
+        });
+        switch (way) {
+        case 0: changed.wait(held, is_ready); break;
+        case 1: CHECK(changed.wait_for(held, std::chrono::hours::max(), is_ready)); break;
+        case 2: CHECK(changed.wait_for(held, 1h, is_ready)); break;
+        default: CHECK(changed.wait_until(held, slow_clock::now() + 1h, is_ready)); break;
+        }
+        CHECK(held.owns_lock() && ready);
+        held.unlock();
+        other.join();
+        held.lock();
+    }
 }
 
 template <class Exclusive, class Shared>
@@ -190,7 +224,8 @@ int main()
     shared_timed(shared);
     semaphores();
     references();
-    CHECK(passed_on() == 499500);
+    CHECK(passed_on<std::condition_variable_any>() == 499500 && passed_on<lockyard::condition_variable>() == 499500);
+    conditions();
     contended<lockyard::mutex, lockyard::shared_mutex>();
     contended<lockyard::spinlock, lockyard::shared_spinlock>();
     contended<lockyard::rtmutex, lockyard::shared_mutex>();

@@ -13,7 +13,7 @@ type Token<L> = CancelToken<<L as crate::lock::Lock>::P>;
 
 /// Cancelled before the wait: fails at once while the lock is held, again and again, and leaves no
 /// trace.
-pub fn cancelled_before_the_wait<L: Timed>() {
+pub fn cancelled_before_the_wait<L: Timed<P: Stage>>() {
     for ways in patterns::<L>(2).filter(|ways| !ways[0].shares(ways[1])) {
         let lock = L::default();
         let token = Token::<L>::default();
@@ -35,7 +35,7 @@ pub fn cancelled_before_the_wait<L: Timed>() {
 }
 
 /// A cancelled token does not stop an acquisition that need not wait.
-pub fn a_cancelled_token_does_not_stop_a_free_lock<L: Timed>() {
+pub fn a_cancelled_token_does_not_stop_a_free_lock<L: Timed<P: Stage>>() {
     let lock = L::default();
     let token = Token::<L>::default();
     token.cancel();
@@ -47,7 +47,7 @@ pub fn a_cancelled_token_does_not_stop_a_free_lock<L: Timed>() {
 }
 
 /// A token that nobody cancels does not end a wait; nor does one that others wait with.
-pub fn a_live_token_does_not_disturb<L: Timed>() {
+pub fn a_live_token_does_not_disturb<L: Timed<P: Stage>>() {
     let mut others = Token::<L>::default();
     others.cancel();
     others = Token::<L>::default();
@@ -58,7 +58,7 @@ pub fn a_live_token_does_not_disturb<L: Timed>() {
 
 /// One, two and three waiters, any number of which share a token; the token is cancelled while they
 /// wait. They give up, the others get the lock when its holder leaves.
-pub fn cancelled_during_the_wait<L: Timed>() {
+pub fn cancelled_during_the_wait<L: Timed<P: Stage>>() {
     for length in 1..=3 {
         for ways in patterns::<L>(length + 1) {
             for cancelled in 1..1u32 << length {
@@ -70,7 +70,7 @@ pub fn cancelled_during_the_wait<L: Timed>() {
 
 /// Waiters `waiting` queue behind a holder; those in the set `cancelled` wait with a token that is
 /// then cancelled, the others with `other`.
-fn cancel<L: Timed>(holding: Way, waiting: &[Way], cancelled: u32, other: &Token<L>) {
+fn cancel<L: Timed<P: Stage>>(holding: Way, waiting: &[Way], cancelled: u32, other: &Token<L>) {
     let guarded = Guarded::<L>::default();
     let token = Token::<L>::default();
     let seats = Seats::<L::P>::new(waiting.len());
@@ -114,7 +114,7 @@ fn cancel<L: Timed>(holding: Way, waiting: &[Way], cancelled: u32, other: &Token
 }
 
 /// A token and a deadline together: whichever comes first.
-pub fn token_and_deadline<L: Timed>() {
+pub fn token_and_deadline<L: Timed<P: Stage>>() {
     for ways in patterns::<L>(2).filter(|ways| !ways[0].shares(ways[1])) {
         let lock = L::default();
         let live = Token::<L>::default();
@@ -135,7 +135,7 @@ pub fn token_and_deadline<L: Timed>() {
 }
 
 /// One token, waits on two locks at once.
-pub fn one_token_for_two_locks<L: Timed>() {
+pub fn one_token_for_two_locks<L: Timed<P: Stage>>() {
     let locks = [L::default(), L::default()];
     let token = Token::<L>::default();
     let seats = Seats::<L::P>::new(4);
@@ -161,7 +161,7 @@ pub fn one_token_for_two_locks<L: Timed>() {
 
 /// Tokens are cancelled at random moments of waits and releases, thousands of times: exactly one
 /// outcome each, and the lock goes on.
-pub fn cancel_against_release<L: Timed>() {
+pub fn cancel_against_release<L: Timed<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();
     let writes = Steps::<L::P>::default();

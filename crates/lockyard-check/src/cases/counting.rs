@@ -9,7 +9,7 @@ use crate::lock::Count;
 use crate::stage::{Dice, Seats, Stage, Steps, until};
 
 /// Never more inside than units, and in the end as many units as in the beginning.
-pub fn units_are_conserved<S: Count>() {
+pub fn units_are_conserved<S: Count<P: Stage>>() {
     let scale = <S::P as Stage>::SCALE;
     for units in 1..=3 {
         let semaphore = S::with_units(units);
@@ -30,7 +30,7 @@ pub fn units_are_conserved<S: Count>() {
 }
 
 /// As many inside together as there are units.
-pub fn units_are_independent<S: Count>() {
+pub fn units_are_independent<S: Count<P: Stage>>() {
     for units in 1..=4 {
         let semaphore = S::with_units(units);
         let inside = Steps::<S::P>::default();
@@ -46,7 +46,7 @@ pub fn units_are_independent<S: Count>() {
 
 /// A try takes a unit if there is one, never waits, and leaves no trace when it fails; so does a
 /// deadline that has passed.
-pub fn tries_do_not_wait<S: Count>() {
+pub fn tries_do_not_wait<S: Count<P: Stage>>() {
     let semaphore = S::with_units(2);
     assert!(semaphore.try_down() && semaphore.try_down());
     S::P::run(1, |_| {
@@ -67,7 +67,7 @@ pub fn tries_do_not_wait<S: Count>() {
 
 /// Units above the initial number are allowed, up to the limit; the `up` that exceeds it changes
 /// nothing.
-pub fn the_limit<S: Count>() {
+pub fn the_limit<S: Count<P: Stage>>() {
     let semaphore = S::with_units(0);
     assert!(semaphore.up() && semaphore.up());
     assert_eq!(semaphore.units(), 2);
@@ -82,7 +82,7 @@ pub fn the_limit<S: Count>() {
 
 /// k waiters and k `up`s in a row by a thread that never downed: every waiter gets its unit. The
 /// lost wake-up of 2008.
-pub fn quick_ups_reach_every_waiter<S: Count>() {
+pub fn quick_ups_reach_every_waiter<S: Count<P: Stage>>() {
     for waiters in 1..=4 {
         for _ in 0..10 {
             let semaphore = S::with_units(0);
@@ -103,7 +103,7 @@ pub fn quick_ups_reach_every_waiter<S: Count>() {
 
 /// Used as an event counter: one side ups in bursts, the other downs; nothing is lost, nothing is
 /// left.
-pub fn bursts_of_events<S: Count>() {
+pub fn bursts_of_events<S: Count<P: Stage>>() {
     let scale = <S::P as Stage>::SCALE;
     let semaphore = S::with_units(0);
     let consumers = scale.threads;
@@ -129,7 +129,7 @@ pub fn bursts_of_events<S: Count>() {
 
 /// A token passed around a ring of semaphores by two, three and four threads: every step wakes a
 /// thread.
-pub fn ping_pong<S: Count>() {
+pub fn ping_pong<S: Count<P: Stage>>() {
     let rounds = <S::P as Stage>::SCALE.sleeps;
     for threads in 2..=4 {
         let ring: Vec<S> = (0..threads).map(|place| S::with_units(u32::from(place == 0))).collect();
@@ -145,7 +145,7 @@ pub fn ping_pong<S: Count>() {
 
 /// One to three waiters, one of which gives up, in each place; then there is a unit for each of the
 /// others.
-pub fn a_leaver_in_every_place<S: Count>() {
+pub fn a_leaver_in_every_place<S: Count<P: Stage>>() {
     let timeout = <S::P as Stage>::SCALE.timeout_ns / 20;
     for waiters in 1..=3 {
         for leaver in 0..waiters {
@@ -178,7 +178,7 @@ pub fn a_leaver_in_every_place<S: Count>() {
 }
 
 /// Deadlines that pass just when units arrive: what was not taken is still there.
-pub fn timeout_against_up<S: Count>() {
+pub fn timeout_against_up<S: Count<P: Stage>>() {
     let scale = <S::P as Stage>::SCALE;
     let semaphore = S::with_units(0);
     let taken = Steps::<S::P>::default();
@@ -209,7 +209,7 @@ pub fn timeout_against_up<S: Count>() {
 }
 
 /// A crowd that shares few units, with all kinds of patience.
-pub fn the_patient_get_through<S: Count>() {
+pub fn the_patient_get_through<S: Count<P: Stage>>() {
     let scale = <S::P as Stage>::SCALE;
     let semaphore = S::with_units(2);
     S::P::run(scale.crowd, |me| {

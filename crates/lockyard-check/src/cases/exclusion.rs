@@ -8,7 +8,7 @@ use crate::lock::{Held, Lock, Way};
 use crate::stage::{Dice, Stage, Steps};
 
 /// `threads` threads, each `rounds` acquisitions in the ways of `way`.
-pub(super) fn hammer<L: Lock>(threads: usize, rounds: u32, way: impl Fn(usize, u32) -> Way + Sync) {
+pub(super) fn hammer<L: Lock<P: Stage>>(threads: usize, rounds: u32, way: impl Fn(usize, u32) -> Way + Sync) {
     let guarded = Guarded::<L>::default();
     let writes = Steps::<L::P>::default();
     L::P::run(threads, |me| {
@@ -25,24 +25,24 @@ pub(super) fn hammer<L: Lock>(threads: usize, rounds: u32, way: impl Fn(usize, u
 }
 
 /// Writers only.
-pub fn sections_exclude_each_other<L: Lock>() {
+pub fn sections_exclude_each_other<L: Lock<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     hammer::<L>(scale.threads, scale.rounds, |_, _| Way::Write);
 }
 
 /// The least contention there is.
-pub fn two_threads<L: Lock>() {
+pub fn two_threads<L: Lock<P: Stage>>() {
     hammer::<L>(2, <L::P as Stage>::SCALE.rounds, |_, _| Way::Write);
 }
 
 /// Many more threads than CPUs, tiny sections.
-pub fn oversubscription<L: Lock>() {
+pub fn oversubscription<L: Lock<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     hammer::<L>(scale.crowd, scale.rounds / 8, |_, _| Way::Write);
 }
 
 /// Locking, trying, and holding for a while, at random, in every way the lock has.
-pub fn mixed_operations<L: Lock>() {
+pub fn mixed_operations<L: Lock<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();
     let writes = Steps::<L::P>::default();
@@ -64,7 +64,7 @@ pub fn mixed_operations<L: Lock>() {
 }
 
 /// Nested sections of several locks of the same kind, always in ascending order.
-pub fn nested_locks<L: Lock>() {
+pub fn nested_locks<L: Lock<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let locks: Vec<Guarded<L>> = (0..4).map(|_| Guarded::default()).collect();
     let writes: Vec<Steps<L::P>> = (0..4).map(|_| Steps::default()).collect();

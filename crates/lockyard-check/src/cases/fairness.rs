@@ -13,7 +13,7 @@ const SERVED: u32 = 5;
 
 /// One thread takes the lock again and again without a pause, until the waiter was served: for
 /// every way of both.
-pub fn a_waiter_gets_past_a_barger<L: Lock>() {
+pub fn a_waiter_gets_past_a_barger<L: Lock<P: Stage>>() {
     for ways in patterns::<L>(2) {
         let (barging, waiting) = (ways[0], ways[1]);
         let lock = L::default();
@@ -39,7 +39,7 @@ pub fn a_waiter_gets_past_a_barger<L: Lock>() {
 }
 
 /// The same with a crowd of bargers, each of which holds the lock for a while.
-pub fn a_waiter_gets_past_a_crowd<L: Lock>() {
+pub fn a_waiter_gets_past_a_crowd<L: Lock<P: Stage>>() {
     let crowd = <L::P as Stage>::SCALE.crowd;
     for &waiting in L::WAYS {
         let lock = L::default();
@@ -68,7 +68,7 @@ pub fn a_waiter_gets_past_a_crowd<L: Lock>() {
 
 /// The first waiter is served although the lock is never seen free: its holder takes it again at
 /// once, by trying, whenever it has released it.
-pub fn handoff_to_a_waiter<L: Lock>() {
+pub fn handoff_to_a_waiter<L: Lock<P: Stage>>() {
     for ways in patterns::<L>(2) {
         let (holding, waiting) = (ways[0], ways[1]);
         if holding.shares(waiting) {
@@ -102,7 +102,7 @@ pub fn handoff_to_a_waiter<L: Lock>() {
 
 /// Two readers hold the lock by turns, overlapping, so that it is never free by itself: a writer
 /// gets through. A reader only leaves when the other is inside, or has been made to wait.
-pub fn a_writer_gets_past_overlapping_readers<L: Lock>() {
+pub fn a_writer_gets_past_overlapping_readers<L: Lock<P: Stage>>() {
     let lock = L::default();
     let seats = Seats::<L::P>::new(2);
     let inside = [Steps::<L::P>::default(), Steps::<L::P>::default()];
@@ -133,7 +133,7 @@ pub fn a_writer_gets_past_overlapping_readers<L: Lock>() {
 }
 
 /// Several writers take the lock in a loop: a reader gets through.
-pub fn a_reader_gets_past_writers<L: Lock>() {
+pub fn a_reader_gets_past_writers<L: Lock<P: Stage>>() {
     let lock = L::default();
     let served = Steps::<L::P>::default();
     L::P::run(5, |me| {

@@ -8,7 +8,7 @@ use crate::lock::{Held, Lock, Way};
 use crate::stage::{Seats, Stage, Steps};
 
 /// Thousands of threads that each take the lock once; a few at a time, so that they contend.
-pub fn many_short_threads<L: Lock>() {
+pub fn many_short_threads<L: Lock<P: Stage>>() {
     const TOGETHER: usize = 8;
     let batches = <L::P as Stage>::SCALE.short_lived / TOGETHER;
     let guarded = Guarded::<L>::default();
@@ -31,7 +31,7 @@ pub fn many_short_threads<L: Lock>() {
 
 /// A thread exits with the lock held while others wait: it stays held, and they go on when it is
 /// released for the holder. Where nobody may do that, it stays held.
-pub fn exit_of_a_holder<L: Lock>() {
+pub fn exit_of_a_holder<L: Lock<P: Stage>>() {
     for &way in L::WAYS {
         let lock = L::default();
         if !L::RELEASED_BY_OTHERS {
@@ -61,7 +61,7 @@ pub fn exit_of_a_holder<L: Lock>() {
 
 /// Waiters exit as soon as they have had the lock, while others are still queued, and new threads
 /// (with their records) queue behind.
-pub fn exits_while_others_wait<L: Lock>() {
+pub fn exits_while_others_wait<L: Lock<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();
     let rounds = (scale.sleeps / 100).max(1);
@@ -95,7 +95,7 @@ pub fn exits_while_others_wait<L: Lock>() {
 
 /// A lock that is held when it is dropped, or waited for a moment before, leaves nothing behind:
 /// the next lock at its place is free.
-pub fn drop_of_a_held_lock<L: Lock>() {
+pub fn drop_of_a_held_lock<L: Lock<P: Stage>>() {
     for round in 0..64 {
         let way = L::WAYS[round % L::WAYS.len()];
         let mut place = Some(Box::new(L::default()));
@@ -112,7 +112,7 @@ pub fn drop_of_a_held_lock<L: Lock>() {
 }
 
 /// A guard that is forgotten leaves the lock held, and nothing else.
-pub fn forgotten_guard<L: Lock>() {
+pub fn forgotten_guard<L: Lock<P: Stage>>() {
     for &way in L::WAYS {
         let lock = L::default();
         core::mem::forget(Held::new(&lock, way));

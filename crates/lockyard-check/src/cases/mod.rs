@@ -12,6 +12,7 @@
 //! | `parking` | a futex hash loses no wake-up, and may grow |
 //! | `references` | a count beside a lock is exact, and stands still under it |
 //! | `counting` | units are conserved, and each `up` reaches a waiter |
+//! | `weighing` | many units are taken in one step, and no size starves another |
 //! | `lives` | threads that come and go |
 //!
 //! Cases have no timing assertions but one ("never early"), do not sleep to wait for something, and
@@ -28,24 +29,26 @@ pub mod sharing;
 pub mod timeouts;
 pub mod trying;
 pub mod wakeups;
+pub mod weighing;
 
 use crate::data::Data;
 use crate::lock::{Lock, Way};
+use crate::stage::Stage;
 
 /// A lock and what it protects.
 #[derive(Debug)]
-pub(crate) struct Guarded<L: Lock> {
+pub(crate) struct Guarded<L: Lock<P: Stage>> {
     pub(crate) lock: L,
     pub(crate) data: Data<L::P>,
 }
 
-impl<L: Lock> Default for Guarded<L> {
+impl<L: Lock<P: Stage>> Default for Guarded<L> {
     fn default() -> Self {
         Self { lock: L::default(), data: Data::default() }
     }
 }
 
-impl<L: Lock> Guarded<L> {
+impl<L: Lock<P: Stage>> Guarded<L> {
     /// A section of thread `me`, who holds the lock that `way`. Returns how many write sections
     /// that makes.
     pub(crate) fn section(&self, me: usize, way: Way) -> u64 {
@@ -64,7 +67,7 @@ impl<L: Lock> Guarded<L> {
 }
 
 /// Every sequence of `length` ways that `L` has.
-pub(crate) fn patterns<L: Lock>(length: usize) -> impl Iterator<Item = Vec<Way>> {
+pub(crate) fn patterns<L: Lock<P: Stage>>(length: usize) -> impl Iterator<Item = Vec<Way>> {
     let ways = L::WAYS.len();
     (0..ways.pow(length as u32))
         .map(move |number| (0..length as u32).map(|place| L::WAYS[number / ways.pow(place) % ways]).collect())

@@ -1,91 +1,15 @@
-//! A futex hash loses no wake-up, wakes whom it should, and may grow meanwhile. Not a lock: a mutex
-//! is built on it here.
+//! A futex hash loses no wake-up, wakes whom it should, and may grow meanwhile. Not a lock:
+//! see [`HashedMutex`](crate::adapters::hashed::HashedMutex).
 
-use core::fmt::Debug;
-
-use lockyard::futex_hash::{Bucket, BucketLock, FutexHash, Waited};
-use lockyard::platform::{Ordering::*, Platform, Word};
+use lockyard::futex_hash::Waited;
+use lockyard::platform::{Ordering::Relaxed, Platform, Word};
 
 use crate::cases::Guarded;
-use crate::lock::{Held, Lock, Way};
+use crate::lock::{Hashed, Held, Way};
 use crate::stage::{Stage, Steps, act_until};
 
-/// The three-state futex mutex of the books (0 free, 1 held, 2 held and somebody may sleep) on a
-/// hash of its own with buckets of lock `L`.
-#[derive(Debug)]
-pub struct HashedMutex<P: Stage, L: BucketLock<P> + Debug + 'static> {
-    word: P::U32,
-    hash: FutexHash<'static, P, L>,
-}
-
-/// Tables are never given back, and neither are these.
-fn table<P: Stage, L: BucketLock<P> + Debug + 'static>(buckets: usize) -> &'static [Bucket<P, L>] {
-    Box::leak((0..buckets).map(|_| Bucket::default()).collect::<Vec<_>>().into_boxed_slice())
-}
-
-impl<P: Stage, L: BucketLock<P> + Debug + 'static> Default for HashedMutex<P, L> {
-    fn default() -> Self {
-        Self { word: P::U32::default(), hash: FutexHash::with_table(table(2)) }
-    }
-}
-
-impl<P: Stage, L: BucketLock<P> + Debug + 'static> Lock for HashedMutex<P, L> {
-    type P = P;
-
-    fn lock(&self, _way: Way) {
-        if self.word.compare_exchange(0, 1, Acquire, Relaxed).is_ok() {
-            return;
-        }
-        while self.word.swap(2, Acquire) != 0 {
-            self.hash.wait(&self.word, 2, None);
-        }
-    }
-
-    fn try_lock(&self, _way: Way) -> bool {
-        self.word.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
-    }
-
-    unsafe fn unlock(&self, _way: Way) {
-        if self.word.swap(0, Release) == 2 {
-            self.hash.wake(&self.word, 1);
-        }
-    }
-
-    fn is_open(&self, _way: Way) -> bool {
-        self.word.load(Relaxed) == 0
-    }
-
-    fn at_rest(&self) -> bool {
-        self.word.load(Relaxed) == 0
-    }
-}
-
-/// A lock on a futex hash that can grow.
-pub trait Hashed: Lock {
-    /// Grows the hash to so many buckets.
-    fn grow(&self, buckets: usize) -> bool;
-    /// Sleeps on word `number` while it is zero.
-    fn wait(&self, word: &<Self::P as Platform>::U32, deadline: Option<u64>) -> Waited;
-    /// Wakes sleepers.
-    fn wake(&self, word: &<Self::P as Platform>::U32, most: usize) -> usize;
-}
-
-impl<P: Stage, L: BucketLock<P> + Debug + 'static> Hashed for HashedMutex<P, L> {
-    fn grow(&self, buckets: usize) -> bool {
-        self.hash.grow(table(buckets))
-    }
-
-    fn wait(&self, word: &P::U32, deadline: Option<u64>) -> Waited {
-        self.hash.wait(word, 0, deadline)
-    }
-
-    fn wake(&self, word: &P::U32, most: usize) -> usize {
-        self.hash.wake(word, most)
-    }
-}
-
 /// The mutex excludes and nobody is forgotten while the table grows under it.
-pub fn growing_loses_nobody<L: Hashed>() {
+pub fn growing_loses_nobody<L: Hashed<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();
     let rounds = scale.sleeps / 4;
@@ -108,7 +32,7 @@ pub fn growing_loses_nobody<L: Hashed>() {
 
 /// A table grows between a sleeper and its only waker. (Its old bucket was empty for a moment
 /// before it said where to look: a lost wake-up.)
-pub fn growing_hides_no_sleeper<L: Hashed>() {
+pub fn growing_hides_no_sleeper<L: Hashed<P: Stage>>() {
     let lock = L::default();
     let word = <L::P as Platform>::U32::default();
     L::P::run(3, |me| match me {
@@ -127,7 +51,7 @@ pub fn growing_hides_no_sleeper<L: Hashed>() {
 
 /// Sleepers of two words in one table: a wake-up reaches those of its word, as many as asked for,
 /// first come first; the rest by the deadline or by the next.
-pub fn wakes_whom_it_should<L: Hashed>() {
+pub fn wakes_whom_it_should<L: Hashed<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let lock = L::default();
     let words: [<L::P as Platform>::U32; 2] = Default::default();
@@ -162,7 +86,7 @@ pub fn wakes_whom_it_should<L: Hashed>() {
 
 /// A deadline ends a wait, and what was granted at the last moment is not lost: the wakes that
 /// found somebody are the waits that say so.
-pub fn deadlines_and_wakes_agree<L: Hashed>() {
+pub fn deadlines_and_wakes_agree<L: Hashed<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let lock = L::default();
     let word = <L::P as Platform>::U32::default();

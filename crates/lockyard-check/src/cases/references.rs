@@ -8,7 +8,7 @@ use crate::stage::{Dice, Stage, Steps};
 
 /// Threads take and give up references in every way, and now and then the lock, on an object that
 /// keeps one: none is lost, none is left.
-pub fn references_are_conserved<L: References>() {
+pub fn references_are_conserved<L: References<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let object = L::default();
     assert!(object.get_not_dead());
@@ -48,7 +48,7 @@ pub fn references_are_conserved<L: References>() {
 
 /// All give up theirs at once: exactly one has the last, under the lock, and the object comes to
 /// life again for the next round.
-pub fn exactly_one_has_the_last<L: References>() {
+pub fn exactly_one_has_the_last<L: References<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let object = L::default();
     let (begun, last) = (Steps::<L::P>::default(), Steps::<L::P>::default());
@@ -71,7 +71,7 @@ pub fn exactly_one_has_the_last<L: References>() {
 }
 
 /// Lookups against the death of the object: none succeeds after it.
-pub fn the_dead_stay_dead<L: References>() {
+pub fn the_dead_stay_dead<L: References<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     for _ in 0..scale.sleeps / 8 {
         let object = L::default();
@@ -100,7 +100,7 @@ pub fn the_dead_stay_dead<L: References>() {
 }
 
 /// Under the lock the count stands still.
-pub fn the_owner_is_alone_with_the_count<L: References>() {
+pub fn the_owner_is_alone_with_the_count<L: References<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let object = L::default();
     assert!(object.get_not_dead());

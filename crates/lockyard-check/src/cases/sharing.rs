@@ -8,7 +8,7 @@ use crate::lock::{Held, Lock, Shared, Way};
 use crate::stage::{Seats, Stage, Steps};
 
 /// Readers really overlap: each stays until all are inside.
-pub fn readers_overlap<L: Shared>() {
+pub fn readers_overlap<L: Shared<P: Stage>>() {
     for readers in 2..=4 {
         let lock = L::default();
         let inside = Steps::<L::P>::default();
@@ -22,7 +22,7 @@ pub fn readers_overlap<L: Shared>() {
 }
 
 /// Readers that were queued behind a writer are all let in, and are inside together.
-pub fn queued_readers_overlap<L: Shared>() {
+pub fn queued_readers_overlap<L: Shared<P: Stage>>() {
     let readers = <L::P as Stage>::SCALE.threads;
     let lock = L::default();
     let seats = Seats::<L::P>::new(readers);
@@ -46,7 +46,7 @@ pub fn queued_readers_overlap<L: Shared>() {
 }
 
 /// Every share of readers.
-pub fn readers_and_writers<L: Shared>() {
+pub fn readers_and_writers<L: Shared<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     for writers_in in [2, 5, 20] {
         hammer::<L>(scale.threads, scale.rounds / 2, |me, round| {
@@ -56,19 +56,19 @@ pub fn readers_and_writers<L: Shared>() {
 }
 
 /// Dedicated readers and writers.
-pub fn readers_beside_writers<L: Shared>() {
+pub fn readers_beside_writers<L: Shared<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     hammer::<L>(scale.threads, scale.rounds, |me, _| if me % 2 == 0 { Way::Write } else { Way::Read });
 }
 
 /// Readers only, in a crowd: nobody waits for ever for others of the same kind.
-pub fn readers_only<L: Shared>() {
+pub fn readers_only<L: Shared<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     hammer::<L>(scale.crowd, scale.rounds / 4, |_, _| Way::Read);
 }
 
 /// Downgrade lets readers in, waiting and new ones, and keeps writers out.
-pub fn downgrade_lets_readers_in_and_keeps_writers_out<L: Shared>() {
+pub fn downgrade_lets_readers_in_and_keeps_writers_out<L: Shared<P: Stage>>() {
     let guarded = Guarded::<L>::default();
     let seats = Seats::<L::P>::new(2);
     let begun = Steps::<L::P>::default();
@@ -116,7 +116,7 @@ pub fn downgrade_lets_readers_in_and_keeps_writers_out<L: Shared>() {
 }
 
 /// Writers that downgrade in the thick of it: what they wrote is what they read.
-pub fn downgrade_is_one_step<L: Shared>() {
+pub fn downgrade_is_one_step<L: Shared<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();
     let written = Steps::<L::P>::default();
@@ -145,7 +145,7 @@ pub fn downgrade_is_one_step<L: Shared>() {
 
 /// A reader among many writers that try, and the other way round: tries of both kinds do not
 /// disturb each other's counts.
-pub fn tries_of_both_kinds<L: Shared>() {
+pub fn tries_of_both_kinds<L: Shared<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();
     let writes = Steps::<L::P>::default();
@@ -165,7 +165,7 @@ pub fn tries_of_both_kinds<L: Shared>() {
 }
 
 /// The lock says truly how it is held.
-pub fn at_rest_again<L: Shared>() {
+pub fn at_rest_again<L: Shared<P: Stage>>() {
     let lock = L::default();
     assert!(lock.at_rest());
     for &way in <L as Lock>::WAYS {

@@ -9,17 +9,17 @@ use crate::cases::{Guarded, patterns};
 use crate::lock::{Held, Timed, Way};
 use crate::stage::{Dice, Seats, Stage, Steps, until};
 
-fn now<L: Timed>() -> u64 {
+fn now<L: Timed<P: Stage>>() -> u64 {
     <L::P as Platform>::now()
 }
 
-fn timeout<L: Timed>() -> u64 {
+fn timeout<L: Timed<P: Stage>>() -> u64 {
     <L::P as Stage>::SCALE.timeout_ns
 }
 
 /// A deadline that has passed fails while the lock is held (nobody will release it: a wait would
 /// hang), and leaves no trace.
-pub fn zero_timeout_does_not_wait<L: Timed>() {
+pub fn zero_timeout_does_not_wait<L: Timed<P: Stage>>() {
     for ways in patterns::<L>(2) {
         let (holding, trying) = (ways[0], ways[1]);
         let lock = L::default();
@@ -37,7 +37,7 @@ pub fn zero_timeout_does_not_wait<L: Timed>() {
 }
 
 /// A lock that need not be waited for is taken, however late it is.
-pub fn a_free_lock_is_taken_after_the_deadline<L: Timed>() {
+pub fn a_free_lock_is_taken_after_the_deadline<L: Timed<P: Stage>>() {
     let lock = L::default();
     for &way in L::WAYS {
         assert!(Held::until(&lock, way, Until::deadline(0)).is_ok());
@@ -47,7 +47,7 @@ pub fn a_free_lock_is_taken_after_the_deadline<L: Timed>() {
 }
 
 /// A timed-out wait returns no earlier than its deadline, and leaves the lock as it was.
-pub fn never_early<L: Timed>() {
+pub fn never_early<L: Timed<P: Stage>>() {
     for ways in patterns::<L>(2).filter(|ways| !ways[0].shares(ways[1])) {
         let lock = L::default();
         let held = Held::new(&lock, ways[0]);
@@ -66,7 +66,7 @@ pub fn never_early<L: Timed>() {
 }
 
 /// A deadline in the far future, up to the end of time, is as good as none.
-pub fn a_far_deadline_is_no_deadline<L: Timed>() {
+pub fn a_far_deadline_is_no_deadline<L: Timed<P: Stage>>() {
     for ways in patterns::<L>(2).filter(|ways| !ways[0].shares(ways[1])) {
         for untils in [Until::deadline(u64::MAX), Until::after(u64::MAX), Until::after(1 << 60)] {
             let lock = L::default();
@@ -91,7 +91,7 @@ pub fn a_far_deadline_is_no_deadline<L: Timed>() {
 
 /// One, two and three waiters queue behind a holder; one of them, in each place, times out. The
 /// holder leaves: all others get the lock.
-pub fn a_leaver_in_every_place<L: Timed>() {
+pub fn a_leaver_in_every_place<L: Timed<P: Stage>>() {
     for length in 1..=3 {
         for ways in patterns::<L>(length + 1) {
             for leaver in 0..length {
@@ -101,7 +101,7 @@ pub fn a_leaver_in_every_place<L: Timed>() {
     }
 }
 
-fn leave<L: Timed>(holding: Way, waiting: &[Way], leaver: usize) {
+fn leave<L: Timed<P: Stage>>(holding: Way, waiting: &[Way], leaver: usize) {
     let guarded = Guarded::<L>::default();
     let seats = Seats::<L::P>::new(waiting.len());
     let arrived = Steps::<L::P>::default();
@@ -139,7 +139,7 @@ fn leave<L: Timed>(holding: Way, waiting: &[Way], leaver: usize) {
 
 /// Waits whose deadlines fall just when the lock becomes free: exactly one outcome, and the lock
 /// goes on.
-pub fn timeout_against_release<L: Timed>() {
+pub fn timeout_against_release<L: Timed<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();
     let writes = Steps::<L::P>::default();
@@ -163,7 +163,7 @@ pub fn timeout_against_release<L: Timed>() {
 }
 
 /// Patient and impatient waiters of all kinds in a crowd: the patient ones all get through.
-pub fn the_patient_get_through<L: Timed>() {
+pub fn the_patient_get_through<L: Timed<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();
     let writes = Steps::<L::P>::default();

@@ -6,7 +6,7 @@ use crate::lock::{Held, Lock, Way};
 use crate::stage::{Stage, Steps};
 
 /// Against each way of being held, each way of trying, by another thread.
-pub fn try_succeeds_exactly_when_compatible<L: Lock>() {
+pub fn try_succeeds_exactly_when_compatible<L: Lock<P: Stage>>() {
     for ways in patterns::<L>(2) {
         let (holding, trying) = (ways[0], ways[1]);
         let lock = L::default();
@@ -22,7 +22,7 @@ pub fn try_succeeds_exactly_when_compatible<L: Lock>() {
 }
 
 /// The holder's own try fails as well: no recursion, no deadlock.
-pub fn own_try_fails<L: Lock>() {
+pub fn own_try_fails<L: Lock<P: Stage>>() {
     let lock = L::default();
     let held = Held::new(&lock, Way::Write);
     for &way in L::WAYS {
@@ -33,7 +33,7 @@ pub fn own_try_fails<L: Lock>() {
 }
 
 /// A free lock can be taken by trying, again and again, by everyone.
-pub fn try_takes_a_free_lock<L: Lock>() {
+pub fn try_takes_a_free_lock<L: Lock<P: Stage>>() {
     let lock = L::default();
     for &way in L::WAYS {
         for _ in 0..3 {
@@ -45,7 +45,7 @@ pub fn try_takes_a_free_lock<L: Lock>() {
 }
 
 /// Many failed tries while one thread holds the lock: afterwards it works as before.
-pub fn failed_tries_do_no_harm<L: Lock>() {
+pub fn failed_tries_do_no_harm<L: Lock<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();
     let tried = Steps::<L::P>::default();
@@ -71,7 +71,7 @@ pub fn failed_tries_do_no_harm<L: Lock>() {
 }
 
 /// Threads that only ever try: whoever gets in excludes the rest, and somebody always does.
-pub fn only_tries<L: Lock>() {
+pub fn only_tries<L: Lock<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();
     L::P::run(scale.threads, |me| {

@@ -10,7 +10,7 @@ use crate::stage::{Seats, Stage, Steps, until};
 /// Threads chase each other around a ring of locks, hand over hand: each takes the lock ahead
 /// before it releases the one it holds. There is one lock more than threads, so somebody can always
 /// move; almost every step waits for the thread ahead.
-fn chase<L: Lock>(threads: usize) {
+fn chase<L: Lock<P: Stage>>(threads: usize) {
     let rounds = <L::P as Stage>::SCALE.sleeps;
     let ring: Vec<Guarded<L>> = (0..=threads).map(|_| Guarded::default()).collect();
     let seated = Steps::<L::P>::default();
@@ -30,23 +30,23 @@ fn chase<L: Lock>(threads: usize) {
 }
 
 /// Two threads, three locks: ping-pong.
-pub fn ping_pong<L: Lock>() {
+pub fn ping_pong<L: Lock<P: Stage>>() {
     chase::<L>(2);
 }
 
 /// Three threads.
-pub fn chase_of_three<L: Lock>() {
+pub fn chase_of_three<L: Lock<P: Stage>>() {
     chase::<L>(3);
 }
 
 /// Four threads.
-pub fn chase_of_four<L: Lock>() {
+pub fn chase_of_four<L: Lock<P: Stage>>() {
     chase::<L>(4);
 }
 
 /// Two, three and four contenders who are often cut off inside their sections, so that the others
 /// sleep.
-pub fn sleeping_contenders<L: Lock>() {
+pub fn sleeping_contenders<L: Lock<P: Stage>>() {
     for contenders in 2..=4 {
         let guarded = Guarded::<L>::default();
         let rounds = <L::P as Stage>::SCALE.sleeps / 4;
@@ -63,7 +63,7 @@ pub fn sleeping_contenders<L: Lock>() {
 }
 
 /// An almost idle lock: tiny sections, sleeps in between. Finds races that a saturated lock hides.
-pub fn almost_idle<L: Lock>() {
+pub fn almost_idle<L: Lock<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();
     let rounds = scale.sleeps / 20;
@@ -79,21 +79,21 @@ pub fn almost_idle<L: Lock>() {
 }
 
 /// Every way against every way, in a crowd.
-pub fn every_way<L: Lock>() {
+pub fn every_way<L: Lock<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     hammer::<L>(scale.crowd, scale.sleeps / 20, |me, round| L::WAYS[(me + round as usize) % L::WAYS.len()]);
 }
 
 /// A queue of waiters, built one by one behind a holder, drains when it leaves: for every pattern
 /// of ways.
-pub fn a_queue_drains<L: Lock>() {
+pub fn a_queue_drains<L: Lock<P: Stage>>() {
     for ways in patterns::<L>(4) {
         drain::<L>(ways[0], &ways[1..]);
     }
 }
 
 /// As long a queue as the stage allows; in two ways, writers among readers.
-pub fn a_long_queue_drains<L: Lock>() {
+pub fn a_long_queue_drains<L: Lock<P: Stage>>() {
     let length = <L::P as Stage>::SCALE.queue;
     for period in 1..=L::WAYS.len() + 1 {
         let ways: Vec<Way> = (0..length)
@@ -103,7 +103,7 @@ pub fn a_long_queue_drains<L: Lock>() {
     }
 }
 
-fn drain<L: Lock>(holding: Way, waiting: &[Way]) {
+fn drain<L: Lock<P: Stage>>(holding: Way, waiting: &[Way]) {
     let guarded = Guarded::<L>::default();
     let seats = Seats::<L::P>::new(waiting.len());
     let arrived = Steps::<L::P>::default();

@@ -198,6 +198,9 @@ unsafe impl<E: Engine> Platform for Modelled<E> {
 
     fn relax() {}
 
+    // So that marks of spinners are among what is explored.
+    const PACES: bool = true;
+
     fn spin<T>(patience: Patience, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
         let machine = world().machine();
         let hasty = machine.patience == setting::Patience::None || machine.hasty == Some(world().active.get());

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use lockyard::RawTreeRtMutex;
 use lockyard::mutex::RawMutex;
+use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::scheduler::class::Class;
 use lockyard_sim::{Config, Sim, Simulation, Start, clock_ps, compute, set_class};

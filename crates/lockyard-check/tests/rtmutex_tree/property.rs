@@ -1,7 +1,7 @@
 //! Random cases, with every invariant looked at before every step.
 
-use lockyard::RawTreeRtMutex;
 use lockyard::cancel::Until;
+use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard_check::native::guarded;
 use lockyard_check::priorities::{Found, Size, perform};
 use lockyard_sim::faults::Faults;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use lockyard::RawTreeRtMutex;
+use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rtmutex_tree::policy::{NoSpin, Policy, Published2016, Strict, Today};
 use lockyard_sim::machine::catalog;
 use lockyard_sim::scheduler::class::Class;

@@ -7,7 +7,8 @@ Examples:
   lockyard bench --lock mutex --threads 2,16,64
   lockyard bench --family rw --read-pct 50,95 --threads 16 --json > rw.jsonl
   lockyard sim --machine epyc9654_2s:nps4 --lock mutex --threads 2,96,384
-  lockyard stat --lock hq-spinlock --threads 16
+  lockyard stat ./server -p 8080              what do its locks cost?
+  lockyard hq --threads 16
   lockyard torture --lock all --machine quad2008 --secs 2
   lockyard list peers
 
@@ -17,11 +18,15 @@ Exit codes: 0 done, 1 failed while running, 2 bad request (nothing measured, not
 pub(crate) const COMPARE_EXAMPLES: &str = "\
 Examples:
   lockyard compare
+  lockyard compare -- ./program --its-option            your program on glibc's locks and on others
+  lockyard compare --lock hq --lock rwlock=qrw --rounds 20 -- ./program
+  lockyard compare --load 'memtier -p 7000' --ready 'nc -z localhost 7000' --metric 'Totals +([0-9.]+)' -- memcached -p 7000
   lockyard compare --secs-total 20 --out-dir /tmp
   lockyard compare --family rw,mutex --secs-total 120
 
-Cells: one thread alone; 2 threads; 8 threads per CPU; for reader-writer locks also 50 % and 95 % reads, and \
-the two starvation tests (overlapping readers against one writer, looping writers against one reader).
+Cells: one thread alone; 2 threads; 8 threads per CPU; these with a think time of one PAUSE, and of a section; for \
+reader-writer locks also 50 % and 95 % reads, and the two starvation tests (overlapping readers against one writer, looping \
+writers against one reader).
 
 All locks of a family are measured in turn within each round, so a noisy moment of the machine hits all of \
 them alike; the printed numbers are medians over the rounds.";
@@ -33,13 +38,22 @@ Examples:
   lockyard bench --lock qspinlock --peer pthread-spin,std-mutex --threads 16,64
   lockyard bench --family semaphore --threads 16 --secs 2 --rounds 7 --out semaphore.csv
   lockyard bench --family rw --workload starve-writers --json | jq '.lock, .wait_max'
+  lockyard bench --lock mutex --threads 16 --cs 20,100 --think 0.25x,1x,4x --think-shape exponential
+  lockyard bench --grid --quick                       score of every family, under three minutes
+  lockyard bench --grid --lock rwsem --out grid.jsonl
 
 Lists take commas and inclusive ranges first:last:step. Each combination of threads, section, think time and \
 read share is one cell. Within a cell the locks run one after another, round by round, so their ratios do not \
 depend on how the machine's speed drifts. Critical sections and think times are counted in PAUSE instructions.
 
 Without named peers each family is compared in itself; named peers are compared with all chosen locks, \
-whatever their family.";
+whatever their family.
+
+The grid: threads 1, 2, 4, 16, 64; sections 0, 1, 20, 100, 1000 PAUSEs; think times of 1 PAUSE, 1/4, 1 and 4 sections, and drawn \
+with a mean of a section; sections that touch 0, 1, 8 lines; 50, 95, 99.9 % reads. By default, in under 15 minutes: 2, 16 and 64 threads, sections \
+1, 20, 100 with all think times and 95 % reads; the other sections, reads, 4 threads and lines where think = section. \
+Where threads outnumber CPUs, peers that never sleep are left out, and spinlocks are laid beside the sleeping mutexes. Ratios of the score are to the \
+fastest peer of the cell that left no thread without a turn.";
 
 pub(crate) const SIM_EXAMPLES: &str = "\
 Examples:
@@ -109,27 +123,36 @@ A program that has no recorder of ours is recorded by whatever prints these line
 
 pub(crate) const RUN_EXAMPLES: &str = "\
 Examples:
-  lockyard run -- memcached -t 4
-  lockyard run --lock hq -- mariadbd
-  lockyard run --lock mutex=mutex,rwlock=qrw -- ./server & lockyard stat --pid $! --interval 1s
+  lockyard run memcached -t 4
+  lockyard run --lock hq mariadbd
+  lockyard run --lock mutex=mutex,rwlock=qrw ./server & lockyard stat --pid $! --interval 1s
 
-The program keeps its process id, its signals and its exit code: this command becomes it. The library that puts it on Lockyard's locks is \
-LOCKYARD_PRELOAD, else liblockyard_preload.so beside this command or in ../lib. Programs that are setuid, linked \
-statically or with musl, or for another processor would run without it, and are refused.";
+What follows the program is the program's. It keeps its process id, its signals and its exit code: this command becomes it. The library that puts it on \
+Lockyard's locks is LOCKYARD_PRELOAD, else liblockyard_preload.so beside this command or in ../lib (cargo build --release -p lockyard-preload). Programs \
+that are setuid, linked statically or with musl, or for another processor would run without it, and are refused.";
 
 pub(crate) const STAT_EXAMPLES: &str = "\
 Examples:
+  lockyard stat ./server -p 8080                      starts it; the report follows its end, on stderr
+  lockyard stat --wide --events memcached -t 4
+  lockyard stat --interval 1s ./server                a line for each class and second, then the report
   lockyard stat --pid 1234                            since it began, or since the last --reset
   lockyard stat --pid 1234 --interval 1s              every second, until it ends or Ctrl-C
   lockyard stat --pid 1234 --openmetrics
-  lockyard stat -- memcached -t 4                     starts it; the report follows its end, on stderr
-  lockyard stat --lock hq-spinlock --workload kv-model --threads 64 --secs 5
-  LOCKYARD_HQ_LANES=2 lockyard stat --json
 
-Of another process: lock events (lockyard list events), and its lock classes with the most waiting. It must have been started with lockyard \
-run, lockyard stat, or, if it is linked with liblockyard, with LOCKYARD_STAT=1; it is neither stopped nor slowed down by looking.
+What follows the program is the program's. The first line is the answer: what locks cost, which, who holds them at which line, and what would help. \
+A running process must have been started with lockyard run, lockyard stat, or, if it is linked with liblockyard, with LOCKYARD_STAT=1; it is neither \
+stopped nor slowed down by looking. Exit code 1: no lock of the process was seen, which the line explains. Programs compiled with -g have lines.
 
-Without a process: a short run of a hierarchical spinlock, which queues its waiters by NUMA node while it is contended from several. Its lanes \
+Hierarchical spinlocks and their tunables: lockyard hq.";
+
+pub(crate) const HQ_EXAMPLES: &str = "\
+Examples:
+  lockyard hq
+  lockyard hq --workload kv-model --threads 64 --secs 5
+  LOCKYARD_HQ_LANES=2 lockyard hq --json
+
+A short run of a hierarchical spinlock, which queues its waiters by NUMA node while it is contended from several. Its lanes \
 are in a pool of records that all locks of a process share. The run has 16 threads without --threads. The tunables come from the environment \
 (LOCKYARD_HQ_...) and hold for every command, on simulated machines too; their names and ranges are in the first table.";
 

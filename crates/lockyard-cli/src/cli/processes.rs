@@ -1,4 +1,4 @@
-//! Options of the commands about other processes: `run` and `stat`.
+//! Options of the commands about other processes, `run` and `stat`, and of `hq`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub(crate) struct RunArgs {
     pub(crate) lock: Option<String>,
 
     /// The program and its arguments
-    #[arg(last = true, value_name = "PROGRAM")]
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
 }
 
@@ -25,20 +25,28 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct StatArgs {
     /// Look at this process
-    #[arg(long, value_name = "PID", allow_negative_numbers = true, group = "subject", conflicts_with_all = ["lock", "secs", "SweepArgs"])]
+    #[arg(long, value_name = "PID", allow_negative_numbers = true, group = "subject")]
     pub(crate) pid: Option<String>,
 
     /// Start this program, and look at it and its children
-    #[arg(last = true, value_name = "PROGRAM", group = "subject", conflicts_with_all = ["lock", "secs", "SweepArgs", "reset"])]
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM", group = "subject", conflicts_with = "reset")]
     pub(crate) program: Vec<OsString>,
 
-    /// Report what happened in each interval: 500ms, 1s
+    /// Report what happened in each interval, a line for each class: 500ms, 1s
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, requires = "subject")]
     pub(crate) interval: Option<String>,
 
     /// Begin to count anew after this report; for everybody who looks
     #[arg(long, requires = "pid")]
     pub(crate) reset: bool,
+
+    /// Show all columns, and the callers of all classes
+    #[arg(long, requires = "subject", conflicts_with_all = ["json", "openmetrics"])]
+    pub(crate) wide: bool,
+
+    /// Show the lock events as well
+    #[arg(long, requires = "subject", conflicts_with_all = ["json", "openmetrics"])]
+    pub(crate) events: bool,
 
     /// Print the OpenMetrics text format
     #[arg(long, requires = "subject", conflicts_with = "json")]
@@ -48,6 +56,14 @@ pub(crate) struct StatArgs {
     #[arg(long, value_name = "FILE", requires = "subject")]
     pub(crate) out: Option<PathBuf>,
 
+    /// Print one JSON document instead of tables; with --interval one line each
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of `lockyard hq`.
+#[derive(Debug, Args)]
+pub(crate) struct HqArgs {
     /// The lock: hq-spinlock, or one that has it inside (lockref:hq-spinlock)
     #[arg(long, value_name = "LOCK", default_value = "hq-spinlock")]
     pub(crate) lock: String,
@@ -60,7 +76,7 @@ pub(crate) struct StatArgs {
     #[arg(long, value_name = "SECS", allow_negative_numbers = true, default_value = "1")]
     pub(crate) secs: String,
 
-    /// Print one JSON document instead of tables; with --interval one line each
+    /// Print one JSON document instead of tables
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -26,17 +26,35 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "LIST")]
     pub(crate) family: Option<String>,
 
+    /// Measure a grid of cells that look like programs, instead of a sweep, and score each lock by
+    /// the best peer of each cell [locks by default: all families]
+    #[arg(long, conflicts_with_all = [
+        "workload", "threads", "cs", "lines", "think", "think_shape", "read_pct", "mix", "readers", "writers", "sleep_us",
+        "jobs",
+    ])]
+    pub(crate) grid: bool,
+
+    /// Fewer cells of the grid, in one round: under three minutes
+    #[arg(long, requires = "grid", conflicts_with = "full")]
+    pub(crate) quick: bool,
+
+    /// All cells of the grid: hours
+    #[arg(long, requires = "grid")]
+    pub(crate) full: bool,
+
     /// What is swept.
     #[command(flatten)]
     pub(crate) sweep: SweepArgs,
 
-    /// Length of one measurement in seconds
-    #[arg(long, value_name = "SECS", allow_negative_numbers = true, default_value = "1")]
-    pub(crate) secs: String,
+    /// Length of one measurement in seconds [default: 1; of the grid 0.1, and always twice as long
+    /// with 64 threads]
+    #[arg(long, value_name = "SECS", allow_negative_numbers = true)]
+    pub(crate) secs: Option<String>,
 
-    /// How often each candidate is measured in each cell; the median is reported
-    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "5")]
-    pub(crate) rounds: String,
+    /// How often each candidate is measured in each cell; the median is reported [default: 5; of
+    /// the grid 3, with --quick 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) rounds: Option<String>,
 
     /// What is printed and written.
     #[command(flatten)]
@@ -64,13 +82,22 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) cs: Option<String>,
 
-    /// Time between two acquisitions of a thread, in PAUSE instructions [default: what the workload
-    /// usually has]
+    /// Lines of data that each section touches, writers changing and readers looking at all of
+    /// them, besides the line of the check [default: 0]
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
+    pub(crate) lines: Option<String>,
+
+    /// Time between two acquisitions of a thread, in PAUSE instructions, or with an x as a multiple
+    /// of the section: 1,20 or 0.25x,1x,4x [default: what the workload usually has]
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) think: Option<String>,
 
-    /// Share of acquisitions that are reads, in percent; reader-writer locks only [default: 50;
-    /// uncontended: 0,100]
+    /// Whether each of these times is as given, or drawn with that mean
+    #[arg(long, value_name = "SHAPE", default_value = "fixed")]
+    pub(crate) think_shape: ThinkArg,
+
+    /// Share of acquisitions that are reads, in percent, fractions too: 50,99.9; reader-writer
+    /// locks only [default: 50; uncontended: 0,100]
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) read_pct: Option<String>,
 
@@ -196,4 +223,13 @@ pub(crate) enum MixArg {
     Alternate,
     /// Each thread reads or writes for life
     Roles,
+}
+
+/// How think times are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThinkArg {
+    /// Each as given
+    Fixed,
+    /// Drawn from the exponential distribution with that mean
+    Exponential,
 }

@@ -6,7 +6,7 @@ use lockyard_sim::report::Report;
 use lockyard_work::Record;
 use serde::Serialize;
 
-use super::outcome::transfer_ns;
+use super::transfers::transfer_ns;
 
 /// What took time.
 #[derive(Debug, Clone, PartialEq, Serialize)]

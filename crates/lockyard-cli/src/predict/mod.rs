@@ -21,7 +21,7 @@ use crate::cli::{Arrival, PredictArgs};
 use crate::failure::Failure;
 use crate::options::{self, Format};
 use crate::output::Target;
-use crate::recordings;
+use crate::programs;
 use crate::selection::{self, Wanted};
 use crate::simulate::{self, Run, machines};
 use crate::values::{self, Bounds};
@@ -31,8 +31,10 @@ mod law;
 mod limits;
 mod outcome;
 pub(crate) mod table;
+mod transfers;
 
-pub(crate) use outcome::{Prediction, transfer_ns};
+pub(crate) use outcome::Prediction;
+pub(crate) use transfers::transfer_ns;
 
 /// The most classes that the estimate from averages is printed of.
 const MOST_ESTIMATES: usize = 5;
@@ -74,46 +76,13 @@ pub(crate) struct Alternative {
     tested: Vec<bool>,
 }
 
-/// Whether `name` is a file's rather than a workload's.
-pub(crate) fn is_file(name: &str) -> bool {
-    name.contains('/') || name.ends_with(".toml") || name.ends_with(".lyr")
-}
-
-/// The program that the file `path` describes: a model, or what a recording comes to.
-///
-/// # Errors
-/// One line: it cannot be read, or what is wrong in it.
-pub(crate) fn program(flag: &str, path: &str) -> Result<Arc<Program>, Failure> {
-    let wrong = |error: lockyard_recording::Error| Failure::usage(format!("{flag}: {error}"));
-    let bytes = recordings::bytes(flag, path)?;
-    let program = match recordings::recognised(flag, path, &bytes)? {
-        Some(recording) => recording.model(None).map_err(wrong)?,
-        None => Program::read(path, &recordings::text(flag, path, bytes)?).map_err(wrong)?,
-    };
-    Ok(Arc::new(program))
-}
-
-/// The same as a workload in which every class takes the lock under test.
-///
-/// # Errors
-/// As [`program`].
-pub(crate) fn replay(flag: &str, path: &str) -> Result<Replay, Failure> {
-    Ok(Replay::new(stem(path), program(flag, path)?))
-}
-
-/// `app` of `/tmp/app.toml`.
-fn stem(path: &str) -> String {
-    let stem = std::path::Path::new(path).file_stem();
-    stem.map_or_else(|| path.to_owned(), |stem| stem.to_string_lossy().into_owned())
-}
-
 impl PredictOptions {
     /// Checks the arguments of `lockyard predict`.
     ///
     /// # Errors
     /// One line for the first thing that is wrong.
     pub(crate) fn check(args: &PredictArgs) -> Result<Self, Failure> {
-        let program = program("predict", &args.file)?;
+        let program = programs::program("predict", &args.file)?;
         let machine = machines::one("--machine", &args.machine, &machines::changes(&args.set)?)?;
         let cpus = machine.topology().cpus();
         let most = (MOST_THREADS - 1) as u64;
@@ -135,7 +104,7 @@ impl PredictOptions {
         let seeds = Bounds { flag: "--seeds", least: 1, most: 100 }.number(&args.seeds)?;
         let (format, out) = options::chosen(args.json, args.csv, args.out.as_deref())?;
         Ok(Self {
-            name: stem(&args.file),
+            name: programs::stem(&args.file),
             program,
             machine,
             class,

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::outcome::{Curve, Point, Prediction};
+use crate::report::look::{Look, align_right, new_table, trimmed};
 use crate::report::numbers;
-use crate::report::table::{Look, align_right, new_table, trimmed};
 
 /// The whole page.
 pub(crate) fn render(found: &Prediction, look: Look) -> String {

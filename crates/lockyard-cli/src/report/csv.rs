@@ -7,7 +7,7 @@ use lockyard_work::Summary;
 /// The columns.
 pub(crate) const HEADER: &str = "family,origin,lock,policy,workload,threads,cs,cs_sleep_ns,think,read_pct,mix,seed,\
     rounds,window_ns,kops_per_s,ns_per_op,spread,ratio_to_best_peer,fairness,idle_threads,wait_p50_ns,wait_p99_ns,\
-    wait_p999_ns,wait_max_ns,worst_wait_ns,busy,interrupted,machine,events_per_1000,others";
+    wait_p999_ns,wait_max_ns,worst_wait_ns,busy,interrupted,machine,events_per_1000,others,lines,think_shape";
 
 /// All results.
 pub(crate) fn render(results: &Results) -> String {
@@ -58,6 +58,8 @@ fn fields(cell: &CellResult, lock: &Summary, machine: &str) -> Vec<String> {
         machine.to_owned(),
         events.join(";"),
         format!("{:.3}", lock.others),
+        spec.lines.to_string(),
+        spec.think_shape.name().to_owned(),
     ]
 }
 

@@ -7,8 +7,8 @@ use lockyard_figures::Reproduction;
 use lockyard_figures::result::{CellResult, FigureResult};
 use lockyard_figures::score::{Errors, Estimate, Score, bar};
 
+use super::look::{Look, align_right, new_table, trimmed};
 use super::numbers;
-use super::table::{Look, align_right, new_table, trimmed};
 
 /// All tables, verdicts and scores. Writing to a string cannot fail, here and below.
 pub(crate) fn render(done: &Reproduction, look: Look) -> String {

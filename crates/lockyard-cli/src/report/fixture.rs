@@ -51,6 +51,7 @@ pub(crate) fn results() -> Results {
         seed: 1,
         interrupted: false,
         groups: vec![GroupResult { name: "mutex".to_owned(), cells }],
+        scores: Vec::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! JSON for programs: one document for `compare`, one object per line for `bench`.
 
-use lockyard_work::record::Record;
-use lockyard_work::{Mix, Summary, Workload};
+use lockyard_work::record::{self, Record};
+use lockyard_work::{Mix, Summary, ThinkShape, Workload};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -27,8 +27,11 @@ pub(super) struct CellFields {
     threads: usize,
     cs: u32,
     cs_sleep_ns: u64,
+    lines: u32,
     think: u32,
-    read_pct: u32,
+    think_shape: ThinkShape,
+    #[serde(serialize_with = "record::percent")]
+    read_pct: f64,
     mix: Mix,
     /// 0: a window was measured.
     jobs: u32,
@@ -45,7 +48,9 @@ impl CellFields {
             threads: spec.lockers(),
             cs: spec.cs,
             cs_sleep_ns: spec.cs_sleep.as_nanos() as u64,
+            lines: spec.lines,
             think: spec.think,
+            think_shape: spec.think_shape,
             read_pct: spec.read_pct,
             mix: spec.mix,
             jobs: spec.jobs,
@@ -92,12 +97,15 @@ struct Broken<'a> {
     why: &'a str,
 }
 
-/// One object per lock and cell, one per line.
+/// The scores, if there are some; then one object per lock and cell. One per line.
 ///
 /// # Errors
 /// A value that JSON cannot hold: a defect.
 pub(crate) fn lines(results: &Results) -> Result<String, Failure> {
     let mut out = String::new();
+    for score in &results.scores {
+        out.push_str(&line(score)?);
+    }
     for cell in results.groups.iter().flat_map(|group| &group.cells) {
         for summary in &cell.locks {
             let of_lock = |record: &&Record| record.label() == summary.label();

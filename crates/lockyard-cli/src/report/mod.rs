@@ -4,16 +4,20 @@
 pub(crate) mod csv;
 pub(crate) mod figures_html;
 pub(crate) mod figures_table;
+pub(crate) mod hq;
 pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod lines;
+pub(crate) mod look;
 pub(crate) mod numbers;
 pub(crate) mod observed;
+pub(crate) mod observed_json;
 pub(crate) mod openmetrics;
-pub(crate) mod stat;
+pub(crate) mod score;
 pub(crate) mod summary;
 pub(crate) mod svg;
 pub(crate) mod table;
+pub(crate) mod verdict;
 
 #[cfg(test)]
 pub(crate) mod fixture;

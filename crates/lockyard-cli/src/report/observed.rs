@@ -1,28 +1,53 @@
-//! What the locks of a process did, for people and as JSON.
+//! What the locks of a process did, for people.
 
 use std::fmt::Write;
 
 use lockyard_segment::Sample;
-use lockyard_segment::sample::{ClassSample, Counts, Waiting};
-use serde::Serialize;
+use lockyard_segment::sample::{ClassSample, Waiting};
 
+use super::look::{Look, align_right, new_table, trimmed};
 use super::numbers;
-use super::table::{Look, align_right, new_table, trimmed};
+use super::verdict::{self, Facts};
 use crate::events;
 
 /// Lock classes shown to people.
 const MOST_CLASSES: usize = 10;
+/// Classes whose callers are shown.
+const MOST_DETAILED: usize = 3;
+/// Callers shown of each.
+const MOST_CALLERS: usize = 3;
+/// The shortest that a class is called.
+const LEAST_LABEL: usize = 12;
+/// Between columns.
+const GAP: usize = 3;
+/// What a class is called in, before columns are left out for it.
+const GOOD_LABEL: usize = 32;
+
+/// How much is shown.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extent {
+    /// All columns, and the callers of all classes.
+    pub(crate) wide: bool,
+    /// The lock events.
+    pub(crate) events: bool,
+    /// The columns that there are room for; `None`: any number.
+    pub(crate) width: Option<usize>,
+}
 
 /// Everything. Writing to a string cannot fail, here and below.
-pub(crate) fn render(what: &str, sample: &Sample, look: Look) -> String {
+pub(crate) fn render(what: &str, facts: &Facts<'_>, look: Look, extent: Extent) -> String {
+    let sample = facts.sample;
+    let mut out = format!("{}\n\n", look.bold(&verdict::verdict(facts)));
     let mut head =
         vec![format!("{} s", numbers::three(sample.seconds)), numbers::count(sample.threads as usize, "thread")];
     if !sample.locks.is_empty() {
         head.push(sample.locks.clone());
     }
-    let mut out = format!("{}  {}\n\n", look.bold(what), look.dim(&head.join(", ")));
-    out.push_str(&events(sample, look));
-    out.push_str(&classes(sample, look));
+    let _ = writeln!(out, "{what}  {}\n", look.dim(&head.join(", ")));
+    out.push_str(&classes(facts, look, extent));
+    if extent.events {
+        out.push_str(&events(sample, look));
+    }
     out.push_str(&fallbacks(sample));
     if sample.private > 0 {
         let threads = numbers::count(sample.private as usize, "thread");
@@ -31,10 +56,33 @@ pub(crate) fn render(what: &str, sample: &Sample, look: Look) -> String {
     out
 }
 
+/// One line for each class that lost time, after the time since the report began: what `--interval`
+/// prints.
+pub(crate) fn lines(facts: &Facts<'_>, at: f64) -> String {
+    let classes = ranked(facts);
+    let mut out = String::new();
+    for class in classes.iter().filter(|class| class.lost_ns() > 0).take(MOST_CLASSES) {
+        let counts = &class.counts;
+        let _ = writeln!(
+            out,
+            "{at:8.1} s  lost {:>8} ({:>6})  {:>6} waits, the longest {:>8}  {}",
+            numbers::time(class.lost_ns() as f64),
+            verdict::percent(facts.share(class.lost_ns())),
+            numbers::grouped(counts.contended),
+            numbers::time(counts.wait_max.max(class.waiting.longest_ns) as f64),
+            facts.label(class),
+        );
+    }
+    if out.is_empty() {
+        let _ = writeln!(out, "{at:8.1} s  no wait, {} acquisitions", numbers::grouped(facts.sample.acquired()));
+    }
+    out
+}
+
 fn events(sample: &Sample, look: Look) -> String {
     let happened: Vec<_> = sample.events.iter().filter(|(_, count)| *count != 0).collect();
     if happened.is_empty() {
-        return format!("{}\n\n", look.dim("No lock event: nobody had to wait."));
+        return format!("{}\n", look.dim("No lock event."));
     }
     let acquired = sample.acquired();
     let mut table = new_table(look, ["  lock event", "count", "per s", "per acq.", "meaning"]);
@@ -48,83 +96,153 @@ fn events(sample: &Sample, look: Look) -> String {
     format!("{}\n", trimmed(&table))
 }
 
-fn classes(sample: &Sample, look: Look) -> String {
-    let mut classes: Vec<&ClassSample> = sample.classes.iter().filter(|class| class.counts.acquired != 0).collect();
+/// The classes that were used, those that lost most first.
+pub(super) fn ranked<'a>(facts: &Facts<'a>) -> Vec<&'a ClassSample> {
+    let used = |class: &&ClassSample| class.counts.acquired != 0 || class.lost_ns() != 0;
+    let mut classes: Vec<&ClassSample> = facts.sample.classes.iter().filter(used).collect();
+    classes.sort_by_key(|class| std::cmp::Reverse((class.lost_ns(), class.counts.acquired)));
+    classes
+}
+
+/// A column: its head, how soon it is left out (0: never), and what it says of a class.
+type Column = (&'static str, u8, fn(&Facts<'_>, &ClassSample) -> String);
+
+/// The columns, of which the last ones are for `--wide`.
+const COLUMNS: [Column; 16] = [
+    ("time lost", 0, |_, class| time_of(class.lost_ns(), class.lost_ns())),
+    ("share", 0, |facts, class| verdict::percent(facts.share(class.lost_ns()))),
+    ("waits", 2, |_, class| numbers::grouped(class.counts.contended + u64::from(class.waiting.threads))),
+    ("average", 3, |_, class| {
+        let counts = &class.counts;
+        time_of(counts.contended, counts.wait_ns / counts.contended.max(1))
+    }),
+    ("max wait", 0, |_, class| {
+        let longest = class.counts.wait_max.max(class.waiting.longest_ns);
+        time_of(longest, longest)
+    }),
+    ("max hold", 0, |_, class| time_of(class.counts.hold_max, class.counts.hold_max)),
+    ("acquired", 4, |_, class| numbers::grouped(class.counts.acquired)),
+    ("contended", 5, |_, class| verdict::percent(class.counts.contended_share())),
+    ("wait p50", 9, |_, class| time_of(class.counts.contended, class.counts.wait(0.5))),
+    ("wait p99", 9, |_, class| time_of(class.counts.contended, class.counts.wait(0.99))),
+    ("hold p50", 9, |_, class| time_of(class.counts.holds.iter().sum(), class.counts.hold(0.5))),
+    ("hold p99", 9, |_, class| time_of(class.counts.holds.iter().sum(), class.counts.hold(0.99))),
+    ("handoffs", 9, |_, class| numbers::grouped(class.counts.handoffs)),
+    ("sleeps", 9, |_, class| numbers::grouped(class.counts.parks)),
+    ("gave up", 9, |_, class| numbers::grouped(class.counts.gave_up)),
+    ("failed tries", 9, |_, class| numbers::grouped(class.counts.refused)),
+];
+
+fn time_of(count: u64, ns: u64) -> String {
+    if count == 0 { "–".to_owned() } else { numbers::time(ns as f64) }
+}
+
+fn classes(facts: &Facts<'_>, look: Look, extent: Extent) -> String {
+    let classes = ranked(facts);
     if classes.is_empty() {
         return String::new();
     }
-    classes.sort_by_key(|class| std::cmp::Reverse((class.counts.wait_ns, class.counts.acquired)));
-    let head = [
-        "  lock class",
-        "acquired",
-        "contended",
-        "wait p50",
-        "p99",
-        "max",
-        "hold p50",
-        "p99",
-        "handoffs",
-        "parks",
-        "gave up",
-    ];
+    let shown = &classes[..classes.len().min(MOST_CLASSES)];
+    let mut labels: Vec<String> = shown.iter().map(|class| facts.label(class)).collect();
+    let columns = fitting(facts, shown, &labels, extent);
+    if let Some(width) = extent.width.filter(|_| !extent.wide) {
+        let taken: usize = columns.iter().map(|column| width_of(facts, shown, column) + GAP).sum();
+        let room = width.saturating_sub(taken + GAP + 4).max(LEAST_LABEL);
+        labels.iter_mut().for_each(|label| *label = shortened(label, room));
+    }
+    let head = std::iter::once("  lock class").chain(columns.iter().map(|(head, ..)| *head));
     let mut table = new_table(look, head);
-    align_right(&mut table, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-    for class in classes.iter().take(MOST_CLASSES) {
-        let counts = &class.counts;
-        let time = |count: u64, ns: u64| if count == 0 { "–".to_owned() } else { numbers::time(ns as f64) };
-        let (waits, holds) = (counts.waits.iter().sum(), counts.holds.iter().sum());
-        table.add_row(vec![
-            format!("  {}", label(class)),
-            numbers::grouped(counts.acquired),
-            format!("{} %", numbers::three(counts.contended_share() * 100.0)),
-            time(waits, counts.wait(0.5)),
-            time(waits, counts.wait(0.99)),
-            time(waits, counts.wait_max),
-            time(holds, counts.hold(0.5)),
-            time(holds, counts.hold(0.99)),
-            numbers::grouped(counts.handoffs),
-            numbers::grouped(counts.parks),
-            numbers::grouped(counts.gave_up),
-        ]);
+    align_right(&mut table, &(1..=columns.len()).collect::<Vec<_>>());
+    for (class, label) in shown.iter().zip(&labels) {
+        let cells = columns.iter().map(|(_, _, cell)| cell(facts, class));
+        table.add_row(std::iter::once(format!("  {label}")).chain(cells).collect::<Vec<_>>());
     }
     let mut out = format!("{}\n", trimmed(&table));
     if let Some(more) = classes.len().checked_sub(MOST_CLASSES).filter(|more| *more > 0) {
+        let more = format!("  and {} with less time lost, all in --json", numbers::count(more, "class"));
+        let _ = writeln!(out, "{}", look.dim(&more));
+    }
+    let detailed = if extent.wide { shown.len() } else { MOST_DETAILED };
+    shown.iter().take(detailed).for_each(|class| out.push_str(&callers(facts, class)));
+    let _ = writeln!(
+        out,
+        "{}",
+        look.dim("  Sorted by time lost: waiting, spinning included. The longest hold is of those that had others wait,\n  and of one acquisition in 64.")
+    );
+    out + &waiting(facts)
+}
+
+/// The columns that there is room for: those that matter least go first.
+fn fitting(facts: &Facts<'_>, shown: &[&ClassSample], labels: &[String], extent: Extent) -> Vec<Column> {
+    let mut columns: Vec<Column> = COLUMNS.into_iter().filter(|(_, rank, _)| extent.wide || *rank < 9).collect();
+    let Some(width) = extent.width.filter(|_| !extent.wide) else { return columns };
+    let label = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).min(GOOD_LABEL);
+    loop {
+        let taken: usize = columns.iter().map(|column| width_of(facts, shown, column) + GAP).sum();
+        let last = columns.iter().map(|(_, rank, _)| *rank).max().unwrap_or(0);
+        if taken + label + GAP + 4 <= width || last == 0 {
+            return columns;
+        }
+        columns.retain(|(_, rank, _)| *rank != last);
+    }
+}
+
+fn width_of(facts: &Facts<'_>, shown: &[&ClassSample], (head, _, cell): &Column) -> usize {
+    let cells = shown.iter().map(|class| cell(facts, class).chars().count());
+    cells.chain([head.chars().count()]).max().unwrap_or(0)
+}
+
+/// `label` in `room` columns: its middle is left out, since both ends tell most.
+fn shortened(label: &str, room: usize) -> String {
+    let letters: Vec<char> = label.chars().collect();
+    if letters.len() <= room {
+        return label.to_owned();
+    }
+    let (front, back) = (room.saturating_sub(1) / 2, room.saturating_sub(1).div_ceil(2));
+    letters[..front].iter().chain(&['…']).chain(&letters[letters.len() - back..]).collect()
+}
+
+/// The lines of code that ask for the locks of a class, and those that make others wait.
+fn callers(facts: &Facts<'_>, class: &ClassSample) -> String {
+    let mut out = String::new();
+    let line = |place| facts.symbols.line(place);
+    for caller in verdict::askers(class).into_iter().take(MOST_CALLERS) {
         let _ = writeln!(
             out,
-            "{}",
-            look.dim(&format!("  and {} with less waiting, all in --json", numbers::count(more, "class")))
+            "    waited in {}: {} in {}, at most {}",
+            line(&caller.place),
+            numbers::time(caller.wait_ns as f64),
+            numbers::count(caller.waits as usize, "wait"),
+            numbers::time(caller.wait_max as f64),
         );
     }
-    let _ = writeln!(out, "{}", look.dim("  Sorted by waiting time. Hold times: of about one acquisition in 64."));
-    out + &waiting(sample)
+    for caller in verdict::holders(class).into_iter().take(MOST_CALLERS) {
+        let who = match caller.holder {
+            0 => String::new(),
+            thread => format!(", by {}", verdict::called(thread, &caller.name)),
+        };
+        let _ = writeln!(
+            out,
+            "    held from {}: others waited in {}, at most {}{who}",
+            line(&caller.place),
+            numbers::count(caller.holds as usize, "hold"),
+            numbers::time(caller.hold_max as f64),
+        );
+    }
+    if out.is_empty() { out } else { format!("  {}\n{out}\n", facts.label(class)) }
 }
 
 /// A line for each class that somebody waits for at this moment.
-fn waiting(sample: &Sample) -> String {
+fn waiting(facts: &Facts<'_>) -> String {
     let mut out = String::new();
-    for class in sample.classes.iter().filter(|class| class.waiting.threads > 0) {
-        let Waiting { threads, longest_ns, holder } = class.waiting;
+    for class in facts.sample.classes.iter().filter(|class| class.waiting.threads > 0) {
+        let Waiting { threads, longest_ns, holder, .. } = class.waiting;
         let (threads, longest) = (numbers::count(threads as usize, "thread"), numbers::time(longest_ns as f64));
-        let _ = write!(out, "  {}: {threads} waiting now, the first since {longest}", label(class));
+        let when = if facts.ended { "at the end" } else { "now" };
+        let _ = write!(out, "  {}: {threads} waiting {when}, the first since {longest}", facts.label(class));
         let _ = if holder == 0 { writeln!(out, ".") } else { writeln!(out, ", when thread {holder} held it.") };
     }
     out
-}
-
-/// The class as people know it.
-pub(crate) fn label(class: &ClassSample) -> String {
-    let mut label = if class.kind.is_empty() { "other locks".to_owned() } else { class.kind.clone() };
-    // A class that nobody has named is called by the code that makes its locks: what
-    // `addr2line -e FILE` understands.
-    let file = class.name.starts_with('/') && class.site != 0;
-    let name = if file { class.name.rsplit('/').next().unwrap_or_default() } else { &class.name };
-    if !name.is_empty() {
-        let _ = write!(label, " {name}");
-    }
-    if class.site != 0 {
-        let _ = if file { write!(label, "+{:#x}", class.site) } else { write!(label, " made at {:#x}", class.site) };
-    }
-    label
 }
 
 fn fallbacks(sample: &Sample) -> String {
@@ -137,140 +255,46 @@ fn fallbacks(sample: &Sample) -> String {
     if some.is_empty() { String::new() } else { format!("Left to the C library: {}.\n", some.join(", ")) }
 }
 
-/// A sample as JSON.
-#[derive(Debug, Serialize)]
-pub(crate) struct Document {
-    what: String,
-    process: u32,
-    seconds: f64,
-    threads: u32,
-    threads_not_counted: u32,
-    locks: String,
-    events: Vec<EventLine>,
-    classes: Vec<ClassLine>,
-    fallbacks: Vec<FallbackLine>,
-}
-
-#[derive(Debug, Serialize)]
-struct EventLine {
-    name: String,
-    count: u64,
-    per_second: f64,
-    per_acquisition: Option<f64>,
-}
-
-#[derive(Debug, Serialize)]
-struct FallbackLine {
-    reason: String,
-    count: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct ClassLine {
-    kind: String,
-    name: String,
-    site: u64,
-    acquired: u64,
-    contended: u64,
-    contended_share: f64,
-    gave_up: u64,
-    parks: u64,
-    handoffs: u64,
-    waiting_now: u32,
-    waiting_longest_ns: u64,
-    waiting_for_thread: u32,
-    wait_ns: Times,
-    hold_ns: Times,
-}
-
-#[derive(Debug, Serialize)]
-struct Times {
-    count: u64,
-    sum: u64,
-    p50: u64,
-    p99: u64,
-    max: u64,
-}
-
-/// `sample` as JSON has it: every event, every class.
-pub(crate) fn document(what: &str, sample: &Sample) -> Document {
-    let acquired = sample.acquired();
-    let event = |(name, count): &(String, u64)| EventLine {
-        name: name.clone(),
-        count: *count,
-        per_second: if sample.seconds > 0.0 { *count as f64 / sample.seconds } else { 0.0 },
-        per_acquisition: (acquired > 0).then(|| *count as f64 / acquired as f64),
-    };
-    Document {
-        what: what.to_owned(),
-        process: sample.process,
-        seconds: sample.seconds,
-        threads: sample.threads,
-        threads_not_counted: sample.private,
-        locks: sample.locks.clone(),
-        events: sample.events.iter().map(event).collect(),
-        classes: sample.classes.iter().filter(|class| class.counts.acquired != 0).map(class_line).collect(),
-        fallbacks: sample
-            .fallbacks
-            .iter()
-            .map(|(reason, count)| FallbackLine { reason: reason.clone(), count: *count })
-            .collect(),
-    }
-}
-
-fn class_line(class: &ClassSample) -> ClassLine {
-    let counts = &class.counts;
-    let times = |all: &[u64], sum: u64, max: u64, quantile: &dyn Fn(&Counts, f64) -> u64| Times {
-        count: all.iter().sum(),
-        sum,
-        p50: quantile(counts, 0.5),
-        p99: quantile(counts, 0.99),
-        max,
-    };
-    ClassLine {
-        kind: class.kind.clone(),
-        name: class.name.clone(),
-        site: class.site,
-        acquired: counts.acquired,
-        contended: counts.contended,
-        contended_share: counts.contended_share(),
-        gave_up: counts.gave_up,
-        parks: counts.parks,
-        handoffs: counts.handoffs,
-        waiting_now: class.waiting.threads,
-        waiting_longest_ns: class.waiting.longest_ns,
-        waiting_for_thread: class.waiting.holder,
-        wait_ns: times(&counts.waits, counts.wait_ns, counts.wait_max, &Counts::wait),
-        hold_ns: times(&counts.holds, counts.hold_ns, counts.hold_max, &Counts::hold),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
+pub(crate) mod tests {
+    use std::time::Duration;
+
     use lockyard_segment::histogram;
+    use lockyard_segment::sample::Counts;
+
+    use super::*;
+    use crate::symbols::Symbols;
+
+    const LOOK: Look = Look { styled: false, full_titles: true, events: true };
+    const ALL: Extent = Extent { wide: true, events: true, width: None };
 
     pub(crate) fn sample() -> Sample {
         let mut counts =
             Counts { acquired: 1000, contended: 10, parks: 4, wait_ns: 50_000, wait_max: 9_000, ..Counts::default() };
         counts.waits[histogram::bucket(5_000)] = 10;
-        let waiting = Waiting { threads: 2, longest_ns: 3_000_000, holder: 4711 };
-        let class = ClassSample { kind: "mutex".to_owned(), name: "a \"b\"".to_owned(), site: 0, waiting, counts };
+        let waiting = Waiting { threads: 2, longest_ns: 3_000_000, sum_ns: 4_000_000, holder: 4711 };
+        let (kind, name) = ("mutex".to_owned(), "a \"b\"".to_owned());
+        let class = ClassSample { kind, name, waiting, counts, ..ClassSample::default() };
         Sample {
             process: 7,
             locks: "mutex=hq".to_owned(),
             seconds: 2.0,
             threads: 3,
-            private: 0,
             events: vec![("mutex_slowpath".to_owned(), 10), ("mutex_fail".to_owned(), 0)],
             fallbacks: vec![("robust".to_owned(), 2), ("shared".to_owned(), 0)],
             classes: vec![ClassSample::default(), class],
+            ..Sample::default()
         }
+    }
+
+    pub(crate) fn with<T>(sample: &Sample, use_it: impl FnOnce(&Facts<'_>) -> T) -> T {
+        let thread_time = Duration::from_secs(6);
+        use_it(&Facts { sample, thread_time, cpus: 2, ended: false, symbols: &Symbols::default() })
     }
 
     #[test]
     fn people_see_what_happened() {
-        let text = render("memcached (process 7)", &sample(), Look { styled: false, full_titles: true, events: true });
+        let text = with(&sample(), |facts| render("memcached (process 7)", facts, LOOK, ALL));
         for part in [
             "memcached (process 7)  2.00 s, 3 threads, mutex=hq",
             "mutex_slowpath",
@@ -285,31 +309,31 @@ mod tests {
         assert!(!text.contains("mutex_fail") && !text.contains("other locks") && !text.contains("shared"), "{text}");
         let row = text.lines().find(|line| line.contains("mutex_slowpath")).unwrap();
         assert_eq!(row.split_whitespace().collect::<Vec<_>>()[1..4], ["10", "5.00", "0.010"]);
-        let quiet = render("x", &Sample::default(), Look { styled: false, full_titles: true, events: true });
-        assert!(quiet.contains("nobody had to wait"), "{quiet}");
+        let few = with(&sample(), |facts| render("x", facts, LOOK, Extent { wide: false, events: false, width: None }));
+        assert!(!few.contains("mutex_slowpath") && !few.contains("p99"), "{few}");
     }
 
     #[test]
-    fn code_in_a_file_is_a_name() {
-        let class = |name: &str, site| ClassSample {
-            kind: "mutex".to_owned(),
-            name: name.to_owned(),
-            site,
-            ..ClassSample::default()
-        };
-        assert_eq!(label(&class("/usr/lib/librocksdb.so.7", 0x1f0)), "mutex librocksdb.so.7+0x1f0");
-        assert_eq!(label(&class("", 0x1f0)), "mutex made at 0x1f0");
-        assert_eq!(label(&class("table", 0)), "mutex table");
+    fn tables_fit() {
+        let mut sample = sample();
+        sample.classes[1].name = "the lock of a table with a name that is much too long for any terminal".to_owned();
+        for width in [60, 80, 100, 200] {
+            let extent = Extent { wide: false, events: false, width: Some(width) };
+            let text = with(&sample, |facts| classes(facts, LOOK, extent));
+            let table = text.lines().take(3);
+            table.for_each(|line| assert!(line.chars().count() <= width, "{width}: {line}"));
+            assert!(text.contains("time lost") && text.contains("max hold"), "{text}");
+            assert_eq!(text.contains("contended"), width >= 200, "{width}: {text}");
+        }
+        assert_eq!((shortened("abcdefgh", 5), shortened("abc", 5)), ("ab…gh".to_owned(), "abc".to_owned()));
     }
 
     #[test]
-    fn programs_see_everything() {
-        let document = serde_json::to_value(document("x", &sample())).unwrap();
-        assert_eq!(document["events"][0]["per_second"], 5.0);
-        assert_eq!(document["events"][1]["count"], 0);
-        assert_eq!(document["classes"][0]["contended_share"], 0.01);
-        assert_eq!(document["classes"][0]["wait_ns"]["count"], 10);
-        assert_eq!(document["classes"][0]["waiting_for_thread"], 4711);
-        assert_eq!(document["fallbacks"][0]["reason"], "robust");
+    fn an_interval_is_a_line_for_each_class() {
+        let text = with(&sample(), |facts| lines(facts, 1.5));
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.starts_with("     1.5 s  lost  4.05 ms (0.068 %)") && text.ends_with("mutex a \"b\"\n"), "{text}");
+        let quiet = with(&Sample::default(), |facts| lines(facts, 2.0));
+        assert!(quiet.contains("no wait"), "{quiet}");
     }
 }

@@ -36,6 +36,9 @@ pub(crate) fn render(sample: &Sample) -> String {
     for class in &sample.classes {
         let _ = writeln!(out, "lockyard_waiting{{{}}} {}", labels(class), class.waiting.threads);
     }
+    let blamed = |class: &ClassSample| class.callers.iter().fold(0, |sum, caller| caller.hold_ns.saturating_add(sum));
+    seconds(&mut out, sample, "lost", "Time lost waiting, by threads that wait now as well", |class| class.lost_ns());
+    seconds(&mut out, sample, "held_awaited", "Time for which locks were held while others waited", blamed);
     times(&mut out, sample, "wait_seconds", "Waiting time", |counts| (&counts.waits, counts.wait_ns));
     times(&mut out, sample, "hold_seconds", "Hold time of one acquisition in 64", |counts| {
         (&counts.holds, counts.hold_ns)
@@ -56,6 +59,13 @@ fn labelled(out: &mut String, name: &str, help: &str, label: &str, counts: &[(St
     head(out, name, "counter", help);
     for (value, count) in counts {
         let _ = writeln!(out, "lockyard_{name}_total{{{label}=\"{}\"}} {count}", escaped(value));
+    }
+}
+
+fn seconds(out: &mut String, sample: &Sample, name: &str, help: &str, of: impl Fn(&ClassSample) -> u64) {
+    head(out, &format!("{name}_seconds"), "counter", help);
+    for class in &sample.classes {
+        let _ = writeln!(out, "lockyard_{name}_seconds_total{{{}}} {:?}", labels(class), of(class) as f64 / 1e9);
     }
 }
 
@@ -112,7 +122,8 @@ mod tests {
         assert!(text.contains(&format!("lockyard_wait_seconds_sum{{{labels}}} 1.5\n")), "{text}");
         // One description per family, before its samples; counts of buckets never fall.
         let families: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
-        assert_eq!(families.len(), 10);
+        assert_eq!(families.len(), 12);
+        assert!(text.contains(&format!("lockyard_lost_seconds_total{{{labels}}} 1.5\n")), "{text}");
         let buckets: Vec<u64> = text
             .lines()
             .filter(|line| line.starts_with("lockyard_wait_seconds_bucket"))

@@ -2,7 +2,8 @@
 
 use lockyard_work::{Origin, Summary};
 
-use super::table::{Look, align_right, new_table, ratio, trimmed, wait};
+use super::look::{Look, align_right, new_table, trimmed};
+use super::table::{ratio, wait};
 use crate::results::{self, CellResult, Results};
 
 /// The summary as a table; empty where nothing is compared.

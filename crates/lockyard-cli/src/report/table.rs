@@ -2,40 +2,17 @@
 
 use std::fmt::Write;
 
-use comfy_table::{Attribute, Cell, CellAlignment, LineStyle, Table, TableStyle};
-use lockyard_work::{Origin, Summary, Workload};
+use comfy_table::{Attribute, Cell};
+use lockyard_work::{Origin, Spec, Summary, Workload};
 
-use super::numbers;
+use super::look::{Look, align_right, new_table, trimmed};
+use super::{numbers, score};
 use crate::events;
+use crate::hq;
 use crate::results::{self, CellResult, GroupResult, Results};
-use crate::stat;
-
-/// A rule under the header, no other line.
-const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// The most events that are shown per lock.
 const MOST_EVENTS: usize = 8;
-
-/// How tables look.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
-    /// Whether bold and dim text is possible.
-    pub(crate) styled: bool,
-    /// Whether cells name their section and think time.
-    pub(crate) full_titles: bool,
-    /// Whether lock events follow.
-    pub(crate) events: bool,
-}
-
-impl Look {
-    pub(crate) fn bold(self, text: &str) -> String {
-        if self.styled { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
-    }
-
-    pub(crate) fn dim(self, text: &str) -> String {
-        if self.styled { format!("\x1b[2m{text}\x1b[0m") } else { text.to_owned() }
-    }
-}
 
 /// The machine, as it is printed before measuring.
 pub(crate) fn machine(lines: &[(&'static str, String)], look: Look) -> String {
@@ -49,7 +26,7 @@ pub(crate) fn machine(lines: &[(&'static str, String)], look: Look) -> String {
 
 /// All tables, events and legend.
 pub(crate) fn render(results: &Results, look: Look) -> String {
-    let mut out = String::new();
+    let mut out = score::tables(&results.scores, look);
     for group in &results.groups {
         let _ = writeln!(out, "{}", group_table(group, look));
         out.push_str(&metrics_of(group, look));
@@ -107,8 +84,10 @@ fn basis(group: &GroupResult, look: Look) -> String {
         format!("medians of {} rounds", span(least.to_string(), most.to_string()))
     };
     let contended = group.cells.iter().find(|cell| cell.spec.workload == Workload::Contend && !look.full_titles);
-    let section = contended
-        .map_or_else(String::new, |cell| format!("; section {}, think {} PAUSEs", cell.spec.cs, cell.spec.think));
+    let section = contended.map_or_else(String::new, |cell| {
+        let (section, think) = (cell.spec.cs, Spec::new(Workload::Contend).think);
+        format!("; section {section}, think {think} PAUSEs unless said")
+    });
     let of = windows().min().zip(windows().max());
     let of = of.map_or_else(String::new, |(shortest, longest)| format!(" of {}", span(time(shortest), time(longest))));
     format!("  {rounds}{of}{section}")
@@ -191,8 +170,8 @@ fn events_of(group: &GroupResult, look: Look) -> String {
                 look.dim(&format!("({})", results::title(&cell.spec, look.full_titles)))
             );
             let _ = writeln!(out, "{}", event_table(busiest, look));
-            if stat::is_hierarchical(&label) {
-                let _ = writeln!(out, "{}", look.dim(&stat::settings_line()));
+            if hq::is_hierarchical(&label) {
+                let _ = writeln!(out, "{}", look.dim(&hq::settings_line()));
             }
         }
         seen.push(label);
@@ -268,35 +247,6 @@ fn legend(results: &Results, look: Look) -> String {
     out
 }
 
-/// A table with these heads, in our style.
-pub(crate) fn new_table<T: AsRef<str>>(look: Look, head: impl IntoIterator<Item = T>) -> Table {
-    let mut table = Table::new();
-    table.load_style(STYLE).set_header(head.into_iter().map(|name| Cell::new(name.as_ref())).collect::<Vec<_>>());
-    if look.styled {
-        table.enforce_styling();
-    } else {
-        table.force_no_tty();
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table
-}
-
-/// Aligns columns to the right.
-pub(crate) fn align_right(table: &mut Table, columns: &[usize]) {
-    for index in columns {
-        if let Some(column) = table.column_mut(*index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-}
-
-/// The table as text, without blanks at the ends of lines.
-pub(crate) fn trimmed(table: &Table) -> String {
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,7 +258,7 @@ mod tests {
     fn a_group_is_one_table_with_titled_cells() {
         let table = group_table(&fixture::results().groups[0], PLAIN);
         let expected = "\
-mutex locks  medians of 3 rounds of 50 ms to 200 ms; section 20, think 1 PAUSEs
+mutex locks  medians of 3 rounds of 50 ms to 200 ms; section 20, think 1 PAUSEs unless said
                   kops/s     ±   vs best peer   fairness   longest wait   no turn
 ─────────────────────────────────────────────────────────────────────────────────
 alone

@@ -66,7 +66,7 @@ pub(crate) fn lines(outcomes: &[Outcome]) -> Result<String, Failure> {
 /// The columns of the CSV form.
 const HEADER: &str = "machine,placement,seed,lock,policy,workload,threads,cs,cs_sleep_ns,think,read_pct,window_ns,operations,kops_per_s,\
     ns_per_op,fairness,idle_threads,wait_p50_ns,wait_p99_ns,wait_p999_ns,wait_max_ns,transfers_per_op,running_ns,spinning_ns,\
-    runnable_ns,sleeping_ns,min_per_thread,mean_per_thread,max_per_thread";
+    runnable_ns,sleeping_ns,min_per_thread,mean_per_thread,max_per_thread,lines,think_shape";
 
 /// A header, then one line per run.
 pub(crate) fn csv(outcomes: &[Outcome]) -> String {
@@ -106,6 +106,8 @@ pub(crate) fn csv(outcomes: &[Outcome]) -> String {
             record.per_thread.min.to_string(),
             format!("{:.1}", record.per_thread.mean),
             record.per_thread.max.to_string(),
+            record.lines.to_string(),
+            record.think_shape.name().to_owned(),
         ];
         out.push_str(&fields.map(|field| csv::quoted(&field)).join(","));
         out.push('\n');

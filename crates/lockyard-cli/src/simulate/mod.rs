@@ -116,7 +116,7 @@ pub(crate) fn sample(seed: u64) -> Vec<Run> {
     let window = Duration::from_millis(2);
     let spec = |threads: usize| {
         let spec = Spec::new(Workload::Contend);
-        Spec { threads, cs: 1, think: 20, read_pct: 50, duration: window, warmup: warmup(window), seed, ..spec }
+        Spec { threads, cs: 1, think: 20, read_pct: 50.0, duration: window, warmup: warmup(window), seed, ..spec }
     };
     let defaults = || LOCKS.iter().filter(|lock| selection::is_default(&LOCKS, lock) && lock.name != "semaphore");
     [8, 96, 384]
@@ -138,7 +138,7 @@ fn placements(text: &str) -> Result<Vec<Placement>, Failure> {
 impl Run {
     /// Simulates, on this host thread.
     pub(crate) fn simulate(&self) -> Result<(Record, Report), String> {
-        let (record, mut reports) = session(&self.config, || (self.lock.measure)(&self.spec));
+        let (record, mut reports) = session(&self.config, || self.lock.measure(&self.spec));
         let record = record.map_err(|error| error.to_string())?;
         let report = reports.pop().ok_or_else(|| "the workload ran nothing".to_owned())?;
         Ok((record, report))

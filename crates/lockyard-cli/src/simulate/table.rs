@@ -9,10 +9,10 @@ use lockyard_work::Record;
 use super::Outcome;
 use super::json::{transfers_per_op, window};
 use crate::events;
+use crate::hq;
+use crate::report::look::{Look, align_right, new_table, trimmed};
 use crate::report::numbers;
-use crate::report::table::{Look, align_right, new_table, trimmed};
 use crate::results;
-use crate::stat;
 
 /// The most hot lines and events that are shown per lock.
 const MOST: usize = 6;
@@ -125,8 +125,8 @@ fn details(cell: &[Outcome], look: Look) -> String {
         if look.events {
             let events = ranked(&record.events, record.operations);
             let _ = writeln!(out, "  {}", look.dim(&format!("{label} events per 1000 turns: {}", listed(&events))));
-            if stat::is_hierarchical(&label) {
-                let _ = writeln!(out, "  {}", look.dim(&stat::settings_line()));
+            if hq::is_hierarchical(&label) {
+                let _ = writeln!(out, "  {}", look.dim(&hq::settings_line()));
             }
         }
     }

@@ -41,6 +41,19 @@ fn an_interrupted_bench_reports_what_it_has() {
 }
 
 #[test]
+fn an_interrupted_grid_scores_what_it_has() {
+    let output = interrupted(
+        &["bench", "--grid", "--lock", "mutex", "--peer", "none", "--secs", "0.05", "--rounds", "2000", "--json"],
+        1,
+    );
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    let text = stdout(&output);
+    let score: serde_json::Value = serde_json::from_str(text.lines().next().expect("a line")).expect("a JSON object");
+    assert_eq!((&score["score"], &score["complete"]), (&"mutex".into(), &false.into()));
+    assert!(text.lines().count() > 1);
+}
+
+#[test]
 fn an_interrupted_compare_still_writes_whole_files() {
     let folder = scratch("interrupted");
     let path = folder.to_string_lossy().into_owned();

@@ -14,6 +14,7 @@ use assert_cmd::cargo::cargo_bin;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+mod grid;
 mod interrupts;
 mod output;
 mod predict;

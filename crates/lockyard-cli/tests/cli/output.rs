@@ -39,7 +39,7 @@ fn help_version_completions_and_manual_pages() {
     };
     assert!(shown(&["--version"]).starts_with("lockyard "));
     assert!(shown(&["--help"]).contains("Examples:"));
-    for command in ["compare", "bench", "run", "stat"] {
+    for command in ["compare", "bench", "run", "stat", "hq"] {
         assert!(shown(&[command, "--help"]).contains("Examples:"), "{command}");
     }
     for command in ["list", "completions", "man"] {
@@ -49,7 +49,7 @@ fn help_version_completions_and_manual_pages() {
     assert!(shown(&["man"]).contains(".TH lockyard 1"));
     assert!(shown(&["man", "bench"]).contains("lockyard\\-bench"));
     assert!(shown(&["completions", "fish"]).contains("stat") && shown(&["man"]).contains("lockyard\\-stat"));
-    assert!(shown(&["man", "stat"]).contains("LOCKYARD_HQ_"));
+    assert!(shown(&["man", "hq"]).contains("LOCKYARD_HQ_"));
 }
 
 /// The arguments of a bench that takes a moment.
@@ -157,7 +157,7 @@ fn compare_writes_a_whole_page_and_its_data() {
 
 #[test]
 fn stat_shows_tunables_and_statistics() {
-    let arguments = ["stat", "--secs", "0.05", "--threads", "4"];
+    let arguments = ["hq", "--secs", "0.05", "--threads", "4"];
     let lanes = [("LOCKYARD_HQ_LANES", "2"), ("LOCKYARD_HQ_FAIRNESS_THRESHOLD", "100")];
     let output = with_environment(&lanes, &arguments);
     let text = stdout(&output);

@@ -26,10 +26,15 @@ fn impossible_numbers_are_refused() {
     refused(&["bench", "--threads", ""], "--threads: '' has an empty entry");
     refused(&["bench", "--cs", "-1"], "--cs: '-1' is not a whole number");
     refused(&["bench", "--family", "rw", "--read-pct", "101"], "--read-pct: 101 is out of bounds (0 to 100)");
+    refused(&["bench", "--family", "rw", "--read-pct", "99.9.9"], "--read-pct: '99.9.9' is not a percentage");
+    refused(&["bench", "--think", "nanx"], "--think: 'nanx' is not a multiple of the section");
+    refused(&["bench", "--think", "1e5x", "--cs", "1000"], "think time: at most 10000000 PAUSEs");
+    refused(&["bench", "--lines", "4096"], "--lines: 4096 is out of bounds (0 to 1024)");
+    refused(&["bench", "--think-shape", "normal"], "[possible values: fixed, exponential]");
     refused(&["bench", "--secs", "0"], "--secs: '0' is out of bounds");
     refused(&["bench", "--rounds", "0"], "--rounds: 0 is out of bounds");
     refused(&["bench", "--seed", "x"], "--seed: 'x' is not a whole number");
-    refused(&["compare", "--secs-total", "soon"], "--secs-total: 'soon' is not a number");
+    refused(&["compare", "--secs-total", "soon"], "--secs-total: 'soon' is not a time");
     refused(&["--secs-total", "0"], "--secs-total: '0' is out of bounds");
     refused(&["bench", "--threads", "1:1000", "--cs", "1:1000"], "more than 20000 cells");
 }
@@ -40,6 +45,17 @@ fn combinations_without_a_meaning_are_refused() {
     refused(&["bench", "--lock", "none", "--peer", "none"], "nothing to measure");
     refused(&["bench", "--family", "rw", "--workload", "starve-writers", "--threads", "4"], "--readers and --writers");
     refused(&["bench", "--lock", "mutex", "--readers", "4"], "have no roles");
+    for option in [["--lines", "8"], ["--think-shape", "exponential"]] {
+        let arguments = [&["bench", "--family", "rw", "--workload", "qrw-loop"][..], &option].concat();
+        refused(&arguments, "qrw-loop has neither; contend and rwsem-micro have");
+    }
+    for option in [["--threads", "2"], ["--think", "1x"], ["--workload", "contend"], ["--lines", "8"]] {
+        refused(&[&["bench", "--grid"][..], &option].concat(), "'--grid' cannot be used with '--");
+    }
+    refused(&["bench", "--quick"], "--grid");
+    refused(&["bench", "--grid", "--quick", "--full"], "'--quick' cannot be used with '--full'");
+    refused(&["bench", "--grid", "--lock", "mutx"], "did you mean 'mutex'?");
+    refused(&["bench", "--grid", "--rounds", "0"], "--rounds: 0 is out of bounds");
     refused(&["bench", "--lock", "mutex", "--jobs", "4"], "--jobs: contend has no jobs; only bkl-aim7 has");
     refused(
         &["bench", "--lock", "mutex", "--workload", "bkl-aim7", "--jobs", "0"],
@@ -127,7 +143,7 @@ fn bad_tunables_are_refused_in_one_line() {
         ("LOCKYARD_HQ_WAIT_BEFORE_LOOK_NS", "5001", "0 to 5000"),
         ("LOCKYARD_HQ_WAITERS_PER_LANE_TURN_NUMA", "1.5", "0 to 64"),
     ] {
-        for arguments in [&["stat", "--secs", "0.01"][..], &["sim", "--machine", "skx_1s"], &["list", "locks"]] {
+        for arguments in [&["hq", "--secs", "0.01"][..], &["sim", "--machine", "skx_1s"], &["list", "locks"]] {
             let output = with_environment(&[(variable, value)], arguments);
             is_refusal(&output, arguments, &format!("{variable}: a number from {range} is needed"));
         }
@@ -136,11 +152,11 @@ fn bad_tunables_are_refused_in_one_line() {
 
 #[test]
 fn statistics_that_nobody_keeps_are_refused() {
-    refused(&["stat", "--lock", "mutex"], "'mutex' keeps no statistics; choose hq-spinlock or lockref:hq-spinlock");
-    refused(&["stat", "--lock", "hq-spinlok"], "did you mean 'hq-spinlock'?");
-    refused(&["stat", "--threads", "2,4"], "stat shows one run; 2 were chosen");
-    refused(&["stat", "--workload", "rwsem-micro"], "it has no read side");
-    refused(&["stat", "--secs", "0"], "--secs: '0' is out of bounds");
+    refused(&["hq", "--lock", "mutex"], "'mutex' keeps no statistics; choose hq-spinlock or lockref:hq-spinlock");
+    refused(&["hq", "--lock", "hq-spinlok"], "did you mean 'hq-spinlock'?");
+    refused(&["hq", "--threads", "2,4"], "hq shows one run; 2 were chosen");
+    refused(&["hq", "--workload", "rwsem-micro"], "it has no read side");
+    refused(&["hq", "--secs", "0"], "--secs: '0' is out of bounds");
 }
 
 #[test]

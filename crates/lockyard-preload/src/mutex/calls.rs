@@ -27,7 +27,12 @@ unsafe extern "C" fn lock_next(mutex: *mut pthread_mutex_t) -> c_int {
 #[cold]
 unsafe extern "C" fn lock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
     // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex).lock(Patience::Forever, caller) } {
+    let object = unsafe { MutexObject::at(mutex) };
+    if object.lock_told(caller) {
+        return 0;
+    }
+    // SAFETY: as above.
+    match unsafe { object.lock(Patience::Forever, caller) } {
         Some(result) => result,
         None => real!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int),
     }
@@ -61,7 +66,11 @@ unsafe extern "C" fn unlock_next(mutex: *mut pthread_mutex_t) -> c_int {
 #[inline(never)]
 unsafe extern "C" fn unlock_slow(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex) }.unlock() {
+    let object = unsafe { MutexObject::at(mutex) };
+    if object.unlock_told() {
+        return 0;
+    }
+    match object.unlock() {
         Some(result) => result,
         None => real!(pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int),
     }
@@ -96,28 +105,39 @@ pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c
     unsafe { trylock_slow(mutex) }
 }
 
-/// See `pthread_mutex_timedlock(3p)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, at: *const timespec) -> c_int {
+watch::with_caller! {
+    /// See `pthread_mutex_timedlock(3p)`.
+    ///
+    /// # Safety
+    /// As in C.
+    #[unsafe(no_mangle)]
+    pub fn pthread_mutex_timedlock("rdx", mutex: *mut pthread_mutex_t, at: *const timespec) => timedlock_for
+}
+
+unsafe extern "C" fn timedlock_for(mutex: *mut pthread_mutex_t, at: *const timespec, caller: usize) -> c_int {
     // SAFETY: a mutex and a time, as in C.
-    match unsafe { MutexObject::at(mutex).lock(Patience::Until(libc::CLOCK_REALTIME, at), 0) } {
+    match unsafe { MutexObject::at(mutex).lock(Patience::Until(libc::CLOCK_REALTIME, at), caller) } {
         Some(result) => result,
         None => real!(pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, at: *const timespec) -> c_int),
     }
 }
 
-/// See `pthread_mutex_clocklock(3)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_clocklock(
+watch::with_caller! {
+    /// See `pthread_mutex_clocklock(3)`.
+    ///
+    /// # Safety
+    /// As in C.
+    #[unsafe(no_mangle)]
+    pub fn pthread_mutex_clocklock(
+        "rcx", mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec
+    ) => clocklock_for
+}
+
+unsafe extern "C" fn clocklock_for(
     mutex: *mut pthread_mutex_t,
     clock: clockid_t,
     at: *const timespec,
+    caller: usize,
 ) -> c_int {
     // SAFETY: a mutex, as in C.
     let object = unsafe { MutexObject::at(mutex) };
@@ -125,7 +145,7 @@ pub unsafe extern "C" fn pthread_mutex_clocklock(
         return EINVAL;
     }
     // SAFETY: a time, as in C.
-    match unsafe { object.lock(Patience::Until(clock, at), 0) } {
+    match unsafe { object.lock(Patience::Until(clock, at), caller) } {
         Some(result) => result,
         None => {
             real!(pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec) -> c_int)

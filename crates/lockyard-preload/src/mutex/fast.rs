@@ -6,9 +6,11 @@ use core::sync::atomic::Ordering::*;
 
 use lockyard::platform::thread::ThreadId;
 
-use super::{ADAPTIVE, ERRORCHECK, MutexObject, NORMAL, OWNER, RECURSIVE};
+use lockyard_segment::{self as segment, Caller, Class};
+
+use super::{ADAPTIVE, CLASS, ERRORCHECK, MutexObject, NORMAL, OWNER, RECURSIVE};
 use crate::config::MutexKind;
-use crate::thread;
+use crate::{thread, watch};
 
 impl MutexObject {
     /// The fast path: a mutex of the normal kind that nobody holds or waits for, and a thread that
@@ -58,7 +60,42 @@ impl MutexObject {
         }
     }
 
-    /// The same for the other three kinds; those that know their holder: taken for the first time.
+    /// The fast path of a lock that is told of: it has a class, and a call from `caller` takes it.
+    #[inline(always)]
+    pub(super) fn lock_told(&self, caller: usize) -> bool {
+        if !segment::watched() {
+            return false;
+        }
+        let me = thread::block();
+        let (Some(name), Some(page)) = (me.name(), watch::page()) else { return false };
+        let class = self.field(CLASS).load(Relaxed);
+        // A word without waiters: in a child of fork nothing has to be settled.
+        if self.kind() != NORMAL || class == 0 || !self.raw.try_acquire_as(name) {
+            return false;
+        }
+        self.owned(NORMAL, MutexKind::Mutex, me);
+        let caller = Caller::new(Class::from_raw(class), caller);
+        segment::acquired_on(page, caller, core::ptr::from_ref(self).addr());
+        true
+    }
+
+    /// The fast path of unlocking it.
+    #[inline(always)]
+    pub(super) fn unlock_told(&self) -> bool {
+        if !segment::watched() || self.kind() != NORMAL {
+            return false;
+        }
+        let (Some(name), Some(page)) = (thread::block().name(), watch::page()) else { return false };
+        self.field(OWNER).store(0, Relaxed);
+        let given = self.raw.try_release_as(name);
+        if given {
+            segment::released_on(page, core::ptr::from_ref(self).addr());
+        }
+        given
+    }
+
+    /// The fast path of the other three kinds; those that know their holder: taken for the first
+    /// time.
     #[inline(always)]
     pub(super) fn lock_known(&self) -> bool {
         let kind = self.kind();

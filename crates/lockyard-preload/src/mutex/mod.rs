@@ -54,7 +54,7 @@ use lockyard::platform::linux::Linux;
 use lockyard::rtmutex::{PiError, RawRtMutex};
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
-use lockyard_segment as segment;
+use lockyard_segment::{self as segment, Holder};
 
 use crate::config::{self, MutexKind};
 use crate::deadline::Deadline;
@@ -232,7 +232,7 @@ impl MutexObject {
             MutexKind::Rt => (INHERITING_CLASS, b"rtmutex".as_slice()),
             _ => (CLASS, b"mutex".as_slice()),
         };
-        Told { class: self.field(class), kind, lock: core::ptr::from_ref(self).addr() }
+        Told { class: self.field(class), kind, lock: core::ptr::from_ref(self).addr(), shared: false }
     }
 
     /// The kernel's name of the owner; 0: unknown.
@@ -240,9 +240,22 @@ impl MutexObject {
         if lock == MutexKind::Rt { self.rt().owner() } else { self.field(OWNER).load(Relaxed) }
     }
 
+    /// Whether threads wait for it; `None`: the lock does not tell.
+    fn queued(&self, lock: MutexKind) -> Option<bool> {
+        match lock {
+            MutexKind::Mutex => Some(self.raw.is_contended()),
+            MutexKind::Spin => Some(self.spin().is_contended()),
+            MutexKind::Rt => Some(self.rt().is_contended()),
+            MutexKind::Hq | MutexKind::Glibc => None,
+        }
+    }
+
     fn try_acquire(&self, lock: MutexKind) -> bool {
         match lock {
-            MutexKind::Mutex => self.raw.try_acquire(),
+            MutexKind::Mutex => {
+                let name = thread::block().name();
+                name.is_some_and(|name| self.raw.try_acquire_as(name)) || self.raw.try_acquire()
+            }
             MutexKind::Spin => self.spin().try_acquire(),
             MutexKind::Hq => self.hq().try_acquire(),
             MutexKind::Rt => self.rt().try_acquire(),
@@ -302,7 +315,7 @@ impl MutexObject {
         // SAFETY: the caller's promise.
         unsafe {
             match lock {
-                MutexKind::Mutex => match thread::block().fast() {
+                MutexKind::Mutex => match thread::block().name() {
                     Some(name) if self.raw.try_release_as(name) => {}
                     _ => self.raw.release_detached(),
                 },
@@ -344,7 +357,8 @@ impl MutexObject {
         };
         let result = if segment::watched() {
             let patient = !matches!(patience, Patience::None);
-            self.told(lock).take(caller, patient, || self.try_acquire(lock), || self.owner(lock), wait)
+            let holder = || Holder::Thread(self.owner(lock));
+            self.told(lock).take(caller, patient, || self.try_acquire(lock), || self.queued(lock), holder, wait)
         } else {
             wait()
         };

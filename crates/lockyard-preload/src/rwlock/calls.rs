@@ -5,10 +5,10 @@ use core::ffi::c_int;
 use libc::{EINVAL, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
 
 use super::{Patience, RwlockObject};
-use crate::config::{self, RwlockKind};
+use crate::config;
 use crate::counters::{self, Fallback};
 use crate::deadline::{self, Deadline};
-use crate::policies::with_lock;
+use crate::policies::{RwlockKind, with_lock};
 use crate::real::real;
 use crate::{thread, watch};
 
@@ -33,7 +33,7 @@ macro_rules! calls {
         unsafe extern "C" fn $for(rwlock: *mut pthread_rwlock_t, caller: usize) -> c_int {
             // SAFETY: a rwlock, as in C.
             let result = unsafe { RwlockObject::ours(rwlock) }
-                .and_then(|object| with_lock!(object, lock => object.$method(lock, Patience::$patience, caller)));
+                .and_then(|object| with_lock!(config::rwlock(), object, lock => object.$method(lock, Patience::$patience, caller)));
             match result {
                 Some(result) => result,
                 None => real!($name(rwlock: *mut pthread_rwlock_t) -> c_int),
@@ -73,7 +73,7 @@ macro_rules! timed_calls {
             match unsafe { Deadline::new(clock, at) } {
                 Err(error) => error,
                 Ok(deadline) => {
-                    with_lock!(object, lock => object.$method(lock, Patience::Until(deadline), 0)).unwrap_or(EINVAL)
+                    with_lock!(config::rwlock(), object, lock => object.$method(lock, Patience::Until(deadline), 0)).unwrap_or(EINVAL)
                 }
             }
         }
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn pthread_rwlock_unlock(rwlock: *mut pthread_rwlock_t) ->
 unsafe extern "C" fn unlock_slow(rwlock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: a rwlock, as in C.
     let result = unsafe { RwlockObject::ours(rwlock) }.and_then(|object| {
-        with_lock!(object, lock => {
+        with_lock!(config::rwlock(), object, lock => {
             // The kernel's policies let waiters in under the wait lock, which in a child may be a
             // dead thread's.
             object.settle(lock);

@@ -30,8 +30,8 @@ pub(super) trait Lock {
     unsafe fn forget_waiters(&self);
 }
 
-macro_rules! rwsem {
-    ($lock:ident $(<$policy:ident: $bound:path>)?) => {
+macro_rules! rwlock {
+    ($lock:ident $(<$policy:ident: $bound:path>)?, $read_release:ident, $write_release:ident) => {
 impl$(<$policy: $bound>)? Lock for $lock<Linux $(, $policy)?> {
     #[inline]
     fn read(&self) -> bool {
@@ -72,12 +72,12 @@ impl$(<$policy: $bound>)? Lock for $lock<Linux $(, $policy)?> {
     #[inline]
     unsafe fn read_release(&self) {
         // SAFETY: the caller's promise.
-        unsafe { self.read_release_detached() };
+        unsafe { self.$read_release() };
     }
     #[inline]
     unsafe fn write_release(&self) {
         // SAFETY: the caller's promise.
-        unsafe { self.write_release_detached() };
+        unsafe { self.$write_release() };
     }
     unsafe fn forget_waiters(&self) {
         // SAFETY: the caller's promise.
@@ -87,53 +87,6 @@ impl$(<$policy: $bound>)? Lock for $lock<Linux $(, $policy)?> {
     };
 }
 
-rwsem!(RawRwSem);
-rwsem!(KernelRwSem<Y: Policy>);
-
-impl Lock for RawQRwLock<Linux> {
-    fn read(&self) -> bool {
-        self.read_acquire_unless_full()
-    }
-    fn is_full(&self) -> bool {
-        RawQRwLock::is_full(self)
-    }
-    fn try_read(&self) -> bool {
-        self.try_read_acquire()
-    }
-    fn read_again(&self) -> bool {
-        self.try_read_again()
-    }
-    fn read_until(&self, deadline: &Deadline) -> bool {
-        self.read_acquire_until(deadline.until()).is_ok()
-    }
-    fn read_beside(&self, deadline: Option<&Deadline>, may: impl Fn() -> bool) -> bool {
-        self.read_acquire_beside(deadline.map_or(Until::FOREVER, Deadline::until), may).is_ok()
-    }
-    fn write(&self) {
-        self.write_acquire();
-    }
-    fn try_write(&self) -> bool {
-        self.try_write_acquire()
-    }
-    fn write_until(&self, deadline: &Deadline) -> bool {
-        self.write_acquire_until(deadline.until()).is_ok()
-    }
-    fn is_locked(&self) -> bool {
-        RawQRwLock::is_locked(self)
-    }
-    fn is_write_locked(&self) -> bool {
-        RawQRwLock::is_write_locked(self)
-    }
-    unsafe fn read_release(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { RawQRwLock::read_release(self) };
-    }
-    unsafe fn write_release(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { RawQRwLock::write_release(self) };
-    }
-    unsafe fn forget_waiters(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { RawQRwLock::forget_waiters(self) };
-    }
-}
+rwlock!(RawRwSem, read_release_detached, write_release_detached);
+rwlock!(KernelRwSem<Y: Policy>, read_release_detached, write_release_detached);
+rwlock!(RawQRwLock, read_release, write_release);

@@ -38,11 +38,12 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 use libc::{EAGAIN, EBUSY, EDEADLK, EPERM, ETIMEDOUT, pthread_rwlock_t};
 use lockyard::platform::linux::Linux;
 use lockyard::rwsem::RawRwSem;
-use lockyard_segment as segment;
+use lockyard_segment::{self as segment, Holder};
 
-use crate::config::{self, RwlockKind};
+use crate::config;
 use crate::deadline::Deadline;
 use crate::fork;
+use crate::policies::RwlockKind;
 use crate::thread;
 use crate::watch::Told;
 use lock::Lock;
@@ -170,21 +171,31 @@ impl RwlockObject {
     }
 
     /// The lock, as the statistics know it.
-    fn told(&self) -> Told<'_> {
-        Told { class: &self.class, kind: b"rwlock", lock: self.address() }
+    fn told(&self, shared: bool) -> Told<'_> {
+        Told { class: &self.class, kind: b"rwlock", lock: self.address(), shared }
+    }
+
+    /// The thread that holds it or keeps others out.
+    fn holder(&self) -> Holder {
+        match self.writer.load(Relaxed) {
+            0 => Holder::Readers,
+            writer => thread::record_of(writer).map_or(Holder::Unknown, Holder::Record),
+        }
     }
 
     /// Runs `wait`, and tells of it; `attempt` is what it tries first.
     #[inline]
     fn tell(
         &self,
+        shared: bool,
         patience: Patience,
         caller: usize,
         attempt: impl FnOnce() -> bool,
         wait: impl FnOnce() -> c_int,
     ) -> c_int {
         if segment::watched() {
-            self.told().take(caller, !matches!(patience, Patience::None), attempt, || 0, wait)
+            let patient = !matches!(patience, Patience::None);
+            self.told(shared).take(caller, patient, attempt, || None, || self.holder(), wait)
         } else {
             wait()
         }
@@ -225,7 +236,7 @@ impl RwlockObject {
                 }
             }
         };
-        let result = self.tell(patience, caller, attempt, wait);
+        let result = self.tell(true, patience, caller, attempt, wait);
         if result == 0 {
             me.holds.add(address);
         }
@@ -254,7 +265,7 @@ impl RwlockObject {
             self.reservation.end();
             result
         };
-        let result = self.tell(patience, caller, || lock.try_write(), wait);
+        let result = self.tell(false, patience, caller, || lock.try_write(), wait);
         if result == 0 {
             self.writer.store(identity, Relaxed);
         }

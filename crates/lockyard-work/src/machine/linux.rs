@@ -8,11 +8,8 @@ use lockyard::event::{self, Snapshot};
 use lockyard::platform::linux::Linux;
 use lockyard::platform::pi::PiPlatform;
 
-use lockyard_recording::model::Kind;
-
 use super::{Machine, MachineError, Usage};
-use crate::erased::{self, Erased};
-use crate::peers::pthread;
+use crate::peers::pthread::{mutex, rwlock, spin};
 
 mod compute;
 mod stamp;
@@ -21,6 +18,10 @@ mod stamp;
 const STACK: usize = 256 << 10;
 
 impl Machine for Linux {
+    type Mutex = mutex::Mutex<mutex::Normal>;
+    type RwLock = rwlock::RwLock<rwlock::PreferReader>;
+    type Spin = spin::Spin;
+
     fn run(n: usize, body: &(dyn Fn(usize) + Sync)) -> Result<(), MachineError> {
         run_with_stacks(n, STACK, body)
     }
@@ -39,14 +40,6 @@ impl Machine for Linux {
     #[inline]
     fn work(ns: u64) {
         compute::spend(ns);
-    }
-
-    fn recorded(kind: Kind, name: &str) -> Box<dyn Erased> {
-        match kind {
-            Kind::Mutex => erased::exclusive::<Self, pthread::mutex::Mutex<pthread::mutex::Normal>>(name),
-            Kind::RwLock => erased::shared::<Self, pthread::rwlock::RwLock<pthread::rwlock::PreferReader>>(name),
-            Kind::Spin => erased::exclusive::<Self, pthread::spin::Spin>(name),
-        }
     }
 
     #[inline(always)]

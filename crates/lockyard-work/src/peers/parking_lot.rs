@@ -1,6 +1,6 @@
 //! `parking_lot` 0.13.
 
-use crate::subject::{Exclusive, Family, Label, Shared, Subject};
+use crate::subject::{Exclusive, Shared};
 
 /// `parking_lot::Mutex`.
 #[derive(Debug)]
@@ -16,10 +16,6 @@ impl Exclusive for Mutex {
         let _guard = self.0.lock();
         section()
     }
-}
-
-impl Subject for Mutex {
-    const LABEL: Label = Label::peer("parking_lot-mutex", Family::Mutex);
 }
 
 /// `parking_lot::RwLock`.
@@ -44,8 +40,4 @@ impl Shared for RwLock {
         let _guard = self.0.read();
         section()
     }
-}
-
-impl Subject for RwLock {
-    const LABEL: Label = Label::peer("parking_lot-rwlock", Family::Rw);
 }

@@ -1,6 +1,6 @@
-//! The `spin` crate: test-and-test-and-set, and a ticket lock. Neither ever sleeps.
+//! The `spin` crate: test-and-test-and-set, a ticket lock, a reader-writer lock. None ever sleeps.
 
-use crate::subject::{Exclusive, Family, Label, Subject};
+use crate::subject::{Exclusive, Shared};
 
 /// `spin::mutex::SpinMutex`.
 #[derive(Debug)]
@@ -16,10 +16,6 @@ impl Exclusive for Ttas {
         let _guard = self.0.lock();
         section()
     }
-}
-
-impl Subject for Ttas {
-    const LABEL: Label = Label::peer("spin-ttas", Family::Spin);
 }
 
 /// `spin::mutex::TicketMutex`.
@@ -38,6 +34,26 @@ impl Exclusive for Ticket {
     }
 }
 
-impl Subject for Ticket {
-    const LABEL: Label = Label::peer("spin-ticket", Family::Spin);
+/// `spin::rwlock::RwLock`.
+#[derive(Debug)]
+pub(crate) struct RwLock(::spin::rwlock::RwLock<()>);
+
+impl Exclusive for RwLock {
+    fn new() -> Self {
+        Self(::spin::rwlock::RwLock::new(()))
+    }
+
+    #[inline(always)]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.0.write();
+        section()
+    }
+}
+
+impl Shared for RwLock {
+    #[inline(always)]
+    fn with_shared<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.0.read();
+        section()
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use crate::subject::{Exclusive, Family, Label, Shared, Subject};
+use crate::subject::{Exclusive, Shared};
 
 /// `std::sync::Mutex`.
 #[derive(Debug)]
@@ -18,10 +18,6 @@ impl Exclusive for Mutex {
         let _guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         section()
     }
-}
-
-impl Subject for Mutex {
-    const LABEL: Label = Label::peer("std-mutex", Family::Mutex);
 }
 
 /// `std::sync::RwLock`.
@@ -46,8 +42,4 @@ impl Shared for RwLock {
         let _guard = self.0.read().unwrap_or_else(PoisonError::into_inner);
         section()
     }
-}
-
-impl Subject for RwLock {
-    const LABEL: Label = Label::peer("std-rwlock", Family::Rw);
 }

@@ -1,6 +1,6 @@
 //! `usync` 0.2: one word, a lock-free queue of threads that park.
 
-use crate::subject::{Exclusive, Family, Label, Shared, Subject};
+use crate::subject::{Exclusive, Shared};
 
 /// `usync::Mutex`.
 #[derive(Debug)]
@@ -16,10 +16,6 @@ impl Exclusive for Mutex {
         let _guard = self.0.lock();
         section()
     }
-}
-
-impl Subject for Mutex {
-    const LABEL: Label = Label::peer("usync-mutex", Family::Mutex);
 }
 
 /// `usync::RwLock`.
@@ -44,8 +40,4 @@ impl Shared for RwLock {
         let _guard = self.0.read();
         section()
     }
-}
-
-impl Subject for RwLock {
-    const LABEL: Label = Label::peer("usync-rwlock", Family::Rw);
 }

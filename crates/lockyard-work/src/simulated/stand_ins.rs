@@ -20,11 +20,11 @@ use lockyard::platform::{Ordering, Platform, Word};
 use lockyard_sim::MOST_THREADS;
 
 use crate::machine::Machine;
-use crate::subject::{Exclusive, Family, Label, Shared, Subject};
+use crate::subject::{Exclusive, Shared};
 
 /// A mutex of three states.
 #[derive(Debug)]
-pub(super) struct FutexMutex<M: Platform>(M::U32);
+pub struct FutexMutex<M: Platform>(M::U32);
 
 impl<M: Machine> Exclusive for FutexMutex<M> {
     fn new() -> Self {
@@ -45,17 +45,13 @@ impl<M: Machine> Exclusive for FutexMutex<M> {
     }
 }
 
-impl<M: Machine> Subject for FutexMutex<M> {
-    const LABEL: Label = Label::peer("as recorded", Family::Mutex);
-}
-
 const WRITER: u32 = 1;
 const ASLEEP: u32 = 2;
 const READER: u32 = 4;
 
 /// A reader-writer lock that prefers readers.
 #[derive(Debug)]
-pub(super) struct FutexRwLock<M: Platform>(M::U32);
+pub struct FutexRwLock<M: Platform>(M::U32);
 
 impl<M: Machine> FutexRwLock<M> {
     /// Sleeps if the word is still `seen`.
@@ -112,8 +108,4 @@ impl<M: Machine> Shared for FutexRwLock<M> {
         }
         result
     }
-}
-
-impl<M: Machine> Subject for FutexRwLock<M> {
-    const LABEL: Label = Label::peer("as recorded, rwlock", Family::Rw);
 }

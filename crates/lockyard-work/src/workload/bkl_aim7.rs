@@ -21,7 +21,7 @@ use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
-use crate::prng::Prng;
+use crate::prng::{Prng, Share};
 use crate::section::Section;
 use crate::spec::Spec;
 use crate::subject::Exclusive;
@@ -99,7 +99,7 @@ impl Hand {
     /// Takes one at random. Whether it only computes; `None` if there is none.
     fn draw(&mut self, prng: &mut Prng) -> Option<bool> {
         match self {
-            Self::Endless => Some(prng.percent(COMPUTE_PCT)),
+            Self::Endless => Some(prng.takes(Share::percent(f64::from(COMPUTE_PCT)))),
             Self::Of { computing: 0, locking: 0 } => None,
             Self::Of { computing, locking } => {
                 let computes = prng.below(*computing + *locking) < *computing;

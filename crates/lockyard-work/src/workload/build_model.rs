@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
 use crate::popularity::Popularity;
+use crate::prng::Share;
 use crate::section::Section;
 use crate::spec::Spec;
 use crate::subject::Shared;
@@ -50,7 +51,7 @@ pub(crate) fn run<M: Machine, L: Shared>(spec: &Spec) -> Result<Run, Error> {
                 }
                 for _ in 0..WRITES {
                     let object = at_hand[worker.prng.below(AT_HAND as u32) as usize];
-                    let section = if worker.prng.percent(1) { sleeping_write } else { write };
+                    let section = if worker.prng.takes(Share::percent(1.0)) { sleeping_write } else { write };
                     worker.write(object, section);
                 }
             }

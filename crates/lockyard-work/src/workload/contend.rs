@@ -4,6 +4,8 @@
 //! not think and alternates strictly or gives each thread a role. A share of reads, a strict
 //! alternation and roles are all possible in both.
 //!
+//! Sections touch as many lines of data as the cell says, and the times between them may be drawn.
+//!
 //! **`rwsem-micro` begins with a disturbance**: the last thread's first section is a write that
 //! sleeps for half a millisecond, so that everybody else falls asleep too. Locks whose waiters spin
 //! or sleep may have two lasting states with the same threads, and fall from one into the other
@@ -13,24 +15,66 @@
 
 use std::time::Duration;
 
+use crate::data::Data;
 use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
 use crate::machine::Machine;
+use crate::prng::Share;
 use crate::section::Section;
 use crate::spec::{Mix, Spec, Workload};
 use crate::subject::{Exclusive, Shared};
 use crate::tally::{Role, Run};
+use crate::think::Think;
 use crate::worker::Worker;
 
 /// How long the disturbance takes. 240 threads need a fifth of it to fall asleep one after the
 /// other, and the command warms up for a millisecond at least.
 const DISTURBANCE: Duration = Duration::from_micros(500);
 
+/// What the turns of one thread are made of.
+pub(super) struct Turns<'a, M: Machine, L> {
+    object: &'a Object<L>,
+    data: &'a Data<M>,
+    section: Section,
+    think: Think,
+}
+
+impl<'a, M: Machine, L: Exclusive> Turns<'a, M, L> {
+    pub(super) fn of(spec: &Spec, object: &'a Object<L>, data: &'a Data<M>) -> Self {
+        Self { object, data, section: Section::of(spec), think: Think::of(spec) }
+    }
+
+    /// A write turn. Without data it is the one of all other workloads.
+    #[inline(always)]
+    fn write(&self, worker: &mut Worker<'_, M>) {
+        if self.data.is_empty() {
+            worker.write(self.object, self.section);
+        } else {
+            worker.change(self.object, self.section, self.data);
+        }
+        M::pause(self.think.next(&mut worker.prng));
+    }
+
+    /// A read turn, likewise.
+    #[inline(always)]
+    fn read(&self, worker: &mut Worker<'_, M>)
+    where
+        L: Shared,
+    {
+        if self.data.is_empty() {
+            worker.read(self.object, self.section);
+        } else {
+            worker.look(self.object, self.section, self.data);
+        }
+        M::pause(self.think.next(&mut worker.prng));
+    }
+}
+
 /// The disturbance, if it is for this thread to make. Whether it was.
 fn disturb<M: Machine, L: Exclusive>(worker: &mut Worker<'_, M>, spec: &Spec, object: &Object<L>) -> bool {
     let last = worker.index > 0 && worker.index + 1 == spec.lockers();
-    let writes = worker.role != Role::Reader && (spec.mix != Mix::Random || spec.read_pct < 100);
+    let writes = worker.role != Role::Reader && (spec.mix != Mix::Random || spec.read_pct < 100.0);
     let disturbs = spec.workload == Workload::RwsemMicro && last && writes;
     if disturbs {
         worker.write(object, Section { sleep_ns: DISTURBANCE.as_nanos() as u64, ..Section::of(spec) });
@@ -40,71 +84,65 @@ fn disturb<M: Machine, L: Exclusive>(worker: &mut Worker<'_, M>, spec: &Spec, ob
 
 /// Write turns only.
 pub(crate) fn exclusive<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Error> {
-    let object = Object::<L>::new();
-    drive::<M, L>(spec, core::slice::from_ref(&object), |worker| writer::<M, L>(worker, spec, &object))
+    let (object, data) = (Object::<L>::new(), Data::<M>::new(spec.lines));
+    drive::<M, L>(spec, core::slice::from_ref(&object), |worker| {
+        disturb(worker, spec, &object);
+        writer(worker, &Turns::of(spec, &object, &data));
+    })
 }
 
 /// Reads and writes, mixed as the cell says.
 pub(crate) fn mixed<M: Machine, L: Shared>(spec: &Spec) -> Result<Run, Error> {
-    let object = Object::<L>::new();
-    let objects = core::slice::from_ref(&object);
-    match (spec.mix, spec.read_pct) {
-        (Mix::Random, 0) => exclusive::<M, L>(spec),
-        (Mix::Random, _) => drive::<M, L>(spec, objects, |worker| random::<M, L>(worker, spec, &object)),
-        (Mix::Alternate, _) => drive::<M, L>(spec, objects, |worker| alternate::<M, L>(worker, spec, &object)),
-        (Mix::Roles, _) => drive::<M, L>(spec, objects, |worker| in_role::<M, L>(worker, spec, &object)),
+    if spec.mix == Mix::Random && spec.read_pct == 0.0 {
+        return exclusive::<M, L>(spec);
     }
+    let (object, data) = (Object::<L>::new(), Data::<M>::new(spec.lines));
+    drive::<M, L>(spec, core::slice::from_ref(&object), |worker| {
+        let disturbed = disturb(worker, spec, &object);
+        let turns = Turns::of(spec, &object, &data);
+        match spec.mix {
+            Mix::Random => random(worker, &turns, Share::percent(spec.read_pct)),
+            Mix::Alternate => alternate(worker, &turns, disturbed || worker.index.is_multiple_of(2)),
+            Mix::Roles => in_role(worker, &turns),
+        }
+    })
 }
 
 /// The life of a thread with a role.
-pub(super) fn in_role<M: Machine, L: Shared>(worker: &mut Worker<'_, M>, spec: &Spec, object: &Object<L>) {
-    match worker.role {
-        Role::Reader => reader::<M, L>(worker, spec, object),
-        Role::Writer | Role::Both => writer::<M, L>(worker, spec, object),
+pub(super) fn in_role<M: Machine, L: Shared>(worker: &mut Worker<'_, M>, turns: &Turns<'_, M, L>) {
+    if worker.role != Role::Reader {
+        return writer(worker, turns);
+    }
+    while worker.on() {
+        turns.read(worker);
     }
 }
 
-fn writer<M: Machine, L: Exclusive>(worker: &mut Worker<'_, M>, spec: &Spec, object: &Object<L>) {
-    let section = Section::of(spec);
-    disturb(worker, spec, object);
+fn writer<M: Machine, L: Exclusive>(worker: &mut Worker<'_, M>, turns: &Turns<'_, M, L>) {
     while worker.on() {
-        worker.write(object, section);
-        M::pause(spec.think);
+        turns.write(worker);
     }
 }
 
-fn reader<M: Machine, L: Shared>(worker: &mut Worker<'_, M>, spec: &Spec, object: &Object<L>) {
-    let section = Section::of(spec);
+/// A thread that draws: `reads` of its turns are reads.
+fn random<M: Machine, L: Shared>(worker: &mut Worker<'_, M>, turns: &Turns<'_, M, L>, reads: Share) {
     while worker.on() {
-        worker.read(object, section);
-        M::pause(spec.think);
-    }
-}
-
-fn random<M: Machine, L: Shared>(worker: &mut Worker<'_, M>, spec: &Spec, object: &Object<L>) {
-    let section = Section::of(spec);
-    disturb(worker, spec, object);
-    while worker.on() {
-        if worker.prng.percent(spec.read_pct) {
-            worker.read(object, section);
+        if worker.prng.takes(reads) {
+            turns.read(worker);
         } else {
-            worker.write(object, section);
+            turns.write(worker);
         }
-        M::pause(spec.think);
     }
 }
 
-/// Even threads begin with a read, odd ones with a write.
-fn alternate<M: Machine, L: Shared>(worker: &mut Worker<'_, M>, spec: &Spec, object: &Object<L>) {
-    let section = Section::of(spec);
-    let mut reads = disturb(worker, spec, object) || worker.index.is_multiple_of(2);
+/// A thread that alternates. Even ones begin with a read, odd ones with a write.
+fn alternate<M: Machine, L: Shared>(worker: &mut Worker<'_, M>, turns: &Turns<'_, M, L>, mut reads: bool) {
     while worker.on() {
         if reads {
-            worker.read(object, section);
+            turns.read(worker);
         } else {
-            worker.write(object, section);
+            turns.write(worker);
         }
         reads = !reads;
-        M::pause(spec.think);
     }
 }

@@ -136,6 +136,7 @@ fn live<M: Machine, L: Exclusive>(
                 group.locked.wait(|| {});
                 group.elevate.wait(|| {});
                 section.spend::<M>();
+                true
             }),
             MIDDLE => group.elevate.wait(|| {}),
             _ => {

@@ -20,7 +20,7 @@ use lockyard_recording::model::{Lock, Popularity as Wanted, Role};
 use lockyard_recording::time::Times;
 
 use crate::driver;
-use crate::erased::{Erased, Make};
+use crate::erased::{self, Erased, Make};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::popularity::Popularity;
@@ -124,7 +124,7 @@ fn classes<M: Machine>(replay: &Replay, threads: usize, tested: Make, shared: bo
         let object = |index: usize| {
             let name = if index < NAMED { lock.name.as_str() } else { "" };
             let under_test = replay.is_tested(number, shared);
-            let made = if under_test { tested(name) } else { M::recorded(lock.kind, name) };
+            let made = if under_test { tested(name) } else { erased::recorded::<M>(lock.kind, name) };
             let lines: Box<[Line<M::U64>]> = (0..lines).map(|_| Line(M::U64::default())).collect();
             lines.iter().take_while(|_| index < NAMED).for_each(|line| M::name(&format!("{} data", lock.name), line));
             Object { lock: made, lines }
@@ -380,7 +380,8 @@ takes = [{ lock = "OWN", hold = "50ns" }]
             replay: Some(Arc::new(replay)),
             ..Spec::new(Workload::Replay)
         };
-        run::<Linux>(&spec, |name| Linux::recorded(lockyard_recording::model::Kind::Mutex, name), false).unwrap()
+        run::<Linux>(&spec, |name| erased::recorded::<Linux>(lockyard_recording::model::Kind::Mutex, name), false)
+            .unwrap()
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! than a handover; a reader gets in only if the lock makes a writer wait. The roles' own waits are
 //! the result.
 
-use super::contend;
+use super::contend::{self, Turns};
+use crate::data::Data;
 use crate::driver::drive;
 use crate::error::Error;
 use crate::invariant::Object;
@@ -18,11 +19,12 @@ use crate::tally::{Role, Run};
 
 pub(crate) fn run<M: Machine, L: Shared>(spec: &Spec) -> Result<Run, Error> {
     let object = Object::<L>::new();
+    let data = Data::<M>::new(spec.lines);
     let section = spec.cs_sleep.as_nanos() as u64;
     drive::<M, L>(spec, core::slice::from_ref(&object), |worker| {
         if worker.role == Role::Reader {
             M::sleep(section * worker.index as u64 / spec.readers as u64);
         }
-        contend::in_role::<M, L>(worker, spec, &object);
+        contend::in_role(worker, &Turns::of(spec, &object, &data));
     })
 }

@@ -24,7 +24,7 @@ pub(crate) fn exclusive<M: Machine, L: Exclusive>(spec: &Spec) -> Result<Run, Er
 
 /// Lock and unlock for reading, or for writing if the cell has no reads.
 pub(crate) fn shared<M: Machine, L: Shared>(spec: &Spec) -> Result<Run, Error> {
-    if spec.read_pct == 0 { exclusive::<M, L>(spec) } else { batches::<M, L>(spec, |lock| lock.with_shared(|| ())) }
+    if spec.read_pct == 0.0 { exclusive::<M, L>(spec) } else { batches::<M, L>(spec, |lock| lock.with_shared(|| ())) }
 }
 
 #[inline(always)]

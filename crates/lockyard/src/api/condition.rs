@@ -2,12 +2,13 @@
 
 use lock_api::{GuardNoSend, MutexGuard};
 
+use super::RawMutex;
 use crate::cancel::{CancelToken, GaveUp, Until};
 use crate::condvar::RawCondvar;
-use crate::mutex::RawMutex;
+use crate::deadlock;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 
-/// A [`RawCondvar`] whose waiters hold a [`RawMutex`]: 16 bytes, for `lock_api`'s `Condvar`.
+/// The condition variable of [`RawMutex`]: 16 bytes.
 ///
 /// Guarantees: a notification wakes the waiter that came first, fixed priorities before others. It
 /// moves that waiter, asleep, into the queue of the mutex: one wake-up, when the mutex is free.
@@ -15,26 +16,13 @@ use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 /// and a wait returns only when notified, timed out or cancelled, for threads that have a record
 /// (the first 65,022 of a process); others return now and then.
 ///
-/// Cost: a notification without waiters is one load. No allocation.
+/// Cost: a notification without waiters is one load. No allocation. Theory: `src/condvar.rs`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct MutexCondvar<P: Platform> {
     raw: RawCondvar<P>,
     /// The address of the mutex that the last to wait came with.
     mutex: P::U64,
-}
-
-impl<P: ConstPlatform> MutexCondvar<P> {
-    /// Without waiters.
-    pub const fn new() -> Self {
-        Self { raw: RawCondvar::new(), mutex: P::U64::ZERO }
-    }
-}
-
-impl<P: ConstPlatform> Default for MutexCondvar<P> {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl<P: Platform> MutexCondvar<P> {
@@ -62,7 +50,7 @@ impl<P: Platform> MutexCondvar<P> {
     unsafe fn wait_until(&self, mutex: &RawMutex<P>, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.bind(mutex);
         // SAFETY: the caller's promise; a waiter is moved into the queue of its own mutex.
-        unsafe { self.raw.wait(mutex, until) }
+        deadlock::without(mutex, deadlock::MUTEX, || unsafe { self.raw.wait(&mutex.0, until) })
     }
 }
 
@@ -72,7 +60,7 @@ impl<P: Platform> MutexCondvar<P> {
 // returns, or panics.
 unsafe impl<P: ConstPlatform> lock_api::RawCondvar for MutexCondvar<P> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-    const INIT: Self = Self::new();
+    const INIT: Self = Self { raw: RawCondvar::new(), mutex: P::U64::ZERO };
     type RawMutex = RawMutex<P>;
 
     unsafe fn wait(&self, mutex: &RawMutex<P>, _guard: &mut GuardNoSend) {
@@ -119,9 +107,8 @@ mod timed {
 
     use lock_api::GuardNoSend;
 
-    use super::MutexCondvar;
+    use super::{MutexCondvar, RawMutex};
     use crate::api::time::at;
-    use crate::mutex::RawMutex;
     use crate::platform::ConstPlatform;
     use crate::platform::instants;
 

@@ -1,149 +1,177 @@
-//! `lock_api::RawMutex` for the locks with one mode.
+//! The raw locks with one mode that wait asleep, as `lock_api` has them.
 
-use crate::mutex::RawMutex;
-use crate::platform::ConstPlatform;
-use crate::rtmutex_tree::RawTreeRtMutex;
-use crate::rtmutex_tree::policy::Policy;
-use crate::spin::mcs::RawMcsLock;
-use crate::spin::queued::{Kind, RawQueuedSpinLock};
-use crate::spin::ticket::RawTicketLock;
-use crate::spin::ttas::RawTtasLock;
+use lock_api::GuardNoSend;
+
+use super::cancellable::{RawMutexCancellable, timed_mutex};
+use crate::cancel::{GaveUp, Until};
+use crate::deadlock::{self, Mode::Exclusive};
+use crate::mutex;
+use crate::platform::{ConstPlatform, Platform};
+use crate::rtmutex_tree::policy::{Policy, Today};
+use crate::rtmutex_tree::{self, Refused};
+
+/// The mutex: 32 bytes.
+///
+/// Fairness: running threads pass a waiter for at most a turn, 0.4 ms, per waiter ahead of it.
+/// Ordering: what an owner did happens before the next acquisition returns. Cost without
+/// contention: one compare-exchange, one exchange. A waiter spins while the owner runs, then
+/// sleeps. `unlock_fair` costs one load where nobody waits; otherwise it reserves the mutex for the
+/// first waiter, and wakes it: the mutex is idle until that thread runs. Theory:
+/// `src/mutex/mod.rs`.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct RawMutex<P: Platform>(pub(crate) mutex::RawMutex<P>);
+
+/// A [`RawMutex`] every unlock of which is fair: first come, first served once a thread sleeps.
+///
+/// Slow where threads outnumber CPUs; [`RawMutex`] alone is fair within its bound. Theory:
+/// `src/mutex/mod.rs`.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct RawFairMutex<P: Platform>(mutex::RawMutex<P>);
 
 macro_rules! exclusive {
-    ($lock:ident $(<$kind:ident: $bound:ident>)?, $guard:ty, $safety:literal) => {
-        #[doc = $safety]
-        // SAFETY: see the doc line: the lock's theory page argues mutual exclusion and Acquire on
-        // Release.
-        unsafe impl<P: ConstPlatform $(, $kind: $bound<P>)?> lock_api::RawMutex for $lock<P $(, $kind)?> {
+    ($lock:ident, $release:ident, $watched:expr) => {
+        // SAFETY: one thread owns the word at a time, and acquires on the release before.
+        unsafe impl<P: ConstPlatform> lock_api::RawMutex for $lock<P> {
             #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-            const INIT: Self = Self::new();
-            type Guard = $guard;
+            const INIT: Self = Self(mutex::RawMutex::new());
+            type Guard = GuardNoSend;
 
             #[inline]
-            fn lock(&self) -> Self::Guard {
-                self.acquire();
-                <$guard>::new()
+            fn lock(&self) -> GuardNoSend {
+                deadlock::acquire(self, $watched, Exclusive, || self.0.try_acquire(), || self.0.acquire());
+                GuardNoSend::new()
             }
 
             #[inline]
-            fn try_lock(&self) -> Option<Self::Guard> {
-                self.try_acquire().then(<$guard>::new)
+            fn try_lock(&self) -> Option<GuardNoSend> {
+                deadlock::attempt(self, $watched, Exclusive, self.0.try_acquire()).then(GuardNoSend::new)
             }
 
             #[inline]
-            unsafe fn unlock(&self, _guard: Self::Guard) {
+            unsafe fn unlock(&self, _guard: GuardNoSend) {
+                deadlock::released(self, $watched);
                 // SAFETY: the guard stands for an acquisition of this lock.
-                unsafe { self.release() };
+                unsafe { self.0.$release() };
             }
 
             #[inline]
             fn is_locked(&self) -> bool {
-                self.is_locked()
+                self.0.is_locked()
             }
         }
+
+        // SAFETY: an acquisition.
+        unsafe impl<P: ConstPlatform> RawMutexCancellable for $lock<P> {
+            type Platform = P;
+
+            fn lock_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
+                self.0.acquire_until(until)?;
+                deadlock::acquired(self, $watched, Exclusive);
+                Ok(GuardNoSend::new())
+            }
+        }
+        timed_mutex!([P: ConstPlatform] $lock<P>);
     };
 }
 
-exclusive!(RawMutex, lock_api::GuardNoSend, "One thread owns the word at a time.");
-exclusive!(RawQueuedSpinLock<K: Kind>, lock_api::GuardSend, "One thread sets the locked byte at a time.");
-exclusive!(RawMcsLock, lock_api::GuardSend, "One thread takes the free word, or is named by the owner before it.");
-exclusive!(RawTicketLock, lock_api::GuardSend, "One thread draws each number.");
-exclusive!(RawTtasLock, lock_api::GuardSend, "One thread sets the word at a time.");
+exclusive!(RawMutex, release, deadlock::MUTEX);
+exclusive!(RawFairMutex, release_fair, deadlock::FAIR_MUTEX);
 
-/// One thread's name is in the word at a time.
+// SAFETY: a fair release is a release.
+unsafe impl<P: ConstPlatform> lock_api::RawMutexFair for RawMutex<P> {
+    unsafe fn unlock_fair(&self, _guard: GuardNoSend) {
+        deadlock::released(self, deadlock::MUTEX);
+        // SAFETY: the guard stands for an acquisition of this lock.
+        unsafe { self.0.release_fair() };
+    }
+
+    unsafe fn bump(&self, guard: &mut GuardNoSend) {
+        if self.0.is_contended() {
+            // SAFETY: the guard stands for an acquisition of this lock, before and after.
+            unsafe { self.unlock_fair(core::mem::replace(guard, GuardNoSend::new())) };
+            *guard = lock_api::RawMutex::lock(self);
+        }
+    }
+}
+
+/// The real-time mutex with its own tree of waiters: 12 bytes.
 ///
-/// The guard cannot carry an error: what [`RawTreeRtMutex`] returns, a deadlock or a foreign
-/// unlock, is a panic here.
-// SAFETY: see the doc line: the lock's theory page argues mutual exclusion and Acquire on Release.
+/// Waiters are served by priority. A waiter lends its priority to the owner, and down the chain of
+/// owners that wait themselves, where the program may set priorities
+/// ([`Platform::set_priority`]); where it may not, the order is kept and nothing is lent. Real-time
+/// threads are never passed by an equal; time-sharing threads as the policy `Y` says.
+/// Ordering and cost without contention: as [`RawMutex`]. Theory: `src/rtmutex_tree/mod.rs`.
+///
+/// # Panics
+/// `lock`, where it would close a cycle of waits. `unlock`, by another than the owner.
+///
+/// ```
+/// static SHARED: lockyard::TreeRtMutex<u32> = lockyard::TreeRtMutex::new(0);
+/// *SHARED.lock() += 1;
+/// ```
+#[repr(transparent)]
+pub struct RawTreeRtMutex<P: Platform, Y: Policy = Today>(rtmutex_tree::RawTreeRtMutex<P, Y>);
+
+impl<P: Platform, Y: Policy> core::fmt::Debug for RawTreeRtMutex<P, Y> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The guard cannot carry an error: a deadlock, or a foreign unlock, is a panic here.
+// SAFETY: one thread's name is in the word at a time; the lock's theory page argues Acquire on
+// Release.
 unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutex for RawTreeRtMutex<P, Y> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-    const INIT: Self = Self::new();
-    type Guard = lock_api::GuardNoSend;
+    const INIT: Self = Self(rtmutex_tree::RawTreeRtMutex::new());
+    type Guard = GuardNoSend;
 
     #[inline]
-    fn lock(&self) -> Self::Guard {
-        if let Err(cycle) = self.acquire() {
-            refused(&cycle);
-        }
-        lock_api::GuardNoSend::new()
+    fn lock(&self) -> GuardNoSend {
+        let wait = || self.0.acquire().unwrap_or_else(|cycle| super::refused(&cycle));
+        deadlock::acquire(self, deadlock::TREE_RT_MUTEX, Exclusive, || self.0.try_acquire(), wait);
+        GuardNoSend::new()
     }
 
     #[inline]
-    fn try_lock(&self) -> Option<Self::Guard> {
-        self.try_acquire().then(lock_api::GuardNoSend::new)
+    fn try_lock(&self) -> Option<GuardNoSend> {
+        let taken = deadlock::attempt(self, deadlock::TREE_RT_MUTEX, Exclusive, self.0.try_acquire());
+        taken.then(GuardNoSend::new)
     }
 
     #[inline]
-    unsafe fn unlock(&self, _guard: Self::Guard) {
+    unsafe fn unlock(&self, _guard: GuardNoSend) {
+        deadlock::released(self, deadlock::TREE_RT_MUTEX);
         // SAFETY: the guard stands for an acquisition of this lock.
-        if let Err(error) = unsafe { self.release() } {
-            refused(&error);
+        if let Err(error) = unsafe { self.0.release() } {
+            super::refused(&error);
         }
     }
 
     #[inline]
     fn is_locked(&self) -> bool {
-        self.is_locked()
+        self.0.is_locked()
     }
 }
 
-#[cold]
-#[track_caller]
-fn refused(error: &dyn core::fmt::Display) -> ! {
-    panic!("{error}")
-}
+/// # Panics
+/// As `lock`: where it could only hang.
+// SAFETY: an acquisition.
+unsafe impl<P: ConstPlatform, Y: Policy> RawMutexCancellable for RawTreeRtMutex<P, Y> {
+    type Platform = P;
 
-#[cfg(feature = "std")]
-mod timed {
-    use core::time::Duration;
-
-    use crate::api::exclusive::refused;
-    use crate::api::time::{after, at};
-    use crate::cancel::Until;
-    use crate::mutex::RawMutex;
-    use crate::platform::ConstPlatform;
-    use crate::rtmutex_tree::policy::Policy;
-    use crate::rtmutex_tree::{RawTreeRtMutex, Refused};
-
-    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
-    // deadline.
-    unsafe impl<P: ConstPlatform> lock_api::RawMutexTimed for RawMutex<P> {
-        type Duration = Duration;
-        #[allow(clippy::disallowed_types)] // lock_api's users speak std
-        type Instant = std::time::Instant;
-
-        fn try_lock_for(&self, timeout: Duration) -> Option<Self::Guard> {
-            self.acquire_until(after(timeout)).ok().map(|()| lock_api::GuardNoSend::new())
-        }
-
-        fn try_lock_until(&self, deadline: Self::Instant) -> Option<Self::Guard> {
-            self.acquire_until(at(deadline)).ok().map(|()| lock_api::GuardNoSend::new())
-        }
-    }
-
-    // SAFETY: as above.
-    unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutexTimed for RawTreeRtMutex<P, Y> {
-        type Duration = Duration;
-        #[allow(clippy::disallowed_types)] // lock_api's users speak std
-        type Instant = std::time::Instant;
-
-        fn try_lock_for(&self, timeout: Duration) -> Option<Self::Guard> {
-            timed(self, after(timeout))
-        }
-
-        fn try_lock_until(&self, deadline: Self::Instant) -> Option<Self::Guard> {
-            timed(self, at(deadline))
-        }
-    }
-
-    fn timed<P: ConstPlatform, Y: Policy>(
-        mutex: &RawTreeRtMutex<P, Y>,
-        until: Until<'static, P>,
-    ) -> Option<lock_api::GuardNoSend> {
-        match mutex.acquire_until(until) {
-            Ok(()) => Some(lock_api::GuardNoSend::new()),
-            Err(Refused::Deadlock(cycle)) => refused(&cycle),
-            Err(_) => None,
+    fn lock_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
+        match self.0.acquire_until(until) {
+            Ok(()) => {
+                deadlock::acquired(self, deadlock::TREE_RT_MUTEX, Exclusive);
+                Ok(GuardNoSend::new())
+            }
+            Err(Refused::TimedOut) => Err(GaveUp::TimedOut),
+            Err(Refused::Cancelled) => Err(GaveUp::Cancelled),
+            Err(Refused::Deadlock(cycle)) => super::refused(&cycle),
         }
     }
 }
+timed_mutex!([P: ConstPlatform, Y: Policy] RawTreeRtMutex<P, Y>);

@@ -2,11 +2,32 @@
 
 use lock_api::{GuardNoSend, MutexGuard};
 
-use crate::cancel::Until;
-use crate::platform::ConstPlatform;
+use super::cancellable::{RawMutexCancellable, timed_mutex};
+use crate::cancel::{GaveUp, Until};
+use crate::deadlock::{self, Mode::Exclusive};
 use crate::platform::pi::PiPlatform;
-use crate::rtcondvar::RawRtCondvar;
-use crate::rtmutex::{PiError, Policy, RawRtMutex};
+use crate::platform::{ConstPlatform, Platform};
+use crate::rtmutex::{Lateral, PiError, Policy};
+use crate::{rtcondvar, rtmutex};
+
+/// The priority-inheritance mutex: 24 bytes.
+///
+/// A thread that holds it runs at the priority of the most urgent thread that waits for it, through
+/// chains of owners that wait themselves. Waiters are served by priority; time-sharing threads pass
+/// each other as those of [`RawMutex`](super::RawMutex) do. Ordering: what an owner did happens
+/// before the next acquisition returns. Cost without contention: one compare-exchange each way.
+/// Needs no privilege. Theory: `src/rtmutex/mod.rs`.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct RawRtMutex<P: Platform, S: Policy = Lateral>(rtmutex::RawRtMutex<P, S>);
+
+/// The condition variable of [`RawRtMutex`]: 16 bytes.
+///
+/// A notified thread waits for the mutex by its priority from the notification on. Theory:
+/// `src/rtcondvar.rs`.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct RawRtCondvar<P: Platform, S: Policy = Lateral>(rtcondvar::RawRtCondvar<P, S>);
 
 /// A PI mutex whose lock calls return errors where `lock` panics.
 ///
@@ -44,27 +65,17 @@ impl<P: ConstPlatform + PiPlatform, S: Policy, T: ?Sized> CheckedMutex<P, S> for
     type Target = T;
 
     fn lock_checked(&self) -> Result<MutexGuard<'_, RawRtMutex<P, S>, T>, PiError> {
-        // SAFETY: the raw mutex is only acquired here, and the guard releases it.
-        unsafe {
-            self.raw().acquire()?;
-            Ok(self.make_guard_unchecked(GuardNoSend::new()))
-        }
+        self.lock_checked_until(Until::FOREVER)
     }
 
     fn lock_checked_until(&self, until: Until<'_, P>) -> Result<MutexGuard<'_, RawRtMutex<P, S>, T>, PiError> {
-        // SAFETY: as above.
+        // SAFETY: the raw mutex is only acquired here, and the guard releases it.
         unsafe {
-            self.raw().acquire_until(until)?;
+            self.raw().0.acquire_until(until)?;
+            deadlock::acquired(self.raw(), deadlock::RT_MUTEX, Exclusive);
             Ok(self.make_guard_unchecked(GuardNoSend::new()))
         }
     }
-}
-
-/// There is no other way to say so through `lock_api`.
-#[cold]
-#[track_caller]
-fn refused(error: PiError) -> ! {
-    panic!("{error}")
 }
 
 /// One thread's id is in the word at a time.
@@ -76,35 +87,55 @@ fn refused(error: PiError) -> ! {
 // Release.
 unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawMutex for RawRtMutex<P, S> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-    const INIT: Self = Self::new();
+    const INIT: Self = Self(rtmutex::RawRtMutex::new());
     type Guard = GuardNoSend;
 
     #[inline]
     fn lock(&self) -> GuardNoSend {
-        match self.acquire() {
-            Ok(()) => GuardNoSend::new(),
-            Err(error) => refused(error),
-        }
+        let wait = || self.0.acquire().unwrap_or_else(|error| super::refused(&error));
+        deadlock::acquire(self, deadlock::RT_MUTEX, Exclusive, || self.0.try_acquire(), wait);
+        GuardNoSend::new()
     }
 
     #[inline]
     fn try_lock(&self) -> Option<GuardNoSend> {
-        self.try_acquire().then(GuardNoSend::new)
+        deadlock::attempt(self, deadlock::RT_MUTEX, Exclusive, self.0.try_acquire()).then(GuardNoSend::new)
     }
 
     #[inline]
     unsafe fn unlock(&self, _guard: GuardNoSend) {
+        deadlock::released(self, deadlock::RT_MUTEX);
         // SAFETY: the guard stands for an acquisition of this lock.
-        if let Err(error) = unsafe { self.release() } {
-            refused(error);
+        if let Err(error) = unsafe { self.0.release() } {
+            super::refused(&error);
         }
     }
 
     #[inline]
     fn is_locked(&self) -> bool {
-        self.is_locked()
+        self.0.is_locked()
     }
 }
+
+/// # Panics
+/// As `lock`.
+// SAFETY: an acquisition.
+unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> RawMutexCancellable for RawRtMutex<P, S> {
+    type Platform = P;
+
+    fn lock_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
+        match self.0.acquire_until(until) {
+            Ok(()) => {
+                deadlock::acquired(self, deadlock::RT_MUTEX, Exclusive);
+                Ok(GuardNoSend::new())
+            }
+            Err(PiError::TimedOut) => Err(GaveUp::TimedOut),
+            Err(PiError::Cancelled) => Err(GaveUp::Cancelled),
+            Err(error) => super::refused(&error),
+        }
+    }
+}
+timed_mutex!([P: ConstPlatform + PiPlatform, S: Policy] RawRtMutex<P, S>);
 
 /// Ends the program when it is dropped by a panic: a second one.
 struct Bomb;
@@ -125,13 +156,13 @@ unsafe fn wait<P: ConstPlatform + PiPlatform, S: Policy>(
     until: Until<'_, P>,
 ) -> bool {
     // SAFETY: the caller's promise.
-    match unsafe { condvar.wait(mutex, until) } {
+    match deadlock::without(mutex, deadlock::RT_MUTEX, || unsafe { condvar.0.wait(&mutex.0, until) }) {
         Ok(timed_out) => timed_out,
-        Err(error @ PiError::NotOwner) => refused(error),
+        Err(error @ PiError::NotOwner) => super::refused(&error),
         Err(error) => {
             // The caller must find the mutex locked, or nothing at all.
             let _bomb = Bomb;
-            refused(error)
+            super::refused(&error)
         }
     }
 }
@@ -141,7 +172,7 @@ unsafe fn wait<P: ConstPlatform + PiPlatform, S: Policy>(
 // returns, or the program ends.
 unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawCondvar for RawRtCondvar<P, S> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-    const INIT: Self = Self::new();
+    const INIT: Self = Self(rtcondvar::RawRtCondvar::new());
     type RawMutex = RawRtMutex<P, S>;
 
     unsafe fn wait(&self, mutex: &Self::RawMutex, _guard: &mut GuardNoSend) {
@@ -150,12 +181,12 @@ unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawCondvar for R
     }
 
     fn notify_one(&self) -> bool {
-        self.notify_one();
+        self.0.notify_one();
         false
     }
 
     fn notify_all(&self) -> usize {
-        self.notify_all();
+        self.0.notify_all();
         0
     }
 }
@@ -166,40 +197,12 @@ mod timed {
 
     use lock_api::GuardNoSend;
 
-    use super::{refused, wait};
-    use crate::api::time::{after, at};
-    use crate::cancel::Until;
+    use super::{RawRtCondvar, wait};
+    use crate::api::time::at;
     use crate::platform::ConstPlatform;
     use crate::platform::instants;
     use crate::platform::pi::PiPlatform;
-    use crate::rtcondvar::RawRtCondvar;
-    use crate::rtmutex::{PiError, Policy, RawRtMutex};
-
-    fn within<P: PiPlatform, S: Policy>(mutex: &RawRtMutex<P, S>, until: Until<'_, P>) -> Option<GuardNoSend> {
-        match mutex.acquire_until(until) {
-            Ok(()) => Some(GuardNoSend::new()),
-            Err(PiError::TimedOut) => None,
-            Err(error) => refused(error),
-        }
-    }
-
-    /// # Panics
-    /// As `lock`.
-    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
-    // deadline.
-    unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawMutexTimed for RawRtMutex<P, S> {
-        type Duration = Duration;
-        #[allow(clippy::disallowed_types)] // lock_api's users speak std
-        type Instant = std::time::Instant;
-
-        fn try_lock_for(&self, timeout: Duration) -> Option<GuardNoSend> {
-            within(self, after(timeout))
-        }
-
-        fn try_lock_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-            within(self, at(deadline))
-        }
-    }
+    use crate::rtmutex::Policy;
 
     /// That a wait has not timed out does not mean that there was a notification.
     // SAFETY: as the wait without a deadline; `true` is only returned after the deadline.

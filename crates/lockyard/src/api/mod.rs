@@ -1,12 +1,12 @@
 //! What users hold: the raw locks behind `lock_api`'s guards, a semaphore with permits, waits that
 //! can be cancelled.
 //!
-//! Raw locks know nothing of `lock_api`; the implementations are here, one short block per lock.
+//! Algorithms know nothing of `lock_api`: each is wrapped here, in a type of the same name whose
+//! only methods are `lock_api`'s. What embedders call beside them stays inside.
 
 mod cancellable;
 mod condition;
 mod exclusive;
-mod fair;
 mod inheriting;
 #[cfg(feature = "std")]
 pub(crate) mod names;
@@ -14,14 +14,25 @@ mod permit;
 #[cfg(all(feature = "std", target_os = "linux", not(feature = "portable")))]
 pub(crate) mod pi_names;
 mod shared;
+mod spinning;
 mod upgradable;
 
-pub use cancellable::{CancellableMutex, CancellableRwLock};
+pub use cancellable::{CancellableMutex, CancellableRwLock, RawMutexCancellable, RawRwLockCancellable};
 pub use condition::{CancellableCondvar, MutexCondvar};
-pub use fair::RawFairMutex;
-pub use inheriting::CheckedMutex;
-pub use permit::{Semaphore, SemaphorePermit};
+pub use exclusive::{RawFairMutex, RawMutex, RawTreeRtMutex};
+pub use inheriting::{CheckedMutex, RawRtCondvar, RawRtMutex};
+pub use permit::{CancellableSemaphore, Permits, Semaphore};
+pub use shared::{RawQRwLock, RawRwSem};
+pub use spinning::{RawCnaSpinLock, RawHqSpinLock, RawMcsLock, RawQSpinLock, RawTicketLock, RawTtasLock};
 pub use upgradable::RawUpgradableRwSem;
+
+/// A lock call that could only hang, or an unlock that changes nothing: the guards of `lock_api`
+/// carry no error.
+#[cold]
+#[track_caller]
+fn refused(error: &dyn core::fmt::Display) -> ! {
+    panic!("{error}")
+}
 
 /// Waits that end by a time of std's.
 #[cfg(feature = "std")]

@@ -8,7 +8,7 @@ use super::{MutexCondvar, RawFairMutex, RawUpgradableRwSem};
 use crate::platform::{Native, native};
 
 /// The raw [`Mutex`](crate::Mutex).
-pub type RawMutex = crate::mutex::RawMutex<Native>;
+pub type RawMutex = super::RawMutex<Native>;
 /// The raw [`RwLock`].
 pub type RawRwLock = RawUpgradableRwSem<Native>;
 /// The raw [`RecursiveRwLock`].
@@ -19,12 +19,16 @@ pub type RawCondvar = MutexCondvar<Native>;
 /// A [`MutexGuard`](crate::MutexGuard) of a part of the data.
 pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 
-/// The condition variable of [`Mutex`](crate::Mutex): 16 bytes.
+/// The condition variable of [`Mutex`](crate::Mutex): waits until another thread says that
+/// something has changed.
 ///
 /// Order: the waiter that came first is notified, fixed priorities before others. It is moved,
-/// asleep, into the queue of the mutex, and wakes when that is free. Counts are exact. Waits do not
-/// return spuriously, except those of threads that have no record (beyond 65,022 in a process).
-/// Ends by a token: [`CancellableCondvar`](crate::CancellableCondvar).
+/// asleep, into the queue of the mutex, and wakes when that is free: one wake-up. Counts are exact.
+/// Waits do not return spuriously, except those of threads that have no record (beyond 65,022 in a
+/// process). Ends by a token: [`CancellableCondvar`](crate::CancellableCondvar). Cost of a
+/// notification without waiters: one load. Size: 16 bytes. Memory: it may go once all who waited
+/// were notified, and the waits that timed out have returned. Fork: the parent's waiters are not in
+/// the child.
 ///
 /// # Panics
 /// A wait panics if others wait with another mutex.
@@ -45,14 +49,19 @@ pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 ///     assert!(*ready);
 /// });
 /// ```
+///
+/// Theory: `src/condvar.rs`; on any platform: [`raw::MutexCondvar`](crate::raw::MutexCondvar).
 pub type Condvar = lock_api::Condvar<RawCondvar>;
 pub use lock_api::WaitTimeoutResult;
 
-/// A reader-writer lock with upgradable reads: 64 bytes.
+/// A reader-writer lock with upgradable reads: [`RwSem`](crate::RwSem) behind a mutex that writers
+/// and upgradable readers take first.
 ///
-/// [`RwSem`](crate::RwSem) behind a mutex that writers and upgradable readers take first: reads
-/// cost what they cost there, writes two locks. Without upgradable reads take
-/// [`RwSem`](crate::RwSem).
+/// Reads cost what they cost there, writes two locks: without upgradable reads take
+/// [`RwSem`](crate::RwSem). Bound: readers as there; writers and upgradable readers among
+/// themselves a turn per waiter ahead, which lasts as long as a hold. Size: 64 bytes. Memory: it
+/// must stay until each unlock has returned. Fork: what other threads held stays held in the child.
+/// A panic unlocks; nothing is poisoned.
 ///
 /// ```
 /// use lockyard::{RwLock, RwLockUpgradableReadGuard};
@@ -65,6 +74,9 @@ pub use lock_api::WaitTimeoutResult;
 /// }
 /// assert_eq!(*table.read(), [1, 2]);
 /// ```
+///
+/// Theory: `src/api/upgradable.rs`; on any platform:
+/// [`raw::RawUpgradableRwSem`](crate::raw::RawUpgradableRwSem).
 pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
 /// An [`RwLock`] locked for reading.
 pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
@@ -77,10 +89,24 @@ pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawR
 /// An [`RwLockWriteGuard`] of a part of the data.
 pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
 
-/// An [`RwLock`] that a thread may lock for reading again while it reads.
+/// An [`RwLock`] that a thread may lock for reading again while it reads: for code that calls back
+/// into itself.
 ///
 /// A reader that has waited behind a writer for 1.6 ms goes in beside other readers: a read inside
-/// a read is late at worst. Try calls go in at once.
+/// a read is late at worst. Try calls go in at once; so readers that only try keep a writer out for
+/// as long as they overlap. All else as [`RwLock`].
+///
+/// ```
+/// use lockyard::RecursiveRwLock;
+///
+/// let table = RecursiveRwLock::new(7);
+/// let outer = table.read();
+/// let inner = table.read();
+/// assert_eq!(*outer + *inner, 14);
+/// ```
+///
+/// Theory: `src/api/upgradable.rs`; on any platform:
+/// [`raw::RawUpgradableRwSem`](crate::raw::RawUpgradableRwSem).
 pub type RecursiveRwLock<T> = lock_api::RwLock<RawRwLockRecursive, T>;
 /// A [`RecursiveRwLock`] locked for reading.
 pub type RecursiveRwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLockRecursive, T>;
@@ -95,7 +121,17 @@ pub type MappedRecursiveRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGua
 
 /// A [`Mutex`](crate::Mutex) every unlock of which hands over to the first waiter.
 ///
-/// Slow where threads outnumber CPUs: [`Mutex`](crate::Mutex) alone is fair within its bound.
+/// Bound: no thread passes one that sleeps in the queue. Slow where threads outnumber CPUs: the
+/// mutex is idle for each wake-up; [`Mutex`](crate::Mutex) alone is fair within its bound. All else
+/// as there.
+///
+/// ```
+/// let queue = lockyard::FairMutex::new(vec![1]);
+/// queue.lock().push(2);
+/// assert_eq!(queue.into_inner(), [1, 2]);
+/// ```
+///
+/// Theory: `src/mutex/mod.rs`; on any platform: [`raw::RawMutex`](crate::raw::RawMutex).
 pub type FairMutex<T> = lock_api::Mutex<RawFairMutex<Native>, T>;
 /// A locked [`FairMutex`].
 pub type FairMutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFairMutex<Native>, T>;
@@ -103,6 +139,21 @@ pub type FairMutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFairMutex<Native>, 
 pub type MappedFairMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawFairMutex<Native>, T>;
 
 /// A [`Mutex`](crate::Mutex) that its owner may lock again. Gives out shared references only.
+///
+/// The owner's number is beside the mutex: a second lock is a load and an addition. All else as
+/// [`Mutex`](crate::Mutex).
+///
+/// ```
+/// use std::cell::Cell;
+///
+/// let depth = lockyard::ReentrantMutex::new(Cell::new(0));
+/// let outer = depth.lock();
+/// let inner = depth.lock();
+/// inner.set(outer.get() + 1);
+/// assert_eq!(outer.get(), 1);
+/// ```
+///
+/// Theory: `src/mutex/mod.rs`; on any platform: [`raw::RawMutex`](crate::raw::RawMutex).
 pub type ReentrantMutex<T> = lock_api::ReentrantMutex<RawMutex, RawThreadId, T>;
 /// A locked [`ReentrantMutex`].
 pub type ReentrantMutexGuard<'a, T> = lock_api::ReentrantMutexGuard<'a, RawMutex, RawThreadId, T>;

@@ -23,9 +23,11 @@
 //! of a fork the gate of a parent's waiter stays locked. (The gate cannot come second: a reader
 //! that waited for it would keep the upgrade of its owner waiting.)
 
-use lock_api::GuardNoSend;
+use lock_api::{GuardNoSend, RawRwLock as _, RawRwLockUpgrade as _};
 
+use super::cancellable::{RawRwLockCancellable, timed_rwlock};
 use crate::cancel::{GaveUp, Until};
+use crate::deadlock::{self, Mode::Exclusive, Mode::Shared, Mode::Upgradable, Mode::Upgrading};
 use crate::mutex::RawMutex;
 use crate::platform::{ConstPlatform, Platform};
 use crate::rwsem::RawRwSem;
@@ -34,26 +36,25 @@ use crate::wait::turn::TURN_NS;
 /// How long a recursive reader waits behind a writer.
 const BESIDE_NS: u64 = 4 * TURN_NS;
 
-/// A [`RawRwSem`] with upgradable reads: 64 bytes..
+/// A reader-writer lock with upgradable reads: 64 bytes.
 ///
-/// Cost without contention: a read is that of [`RawRwSem`]; a write, and an upgradable read, take
-/// two locks. Programs without upgradable reads are better off with [`RawRwSem`].
-#[derive(Debug, Default)]
+/// Fairness of readers: as [`RawRwSem`](super::RawRwSem); of writers and upgradable readers among
+/// themselves: as [`RawMutex`](super::RawMutex), where a turn lasts as long as a hold. Cost without
+/// contention: a read is that of `RawRwSem`; a write, and an upgradable read, take two locks.
+/// Programs without upgradable reads are better off with `RawRwSem`. `RECURSIVE`: a reader may read
+/// again while it reads. Theory: `src/api/upgradable.rs`.
+#[derive(Debug)]
 #[repr(C)]
 pub struct RawUpgradableRwSem<P: Platform, const RECURSIVE: bool = false> {
     sem: RawRwSem<P>,
     gate: RawMutex<P>,
 }
 
-impl<P: ConstPlatform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
-    /// Unlocked.
-    pub const fn new() -> Self {
-        Self { sem: RawRwSem::new(), gate: RawMutex::new() }
-    }
-}
-
 impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
-    /// Whether somebody waits.
+    const WATCHED: deadlock::Kind = if RECURSIVE { deadlock::RECURSIVE_RW_LOCK } else { deadlock::RW_LOCK };
+
+    /// Whether somebody waits. For tests.
+    #[doc(hidden)]
     pub fn is_contended(&self) -> bool {
         self.gate.is_contended() || self.sem.is_contended()
     }
@@ -93,6 +94,11 @@ impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
     }
 
     #[inline]
+    fn try_write(&self) -> bool {
+        self.try_behind_gate(|| self.sem.try_write_acquire())
+    }
+
+    #[inline]
     fn upgradable_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.behind_gate(until, || self.read_until(until))
     }
@@ -109,6 +115,15 @@ impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
             unsafe { self.gate.release() };
         }
         taken
+    }
+
+    /// What an attempt to become the writer has come to.
+    fn upgraded(&self, upgraded: bool, guard: GuardNoSend) -> Result<GuardNoSend, GuardNoSend> {
+        if !upgraded {
+            return Err(guard);
+        }
+        deadlock::changed(self, Self::WATCHED, Exclusive);
+        Ok(guard)
     }
 
     /// The upgradable reader becomes the writer by `take`; if that fails it is what it was.
@@ -130,24 +145,26 @@ impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
 // SAFETY: `sem` is a reader-writer lock.
 unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for RawUpgradableRwSem<P, RECURSIVE> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-    const INIT: Self = Self::new();
+    const INIT: Self = Self { sem: RawRwSem::new(), gate: RawMutex::new() };
     type SharedGuard = GuardNoSend;
     type ExclusiveGuard = GuardNoSend;
 
     #[inline]
     fn lock_shared(&self) -> GuardNoSend {
         // Without an end the wait cannot fail.
-        let _ = self.read_until(Until::FOREVER);
+        let wait = || _ = self.read_until(Until::FOREVER);
+        deadlock::acquire(self, Self::WATCHED, Shared, || self.sem.try_read_acquire(), wait);
         GuardNoSend::new()
     }
 
     #[inline]
     fn try_lock_shared(&self) -> Option<GuardNoSend> {
-        self.try_read().then(GuardNoSend::new)
+        deadlock::attempt(self, Self::WATCHED, Shared, self.try_read()).then(GuardNoSend::new)
     }
 
     #[inline]
     unsafe fn unlock_shared(&self, _guard: GuardNoSend) {
+        deadlock::released(self, Self::WATCHED);
         // SAFETY: the guard stands for a read acquisition.
         unsafe { self.sem.read_release() };
     }
@@ -155,17 +172,19 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for Raw
     #[inline]
     fn lock_exclusive(&self) -> GuardNoSend {
         // Without an end the wait cannot fail.
-        let _ = self.write_until(Until::FOREVER);
+        let wait = || _ = self.write_until(Until::FOREVER);
+        deadlock::acquire(self, Self::WATCHED, Exclusive, || self.try_write(), wait);
         GuardNoSend::new()
     }
 
     #[inline]
     fn try_lock_exclusive(&self) -> Option<GuardNoSend> {
-        self.try_behind_gate(|| self.sem.try_write_acquire()).then(GuardNoSend::new)
+        deadlock::attempt(self, Self::WATCHED, Exclusive, self.try_write()).then(GuardNoSend::new)
     }
 
     #[inline]
     unsafe fn unlock_exclusive(&self, _guard: GuardNoSend) {
+        deadlock::released(self, Self::WATCHED);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.write_release();
@@ -187,6 +206,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for Raw
 // SAFETY: the write lock becomes a read lock in one step.
 unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockDowngrade for RawUpgradableRwSem<P, RECURSIVE> {
     unsafe fn downgrade(&self, _guard: GuardNoSend) -> GuardNoSend {
+        deadlock::changed(self, Self::WATCHED, Shared);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.downgrade();
@@ -203,15 +223,19 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
 
     fn lock_upgradable(&self) -> GuardNoSend {
         // Without an end the wait cannot fail.
-        let _ = self.upgradable_until(Until::FOREVER);
+        let wait = || _ = self.upgradable_until(Until::FOREVER);
+        let attempt = || self.try_behind_gate(|| self.sem.try_read_acquire());
+        deadlock::acquire(self, Self::WATCHED, Upgradable, attempt, wait);
         GuardNoSend::new()
     }
 
     fn try_lock_upgradable(&self) -> Option<GuardNoSend> {
-        self.try_behind_gate(|| self.try_read()).then(GuardNoSend::new)
+        let taken = self.try_behind_gate(|| self.try_read());
+        deadlock::attempt(self, Self::WATCHED, Upgradable, taken).then(GuardNoSend::new)
     }
 
     unsafe fn unlock_upgradable(&self, _guard: GuardNoSend) {
+        deadlock::released(self, Self::WATCHED);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.read_release();
@@ -225,25 +249,31 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
             true
         };
         // SAFETY: the guard stands for the upgradable read.
-        unsafe { self.upgrade_by(take) };
+        let attempt = || unsafe { self.upgrade_by(|| self.sem.try_write_acquire()) };
+        // SAFETY: likewise.
+        let wait = || _ = unsafe { self.upgrade_by(take) };
+        deadlock::acquire(self, Self::WATCHED, Upgrading, attempt, wait);
+        deadlock::changed(self, Self::WATCHED, Exclusive);
         guard
     }
 
     unsafe fn try_upgrade(&self, guard: GuardNoSend) -> Result<GuardNoSend, GuardNoSend> {
         // SAFETY: the guard stands for the upgradable read.
         let upgraded = unsafe { self.upgrade_by(|| self.sem.try_write_acquire()) };
-        if upgraded { Ok(guard) } else { Err(guard) }
+        self.upgraded(upgraded, guard)
     }
 }
 
 // SAFETY: a fair release is a release.
 unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockFair for RawUpgradableRwSem<P, RECURSIVE> {
     unsafe fn unlock_shared_fair(&self, _guard: GuardNoSend) {
+        deadlock::released(self, Self::WATCHED);
         // SAFETY: the guard stands for a read acquisition.
         unsafe { self.sem.read_release_fair() };
     }
 
     unsafe fn unlock_exclusive_fair(&self, _guard: GuardNoSend) {
+        deadlock::released(self, Self::WATCHED);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.write_release_fair();
@@ -251,12 +281,11 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockFair for
         }
     }
 
-    unsafe fn bump_shared(&self, _guard: &mut GuardNoSend) {
+    unsafe fn bump_shared(&self, guard: &mut GuardNoSend) {
         if self.sem.is_contended() {
             // SAFETY: the guard stands for a read acquisition, before and after.
-            unsafe { self.sem.read_release_fair() };
-            // Without an end the wait cannot fail.
-            let _ = self.read_until(Until::FOREVER);
+            unsafe { self.unlock_shared_fair(core::mem::replace(guard, GuardNoSend::new())) };
+            *guard = self.lock_shared();
         }
     }
 
@@ -264,8 +293,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockFair for
         if self.is_contended() {
             // SAFETY: the guard stands for both, before and after.
             unsafe { self.unlock_exclusive_fair(core::mem::replace(guard, GuardNoSend::new())) };
-            // Without an end the wait cannot fail.
-            let _ = self.write_until(Until::FOREVER);
+            *guard = self.lock_exclusive();
         }
     }
 }
@@ -275,6 +303,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeF
     for RawUpgradableRwSem<P, RECURSIVE>
 {
     unsafe fn unlock_upgradable_fair(&self, _guard: GuardNoSend) {
+        deadlock::released(self, Self::WATCHED);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.read_release_fair();
@@ -286,8 +315,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeF
         if self.is_contended() {
             // SAFETY: the guard stands for both, before and after.
             unsafe { self.unlock_upgradable_fair(core::mem::replace(guard, GuardNoSend::new())) };
-            // Without an end the wait cannot fail.
-            let _ = self.upgradable_until(Until::FOREVER);
+            *guard = self.lock_upgradable();
         }
     }
 }
@@ -297,17 +325,37 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeD
     for RawUpgradableRwSem<P, RECURSIVE>
 {
     unsafe fn downgrade_upgradable(&self, guard: GuardNoSend) -> GuardNoSend {
+        deadlock::changed(self, Self::WATCHED, Shared);
         // SAFETY: the guard stands for both; one stays.
         unsafe { self.gate.release() };
         guard
     }
 
     unsafe fn downgrade_to_upgradable(&self, guard: GuardNoSend) -> GuardNoSend {
+        deadlock::changed(self, Self::WATCHED, Upgradable);
         // SAFETY: the guard stands for both; the gate stays.
         unsafe { self.sem.downgrade() };
         guard
     }
 }
+
+// SAFETY: an acquisition.
+unsafe impl<P: ConstPlatform, const RECURSIVE: bool> RawRwLockCancellable for RawUpgradableRwSem<P, RECURSIVE> {
+    type Platform = P;
+
+    fn lock_shared_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
+        self.read_until(until)?;
+        deadlock::acquired(self, Self::WATCHED, Shared);
+        Ok(GuardNoSend::new())
+    }
+
+    fn lock_exclusive_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
+        self.write_until(until)?;
+        deadlock::acquired(self, Self::WATCHED, Exclusive);
+        Ok(GuardNoSend::new())
+    }
+}
+timed_rwlock!([P: ConstPlatform, const RECURSIVE: bool] RawUpgradableRwSem<P, RECURSIVE>);
 
 #[cfg(feature = "std")]
 mod timed {
@@ -315,49 +363,22 @@ mod timed {
 
     use lock_api::GuardNoSend;
 
-    use super::RawUpgradableRwSem;
+    use super::{RawUpgradableRwSem, Upgradable};
     use crate::api::time::{after, at};
     use crate::cancel::Until;
+    use crate::deadlock;
     use crate::platform::ConstPlatform;
 
-    fn guard<E>(taken: Result<(), E>) -> Option<GuardNoSend> {
-        taken.ok().map(|()| GuardNoSend::new())
-    }
-
-    // SAFETY: a timed acquisition is an acquisition; an unsuccessful one does not return before its
-    // deadline.
-    unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockTimed for RawUpgradableRwSem<P, RECURSIVE> {
-        type Duration = Duration;
-        #[allow(clippy::disallowed_types)] // lock_api's users speak std
-        type Instant = std::time::Instant;
-
-        fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardNoSend> {
-            guard(self.read_until(after(timeout)))
-        }
-
-        fn try_lock_shared_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-            guard(self.read_until(at(deadline)))
-        }
-
-        fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardNoSend> {
-            guard(self.write_until(after(timeout)))
-        }
-
-        fn try_lock_exclusive_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-            guard(self.write_until(at(deadline)))
-        }
-    }
-
-    // SAFETY: as above.
+    // SAFETY: as the untimed; an unsuccessful one does not return before its deadline.
     unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeTimed
         for RawUpgradableRwSem<P, RECURSIVE>
     {
         fn try_lock_upgradable_for(&self, timeout: Duration) -> Option<GuardNoSend> {
-            guard(self.upgradable_until(after(timeout)))
+            self.upgradable_within(after(timeout))
         }
 
         fn try_lock_upgradable_until(&self, deadline: Self::Instant) -> Option<GuardNoSend> {
-            guard(self.upgradable_until(at(deadline)))
+            self.upgradable_within(at(deadline))
         }
 
         unsafe fn try_upgrade_for(&self, held: GuardNoSend, timeout: Duration) -> Result<GuardNoSend, GuardNoSend> {
@@ -376,6 +397,12 @@ mod timed {
     }
 
     impl<P: ConstPlatform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
+        fn upgradable_within(&self, until: Until<'static, P>) -> Option<GuardNoSend> {
+            self.upgradable_until(until).ok()?;
+            deadlock::acquired(self, Self::WATCHED, Upgradable);
+            Some(GuardNoSend::new())
+        }
+
         /// # Safety
         /// As `try_upgrade_for`.
         unsafe fn upgrade_within(
@@ -385,7 +412,7 @@ mod timed {
         ) -> Result<GuardNoSend, GuardNoSend> {
             // SAFETY: the guard stands for the upgradable read.
             let upgraded = unsafe { self.upgrade_by(|| self.sem.write_acquire_until(until).is_ok()) };
-            if upgraded { Ok(held) } else { Err(held) }
+            self.upgraded(upgraded, held)
         }
     }
 }

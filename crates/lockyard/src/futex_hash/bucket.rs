@@ -20,7 +20,7 @@ use crate::wait::queue::WaitQueue;
 /// ```compile_fail,E0200
 /// #[derive(Default)]
 /// struct Nothing; // a lock that does not lock takes an `unsafe` to write down
-/// impl lockyard::futex_hash::BucketLock<lockyard::platform::linux::Linux> for Nothing {
+/// impl lockyard::raw::BucketLock<lockyard::platform::Native> for Nothing {
 ///     fn with<R>(&self, section: impl FnOnce() -> R) -> R { section() }
 /// }
 /// ```

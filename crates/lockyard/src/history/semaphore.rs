@@ -6,7 +6,7 @@
 //! | [`DirectHandoff`] | gives the unit to the first waiter, asleep or not | strict FIFO among sleepers | Linux since 2.6.26: fair, convoys |
 //! | [`Opportunistic2008`] | makes the unit public, wakes the first waiter but leaves it queued | unbounded | the published fix (bf726eab37), withdrawn within days: **loses wake-ups** when used for counting; for experiments only |
 //!
-//! The one that people use is [`semaphore::RawSemaphore`](crate::semaphore::RawSemaphore), policy
+//! The one that people use is [`Semaphore`](crate::raw::Semaphore), policy
 //! `opportunistic-safe` by name.
 //!
 //! # The word

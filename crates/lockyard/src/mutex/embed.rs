@@ -10,7 +10,7 @@
 //! look the same, and the release then wakes the waiter that has left. The new one has a timer. A
 //! waiter without a timer sets `ADOPTED`, and the release starts again.
 
-use super::{FLAGS, HANDOFF, LISTENING, OBEYED, OWNER, RawMutex};
+use super::{FLAGS, HANDOFF, LISTENING, OBEYED, OWNER, RawMutex, SEEN};
 use crate::event::Event;
 use crate::platform::thread::ThreadId;
 use crate::platform::{Ordering::*, Platform, Word};
@@ -42,7 +42,16 @@ impl<P: Platform> RawMutex<P> {
     /// [`RawMutex::release_detached`] alone.
     #[inline(always)]
     pub fn try_release_as(&self, me: ThreadId) -> bool {
-        self.word.compare_exchange(me.raw(), 0, Release, Relaxed).is_ok()
+        match self.word.compare_exchange(me.raw(), 0, Release, Relaxed) {
+            Ok(_) => true,
+            Err(found) => self.try_release_seen(me, found),
+        }
+    }
+
+    /// As [`RawMutex::try_release_as`], if a spinner has marked the hold.
+    #[cold]
+    fn try_release_seen(&self, me: ThreadId, found: u32) -> bool {
+        found == me.raw() | SEEN && self.word.compare_exchange(found, 0, Release, Relaxed).is_ok()
     }
 
     /// As [`RawMutex::try_release_as`], for the only thread of a process: without an atomic

@@ -9,6 +9,7 @@
 //! | 17 | `LISTENING` | the next release wakes the first waiter | likewise | the release that wakes; likewise |
 //! | 18–22 | asks | how often `LISTENING` was set during this hold, mod 32 | with `LISTENING` | with `LISTENING` |
 //! | 23 | `ADOPTED` | `LISTENING` was set for a first waiter without a timer | the signaller that put it there | with `LISTENING` |
+//! | 24 | `SEEN` | a spinner has looked at this hold | the spinner | the owner's release |
 //!
 //! | word | state | who may take it |
 //! |---|---|---|
@@ -17,6 +18,10 @@
 //! | t + L | held; the release wakes the first waiter | |
 //! | t + H (+ L) | held, asked for | |
 //! | H (+ L) | free, reserved for the first waiter while that one can be expected to come | the first waiter |
+//!
+//! `SEEN` may be set in each state with an owner. Only the spinner heeds it: if the bit is gone,
+//! another hold has begun, and the spinner looks less often
+//! ([`PACED_STRIDE_NS`](turn::PACED_STRIDE_NS)). A machine that does not pace spins never sets it.
 //!
 //! There is no bit for waiters on purpose: unlock looks at the queue only if it is asked to.
 //!
@@ -49,7 +54,7 @@
 //!
 //! `word`: taking is Acquire, releasing is Release. Every change is a read-modify-write, which
 //! keeps release sequences alive. Asking and obeying are AcqRel: see
-//! [`wait::turn`](crate::wait::turn).
+//! [`wait::turn`](crate::wait::turn). `SEEN` is Relaxed: it orders nothing.
 //!
 //! **Destruction.** A release touches the mutex after another thread may own it, if there are
 //! requests: the memory must stay until every `unlock` has returned. [`RawMutex::release_detached`]
@@ -61,6 +66,8 @@
 //! starvation" (2016), "Fix mutex handoff" (2017), "Introduce __mutex_trylock_or_handoff()" (2021).
 
 mod embed;
+
+use core::fmt;
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
@@ -82,11 +89,11 @@ const LISTENING: u32 = 1 << 17;
 const ASK: u32 = 1 << 18;
 const ASKS: u32 = 31 * ASK;
 const ADOPTED: u32 = 1 << 23;
+const SEEN: u32 = 1 << 24;
 /// What a release takes back that wakes the first waiter.
 const OBEYED: u32 = LISTENING | ASKS | ADOPTED;
 
 /// The mutex: 32 bytes, three words of which belong to the embedder. See the [module text](self).
-#[derive(Debug)]
 #[repr(C)]
 pub struct RawMutex<P: Platform> {
     word: P::U32,
@@ -106,6 +113,20 @@ const _: () = {
     assert!(size_of::<M>() == 32 && core::mem::offset_of!(M, embedder_kind) == 16);
     assert!(core::mem::offset_of!(M, embedder) == 4);
 };
+
+/// Without `SEEN`: a wait that ended leaves it to the hold, which takes it along.
+impl<P: Platform> fmt::Debug for RawMutex<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { word, embedder, wait_lock, embedder_kind, osq, queue, spare } = self;
+        let mut shown = f.debug_struct("RawMutex");
+        match P::PACES {
+            true => shown.field("word", &(word.load(Relaxed) & !SEEN)),
+            false => shown.field("word", word),
+        };
+        shown.field("embedder", embedder).field("wait_lock", wait_lock).field("embedder_kind", embedder_kind);
+        shown.field("osq", osq).field("queue", queue).field("spare", spare).finish()
+    }
+}
 
 impl<P: Platform> Default for RawMutex<P> {
     fn default() -> Self {
@@ -255,6 +276,16 @@ impl<P: Platform> RawMutex<P> {
         word & OWNER == 0 && (first || word & HANDOFF == 0)
     }
 
+    /// How the mutex, as `word` says, looks.
+    #[inline(always)]
+    fn look(word: u32, first: bool) -> Look {
+        match Self::open(word, first) {
+            true => Look::Open,
+            false if word & HANDOFF != 0 && !first => Look::Kept,
+            false => Look::Closed,
+        }
+    }
+
     /// Takes the mutex if it is open to the caller; otherwise leaves `request` on it while it is
     /// held.
     ///
@@ -335,6 +366,8 @@ impl<P: Platform> Contended<P> for Want<'_, P> {
         slept: Event::MutexSleep,
     };
 
+    const STRIDE_NS: (u32, u32) = if P::PACES { turn::PACED_STRIDE_NS } else { turn::STRIDE_NS };
+
     fn wait_lock(&self) -> &RawQSpinLock<P> {
         &self.0.wait_lock
     }
@@ -352,12 +385,18 @@ impl<P: Platform> Contended<P> for Want<'_, P> {
     }
 
     fn look(&self, first: bool) -> Look {
+        RawMutex::<P>::look(self.0.word.load(Relaxed), first)
+    }
+
+    fn look_again(&self) -> (Look, bool) {
         let word = self.0.word.load(Relaxed);
-        match RawMutex::<P>::open(word, first) {
-            true => Look::Open,
-            false if word & HANDOFF != 0 && !first => Look::Kept,
-            false => Look::Closed,
+        let look = RawMutex::<P>::look(word, false);
+        let same = word & SEEN != 0;
+        if P::PACES && look == Look::Closed && !same {
+            // If it fails the hold has ended.
+            let _ = self.0.word.compare_exchange(word, word | SEEN, Relaxed, Relaxed);
         }
+        (look, same)
     }
 
     fn try_take(&self, first: bool) -> bool {
@@ -398,51 +437,4 @@ impl<P: Platform> Contended<P> for Want<'_, P> {
 }
 
 #[cfg(all(test, feature = "std", target_os = "linux"))]
-mod tests {
-    use super::*;
-    use crate::platform::linux::Linux;
-
-    #[test]
-    fn the_word_says_what_its_table_says() {
-        let mutex = RawMutex::<Linux>::new();
-        let want = Want(&mutex);
-        let says = || mutex.word.load(Relaxed);
-        // To a newcomer, and to the first waiter.
-        let looks = || [false, true].map(|first| want.look(first));
-        assert!(!mutex.ask_owner(0) && says() == 0, "nobody holds it");
-        assert_eq!((looks(), want.owner()), ([Look::Open, Look::Open], None));
-        mutex.acquire();
-        let holder = Linux::id();
-        let me = holder.expect("a lock gives its holder a name").raw();
-        assert_eq!(says(), me);
-        assert_eq!((looks(), want.owner()), ([Look::Closed, Look::Closed], holder));
-        // Asking twice is asking once.
-        for _ in 0..2 {
-            assert!(mutex.ask_owner(0));
-            assert_eq!(says(), me | 0x86_0000);
-        }
-        for _ in 0..2 {
-            want.ask_for_first();
-            assert_eq!(says(), me | 0x87_0000);
-        }
-        assert_eq!((looks(), want.owner()), ([Look::Kept, Look::Closed], holder));
-        // Reserved for a waiter; the request of a queue without one would be void.
-        let waiter = Linux::current().unwrap();
-        mutex.queue.push(waiter);
-        // SAFETY: acquired above.
-        unsafe { mutex.release() };
-        assert_eq!(says(), 0x1_0000, "the release obeys; the mutex is kept");
-        assert!(!mutex.try_acquire() && !mutex.is_locked());
-        assert_eq!((looks(), want.owner()), ([Look::Kept, Look::Open], None));
-        assert!(mutex.take(true, None));
-        assert_eq!(says(), me | 0x1_0000);
-        want.left(Left { served: true, empty: false, listen: true, handoff: false });
-        assert_eq!(says(), me | 0x6_0000);
-        mutex.queue.remove(waiter);
-        want.left(Left { served: false, empty: true, listen: false, handoff: false });
-        assert_eq!(says(), me);
-        // SAFETY: taken above.
-        unsafe { mutex.release() };
-        assert_eq!(says(), 0);
-    }
-}
+mod tests;

@@ -4,6 +4,17 @@
 use super::Platform;
 use super::ThreadId;
 
+/// What a look of [`Platform::spin_paced`] comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Glance<T> {
+    /// The spin ends with this.
+    Done(T),
+    /// Nobody has written since the last look: the next one comes soon, and disturbs nobody.
+    Same,
+    /// Somebody has, and this look was in vain: the distance to the next doubles.
+    Changed,
+}
+
 /// How long a spin may last: the conditions under which [`Platform::spin`] gives up.
 ///
 /// Every field is a reason to stop; a wait ends at the first that applies. They are data, not code,
@@ -32,14 +43,14 @@ impl Patience {
 
     /// ... but no longer than until `deadline`.
     #[inline(always)]
-    pub const fn until(mut self, deadline: Option<u64>) -> Self {
+    pub(crate) const fn until(mut self, deadline: Option<u64>) -> Self {
         self.deadline = deadline;
         self
     }
 
     /// ... and only while `thread` is running.
     #[inline(always)]
-    pub const fn while_running(mut self, thread: ThreadId) -> Self {
+    pub(crate) const fn while_running(mut self, thread: ThreadId) -> Self {
         self.running = Some(thread);
         self
     }
@@ -47,14 +58,14 @@ impl Patience {
     /// ... polling ever more rarely, from every `first` to every `last` nanoseconds: a rival that
     /// looks at the word less disturbs its owner less.
     #[inline(always)]
-    pub const fn stride(mut self, first: u32, last: u32) -> Self {
+    pub(crate) const fn stride(mut self, first: u32, last: u32) -> Self {
         self.stride_ns = (first, last);
         self
     }
 
     /// ... and only while nobody else needs this CPU.
     #[inline(always)]
-    pub const fn courteous(mut self) -> Self {
+    pub(crate) const fn courteous(mut self) -> Self {
         self.courteous = true;
         self
     }

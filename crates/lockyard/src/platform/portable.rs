@@ -43,9 +43,9 @@ mod threads;
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
-use super::atomics::{self, LaneWord, U32, U64};
-use super::{Commons, ConstPlatform, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId};
 use crate::event::Event;
+use crate::platform::atomics::{self, LaneWord, U32, U64};
+use crate::platform::{Commons, ConstPlatform, ParkedHeads, Patience, Platform, Pool, Thread, ThreadId};
 
 pub use threads::{number, snapshot};
 
@@ -57,6 +57,9 @@ pub struct Portable;
 pub fn can_lend_priorities() -> bool {
     false
 }
+
+/// Nothing can be asked for before it is needed.
+pub fn read_ahead() {}
 
 static HEADS: ParkedHeads<Portable> = ParkedHeads::new();
 static POOL: Pool<Portable> = Pool::new();

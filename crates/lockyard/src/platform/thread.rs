@@ -35,7 +35,7 @@ use crate::event::Event;
 /// The name of a thread record: 1 to [`ThreadId::MAX_INDEX`], or [`ThreadId::ANONYMOUS`].
 ///
 /// Fits in 16 bits, zero is never used: lock words store it beside their flags. A spinlock's word
-/// has room for 14 bits of it: see [`ThreadId::has_nodes`].
+/// has room for 14 bits of it: see [`ThreadId::MAX_QUEUED`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct ThreadId(NonZeroU32);
@@ -78,7 +78,7 @@ impl ThreadId {
 
     /// Whether the nodes of this record have names: its thread can queue for spinlocks with it.
     #[inline(always)]
-    pub const fn has_nodes(self) -> bool {
+    pub(crate) const fn has_nodes(self) -> bool {
         self.raw() <= Self::MAX_QUEUED
     }
 }
@@ -204,21 +204,6 @@ impl<P: Platform> Thread<P> {
         ThreadId::from_raw(self.id.load(Relaxed)).expect("an unclaimed thread record was used")
     }
 
-    /// The words of its spinlock nodes that it clears before it queues and that others write then.
-    /// For checkers: a write that may come before the clearing is lost.
-    #[doc(hidden)]
-    pub fn links(&self) -> impl Iterator<Item = &P::U32> {
-        let queued = self.nodes.iter().map(|node| &node.next);
-        queued.chain(self.mcs.iter().flat_map(|node| [&node.next, &node.wait]))
-    }
-
-    /// Of the same kind as [`Self::links`], in words of another size: by these a waiter is made
-    /// head.
-    #[doc(hidden)]
-    pub fn grants(&self) -> impl Iterator<Item = &P::U64> {
-        self.nodes.iter().map(|node| &node.wait)
-    }
-
     /// Whether the thread is in no queue.
     pub fn is_idle(&self) -> bool {
         self.depth.load(Relaxed) == 0 && self.waiter.busy.load(Relaxed) == 0
@@ -264,7 +249,6 @@ impl<P: Platform> Thread<P> {
 
     /// Forgets a wake-up that is due. For machines that give the record to another user, at rest:
     /// to be woken once too often is never wrong, but whoever watches the new one would wonder.
-    #[doc(hidden)]
     pub fn forget_wake_up(&self) {
         self.token.store(EMPTY, Relaxed);
     }
@@ -321,6 +305,23 @@ impl<P: Platform> Thread<P> {
             P::count(Event::ParkWake, 1);
             P::unpark(&self.token);
         }
+    }
+}
+
+/// For checkers, which tell late writes from lost ones.
+#[cfg(feature = "unstable-internals")]
+impl<P: Platform> Thread<P> {
+    /// The words of its spinlock nodes that it clears before it queues and that others write then.
+    /// A write that may come before the clearing is lost.
+    pub fn links(&self) -> impl Iterator<Item = &P::U32> {
+        let queued = self.nodes.iter().map(|node| &node.next);
+        queued.chain(self.mcs.iter().flat_map(|node| [&node.next, &node.wait]))
+    }
+
+    /// Of the same kind as [`Self::links`], in words of another size: by these a waiter is made
+    /// head.
+    pub fn grants(&self) -> impl Iterator<Item = &P::U64> {
+        self.nodes.iter().map(|node| &node.wait)
     }
 }
 

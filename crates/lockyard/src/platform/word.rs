@@ -166,7 +166,7 @@ impl<P: Platform> Default for Pair<P> {
 
 impl<P: Platform> Pair<P> {
     /// Both zero, in constants.
-    pub const fn new() -> Self
+    pub(crate) const fn new() -> Self
     where
         P: ConstPlatform,
     {

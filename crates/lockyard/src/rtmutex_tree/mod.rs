@@ -347,11 +347,11 @@ pub fn effective_priority<P: Platform>(thread: ThreadId) -> u32 {
     P::thread(thread).pi.priorities().1
 }
 
-/// Sets the priority of `thread` without inheritance: 0 is time-sharing, 1 to [`MAX_PRIORITY`]
-/// real-time. What is lent to it stays lent, and if it waits for an rt-mutex it changes its place
-/// there, and so down the chain.
+/// Sets the priority of `thread` without inheritance: 0 is time-sharing, 1 to 99 real-time. What is
+/// lent to it stays lent, and if it waits for a mutex of this kind it changes its place there, and
+/// so down the chain.
 ///
-/// This is how programs that use these mutexes change priorities: a change made behind their back
+/// This is how programs that use `TreeRtMutex` change priorities: a change made behind their back
 /// while something is lent would be lost.
 ///
 /// `false`: the machine refused, or `thread` has no record. (What waits for mutexes is ordered by

@@ -4,7 +4,6 @@ use std::sync::Barrier;
 use std::thread::scope;
 use std::time::Duration;
 
-use lockyard::RawTreeRtMutex;
 use lockyard::cancel::Until;
 use lockyard::history::rwsem::{KernelRwSem, policy};
 use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore};
@@ -12,6 +11,7 @@ use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::rtmutex::{RawRtMutex, policy as pi};
+use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -144,7 +144,7 @@ fn a_semaphores_up_leaves_errno_alone() {
             threads.spawn(|| (0..200).for_each(|_| raw.down()));
             untouched("up", || {
                 for round in 0..200 {
-                    assert!(semaphore.release() && raw.up());
+                    assert!(semaphore.release(1) && raw.up());
                     Linux::nap(if round % 8 == 0 { 4 } else { 0 });
                 }
             });

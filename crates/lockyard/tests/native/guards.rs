@@ -7,7 +7,9 @@ use std::thread::scope;
 use std::time::{Duration, Instant};
 
 use lock_api::{GuardNoSend, RwLockWriteGuard};
-use lockyard::{CancelToken, CancellableMutex, CancellableRwLock, GaveUp, Mutex, RwSem, Semaphore, SpinLock};
+use lockyard::{
+    CancelToken, CancellableMutex, CancellableRwLock, CancellableSemaphore, GaveUp, Mutex, RwSem, Semaphore, SpinLock,
+};
 use lockyard_check::native::guarded;
 
 /// Panics with a guard held, quietly.
@@ -86,7 +88,7 @@ fn a_forgotten_guard_leaves_the_lock_held() {
     let semaphore = Semaphore::new(2);
     semaphore.acquire().forget();
     assert_eq!(semaphore.available(), 1);
-    assert!(semaphore.release());
+    assert!(semaphore.release(1));
     assert_eq!(semaphore.available(), 2);
 }
 
@@ -118,11 +120,11 @@ fn timeouts_through_the_guards_are_never_early() {
                 let end = Instant::now() + timeout;
                 assert!(rwsem.try_write_until(end).is_none() && Instant::now() >= end);
                 let start = Instant::now();
-                assert!(semaphore.acquire_timeout(timeout).is_none());
+                assert!(semaphore.try_acquire_for(timeout).is_none());
                 assert!(start.elapsed() >= timeout);
                 // Long past, and beyond the end of time: both are answered.
                 assert!(mutex.try_lock_until(start - Duration::from_millis(1)).is_none());
-                assert!(semaphore.acquire_timeout(Duration::ZERO).is_none());
+                assert!(semaphore.try_acquire_for(Duration::ZERO).is_none());
             });
         });
         drop(_held);

@@ -9,6 +9,7 @@ mod errno;
 mod guards;
 mod layout;
 mod messages;
+mod permits;
 mod signals;
 mod thread_exit;
 mod traits;

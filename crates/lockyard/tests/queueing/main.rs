@@ -8,6 +8,7 @@
 //! | `urgent` | threads of fixed priority, which wait beside the queue |
 //! | `exact` | the same on a machine that says when a CPU is needed |
 //! | `lanes` | when a hierarchical spinlock begins to queue by node |
+//! | `visits` | how a hierarchical spinlock serves its lanes |
 //! | `sleepers` | turns of a sleeping lock's waiters |
 //!
 //! Schedules are scripts (`lockyard_check::scripted`): the clock stands still until the script
@@ -19,6 +20,7 @@ mod machine;
 mod sleepers;
 mod turns;
 mod urgent;
+mod visits;
 mod word;
 
 pub(crate) use lockyard_check::scripts;

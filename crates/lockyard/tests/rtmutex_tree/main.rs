@@ -20,9 +20,9 @@ mod native;
 mod order;
 mod stopped;
 
-use lockyard::RawTreeRtMutex;
 use lockyard::cancel::Until;
 use lockyard::platform::thread::ThreadId;
+use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rtmutex_tree::policy::{Policy, Today};
 use lockyard::rtmutex_tree::{self, Refused};
 use lockyard_check::scripted::{Actor, Scripted};

@@ -5,7 +5,7 @@ use lockyard::cancel::{CancelToken, Until};
 use lockyard::event::Event;
 use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
 use lockyard::semaphore::{MAX_UNITS, RawSemaphore};
-use lockyard::wait::turn::TURN_NS;
+use lockyard::wait::turn::{RESERVED_NS, TURN_NS};
 use lockyard_check::lock::Count;
 use lockyard_check::scripted::{Scene, Scripted, every_stop};
 
@@ -116,6 +116,113 @@ scripts! {
             });
             assert!(is_as_new(&semaphore, 0));
         }
+    }
+
+    /// A waiter for many sleeps until the last of its units comes: the ups before it wake nobody.
+    fn ups_that_are_not_enough_wake_nobody() {
+        for size in 2..=4 {
+            let semaphore = empty::<RawSemaphore<Scripted>>();
+            Scene::play(|scene, [upper, waiter]| {
+                rests(scene, waiter);
+                let got = waiter.starts(|| semaphore.down_many(size));
+                for had in 1..size {
+                    upper.does(|| assert!(semaphore.up()));
+                    assert_eq!((semaphore.units(), scene.events(Event::SemWake)), (had, 0));
+                }
+                assert!(!got.is_done());
+                upper.does(|| assert!(semaphore.up()));
+                got.expect("there are enough");
+                assert_eq!(scene.events(Event::SemWake), 1);
+            });
+            assert!(is_as_new(&semaphore, 0));
+        }
+    }
+
+    /// Takers of one pass a waiter for many until its turn is over. Then the units that come back
+    /// are kept for it, and those behind it get theirs after it.
+    fn a_waiter_for_many_collects_when_its_turn_is_over() {
+        let semaphore = RawSemaphore::<Scripted>::with_units(2);
+        Scene::play(|scene, [taker, many, one]| {
+            taker.does(|| assert!(semaphore.try_down()));
+            let got = many.starts(|| semaphore.down_many(2));
+            assert!(taker.does(|| semaphore.try_down()), "within its turn it may be passed");
+            taker.does(|| assert!(semaphore.up()));
+            scene.advance(2 * TURN_NS);
+            assert_eq!(scene.events(Event::SemHandoff), 1);
+            assert!(!taker.does(|| semaphore.try_down()), "it collects");
+            let behind = one.starts(|| semaphore.down());
+            assert!(!got.is_done() && !behind.is_done() && semaphore.units() == 1);
+            taker.does(|| assert!(semaphore.up()));
+            scene.settle();
+            got.expect("what was out has come back");
+            taker.does(|| assert!(semaphore.up_many(2)));
+            scene.finish();
+            behind.expect("after it");
+        });
+        assert!(is_as_new(&semaphore, 1));
+    }
+
+    /// A waiter for more than there is keeps the others out, at every stop of its leaving, until it
+    /// gives up; then no up is needed.
+    fn a_waiter_for_many_that_gives_up_lets_the_next_in() {
+        every_stop(|stop| {
+            let semaphore = RawSemaphore::<Scripted>::with_units(1);
+            let token = CancelToken::<Scripted>::default();
+            let mut stopped = false;
+            Scene::play(|scene, [canceller, many, one]| {
+                let left = many.starts_until(stop, || semaphore.down_many_until(2, Until::cancelled(&token)));
+                stopped = many.is_stopped();
+                let got = one.starts(|| semaphore.down());
+                many.resumes();
+                scene.advance(2 * TURN_NS);
+                canceller.does(|| token.cancel());
+                scene.finish();
+                assert_eq!(left.expect("cancelled"), Err(GaveUp::Cancelled));
+                got.expect("there is a unit for it");
+            });
+            assert!(is_as_new(&semaphore, 0));
+            stopped
+        });
+    }
+
+    /// Enough units are kept for a waiter for many that does not come as long as for any other.
+    fn a_waiter_for_many_that_does_not_come_reserves_nothing() {
+        let semaphore = RawSemaphore::<Scripted>::with_units(2);
+        Scene::play(|scene, [taker, many]| {
+            taker.does(|| assert!(semaphore.try_down()));
+            let got = many.starts(|| semaphore.down_many(2));
+            scene.advance(2 * TURN_NS);
+            many.freeze();
+            taker.does(|| assert!(semaphore.up()));
+            assert!(!taker.does(|| semaphore.try_down()), "kept");
+            scene.advance(2 * RESERVED_NS);
+            assert!(taker.does(|| semaphore.try_down()), "it did not come");
+            taker.does(|| assert!(semaphore.up()));
+            many.thaw();
+            scene.finish();
+            got.expect("it came");
+        });
+        assert!(is_as_new(&semaphore, 0));
+    }
+
+    /// One up of many reaches as many waiters as it has units for.
+    fn an_up_of_many_reaches_every_waiter() {
+        let semaphore = empty::<RawSemaphore<Scripted>>();
+        Scene::play(|scene, [upper, first, second, third]| {
+            let got = [(first, 1), (second, 2), (third, 1)].map(|(waiter, size)| {
+                let semaphore = &semaphore;
+                waiter.starts(move || semaphore.down_many(size))
+            });
+            upper.does(|| assert!(semaphore.up_many(3)));
+            scene.settle();
+            // The second has its two, or the third, which is awake as well, was faster.
+            let [first, second, third] = got.each_ref().map(|got| got.is_done());
+            assert!(first && second != third, "{second} {third}");
+            upper.does(|| assert!(semaphore.up_many(1)));
+            scene.finish();
+            got.into_iter().for_each(|got| got.expect("there is a unit for each"));
+        });
+        assert!(is_as_new(&semaphore, 0));
     }
 
     /// For a moment there is one unit too many, which is no reason to let in another.

@@ -1,13 +1,9 @@
-//! The list of scenarios. A new lock is one line in [`all`].
+//! The list of scenarios: of each lock that the [list](lockyard_catalog::list) has for models what
+//! its trait asks for, and those of one lock.
 
 use lockyard::event::Event;
-use lockyard::history::qrwlock::{KernelQRwLock, policy as qrw};
-use lockyard::history::rwsem::KernelRwSem;
-use lockyard::history::rwsem::policy::{self as sem, Policy as _};
-use lockyard::history::semaphore::{DirectHandoff, KernelSemaphore, Opportunistic2008};
-use lockyard::lockref::LockRef;
+use lockyard::history::rwsem::{KernelRwSem, policy as sem};
 use lockyard::mutex::RawMutex;
-use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
@@ -15,13 +11,14 @@ use lockyard::spin::cna::{RawCnaSpinLock, SHUFFLE_ONE_IN};
 use lockyard::spin::mcs::RawMcsLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard::spin::ticket::RawTicketLock;
-use lockyard::spin::ttas::RawTtasLock;
 use lockyard::wait::turn::TURN_NS;
+use lockyard_catalog::entry::Waits;
+use lockyard_catalog::{Entry, entries, types};
 
 use super::super::setting::{Clock, Machine, Patience};
 use super::super::weak::Loom;
 use super::Scenario;
-use super::counting::{last_reference, units};
+use super::counting::{bundle, last_reference, units};
 use super::embedding::{orphan, reading_again, urgent};
 use super::exclusive::Of;
 use super::inheriting::{chain, late_again, letter};
@@ -29,11 +26,11 @@ use super::parking::{late_parcel, parcel};
 use super::queueing::{aside, lanes, reuse, spinners, turning};
 use super::scripts::{folding, handing_over, spun_in_vain, turning_late};
 use super::signalling::{arrival, late_arrival, left_while_moved, moved_while_held};
+use crate::adapters::hashed::HashedMutex;
 use crate::adapters::{Binary, EagerHq};
-use crate::cases::parking::HashedMutex;
 use crate::embedded::{Detached, Inlined, Monitor, Spinning};
 use crate::lock::Way::{Read as R, Write as W};
-use crate::lock::{Lock, Shared, Timed};
+use crate::lock::{Count, Hashed, Lock, References, Shared, Timed, Weigh};
 
 const SLEEPS: Machine = Machine::SLEEPS;
 const SPINS: Machine = Machine::SPINS;
@@ -46,95 +43,97 @@ const UNTIMED: Machine = Machine { clock: Clock::Stopped, ..SLEEPS };
 /// How a lock is waited for.
 type Modes = &'static [(&'static str, Machine)];
 
-/// Locks whose waiters sleep by timers as well.
-const TURNS: Modes = &[("sleeps", SLEEPS), ("untimed", UNTIMED), ("spins", SPINS), ("late", LATE)];
-const QUEUED: Modes = &[("sleeps", SLEEPS), ("untimed", UNTIMED), ("spins", SPINS), ("exact", EXACT), ("late", LATE)];
-/// Those that only spin, or sleep without timers.
-const PLAIN: Modes = &[("sleeps", SLEEPS), ("spins", SPINS)];
-const SPIN: Modes = &[("spins", SPINS)];
-const NODES: Modes = &[("spins", two_nodes(SPINS))];
-const EXACT_NODES: Modes = &[("spins", two_nodes(SPINS)), ("exact", two_nodes(EXACT))];
-const BOTH: Modes = &[("spins", SPINS), ("sleeps", SLEEPS)];
-const KERNEL: Modes = &[("sleeps", SLEEPS), ("spins", SPINS), ("late", LATE)];
+fn modes(entry: &Entry) -> Modes {
+    match entry.waits {
+        Waits::Spin => &[("spins", SPINS)],
+        Waits::SpinByNode => const { &[("spins", two_nodes(SPINS))] },
+        Waits::QueueByNode => const { &[("spins", two_nodes(SPINS)), ("exact", two_nodes(EXACT))] },
+        Waits::Sleep => &[("sleeps", SLEEPS)],
+        Waits::SpinOrSleep => &[("spins", SPINS), ("sleeps", SLEEPS)],
+        Waits::SleepOrSpin => PLAIN,
+        Waits::Handoff => &[("sleeps", SLEEPS), ("spins", SPINS), ("late", LATE)],
+        Waits::Turns => &[("sleeps", SLEEPS), ("untimed", UNTIMED), ("spins", SPINS), ("late", LATE)],
+        Waits::Queue => &[("sleeps", SLEEPS), ("untimed", UNTIMED), ("spins", SPINS), ("exact", EXACT), ("late", LATE)],
+    }
+}
 
-/// Every scenario.
+const PLAIN: Modes = &[("sleeps", SLEEPS), ("spins", SPINS)];
+
+/// The path that the first mode of a lock with three threads must take.
+fn reached(label: &str) -> &'static [Event] {
+    match label {
+        "mcs" => &[Event::PvWaitNode],
+        "mutex" => &[Event::MutexSleep],
+        "rtmutex-tree:today" => &[Event::RtmutexSlowSleep],
+        "semaphore:direct-handoff" => &[Event::SemHandoff],
+        _ => &[],
+    }
+}
+
+/// More than loom explores to any of its bounds.
+const LEFT_OUT: [&str; 2] = ["qrwlock:today/wrwr/late", "qrwlock:today/cancel-rwr/sleeps"];
+
+/// Every scenario: those of each lock of the list, then those of one lock each.
 pub fn all() -> Vec<Scenario> {
-    [
-        exclusive::<RawQSpinLock<Loom>>("qspinlock", QUEUED, &[]),
+    let mut list = Vec::new();
+    macro_rules! model {
+        (() $lock:ident $trait:ident $promises:tt) => {
+            list.extend($trait::<types::$lock<Loom>>(&entries::$lock));
+        };
+        (brief $lock:ident $trait:ident $promises:tt) => {
+            list.extend(brief::$trait::<types::$lock<Loom>>(&entries::$lock));
+        };
+    }
+    lockyard_catalog::locks!(models => model ());
+    lockyard_catalog::locks!(brief => model brief);
+    list.retain(|scenario| !LEFT_OUT.contains(&scenario.name.as_str()));
+    let special = [
         urgent_spins(),
-        exclusive::<RawCnaSpinLock<Loom>>("cna", NODES, &[]),
         shuffled(),
-        exclusive::<EagerHq<Loom>>("hq-spinlock", EXACT_NODES, &[]),
         hierarchical(),
         spin_queue(),
-        exclusive::<RawMcsLock<Loom>>("mcs", PLAIN, &[Event::PvWaitNode]),
-        exclusive::<RawTicketLock<Loom>>("ticket", SPIN, &[]),
-        exclusive::<RawTtasLock<Loom>>("ttas", SPIN, &[]),
-        exclusive::<RawMutex<Loom>>("mutex", TURNS, &[Event::MutexSleep]),
-        timed::<RawMutex<Loom>>("mutex"),
         embedded(),
         strangers(),
-        rwsem::<RawRwSem<Loom>>("today", TURNS),
-        rwsem::<KernelRwSem<Loom, sem::TodayKernel>>(sem::TodayKernel::NAME, KERNEL),
-        rwsem::<KernelRwSem<Loom, sem::V5_10>>(sem::V5_10::NAME, KERNEL),
-        rwsem::<KernelRwSem<Loom, sem::XaddBaseline>>(sem::XaddBaseline::NAME, PLAIN),
         biased_queue(),
-        rwsem_brief::<sem::HandoffNone>(),
-        rwsem_brief::<sem::Handoff4ms>(),
-        rwsem_brief::<sem::HandoffImmediate>(),
-        rwsem_brief::<sem::WakeAllReaders>(),
-        rwsem_brief::<sem::ReaderSpinOnWriter>(),
-        rwsem_brief::<sem::TimedWriterSpin>(),
-        rwsem_brief::<sem::AdaptiveRspin>(),
-        rwsem_brief::<sem::StarvationGuard>(),
-        rwsem_brief::<sem::ReaderSteal>(),
-        rwsem_brief::<sem::ReaderStealV2>(),
-        rwsem_brief::<sem::LimitRspin>(),
-        rwsem_brief::<sem::NoRspin>(),
-        qrwlock(),
-        kernel_qrwlock::<qrw::TodayKernel>(),
-        kernel_qrwlock::<qrw::FetchAdd>(),
-        kernel_qrwlock::<qrw::ByteCas>(),
-        kernel_qrwlock::<qrw::WordCas>(),
-        semaphore(),
-        exclusive::<LockRef<Loom>>("lockref", SPIN, &[]),
-        references(),
-        exclusive::<HashedMutex<Loom, RawTicketLock<Loom>>>("futex-hash", PLAIN, &[]),
         parcels(),
         condvar(),
-        exclusive::<RawTreeRtMutex<Loom>>("rtmutex-tree", PLAIN, &[Event::RtmutexSlowSleep]),
-        timed::<RawTreeRtMutex<Loom>>("rtmutex-tree"),
         chains(),
         rt_condvar(),
-    ]
-    .concat()
+    ];
+    list.extend(special.concat());
+    list
 }
 
 const fn two_nodes(machine: Machine) -> Machine {
     Machine { nodes: 2, ..machine }
 }
 
-/// Two, three and four threads in each mode; tries; two threads twice. The first mode with three
-/// threads must count `reaches`.
-fn exclusive<L: Lock<P = Loom> + 'static>(lock: &str, modes: Modes, reaches: &[Event]) -> Vec<Scenario> {
+/// Two, three and four threads in each mode; tries; two threads twice.
+fn lock<L: Lock<P = Loom> + 'static>(entry: &Entry) -> Vec<Scenario> {
+    let label = &entry.label();
     let mut list = Vec::new();
-    for (number, &(mode, machine)) in modes.iter().enumerate() {
-        let of = Of { lock, machine, mode };
+    for (number, &(mode, machine)) in modes(entry).iter().enumerate() {
+        let of = Of { lock: label, machine, mode };
         let three = of.contend::<L>(&[W, W, W]);
-        let three = if number == 0 { three.reaching(reaches) } else { three };
+        let three = if number == 0 { three.reaching(reached(label)) } else { three };
         list.push(of.contend::<L>(&[W, W]));
         // With three a sleeper may doze rightly, and only its timer ends that.
         if mode != "untimed" {
             list.extend([three, of.contend::<L>(&[W, W, W, W])]);
         }
     }
-    let (mode, machine) = modes[0];
-    let of = Of { lock, machine, mode };
+    let (mode, machine) = modes(entry)[0];
+    let of = Of { lock: label, machine, mode };
     list.extend([of.attempt::<L>(&[W, W]), of.twice::<L>(&[W, W])]);
     list
 }
 
-fn timed<L: Timed<P = Loom> + 'static>(lock: &str) -> Vec<Scenario> {
+fn timed<L: Timed<P = Loom> + 'static>(entry: &Entry) -> Vec<Scenario> {
+    [lock::<L>(entry), early_ends::<L>(entry)].concat()
+}
+
+fn early_ends<L: Timed<P = Loom> + 'static>(entry: &Entry) -> Vec<Scenario> {
+    let lock = &entry.label();
     let of = Of { lock, machine: SLEEPS, mode: "sleeps" };
     let spins = Of { lock, machine: SPINS, mode: "spins" };
     vec![
@@ -146,9 +145,10 @@ fn timed<L: Timed<P = Loom> + 'static>(lock: &str) -> Vec<Scenario> {
     ]
 }
 
-fn shared<L: Shared<P = Loom> + 'static>(lock: &str, modes: Modes) -> Vec<Scenario> {
+fn shared<L: Shared<P = Loom> + 'static>(entry: &Entry) -> Vec<Scenario> {
+    let lock = &entry.label();
     let mut list = Vec::new();
-    for &(mode, machine) in modes {
+    for &(mode, machine) in modes(entry) {
         let of = Of { lock, machine, mode };
         list.extend([of.contend::<L>(&[W, R]), of.contend::<L>(&[W, W])]);
         // A downgrade is a release, and another follows: who was woken by the first may doze.
@@ -162,34 +162,74 @@ fn shared<L: Shared<P = Loom> + 'static>(lock: &str, modes: Modes) -> Vec<Scenar
             ]);
         }
     }
-    let (mode, machine) = modes[0];
+    let (mode, machine) = modes(entry)[0];
     let of = Of { lock, machine, mode };
     list.extend([of.attempt::<L>(&[W, W]), of.attempt::<L>(&[W, R]), of.attempt::<L>(&[R, W])]);
     list
 }
 
-fn rwsem<L: Shared<P = Loom> + Timed + 'static>(policy: &str, modes: Modes) -> Vec<Scenario> {
-    let lock = format!("rwsem:{policy}");
-    let mut list = shared::<L>(&lock, modes);
-    let of = Of { lock: &lock, machine: SLEEPS, mode: "sleeps" };
+fn shared_timed<L: Shared<P = Loom> + Timed + 'static>(entry: &Entry) -> Vec<Scenario> {
+    let mut list = shared::<L>(entry);
+    let of = Of { lock: &entry.label(), machine: SLEEPS, mode: "sleeps" };
     list.extend([of.timeout::<L>(&[W, W, R]), of.timeout::<L>(&[W, R, W]), of.cancel::<L>(&[R, W, R])]);
+    list
+}
+
+fn references<L: References<P = Loom> + 'static>(entry: &Entry) -> Vec<Scenario> {
+    let mut list = lock::<L>(entry);
+    let of = Of { lock: &entry.label(), machine: SPINS, mode: "spins" };
+    list.extend([last_reference::<L>(&of, 2), last_reference::<L>(&of, 3)]);
+    list
+}
+
+fn hashed<L: Hashed<P = Loom> + 'static>(entry: &Entry) -> Vec<Scenario> {
+    lock::<L>(entry)
+}
+
+/// With one unit a lock, with several units what [`units`] says.
+fn count<S: Count<P = Loom> + 'static>(entry: &Entry) -> Vec<Scenario> {
+    let lock = &entry.label();
+    let mut list = Vec::new();
+    for &(mode, machine) in modes(entry) {
+        let of = Of { lock, machine, mode };
+        list.push(of.contend::<Binary<S>>(&[W, W]));
+        if mode != "untimed" {
+            let three = of.contend::<Binary<S>>(&[W, W, W]);
+            list.extend([three.reaching(reached(lock)), units::<S>(&of)]);
+        }
+    }
+    list.extend(early_ends::<Binary<S>>(entry));
+    list
+}
+
+/// Also units of which a thread takes two in one step.
+fn weigh<S: Weigh<P = Loom> + 'static>(entry: &Entry) -> Vec<Scenario> {
+    let mut list = count::<S>(entry);
+    let lock = &entry.label();
+    list.extend(modes(entry).iter().map(|&(mode, machine)| bundle::<S>(&Of { lock, machine, mode })));
     list
 }
 
 /// Of a policy that differs from the others in a knob or two: the least that has all kinds of
 /// waiters.
-fn rwsem_brief<Y: sem::Policy>() -> Vec<Scenario> {
-    let lock = format!("rwsem:{}", Y::NAME);
-    let mut list = Vec::new();
-    for &(mode, machine) in PLAIN {
-        let of = Of { lock: &lock, machine, mode };
-        list.extend([
-            of.contend::<KernelRwSem<Loom, Y>>(&[W, R]),
-            of.contend::<KernelRwSem<Loom, Y>>(&[W, R, R]),
-            of.contend::<KernelRwSem<Loom, Y>>(&[W, W, R]),
-        ]);
+mod brief {
+    use super::*;
+
+    pub(super) fn shared_timed<L: Lock<P = Loom> + 'static>(entry: &Entry) -> Vec<Scenario> {
+        let lock = &entry.label();
+        let mut list = Vec::new();
+        for &(mode, machine) in PLAIN {
+            let of = Of { lock, machine, mode };
+            list.extend([of.contend::<L>(&[W, R]), of.contend::<L>(&[W, R, R]), of.contend::<L>(&[W, W, R])]);
+        }
+        list
     }
-    list
+
+    /// A wake-up that two quick ups lose is not tried.
+    pub(super) fn count<S: Count<P = Loom> + 'static>(entry: &Entry) -> Vec<Scenario> {
+        let of = Of { lock: &entry.label(), machine: SLEEPS, mode: "sleeps" };
+        vec![of.contend::<Binary<S>>(&[W, W]), of.contend::<Binary<S>>(&[W, W, W])]
+    }
 }
 
 /// In the biased count a second writer that queues must touch the count as well.
@@ -214,59 +254,13 @@ fn condvar() -> Vec<Scenario> {
 }
 
 fn parcels() -> Vec<Scenario> {
-    let of = Of { lock: "futex-hash", machine: SLEEPS, mode: "sleeps" };
+    let of = Of { lock: "futex-hash:ticket", machine: SLEEPS, mode: "sleeps" };
     vec![parcel(&of, false), parcel(&of, true), late_parcel(&of, false), late_parcel(&of, true)]
 }
 
 fn chains() -> Vec<Scenario> {
-    let of = |mode, machine| Of { lock: "rtmutex-tree", machine, mode };
+    let of = |mode, machine| Of { lock: "rtmutex-tree:today", machine, mode };
     vec![chain(&of("sleeps", SLEEPS)), chain(&of("spins", SPINS)), late_again(&of("spins", SPINS))]
-}
-
-fn qrwlock() -> Vec<Scenario> {
-    let lock = "qrwlock:today";
-    let mut list = shared::<RawQRwLock<Loom>>(lock, TURNS);
-    // Four late threads are more than loom explores to any of its bounds.
-    list.retain(|scenario| !scenario.name.ends_with("/wrwr/late"));
-    let of = Of { lock, machine: SLEEPS, mode: "sleeps" };
-    list.extend([of.timeout::<RawQRwLock<Loom>>(&[W, W, R]), of.timeout::<RawQRwLock<Loom>>(&[W, R, W])]);
-    list
-}
-
-fn kernel_qrwlock<Y: qrw::Policy>() -> Vec<Scenario> {
-    shared::<KernelQRwLock<Loom, Y>>(&format!("qrwlock:{}", Y::NAME), BOTH)
-}
-
-fn semaphore() -> Vec<Scenario> {
-    let mut list = Vec::new();
-    for &(mode, machine) in TURNS {
-        let of = Of { lock: "semaphore:opportunistic-safe", machine, mode };
-        list.push(of.contend::<Binary<RawSemaphore<Loom>>>(&[W, W]));
-        if mode != "untimed" {
-            list.push(of.contend::<Binary<RawSemaphore<Loom>>>(&[W, W, W]));
-            list.push(units::<RawSemaphore<Loom>>(&of));
-        }
-    }
-    list.extend(timed::<Binary<RawSemaphore<Loom>>>("semaphore:opportunistic-safe"));
-    let of = Of { lock: "semaphore:direct-handoff", machine: SLEEPS, mode: "sleeps" };
-    list.extend([
-        of.contend::<Binary<KernelSemaphore<Loom, DirectHandoff>>>(&[W, W]),
-        of.contend::<Binary<KernelSemaphore<Loom, DirectHandoff>>>(&[W, W, W]).reaching(&[Event::SemHandoff]),
-        units::<KernelSemaphore<Loom, DirectHandoff>>(&of),
-    ]);
-    list.extend(timed::<Binary<KernelSemaphore<Loom, DirectHandoff>>>("semaphore:direct-handoff"));
-    // Its lost wake-up needs two quick ups (they are not tried here).
-    let of = Of { lock: "semaphore:opportunistic-2008", machine: SLEEPS, mode: "sleeps" };
-    list.extend([
-        of.contend::<Binary<KernelSemaphore<Loom, Opportunistic2008>>>(&[W, W]),
-        of.contend::<Binary<KernelSemaphore<Loom, Opportunistic2008>>>(&[W, W, W]),
-    ]);
-    list
-}
-
-fn references() -> Vec<Scenario> {
-    let of = Of { lock: "lockref", machine: SPINS, mode: "spins" };
-    vec![last_reference::<LockRef<Loom>>(&of, 2), last_reference::<LockRef<Loom>>(&of, 3)]
 }
 
 /// CNA begins a circle once in [`SHUFFLE_ONE_IN`] times, which the end of the head's turn decides:
@@ -390,21 +384,21 @@ fn strangers() -> Vec<Scenario> {
         of("qspinlock").contend::<RawQSpinLock<Loom>>(&[W, W]),
         of("mcs").contend::<RawMcsLock<Loom>>(&[W, W]),
         of("mutex").contend::<RawMutex<Loom>>(&[W, W]),
-        of("rtmutex-tree").contend::<RawTreeRtMutex<Loom>>(&[W, W]),
-        of("rtmutex-tree").attempt::<RawTreeRtMutex<Loom>>(&[W, W]),
+        of("rtmutex-tree:today").contend::<RawTreeRtMutex<Loom>>(&[W, W]),
+        of("rtmutex-tree:today").attempt::<RawTreeRtMutex<Loom>>(&[W, W]),
         of("rwsem:today").contend::<RawRwSem<Loom>>(&[W, W]),
         of("rwsem:today").contend::<RawRwSem<Loom>>(&[W, R]),
         of("rwsem:today-kernel").contend::<KernelRwSem<Loom, sem::TodayKernel>>(&[W, W]),
         of("rwsem:today-kernel").contend::<KernelRwSem<Loom, sem::TodayKernel>>(&[W, R]),
         of("rwsem:xadd-baseline").contend::<KernelRwSem<Loom, sem::XaddBaseline>>(&[W, R]),
         of("semaphore:opportunistic-safe").contend::<Binary<RawSemaphore<Loom>>>(&[W, W]),
-        of("futex-hash").contend::<HashedMutex<Loom, RawTicketLock<Loom>>>(&[W, W]),
+        of("futex-hash:ticket").contend::<HashedMutex<Loom, RawTicketLock<Loom>>>(&[W, W]),
     ]
 }
 
 fn rt_condvar() -> Vec<Scenario> {
     let of = |mode, machine| Of { lock: "rtmutex-tree-condvar", machine, mode };
-    let late = Of { lock: "rtmutex-tree", machine: SLEEPS, mode: "sleeps" };
+    let late = Of { lock: "rtmutex-tree:today", machine: SLEEPS, mode: "sleeps" };
     vec![
         letter(&of("sleeps", SLEEPS), false),
         letter(&of("spins", SPINS), false),

@@ -4,7 +4,7 @@ use super::super::machine::execute;
 use super::super::weak::{Loom, Weak};
 use super::exclusive::Of;
 use super::{Protected, Scenario, barred};
-use crate::lock::{Count, Last, References, Way};
+use crate::lock::{Count, Last, References, Way, Weigh};
 
 /// A semaphore and what its units stand for.
 #[derive(Debug)]
@@ -31,6 +31,28 @@ pub(super) fn units<C: Count<P = Loom> + 'static>(of: &Of<'_>) -> Scenario {
                     assert!(store.semaphore.up());
                     store.goods[1].section(Way::Write);
                     assert!(store.semaphore.up());
+                }
+            },
+            |store| assert_eq!(store.semaphore.units(), 0),
+        );
+    })
+}
+
+/// A thread takes two units in one step, two others return one each: it sees what both have done.
+pub(super) fn bundle<C: Weigh<P = Loom> + 'static>(of: &Of<'_>) -> Scenario {
+    of.scenario("bundle", 3, barred(of.machine, 3), |machine| {
+        execute::<Weak, _>(
+            machine,
+            3,
+            || Store { semaphore: C::with_units(0), goods: Default::default() },
+            |store, me| match me.checked_sub(1) {
+                None => {
+                    store.semaphore.down_many(2);
+                    store.goods.iter().for_each(|goods| goods.section(Way::Read));
+                }
+                Some(other) => {
+                    store.goods[other].section(Way::Write);
+                    assert!(store.semaphore.up_many(1));
                 }
             },
             |store| assert_eq!(store.semaphore.units(), 0),

@@ -5,29 +5,25 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use super::{Pinned, must};
-use crate::subject::{Exclusive, Family, Label, Subject};
+use crate::subject::Exclusive;
 
 /// What sort of mutex.
-pub(crate) trait Kind: Send + Sync + 'static {
-    const NAME: &'static str;
+pub trait Kind: Send + Sync + 'static {
     const TYPE: c_int = libc::PTHREAD_MUTEX_NORMAL;
     const PROTOCOL: c_int = libc::PTHREAD_PRIO_NONE;
 }
 
 /// The default.
 #[derive(Debug)]
-pub(crate) struct Normal;
+pub struct Normal;
 
-impl Kind for Normal {
-    const NAME: &'static str = "pthread-mutex";
-}
+impl Kind for Normal {}
 
 /// Spins a little before it sleeps.
 #[derive(Debug)]
 pub(crate) struct Adaptive;
 
 impl Kind for Adaptive {
-    const NAME: &'static str = "pthread-mutex-adaptive";
     const TYPE: c_int = libc::PTHREAD_MUTEX_ADAPTIVE_NP;
 }
 
@@ -36,13 +32,12 @@ impl Kind for Adaptive {
 pub(crate) struct Inherit;
 
 impl Kind for Inherit {
-    const NAME: &'static str = "pthread-mutex-pi";
     const PROTOCOL: c_int = libc::PTHREAD_PRIO_INHERIT;
 }
 
 /// `pthread_mutex_t` of kind `K`.
 #[derive(Debug)]
-pub(crate) struct Mutex<K>(Pinned<libc::pthread_mutex_t>, PhantomData<K>);
+pub struct Mutex<K>(Pinned<libc::pthread_mutex_t>, PhantomData<K>);
 
 impl<K: Kind> Exclusive for Mutex<K> {
     fn new() -> Self {
@@ -70,10 +65,6 @@ impl<K: Kind> Exclusive for Mutex<K> {
         must("pthread_mutex_unlock", unsafe { libc::pthread_mutex_unlock(self.0.get()) });
         result
     }
-}
-
-impl<K: Kind> Subject for Mutex<K> {
-    const LABEL: Label = Label::peer(K::NAME, Family::Mutex);
 }
 
 impl<K> Drop for Mutex<K> {

@@ -5,21 +5,19 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use super::{Pinned, must};
-use crate::subject::{Exclusive, Family, Label, Shared, Subject};
+use crate::subject::{Exclusive, Shared};
 
 /// Who goes first. Numbers are glibc's (`PTHREAD_RWLOCK_PREFER_…_NP`), which the libc crate does
 /// not list for it.
-pub(crate) trait Kind: Send + Sync + 'static {
-    const NAME: &'static str;
+pub trait Kind: Send + Sync + 'static {
     const KIND: c_int;
 }
 
 /// The default: readers go first.
 #[derive(Debug)]
-pub(crate) struct PreferReader;
+pub struct PreferReader;
 
 impl Kind for PreferReader {
-    const NAME: &'static str = "pthread-rwlock";
     const KIND: c_int = 0;
 }
 
@@ -28,13 +26,12 @@ impl Kind for PreferReader {
 pub(crate) struct PreferWriter;
 
 impl Kind for PreferWriter {
-    const NAME: &'static str = "pthread-rwlock-writer";
     const KIND: c_int = 2;
 }
 
 /// `pthread_rwlock_t` of kind `K`.
 #[derive(Debug)]
-pub(crate) struct RwLock<K>(Pinned<libc::pthread_rwlock_t>, PhantomData<K>);
+pub struct RwLock<K>(Pinned<libc::pthread_rwlock_t>, PhantomData<K>);
 
 impl<K> RwLock<K> {
     #[inline(always)]
@@ -79,10 +76,6 @@ impl<K: Kind> Shared for RwLock<K> {
         self.unlock();
         result
     }
-}
-
-impl<K: Kind> Subject for RwLock<K> {
-    const LABEL: Label = Label::peer(K::NAME, Family::Rw);
 }
 
 impl<K> Drop for RwLock<K> {

@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 
 use super::{Pinned, must};
-use crate::subject::{Exclusive, Family, Label, Subject};
+use crate::subject::Exclusive;
 
 /// `sem_t`, private to the process, with one unit: down is lock, up is unlock.
 #[derive(Debug)]
@@ -34,10 +34,6 @@ impl Exclusive for Semaphore {
         must("sem_post", unsafe { libc::sem_post(self.get()) });
         result
     }
-}
-
-impl Subject for Semaphore {
-    const LABEL: Label = Label::peer("sem_t", Family::Semaphore);
 }
 
 impl Drop for Semaphore {

@@ -1,11 +1,11 @@
 //! `pthread_spinlock_t`.
 
 use super::{Pinned, must};
-use crate::subject::{Exclusive, Family, Label, Subject};
+use crate::subject::Exclusive;
 
 /// `pthread_spinlock_t`, private to the process.
 #[derive(Debug)]
-pub(crate) struct Spin(Pinned<libc::pthread_spinlock_t>);
+pub struct Spin(Pinned<libc::pthread_spinlock_t>);
 
 impl Exclusive for Spin {
     fn new() -> Self {
@@ -24,10 +24,6 @@ impl Exclusive for Spin {
         must("pthread_spin_unlock", unsafe { libc::pthread_spin_unlock(self.0.get()) });
         result
     }
-}
-
-impl Subject for Spin {
-    const LABEL: Label = Label::peer("pthread-spin", Family::Spin);
 }
 
 impl Drop for Spin {

@@ -1,7 +1,7 @@
 //! The kernel's queued reader-writer spinlock: readers count themselves in, a thread that has to
 //! wait queues for a spinlock.
 //!
-//! The one that people use is [`qrwlock::RawQRwLock`](crate::qrwlock::RawQRwLock), policy `today`
+//! The one that people use is [`RawQRwLock`](crate::raw::RawQRwLock), policy `today`
 //! by name: the same fast paths, but waiters take turns.
 //!
 //! # The words
@@ -46,7 +46,7 @@
 //!   are read-modify-writes and keep those release sequences.
 //! * Setting *waiting* and taking an arriving reader out again order nothing: Relaxed.
 //! * Sleeping against leaving: {register; heavy fence; read word} against {leave; light fence; read
-//!   table}; see [`heads`](crate::wait::heads).
+//!   table}; see `wait::heads`.
 //!
 //! **Bound on bypass, reservations, fork.** See `wait`.
 //!

@@ -1,7 +1,7 @@
 //! The kernel's rw-semaphore: many readers or one writer, sleeping; fast paths of one instruction,
 //! and every policy of Linux since 2019.
 //!
-//! The one that people use is [`rwsem::RawRwSem`](crate::rwsem::RawRwSem), policy `today` by name:
+//! The one that people use is [`RawRwSem`](crate::raw::RawRwSem), policy `today` by name:
 //! of what is here it shares the places of the readers and of the writer in the count.
 //!
 //! # The words
@@ -12,7 +12,7 @@
 //! | `owner` | who has or last had it: a hint, see `owner` | holders; spinners mark it |
 //! | `wait_lock` | guards the queue, and every change of `WAITERS` and `HANDOFF` | |
 //! | `queue` | the sleeping waiters, first come, first served | under `wait_lock` |
-//! | `osq` | the spinners, see [`crate::wait::osq`] | spinners |
+//! | `osq` | the spinners, see `wait::osq` | spinners |
 //! | `reader_spinners` | how many readers spin, where that is limited | spinning readers |
 //!
 //! | bits of count | name | meaning |

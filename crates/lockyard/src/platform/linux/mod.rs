@@ -58,7 +58,9 @@ use core::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 
 use crate::event::Event;
 use crate::platform::atomics;
-use crate::platform::{Commons, ConstPlatform, ParkedHeads, Patience, Platform, Pool, StandIn, Thread, ThreadId};
+use crate::platform::{
+    Commons, ConstPlatform, Glance, ParkedHeads, Patience, Platform, Pool, StandIn, Thread, ThreadId,
+};
 
 pub use crate::platform::atomics::{LaneWord, U32, U64};
 pub use scheduling::can_lend_priorities;
@@ -67,6 +69,12 @@ pub use threads::{number, snapshot};
 /// The real machine: Linux, this process. See the [module text](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Linux;
+
+/// See [`platform::read_ahead`](crate::platform::read_ahead).
+pub fn read_ahead() {
+    topology::read_ahead();
+    threads::make_room();
+}
 
 static HEADS: ParkedHeads<Linux> = ParkedHeads::new();
 static POOL: Pool<Linux> = Pool::new();
@@ -112,6 +120,9 @@ fn strangers_nap_ns(round: u32, others: u32) -> u64 {
 /// Spin polls between two looks at things that are not free (who runs, the clock).
 const LOOK: u32 = 16;
 
+/// A look that is to come soon comes in this part of the first distance.
+const NEARER: u32 = 4;
+
 // SAFETY: words are the machine's atomics; `threads` gives each live thread its own slot of a
 // static table; futex waits compare the word in the kernel, so a wake after a change cannot be
 // missed; for the fences see `fence_light`.
@@ -121,6 +132,7 @@ unsafe impl Platform for Linux {
     type Lanes = LaneWord;
 
     const PAIRS: bool = atomics::PAIRS;
+    const PACES: bool = true;
 
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
@@ -146,7 +158,12 @@ unsafe impl Platform for Linux {
 
     #[inline(always)]
     fn spin<T>(patience: Patience, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
-        if let Some(value) = ready() {
+        Self::spin_paced(patience, || ready().map_or(Glance::Changed, Glance::Done))
+    }
+
+    #[inline(always)]
+    fn spin_paced<T>(patience: Patience, mut look: impl FnMut() -> Glance<T>) -> Option<T> {
+        if let Glance::Done(value) = look() {
             return Some(value);
         }
         if Self::cpus() == 1 {
@@ -155,19 +172,24 @@ unsafe impl Platform for Linux {
         let relax_ps = u64::from(clock::relax_ps());
         let relaxes = |ns: u32| (u64::from(ns) * 1000 / relax_ps) as u32;
         let polls = relaxes(patience.ns);
-        let longest = relaxes(patience.stride_ns.1).max(1);
-        let (mut relaxed, mut stride, mut look) = (0u32, relaxes(patience.stride_ns.0).max(1), LOOK);
+        let [near, first, longest] =
+            [patience.stride_ns.0 / NEARER, patience.stride_ns.0, patience.stride_ns.1].map(|ns| relaxes(ns).max(1));
+        let (mut relaxed, mut distance, mut stride, mut check) = (0u32, first, first, LOOK);
         while relaxed < polls {
-            for _ in 0..stride {
+            for _ in 0..distance {
                 core::hint::spin_loop();
             }
-            relaxed += stride;
-            stride = (stride * 2).min(longest);
-            if let Some(value) = ready() {
-                return Some(value);
+            relaxed += distance;
+            match look() {
+                Glance::Done(value) => return Some(value),
+                Glance::Same => distance = near,
+                Glance::Changed => {
+                    stride = (stride * 2).min(longest);
+                    distance = stride;
+                }
             }
-            if relaxed >= look {
-                look = relaxed + LOOK;
+            if relaxed >= check {
+                check = relaxed + LOOK;
                 if let Some(id) = threads::id() {
                     threads::refresh(id);
                 }
@@ -390,6 +412,22 @@ mod tests {
             [0, 3, 4, 5, 9, 10, 11, u32::MAX].map(nap_ns),
             [1_000, 1_000, 20_000, 40_000, 640_000, 1_280_000, 1_280_000, 1_280_000]
         );
+    }
+
+    #[test]
+    fn looks_that_see_nothing_new_come_closer() {
+        let looks = |seen: Glance<()>| {
+            let mut looks = 0;
+            let spun = Linux::spin_paced(Patience::ns(20_000).stride(160, 4_000), || {
+                looks += 1;
+                seen
+            });
+            assert_eq!(spun, None);
+            looks
+        };
+        let (same, changed) = (looks(Glance::Same), looks(Glance::Changed));
+        assert!(Linux::cpus() == 1 || same > 4 * changed, "{same} looks, {changed} looks");
+        assert_eq!(Linux::spin_paced(Patience::ns(0), || Glance::Done(1)), Some(1));
     }
 
     /// Thousands of threads without a record left no time for those they waited for: 32,000 threads

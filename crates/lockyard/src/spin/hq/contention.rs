@@ -27,7 +27,7 @@ use crate::platform::{Ordering::*, Platform, Word};
 use crate::spin::node::{Place, QueueNode, TOLD};
 
 use super::RawHqSpinLock;
-use super::pool::Pool;
+use super::pool::{Pool, lane_count};
 use super::tunables::Tunable;
 
 /// From 50 hand-overs to 25,600.
@@ -92,7 +92,7 @@ impl Past {
         let contended =
             more(past.handoffs, Tunable::GeneralHandoffsTurnNuma) && more(past.remote, Tunable::RemoteHandoffsTurnNuma);
         let warm = past.vain == 0 && pool.is_warm(P::key(lock));
-        if !(contended || warm) || pool.lane_count() == 1 {
+        if !(contended || warm) || lane_count(pool) == 1 {
             return past;
         }
         if is_crowded(place.node, pool) { Self { ripe: true, ..past } } else { past.afresh() }
@@ -110,7 +110,7 @@ impl Past {
 fn is_crowded<P: Platform>(head: &'static QueueNode<P>, pool: &Pool<P>) -> bool {
     let crowd = pool.tunables().get(Tunable::WaitersPerLaneTurnNuma);
     let (mut node, mut seen, mut waiters) = (head, 0u64, 0);
-    for _ in 0..crowd * pool.lane_count() {
+    for _ in 0..crowd * lane_count(pool) {
         let Some(next) = NodeName::from_raw(node.next.load(Acquire)).and_then(NodeName::node) else { break };
         node = next;
         if !node.gives_way() {

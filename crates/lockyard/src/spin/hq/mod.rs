@@ -175,6 +175,8 @@ impl<P: Platform> Kind<P> for Hq {
     }
 }
 
+/// To look at the lock from outside.
+#[cfg(feature = "unstable-internals")]
 impl<P: Platform> RawHqSpinLock<P> {
     /// Hand-overs since the lock entered hierarchical mode; `None` in plain mode.
     pub fn statistics(&self) -> Option<Statistics> {
@@ -186,7 +188,6 @@ impl<P: Platform> RawHqSpinLock<P> {
     /// yet enters hierarchical mode, its lanes empty and its headship free, as a head leaves it
     /// that has seen somebody on its way into a lane; so many visits of lanes were in vain.
     /// `false`: the pool has no record.
-    #[doc(hidden)]
     pub fn begin_in_lanes(&self, visits_in_vain: u32) -> bool {
         let Some(binding) = P::commons().pool.grab(P::key(self), 0) else { return false };
         binding.note_vain_visits(visits_in_vain);

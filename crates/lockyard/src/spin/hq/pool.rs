@@ -84,13 +84,18 @@ pub struct Statistics {
     pub remote: u32,
 }
 
-impl<P: Platform> Pool<P> {
-    /// What can be set.
-    #[inline]
-    pub fn tunables(&self) -> &Tunables<P> {
-        &self.tunables
+/// How many lanes a lock gets. One: hierarchical mode would be of no use.
+pub fn lane_count<P: Platform>(pool: &Pool<P>) -> u32 {
+    match pool.tunables.get(Tunable::Lanes) {
+        0 if Pool::<P>::is_by_cache(pool.tunables.get(Tunable::LanesByCache) != 0) => P::caches().max(1),
+        0 => P::nodes().clamp(1, LANES as u32),
+        lanes => lanes,
     }
+}
 
+/// To look at the pool from outside.
+#[cfg(feature = "unstable-internals")]
+impl<P: Platform> Pool<P> {
     /// Locks in hierarchical mode now.
     pub fn in_use(&self) -> u32 {
         self.census.in_use.load(Relaxed)
@@ -102,9 +107,8 @@ impl<P: Platform> Pool<P> {
         self.census.most_in_use.swap(self.in_use(), Relaxed)
     }
 
-    /// What the bearers of locks' headships note for each other. For checkers: each must have been
-    /// told of it.
-    #[doc(hidden)]
+    /// What the bearers of locks' headships note for each other. A checker
+    /// must have been told of each.
     pub fn notes(&self) -> impl Iterator<Item = &P::U32> {
         self.records.iter().flat_map(|record| {
             let Headship { paid, unpaid, crowd, forgone, .. } = &record.second_line;
@@ -112,20 +116,24 @@ impl<P: Platform> Pool<P> {
         })
     }
 
+    /// Whether locks with these keys have the same places.
+    pub fn same_places(one: u64, other: u64) -> bool {
+        Self::index(one, Mark::HOME) == Self::index(other, Mark::HOME)
+    }
+}
+
+impl<P: Platform> Pool<P> {
+    /// What can be set.
+    #[inline]
+    pub fn tunables(&self) -> &Tunables<P> {
+        &self.tunables
+    }
+
     /// Whether lanes are those of last-level caches: if that is wished, nodes have several, enough
     /// CPUs share one, and there are lanes enough.
     fn is_by_cache(near: bool) -> bool {
         let caches = P::caches();
         near && caches > P::nodes() && caches <= LANES as u32 && P::cpus() >= caches * CPUS_PER_CACHE
-    }
-
-    /// How many lanes a lock gets. One: hierarchical mode would be of no use.
-    pub fn lane_count(&self) -> u32 {
-        match self.tunables.get(Tunable::Lanes) {
-            0 if Self::is_by_cache(self.tunables.get(Tunable::LanesByCache) != 0) => P::caches().max(1),
-            0 => P::nodes().clamp(1, LANES as u32),
-            lanes => lanes,
-        }
     }
 
     /// The lane of the calling thread, called `id`; and whether those of a lane are taken for near
@@ -154,12 +162,6 @@ impl<P: Platform> Pool<P> {
         (home as usize + usize::from(Mark::HOME.0 - mark.0)) % RECORDS
     }
 
-    /// Whether locks with these keys have the same places. (Public for checkers.)
-    #[doc(hidden)]
-    pub fn same_places(one: u64, other: u64) -> bool {
-        Self::index(one, Mark::HOME) == Self::index(other, Mark::HOME)
-    }
-
     /// The record of the lock with `key` and `mark`, if it has it still.
     pub(super) fn find(&'static self, key: u64, mark: Mark) -> Binding<P> {
         let index = Self::index(key, mark);
@@ -186,7 +188,7 @@ impl<P: Platform> Pool<P> {
         };
         let record = binding.record;
         let generation = (record.generation.load(Relaxed) + 1) & (u64::MAX >> 16);
-        let lanes = self.lane_count();
+        let lanes = lane_count(self);
         let current = hint % lanes;
         record.lanes.store(lanes | Self::epoch(), Relaxed);
         record.current.store(current, Relaxed);

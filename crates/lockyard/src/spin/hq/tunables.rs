@@ -104,13 +104,6 @@ impl<P: Platform> Tunables<P> {
         Ok(())
     }
 
-    /// Sets everything as in `other`.
-    pub fn copy_from<Q: Platform>(&self, other: &Tunables<Q>) {
-        for &tunable in Tunable::ALL {
-            self.words[tunable as usize].store(other.get(tunable) ^ tunable.default(), Relaxed);
-        }
-    }
-
     /// Sets what the environment names (`LOCKYARD_HQ_…`, see [`Tunable::variable`]). For a
     /// program's beginning: it allocates.
     ///
@@ -125,5 +118,16 @@ impl<P: Platform> Tunables<P> {
             }
         }
         Ok(())
+    }
+}
+
+/// For those who set up one machine as another.
+#[cfg(feature = "unstable-internals")]
+impl<P: Platform> Tunables<P> {
+    /// Sets everything as in `other`.
+    pub fn copy_from<Q: Platform>(&self, other: &Tunables<Q>) {
+        for &tunable in Tunable::ALL {
+            self.words[tunable as usize].store(other.get(tunable) ^ tunable.default(), Relaxed);
+        }
     }
 }

@@ -5,60 +5,72 @@
 //!
 //! # Words
 //!
+//! `LISTENING` and `HANDOFF`, the *requests*, are bits of the lock. The others are in the record of
+//! the waiting thread, which is never freed. The wait lock orders all changes of the queue.
+//!
 //! | word | meaning | set by | cleared by | if it is not set |
 //! |---|---|---|---|---|
-//! | `LISTENING`, in the lock | the next release wakes the first waiter | the first waiter, in the step in which its last try fails; an owner that leaves the queue, for the next waiter (*Leaving*); a signaller, for a first waiter that it put there asleep | the release that wakes; the waiter that empties the queue; the first waiter that leaves with the lock | the first waiter sleeps to its timer. For one without a timer it must be set, or the waiter woken |
-//! | `HANDOFF`, in the lock | the lock admits nobody but the first waiter | the first waiter, in the step in which a try fails and its turn is over; under the wait lock, for a first waiter that is late: a newcomer, or a waiter behind whose turn is over; for the next waiter: an owner that leaves the queue or its signaller, if that waiter has a rank, and a fair release | the waiter that empties the queue; the first waiter that leaves with the lock; the thread that ends a reservation | others pass the first waiter for longer |
-//! | `due`, in the waiter's record | when its turn is over | the waiter; more than two turns ahead only under the wait lock; a signaller, far in the future | – | – |
-//! | `reserved`, in the record | when the lock was first seen free and reserved for this waiter; `LAPSED`: it did not come | a release with `HANDOFF`, or a thread that is refused; `LAPSED` by the thread that ends the reservation | the waiter, each time it begins a try of its wait loop | the next thread that is refused sets it |
-//! | `note`, in the record | `FOUGHT_OVER`: the waiter before it was passed. `GUARD`: a signaller put it there behind others | the leaving waiter, under the wait lock; the signaller | the leaving waiter, the joining one | a newcomer does not look whether the first waiter is late |
-//! | `place`, in the record | ticket, one more than that of the waiter before: the difference of two is a bound on the waiters between, those with a rank not counted | the joining waiter, its signaller, or the thread that moves it, under the wait lock | – | – |
+//! | `LISTENING` | the next release wakes the first waiter | the first waiter, in the step in which its last try fails; an owner that leaves the queue, for the new first (*Leaving*); a signaller, for a first waiter that it put there asleep; a fair release | the release that wakes; the waiter that empties the queue; a first waiter that leaves with the lock | the first waiter sleeps to its timer. For one without a timer it is set, or that waiter is woken |
+//! | `HANDOFF` | the lock admits nobody but the first waiter | the first waiter, in the step in which a try fails after its turn; under the wait lock: a thread that finds the first waiter late, and then wakes it; an owner that leaves, or a signaller, if the new first has a rank; a fair release | the waiter that empties the queue; a first waiter that leaves with the lock; the thread that ends a reservation. Not a release | others pass the first waiter for longer |
+//! | `due` | when the waiter's turn is over | the waiter: when it joins, when it looks as first (at most a [`TURN_NS`] ahead), when it sleeps after its turn. A signaller: far in the future, until the waiter runs | – | – |
+//! | `reserved` | when the lock was first seen free and reserved for this waiter. `LAPSED`: it did not come | a release with `HANDOFF`, or a refused thread, if it is 0; `LAPSED`: the thread that ends the reservation | the waiter, at each look | the next refused thread sets it |
+//! | `note` | `FOUGHT_OVER`, of the first waiter: the one before it was passed. `GUARD`: a signaller put the waiter there behind others | a leaving owner, for the new first; the signaller | a leaving owner, for the new first; the waiter that joins; the thread that moves it back | – |
+//! | `place` | ticket: one more than that of the waiter before; it does not fall along the queue | the thread that puts the waiter there, under the wait lock | – | – |
 //!
-//! **Terms.** A thread is *refused* if the lock is free, `HANDOFF` is set, and it is not first. A
-//! first waiter is *late* if its turn has been over for [`GRACE_NS`]; to a newcomer also if it has
-//! been woken and has not run, and only with `FOUGHT_OVER`. A waiter was *passed* if it asked to be
-//! woken, was first, and competed in vain after that, or got the lock after its turn. A waiter
-//! *sleeps long* if its turn ends more than two turns ahead.
+//! **Terms.** *First*: at the head of the queue. *Rank*: a fixed priority ([`Platform::rank`]).
+//! *Refused*: not first, and the lock is free with `HANDOFF`. *Late*, of a first waiter: a
+//! [`GRACE_NS`] after its `due`; to a newcomer only with `FOUGHT_OVER`, and then also from its
+//! wake-up until it looks. *Passed*, of a waiter: it was first, had set `LISTENING`, looked again
+//! and competed in vain; or it got the lock after its turn (with a rank only the former). *Sleeps
+//! long*: `due` is more than two [`TURN_NS`] ahead.
 //!
 //! # States of a waiter
 //!
-//! | state | event | next state |
+//! | state | event, the first that applies | next state |
 //! |---|---|---|
-//! | spinning: not queued; of several spinners one tries, the others wait for its place | its try succeeds | owner |
-//! | | [`BLIND_NS`] or the machine's budget spent, the owner stops running, or the lock is reserved | queued |
-//! | queued: takes the wait lock, tries, joins the queue behind its rank, sets `due` | – | awake |
-//! | awake: clears `reserved`, tries (a try as not first fails where `HANDOFF` is set) | the try succeeds | leaving |
+//! | spinning: not queued. One spinner at a time tries; the others, in a queue of their own, wait for its place | a try succeeds | owner |
+//! | | its time is over ([`BLIND_NS`] or the machine's budget), the owner is off its CPU, or `HANDOFF` is set | joining |
+//! | joining: takes the wait lock | a try succeeds | owner |
+//! | | joins behind all of its rank or higher; sets `place`, `due`, clears `note`, `reserved`; if the first waiter is late: sets `HANDOFF`, wakes it | looking |
+//! | looking: clears `reserved`, tries (as first past `HANDOFF`) | the try succeeds | leaving |
 //! | | deadline or cancellation | leaving |
-//! | | the owner does not run | yields, once in a wait: awake |
-//! | | not first | ends a reservation whose time is up: awake. Else asleep to its timer |
-//! | | first, turn not over | competes for [`COMPETE_NS`]. In vain: sets `LISTENING` the first time in this wait, and is asleep to its timer |
-//! | | first, turn over | sets `HANDOFF`, competes for [`COMPETE_NS`]. In vain: sets `LISTENING`, sets a new turn end, and is asleep to its timer |
-//! | asleep to its timer (the end of its turn; of a reservation that refuses it; its deadline) | timer, release, cancellation, another thread's wake-up | awake |
-//! | asleep without timer or deadline: put into the queue by a signaller (`push_asleep`) | release, or another thread's wake-up | awake |
-//! | leaving: takes the wait lock, leaves the queue | – | owner, or gave up |
+//! | | the owner is off its CPU, seen for the first time in this wait | yields once: looking |
+//! | | first, `due` ahead: competes for [`COMPETE_NS`]; then, if this wait has not set `LISTENING` yet or `HANDOFF` is set, tries once more and sets `LISTENING` in that step | asleep; leaving if it got the lock |
+//! | | first, `due` over: tries and sets `HANDOFF` in that step; competes; tries and sets `LISTENING` in that step; sets a new `due` | asleep; leaving if it got the lock |
+//! | | refused, and the reservation is a [`RESERVED_NS`] old or void: ends it | looking |
+//! | | refused otherwise: sets `reserved` of the first waiter if it is 0, and wakes that one | asleep, for a [`RESERVED_NS`] at most |
+//! | | not first, `due` over: if the first waiter is late, sets `HANDOFF` and wakes it; sets a new `due` | asleep |
+//! | | not first, `due` ahead | asleep |
+//! | asleep | its timer: `due`, or its deadline; a wake-up; cancellation | looking |
+//! | asleep without a timer: a signaller put it there; it has no deadline, no cancellation | a wake-up: sets `due` as if it joined | looking |
+//! | leaving: takes the wait lock; without the lock it tries a last time; leaves the queue | – | owner, or gave up |
 //!
-//! **Turn ends.** A joining waiter's turn ends a [`TURN_NS`] after that of the waiter before it, at
-//! most [`TURNS_NS`] ahead; with a rank ([`Platform::rank`]: a fixed priority), at once. A first
-//! waiter's turn ends within a [`TURN_NS`]. A waiter that sleeps after its turn sets a new end: a
-//! turn ahead for each waiter before it, at least one, and twice as far after each further look
-//! beyond [`PATIENT_AFTER`], at most [`TURNS_NS`]. `HANDOFF` stays set meanwhile.
+//! **`due`.** A joining waiter's is a [`TURN_NS`] from now and one more for each waiter before it
+//! (the difference of `place`; those with a rank do not count), at most [`TURNS_NS`]; with a rank,
+//! now. A waiter that sleeps after its turn sets it anew: now and a [`TURN_NS`] for each waiter
+//! before it, at least one, and twice as far at each look after the first [`PATIENT_AFTER`], up to
+//! [`TURNS_NS`]. (More than two turns ahead under the wait lock: the waiter that leaves before it
+//! finds the new time, or has made it first.)
 //!
-//! **Leaving.** With the lock: clears the requests if it was first. Sets `LISTENING` for the next
-//! waiter if it was not passed itself, or the next sleeps long or has a rank (then `HANDOFF` too).
-//! If it was not passed it also wakes [`OPENED`] waiters behind the next that sleep long: nobody
-//! fights for this lock, so the queue shall empty fast. If it was passed it wakes one that has no
-//! timer. Without the lock: wakes the next if it was first; requests stay, for the next.
+//! **Leaving.** *With the lock, passed*: marks the new first `FOUGHT_OVER`; wakes one of those
+//! behind it that have no timer. *With the lock, not passed*: sets `LISTENING`, clears the new
+//! first's `note`, wakes up to [`OPENED`] waiters behind it that sleep long: nobody fights for this
+//! lock, so the queue shall empty fast. In both cases, if the new first sleeps long or has a rank,
+//! sets `LISTENING`; if it has a rank, `HANDOFF` too. *Without the lock*: requests stay; if it was
+//! first it wakes the new first.
+//!
+//! **Release.** Frees the lock. With `HANDOFF` it stores the time in `reserved` of the first waiter
+//! if that is 0; with `LISTENING` it clears that and wakes the first waiter. While `HANDOFF` is set
+//! the first waiter is awake, or `LISTENING` is set, or the thread that set `HANDOFF` wakes it.
 //!
 //! # Reservations end
 //!
-//! A lock that its first waiter could have is *reserved* while `HANDOFF` refuses it to others. The
-//! release, or the first thread refused, notes the time in `reserved` and wakes the first waiter.
-//! [`RESERVED_NS`] later the next thread that is refused (a waiter whose timer ends, a newcomer, a
-//! try) takes the wait lock, and if the same waiter is first and has not run, clears `HANDOFF`,
-//! marks it `LAPSED`, moves it to the end, whatever its rank, and wakes the new first. Then it
-//! tries again. A `LAPSED` waiter that is first, because it is alone, is passed at once: the next
-//! thread that is refused clears `HANDOFF`. A queue whose waiters are all of the parent of a fork
-//! is empty: the next thread that is refused clears its requests. See `reservation`.
+//! A free lock is *reserved* while `HANDOFF` refuses it to others. A [`RESERVED_NS`] after the time
+//! in `reserved` the next refused thread (waiter, newcomer, try) takes the wait lock; if the same
+//! waiter is first and has not looked since (`reserved` is as it was), it clears `HANDOFF`, marks
+//! that waiter `LAPSED`, moves it behind all others, whatever its rank, wakes the new first, and
+//! tries again. A reservation for a waiter that is still `LAPSED` (it was alone), or for waiters of
+//! the parent of a fork, is void: it ends at once. See `reservation`.
 //!
 //! # Bound on bypass
 //!
@@ -72,9 +84,9 @@
 //! 1. `waiter.busy` is set while the thread is in the queue or about to leave it.
 //! 2. A queued waiter is awake or has a timer, except those that a signaller put there asleep. Of
 //!    these the first in the queue has `LISTENING` set for it, or is woken when it becomes first.
-//!    One behind others is woken, and so has a timer (a *guard*), unless the waiter before it is a
-//!    guard that was woken less than [`GRACE_NS`] ago, or whose turn is not over for that long; an
-//!    owner that leaves the queue and was passed wakes one more. (If all
+//!    One that is put behind others is woken, and so has a timer (a *guard*), unless the waiter
+//!    before it is a `GUARD` that was put there, or whose turn ended, less than [`GRACE_NS`] ago.
+//!    Waiters put there asleep never give up; each owner that was passed wakes one more. (If all
 //!    guards are stopped within [`GRACE_NS`] of their wake-ups, those behind them sleep until one
 //!    of them runs, or until another thread comes to the lock.)
 //! 3. The leaving waiter, if it was first and does not have the lock, wakes the new first waiter.
@@ -83,8 +95,7 @@
 //! 5. Requests outlive no queue: they are set while somebody is queued, and the waiter that empties
 //!    the queue clears them under the wait lock.
 //! 6. `is_first` without the wait lock is a hint: a first waiter may have been moved. A try as
-//!    first by one that is not passes the first waiter once. Requests are cleared under the wait
-//!    lock only, or by a release.
+//!    first by one that is not passes the first waiter once.
 //!
 //! # Signal handlers
 //!
@@ -151,6 +162,11 @@ pub const OPENED: usize = 2;
 /// The distance between two looks of a spinner, at first and in the end: fewer looks disturb the
 /// owner less.
 pub const STRIDE_NS: (u32, u32) = (100, 4_000);
+/// The same for a spinner that can tell whether the hold that it saw goes on. While it does, the
+/// spinner looks often: nobody writes, so its looks disturb nobody. It sees the release at once. If
+/// another hold has begun before it looks, the owner needs the lock again sooner than the spinner
+/// could take it. So the spinner looks less often: it would only keep the owner from its work.
+pub const PACED_STRIDE_NS: (u32, u32) = (160, 4_000);
 /// The same for a reader: it keeps no other reader out when it gets in.
 pub const READER_STRIDE_NS: (u32, u32) = (100, 600);
 
@@ -219,8 +235,13 @@ pub(crate) trait Contended<P: Platform> {
     /// Names to count under.
     const EVENTS: Events;
 
-    /// What the waiter's record says that it wants.
+    /// What the waiter's record says that it wants, if that is the same for all.
     const KIND: u32 = 0;
+
+    /// What the waiter's record says that it wants.
+    fn wants(&self) -> u32 {
+        Self::KIND
+    }
 
     /// The lock's parts.
     fn wait_lock(&self) -> &RawQSpinLock<P>;
@@ -247,6 +268,12 @@ pub(crate) trait Contended<P: Platform> {
     /// What a try would probably come to. One load: a line that is fought over does not stay for a
     /// second.
     fn look(&self, first: bool) -> Look;
+
+    /// As `look(false)`, by the one spinner, and whether a spinner has seen this hold before. A
+    /// lock that cannot tell says no.
+    fn look_again(&self) -> (Look, bool) {
+        (self.look(false), false)
+    }
 
     /// Whether `first`, the first waiter, could have the lock now.
     fn is_open_to(&self, first: &Thread<P>) -> bool {

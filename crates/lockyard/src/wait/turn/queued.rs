@@ -3,7 +3,7 @@
 use super::reservation::{came, has_lapsed, is_reserved, lapse, move_back};
 use super::spin::compete;
 use super::{
-    COMPETE_NS, Contended, FOUGHT_OVER, GRACE_NS, GUARD, Left, OPENED, PATIENT_AFTER, PATIENT_SHIFT, RESERVED_NS,
+    COMPETE_NS, Contended, FOUGHT_OVER, GRACE_NS, GUARD, Left, Look, OPENED, PATIENT_AFTER, PATIENT_SHIFT, RESERVED_NS,
     Request, TURN_NS, TURNS_NS,
 };
 use crate::cancel::{GaveUp, Until};
@@ -84,7 +84,7 @@ fn join<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, now: u64
         }
         _ => (0, 0),
     };
-    me.waiter.kind.store(L::KIND, Relaxed);
+    me.waiter.kind.store(lock.wants(), Relaxed);
     me.waiter.place.store(place, Relaxed);
     me.waiter.due.store(turn_end(me, now, ahead), Relaxed);
     me.waiter.reserved.store(0, Relaxed);
@@ -264,7 +264,10 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
                 return Wait { passed: passed || late_turn, result: Ok(()) };
             }
             passed |= listened;
-            if (over || !listened) && lock.try_or_ask(Request::Listen) {
+            // Once a turn; and where `HANDOFF` keeps the others out, which another thread may have
+            // set: a release that wakes nobody would leave the lock idle.
+            let asks = over || !listened || lock.look(false) == Look::Kept;
+            if asks && lock.try_or_ask(Request::Listen) {
                 return Wait { passed: passed || late_turn, result: Ok(()) };
             }
             listened = true;

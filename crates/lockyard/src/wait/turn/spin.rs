@@ -3,7 +3,7 @@
 use super::{BLIND_NS, Contended, Look, PRESS_NS, PRESSED_STRIDE_NS};
 use crate::cancel::Until;
 use crate::platform::thread::Thread;
-use crate::platform::{Patience, Platform};
+use crate::platform::{Glance, Patience, Platform};
 
 /// Spins without queueing, one spinner at a time.
 pub(super) fn spin<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, until: Until<'_, P>) -> bool {
@@ -39,10 +39,14 @@ pub(super) fn compete<P: Platform, L: Contended<P>>(lock: &L, first: bool, mut p
             // Nothing would end the spin if the owner sleeps, however long a machine lets us spin.
             patience.ns = patience.ns.min(BLIND_NS);
         }
-        let ended = P::spin(patience, || match lock.look(first) {
-            Look::Open => lock.try_take(first).then_some(true),
-            Look::Closed => None,
-            Look::Kept => Some(false),
+        let ended = P::spin_paced(patience, || {
+            let (look, same) = if first { (lock.look(true), false) } else { lock.look_again() };
+            match look {
+                Look::Open if lock.try_take(first) => Glance::Done(true),
+                Look::Kept => Glance::Done(false),
+                Look::Closed if same => Glance::Same,
+                Look::Open | Look::Closed => Glance::Changed,
+            }
         });
         if let Some(taken) = ended {
             return taken;

@@ -1,0 +1,83 @@
+//! `ly_cond_…`: [`lockyard::condvar`], for `ly_mutex_t`.
+
+use core::ffi::c_int;
+
+use libc::timespec;
+use lockyard::cancel::Until;
+use lockyard::platform::linux::Linux;
+
+use crate::deadline::{self, Code};
+use crate::layout::{Holds, ly_cond_t, ly_mutex_t};
+use crate::mutex;
+
+/// Makes `*cond` one without waiters, whatever it was. Not needed for zeroed memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_cond_init(cond: *mut ly_cond_t) {
+    // SAFETY: the C caller's promise; zero is without waiters.
+    unsafe { cond.write_bytes(0, 1) };
+}
+
+/// Unlocks the mutex, which the caller must have locked, waits for a signal, and locks the mutex
+/// again: no signal is lost in between. May return without a signal. All that wait at the same time
+/// must do so with the same mutex. Always 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_cond_wait(cond: *mut ly_cond_t, mutex: *mut ly_mutex_t) -> c_int {
+    // SAFETY: the C caller's promises.
+    unsafe { wait(cond, mutex, Until::FOREVER) }
+}
+
+/// As ly_cond_wait, until `*abstime`, a time of CLOCK_REALTIME.
+///
+/// ETIMEDOUT: there was no signal until then. EINVAL: the nanoseconds are not between 0 and
+/// 999999999; the mutex was not unlocked. The mutex is locked in each case.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_cond_timedwait(
+    cond: *mut ly_cond_t,
+    mutex: *mut ly_mutex_t,
+    abstime: *const timespec,
+) -> c_int {
+    // SAFETY: the C caller's promises.
+    unsafe { ly_cond_clockwait(cond, mutex, libc::CLOCK_REALTIME, abstime) }
+}
+
+/// As ly_cond_timedwait, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_cond_clockwait(
+    cond: *mut ly_cond_t,
+    mutex: *mut ly_mutex_t,
+    clock: c_int,
+    abstime: *const timespec,
+) -> c_int {
+    // SAFETY: the C caller's promise.
+    match unsafe { deadline::end(clock, abstime) } {
+        // SAFETY: the C caller's promises.
+        Ok(until) => unsafe { wait(cond, mutex, until) },
+        Err(error) => error,
+    }
+}
+
+/// Wakes the thread that has waited longest, if one waits; it returns when it has the mutex. The
+/// caller may hold the mutex or not. Always 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_cond_signal(cond: *mut ly_cond_t) -> c_int {
+    // SAFETY: the C caller's promise.
+    unsafe { Holds::lock(cond) }.signal();
+    0
+}
+
+/// Wakes all threads that wait now, one after another as the mutex becomes free. Always 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ly_cond_broadcast(cond: *mut ly_cond_t) -> c_int {
+    // SAFETY: the C caller's promise.
+    unsafe { Holds::lock(cond) }.broadcast();
+    0
+}
+
+/// # Safety
+/// `cond` and `mutex` point to theirs, the caller holds `mutex`, and others wait with no other one.
+unsafe fn wait(cond: *mut ly_cond_t, mutex: *mut ly_mutex_t, until: Until<'static, Linux>) -> c_int {
+    // SAFETY: the caller's promise.
+    let (cond, inner) = unsafe { (Holds::lock(cond), Holds::lock(mutex)) };
+    // SAFETY: the caller's promise.
+    mutex::given_up(mutex, || unsafe { cond.wait(inner, until) }).code()
+}

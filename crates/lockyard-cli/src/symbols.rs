@@ -1,0 +1,236 @@
+//! Places in files as people know them: function, file and line.
+//!
+//! What is told of a lock is the place after a call (see [`lockyard_segment::sample::Place`]). The
+//! call itself is looked up: in the file's own debug information, else in a separate debug file, by
+//! build id or by name, where Debian and its kin put it. A file without either has its table of
+//! symbols. Everything happens in this process, after the fact.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use addr2line::Loader;
+use lockyard_segment::sample::Place;
+use object::Object;
+
+/// Where the system keeps debug files.
+const DEBUG: &str = "/usr/lib/debug";
+
+/// A place as people know it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Spot {
+    /// The function, demangled; the innermost of those that are inlined there. Empty: unknown.
+    pub(crate) function: String,
+    /// The functions that it is inlined into, outwards.
+    pub(crate) inlined_into: Vec<String>,
+    /// The source file, as the compiler was given it; empty: unknown.
+    pub(crate) file: String,
+    /// The line there; 0: unknown.
+    pub(crate) line: u32,
+}
+
+/// Looks places up, and keeps the files that it has opened.
+#[derive(Default)]
+pub(crate) struct Symbols {
+    /// Files that may be meant where a path was too long to be told whole.
+    candidates: Vec<PathBuf>,
+    files: RefCell<HashMap<String, Option<Rc<Opened>>>>,
+}
+
+/// A loader and, where the debug file is another one, the file's own.
+struct Opened {
+    debug: Option<Loader>,
+    own: Option<Loader>,
+}
+
+impl Symbols {
+    /// `candidates`: the programs that are looked at.
+    pub(crate) fn new(candidates: Vec<PathBuf>) -> Self {
+        Self { candidates, files: RefCell::default() }
+    }
+
+    /// The call before `place`; `None`: nothing is known beyond the place itself.
+    pub(crate) fn call(&self, place: &Place) -> Option<Spot> {
+        let opened = self.open(&place.file)?;
+        opened.look(place.place.checked_sub(1)?)
+    }
+
+    /// A line for people: `flush (store.c:88)`, or `libx.so+0x1f0` where nothing else is known.
+    pub(crate) fn line(&self, place: &Place) -> String {
+        match self.call(place) {
+            Some(spot) => spot.line(),
+            None if place.place == 0 => "code that is not known".to_owned(),
+            None if place.file.is_empty() => format!("{:#x}", place.place),
+            None => format!("{}+{:#x}", last_part(&place.file), place.place),
+        }
+    }
+
+    fn open(&self, file: &str) -> Option<Rc<Opened>> {
+        if file.is_empty() {
+            return None;
+        }
+        let mut files = self.files.borrow_mut();
+        files.entry(file.to_owned()).or_insert_with(|| Opened::new(&self.path(file)?).map(Rc::new)).clone()
+    }
+
+    fn path(&self, file: &str) -> Option<PathBuf> {
+        let path = Path::new(file);
+        if path.is_absolute() {
+            return Some(path.to_owned());
+        }
+        // Of a long path the last part was kept, cut off where even that was long.
+        let ends = |candidate: &&PathBuf| {
+            candidate.file_name().is_some_and(|name| name.as_bytes().starts_with(file.as_bytes()))
+        };
+        self.candidates.iter().find(ends).cloned()
+    }
+}
+
+impl std::fmt::Debug for Symbols {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Symbols").field("candidates", &self.candidates).finish_non_exhaustive()
+    }
+}
+
+impl Opened {
+    fn new(path: &Path) -> Option<Self> {
+        let debug = debug_file(path).and_then(|file| Loader::new(file).ok());
+        let own = Loader::new(path).ok();
+        (debug.is_some() || own.is_some()).then_some(Self { debug, own })
+    }
+
+    fn look(&self, address: u64) -> Option<Spot> {
+        let loaders = || [&self.debug, &self.own].into_iter().flatten();
+        let spot = loaders().find_map(|loader| frames(loader, address));
+        spot.or_else(|| {
+            let symbol = loaders().find_map(|loader| loader.find_symbol(address))?;
+            Some(Spot { function: demangled(symbol), ..Spot::default() })
+        })
+    }
+}
+
+fn frames(loader: &Loader, address: u64) -> Option<Spot> {
+    let mut frames = loader.find_frames(address).ok()?;
+    let mut spot: Option<Spot> = None;
+    while let Ok(Some(frame)) = frames.next() {
+        let function = frame.function.and_then(|name| name.demangle().ok().map(|name| name.into_owned()));
+        match (&mut spot, function) {
+            (Some(spot), Some(outer)) => spot.inlined_into.push(outer),
+            (Some(_), None) => {}
+            (None, function) => {
+                let location = frame.location.as_ref();
+                spot = Some(Spot {
+                    function: function.unwrap_or_default(),
+                    inlined_into: Vec::new(),
+                    file: location.and_then(|found| found.file).unwrap_or_default().to_owned(),
+                    line: location.and_then(|found| found.line).unwrap_or(0),
+                });
+            }
+        }
+    }
+    let mut spot = spot.filter(|spot| !spot.function.is_empty() || spot.line != 0)?;
+    if spot.function.is_empty() {
+        spot.function = loader.find_symbol(address).map(demangled).unwrap_or_default();
+    }
+    Some(spot)
+}
+
+fn demangled(symbol: &str) -> String {
+    addr2line::demangle_auto(symbol.into(), None).into_owned()
+}
+
+impl Spot {
+    /// `flush (store.c:88)`, with what is known of it.
+    pub(crate) fn line(&self) -> String {
+        let mut out = short(&self.function);
+        if self.line != 0 {
+            let at = format!("{}:{}", last_part(&self.file), self.line);
+            // Writing to a string cannot fail.
+            let _ = if out.is_empty() { write!(out, "{at}") } else { write!(out, " ({at})") };
+        }
+        out
+    }
+}
+
+/// A function's name without arguments and parameters of templates: what tells it apart for people.
+fn short(function: &str) -> String {
+    let mut out = String::new();
+    let mut depth = 0u32;
+    for letter in function.chars() {
+        match letter {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            '(' if depth == 0 && !out.is_empty() => break,
+            letter if depth == 0 => out.push(letter),
+            _ => {}
+        }
+    }
+    // An operator, or `<T as Trait>::method`: as it is.
+    if out.is_empty() || out.starts_with("::") || out.ends_with("operator") { function.to_owned() } else { out }
+}
+
+fn last_part(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The separate debug file of `path`, if there is one.
+fn debug_file(path: &Path) -> Option<PathBuf> {
+    let bytes = std::fs::read(path).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let id = file.build_id().ok().flatten().filter(|id| id.len() > 1).map(|id| {
+        let digits = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        PathBuf::from(format!("{DEBUG}/.build-id/{}/{}.debug", digits(&id[..1]), digits(&id[1..])))
+    });
+    let folder = path.parent()?;
+    let linked = file.gnu_debuglink().ok().flatten().map(|(name, _)| OsStr::from_bytes(name)).map(|name| {
+        let below = folder.strip_prefix("/").unwrap_or(folder);
+        [folder.join(name), folder.join(".debug").join(name), Path::new(DEBUG).join(below).join(name)]
+    });
+    id.into_iter().chain(linked.into_iter().flatten()).find(|found| found.is_file() && found != path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_short() {
+        for (long, expected) in [
+            ("flush", "flush"),
+            ("ns::Table<int, std::less<int> >::put(int, char const*)", "ns::Table::put"),
+            ("lockyard::mutex::RawMutex<P>::acquire", "lockyard::mutex::RawMutex::acquire"),
+            ("<T as Trait>::method", "<T as Trait>::method"),
+            ("(anonymous namespace)::run(int)", "(anonymous namespace)::run"),
+        ] {
+            assert_eq!(short(long), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_a_number() {
+        let symbols = Symbols::default();
+        let line = |file: &str, place| symbols.line(&Place { file: file.to_owned(), place });
+        assert_eq!(line("", 0), "code that is not known");
+        assert_eq!(line("", 0x10), "0x10");
+        assert_eq!(line("/no/such/lib.so", 0x1f0), "lib.so+0x1f0");
+        assert_eq!(line("long-name", 0x1f0), "long-name+0x1f0");
+    }
+
+    /// A function of this test's own program, by the table of symbols at least.
+    #[test]
+    fn code_of_this_program_has_a_name() {
+        let exe = std::env::current_exe().unwrap();
+        let address = last_part as fn(&str) -> &str as usize;
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let base = maps.lines().find(|line| line.ends_with(exe.to_str().unwrap())).unwrap();
+        let base = usize::from_str_radix(base.split('-').next().unwrap(), 16).unwrap();
+        let name = exe.file_name().unwrap().to_str().unwrap().to_owned();
+        let place = Place { file: name, place: (address - base) as u64 + 1 };
+        let line = Symbols::new(vec![exe]).line(&place);
+        assert!(line.starts_with("lockyard_cli::symbols::last_part"), "{line}");
+    }
+}

@@ -1,0 +1,180 @@
+//! Why `lockyard stat` has seen no lock of a process, and what would help: found by looking at the
+//! process and at the file that it runs.
+//!
+//! Nothing seen says nothing about what locks cost. So it is a failure, never a report.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+
+use lockyard_segment::Sample;
+
+use crate::elf;
+use crate::failure::Failure;
+use crate::follow::Known;
+use crate::report::numbers;
+
+/// How much of a file is searched.
+const MOST: u64 = 256 << 20;
+
+/// The lock families that a program can bring along: a text that it has in its file, what its locks
+/// are, and the way in.
+const OWN_LOCKS: [(&[u8], &str, &str); 5] = [
+    (
+        b"/library/std/src/",
+        "is a Rust program, whose std and parking_lot locks are not pthread's",
+        "use the crate lockyard in it",
+    ),
+    (b"\xff Go buildinf:", "is a Go program, whose locks are Go's", "use Go's mutex and block profiles"),
+    (b"N4absl5Mutex", "has abseil's mutexes, which are not pthread's", "link it with liblockyard"),
+    (b"N5folly11SharedMutex", "has folly's mutexes, which are not pthread's", "link it with liblockyard"),
+    (b"Java_java_lang", "is a Java virtual machine, whose monitors are its own", "use Java Flight Recorder"),
+];
+
+/// Whether nothing was seen: no thread has come to a lock that tells of itself.
+pub(crate) fn is_unseen(sample: Option<&Sample>) -> bool {
+    sample.is_none_or(|sample| sample.threads == 0 && sample.acquired() == 0)
+}
+
+/// The failure that says so, with the reason and the way in.
+pub(crate) fn failure(why: &str) -> Failure {
+    Failure::run(format!("saw no lock of this process (0 threads registered): {why}"))
+}
+
+/// What is known of a process that told nothing.
+#[derive(Debug)]
+pub(crate) struct Unseen<'a> {
+    /// What it told after all.
+    pub(crate) sample: Option<&'a Sample>,
+    /// What `/proc` told.
+    pub(crate) known: &'a Known,
+    /// How it ended, if it did.
+    pub(crate) status: Option<ExitStatus>,
+    /// Whether the preload library was to be in it.
+    pub(crate) preloaded: bool,
+}
+
+impl Unseen<'_> {
+    /// Why, in a line.
+    pub(crate) fn why(&self) -> String {
+        let mut why = self.reason();
+        match self.known.futex_share() {
+            Some(share) if share >= 0.01 => why.push_str(&format!(
+                "; its threads spent {} % of their time in futex calls: in locks, condition variables and joins that are not seen",
+                numbers::three(share * 100.0)
+            )),
+            Some(_) => why.push_str("; its threads spent no time in futex calls"),
+            None => {}
+        }
+        why
+    }
+
+    fn reason(&self) -> String {
+        let chosen = |name: &str| std::env::var_os(name).is_some_and(|value| value == "glibc");
+        if self.preloaded && chosen("LOCKYARD_MUTEX") {
+            return "LOCKYARD_MUTEX=glibc leaves its mutexes to glibc; unset it".to_owned();
+        }
+        let left: u64 = self.sample.map_or(0, |sample| sample.fallbacks.iter().map(|(_, count)| count).sum());
+        if left > 0 {
+            return "all its locks are of kinds that stay the C library's (robust, shared between processes, with priority inheritance)".to_owned();
+        }
+        if let Some(found) = self.known.programs.iter().rev().find_map(|program| of_file(program)) {
+            return found;
+        }
+        if !self.preloaded {
+            return "no preload library was asked for (LOCKYARD_PRELOAD is empty), and liblockyard is not in it; unset LOCKYARD_PRELOAD"
+                .to_owned();
+        }
+        match self.status {
+            Some(status) if self.sample.is_none() && !status.success() => {
+                let how = match (status.code(), status.signal()) {
+                    (Some(code), _) => format!("with exit code {code}"),
+                    (_, Some(signal)) => format!("by signal {signal}"),
+                    _ => "in an unknown way".to_owned(),
+                };
+                format!("it ended before main, {how}; its own messages say why")
+            }
+            _ if self.sample.is_none() => {
+                "the preload library was not in it, or it changed its user or its environment; start the process that takes the locks itself"
+                    .to_owned()
+            }
+            _ => "it took no pthread mutex or rwlock".to_owned(),
+        }
+    }
+}
+
+/// What the file of `program` says about locks that cannot be seen, and the way in.
+pub(crate) fn of_file(program: &Path) -> Option<String> {
+    let own = own_locks(program);
+    let refused = elf::without_loader(program).map(|why| of_refused(program, why));
+    own.or(refused)
+}
+
+/// The same for a program of which the loader would leave the library out, for the reason `why`.
+pub(crate) fn of_refused(program: &Path, why: &str) -> String {
+    own_locks(program).unwrap_or_else(|| {
+        let name = program.display();
+        format!("'{name}' {why}: LD_PRELOAD has no effect on it; link it dynamically, or with liblockyard")
+    })
+}
+
+fn own_locks(program: &Path) -> Option<String> {
+    let bytes = contents(program);
+    let (_, what, way) = OWN_LOCKS.iter().find(|(text, ..)| holds(&bytes, text))?;
+    Some(format!("'{}' {what}; {way}", program.display()))
+}
+
+/// Whether liblockyard is in the file of `program`, which tells of its locks by itself.
+pub(crate) fn tells_by_itself(program: &Path) -> bool {
+    holds(&contents(program), b"LOCKYARD_SESSION")
+}
+
+fn contents(program: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What cannot be read says nothing.
+    let _ = File::open(program).map(|file| file.take(MOST).read_to_end(&mut bytes));
+    bytes
+}
+
+fn holds(mut bytes: &[u8], text: &[u8]) -> bool {
+    let Some((&first, rest)) = text.split_first() else { return true };
+    while let Some(at) = bytes.iter().position(|byte| *byte == first) {
+        bytes = &bytes[at + 1..];
+        if bytes.starts_with(rest) {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_found_wherever_they_are() {
+        assert!(holds(b"aab", b"ab") && holds(b"ab", b"ab") && holds(b"x", b""));
+        assert!(!holds(b"aa", b"ab") && !holds(b"", b"a"));
+    }
+
+    #[test]
+    fn a_rust_program_is_known_by_its_file() {
+        let why = of_file(&std::env::current_exe().unwrap()).expect("this test is one");
+        assert!(why.contains("is a Rust program") && why.contains("the crate lockyard"), "{why}");
+    }
+
+    #[test]
+    fn a_process_that_took_no_lock_says_nothing_about_locks() {
+        let (sample, known) = (Sample::default(), Known::default());
+        assert!(is_unseen(None) && is_unseen(Some(&sample)));
+        assert!(!is_unseen(Some(&Sample { threads: 1, ..Sample::default() })), "counted, and reset");
+        let of = |sample, preloaded| Unseen { sample, known: &known, status: None, preloaded }.why();
+        assert_eq!(of(Some(&sample), true), "it took no pthread mutex or rwlock");
+        assert!(of(None, true).contains("was not in it"));
+        assert!(of(None, false).contains("LOCKYARD_PRELOAD is empty"));
+        let robust = Sample { fallbacks: vec![("robust".to_owned(), 2)], ..Sample::default() };
+        assert!(of(Some(&robust), true).contains("stay the C library's"));
+    }
+}

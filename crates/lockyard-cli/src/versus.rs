@@ -1,0 +1,376 @@
+//! `lockyard compare -- PROGRAM`: the user's own program on glibc's locks and on ours.
+//!
+//! Every round runs the program once on each: twice on glibc's, which tells how far two runs of the
+//! same thing are apart, and once on each choice. The order turns with the rounds, so that what
+//! changes slowly (heat, caches, neighbours) meets all of them. What is compared is the ratio
+//! inside a round; the middle of the ratios has an interval from their order alone, without a guess
+//! at their distribution.
+//!
+//! With `--load` the program is a server: it is started, `--ready` is tried until it succeeds, the
+//! load runs, and the server is stopped.
+
+use std::fmt::Write as _;
+use std::io::Read;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use regex_lite::Regex;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::cli::CompareArgs;
+use crate::failure::{Failure, INTERRUPTED, plain};
+use crate::interrupt;
+use crate::launch::{Launch, Purpose};
+use crate::progress::Progress;
+use crate::report::look::{Look, align_right, new_table, trimmed};
+use crate::report::numbers;
+use crate::values::{Bounds, seconds};
+
+/// The fewest rounds whose least and greatest ratio enclose the middle 95 times in 100.
+const FEWEST: usize = 6;
+/// Time to spend, if the user names none, in seconds.
+const BUDGET: f64 = 60.0;
+/// How long a server may take until it is ready, and until it has ended.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often a server is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What is compared, and how.
+#[derive(Debug)]
+pub(crate) struct Versus {
+    /// The program without any library of ours.
+    glibc: Launch,
+    /// The choices by name.
+    choices: Vec<(String, Launch)>,
+    rounds: usize,
+    budget: Duration,
+    server: Option<Server>,
+    metric: Option<Regex>,
+}
+
+#[derive(Debug)]
+struct Server {
+    load: String,
+    ready: Option<String>,
+}
+
+/// One subject's numbers, round by round: a rate, or the inverse of a time.
+type Rates = Vec<f64>;
+
+impl Versus {
+    /// Checks the arguments.
+    ///
+    /// # Errors
+    /// One line for the first thing that is wrong.
+    pub(crate) fn check(args: &CompareArgs) -> Result<Self, Failure> {
+        let named = if args.lock.is_empty() { vec!["mutex".to_owned(), "hq".to_owned()] } else { args.lock.clone() };
+        let choice = |name: String| {
+            let launch = Launch::check(&args.program, Some(&name), Purpose::Run)?;
+            if launch.preloaded {
+                Ok((name, launch))
+            } else {
+                Err(Failure::usage("LOCKYARD_PRELOAD is empty: there is nothing to compare with"))
+            }
+        };
+        let choices = named.into_iter().map(choice).collect::<Result<Vec<_>, Failure>>()?;
+        let bounds = Bounds { flag: "--rounds", least: FEWEST as u64, most: 1000 };
+        let rounds = args.rounds.as_ref().map_or(Ok(1000), |text| bounds.number(text))? as usize;
+        let budget = match &args.matrix.secs_total {
+            Some(text) => seconds("--secs-total", text, 0.1, 86_400.0)?,
+            None if args.rounds.is_some() => Duration::from_secs(86_400),
+            None => Duration::from_secs_f64(BUDGET),
+        };
+        let pattern = |text: &String| {
+            let metric = Regex::new(text).map_err(|error| Failure::usage(format!("--metric: '{text}': {error}")))?;
+            if metric.captures_len() == 2 {
+                Ok(metric)
+            } else {
+                Err(Failure::usage(format!(
+                    "--metric: '{text}' must have one group, around the number: 'Ops/sec: ([0-9.]+)'"
+                )))
+            }
+        };
+        let metric = args.metric.as_ref().map(pattern).transpose()?;
+        let server = args.load.as_ref().map(|load| Server { load: load.clone(), ready: args.ready.clone() });
+        Ok(Self { glibc: Launch::bare(&args.program)?, choices, rounds, budget, server, metric })
+    }
+
+    /// Measures, and tells.
+    ///
+    /// # Errors
+    /// The program cannot be started, does not succeed, or prints no number.
+    pub(crate) fn run(&self, look: Look) -> Result<u8, Failure> {
+        interrupt::listen()?;
+        let started = Instant::now();
+        let mut progress = Progress::start(if self.rounds < 1000 { Duration::ZERO } else { self.budget });
+        let subjects: Vec<(&str, &Launch)> = [("glibc", &self.glibc), ("glibc again", &self.glibc)]
+            .into_iter()
+            .chain(self.choices.iter().map(|(name, launch)| (name.as_str(), launch)))
+            .collect();
+        // The first run finds everything cold.
+        self.once("glibc", &self.glibc)?;
+        let mut rates: Vec<Rates> = vec![Vec::new(); subjects.len()];
+        let mut round = 0;
+        'rounds: while round < self.rounds && (round < FEWEST || started.elapsed() < self.budget) {
+            let mut found = vec![0.0; subjects.len()];
+            for turn in 0..subjects.len() {
+                let at = (round + turn) % subjects.len();
+                let (name, launch) = subjects[at];
+                let time = started.elapsed().as_secs_f64() / self.budget.as_secs_f64().max(0.1);
+                let done = (round as f64 / self.rounds as f64).max(time);
+                progress.at(done, "program", &format!("round {}", round + 1), name);
+                found[at] = self.once(name, launch)?;
+                if interrupt::asked() {
+                    break 'rounds;
+                }
+            }
+            rates.iter_mut().zip(found).for_each(|(rates, rate)| rates.push(rate));
+            round += 1;
+        }
+        progress.finish();
+        if round < FEWEST {
+            return Err(Failure::run(format!("interrupted after {}: too few to tell", numbers::count(round, "round"))));
+        }
+        crate::print(&self.report(&subjects, &rates, look))?;
+        Ok(if interrupt::asked() { INTERRUPTED } else { 0 })
+    }
+
+    /// One run: the greater the better.
+    fn once(&self, name: &str, launch: &Launch) -> Result<f64, Failure> {
+        let Some(server) = &self.server else {
+            let begin = Instant::now();
+            let (status, text) = finish(self.start(launch)?)?;
+            return self.rate(name, status, &text, begin.elapsed());
+        };
+        let mut child = self.start(launch)?;
+        let loaded = self.loaded(name, server, &mut child);
+        stop(&mut child);
+        loaded
+    }
+
+    fn loaded(&self, name: &str, server: &Server, child: &mut Child) -> Result<f64, Failure> {
+        let end = Instant::now() + PATIENCE;
+        while let Some(ready) = &server.ready {
+            if shell(ready).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+                break;
+            }
+            if let Some(status) = child.try_wait().ok().flatten() {
+                return Err(Failure::run(format!("the program ended before it was ready, on {name}: {status}")));
+            }
+            if Instant::now() > end || interrupt::asked() {
+                return Err(Failure::run(format!(
+                    "the program did not become ready, on {name}: --ready '{ready}' failed"
+                )));
+            }
+            thread::sleep(LOOK);
+        }
+        let begin = Instant::now();
+        let load = shell(&server.load).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let load = load.map_err(|error| Failure::run(format!("cannot start the load: {}", plain(&error))))?;
+        let (status, text) = finish(load)?;
+        self.rate(name, status, &text, begin.elapsed())
+    }
+
+    fn start(&self, launch: &Launch) -> Result<Child, Failure> {
+        let mut command = launch.command();
+        // Statistics would cost one side more than the other.
+        command.env_remove("LOCKYARD_STAT").stdin(Stdio::null());
+        let (out, err) = match self.server {
+            // Nobody reads what a server says.
+            Some(_) => (Stdio::null(), Stdio::null()),
+            None => (Stdio::piped(), Stdio::piped()),
+        };
+        command.stdout(out).stderr(err).spawn().map_err(|error| launch.refused(&error))
+    }
+
+    fn rate(&self, name: &str, status: ExitStatus, text: &str, time: Duration) -> Result<f64, Failure> {
+        if !status.success() && !interrupt::asked() {
+            let last = text.lines().last().map_or_else(String::new, |line| format!("; it said: {line}"));
+            return Err(Failure::run(format!("the program failed on {name} ({status}){last}")));
+        }
+        let Some(metric) = &self.metric else { return Ok(1.0 / time.as_secs_f64().max(1e-9)) };
+        let number =
+            metric.captures_iter(text).last().and_then(|found| found.get(1)?.as_str().replace(',', "").parse().ok());
+        let number = number.filter(|number: &f64| *number > 0.0 || interrupt::asked());
+        number
+            .ok_or_else(|| Failure::run(format!("--metric: '{metric}' found no number in what was printed on {name}")))
+    }
+
+    fn report(&self, subjects: &[(&str, &Launch)], rates: &[Rates], look: Look) -> String {
+        let ratios: Vec<Middle> = rates.iter().map(|rates_of| Middle::of_ratios(rates_of, &rates[0])).collect();
+        let noise = ratios[1];
+        let mut out = format!("{}\n\n", look.bold(&sentence(&subjects[2..], &ratios[2..], noise)));
+        let what = if self.metric.is_some() { "result" } else { "time" };
+        let mut table = new_table(look, ["  locks", what, "against glibc", "95 % interval"]);
+        align_right(&mut table, &[1, 2, 3]);
+        for ((name, rates), ratio) in subjects.iter().map(|(name, _)| name).zip(rates).zip(&ratios) {
+            let middle = Middle::of(rates.clone()).value;
+            let shown = match self.metric {
+                Some(_) => numbers::three(middle),
+                None => numbers::time(1e9 / middle),
+            };
+            let (value, interval) = if *name == "glibc" {
+                ("1".to_owned(), "–".to_owned())
+            } else {
+                (times(ratio.value), ratio.interval())
+            };
+            table.add_row(vec![format!("  {name}"), shown, value, interval]);
+        }
+        out.push_str(&trimmed(&table));
+        let rounds = numbers::count(rates[0].len(), "round");
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            out,
+            "\n{}",
+            look.dim(&format!("  Medians of {rounds}, in turns; above 1 is faster. glibc again: the noise."))
+        );
+        out
+    }
+}
+
+/// A middle and an interval that encloses it 95 times in 100.
+#[derive(Debug, Clone, Copy)]
+struct Middle {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Middle {
+    fn of_ratios(rates: &[f64], base: &[f64]) -> Self {
+        Self::of(rates.iter().zip(base).map(|(rate, base)| rate / base).collect())
+    }
+
+    /// By the order of `values` alone, of which there are some.
+    fn of(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        let count = values.len();
+        let value = (values[(count - 1) / 2] + values[count / 2]) / 2.0;
+        let outside = outside(count);
+        Self { value, low: values[outside], high: values[count - 1 - outside] }
+    }
+
+    fn interval(&self) -> String {
+        format!("{} to {}", times(self.low), times(self.high))
+    }
+}
+
+/// How many of `count` values may be left out at each end, so that the rest encloses the middle of
+/// what they are drawn from 95 times in 100.
+fn outside(count: usize) -> usize {
+    // The chance that at most so many of them lie below the middle: heads of a fair coin.
+    let mut term = 0.5_f64.powi(count as i32);
+    let (mut sum, mut left_out) = (term, 0);
+    for heads in 1..count {
+        term *= (count - heads + 1) as f64 / heads as f64;
+        if 2.0 * (sum + term) > 0.05 {
+            break;
+        }
+        sum += term;
+        left_out = heads;
+    }
+    // `sum` is the chance of at most `left_out` on one side: then the interval ends beyond those.
+    left_out.min((count - 1) / 2)
+}
+
+fn times(ratio: f64) -> String {
+    format!("{ratio:.3}")
+}
+
+fn sentence(subjects: &[(&str, &Launch)], ratios: &[Middle], noise: Middle) -> String {
+    let floor = format!("glibc against itself {} ({})", times(noise.value), noise.interval());
+    let named: Vec<(&str, &Middle)> = subjects.iter().map(|(name, _)| *name).zip(ratios).collect();
+    let best = named.iter().max_by(|a, b| a.1.value.total_cmp(&b.1.value));
+    let faster = best.filter(|(_, ratio)| ratio.low > 1.0 && ratio.value > noise.high);
+    if let Some((name, ratio)) = faster {
+        return format!(
+            "Other locks make this program faster: with {name} {} times as fast ({}); {floor}.",
+            times(ratio.value),
+            ratio.interval()
+        );
+    }
+    let slower = named.iter().all(|(_, ratio)| ratio.high < 1.0 && ratio.value < noise.low);
+    match best {
+        Some((name, ratio)) if slower => format!(
+            "Other locks make this program slower, the best of them {name} with {} ({}); {floor}. Keep glibc's.",
+            times(ratio.value),
+            ratio.interval()
+        ),
+        Some((name, ratio)) => format!(
+            "No difference that these rounds show: {name} {} ({}); {floor}. Keep glibc's, or give it more rounds.",
+            times(ratio.value),
+            ratio.interval()
+        ),
+        None => floor,
+    }
+}
+
+fn shell(line: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(line);
+    command
+}
+
+/// Waits for `child`, and what it printed, on both of its outputs.
+fn finish(mut child: Child) -> Result<(ExitStatus, String), Failure> {
+    let refused = |error: std::io::Error| Failure::run(format!("cannot wait for the program: {}", plain(&error)));
+    let err = child.stderr.take();
+    // Both are read at the same time: a program that fills one would wait for ever.
+    let beside = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What cannot be read was not said.
+        err.map(|mut err| err.read_to_end(&mut bytes).ok());
+        bytes
+    });
+    let mut bytes = Vec::new();
+    if let Some(out) = &mut child.stdout {
+        out.read_to_end(&mut bytes).map_err(refused)?;
+    }
+    let status = child.wait().map_err(refused)?;
+    bytes.extend(beside.join().unwrap_or_default());
+    Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// Ends a server: kindly, then not.
+fn stop(child: &mut Child) {
+    // One that has ended by itself needs neither.
+    let _ = kill_process(Pid::from_child(child), Signal::TERM);
+    let end = Instant::now() + PATIENCE;
+    while child.try_wait().is_ok_and(|status| status.is_none()) {
+        if Instant::now() > end {
+            let _ = child.kill();
+            let _ = child.wait();
+            return;
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_come_from_the_order() {
+        // Tables of the sign test: 6 values none, 9 one, 12 two, 20 five, 100 thirty-nine.
+        assert_eq!([5, 6, 8, 9, 12, 20, 100].map(outside), [0, 0, 0, 1, 2, 5, 39]);
+        let middle = Middle::of((1..=9).map(f64::from).collect());
+        assert_eq!((middle.value, middle.low, middle.high), (5.0, 2.0, 8.0));
+        let ratios = Middle::of_ratios(&[2.0, 4.0], &[1.0, 2.0]);
+        assert_eq!((ratios.value, ratios.low, ratios.high), (2.0, 2.0, 2.0));
+    }
+
+    #[test]
+    fn the_sentence_says_no_more_than_the_rounds() {
+        let launch = Launch::bare(&["true".into()]).expect("a program");
+        let say = |value: f64, low: f64, high: f64, noise: f64| {
+            let noise = Middle { value: 1.0, low: 1.0 - noise, high: 1.0 + noise };
+            sentence(&[("hq", &launch)], &[Middle { value, low, high }], noise)
+        };
+        assert!(say(1.12, 1.09, 1.15, 0.02).starts_with("Other locks make this program faster: with hq 1.120 times"));
+        assert!(say(1.01, 1.005, 1.015, 0.02).starts_with("No difference"), "inside the noise");
+        assert!(say(1.12, 0.99, 1.3, 0.02).starts_with("No difference"));
+        assert!(say(0.9, 0.85, 0.95, 0.02).starts_with("Other locks make this program slower"));
+    }
+}

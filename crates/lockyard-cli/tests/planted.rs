@@ -1,0 +1,244 @@
+//! Programs with a planted lock problem, under `lockyard stat`: the first sentence names it.
+//!
+//! The preload library and the programs are built here, with the machine's C compiler. No test
+//! asserts a time or a rate.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use assert_cmd::cargo::cargo_bin;
+use rustix::process::{Pid, Signal, kill_process};
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/planted.c");
+
+/// Where cargo builds: this test lies in `debug/deps` or the like inside it.
+fn target() -> PathBuf {
+    std::env::current_exe().expect("a path").ancestors().nth(3).expect("a target directory").to_owned()
+}
+
+/// The library as users get it, built when it is not up to date.
+fn library() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        build.args(["build", "--quiet", "--release", "-p", "lockyard-preload", "--target-dir"]).arg(target());
+        build.current_dir(env!("CARGO_MANIFEST_DIR"));
+        assert!(build.status().expect("cargo").success(), "{build:?}");
+        target().join("release/liblockyard_preload.so")
+    })
+}
+
+/// The program, linked in the usual way or with `flag`.
+fn program(flag: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("planted{flag}-{}", std::process::id()));
+    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one_at_a_time = LOCK.lock();
+    if !path.exists() {
+        let mut compiler = Command::new("cc");
+        compiler.args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+        compiler.args(Some(flag).filter(|flag| !flag.is_empty())).arg("-o").arg(&path).arg(SOURCE);
+        assert!(compiler.status().expect("a C compiler").success(), "{compiler:?}");
+    }
+    path
+}
+
+/// `function (planted.c:LINE)` of the line with this mark.
+fn place(function: &str, mark: &str) -> String {
+    let source = fs::read_to_string(SOURCE).expect("the source");
+    let at = source.lines().position(|line| line.ends_with(&format!("// MARK {mark}"))).expect("the mark");
+    format!("{function} (planted.c:{})", at + 1)
+}
+
+fn stat(options: &[&str], program: &Path, what: &str) -> Command {
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.arg("stat").args(options).arg("--").arg(program).arg(what);
+    command.env("LOCKYARD_PRELOAD", library()).env_remove("COLUMNS");
+    command
+}
+
+/// The first line of the report on the program that does `what`, which must hold all `parts`.
+#[track_caller]
+fn told(what: &str, parts: &[String]) -> String {
+    let Output { status, stdout, stderr } = stat(&[], &program(""), what).output().expect("the binary runs");
+    let report = String::from_utf8(stderr).expect("UTF-8");
+    assert!(status.success() && stdout == b"done\n", "{status}: {report}");
+    let sentence = report.lines().next().expect("a line");
+    for part in parts {
+        assert!(sentence.contains(part.as_str()), "{part}: {report}");
+    }
+    report
+}
+
+#[test]
+fn a_long_hold_in_one_thread_of_sixteen_is_named() {
+    let holder = place("flusher", "flusher");
+    told(
+        "hold",
+        &[
+            "Locks cost this program ".to_owned(),
+            " for mutex of ".to_owned(),
+            format!("asked for in {}", place("quick", "quick")),
+            format!("held from {holder} for "),
+            " by thread ".to_owned(),
+            "\"flusher\"".to_owned(),
+            "Do the slow work there outside of the lock".to_owned(),
+        ],
+    );
+}
+
+#[test]
+fn a_convoy_is_named() {
+    let report = told(
+        "convoy",
+        &[
+            "Locks cost this program ".to_owned(),
+            format!("asked for in {}", place("convoy", "convoy")),
+            "the program goes no faster than that section".to_owned(),
+        ],
+    );
+    assert!(report.contains("time lost") && report.contains("max hold"), "{report}");
+}
+
+#[test]
+fn starving_readers_are_named() {
+    let parts = [
+        "Locks cost this program ".to_owned(),
+        "for rwlock of ".to_owned(),
+        format!("asked for in {}", place("reader", "reader")),
+        format!("held from {} for ", place("writer", "writer")),
+        "Readers starve behind that writer".to_owned(),
+    ];
+    told("readers", &parts);
+}
+
+#[test]
+fn a_program_without_contention_is_told_so() {
+    told("quiet", &["Locks are not this program's problem: ".to_owned(), " of 400,00".to_owned()]);
+}
+
+#[test]
+fn a_static_program_is_not_told_that_all_is_well() {
+    let output = stat(&[], &program("-static"), "hold").output().expect("the binary runs");
+    let line = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!((output.status.code(), line.lines().count()), (Some(1), 1), "{line}");
+    let reason = "saw no lock of this process (0 threads registered): ";
+    assert!(line.contains(reason) && line.contains("is linked statically"), "{line}");
+}
+
+/// It never ends: the deadlock is told while it lasts, and once more when both are stopped.
+#[test]
+fn a_deadlock_is_named() {
+    let mut child = stat(&[], &program(""), "deadlock").stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut early = String::new();
+    stderr.read_line(&mut early).expect("a line");
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("it is there");
+    let mut late = String::new();
+    stderr.read_to_string(&mut late).expect("text");
+    child.wait().expect("it ends");
+    for (what, sentence) in [("early", early.as_str()), ("late", late.lines().next().unwrap_or_default())] {
+        let parts = [
+            "Deadlock: thread ".to_owned(),
+            format!("waits in {} for mutex of ", place("forth", "forth second")),
+            format!("holds since {}", place("back", "back first")),
+            format!("waits in {} for mutex of ", place("back", "back second")),
+            format!("holds since {}", place("forth", "forth first")),
+            "in the same order everywhere".to_owned(),
+        ];
+        for part in parts {
+            assert!(sentence.contains(&part), "{what}, {part}: {sentence}\n{late}");
+        }
+    }
+}
+
+/// Root, and the user that the process has become, can look; its name goes when it ends.
+#[test]
+fn a_daemon_that_drops_its_privileges_is_seen() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root's programs can become others'");
+    }
+    let mut daemon = Command::new(cargo_bin!("lockyard"));
+    daemon.arg("run").arg(program("")).arg("daemon").env("LOCKYARD_PRELOAD", library());
+    let mut daemon = daemon.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the binary runs");
+    let mut line = String::new();
+    BufReader::new(daemon.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+    assert_eq!(line, "ready\n");
+    let name = format!("/dev/shm/lockyard.{}", daemon.id());
+    assert_eq!(fs::metadata(&name).expect("its segment").uid(), 65534);
+    let mut look = Command::new(cargo_bin!("lockyard"));
+    look.args(["stat", "--pid", &daemon.id().to_string()]);
+    for user in [0, 65534] {
+        // The command may lie where others than root cannot go: then only root is asked.
+        let output = look.uid(user).output();
+        let Ok(output) = output else { continue };
+        let report = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(report.starts_with("Locks are not this program's problem"), "{user}: {output:?}");
+    }
+    drop(daemon.stdin.take());
+    assert!(daemon.wait().expect("it ends").success());
+    assert!(!Path::new(&name).exists());
+}
+
+/// The program is run and read, as a server too. No test asserts which locks are faster.
+#[test]
+fn a_program_is_compared_on_other_locks() {
+    let compare = |options: &[&str], program: &[&str]| {
+        let mut command = Command::new(cargo_bin!("lockyard"));
+        command.arg("compare").args(options).arg("--").args(program).env("LOCKYARD_PRELOAD", library());
+        let output = command.output().expect("the binary runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let quiet = program("").to_string_lossy().into_owned();
+    let (code, out, err) =
+        compare(&["--rounds", "6", "--lock", "mutex", "--lock", "mutex=hq,rwlock=qrw"], &[&quiet, "quiet"]);
+    assert_eq!(code, Some(0), "{err}");
+    let sentence = out.lines().next().unwrap_or_default();
+    assert!(sentence.contains("glibc against itself ") && sentence.contains(" to "), "{out}");
+    for row in ["  glibc ", "  glibc again ", "  mutex ", "  mutex=hq,rwlock=qrw "] {
+        assert!(out.lines().any(|line| line.starts_with(row)), "{row}: {out}");
+    }
+    assert!(out.contains("Medians of 6 rounds"), "{out}");
+    // What it prints, in place of the time: the same on all locks.
+    let says = |text: &str| format!("echo '{text}'; test -z \"$LOCKYARD_STAT\"");
+    let options = ["--rounds", "6", "--metric", "rate: ([0-9,.]+)"];
+    let (code, out, err) = compare(&options, &["sh", "-c", &says("rate: 1,250.5 per s")]);
+    assert!(code == Some(0) && out.contains("1,250") || out.contains("1,251"), "{out}{err}");
+    assert!(out.starts_with("No difference that these rounds show") && out.contains("1.000 (1.000 to 1.000)"), "{out}");
+    // A server, and its load.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("served-{}", std::process::id()));
+    let (server, ready) =
+        (format!("echo > {0}; exec sleep 600", folder.display()), format!("test -e {}", folder.display()));
+    let options = [&options[..], &["--load", "echo rate: 7", "--ready", &ready]].concat();
+    let (code, out, err) = compare(&options, &["sh", "-c", &server]);
+    assert!(code == Some(0) && out.contains("  7.00 "), "{out}{err}");
+    fs::remove_file(&folder).expect("it was started");
+    // What cannot be compared is said in a line.
+    for (options, program, part) in [
+        (&["--rounds", "6"][..], &["sh", "-c", "echo no; exit 3"][..], "failed on glibc (exit status: 3); it said: no"),
+        (&["--rounds", "6", "--metric", "x(1)"], &["true"], "found no number"),
+        (&["--rounds", "5"], &["true"], "--rounds: 5 is out of bounds"),
+        (&["--metric", "x"], &["true"], "must have one group"),
+        (&["--lock", "mutx=hq"], &["true"], "did you mean 'mutex'?"),
+    ] {
+        let (code, _, err) = compare(options, program);
+        assert!(code != Some(0) && err.lines().last().is_some_and(|line| line.contains(part)), "{part}: {err}");
+    }
+}
+
+/// What was found is in JSON as well, with the source lines.
+#[test]
+fn programs_are_told_the_same() {
+    let output = stat(&["--json"], &program(""), "hold").output().expect("the binary runs");
+    let document: serde_json::Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    assert!(document["verdict"].as_str().is_some_and(|verdict| verdict.contains("\"flusher\"")), "{document}");
+    assert!(document["lost_share"].as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)));
+    let callers = document["classes"][0]["callers"].as_array().expect("a list");
+    let held = callers.iter().find(|caller| caller["function"] == "flusher").expect("the holder");
+    assert!(held["holder_name"] == "flusher" && held["line"].as_u64() > Some(0), "{held}");
+}

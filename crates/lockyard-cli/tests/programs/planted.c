@@ -1,0 +1,161 @@
+// A program whose locks cost something known: `planted WHAT`. The test finds lines by their marks.
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { THREADS = 16, FEW = 4 };
+
+static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t index_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t map = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_barrier_t both;
+static atomic_int stop;
+static volatile long count;
+
+static void nap(long us)
+{
+    struct timespec time = { us / 1000000, us % 1000000 * 1000 };
+    nanosleep(&time, NULL);
+}
+
+static void work(long turns)
+{
+    for (volatile long turn = 0; turn < turns; turn++)
+        ;
+}
+
+// One thread of sixteen sleeps while it holds what the others need for a moment.
+__attribute__((noinline)) static void *quick(void *nothing)
+{
+    while (!stop) {
+        pthread_mutex_lock(&table); // MARK quick
+        count++;
+        pthread_mutex_unlock(&table);
+        nap(500);
+    }
+    return nothing;
+}
+
+__attribute__((noinline)) static void *flusher(void *nothing)
+{
+    pthread_setname_np(pthread_self(), "flusher");
+    for (int round = 0; round < 8; round++) {
+        pthread_mutex_lock(&table); // MARK flusher
+        nap(30000);
+        pthread_mutex_unlock(&table);
+        nap(20000);
+    }
+    stop = 1;
+    return nothing;
+}
+
+// Two threads take two locks in two orders.
+__attribute__((noinline)) static void *forth(void *nothing)
+{
+    pthread_mutex_lock(&table); // MARK forth first
+    pthread_barrier_wait(&both);
+    pthread_mutex_lock(&index_lock); // MARK forth second
+    return nothing;
+}
+
+__attribute__((noinline)) static void *back(void *nothing)
+{
+    pthread_mutex_lock(&index_lock); // MARK back first
+    pthread_barrier_wait(&both);
+    pthread_mutex_lock(&table); // MARK back second
+    return nothing;
+}
+
+// Nothing happens but under the lock.
+__attribute__((noinline)) static void *convoy(void *nothing)
+{
+    for (int round = 0; round < 1500; round++) {
+        pthread_mutex_lock(&table); // MARK convoy
+        work(20000);
+        pthread_mutex_unlock(&table);
+    }
+    return nothing;
+}
+
+// A writer leaves the readers hardly a moment.
+__attribute__((noinline)) static void *reader(void *nothing)
+{
+    while (!stop) {
+        pthread_rwlock_rdlock(&map); // MARK reader
+        count++;
+        pthread_rwlock_unlock(&map);
+        nap(100);
+    }
+    return nothing;
+}
+
+__attribute__((noinline)) static void *writer(void *nothing)
+{
+    for (int round = 0; round < 60; round++) {
+        pthread_rwlock_wrlock(&map); // MARK writer
+        nap(5000);
+        pthread_rwlock_unlock(&map);
+    }
+    stop = 1;
+    return nothing;
+}
+
+// Every thread has a lock of its own.
+__attribute__((noinline)) static void *alone(void *nothing)
+{
+    pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+    for (int round = 0; round < 200000; round++) {
+        pthread_mutex_lock(&own);
+        work(20);
+        pthread_mutex_unlock(&own);
+    }
+    return nothing;
+}
+
+// A daemon that begins as root.
+static int daemon_of_nobody(void)
+{
+    pthread_mutex_lock(&table);
+    pthread_mutex_unlock(&table);
+    if (setuid(65534) != 0)
+        return 1;
+    puts("ready");
+    fflush(stdout);
+    getchar();
+    return 0;
+}
+
+static void run(void *(*first)(void *), int firsts, void *(*second)(void *), int seconds)
+{
+    pthread_t threads[THREADS];
+    for (int at = 0; at < firsts + seconds; at++)
+        pthread_create(&threads[at], NULL, at < firsts ? first : second, NULL);
+    for (int at = 0; at < firsts + seconds; at++)
+        pthread_join(threads[at], NULL);
+}
+
+int main(int words, char **word)
+{
+    const char *what = words > 1 ? word[1] : "";
+    pthread_barrier_init(&both, NULL, 2);
+    if (!strcmp(what, "hold"))
+        run(quick, THREADS - 1, flusher, 1);
+    else if (!strcmp(what, "deadlock"))
+        run(forth, 1, back, 1);
+    else if (!strcmp(what, "convoy"))
+        run(convoy, FEW, NULL, 0);
+    else if (!strcmp(what, "readers"))
+        run(reader, FEW, writer, 1);
+    else if (!strcmp(what, "daemon"))
+        return daemon_of_nobody();
+    else if (!strcmp(what, "quiet"))
+        run(alone, 2, NULL, 0);
+    else
+        return 2;
+    puts("done");
+    return 0;
+}

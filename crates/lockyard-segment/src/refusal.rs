@@ -1,0 +1,64 @@
+//! Why a process's segment cannot be read, for people.
+
+use std::fmt;
+
+use crate::layout::VERSION;
+
+/// Why a process's segment cannot be read. One line for people each: what, where, what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such process.
+    NoProcess(u32),
+    /// The process has no segment.
+    NoSegment(u32),
+    /// The process belongs to another user.
+    OtherUser {
+        /// The process.
+        process: u32,
+        /// The user's number.
+        user: u32,
+    },
+    /// There is a file of that name which is not the process's segment: made by somebody else, or
+    /// left by an earlier process.
+    Foreign(u32),
+    /// The process has another version of Lockyard.
+    Version {
+        /// The process.
+        process: u32,
+        /// The version of its layout.
+        found: u32,
+    },
+    /// The system refused.
+    System(u32, i32),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoProcess(process) => write!(out, "there is no process {process}"),
+            Self::NoSegment(process) => write!(
+                out,
+                "process {process} has no lock statistics; start it with `lockyard run -- PROGRAM`, or with LOCKYARD_STAT=1 if it is linked with liblockyard"
+            ),
+            Self::OtherUser { process, user } => {
+                write!(out, "the statistics of process {process} belong to user {user}; ask as that user, or as root")
+            }
+            Self::Foreign(process) => {
+                write!(
+                    out,
+                    "/dev/shm/lockyard.{process} is not what process {process} has made: another process left it, or another user put it there"
+                )
+            }
+            Self::Version { process, found } => write!(
+                out,
+                "process {process} writes statistics of version {found}, this command reads version {VERSION}; use the command of its Lockyard"
+            ),
+            Self::System(process, error) => {
+                let error = std::io::Error::from_raw_os_error(*error);
+                write!(out, "the statistics of process {process} cannot be read: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}

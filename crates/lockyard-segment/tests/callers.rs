@@ -1,0 +1,71 @@
+//! Which code waited, which code made it wait, and whose hold time is known: two threads, in steps.
+//!
+//! A test program of its own: a process has one segment.
+
+use std::sync::mpsc;
+use std::thread;
+
+use lockyard::platform::linux::threads;
+use lockyard_segment::sample::{CallerSample, Sample};
+use lockyard_segment::{self as segment, Caller, Holder, Reader};
+
+const LOCK: usize = 8;
+
+/// The code that holds, and the code that waits: two places in this function.
+fn code() -> [usize; 2] {
+    let code = code as fn() -> [usize; 2] as usize;
+    [code + 1, code + 2]
+}
+
+fn callers(sample: &Sample) -> Vec<&CallerSample> {
+    let mut callers: Vec<_> = sample.classes.iter().flat_map(|class| &class.callers).collect();
+    callers.sort_by_key(|caller| caller.place.place);
+    callers
+}
+
+#[test]
+fn a_hold_that_others_wait_for_is_timed_and_has_a_place() {
+    segment::open(b"test").expect("a segment");
+    let class = segment::class(b"mutex", b"one", 0);
+    let [holds, waits] = code().map(|address| Caller::new(class, address));
+    let ((told, tell), (done, end)) = (mpsc::channel(), mpsc::channel::<()>());
+    let reader = Reader::open(std::process::id()).expect("this process");
+    // More than a thread can note are left for others to release.
+    for lock in 100..120 {
+        segment::acquired(holds, lock);
+    }
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            segment::acquired(holds, LOCK);
+            told.send(threads::kernel_id_of_caller()).expect("the other listens");
+            end.recv().expect("the other tells");
+            segment::released(LOCK);
+        });
+        let holder = tell.recv().expect("the other tells");
+        let waiting = segment::contended_by(waits, LOCK, Holder::Thread(holder));
+        let sample = reader.sample();
+        assert!(sample.lost_ns() > 0, "a wait under way is lost time");
+        let waiter = sample.waiters.iter().find_map(|thread| thread.waits.as_ref()).expect("it waits");
+        assert_eq!((waiter.lock, waiter.holder), (LOCK as u64, holder));
+        let thread = sample.waiters.iter().find(|thread| thread.thread == holder).expect("it holds what is waited for");
+        assert_eq!(thread.holds.iter().map(|hold| hold.lock).collect::<Vec<_>>(), [LOCK as u64]);
+        assert!(!thread.holds[0].place.file.is_empty());
+        done.send(()).expect("the other listens");
+        waiting.gave_up();
+    });
+    let sample = reader.sample();
+    let [held, waited] = callers(&sample)[..] else { panic!("{:?}", sample.classes) };
+    assert_eq!((held.holds, held.waits), (1, 0));
+    assert!(held.hold_ns > 0 && held.hold_max == held.hold_ns);
+    assert_eq!((waited.holds, waited.waits), (0, 1));
+    assert_eq!(waited.place.place, held.place.place + 1);
+    assert!(sample.classes.iter().any(|class| class.counts.hold_max >= held.hold_max));
+    assert!(sample.waiters.is_empty());
+
+    let since = sample.since(&sample);
+    assert!(callers(&since).iter().all(|caller| caller.waits == 0 && caller.holds == 0));
+    let reset = Reader::open_to_reset(std::process::id()).expect("this process");
+    reset.reset().expect("there is memory");
+    assert!(callers(&reader.sample()).iter().all(|caller| caller.holds == 0));
+    segment::close();
+}
