@@ -100,9 +100,12 @@ pub(crate) fn report(args: &ReportArgs, styled: bool) -> Result<String, Failure>
 }
 
 fn verdict(summary: &Summary, first: Option<&(String, f64, String)>) -> String {
+    if summary.classes.is_empty() {
+        return "Nothing can be said: the recording has no section from its beginning to its end.".to_owned();
+    }
     let time = summary.recorded_ns.max(1) as f64;
-    let waited = summary.classes.iter().map(|class| class.waited_ns).sum::<u64>() as f64 / time;
-    let held = summary.classes.iter().map(|class| class.held_ns).sum::<u64>() as f64 / time;
+    let waited = summary.classes.iter().map(|class| class.waited_ns as f64).sum::<f64>() / time;
+    let held = summary.classes.iter().map(|class| class.held_ns as f64).sum::<f64>() / time;
     let stop = first.map_or_else(String::new, |(class, threads, machine)| {
         let threads = numbers::three(threads.round());
         format!("; the first that will stop you is {class}, at about {threads} threads on {machine}")

@@ -56,7 +56,7 @@ impl Taken {
     fn add(&mut self, other: &Self) {
         self.free.extend(&other.free);
         self.awaited.extend(&other.awaited);
-        self.slept += other.slept;
+        self.slept = self.slept.saturating_add(other.slept);
         self.reads += other.reads;
     }
 }
@@ -74,14 +74,14 @@ impl Told for Teller<'_> {
         let class = |lock| walk::class_of(self.recording, lock);
         let taken = self.sums.takes.entry((section.outer.map(class), class(section.lock))).or_default();
         if section.waited.is_some() { &mut taken.awaited } else { &mut taken.free }.push(section.own);
-        taken.slept += section.slept;
+        taken.slept = taken.slept.saturating_add(section.slept);
         taken.reads += u64::from(section.mode == Mode::Read);
         *self.locks[section.lock as usize].entry(self.thread).or_default() += 1;
     }
 
     fn gap(&mut self, cpu: u64, off: u64) {
         self.sums.gaps.push(cpu);
-        self.sums.away += off;
+        self.sums.away = self.sums.away.saturating_add(off);
     }
 
     fn failed(&mut self, _lock: u32) {}
@@ -243,7 +243,7 @@ impl Sums {
     fn join(&mut self, other: Self) {
         self.threads += 1;
         self.gaps.extend(other.gaps);
-        self.away += other.away;
+        self.away = self.away.saturating_add(other.away);
         for (key, taken) in other.takes {
             self.takes.entry(key).or_default().add(&taken);
         }
@@ -326,7 +326,7 @@ fn spread(values: &[u64]) -> Times {
     }
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
-    let mean = |part: &[u64]| part.iter().sum::<u64>() as f64 / part.len() as f64;
+    let mean = |part: &[u64]| part.iter().map(|&ns| ns as f64).sum::<f64>() / part.len() as f64;
     let middle = mean(&sorted);
     let variance = sorted.iter().map(|&value| (value as f64 - middle).powi(2)).sum::<f64>() / sorted.len() as f64;
     if sorted.len() < PARTS || variance.sqrt() <= 0.2 * middle {

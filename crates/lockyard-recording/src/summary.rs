@@ -69,8 +69,8 @@ impl Told for Teller<'_> {
     }
 
     fn gap(&mut self, cpu: u64, off: u64) {
-        self.outside_ns += cpu;
-        self.away_ns += off;
+        self.outside_ns = self.outside_ns.saturating_add(cpu);
+        self.away_ns = self.away_ns.saturating_add(off);
     }
 
     fn failed(&mut self, lock: u32) {
@@ -86,7 +86,7 @@ impl Recording {
         let mut recorded_ns = 0;
         for window in &self.windows {
             let end = window.events.last().map_or(window.begin, |event| event.at);
-            recorded_ns += end.saturating_sub(window.begin);
+            recorded_ns = sum([recorded_ns, end.saturating_sub(window.begin)]);
             walk::window(window, &mut teller);
         }
         let threads: std::collections::BTreeSet<u32> = self.windows.iter().map(|window| window.thread).collect();
@@ -109,12 +109,17 @@ impl Sums {
             reads: self.reads,
             contended: self.waits.len() as u64,
             failed: self.failed,
-            waited_ns: self.waits.iter().sum(),
-            held_ns: self.holds.iter().sum(),
+            waited_ns: sum(self.waits.iter().copied()),
+            held_ns: sum(self.holds.iter().copied()),
             holds: quantiles(&self.holds),
             waits: quantiles(&self.waits),
         }
     }
+}
+
+/// The sum of times; the largest number if there is none so large: a file may say anything.
+fn sum(times: impl IntoIterator<Item = u64>) -> u64 {
+    times.into_iter().fold(0, u64::saturating_add)
 }
 
 /// The median, the 99th percentile and the last of what is sorted; zeros of nothing.
@@ -137,5 +142,19 @@ mod tests {
         assert_eq!((a.class, a.waited_ns, a.held_ns, a.contended, a.waits), (0, 50, 20, 1, [50, 50, 50]));
         assert_eq!((b.reads, b.failed, b.objects, b.holds, b.contended), (1, 1, 1, [30, 30, 30], 0));
         assert_eq!((summary.recorded_ns, summary.outside_ns, summary.threads), (231, 130, 1));
+    }
+
+    #[test]
+    fn times_without_measure_are_summed_up_to_the_largest_number() {
+        let most = u64::MAX;
+        let section = format!("0 1 request 0 write\n{most} 1 off {most}\n{most} 1 release 0\n");
+        let waited = format!("0 1 request 0 write\n{most} 1 grant 0\n{most} 1 release 0\n");
+        let away = format!("{most} 1 off {most}\n{most} 1 request 0 write\n{most} 1 release 0\n");
+        let windows: String = [&section, &waited, &away].map(|one| format!("window 1 0\n{one}").repeat(3)).concat();
+        let text = format!("lockyard recording 1\nclass mutex A\nlock 0\n{windows}");
+        let recording = Recording::from_text("a", &text).unwrap();
+        let summary = recording.summary();
+        assert_eq!((summary.recorded_ns, summary.away_ns, summary.classes[0].waited_ns), (most, most, most));
+        assert!(recording.model(None).is_ok());
     }
 }

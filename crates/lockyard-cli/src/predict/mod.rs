@@ -213,7 +213,11 @@ fn alternatives(args: &PredictArgs, program: &Arc<Program>, class: Option<&str>)
         let refuse = |error: lockyard_recording::Error| Failure::usage(format!("--what-if: {error}"));
         let change: Change = text.parse().map_err(refuse)?;
         let changed = Arc::new(change.made(program).map_err(refuse)?);
-        all.push(Alternative { name: change.to_string(), program: changed, lock: &AS_RECORDED, tested: none.clone() });
+        let name = change.to_string();
+        if all.iter().any(|other| other.name == name) {
+            continue; // Given twice.
+        }
+        all.push(Alternative { name, program: changed, lock: &AS_RECORDED, tested: none.clone() });
     }
     Ok(all)
 }

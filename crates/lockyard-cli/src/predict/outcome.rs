@@ -164,6 +164,11 @@ impl Prediction {
         let (Some(knee), Some(last)) = (as_it_is.knee(), as_it_is.points.last()) else {
             return format!("{program}: nothing was simulated to its end");
         };
+        if knee.progress <= 0.0 {
+            return format!(
+                "{program}: no operation ended in the simulated time on {machine}; give a longer --duration."
+            );
+        }
         let threads = numbers::count(knee.threads, "thread");
         let mut said = if knee.threads == last.threads {
             format!("{program}: scales to all {threads} asked for on {machine}")

@@ -223,8 +223,55 @@ fn a_recording_goes_through_both_forms_and_comes_to_a_model() {
     let cut = lockyard(&["script", &file]);
     assert_eq!(stdout(&cut), recorded());
     assert!(stderr(&cut).contains("the file was cut off at byte"), "{}", stderr(&cut));
-    refused(&["script", &model], "it is no recording of lockyard");
+    refused(&["script", &model], "it is no recording of lockyard; a model is for predict and --workload");
     refused(&["model", &file, "--op", "CACHE"], "--op: 'CACHE' is not CLASS=N");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_file_that_is_none_is_refused_in_a_line() {
+    let folder = scratch("strange-files");
+    let place = |name: &str, bytes: &[u8]| -> String {
+        let path = folder.join(name);
+        fs::write(&path, bytes).unwrap();
+        path.to_string_lossy().into_owned()
+    };
+    let none = "lockyard recording 1\nclass mutex A\nlock 0\nwindow 1 0\n5 1 request 0 write\n";
+    let files = [
+        (place("empty.lyr", b""), "empty.lyr: it is empty"),
+        (place("noise.lyr", b"\xff\xfe\x00\x01"), "noise.lyr: it is neither text nor a recording"),
+        (place("head.lyr", b"LYREC\r\n\x1a\x01"), "head.lyr: it was cut off in its head"),
+        (place("newer.lyr", b"LYREC\r\n\x1a\x02\0\0\0"), "its version is 2; this lockyard reads version 1"),
+        (place("none.txt", none.as_bytes()), "none.txt: the recording has no section"),
+        (folder.to_string_lossy().into_owned(), "is a directory"),
+    ];
+    for (path, part) in &files {
+        refused(&["predict", path, "--machine", "quad2008"], part);
+        refused(&["sim", "--machine", "quad2008", "--lock", "mutex", "--workload", path], part);
+        refused(&["bench", "--lock", "mutex", "--workload", path, "--allow-one-cpu"], part);
+        refused(&["model", path], if part.contains("neither") { "it is no recording" } else { part });
+    }
+    let program = place("app.toml", MODEL.as_bytes());
+    refused(
+        &["sim", "--machine", "quad2008", "--lock", "mutex", "--workload", &program, "--threads", "0"],
+        "--threads: 0",
+    );
+    let report = stdout(&lockyard(&["report", &files[4].0, "--machine", "quad2008"]));
+    assert!(report.starts_with("Nothing can be said: "), "{report}");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_recording_may_begin_with_comments_and_have_any_times() {
+    let folder = scratch("any-times");
+    let path = folder.join("app.txt");
+    let most = u64::MAX;
+    let window = format!("window 1 0\n0 1 request 0 write\n{most} 1 release 0\n").repeat(3);
+    fs::write(&path, format!("# by hand\n\nlockyard recording 1\nclass mutex A\nlock 0\n{window}")).unwrap();
+    let path = path.to_string_lossy();
+    let report = lockyard(&["report", &path, "--machine", "quad2008"]);
+    assert!(report.status.success() && stdout(&report).contains("Locks are not your problem"), "{}", stderr(&report));
+    assert!(lockyard(&["model", &path]).status.success());
     fs::remove_dir_all(folder).unwrap();
 }
 
