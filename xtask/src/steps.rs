@@ -9,14 +9,14 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::tools::{Outcome, cargo, cargo_with};
-use crate::{asm, counts, install, licences, models, pages, planted, programs, sources, surface, tools};
+use crate::{asm, counts, install, licences, models, planted, programs, sources, surface, tools};
 
 /// One check.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
-    name: &'static str,
-    needs_build: bool,
-    check: fn() -> Outcome,
+    pub(crate) name: &'static str,
+    pub(crate) needs_build: bool,
+    pub(crate) check: fn() -> Outcome,
 }
 
 pub(crate) const FORMAT: Step = Step { name: "formatting", needs_build: false, check: formatting };
@@ -30,6 +30,8 @@ pub(crate) const CLIPPY_SHORT: Step = Step { name: "clippy", needs_build: true, 
 pub(crate) const HEADER: Step = Step { name: "C header", needs_build: true, check: header_check };
 pub(crate) const INSTALLED: Step = Step { name: "installed files", needs_build: true, check: install::check };
 pub(crate) const TESTS: Step = Step { name: "tests", needs_build: true, check: tests };
+/// What the features add that no other package turns on.
+pub(crate) const FEATURES: Step = Step { name: "features", needs_build: true, check: features };
 /// The suite once more, on the machine of other systems.
 pub(crate) const PORTABLE: Step = Step { name: "portable machine", needs_build: true, check: portable };
 pub(crate) const DOC_TESTS: Step = Step { name: "doc tests", needs_build: true, check: doc_tests };
@@ -110,7 +112,13 @@ fn tests() -> Outcome {
 }
 
 fn portable() -> Outcome {
-    cargo("test -p lockyard -F portable,deadlock --test conformance --test names --test deadlock")
+    cargo("test -p lockyard -F portable,deadlock --test conformance --test names --test deadlock --test no_deadlock")
+}
+
+fn features() -> Outcome {
+    let with = "test -p lockyard -F deadlock,arc_lock";
+    cargo(&format!("{with} --lib --test deadlock --test no_deadlock --test native"))?;
+    cargo(&format!("{with} --doc"))
 }
 
 fn doc_tests() -> Outcome {
@@ -121,8 +129,7 @@ fn doc_tests() -> Outcome {
 const STRICT: [(&str, &str); 1] = [("RUSTDOCFLAGS", "-D warnings")];
 
 fn docs_short() -> Outcome {
-    cargo_with(&STRICT, "doc --no-deps --workspace --lib")?;
-    pages::methods()
+    cargo_with(&STRICT, "doc --no-deps --workspace --lib")
 }
 
 /// The command and the library share a name, so that their pages share a folder: the library's come

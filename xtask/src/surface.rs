@@ -8,6 +8,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::pages;
 use crate::tools::{self, Outcome, cargo_with};
 
 /// More than this cannot be kept stable.
@@ -25,6 +26,7 @@ pub(crate) fn check() -> Outcome {
     }
     let words = format!("doc --quiet --no-deps -p lockyard --lib --target-dir {}", folder.display());
     cargo_with(&[("RUSTDOCFLAGS", "-D warnings")], &words)?;
+    pages::methods(&pages.join("lockyard"))?;
     let mut counts = Vec::new();
     collect(&pages.join("lockyard"), &mut counts)?;
     counts.sort();

@@ -255,8 +255,9 @@ public:
 /**
  * The condition variable of mutex, with the face of std::condition_variable. 8 bytes.
  *
- * Every wait may return without a notification: the forms with a predicate look for themselves. All that wait at the same time must do so with the same
- * mutex. A waiter sleeps until it is notified and the mutex is free: one wake-up.
+ * Every wait may return without a notification: the forms with a predicate look for themselves. All
+ * that wait at the same time must do so with the same mutex. A waiter sleeps until it is notified
+ * and the mutex is free: one wake-up.
  */
 class condition_variable : public detail::holder<ly_cond_t> {
     using held = std::unique_lock<mutex>;
@@ -305,7 +306,10 @@ public:
         return status(detail::take_until(end, take(lock)));
     }
 
-    /** Another clock, which may run at another speed: it has the last word. A wait is not begun again here, since what it waits for may have come. */
+    /**
+     * Another clock, which may run at another speed: it has the last word. A wait is not begun again
+     * here, since what it waits for may have come.
+     */
     template <class Clock, class Duration>
     std::cv_status wait_until(held& lock, const std::chrono::time_point<Clock, Duration>& end) noexcept
     {

@@ -78,7 +78,7 @@ const fn form(name: &'static str) -> Entry {
 macro_rules! rows {
     ($then:ident $arguments:tt) => { $crate::$then! { $arguments
     mutex: timed RawMutex<P>, [churn fair], [bench torture everywhere swept models],
-        Entry::new("mutex", Family::Mutex, "spins on a running holder, then queues; handoff to who waited too long")
+        Entry::new("mutex", Family::Mutex, "spins on a running holder, then queues; handoff to a waiter that waited too long")
             .waits(Waits::Turns);
     rtmutex_today: timed RawTreeRtMutex<P>, [churn fair], [bench torture everywhere swept models],
         rtmutex(rt::Today::NAME, "the first waiter spins while the owner runs; time-sharing threads may pass it 32 times");
@@ -183,7 +183,7 @@ macro_rules! rows {
         semaphore("opportunistic-safe", "units are public, running threads may pass a waiter for a bounded time")
             .waits(Waits::Turns);
     semaphore_bundles: count Bundle<RawSemaphore<P>>, [fair], [torture everywhere swept],
-        semaphore("bundles", "a form that only tests know: each unit is three, taken in one step");
+        form("semaphore-bundles");
     semaphore_direct_handoff: count KernelSemaphore<P, DirectHandoff>, [fair], [bench torture everywhere swept models],
         semaphore(DirectHandoff::NAME, "a unit goes to the first waiter, asleep or not: fair, convoys").waits(Waits::Sleep);
     semaphore_2008: count KernelSemaphore<P, Opportunistic2008>, [], [bench torture brief],
@@ -306,6 +306,10 @@ macro_rules! define {
             pub const $lock: Entry = $entry.promising(&[$(stringify!($promise)),*]);)*
         }
 
+        /// The promises of all lines.
+        #[cfg(test)]
+        const PROMISES: &[&str] = &[$($(stringify!($promise),)*)*];
+
         /// The runners of all lines.
         #[cfg(test)]
         const RUNS: &[&str] = &[$($(stringify!($runs)),*),*];
@@ -363,6 +367,14 @@ mod tests {
         let known = include_str!("list.rs").split("\n    (").filter_map(|arm| arm.split_once(" [")).map(|arm| arm.0);
         let known: Vec<&str> = known.chain(["everywhere"]).collect();
         let unknown: Vec<_> = super::RUNS.iter().filter(|word| !known.contains(word)).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+
+    /// A promise that nothing reads would not be kept to.
+    #[test]
+    fn every_promise_is_known() {
+        let known = ["churn", "fair", "fair_shared"];
+        let unknown: Vec<_> = super::PROMISES.iter().filter(|word| !known.contains(word)).collect();
         assert!(unknown.is_empty(), "{unknown:?}");
     }
 }

@@ -172,7 +172,11 @@ pub(crate) struct CompareArgs {
 
     /// The program to compare: it runs on glibc's locks, on glibc's again (the noise), and on each
     /// --lock, in rounds that take turns, for --secs-total (60) or --rounds
-    #[arg(last = true, value_name = "PROGRAM")]
+    #[arg(
+        last = true,
+        value_name = "PROGRAM",
+        conflicts_with_all = ["quick", "family", "out_dir", "seed", "allow_one_cpu"]
+    )]
     pub(crate) program: Vec<OsString>,
 
     /// Locks for PROGRAM, as `lockyard run` has them; may be given several times [default: mutex

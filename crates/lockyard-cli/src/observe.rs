@@ -128,7 +128,9 @@ impl Observation {
         if !reader.ended() || rest.seconds <= 0.0 {
             return Ok(());
         }
-        self.tell_interval(&teller, &rest, Duration::ZERO, last.seconds - begin.seconds)
+        // Its threads are gone: they had this time at most.
+        let time = Duration::from_secs_f64(rest.seconds * f64::from(last.threads.max(1)));
+        self.tell_interval(&teller, &rest, time, last.seconds - begin.seconds)
     }
 
     fn program(&self, launch: &Launch) -> Result<u8, Failure> {
@@ -139,7 +141,7 @@ impl Observation {
         let mut followed = Followed::new(command.spawn().map_err(|error| launch.refused(&error))?);
         let mut teller = Teller { what: launch.name(), symbols: Symbols::default(), styled: false, stdout_taken: true };
         let mut earlier = (Sample::default(), Duration::ZERO);
-        let mut said = false;
+        let (mut said, mut programs) = (false, 0);
         let status = loop {
             if let Some(status) = followed.wait(self.interval.unwrap_or(DEADLOCKS))? {
                 break Some(status);
@@ -149,7 +151,11 @@ impl Observation {
             }
             let Some(now) = together(&Reader::of_session(session)) else { continue };
             let time = followed.known.thread_time;
-            teller.symbols = Symbols::new(followed.known.programs.clone());
+            // It keeps what it has read of them.
+            if programs != followed.known.programs.len() {
+                programs = followed.known.programs.len();
+                teller.symbols = Symbols::new(followed.known.programs.clone());
+            }
             if !said && deadlock::circle(&now.waiters).is_some() {
                 said = true;
                 self.say_now(&teller, &now, time);

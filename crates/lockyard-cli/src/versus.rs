@@ -109,10 +109,14 @@ impl Versus {
             .chain(self.choices.iter().map(|(name, launch)| (name.as_str(), launch)))
             .collect();
         // The first run finds everything cold.
-        self.once("glibc", &self.glibc)?;
+        let cold = self.once("glibc", &self.glibc);
+        if !interrupt::asked() {
+            cold?;
+        }
         let mut rates: Vec<Rates> = vec![Vec::new(); subjects.len()];
         let mut round = 0;
-        'rounds: while round < self.rounds && (round < FEWEST || started.elapsed() < self.budget) {
+        'rounds: while !interrupt::asked() && round < self.rounds && (round < FEWEST || started.elapsed() < self.budget)
+        {
             let mut found = vec![0.0; subjects.len()];
             for turn in 0..subjects.len() {
                 let at = (round + turn) % subjects.len();
@@ -120,10 +124,12 @@ impl Versus {
                 let time = started.elapsed().as_secs_f64() / self.budget.as_secs_f64().max(0.1);
                 let done = (round as f64 / self.rounds as f64).max(time);
                 progress.at(done, "program", &format!("round {}", round + 1), name);
-                found[at] = self.once(name, launch)?;
+                let rate = self.once(name, launch);
+                // The signal has reached the program too: whatever it came to tells nothing.
                 if interrupt::asked() {
                     break 'rounds;
                 }
+                found[at] = rate?;
             }
             rates.iter_mut().zip(found).for_each(|(rates, rate)| rates.push(rate));
             round += 1;
@@ -152,7 +158,7 @@ impl Versus {
     fn loaded(&self, name: &str, server: &Server, child: &mut Child) -> Result<f64, Failure> {
         let end = Instant::now() + PATIENCE;
         while let Some(ready) = &server.ready {
-            if shell(ready).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+            if succeeds(ready, end) {
                 break;
             }
             if let Some(status) = child.try_wait().ok().flatten() {
@@ -185,14 +191,14 @@ impl Versus {
     }
 
     fn rate(&self, name: &str, status: ExitStatus, text: &str, time: Duration) -> Result<f64, Failure> {
-        if !status.success() && !interrupt::asked() {
+        if !status.success() {
             let last = text.lines().last().map_or_else(String::new, |line| format!("; it said: {line}"));
             return Err(Failure::run(format!("the program failed on {name} ({status}){last}")));
         }
         let Some(metric) = &self.metric else { return Ok(1.0 / time.as_secs_f64().max(1e-9)) };
         let number =
             metric.captures_iter(text).last().and_then(|found| found.get(1)?.as_str().replace(',', "").parse().ok());
-        let number = number.filter(|number: &f64| *number > 0.0 || interrupt::asked());
+        let number = number.filter(|number: &f64| *number > 0.0);
         number
             .ok_or_else(|| Failure::run(format!("--metric: '{metric}' found no number in what was printed on {name}")))
     }
@@ -204,17 +210,15 @@ impl Versus {
         let what = if self.metric.is_some() { "result" } else { "time" };
         let mut table = new_table(look, ["  locks", what, "against glibc", "95 % interval"]);
         align_right(&mut table, &[1, 2, 3]);
-        for ((name, rates), ratio) in subjects.iter().map(|(name, _)| name).zip(rates).zip(&ratios) {
+        for (index, (((name, _), rates), ratio)) in subjects.iter().zip(rates).zip(&ratios).enumerate() {
             let middle = Middle::of(rates.clone()).value;
             let shown = match self.metric {
                 Some(_) => numbers::three(middle),
                 None => numbers::time(1e9 / middle),
             };
-            let (value, interval) = if *name == "glibc" {
-                ("1".to_owned(), "–".to_owned())
-            } else {
-                (times(ratio.value), ratio.interval())
-            };
+            // The first is what the others are compared with.
+            let (value, interval) =
+                if index == 0 { ("1".to_owned(), "–".to_owned()) } else { (times(ratio.value), ratio.interval()) };
             table.add_row(vec![format!("  {name}"), shown, value, interval]);
         }
         out.push_str(&trimmed(&table));
@@ -226,6 +230,21 @@ impl Versus {
             look.dim(&format!("  Medians of {rounds}, in turns; above 1 is faster. glibc again: the noise."))
         );
         out
+    }
+}
+
+/// Whether the probe `ready` succeeds before `end`. One that hangs is killed then.
+fn succeeds(ready: &str, end: Instant) -> bool {
+    let Ok(mut probe) = shell(ready).stdout(Stdio::null()).stderr(Stdio::null()).spawn() else { return false };
+    loop {
+        match probe.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) if Instant::now() < end && !interrupt::asked() => thread::sleep(LOOK),
+            _ => {
+                stop(&mut probe);
+                return false;
+            }
+        }
     }
 }
 

@@ -9,10 +9,12 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use assert_cmd::cargo::cargo_bin;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/planted.c");
 
@@ -135,11 +137,19 @@ fn a_static_program_is_not_told_that_all_is_well() {
 fn a_deadlock_is_named() {
     let mut child = stat(&[], &program(""), "deadlock").stderr(Stdio::piped()).spawn().expect("the binary runs");
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
-    let mut early = String::new();
-    stderr.read_line(&mut early).expect("a line");
+    let (line, lines) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        let (mut early, mut late) = (String::new(), String::new());
+        stderr.read_line(&mut early).expect("a line");
+        // Nobody listens any more if it came too late.
+        let _ = line.send(early);
+        stderr.read_to_string(&mut late).expect("text");
+        late
+    });
+    let early = lines.recv_timeout(Duration::from_secs(60)).unwrap_or_default();
+    // The command stops the program.
     kill_process(Pid::from_child(&child), Signal::TERM).expect("it is there");
-    let mut late = String::new();
-    stderr.read_to_string(&mut late).expect("text");
+    let late = reader.join().expect("text");
     child.wait().expect("it ends");
     for (what, sentence) in [("early", early.as_str()), ("late", late.lines().next().unwrap_or_default())] {
         let parts = [
@@ -174,14 +184,38 @@ fn a_daemon_that_drops_its_privileges_is_seen() {
     look.args(["stat", "--pid", &daemon.id().to_string()]);
     for user in [0, 65534] {
         // The command may lie where others than root cannot go: then only root is asked.
-        let output = look.uid(user).output();
-        let Ok(output) = output else { continue };
+        let output = match look.uid(user).output() {
+            Err(_) if user != 0 => continue,
+            output => output.expect("the binary runs"),
+        };
         let report = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(report.starts_with("Locks are not this program's problem"), "{user}: {output:?}");
     }
     drop(daemon.stdin.take());
     assert!(daemon.wait().expect("it ends").success());
     assert!(!Path::new(&name).exists());
+}
+
+/// The terminal's signal reaches the program as well: the rounds before it are told.
+#[test]
+fn an_interrupted_comparison_tells_what_it_has() {
+    let runs = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("interrupted-{}", std::process::id()));
+    fs::write(&runs, "").expect("a file");
+    let program = format!("echo run >> {}; sleep 0.02; echo rate: 5", runs.display());
+    let mut compare = Command::new(cargo_bin!("lockyard"));
+    compare.args(["compare", "--rounds", "1000", "--metric", "rate: ([0-9]+)", "--", "sh", "-c", &program]);
+    compare.env("LOCKYARD_PRELOAD", library()).process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let compare = compare.spawn().expect("the binary runs");
+    // The first run, and more than six rounds of four.
+    while fs::read_to_string(&runs).expect("it is there").lines().count() < 32 {
+        thread::yield_now();
+    }
+    kill_process_group(Pid::from_child(&compare), Signal::INT).expect("it is there");
+    let output = compare.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(text.contains("glibc again") && text.contains("Medians of "), "{output:?}");
+    fs::remove_file(&runs).expect("it is there");
 }
 
 /// The program is run and read, as a server too. No test asserts which locks are faster.
@@ -208,7 +242,7 @@ fn a_program_is_compared_on_other_locks() {
     let says = |text: &str| format!("echo '{text}'; test -z \"$LOCKYARD_STAT\"");
     let options = ["--rounds", "6", "--metric", "rate: ([0-9,.]+)"];
     let (code, out, err) = compare(&options, &["sh", "-c", &says("rate: 1,250.5 per s")]);
-    assert!(code == Some(0) && out.contains("1,250") || out.contains("1,251"), "{out}{err}");
+    assert!(code == Some(0) && (out.contains("1,250") || out.contains("1,251")), "{out}{err}");
     assert!(out.starts_with("No difference that these rounds show") && out.contains("1.000 (1.000 to 1.000)"), "{out}");
     // A server, and its load.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("served-{}", std::process::id()));

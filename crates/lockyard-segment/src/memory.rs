@@ -54,15 +54,23 @@ impl Memory {
 
     /// Reads a copy's words again, in system calls as many as the process has had threads.
     pub(crate) fn refresh(&self) {
+        if self.copied.is_some() {
+            self.read(0, THREADS_OFFSET);
+            self.slots().for_each(|slot| self.read(THREADS_OFFSET + slot * PAGE, PAGE));
+        }
+    }
+
+    /// The header's alone.
+    pub(crate) fn refresh_header(&self) {
+        self.read(0, PAGE);
+    }
+
+    fn read(&self, offset: usize, length: usize) {
         let Some(file) = &self.copied else { return };
-        let read = |offset: usize, length: usize| {
-            let place = self.base.cast::<u8>().wrapping_add(offset).cast_mut();
-            // SAFETY: inside our own memory, which is writable; no other thread has `self`, and
-            // what refers to the words refers to atomics.
-            let _ = unsafe { libc::pread(file.as_raw_fd(), place.cast(), length, offset as libc::off_t) };
-        };
-        read(0, THREADS_OFFSET);
-        self.slots().for_each(|slot| read(THREADS_OFFSET + slot * PAGE, PAGE));
+        let place = self.base.cast::<u8>().wrapping_add(offset).cast_mut();
+        // SAFETY: inside our own memory, which is writable; no other thread has `self`, and what
+        // refers to the words refers to atomics.
+        let _ = unsafe { libc::pread(file.as_raw_fd(), place.cast(), length, offset as libc::off_t) };
     }
 
     pub(crate) fn shared(&self) -> &Shared {

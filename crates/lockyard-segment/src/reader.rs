@@ -114,7 +114,7 @@ impl Reader {
 
     /// Whether the process has ended.
     pub fn ended(&self) -> bool {
-        self.memory.refresh();
+        self.memory.refresh_header();
         let header = &self.shared().header;
         header.ended.load(Acquire) != 0 || process::began(self.process) != Some(header.began.load(Relaxed))
     }
@@ -198,7 +198,7 @@ impl Reader {
             class.add(&one);
         }
         self.pending(&mut classes, &place_of);
-        let waiters = self.waiters(&mut classes, &place_of, now);
+        let waiters = self.waiters(&mut classes, &place_of, reset, now);
         Sample {
             process: self.process,
             locks: header.locks.get(),
@@ -233,6 +233,7 @@ impl Reader {
         &self,
         classes: &mut [ClassSample],
         place_of: &dyn Fn(Caller) -> Option<usize>,
+        reset: u64,
         now: u64,
     ) -> Vec<ThreadSample> {
         let mut all = Vec::new();
@@ -250,7 +251,8 @@ impl Reader {
             });
             if let Some(wait) = &waits {
                 let (ns, holder) = (wait.ns, wait.holder);
-                classes[wait.class].waiting.add(Waiting { threads: 1, longest_ns: ns, sum_ns: ns, holder });
+                let sum_ns = now.saturating_sub(wait.since.max(reset));
+                classes[wait.class].waiting.add(Waiting { threads: 1, longest_ns: ns, sum_ns, holder });
             }
             let depth = (page.depth.load(Relaxed) as usize).min(HELD);
             let holds = page.held[..depth].iter().filter_map(|held| {

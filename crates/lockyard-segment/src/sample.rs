@@ -135,6 +135,10 @@ impl CallerSample {
         later.hold_ns = self.hold_ns.saturating_sub(earlier.hold_ns);
         later.wait_max = self.wait_max.min(later.wait_ns);
         later.hold_max = self.hold_max.min(later.hold_ns);
+        if self.hold_max == earlier.hold_max {
+            // The thread that is known for it held before.
+            (later.holder, later.name) = (0, String::new());
+        }
         later
     }
 
@@ -366,6 +370,11 @@ impl Sample {
         for class in &mut later.classes {
             if let Some(before) = earlier.classes.iter().find(|before| before.is_same(class)) {
                 class.counts = class.counts.since(&before.counts);
+                // What was waited then is not waited again: of a wait that goes on it is left out,
+                // and of one that has ended since.
+                let (now, then) = (class.waiting.sum_ns, before.waiting.sum_ns);
+                class.waiting.sum_ns = now.saturating_sub(then);
+                class.counts.wait_ns = class.counts.wait_ns.saturating_sub(then.saturating_sub(now));
                 for caller in &mut class.callers {
                     if let Some(before) = before.callers.iter().find(|before| before.is_same(caller)) {
                         *caller = caller.since(before);
@@ -412,5 +421,23 @@ impl Sample {
     /// What threads have lost waiting, those that wait at this moment included, in nanoseconds.
     pub fn lost_ns(&self) -> u64 {
         self.classes.iter().fold(0, |sum, class| sum.saturating_add(class.lost_ns()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread waits for 7 s. Looks after 2, 5 and 10 s add up to that.
+    #[test]
+    fn a_wait_is_lost_once_however_often_it_is_looked_at() {
+        let at = |waiting_ns, wait_ns| {
+            let waiting = Waiting { threads: 1, longest_ns: waiting_ns, sum_ns: waiting_ns, holder: 0 };
+            let counts = Counts { wait_ns, ..Counts::default() };
+            Sample { classes: vec![ClassSample { waiting, counts, ..ClassSample::default() }], ..Sample::default() }
+        };
+        let looks = [at(0, 0), at(2, 0), at(5, 0), at(0, 7), at(0, 7)];
+        let lost: Vec<u64> = looks.windows(2).map(|two| two[1].since(&two[0]).lost_ns()).collect();
+        assert_eq!(lost, [2, 3, 2, 0]);
     }
 }

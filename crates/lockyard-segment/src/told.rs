@@ -12,9 +12,10 @@
 //! * of one that ends a wait, whose end is known anyway, and of one that finds others queued;
 //! * by the first thread that has to wait for it: the waiter writes it into the holder's note.
 //!
-//! So no hold for which others wait goes untimed: its time is counted from its begin, or from the
-//! moment at which the first of them came. Readers of one lock are looked for among `LOOK`
-//! threads.
+//! So a hold for which others wait is timed, from its begin or from the moment at which the first
+//! of them came. It is not if the waiter comes before the note or beside its move, if the thread
+//! holds more than eight locks, or if two threads share a place among the pages. Readers of one
+//! lock are looked for among `LOOK` threads.
 //!
 //! | bits of [`Held::since`] | what |
 //! |---|---|

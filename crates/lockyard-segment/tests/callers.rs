@@ -35,6 +35,8 @@ fn a_hold_that_others_wait_for_is_timed_and_has_a_place() {
         segment::acquired(holds, lock);
     }
     thread::scope(|scope| {
+        // Dropped where a check fails: the other ends then.
+        let done = done;
         scope.spawn(move || {
             segment::acquired(holds, LOCK);
             told.send(threads::kernel_id_of_caller()).expect("the other listens");

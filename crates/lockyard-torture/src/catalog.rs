@@ -1,5 +1,5 @@
-//! The locks that can be tortured: Lockyard's, by the names that `lockyard list locks` shows, and
-//! broken ones, which torture must find wanting.
+//! The locks that can be tortured: Lockyard's, by the names that `lockyard list locks` shows; forms
+//! that only tests know; and broken ones, which torture must find wanting.
 
 use lockyard::platform::linux::Linux;
 use lockyard::platform::pi::PiPlatform;

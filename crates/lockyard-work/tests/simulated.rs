@@ -109,7 +109,7 @@ fn the_microbenchmark_begins_with_everybody_asleep() {
         let (us, writes) = micro(mix, 50.0);
         assert!(us > 400 && writes > 0, "{mix:?}: {us}");
     }
-    // Who only reads disturbs nobody, nor does who is alone.
+    // A reader disturbs nobody, nor does a thread that is alone.
     let (us, writes) = micro(Mix::Random, 100.0);
     assert!(us < 100 && writes == 0, "{us}");
     assert!(asleep_us(&spec(Workload::RwsemMicro, 1, 1)).0 < 100);

@@ -65,13 +65,15 @@
 //!
 //! * All-zero bytes are an unlocked lock; `const fn new`.
 //! * No allocation, no panic, no change of errno and no thread-local destructor on any lock path.
-//!   ([`RtMutex`] and [`TreeRtMutex`] panic where they could only hang, and at a foreign unlock.)
+//!   ([`RtMutex`] and [`TreeRtMutex`] panic where they could only hang, and at a foreign unlock;
+//!   [`Semaphore`] where more units are asked for than there can be. Feature `deadlock`
+//!   allocates, and has a thread-local destructor.)
 //! * No spinning without bound on a thread that may not be running.
 //! * A lock's memory must stay until every unlock call on it has returned. The spinlocks (but
 //!   [`TicketLock`]), [`QRwLock`] and [`TreeRtMutex`] may be freed by the next owner as soon as
 //!   that one has unlocked them.
 //! * Locks are not recursive. A guard may be forgotten: the lock stays locked, nothing else
-//!   happens. A locked lock may be dropped by whoever owns it.
+//!   happens. A locked lock may be dropped by its owner.
 //! * After `fork` the child has the locks as they were; those that other threads held stay held. (A
 //!   held [`RtMutex`] belongs to a thread of the parent.)
 //!

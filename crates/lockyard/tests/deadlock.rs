@@ -1,5 +1,5 @@
-//! The detector of feature `deadlock`: planted cycles are found and named, and what is no deadlock
-//! is not reported.
+//! The detector of feature `deadlock`: planted cycles are found and named. `no_deadlock` has what
+//! is not to be reported.
 //!
 //! A planted deadlock stays until the program ends: its threads are never joined, its locks never
 //! dropped. So each test looks for cycles of its own locks.
@@ -8,14 +8,12 @@
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::{self, scope};
-use std::time::{Duration, Instant};
+use std::thread;
 
+#[cfg(not(feature = "portable"))]
+use lockyard::CheckedMutex as _;
 use lockyard::deadlock::{DeadlockedThread, Mode, check_deadlock};
-use lockyard::{
-    CancelToken, CancellableMutex, Condvar, FairMutex, Mutex, QRwLock, RecursiveRwLock, RtMutex, RwLock,
-    RwLockUpgradableReadGuard, RwSem, TreeRtMutex,
-};
+use lockyard::{FairMutex, Mutex, RecursiveRwLock, RtMutex, RwLock, RwLockUpgradableReadGuard, RwSem, TreeRtMutex};
 use lockyard_check::native::guarded;
 
 /// Something that lives as long as the program.
@@ -178,6 +176,59 @@ fn a_thread_that_waits_for_itself() {
         let _writes = lock.write();
     });
     planted("read, then write", &[at_lock], vec![writes]);
+    let lock = kept(RwLock::new(()));
+    // SAFETY: only looked at.
+    let at_lock = unsafe { address(lock.raw()) };
+    let upgrades = boxed(move || {
+        let _reads = lock.read();
+        let _writes = RwLockUpgradableReadGuard::upgrade(lock.upgradable_read());
+    });
+    planted("read, then upgrade", &[at_lock], vec![upgrades]);
+}
+
+/// An upgradable read waits for a writer also where plain reads do not.
+#[test]
+fn an_upgradable_read_behind_a_writer_that_waits_for_its_thread() {
+    let lock = kept(RecursiveRwLock::new(()));
+    // SAFETY: only looked at.
+    let raw = unsafe { lock.raw() };
+    let met = kept(Barrier::new(2));
+    let reader = boxed(move || {
+        let _outer = lock.read();
+        met.wait();
+        while !raw.is_contended() {
+            thread::yield_now();
+        }
+        let _inner = lock.upgradable_read();
+    });
+    let writer = boxed(move || {
+        met.wait();
+        let _writes = lock.write();
+    });
+    let cycle = planted("upgradable read", &[address(raw)], vec![reader, writer]);
+    assert!(cycle.iter().any(|thread| thread.waits_for().mode() == Mode::Upgradable), "{cycle:?}");
+    assert!(cycle.iter().any(|thread| thread.to_string().ends_with("holds nothing")), "{cycle:?}");
+}
+
+/// A call that may fail waits without an end all the same.
+#[cfg(not(feature = "portable"))]
+#[test]
+fn a_checked_lock_in_a_cycle() {
+    let (mutex, inheriting) = (kept(Mutex::new(())), kept(RtMutex::new(())));
+    let met = kept(Barrier::new(2));
+    // SAFETY: only looked at.
+    let locks = unsafe { [address(mutex.raw()), address(inheriting.raw())] };
+    let checked = boxed(move || {
+        let _held = mutex.lock();
+        met.wait();
+        let _never = inheriting.lock_checked();
+    });
+    let other = boxed(move || {
+        let _held = inheriting.lock();
+        met.wait();
+        let _never = mutex.lock();
+    });
+    planted("checked", &locks, vec![checked, other]);
 }
 
 /// Two that read, each of which wants the other to go before it writes.
@@ -200,165 +251,4 @@ fn an_upgrade_waits_for_a_reader_that_waits_for_the_upgrader() {
     });
     let cycle = planted("upgrade", &locks, vec![upgrader, reader]);
     assert!(cycle.iter().any(|thread| thread.waits_for().mode() == Mode::Upgrading), "{cycle:?}");
-}
-
-/// What was upgraded without a wait, and released, is held no more.
-#[test]
-fn an_upgrade_at_once_is_released_once() {
-    let lock = kept(RwLock::new(0));
-    // SAFETY: only looked at.
-    let raw = unsafe { lock.raw() };
-    guarded("an upgrade at once", || {
-        let (locked, is_locked) = std::sync::mpsc::channel();
-        scope(|threads| {
-            threads.spawn(move || {
-                *RwLockUpgradableReadGuard::upgrade(lock.upgradable_read()) += 1;
-                is_locked.recv().expect("it is sent");
-                drop(lock.upgradable_read());
-            });
-            while *lock.read() == 0 {
-                thread::yield_now();
-            }
-            let writes = lock.write();
-            locked.send(()).expect("it is awaited");
-            while !raw.is_contended() {
-                thread::yield_now();
-            }
-            assert!((0..100).all(|_| cycles_of(&[address(raw)]).is_empty()));
-            drop(writes);
-        });
-    });
-}
-
-/// Waits that end by themselves are no part of a cycle, nor is a mutex that its owner has given up
-/// for a condition.
-#[test]
-fn what_ends_is_no_deadlock() {
-    let (a, b) = (Mutex::new(()), Mutex::new(()));
-    let (condition, waits) = (Condvar::new(), AtomicBool::new(false));
-    let token = CancelToken::new();
-    // SAFETY: only looked at.
-    let locks = unsafe { [address(a.raw()), address(b.raw())] };
-    let met = Barrier::new(2);
-    guarded("waits that end", || {
-        scope(|threads| {
-            let other = threads.spawn(|| {
-                let _a = a.lock();
-                met.wait();
-                b.lock_cancellable(&token).is_err()
-            });
-            let _b = b.lock();
-            met.wait();
-            assert!(a.try_lock_for(Duration::from_millis(5)).is_none());
-            for _ in 0..100 {
-                assert!(cycles_of(&locks).is_empty());
-            }
-            token.cancel();
-            assert!(other.join().expect("it ends"), "b is held");
-        });
-        scope(|threads| {
-            threads.spawn(|| {
-                let _b = b.lock();
-                let mut a = a.lock();
-                waits.store(true, Relaxed);
-                condition.wait_while(&mut a, |()| waits.load(Relaxed));
-            });
-            while !waits.load(Relaxed) {
-                thread::yield_now();
-            }
-            // The other has b, and waits; this one has a.
-            let held = a.lock();
-            for _ in 0..100 {
-                assert!(cycles_of(&locks).is_empty());
-            }
-            waits.store(false, Relaxed);
-            condition.notify_all();
-            drop(held);
-        });
-    });
-}
-
-/// Guards of `QRwLock` travel: the thread that locked it may wait for it without a deadlock.
-#[test]
-fn a_guard_that_travels() {
-    let lock = kept(QRwLock::new(()));
-    // SAFETY: only looked at.
-    let locks = unsafe { [address(lock.raw())] };
-    guarded("a travelling guard", || {
-        let (give, get) = std::sync::mpsc::channel();
-        scope(|threads| {
-            threads.spawn(move || {
-                give.send(lock.read()).expect("it is awaited");
-                drop(lock.write());
-            });
-            let reads = get.recv().expect("it is sent");
-            assert!((0..100).all(|_| {
-                thread::yield_now();
-                cycles_of(&locks).is_empty()
-            }));
-            drop(reads);
-        });
-    });
-}
-
-/// Threads take locks in one order, in every way there is, while a checker looks again and again.
-#[test]
-fn no_false_alarm_under_torture() {
-    let (first, second) = (Mutex::new(0u64), RwSem::new(0u64));
-    let (third, fourth) = (RwLock::new(0u64), RecursiveRwLock::new(0u64));
-    let (fifth, last) = (QRwLock::new(0u64), RtMutex::new(0u64));
-    let over = AtomicBool::new(false);
-    // SAFETY: only looked at.
-    let locks = unsafe {
-        [
-            address(first.raw()),
-            address(second.raw()),
-            address(third.raw()),
-            address(fourth.raw()),
-            address(fifth.raw()),
-            address(last.raw()),
-        ]
-    };
-    guarded("torture", || {
-        scope(|threads| {
-            for me in 0..4u32 {
-                let (first, second, third) = (&first, &second, &third);
-                let (fourth, fifth, last, over) = (&fourth, &fifth, &last, &over);
-                threads.spawn(move || {
-                    let mut round = me;
-                    while !over.load(Relaxed) {
-                        round += 1;
-                        let outer = first.lock();
-                        let reads = (round % 3 != 0).then(|| second.read());
-                        let writes = (round % 3 == 0).then(|| second.write());
-                        drop((round % 2 == 0).then_some(outer));
-                        if round % 5 == 0 {
-                            let upgradable = third.upgradable_read();
-                            *RwLockUpgradableReadGuard::upgrade(upgradable) += 1;
-                        } else {
-                            let _reads = third.read();
-                            let _again = (fourth.read(), fourth.try_read());
-                        }
-                        drop((reads, writes));
-                        if round % 7 == 0 {
-                            *fourth.write() += 1;
-                        }
-                        let _reads = fifth.read();
-                        drop(third.try_write_for(Duration::from_micros(50)));
-                        *last.lock() += 1;
-                    }
-                });
-            }
-            let end = Instant::now() + Duration::from_secs(2);
-            let (mut looks, mut alarms) = (0u32, Vec::new());
-            while alarms.is_empty() && Instant::now() < end {
-                alarms = cycles_of(&locks);
-                looks += 1;
-            }
-            // Before what may panic: the scope waits for its threads.
-            over.store(true, Relaxed);
-            assert!(alarms.is_empty(), "{alarms:?}");
-            assert!(looks > 0 && *last.lock() > 0);
-        });
-    });
 }

@@ -70,7 +70,7 @@ pub fn failed_tries_do_no_harm<L: Lock<P: Stage>>() {
     guarded.finish(1 + scale.threads as u64);
 }
 
-/// Threads that only ever try: whoever gets in excludes the rest, and somebody always does.
+/// Threads that only ever try: one that gets in excludes the rest, and one always does.
 pub fn only_tries<L: Lock<P: Stage>>() {
     let scale = <L::P as Stage>::SCALE;
     let guarded = Guarded::<L>::default();

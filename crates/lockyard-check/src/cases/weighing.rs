@@ -128,8 +128,11 @@ pub fn a_leaver_lets_smaller_ones_in<S: Weigh<P: Stage>>() {
             assert_eq!(semaphore.down_many_until(3, Until::after(timeout)), Err(GaveUp::TimedOut));
             gone.advance();
         } else {
-            crate::stage::until::<S::P>(|| seats.queued(0) || gone.count() > 0);
-            // Past it, behind it, or after it.
+            // Once it keeps others out this one queues behind it, unless it has gone before.
+            crate::stage::act_until::<S::P>(|| {
+                let passes = || semaphore.try_down_many(2) && semaphore.up_many(2);
+                gone.count() > 0 || (seats.queued(0) && !passes())
+            });
             semaphore.down_many(2);
         }
     });

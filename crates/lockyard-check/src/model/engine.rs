@@ -49,7 +49,7 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
     /// Somebody else may run before an operation on a word that is not modelled.
     fn step();
 
-    /// A word has changed, or a sleeper was woken: whoever can go on now may run.
+    /// A word has changed, or a sleeper was woken: threads that can go on now may run.
     fn changed();
 
     /// Thread `number` can go on.

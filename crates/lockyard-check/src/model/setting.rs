@@ -17,7 +17,7 @@ pub enum Patience {
 pub enum Clock {
     /// It stands still while anybody can go on. Then it is turned to the next deadline.
     Still,
-    /// As `Still`, but nobody's sleep ends by it: who is not woken sleeps for ever.
+    /// As `Still`, but no sleep ends by it: a thread that is not woken sleeps for ever.
     Stopped,
     /// Each look at it finds a turn later: every turn is over.
     Hurried,

@@ -39,7 +39,7 @@ const LOOK_EVERY: u32 = 64;
 /// How many operations a thread performs before others run, whatever the priorities.
 #[cfg(feature = "shuttle")]
 const SLICE: u32 = 2_000;
-/// Who polls the clock looks again after so long.
+/// A thread that polls the clock looks again after so long.
 const LOOK: u64 = 10_000;
 pub(super) const TURN: u64 = lockyard::wait::turn::TURN_NS;
 

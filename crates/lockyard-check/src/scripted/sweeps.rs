@@ -313,7 +313,7 @@ pub fn a_leaving_downer_is_preempted<S: Count<P = Scripted>>() {
         scene.advance(5_000_000);
         upper.starts_if_idle(|| token.cancel());
         scene.advance(5_000_000);
-        // Whoever of the two has no unit yet gets one now.
+        // The one of the two that has no unit yet gets one now.
         if given_up.expect("granted, or cancelled").is_ok() {
             upper.does(|| semaphore.up());
         }

@@ -57,7 +57,7 @@ pub(crate) struct StatArgs {
     pub(crate) out: Option<PathBuf>,
 
     /// Print one JSON document instead of tables; with --interval one line each
-    #[arg(long)]
+    #[arg(long, requires = "subject")]
     pub(crate) json: bool,
 }
 

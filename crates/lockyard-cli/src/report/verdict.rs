@@ -206,8 +206,10 @@ fn standing<'a>(facts: &'a Facts<'_>, class: &ClassSample) -> Option<(&'a Thread
         of.is_some_and(|of| std::ptr::eq(of, class))
     };
     let waiters = facts.sample.waiters.iter().filter(of_class);
-    let wait = waiters.filter_map(|thread| thread.waits.as_ref()).max_by_key(|wait| wait.ns)?;
-    facts.sample.waiters.iter().find_map(|thread| {
+    let (waiter, wait) =
+        waiters.filter_map(|thread| Some((thread, thread.waits.as_ref()?))).max_by_key(|(_, wait)| wait.ns)?;
+    // The same address is another lock in another process.
+    facts.sample.waiters.iter().filter(|thread| thread.process == waiter.process).find_map(|thread| {
         let hold = thread.holds.iter().find(|hold| hold.lock == wait.lock)?;
         Some((thread, facts.symbols.line(&hold.place)))
     })
@@ -217,7 +219,8 @@ fn standing<'a>(facts: &'a Facts<'_>, class: &ClassSample) -> Option<(&'a Thread
 fn held(facts: &Facts<'_>, class: &ClassSample) -> String {
     if class.waiting.longest_ns >= LONG && class.waiting.sum_ns > class.counts.wait_ns {
         let verb = if facts.ended { "waited to the end" } else { "wait now" };
-        let who = standing(facts, class).map_or_else(String::new, |(thread, place)| {
+        let holder = standing(facts, class);
+        let who = holder.as_ref().map_or_else(String::new, |(thread, place)| {
             format!(
                 " {} {} it since {place}",
                 called(thread.thread, &thread.name),
@@ -227,7 +230,7 @@ fn held(facts: &Facts<'_>, class: &ClassSample) -> String {
         let threads = numbers::count(class.waiting.threads as usize, "thread");
         return format!(
             ";{who}{} {threads} {verb}, the first for {}",
-            if standing(facts, class).is_some() { ", and" } else { "" },
+            if holder.is_some() { ", and" } else { "" },
             numbers::time(class.waiting.longest_ns as f64)
         );
     }

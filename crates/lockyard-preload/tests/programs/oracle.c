@@ -1,126 +1,135 @@
 // Random programs of pthread calls, result by result.
 //
-//   oracle make SEED STEPS    on glibc: invents a program, runs it, and writes it down with every
-//                             result
-//   oracle check              under the library: reads that from standard input, runs it, and says
-//                             where the results differ
+//   oracle make SEED STEPS [calm]    on glibc: invents a program, runs it, and writes it down with
+//                                    every result; on standard error, how often which things
+//                                    happened. Calm: no agent is stopped
+//   oracle check                     under the library: reads that from standard input, runs it,
+//                                    and says where the results differ
 //
 // A few agents (threads) do one call at a time, handed to them by futexes, not by pthread. A call
 // that does not return is noted as such when its agent sleeps; the program goes on with the others,
-// and notes which sleeping calls each later call has ended. While an agent sleeps at an object, the
-// program does only such things to it as cannot make two agents race: so each program has one
-// outcome. What POSIX leaves undefined is left out; whose turn it is among several sleepers is,
-// too.
-#include "check.h"
+// and notes which sleeping calls each later call has ended. Beside calls, these things happen:
+//
+// - A sleeping agent is stopped in a signal handler, and later let go on.
+// - An agent ends with what it holds, and a new thread takes its place. What the dead one held
+//   stays held until the program gives it up and takes a new object instead.
+// - An agent forks. The child, where nobody else is, does calls of its own.
+//
+// Each program has one outcome; `oracle_rules.h` says what is left out for that.
+//
+// A line is `agent operation object mutex`, then ` = result` or ` sleeps`. It goes on with the
+// calls of the child, after a fork, each behind a semicolon; and with the sleeping calls that
+// returned, each behind a comma.
+#include "oracle_rules.h"
 #include <linux/futex.h>
-
-enum { AGENTS = 4, MUTEXES = 5, RWLOCKS = 2, SEMS = 2, CONDS = 2, SPINS = 1 };
-enum { M = 0, R = M + MUTEXES, S = R + RWLOCKS, C = S + SEMS, P = C + CONDS, OBJECTS = P + SPINS };
-
-static union { pthread_mutex_t mutex; pthread_rwlock_t rwlock; sem_t sem; pthread_cond_t cond; pthread_spinlock_t spin; } objects[OBJECTS];
-static const int kinds[MUTEXES] = { PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_ADAPTIVE_NP,
-                                    PTHREAD_MUTEX_ERRORCHECK };
-
-enum op {
-    LOCK, TRYLOCK, TIMEDLOCK_PAST, TIMEDLOCK_SOON, CLOCKLOCK_PAST, CLOCKLOCK_SOON, TIMEDLOCK_NEVER, UNLOCK, REINIT,
-    RDLOCK, TRYRDLOCK, TIMEDRDLOCK, WRLOCK, TRYWRLOCK, TIMEDWRLOCK, CLOCKWRLOCK, RWUNLOCK,
-    SEM_WAIT, SEM_TRYWAIT, SEM_TIMEDWAIT, SEM_CLOCKWAIT, SEM_POST, SEM_GETVALUE,
-    COND_WAIT, COND_TIMEDWAIT_PAST, COND_CLOCKWAIT_SOON, COND_SIGNAL, COND_BROADCAST,
-    SPIN_TRYLOCK, SPIN_LOCK, SPIN_UNLOCK, OPS
-};
-static const char *const names[OPS] = {
-    "lock", "trylock", "timedlock_past", "timedlock_soon", "clocklock_past", "clocklock_soon", "timedlock_never", "unlock", "reinit",
-    "rdlock", "tryrdlock", "timedrdlock", "wrlock", "trywrlock", "timedwrlock", "clockwrlock", "rwunlock",
-    "sem_wait", "sem_trywait", "sem_timedwait", "sem_clockwait", "sem_post", "sem_getvalue",
-    "cond_wait", "cond_timedwait_past", "cond_clockwait_soon", "cond_signal", "cond_broadcast",
-    "spin_trylock", "spin_lock", "spin_unlock",
-};
-
-static int make_mutex(int m)
-{
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_settype(&attributes, kinds[m - M]);
-    return pthread_mutex_init(&objects[m].mutex, &attributes);
-}
-
-// One call. `a` is the object, `b` the mutex of a wait.
-static int call(enum op op, int a, int b)
-{
-    struct timespec past = { 1, 0 }, never = { 1, 2000000000 };
-    struct timespec soon = in_ms(CLOCK_REALTIME, 3), soon_monotonic = in_ms(CLOCK_MONOTONIC, 3);
-    pthread_mutex_t *mutex = &objects[a].mutex, *second = &objects[b].mutex;
-    pthread_rwlock_t *rwlock = &objects[a].rwlock;
-    sem_t *sem = &objects[a].sem;
-    int value = 0, result;
-    errno = 0;
-    switch (op) {
-    case LOCK: return pthread_mutex_lock(mutex);
-    case TRYLOCK: return pthread_mutex_trylock(mutex);
-    case TIMEDLOCK_PAST: return pthread_mutex_timedlock(mutex, &past);
-    case TIMEDLOCK_SOON: return pthread_mutex_timedlock(mutex, &soon);
-    case CLOCKLOCK_PAST: return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &past);
-    case CLOCKLOCK_SOON: return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &soon_monotonic);
-    case TIMEDLOCK_NEVER: return pthread_mutex_timedlock(mutex, &never);
-    case UNLOCK: return pthread_mutex_unlock(mutex);
-    case REINIT: result = pthread_mutex_destroy(mutex); return result ? result : make_mutex(a);
-    case RDLOCK: return pthread_rwlock_rdlock(rwlock);
-    case TRYRDLOCK: return pthread_rwlock_tryrdlock(rwlock);
-    case TIMEDRDLOCK: return pthread_rwlock_timedrdlock(rwlock, &past);
-    case WRLOCK: return pthread_rwlock_wrlock(rwlock);
-    case TRYWRLOCK: return pthread_rwlock_trywrlock(rwlock);
-    case TIMEDWRLOCK: return pthread_rwlock_timedwrlock(rwlock, &past);
-    case CLOCKWRLOCK: return pthread_rwlock_clockwrlock(rwlock, CLOCK_MONOTONIC, &past);
-    case RWUNLOCK: return pthread_rwlock_unlock(rwlock);
-    case SEM_WAIT: result = sem_wait(sem); return result ? errno : 0;
-    case SEM_TRYWAIT: result = sem_trywait(sem); return result ? errno : 0;
-    case SEM_TIMEDWAIT: result = sem_timedwait(sem, &past); return result ? errno : 0;
-    case SEM_CLOCKWAIT: result = sem_clockwait(sem, CLOCK_MONOTONIC, &soon_monotonic); return result ? errno : 0;
-    case SEM_POST: result = sem_post(sem); return result ? errno : 0;
-    case SEM_GETVALUE: sem_getvalue(sem, &value); return value;
-    case COND_WAIT: return pthread_cond_wait(&objects[a].cond, second);
-    case COND_TIMEDWAIT_PAST: return pthread_cond_timedwait(&objects[a].cond, second, &past);
-    case COND_CLOCKWAIT_SOON: return pthread_cond_clockwait(&objects[a].cond, second, CLOCK_MONOTONIC, &soon_monotonic);
-    case COND_SIGNAL: return pthread_cond_signal(&objects[a].cond);
-    case COND_BROADCAST: return pthread_cond_broadcast(&objects[a].cond);
-    case SPIN_TRYLOCK: return pthread_spin_trylock(&objects[a].spin);
-    case SPIN_LOCK: return pthread_spin_lock(&objects[a].spin);
-    case SPIN_UNLOCK: return pthread_spin_unlock(&objects[a].spin);
-    default: abort();
-    }
-}
-
-// An agent: does call number `wanted`; `done` follows it.
-static struct agent { atomic_int wanted, done; atomic_int tid; enum op op; int a, b, result; int asleep; } agents[AGENTS];
 
 static void futex(atomic_int *word, int op, int value)
 {
     syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
 }
 
+static _Thread_local struct agent *current;
+
+static void stay(int signal)
+{
+    (void)signal;
+    int saved = errno;
+    current->stopped = 1;
+    while (current->stop)
+        futex(&current->stop, FUTEX_WAIT, 1);
+    current->stopped = 0;
+    errno = saved;
+}
+
+static void stop(struct agent *agent)
+{
+    agent->stop = 1;
+    syscall(SYS_tgkill, getpid(), (int)agent->tid, SIGUSR1);
+    while (!agent->stopped)
+        sched_yield();
+}
+
+static void let_go_on(struct agent *agent)
+{
+    agent->has = agent->stop = 0;
+    futex(&agent->stop, FUTEX_WAKE, 1);
+    while (agent->stopped)
+        sched_yield();
+}
+
+// What a child has to say, in memory that it shares with its parent: the calls it made up and their
+// results, or where they differ from those in `script`, or where it hangs.
+enum { WORDS = 4096 };
+static char *told;
+static const char *script;
+
+static void invent(int i, int about);
+static void replay(void);
+
+// Forks; the child does some calls. Returns its exit status.
+static int divide(int i, int a)
+{
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        if (script)
+            replay();
+        else
+            invent(i, a);
+        _exit(0);
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return status;
+}
+
 static void *agent(void *argument)
 {
-    struct agent *self = argument;
+    struct agent *self = current = argument;
     self->tid = (int)syscall(SYS_gettid);
-    for (;;) {
+    do {
         while (self->wanted == self->done)
             futex(&self->wanted, FUTEX_WAIT, self->done);
-        self->result = call(self->op, self->a, self->b);
+        if (self->op == FORK)
+            self->result = divide((int)(self - agents), self->a);
+        else if (self->op != END)
+            self->result = self->b == PATIENT ? patient_call(self->op, self->a, self->b) : call(self->op, self->a, self->b);
         self->done++;
-    }
+    } while (self->op != END);
     return NULL;
 }
 
-static void hand(struct agent *agent, enum op op, int a, int b)
+static void create(struct agent *self)
 {
-    agent->op = op;
-    agent->a = a;
-    agent->b = b;
-    agent->wanted++;
-    futex(&agent->wanted, FUTEX_WAKE, 1);
+    self->tid = 0;
+    MUST(pthread_create(&self->thread, NULL, agent, self) == 0);
+    while (self->tid == 0)
+        sched_yield();
 }
 
 static int is_done(struct agent *agent) { return agent->wanted == agent->done; }
+
+// Has the agent do it; what is done to it from outside is done at once.
+static void hand(struct agent *agent, enum op op, int a, int b)
+{
+    if (op == STOP) {
+        stop(agent);
+    } else if (op == GO_ON) {
+        let_go_on(agent);
+    } else {
+        agent->op = op;
+        agent->a = a;
+        agent->b = b;
+        agent->result = 0;
+        agent->wanted++;
+        futex(&agent->wanted, FUTEX_WAKE, 1);
+        if (op == END) {
+            pthread_join(agent->thread, NULL);
+            create(agent);
+        }
+    }
+}
 
 static int sleeps(struct agent *agent)
 {
@@ -135,12 +144,14 @@ static int sleeps(struct agent *agent)
 
 // Whether the call ends by itself. The kernel may call an agent asleep that lost its CPU on the way
 // through a wait whose end has passed.
-static int limited(enum op op)
+static int limited(const struct agent *agent)
 {
-    switch (op) {
+    if (agent->b == PATIENT)
+        return 1;
+    switch (agent->op) {
     case TIMEDLOCK_PAST: case TIMEDLOCK_SOON: case CLOCKLOCK_PAST: case CLOCKLOCK_SOON: case TIMEDLOCK_NEVER:
     case TIMEDRDLOCK: case TIMEDWRLOCK: case CLOCKWRLOCK: case SEM_TIMEDWAIT: case SEM_CLOCKWAIT:
-    case COND_TIMEDWAIT_PAST: case COND_CLOCKWAIT_SOON:
+    case COND_TIMEDWAIT_PAST: case COND_CLOCKWAIT_SOON: case FORK:
         return 1;
     default: return 0;
     }
@@ -153,7 +164,7 @@ static int settle(struct agent *agent)
     for (int seen = 0; seen < 5;) {
         if (is_done(agent))
             return 1;
-        seen = !limited(agent->op) && sleeps(agent) ? seen + 1 : 0;
+        seen = !limited(agent) && sleeps(agent) ? seen + 1 : 0;
         sched_yield();
     }
     return is_done(agent);
@@ -161,115 +172,14 @@ static int settle(struct agent *agent)
 
 static void set_up(void)
 {
-    for (int m = M; m < R; m++)
-        make_mutex(m);
-    pthread_rwlock_init(&objects[R].rwlock, NULL);
-    pthread_rwlockattr_t attributes;
-    pthread_rwlockattr_init(&attributes);
-    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-    pthread_rwlock_init(&objects[R + 1].rwlock, &attributes);
-    for (int s = S; s < C; s++)
-        sem_init(&objects[s].sem, 0, s - S);
-    pthread_spin_init(&objects[P].spin, 0);
-    for (int i = 0; i < AGENTS; i++) {
-        pthread_t thread;
-        pthread_create(&thread, NULL, agent, &agents[i]);
-        while (agents[i].tid == 0)
-            sched_yield();
-    }
-}
-
-// What is known from the results so far.
-static int holder[OBJECTS], depth[OBJECTS], readers[OBJECTS][AGENTS], asleep_at[OBJECTS];
-
-static int recursive_or_checked(int m) { return kinds[m - M] == PTHREAD_MUTEX_RECURSIVE || kinds[m - M] == PTHREAD_MUTEX_ERRORCHECK; }
-
-// Whether the call may be done now: see the top of the file.
-static int allowed(int i, enum op op, int a, int b)
-{
-    int reading = 0;
-    for (int r = 0; r < AGENTS; r++)
-        reading += readers[a][r];
-    switch (op) {
-    case LOCK:
-        // Its own normal mutex again: nobody would ever wake it.
-        return !asleep_at[a] && (recursive_or_checked(a) || holder[a] != i + 1);
-    case TRYLOCK: case TIMEDLOCK_PAST: case CLOCKLOCK_PAST: case TIMEDLOCK_NEVER:
-        return 1;
-    case TIMEDLOCK_SOON: case CLOCKLOCK_SOON:
-        return !asleep_at[a];
-    case UNLOCK:
-        return recursive_or_checked(a) || holder[a] == i + 1;
-    case REINIT:
-        return !asleep_at[a] && holder[a] == 0;
-    case RDLOCK: case TRYRDLOCK: case TIMEDRDLOCK:
-        // The kind that prefers writers forbids it; past a writer that sleeps, only those who read
-        // already.
-        return a == R ? !asleep_at[a] || readers[a][i] : !asleep_at[a] && !readers[a][i];
-    case WRLOCK:
-        return !asleep_at[a] && !readers[a][i];
-    case TRYWRLOCK: case TIMEDWRLOCK: case CLOCKWRLOCK:
-        return !asleep_at[a] || reading;
-    case RWUNLOCK:
-        return holder[a] == i + 1 || readers[a][i];
-    case SEM_WAIT: case SEM_CLOCKWAIT: case SEM_TIMEDWAIT: case SEM_TRYWAIT:
-        return !asleep_at[a];
-    case SEM_POST: case SEM_GETVALUE:
-        return 1;
-    case COND_WAIT:
-        return !asleep_at[a] && (holder[b] == i + 1 ? depth[b] == 1 : recursive_or_checked(b));
-    case COND_TIMEDWAIT_PAST: case COND_CLOCKWAIT_SOON:
-        return !asleep_at[a] && !asleep_at[b] && (holder[b] == i + 1 ? depth[b] == 1 : recursive_or_checked(b));
-    case COND_SIGNAL: case COND_BROADCAST:
-        // A sleeper goes on to its mutex: nobody else may sleep there.
-        for (int k = 0; k < AGENTS; k++)
-            if (agents[k].asleep && agents[k].op == COND_WAIT && agents[k].a == a && asleep_at[agents[k].b])
-                return 0;
-        return 1;
-    case SPIN_TRYLOCK: return 1;
-    case SPIN_LOCK: return holder[a] == 0;
-    case SPIN_UNLOCK: return holder[a] == i + 1;
-    default: return 0;
-    }
-}
-
-// Notes what a call that has returned means.
-static void note(int i, enum op op, int a, int b, int result)
-{
-    switch (op) {
-    case LOCK: case TRYLOCK: case TIMEDLOCK_PAST: case TIMEDLOCK_SOON: case CLOCKLOCK_PAST: case CLOCKLOCK_SOON: case TIMEDLOCK_NEVER:
-        if (result == 0) {
-            depth[a] = holder[a] == i + 1 ? depth[a] + 1 : 1;
-            holder[a] = i + 1;
-        }
-        break;
-    case UNLOCK:
-        if (result == 0 && --depth[a] == 0)
-            holder[a] = 0;
-        break;
-    case RDLOCK: case TRYRDLOCK: case TIMEDRDLOCK:
-        readers[a][i] += result == 0;
-        break;
-    case WRLOCK: case TRYWRLOCK: case TIMEDWRLOCK: case CLOCKWRLOCK: case SPIN_LOCK: case SPIN_TRYLOCK:
-        if (result == 0)
-            holder[a] = i + 1;
-        break;
-    case RWUNLOCK:
-        if (holder[a] == i + 1)
-            holder[a] = 0;
-        else
-            readers[a][i]--;
-        break;
-    case SPIN_UNLOCK:
-        holder[a] = 0;
-        break;
-    case COND_WAIT:
-        if (result == 0)
-            holder[b] = i + 1, depth[b] = 1;
-        break;
-    default:
-        break;
-    }
+    struct sigaction action = { .sa_handler = stay, .sa_flags = SA_RESTART };
+    MUST(sigaction(SIGUSR1, &action, NULL) == 0);
+    told = mmap(NULL, WORDS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    MUST(told != MAP_FAILED);
+    for (int x = 0; x < OBJECTS; x++)
+        MUST(renew(x) == 0);
+    for (int i = 0; i < AGENTS; i++)
+        create(&agents[i]);
 }
 
 static unsigned long long state;
@@ -285,75 +195,128 @@ static int pick(enum op op)
     if (op <= RWUNLOCK) return R + (int)random_below(RWLOCKS);
     if (op <= SEM_GETVALUE) return S + (int)random_below(SEMS);
     if (op <= COND_BROADCAST) return C + (int)random_below(CONDS);
-    return P;
+    if (op <= SPIN_UNLOCK) return P;
+    if (op != RENEW) return (int)random_below(OBJECTS);
+    // Something that a dead agent holds.
+    int first = (int)random_below(OBJECTS), n = 0;
+    while (n < OBJECTS && !holds(DEAD, (first + n) % OBJECTS))
+        n++;
+    return (first + n) % OBJECTS;
 }
 
-static void count_sleepers(void)
+static enum op pick_op(void)
 {
-    memset(asleep_at, 0, sizeof asleep_at);
-    for (int i = 0; i < AGENTS; i++)
-        if (agents[i].asleep) {
-            asleep_at[agents[i].a]++;
-            // Signalled, and now at its mutex; or still to be: then it must not meet another there.
-            if (agents[i].op == COND_WAIT && agents[i].asleep == 2)
-                asleep_at[agents[i].b]++;
-        }
+    // Without a bias to unlocking, everything would be held and everybody asleep before long.
+    if (random_below(4) == 0)
+        return (enum op[]){ UNLOCK, RWUNLOCK, SEM_POST, COND_SIGNAL, SPIN_UNLOCK }[random_below(5)];
+    enum op op = random_below(OPS);
+    return (op == END || op == FORK) && random_below(4) ? LOCK : op;
 }
 
-static int make(unsigned long long seed, int steps)
+// Makes up what the child of agent `i` does, above all to object `about`.
+static void invent(int i, int about)
+{
+    char *end = told;
+    alone(i);
+    state += (unsigned long long)i + 1;
+    for (int calls = 0, tries = 0; calls < 12 && tries < 1000; tries++) {
+        enum op op = pick_op();
+        int a = pick(op), b = M + (int)random_below(MUTEXES);
+        if ((a != about && calls % 3 != 0) || op >= STOP || !allowed(i, op, a, b))
+            continue;
+        int result = call(op, a, b);
+        note(i, op, a, b, result);
+        end += sprintf(end, "; %d %d %d = %d", op, a, b, result);
+        calls++;
+    }
+}
+
+// What happened how often.
+static int slept, stops, past_stopped, past_writer, asked_dead, forks_beside, in_children;
+
+static void count(int i, enum op op, int a, int result)
+{
+    int takes = op == LOCK || op == RDLOCK || op == WRLOCK || op == SEM_WAIT || is_patient(op, a);
+    int reads = op == RDLOCK || op == TRYRDLOCK || op == TIMEDRDLOCK;
+    stops += op == STOP;
+    past_stopped += takes && result == 0 && stopped_at(a) > 0;
+    past_writer += reads && result == 0 && asleep_at(a) > 0 && !readers[a][i];
+    asked_dead += op < STOP && holds(DEAD, a);
+    for (int k = 0; k < AGENTS && op == FORK; k++)
+        if (agents[k].asleep && holds(i, agents[k].a)) {
+            forks_beside++;
+            break;
+        }
+    for (const char *c = told; op == FORK && *c; c++)
+        in_children += *c == ';';
+}
+
+// Has agent `i` do something, and writes the line.
+static void step(int i, enum op op, int a, int b)
+{
+    // A wait gives up its mutex, if it gets so far.
+    int gives_up = op == COND_WAIT && holder[b] == i + 1, from_outside = op == STOP || op == GO_ON;
+    told[0] = 0;
+    hand(&agents[i], op, a, b);
+    printf("%d %d %d %d", i, op, a, b);
+    if (from_outside || settle(&agents[i])) {
+        int result = from_outside ? 0 : agents[i].result;
+        printf(" = %d%s", result, op == FORK ? told : "");
+        count(i, op, a, result);
+        note(i, op, a, b, result);
+    } else {
+        printf(" sleeps");
+        slept++;
+        agents[i].asleep = 1;
+        if (gives_up)
+            holder[b] = depth[b] = 0;
+    }
+    for (int k = 0; k < AGENTS; k++)
+        if (agents[k].asleep && !agents[k].stopped && (k != i || op == GO_ON) && settle(&agents[k])) {
+            printf(", %d = %d", k, agents[k].result);
+            agents[k].asleep = 0;
+            note(k, agents[k].op, agents[k].a, agents[k].b, agents[k].result);
+        }
+    printf("\n");
+}
+
+static int make(unsigned long long seed, int steps, int calm)
 {
     state = seed * 2 + 1;
     set_up();
-    for (int step = 0; step < steps;) {
-        int i = (int)random_below(AGENTS);
-        enum op op = random_below(OPS);
-        // Without a bias to unlocking, everything would be held and everybody asleep before long.
-        if (random_below(4) == 0)
-            op = (enum op[]){ UNLOCK, RWUNLOCK, SEM_POST, COND_SIGNAL, SPIN_UNLOCK }[random_below(5)];
-        int a = pick(op), b = M + (int)random_below(MUTEXES), awake = 0;
-        int k = (int)random_below(AGENTS);
-        if (agents[k].asleep && random_below(2)) {
-            // Somebody who can end that sleep does so.
+    for (int done = 0, tries = 0; done < steps && tries < 100 * steps; tries++) {
+        int i = (int)random_below(AGENTS), k = (int)random_below(AGENTS);
+        enum op op = pick_op();
+        int a = pick(op), b = M + (int)random_below(MUTEXES);
+        unsigned about = agents[k].asleep ? random_below(5) : 4;
+        if (about < 4)
             a = agents[k].asleep == 2 ? agents[k].b : agents[k].a;
+        if (about < 2) {
+            // Somebody who can end that sleep does so, or forks.
             op = a < R ? UNLOCK : a < S ? RWUNLOCK : a < C ? SEM_POST : COND_SIGNAL;
             for (int r = 0; r < AGENTS; r++)
-                if (a < S && (holder[a] == r + 1 || readers[a][r]))
+                if (a < S && holds(r, a)) {
                     i = r;
+                    op = random_below(8) ? op : FORK;
+                }
+        } else if (about < 4) {
+            // Somebody else comes there.
+            static const enum op first[] = { LOCK, RDLOCK, SEM_WAIT, COND_SIGNAL };
+            int kind = (a >= R) + (a >= S) + (a >= C);
+            static const unsigned some[] = { UNLOCK - LOCK, WRLOCK - RDLOCK, SEM_POST - SEM_WAIT, 2 };
+            op = first[kind] + random_below(kind == 1 && random_below(2) ? RWUNLOCK - RDLOCK : some[kind]);
         }
-        for (int r = 0; r < AGENTS; r++)
-            awake += !agents[r].asleep;
-        if (awake == 0)
-            break;
-        if (agents[i].asleep || !allowed(i, op, a, b))
+        if (agents[i].asleep && !calm && random_below(3) == 0)
+            op = agents[i].stopped ? GO_ON : STOP;
+        else if (agents[i].asleep || op == STOP || op == GO_ON)
             continue;
-        // A wait gives up its mutex, if it gets so far.
-        int gives_up = op == COND_WAIT && holder[b] == i + 1;
-        hand(&agents[i], op, a, b);
-        int done = settle(&agents[i]);
-        printf("%d %d %d %d", i, op, a, b);
-        if (done) {
-            printf(" = %d", agents[i].result);
-            note(i, op, a, b, agents[i].result);
-        } else {
-            printf(" sleeps");
-            agents[i].asleep = 1;
-            if (gives_up)
-                holder[b] = depth[b] = 0;
-        }
-        if (op == COND_SIGNAL || op == COND_BROADCAST)
-            for (int k = 0; k < AGENTS; k++)
-                if (agents[k].asleep && agents[k].op == COND_WAIT && agents[k].a == a)
-                    agents[k].asleep = 2;
-        for (int k = 0; k < AGENTS; k++)
-            if (k != i && agents[k].asleep && settle(&agents[k])) {
-                printf(", %d = %d", k, agents[k].result);
-                agents[k].asleep = 0;
-                note(k, agents[k].op, agents[k].a, agents[k].b, agents[k].result);
-            }
-        printf("\n");
-        count_sleepers();
-        step++;
+        if (a == OBJECTS || !allowed(i, op, a, b))
+            continue;
+        step(i, op, a, is_patient(op, a) ? PATIENT : b);
+        done++;
     }
+    fprintf(stderr, "slept %d\nstops %d\npast_stopped %d\npast_writer %d\nasked_dead %d\nforks_beside %d\nin_children %d\n", slept, stops,
+            past_stopped, past_writer, asked_dead, forks_beside, in_children);
     fflush(stdout);
     _exit(0);
 }
@@ -364,6 +327,8 @@ static void differs(int line, struct agent *agent, const char *what, int expecte
 {
     printf("line %d: agent %d, %s(%d, %d): %s, expected %d, found %d%s\n", line, (int)(agent - agents), names[agent->op], agent->a, agent->b, what,
            expected, agent->result, is_done(agent) ? "" : " (has not returned)");
+    if (*told)
+        printf("in the child: %s\n", told);
     printf("%s", program);
     fflush(stdout);
     _exit(1);
@@ -382,11 +347,28 @@ static void expect(int line, struct agent *agent, int expected)
         differs(line, agent, "result", expected);
 }
 
+// In a child: does what `script` says.
+static void replay(void)
+{
+    int op, a, b, expected, used;
+    for (int n = 1; sscanf(script, "; %d %d %d = %d%n", &op, &a, &b, &expected, &used) == 4; n++) {
+        script += used;
+        int length = sprintf(told, "call %d, %s(%d, %d): expected %d", n, names[op], a, b, expected);
+        int found = call(op, a, b);
+        if (found != expected) {
+            sprintf(told + length, ", found %d", found);
+            _exit(1);
+        }
+    }
+    *told = 0;
+}
+
 static int check(void)
 {
     size_t length = fread(program, 1, sizeof program - 1, stdin);
     char *rest = program + strlen(program), *at = program;
     (void)length;
+    script = program;
     set_up();
     for (int line = 1; at < rest; line++) {
         int i, op, a, b, used, result, other;
@@ -395,10 +377,14 @@ static int check(void)
         for (int k = 0; k < AGENTS; k++)
             if (agents[k].asleep && is_done(&agents[k]))
                 differs(line, &agents[k], "returned too early", 0);
+        script = at + strcspn(at, ";\n");
         hand(&agents[i], op, a, b);
         if (sscanf(at, " = %d%n", &result, &used) == 1) {
             at += used;
-            expect(line, &agents[i], result);
+            if (op != STOP && op != GO_ON)
+                expect(line, &agents[i], result);
+            if (op == FORK)
+                at += strcspn(at, "\n");
         } else {
             MUST(strncmp(at, " sleeps", 7) == 0);
             at += 7;
@@ -420,10 +406,11 @@ static int check(void)
 
 int main(int count, char **words)
 {
-    if (count == 4 && strcmp(words[1], "make") == 0)
-        return make(strtoull(words[2], NULL, 10), atoi(words[3]));
+    int calm = count == 5 && strcmp(words[4], "calm") == 0;
+    if (count == 4 + calm && strcmp(words[1], "make") == 0)
+        return make(strtoull(words[2], NULL, 10), atoi(words[3]), calm);
     if (count == 2 && strcmp(words[1], "check") == 0)
         return check();
-    fprintf(stderr, "oracle make SEED STEPS | oracle check\n");
+    fprintf(stderr, "oracle make SEED STEPS [calm] | oracle check\n");
     return 2;
 }

@@ -16,16 +16,16 @@
 //! It reaches the old copies when only the data's way to the asker remains, δL before it is done.
 //! Until then the owner still hits: bursts and the advantage of siblings follow. Afterwards it does
 //! so at most `burst_max` times more, and then has to ask like everybody else; copies of others are
-//! gone, and whoever watches them polls, and asks, while the line is still on its way.
+//! gone, and a thread that watches them polls, and asks, while the line is still on its way.
 //!
 //! **Loads that take.** A load of a line that its owner has written to since it came may take it
 //! over (`read_takes`, drawn for each load): the owner's copy is gone, and the reader may write
 //! without asking. So does every such load on an Emerald Rapids (`lockyard-work`, example
 //! `read_takes`); on a Skylake hardly any, or loading first and changing then would not take two
 //! transfers (`load_then_rmw`, 1.9 to 2.2). The few that do matter all the same: where a thread
-//! releases a lock and takes it again at once, whoever sees it free in between has to ask for the
-//! line once more, behind the owner, and never gets it. The core that has the line with the look
-//! does.
+//! releases a lock and takes it again at once, another that sees it free in between has to ask for
+//! the line once more, behind the owner, and never gets it. The core that has the line with the
+//! look does.
 //!
 //! **Herds.** A load of a line that somebody owns is a request like any other, at
 //! `load_from_modified` of L; afterwards the line is shared (but see above), and the loads behind

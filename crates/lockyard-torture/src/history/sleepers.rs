@@ -16,7 +16,7 @@ pub(super) const BUGS: &[Bug] = bugs! {
     28 go_cond_broadcast_consumed Hang Broadcast<true>, Broadcast<false>: "Go sync.Cond: a broadcast's wake-up is consumed by a later waiter";
 };
 
-/// A waiter sleeps until its field is cleared; who clears it also wakes it.
+/// A waiter sleeps until its field is cleared; the thread that clears it also wakes it.
 #[derive(Default)]
 struct Cleared<const BUG: bool> {
     waiting: W,

@@ -51,7 +51,7 @@ macro_rules! exclusive {
 
             #[inline]
             unsafe fn unlock(&self, _guard: GuardNoSend) {
-                deadlock::released(self, $watched);
+                deadlock::released(self, $watched, Exclusive);
                 // SAFETY: the guard stands for an acquisition of this lock.
                 unsafe { self.0.$release() };
             }
@@ -82,7 +82,7 @@ exclusive!(RawFairMutex, release_fair, deadlock::FAIR_MUTEX);
 // SAFETY: a fair release is a release.
 unsafe impl<P: ConstPlatform> lock_api::RawMutexFair for RawMutex<P> {
     unsafe fn unlock_fair(&self, _guard: GuardNoSend) {
-        deadlock::released(self, deadlock::MUTEX);
+        deadlock::released(self, deadlock::MUTEX, Exclusive);
         // SAFETY: the guard stands for an acquisition of this lock.
         unsafe { self.0.release_fair() };
     }
@@ -143,7 +143,7 @@ unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutex for RawTreeRtMutex<P
 
     #[inline]
     unsafe fn unlock(&self, _guard: GuardNoSend) {
-        deadlock::released(self, deadlock::TREE_RT_MUTEX);
+        deadlock::released(self, deadlock::TREE_RT_MUTEX, Exclusive);
         // SAFETY: the guard stands for an acquisition of this lock.
         if let Err(error) = unsafe { self.0.release() } {
             super::refused(&error);

@@ -65,7 +65,13 @@ impl<P: ConstPlatform + PiPlatform, S: Policy, T: ?Sized> CheckedMutex<P, S> for
     type Target = T;
 
     fn lock_checked(&self) -> Result<MutexGuard<'_, RawRtMutex<P, S>, T>, PiError> {
-        self.lock_checked_until(Until::FOREVER)
+        // SAFETY: the raw mutex is only acquired here, and the guard releases it.
+        unsafe {
+            let raw = self.raw();
+            let attempt = || raw.0.try_acquire();
+            deadlock::acquire_or_fail(raw, deadlock::RT_MUTEX, Exclusive, attempt, || raw.0.acquire())?;
+            Ok(self.make_guard_unchecked(GuardNoSend::new()))
+        }
     }
 
     fn lock_checked_until(&self, until: Until<'_, P>) -> Result<MutexGuard<'_, RawRtMutex<P, S>, T>, PiError> {
@@ -104,7 +110,7 @@ unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawMutex for Raw
 
     #[inline]
     unsafe fn unlock(&self, _guard: GuardNoSend) {
-        deadlock::released(self, deadlock::RT_MUTEX);
+        deadlock::released(self, deadlock::RT_MUTEX, Exclusive);
         // SAFETY: the guard stands for an acquisition of this lock.
         if let Err(error) = unsafe { self.0.release() } {
             super::refused(&error);

@@ -1,6 +1,6 @@
 //! parking_lot's names for Lockyard's locks: `use lockyard as parking_lot;` is meant to compile.
 //!
-//! Left out: `Once`, `OnceState` (`std::sync::Once` and `OnceLock` serve), `deadlock`.
+//! Left out: `Once`, `OnceState` (`std::sync::Once` and `OnceLock` serve).
 
 use core::num::NonZeroUsize;
 

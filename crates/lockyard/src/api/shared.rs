@@ -57,7 +57,7 @@ macro_rules! shared {
 
             #[inline]
             unsafe fn unlock_shared(&self, _guard: $guard) {
-                deadlock::released(self, $watched);
+                deadlock::released(self, $watched, Shared);
                 // SAFETY: the guard stands for a read acquisition.
                 unsafe { self$(.$raw)?.read_release() };
             }
@@ -76,7 +76,7 @@ macro_rules! shared {
 
             #[inline]
             unsafe fn unlock_exclusive(&self, _guard: $guard) {
-                deadlock::released(self, $watched);
+                deadlock::released(self, $watched, Exclusive);
                 // SAFETY: the guard stands for the write acquisition.
                 unsafe { self$(.$raw)?.write_release() };
             }
@@ -95,7 +95,7 @@ macro_rules! shared {
         // SAFETY: the write lock becomes a read lock in one step, with Release.
         unsafe impl<P: ConstPlatform $(, $y: $policy)?> lock_api::RawRwLockDowngrade for $lock<P $(, $y)?> {
             unsafe fn downgrade(&self, _guard: $guard) -> $guard {
-                deadlock::changed(self, $watched, Shared);
+                deadlock::changed(self, $watched, Exclusive, Shared);
                 // SAFETY: the guard stands for the write acquisition.
                 unsafe { self$(.$raw)?.downgrade() };
                 $guard::new()

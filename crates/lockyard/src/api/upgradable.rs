@@ -122,7 +122,7 @@ impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
         if !upgraded {
             return Err(guard);
         }
-        deadlock::changed(self, Self::WATCHED, Exclusive);
+        deadlock::changed(self, Self::WATCHED, Upgradable, Exclusive);
         Ok(guard)
     }
 
@@ -164,7 +164,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for Raw
 
     #[inline]
     unsafe fn unlock_shared(&self, _guard: GuardNoSend) {
-        deadlock::released(self, Self::WATCHED);
+        deadlock::released(self, Self::WATCHED, Shared);
         // SAFETY: the guard stands for a read acquisition.
         unsafe { self.sem.read_release() };
     }
@@ -184,7 +184,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for Raw
 
     #[inline]
     unsafe fn unlock_exclusive(&self, _guard: GuardNoSend) {
-        deadlock::released(self, Self::WATCHED);
+        deadlock::released(self, Self::WATCHED, Exclusive);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.write_release();
@@ -206,7 +206,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for Raw
 // SAFETY: the write lock becomes a read lock in one step.
 unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockDowngrade for RawUpgradableRwSem<P, RECURSIVE> {
     unsafe fn downgrade(&self, _guard: GuardNoSend) -> GuardNoSend {
-        deadlock::changed(self, Self::WATCHED, Shared);
+        deadlock::changed(self, Self::WATCHED, Exclusive, Shared);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.downgrade();
@@ -235,7 +235,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
     }
 
     unsafe fn unlock_upgradable(&self, _guard: GuardNoSend) {
-        deadlock::released(self, Self::WATCHED);
+        deadlock::released(self, Self::WATCHED, Upgradable);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.read_release();
@@ -253,7 +253,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
         // SAFETY: likewise.
         let wait = || _ = unsafe { self.upgrade_by(take) };
         deadlock::acquire(self, Self::WATCHED, Upgrading, attempt, wait);
-        deadlock::changed(self, Self::WATCHED, Exclusive);
+        deadlock::changed(self, Self::WATCHED, Upgradable, Exclusive);
         guard
     }
 
@@ -267,13 +267,13 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
 // SAFETY: a fair release is a release.
 unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockFair for RawUpgradableRwSem<P, RECURSIVE> {
     unsafe fn unlock_shared_fair(&self, _guard: GuardNoSend) {
-        deadlock::released(self, Self::WATCHED);
+        deadlock::released(self, Self::WATCHED, Shared);
         // SAFETY: the guard stands for a read acquisition.
         unsafe { self.sem.read_release_fair() };
     }
 
     unsafe fn unlock_exclusive_fair(&self, _guard: GuardNoSend) {
-        deadlock::released(self, Self::WATCHED);
+        deadlock::released(self, Self::WATCHED, Exclusive);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.write_release_fair();
@@ -303,7 +303,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeF
     for RawUpgradableRwSem<P, RECURSIVE>
 {
     unsafe fn unlock_upgradable_fair(&self, _guard: GuardNoSend) {
-        deadlock::released(self, Self::WATCHED);
+        deadlock::released(self, Self::WATCHED, Upgradable);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.read_release_fair();
@@ -325,14 +325,14 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeD
     for RawUpgradableRwSem<P, RECURSIVE>
 {
     unsafe fn downgrade_upgradable(&self, guard: GuardNoSend) -> GuardNoSend {
-        deadlock::changed(self, Self::WATCHED, Shared);
+        deadlock::changed(self, Self::WATCHED, Upgradable, Shared);
         // SAFETY: the guard stands for both; one stays.
         unsafe { self.gate.release() };
         guard
     }
 
     unsafe fn downgrade_to_upgradable(&self, guard: GuardNoSend) -> GuardNoSend {
-        deadlock::changed(self, Self::WATCHED, Upgradable);
+        deadlock::changed(self, Self::WATCHED, Exclusive, Upgradable);
         // SAFETY: the guard stands for both; the gate stays.
         unsafe { self.sem.downgrade() };
         guard

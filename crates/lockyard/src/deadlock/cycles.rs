@@ -3,10 +3,10 @@
 //! | a thread wants | it waits for |
 //! |---|---|
 //! | exclusive | each holder; for itself too: then it is a cycle of one |
-//! | upgrading | each holder but itself |
+//! | upgrading | each other holder; itself if it reads as well |
 //! | upgradable | a holder that is upgradable or exclusive |
 //! | shared | a holder that is exclusive |
-//! | shared or upgradable, and no holder is in its way | *perhaps* each thread that waits for the lock to write |
+//! | shared or upgradable, and no holder is in its way | *perhaps* each thread that waits for the lock to write (a reader of `RecursiveRwLock` does not) |
 
 // A report names threads as std does.
 #![allow(clippy::disallowed_types)]
@@ -23,7 +23,8 @@ use crate::platform::notes::{self, LockUse, Noted, Record, Thread, ThreadId};
 /// How long a cycle that leads through a waiting writer must have stood.
 pub const SETTLED: Duration = Duration::from_millis(50);
 
-/// A thread of a cycle: it waits for a lock that the next thread of the cycle holds.
+/// A thread of a cycle: it waits for a lock that the next thread of the cycle holds, or, as a
+/// waiting writer, keeps closed.
 #[derive(Debug, Clone)]
 pub struct DeadlockedThread {
     thread: Thread,
@@ -63,6 +64,9 @@ impl core::fmt::Display for DeadlockedThread {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let name = self.name().unwrap_or("unnamed");
         write!(f, "thread {name} ({:?}) waits for {}, holds", self.thread_id(), self.waits_for)?;
+        if self.holds.is_empty() {
+            return f.write_str(" nothing");
+        }
         let mut gap = " ";
         self.holds.iter().try_for_each(|held| write!(f, "{}{held}", core::mem::replace(&mut gap, ", ")))
     }
@@ -121,7 +125,7 @@ fn edges(threads: &[(Arc<Record>, Noted)], likely: bool) -> Vec<Vec<usize>> {
             let held = noted.holds.iter().filter(|held| held.address == want.address);
             held.into_iter().any(|held| match want.mode {
                 Mode::Exclusive => true,
-                Mode::Upgrading => other != me,
+                Mode::Upgrading => other != me || held.mode == Mode::Shared,
                 Mode::Upgradable => held.mode != Mode::Shared,
                 Mode::Shared => held.mode == Mode::Exclusive,
             })
@@ -134,23 +138,36 @@ fn edges(threads: &[(Arc<Record>, Noted)], likely: bool) -> Vec<Vec<usize>> {
             (0..threads.len()).filter(|&other| is(other, &threads[other].1)).collect()
         };
         let holders = those(&holds);
-        let passes = matches!(want.mode, Mode::Exclusive | Mode::Upgrading) || Some(want.kind) == RECURSIVE_RW_LOCK;
+        let passes = match want.mode {
+            Mode::Exclusive | Mode::Upgrading => true,
+            Mode::Upgradable => false,
+            Mode::Shared => Some(want.kind) == RECURSIVE_RW_LOCK,
+        };
         if likely && holders.is_empty() && !passes { those(&writes) } else { holders }
     };
     let wants = threads.iter().map(|(_, noted)| noted.wait.as_ref().map(|wait| wait.lock));
     wants.enumerate().map(|(me, want)| want.map_or_else(Vec::new, |want| others(me, want))).collect()
 }
 
-/// The cycles of a graph, no two with a common member, and none with one of `known`.
+/// Cycles of a graph, until all others have a member in common with these, or one of `known`.
 fn cycles(edges: &[Vec<usize>], mut known: Vec<bool>) -> Vec<Vec<usize>> {
+    let next = || {
+        let cycle = cycle(edges, &known)?;
+        cycle.iter().for_each(|&node| known[node] = true);
+        Some(cycle)
+    };
+    core::iter::from_fn(next).collect()
+}
+
+/// A cycle without those that are `known`.
+fn cycle(edges: &[Vec<usize>], known: &[bool]) -> Option<Vec<usize>> {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
         Not,
         OnPath,
         Done,
     }
-    let mut found = Vec::new();
-    let mut seen = vec![Seen::Not; edges.len()];
+    let mut seen: Vec<Seen> = known.iter().map(|&known| if known { Seen::Done } else { Seen::Not }).collect();
     for start in 0..edges.len() {
         if seen[start] != Seen::Not {
             continue;
@@ -171,17 +188,13 @@ fn cycles(edges: &[Vec<usize>], mut known: Vec<bool>) -> Vec<Vec<usize>> {
                     path.push((to, 0));
                 }
                 Seen::OnPath => {
-                    let cycle: Vec<_> = path.iter().map(|&(node, _)| node).skip_while(|&node| node != to).collect();
-                    if !cycle.iter().any(|&node| known[node]) {
-                        cycle.iter().for_each(|&node| known[node] = true);
-                        found.push(cycle);
-                    }
+                    return Some(path.iter().map(|&(node, _)| node).skip_while(|&node| node != to).collect());
                 }
                 Seen::Done => {}
             }
         }
     }
-    found
+    None
 }
 
 #[cfg(test)]
@@ -204,6 +217,8 @@ mod tests {
         assert_eq!(of(&[&[1], &[0], &[3], &[2]]), [vec![0, 1], vec![2, 3]]);
         // Of two with a common member one.
         assert_eq!(of(&[&[1, 2], &[0], &[0]]), [[0, 1]]);
+        // One that is found last has no member of the first, which a path to it goes through.
+        assert_eq!(of(&[&[1, 2], &[3, 4], &[4], &[1], &[0]]).len(), 2);
         // Known members make no news.
         assert!(cycles(&[vec![1], vec![0]], vec![false, true]).is_empty());
     }

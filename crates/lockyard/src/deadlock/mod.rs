@@ -25,8 +25,8 @@
 //! | `QRwLock` | nothing: its guards can be sent, so a thread may not hold what it has locked |
 //! | spinlocks, `LockRef`, raw locks, those of C | nothing |
 //!
-//! A call that ends by itself (`try_…`, a deadline, a token) is no part of a cycle. Its success is
-//! noted as any other.
+//! A call that may end by itself (`try_…`, a deadline, a token, an `Until`) is no part of a cycle.
+//! Its success is noted as any other.
 //!
 //! # What a report means
 //!
@@ -54,6 +54,8 @@
 #[cfg(feature = "deadlock")]
 mod cycles;
 
+use core::convert::Infallible;
+
 pub use crate::platform::mode::Mode;
 #[cfg(feature = "deadlock")]
 use crate::platform::notes;
@@ -77,19 +79,34 @@ pub(crate) const RECURSIVE_RW_LOCK: Kind = Some("RecursiveRwLock");
 /// Takes `lock` by `wait`; `attempt` takes it if that is possible now.
 #[inline(always)]
 pub(crate) fn acquire<L>(lock: &L, kind: Kind, mode: Mode, attempt: impl FnOnce() -> bool, wait: impl FnOnce()) {
+    let Ok(()) = acquire_or_fail(lock, kind, mode, attempt, || {
+        wait();
+        Ok::<(), Infallible>(())
+    });
+}
+
+/// As [`acquire`], where the wait may fail.
+#[inline(always)]
+pub(crate) fn acquire_or_fail<L, E>(
+    lock: &L,
+    kind: Kind,
+    mode: Mode,
+    attempt: impl FnOnce() -> bool,
+    wait: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
     #[cfg(feature = "deadlock")]
     if let Some(kind) = kind {
         if attempt() {
             notes::acquired(lock, kind, mode);
         } else {
             let waiting = notes::waits(lock, kind, mode);
-            wait();
+            wait()?;
             waiting.acquired();
         }
-        return;
+        return Ok(());
     }
     let _ = (lock, kind, mode, attempt);
-    wait();
+    wait()
 }
 
 /// `lock` was taken by a try that needs no wait: if `taken`.
@@ -111,32 +128,31 @@ pub(crate) fn acquired<L>(lock: &L, kind: Kind, mode: Mode) {
     let _ = (lock, kind, mode);
 }
 
-/// `lock` is about to be released.
+/// `lock`, held as `mode`, is about to be released.
 #[inline(always)]
-pub(crate) fn released<L>(lock: &L, kind: Kind) {
+pub(crate) fn released<L>(lock: &L, kind: Kind, mode: Mode) {
     #[cfg(feature = "deadlock")]
     if kind.is_some() {
-        notes::released(lock);
-    }
-    let _ = (lock, kind);
-}
-
-/// The calling thread, which holds `lock`, holds it as `mode` from now on.
-#[inline(always)]
-pub(crate) fn changed<L>(lock: &L, kind: Kind, mode: Mode) {
-    #[cfg(feature = "deadlock")]
-    if let Some(kind) = kind {
-        notes::released(lock);
-        notes::acquired(lock, kind, mode);
+        notes::released(lock, mode);
     }
     let _ = (lock, kind, mode);
+}
+
+/// The calling thread holds `lock` as `to`, not as `from`, from now on.
+#[inline(always)]
+pub(crate) fn changed<L>(lock: &L, kind: Kind, from: Mode, to: Mode) {
+    #[cfg(feature = "deadlock")]
+    if kind.is_some() {
+        notes::changed(lock, from, to);
+    }
+    let _ = (lock, kind, from, to);
 }
 
 /// Runs `wait`, for which the calling thread gives the mutex up that it holds, and after which it
 /// holds it again.
 #[inline(always)]
 pub(crate) fn without<L, R>(lock: &L, kind: Kind, wait: impl FnOnce() -> R) -> R {
-    released(lock, kind);
+    released(lock, kind, Mode::Exclusive);
     let result = wait();
     acquired(lock, kind, Mode::Exclusive);
     result

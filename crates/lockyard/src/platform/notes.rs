@@ -80,6 +80,11 @@ impl Noted {
             self.holds.push(lock);
         }
     }
+
+    /// Where the last hold of the lock at `address` as `mode` is noted.
+    fn place(&self, address: usize, mode: Mode) -> Option<usize> {
+        self.holds.iter().rposition(|held| held.address == address && held.mode == mode)
+    }
 }
 
 /// A thread and its notes.
@@ -134,9 +139,10 @@ pub(crate) fn acquired<L>(lock: &L, kind: &'static str, mode: Mode) {
     mine(|noted| noted.hold(LockUse::of(lock, kind, mode)));
 }
 
-pub(crate) fn released<L>(lock: &L) {
+/// Of several holds of `lock` as `mode` the last.
+pub(crate) fn released<L>(lock: &L, mode: Mode) {
     let address = core::ptr::from_ref(lock).addr();
-    let forget = |noted: &mut Noted| match noted.holds.iter().rposition(|held| held.address == address) {
+    let forget = |noted: &mut Noted| match noted.place(address, mode) {
         Some(held) => {
             noted.holds.remove(held);
             true
@@ -147,6 +153,16 @@ pub(crate) fn released<L>(lock: &L) {
         // The raw lock was released by another thread, in the name of the one that took it.
         locked(&THREADS).iter().any(|record| forget(&mut locked(&record.noted)));
     }
+}
+
+/// The calling thread holds `lock` as `to`, not as `from`, from now on.
+pub(crate) fn changed<L>(lock: &L, from: Mode, to: Mode) {
+    let address = core::ptr::from_ref(lock).addr();
+    mine(|noted| {
+        if let Some(held) = noted.place(address, from).and_then(|held| noted.holds.get_mut(held)) {
+            held.mode = to;
+        }
+    });
 }
 
 /// The calling thread is about to wait for `lock`.

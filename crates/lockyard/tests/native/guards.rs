@@ -1,7 +1,6 @@
 //! The public face under hard treatment: panics in sections, forgotten guards, dropped locks,
 //! timeouts and tokens through `lock_api`'s guards.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread::scope;
 use std::time::{Duration, Instant};
@@ -12,28 +11,21 @@ use lockyard::{
 };
 use lockyard_check::native::guarded;
 
-/// Panics with a guard held, quietly.
-fn panicking(section: impl FnOnce()) {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
-    let outcome = catch_unwind(AssertUnwindSafe(section));
-    std::panic::set_hook(hook);
-    assert!(outcome.is_err());
-}
+use crate::panics;
 
 #[test]
 fn a_panic_in_the_section_releases_without_poison() {
     guarded("panic", || {
         let (mutex, spin, rwsem, semaphore) = (Mutex::new(0), SpinLock::new(0), RwSem::new(0), Semaphore::new(1));
-        panicking(|| {
+        assert!(panics(|| {
             let (mut a, mut b, mut c, _d) = (mutex.lock(), spin.lock(), rwsem.write(), semaphore.acquire());
             (*a, *b, *c) = (1, 1, 1);
             panic!("in the section");
-        });
-        panicking(|| {
+        }));
+        assert!(panics(|| {
             let _shared = rwsem.read();
             panic!("in a read section");
-        });
+        }));
         // No poison: what was written is there, and everything is free.
         assert_eq!((*mutex.try_lock().unwrap(), *spin.try_lock().unwrap(), *rwsem.try_write().unwrap()), (1, 1, 1));
         assert_eq!(semaphore.available(), 1);
@@ -49,7 +41,7 @@ fn a_panic_in_the_section_lets_waiters_in() {
             for _ in 0..4 {
                 threads.spawn(|| {
                     for _ in 0..200 {
-                        let _ = catch_unwind(AssertUnwindSafe(|| {
+                        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                             let mut value = mutex.lock();
                             assert_eq!(inside.fetch_add(1, Relaxed), 0);
                             *value += 1;

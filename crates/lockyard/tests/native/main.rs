@@ -13,3 +13,15 @@ mod permits;
 mod signals;
 mod thread_exit;
 mod traits;
+
+/// Whether `act` panics, quietly.
+fn panics(act: impl FnOnce()) -> bool {
+    // The hook is the process's: one at a time.
+    static HOOK: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _alone = HOOK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
+    std::panic::set_hook(hook);
+    outcome.is_err()
+}

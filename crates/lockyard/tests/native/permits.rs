@@ -1,7 +1,6 @@
 //! Permits of a semaphore: many in one step, divided, put together, forgotten, with an `Arc`; and
 //! the calls that end, of every lock under the same names.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::scope;
 use std::time::{Duration, Instant};
 
@@ -11,16 +10,9 @@ use lockyard::{
 };
 use lockyard_check::native::guarded;
 
-const SHORT: Duration = Duration::from_millis(2);
+use crate::panics;
 
-/// Whether `act` panics, quietly.
-fn panics(act: impl FnOnce()) -> bool {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
-    let outcome = catch_unwind(AssertUnwindSafe(act));
-    std::panic::set_hook(hook);
-    outcome.is_err()
-}
+const SHORT: Duration = Duration::from_millis(2);
 
 #[test]
 fn many_permits_come_and_go_together() {

@@ -47,7 +47,7 @@ pub(crate) fn evidence(handoffs: u32, remote: u32) -> MutexGuard<'static, ()> {
 /// mode?
 fn modes(lock: &Hq, nodes: &[u32], late: (usize, &[u32])) -> Vec<bool> {
     let modes = Mutex::new(Vec::new());
-    // SAFETY: each is told to who holds the lock.
+    // SAFETY: each is told to a thread that holds the lock.
     let release = || unsafe { lock.release() };
     let section = || {
         lock.acquire();
@@ -117,7 +117,7 @@ scripts! {
                 (Tunable::WaitBeforeLook, Tunable::WaitBeforeLook.default()),
             ]);
             let lock = &Hq::default();
-            // SAFETY: each is told to who holds the lock.
+            // SAFETY: each is told to a thread that holds the lock.
             let release = move || unsafe { lock.release() };
             Scene::play_with(12, |scene, actors| {
                 actors.iter().for_each(|actor| actor.is_on_cpu(true));
@@ -203,7 +203,7 @@ scripts! {
             let lock = &Hq::default();
             Scene::play_with(15, |scene, actors| {
                 actors.iter().for_each(|actor| actor.is_on_cpu(true));
-                // SAFETY: each is told to who holds the lock.
+                // SAFETY: each is told to a thread that holds the lock.
                 let release = move || unsafe { lock.release() };
                 let cycle = move || {
                     lock.acquire();

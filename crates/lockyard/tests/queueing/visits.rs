@@ -22,7 +22,7 @@ scripts! {
         let _alone = settings(&[(Tunable::FairnessThreshold, 14)]);
         let lock = &Hq::default();
         let mut lanes = Vec::new();
-        // SAFETY: each is told to who holds the lock.
+        // SAFETY: each is told to a thread that holds the lock.
         let release = || unsafe { lock.release() };
         Scene::play_with(10, |scene, actors| {
             actors.iter().for_each(|actor| actor.is_on_cpu(true));
@@ -63,7 +63,7 @@ scripts! {
             for (node, turned) in [(0, 1), (1, 3)] {
                 let lock = &Hq::default();
                 let modes = Mutex::new(Vec::new());
-                // SAFETY: each is told to who holds the lock.
+                // SAFETY: each is told to a thread that holds the lock.
                 let release = || unsafe { lock.release() };
                 let section = || {
                     lock.acquire();
@@ -103,7 +103,7 @@ scripts! {
     fn the_mark_stays_for_those_who_see_it() {
         let _alone = settings(&[]);
         let lock = &Hq::default();
-        // SAFETY: each is told to who holds the lock.
+        // SAFETY: each is told to a thread that holds the lock.
         let release = move || unsafe { lock.release() };
         Scene::play_with(7, |scene, actors| {
             actors.iter().for_each(|actor| actor.is_on_cpu(true));
@@ -132,7 +132,7 @@ scripts! {
             Pool::<Scripted>::same_places(Scripted::key(lock), Scripted::key(*other))
         };
         let other = others.iter().find(is_near).expect("one in 64");
-        // SAFETY: each is told to who holds the lock.
+        // SAFETY: each is told to a thread that holds the lock.
         let release = |lock: &RawHqSpinLock<Scripted>| unsafe { lock.release() };
         let (mut moved, mut elsewhere) = (0, 0);
         let mut play = |stop: u64, again: bool| {

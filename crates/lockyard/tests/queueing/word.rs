@@ -34,7 +34,7 @@ fn questions<K: Kind<Scripted>>() {
 fn answers_well<K: Kind<Scripted>>(lock: &RawQueuedSpinLock<Scripted, K>, new: u32) {
     let rest = u32::from(K::REST);
     let answers = || (lock.is_locked(), lock.is_contended());
-    // SAFETY: each is told to who holds the lock.
+    // SAFETY: each is told to a thread that holds the lock.
     let release = || unsafe { lock.release() };
     Scene::play(|scene, [holder, waiter, other]| {
         assert_eq!((answers(), lock.raw()), ((false, false), new));
@@ -85,7 +85,7 @@ scripts! {
     fn an_mcs_lock_says_whether_it_is_held_and_waited_for() {
         let lock = RawMcsLock::<Scripted>::default();
         let answers = || (lock.is_locked(), lock.is_contended());
-        // SAFETY: each is told to who holds the lock.
+        // SAFETY: each is told to a thread that holds the lock.
         let release = || unsafe { lock.release() };
         Scene::play(|_, [holder, waiter, last]| {
             assert_eq!(answers(), (false, false));
@@ -117,7 +117,7 @@ scripts! {
     fn a_ticket_lock_says_whether_it_is_held_and_waited_for() {
         let lock = RawTicketLock::<Scripted>::default();
         let answers = || (lock.is_locked(), lock.is_contended());
-        // SAFETY: each is told to who holds the lock.
+        // SAFETY: each is told to a thread that holds the lock.
         let release = || unsafe { lock.release() };
         Scene::play(|_, [holder, waiter]| {
             // Free is not zero: the numbers go on.
@@ -141,7 +141,7 @@ scripts! {
     /// One bit: of those who wait it knows nothing.
     fn a_ttas_lock_says_whether_it_is_held() {
         let lock = RawTtasLock::<Scripted>::default();
-        // SAFETY: each is told to who holds the lock.
+        // SAFETY: each is told to a thread that holds the lock.
         let release = || unsafe { lock.release() };
         Scene::play(|_, [holder, waiter]| {
             assert!(!lock.is_locked());

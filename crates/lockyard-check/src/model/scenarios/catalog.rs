@@ -60,14 +60,15 @@ fn modes(entry: &Entry) -> Modes {
 const PLAIN: Modes = &[("sleeps", SLEEPS), ("spins", SPINS)];
 
 /// The path that the first mode of a lock with three threads must take.
+const REACHED: [(&str, &[Event]); 4] = [
+    ("mcs", &[Event::PvWaitNode]),
+    ("mutex", &[Event::MutexSleep]),
+    ("rtmutex-tree:today", &[Event::RtmutexSlowSleep]),
+    ("semaphore:direct-handoff", &[Event::SemHandoff]),
+];
+
 fn reached(label: &str) -> &'static [Event] {
-    match label {
-        "mcs" => &[Event::PvWaitNode],
-        "mutex" => &[Event::MutexSleep],
-        "rtmutex-tree:today" => &[Event::RtmutexSlowSleep],
-        "semaphore:direct-handoff" => &[Event::SemHandoff],
-        _ => &[],
-    }
+    REACHED.iter().find(|(name, _)| *name == label).map_or(&[], |(_, events)| events)
 }
 
 /// More than loom explores to any of its bounds.
@@ -86,6 +87,9 @@ pub fn all() -> Vec<Scenario> {
     }
     lockyard_catalog::locks!(models => model ());
     lockyard_catalog::locks!(brief => model brief);
+    let is_there = |start: &str| list.iter().any(|scenario| scenario.name.starts_with(start));
+    assert!(LEFT_OUT.iter().all(|name| is_there(name)), "{LEFT_OUT:?}");
+    assert!(REACHED.iter().all(|(label, _)| is_there(&format!("{label}/"))), "{REACHED:?}");
     list.retain(|scenario| !LEFT_OUT.contains(&scenario.name.as_str()));
     let special = [
         urgent_spins(),

@@ -426,7 +426,9 @@ mod tests {
             looks
         };
         let (same, changed) = (looks(Glance::Same), looks(Glance::Changed));
-        assert!(Linux::cpus() == 1 || same > 4 * changed, "{same} looks, {changed} looks");
+        // Where a PAUSE takes longer than the short distance there is one distance only.
+        let coarse = clock::relax_ps() > 400_000;
+        assert!(Linux::cpus() == 1 || coarse || same > 4 * changed, "{same} looks, {changed} looks");
         assert_eq!(Linux::spin_paced(Patience::ns(0), || Glance::Done(1)), Some(1));
     }
 

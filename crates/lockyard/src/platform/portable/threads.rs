@@ -10,17 +10,18 @@
 //!
 //! **Ordering.** `claimed`: the end of a thread is a Release store and a claim an Acquire exchange,
 //! so the next thread finds the record as the last one left it. `HIGH` is counted Relaxed: a chunk
-//! is in place before a name in it is counted, and its `OnceLock` orders that for whoever looks.
+//! is in place before a name in it is counted, and its `OnceLock` orders that for other threads.
 //!
 //! **Names.** All are short ([`ThreadId::MAX_QUEUED`]): a thread that has a record can queue for
 //! every lock. A thread beyond them is anonymous for its life, and looks at locks between naps. So
 //! is one that runs its thread-local destructors and has given its record back.
 //!
-//! **The end of a thread.** The destructor of `END` gives the record back, unless a lock knows the
-//! record still ([`Thread::is_unused`]): then the thread keeps it, for a later destructor that
-//! releases the lock, and it is not used again. Where the target has no native thread-locals, both
-//! words lie in memory that the standard library allocates, and `SELF` may be freed first: the next
-//! use of `SELF` finds 0, and `END` tells the name.
+//! **The end of a thread.** The destructor of `END` gives the record back, unless a lock has the
+//! thread's name as its owner's: then the thread keeps it, for a later destructor that releases the
+//! lock, and it is not used again. A record that is still in a queue is passed over by claims.
+//! Where the target has no native thread-locals, both words lie in memory that the standard library
+//! allocates, and `SELF` may be freed first: the next use of `SELF` finds 0, and `END` tells the
+//! name.
 
 use core::cell::Cell;
 use core::num::NonZeroUsize;
@@ -79,8 +80,8 @@ struct End(Cell<u32>);
 impl Drop for End {
     fn drop(&mut self) {
         let Some(slot) = at(self.0.get()).filter(|_| self.0.get() != 0) else { return };
-        // A lock that the thread still holds by name is released by a later destructor, or never.
-        if slot.thread.is_unused() {
+        // A lock that the thread holds by name is released by a later destructor, or never.
+        if slot.thread.pi.is_idle() {
             // From here on the thread has none, should it lock once more.
             SELF.set(ThreadId::ANONYMOUS.raw());
             slot.claimed.store(0, Release);
