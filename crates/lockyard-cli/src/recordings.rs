@@ -83,7 +83,8 @@ pub(crate) fn report(args: &ReportArgs, styled: bool) -> Result<String, Failure>
             let found = saturation(model, &|threads| predict::transfer_ns(machine, threads));
             let named = found.iter().filter_map(|one| Some((model.locks[one.lock].name.clone(), one.threads?)));
             let named: Vec<(String, f64)> = named.take(MOST / 3).collect();
-            let said = named.iter().map(|(class, threads)| format!("{class} at {}", numbers::three(threads.round())));
+            let said =
+                named.iter().map(|(class, threads)| format!("{class} at {}", numbers::grouped(threads.round() as u64)));
             let said: Vec<String> = said.collect();
             if !said.is_empty() {
                 let _ = writeln!(estimates, "  {}: {}", machine.label(), said.join(", "));
@@ -107,7 +108,8 @@ fn verdict(summary: &Summary, first: Option<&(String, f64, String)>) -> String {
     let waited = summary.classes.iter().map(|class| class.waited_ns as f64).sum::<f64>() / time;
     let held = summary.classes.iter().map(|class| class.held_ns as f64).sum::<f64>() / time;
     let stop = first.map_or_else(String::new, |(class, threads, machine)| {
-        let threads = numbers::three(threads.round());
+        let machine = if machine == "this" { "this machine" } else { machine };
+        let threads = numbers::grouped(threads.round() as u64);
         format!("; the first that will stop you is {class}, at about {threads} threads on {machine}")
     });
     let shares = format!(

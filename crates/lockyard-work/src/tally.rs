@@ -50,8 +50,8 @@ impl Tally {
 /// What is counted of a workload's lock. Hierarchical spinlocks count themselves, since they last
 /// entered hierarchical mode and as long as they are in it: hand-overs to the same node (`local`)
 /// and to another one (`remote`). `replay` counts in the window, of all locks of a class:
-/// `acquisitions`, `reads`, `waited_ns`; in a simulation `held_ns`, and of that `moved_ns`, what
-/// its lines took.
+/// `acquisitions`, `reads`, `waited_ns`; in a simulation `held_ns`, of that `moved_ns`, what its
+/// lines took, and `released_ns`, what giving it back took.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LockStatistics {
     /// The lock's number in the workload; in `replay` that of its class.

@@ -155,6 +155,15 @@ impl<'a, M: Machine> Worker<'a, M> {
         self.phase == Phase::Measure
     }
 
+    /// What of the time from `from` to `to` lies in the window, ns.
+    pub(crate) fn part(&self, from: u64, to: u64) -> u64 {
+        match self.phase {
+            Phase::Warmup => 0,
+            Phase::Measure => to.saturating_sub(from.max(self.control.opened_at())),
+            Phase::Closed => to.min(self.control.closed_at()).saturating_sub(from.max(self.control.opened_at())),
+        }
+    }
+
     /// One more write of which the protected data keeps count.
     pub(crate) fn wrote(&mut self) {
         self.tally.writes_made += 1;
@@ -299,6 +308,19 @@ mod tests {
         control.close(1_000);
         worker.turn(Kind::Write, 1_001, 2_000);
         assert_eq!(worker.finish().waits.samples(), 0);
+    }
+
+    #[test]
+    fn of_a_wait_the_window_has_its_part() {
+        let control = Control::new();
+        let mut worker = worker(&control);
+        assert_eq!(worker.part(10, 20), 0);
+        control.open(100);
+        assert!(worker.measures());
+        assert_eq!([worker.part(50, 130), worker.part(110, 130), worker.part(30, 0)], [30, 20, 0]);
+        control.close(1_000);
+        assert!(!worker.passed(false, 900, 1_200));
+        assert_eq!([worker.part(900, 1_200), worker.part(0, 2_000), worker.part(1_001, 1_200)], [100, 900, 0]);
     }
 
     #[test]

@@ -38,16 +38,19 @@ pub(crate) fn of(program: &Program, machine: &Machine, record: &Record, report: 
             false => add(format!("waiting for {name}"), of("waited_ns")),
         }
         add(format!("moving what {name} protects"), of("moved_ns"));
-        waited += of("waited_ns") + of("moved_ns");
+        add(format!("releasing {name} and waking waiters"), of("released_ns"));
+        waited += of("waited_ns") + of("moved_ns") + of("released_ns");
     }
     let times = report.window.as_ref().unwrap_or(&report.whole).times;
     let all = (times.running_ns + times.spinning_ns + times.runnable_ns + times.sleeping_ns) as f64;
     let cpus = machine.topology().cpus();
+    // A thread that waits for a lock may want for a CPU as well: it is counted once.
+    let useful = record.metrics.get("progress").copied().unwrap_or(0.0) * record.duration_ns as f64;
+    let left = (time - useful - waited).max(0.0);
     if record.threads > cpus {
-        add("no CPU".to_owned(), times.runnable_ns as f64 / all.max(1.0) * time);
+        add("no CPU".to_owned(), (times.runnable_ns as f64 / all.max(1.0) * time).min(left));
     } else if record.threads > machine.topology().cores() {
-        let useful = record.metrics.get("progress").copied().unwrap_or(0.0) * record.duration_ns as f64;
-        add("two threads on a core".to_owned(), (time - useful - waited).max(0.0));
+        add("two threads on a core".to_owned(), left);
     }
     losses.retain(|loss| loss.share >= NOTICEABLE);
     losses.sort_by(|a, b| b.share.total_cmp(&a.share));

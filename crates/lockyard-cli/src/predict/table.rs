@@ -19,7 +19,7 @@ pub(crate) fn render(found: &Prediction, look: Look) -> String {
     let estimates: Vec<String> = found
         .estimates
         .iter()
-        .map(|one| format!("{} at {} threads", one.class, numbers::three(one.threads.round())))
+        .map(|one| format!("{} at {} threads", one.class, numbers::grouped(one.threads.round() as u64)))
         .collect();
     if !estimates.is_empty() {
         let _ = writeln!(out, "From averages alone, a lock saturates: {}.", estimates.join(", "));
@@ -27,7 +27,7 @@ pub(crate) fn render(found: &Prediction, look: Look) -> String {
     if let Some(law) = found.scalability_law {
         let peak = law.peak().map_or_else(
             || "no peak".to_owned(),
-            |peak| format!("a peak at {} threads", numbers::three(peak.round().max(1.0))),
+            |peak| format!("a peak at {} threads", numbers::grouped(peak.round().max(1.0) as u64)),
         );
         let _ = writeln!(
             out,

@@ -66,6 +66,10 @@ fn a_prediction_is_a_sentence_a_curve_and_alternatives() {
             assert!(value("low") <= value("progress") && value("progress") <= value("high"), "{point}");
             // Nobody does more than he has CPUs for.
             assert!(value("high") <= value("threads") * 1.01, "{point}");
+            // What was lost and what was done are parts of the threads' time, and nearly all of it.
+            let losses = point["losses"].as_array().unwrap().iter().map(|loss| loss["share"].as_f64().unwrap());
+            let told = losses.sum::<f64>() + value("progress") / value("threads");
+            assert!((0.9..1.05).contains(&told), "{told} of {point}");
         }
     }
     // A removed lock is one that nobody waits for.

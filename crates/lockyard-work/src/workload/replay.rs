@@ -67,6 +67,8 @@ struct Count {
     held_ns: u64,
     /// Of that, what the section's lines took.
     moved_ns: u64,
+    /// What giving the lock back took, wake-ups included; likewise.
+    released_ns: u64,
 }
 
 pub(crate) fn run<M: Machine>(spec: &Spec, tested: Make, shared: bool) -> Result<Run, Error> {
@@ -115,8 +117,7 @@ fn classes<M: Machine>(replay: &Replay, threads: usize, tested: Make, shared: bo
     let all: usize = replay.model.locks.iter().map(|lock| lock.objects as usize * each(lock)).sum();
     if all > MOST_LOCKS {
         return Err(Error::Spec(format!(
-            "{}: at most {MOST_LOCKS} locks can be played back, {all} given",
-            replay.name
+            "at most {MOST_LOCKS} locks can be played back, {all} are needed for {threads} threads"
         )));
     }
     let class = |(number, lock): (usize, &Lock)| {
@@ -146,16 +147,18 @@ impl Count {
         self.waited_ns += other.waited_ns;
         self.held_ns += other.held_ns;
         self.moved_ns += other.moved_ns;
+        self.released_ns += other.released_ns;
     }
 
     fn statistics(&self, lock: usize) -> LockStatistics {
-        let Self { acquisitions, reads, waited_ns, held_ns, moved_ns } = *self;
+        let Self { acquisitions, reads, waited_ns, held_ns, moved_ns, released_ns } = *self;
         let numbers = [
             ("acquisitions", acquisitions),
             ("reads", reads),
             ("waited_ns", waited_ns),
             ("held_ns", held_ns),
             ("moved_ns", moved_ns),
+            ("released_ns", released_ns),
         ];
         LockStatistics { lock, numbers: BTreeMap::from(numbers) }
     }
@@ -290,18 +293,20 @@ impl<'a, M: Machine> Player<'a, M> {
             true => object.lock.shared(&mut section),
             false => object.lock.exclusive(&mut section),
         }
+        let released = watched::<M>();
         if !reads && !object.lines.is_empty() {
             worker.wrote();
         }
-        if worker.passed(reads, at.called, at.entered) {
-            self.counts[take.lock].add(&Count {
-                acquisitions: 1,
-                reads: u64::from(reads),
-                waited_ns: at.entered.saturating_sub(at.called),
-                held_ns: at.left.saturating_sub(at.entered),
-                moved_ns: at.touched.saturating_sub(at.entered),
-            });
-        }
+        // Where an unfair lock lets threads starve, most waiting is in waits that the window cuts.
+        let counts = worker.passed(reads, at.called, at.entered);
+        self.counts[take.lock].add(&Count {
+            acquisitions: u64::from(counts),
+            reads: u64::from(counts && reads),
+            waited_ns: worker.part(at.called, at.entered),
+            held_ns: worker.part(at.entered, at.left),
+            moved_ns: worker.part(at.entered, at.touched),
+            released_ns: worker.part(at.left, released),
+        });
     }
 
     /// The sections that are nested in one of the take `outer`.
