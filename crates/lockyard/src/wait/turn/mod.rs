@@ -20,9 +20,11 @@
 //! **Terms.** *First*: at the head of the queue. *Rank*: a fixed priority ([`Platform::rank`]).
 //! *Refused*: not first, and the lock is free with `HANDOFF`. *Late*, of a first waiter: a
 //! [`GRACE_NS`] after its `due`; to a newcomer only with `FOUGHT_OVER`, and then also from its
-//! wake-up until it looks. *Passed*, of a waiter: it was first, had set `LISTENING`, looked again
-//! and competed in vain; or it got the lock after its turn (with a rank only the former). *Sleeps
-//! long*: `due` is more than two [`TURN_NS`] ahead.
+//! wake-up until it looks (the thread's record says so). *Passed*, of a waiter: it was first, had
+//! set `LISTENING`, looked again and competed in vain; or it got the lock after a turn of it was
+//! over (with a rank only the former). *Sleeps long*: `due` is more than two [`TURN_NS`] ahead. A
+//! *wait* lasts from joining to leaving. A *wake-up* of a thread that runs is kept: its next sleep
+//! ends at once.
 //!
 //! # States of a waiter
 //!
@@ -32,17 +34,17 @@
 //! | | its time is over ([`BLIND_NS`] or the machine's budget), the owner is off its CPU, or `HANDOFF` is set | joining |
 //! | joining: takes the wait lock | a try succeeds | owner |
 //! | | joins behind all of its rank or higher; sets `place`, `due`, clears `note`, `reserved`; if the first waiter is late: sets `HANDOFF`, wakes it | looking |
-//! | looking: clears `reserved`, tries (as first past `HANDOFF`) | the try succeeds | leaving |
+//! | looking: clears `reserved`, tries (as first past `HANDOFF`); as first it then lowers `due` to a [`TURN_NS`] ahead | the try succeeds | leaving |
 //! | | deadline or cancellation | leaving |
-//! | | the owner is off its CPU, seen for the first time in this wait | yields once: looking |
+//! | | the owner is off its CPU, seen for the first time in this wait | yields, once in a wait: looking |
 //! | | first, `due` ahead: competes for [`COMPETE_NS`]; then, if this wait has not set `LISTENING` yet or `HANDOFF` is set, tries once more and sets `LISTENING` in that step | asleep; leaving if it got the lock |
 //! | | first, `due` over: tries and sets `HANDOFF` in that step; competes; tries and sets `LISTENING` in that step; sets a new `due` | asleep; leaving if it got the lock |
-//! | | refused, and the reservation is a [`RESERVED_NS`] old or void: ends it | looking |
+//! | | refused, and the reservation is a [`RESERVED_NS`] old or void: ends it (and may get the lock before the waiter that it wakes) | looking |
 //! | | refused otherwise: sets `reserved` of the first waiter if it is 0, and wakes that one | asleep, for a [`RESERVED_NS`] at most |
 //! | | not first, `due` over: if the first waiter is late, sets `HANDOFF` and wakes it; sets a new `due` | asleep |
 //! | | not first, `due` ahead | asleep |
-//! | asleep | its timer: `due`, or its deadline; a wake-up; cancellation | looking |
-//! | asleep without a timer: a signaller put it there; it has no deadline, no cancellation | a wake-up: sets `due` as if it joined | looking |
+//! | asleep | its timer: the first of `due`, its deadline, and the end of a reservation that refuses it; a wake-up; cancellation | looking |
+//! | asleep without a timer: a signaller put it there; for the lock it has neither deadline nor cancellation | a wake-up: sets `due` as if it joined | looking |
 //! | leaving: takes the wait lock; without the lock it tries a last time; leaves the queue | – | owner, or gave up |
 //!
 //! **`due`.** A joining waiter's is a [`TURN_NS`] from now and one more for each waiter before it
@@ -52,25 +54,28 @@
 //! [`TURNS_NS`]. (More than two turns ahead under the wait lock: the waiter that leaves before it
 //! finds the new time, or has made it first.)
 //!
-//! **Leaving.** *With the lock, passed*: marks the new first `FOUGHT_OVER`; wakes one of those
-//! behind it that have no timer. *With the lock, not passed*: sets `LISTENING`, clears the new
-//! first's `note`, wakes up to [`OPENED`] waiters behind it that sleep long: nobody fights for this
-//! lock, so the queue shall empty fast. In both cases, if the new first sleeps long or has a rank,
-//! sets `LISTENING`; if it has a rank, `HANDOFF` too. *Without the lock*: requests stay; if it was
-//! first it wakes the new first.
+//! **Leaving.** An owner that was first clears both requests; then, in the same exchange, they are
+//! set as follows, if somebody is queued. *With the lock, passed*: marks the first waiter
+//! `FOUGHT_OVER`; wakes one of those behind that one that have no timer; does not wake the first,
+//! which has its turn. *With the lock, not passed* (also an owner that was not first): sets
+//! `LISTENING`, clears the first waiter's `note`, wakes up to [`OPENED`] waiters behind it that
+//! sleep long: nobody fights for this lock, so the queue shall empty fast. In both cases, if the
+//! first waiter sleeps long or has a rank, sets `LISTENING`; if it has a rank, `HANDOFF` too.
+//! *Without the lock*: requests stay; a waiter that was first wakes the new first.
 //!
-//! **Release.** Frees the lock. With `HANDOFF` it stores the time in `reserved` of the first waiter
-//! if that is 0; with `LISTENING` it clears that and wakes the first waiter. While `HANDOFF` is set
-//! the first waiter is awake, or `LISTENING` is set, or the thread that set `HANDOFF` wakes it.
+//! **Release.** Frees the lock. After that, with `HANDOFF`, it stores the time in `reserved` of the
+//! first waiter if that is 0; with `LISTENING` it clears that and wakes the first waiter. A fair
+//! release sets both under the wait lock and then releases. While `HANDOFF` is set the first waiter
+//! is awake, or `LISTENING` is set, or the thread that set `HANDOFF` wakes it.
 //!
 //! # Reservations end
 //!
 //! A free lock is *reserved* while `HANDOFF` refuses it to others. A [`RESERVED_NS`] after the time
 //! in `reserved` the next refused thread (waiter, newcomer, try) takes the wait lock; if the same
 //! waiter is first and has not looked since (`reserved` is as it was), it clears `HANDOFF`, marks
-//! that waiter `LAPSED`, moves it behind all others, whatever its rank, wakes the new first, and
-//! tries again. A reservation for a waiter that is still `LAPSED` (it was alone), or for waiters of
-//! the parent of a fork, is void: it ends at once. See `reservation`.
+//! that waiter `LAPSED`, moves it behind all others, whatever its rank (`due` stays), wakes the new
+//! first, and tries again. A reservation for a waiter that is still `LAPSED`, or for waiters of the
+//! parent of a fork, is void: the next refused thread ends it at once. See `reservation`.
 //!
 //! # Bound on bypass
 //!
@@ -85,7 +90,8 @@
 //! 2. A queued waiter is awake or has a timer, except those that a signaller put there asleep. Of
 //!    these the first in the queue has `LISTENING` set for it, or is woken when it becomes first.
 //!    One that is put behind others is woken, and so has a timer (a *guard*), unless the waiter
-//!    before it is a `GUARD` that was put there, or whose turn ended, less than [`GRACE_NS`] ago.
+//!    before it is a `GUARD`, and was put there or had the end of its turn less than [`GRACE_NS`]
+//!    ago.
 //!    Waiters put there asleep never give up; each owner that was passed wakes one more. (If all
 //!    guards are stopped within [`GRACE_NS`] of their wake-ups, those behind them sleep until one
 //!    of them runs, or until another thread comes to the lock.)
