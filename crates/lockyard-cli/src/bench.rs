@@ -2,12 +2,14 @@
 //! cells.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use lockyard_work::{Error, Mix, Spec, ThinkShape, Workload};
+use lockyard_work::{Error, Mix, Replay, Spec, ThinkShape, Workload};
 
 use crate::cli::{MixArg, SweepArgs, ThinkArg};
 use crate::failure::Failure;
+use crate::programs;
 use crate::run::PlannedCell;
 use crate::selection::Group;
 use crate::suggest;
@@ -18,10 +20,17 @@ const MOST_PAUSES: u64 = 10_000_000;
 /// A plan with more cells than this is a typing error.
 const MOST_CELLS: usize = 20_000;
 
+/// A workload; of `replay`, what is played back.
+#[derive(Debug, Clone, PartialEq)]
+struct Played {
+    workload: Workload,
+    replay: Option<Arc<Replay>>,
+}
+
 /// The values that are swept. `None`: what the workload usually has.
 #[derive(Debug)]
 pub(crate) struct Sweep {
-    workloads: Vec<Workload>,
+    workloads: Vec<Played>,
     threads: Option<Vec<u64>>,
     readers: Option<Vec<u64>>,
     writers: Option<Vec<u64>>,
@@ -95,12 +104,13 @@ impl Sweep {
         let mut cells = Vec::new();
         for group in groups {
             let shared = group.candidates.iter().all(|candidate| candidate.shared);
-            for &workload in &self.workloads {
+            for played in &self.workloads {
+                let workload = played.workload;
                 let able = group.candidates.iter().all(|candidate| candidate.supports(workload));
                 if !able && groups.len() > 1 {
                     continue; // `--family all --workload starve-readers` means those that can.
                 }
-                for spec in self.specs(workload, shared)? {
+                for spec in self.specs(played, shared)? {
                     for candidate in &group.candidates {
                         candidate.check(&spec).map_err(|error| {
                             let reads = matches!(error, Error::Unsupported { .. }) && !workload.needs_priorities();
@@ -123,8 +133,9 @@ impl Sweep {
     }
 
     /// The cells of one workload. Values that it ignores do not multiply them.
-    fn specs(&self, workload: Workload, shared: bool) -> Result<Vec<Spec>, Failure> {
-        let usual = Spec::new(workload);
+    fn specs(&self, played: &Played, shared: bool) -> Result<Vec<Spec>, Failure> {
+        let workload = played.workload;
+        let usual = Spec { replay: played.replay.clone(), ..Spec::new(workload) };
         let mix = self.mix.filter(|_| shared).unwrap_or(usual.mix);
         let Self { jobs, think_shape, seed, .. } = *self;
         let base = Spec { mix, jobs, think_shape, duration: self.window, warmup: self.warmup, seed, ..usual };
@@ -199,12 +210,18 @@ pub(crate) fn cautions(cells: &[PlannedCell]) -> BTreeMap<String, &'static str> 
     locks.filter_map(|lock| Some((lock.label(), lock.caution?))).collect()
 }
 
-fn workloads(text: &str) -> Result<Vec<Workload>, Failure> {
+fn workloads(text: &str) -> Result<Vec<Played>, Failure> {
     let names: Vec<&str> = Workload::ALL.iter().map(|workload| workload.name()).collect();
     let mut chosen = Vec::new();
-    for name in text.split(',') {
-        let name = suggest::known("workload", "--workload", name.trim(), &names)?;
-        chosen.extend(Workload::ALL.iter().copied().filter(|workload| workload.name() == name));
+    for name in text.split(',').map(str::trim) {
+        if programs::is_file(name) {
+            let replay = programs::replay("--workload", name)?;
+            chosen.push(Played { workload: Workload::Replay, replay: Some(Arc::new(replay)) });
+            continue;
+        }
+        let name = suggest::known("workload", "--workload", name, &names)?;
+        let known = Workload::ALL.iter().filter(|workload| workload.name() == name);
+        chosen.extend(known.map(|&workload| Played { workload, replay: None }));
     }
     chosen.dedup();
     Ok(chosen)

@@ -14,10 +14,12 @@ use crate::suggest;
 
 mod examples;
 mod processes;
+mod recordings;
 mod sweeps;
 
 use examples::*;
 pub(crate) use processes::{HqArgs, RunArgs, StatArgs};
+pub(crate) use recordings::{Arrival, ImportArgs, ModelArgs, PredictArgs, ReportArgs, ScriptArgs};
 pub(crate) use sweeps::{BenchArgs, MixArg, OutputArgs, SimArgs, SweepArgs, ThinkArg, TraceArgs};
 
 /// Lockyard: the Linux kernel's adaptive locks in userspace, measured beside the locks people use
@@ -71,6 +73,26 @@ pub(crate) enum Command {
     /// Draw what every CPU and thread of a simulated machine did, as a trace for Perfetto or Chrome
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(Box<TraceArgs>),
+
+    /// Say how far a program scales on a machine you may not have, and which change would help
+    #[command(after_help = PREDICT_EXAMPLES)]
+    Predict(Box<PredictArgs>),
+
+    /// Say what its locks cost a program that was recorded
+    #[command(after_help = REPORT_EXAMPLES)]
+    Report(ReportArgs),
+
+    /// Reduce a recording to a model: a small file that people read and edit
+    #[command(after_help = MODEL_EXAMPLES)]
+    Model(ModelArgs),
+
+    /// Print a recording as lines of text
+    #[command(after_help = SCRIPT_EXAMPLES)]
+    Script(ScriptArgs),
+
+    /// Make a recording of lines of text, such as another tool's
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import(ImportArgs),
 
     /// Rerun published tables on simulated machines and score the predictions
     #[command(after_help = REPRODUCE_EXAMPLES)]

@@ -24,6 +24,7 @@ use crate::hq::HqOptions;
 use crate::machine::MachineFacts;
 use crate::observe::Observation;
 use crate::options::{BenchOptions, CompareOptions, Format};
+use crate::predict::PredictOptions;
 use crate::report::look::Look;
 use crate::reproduce::ReproduceOptions;
 use crate::results::Results;
@@ -51,7 +52,10 @@ mod machine;
 mod observe;
 mod options;
 mod output;
+mod predict;
+mod programs;
 mod progress;
+mod recordings;
 mod report;
 mod reproduce;
 mod results;
@@ -110,10 +114,12 @@ pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<(), (u8, Strin
         Command::Bench(args) => BenchOptions::check(&args, candidates()).map(drop),
         Command::Sim(args) => SimOptions::check(&args).map(drop),
         Command::Trace(args) => TraceOptions::check(&args).map(drop),
+        Command::Predict(args) => PredictOptions::check(&args).map(drop),
         Command::Reproduce(args) => ReproduceOptions::check(&args).map(drop),
         Command::Stat(args) => Observation::check(&args).map(drop),
         Command::Hq(args) => HqOptions::check(&args, candidates()).map(drop),
         Command::Torture(args) => TortureOptions::check(&args).map(drop),
+        Command::Report(_) | Command::Model(_) | Command::Script(_) | Command::Import(_) => Ok(()),
         Command::Run(_) | Command::List(_) | Command::Completions { .. } | Command::Man { .. } => Ok(()),
     };
     let outcome = parse(words).and_then(|cli| cli.map_or(Ok(()), checked));
@@ -132,6 +138,11 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
         Command::Bench(args) => bench(&BenchOptions::check(&args, candidates())?),
         Command::Sim(args) => sim(SimOptions::check(&args)?),
         Command::Trace(args) => trace(TraceOptions::check(&args)?),
+        Command::Predict(args) => foretell(&PredictOptions::check(&args)?),
+        Command::Report(args) => print(&recordings::report(&args, styled())?),
+        Command::Model(args) => print(&recordings::model(&args)?),
+        Command::Script(args) => print(&recordings::script(&args)?),
+        Command::Import(args) => print(&recordings::import(&args)?),
         Command::Reproduce(args) => reproduce(&ReproduceOptions::check(&args)?),
         Command::Run(args) => launch::run(&args),
         Command::Stat(args) => Observation::check(&args)?.run(styled()),
@@ -238,6 +249,24 @@ fn trace(options: TraceOptions) -> Result<u8, Failure> {
     // A trace that cannot be written is a bad place to write it to: there is nothing else to show.
     out.write(&text).map_err(|failure| Failure::usage(failure.to_string()))?;
     print(&format!("wrote {}: {}\n", out.path().display(), simulate::trace::said(outcome, window, count)))
+}
+
+fn foretell(options: &PredictOptions) -> Result<u8, Failure> {
+    interrupt::listen()?;
+    let found = predict::run(options)?;
+    let look = Look { styled: styled(), full_titles: true, events: false };
+    let text = |format: Format, look: Look| match format {
+        Format::Tables => Ok(predict::table::render(&found, look)),
+        Format::JsonLines => report::json::pretty(&found),
+        Format::Csv => Ok(predict::csv::render(&found)),
+    };
+    let written = options
+        .out
+        .as_ref()
+        .map_or(Ok(()), |(target, format)| target.write(&text(*format, Look { styled: false, ..look })?));
+    print(&text(options.format, look)?)?;
+    written?;
+    if found.interrupted { Ok(stopped()) } else { Ok(0) }
 }
 
 /// Says that a signal ended the run.

@@ -143,12 +143,20 @@ impl BenchOptions {
 /// # Errors
 /// One line: the file cannot be written.
 pub(crate) fn outputs(args: &OutputArgs) -> Result<(Format, Option<(Target, Format)>), Failure> {
-    let format = match (args.json, args.csv) {
+    chosen(args.json, args.csv, args.out.as_deref())
+}
+
+/// What `--json`, `--csv` and `--out` ask for.
+///
+/// # Errors
+/// One line: the file cannot be written.
+pub(crate) fn chosen(json: bool, csv: bool, out: Option<&Path>) -> Result<(Format, Option<(Target, Format)>), Failure> {
+    let format = match (json, csv) {
         (true, _) => Format::JsonLines,
         (_, true) => Format::Csv,
         _ => Format::Tables,
     };
-    let Some(path) = args.out.as_deref() else { return Ok((format, None)) };
+    let Some(path) = out else { return Ok((format, None)) };
     let written = if format == Format::Tables { Format::of(path) } else { format };
     // What goes into a file in a program's form is for people on the screen.
     Ok((Format::Tables, Some((Target::check("--out", path)?, written))))

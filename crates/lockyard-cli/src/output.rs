@@ -65,11 +65,12 @@ impl Target {
     ///
     /// # Errors
     /// One line that names the path and the reason; the old content is still there.
-    pub(crate) fn write(&self, content: &str) -> Result<(), Failure> {
+    pub(crate) fn write(&self, content: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), Failure> {
+        let content = content.as_ref();
         let done = match &self.place {
             Place::File(file) => Temporary::create(file).and_then(|temporary| temporary.commit(file, content)),
             Place::Special(path) => {
-                OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(content.as_bytes()))
+                OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(content))
             }
         };
         done.map_err(|error| Failure::run(format!("cannot write '{}': {}", self.shown.display(), plain(&error))))
@@ -95,9 +96,9 @@ impl Temporary {
         Ok(Self { path, file: Some(file) })
     }
 
-    fn commit(mut self, target: &Path, content: &str) -> io::Result<()> {
+    fn commit(mut self, target: &Path, content: &[u8]) -> io::Result<()> {
         if let Some(mut file) = self.file.take() {
-            file.write_all(content.as_bytes())?;
+            file.write_all(content)?;
             file.flush()?;
         }
         fs::rename(&self.path, target)?;

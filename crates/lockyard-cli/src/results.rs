@@ -187,6 +187,7 @@ pub(crate) fn title(spec: &Spec, full: bool) -> String {
     match spec.workload {
         Workload::Uncontended | Workload::Contend => {}
         Workload::StarveReaders | Workload::StarveWriters => parts.push(format!("{}:", spec.workload)),
+        Workload::Replay => parts.push(format!("{},", spec.replay.as_ref().map_or("replay", |replay| &replay.name))),
         other => parts.push(format!("{other},")),
     }
     let readers = numbers::count(spec.readers, "reader");
@@ -209,11 +210,13 @@ pub(crate) fn title(spec: &Spec, full: bool) -> String {
     if !spec.cs_sleep.is_zero() {
         add(format!("{} sections", numbers::chosen_time(spec.cs_sleep.as_nanos() as f64)));
     }
-    if full && (spec.cs_sleep.is_zero() || spec.cs > 0) {
+    // A replay's sections and pauses are the program's; a cell may make them longer.
+    let own = spec.workload == Workload::Replay;
+    if full && (spec.cs_sleep.is_zero() && !own || spec.cs > 0) {
         add(format!("section {}", spec.cs));
     }
     let usual = full || spec.workload != Workload::Contend || spec.think == Spec::new(spec.workload).think;
-    if full && (spec.cs_sleep.is_zero() || spec.think > 0) || !usual {
+    if full && (spec.cs_sleep.is_zero() && !own || spec.think > 0) || !usual {
         let drawn = if spec.think_shape == ThinkShape::Exponential { " on average" } else { "" };
         add(format!("think {}{drawn}", spec.think));
     }

@@ -59,7 +59,7 @@ impl Candidate {
     }
 
     /// The peer `S`, which has no read side, on the machine `M`.
-    pub(crate) const fn peer<M: Machine, S: Exclusive>(
+    pub(crate) const fn peer<M: Machine, S: Exclusive + 'static>(
         family: Family,
         name: &'static str,
         about: &'static str,
@@ -70,7 +70,7 @@ impl Candidate {
     }
 
     /// The peer `S`, which readers can share, on the machine `M`.
-    pub(crate) const fn rw_peer<M: Machine, S: Shared>(name: &'static str, about: &'static str) -> Self {
+    pub(crate) const fn rw_peer<M: Machine, S: Shared + 'static>(name: &'static str, about: &'static str) -> Self {
         Self { shared: true, run: measure_shared::<M, S>, ..Self::peer::<M, S>(Family::Rw, name, about) }
     }
 

@@ -60,7 +60,7 @@ pub(crate) fn drive<M: Machine, L: Exclusive>(
 /// `kept` is the number of writes that the protected data remembers, `counted` what locks count of
 /// themselves.
 #[inline(never)]
-fn run<M: Machine>(
+pub(crate) fn run<M: Machine>(
     spec: &Spec,
     work: &(dyn Fn(&mut Worker<'_, M>) + Sync),
     kept: &dyn Fn() -> i64,

@@ -47,6 +47,7 @@ workloads! {
     PiInversion = "pi-inversion": "fixed priorities on one CPU: high waits for a chain of threads - 2 owners, medium is ready to run",
     StarveWriters = "starve-writers": "overlapping sleeping readers against one writer",
     StarveReaders = "starve-readers": "looping sleeping writers against one reader",
+    Replay = "replay": "a program's model: a file's name in place of this one; by this name an example, one mutex",
 }
 
 impl Workload {

@@ -11,6 +11,7 @@
 //! * [`record`]: what a run yields, the same for every machine.
 //! * [`catalog`]: the locks there are, Lockyard's and the peers.
 //! * `simulated`, with the feature of that name: all that on simulated machines.
+//! * [`replay`]: a recorded program as a workload.
 //! * [`rounds`]: several locks, measured in turn, reduced to medians.
 //!
 //! ```no_run
@@ -31,6 +32,7 @@ pub mod catalog;
 mod control;
 mod data;
 mod driver;
+mod erased;
 pub mod error;
 mod gate;
 pub mod histogram;
@@ -44,6 +46,7 @@ mod popularity;
 mod prng;
 mod quota;
 pub mod record;
+pub mod replay;
 pub mod rounds;
 mod section;
 // The unit tests need no lock of a simulated machine, and would compile all of them once more.
@@ -62,6 +65,7 @@ pub use error::Error;
 pub use machine::{Machine, MachineError, Usage};
 pub use measure::{measure_counted, measure_exclusive, measure_shared};
 pub use record::Record;
+pub use replay::Replay;
 pub use rounds::{Progress, Report, Summary};
 pub use spec::{Mix, Spec, ThinkShape, Workload};
 pub use subject::{Counted, Exclusive, Family, Label, Origin, Shared};

@@ -11,11 +11,22 @@ use std::fmt;
 use lockyard::event::Snapshot;
 use lockyard::platform::Platform;
 
+use crate::subject::{Exclusive, Shared};
+
 #[cfg(target_os = "linux")]
 mod linux;
 
 /// A machine on which workloads run.
 pub trait Machine: Platform {
+    /// The mutex of programs here: the C library's own, or what stands for it.
+    type Mutex: Exclusive + 'static;
+
+    /// Their reader-writer lock, likewise.
+    type RwLock: Shared + 'static;
+
+    /// Their spinlock, likewise.
+    type Spin: Exclusive + 'static;
+
     /// Runs `body(i)` for `i` in `0..n`, each on its own thread, and returns when all are done. No
     /// body begins before all threads exist.
     ///
@@ -29,10 +40,17 @@ pub trait Machine: Platform {
     /// Executes `n` PAUSE instructions, or this machine's equivalent.
     fn pause(n: u32);
 
+    /// Works for `ns` nanoseconds of CPU time: a thread that loses its CPU meanwhile goes on
+    /// afterwards.
+    fn work(ns: u64);
+
     /// The instructions of a workload's own code: once in each section, once after each turn. Where
     /// instructions take their time by themselves it does nothing.
     #[inline(always)]
     fn around() {}
+
+    /// Whether stamps cost nothing, so that a section may be watched from inside.
+    const FREE_STAMPS: bool = false;
 
     /// A cheap time stamp in nanoseconds. Stamps of different threads may differ by a few.
     fn stamp() -> u64;

@@ -4,6 +4,7 @@
 //! [`Candidate`](crate::Candidate) points to. Each is compiled for its lock and machine, so the
 //! pointer is followed once per run and never inside a loop.
 
+use crate::erased;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::record::Record;
@@ -12,7 +13,7 @@ use crate::subject::{Counted, Exclusive, Family, Label, Shared};
 use crate::tally::Run;
 use crate::workload::{
     bkl_aim7, boot_model, build_model, contend, futex_hash, kv_model, lockref_model, pf1_model, pi_cross, pi_inversion,
-    pi_stress, qrw_loop, starve, torture_spin, uncontended,
+    pi_stress, qrw_loop, replay, starve, torture_spin, uncontended,
 };
 
 /// Whether a lock that is called `label`, and that readers can share or not, can run `spec`.
@@ -20,6 +21,9 @@ pub(crate) fn check(label: &Label, shared: bool, spec: &Spec) -> Result<(), Erro
     spec.validate()?;
     if spec.reads() && !shared {
         let why = "it has no read side";
+        return Err(Error::Unsupported { lock: label.full(), workload: spec.workload, why });
+    }
+    if let Some(why) = spec.replay.as_ref().and_then(|replay| replay.refuses(shared)) {
         return Err(Error::Unsupported { lock: label.full(), workload: spec.workload, why });
     }
     if spec.workload.needs_priorities() && label.family != Family::Mutex {
@@ -34,7 +38,7 @@ pub(crate) fn check(label: &Label, shared: bool, spec: &Spec) -> Result<(), Erro
 /// # Errors
 /// The cell makes no sense or needs a read side, the machine cannot run it, or the lock does not
 /// exclude.
-pub fn measure_exclusive<M: Machine, S: Exclusive>(label: &Label, spec: &Spec) -> Result<Record, Error> {
+pub fn measure_exclusive<M: Machine, S: Exclusive + 'static>(label: &Label, spec: &Spec) -> Result<Record, Error> {
     check(label, false, spec)?;
     let run = match spec.workload {
         Workload::Uncontended => uncontended::exclusive::<M, S>(spec),
@@ -46,6 +50,7 @@ pub fn measure_exclusive<M: Machine, S: Exclusive>(label: &Label, spec: &Spec) -
         Workload::PiStress => pi_stress::run::<M, S>(spec),
         Workload::PiCross => pi_cross::run::<M, S>(spec),
         Workload::PiInversion => pi_inversion::run::<M, S>(spec),
+        Workload::Replay => replay::run::<M>(spec, erased::exclusive::<M, S>, false),
         // `check` let no workload through that reads.
         _ => contend::exclusive::<M, S>(spec),
     };
@@ -56,7 +61,7 @@ pub fn measure_exclusive<M: Machine, S: Exclusive>(label: &Label, spec: &Spec) -
 ///
 /// # Errors
 /// As [`measure_exclusive`].
-pub fn measure_counted<M: Machine, S: Counted>(label: &Label, spec: &Spec) -> Result<Record, Error> {
+pub fn measure_counted<M: Machine, S: Counted + 'static>(label: &Label, spec: &Spec) -> Result<Record, Error> {
     if spec.workload != Workload::LockrefModel {
         return measure_exclusive::<M, S>(label, spec);
     }
@@ -68,7 +73,7 @@ pub fn measure_counted<M: Machine, S: Counted>(label: &Label, spec: &Spec) -> Re
 ///
 /// # Errors
 /// As [`measure_exclusive`].
-pub fn measure_shared<M: Machine, S: Shared>(label: &Label, spec: &Spec) -> Result<Record, Error> {
+pub fn measure_shared<M: Machine, S: Shared + 'static>(label: &Label, spec: &Spec) -> Result<Record, Error> {
     check(label, true, spec)?;
     let run: Result<Run, Error> = match spec.workload {
         Workload::Uncontended => uncontended::shared::<M, S>(spec),
@@ -86,6 +91,7 @@ pub fn measure_shared<M: Machine, S: Shared>(label: &Label, spec: &Spec) -> Resu
             unreachable!("`check` lets mutexes through only")
         }
         Workload::StarveWriters | Workload::StarveReaders => starve::run::<M, S>(spec),
+        Workload::Replay => replay::run::<M>(spec, erased::shared::<M, S>, true),
     };
     Ok(Record::of::<M>(label, spec, run?))
 }

@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::subject::Family;
 
 mod parking_lot;
-mod pthread;
+pub(crate) mod pthread;
 mod spin;
 mod standard;
 mod usync;

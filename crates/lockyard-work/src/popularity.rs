@@ -2,13 +2,14 @@
 
 use crate::prng::Prng;
 
-/// Zipf's distribution over `0..n`: the k-th is drawn in proportion to 1 / (k + 1)^s.
+/// A distribution over objects.
 pub(crate) struct Popularity {
     /// Sums of the weights up to each.
     sums: Vec<f64>,
 }
 
 impl Popularity {
+    /// Zipf's over `0..n`: the k-th is drawn in proportion to 1 / (k + 1)^exponent.
     pub(crate) fn new(n: usize, exponent: f64) -> Self {
         let weight = |rank: usize| (rank as f64 + 1.0).powf(-exponent);
         let sums = (0..n).scan(0.0, |sum, rank| {
@@ -16,6 +17,15 @@ impl Popularity {
             Some(*sum)
         });
         Self { sums: sums.collect() }
+    }
+
+    /// The k-th is drawn in proportion to the k-th of `weights`, of which there is at least one.
+    pub(crate) fn weighed(weights: &[f64]) -> Self {
+        let add = |sum: &mut f64, weight: &f64| {
+            *sum += weight;
+            Some(*sum)
+        };
+        Self { sums: weights.iter().scan(0.0, add).collect() }
     }
 
     pub(crate) fn draw(&self, prng: &mut Prng) -> usize {

@@ -8,11 +8,22 @@ use std::cell::RefCell;
 use std::sync::LazyLock;
 
 use lockyard::event::Snapshot;
+use lockyard_catalog::types;
 use lockyard_sim::report::Report;
 use lockyard_sim::{Config, Sim, Simulation, clock_ps, inside, stands_for};
 
 use crate::catalog::{Candidate, lockyard_candidates};
 use crate::machine::{Machine, MachineError, Usage};
+use crate::subject::Family;
+
+mod stand_ins;
+
+use stand_ins::{FutexMutex, FutexRwLock};
+
+/// The locks that a recorded program has, as [`Machine`] has them: for a replay in
+/// which no lock is under test.
+pub static AS_RECORDED: Candidate =
+    Candidate::peer::<Sim, FutexMutex<Sim>>(Family::Mutex, "as recorded", "the locks that the program has");
 
 /// Lockyard's locks on the simulated machine, default policies first. They are compiled once, here:
 /// each caller of the generic function would compile all of them again.
@@ -71,6 +82,10 @@ fn ask<R>(question: impl FnOnce(&Config) -> R) -> Option<R> {
 }
 
 impl Machine for Sim {
+    type Mutex = FutexMutex<Self>;
+    type RwLock = FutexRwLock<Self>;
+    type Spin = types::ttas<Self>;
+
     /// Thread 0 presides over a workload and locks nothing: it begins on the last CPU of the
     /// placement, and thread i on the CPU i − 1.
     fn run(n: usize, body: &(dyn Fn(usize) + Sync)) -> Result<(), MachineError> {
@@ -104,9 +119,15 @@ impl Machine for Sim {
         inside::pause(n);
     }
 
+    fn work(ns: u64) {
+        inside::compute(ns);
+    }
+
     fn around() {
         inside::around();
     }
+
+    const FREE_STAMPS: bool = true;
 
     /// Instrumentation: free.
     fn stamp() -> u64 {

@@ -1,9 +1,11 @@
 //! One cell of a matrix: which workload, how many threads, how long the sections, for how long.
 
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::replay::Replay;
 
 pub use crate::kind::{Mix, ThinkShape, Workload};
 
@@ -54,6 +56,8 @@ pub struct Spec {
     pub warmup: Duration,
     /// Seed of every random draw.
     pub seed: u64,
+    /// What `replay` plays back. `None`: an example.
+    pub replay: Option<Arc<Replay>>,
 }
 
 impl Spec {
@@ -85,6 +89,7 @@ impl Spec {
             duration: Duration::from_secs(1),
             warmup: Duration::from_millis(100),
             seed: 1,
+            replay: None,
         };
         let turn = Duration::from_millis(1);
         match workload {
@@ -100,7 +105,7 @@ impl Spec {
             Workload::PiInversion => Self { threads: 3, cs: 25_000, think: 250_000, ..usual },
             Workload::StarveWriters => Self { readers: 8, writers: 1, cs_sleep: turn, mix: Mix::Roles, ..usual },
             Workload::StarveReaders => Self { readers: 1, writers: 4, cs_sleep: turn, mix: Mix::Roles, ..usual },
-            Workload::QrwLoop | Workload::TortureSpin | Workload::Pf1Model => usual,
+            Workload::QrwLoop | Workload::TortureSpin | Workload::Pf1Model | Workload::Replay => usual,
         }
     }
 

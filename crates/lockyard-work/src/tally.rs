@@ -47,12 +47,14 @@ impl Tally {
     }
 }
 
-/// What one of a workload's locks counts of itself. Hierarchical spinlocks do, since they last
+/// What is counted of a workload's lock. Hierarchical spinlocks count themselves, since they last
 /// entered hierarchical mode and as long as they are in it: hand-overs to the same node (`local`)
-/// and to another one (`remote`).
+/// and to another one (`remote`). `replay` counts in the window, of all locks of a class:
+/// `acquisitions`, `reads`, `waited_ns`; in a simulation `held_ns`, of that `moved_ns`, what its
+/// lines took, and `released_ns`, what giving it back took.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LockStatistics {
-    /// The lock's number in the workload.
+    /// The lock's number in the workload; in `replay` that of its class.
     pub lock: usize,
     /// The counts, by name.
     pub numbers: BTreeMap<&'static str, u64>,

@@ -145,12 +145,41 @@ impl<'a, M: Machine> Worker<'a, M> {
         self.phase == Phase::Measure
     }
 
+    /// A read or a write turn that the workload has measured itself. Whether it counts.
+    pub(crate) fn passed(&mut self, reads: bool, called: u64, entered: u64) -> bool {
+        if self.in_window() {
+            self.count(if reads { Kind::Read } else { Kind::Write }, entered.saturating_sub(called));
+        } else {
+            self.open_wait(called, entered);
+        }
+        self.phase == Phase::Measure
+    }
+
+    /// What of the time from `from` to `to` lies in the window, ns.
+    pub(crate) fn part(&self, from: u64, to: u64) -> u64 {
+        match self.phase {
+            Phase::Warmup => 0,
+            Phase::Measure => to.saturating_sub(from.max(self.control.opened_at())),
+            Phase::Closed => to.min(self.control.closed_at()).saturating_sub(from.max(self.control.opened_at())),
+        }
+    }
+
+    /// One more write of which the protected data keeps count.
+    pub(crate) fn wrote(&mut self) {
+        self.tally.writes_made += 1;
+    }
+
     /// `batch` write turns of which nobody measures the waits, in `ns` all together.
     pub(crate) fn batch(&mut self, batch: u64, ns: u64) {
         if self.in_window() {
             self.tally.writes += batch;
             self.tally.batches.push(ns);
         }
+    }
+
+    /// Whether the window is open.
+    pub(crate) fn measures(&mut self) -> bool {
+        self.in_window() && self.phase == Phase::Measure
     }
 
     /// One more of the larger units.
@@ -279,6 +308,19 @@ mod tests {
         control.close(1_000);
         worker.turn(Kind::Write, 1_001, 2_000);
         assert_eq!(worker.finish().waits.samples(), 0);
+    }
+
+    #[test]
+    fn of_a_wait_the_window_has_its_part() {
+        let control = Control::new();
+        let mut worker = worker(&control);
+        assert_eq!(worker.part(10, 20), 0);
+        control.open(100);
+        assert!(worker.measures());
+        assert_eq!([worker.part(50, 130), worker.part(110, 130), worker.part(30, 0)], [30, 20, 0]);
+        control.close(1_000);
+        assert!(!worker.passed(false, 900, 1_200));
+        assert_eq!([worker.part(900, 1_200), worker.part(0, 2_000), worker.part(1_001, 1_200)], [100, 900, 0]);
     }
 
     #[test]

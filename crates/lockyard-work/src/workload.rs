@@ -16,6 +16,7 @@ pub(crate) mod pi_inversion;
 pub(crate) mod pi_stress;
 pub(crate) mod priorities;
 pub(crate) mod qrw_loop;
+pub(crate) mod replay;
 pub(crate) mod starve;
 pub(crate) mod torture_spin;
 pub(crate) mod uncontended;

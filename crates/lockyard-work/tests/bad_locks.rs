@@ -23,7 +23,7 @@ fn brief(workload: Workload) -> Spec {
     }
 }
 
-fn is_caught<S: Exclusive>(spec: &Spec) {
+fn is_caught<S: Exclusive + 'static>(spec: &Spec) {
     match measure_exclusive::<Linux, S>(&BAD, spec) {
         Err(Error::Exclusion { torn, lost }) => assert!(torn > 0 || lost != 0),
         other => panic!("{} is not caught on {}: {other:?}", std::any::type_name::<S>(), spec.workload),

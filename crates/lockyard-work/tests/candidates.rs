@@ -94,6 +94,7 @@ workloads! {
     pi_inversion: PiInversion,
     starve_writers: StarveWriters,
     starve_readers: StarveReaders,
+    replay: Replay,
 }
 
 #[test]

@@ -73,6 +73,54 @@ Example:
 Open the file at https://ui.perfetto.dev or chrome://tracing: one track per CPU and per thread (running, spinning, ready, sleeping), \
 one per thread for the sections, and an arrow from each section to the next one of the same lock.";
 
+pub(crate) const PREDICT_EXAMPLES: &str = "\
+Examples:
+  lockyard predict app.toml --machine epyc9654_2s:nps4
+  lockyard predict app.toml --machine epyc9654_2s:nps4 --threads 1,8,24,96 --lock mutex,hq-spinlock
+  lockyard predict app.toml --machine clx_2s_48c --what-if shards=16:CACHE --what-if hold/4:CACHE --json
+  lockyard predict app.lyr --machine this --threads 1,2,4
+
+app.toml says what the program does with its locks; ten lines are enough:
+  [lock.CACHE]
+  kind = \"mutex\"                 # mutex, rwlock, spin
+  objects = 1                    # locks of this class
+  [[role]]
+  cpu = \"2us\"                    # CPU time of an operation outside of its locks
+  takes = [{ lock = \"CACHE\", hold = \"60ns\", count = 5 }]
+
+What-ifs: shards=N:CLASS, hold/N:CLASS, rwlock:CLASS, rwlock=READS:CLASS (percent), remove:CLASS. Progress is the number of CPUs that \
+do what the program is for; its band is over placements of threads, seeds, and the fewest and most lines that sections touch.";
+
+pub(crate) const REPORT_EXAMPLES: &str = "\
+Example:
+  lockyard report app.lyr --machine this,epyc9654_2s:nps4";
+
+pub(crate) const MODEL_EXAMPLES: &str = "\
+Examples:
+  lockyard model app.lyr --out app.toml
+  lockyard model app.lyr --op CACHE=5 > app.toml";
+
+pub(crate) const SCRIPT_EXAMPLES: &str = "\
+Example:
+  lockyard script app.lyr > app.txt";
+
+pub(crate) const IMPORT_EXAMPLES: &str = "\
+Example:
+  lockyard import app.txt --out app.lyr
+
+The lines, times in nanoseconds:
+  lockyard recording 1
+  class mutex CACHE              classes are numbered from 0; mutex, rwlock or spin
+  lock 0                         a lock of class 0; locks are numbered from 0
+  window 7 1000                  thread 7 from time 1000 on; its events follow, none left out
+  1500 7 request 0 write         time, thread, event, lock, mode: read or write
+  1520 7 grant 0                 only if it had to wait
+  1560 7 release 0
+  1570 7 failed 0 write          it did not get the lock, and did not wait
+  9000 7 off 7000                it was off its CPU for 7000 ns since the event before
+
+A program that has no recorder of ours is recorded by whatever prints these lines.";
+
 pub(crate) const RUN_EXAMPLES: &str = "\
 Examples:
   lockyard run memcached -t 4

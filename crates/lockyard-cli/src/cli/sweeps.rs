@@ -68,7 +68,8 @@ pub(crate) struct BenchArgs {
 /// The cells that `bench` and `sim` sweep.
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
-    /// What the threads do: names of `lockyard list workloads`
+    /// What the threads do: names of `lockyard list workloads`, or a program's model by the path of
+    /// its file (app.toml)
     #[arg(long, value_name = "LIST", default_value = "contend")]
     pub(crate) workload: String,
 

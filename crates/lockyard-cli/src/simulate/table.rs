@@ -117,6 +117,11 @@ fn details(cell: &[Outcome], look: Look) -> String {
             .collect();
         let _ = writeln!(out, "  {}", look.dim(&format!("{label} moved lines per turn: {}", listed(&classes))));
         let _ = writeln!(out, "  {}", look.dim(&format!("{label} moved most: {}", listed(&hot))));
+        if !record.metrics.is_empty() {
+            let metrics = record.metrics.iter().map(|(name, value)| format!("{name} {}", numbers::three(*value)));
+            let metrics: Vec<String> = metrics.collect();
+            let _ = writeln!(out, "  {}", look.dim(&format!("{label} measured beside: {}", listed(&metrics))));
+        }
         if look.events {
             let events = ranked(&record.events, record.operations);
             let _ = writeln!(out, "  {}", look.dim(&format!("{label} events per 1000 turns: {}", listed(&events))));

@@ -17,6 +17,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 mod grid;
 mod interrupts;
 mod output;
+mod predict;
 mod refusals;
 mod simulated;
 

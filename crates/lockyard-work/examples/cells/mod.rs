@@ -37,7 +37,7 @@ pub(crate) fn times(
         let mut found = Vec::new();
         for &seed in seeds.iter().skip(worker).step_by(workers) {
             let config = Config { seed, placement, ..Config::new(catalog::machine(machine)?) };
-            let spec = Spec { seed, ..*spec };
+            let spec = Spec { seed, ..spec.clone() };
             let (record, _) = session(&config, || lock.measure(&spec));
             found.push(record?.ns_per_op);
         }

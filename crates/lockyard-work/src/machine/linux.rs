@@ -9,13 +9,19 @@ use lockyard::platform::linux::Linux;
 use lockyard::platform::pi::PiPlatform;
 
 use super::{Machine, MachineError, Usage};
+use crate::peers::pthread::{mutex, rwlock, spin};
 
+mod compute;
 mod stamp;
 
 /// Enough for any workload; mapped lazily, so thousands of threads cost address space only.
 const STACK: usize = 256 << 10;
 
 impl Machine for Linux {
+    type Mutex = mutex::Mutex<mutex::Normal>;
+    type RwLock = rwlock::RwLock<rwlock::PreferReader>;
+    type Spin = spin::Spin;
+
     fn run(n: usize, body: &(dyn Fn(usize) + Sync)) -> Result<(), MachineError> {
         run_with_stacks(n, STACK, body)
     }
@@ -29,6 +35,11 @@ impl Machine for Linux {
         for _ in 0..n {
             core::hint::spin_loop();
         }
+    }
+
+    #[inline]
+    fn work(ns: u64) {
+        compute::spend(ns);
     }
 
     #[inline(always)]

@@ -5,10 +5,10 @@ use core::ffi::c_int;
 
 use crate::padded::Padded;
 
-pub(super) mod mutex;
-pub(super) mod rwlock;
+pub(crate) mod mutex;
+pub(crate) mod rwlock;
 pub(super) mod semaphore;
-pub(super) mod spin;
+pub(crate) mod spin;
 
 /// A C object that stays where it is, alone on its cache lines.
 #[derive(Debug)]

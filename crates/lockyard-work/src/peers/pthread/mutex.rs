@@ -8,14 +8,14 @@ use super::{Pinned, must};
 use crate::subject::Exclusive;
 
 /// What sort of mutex.
-pub(crate) trait Kind: Send + Sync + 'static {
+pub trait Kind: Send + Sync + 'static {
     const TYPE: c_int = libc::PTHREAD_MUTEX_NORMAL;
     const PROTOCOL: c_int = libc::PTHREAD_PRIO_NONE;
 }
 
 /// The default.
 #[derive(Debug)]
-pub(crate) struct Normal;
+pub struct Normal;
 
 impl Kind for Normal {}
 
@@ -37,7 +37,7 @@ impl Kind for Inherit {
 
 /// `pthread_mutex_t` of kind `K`.
 #[derive(Debug)]
-pub(crate) struct Mutex<K>(Pinned<libc::pthread_mutex_t>, PhantomData<K>);
+pub struct Mutex<K>(Pinned<libc::pthread_mutex_t>, PhantomData<K>);
 
 impl<K: Kind> Exclusive for Mutex<K> {
     fn new() -> Self {

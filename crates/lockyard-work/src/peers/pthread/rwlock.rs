@@ -9,13 +9,13 @@ use crate::subject::{Exclusive, Shared};
 
 /// Who goes first. Numbers are glibc's (`PTHREAD_RWLOCK_PREFER_…_NP`), which the libc crate does
 /// not list for it.
-pub(crate) trait Kind: Send + Sync + 'static {
+pub trait Kind: Send + Sync + 'static {
     const KIND: c_int;
 }
 
 /// The default: readers go first.
 #[derive(Debug)]
-pub(crate) struct PreferReader;
+pub struct PreferReader;
 
 impl Kind for PreferReader {
     const KIND: c_int = 0;
@@ -31,7 +31,7 @@ impl Kind for PreferWriter {
 
 /// `pthread_rwlock_t` of kind `K`.
 #[derive(Debug)]
-pub(crate) struct RwLock<K>(Pinned<libc::pthread_rwlock_t>, PhantomData<K>);
+pub struct RwLock<K>(Pinned<libc::pthread_rwlock_t>, PhantomData<K>);
 
 impl<K> RwLock<K> {
     #[inline(always)]

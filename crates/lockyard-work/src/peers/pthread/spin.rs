@@ -5,7 +5,7 @@ use crate::subject::Exclusive;
 
 /// `pthread_spinlock_t`, private to the process.
 #[derive(Debug)]
-pub(crate) struct Spin(Pinned<libc::pthread_spinlock_t>);
+pub struct Spin(Pinned<libc::pthread_spinlock_t>);
 
 impl Exclusive for Spin {
     fn new() -> Self {

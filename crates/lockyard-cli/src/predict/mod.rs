@@ -1,0 +1,247 @@
+//! `lockyard predict`: how far a program's locks let it scale, and what would help.
+//!
+//! A *point* is one alternative with one number of threads: a few simulations that differ in
+//! placement, seed, and lines that a section touches. Its value is their median, its band their
+//! ends. All points have the same simulations, so that alternatives are compared like with like.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockyard_recording::Model as Program;
+use lockyard_recording::model::{Change, Kind};
+use lockyard_recording::saturation::saturation;
+use lockyard_sim::machine::model::Model as Machine;
+use lockyard_sim::machine::topology::Placement;
+use lockyard_sim::{Config, MOST_THREADS};
+use lockyard_work::replay::Touch;
+use lockyard_work::simulated::{AS_RECORDED, LOCKS};
+use lockyard_work::{Candidate, Replay, Spec, Workload};
+
+use crate::cli::{Arrival, PredictArgs};
+use crate::failure::Failure;
+use crate::options::{self, Format};
+use crate::output::Target;
+use crate::programs;
+use crate::selection::{self, Wanted};
+use crate::simulate::{self, Run, machines};
+use crate::values::{self, Bounds};
+
+pub(crate) mod csv;
+mod law;
+mod limits;
+mod outcome;
+pub(crate) mod table;
+mod transfers;
+
+pub(crate) use outcome::Prediction;
+pub(crate) use transfers::transfer_ns;
+
+/// The most classes that the estimate from averages is printed of.
+const MOST_ESTIMATES: usize = 5;
+/// Operations of a run, if nobody waited.
+const OPERATIONS: f64 = 100_000.0;
+
+/// Options of `lockyard predict`.
+#[derive(Debug)]
+pub(crate) struct PredictOptions {
+    /// What the program is called.
+    pub(crate) name: String,
+    /// The program.
+    pub(crate) program: Arc<Program>,
+    /// The machine.
+    pub(crate) machine: Arc<Machine>,
+    /// The class that alternatives are about.
+    pub(crate) class: Option<String>,
+    /// Threads.
+    pub(crate) threads: Vec<usize>,
+    /// What is compared; the program as it is comes first.
+    pub(crate) alternatives: Vec<Alternative>,
+    waits: bool,
+    seeds: u64,
+    seed: u64,
+    duration: Option<Duration>,
+    /// What is printed.
+    pub(crate) format: Format,
+    /// What is written, and where.
+    pub(crate) out: Option<(Target, Format)>,
+}
+
+/// The program as it is, or one that differs from it in one way.
+#[derive(Debug, Clone)]
+pub(crate) struct Alternative {
+    /// What it is called.
+    pub(crate) name: String,
+    program: Arc<Program>,
+    lock: &'static Candidate,
+    tested: Vec<bool>,
+}
+
+impl PredictOptions {
+    /// Checks the arguments of `lockyard predict`.
+    ///
+    /// # Errors
+    /// One line for the first thing that is wrong.
+    pub(crate) fn check(args: &PredictArgs) -> Result<Self, Failure> {
+        let program = programs::program("predict", &args.file)?;
+        let machine = machines::one("--machine", &args.machine, &machines::changes(&args.set)?)?;
+        let cpus = machine.topology().cpus();
+        let most = (MOST_THREADS - 1) as u64;
+        let threads = match &args.threads {
+            Some(text) => Bounds { flag: "--threads", least: 1, most }.list(text)?,
+            None => usual_threads(cpus),
+        };
+        let class = match &args.class {
+            Some(name) if program.lock(name).is_none() => {
+                let known: Vec<&str> = program.locks.iter().map(|lock| lock.name.as_str()).collect();
+                return Err(Failure::usage(format!("--class: unknown class '{name}'; known are {}", known.join(", "))));
+            }
+            Some(name) => Some(name.clone()),
+            None => first_to_saturate(&program, &machine),
+        };
+        let alternatives = alternatives(args, &program, class.as_deref())?;
+        let duration = args.duration.as_ref();
+        let duration = duration.map(|text| values::duration("--duration", text, 10_000, 10_000_000_000)).transpose()?;
+        let seeds = Bounds { flag: "--seeds", least: 1, most: 100 }.number(&args.seeds)?;
+        let (format, out) = options::chosen(args.json, args.csv, args.out.as_deref())?;
+        Ok(Self {
+            name: programs::stem(&args.file),
+            program,
+            machine,
+            class,
+            threads: threads.into_iter().map(|threads| threads as usize).collect(),
+            alternatives,
+            waits: args.arrival == Arrival::Recorded,
+            seeds,
+            seed: values::seed(&args.seed)?,
+            duration,
+            format,
+            out,
+        })
+    }
+
+    /// Every simulation, in the order of [`outcome::collect`].
+    fn runs(&self) -> Vec<Run> {
+        let mut runs = Vec::new();
+        for alternative in &self.alternatives {
+            for &threads in &self.threads {
+                runs.extend(self.point(alternative, threads));
+            }
+        }
+        runs
+    }
+
+    /// The simulations of one point.
+    fn point(&self, alternative: &Alternative, threads: usize) -> Vec<Run> {
+        const VARIANTS: [(Placement, Touch); 3] =
+            [(Placement::Fill, Touch::Most), (Placement::Spread, Touch::Least), (Placement::Random, Touch::Middle)];
+        let duration = self.duration.unwrap_or_else(|| self.usual_duration(threads));
+        let mut runs = Vec::new();
+        for round in 0..self.seeds {
+            for (number, (placement, touch)) in VARIANTS.into_iter().enumerate() {
+                let seed = self.seed.wrapping_add(round * VARIANTS.len() as u64 + number as u64);
+                let replay = Replay {
+                    name: alternative.name.clone(),
+                    model: alternative.program.clone(),
+                    tested: alternative.tested.clone(),
+                    touch,
+                    waits: self.waits,
+                };
+                let spec = Spec {
+                    threads,
+                    duration,
+                    warmup: duration / 4,
+                    seed,
+                    replay: Some(Arc::new(replay)),
+                    ..Spec::new(Workload::Replay)
+                };
+                let config = Config { placement, seed, ..Config::new(self.machine.clone()) };
+                runs.push(Run { config, lock: alternative.lock, spec });
+            }
+        }
+        runs
+    }
+
+    fn usual_duration(&self, threads: usize) -> Duration {
+        let waits = if self.waits { 1.0 } else { 0.0 };
+        let operations = self.program.roles.iter().map(|role| role.operation_ns() + waits * role.wait.mean());
+        let longest = operations.fold(1.0, f64::max);
+        let ns = (OPERATIONS * longest / threads as f64).clamp(1e6, 2e7).max(30.0 * longest);
+        Duration::from_nanos(ns.min(1e10) as u64)
+    }
+}
+
+/// Six numbers from 1 to `cpus`.
+fn usual_threads(cpus: usize) -> Vec<u64> {
+    let mut threads: Vec<u64> = [16, 8, 4, 2, 1].into_iter().map(|part| (cpus / part).max(1) as u64).collect();
+    threads.insert(0, 1);
+    threads.dedup();
+    threads
+}
+
+fn first_to_saturate(program: &Program, machine: &Machine) -> Option<String> {
+    let first = saturation(program, &|threads| transfer_ns(machine, threads)).into_iter().next();
+    first.filter(|first| first.threads.is_some()).map(|first| program.locks[first.lock].name.clone())
+}
+
+fn alternatives(args: &PredictArgs, program: &Arc<Program>, class: Option<&str>) -> Result<Vec<Alternative>, Failure> {
+    let none = vec![false; program.locks.len()];
+    let as_it_is =
+        Alternative { name: "as it is".to_owned(), program: program.clone(), lock: &AS_RECORDED, tested: none.clone() };
+    let mut all = vec![as_it_is];
+    let number = class.and_then(|class| program.lock(class));
+    if let (Some(class), Some(number)) = (class, number) {
+        for lock in candidates(args.lock.as_deref(), program, number)? {
+            let mut tested = none.clone();
+            tested[number] = true;
+            let name = format!("{} on {class}", lock.label());
+            let alternative = Alternative { name, program: program.clone(), lock, tested };
+            if !alternative.lock.shared && program.is_read(number) {
+                let why = format!("--lock: {} has no read side, and {class} is read", lock.label());
+                return Err(Failure::usage(why));
+            }
+            all.push(alternative);
+        }
+    } else if args.lock.is_some() {
+        return Err(Failure::usage("--lock: no class of this program ever saturates; choose one with --class"));
+    }
+    let changes = match (args.what_if.is_empty(), class) {
+        (false, _) => args.what_if.clone(),
+        (true, Some(class)) => ["shards=8", "hold/2", "remove"].map(|action| format!("{action}:{class}")).to_vec(),
+        (true, None) => Vec::new(),
+    };
+    for text in changes {
+        let refuse = |error: lockyard_recording::Error| Failure::usage(format!("--what-if: {error}"));
+        let change: Change = text.parse().map_err(refuse)?;
+        let changed = Arc::new(change.made(program).map_err(refuse)?);
+        let name = change.to_string();
+        if all.iter().any(|other| other.name == name) {
+            continue; // Given twice.
+        }
+        all.push(Alternative { name, program: changed, lock: &AS_RECORDED, tested: none.clone() });
+    }
+    Ok(all)
+}
+
+/// The locks that may take the place of the class of that number.
+fn candidates(text: Option<&str>, program: &Program, number: usize) -> Result<Vec<&'static Candidate>, Failure> {
+    let usual = match program.locks[number].kind {
+        _ if program.is_read(number) => "rwsem,qrwlock",
+        Kind::Mutex | Kind::RwLock => "mutex,hq-spinlock",
+        Kind::Spin => "qspinlock,hq-spinlock",
+    };
+    let lock = Some(text.unwrap_or(usual));
+    if lock.is_some_and(|lock| lock.trim() == "none") {
+        return Ok(Vec::new());
+    }
+    let groups = selection::choose(&LOCKS, Wanted { lock, peer: "none", policy: None, family: None })?;
+    Ok(groups.into_iter().flat_map(|group| group.candidates).collect())
+}
+
+/// Simulates all points.
+///
+/// # Errors
+/// The first simulation that failed, if the program as it is has one.
+pub(crate) fn run(options: &PredictOptions) -> Result<Prediction, Failure> {
+    let (outcomes, interrupted) = simulate::run(options.runs());
+    outcome::collect(options, &outcomes, interrupted)
+}

@@ -1,0 +1,197 @@
+//! What all simulations of a prediction come to.
+
+use lockyard_recording::saturation::saturation;
+use lockyard_sim::machine::model::Model as Machine;
+use serde::Serialize;
+
+use super::law::Law;
+use super::limits::{self, Loss};
+use super::transfers::transfer_ns;
+use super::{Alternative, MOST_ESTIMATES, PredictOptions};
+use crate::failure::Failure;
+use crate::report::numbers;
+use crate::simulate::Outcome;
+
+/// A prediction.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Prediction {
+    /// What the rest comes to.
+    pub(crate) sentence: String,
+    pub(crate) program: String,
+    pub(crate) machine: String,
+    pub(crate) machine_fingerprint: String,
+    /// This tool's version.
+    pub(crate) version: &'static str,
+    /// The machine's CPUs.
+    pub(crate) cpus: usize,
+    /// The class that alternatives are about.
+    pub(crate) class: Option<String>,
+    pub(crate) alternatives: Vec<Curve>,
+    /// From averages alone, the first to saturate first.
+    pub(crate) estimates: Vec<Estimate>,
+    /// Fitted to the program as it is.
+    pub(crate) scalability_law: Option<Law>,
+    /// How far the machine's numbers can be trusted.
+    pub(crate) trust: String,
+    /// Whether a signal ended it before all was simulated.
+    pub(crate) interrupted: bool,
+}
+
+/// An alternative at all numbers of threads.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Curve {
+    pub(crate) name: String,
+    pub(crate) points: Vec<Point>,
+}
+
+/// An alternative at one number of threads. Rates are medians, `low` and `high` the band.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Point {
+    pub(crate) threads: usize,
+    /// CPUs that do what the program is for.
+    pub(crate) progress: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) ops_per_s: f64,
+    /// Where the other time went, the largest first.
+    pub(crate) losses: Vec<Loss>,
+}
+
+/// The threads at which a class saturates, by the formula.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Estimate {
+    pub(crate) class: String,
+    pub(crate) threads: f64,
+}
+
+/// What `outcomes` say; those of a point that a signal cut off are left out.
+///
+/// # Errors
+/// A simulation that failed.
+pub(crate) fn collect(
+    options: &PredictOptions,
+    outcomes: &[Outcome],
+    interrupted: bool,
+) -> Result<Prediction, Failure> {
+    let mut alternatives = Vec::new();
+    for alternative in &options.alternatives {
+        let mut points = Vec::new();
+        for &threads in &options.threads {
+            points.extend(point(options, alternative, threads, outcomes)?);
+        }
+        alternatives.push(Curve { name: alternative.name.clone(), points });
+    }
+    let machine = &options.machine;
+    let found = saturation(&options.program, &|threads| transfer_ns(machine, threads));
+    let estimates = found.into_iter().filter_map(|one| {
+        Some(Estimate { class: options.program.locks[one.lock].name.clone(), threads: one.threads? })
+    });
+    let as_it_is: Vec<(f64, f64)> =
+        alternatives[0].points.iter().map(|point| (point.threads as f64, point.progress)).collect();
+    let mut prediction = Prediction {
+        sentence: String::new(),
+        program: options.name.clone(),
+        machine: machine.label(),
+        machine_fingerprint: format!("{:016x}", machine.fingerprint()),
+        version: env!("CARGO_PKG_VERSION"),
+        cpus: machine.topology().cpus(),
+        class: options.class.clone(),
+        alternatives,
+        estimates: estimates.take(MOST_ESTIMATES).collect(),
+        scalability_law: Law::fit(&as_it_is),
+        trust: trust(machine),
+        interrupted,
+    };
+    prediction.sentence = prediction.said();
+    Ok(prediction)
+}
+
+fn point(
+    options: &PredictOptions,
+    alternative: &Alternative,
+    threads: usize,
+    outcomes: &[Outcome],
+) -> Result<Option<Point>, Failure> {
+    let is_mine = |outcome: &&Outcome| {
+        let spec = &outcome.run.spec;
+        spec.threads == threads && spec.replay.as_ref().is_some_and(|replay| replay.name == alternative.name)
+    };
+    let mut done = Vec::new();
+    for outcome in outcomes.iter().filter(is_mine) {
+        match &outcome.result {
+            Ok((record, report)) => done.push((record, report)),
+            Err(why) => return Err(Failure::run(format!("{}, {threads} threads: {why}", alternative.name))),
+        }
+    }
+    let progress = |record: &lockyard_work::Record| record.metrics.get("progress").copied().unwrap_or(0.0);
+    done.sort_by(|a, b| progress(a.0).total_cmp(&progress(b.0)));
+    let (Some(lowest), Some(highest)) = (done.first(), done.last()) else { return Ok(None) };
+    let (record, report) = done[done.len() / 2];
+    Ok(Some(Point {
+        threads,
+        progress: progress(record),
+        low: progress(lowest.0),
+        high: progress(highest.0),
+        ops_per_s: record.metrics.get("ops_per_s").copied().unwrap_or(0.0),
+        losses: limits::of(&alternative.program, &options.machine, record, report),
+    }))
+}
+
+/// How many of the machine's numbers were measured.
+fn trust(machine: &Machine) -> String {
+    let all = machine.quantities().len();
+    let guessed = machine.quantities().values().filter(|quantity| quantity.letter == 'E').count();
+    format!("predicted, not measured; {guessed} of the machine's {all} numbers are estimates")
+}
+
+impl Curve {
+    /// The number of threads from which on a tenth more progress is not to be had.
+    pub(crate) fn knee(&self) -> Option<&Point> {
+        let best = self.points.iter().map(|point| point.progress).fold(0.0, f64::max);
+        self.points.iter().find(|point| point.progress >= 0.9 * best)
+    }
+
+    pub(crate) fn best(&self) -> f64 {
+        self.points.iter().map(|point| point.progress).fold(0.0, f64::max)
+    }
+}
+
+impl Prediction {
+    /// The answer in a sentence or two.
+    fn said(&self) -> String {
+        let Self { program, machine, .. } = self;
+        let as_it_is = &self.alternatives[0];
+        let (Some(knee), Some(last)) = (as_it_is.knee(), as_it_is.points.last()) else {
+            return format!("{program}: nothing was simulated to its end");
+        };
+        if knee.progress <= 0.0 {
+            return format!(
+                "{program}: no operation ended in the simulated time on {machine}; give a longer --duration."
+            );
+        }
+        let threads = numbers::count(knee.threads, "thread");
+        let mut said = if knee.threads == last.threads {
+            format!("{program}: scales to all {threads} asked for on {machine}")
+        } else {
+            format!("{program}: scales to about {threads} on {machine}")
+        };
+        said.push_str(&format!(" ({} CPUs' worth of progress)", numbers::three(knee.progress)));
+        // What stops it shows where more threads do not help.
+        if let Some(loss) = last.losses.first().filter(|loss| loss.share > 0.1) {
+            let verb = if knee.threads == last.threads { "most time is lost by" } else { "then the limit is" };
+            said.push_str(&format!("; {verb} {} ({:.0} %)", loss.what, loss.share * 100.0));
+        }
+        let others: Vec<String> = self.alternatives[1..].iter().filter_map(|other| compared(as_it_is, other)).collect();
+        if !others.is_empty() {
+            said.push_str(&format!("; at its best {}", others.join(", ")));
+        }
+        said.push('.');
+        said
+    }
+}
+
+/// An alternative's best beside that of the program as it is.
+fn compared(as_it_is: &Curve, other: &Curve) -> Option<String> {
+    let (base, best) = (as_it_is.best(), other.best());
+    (base > 0.0 && best > 0.0).then(|| format!("{} × {}", other.name, numbers::three(best / base)))
+}

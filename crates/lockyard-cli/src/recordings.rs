@@ -1,0 +1,178 @@
+//! `lockyard report`, `model`, `script`, `import`: recordings of what programs do with their locks.
+
+use std::fmt::Write;
+
+use lockyard_recording::Recording;
+use lockyard_recording::saturation::saturation;
+use lockyard_recording::summary::{ClassCost, Summary};
+
+use crate::cli::{ImportArgs, ModelArgs, ReportArgs, ScriptArgs};
+use crate::failure::Failure;
+use crate::output::Target;
+use crate::predict;
+use crate::programs::recorded;
+use crate::report::look::{Look, align_right, new_table, trimmed};
+use crate::report::numbers;
+use crate::simulate::machines;
+
+/// So many classes are shown.
+const MOST: usize = 12;
+/// Waiting that takes less of the time is no problem.
+const NOTICEABLE: f64 = 0.02;
+
+/// `lockyard model`: what is printed.
+///
+/// # Errors
+/// One line for the first thing that is wrong.
+pub(crate) fn model(args: &ModelArgs) -> Result<String, Failure> {
+    let operation = args.op.as_deref().map(operation).transpose()?;
+    let target = args.out.as_deref().map(|path| Target::check("--out", path)).transpose()?;
+    let model = recorded("model", &args.file)?.model(operation);
+    let text = model.map_err(|error| Failure::usage(format!("model: {}: {error}", args.file)))?.to_string();
+    match target {
+        None => Ok(text),
+        Some(target) => {
+            target.write(&text)?;
+            Ok(format!("wrote {}\n", target.path().display()))
+        }
+    }
+}
+
+/// `CLASS=N`.
+fn operation(text: &str) -> Result<(&str, f64), Failure> {
+    let parts = text.rsplit_once('=').and_then(|(class, count)| Some((class, count.trim().parse::<f64>().ok()?)));
+    let fits = parts.filter(|(_, count)| *count > 0.0 && *count <= 1_000.0);
+    fits.ok_or_else(|| Failure::usage(format!("--op: '{text}' is not CLASS=N, as in CACHE=5, with N up to 1000")))
+}
+
+/// `lockyard script`: what is printed.
+///
+/// # Errors
+/// One line: the file cannot be read, or is no recording.
+pub(crate) fn script(args: &ScriptArgs) -> Result<String, Failure> {
+    Ok(recorded("script", &args.file)?.to_text())
+}
+
+/// `lockyard import`: what is printed.
+///
+/// # Errors
+/// One line: what is wrong in the text, or that the recording cannot be written.
+pub(crate) fn import(args: &ImportArgs) -> Result<String, Failure> {
+    let target = Target::check("--out", &args.out)?;
+    let recording = recorded("import", &args.file)?;
+    target.write(&recording.to_bytes())?;
+    let events: usize = recording.windows.iter().map(|window| window.events.len()).sum();
+    let windows = numbers::count(recording.windows.len(), "window");
+    Ok(format!("wrote {}: {} in {windows}\n", target.path().display(), numbers::count(events, "event")))
+}
+
+/// `lockyard report`: what is printed.
+///
+/// # Errors
+/// One line for the first thing that is wrong.
+pub(crate) fn report(args: &ReportArgs, styled: bool) -> Result<String, Failure> {
+    let machines = machines::chosen("--machine", &args.machine, &[])?;
+    let recording = recorded("report", &args.file)?;
+    let summary = recording.summary();
+    let look = Look { styled, full_titles: true, events: false };
+    let model = recording.model(None);
+    let mut estimates = String::new();
+    let mut first = None;
+    if let Ok(model) = &model {
+        for machine in &machines {
+            let found = saturation(model, &|threads| predict::transfer_ns(machine, threads));
+            let named = found.iter().filter_map(|one| Some((model.locks[one.lock].name.clone(), one.threads?)));
+            let named: Vec<(String, f64)> = named.take(MOST / 3).collect();
+            let said =
+                named.iter().map(|(class, threads)| format!("{class} at {}", numbers::grouped(threads.round() as u64)));
+            let said: Vec<String> = said.collect();
+            if !said.is_empty() {
+                let _ = writeln!(estimates, "  {}: {}", machine.label(), said.join(", "));
+            }
+            first = first.or_else(|| named.first().map(|(class, threads)| (class.clone(), *threads, machine.label())));
+        }
+    }
+    let mut out = format!("{}\n\n", look.bold(&verdict(&summary, first.as_ref())));
+    out.push_str(&classes(&recording, &summary, look));
+    if !estimates.is_empty() {
+        let _ = write!(out, "\nThreads at which a lock saturates, from averages alone:\n{estimates}");
+    }
+    Ok(out)
+}
+
+fn verdict(summary: &Summary, first: Option<&(String, f64, String)>) -> String {
+    if summary.classes.is_empty() {
+        return "Nothing can be said: the recording has no section from its beginning to its end.".to_owned();
+    }
+    let time = summary.recorded_ns.max(1) as f64;
+    let waited = summary.classes.iter().map(|class| class.waited_ns as f64).sum::<f64>() / time;
+    let held = summary.classes.iter().map(|class| class.held_ns as f64).sum::<f64>() / time;
+    let stop = first.map_or_else(String::new, |(class, threads, machine)| {
+        let machine = if machine == "this" { "this machine" } else { machine };
+        let threads = numbers::grouped(threads.round() as u64);
+        format!("; the first that will stop you is {class}, at about {threads} threads on {machine}")
+    });
+    let shares = format!(
+        "{:.1} % of the threads' time is spent waiting for locks, {:.1} % in their sections",
+        waited * 100.0,
+        held * 100.0
+    );
+    if waited < NOTICEABLE {
+        format!("Locks are not your problem: {shares}{stop}.")
+    } else {
+        format!("Locks cost you: {shares}{stop}.")
+    }
+}
+
+fn classes(recording: &Recording, summary: &Summary, look: Look) -> String {
+    let head = [
+        "",
+        "kind",
+        "locks",
+        "sections",
+        "reads",
+        "waited",
+        "of the time",
+        "hold p50",
+        "p99",
+        "longest",
+        "wait p50",
+        "p99",
+        "longest",
+    ];
+    let mut table = new_table(look, head);
+    align_right(&mut table, &(2..13).collect::<Vec<_>>());
+    for cost in summary.classes.iter().take(MOST) {
+        table.add_row(row(recording, summary, cost));
+    }
+    let mut out = trimmed(&table);
+    if summary.classes.len() > MOST {
+        let _ = writeln!(out, "… and {} more classes", summary.classes.len() - MOST);
+    }
+    let _ = writeln!(
+        out,
+        "{}",
+        look.dim(&format!(
+            "{}, {} recorded; waited: share of the sections that had to wait, of the time: what those waits are of all threads' time",
+            numbers::count(summary.threads, "thread"),
+            numbers::time(summary.recorded_ns as f64)
+        ))
+    );
+    out
+}
+
+fn row(recording: &Recording, summary: &Summary, cost: &ClassCost) -> Vec<String> {
+    let share = |part: u64, of: u64| format!("{:.1} %", part as f64 * 100.0 / of.max(1) as f64);
+    let class = &recording.classes[cost.class];
+    let mut row = vec![
+        class.name.clone(),
+        class.kind.name().to_owned(),
+        numbers::grouped(cost.objects as u64),
+        numbers::grouped(cost.acquisitions),
+        share(cost.reads, cost.acquisitions),
+        share(cost.contended, cost.acquisitions),
+        share(cost.waited_ns, summary.recorded_ns),
+    ];
+    row.extend(cost.holds.iter().chain(&cost.waits).map(|&ns| numbers::time(ns as f64)));
+    row
+}

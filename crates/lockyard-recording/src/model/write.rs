@@ -1,0 +1,137 @@
+//! A model written as the file that [`Model::read`] reads.
+
+use std::fmt::{self, Write};
+
+use super::{Kind, Lock, Model, Popularity, Role, Take};
+
+/// The whole file.
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for lock in &self.locks {
+            writeln!(f, "{}", table(lock)?)?;
+        }
+        for role in &self.roles {
+            writeln!(f, "{}", self.role(role)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn table(lock: &Lock) -> Result<String, fmt::Error> {
+    let usual = Lock::new("");
+    let mut out = format!("[lock.{}]\n", quoted(&lock.name));
+    if lock.kind != Kind::Mutex {
+        writeln!(out, "kind = \"{}\"", lock.kind.name())?;
+    }
+    match &lock.popularity {
+        Popularity::Weights(weights) => {
+            let weights: Vec<String> = weights.iter().map(f64::to_string).collect();
+            writeln!(out, "popularity = [{}]", weights.join(", "))?;
+        }
+        Popularity::Zipf(exponent) => {
+            if lock.objects != 1 {
+                writeln!(out, "objects = {}", lock.objects)?;
+            }
+            if *exponent != 0.0 {
+                writeln!(out, "popularity = {exponent}")?;
+            }
+        }
+    }
+    if lock.private {
+        out.push_str("private = true\n");
+    }
+    match lock.lines {
+        lines if lines == usual.lines => {}
+        (least, most) if least == most => writeln!(out, "lines = {least}")?,
+        (least, most) => writeln!(out, "lines = [{least}, {most}]")?,
+    }
+    Ok(out)
+}
+
+impl Model {
+    fn role(&self, role: &Role) -> Result<String, fmt::Error> {
+        let mut out = format!("[[role]]\nname = {}\n", quoted(&role.name));
+        if role.threads != 1.0 {
+            writeln!(out, "threads = {}", role.threads)?;
+        }
+        writeln!(out, "cpu = {}", role.cpu)?;
+        if !role.wait.is_zero() {
+            writeln!(out, "wait = {}", role.wait)?;
+        }
+        if !role.takes.is_empty() {
+            out.push_str("takes = [\n");
+            for take in &role.takes {
+                writeln!(out, "  {},", self.take(role, take)?)?;
+            }
+            out.push_str("]\n");
+        }
+        Ok(out)
+    }
+
+    fn take(&self, role: &Role, take: &Take) -> Result<String, fmt::Error> {
+        let mut out = format!("{{ lock = {}, hold = {}", quoted(&self.locks[take.lock].name), take.hold);
+        if take.count != 1.0 {
+            write!(out, ", count = {}", take.count)?;
+        }
+        if take.reads != 0.0 {
+            write!(out, ", reads = {}", take.reads)?;
+        }
+        if !take.sleep.is_zero() {
+            write!(out, ", sleep = {}", take.sleep)?;
+        }
+        if let Some(outer) = take.within {
+            write!(out, ", within = {}", quoted(&self.locks[role.takes[outer].lock].name))?;
+        }
+        out.push_str(" }");
+        Ok(out)
+    }
+}
+
+/// A TOML text.
+fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            letter if letter.is_control() => out.push_str(&format!("\\u{:04X}", letter as u32)),
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Model;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let text = r#"
+[lock."a \"b\" \\ c.cc:12"]
+objects = 12
+popularity = 1.5
+[lock.B]
+kind = "spin"
+private = true
+lines = 3
+[lock.C]
+kind = "rwlock"
+popularity = [1, 2.5]
+lines = [0, 9]
+[[role]]
+name = "x\ty"
+threads = 0.25
+cpu = ["1ns", "2.5us"]
+wait = "1ms"
+takes = [
+  { lock = "B", hold = "1ns", count = 0.125, sleep = "3us" },
+  { lock = "C", hold = ["1ns", "7ns"], reads = 12.5, within = "B" },
+]
+[[role]]
+cpu = "1s"
+"#;
+        let model = Model::read("a", text).unwrap();
+        assert_eq!(Model::read("b", &model.to_string()).unwrap(), model);
+    }
+}

@@ -1,0 +1,233 @@
+//! What a program did with its locks, event by event.
+//!
+//! A recording is classes of locks, locks, and *windows*: contiguous stretches of one thread, since
+//! isolated samples lose the gaps between them. It has two forms that say the same: a file for
+//! programs ([`Recording::to_bytes`], [`Recording::from_bytes`]) and lines of text
+//! ([`Recording::to_text`], [`Recording::from_text`]).
+
+use crate::model::Kind;
+
+mod bytes;
+mod checksum;
+mod text;
+
+pub use bytes::Damage;
+
+/// How a lock is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Beside other readers.
+    Read,
+    /// Alone.
+    Write,
+}
+
+/// What happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// The thread asks for a lock; it has it at once unless a [`What::Grant`] follows.
+    Request(Mode),
+    /// The thread has the lock that it asked for, and had to wait for.
+    Grant,
+    /// The thread gives a lock back.
+    Release,
+    /// The thread did not get a lock, and does not wait for it.
+    Failed(Mode),
+    /// Of the time since the event before, the thread was off its CPU for so many nanoseconds.
+    Off(u64),
+}
+
+/// An event of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// When, ns since an arbitrary start that all threads share.
+    pub at: u64,
+    /// What.
+    pub what: What,
+    /// The number of the lock; 0 with [`What::Off`].
+    pub lock: u32,
+}
+
+/// Locks that the same code made, or took first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Class {
+    /// Its name: a place in the program.
+    pub name: String,
+    /// What its locks are.
+    pub kind: Kind,
+}
+
+/// A contiguous stretch of one thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// The thread's number.
+    pub thread: u32,
+    /// When it begins, ns; it ends with its last event.
+    pub begin: u64,
+    /// In the order of their times.
+    pub events: Vec<Event>,
+}
+
+/// A recording.
+///
+/// ```
+/// use lockyard_recording::Recording;
+///
+/// let text = "\
+/// lockyard recording 1
+/// program app
+/// class mutex CACHE
+/// lock 0
+/// window 7 1000
+/// 1500 7 request 0 write
+/// 1560 7 release 0
+/// ";
+/// let recording = Recording::from_text("app.txt", text)?;
+/// let (again, damage) = Recording::from_bytes("app.lyr", &recording.to_bytes())?;
+/// assert_eq!((again.to_text(), damage), (text.to_owned(), None));
+/// # Ok::<(), lockyard_recording::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recording {
+    /// The program, in one line; may be empty.
+    pub program: String,
+    /// The machine it ran on, in one line; may be empty.
+    pub machine: String,
+    /// The classes.
+    pub classes: Vec<Class>,
+    /// Of each lock the number of its class.
+    pub locks: Vec<u32>,
+    /// The windows, in the order in which they were written.
+    pub windows: Vec<Window>,
+    /// Windows that were lost because nobody took them in time.
+    pub dropped: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SplitMix64.
+    struct Draws(u64);
+
+    impl Draws {
+        fn below(&mut self, bound: u64) -> u64 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = self.0;
+            z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (z ^ z >> 31) % bound
+        }
+    }
+
+    fn random(seed: u64) -> Recording {
+        let mut draws = Draws(seed);
+        let kinds = [Kind::Mutex, Kind::RwLock, Kind::Spin];
+        let class = |number: u64, draws: &mut Draws| Class {
+            name: format!("src/some file.cc:{number} – ünit"),
+            kind: kinds[draws.below(3) as usize],
+        };
+        let classes: Vec<Class> = (0..1 + draws.below(4)).map(|number| class(number, &mut draws)).collect();
+        let locks: Vec<u32> = (0..draws.below(9)).map(|_| draws.below(classes.len() as u64) as u32).collect();
+        let mut windows = Vec::new();
+        for _ in 0..draws.below(5) {
+            let begin = draws.below(1 << 40);
+            let mut at = begin;
+            let mut events = Vec::new();
+            for _ in 0..draws.below(20) {
+                at += draws.below(1 << (draws.0 % 30));
+                let mode = if draws.below(2) == 0 { Mode::Read } else { Mode::Write };
+                let what = match draws.below(5) {
+                    0 => What::Request(mode),
+                    1 => What::Grant,
+                    2 => What::Release,
+                    3 => What::Failed(mode),
+                    _ => What::Off(draws.below(1 << 33)),
+                };
+                let off = matches!(what, What::Off(_)) || locks.is_empty();
+                let what = if locks.is_empty() { What::Off(1) } else { what };
+                let lock = if off { 0 } else { draws.below(locks.len() as u64) as u32 };
+                events.push(Event { at, what, lock });
+            }
+            windows.push(Window { thread: draws.below(1 << 20) as u32, begin, events });
+        }
+        let program = if draws.below(2) == 0 { String::new() } else { "memcached -t 4".to_owned() };
+        Recording { program, machine: "a machine".to_owned(), classes, locks, windows, dropped: draws.below(3) }
+    }
+
+    #[test]
+    fn both_forms_say_the_same() {
+        for seed in 0..300 {
+            let recording = random(seed);
+            let (read, damage) = Recording::from_bytes("a", &recording.to_bytes()).unwrap();
+            assert_eq!((&read, damage), (&recording, None), "seed {seed}");
+            assert_eq!(Recording::from_text("a", &recording.to_text()).unwrap(), recording, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_is_readable_up_to_its_last_whole_block() {
+        for seed in 0..40 {
+            let recording = random(seed);
+            let bytes = recording.to_bytes();
+            let mut most = 0;
+            for cut in 0..bytes.len() {
+                let Ok((read, damage)) = Recording::from_bytes("a", &bytes[..cut]) else { continue };
+                assert!(damage.is_some(), "seed {seed}, {cut} of {} bytes", bytes.len());
+                assert!(recording.windows.starts_with(&read.windows), "seed {seed}, cut at {cut}");
+                assert!(read.windows.len() >= most, "seed {seed}, cut at {cut}");
+                most = read.windows.len();
+            }
+            assert_eq!(most, recording.windows.len(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_bit_that_flips_is_noticed() {
+        for seed in 0..12 {
+            let recording = random(seed);
+            let mut bytes = recording.to_bytes();
+            for bit in 0..bytes.len() * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                if let Ok((read, damage)) = Recording::from_bytes("a", &bytes) {
+                    assert!(damage.is_some(), "seed {seed}, bit {bit}");
+                    assert!(recording.windows.starts_with(&read.windows), "seed {seed}, bit {bit}");
+                }
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+
+    #[test]
+    fn noise_is_refused_or_read_and_nothing_else() {
+        let mut draws = Draws(7);
+        for _ in 0..2_000 {
+            let mut bytes = Recording::default().to_bytes();
+            bytes.truncate(draws.below(bytes.len() as u64 + 1) as usize);
+            bytes.extend((0..draws.below(80)).map(|_| draws.below(256) as u8));
+            let _ = Recording::from_bytes("a", &bytes);
+            let _ = Recording::from_text("a", &String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    #[test]
+    fn bad_lines_are_refused_with_their_number() {
+        let head = "lockyard recording 1\nclass mutex A\nlock 0\nwindow 1 10\n";
+        let cases = [
+            ("", "a:1: the first line must be 'lockyard recording 1'"),
+            ("lockyard recording 2\n", "a:1: "),
+            ("lockyard recording 1\nclass futex A\n", "a:2: unknown kind 'futex'"),
+            ("lockyard recording 1\nlock 0\n", "a:2: class 0"),
+            (&format!("{head}x\n"), "a:5: "),
+            (&format!("{head}11 1 request 3 write\n"), "a:5: lock 3"),
+            (&format!("{head}11 1 request 0\n"), "a:5: "),
+            (&format!("{head}11 1 release 0 write\n"), "a:5: "),
+            (&format!("{head}9 1 release 0\n"), "a:5: the time goes back"),
+            (&format!("{head}11 2 release 0\n"), "a:5: thread 2"),
+        ];
+        for (text, start) in cases {
+            let message = Recording::from_text("a", text).expect_err(text).to_string();
+            assert!(message.starts_with(start) && !message.contains('\n'), "{message}, not {start}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! A recording as lines of text, for other people's tools: what `lockyard script` prints and
+//! `lockyard import` reads.
+//!
+//! ```text
+//! lockyard recording 1             the first line
+//! program memcached -t 4
+//! machine 2x Example CPU
+//! dropped 3                        windows that were lost
+//! class mutex src/items.cc:40      classes are numbered from 0, in order
+//! lock 0                           a lock of class 0; locks are numbered from 0, in order
+//! window 7 1000                    thread 7, from 1000 ns on; events follow:
+//! 1500 7 request 0 write           time, thread, what, lock, mode
+//! 1520 7 grant 0                   only if it had to wait
+//! 1560 7 release 0
+//! 1570 7 failed 0 read
+//! 9000 7 off 7000                  off its CPU for 7000 ns since the event before
+//! ```
+//!
+//! Empty lines and lines that begin with `#` say nothing.
+
+use std::fmt::Write;
+
+use super::{Class, Event, Mode, Recording, What, Window};
+use crate::error::Error;
+use crate::model::Kind;
+
+const FIRST: &str = "lockyard recording 1";
+
+impl Recording {
+    /// The lines.
+    pub fn to_text(&self) -> String {
+        let mut out = format!("{FIRST}\n");
+        for (name, value) in [("program", &self.program), ("machine", &self.machine)] {
+            if !value.is_empty() {
+                let _ = writeln!(out, "{name} {value}");
+            }
+        }
+        if self.dropped > 0 {
+            let _ = writeln!(out, "dropped {}", self.dropped);
+        }
+        for class in &self.classes {
+            let _ = writeln!(out, "class {} {}", class.kind.name(), class.name);
+        }
+        for class in &self.locks {
+            let _ = writeln!(out, "lock {class}");
+        }
+        for Window { thread, begin, events } in &self.windows {
+            let _ = writeln!(out, "window {thread} {begin}");
+            for Event { at, what, lock } in events {
+                let _ = match what {
+                    What::Request(mode) => writeln!(out, "{at} {thread} request {lock} {}", mode_name(*mode)),
+                    What::Grant => writeln!(out, "{at} {thread} grant {lock}"),
+                    What::Release => writeln!(out, "{at} {thread} release {lock}"),
+                    What::Failed(mode) => writeln!(out, "{at} {thread} failed {lock} {}", mode_name(*mode)),
+                    What::Off(ns) => writeln!(out, "{at} {thread} off {ns}"),
+                };
+            }
+        }
+        out
+    }
+
+    /// The recording that the lines of `text` say; `file` is what complaints call them.
+    ///
+    /// # Errors
+    /// One line: the file, the line, the reason.
+    pub fn from_text(file: &str, text: &str) -> Result<Self, Error> {
+        let mut recording = Self::default();
+        let mut begun = false;
+        for (index, line) in text.lines().enumerate() {
+            let at = |why: String| Error::new(format!("{file}:{}: {why}", index + 1));
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            if !begun && line != FIRST {
+                return Err(at(format!("the first line must be '{FIRST}'")));
+            }
+            if begun {
+                recording.line(line).map_err(at)?;
+            }
+            begun = true;
+        }
+        if begun { Ok(recording) } else { Err(Error::new(format!("{file}:1: the first line must be '{FIRST}'"))) }
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let rest = rest.trim();
+        match word {
+            "program" => self.program = rest.to_owned(),
+            "machine" => self.machine = rest.to_owned(),
+            "dropped" => self.dropped = number(rest)?,
+            "class" => {
+                let (kind, name) = rest.split_once(' ').ok_or("a class has a kind and a name")?;
+                let kinds = [Kind::Mutex, Kind::RwLock, Kind::Spin];
+                let kind = kinds.into_iter().find(|known| known.name() == kind);
+                let kind = kind.ok_or_else(|| {
+                    format!("unknown kind '{}'; known are mutex, rwlock, spin", &rest[..rest.find(' ').unwrap_or(0)])
+                })?;
+                self.classes.push(Class { name: name.trim().to_owned(), kind });
+            }
+            "lock" => {
+                let class: u32 = number(rest)?;
+                if class as usize >= self.classes.len() {
+                    return Err(format!("class {class} has not been named; there are {}", self.classes.len()));
+                }
+                self.locks.push(class);
+            }
+            "window" => {
+                let (thread, begin) = rest.split_once(' ').ok_or("a window has a thread and a beginning")?;
+                self.windows.push(Window { thread: number(thread)?, begin: number(begin)?, events: Vec::new() });
+            }
+            _ => self.event(line)?,
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, line: &str) -> Result<(), String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (time, thread, what, value, mode) = match words.as_slice() {
+            [time, thread, what, value] => (time, thread, *what, value, None),
+            [time, thread, what, value, mode] => (time, thread, *what, value, Some(*mode)),
+            _ => return Err(format!("'{line}' is not 'time thread what lock mode'")),
+        };
+        let (at, thread): (u64, u32) = (number(time)?, number(thread)?);
+        let mode = match mode {
+            None => None,
+            Some("read") => Some(Mode::Read),
+            Some("write") => Some(Mode::Write),
+            Some(other) => return Err(format!("unknown mode '{other}'; known are read, write")),
+        };
+        let what = match (what, mode) {
+            ("request", Some(mode)) => What::Request(mode),
+            ("failed", Some(mode)) => What::Failed(mode),
+            ("grant", None) => What::Grant,
+            ("release", None) => What::Release,
+            ("off", None) => What::Off(number(value)?),
+            ("request" | "failed", None) => return Err(format!("'{what}' needs a mode: read or write")),
+            ("grant" | "release" | "off", Some(_)) => return Err(format!("'{what}' has no mode")),
+            _ => return Err(format!("unknown event '{what}'; known are request, grant, release, failed, off")),
+        };
+        let lock: u32 = if let What::Off(_) = what { 0 } else { number(value)? };
+        if !matches!(what, What::Off(_)) && lock as usize >= self.locks.len() {
+            return Err(format!("lock {lock} has not been named; there are {}", self.locks.len()));
+        }
+        let window = self.windows.last_mut().ok_or("an event stands in a window")?;
+        if window.thread != thread {
+            return Err(format!("thread {thread} in a window of thread {}", window.thread));
+        }
+        if at < window.events.last().map_or(window.begin, |event| event.at) {
+            return Err("the time goes back".to_owned());
+        }
+        window.events.push(Event { at, what, lock });
+        Ok(())
+    }
+}
+
+fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Read => "read",
+        Mode::Write => "write",
+    }
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.trim().parse().map_err(|_| format!("'{text}' is not a whole number in bounds"))
+}

@@ -1,0 +1,443 @@
+//! A recording reduced to a model.
+//!
+//! * **Roles**: threads that take the same classes, those apart that have less than
+//!   [`NOTICEABLE`] of a thread's sections.
+//! * **An operation**: so many sections that each class of the role that is noticeable is taken at
+//!   least once in the mean. With an operation said (`CLASS=N`), N sections of that class.
+//! * **Locks**: private if each is taken by one thread, and several threads take some; else shared,
+//!   with the popularity that they had.
+//! * **Times**: one value where they are alike, else the means of equal parts of them in order of
+//!   size, so that their mean is kept. Holds are those of sections that nobody had to wait for,
+//!   where there are enough of those: the others are stretched by lines that moved.
+//! * **Nesting**: as recorded, the most frequent first; what would close a circle is taken outside.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::Error;
+use crate::model::{Lock, MOST_COUNT, MOST_OBJECTS, Model, Popularity, Role, Take};
+use crate::recording::{Mode, Recording};
+use crate::time::Times;
+use crate::walk::{self, Section, Told};
+
+/// The share of a thread's sections from which on a class belongs to its role.
+const NOTICEABLE: f64 = 0.05;
+/// Parts of a distribution.
+const PARTS: usize = 12;
+/// More weights are not written into a model.
+const MOST_WEIGHTS: usize = 32;
+
+/// A take before it has a number: its class, and the class around it.
+type Key = (Option<usize>, usize);
+
+/// What threads of a role did.
+#[derive(Debug, Clone, Default)]
+struct Sums {
+    threads: usize,
+    takes: BTreeMap<Key, Taken>,
+    /// CPU times of the stretches outside of all sections.
+    gaps: Vec<u64>,
+    away: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Taken {
+    /// Of sections that had not to wait, and of those that had.
+    free: Vec<u64>,
+    awaited: Vec<u64>,
+    slept: u64,
+    reads: u64,
+}
+
+impl Taken {
+    fn count(&self) -> usize {
+        self.free.len() + self.awaited.len()
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.free.extend(&other.free);
+        self.awaited.extend(&other.awaited);
+        self.slept = self.slept.saturating_add(other.slept);
+        self.reads += other.reads;
+    }
+}
+
+struct Teller<'a> {
+    recording: &'a Recording,
+    thread: u32,
+    sums: Sums,
+    /// Of each lock, how often each thread took it.
+    locks: &'a mut [BTreeMap<u32, u64>],
+}
+
+impl Told for Teller<'_> {
+    fn section(&mut self, section: &Section) {
+        let class = |lock| walk::class_of(self.recording, lock);
+        let taken = self.sums.takes.entry((section.outer.map(class), class(section.lock))).or_default();
+        if section.waited.is_some() { &mut taken.awaited } else { &mut taken.free }.push(section.own);
+        taken.slept = taken.slept.saturating_add(section.slept);
+        taken.reads += u64::from(section.mode == Mode::Read);
+        *self.locks[section.lock as usize].entry(self.thread).or_default() += 1;
+    }
+
+    fn gap(&mut self, cpu: u64, off: u64) {
+        self.sums.gaps.push(cpu);
+        self.sums.away = self.sums.away.saturating_add(off);
+    }
+
+    fn failed(&mut self, _lock: u32) {}
+}
+
+impl Recording {
+    /// The model that this recording comes to. `operation`: a class and how often an operation
+    /// takes it.
+    ///
+    /// # Errors
+    /// One line: it has no whole section, or no such class.
+    pub fn model(&self, operation: Option<(&str, f64)>) -> Result<Model, Error> {
+        let unit = match operation {
+            None => None,
+            Some((name, count)) => {
+                let class = self.classes.iter().position(|class| class.name == name);
+                Some((class.ok_or_else(|| Error::new(format!("no class '{name}' was recorded")))?, count))
+            }
+        };
+        let mut locks = vec![BTreeMap::new(); self.locks.len()];
+        let mut threads: BTreeMap<u32, Sums> = BTreeMap::new();
+        for window in &self.windows {
+            let sums = threads.remove(&window.thread).unwrap_or_default();
+            let mut teller = Teller { recording: self, thread: window.thread, sums, locks: &mut locks };
+            walk::window(window, &mut teller);
+            threads.insert(window.thread, teller.sums);
+        }
+        let mut roles: BTreeMap<BTreeSet<usize>, Sums> = BTreeMap::new();
+        for sums in threads.into_values().filter(|sums| !sums.takes.is_empty()) {
+            roles.entry(sums.noticeable()).or_default().join(sums);
+        }
+        if roles.is_empty() {
+            return Err(Error::new("the recording has no section from its beginning to its end"));
+        }
+        let dropped = circles(&roles);
+        let mut used = vec![false; self.classes.len()];
+        let mut named = Vec::new();
+        for (number, mut sums) in roles.into_values().enumerate() {
+            sums.unnest(&dropped);
+            sums.takes.keys().for_each(|&(_, class)| used[class] = true);
+            named.push(sums.role(format!("role{}", number + 1), unit));
+        }
+        // Classes of the model are in the order of their names, as a file's are.
+        let mut order: Vec<usize> = (0..used.len()).filter(|&class| used[class]).collect();
+        let names = self.names();
+        order.sort_by(|&a, &b| names[a].cmp(&names[b]));
+        for take in named.iter_mut().flat_map(|role| &mut role.takes) {
+            take.lock = order.iter().position(|&class| class == take.lock).unwrap_or(0);
+        }
+        let locks = order.iter().map(|&class| self.lock(class, names[class].clone(), &locks)).collect();
+        Ok(Model { locks, roles: named })
+    }
+
+    /// The names of the classes, made different.
+    fn names(&self) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        let mut names = Vec::new();
+        for class in &self.classes {
+            let plain: String = class.name.chars().filter(|letter| !letter.is_control()).take(180).collect();
+            let plain = if plain.is_empty() { "unnamed".to_owned() } else { plain };
+            let mut name = plain.clone();
+            let mut copy = 1;
+            while !seen.insert(name.clone()) {
+                copy += 1;
+                name = format!("{plain} #{copy}");
+            }
+            names.push(name);
+        }
+        names
+    }
+
+    fn lock(&self, class: usize, name: String, taken: &[BTreeMap<u32, u64>]) -> Lock {
+        let mine: Vec<&BTreeMap<u32, u64>> = taken
+            .iter()
+            .zip(&self.locks)
+            .filter(|(threads, of)| **of as usize == class && !threads.is_empty())
+            .map(|(threads, _)| threads)
+            .collect();
+        let threads: BTreeSet<&u32> = mine.iter().flat_map(|threads| threads.keys()).collect();
+        let private = threads.len() > 1 && mine.iter().all(|threads| threads.len() == 1);
+        let mut weights: Vec<f64> = mine.iter().map(|threads| threads.values().sum::<u64>() as f64).collect();
+        weights.sort_by(|a, b| b.total_cmp(a));
+        let objects = if private { weights.len().div_ceil(threads.len()) } else { weights.len() };
+        let popularity = if private { Popularity::Zipf(0.0) } else { popularity(&weights) };
+        let objects = objects.clamp(1, MOST_OBJECTS as usize) as u32;
+        Lock { name, kind: self.classes[class].kind, objects, popularity, private, lines: Lock::new("").lines }
+    }
+}
+
+/// The popularity of objects that were taken so often, the most popular first.
+fn popularity(weights: &[f64]) -> Popularity {
+    let (Some(most), Some(least)) = (weights.first(), weights.last()) else { return Popularity::Zipf(0.0) };
+    if *most <= 2.0 * least {
+        return Popularity::Zipf(0.0);
+    }
+    if weights.len() <= MOST_WEIGHTS {
+        return Popularity::Weights(weights.to_vec());
+    }
+    // The exponent that gives the most popular its share.
+    let share = most / weights.iter().sum::<f64>();
+    let (mut low, mut high) = (0.0_f64, 10.0_f64);
+    for _ in 0..40 {
+        let middle = (low + high) / 2.0;
+        let sum: f64 = (1..=weights.len()).map(|rank| (rank as f64).powf(-middle)).sum();
+        if 1.0 / sum < share { low = middle } else { high = middle }
+    }
+    Popularity::Zipf((low * 100.0).round() / 100.0)
+}
+
+/// The pairs of classes, outer and inner, that would close a circle if they nested.
+fn circles(roles: &BTreeMap<BTreeSet<usize>, Sums>) -> BTreeSet<(usize, usize)> {
+    let mut pairs: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    for (&(outer, inner), taken) in roles.values().flat_map(|sums| &sums.takes) {
+        if let Some(outer) = outer {
+            *pairs.entry((outer, inner)).or_default() += taken.count();
+        }
+    }
+    let mut order: Vec<((usize, usize), usize)> = pairs.into_iter().collect();
+    order.sort_by_key(|&(pair, count)| (usize::MAX - count, pair));
+    let (mut kept, mut dropped) = (BTreeSet::new(), BTreeSet::new());
+    for (pair, _) in order {
+        if reaches(&kept, pair.1, pair.0) {
+            dropped.insert(pair);
+        } else {
+            kept.insert(pair);
+        }
+    }
+    dropped
+}
+
+/// Whether `from` is `to`, or something that is nested in it is.
+fn reaches(kept: &BTreeSet<(usize, usize)>, from: usize, to: usize) -> bool {
+    let mut seen = BTreeSet::from([from]);
+    let mut open = vec![from];
+    while let Some(class) = open.pop() {
+        for &(_, inner) in kept.iter().filter(|(outer, _)| *outer == class) {
+            if seen.insert(inner) {
+                open.push(inner);
+            }
+        }
+    }
+    seen.contains(&to)
+}
+
+impl Sums {
+    fn sections(&self) -> usize {
+        self.takes.values().map(Taken::count).sum()
+    }
+
+    fn noticeable(&self) -> BTreeSet<usize> {
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        for ((_, class), taken) in &self.takes {
+            *counts.entry(*class).or_default() += taken.count();
+        }
+        let all = self.sections() as f64;
+        counts.into_iter().filter(|(_, count)| *count as f64 >= NOTICEABLE * all).map(|(class, _)| class).collect()
+    }
+
+    fn join(&mut self, other: Self) {
+        self.threads += 1;
+        self.gaps.extend(other.gaps);
+        self.away = self.away.saturating_add(other.away);
+        for (key, taken) in other.takes {
+            self.takes.entry(key).or_default().add(&taken);
+        }
+    }
+
+    /// Takes what nests in `dropped` pairs outside, and what nests in a class that is never taken.
+    fn unnest(&mut self, dropped: &BTreeSet<(usize, usize)>) {
+        loop {
+            let classes: BTreeSet<usize> = self.takes.keys().map(|key| key.1).collect();
+            let loose = |&&(outer, inner): &&Key| {
+                outer.is_some_and(|outer| dropped.contains(&(outer, inner)) || !classes.contains(&outer))
+            };
+            let Some(key) = self.takes.keys().find(loose).copied() else { break };
+            if let Some(taken) = self.takes.remove(&key) {
+                self.takes.entry((None, key.1)).or_default().add(&taken);
+            }
+        }
+    }
+
+    fn role(&self, name: String, unit: Option<(usize, f64)>) -> Role {
+        let of_class = |class: usize| -> usize {
+            self.takes.iter().filter(|(key, _)| key.1 == class).map(|(_, taken)| taken.count()).sum()
+        };
+        let rarest = self.noticeable().into_iter().map(of_class).min().unwrap_or(1).max(1);
+        let said = unit.map(|(class, count)| of_class(class) as f64 / count).filter(|operations| *operations > 0.0);
+        // No operation may have more sections than a model allows.
+        let least = self.sections() as f64 / (MOST_COUNT / 2.0);
+        let operations = said.unwrap_or(rarest as f64).max(least);
+        let mut takes = Vec::new();
+        let outside: Vec<usize> = self.takes.keys().filter(|key| key.0.is_none()).map(|key| key.1).collect();
+        for class in outside {
+            self.add(&mut takes, (None, class), None, operations);
+        }
+        let gaps = self.gaps.len().max(1) as f64 / operations;
+        let cpu = spread(&self.gaps).scaled(gaps);
+        let cpu = if cpu.mean() < 1.0 { Times::one(1) } else { cpu };
+        let wait = Times::one((self.away as f64 / operations).round() as u64);
+        Role { name, threads: self.threads as f64, cpu, wait, takes }
+    }
+
+    /// Adds a take, and behind it those that are nested in it. `around`: the number of the outer
+    /// one, and how often it happens in an operation.
+    fn add(&self, takes: &mut Vec<Take>, key: Key, around: Option<(usize, f64)>, operations: f64) {
+        let Some(taken) = self.takes.get(&key) else { return };
+        let times = taken.count() as f64 / operations;
+        let enough = taken.free.len() * 3 >= taken.count();
+        let all = || taken.free.iter().chain(&taken.awaited).copied().collect::<Vec<u64>>();
+        let hold = if enough { spread(&taken.free) } else { spread(&all()) };
+        let number = takes.len();
+        takes.push(Take {
+            lock: key.1,
+            hold,
+            count: rounded(times / around.map_or(1.0, |(_, outer)| outer)).min(MOST_COUNT),
+            reads: rounded(100.0 * taken.reads as f64 / taken.count() as f64),
+            sleep: Times::one(taken.slept / taken.count() as u64),
+            within: around.map(|(outer, _)| outer),
+        });
+        // The class may stand in several places: what nests in it is told of the first.
+        let first = takes.iter().position(|take| take.lock == key.1) == Some(number);
+        let inner: Vec<usize> = self.takes.keys().filter(|key_| key_.0 == Some(key.1)).map(|key| key.1).collect();
+        for class in inner.into_iter().filter(|_| first) {
+            self.add(takes, (Some(key.1), class), Some((number, times)), operations);
+        }
+    }
+}
+
+/// To four digits, and never to zero.
+fn rounded(value: f64) -> f64 {
+    if value <= 0.0 {
+        return 0.0;
+    }
+    let digits = 10_f64.powi(3 - value.log10().floor() as i32);
+    (value * digits).round() / digits
+}
+
+/// One value if all are alike, else the means of equal parts in the order of size.
+fn spread(values: &[u64]) -> Times {
+    if values.is_empty() {
+        return Times::default();
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let mean = |part: &[u64]| part.iter().map(|&ns| ns as f64).sum::<f64>() / part.len() as f64;
+    let middle = mean(&sorted);
+    let variance = sorted.iter().map(|&value| (value as f64 - middle).powi(2)).sum::<f64>() / sorted.len() as f64;
+    if sorted.len() < PARTS || variance.sqrt() <= 0.2 * middle {
+        return Times::one(middle.round() as u64);
+    }
+    let edge = |part: usize| part * sorted.len() / PARTS;
+    Times::drawn((0..PARTS).map(|part| mean(&sorted[edge(part)..edge(part + 1)]).round() as u64).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two workers, each of which takes A twice (once with B in it) and its own C in an operation;
+    /// one cleaner that takes B.
+    fn recorded() -> Recording {
+        let mut text = "lockyard recording 1\nclass mutex A\nclass rwlock B\nclass spin C\n\
+            lock 0\nlock 1\nlock 2\nlock 2\n"
+            .to_owned();
+        for thread in [1, 2] {
+            text += &format!("window {thread} 0\n");
+            for operation in 0..200_u64 {
+                let own = thread + 1;
+                let lines = [
+                    (100, "request 0 write".to_owned()),
+                    (110, "request 1 read".to_owned()),
+                    (130, "release 1".to_owned()),
+                    (150, "release 0".to_owned()),
+                    (250, "request 0 write".to_owned()),
+                    (280, "release 0".to_owned()),
+                    (400, format!("request {own} write")),
+                    (405, format!("release {own}")),
+                ];
+                for (at, what) in lines {
+                    text += &format!("{} {thread} {what}\n", operation * 1_000 + at);
+                }
+            }
+        }
+        text += "window 9 0\n";
+        for operation in 0..50 {
+            text += &format!("{} 9 off 900\n", operation * 1_000 + 950);
+            text += &format!("{} 9 request 1 write\n", operation * 1_000 + 960);
+            text += &format!("{} 9 release 1\n", operation * 1_000 + 1_000);
+        }
+        Recording::from_text("a", &text).unwrap()
+    }
+
+    #[test]
+    fn a_recording_comes_to_what_was_done() {
+        let model = recorded().model(None).unwrap();
+        assert_eq!(Model::read("b", &model.to_string()).unwrap(), model, "{model}");
+        let names: Vec<&str> = model.locks.iter().map(|lock| lock.name.as_str()).collect();
+        assert_eq!(names, ["A", "B", "C"]);
+        assert_eq!(model.locks.iter().map(|lock| lock.private).collect::<Vec<_>>(), [false, false, true]);
+        let worker = model.roles.iter().find(|role| role.threads == 2.0).expect("two workers");
+        let counts: Vec<(usize, f64, Option<usize>)> =
+            worker.takes.iter().map(|take| (take.lock, take.count, take.within)).collect();
+        assert_eq!(counts, [(0, 2.0, None), (1, 0.5, Some(0)), (2, 1.0, None)], "{model}");
+        // 10 + 20 around the nested section, and 30; of B 20.
+        assert_eq!(worker.takes[0].hold.mean(), 30.0);
+        assert_eq!((worker.takes[1].hold.mean(), worker.takes[1].reads), (20.0, 100.0));
+        let cpu = worker.cpu.mean();
+        assert!((cpu - (1_000.0 - 85.0)).abs() < 10.0, "{cpu}");
+        let cleaner = model.roles.iter().find(|role| role.threads == 1.0).expect("a cleaner");
+        assert_eq!((cleaner.wait.mean(), cleaner.takes[0].hold.mean()), (900.0, 40.0));
+    }
+
+    #[test]
+    fn an_operation_can_be_said() {
+        let model = recorded().model(Some(("A", 20.0))).unwrap();
+        let worker = model.roles.iter().find(|role| role.threads == 2.0).unwrap();
+        assert_eq!((worker.takes[0].count, worker.takes[2].count), (20.0, 10.0));
+        assert!(recorded().model(Some(("X", 1.0))).is_err());
+    }
+
+    #[test]
+    fn what_nests_both_ways_is_taken_outside() {
+        let mut text = "lockyard recording 1\nclass mutex A\nclass mutex B\nlock 0\nlock 1\nwindow 1 0\n".to_owned();
+        for round in 0..30_u64 {
+            let (outer, inner) = if round % 3 == 0 { (1, 0) } else { (0, 1) };
+            let at = round * 100;
+            text += &format!("{} 1 request {outer} write\n{} 1 request {inner} write\n", at + 10, at + 20);
+            text += &format!("{} 1 release {inner}\n{} 1 release {outer}\n", at + 30, at + 40);
+        }
+        let model = Recording::from_text("a", &text).unwrap().model(None).unwrap();
+        assert_eq!(Model::read("b", &model.to_string()).unwrap(), model, "{model}");
+        let nested: Vec<(usize, Option<usize>)> =
+            model.roles[0].takes.iter().map(|take| (take.lock, take.within)).collect();
+        assert_eq!(nested, [(0, None), (1, Some(0)), (1, None)]);
+    }
+
+    #[test]
+    fn nothing_comes_to_nothing() {
+        assert!(Recording::default().model(None).is_err());
+    }
+
+    #[test]
+    fn parts_keep_the_mean() {
+        let values: Vec<u64> = (0..1_200).map(|value| value * value).collect();
+        let mean = values.iter().sum::<u64>() as f64 / 1_200.0;
+        let parts = spread(&values);
+        assert_eq!(parts.values().len(), PARTS);
+        assert!((parts.mean() / mean - 1.0).abs() < 0.001);
+        assert_eq!(spread(&[100, 101, 99]).values(), [100]);
+    }
+
+    #[test]
+    fn popularity_is_kept() {
+        assert_eq!(popularity(&[10.0, 9.0, 8.0]), Popularity::Zipf(0.0));
+        assert_eq!(popularity(&[10.0, 1.0]), Popularity::Weights(vec![10.0, 1.0]));
+        let zipf: Vec<f64> = (1..=1_000).map(|rank| 1e6 / f64::from(rank)).collect();
+        assert_eq!(popularity(&zipf), Popularity::Zipf(1.0));
+    }
+}

@@ -1,0 +1,160 @@
+//! What each class of locks cost the program that was recorded.
+
+use crate::recording::{Mode, Recording};
+use crate::walk::{self, Section, Told};
+
+/// A class.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassCost {
+    /// The number of the class in [`Recording::classes`].
+    pub class: usize,
+    /// Locks of it that were taken.
+    pub objects: usize,
+    /// Sections.
+    pub acquisitions: u64,
+    /// Of which only read.
+    pub reads: u64,
+    /// Of which had to wait.
+    pub contended: u64,
+    /// Calls that did not get the lock and did not wait.
+    pub failed: u64,
+    /// Time waited, ns, all threads together.
+    pub waited_ns: u64,
+    /// Time held, ns, all threads together, without what was nested.
+    pub held_ns: u64,
+    /// Half of the holds, 99 % of them, and all of them were no longer, ns.
+    pub holds: [u64; 3],
+    /// The same of the waits that there were.
+    pub waits: [u64; 3],
+}
+
+/// The whole program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// Threads with a window.
+    pub threads: usize,
+    /// The time of all windows together, ns.
+    pub recorded_ns: u64,
+    /// Time on the CPU outside of all sections, ns.
+    pub outside_ns: u64,
+    /// Time off the CPU outside of all sections, ns.
+    pub away_ns: u64,
+    /// The classes that were taken, the one with the longest waits first.
+    pub classes: Vec<ClassCost>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Sums {
+    objects: std::collections::BTreeSet<u32>,
+    reads: u64,
+    failed: u64,
+    holds: Vec<u64>,
+    waits: Vec<u64>,
+}
+
+struct Teller<'a> {
+    recording: &'a Recording,
+    classes: Vec<Sums>,
+    outside_ns: u64,
+    away_ns: u64,
+}
+
+impl Told for Teller<'_> {
+    fn section(&mut self, section: &Section) {
+        let sums = &mut self.classes[walk::class_of(self.recording, section.lock)];
+        sums.objects.insert(section.lock);
+        sums.reads += u64::from(section.mode == Mode::Read);
+        sums.holds.push(section.own + section.slept);
+        sums.waits.extend(section.waited);
+    }
+
+    fn gap(&mut self, cpu: u64, off: u64) {
+        self.outside_ns = self.outside_ns.saturating_add(cpu);
+        self.away_ns = self.away_ns.saturating_add(off);
+    }
+
+    fn failed(&mut self, lock: u32) {
+        self.classes[walk::class_of(self.recording, lock)].failed += 1;
+    }
+}
+
+impl Recording {
+    /// What its locks cost the program.
+    pub fn summary(&self) -> Summary {
+        let classes = vec![Sums::default(); self.classes.len()];
+        let mut teller = Teller { recording: self, classes, outside_ns: 0, away_ns: 0 };
+        let mut recorded_ns = 0;
+        for window in &self.windows {
+            let end = window.events.last().map_or(window.begin, |event| event.at);
+            recorded_ns = sum([recorded_ns, end.saturating_sub(window.begin)]);
+            walk::window(window, &mut teller);
+        }
+        let threads: std::collections::BTreeSet<u32> = self.windows.iter().map(|window| window.thread).collect();
+        let Teller { classes, outside_ns, away_ns, .. } = teller;
+        let taken = classes.into_iter().enumerate().filter(|(_, sums)| sums.holds.len() as u64 + sums.failed > 0);
+        let mut classes: Vec<ClassCost> = taken.map(|(class, sums)| sums.cost(class)).collect();
+        classes.sort_by_key(|cost| (u64::MAX - cost.waited_ns, u64::MAX - cost.acquisitions));
+        Summary { threads: threads.len(), recorded_ns, outside_ns, away_ns, classes }
+    }
+}
+
+impl Sums {
+    fn cost(mut self, class: usize) -> ClassCost {
+        self.holds.sort_unstable();
+        self.waits.sort_unstable();
+        ClassCost {
+            class,
+            objects: self.objects.len(),
+            acquisitions: self.holds.len() as u64,
+            reads: self.reads,
+            contended: self.waits.len() as u64,
+            failed: self.failed,
+            waited_ns: sum(self.waits.iter().copied()),
+            held_ns: sum(self.holds.iter().copied()),
+            holds: quantiles(&self.holds),
+            waits: quantiles(&self.waits),
+        }
+    }
+}
+
+/// The sum of times; the largest number if there is none so large: a file may say anything.
+fn sum(times: impl IntoIterator<Item = u64>) -> u64 {
+    times.into_iter().fold(0, u64::saturating_add)
+}
+
+/// The median, the 99th percentile and the last of what is sorted; zeros of nothing.
+fn quantiles(sorted: &[u64]) -> [u64; 3] {
+    let at = |share: f64| sorted.get(((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1)));
+    [0.5, 0.99, 1.0].map(|share| at(share).copied().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_and_holds_are_summed_by_class() {
+        let text = "lockyard recording 1\nclass mutex A\nclass rwlock B\nlock 0\nlock 1\nlock 1\nwindow 1 0\n\
+            100 1 request 0 write\n150 1 grant 0\n170 1 release 0\n200 1 request 1 read\n230 1 release 1\n\
+            231 1 failed 2 write\n";
+        let summary = Recording::from_text("a", text).unwrap().summary();
+        let [a, b] = summary.classes.as_slice() else { panic!("{summary:?}") };
+        assert_eq!((a.class, a.waited_ns, a.held_ns, a.contended, a.waits), (0, 50, 20, 1, [50, 50, 50]));
+        assert_eq!((b.reads, b.failed, b.objects, b.holds, b.contended), (1, 1, 1, [30, 30, 30], 0));
+        assert_eq!((summary.recorded_ns, summary.outside_ns, summary.threads), (231, 130, 1));
+    }
+
+    #[test]
+    fn times_without_measure_are_summed_up_to_the_largest_number() {
+        let most = u64::MAX;
+        let section = format!("0 1 request 0 write\n{most} 1 off {most}\n{most} 1 release 0\n");
+        let waited = format!("0 1 request 0 write\n{most} 1 grant 0\n{most} 1 release 0\n");
+        let away = format!("{most} 1 off {most}\n{most} 1 request 0 write\n{most} 1 release 0\n");
+        let windows: String = [&section, &waited, &away].map(|one| format!("window 1 0\n{one}").repeat(3)).concat();
+        let text = format!("lockyard recording 1\nclass mutex A\nlock 0\n{windows}");
+        let recording = Recording::from_text("a", &text).unwrap();
+        let summary = recording.summary();
+        assert_eq!((summary.recorded_ns, summary.away_ns, summary.classes[0].waited_ns), (most, most, most));
+        assert!(recording.model(None).is_ok());
+    }
+}

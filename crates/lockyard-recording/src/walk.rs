@@ -1,0 +1,134 @@
+//! A recording read as what threads did: sections, and the time between them.
+//!
+//! A section begins when its lock is had and ends when it is given back; its own time is what
+//! passes while no other lock is taken in it. What was taken before a window, or is held at its
+//! end, is left out.
+
+use crate::recording::{Event, Mode, Recording, What, Window};
+
+/// A section from its beginning to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Section {
+    pub(crate) lock: u32,
+    pub(crate) mode: Mode,
+    /// The lock in whose section this one began.
+    pub(crate) outer: Option<u32>,
+    /// How long its thread waited for it; `None`: not at all.
+    pub(crate) waited: Option<u64>,
+    /// CPU time in it, without what is nested in it.
+    pub(crate) own: u64,
+    /// Time off the CPU in it, likewise.
+    pub(crate) slept: u64,
+}
+
+/// What is told of a window.
+pub(crate) trait Told {
+    /// A section has ended.
+    fn section(&mut self, section: &Section);
+    /// A stretch outside of all sections has ended: time on the CPU, time off it.
+    fn gap(&mut self, cpu: u64, off: u64);
+    /// A lock was not had, and not waited for.
+    fn failed(&mut self, lock: u32);
+}
+
+/// Tells what happened in `window`.
+pub(crate) fn window(window: &Window, told: &mut impl Told) {
+    let mut held: Vec<Section> = Vec::new();
+    let (mut cpu, mut off, mut before) = (0, 0, window.begin);
+    // The request whose grant is still to come.
+    let mut asked: Option<(u32, Mode, u64)> = None;
+    for (index, event) in window.events.iter().enumerate() {
+        let passed = event.at.saturating_sub(before);
+        before = event.at;
+        let away = if let What::Off(ns) = event.what { ns.min(passed) } else { 0 };
+        if asked.is_none() {
+            match held.last_mut() {
+                Some(section) => (section.own, section.slept) = (section.own + passed - away, section.slept + away),
+                None => (cpu, off) = (cpu + passed - away, off + away),
+            }
+        }
+        match event.what {
+            What::Off(_) => {}
+            What::Failed(_) => told.failed(event.lock),
+            What::Request(mode) if waits(&window.events[index + 1..], event.lock) => {
+                asked = Some((event.lock, mode, event.at));
+            }
+            What::Request(mode) => enter(&mut held, (&mut cpu, &mut off), event.lock, mode, None, told),
+            What::Grant => {
+                if let Some((lock, mode, since)) = asked.take() {
+                    let waited = Some(event.at.saturating_sub(since));
+                    enter(&mut held, (&mut cpu, &mut off), lock, mode, waited, told);
+                }
+            }
+            What::Release => {
+                if let Some(place) = held.iter().rposition(|section| section.lock == event.lock) {
+                    told.section(&held.remove(place));
+                }
+            }
+        }
+    }
+}
+
+/// Whether the next event but off-CPU times is the grant of `lock`.
+fn waits(later: &[Event], lock: u32) -> bool {
+    let next = later.iter().find(|event| !matches!(event.what, What::Off(_)));
+    next.is_some_and(|event| event.what == What::Grant && event.lock == lock)
+}
+
+fn enter(
+    held: &mut Vec<Section>,
+    (cpu, off): (&mut u64, &mut u64),
+    lock: u32,
+    mode: Mode,
+    waited: Option<u64>,
+    told: &mut impl Told,
+) {
+    if held.is_empty() {
+        told.gap(std::mem::take(cpu), std::mem::take(off));
+    }
+    let outer = held.last().map(|section| section.lock);
+    held.push(Section { lock, mode, outer, waited, own: 0, slept: 0 });
+}
+
+/// The class of `lock`.
+pub(crate) fn class_of(recording: &Recording, lock: u32) -> usize {
+    recording.locks[lock as usize] as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct All {
+        sections: Vec<Section>,
+        gaps: Vec<(u64, u64)>,
+    }
+
+    impl Told for All {
+        fn section(&mut self, section: &Section) {
+            self.sections.push(*section);
+        }
+
+        fn gap(&mut self, cpu: u64, off: u64) {
+            self.gaps.push((cpu, off));
+        }
+
+        fn failed(&mut self, _lock: u32) {}
+    }
+
+    #[test]
+    fn nested_and_awaited_sections_are_told_apart() {
+        let text = "lockyard recording 1\nclass mutex A\nlock 0\nlock 0\nwindow 1 0\n\
+            10 1 release 0\n110 1 off 60\n110 1 request 0 write\n150 1 request 1 read\n190 1 off 30\n200 1 grant 1\n\
+            205 1 release 1\n215 1 release 0\n300 1 request 0 write\n";
+        let recording = Recording::from_text("a", text).unwrap();
+        let mut all = All::default();
+        window(&recording.windows[0], &mut all);
+        // The release of what was taken before the window says nothing; nor does the last request.
+        assert_eq!(all.gaps, [(50, 60), (85, 0)]);
+        let [inner, outer] = all.sections.as_slice() else { panic!("{:?}", all.sections) };
+        assert_eq!((inner.outer, inner.waited, inner.own, inner.mode), (Some(0), Some(50), 5, Mode::Read));
+        assert_eq!((outer.outer, outer.waited, outer.own), (None, None, 50));
+    }
+}
