@@ -57,9 +57,9 @@
 //!   `put_return` is AcqRel.
 //! * Under the lock the count is Relaxed: the lock orders it.
 //!
-//! **Destruction.** By the thread that gave up the last reference or marked it dead, once nobody can
-//! look the object up any more: the user's to know, as with any count. Unlocking does not touch the
-//! word after the kind's release. **fork.** As the kind.
+//! **Destruction.** By the thread that gave up the last reference or marked it dead, once no other
+//! can look the object up: the user's to know, as with any count. Unlocking does not touch the word
+//! after the kind's release. **fork.** As the kind.
 //!
 //! Sources: lockref (Linux 2013); its limit of 100 tries came later, and the pause between them
 //! went.
