@@ -307,8 +307,8 @@ public:
     }
 
     /**
-     * Another clock, which may run at another speed: it has the last word. A wait is not begun again
-     * here, since what it waits for may have come.
+     * Another clock, which may run at another speed: it has the last word. A wait is not begun
+     * again here, since what it waits for may have come.
      */
     template <class Clock, class Duration>
     std::cv_status wait_until(held& lock, const std::chrono::time_point<Clock, Duration>& end) noexcept

@@ -24,6 +24,7 @@ use crate::hq::HqOptions;
 use crate::machine::MachineFacts;
 use crate::observe::Observation;
 use crate::options::{BenchOptions, CompareOptions, Format};
+use crate::output::Target;
 use crate::predict::PredictOptions;
 use crate::report::look::Look;
 use crate::reproduce::ReproduceOptions;
@@ -223,12 +224,7 @@ fn sim(options: SimOptions) -> Result<u8, Failure> {
         Format::JsonLines => simulate::json::lines(&outcomes),
         Format::Csv => Ok(simulate::json::csv(&outcomes)),
     };
-    let written = options
-        .out
-        .as_ref()
-        .map_or(Ok(()), |(target, format)| target.write(&text(*format, Look { styled: false, ..look })?));
-    print(&text(options.format, look)?)?;
-    written?;
+    shown(options.format, options.out.as_ref(), look, text)?;
     if interrupted {
         return Ok(stopped());
     }
@@ -238,6 +234,18 @@ fn sim(options: SimOptions) -> Result<u8, Failure> {
             Err(Failure::run(format!("{} of {} simulations failed; the first: {why}", failed.len(), outcomes.len())))
         }
     }
+}
+
+/// Prints `text` in one format, and writes it in another if that is wanted.
+fn shown(
+    format: Format,
+    out: Option<&(Target, Format)>,
+    look: Look,
+    text: impl Fn(Format, Look) -> Result<String, Failure>,
+) -> Result<(), Failure> {
+    let written = out.map_or(Ok(()), |(target, format)| target.write(&text(*format, Look { styled: false, ..look })?));
+    print(&text(format, look)?)?;
+    written
 }
 
 fn trace(options: TraceOptions) -> Result<u8, Failure> {
@@ -260,12 +268,7 @@ fn foretell(options: &PredictOptions) -> Result<u8, Failure> {
         Format::JsonLines => report::json::pretty(&found),
         Format::Csv => Ok(predict::csv::render(&found)),
     };
-    let written = options
-        .out
-        .as_ref()
-        .map_or(Ok(()), |(target, format)| target.write(&text(*format, Look { styled: false, ..look })?));
-    print(&text(options.format, look)?)?;
-    written?;
+    shown(options.format, options.out.as_ref(), look, text)?;
     if found.interrupted { Ok(stopped()) } else { Ok(0) }
 }
 

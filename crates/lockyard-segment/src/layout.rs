@@ -4,11 +4,11 @@
 //! |---|---|---|---|
 //! | [`Header`] | 0 | 4,096 | the process |
 //! | names of events | 4,096 | 4,096 | the process, once |
-//! | [`Baseline`] | 8,192 | 4,096 | the process that resets |
+//! | [`Baseline`] | 8,192 | 4,096 | the process that resets: the resetter |
 //! | classes, [`CLASSES`] of [`ClassRecord`] | 12,288 | 393,216 | the process |
-//! | what they had counted when somebody reset, [`CLASSES`] of [`Tally`] | 405,504 | 393,216 | the process that resets |
+//! | the same at the last reset, [`CLASSES`] of [`Tally`] | 405,504 | 393,216 | the resetter |
 //! | callers, [`CALLERS`] of [`CallerRecord`] | 798,720 | 131,072 | the process |
-//! | what they had counted at the last reset, [`CALLERS`] of [`CallerTally`] | 929,792 | 24,576 | the process that resets |
+//! | the same at the last reset, [`CALLERS`] of [`CallerTally`] | 929,792 | 24,576 | the resetter |
 //! | thread pages, [`THREADS`] of [`ThreadPage`] | 954,368 | 4,096 each | the thread |
 //!
 //! The first 48 bytes of the header are the same in every version. Everything else may change with

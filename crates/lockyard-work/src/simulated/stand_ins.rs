@@ -10,7 +10,7 @@
 //! |---|---|---|---|
 //! | mutex | 0 free, 1 taken, 2 taken and somebody may sleep | the owner; 2: a waiter | the owner |
 //! | rwlock | `WRITER` | a writer that finds no reader | the writer |
-//! | | `ASLEEP`: somebody may sleep | a waiter, before it sleeps | the thread that leaves, and wakes all |
+//! | | `ASLEEP`: somebody may sleep | a waiter, before it sleeps | the thread that wakes all |
 //! | | `READER` × readers, waiting ones too | each reader | each reader |
 //!
 //! Ordering: acquire on the operation that takes the word, release on the one that gives it back.

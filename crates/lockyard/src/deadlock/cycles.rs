@@ -6,7 +6,9 @@
 //! | upgrading | each other holder; itself if it reads as well |
 //! | upgradable | a holder that is upgradable or exclusive |
 //! | shared | a holder that is exclusive |
-//! | shared or upgradable, and no holder is in its way | *perhaps* each thread that waits for the lock to write (a reader of `RecursiveRwLock` does not) |
+//! | shared or upgradable, past all holders | *perhaps* each thread that waits for it to write |
+//!
+//! The last row is not of readers of `RecursiveRwLock`: these pass waiting writers.
 
 // A report names threads as std does.
 #![allow(clippy::disallowed_types)]

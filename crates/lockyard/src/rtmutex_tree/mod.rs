@@ -23,7 +23,7 @@
 //! | bits | name | meaning | changed by |
 //! |---|---|---|---|
 //! | 0–14 | owner | thread id, 0 = free | taker, releaser |
-//! | 16 | `WAITERS` | somebody waits, or looks: no fast path | the thread that holds the wait lock |
+//! | 16 | `WAITERS` | somebody waits, or looks: no fast path | the holder of the wait lock |
 //!
 //! | owner | `WAITERS` | state | who may change it |
 //! |---|---|---|---|

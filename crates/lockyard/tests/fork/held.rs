@@ -24,7 +24,7 @@ use lockyard_check::lock::{Held, Lock, Way};
 use lockyard_check::stage::Seats;
 
 use crate::child::in_child;
-use crate::{check, contend, test};
+use crate::{Stops, check, contend, test};
 
 /// What the forking thread holds is the child's as well as the parent's: both release it, and use
 /// it on.
@@ -175,6 +175,7 @@ fn held_in_a_fight<L: Lock<P = Linux>>(name: &str) {
         let lock = L::default();
         let stop = AtomicBool::new(false);
         scope(|threads| {
+            let _stops = Stops(&stop);
             for _ in 0..6 {
                 threads.spawn(|| {
                     while !stop.load(SeqCst) {
@@ -195,7 +196,6 @@ fn held_in_a_fight<L: Lock<P = Linux>>(name: &str) {
                 });
                 drop(held);
             }
-            stop.store(true, SeqCst);
         });
         assert!(lock.at_rest());
     });
@@ -244,6 +244,7 @@ fn a_lock_held_by_another_thread_stays_held_in_the_child() {
         let ready = AtomicBool::new(false);
         let stop = AtomicBool::new(false);
         scope(|threads| {
+            let _stops = Stops(&stop);
             threads.spawn(|| {
                 let _held = Held::new(&mutex, Way::Write);
                 ready.store(true, SeqCst);
@@ -258,7 +259,6 @@ fn a_lock_held_by_another_thread_stays_held_in_the_child() {
                 check(mutex.is_locked() && !mutex.try_acquire(), "free in the child")?;
                 check(mutex.acquire_until(Until::after(1_000_000)).is_err(), "taken in the child")
             });
-            stop.store(true, SeqCst);
         });
         assert!(mutex.at_rest());
     });

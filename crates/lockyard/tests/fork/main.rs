@@ -43,6 +43,16 @@ fn test(name: &str, body: impl FnOnce()) {
     guarded(name, body);
 }
 
+/// Tells threads to stop when it is dropped: also where a check fails, or a scope would wait for
+/// them for ever.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 fn check(condition: bool, why: &'static str) -> Result<(), &'static str> {
     condition.then_some(()).ok_or(why)
 }
@@ -73,6 +83,7 @@ fn fork_in_the_middle_of_contention() {
         let stop = AtomicBool::new(false);
         let rounds = AtomicU32::new(0);
         scope(|threads| {
+            let _stops = Stops(&stop);
             for _ in 0..3 {
                 threads.spawn(|| {
                     while !stop.load(SeqCst) {
@@ -101,7 +112,6 @@ fn fork_in_the_middle_of_contention() {
                     round += 1;
                 }
             }
-            stop.store(true, SeqCst);
         });
         assert_eq!((*spin.lock(), *mutex.lock()), (*rwsem.read(), rounds.load(SeqCst)));
     });
@@ -119,6 +129,7 @@ fn a_spinner_of_the_parent_keeps_no_thread_of_the_child_from_spinning() {
             }
         };
         scope(|threads| {
+            let _stops = Stops(&stop);
             threads.spawn(|| {
                 let me = Linux::current().unwrap();
                 assert!(queue.join(me, Patience::ns(0)));
@@ -133,7 +144,6 @@ fn a_spinner_of_the_parent_keeps_no_thread_of_the_child_from_spinning() {
                 queue.leave(me);
                 check(!queue.is_locked(), "not at rest")
             });
-            stop.store(true, SeqCst);
         });
         assert!(!queue.is_locked());
     });

@@ -9,7 +9,7 @@ use lockyard::platform::linux::Linux;
 use lockyard::platform::thread::ThreadId;
 
 use crate::child::in_child;
-use crate::{check, test};
+use crate::{Stops, check, test};
 
 /// The child's main thread keeps its name; its new threads get other names.
 #[test]
@@ -22,6 +22,7 @@ fn new_threads_in_the_child_do_not_take_the_forkers_name() {
         let mine = Linux::current().map(|thread| thread.id());
         let stop = AtomicBool::new(false);
         scope(|threads| {
+            let _stops = Stops(&stop);
             for _ in 0..3 {
                 threads.spawn(|| {
                     Linux::current();
@@ -46,7 +47,6 @@ fn new_threads_in_the_child_do_not_take_the_forkers_name() {
                 });
                 Ok(())
             });
-            stop.store(true, SeqCst);
         });
     });
 }

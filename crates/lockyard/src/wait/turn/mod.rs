@@ -8,14 +8,37 @@
 //! `LISTENING` and `HANDOFF`, the *requests*, are bits of the lock. The others are in the record of
 //! the waiting thread, which is never freed. The wait lock orders all changes of the queue.
 //!
-//! | word | meaning | set by | cleared by | if it is not set |
-//! |---|---|---|---|---|
-//! | `LISTENING` | the next release wakes the first waiter | the first waiter, in the step in which its last try fails; an owner that leaves the queue, for the new first (*Leaving*); a signaller, for a first waiter that it put there asleep; a fair release | the release that wakes; the waiter that empties the queue; a first waiter that leaves with the lock | the first waiter sleeps to its timer. For one without a timer it is set, or that waiter is woken |
-//! | `HANDOFF` | the lock admits nobody but the first waiter | the first waiter, in the step in which a try fails after its turn; under the wait lock: a thread that finds the first waiter late, and then wakes it; an owner that leaves, or a signaller, if the new first has a rank; a fair release | the waiter that empties the queue; a first waiter that leaves with the lock; the thread that ends a reservation. Not a release | others pass the first waiter for longer |
-//! | `due` | when the waiter's turn is over | the waiter: when it joins, when it looks as first (at most a [`TURN_NS`] ahead), when it sleeps after its turn. A signaller: far in the future, until the waiter runs | – | – |
-//! | `reserved` | when the lock was first seen free and reserved for this waiter. `LAPSED`: it did not come | a release with `HANDOFF`, or a refused thread, if it is 0; `LAPSED`: the thread that ends the reservation | the waiter, at each look | the next refused thread sets it |
-//! | `note` | `FOUGHT_OVER`, of the first waiter: the one before it was passed. `GUARD`: a signaller put the waiter there behind others | a leaving owner, for the new first; the signaller | a leaving owner, for the new first; the waiter that joins; the thread that moves it back | – |
-//! | `place` | ticket: one more than that of the waiter before; it does not fall along the queue | the thread that puts the waiter there, under the wait lock | – | – |
+//! | word | meaning | if it is not set |
+//! |---|---|---|
+//! | `LISTENING` | the next release wakes the first waiter | that one sleeps to its timer |
+//! | `HANDOFF` | the lock admits nobody but the first waiter | it is passed for longer |
+//! | `due` | when the waiter's turn is over | – |
+//! | `reserved` | since when the lock is free for the waiter; `LAPSED`: it did not come | set later |
+//! | `note` | `FOUGHT_OVER`: the waiter before was passed. `GUARD`: a signaller put it there | – |
+//! | `place` | ticket, one more than that of the waiter before; does not fall along the queue | – |
+//!
+//! | word | set or stored by |
+//! |---|---|
+//! | `LISTENING` | the first waiter, in the step in which its last try fails |
+//! | | an owner that leaves the queue, for the new first; a fair release |
+//! | | a signaller, for a first waiter that it put there asleep. (If not, it wakes that waiter) |
+//! | `HANDOFF` | the first waiter, in the step in which a try fails after its turn |
+//! | | under the wait lock: a thread that finds the first waiter late, and then wakes it |
+//! | | an owner that leaves, or a signaller, if the new first has a rank; a fair release |
+//! | `due` | the waiter: when it joins, looks as first, or sleeps after its turn |
+//! | | a signaller: far in the future, until the waiter runs |
+//! | `reserved` | a release with `HANDOFF`, or a refused thread, if it is 0 |
+//! | | `LAPSED`: the thread that ends the reservation |
+//! | `note` | `FOUGHT_OVER`: a leaving owner that was passed. `GUARD`: the signaller |
+//! | `place` | the thread that puts the waiter there, under the wait lock |
+//!
+//! | word | cleared by |
+//! |---|---|
+//! | `LISTENING` | the release that wakes |
+//! | `HANDOFF` | the thread that ends a reservation. Not a release |
+//! | both | the waiter that empties the queue; a first waiter that leaves with the lock |
+//! | `reserved` | the waiter, at each look |
+//! | `note` | a leaving owner that was not passed; the waiter that joins; the thread that moves it |
 //!
 //! **Terms.** *First*: at the head of the queue. *Rank*: a fixed priority ([`Platform::rank`]).
 //! *Refused*: not first, and the lock is free with `HANDOFF`. *Late*, of a first waiter: a
@@ -28,24 +51,42 @@
 //!
 //! # States of a waiter
 //!
-//! | state | event, the first that applies | next state |
+//! | state | event | next state |
 //! |---|---|---|
-//! | spinning: not queued. One spinner at a time tries; the others, in a queue of their own, wait for its place | a try succeeds | owner |
-//! | | its time is over ([`BLIND_NS`] or the machine's budget), the owner is off its CPU, or `HANDOFF` is set | joining |
+//! | spinning: not queued | a try succeeds | owner |
+//! | | its time is over, the owner is off its CPU, or `HANDOFF` is set | joining |
 //! | joining: takes the wait lock | a try succeeds | owner |
-//! | | joins behind all of its rank or higher; sets `place`, `due`, clears `note`, `reserved`; if the first waiter is late: sets `HANDOFF`, wakes it | looking |
-//! | looking: clears `reserved`, tries (as first past `HANDOFF`); as first it then lowers `due` to a [`TURN_NS`] ahead | the try succeeds | leaving |
-//! | | deadline or cancellation | leaving |
-//! | | the owner is off its CPU, seen for the first time in this wait | yields, once in a wait: looking |
-//! | | first, `due` ahead: competes for [`COMPETE_NS`]; then, if this wait has not set `LISTENING` yet or `HANDOFF` is set, tries once more and sets `LISTENING` in that step | asleep; leaving if it got the lock |
-//! | | first, `due` over: tries and sets `HANDOFF` in that step; competes; tries and sets `LISTENING` in that step; sets a new `due` | asleep; leaving if it got the lock |
-//! | | refused, and the reservation is a [`RESERVED_NS`] old or void: ends it (and may get the lock before the waiter that it wakes) | looking |
-//! | | refused otherwise: sets `reserved` of the first waiter if it is 0, and wakes that one | asleep, for a [`RESERVED_NS`] at most |
-//! | | not first, `due` over: if the first waiter is late, sets `HANDOFF` and wakes it; sets a new `due` | asleep |
-//! | | not first, `due` ahead | asleep |
-//! | asleep | its timer: the first of `due`, its deadline, and the end of a reservation that refuses it; a wake-up; cancellation | looking |
-//! | asleep without a timer: a signaller put it there; for the lock it has neither deadline nor cancellation | a wake-up: sets `due` as if it joined | looking |
-//! | leaving: takes the wait lock; without the lock it tries a last time; leaves the queue | – | owner, or gave up |
+//! | | it fails: joins the queue | looking |
+//! | looking: clears `reserved` | as below | looking, asleep or leaving |
+//! | asleep | its timer, a wake-up, cancellation | looking |
+//! | asleep without a timer | a wake-up: sets `due` as if it joined | looking |
+//! | leaving: takes the wait lock, leaves the queue | – | owner, or gave up |
+//!
+//! **Spinning.** One spinner at a time tries; the others wait for its place in a queue of their
+//! own. The time is [`BLIND_NS`] if no owner is known, else the machine's budget.
+//!
+//! **Joining.** Behind all of its rank or higher. The waiter sets `place` and `due`, clears `note`
+//! and `reserved`. If the first waiter is late, it sets `HANDOFF` and wakes that one.
+//!
+//! **Looking.** The first that applies:
+//!
+//! 1. The waiter tries, as first also past `HANDOFF`. It has the lock: leaving.
+//! 2. Its deadline is over, or it is cancelled: leaving.
+//! 3. The owner is off its CPU: it yields, once in a wait. Looking.
+//! 4. First: it lowers `due` to a [`TURN_NS`] ahead. If `due` is over, it tries and sets `HANDOFF`
+//!    in that step. It competes for [`COMPETE_NS`]. If `due` is over, or `HANDOFF` is set, or this
+//!    wait has not set `LISTENING` yet, it tries and sets `LISTENING` in that step. If `due` is
+//!    over it sets a new one. Asleep; leaving if a try succeeded.
+//! 5. Refused, and the reservation is a [`RESERVED_NS`] old, or void: it ends the reservation.
+//!    Looking. (It may get the lock before the waiter that it wakes.)
+//! 6. Refused: it sets `reserved` of the first waiter if that is 0, wakes that one, and goes on.
+//! 7. `due` is over: if the first waiter is late, it sets `HANDOFF` and wakes that one. It sets a
+//!    new `due`. Asleep.
+//! 8. Asleep.
+//!
+//! **Asleep.** The timer is the first of `due`, the deadline, and a [`RESERVED_NS`] if the waiter
+//! was refused. Without a timer: a signaller put it there; for the lock it has neither deadline nor
+//! cancellation.
 //!
 //! **`due`.** A joining waiter's is a [`TURN_NS`] from now and one more for each waiter before it
 //! (the difference of `place`; those with a rank do not count), at most [`TURNS_NS`]; with a rank,
@@ -91,10 +132,9 @@
 //!    these the first in the queue has `LISTENING` set for it, or is woken when it becomes first.
 //!    One that is put behind others is woken, and so has a timer (a *guard*), unless the waiter
 //!    before it is a `GUARD`, and was put there or had the end of its turn less than [`GRACE_NS`]
-//!    ago.
-//!    Waiters put there asleep never give up; each owner that was passed wakes one more. (If all
-//!    guards are stopped within [`GRACE_NS`] of their wake-ups, those behind them sleep until one
-//!    of them runs, or until another thread comes to the lock.)
+//!    ago. Waiters put there asleep never give up; each owner that was passed wakes one more. (If
+//!    all guards are stopped within [`GRACE_NS`] of their wake-ups, those behind them sleep until
+//!    one of them runs, or until another thread comes to the lock.)
 //! 3. The leaving waiter, if it was first and does not have the lock, wakes the new first waiter.
 //! 4. A waiter tries before it looks at its deadline, and once more, under the wait lock, before it
 //!    gives up.
