@@ -6,8 +6,6 @@
 
 mod child;
 
-use std::ffi::c_void;
-use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use lockyard::cancel::Until;
@@ -23,7 +21,7 @@ use lockyard::spin::qspinlock::RawQSpinLock;
 use lockyard_check::adapters::Binary;
 use lockyard_check::lock::{Held, Lock};
 
-use child::in_child;
+use child::{crew, in_child};
 
 const FORBIDDEN: [i64; 16] = [
     libc::SYS_membarrier,
@@ -89,9 +87,7 @@ fn held<L: Lock<P = Linux>>(lock: &L, count: &AtomicU32, round: u32) {
     count.store(seen + 1, Relaxed);
 }
 
-extern "C" fn contend(scene: *mut c_void) -> *mut c_void {
-    // SAFETY: the scene outlives its threads: `run` joins them.
-    let scene = unsafe { &*scene.cast::<Scene>() };
+fn contend(scene: &Scene) {
     for round in 0..ROUNDS {
         held(&scene.spin, &scene.counts[0], round);
         held(&scene.hq, &scene.counts[1], round);
@@ -110,22 +106,11 @@ extern "C" fn contend(scene: *mut c_void) -> *mut c_void {
         }
         scene.condvar.signal();
     }
-    null_mut()
 }
 
-/// Threads of the C library: those of std ask for more when they begin.
-fn run(scene: &Scene) -> Result<(), &'static str> {
-    let mut threads = [0; THREADS as usize];
-    for thread in &mut threads {
-        let scene = core::ptr::from_ref(scene).cast_mut().cast();
-        // SAFETY: a place for the name; the scene is joined below.
-        if unsafe { libc::pthread_create(thread, std::ptr::null(), contend, scene) } != 0 {
-            return Err("no thread");
-        }
-    }
-    // SAFETY: created above.
-    let joined = |&thread: &_| unsafe { libc::pthread_join(thread, null_mut()) } == 0;
-    threads.iter().all(joined).then_some(()).ok_or("no end")
+/// With threads of the C library, also because those of std ask for more when they begin.
+fn run(scene: &Scene) {
+    crew(|threads| (0..THREADS).for_each(|_| threads.spawn(|| contend(scene))));
 }
 
 #[test]
@@ -137,8 +122,8 @@ fn nothing_is_asked_of_the_kernel_that_the_c_librarys_locks_do_not_ask() {
         }
         let scene = Scene::default();
         // The second time with the records of those that have ended.
-        run(&scene)?;
-        run(&scene)?;
+        run(&scene);
+        run(&scene);
         let all = |count: &AtomicU32| count.load(Relaxed) == 2 * THREADS * ROUNDS;
         scene.counts.iter().all(all).then_some(()).ok_or("a lock let two in")
     });

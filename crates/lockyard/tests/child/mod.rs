@@ -1,4 +1,12 @@
 //! What happens in the child of a fork, told to the test in the parent.
+//!
+//! A child's new threads come from the C library ([`crew`]), which keeps them usable after a fork.
+//! Those of std do not stay so: a thread of the parent that begins or ends at that moment holds a
+//! lock of std's, and in the child nobody releases it.
+
+use core::cell::{Cell, RefCell};
+use core::marker::PhantomData;
+use core::ptr;
 
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
@@ -48,4 +56,44 @@ fn threads_of(child: i32) -> String {
         format!("\n{:?}:{} {}", task.file_name(), state.unwrap_or_default(), read("wchan"))
     };
     tasks.map(one).collect()
+}
+
+/// Threads of a child: see the [module text](self). Joined when this is dropped.
+pub(crate) struct Crew<'env> {
+    threads: RefCell<Vec<libc::pthread_t>>,
+    /// Bodies live as long as `'env`, no less.
+    bodies: PhantomData<Cell<&'env ()>>,
+}
+
+/// Runs `lead`, which may begin threads, and waits for them.
+pub(crate) fn crew<'env, R>(lead: impl FnOnce(&Crew<'env>) -> R) -> R {
+    lead(&Crew { threads: RefCell::default(), bodies: PhantomData })
+}
+
+impl<'env> Crew<'env> {
+    /// Begins a thread that runs `body`. A panic in it ends the process.
+    pub(crate) fn spawn(&self, body: impl FnOnce() + Send + 'env) {
+        type Body<'a> = Box<dyn FnOnce() + Send + 'a>;
+        extern "C" fn start(body: *mut libc::c_void) -> *mut libc::c_void {
+            // SAFETY: what `spawn` has made of a body, for this thread alone.
+            let body = unsafe { Box::from_raw(body.cast::<Body<'_>>()) };
+            body();
+            ptr::null_mut()
+        }
+        let body: *mut Body<'env> = Box::into_raw(Box::new(Box::new(body)));
+        let mut thread = 0;
+        // SAFETY: the thread ends before `'env` does: `crew` drops this, which joins it.
+        let failed = unsafe { libc::pthread_create(&mut thread, ptr::null(), start, body.cast()) };
+        assert_eq!(failed, 0, "no thread");
+        self.threads.borrow_mut().push(thread);
+    }
+}
+
+impl Drop for Crew<'_> {
+    fn drop(&mut self) {
+        for thread in self.threads.take() {
+            // SAFETY: ours, and not joined before.
+            unsafe { libc::pthread_join(thread, ptr::null_mut()) };
+        }
+    }
 }

@@ -23,7 +23,7 @@ use lockyard_check::adapters::{Binary, EagerHq};
 use lockyard_check::lock::{Held, Lock, Way};
 use lockyard_check::stage::Seats;
 
-use crate::child::in_child;
+use crate::child::{crew, in_child};
 use crate::{Stops, check, contend, test};
 
 /// What the forking thread holds is the child's as well as the parent's: both release it, and use
@@ -120,7 +120,7 @@ fn uses_it_on<L: Lock<P = Linux>>(lock: &L) -> Result<(), &'static str> {
     check(lock.at_rest(), "not at rest in the child")?;
     let held = Held::new(lock, Way::Write);
     let seats = Seats::<Linux>::new(2);
-    scope(|threads| {
+    crew(|threads| {
         for seat in 0..2 {
             let seats = &seats;
             threads.spawn(move || {

@@ -33,9 +33,9 @@ use lockyard_check::adapters::Binary;
 use lockyard_check::lock::{Held, Lock};
 use lockyard_check::native::guarded;
 
-use child::in_child;
+use child::{crew, in_child};
 
-/// One fork at a time: the child's only thread must find std's own locks free.
+/// One fork at a time.
 static FORKING: StdMutex<()> = StdMutex::new(());
 
 fn test(name: &str, body: impl FnOnce()) {
@@ -60,7 +60,7 @@ fn check(condition: bool, why: &'static str) -> Result<(), &'static str> {
 /// Threads of the child contend for `lock`.
 fn contend<L: Lock<P = Linux>>(lock: &L) -> Result<(), &'static str> {
     let count = AtomicU32::new(0);
-    scope(|threads| {
+    crew(|threads| {
         for _ in 0..4 {
             threads.spawn(|| {
                 for round in 0..200 {

@@ -8,8 +8,15 @@ use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::thread::ThreadId;
 
-use crate::child::in_child;
+use crate::child::{crew, in_child};
 use crate::{Stops, check, test};
+
+/// Of a new thread of the child.
+fn name_of_another() -> Option<ThreadId> {
+    let mut name = None;
+    crew(|threads| threads.spawn(|| name = Linux::current().map(|thread| thread.id())));
+    name
+}
 
 /// The child's main thread keeps its name; its new threads get other names.
 #[test]
@@ -36,13 +43,13 @@ fn new_threads_in_the_child_do_not_take_the_forkers_name() {
                 let mutex = Mutex::new(0);
                 for _ in 0..200 {
                     let _held = mutex.lock();
-                    let other = spawn(|| Linux::current().map(|thread| thread.id())).join().unwrap();
+                    let other = name_of_another();
                     check(other.is_some() && other != mine, "a new thread took the forking thread's name")?;
                 }
                 // A grandchild as well.
                 in_child(|| {
                     check(Linux::current().map(|thread| thread.id()) == mine, "lost in the grandchild")?;
-                    let other = spawn(|| Linux::current().map(|thread| thread.id())).join().unwrap();
+                    let other = name_of_another();
                     check(other.is_some() && other != mine, "taken in the grandchild")
                 });
                 Ok(())
@@ -57,7 +64,7 @@ fn new_threads_in_the_child_do_not_take_the_forkers_name() {
 fn a_chain_of_forks() {
     fn link(depth: u32, known: &mut Vec<ThreadId>) -> Result<(), &'static str> {
         let mine = Linux::current().map(|thread| thread.id()).ok_or("no record")?;
-        let other = spawn(|| Linux::current().map(|thread| thread.id())).join().unwrap().ok_or("no record")?;
+        let other = name_of_another().ok_or("no record")?;
         check(known[0] == mine && !known.contains(&other), "a new thread has the record of an ancestor's")?;
         check(known[1..].iter().all(|&id| !Linux::is_here(id)), "an ancestor's thread is thought to be here")?;
         check(Linux::is_here(mine) && Linux::is_here(other), "an own thread is thought to be elsewhere")?;
@@ -97,12 +104,12 @@ fn a_child_in_another_pid_namespace_keeps_its_record() {
         let permitted = in_namespace(|| {
             check(std::process::id() == 1, "the first of its namespace")?;
             // Some threads, so that the forking one has an id that the child's threads come to.
-            (0..4).for_each(|_| drop(spawn(|| Linux::current().is_some()).join()));
+            (0..4).for_each(|_| _ = name_of_another());
             let nested = in_namespace(|| {
                 check(std::process::id() == 1, "the first of its namespace")?;
                 let mine = Linux::current().map(|thread| thread.id());
                 for _ in 0..16 {
-                    let other = spawn(|| Linux::current().map(|thread| thread.id())).join().unwrap();
+                    let other = name_of_another();
                     check(other.is_some() && other != mine, "a new thread took the forking thread's record")?;
                 }
                 Ok(())

@@ -10,7 +10,7 @@ use lockyard::platform::linux::Linux;
 use lockyard::platform::pi::PiPlatform;
 use lockyard::rtmutex::{Lateral, Policy, RawRtMutex, policy};
 
-use crate::child::in_child;
+use crate::child::{crew, in_child};
 use crate::scene::alone;
 
 fn check(condition: bool, why: &'static str) -> Result<(), &'static str> {
@@ -40,8 +40,8 @@ fn contend<S: Policy>(mutex: &RawRtMutex<Linux, S>) -> Result<(), &'static str> 
         unsafe { mutex.release() }
     };
     let many = || (0..200).for_each(|round| _ = turn(round).map_err(|_| failed.fetch_add(1, SeqCst)));
-    scope(|threads| {
-        (0..3).for_each(|_| _ = threads.spawn(many));
+    crew(|threads| {
+        (0..3).for_each(|_| threads.spawn(many));
         many();
     });
     check(failed.load(SeqCst) == 0, "a lock call of the child failed")?;
@@ -61,7 +61,7 @@ fn the_child_has_thread_ids_of_its_own() {
             check(known().is_none(), "the parent's id is still known")?;
             // A thread of the child asks for its id first: the forking thread's id must not come to
             // life again with that.
-            scope(|threads| threads.spawn(|| _ = Linux::register()).join()).map_err(|_| "panic")?;
+            crew(|threads| threads.spawn(|| _ = Linux::register()));
             check(known().is_none(), "the parent's id came back")?;
             // By its old id, until it has the new one; only what it held itself, and once.
             // SAFETY: it held it when it forked, and this is its copy.
