@@ -22,10 +22,12 @@
 //! | 16 | told that it failed, and owns | `order::an_acquisition_wins_over_a_timeout` |
 
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use lockyard::cancel::Until;
 use lockyard::event::Event;
 use lockyard::rtmutex_tree::condvar::RawTreeRtCondvar;
+use lockyard::rtmutex_tree::effective_priority;
 use lockyard::rtmutex_tree::policy::{NoSpin, Strict};
 use lockyard_check::scripted::{Scene, Scripted, every_stop};
 
@@ -358,13 +360,16 @@ scripts! {
     }
 
     /// A deadlock was seen; by the time its finder looks again, the one it waited for has given up
-    /// and left the mutex to it. So there is none, and who waits behind it is not forgotten.
+    /// and left the mutex to it. So there is none, and the finder is served.
     fn b13_what_became_free_is_no_deadlock() {
+        let mut found = false;
         let stops = every_stop(|stop| {
             let (m, n): (Mutex, Mutex) = Default::default();
             let (m, n) = (&m, &n);
-            let mut stopped = false;
+            let (mut stopped, mut left) = (false, false);
+            let refused = AtomicBool::new(false);
             Scene::play(|scene, [finder, holder, behind]| {
+                let refused = &refused;
                 have_priorities(&[finder, holder, behind], &[9, 5, 1]);
                 finder.does(move || acquire(n));
                 holder.does(move || acquire(m));
@@ -381,13 +386,17 @@ scripts! {
                     release(m);
                 });
                 let finds = finder.starts_until(stop, move || {
-                    if m.acquire().is_ok() {
-                        release(m);
+                    match m.acquire() {
+                        Ok(()) => release(m),
+                        Err(_) => refused.store(true, Relaxed),
                     }
                     release(n);
                 });
                 stopped = finder.is_stopped();
+                // It waits, since it lends its priority.
+                let waits = effective_priority::<Scripted>(holder.id()) == 9;
                 scene.advance(1_000);
+                left = stopped && waits && gives_up.is_done();
                 finder.resumes();
                 scene.finish();
                 gives_up.expect("its time was up");
@@ -395,9 +404,11 @@ scripts! {
                 last.expect("served");
             });
             assert!(at_rest(m) && at_rest(n));
+            assert!(!(left && refused.load(Relaxed)), "refused, though the mutex was free: stop {stop}");
+            found |= left;
             stopped
         });
-        assert!(stops > 0);
+        assert!(stops > 0 && found);
     }
 
     /// The merged form sleeps, the unspinning one too, when the owner is not running: none of them
