@@ -101,6 +101,38 @@ scripts! {
         }
     }
 
+    /// The guard has looked often in vain, so its turn ends far in the future; then it is stopped
+    /// and loses a reservation. It guards nobody who is signalled after that.
+    fn a_guard_that_has_lapsed_guards_nobody() {
+        for turns in [10, 20, 30, 60, 200] {
+            let monitor = Monitor::default();
+            Scene::play(|scene, [holder, before, guard, late, passer]| {
+                let monitor = &monitor;
+                [holder, before, guard, late, passer].into_iter().for_each(|actor| rests(scene, actor));
+                let [stopped, waited] = [guard, late].map(|actor| actor.starts(|| monitor.wait()));
+                holder.does(|| monitor.mutex.acquire());
+                let gives_up = before.starts(|| monitor.mutex.acquire_until(Until::after(3 * TURN_NS)).is_err());
+                holder.does(|| monitor.condvar.signal());
+                (0..turns).for_each(|_| scene.advance(TURN_NS));
+                assert!(gives_up.expect("its time is up"));
+                guard.freeze();
+                holder.does(|| monitor.release());
+                scene.settle();
+                let taken = passer.does(|| monitor.mutex.try_acquire());
+                scene.advance(RESERVED_NS + 1);
+                assert!(!taken && passer.does(|| monitor.mutex.try_acquire()), "the reservation has ended");
+                passer.does(|| monitor.condvar.signal());
+                passer.does(|| monitor.release());
+                (0..40).for_each(|_| scene.advance(TURN_NS));
+                let done = waited.is_done();
+                guard.thaw();
+                scene.finish();
+                drop((stopped, waited));
+                assert!(done, "{turns} turns: signalled, and asleep beside a free mutex");
+            });
+        }
+    }
+
     /// An owner that releases and takes the mutex again at once is always faster than a waiter that
     /// wakes up. The waiter is behind one that is stopped.
     fn a_waiter_behind_a_stopped_one_has_a_turn() {

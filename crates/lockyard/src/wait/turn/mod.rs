@@ -14,14 +14,14 @@
 //! | `HANDOFF` | the lock admits nobody but the first waiter | it is passed for longer |
 //! | `due` | when the waiter's turn is over | – |
 //! | `reserved` | since when the lock is free for the waiter; `LAPSED`: it did not come | set later |
-//! | `note` | `FOUGHT_OVER`: the waiter before was passed. `GUARD`: a signaller put it there | – |
+//! | `note` | `FOUGHT_OVER`: the waiter before was passed. `GUARD`: signalled behind others | – |
 //! | `place` | ticket, one more than that of the waiter before; does not fall along the queue | – |
 //!
 //! | word | set or stored by |
 //! |---|---|
 //! | `LISTENING` | the first waiter, in the step in which its last try fails |
 //! | | an owner that leaves the queue, for the new first; a fair release |
-//! | | a signaller, for a first waiter that it put there asleep. (If not, it wakes that waiter) |
+//! | | a signaller, for a first waiter that it put there. (If the lock is free, it wakes that one) |
 //! | `HANDOFF` | the first waiter, in the step in which a try fails after its turn |
 //! | | under the wait lock: a thread that finds the first waiter late, and then wakes it |
 //! | | an owner that leaves, or a signaller, if the new first has a rank; a fair release |
@@ -29,25 +29,26 @@
 //! | | a signaller: far in the future, until the waiter runs |
 //! | `reserved` | a release with `HANDOFF`, or a refused thread, if it is 0 |
 //! | | `LAPSED`: the thread that ends the reservation |
-//! | `note` | `FOUGHT_OVER`: a leaving owner that was passed. `GUARD`: the signaller |
-//! | `place` | the thread that puts the waiter there, under the wait lock |
+//! | `note` | one value. `FOUGHT_OVER`: a leaving owner that was passed. `GUARD`: the signaller |
+//! | `place` | the thread that puts the waiter there, under the wait lock. (In front of others, |
+//! | | by rank: that of the next) |
 //!
 //! | word | cleared by |
 //! |---|---|
 //! | `LISTENING` | the release that wakes |
 //! | `HANDOFF` | the thread that ends a reservation. Not a release |
 //! | both | the waiter that empties the queue; a first waiter that leaves with the lock |
-//! | `reserved` | the waiter, at each look |
-//! | `note` | a leaving owner that was not passed; the waiter that joins; the thread that moves it |
+//! | `reserved` | the waiter that joins, and at each look; the signaller |
+//! | `note` | a leaving owner that was not passed; the waiter that joins; the thread that moves it; |
+//! | | a signaller, in an empty queue |
 //!
 //! **Terms.** *First*: at the head of the queue. *Rank*: a fixed priority ([`Platform::rank`]).
-//! *Refused*: not first, and the lock is free with `HANDOFF`. *Late*, of a first waiter: a
-//! [`GRACE_NS`] after its `due`; to a newcomer only with `FOUGHT_OVER`, and then also from its
-//! wake-up until it looks (the thread's record says so). *Passed*, of a waiter: it was first, had
-//! set `LISTENING`, looked again and competed in vain; or it got the lock after a turn of it was
-//! over (with a rank only the former). *Sleeps long*: `due` is more than two [`TURN_NS`] ahead. A
-//! *wait* lasts from joining to leaving. A *wake-up* of a thread that runs is kept: its next sleep
-//! ends at once.
+//! *Refused*: not first, and the lock is free for the first waiter, with `HANDOFF`. *Late*, of a
+//! first waiter: a [`GRACE_NS`] after its `due`; to a thread that joins only with `FOUGHT_OVER`,
+//! and then also while a wake-up of it is kept. *Passed*, of a waiter: a look of it came to step 4,
+//! and this wait had set `LISTENING` before; or to step 4 or 7, and `due` was over (with a rank
+//! only the former). *Sleeps long*: `due` is more than two [`TURN_NS`] ahead. A *wait* lasts from
+//! joining to leaving. A *wake-up* of a thread that runs is kept: its next sleep ends at once.
 //!
 //! # States of a waiter
 //!
@@ -66,22 +67,25 @@
 //! own. The time is [`BLIND_NS`] if no owner is known, else the machine's budget.
 //!
 //! **Joining.** Behind all of its rank or higher. The waiter sets `place` and `due`, clears `note`
-//! and `reserved`. If the first waiter is late, it sets `HANDOFF` and wakes that one.
+//! and `reserved`. If the first waiter is late and not `LAPSED`, it sets `HANDOFF` and wakes that
+//! one.
 //!
-//! **Looking.** The first that applies:
+//! **Looking.** The first that applies. "`due` is over" says the clock as it was read after step 3:
 //!
 //! 1. The waiter tries, as first also past `HANDOFF`. It has the lock: leaving.
 //! 2. Its deadline is over, or it is cancelled: leaving.
 //! 3. The owner is off its CPU: it yields, once in a wait. Looking.
-//! 4. First: it lowers `due` to a [`TURN_NS`] ahead. If `due` is over, it tries and sets `HANDOFF`
-//!    in that step. It competes for [`COMPETE_NS`]. If `due` is over, or `HANDOFF` is set, or this
-//!    wait has not set `LISTENING` yet, it tries and sets `LISTENING` in that step. If `due` is
-//!    over it sets a new one. Asleep; leaving if a try succeeded.
-//! 5. Refused, and the reservation is a [`RESERVED_NS`] old, or void: it ends the reservation.
-//!    Looking. (It may get the lock before the waiter that it wakes.)
-//! 6. Refused: it sets `reserved` of the first waiter if that is 0, wakes that one, and goes on.
-//! 7. `due` is over: if the first waiter is late, it sets `HANDOFF` and wakes that one. It sets a
-//!    new `due`. Asleep.
+//! 4. First: if `due` is over, it tries and sets `HANDOFF` in that step. It lowers `due` to a
+//!    [`TURN_NS`] ahead. It competes for [`COMPETE_NS`], or until the owner is off its CPU. If
+//!    `due` was over, or `HANDOFF` is set, or this wait has not set `LISTENING` yet, it tries and
+//!    sets `LISTENING` in that step. If `due` was over it sets a new one. Asleep; leaving if a try
+//!    succeeded.
+//! 5. Refused, and the reservation is a [`RESERVED_NS`] old, or void: it ends the reservation, if
+//!    it gets the wait lock in one try. Looking. (It may get the lock before the waiter that it
+//!    wakes.) If it does not, step 7.
+//! 6. Refused: if `reserved` of the first waiter is 0, it stores the time there and wakes that one.
+//! 7. `due` is over: it moves first waiters that are `LAPSED`. If the first waiter is another than
+//!    before, or late, it wakes that one; if late, it sets `HANDOFF`. It sets a new `due`. Asleep.
 //! 8. Asleep.
 //!
 //! **Asleep.** The timer is the first of `due`, the deadline, and a [`RESERVED_NS`] if the waiter
@@ -89,52 +93,61 @@
 //! cancellation.
 //!
 //! **`due`.** A joining waiter's is a [`TURN_NS`] from now and one more for each waiter before it
-//! (the difference of `place`; those with a rank do not count), at most [`TURNS_NS`]; with a rank,
-//! now. A waiter that sleeps after its turn sets it anew: now and a [`TURN_NS`] for each waiter
-//! before it, at least one, and twice as far at each look after the first [`PATIENT_AFTER`], up to
-//! [`TURNS_NS`]. (More than two turns ahead under the wait lock: the waiter that leaves before it
-//! finds the new time, or has made it first.)
+//! (the difference of `place`), at most [`TURNS_NS`]; with a rank, now. A waiter that sleeps after
+//! its turn sets it anew: now and a [`TURN_NS`] for each waiter before it, at least one. From the
+//! tenth time on ([`PATIENT_AFTER`]) that is twice as far each time, at most
+//! 2^[`PATIENT_SHIFT`] times as far, and at most [`TURNS_NS`]. A waiter that is not first stores a
+//! `due` more than two turns ahead under the wait lock: the owner that leaves before it finds the
+//! new time, or has made it first, and it looks.
 //!
-//! **Leaving.** An owner that was first clears both requests; then, in the same exchange, they are
-//! set as follows, if somebody is queued. *With the lock, passed*: marks the first waiter
-//! `FOUGHT_OVER`; wakes one of those behind that one that have no timer; does not wake the first,
-//! which has its turn. *With the lock, not passed* (also an owner that was not first): sets
-//! `LISTENING`, clears the first waiter's `note`, wakes up to [`OPENED`] waiters behind it that
-//! sleep long: nobody fights for this lock, so the queue shall empty fast. In both cases, if the
-//! first waiter sleeps long or has a rank, sets `LISTENING`; if it has a rank, `HANDOFF` too.
-//! *Without the lock*: requests stay; a waiter that was first wakes the new first.
+//! **Leaving.** The waiter that is first, or has the lock, moves `LAPSED` first waiters after it
+//! has left. An owner that was first clears both requests; then, in the same exchange, they are set
+//! as follows, if somebody is queued. *With the lock, passed*, first or not: it marks the first
+//! waiter `FOUGHT_OVER`; it wakes one of those behind that one that have no timer; it does not wake
+//! the first, which has its turn. *With the lock, not passed*: it sets `LISTENING`, clears the
+//! first waiter's `note`, wakes up to [`OPENED`] waiters behind it that sleep long: nobody fights
+//! for this lock, so the queue shall empty fast. In both cases only the eight behind the first are
+//! looked at, and none whose wake-up is kept; and if the first waiter sleeps long or has a rank,
+//! the owner sets `LISTENING`; if it has a rank and is not `LAPSED`, `HANDOFF` too. *Without the
+//! lock*: requests stay; a waiter that was first wakes the new first.
 //!
-//! **Release.** Frees the lock. After that, with `HANDOFF`, it stores the time in `reserved` of the
-//! first waiter if that is 0; with `LISTENING` it clears that and wakes the first waiter. A fair
-//! release sets both under the wait lock and then releases. While `HANDOFF` is set the first waiter
-//! is awake, or `LISTENING` is set, or the thread that set `HANDOFF` wakes it.
+//! **Release.** Frees the lock. After that, with `HANDOFF` and if the lock is still free, it stores
+//! the time in `reserved` of the first waiter if that is 0; with `LISTENING` it clears that and
+//! wakes the first waiter. (A release after which another thread may free the lock's memory stores
+//! the time first; then one exchange frees the lock and clears `LISTENING`.) A fair release moves
+//! `LAPSED` first waiters and sets both requests under the wait lock, and then releases. While
+//! `HANDOFF` is set the first waiter is awake, or `LISTENING` is set, or the thread that set
+//! `HANDOFF` wakes it.
 //!
 //! # Reservations end
 //!
 //! A free lock is *reserved* while `HANDOFF` refuses it to others. A [`RESERVED_NS`] after the time
-//! in `reserved` the next refused thread (waiter, newcomer, try) takes the wait lock; if the same
-//! waiter is first and has not looked since (`reserved` is as it was), it clears `HANDOFF`, marks
-//! that waiter `LAPSED`, moves it behind all others, whatever its rank (`due` stays), wakes the new
-//! first, and tries again. A reservation for a waiter that is still `LAPSED`, or for waiters of the
-//! parent of a fork, is void: the next refused thread ends it at once. See `reservation`.
+//! in `reserved` the next refused thread (a waiter, a try, a poll) tries once for the wait lock; if
+//! it gets it, and the same waiter is first and has not looked since (`reserved` is as it was), it
+//! clears `HANDOFF`, marks that waiter `LAPSED`, moves it behind all others, whatever its rank
+//! (`due` stays), wakes the new first, and tries again. A reservation for a waiter that is still
+//! `LAPSED`, or for waiters of the parent of a fork, is void: the next refused thread ends it
+//! without the time. Nobody sets `HANDOFF` for a waiter that is `LAPSED`. See `reservation`.
 //!
 //! # Bound on bypass
 //!
 //! A waiter that gets a CPU within [`RESERVED_NS`] of each wake-up is passed only until its turn is
-//! over: behind n others it has the lock after at most (n + 1) × ([`TURN_NS`] + a hold + a
-//! wake-up), and [`RESERVED_NS`] for each waiter before it that does not come. A waiter that does
-//! not get a CPU has no bound.
+//! over: behind n others that do as well it has the lock after at most
+//! (n + 1) × ([`TURN_NS`] + a hold + a wake-up). A waiter before it that does not come is passed at
+//! one of its looks after its turn: that costs a [`RESERVED_NS`], and the time until that look (see
+//! *`due`*). Waiters of higher rank that come later are served before it. A waiter that does not
+//! get a CPU has no bound.
 //!
 //! # Invariants
 //!
 //! 1. `waiter.busy` is set while the thread is in the queue or about to leave it.
 //! 2. A queued waiter is awake or has a timer, except those that a signaller put there asleep. Of
 //!    these the first in the queue has `LISTENING` set for it, or is woken when it becomes first.
-//!    One that is put behind others is woken, and so has a timer (a *guard*), unless the waiter
-//!    before it is a `GUARD`, and was put there or had the end of its turn less than [`GRACE_NS`]
-//!    ago. Waiters put there asleep never give up; each owner that was passed wakes one more. (If
-//!    all guards are stopped within [`GRACE_NS`] of their wake-ups, those behind them sleep until
-//!    one of them runs, or until another thread comes to the lock.)
+//!    One that is put behind others is woken, and so has a timer (a *guard*), unless the last in
+//!    the queue is a `GUARD` that is not `LAPSED`, and was put there, or had its `due`, not longer
+//!    than a [`GRACE_NS`] ago. Waiters put there asleep never give up. (If all guards are stopped
+//!    within [`GRACE_NS`] of their wake-ups, those behind them sleep until one of them runs, or
+//!    until another thread comes to the lock.)
 //! 3. The leaving waiter, if it was first and does not have the lock, wakes the new first waiter.
 //! 4. A waiter tries before it looks at its deadline, and once more, under the wait lock, before it
 //!    gives up.
@@ -153,10 +166,11 @@
 //!
 //! # Ordering
 //!
-//! *Requests* are set with AcqRel, also where the bit was set already, and a release reads them
-//! with an Acquire read-modify-write: it sees the queue as the requester did, so that the first
-//! waiter it reads, without the wait lock, is the requester's or a later one. That waiter may have
-//! left by then: (3), or its own leaving, has taken care of the next, at the latest its timer.
+//! `LISTENING` is set with AcqRel, also where the bit was set already, and a release clears it with
+//! an AcqRel read-modify-write: it sees the queue as the requester did, so that the first waiter it
+//! reads, without the wait lock, is the requester's or a later one. That waiter may have left by
+//! then: (3), or its own leaving, has taken care of the next, at the latest its timer. `HANDOFF` is
+//! a hint to a release, which stores a time for it; it keeps others out by the lock's own word.
 //! *`due`*, *`place`*, *`note`*: ordered by the wait lock, or a hint. *`reserved`*: a hint; a wrong
 //! one ends a reservation early.
 //!

@@ -151,12 +151,12 @@ pub(crate) fn push_asleep<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>)
     }
 }
 
-/// Whether `guard` was woken a moment ago, or has run since and is not late: a guard that is
-/// stopped guards nobody.
+/// Whether `guard` was woken a moment ago, or has run since and is not late, and has lost no
+/// reservation since: a guard that is stopped guards nobody.
 fn guards<P: Platform>(guard: &Thread<P>, now: u64) -> bool {
     let due = guard.waiter.due.load(Relaxed);
     let last_seen = if has_no_timer(guard) { due - NO_TIMER } else { due };
-    now <= last_seen.saturating_add(GRACE_NS)
+    now <= last_seen.saturating_add(GRACE_NS) && !has_lapsed(guard)
 }
 
 /// Leaves the queue after `wait`.
@@ -184,13 +184,14 @@ fn leave<P: Platform, L: Contended<P>>(
         wait.result = Ok(());
     }
     let empty = waiters.remove(me);
-    let next = first_that_comes(waiters);
+    let taken = wait.result.is_ok();
+    // One that is not first, and has nothing, wakes nobody: it moves nobody either.
+    let next = if first || taken { first_that_comes(waiters) } else { waiters.first() };
     // The next has its time from when all before it were expected to use up theirs; that may be
     // long.
     let soon = P::now() + 2 * TURN_NS;
     let sleeps_long = |waiter: &Thread<P>| waiter.waiter.due.load(Relaxed) > soon;
     let ranked = next.is_some_and(|next| P::rank(next.id()) != 0);
-    let taken = wait.result.is_ok();
     lock.left(Left {
         served: first && taken,
         empty,
@@ -314,7 +315,8 @@ fn postpone<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, due: u64) ->
 }
 
 /// The turn of `me`, not the first waiter, is over: the first waiter is late, perhaps. One that has
-/// lapsed is moved back; for another handoff is asked, so that it comes or lapses.
+/// lapsed is moved back, and the new first woken; for another handoff is asked, so that it comes or
+/// lapses.
 #[cold]
 fn hurry<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, now: u64) {
     let is_late = |first: &&'static Thread<P>| {
@@ -323,14 +325,17 @@ fn hurry<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, now: u64) {
     if lock.waiters().first().filter(is_late).is_none() {
         return;
     }
-    let late = locked(lock.wait_lock(), || {
-        let first = first_that_comes(lock.waiters()).filter(is_late)?;
-        if !has_lapsed(first) {
+    let woken = locked(lock.wait_lock(), || {
+        let before = lock.waiters().first()?;
+        let first = first_that_comes(lock.waiters())?;
+        let late = is_late(&first);
+        if late && !has_lapsed(first) {
             lock.ask_for_first();
         }
-        Some(first)
+        // One that has become first may sleep long, or without a timer.
+        (late || !first.is_same(before)).then_some(first)
     });
-    if let Some(first) = late {
+    if let Some(first) = woken {
         first.unpark();
     }
 }
