@@ -19,7 +19,7 @@ pub unsafe extern "C" fn ly_qrwlock_init(lock: *mut ly_qrwlock_t) {
 pub unsafe extern "C" fn ly_qrwlock_read_lock(lock: *mut ly_qrwlock_t) -> c_int {
     // SAFETY: the C caller's promise.
     let inner = unsafe { Holds::lock(lock) };
-    watch::take(&KIND, Place::NONE, lock, || inner.try_read_acquire(), || inner.read_acquire());
+    watch::take(&KIND, Place::NONE.shared(), lock, || inner.try_read_acquire(), || inner.read_acquire());
     0
 }
 
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn ly_qrwlock_read_lock(lock: *mut ly_qrwlock_t) -> c_int 
 pub unsafe extern "C" fn ly_qrwlock_read_trylock(lock: *mut ly_qrwlock_t) -> c_int {
     // SAFETY: the C caller's promise.
     let inner = unsafe { Holds::lock(lock) };
-    watch::attempt(&KIND, Place::NONE, lock, || inner.try_read_acquire(), libc::EBUSY)
+    watch::attempt(&KIND, Place::NONE.shared(), lock, || inner.try_read_acquire(), libc::EBUSY)
 }
 
 /// Unlocks what somebody has locked for reading. Always 0.

@@ -22,7 +22,7 @@ pub unsafe extern "C" fn ly_rwsem_init(sem: *mut ly_rwsem_t) {
 pub unsafe extern "C" fn ly_rwsem_down_read(sem: *mut ly_rwsem_t) -> c_int {
     // SAFETY: the C caller's promise.
     let inner = unsafe { Holds::lock(sem) };
-    watch::take(&KIND, place(sem), sem, || inner.try_read_acquire(), || inner.read_acquire());
+    watch::take(&KIND, place(sem).shared(), sem, || inner.try_read_acquire(), || inner.read_acquire());
     0
 }
 
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn ly_rwsem_down_read(sem: *mut ly_rwsem_t) -> c_int {
 pub unsafe extern "C" fn ly_rwsem_down_read_trylock(sem: *mut ly_rwsem_t) -> c_int {
     // SAFETY: the C caller's promise.
     let inner = unsafe { Holds::lock(sem) };
-    watch::attempt(&KIND, place(sem), sem, || inner.try_read_acquire(), libc::EBUSY)
+    watch::attempt(&KIND, place(sem).shared(), sem, || inner.try_read_acquire(), libc::EBUSY)
 }
 
 /// Locks for reading; waits for it until `*abstime`, a time of CLOCK_REALTIME.
@@ -53,11 +53,11 @@ pub unsafe extern "C" fn ly_rwsem_down_read_clocklock(
 ) -> c_int {
     // SAFETY: the C caller's promise.
     let inner = unsafe { Holds::lock(sem) };
-    if watch::attempt(&KIND, place(sem), sem, || inner.try_read_acquire(), libc::EBUSY) == 0 {
+    if watch::attempt(&KIND, place(sem).shared(), sem, || inner.try_read_acquire(), libc::EBUSY) == 0 {
         return 0;
     }
     // SAFETY: the C caller's promise.
-    watch::wait(&KIND, place(sem), sem, || unsafe {
+    watch::wait(&KIND, place(sem).shared(), sem, || unsafe {
         deadline::until(clock, abstime, |until| inner.read_acquire_until(until))
     })
 }

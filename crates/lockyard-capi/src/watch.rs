@@ -7,7 +7,7 @@
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use lockyard_segment::{self as segment, Class, Refused};
+use lockyard_segment::{self as segment, Caller, Class, Refused};
 
 /// What a lock is called that has no class of its own: its kind.
 #[derive(Debug)]
@@ -19,6 +19,12 @@ pub(crate) struct Kind {
 impl Kind {
     pub(crate) const fn new(name: &'static str) -> Self {
         Self { name: name.as_bytes(), class: AtomicU32::new(0) }
+    }
+
+    /// What is told of a call for the lock with class word `place`.
+    fn caller(&self, place: Place) -> Caller {
+        let caller = Caller::from(self.class(place.raw()));
+        if place.shared { caller.shared() } else { caller }
     }
 
     /// The class `raw` that a lock names, or that of all which name none.
@@ -54,22 +60,30 @@ unsafe fn word<'a>(place: *mut u32) -> &'a AtomicU32 {
     unsafe { AtomicU32::from_ptr(place) }
 }
 
-/// The class word of a lock, or none.
+/// The class word of a lock, or none, and how the lock is wanted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place(*mut u32);
+pub(crate) struct Place {
+    word: *mut u32,
+    shared: bool,
+}
 
 impl Place {
-    pub(crate) const NONE: Self = Self(core::ptr::null_mut());
+    pub(crate) const NONE: Self = Self { word: core::ptr::null_mut(), shared: false };
 
     /// # Safety
     /// `place` points to a word that only this module uses.
     pub(crate) const unsafe fn new(place: *mut u32) -> Self {
-        Self(place)
+        Self { word: place, shared: false }
+    }
+
+    /// The same, for a call that shares the lock.
+    pub(crate) const fn shared(self) -> Self {
+        Self { shared: true, ..self }
     }
 
     fn raw(self) -> u32 {
         // SAFETY: `new`'s promise.
-        if self.0.is_null() { 0 } else { unsafe { word(self.0) }.load(Relaxed) }
+        if self.word.is_null() { 0 } else { unsafe { word(self.word) }.load(Relaxed) }
     }
 }
 
@@ -85,11 +99,11 @@ pub(crate) fn take<T>(kind: &Kind, place: Place, lock: *mut T, attempt: impl FnO
 
 #[cold]
 fn told(kind: &Kind, place: Place, lock: usize, attempt: impl FnOnce() -> bool, acquire: impl FnOnce()) {
-    let class = kind.class(place.raw());
+    let caller = kind.caller(place);
     if attempt() {
-        segment::acquired(class, lock);
+        segment::acquired(caller, lock);
     } else {
-        let waiting = segment::contended(class, lock);
+        let waiting = segment::contended(caller, lock);
         acquire();
         waiting.got();
     }
@@ -108,7 +122,7 @@ pub(crate) fn attempt<T>(
         return code;
     }
     if segment::watched() {
-        segment::acquired(kind.class(place.raw()), lock.addr());
+        segment::acquired(kind.caller(place), lock.addr());
     }
     0
 }
@@ -119,7 +133,7 @@ pub(crate) fn wait<T>(kind: &Kind, place: Place, lock: *mut T, acquire: impl FnO
     if !segment::watched() {
         return acquire();
     }
-    let waiting = segment::contended(kind.class(place.raw()), lock.addr());
+    let waiting = segment::contended(kind.caller(place), lock.addr());
     let result = acquire();
     if result == 0 {
         waiting.got();

@@ -19,7 +19,7 @@ mod sweeps;
 
 use examples::*;
 pub(crate) use processes::{HqArgs, RunArgs, StatArgs};
-pub(crate) use recordings::{Arrival, ImportArgs, ModelArgs, PredictArgs, ReportArgs, ScriptArgs};
+pub(crate) use recordings::{Arrival, ImportArgs, ModelArgs, PredictArgs, RecordArgs, ReportArgs, ScriptArgs};
 pub(crate) use sweeps::{BenchArgs, MixArg, OutputArgs, SimArgs, SweepArgs, ThinkArg, TraceArgs};
 
 /// Lockyard: the Linux kernel's adaptive locks in userspace, measured beside the locks people use
@@ -77,6 +77,10 @@ pub(crate) enum Command {
     /// Say how far a program scales on a machine you may not have, and which change would help
     #[command(after_help = PREDICT_EXAMPLES)]
     Predict(Box<PredictArgs>),
+
+    /// Record what a program does with its locks
+    #[command(after_help = RECORD_EXAMPLES)]
+    Record(RecordArgs),
 
     /// Say what its locks cost a program that was recorded
     #[command(after_help = REPORT_EXAMPLES)]

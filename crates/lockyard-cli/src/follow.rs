@@ -5,6 +5,7 @@
 //! looks is not seen. The process itself is not stopped.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::thread;
@@ -181,6 +182,12 @@ impl Followed {
         let refused = |error| Failure::run(format!("cannot wait for the program: {}", plain(&error)));
         self.child.try_wait().map_err(refused)
     }
+}
+
+/// As a shell has it: the program's own, or 128 and the signal that ended it.
+pub(crate) fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
 #[cfg(test)]

@@ -105,6 +105,12 @@ impl Launch {
         self.program.to_string_lossy().into_owned()
     }
 
+    /// The program and its arguments, in one line.
+    pub(crate) fn line(&self) -> String {
+        let words = [&self.program].into_iter().chain(&self.arguments).map(|word| word.to_string_lossy());
+        words.collect::<Vec<_>>().join(" ")
+    }
+
     /// How it is started.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);

@@ -26,6 +26,7 @@ use crate::observe::Observation;
 use crate::options::{BenchOptions, CompareOptions, Format};
 use crate::output::Target;
 use crate::predict::PredictOptions;
+use crate::record::Recorded;
 use crate::report::look::Look;
 use crate::reproduce::ReproduceOptions;
 use crate::results::Results;
@@ -56,6 +57,7 @@ mod output;
 mod predict;
 mod programs;
 mod progress;
+mod record;
 mod recordings;
 mod report;
 mod reproduce;
@@ -117,6 +119,7 @@ pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<(), (u8, Strin
         Command::Trace(args) => TraceOptions::check(&args).map(drop),
         Command::Predict(args) => PredictOptions::check(&args).map(drop),
         Command::Reproduce(args) => ReproduceOptions::check(&args).map(drop),
+        Command::Record(args) => Recorded::check(&args).map(drop),
         Command::Stat(args) => Observation::check(&args).map(drop),
         Command::Hq(args) => HqOptions::check(&args, candidates()).map(drop),
         Command::Torture(args) => TortureOptions::check(&args).map(drop),
@@ -140,6 +143,7 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
         Command::Sim(args) => sim(SimOptions::check(&args)?),
         Command::Trace(args) => trace(TraceOptions::check(&args)?),
         Command::Predict(args) => foretell(&PredictOptions::check(&args)?),
+        Command::Record(args) => Recorded::check(&args)?.run(),
         Command::Report(args) => print(&recordings::report(&args, styled())?),
         Command::Model(args) => print(&recordings::model(&args)?),
         Command::Script(args) => print(&recordings::script(&args)?),

@@ -6,9 +6,7 @@
 //! well.
 
 use std::io::{self, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +15,7 @@ use lockyard_segment::{Reader, Sample};
 use crate::cli::StatArgs;
 use crate::deadlock;
 use crate::failure::{Failure, INTERRUPTED};
-use crate::follow::{Followed, Known};
+use crate::follow::{Followed, Known, exit_code};
 use crate::interrupt;
 use crate::launch::{Launch, Purpose};
 use crate::output::Target;
@@ -282,10 +280,4 @@ fn pause_for(time: Duration, mut over: impl FnMut() -> bool) -> bool {
         }
         thread::sleep(left.min(LOOK));
     }
-}
-
-/// As a shell has it: the program's own, or 128 and the signal that ended it.
-fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }

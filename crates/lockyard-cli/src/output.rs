@@ -6,7 +6,7 @@
 //! directory.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 
@@ -76,9 +76,64 @@ impl Target {
         done.map_err(|error| Failure::run(format!("cannot write '{}': {}", self.shown.display(), plain(&error))))
     }
 
+    /// Begins a content that grows: visible once it is [committed](Commit).
+    ///
+    /// # Errors
+    /// As the system's.
+    pub(crate) fn grow(&self) -> io::Result<Growing> {
+        Ok(match &self.place {
+            Place::File(target) => {
+                let mut temporary = Temporary::create(target)?;
+                let file = temporary.file.take().map(|file| BufWriter::with_capacity(1 << 20, file));
+                Growing { file, beside: Some((temporary, target.clone())) }
+            }
+            Place::Special(path) => {
+                let file = OpenOptions::new().write(true).open(path)?;
+                Growing { file: Some(BufWriter::new(file)), beside: None }
+            }
+        })
+    }
+
     /// The path as the user gave it.
     pub(crate) fn path(&self) -> &Path {
         &self.shown
+    }
+}
+
+/// A content under way; removed when dropped unless it was committed.
+pub(crate) struct Growing {
+    file: Option<BufWriter<File>>,
+    beside: Option<(Temporary, PathBuf)>,
+}
+
+/// What becomes visible at its end.
+pub(crate) trait Commit {
+    /// Makes what was written visible, as far as it could be.
+    ///
+    /// # Errors
+    /// As the system's.
+    fn commit(self) -> io::Result<()>;
+}
+
+impl Write for Growing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.as_mut().map_or(Ok(bytes.len()), |file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), Write::flush)
+    }
+}
+
+impl Commit for Growing {
+    fn commit(mut self) -> io::Result<()> {
+        // A full disk: what it took is shown.
+        let flushed = self.flush();
+        if let Some((mut temporary, target)) = self.beside.take() {
+            fs::rename(&temporary.path, target)?;
+            temporary.path = PathBuf::new();
+        }
+        flushed
     }
 }
 

@@ -109,8 +109,8 @@ fn verdict(summary: &Summary, first: Option<&(String, f64, String)>) -> String {
     let held = summary.classes.iter().map(|class| class.held_ns as f64).sum::<f64>() / time;
     let stop = first.map_or_else(String::new, |(class, threads, machine)| {
         let machine = if machine == "this" { "this machine" } else { machine };
-        let threads = numbers::grouped(threads.round() as u64);
-        format!("; the first that will stop you is {class}, at about {threads} threads on {machine}")
+        let threads = numbers::count(threads.round() as usize, "thread");
+        format!("; the first that will stop you is {class}, at about {threads} on {machine}")
     });
     let shares = format!(
         "{:.1} % of the threads' time is spent waiting for locks, {:.1} % in their sections",

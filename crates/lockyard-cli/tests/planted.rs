@@ -1,7 +1,8 @@
 //! Programs with a planted lock problem, under `lockyard stat`: the first sentence names it.
 //!
-//! The preload library and the programs are built here, with the machine's C compiler. No test
-//! asserts a time or a rate.
+//! No test asserts a time or a rate.
+
+mod preloaded;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -9,49 +10,22 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{OnceLock, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use assert_cmd::cargo::cargo_bin;
+use preloaded::{library, source};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/planted.c");
-
-/// Where cargo builds: this test lies in `debug/deps` or the like inside it.
-fn target() -> PathBuf {
-    std::env::current_exe().expect("a path").ancestors().nth(3).expect("a target directory").to_owned()
-}
-
-/// The library as users get it, built when it is not up to date.
-fn library() -> &'static Path {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build.args(["build", "--quiet", "--release", "-p", "lockyard-preload", "--target-dir"]).arg(target());
-        build.current_dir(env!("CARGO_MANIFEST_DIR"));
-        assert!(build.status().expect("cargo").success(), "{build:?}");
-        target().join("release/liblockyard_preload.so")
-    })
-}
 
 /// The program, linked in the usual way or with `flag`.
 fn program(flag: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("planted{flag}-{}", std::process::id()));
-    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _one_at_a_time = LOCK.lock();
-    if !path.exists() {
-        let mut compiler = Command::new("cc");
-        compiler.args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]);
-        compiler.args(Some(flag).filter(|flag| !flag.is_empty())).arg("-o").arg(&path).arg(SOURCE);
-        assert!(compiler.status().expect("a C compiler").success(), "{compiler:?}");
-    }
-    path
+    preloaded::program("planted", flag)
 }
 
 /// `function (planted.c:LINE)` of the line with this mark.
 fn place(function: &str, mark: &str) -> String {
-    let source = fs::read_to_string(SOURCE).expect("the source");
+    let source = fs::read_to_string(source("planted")).expect("the source");
     let at = source.lines().position(|line| line.ends_with(&format!("// MARK {mark}"))).expect("the mark");
     format!("{function} (planted.c:{})", at + 1)
 }

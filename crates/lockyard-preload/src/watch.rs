@@ -77,7 +77,7 @@ impl Told<'_> {
             return 0;
         }
         if !patient {
-            segment::refused(class);
+            segment::refused(caller, self.lock);
             return libc::EBUSY;
         }
         let waiting = segment::contended_by(caller, self.lock, holder());

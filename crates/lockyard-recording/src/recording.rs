@@ -10,8 +10,10 @@ use crate::model::Kind;
 mod bytes;
 mod checksum;
 mod text;
+mod writer;
 
 pub use bytes::Damage;
+pub use writer::Writer;
 
 /// How a lock is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +33,8 @@ pub enum What {
     Grant,
     /// The thread gives a lock back.
     Release,
-    /// The thread did not get a lock, and does not wait for it.
+    /// The thread did not get a lock: at once, or if a [`What::Request`] stands before, after a
+    /// wait.
     Failed(Mode),
     /// Of the time since the event before, the thread was off its CPU for so many nanoseconds.
     Off(u64),

@@ -2,7 +2,7 @@
 //!
 //! A section begins when its lock is had and ends when it is given back; its own time is what
 //! passes while no other lock is taken in it. What was taken before a window, or is held at its
-//! end, is left out.
+//! end, is left out, and so is the time of a wait that ends without the lock.
 
 use crate::recording::{Event, Mode, Recording, What, Window};
 
@@ -49,7 +49,10 @@ pub(crate) fn window(window: &Window, told: &mut impl Told) {
         }
         match event.what {
             What::Off(_) => {}
-            What::Failed(_) => told.failed(event.lock),
+            What::Failed(_) => {
+                asked = None;
+                told.failed(event.lock);
+            }
             What::Request(mode) if waits(&window.events[index + 1..], event.lock) => {
                 asked = Some((event.lock, mode, event.at));
             }
@@ -69,10 +72,10 @@ pub(crate) fn window(window: &Window, told: &mut impl Told) {
     }
 }
 
-/// Whether the next event but off-CPU times is the grant of `lock`.
+/// Whether the next event but off-CPU times is the grant of `lock`, or its refusal.
 fn waits(later: &[Event], lock: u32) -> bool {
     let next = later.iter().find(|event| !matches!(event.what, What::Off(_)));
-    next.is_some_and(|event| event.what == What::Grant && event.lock == lock)
+    next.is_some_and(|event| matches!(event.what, What::Grant | What::Failed(_)) && event.lock == lock)
 }
 
 fn enter(
@@ -115,6 +118,16 @@ mod tests {
         }
 
         fn failed(&mut self, _lock: u32) {}
+    }
+
+    #[test]
+    fn a_wait_that_ends_without_its_lock_is_no_section_and_no_gap() {
+        let text = "lockyard recording 1\nclass mutex A\nlock 0\nlock 0\nwindow 1 0\n\
+            10 1 request 0 write\n500 1 failed 0 write\n520 1 request 1 write\n530 1 release 1\n";
+        let recording = Recording::from_text("a", text).unwrap();
+        let mut all = All::default();
+        window(&recording.windows[0], &mut all);
+        assert_eq!((all.gaps.as_slice(), all.sections.len()), ([(30, 0)].as_slice(), 1));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is where in the segment, version 3.
+//! What is where in the segment, version 4.
 //!
 //! | part | offset | bytes | written by |
 //! |---|---|---|---|
@@ -10,12 +10,15 @@
 //! | callers, [`CALLERS`] of [`CallerRecord`] | 798,720 | 131,072 | the process |
 //! | the same at the last reset, [`CALLERS`] of [`CallerTally`] | 929,792 | 24,576 | the resetter |
 //! | thread pages, [`THREADS`] of [`ThreadPage`] | 954,368 | 4,096 each | the thread |
+//! | tapes of the first threads, [`TAPES`] of [`Tape`] | 68,063,232 | 528,384 each | see [`tape`] |
 //!
 //! The first 48 bytes of the header are the same in every version. Everything else may change with
 //! [`VERSION`]; events are found by their names, so that a reader and a process of different sets
 //! of events understand each other.
 //!
 //! A reset writes no counter: it notes what they are, and readers subtract.
+//!
+//! [`tape`]: crate::tape
 
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -27,7 +30,7 @@ use crate::histogram::BUCKETS;
 /// "lockyard".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyard");
 /// The version of this layout.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
@@ -45,6 +48,10 @@ pub const FALLBACKS: usize = 16;
 /// Thread pages: one per thread record, number 0 for threads without. Records with longer names
 /// have none: what they count is not in the segment.
 pub const THREADS: usize = ThreadId::MAX_QUEUED as usize + 1;
+/// Threads that can be recorded: those with the pages up to this number.
+pub const TAPES: usize = 256;
+/// Events on a tape.
+pub const TAPE: usize = 1 << 15;
 /// The unit in which memory is made real.
 pub const PAGE: usize = 4096;
 
@@ -55,12 +62,29 @@ const _: () = {
     assert!(size_of::<CallerRecord>() == 256 && size_of::<CallerTally>() == 48);
     assert!(CALLERS / CALLERS_OF_A_PAGE <= 64 && core::mem::offset_of!(Shared, callers).is_multiple_of(PAGE));
     assert!(THREADS_OFFSET == 954_368 && THREADS_OFFSET <= 1 << 20);
+    assert!(TAPES_OFFSET == 68_063_232 && size_of::<Tape>() == 528_384);
 };
 
 /// Where thread pages begin.
 pub const THREADS_OFFSET: usize = size_of::<Shared>();
+/// Where tapes begin.
+pub const TAPES_OFFSET: usize = THREADS_OFFSET + THREADS * PAGE;
 /// The file's length; most of it is never made real.
-pub const LENGTH: usize = THREADS_OFFSET + THREADS * PAGE;
+pub const LENGTH: usize = TAPES_OFFSET + TAPES * size_of::<Tape>();
+
+/// States of [`ThreadPage::tape`]: see [`tape`](crate::tape).
+pub mod state {
+    /// The thread is not recorded.
+    pub const OFF: u64 = 0;
+    /// A window begins with its next event.
+    pub const BEGIN: u64 = 1;
+    /// It writes events.
+    pub const ON: u64 = 2;
+    /// The window ended because the ring was full.
+    pub const FULL: u64 = 3;
+    /// There is no tape for it.
+    pub const NONE: u64 = 4;
+}
 
 /// A short text, zero-padded.
 #[derive(Debug)]
@@ -125,6 +149,11 @@ pub struct Header {
     pub reasons: AtomicU32,
     /// Threads without a page: they count in private memory.
     pub private: AtomicU32,
+    /// 1 while new threads are recorded. Written by the recorder, and where the process begins
+    /// recorded by the process.
+    pub recorded: AtomicU32,
+    /// Threads that could not be recorded: there was no tape for them.
+    pub unrecorded: AtomicU32,
     /// Which locks were chosen, for people.
     pub locks: Text<128>,
     /// How often which reason made the C library serve.
@@ -137,6 +166,8 @@ pub struct Header {
     pub pages: [AtomicU64; THREADS / 64],
     /// A bit per page of callers that is real (Release).
     pub callers: AtomicU64,
+    /// A bit per tape that is real (Release).
+    pub tapes: [AtomicU64; TAPES / 64],
 }
 
 /// What the counters were when somebody reset them.
@@ -233,11 +264,43 @@ pub struct ThreadPage {
     pub waiting_for: AtomicU64,
     /// The lock's address.
     pub waiting_lock: AtomicU64,
+    /// Whether the thread writes its tape: see [`tape`](crate::tape).
+    pub tape: AtomicU64,
     /// The kernel's name of the thread.
     pub thread: AtomicU64,
     /// Its name, as it was at its first wait.
     pub name: Text<16>,
 }
+
+/// What a recorded thread did, event by event: a ring. Written by that thread, but for `read`.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Tape {
+    /// Events written so far (Release).
+    pub written: AtomicU64,
+    /// Windows that ended because the ring was full.
+    pub full: AtomicU64,
+    /// When the last event was written, nanoseconds of the monotonic clock.
+    pub last: AtomicU64,
+    /// When the thread's CPU time was read, likewise.
+    pub looked: AtomicU64,
+    /// What it was.
+    pub cpu: AtomicU64,
+    /// Events that the recorder has read so far (Release), apart from the thread's words.
+    pub read: Line,
+    /// Number n is at n modulo [`TAPE`]: its time, and what it is.
+    pub events: Events,
+}
+
+/// A word on a line of its own.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct Line(pub AtomicU64);
+
+/// The events of a [`Tape`].
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Events(pub [[AtomicU64; 2]; TAPE]);
 
 /// A lock that a thread holds. Written by that thread; others change `since`.
 #[derive(Debug)]

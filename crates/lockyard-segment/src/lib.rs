@@ -72,7 +72,8 @@
 //! * **Change of user**: [`give_to`] gives the file to the new one, where root is given up for
 //!   good. Otherwise root alone can look, and the name stays until root's next process.
 //! * **fork**: the child counts in private memory from [`after_fork_in_child`] on, and opens a
-//!   segment of its own when it first waits for a lock: a child that only execs pays nothing.
+//!   segment of its own when it first waits for a lock: a child that only execs pays nothing. Where
+//!   `LOCKYARD_RECORD` is set, when it first takes one.
 //! * **exec**: the new program's segment replaces the old one's.
 //!
 //! # Cost
@@ -90,15 +91,18 @@ pub mod layout;
 mod memory;
 mod process;
 pub mod reader;
+pub mod recorder;
 mod refusal;
 pub mod sample;
 mod site;
+pub mod tape;
 pub mod told;
 pub mod writer;
 
 pub use callers::Caller;
 pub use classes::Class;
 pub use reader::Reader;
+pub use recorder::Recorder;
 pub use refusal::Refusal;
 pub use sample::Sample;
 pub use told::{

@@ -209,11 +209,11 @@ pub(crate) fn remove(name: &Name) {
     }
 }
 
-/// Makes a page of a mapped segment real. An error instead of a SIGBUS later: `/dev/shm` may be
+/// Makes pages of a mapped segment real. An error instead of a SIGBUS later: `/dev/shm` may be
 /// full.
-pub(crate) fn populate(page: *mut u8) -> Result<(), Errno> {
+pub(crate) fn populate(page: *mut u8, pages: usize) -> Result<(), Errno> {
     // SAFETY: asks for nothing but that a write would do; where there is no mapping it is refused.
-    unsafe { madvise(page.cast(), PAGE, Advice::LinuxPopulateWrite) }
+    unsafe { madvise(page.cast(), pages * PAGE, Advice::LinuxPopulateWrite) }
 }
 
 /// Whether `process` (0: nobody) is there.

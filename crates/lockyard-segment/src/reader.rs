@@ -47,13 +47,19 @@ impl Reader {
     /// The segments of all processes, running or not, that wrote for session `session` (the process
     /// id of a `lockyard stat`).
     pub fn of_session(session: u32) -> Vec<Self> {
+        Self::members(session).into_iter().filter_map(|process| Self::map(process, false, false).ok()).collect()
+    }
+
+    /// The processes of that session.
+    pub(crate) fn members(session: u32) -> Vec<u32> {
         let mut members = Vec::new();
         let _ = process::each_name(|process| members.push(process));
         let belongs = |process: &u32| {
             let file = process::open(*process, OFlags::RDONLY).ok();
             file.and_then(process::identity).is_some_and(|found| found.session == session)
         };
-        members.into_iter().filter(belongs).filter_map(|process| Self::map(process, false, false).ok()).collect()
+        members.retain(belongs);
+        members
     }
 
     /// Removes the name: nobody else will find it. For the session that kept it.
@@ -61,7 +67,7 @@ impl Reader {
         process::remove(&process::file_name(self.process));
     }
 
-    fn map(process: u32, writable: bool, running: bool) -> Result<Self, Refusal> {
+    pub(crate) fn map(process: u32, writable: bool, running: bool) -> Result<Self, Refusal> {
         let system = |error: Errno| Refusal::System(process, error.raw_os_error());
         // Nobody but root and the process's user may look: its files in /proc say whose it is.
         let owner = process::user(process);
@@ -103,7 +109,7 @@ impl Reader {
         Ok(Self { process, memory: memory.map_err(system)?, writable })
     }
 
-    fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Shared {
         self.memory.shared()
     }
 
@@ -119,7 +125,7 @@ impl Reader {
         header.ended.load(Acquire) != 0 || process::began(self.process) != Some(header.began.load(Relaxed))
     }
 
-    fn pages(&self) -> impl Iterator<Item = &ThreadPage> {
+    pub(crate) fn pages(&self) -> impl Iterator<Item = &ThreadPage> {
         self.memory.pages()
     }
 
@@ -324,7 +330,7 @@ impl Reader {
         let shared = self.shared();
         let writable = |part: *const u8| {
             let page = part.cast_mut().map_addr(|address| address & !(PAGE - 1));
-            if self.writable { process::populate(page) } else { Err(Errno::ACCESS) }
+            if self.writable { process::populate(page, 1) } else { Err(Errno::ACCESS) }
         };
         writable(core::ptr::from_ref(&shared.baseline).cast()).map_err(|error| self.refused(error))?;
         for index in self.classes() {

@@ -40,6 +40,7 @@ use crate::callers::{self, Caller};
 use crate::classes::{self, Class};
 use crate::histogram::bucket;
 use crate::layout::{HELD, Held, ThreadPage};
+use crate::tape;
 use crate::writer::{self, mine, tally};
 
 /// The class of locks of `kind` (at most 16 bytes) called `name` (at most 168), made by the code at
@@ -84,13 +85,14 @@ fn add(word: &AtomicU64, amount: u64) {
 #[inline]
 pub fn acquired(caller: impl Into<Caller>, lock: usize) {
     if let Some(page) = mine() {
-        note(page, caller.into(), lock, UNTIMED);
+        acquired_on(page, caller.into(), lock);
     }
 }
 
 /// The same for a thread whose [`page`] is known.
 #[inline]
 pub fn acquired_on(page: &ThreadPage, caller: Caller, lock: usize) {
+    tape::asked(page, caller, lock);
     note(page, caller, lock, UNTIMED);
 }
 
@@ -105,7 +107,9 @@ pub fn page() -> Option<&'static ThreadPage> {
 #[cold]
 pub fn acquired_past_others(caller: impl Into<Caller>, lock: usize) {
     if let Some(page) = mine() {
-        note(page, caller.into(), lock, Linux::now() & TIME | AWAITED);
+        let caller = caller.into();
+        tape::asked(page, caller, lock);
+        note(page, caller, lock, Linux::now() & TIME | AWAITED);
     }
 }
 
@@ -150,6 +154,7 @@ pub fn released(lock: usize) {
 /// The same for a thread whose [`page`] is known.
 #[inline]
 pub fn released_on(page: &ThreadPage, lock: usize) {
+    tape::given_back(page, lock);
     let depth = (page.depth.load(Relaxed) as usize).min(HELD);
     let held = &page.held[..depth];
     if let Some(at) = held.iter().rposition(|held| held.lock.load(Relaxed) == lock as u64) {
@@ -228,10 +233,14 @@ fn settle(page: &ThreadPage) {
     }
 }
 
-/// The calling thread has found a lock of `class` taken, and does without.
+/// The calling thread has found the lock at `lock` taken, and does without.
 #[cold]
-pub fn refused(class: Class) {
-    if let Some(tally) = tally(class) {
+pub fn refused(caller: impl Into<Caller>, lock: usize) {
+    let caller = caller.into();
+    if let Some(page) = mine() {
+        tape::failed(page, caller, lock, false);
+    }
+    if let Some(tally) = tally(caller.class()) {
         tally.refused.fetch_add(1, Relaxed);
     }
 }
@@ -296,6 +305,7 @@ pub fn contended_by(caller: impl Into<Caller>, lock: usize, holder: Holder) -> W
     };
     let since = Linux::now();
     if let Some(page) = page {
+        tape::asked(page, caller, lock);
         if page.name.is(b"") {
             writer::name_of_caller(&page.name);
         }
@@ -371,6 +381,7 @@ impl Waiting {
     fn end(self, awaited: u64) {
         let Some(page) = self.page else { return };
         let now = self.ended(page);
+        tape::granted(page, self.caller, self.lock, page.waited_parks.load(Relaxed) != 0);
         note(page, self.caller, self.lock, now & TIME | awaited);
     }
 
@@ -379,6 +390,7 @@ impl Waiting {
     pub fn gave_up(self) {
         let Some(page) = self.page else { return };
         self.ended(page);
+        tape::failed(page, self.caller, self.lock, page.waited_parks.load(Relaxed) != 0);
         settle(page);
         if let Some(tally) = tally(self.caller.class()) {
             tally.gave_up.fetch_add(1, Relaxed);

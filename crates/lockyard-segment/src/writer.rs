@@ -26,7 +26,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::classes::{self, Class};
 use crate::layout::{
-    CLASSES, FALLBACKS, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION,
+    CLASSES, FALLBACKS, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION, state,
 };
 use crate::process::{self, populate};
 
@@ -42,6 +42,8 @@ static OWNER: AtomicU32 = AtomicU32::new(0);
 static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// `LOCKYARD_SESSION`, or 0.
 static SESSION: AtomicU32 = AtomicU32::new(0);
+/// Whether `LOCKYARD_RECORD` is set: threads are recorded from their first lock on.
+static RECORDED: AtomicU32 = AtomicU32::new(0);
 /// What [`open`] was told of the locks.
 static LOCKS: Text<128> = Text::new();
 
@@ -106,6 +108,8 @@ pub fn open(locks: &[u8]) -> Result<(), Refused> {
     LOCKS.set(locks);
     // SAFETY: a text of the program's start. Read once, before threads that might change it; the
     // answer is not kept.
+    RECORDED.store(u32::from(!unsafe { libc::getenv(c"LOCKYARD_RECORD".as_ptr()) }.is_null()), Relaxed);
+    // SAFETY: as above.
     let session = unsafe { libc::getenv(c"LOCKYARD_SESSION".as_ptr()) };
     if !session.is_null() {
         // SAFETY: not null: a C string.
@@ -191,6 +195,7 @@ fn describe(shared: &Shared, me: u32) {
     header.began.store(process::began(me).unwrap_or(0), Relaxed);
     header.namespace.store(process::namespace(), Relaxed);
     header.session.store(SESSION.load(Relaxed), Relaxed);
+    header.recorded.store(RECORDED.load(Relaxed), Relaxed);
     header.opened_ns.store(Linux::now(), Relaxed);
     header.locks.copy_from(&LOCKS);
     for (event, name) in event::Event::ALL.iter().zip(&shared.names) {
@@ -206,11 +211,16 @@ fn describe(shared: &Shared, me: u32) {
 
 /// Makes the page at `place` real, so that writing to it cannot fail.
 pub(crate) fn real(place: *mut u8) -> Result<(), Errno> {
-    if place.addr() < RESERVED.load(Relaxed) {
+    real_pages(place, 1)
+}
+
+/// The same of so many pages from that one on.
+pub(crate) fn real_pages(place: *mut u8, pages: usize) -> Result<(), Errno> {
+    let page = place.map_addr(|address| address & !(PAGE - 1));
+    if page.addr() + pages * PAGE <= RESERVED.load(Relaxed) {
         return Ok(());
     }
-    let page = place.map_addr(|address| address & !(PAGE - 1));
-    populate(page)
+    populate(page, pages)
 }
 
 /// The process ends: the name goes, unless somebody wants the last numbers. Counting goes on, for
@@ -355,6 +365,10 @@ fn find_mine() -> Option<&'static ThreadPage> {
     // A thread without a record has no page of its own, and its acquisitions are not counted:
     // nobody could add to number 0 plainly.
     let slot = Linux::current()?.id().raw();
+    if RECORDED.load(Relaxed) != 0 {
+        // What it does before its first wait is recorded as well.
+        open_in_child();
+    }
     let page = page(slot)?;
     PAGE_OF_THREAD.set(page);
     // What the thread that had the page before has left: it ended without a release.
@@ -362,6 +376,8 @@ fn find_mine() -> Option<&'static ThreadPage> {
     page.waiting.store(0, Relaxed);
     page.depth.store(0, Relaxed);
     page.name.set(b"");
+    let recorded = shared()?.header.recorded.load(Relaxed) != 0;
+    page.tape.store(if recorded { state::BEGIN } else { state::OFF }, Relaxed);
     let thread = threads::kernel_id_of_caller();
     page.thread.store(thread.into(), Relaxed);
     PAGES[thread as usize % PAGES.len()].store(u64::from(thread) << 32 | u64::from(slot), Relaxed);

@@ -91,6 +91,16 @@ app.toml says what the program does with its locks; ten lines are enough:
 What-ifs: shards=N:CLASS, hold/N:CLASS, rwlock:CLASS, rwlock=READS:CLASS (percent), remove:CLASS. Progress is the number of CPUs that \
 do what the program is for; its band is over placements of threads, seeds, and the fewest and most lines that sections touch.";
 
+pub(crate) const RECORD_EXAMPLES: &str = "\
+Examples:
+  lockyard record ./server -p 8080                    until it ends, or Ctrl-C
+  lockyard record --time 10s --out app.lyr memcached -t 4
+  lockyard record --pid 1234 --windows
+
+Read it with lockyard report, model or predict. Recorded are mutexes and rwlocks on the preload library, and the locks of programs linked \
+with liblockyard; not semaphores, spinlocks of pthread and condition variables, whose waits are time off the CPU. A running process must have been started \
+with lockyard run, stat or record. The program never waits for the file: where its events come too fast, windows end early, which is said.";
+
 pub(crate) const REPORT_EXAMPLES: &str = "\
 Example:
   lockyard report app.lyr --machine this,epyc9654_2s:nps4";
@@ -116,7 +126,7 @@ The lines, times in nanoseconds:
   1500 7 request 0 write         time, thread, event, lock, mode: read or write
   1520 7 grant 0                 only if it had to wait
   1560 7 release 0
-  1570 7 failed 0 write          it did not get the lock, and did not wait
+  1570 7 failed 0 write          it did not get the lock: at once, or, after a request, when its time was up
   9000 7 off 7000                it was off its CPU for 7000 ns since the event before
 
 A program that has no recorder of ours is recorded by whatever prints these lines.";

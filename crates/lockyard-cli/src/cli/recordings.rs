@@ -1,6 +1,7 @@
-//! The commands on what a program does with its locks: `predict`, and on recordings `model`,
-//! `report`, `script`, `import`.
+//! The commands on what a program does with its locks: `predict`, `record`, and on recordings
+//! `model`, `report`, `script`, `import`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -79,6 +80,31 @@ pub(crate) enum Arrival {
     Saturated,
     /// After the time that the model says
     Recorded,
+}
+
+/// Options of `lockyard record`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("recorded").required(true))]
+pub(crate) struct RecordArgs {
+    /// Record this process
+    #[arg(long, value_name = "PID", allow_negative_numbers = true, group = "recorded")]
+    pub(crate) pid: Option<String>,
+
+    /// Start this program, and record it and its children
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM", group = "recorded")]
+    pub(crate) program: Vec<OsString>,
+
+    /// Record so long: 500ms, 10s [default: until the program ends; with --pid 10 s]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub(crate) time: Option<String>,
+
+    /// Record 10 ms of each 200 ms, for programs that take very many locks
+    #[arg(long)]
+    pub(crate) windows: bool,
+
+    /// The recording to write
+    #[arg(long, value_name = "FILE", default_value = "lockyard.lyr")]
+    pub(crate) out: PathBuf,
 }
 
 /// Options of `lockyard model`.

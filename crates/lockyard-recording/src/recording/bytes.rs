@@ -16,6 +16,7 @@
 //! | 3 locks | the class of each further lock |
 //! | 4 window | thread, begin, events: code, time since the event before, lock or length |
 //! | 5 end | windows that were dropped |
+//! | 6 name | number of a class, its name from here on |
 //!
 //! A class stands before its locks, a lock before the first window that names it. A file without
 //! its end was cut off; a block whose checksum is wrong ends the reading. What stands before is
@@ -36,6 +37,7 @@ const CLASS: u32 = 2;
 const LOCKS: u32 = 3;
 const WINDOW: u32 = 4;
 const END: u32 = 5;
+const NAME: u32 = 6;
 
 /// Where a file stops to be readable. What was read before is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,27 +57,11 @@ impl fmt::Display for Damage {
 impl Recording {
     /// The file.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
-        out.extend(VERSION.to_le_bytes());
-        let mut about = Vec::new();
-        text(&mut about, &self.program);
-        text(&mut about, &self.machine);
-        block(&mut out, ABOUT, &about);
-        for class in &self.classes {
-            let mut payload = Vec::new();
-            number(&mut payload, kind_code(class.kind));
-            text(&mut payload, &class.name);
-            block(&mut out, CLASS, &payload);
-        }
-        for locks in self.locks.chunks(1 << 16) {
-            let mut payload = Vec::new();
-            locks.iter().for_each(|&class| number(&mut payload, class.into()));
-            block(&mut out, LOCKS, &payload);
-        }
+        let mut out = head(&self.program, &self.machine);
+        self.classes.iter().for_each(|one| class(&mut out, one));
+        self.locks.chunks(1 << 16).for_each(|some| locks(&mut out, some));
         self.windows.iter().for_each(|one| window(&mut out, one));
-        let mut end = Vec::new();
-        number(&mut end, self.dropped);
-        block(&mut out, END, &end);
+        end(&mut out, self.dropped);
         out
     }
 
@@ -137,6 +123,12 @@ impl Recording {
                 let window = payload.window(self.locks.len())?;
                 self.windows.push(window);
             }
+            NAME => {
+                let class = usize::try_from(payload.number()?).ok()?;
+                let name = payload.text()?;
+                payload.is_read()?;
+                self.classes.get_mut(class)?.name = name;
+            }
             END => {
                 let dropped = payload.number()?;
                 payload.is_read()?;
@@ -171,7 +163,45 @@ fn block(out: &mut Vec<u8>, kind: u32, payload: &[u8]) {
     out.extend(payload);
 }
 
-fn window(out: &mut Vec<u8>, window: &Window) {
+/// What a file begins with.
+pub(super) fn head(program: &str, machine: &str) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    out.extend(VERSION.to_le_bytes());
+    let mut about = Vec::new();
+    text(&mut about, program);
+    text(&mut about, machine);
+    block(&mut out, ABOUT, &about);
+    out
+}
+
+pub(super) fn class(out: &mut Vec<u8>, class: &Class) {
+    let mut payload = Vec::new();
+    number(&mut payload, kind_code(class.kind));
+    text(&mut payload, &class.name);
+    block(out, CLASS, &payload);
+}
+
+pub(super) fn name(out: &mut Vec<u8>, class: usize, name: &str) {
+    let mut payload = Vec::new();
+    number(&mut payload, class as u64);
+    text(&mut payload, name);
+    block(out, NAME, &payload);
+}
+
+/// Further locks, by their classes.
+pub(super) fn locks(out: &mut Vec<u8>, classes: &[u32]) {
+    let mut payload = Vec::new();
+    classes.iter().for_each(|&class| number(&mut payload, class.into()));
+    block(out, LOCKS, &payload);
+}
+
+pub(super) fn end(out: &mut Vec<u8>, dropped: u64) {
+    let mut payload = Vec::new();
+    number(&mut payload, dropped);
+    block(out, END, &payload);
+}
+
+pub(super) fn window(out: &mut Vec<u8>, window: &Window) {
     let mut payload = Vec::new();
     number(&mut payload, window.thread.into());
     number(&mut payload, window.begin);

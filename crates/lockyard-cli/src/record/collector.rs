@@ -1,0 +1,246 @@
+//! Rings into windows, addresses into numbers of locks.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::{self, Write};
+
+use lockyard_recording::model::Kind;
+use lockyard_recording::recording::{self, Class, Mode, What, Window, Writer};
+use lockyard_segment::Recorder;
+use lockyard_segment::recorder::RecordedClass;
+use lockyard_segment::sample::Place;
+use lockyard_segment::tape;
+
+use crate::output::Commit;
+use crate::symbols::Symbols;
+
+/// A window of so many events ends where its thread holds nothing.
+const LONG: usize = 4_096;
+/// One of so many ends in any case.
+const LONGEST: usize = 65_536;
+
+/// Makes a recording of what recorders read.
+pub(super) struct Collector<W: Write> {
+    writer: Writer<W>,
+    /// The classes of the file, by their numbers.
+    classes: Vec<RecordedClass>,
+    processes: HashMap<u32, Process>,
+    events: u64,
+    windows: u64,
+    threads: BTreeSet<u32>,
+    failed: Option<io::Error>,
+}
+
+/// What became of it.
+pub(super) struct Summary {
+    pub(super) events: u64,
+    pub(super) windows: u64,
+    pub(super) threads: usize,
+    pub(super) failed: Option<io::Error>,
+}
+
+#[derive(Default)]
+struct Process {
+    /// The file's number of each class.
+    classes: HashMap<usize, u32>,
+    /// Of each address the class of the lock that is there, and the file's number of it.
+    locks: HashMap<u64, (usize, u32)>,
+    /// The window under way on each tape.
+    open: HashMap<usize, Open>,
+}
+
+/// A window under way.
+struct Open {
+    window: Window,
+    /// Locks that the thread holds or waits for.
+    held: u32,
+    /// The lock that it asked for last, if nothing has happened since.
+    asked: Option<u64>,
+}
+
+impl<W: Write + Commit> Collector<W> {
+    pub(super) fn new(out: W, program: &str, machine: &str) -> io::Result<Self> {
+        Ok(Self {
+            writer: Writer::new(out, program, machine)?,
+            classes: Vec::new(),
+            processes: HashMap::new(),
+            events: 0,
+            windows: 0,
+            threads: BTreeSet::new(),
+            failed: None,
+        })
+    }
+
+    /// Events so far.
+    pub(super) fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Reads what `recorder` has.
+    pub(super) fn read(&mut self, recorder: &Recorder) {
+        let mut process = self.processes.remove(&recorder.process()).unwrap_or_default();
+        recorder.drain(|tape, event| {
+            if self.failed.is_none()
+                && let Err(error) = self.take(&mut process, tape, event, &|class| recorder.class(class))
+            {
+                self.failed = Some(error);
+            }
+        });
+        self.processes.insert(recorder.process(), process);
+    }
+
+    fn take(
+        &mut self,
+        process: &mut Process,
+        tape: usize,
+        event: tape::Event,
+        class: &dyn Fn(usize) -> Option<RecordedClass>,
+    ) -> io::Result<()> {
+        if event.kind == tape::Kind::Window {
+            let window = Window { thread: event.value as u32, begin: event.at, events: Vec::new() };
+            let before = process.open.insert(tape, Open { window, held: 0, asked: None });
+            return before.map_or(Ok(()), |before| self.put(&before.window));
+        }
+        let (what, lock) = match event.kind {
+            tape::Kind::Off => (What::Off(event.value), 0),
+            tape::Kind::Release => match process.locks.get(&event.value) {
+                Some(&(_, lock)) => (What::Release, lock),
+                // Taken before anything was recorded.
+                None => return Ok(()),
+            },
+            kind => (asked(kind), self.lock(process, event.value, event.class, class)?),
+        };
+        // Events of a thread that has no window: the ring's beginning was lost.
+        let Some(open) = process.open.get_mut(&tape) else { return Ok(()) };
+        let end = open.window.events.last().map_or(open.window.begin, |last| last.at);
+        open.window.events.push(recording::Event { at: event.at.max(end), what, lock });
+        open.note(what, event.value);
+        let events = open.window.events.len();
+        if events >= LONG && open.held == 0 && what == What::Release || events >= LONGEST {
+            let next = Window { thread: open.window.thread, begin: event.at.max(end), events: Vec::new() };
+            let whole = std::mem::replace(&mut open.window, next);
+            self.put(&whole)?;
+        }
+        Ok(())
+    }
+
+    /// The file's number of the lock at `address`. One that lies where another did is another.
+    fn lock(
+        &mut self,
+        process: &mut Process,
+        address: u64,
+        class: usize,
+        named: &dyn Fn(usize) -> Option<RecordedClass>,
+    ) -> io::Result<u32> {
+        match process.locks.get(&address) {
+            Some(&(known, lock)) if known == class => return Ok(lock),
+            _ => {}
+        }
+        let number = match process.classes.get(&class) {
+            Some(&number) => number,
+            None => {
+                let found = named(class).unwrap_or_default();
+                let number = match self.classes.iter().position(|known| *known == found) {
+                    Some(number) => number as u32,
+                    None => {
+                        let name = name(&found, None);
+                        self.classes.push(found);
+                        let found = &self.classes[self.classes.len() - 1];
+                        self.writer.class(&Class { name, kind: kind(&found.kind) })?
+                    }
+                };
+                process.classes.insert(class, number);
+                number
+            }
+        };
+        let lock = self.writer.lock(number);
+        process.locks.insert(address, (class, lock));
+        Ok(lock)
+    }
+
+    fn put(&mut self, window: &Window) -> io::Result<()> {
+        if window.events.is_empty() {
+            return Ok(());
+        }
+        self.events += window.events.len() as u64;
+        self.windows += 1;
+        self.threads.insert(window.thread);
+        self.writer.window(window)
+    }
+
+    /// Ends the windows under way. What comes after is not of them.
+    pub(super) fn close(&mut self) {
+        let open = self.processes.values_mut().flat_map(|process| process.open.drain().map(|(_, open)| open.window));
+        let mut rest: Vec<Window> = open.collect();
+        rest.sort_by_key(|window| (window.begin, window.thread));
+        for window in rest {
+            if self.failed.is_none()
+                && let Err(error) = self.put(&window)
+            {
+                self.failed = Some(error);
+            }
+        }
+    }
+
+    /// Ends the file, in which places have the names that `symbols` knows; `cut` windows ended
+    /// early.
+    pub(super) fn finish(mut self, cut: u64, symbols: &Symbols) -> Summary {
+        self.close();
+        let (mut writer, mut failed) = (self.writer, self.failed);
+        for (number, class) in self.classes.iter().enumerate() {
+            if failed.is_none() {
+                failed = writer.name(number as u32, &name(class, Some(symbols))).err();
+            }
+        }
+        // A file without its end is readable as well.
+        let ended = if failed.is_none() { writer.end(cut) } else { Ok(writer.give_up()) };
+        let kept = ended.and_then(Commit::commit).err();
+        Summary { events: self.events, windows: self.windows, threads: self.threads.len(), failed: failed.or(kept) }
+    }
+}
+
+impl Open {
+    /// Keeps count of what the thread holds.
+    fn note(&mut self, what: What, address: u64) {
+        match what {
+            What::Request(_) => self.held += 1,
+            What::Failed(_) if self.asked == Some(address) => self.held -= 1,
+            What::Release => self.held = self.held.saturating_sub(1),
+            _ => {}
+        }
+        match what {
+            What::Request(_) => self.asked = Some(address),
+            What::Off(_) => {}
+            _ => self.asked = None,
+        }
+    }
+}
+
+fn asked(kind: tape::Kind) -> What {
+    match kind {
+        tape::Kind::AskRead => What::Request(Mode::Read),
+        tape::Kind::AskWrite => What::Request(Mode::Write),
+        tape::Kind::FailRead => What::Failed(Mode::Read),
+        tape::Kind::FailWrite => What::Failed(Mode::Write),
+        _ => What::Grant,
+    }
+}
+
+/// What a lock with this name is, to a recording.
+fn kind(name: &str) -> Kind {
+    match name {
+        "rwlock" | "rwsem" | "qrwlock" => Kind::RwLock,
+        "spin" | "spinlock" | "qspinlock" | "hq" | "hq-spinlock" => Kind::Spin,
+        _ => Kind::Mutex,
+    }
+}
+
+/// The class as people know it.
+fn name(class: &RecordedClass, symbols: Option<&Symbols>) -> String {
+    match (class.site, class.name.as_str(), symbols) {
+        (0, "", _) if class.kind.is_empty() => "other locks".to_owned(),
+        (0, "", _) => class.kind.clone(),
+        (0, name, _) => name.to_owned(),
+        (place, file, Some(symbols)) => symbols.line(&Place { file: file.to_owned(), place }),
+        (place, file, None) => format!("{file}+{place:#x}"),
+    }
+}

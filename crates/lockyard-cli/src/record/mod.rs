@@ -1,0 +1,243 @@
+//! `lockyard record`: what a program does with its locks, event by event, into a file that
+//! `report`, `model`, `predict` and the workload `replay` read.
+//!
+//! The program writes to rings in shared memory, and never waits for this command, which reads them
+//! and writes the file. Where a ring is full before it was read, the thread's window ends, and
+//! another begins when there is room.
+
+mod collector;
+
+use std::io::{self, Write};
+use std::process::ExitStatus;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lockyard::platform::linux::Linux;
+use lockyard_segment::Recorder;
+use lockyard_work::machine::Machine;
+
+use crate::cli::RecordArgs;
+use crate::failure::{Failure, INTERRUPTED, plain};
+use crate::follow::{Followed, Known, exit_code};
+use crate::interrupt;
+use crate::launch::{Launch, Purpose};
+use crate::output::{Growing, Target};
+use crate::report::numbers;
+use crate::symbols::Symbols;
+use crate::unseen::{self, Unseen};
+
+use collector::Collector;
+
+/// How often the rings are read.
+const TICK: Duration = Duration::from_millis(1);
+/// How often other processes of the program are looked for.
+const LOOK: Duration = Duration::from_millis(20);
+/// With `--windows`: so long is recorded, of each such stretch.
+const WINDOW: Duration = Duration::from_millis(10);
+const STRETCH: Duration = Duration::from_millis(200);
+
+/// What is recorded, and where to.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    subject: Subject,
+    time: Option<Duration>,
+    windows: bool,
+    out: Target,
+}
+
+#[derive(Debug)]
+enum Subject {
+    Process(u32),
+    Program(Launch),
+}
+
+impl Recorded {
+    /// Checks the arguments.
+    ///
+    /// # Errors
+    /// One line for the first thing that is wrong.
+    pub(crate) fn check(args: &RecordArgs) -> Result<Self, Failure> {
+        let time = |text: &String| crate::values::duration("--time", text, 1_000_000, 86_400_000_000_000);
+        let time = args.time.as_ref().map(time).transpose()?;
+        let out = Target::check("--out", &args.out)?;
+        let subject = match &args.pid {
+            Some(text) => {
+                let bounds = crate::values::Bounds { flag: "--pid", least: 1, most: i32::MAX as u64 };
+                Subject::Process(bounds.number(text)? as u32)
+            }
+            None => Subject::Program(Launch::check(&args.program, None, Purpose::Watch)?),
+        };
+        Ok(Self { subject, time, windows: args.windows, out })
+    }
+
+    /// Records. The exit code of a program is this command's.
+    ///
+    /// # Errors
+    /// The process does not tell anything, or the file cannot be written.
+    pub(crate) fn run(&self) -> Result<u8, Failure> {
+        interrupt::listen_quietly()?;
+        match &self.subject {
+            Subject::Process(process) => self.process(*process),
+            Subject::Program(launch) => self.program(launch),
+        }
+    }
+
+    fn process(&self, process: u32) -> Result<u8, Failure> {
+        let mut recorder = Recorder::open(process).map_err(|refusal| Failure::usage(format!("--pid: {refusal}")))?;
+        recorder.record();
+        let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+        let mut recording = self.begin(name.trim())?;
+        recording.recorders.push(recorder);
+        let end = Instant::now() + self.time.unwrap_or(Duration::from_secs(10));
+        let mut looked = Instant::now();
+        while Instant::now() < end && !interrupt::asked() {
+            recording.tick(self.windows);
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                if recording.recorders.iter().all(|recorder| recorder.reader().ended()) {
+                    break;
+                }
+            }
+            thread::sleep(TICK);
+        }
+        let known = Known::of_running(process, f64::INFINITY);
+        let programs = std::fs::read_link(format!("/proc/{process}/exe")).into_iter().collect();
+        recording.stop();
+        if recording.collector.events() == 0 {
+            let sample = recording.recorders[0].reader().sample();
+            if unseen::is_unseen(Some(&sample)) {
+                let unseen = Unseen { sample: Some(&sample), known: &known, status: None, preloaded: true };
+                return Err(unseen::failure(&unseen.why()));
+            }
+            return Err(Failure::run(format!(
+                "process {process} took no lock meanwhile: nothing is recorded; give it work, or a longer --time"
+            )));
+        }
+        recording.finish(self, &Symbols::new(programs)).map(|()| 0)
+    }
+
+    fn program(&self, launch: &Launch) -> Result<u8, Failure> {
+        let session = std::process::id();
+        let mut command = launch.command();
+        command.env("LOCKYARD_SESSION", session.to_string()).env("LOCKYARD_RECORD", "1");
+        lockyard_segment::reader::sweep();
+        let mut recording = self.begin(&launch.line())?;
+        let mut followed = Followed::new(command.spawn().map_err(|error| launch.refused(&error))?);
+        let end = self.time.map(|time| Instant::now() + time);
+        let mut looked = Instant::now();
+        let mut recording_on = true;
+        let status = loop {
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                if let Some(status) = followed.wait(Duration::ZERO)? {
+                    break Some(status);
+                }
+                if interrupt::asked() {
+                    break followed.end()?;
+                }
+                recording.join(session);
+            }
+            if recording.recorders.is_empty() {
+                recording.join(session);
+            }
+            if recording_on && end.is_some_and(|end| Instant::now() >= end) {
+                recording_on = false;
+                recording.stop();
+            }
+            if recording_on {
+                recording.tick(self.windows);
+            }
+            thread::sleep(if recording_on { TICK } else { LOOK });
+        };
+        recording.join(session);
+        recording.stop();
+        let seen = recording.collector.events() > 0;
+        let sample = recording.recorders.first().map(|recorder| recorder.reader().sample());
+        recording.recorders.iter().map(Recorder::reader).filter(|reader| reader.ended()).for_each(|one| one.remove());
+        if !seen {
+            let (known, preloaded) = (&followed.known, launch.preloaded);
+            return Err(unseen::failure(&Unseen { sample: sample.as_ref(), known, status, preloaded }.why()));
+        }
+        recording.finish(self, &Symbols::new(followed.known.programs.clone()))?;
+        Ok(status.map_or(INTERRUPTED, |status: ExitStatus| exit_code(status)))
+    }
+
+    fn begin(&self, program: &str) -> Result<Recording, Failure> {
+        let refuse = |error: io::Error| self.refused(&error);
+        let file = self.out.grow().map_err(refuse)?;
+        let collector = Collector::new(file, program, &Linux::describe()).map_err(refuse)?;
+        Ok(Recording { collector, recorders: Vec::new(), begun: Instant::now() })
+    }
+
+    fn refused(&self, error: &io::Error) -> Failure {
+        Failure::run(format!("cannot write '{}': {}", self.out.path().display(), plain(error)))
+    }
+}
+
+/// A recording under way.
+struct Recording {
+    collector: Collector<Growing>,
+    recorders: Vec<Recorder>,
+    begun: Instant,
+}
+
+impl Recording {
+    /// Reads the rings, and lets windows begin and end.
+    fn tick(&mut self, windows: bool) {
+        let stretch = self.begun.elapsed().as_nanos() % STRETCH.as_nanos();
+        let on = !windows || stretch < WINDOW.as_nanos();
+        for recorder in &mut self.recorders {
+            self.collector.read(recorder);
+            if on { recorder.record() } else { recorder.pause() }
+        }
+    }
+
+    /// Looks for processes of the session that are new.
+    fn join(&mut self, session: u32) {
+        let known: Vec<u32> = self.recorders.iter().map(Recorder::process).collect();
+        self.recorders.extend(Recorder::of_session(session, &known));
+    }
+
+    fn stop(&mut self) {
+        for recorder in &mut self.recorders {
+            recorder.pause();
+            self.collector.read(recorder);
+        }
+        self.collector.close();
+    }
+
+    /// Ends the file, and says what is in it.
+    fn finish(self, recorded: &Recorded, symbols: &Symbols) -> Result<(), Failure> {
+        let cut = self.recorders.iter().map(Recorder::cut).fold(0, u64::saturating_add);
+        let unrecorded: u32 = self.recorders.iter().map(Recorder::unrecorded).sum();
+        let summary = self.collector.finish(cut, symbols);
+        let path = recorded.out.path().display();
+        let mut text = format!(
+            "lockyard: wrote {path}: {} of {} in {}\n",
+            numbers::count(summary.events as usize, "event"),
+            numbers::count(summary.threads, "thread"),
+            numbers::count(summary.windows as usize, "window"),
+        );
+        if cut > 0 {
+            text += &format!(
+                "lockyard: {} ended early, since the ring was full: between them is what is not known; --windows records less\n",
+                numbers::count(cut as usize, "window")
+            );
+        }
+        if unrecorded > 0 {
+            text += &format!(
+                "lockyard: {} not recorded: only 256 at a time are, and each needs 516 KiB in /dev/shm\n",
+                numbers::count(unrecorded as usize, "thread")
+            );
+        }
+        // A closed stderr is no reason to stop.
+        drop(io::stderr().write_all(text.as_bytes()));
+        match summary.failed {
+            None => Ok(()),
+            Some(error) => Err(Failure::run(format!(
+                "cannot write all of '{path}': {}; what was written before can be read",
+                plain(&error)
+            ))),
+        }
+    }
+}

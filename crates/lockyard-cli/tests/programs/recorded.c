@@ -1,0 +1,67 @@
+/* Takes locks so often: for tests that count what a recording says. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { THREADS = 4 };
+
+static pthread_mutex_t hot = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t table = PTHREAD_RWLOCK_INITIALIZER;
+static int rounds = 1000;
+
+static void *work(void *argument) {
+    (void)argument;
+    for (int round = 0; round < rounds; round++) {
+        pthread_mutex_lock(&hot); // MARK hot
+        pthread_mutex_unlock(&hot);
+        if (round % 10 == 0)
+            pthread_rwlock_wrlock(&table);
+        else
+            pthread_rwlock_rdlock(&table);
+        pthread_rwlock_unlock(&table);
+    }
+    return NULL;
+}
+
+static void threads(int count) {
+    pthread_t thread[THREADS];
+    for (int begun = 0; begun < count; begun += THREADS) {
+        for (int i = 0; i < THREADS; i++)
+            if (pthread_create(&thread[i], NULL, work, NULL) != 0)
+                abort();
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(thread[i], NULL);
+    }
+}
+
+int main(int count, char **words) {
+    const char *what = count > 1 ? words[1] : "";
+    if (strcmp(what, "fork") == 0) {
+        pid_t child = fork();
+        if (child == 0) {
+            /* Its first lock: from here on it is recorded. */
+            pthread_mutex_lock(&hot);
+            pthread_mutex_unlock(&hot);
+            threads(THREADS);
+            exit(0);
+        }
+        waitpid(child, NULL, 0);
+    }
+    if (strcmp(what, "many") == 0) {
+        /* Threads that come and go: together no more events than one ring holds. */
+        rounds = 30;
+        threads(200);
+    } else {
+        threads(THREADS);
+    }
+    if (strcmp(what, "wait") == 0) {
+        puts("ready");
+        fflush(stdout);
+        getchar();
+    }
+    puts("done");
+    return 3;
+}

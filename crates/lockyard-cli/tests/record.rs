@@ -1,0 +1,116 @@
+//! Programs under `lockyard record`: what the recording says is what they did.
+
+mod preloaded;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use assert_cmd::cargo::cargo_bin;
+use lockyard_recording::Recording;
+use lockyard_recording::model::Kind;
+use lockyard_recording::recording::{Mode, What};
+
+use preloaded::{library, program};
+
+/// As the program has it.
+const THREADS: usize = 4;
+const ROUNDS: usize = 1000;
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.lyr", std::process::id()))
+}
+
+fn record(options: &[&str], out: &Path, what: &str) -> Command {
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.arg("record").args(options).arg("--out").arg(out).arg("--").arg(program("recorded", "")).arg(what);
+    command.env("LOCKYARD_PRELOAD", library());
+    command
+}
+
+/// The recording of the program that does `what`.
+#[track_caller]
+fn recorded(what: &str) -> Recording {
+    let out = file(what);
+    let Output { status, stdout, stderr } = record(&[], &out, what).output().expect("the binary runs");
+    let said = String::from_utf8(stderr).expect("UTF-8");
+    assert!(status.code() == Some(3) && stdout == b"done\n", "{status}: {said}");
+    assert!(said.contains(&format!("wrote {}: ", out.display())), "{said}");
+    let bytes = std::fs::read(&out).expect("a file");
+    let (recording, damage) = Recording::from_bytes("a", &bytes).expect("a recording");
+    assert_eq!(damage, None);
+    std::fs::remove_file(out).expect("it is there");
+    recording
+}
+
+/// How often locks of this kind were asked for, and given back.
+fn counts(recording: &Recording, kind: Kind, mode: Mode) -> [usize; 2] {
+    let is = |lock: u32| recording.classes[recording.locks[lock as usize] as usize].kind == kind;
+    let events = || recording.windows.iter().flat_map(|window| &window.events).filter(|event| is(event.lock));
+    let asked = events().filter(|event| event.what == What::Request(mode)).count();
+    [asked, events().filter(|event| event.what == What::Release).count()]
+}
+
+#[test]
+fn every_section_of_every_thread_is_recorded_with_its_place() {
+    let recording = recorded("plain");
+    let all = THREADS * ROUNDS;
+    assert_eq!(recording.dropped, 0);
+    assert_eq!(counts(&recording, Kind::Mutex, Mode::Write), [all, all]);
+    assert_eq!(counts(&recording, Kind::RwLock, Mode::Read), [all * 9 / 10, all]);
+    assert_eq!(counts(&recording, Kind::RwLock, Mode::Write), [all / 10, all]);
+    let mut threads: Vec<u32> = recording.windows.iter().map(|window| window.thread).collect();
+    threads.dedup();
+    threads.sort_unstable();
+    threads.dedup();
+    assert_eq!(threads.len(), THREADS);
+    let source = std::fs::read_to_string(preloaded::source("recorded")).expect("the source");
+    let line = source.lines().position(|line| line.ends_with("// MARK hot")).expect("the mark") + 1;
+    let named = |class: &lockyard_recording::recording::Class| class.name == format!("work (recorded.c:{line})");
+    assert!(recording.classes.iter().any(named), "{:?}", recording.classes);
+}
+
+#[test]
+fn threads_that_come_and_go_and_a_child_of_fork_are_recorded() {
+    let all = 200 * 30;
+    assert_eq!(counts(&recorded("many"), Kind::Mutex, Mode::Write), [all, all]);
+    let all = 2 * THREADS * ROUNDS + 1;
+    assert_eq!(counts(&recorded("fork"), Kind::Mutex, Mode::Write), [all, all]);
+}
+
+#[test]
+fn a_full_disk_is_told_and_the_program_does_not_notice() {
+    let Output { status, stdout, stderr } = record(&[], Path::new("/dev/full"), "plain").output().unwrap();
+    let said = String::from_utf8(stderr).expect("UTF-8");
+    assert!(status.code() == Some(1) && stdout == b"done\n", "{status}: {said}");
+    assert!(said.contains("cannot write all of '/dev/full': no space left on device"), "{said}");
+}
+
+#[test]
+fn a_program_goes_on_whose_recorder_is_killed() {
+    let out = file("killed");
+    let mut command = record(&[], &out, "wait");
+    let mut recorder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut said = BufReader::new(recorder.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("a pipe");
+    assert_eq!(line, "ready\n");
+    let mut told = recorder.stdin.take().expect("a pipe");
+    recorder.kill().expect("it runs");
+    recorder.wait().expect("it ends");
+    told.write_all(b"go on\n").expect("the program listens");
+    line.clear();
+    said.read_line(&mut line).expect("a pipe");
+    assert_eq!(line, "done\n");
+    assert!(!out.exists(), "half a file is none");
+}
+
+#[test]
+fn a_program_that_takes_no_lock_is_told_and_no_file_is_written() {
+    let out = file("nothing");
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.args(["record", "--out"]).arg(&out).args(["--", "/bin/true"]).env("LOCKYARD_PRELOAD", library());
+    let Output { status, stderr, .. } = command.output().expect("the binary runs");
+    let said = String::from_utf8(stderr).expect("UTF-8");
+    assert!(status.code() == Some(1) && said.contains("saw no lock of this process") && !out.exists(), "{said}");
+}

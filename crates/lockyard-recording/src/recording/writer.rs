@@ -1,0 +1,132 @@
+//! A recording written while the program runs.
+
+use std::io::{self, Write};
+
+use super::{Class, Window, bytes};
+
+/// Writes a recording block by block: what was written is readable whatever becomes of the rest.
+#[derive(Debug)]
+pub struct Writer<W: Write> {
+    out: W,
+    classes: usize,
+    locks: usize,
+    /// Locks that are not in the file yet, by their classes.
+    new: Vec<u32>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// As `out`'s.
+    pub fn new(mut out: W, program: &str, machine: &str) -> io::Result<Self> {
+        out.write_all(&bytes::head(&line(program), &line(machine)))?;
+        Ok(Self { out, classes: 0, locks: 0, new: Vec::new() })
+    }
+
+    /// Adds a class, and returns its number.
+    ///
+    /// # Errors
+    /// As `out`'s.
+    pub fn class(&mut self, class: &Class) -> io::Result<u32> {
+        let mut block = Vec::new();
+        bytes::class(&mut block, &Class { name: line(&class.name), kind: class.kind });
+        self.out.write_all(&block)?;
+        self.classes += 1;
+        Ok(self.classes as u32 - 1)
+    }
+
+    /// Adds a lock of the class with number `class`, and returns its number.
+    pub fn lock(&mut self, class: u32) -> u32 {
+        self.new.push(class);
+        self.locks += 1;
+        self.locks as u32 - 1
+    }
+
+    /// Adds a window.
+    ///
+    /// # Errors
+    /// As `out`'s.
+    pub fn window(&mut self, window: &Window) -> io::Result<()> {
+        let mut block = Vec::new();
+        if !self.new.is_empty() {
+            bytes::locks(&mut block, &self.new);
+            self.new.clear();
+        }
+        bytes::window(&mut block, window);
+        self.out.write_all(&block)
+    }
+
+    /// Gives the class with number `class` another name.
+    ///
+    /// # Errors
+    /// As `out`'s.
+    pub fn name(&mut self, class: u32, name: &str) -> io::Result<()> {
+        let mut block = Vec::new();
+        bytes::name(&mut block, class as usize, &line(name));
+        self.out.write_all(&block)
+    }
+
+    /// Leaves the file without its end, after an error of `out`'s.
+    pub fn give_up(self) -> W {
+        self.out
+    }
+
+    /// Ends the file: so many windows were `dropped`. Its bytes are `out`'s, flushed.
+    ///
+    /// # Errors
+    /// As `out`'s.
+    pub fn end(mut self, dropped: u64) -> io::Result<W> {
+        let mut block = Vec::new();
+        bytes::end(&mut block, dropped);
+        self.out.write_all(&block)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+/// A text of one line: others would be none in the recording's lines.
+fn line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Recording;
+    use crate::model::Kind;
+    use crate::recording::{Event, Mode, What};
+
+    #[test]
+    fn what_is_written_bit_by_bit_is_read_whole_and_up_to_any_cut() {
+        let class = |name: &str| Class { name: name.to_owned(), kind: Kind::Mutex };
+        let window = |thread, lock| Window {
+            thread,
+            begin: 5,
+            events: vec![Event { at: 9, what: What::Request(Mode::Write), lock }],
+        };
+        let mut writer = Writer::new(Vec::new(), "two\nlines", "here").unwrap();
+        let a = writer.class(&class("0x17")).unwrap();
+        let first = writer.lock(a);
+        writer.window(&window(1, first)).unwrap();
+        let b = writer.class(&class("b")).unwrap();
+        let second = writer.lock(b);
+        writer.window(&window(2, second)).unwrap();
+        writer.name(a, "store.c:88").unwrap();
+        let bytes = writer.end(3).unwrap();
+        let (read, damage) = Recording::from_bytes("a", &bytes).unwrap();
+        let expected = Recording {
+            program: "two lines".to_owned(),
+            machine: "here".to_owned(),
+            classes: vec![class("store.c:88"), class("b")],
+            locks: vec![0, 1],
+            windows: vec![window(1, 0), window(2, 1)],
+            dropped: 3,
+        };
+        assert_eq!((&read, damage), (&expected, None));
+        for cut in 0..bytes.len() {
+            let Ok((read, damage)) = Recording::from_bytes("a", &bytes[..cut]) else { continue };
+            assert!(damage.is_some() && expected.windows.starts_with(&read.windows), "cut at {cut}");
+        }
+    }
+}

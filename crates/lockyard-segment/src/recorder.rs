@@ -1,0 +1,109 @@
+//! The side that records: reads the [tapes](crate::tape) of another process.
+
+use core::sync::atomic::Ordering::*;
+
+use crate::layout::{ThreadPage, state};
+use crate::reader::Reader;
+use crate::refusal::Refusal;
+use crate::tape::{self, Event};
+
+/// A process that is recorded. One recorder at a time: two would share the events.
+///
+/// When this is dropped the process is not recorded any more.
+#[derive(Debug)]
+pub struct Recorder {
+    reader: Reader,
+    on: bool,
+}
+
+/// A class of locks, as the process has told it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordedClass {
+    /// Which lock: "mutex", "rwlock".
+    pub kind: String,
+    /// Its name, or the file of the code that makes its locks.
+    pub name: String,
+    /// That code's place there; 0: the name is one for people.
+    pub site: u64,
+}
+
+impl Recorder {
+    /// For `process`, which is running, and has a segment.
+    ///
+    /// # Errors
+    /// Why it cannot be recorded.
+    pub fn open(process: u32) -> Result<Self, Refusal> {
+        Reader::map(process, true, true).map(|reader| Self { reader, on: false })
+    }
+
+    /// For each process of session `session` that is not among `known`.
+    pub fn of_session(session: u32, known: &[u32]) -> Vec<Self> {
+        let new = Reader::members(session).into_iter().filter(|process| !known.contains(process));
+        new.filter_map(|process| Reader::map(process, true, false).ok())
+            .map(|reader| Self { reader, on: true })
+            .collect()
+    }
+
+    /// The process.
+    pub fn process(&self) -> u32 {
+        self.reader.process()
+    }
+
+    /// Its segment.
+    pub fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// The process is recorded from here on: every thread that it has, and will have. Called again
+    /// it begins new windows where a ring was full.
+    pub fn record(&mut self) {
+        self.on = true;
+        self.reader.shared().header.recorded.store(1, Relaxed);
+        self.threads().for_each(|page| tape::begin(&page.tape));
+    }
+
+    /// Nothing is recorded from here on.
+    pub fn pause(&mut self) {
+        if !std::mem::take(&mut self.on) {
+            return;
+        }
+        self.reader.shared().header.recorded.store(0, Relaxed);
+        self.threads().for_each(|page| page.tape.store(state::OFF, Relaxed));
+    }
+
+    /// All pages but that of threads without a record.
+    fn threads(&self) -> impl Iterator<Item = &ThreadPage> {
+        self.reader.pages().filter(|page| page.thread.load(Relaxed) != 0)
+    }
+
+    /// Takes what was recorded since the last call; the first argument is the number of the tape.
+    pub fn drain(&self, mut take: impl FnMut(usize, Event)) {
+        for (number, tape) in tape::all(self.reader.shared()) {
+            tape.drain(|event| take(number, event));
+        }
+    }
+
+    /// Windows that ended since the process began because nobody read the ring in time.
+    pub fn cut(&self) -> u64 {
+        tape::all(self.reader.shared()).map(|(_, tape)| tape.full.load(Relaxed)).fold(0, u64::saturating_add)
+    }
+
+    /// Threads for which there was no tape.
+    pub fn unrecorded(&self) -> u32 {
+        self.reader.shared().header.unrecorded.load(Relaxed)
+    }
+
+    /// The class with number `number`, if the process has told it.
+    pub fn class(&self, number: usize) -> Option<RecordedClass> {
+        let shared = self.reader.shared();
+        let bits = shared.header.classes.get(number / 64)?.load(Acquire);
+        let record = shared.classes.get(number).filter(|_| bits & 1 << (number % 64) != 0)?;
+        Some(RecordedClass { kind: record.kind.get(), name: record.name.get(), site: record.site.load(Relaxed) })
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.pause();
+    }
+}

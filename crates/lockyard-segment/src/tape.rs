@@ -1,0 +1,313 @@
+//! What a thread does with its locks, event by event, for a recorder in another process.
+//!
+//! | [`ThreadPage::tape`] | meaning | stored by |
+//! |---|---|---|
+//! | [`OFF`] | the thread is not recorded | the recorder |
+//! | [`BEGIN`] | a window begins with the thread's next event | the recorder; a new thread |
+//! | [`ON`] | the thread writes events | the thread, instead of `BEGIN` |
+//! | [`FULL`] | the window ended because the ring was full | the thread, instead of `ON` |
+//! | [`NONE`] | there is no tape for the thread, or no memory | the thread, instead of `BEGIN` |
+//!
+//! The thread changes the word by compare-exchange, so that no store of the recorder's is lost. The
+//! thread never waits: the recorder stores `BEGIN` again once it has read a full ring.
+//!
+//! | event | its word's upper 48 bits | bits 8–15 |
+//! |---|---|---|
+//! | a window begins | the kernel's name of the thread | |
+//! | off the CPU | nanoseconds of the time since the event before | |
+//! | others | the lock's address | number of its class |
+//!
+//! **Time off the CPU** is what passed less what the thread's CPU clock says. To read that clock is
+//! a system call, so it is read where the thread has slept for a lock, and where more than
+//! [`GAP_NS`] have passed since the event before. What a wait for a lock took is no such time.
+//!
+//! **Ordering.** The thread stores an event, then `written` with Release; the recorder loads
+//! `written` with Acquire. The recorder loads events, then stores `read` with Release; the thread
+//! loads `read` with Acquire before it overwrites.
+//!
+//! **Cost.** Not recorded: a load and a branch at each call that is told. Recorded: a look at the
+//! clock, and 16 bytes.
+
+use core::sync::atomic::{AtomicU64, Ordering::*};
+
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
+
+use crate::callers::Caller;
+use crate::classes::Class;
+use crate::layout::state::{BEGIN, FULL, NONE, OFF, ON};
+use crate::layout::{PAGE, Shared, TAPE, TAPES, TAPES_OFFSET, THREADS_OFFSET, Tape, ThreadPage};
+use crate::writer;
+
+/// After so long without an event the thread's CPU clock is read.
+pub const GAP_NS: u64 = 20_000;
+
+/// What an event is: the lowest byte of its word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A window begins.
+    Window,
+    /// Of the time since the event before, the thread was off its CPU for so long.
+    Off,
+    /// The thread asks for a lock, to share it.
+    AskRead,
+    /// The thread asks for a lock, for itself alone.
+    AskWrite,
+    /// It has the lock that it asked for, and has waited for.
+    Grant,
+    /// It gives a lock back.
+    Release,
+    /// It did not get a lock that it would have shared.
+    FailRead,
+    /// It did not get a lock for itself alone.
+    FailWrite,
+}
+
+impl Kind {
+    /// The kind with this number.
+    pub fn of(number: u8) -> Option<Self> {
+        use Kind::{AskRead, AskWrite, FailRead, FailWrite, Grant, Off, Release, Window};
+        [Window, Off, AskRead, AskWrite, Grant, Release, FailRead, FailWrite].get(usize::from(number)).copied()
+    }
+}
+
+/// An event as a recorder reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// When, nanoseconds of the monotonic clock.
+    pub at: u64,
+    /// What.
+    pub kind: Kind,
+    /// A lock's address, the thread, or nanoseconds.
+    pub value: u64,
+    /// The number of the lock's class.
+    pub class: usize,
+}
+
+impl Event {
+    fn word(kind: Kind, value: u64, class: usize) -> u64 {
+        value << 16 | (class as u64 & 0xff) << 8 | kind as u64
+    }
+
+    fn read(at: u64, word: u64) -> Option<Self> {
+        let kind = Kind::of(word as u8)?;
+        Some(Self { at, kind, value: word >> 16, class: (word >> 8 & 0xff) as usize })
+    }
+}
+
+/// The thread of `page` has asked for the lock at `lock`.
+#[inline]
+pub(crate) fn asked(page: &ThreadPage, caller: Caller, lock: usize) {
+    if page.tape.load(Relaxed) != OFF {
+        let kind = if caller.is_shared() { Kind::AskRead } else { Kind::AskWrite };
+        write(page, kind, lock, caller.class(), false);
+    }
+}
+
+/// It has the lock, after a wait in which it slept or not.
+#[inline]
+pub(crate) fn granted(page: &ThreadPage, caller: Caller, lock: usize, slept: bool) {
+    if page.tape.load(Relaxed) != OFF {
+        write(page, Kind::Grant, lock, caller.class(), slept);
+    }
+}
+
+/// It did not get the lock, after a wait in which it slept or not, or without one.
+#[inline]
+pub(crate) fn failed(page: &ThreadPage, caller: Caller, lock: usize, slept: bool) {
+    if page.tape.load(Relaxed) != OFF {
+        let kind = if caller.is_shared() { Kind::FailRead } else { Kind::FailWrite };
+        write(page, kind, lock, caller.class(), slept);
+    }
+}
+
+/// It has given the lock back.
+#[inline]
+pub(crate) fn given_back(page: &ThreadPage, lock: usize) {
+    if page.tape.load(Relaxed) != OFF {
+        write(page, Kind::Release, lock, Class::NONE, false);
+    }
+}
+
+/// Writes an event, if the thread is recorded. `slept`: for the lock, just before.
+#[inline(never)]
+fn write(page: &ThreadPage, kind: Kind, lock: usize, class: Class, slept: bool) {
+    let state = page.tape.load(Relaxed);
+    if state != ON && state != BEGIN {
+        return;
+    }
+    let Some(tape) = mine(page) else {
+        change(page, BEGIN, NONE);
+        return;
+    };
+    let now = Linux::now();
+    if state == BEGIN {
+        if !change(page, BEGIN, ON) {
+            return;
+        }
+        if !tape.push(now, Event::word(Kind::Window, page.thread.load(Relaxed), 0)) {
+            change(page, ON, FULL);
+            return;
+        }
+        tape.look(now);
+    }
+    let gap = now.saturating_sub(tape.last.load(Relaxed));
+    let waited = matches!(kind, Kind::Grant | Kind::FailRead | Kind::FailWrite);
+    if slept || gap > GAP_NS {
+        let off = tape.off(now).min(gap);
+        // 48 bits: three days.
+        if !waited && off > 0 && !tape.push(now, Event::word(Kind::Off, off.min((1 << 48) - 1), 0)) {
+            change(page, ON, FULL);
+            return;
+        }
+    }
+    if tape.push(now, Event::word(kind, lock as u64, class.index())) {
+        tape.last.store(now, Relaxed);
+    } else {
+        change(page, ON, FULL);
+    }
+}
+
+fn change(page: &ThreadPage, from: u64, to: u64) -> bool {
+    page.tape.compare_exchange(from, to, Relaxed, Relaxed).is_ok()
+}
+
+/// CPU time of the calling thread.
+fn cpu_time() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+impl Tape {
+    /// Appends an event. `false`: the ring is full.
+    fn push(&self, at: u64, word: u64) -> bool {
+        let written = self.written.load(Relaxed);
+        if written.wrapping_sub(self.read.0.load(Acquire)) >= TAPE as u64 {
+            self.full.store(self.full.load(Relaxed).wrapping_add(1), Relaxed);
+            return false;
+        }
+        let [time, what] = &self.events.0[written as usize % TAPE];
+        time.store(at, Relaxed);
+        what.store(word, Relaxed);
+        self.written.store(written.wrapping_add(1), Release);
+        true
+    }
+
+    /// Reads the thread's CPU time, at the moment `now`, which is that of the last event as well.
+    fn look(&self, now: u64) {
+        self.last.store(now, Relaxed);
+        self.off(now);
+    }
+
+    /// How long the thread was off its CPU since the last look, which this is.
+    fn off(&self, now: u64) -> u64 {
+        let cpu = cpu_time();
+        let passed = now.saturating_sub(self.looked.swap(now, Relaxed));
+        passed.saturating_sub(cpu.saturating_sub(self.cpu.swap(cpu, Relaxed)))
+    }
+
+    /// Takes what was written since the last call, in order. For the recorder: one at a time.
+    pub fn drain(&self, mut take: impl FnMut(Event)) {
+        let written = self.written.load(Acquire);
+        let mut read = self.read.0.load(Relaxed);
+        // The thread's words are another process's: no more than the ring has.
+        let count = written.wrapping_sub(read).min(TAPE as u64);
+        for _ in 0..count {
+            let [time, what] = &self.events.0[read as usize % TAPE];
+            if let Some(event) = Event::read(time.load(Relaxed), what.load(Relaxed)) {
+                take(event);
+            }
+            read = read.wrapping_add(1);
+        }
+        self.read.0.store(read, Release);
+    }
+}
+
+/// The tape of the calling thread, whose page is `page`: made real if need be. `None`: there is
+/// none, and that is counted.
+fn mine(page: &ThreadPage) -> Option<&'static Tape> {
+    let shared = writer::shared()?;
+    let slot =
+        (core::ptr::from_ref(page).addr().checked_sub(core::ptr::from_ref(shared).addr())? - THREADS_OFFSET) / PAGE;
+    let Some(known) = shared.header.tapes.get(slot / 64) else {
+        shared.header.unrecorded.fetch_add(1, Relaxed);
+        return None;
+    };
+    let bit = 1 << (slot % 64);
+    if known.load(Acquire) & bit == 0 {
+        if writer::real_pages(place(shared, slot).cast_mut().cast(), size_of::<Tape>() / PAGE).is_err() {
+            shared.header.unrecorded.fetch_add(1, Relaxed);
+            return None;
+        }
+        known.fetch_or(bit, Release);
+    }
+    // SAFETY: inside the mapping, aligned, nothing but atomics, and real.
+    Some(unsafe { &*place(shared, slot) })
+}
+
+fn place(shared: &Shared, slot: usize) -> *const Tape {
+    core::ptr::from_ref(shared).cast::<u8>().wrapping_add(TAPES_OFFSET + slot * size_of::<Tape>()).cast()
+}
+
+/// The tapes that are real. For the recorder.
+pub(crate) fn all(shared: &Shared) -> impl Iterator<Item = (usize, &Tape)> {
+    let real = |slot: &usize| shared.header.tapes[slot / 64].load(Acquire) & 1 << (slot % 64) != 0;
+    // SAFETY: inside the mapping, which is as long as `shared`, aligned, nothing but atomics; the
+    // process has made it real.
+    (0..TAPES).filter(real).map(|slot| (slot, unsafe { &*place(shared, slot) }))
+}
+
+/// The recorder wants what the thread with this word does, from its next event on.
+pub(crate) fn begin(word: &AtomicU64) {
+    for state in [OFF, FULL] {
+        let _ = word.compare_exchange(state, BEGIN, Relaxed, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tape() -> Box<Tape> {
+        // SAFETY: zeroes are a tape: nothing but atomics.
+        unsafe { Box::new_zeroed().assume_init() }
+    }
+
+    #[test]
+    fn what_is_written_is_read_in_order_and_once() {
+        let tape = tape();
+        let word = |number: u64| Event::word(Kind::Release, number, 3);
+        for round in 0..5 {
+            let base = round * 20_000;
+            (0..20_000).for_each(|number| assert!(tape.push(base + number, word(number))));
+            let mut all = Vec::new();
+            tape.drain(|event| all.push(event));
+            assert_eq!(all.len(), 20_000);
+            for (number, event) in all.iter().enumerate() {
+                let number = number as u64;
+                let expected = Event { at: base + number, kind: Kind::Release, value: number, class: 3 };
+                assert_eq!(*event, expected);
+            }
+            tape.drain(|event| panic!("{event:?}"));
+        }
+    }
+
+    #[test]
+    fn a_full_ring_takes_no_more_and_says_so() {
+        let tape = tape();
+        (0..TAPE as u64).for_each(|at| assert!(tape.push(at, Event::word(Kind::Off, 1, 0))));
+        assert!(!tape.push(0, 0) && tape.full.load(Relaxed) == 1);
+        let mut count = 0;
+        tape.drain(|_| count += 1);
+        assert!(count == TAPE && tape.push(0, 0));
+    }
+
+    #[test]
+    fn what_another_process_writes_there_ends_no_recorder() {
+        let tape = tape();
+        tape.written.store(u64::MAX, Relaxed);
+        tape.events.0[0][1].store(u64::MAX, Relaxed);
+        tape.drain(|_| ());
+    }
+}

@@ -1,0 +1,145 @@
+//! What threads do with their locks is read by a recorder, in order: here of the same process.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
+use lockyard_segment::layout::{TAPE, TAPES};
+use lockyard_segment::tape::{Event, GAP_NS, Kind};
+use lockyard_segment::{self as segment, Caller, Class, Recorder};
+
+/// One test at a time: they share the process's segment.
+fn alone() -> (MutexGuard<'static, ()>, Recorder, Class) {
+    static ORDER: Mutex<()> = Mutex::new(());
+    let order = ORDER.lock().unwrap_or_else(PoisonError::into_inner);
+    segment::open(b"test").expect("a segment");
+    let class = segment::class(b"mutex", b"the one", 0);
+    let recorder = Recorder::open(std::process::id()).expect("its segment");
+    (order, recorder, class)
+}
+
+fn drained(recorder: &Recorder) -> Vec<Event> {
+    let mut events = Vec::new();
+    recorder.drain(|_, event| events.push(event));
+    events
+}
+
+fn kinds(events: &[Event]) -> Vec<Kind> {
+    events.iter().map(|event| event.kind).filter(|&kind| kind != Kind::Off).collect()
+}
+
+/// A section of a lock at `lock`.
+fn section(class: impl Into<Caller>, lock: usize) {
+    segment::acquired(class, lock);
+    segment::released(lock);
+}
+
+#[test]
+fn what_a_thread_does_is_recorded_in_order_from_when_it_is_wanted() {
+    let (_alone, mut recorder, class) = alone();
+    section(class, 0x10);
+    recorder.record();
+    let before = Linux::now();
+    section(class, 0x20);
+    section(Caller::new(class, 1).shared(), 0x30);
+    segment::contended(class, 0x40).got();
+    segment::released(0x40);
+    segment::contended(class, 0x50).gave_up();
+    segment::refused(class, 0x60);
+    recorder.pause();
+    section(class, 0x70);
+    let events = drained(&recorder);
+    use Kind::{AskRead, AskWrite, FailWrite, Grant, Release, Window};
+    let expected = [
+        (Window, u64::from(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs())),
+        (AskWrite, 0x20),
+        (Release, 0x20),
+        (AskRead, 0x30),
+        (Release, 0x30),
+        (AskWrite, 0x40),
+        (Grant, 0x40),
+        (Release, 0x40),
+        (AskWrite, 0x50),
+        (FailWrite, 0x50),
+        (FailWrite, 0x60),
+    ];
+    let seen = events.iter().filter(|event| event.kind != Kind::Off).map(|event| (event.kind, event.value));
+    assert_eq!(seen.collect::<Vec<_>>(), expected);
+    assert!(events.iter().all(|event| event.at >= before) && events.is_sorted_by_key(|event| event.at));
+    let told = recorder.class(events.iter().find(|event| event.kind == AskWrite).unwrap().class).unwrap();
+    assert_eq!((told.kind.as_str(), told.name.as_str(), told.site), ("mutex", "the one", 0));
+    assert!(drained(&recorder).is_empty());
+}
+
+#[test]
+fn time_off_the_cpu_is_told_apart_and_a_wait_is_none() {
+    let (_alone, mut recorder, class) = alone();
+    recorder.record();
+    section(class, 0x20);
+    let sleep = || Linux::nap(20);
+    sleep();
+    section(class, 0x20);
+    let waiting = segment::contended(class, 0x20);
+    sleep();
+    waiting.got();
+    segment::released(0x20);
+    recorder.pause();
+    let events = drained(&recorder);
+    let off: Vec<_> = events.iter().enumerate().filter(|(_, event)| event.kind == Kind::Off).collect();
+    assert!(!off.is_empty() && off.iter().all(|(_, event)| event.value > 0), "{events:?}");
+    for (at, event) in off {
+        let passed = event.at - events[at - 1].at;
+        assert!(passed > GAP_NS && event.value <= passed, "{events:?}");
+        assert_ne!(events.get(at + 1).map(|next| next.kind), Some(Kind::Grant), "{events:?}");
+    }
+}
+
+#[test]
+fn a_full_ring_ends_the_window_and_the_next_begins_when_it_was_read() {
+    let (_alone, mut recorder, class) = alone();
+    recorder.record();
+    let cut = recorder.cut();
+    (0..TAPE).for_each(|_| section(class, 0x20));
+    assert_eq!(recorder.cut(), cut + 1);
+    let events = drained(&recorder);
+    assert_eq!((events.len(), events[0].kind), (TAPE, Kind::Window));
+    section(class, 0x20);
+    assert!(drained(&recorder).is_empty(), "nobody has asked for more");
+    recorder.record();
+    section(class, 0x20);
+    assert_eq!(kinds(&drained(&recorder)), [Kind::Window, Kind::AskWrite, Kind::Release]);
+}
+
+#[test]
+fn threads_that_come_and_go_are_recorded_each_in_windows_of_its_own() {
+    let (_alone, mut recorder, class) = alone();
+    recorder.record();
+    let mut names = Vec::new();
+    for _ in 0..200 {
+        let name = thread::spawn(move || {
+            section(class, 0x20);
+            rustix::thread::gettid().as_raw_nonzero().get() as u64
+        });
+        names.push(name.join().unwrap());
+    }
+    let mut windows = Vec::new();
+    recorder.drain(|tape, event| {
+        assert!(tape < TAPES);
+        if event.kind == Kind::Window {
+            windows.push(event.value);
+        }
+    });
+    names.iter().for_each(|name| assert!(windows.contains(name), "{name} is missing"));
+}
+
+#[test]
+fn a_recorder_that_is_dropped_records_no_more() {
+    let (_alone, mut recorder, class) = alone();
+    recorder.record();
+    drop(recorder);
+    let recorder = Recorder::open(std::process::id()).expect("its segment");
+    drained(&recorder);
+    section(class, 0x20);
+    assert!(drained(&recorder).is_empty());
+}
