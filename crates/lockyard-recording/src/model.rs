@@ -28,6 +28,7 @@
 //! | | `count` | acquisitions in an operation; a fraction is a probability | 1 |
 //! | | `reads` | percentage of them that only read; rwlocks only | 0 |
 //! | | `sleep` | time off the CPU in a section | `"0ns"` |
+//! | | `sleeps` | percentage of the sections in which that is so | 100 |
 //! | | `within` | taken in the middle of the last take of that class | |
 //!
 //! A time is a text with its unit; a list of times is drawn from, each as likely as another. One
@@ -143,10 +144,19 @@ pub struct Take {
     pub count: f64,
     /// Percentage of them that only read.
     pub reads: f64,
-    /// Time off the CPU in a section.
+    /// Time off the CPU in a section that sleeps.
     pub sleep: Times,
+    /// Percentage of the sections that do.
+    pub sleeps: f64,
     /// The number of the take, of the same role, in whose section it happens.
     pub within: Option<usize>,
+}
+
+impl Take {
+    /// The mean time of a section on the CPU and off it, without what is nested in it.
+    pub fn section_ns(&self) -> f64 {
+        self.hold.mean() + self.sleep.mean() * self.sleeps / 100.0
+    }
 }
 
 /// Threads that do the same.

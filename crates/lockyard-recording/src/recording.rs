@@ -36,8 +36,21 @@ pub enum What {
     /// The thread did not get a lock: at once, or if a [`What::Request`] stands before, after a
     /// wait.
     Failed(Mode),
-    /// Of the time since the event before, the thread was off its CPU for so many nanoseconds.
+    /// Of the time since the event before, the thread slept for so many nanoseconds.
     Off(u64),
+    /// Of the time since the event before, the thread would have run for so many nanoseconds, and
+    /// had no CPU.
+    Preempted(u64),
+}
+
+impl What {
+    /// How much time it tells of; `None`: it is an event of a lock.
+    pub fn time(self) -> Option<u64> {
+        match self {
+            Self::Off(ns) | Self::Preempted(ns) => Some(ns),
+            _ => None,
+        }
+    }
 }
 
 /// An event of a thread.
@@ -47,7 +60,7 @@ pub struct Event {
     pub at: u64,
     /// What.
     pub what: What,
-    /// The number of the lock; 0 with [`What::Off`].
+    /// The number of the lock; 0 where it is no event of a lock.
     pub lock: u32,
 }
 
@@ -140,14 +153,15 @@ mod tests {
             for _ in 0..draws.below(20) {
                 at += draws.below(1 << (draws.0 % 30));
                 let mode = if draws.below(2) == 0 { Mode::Read } else { Mode::Write };
-                let what = match draws.below(5) {
+                let what = match draws.below(6) {
                     0 => What::Request(mode),
                     1 => What::Grant,
                     2 => What::Release,
                     3 => What::Failed(mode),
+                    4 => What::Preempted(draws.below(1 << 33)),
                     _ => What::Off(draws.below(1 << 33)),
                 };
-                let off = matches!(what, What::Off(_)) || locks.is_empty();
+                let off = what.time().is_some() || locks.is_empty();
                 let what = if locks.is_empty() { What::Off(1) } else { what };
                 let lock = if off { 0 } else { draws.below(locks.len() as u64) as u32 };
                 events.push(Event { at, what, lock });

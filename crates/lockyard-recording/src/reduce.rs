@@ -45,6 +45,7 @@ struct Taken {
     free: Vec<u64>,
     awaited: Vec<u64>,
     slept: u64,
+    sleepers: u64,
     reads: u64,
 }
 
@@ -57,6 +58,7 @@ impl Taken {
         self.free.extend(&other.free);
         self.awaited.extend(&other.awaited);
         self.slept = self.slept.saturating_add(other.slept);
+        self.sleepers += other.sleepers;
         self.reads += other.reads;
     }
 }
@@ -75,6 +77,7 @@ impl Told for Teller<'_> {
         let taken = self.sums.takes.entry((section.outer.map(class), class(section.lock))).or_default();
         if section.waited.is_some() { &mut taken.awaited } else { &mut taken.free }.push(section.own);
         taken.slept = taken.slept.saturating_add(section.slept);
+        taken.sleepers += u64::from(section.slept > 0);
         taken.reads += u64::from(section.mode == Mode::Read);
         *self.locks[section.lock as usize].entry(self.thread).or_default() += 1;
     }
@@ -297,8 +300,9 @@ impl Sums {
             lock: key.1,
             hold,
             count: rounded(times / around.map_or(1.0, |(_, outer)| outer)).min(MOST_COUNT),
-            reads: rounded(100.0 * taken.reads as f64 / taken.count() as f64),
-            sleep: Times::one(taken.slept / taken.count() as u64),
+            reads: share(taken.reads, taken.count()),
+            sleep: Times::one(taken.slept / taken.sleepers.max(1)),
+            sleeps: if taken.sleepers == 0 { 100.0 } else { share(taken.sleepers, taken.count()) },
             within: around.map(|(outer, _)| outer),
         });
         // The class may stand in several places: what nests in it is told of the first.
@@ -308,6 +312,11 @@ impl Sums {
             self.add(takes, (Some(key.1), class), Some((number, times)), operations);
         }
     }
+}
+
+/// A percentage.
+fn share(part: u64, of: usize) -> f64 {
+    rounded(100.0 * part as f64 / of as f64)
 }
 
 /// To four digits, and never to zero.
@@ -337,107 +346,4 @@ fn spread(values: &[u64]) -> Times {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Two workers, each of which takes A twice (once with B in it) and its own C in an operation;
-    /// one cleaner that takes B.
-    fn recorded() -> Recording {
-        let mut text = "lockyard recording 1\nclass mutex A\nclass rwlock B\nclass spin C\n\
-            lock 0\nlock 1\nlock 2\nlock 2\n"
-            .to_owned();
-        for thread in [1, 2] {
-            text += &format!("window {thread} 0\n");
-            for operation in 0..200_u64 {
-                let own = thread + 1;
-                let lines = [
-                    (100, "request 0 write".to_owned()),
-                    (110, "request 1 read".to_owned()),
-                    (130, "release 1".to_owned()),
-                    (150, "release 0".to_owned()),
-                    (250, "request 0 write".to_owned()),
-                    (280, "release 0".to_owned()),
-                    (400, format!("request {own} write")),
-                    (405, format!("release {own}")),
-                ];
-                for (at, what) in lines {
-                    text += &format!("{} {thread} {what}\n", operation * 1_000 + at);
-                }
-            }
-        }
-        text += "window 9 0\n";
-        for operation in 0..50 {
-            text += &format!("{} 9 off 900\n", operation * 1_000 + 950);
-            text += &format!("{} 9 request 1 write\n", operation * 1_000 + 960);
-            text += &format!("{} 9 release 1\n", operation * 1_000 + 1_000);
-        }
-        Recording::from_text("a", &text).unwrap()
-    }
-
-    #[test]
-    fn a_recording_comes_to_what_was_done() {
-        let model = recorded().model(None).unwrap();
-        assert_eq!(Model::read("b", &model.to_string()).unwrap(), model, "{model}");
-        let names: Vec<&str> = model.locks.iter().map(|lock| lock.name.as_str()).collect();
-        assert_eq!(names, ["A", "B", "C"]);
-        assert_eq!(model.locks.iter().map(|lock| lock.private).collect::<Vec<_>>(), [false, false, true]);
-        let worker = model.roles.iter().find(|role| role.threads == 2.0).expect("two workers");
-        let counts: Vec<(usize, f64, Option<usize>)> =
-            worker.takes.iter().map(|take| (take.lock, take.count, take.within)).collect();
-        assert_eq!(counts, [(0, 2.0, None), (1, 0.5, Some(0)), (2, 1.0, None)], "{model}");
-        // 10 + 20 around the nested section, and 30; of B 20.
-        assert_eq!(worker.takes[0].hold.mean(), 30.0);
-        assert_eq!((worker.takes[1].hold.mean(), worker.takes[1].reads), (20.0, 100.0));
-        let cpu = worker.cpu.mean();
-        assert!((cpu - (1_000.0 - 85.0)).abs() < 10.0, "{cpu}");
-        let cleaner = model.roles.iter().find(|role| role.threads == 1.0).expect("a cleaner");
-        assert_eq!((cleaner.wait.mean(), cleaner.takes[0].hold.mean()), (900.0, 40.0));
-    }
-
-    #[test]
-    fn an_operation_can_be_said() {
-        let model = recorded().model(Some(("A", 20.0))).unwrap();
-        let worker = model.roles.iter().find(|role| role.threads == 2.0).unwrap();
-        assert_eq!((worker.takes[0].count, worker.takes[2].count), (20.0, 10.0));
-        assert!(recorded().model(Some(("X", 1.0))).is_err());
-    }
-
-    #[test]
-    fn what_nests_both_ways_is_taken_outside() {
-        let mut text = "lockyard recording 1\nclass mutex A\nclass mutex B\nlock 0\nlock 1\nwindow 1 0\n".to_owned();
-        for round in 0..30_u64 {
-            let (outer, inner) = if round % 3 == 0 { (1, 0) } else { (0, 1) };
-            let at = round * 100;
-            text += &format!("{} 1 request {outer} write\n{} 1 request {inner} write\n", at + 10, at + 20);
-            text += &format!("{} 1 release {inner}\n{} 1 release {outer}\n", at + 30, at + 40);
-        }
-        let model = Recording::from_text("a", &text).unwrap().model(None).unwrap();
-        assert_eq!(Model::read("b", &model.to_string()).unwrap(), model, "{model}");
-        let nested: Vec<(usize, Option<usize>)> =
-            model.roles[0].takes.iter().map(|take| (take.lock, take.within)).collect();
-        assert_eq!(nested, [(0, None), (1, Some(0)), (1, None)]);
-    }
-
-    #[test]
-    fn nothing_comes_to_nothing() {
-        assert!(Recording::default().model(None).is_err());
-    }
-
-    #[test]
-    fn parts_keep_the_mean() {
-        let values: Vec<u64> = (0..1_200).map(|value| value * value).collect();
-        let mean = values.iter().sum::<u64>() as f64 / 1_200.0;
-        let parts = spread(&values);
-        assert_eq!(parts.values().len(), PARTS);
-        assert!((parts.mean() / mean - 1.0).abs() < 0.001);
-        assert_eq!(spread(&[100, 101, 99]).values(), [100]);
-    }
-
-    #[test]
-    fn popularity_is_kept() {
-        assert_eq!(popularity(&[10.0, 9.0, 8.0]), Popularity::Zipf(0.0));
-        assert_eq!(popularity(&[10.0, 1.0]), Popularity::Weights(vec![10.0, 1.0]));
-        let zipf: Vec<f64> = (1..=1_000).map(|rank| 1e6 / f64::from(rank)).collect();
-        assert_eq!(popularity(&zipf), Popularity::Zipf(1.0));
-    }
-}
+mod tests;

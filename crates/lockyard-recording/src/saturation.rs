@@ -62,9 +62,8 @@ fn threads(model: &Model, number: usize, lock: &Lock, transfer_ns: &dyn Fn(f64) 
                 let alone = 1.0 - take.reads / 100.0;
                 // What is nested in the section belongs to it.
                 let nested = role.takes.iter().enumerate().filter(|(_, inner)| inner.within == Some(index));
-                let nested: f64 = nested.map(|(_, inner)| inner.count * (inner.hold.mean() + inner.sleep.mean())).sum();
-                role.times(index)
-                    * (alone * (take.hold.mean() + take.sleep.mean() + nested + lines * transfer) + transfer)
+                let nested: f64 = nested.map(|(_, inner)| inner.count * inner.section_ns()).sum();
+                role.times(index) * (alone * (take.section_ns() + nested + lines * transfer) + transfer)
             });
             role.threads / sum * ns.sum::<f64>() / role.operation_ns()
         };

@@ -2,7 +2,8 @@
 //!
 //! A section begins when its lock is had and ends when it is given back; its own time is what
 //! passes while no other lock is taken in it. What was taken before a window, or is held at its
-//! end, is left out, and so is the time of a wait that ends without the lock.
+//! end, is left out, and so is the time of a wait that ends without the lock, and time without a
+//! CPU: that is the machine's.
 
 use crate::recording::{Event, Mode, Recording, What, Window};
 
@@ -40,15 +41,16 @@ pub(crate) fn window(window: &Window, told: &mut impl Told) {
     for (index, event) in window.events.iter().enumerate() {
         let passed = event.at.saturating_sub(before);
         before = event.at;
-        let away = if let What::Off(ns) = event.what { ns.min(passed) } else { 0 };
+        let away = event.what.time().unwrap_or(0).min(passed);
+        let slept = if let What::Off(_) = event.what { away } else { 0 };
         if asked.is_none() {
             match held.last_mut() {
-                Some(section) => (section.own, section.slept) = (section.own + passed - away, section.slept + away),
-                None => (cpu, off) = (cpu + passed - away, off + away),
+                Some(section) => (section.own, section.slept) = (section.own + passed - away, section.slept + slept),
+                None => (cpu, off) = (cpu + passed - away, off + slept),
             }
         }
         match event.what {
-            What::Off(_) => {}
+            What::Off(_) | What::Preempted(_) => {}
             What::Failed(_) => {
                 asked = None;
                 told.failed(event.lock);
@@ -72,9 +74,9 @@ pub(crate) fn window(window: &Window, told: &mut impl Told) {
     }
 }
 
-/// Whether the next event but off-CPU times is the grant of `lock`, or its refusal.
+/// Whether the next event of a lock is the grant of `lock`, or its refusal.
 fn waits(later: &[Event], lock: u32) -> bool {
-    let next = later.iter().find(|event| !matches!(event.what, What::Off(_)));
+    let next = later.iter().find(|event| event.what.time().is_none());
     next.is_some_and(|event| matches!(event.what, What::Grant | What::Failed(_)) && event.lock == lock)
 }
 
@@ -118,6 +120,16 @@ mod tests {
         }
 
         fn failed(&mut self, _lock: u32) {}
+    }
+
+    #[test]
+    fn time_without_a_cpu_is_neither_work_nor_sleep() {
+        let text = "lockyard recording 1\nclass mutex A\nlock 0\nwindow 1 0\n1000 1 preempted 900\n\
+            1000 1 request 0 write\n9050 1 preempted 9000\n9060 1 release 0\n";
+        let recording = Recording::from_text("a", text).unwrap();
+        let mut all = All::default();
+        window(&recording.windows[0], &mut all);
+        assert_eq!((all.gaps.as_slice(), all.sections[0].own, all.sections[0].slept), ([(100, 0)].as_slice(), 10, 0));
     }
 
     #[test]

@@ -286,6 +286,8 @@ pub struct Tape {
     pub looked: AtomicU64,
     /// What it was.
     pub cpu: AtomicU64,
+    /// How often the thread had gone to sleep by then.
+    pub sleeps: AtomicU64,
     /// Events that the recorder has read so far (Release), apart from the thread's words.
     pub read: Line,
     /// Number n is at n modulo [`TAPE`]: its time, and what it is.

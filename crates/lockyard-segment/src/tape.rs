@@ -14,12 +14,13 @@
 //! | event | its word's upper 48 bits | bits 8–15 |
 //! |---|---|---|
 //! | a window begins | the kernel's name of the thread | |
-//! | off the CPU | nanoseconds of the time since the event before | |
+//! | asleep; without a CPU | nanoseconds of the time since the event before | |
 //! | others | the lock's address | number of its class |
 //!
 //! **Time off the CPU** is what passed less what the thread's CPU clock says. To read that clock is
 //! a system call, so it is read where the thread has slept for a lock, and where more than
-//! [`GAP_NS`] have passed since the event before. What a wait for a lock took is no such time.
+//! [`GAP_NS`] have passed since the event before. What a wait for a lock took is no such time. A
+//! thread that has not gone to sleep meanwhile, as the kernel counts, had no CPU.
 //!
 //! **Ordering.** The thread stores an event, then `written` with Release; the recorder loads
 //! `written` with Acquire. The recorder loads events, then stores `read` with Release; the thread
@@ -48,8 +49,10 @@ pub const GAP_NS: u64 = 20_000;
 pub enum Kind {
     /// A window begins.
     Window,
-    /// Of the time since the event before, the thread was off its CPU for so long.
+    /// Of the time since the event before, the thread slept for so long.
     Off,
+    /// Of the time since the event before, the thread was ready, and had no CPU, for so long.
+    Preempted,
     /// The thread asks for a lock, to share it.
     AskRead,
     /// The thread asks for a lock, for itself alone.
@@ -67,8 +70,10 @@ pub enum Kind {
 impl Kind {
     /// The kind with this number.
     pub fn of(number: u8) -> Option<Self> {
-        use Kind::{AskRead, AskWrite, FailRead, FailWrite, Grant, Off, Release, Window};
-        [Window, Off, AskRead, AskWrite, Grant, Release, FailRead, FailWrite].get(usize::from(number)).copied()
+        use Kind::{AskRead, AskWrite, FailRead, FailWrite, Grant, Off, Preempted, Release, Window};
+        [Window, Off, Preempted, AskRead, AskWrite, Grant, Release, FailRead, FailWrite]
+            .get(usize::from(number))
+            .copied()
     }
 }
 
@@ -155,9 +160,10 @@ fn write(page: &ThreadPage, kind: Kind, lock: usize, class: Class, slept: bool) 
     let gap = now.saturating_sub(tape.last.load(Relaxed));
     let waited = matches!(kind, Kind::Grant | Kind::FailRead | Kind::FailWrite);
     if slept || gap > GAP_NS {
-        let off = tape.off(now).min(gap);
+        let (off, kind) = tape.off(now);
         // 48 bits: three days.
-        if !waited && off > 0 && !tape.push(now, Event::word(Kind::Off, off.min((1 << 48) - 1), 0)) {
+        let off = off.min(gap).min((1 << 48) - 1);
+        if !waited && off > 0 && !tape.push(now, Event::word(kind, off, 0)) {
             change(page, ON, FULL);
             return;
         }
@@ -177,6 +183,16 @@ fn change(page: &ThreadPage, from: u64, to: u64) -> bool {
 fn cpu_time() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// How often the calling thread has gone to sleep.
+fn sleeps() -> u64 {
+    let mut usage = core::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: room for an answer; zeroes are one.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        usage.assume_init().ru_nvcsw as u64
+    }
 }
 
 impl Tape {
@@ -200,11 +216,16 @@ impl Tape {
         self.off(now);
     }
 
-    /// How long the thread was off its CPU since the last look, which this is.
-    fn off(&self, now: u64) -> u64 {
-        let cpu = cpu_time();
-        let passed = now.saturating_sub(self.looked.swap(now, Relaxed));
-        passed.saturating_sub(cpu.saturating_sub(self.cpu.swap(cpu, Relaxed)))
+    /// How long the thread was off its CPU since the last look, which this is, and what it did.
+    fn off(&self, now: u64) -> (u64, Kind) {
+        let (cpu, sleeps) = (cpu_time(), sleeps());
+        let kind = if self.sleeps.load(Relaxed) == sleeps { Kind::Preempted } else { Kind::Off };
+        let passed = now.saturating_sub(self.looked.load(Relaxed));
+        let ran = cpu.saturating_sub(self.cpu.load(Relaxed));
+        self.looked.store(now, Relaxed);
+        self.cpu.store(cpu, Relaxed);
+        self.sleeps.store(sleeps, Relaxed);
+        (passed.saturating_sub(ran), kind)
     }
 
     /// Takes what was written since the last call, in order. For the recorder: one at a time.

@@ -26,7 +26,11 @@ fn drained(recorder: &Recorder) -> Vec<Event> {
 }
 
 fn kinds(events: &[Event]) -> Vec<Kind> {
-    events.iter().map(|event| event.kind).filter(|&kind| kind != Kind::Off).collect()
+    events.iter().map(|event| event.kind).filter(|&kind| !is_time(kind)).collect()
+}
+
+fn is_time(kind: Kind) -> bool {
+    matches!(kind, Kind::Off | Kind::Preempted)
 }
 
 /// A section of a lock at `lock`.
@@ -64,7 +68,7 @@ fn what_a_thread_does_is_recorded_in_order_from_when_it_is_wanted() {
         (FailWrite, 0x50),
         (FailWrite, 0x60),
     ];
-    let seen = events.iter().filter(|event| event.kind != Kind::Off).map(|event| (event.kind, event.value));
+    let seen = events.iter().filter(|event| !is_time(event.kind)).map(|event| (event.kind, event.value));
     assert_eq!(seen.collect::<Vec<_>>(), expected);
     assert!(events.iter().all(|event| event.at >= before) && events.is_sorted_by_key(|event| event.at));
     let told = recorder.class(events.iter().find(|event| event.kind == AskWrite).unwrap().class).unwrap();

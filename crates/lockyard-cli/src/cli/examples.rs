@@ -127,7 +127,8 @@ The lines, times in nanoseconds:
   1520 7 grant 0                 only if it had to wait
   1560 7 release 0
   1570 7 failed 0 write          it did not get the lock: at once, or, after a request, when its time was up
-  9000 7 off 7000                it was off its CPU for 7000 ns since the event before
+  9000 7 off 7000                it was asleep for 7000 ns since the event before
+  9900 7 preempted 500           it was ready, and had no CPU, for 500 ns since the event before
 
 A program that has no recorder of ours is recorded by whatever prints these lines.";
 

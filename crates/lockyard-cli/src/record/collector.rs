@@ -102,6 +102,7 @@ impl<W: Write + Commit> Collector<W> {
         }
         let (what, lock) = match event.kind {
             tape::Kind::Off => (What::Off(event.value), 0),
+            tape::Kind::Preempted => (What::Preempted(event.value), 0),
             tape::Kind::Release => match process.locks.get(&event.value) {
                 Some(&(_, lock)) => (What::Release, lock),
                 // Taken before anything was recorded.
@@ -209,7 +210,7 @@ impl Open {
         }
         match what {
             What::Request(_) => self.asked = Some(address),
-            What::Off(_) => {}
+            What::Off(_) | What::Preempted(_) => {}
             _ => self.asked = None,
         }
     }

@@ -52,6 +52,7 @@ struct TakeFields {
     reads: Option<Spanned<Percent>>,
     #[serde(default)]
     sleep: Times,
+    sleeps: Option<Percent>,
     within: Option<Spanned<String>>,
 }
 
@@ -289,7 +290,8 @@ fn take(source: &Source<'_>, fields: TakeFields, locks: &[Lock], before: &[Take]
         }
     };
     let count = fields.count.map_or(1.0, |count| count.0);
-    Ok(Take { lock, hold: fields.hold, count, reads, sleep: fields.sleep, within })
+    let sleeps = fields.sleeps.map_or(100.0, |sleeps| sleeps.0);
+    Ok(Take { lock, hold: fields.hold, count, reads, sleep: fields.sleep, sleeps, within })
 }
 
 /// A class that may be taken while one of its own is held.

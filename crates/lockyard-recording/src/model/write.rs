@@ -78,6 +78,9 @@ impl Model {
         }
         if !take.sleep.is_zero() {
             write!(out, ", sleep = {}", take.sleep)?;
+            if take.sleeps != 100.0 {
+                write!(out, ", sleeps = {}", take.sleeps)?;
+            }
         }
         if let Some(outer) = take.within {
             write!(out, ", within = {}", quoted(&self.locks[role.takes[outer].lock].name))?;
@@ -125,7 +128,7 @@ threads = 0.25
 cpu = ["1ns", "2.5us"]
 wait = "1ms"
 takes = [
-  { lock = "B", hold = "1ns", count = 0.125, sleep = "3us" },
+  { lock = "B", hold = "1ns", count = 0.125, sleep = "3us", sleeps = 0.5 },
   { lock = "C", hold = ["1ns", "7ns"], reads = 12.5, within = "B" },
 ]
 [[role]]

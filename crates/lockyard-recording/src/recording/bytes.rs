@@ -209,7 +209,7 @@ pub(super) fn window(out: &mut Vec<u8>, window: &Window) {
     for event in &window.events {
         number(&mut payload, code(event.what));
         number(&mut payload, event.at.saturating_sub(before));
-        number(&mut payload, if let What::Off(ns) = event.what { ns } else { event.lock.into() });
+        number(&mut payload, event.what.time().unwrap_or(event.lock.into()));
         before = event.at;
     }
     block(out, WINDOW, &payload);
@@ -249,6 +249,7 @@ fn code(what: What) -> u64 {
         What::Failed(Mode::Read) => 4,
         What::Failed(Mode::Write) => 5,
         What::Off(_) => 6,
+        What::Preempted(_) => 7,
     }
 }
 
@@ -302,10 +303,11 @@ impl Payload<'_> {
                 4 => What::Failed(Mode::Read),
                 5 => What::Failed(Mode::Write),
                 6 => What::Off(value),
+                7 => What::Preempted(value),
                 _ => return None,
             };
-            let lock = if let What::Off(_) = what { 0 } else { u32::try_from(value).ok()? };
-            if !matches!(what, What::Off(_)) && lock as usize >= locks {
+            let lock = if what.time().is_some() { 0 } else { u32::try_from(value).ok()? };
+            if what.time().is_none() && lock as usize >= locks {
                 return None;
             }
             events.push(Event { at, what, lock });

@@ -13,7 +13,8 @@
 //! 1520 7 grant 0                   only if it had to wait
 //! 1560 7 release 0
 //! 1570 7 failed 0 read
-//! 9000 7 off 7000                  off its CPU for 7000 ns since the event before
+//! 9000 7 off 7000                  asleep for 7000 ns since the event before
+//! 9900 7 preempted 500             ready, and without a CPU, for 500 ns since the event before
 //! ```
 //!
 //! Empty lines and lines that begin with `#` say nothing.
@@ -53,6 +54,7 @@ impl Recording {
                     What::Release => writeln!(out, "{at} {thread} release {lock}"),
                     What::Failed(mode) => writeln!(out, "{at} {thread} failed {lock} {}", mode_name(*mode)),
                     What::Off(ns) => writeln!(out, "{at} {thread} off {ns}"),
+                    What::Preempted(ns) => writeln!(out, "{at} {thread} preempted {ns}"),
                 };
             }
         }
@@ -135,12 +137,16 @@ impl Recording {
             ("grant", None) => What::Grant,
             ("release", None) => What::Release,
             ("off", None) => What::Off(number(value)?),
+            ("preempted", None) => What::Preempted(number(value)?),
             ("request" | "failed", None) => return Err(format!("'{what}' needs a mode: read or write")),
-            ("grant" | "release" | "off", Some(_)) => return Err(format!("'{what}' has no mode")),
-            _ => return Err(format!("unknown event '{what}'; known are request, grant, release, failed, off")),
+            ("grant" | "release" | "off" | "preempted", Some(_)) => return Err(format!("'{what}' has no mode")),
+            _ => {
+                let known = "request, grant, release, failed, off, preempted";
+                return Err(format!("unknown event '{what}'; known are {known}"));
+            }
         };
-        let lock: u32 = if let What::Off(_) = what { 0 } else { number(value)? };
-        if !matches!(what, What::Off(_)) && lock as usize >= self.locks.len() {
+        let lock: u32 = if what.time().is_some() { 0 } else { number(value)? };
+        if what.time().is_none() && lock as usize >= self.locks.len() {
             return Err(format!("lock {lock} has not been named; there are {}", self.locks.len()));
         }
         let window = self.windows.last_mut().ok_or("an event stands in a window")?;

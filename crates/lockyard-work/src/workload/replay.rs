@@ -270,7 +270,8 @@ impl<'a, M: Machine> Player<'a, M> {
         let object = classes[take.lock].draw(&mut worker.prng, self.thread);
         let reads = take.reads > 0.0 && worker.prng.unit() * 100.0 <= take.reads;
         let hold = draw(&take.hold, &mut worker.prng);
-        let sleep = draw(&take.sleep, &mut worker.prng);
+        let sleeps = !take.sleep.is_zero() && worker.prng.unit() * 100.0 <= take.sleeps;
+        let sleep = if sleeps { draw(&take.sleep, &mut worker.prng) } else { 0 };
         let mut at = Stamps { called: M::stamp(), ..Stamps::default() };
         let mut section = || {
             at.entered = M::stamp();
