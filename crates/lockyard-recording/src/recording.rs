@@ -109,6 +109,9 @@ pub struct Recording {
     pub program: String,
     /// The machine it ran on, in one line; may be empty.
     pub machine: String,
+    /// What an event of a lock cost the program, ns: as much of each time between two of them is
+    /// the recorder's.
+    pub event_ns: u64,
     /// The classes.
     pub classes: Vec<Class>,
     /// Of each lock the number of its class.
@@ -169,7 +172,16 @@ mod tests {
             windows.push(Window { thread: draws.below(1 << 20) as u32, begin, events });
         }
         let program = if draws.below(2) == 0 { String::new() } else { "memcached -t 4".to_owned() };
-        Recording { program, machine: "a machine".to_owned(), classes, locks, windows, dropped: draws.below(3) }
+        let event_ns = draws.below(2) * draws.below(100);
+        Recording {
+            program,
+            machine: "a machine".to_owned(),
+            event_ns,
+            classes,
+            locks,
+            windows,
+            dropped: draws.below(3),
+        }
     }
 
     #[test]

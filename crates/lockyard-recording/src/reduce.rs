@@ -109,7 +109,7 @@ impl Recording {
         for window in &self.windows {
             let sums = threads.remove(&window.thread).unwrap_or_default();
             let mut teller = Teller { recording: self, thread: window.thread, sums, locks: &mut locks };
-            walk::window(window, &mut teller);
+            walk::window(window, self.event_ns, &mut teller);
             threads.insert(window.thread, teller.sums);
         }
         let mut roles: BTreeMap<BTreeSet<usize>, Sums> = BTreeMap::new();

@@ -87,7 +87,7 @@ impl Recording {
         for window in &self.windows {
             let end = window.events.last().map_or(window.begin, |event| event.at);
             recorded_ns = sum([recorded_ns, end.saturating_sub(window.begin)]);
-            walk::window(window, &mut teller);
+            walk::window(window, self.event_ns, &mut teller);
         }
         let threads: std::collections::BTreeSet<u32> = self.windows.iter().map(|window| window.thread).collect();
         let Teller { classes, outside_ns, away_ns, .. } = teller;

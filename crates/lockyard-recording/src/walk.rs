@@ -32,8 +32,8 @@ pub(crate) trait Told {
     fn failed(&mut self, lock: u32);
 }
 
-/// Tells what happened in `window`.
-pub(crate) fn window(window: &Window, told: &mut impl Told) {
+/// Tells what happened in `window`, in which each event of a lock cost `event_ns`.
+pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
     let mut held: Vec<Section> = Vec::new();
     let (mut cpu, mut off, mut before) = (0, 0, window.begin);
     // The request whose grant is still to come.
@@ -43,10 +43,11 @@ pub(crate) fn window(window: &Window, told: &mut impl Told) {
         before = event.at;
         let away = event.what.time().unwrap_or(0).min(passed);
         let slept = if let What::Off(_) = event.what { away } else { 0 };
+        let ran = (passed - away).saturating_sub(event_ns);
         if asked.is_none() {
             match held.last_mut() {
-                Some(section) => (section.own, section.slept) = (section.own + passed - away, section.slept + slept),
-                None => (cpu, off) = (cpu + passed - away, off + slept),
+                Some(section) => (section.own, section.slept) = (section.own + ran, section.slept + slept),
+                None => (cpu, off) = (cpu + ran, off + slept),
             }
         }
         match event.what {
@@ -128,8 +129,19 @@ mod tests {
             1000 1 request 0 write\n9050 1 preempted 9000\n9060 1 release 0\n";
         let recording = Recording::from_text("a", text).unwrap();
         let mut all = All::default();
-        window(&recording.windows[0], &mut all);
+        window(&recording.windows[0], 0, &mut all);
         assert_eq!((all.gaps.as_slice(), all.sections[0].own, all.sections[0].slept), ([(100, 0)].as_slice(), 10, 0));
+    }
+
+    #[test]
+    fn what_events_cost_is_not_the_programs() {
+        let text = "lockyard recording 1\ncost 40\nclass mutex A\nlock 0\nwindow 1 0\n1000 1 off 500\n\
+            1000 1 request 0 write\n1050 1 release 0\n1060 1 request 0 write\n1300 1 release 0\n";
+        let recording = Recording::from_text("a", text).unwrap();
+        let mut all = All::default();
+        window(&recording.windows[0], recording.event_ns, &mut all);
+        let own: Vec<u64> = all.sections.iter().map(|section| section.own).collect();
+        assert_eq!((all.gaps.as_slice(), own.as_slice()), ([(460, 500), (0, 0)].as_slice(), [10, 200].as_slice()));
     }
 
     #[test]
@@ -138,7 +150,7 @@ mod tests {
             10 1 request 0 write\n500 1 failed 0 write\n520 1 request 1 write\n530 1 release 1\n";
         let recording = Recording::from_text("a", text).unwrap();
         let mut all = All::default();
-        window(&recording.windows[0], &mut all);
+        window(&recording.windows[0], 0, &mut all);
         assert_eq!((all.gaps.as_slice(), all.sections.len()), ([(30, 0)].as_slice(), 1));
     }
 
@@ -149,7 +161,7 @@ mod tests {
             205 1 release 1\n215 1 release 0\n300 1 request 0 write\n";
         let recording = Recording::from_text("a", text).unwrap();
         let mut all = All::default();
-        window(&recording.windows[0], &mut all);
+        window(&recording.windows[0], 0, &mut all);
         // The release of what was taken before the window says nothing; nor does the last request.
         assert_eq!(all.gaps, [(50, 60), (85, 0)]);
         let [inner, outer] = all.sections.as_slice() else { panic!("{:?}", all.sections) };

@@ -58,9 +58,9 @@ struct Open {
 }
 
 impl<W: Write + Commit> Collector<W> {
-    pub(super) fn new(out: W, program: &str, machine: &str) -> io::Result<Self> {
+    pub(super) fn new(out: W, program: &str, machine: &str, event_ns: u64) -> io::Result<Self> {
         Ok(Self {
-            writer: Writer::new(out, program, machine)?,
+            writer: Writer::new(out, program, machine, event_ns)?,
             classes: Vec::new(),
             processes: HashMap::new(),
             events: 0,

@@ -12,8 +12,9 @@ use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
-use lockyard_segment::Recorder;
+use lockyard_segment::{self as segment, Recorder};
 use lockyard_work::machine::Machine;
 
 use crate::cli::RecordArgs;
@@ -120,7 +121,7 @@ impl Recorded {
         let session = std::process::id();
         let mut command = launch.command();
         command.env("LOCKYARD_SESSION", session.to_string()).env("LOCKYARD_RECORD", "1");
-        lockyard_segment::reader::sweep();
+        segment::reader::sweep();
         let mut recording = self.begin(&launch.line())?;
         let mut followed = Followed::new(command.spawn().map_err(|error| launch.refused(&error))?);
         let end = self.time.map(|time| Instant::now() + time);
@@ -165,13 +166,39 @@ impl Recorded {
     fn begin(&self, program: &str) -> Result<Recording, Failure> {
         let refuse = |error: io::Error| self.refused(&error);
         let file = self.out.grow().map_err(refuse)?;
-        let collector = Collector::new(file, program, &Linux::describe()).map_err(refuse)?;
+        let collector = Collector::new(file, program, &Linux::describe(), event_ns()).map_err(refuse)?;
         Ok(Recording { collector, recorders: Vec::new(), begun: Instant::now() })
     }
 
     fn refused(&self, error: &io::Error) -> Failure {
         Failure::run(format!("cannot write '{}': {}", self.out.path().display(), plain(error)))
     }
+}
+
+/// What an event costs the thread that writes it: the median of some, of this process's own. 0 if
+/// they cannot be had.
+fn event_ns() -> u64 {
+    const EVENTS: u64 = 2_000;
+    if segment::open(b"lockyard").is_err() {
+        return 0;
+    }
+    let class = segment::class(b"mutex", b"", 0);
+    let mut costs = Vec::new();
+    if let (Ok(mut own), Some(page)) = (Recorder::open(std::process::id()), segment::page()) {
+        for _ in 0..9 {
+            own.record();
+            let begun = Linux::now();
+            for _ in 0..EVENTS / 2 {
+                segment::acquired_on(page, class.into(), 64);
+                segment::released_on(page, 64);
+            }
+            costs.push((Linux::now() - begun) / EVENTS);
+            own.drain(|_, _| {});
+        }
+    }
+    segment::close();
+    costs.sort_unstable();
+    costs.get(costs.len() / 2).copied().unwrap_or(0)
 }
 
 /// A recording under way.

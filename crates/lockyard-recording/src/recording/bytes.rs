@@ -17,6 +17,7 @@
 //! | 4 window | thread, begin, events: code, time since the event before, lock or length |
 //! | 5 end | windows that were dropped |
 //! | 6 name | number of a class, its name from here on |
+//! | 7 cost | what an event of a lock cost the program, ns |
 //!
 //! A class stands before its locks, a lock before the first window that names it. A file without
 //! its end was cut off; a block whose checksum is wrong ends the reading. What stands before is
@@ -38,6 +39,7 @@ const LOCKS: u32 = 3;
 const WINDOW: u32 = 4;
 const END: u32 = 5;
 const NAME: u32 = 6;
+const COST: u32 = 7;
 
 /// Where a file stops to be readable. What was read before is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +59,7 @@ impl fmt::Display for Damage {
 impl Recording {
     /// The file.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = head(&self.program, &self.machine);
+        let mut out = head(&self.program, &self.machine, self.event_ns);
         self.classes.iter().for_each(|one| class(&mut out, one));
         self.locks.chunks(1 << 16).for_each(|some| locks(&mut out, some));
         self.windows.iter().for_each(|one| window(&mut out, one));
@@ -129,6 +131,11 @@ impl Recording {
                 payload.is_read()?;
                 self.classes.get_mut(class)?.name = name;
             }
+            COST => {
+                let event_ns = payload.number()?;
+                payload.is_read()?;
+                self.event_ns = event_ns;
+            }
             END => {
                 let dropped = payload.number()?;
                 payload.is_read()?;
@@ -164,13 +171,16 @@ fn block(out: &mut Vec<u8>, kind: u32, payload: &[u8]) {
 }
 
 /// What a file begins with.
-pub(super) fn head(program: &str, machine: &str) -> Vec<u8> {
+pub(super) fn head(program: &str, machine: &str, event_ns: u64) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend(VERSION.to_le_bytes());
     let mut about = Vec::new();
     text(&mut about, program);
     text(&mut about, machine);
     block(&mut out, ABOUT, &about);
+    let mut cost = Vec::new();
+    number(&mut cost, event_ns);
+    block(&mut out, COST, &cost);
     out
 }
 

@@ -5,6 +5,7 @@
 //! lockyard recording 1             the first line
 //! program memcached -t 4
 //! machine 2x Example CPU
+//! cost 40                          what an event of a lock cost the program, ns
 //! dropped 3                        windows that were lost
 //! class mutex src/items.cc:40      classes are numbered from 0, in order
 //! lock 0                           a lock of class 0; locks are numbered from 0, in order
@@ -36,8 +37,10 @@ impl Recording {
                 let _ = writeln!(out, "{name} {value}");
             }
         }
-        if self.dropped > 0 {
-            let _ = writeln!(out, "dropped {}", self.dropped);
+        for (name, value) in [("cost", self.event_ns), ("dropped", self.dropped)] {
+            if value > 0 {
+                let _ = writeln!(out, "{name} {value}");
+            }
         }
         for class in &self.classes {
             let _ = writeln!(out, "class {} {}", class.kind.name(), class.name);
@@ -91,6 +94,7 @@ impl Recording {
         match word {
             "program" => self.program = rest.to_owned(),
             "machine" => self.machine = rest.to_owned(),
+            "cost" => self.event_ns = number(rest)?,
             "dropped" => self.dropped = number(rest)?,
             "class" => {
                 let (kind, name) = rest.split_once(' ').ok_or("a class has a kind and a name")?;

@@ -15,12 +15,12 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a file.
+    /// Begins a file. `event_ns`: what an event costs the program.
     ///
     /// # Errors
     /// As `out`'s.
-    pub fn new(mut out: W, program: &str, machine: &str) -> io::Result<Self> {
-        out.write_all(&bytes::head(&line(program), &line(machine)))?;
+    pub fn new(mut out: W, program: &str, machine: &str, event_ns: u64) -> io::Result<Self> {
+        out.write_all(&bytes::head(&line(program), &line(machine), event_ns))?;
         Ok(Self { out, classes: 0, locks: 0, new: Vec::new() })
     }
 
@@ -105,7 +105,7 @@ mod tests {
             begin: 5,
             events: vec![Event { at: 9, what: What::Request(Mode::Write), lock }],
         };
-        let mut writer = Writer::new(Vec::new(), "two\nlines", "here").unwrap();
+        let mut writer = Writer::new(Vec::new(), "two\nlines", "here", 40).unwrap();
         let a = writer.class(&class("0x17")).unwrap();
         let first = writer.lock(a);
         writer.window(&window(1, first)).unwrap();
@@ -118,6 +118,7 @@ mod tests {
         let expected = Recording {
             program: "two lines".to_owned(),
             machine: "here".to_owned(),
+            event_ns: 40,
             classes: vec![class("store.c:88"), class("b")],
             locks: vec![0, 1],
             windows: vec![window(1, 0), window(2, 1)],
