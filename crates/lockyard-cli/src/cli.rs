@@ -13,11 +13,13 @@ use crate::failure::Failure;
 use crate::suggest;
 
 mod examples;
+mod plans;
 mod processes;
 mod recordings;
 mod sweeps;
 
 use examples::*;
+pub(crate) use plans::{MergeArgs, PlanArgs, PlanCommand, ShardArgs, StatusArgs};
 pub(crate) use processes::{HqArgs, RunArgs, StatArgs};
 pub(crate) use recordings::{Arrival, ImportArgs, ModelArgs, PredictArgs, ReportArgs, ScriptArgs};
 pub(crate) use sweeps::{BenchArgs, MixArg, OutputArgs, SimArgs, SweepArgs, ThinkArg, TraceArgs};
@@ -73,6 +75,10 @@ pub(crate) enum Command {
     /// Draw what every CPU and thread of a simulated machine did, as a trace for Perfetto or Chrome
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(Box<TraceArgs>),
+
+    /// Simulate the cells of a plan, shard by shard, on as many machines as there are
+    #[command(after_help = SWEEP_EXAMPLES)]
+    Sweep(Box<PlanArgs>),
 
     /// Say how far a program scales on a machine you may not have, and which change would help
     #[command(after_help = PREDICT_EXAMPLES)]

@@ -18,7 +18,7 @@ use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard_work::{Machine, candidates};
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, PlanArgs, PlanCommand};
 use crate::failure::{Failure, INTERRUPTED};
 use crate::hq::HqOptions;
 use crate::machine::MachineFacts;
@@ -32,6 +32,7 @@ use crate::results::Results;
 use crate::run::{Measured, Pace};
 use crate::simulate::SimOptions;
 use crate::simulate::trace::TraceOptions;
+use crate::sweep::SweepOptions;
 use crate::torture::TortureOptions;
 use crate::versus::Versus;
 
@@ -65,6 +66,7 @@ mod score;
 mod selection;
 mod simulate;
 mod suggest;
+mod sweep;
 mod symbols;
 mod terminal;
 mod torture;
@@ -115,13 +117,16 @@ pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<(), (u8, Strin
         Command::Bench(args) => BenchOptions::check(&args, candidates()).map(drop),
         Command::Sim(args) => SimOptions::check(&args).map(drop),
         Command::Trace(args) => TraceOptions::check(&args).map(drop),
+        Command::Sweep(args) if args.what.is_none() => SweepOptions::check(&args.shard, |_| None).map(drop),
         Command::Predict(args) => PredictOptions::check(&args).map(drop),
         Command::Reproduce(args) => ReproduceOptions::check(&args).map(drop),
         Command::Stat(args) => Observation::check(&args).map(drop),
         Command::Hq(args) => HqOptions::check(&args, candidates()).map(drop),
         Command::Torture(args) => TortureOptions::check(&args).map(drop),
         Command::Report(_) | Command::Model(_) | Command::Script(_) | Command::Import(_) => Ok(()),
-        Command::Run(_) | Command::List(_) | Command::Completions { .. } | Command::Man { .. } => Ok(()),
+        Command::Sweep(_) | Command::Run(_) | Command::List(_) | Command::Completions { .. } | Command::Man { .. } => {
+            Ok(())
+        }
     };
     let outcome = parse(words).and_then(|cli| cli.map_or(Ok(()), checked));
     outcome.map_err(|failure| (failure.exit_code(), failure.to_string()))
@@ -139,6 +144,7 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
         Command::Bench(args) => bench(&BenchOptions::check(&args, candidates())?),
         Command::Sim(args) => sim(SimOptions::check(&args)?),
         Command::Trace(args) => trace(TraceOptions::check(&args)?),
+        Command::Sweep(args) => sweep(&args),
         Command::Predict(args) => foretell(&PredictOptions::check(&args)?),
         Command::Report(args) => print(&recordings::report(&args, styled())?),
         Command::Model(args) => print(&recordings::model(&args)?),
@@ -233,6 +239,20 @@ fn sim(options: SimOptions) -> Result<u8, Failure> {
         Some(why) => {
             Err(Failure::run(format!("{} of {} simulations failed; the first: {why}", failed.len(), outcomes.len())))
         }
+    }
+}
+
+fn sweep(args: &PlanArgs) -> Result<u8, Failure> {
+    match &args.what {
+        None => {
+            let options = SweepOptions::check(&args.shard, |name| std::env::var(name).ok())?;
+            interrupt::listen()?;
+            sweep::run(options)
+        }
+        Some(PlanCommand::Status(args)) => {
+            print(&sweep::status::status(args, Look { styled: styled(), full_titles: false, events: false })?)
+        }
+        Some(PlanCommand::Merge(args)) => sweep::merge::merge(args),
     }
 }
 

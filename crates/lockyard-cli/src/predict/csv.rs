@@ -2,6 +2,7 @@
 
 use super::outcome::Prediction;
 use crate::report::csv::quoted;
+use crate::report::json::VERSION;
 
 const HEADER: &str =
     "version,machine,machine_fingerprint,program,alternative,threads,progress,low,high,ops_per_s,limit,limit_share";
@@ -13,7 +14,7 @@ pub(crate) fn render(found: &Prediction) -> String {
         for point in &alternative.points {
             let limit = point.losses.first();
             let fields = [
-                found.version.to_owned(),
+                VERSION.to_owned(),
                 found.machine.clone(),
                 found.machine_fingerprint.clone(),
                 found.program.clone(),

@@ -20,8 +20,6 @@ pub(crate) struct Prediction {
     pub(crate) program: String,
     pub(crate) machine: String,
     pub(crate) machine_fingerprint: String,
-    /// This tool's version.
-    pub(crate) version: &'static str,
     /// The machine's CPUs.
     pub(crate) cpus: usize,
     /// The class that alternatives are about.
@@ -93,7 +91,6 @@ pub(crate) fn collect(
         program: options.name.clone(),
         machine: machine.label(),
         machine_fingerprint: format!("{:016x}", machine.fingerprint()),
-        version: env!("CARGO_PKG_VERSION"),
         cpus: machine.topology().cpus(),
         class: options.class.clone(),
         alternatives,

@@ -83,7 +83,9 @@ fn build(mut sheet: Sheet, mode: Option<&str>, changes: &[(&str, f64)]) -> Resul
     for (path, value) in changes {
         calibration::change(&mut sheet, &mut common, path, *value)?;
     }
-    Ok(Arc::new(Model::build(&sheet, &common, mode)?))
+    let mut model = Model::build(&sheet, &common, mode)?;
+    model.changes = changes.iter().map(|&(path, value)| (path.to_owned(), value)).collect();
+    Ok(Arc::new(model))
 }
 
 fn sheet(id: &str) -> Result<(Sheet, Option<String>), Error> {
