@@ -305,7 +305,7 @@ fn reproduce(options: &ReproduceOptions) -> Result<u8, Failure> {
     let page = options.html.as_ref().map_or(Ok(()), |target| target.write(&report::figures_html::page(&done)));
     let look = Look { styled: styled(), full_titles: false, events: false };
     print(&match options.json {
-        true => report::json::pretty(&done)?,
+        true => options.document(&done)?,
         false => report::figures_table::render(&done, look),
     })?;
     page?;

@@ -1,5 +1,7 @@
 //! What all simulations of a prediction come to.
 
+use std::collections::BTreeMap;
+
 use lockyard_recording::saturation::saturation;
 use lockyard_sim::machine::model::Model as Machine;
 use serde::Serialize;
@@ -20,6 +22,8 @@ pub(crate) struct Prediction {
     pub(crate) program: String,
     pub(crate) machine: String,
     pub(crate) machine_fingerprint: String,
+    /// Numbers of the machine that were changed.
+    pub(crate) set: BTreeMap<String, f64>,
     /// The machine's CPUs.
     pub(crate) cpus: usize,
     /// The class that alternatives are about.
@@ -91,6 +95,7 @@ pub(crate) fn collect(
         program: options.name.clone(),
         machine: machine.label(),
         machine_fingerprint: format!("{:016x}", machine.fingerprint()),
+        set: machine.changes().clone(),
         cpus: machine.topology().cpus(),
         class: options.class.clone(),
         alternatives,

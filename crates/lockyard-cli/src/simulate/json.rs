@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Outcome, Run};
 use crate::failure::Failure;
 use crate::report::csv;
-use crate::report::json::line;
+use crate::report::json::{VERSION, line};
 
 /// One run: the record, as of a measurement, and what only a simulation can know.
 #[derive(Debug, Serialize)]
@@ -73,7 +73,7 @@ pub(crate) fn lines(outcomes: &[Outcome]) -> Result<String, Failure> {
 /// The columns of the CSV form.
 const HEADER: &str = "machine,placement,seed,lock,policy,workload,threads,cs,cs_sleep_ns,think,read_pct,window_ns,operations,kops_per_s,\
     ns_per_op,fairness,idle_threads,wait_p50_ns,wait_p99_ns,wait_p999_ns,wait_max_ns,transfers_per_op,running_ns,spinning_ns,\
-    runnable_ns,sleeping_ns,min_per_thread,mean_per_thread,max_per_thread,lines,think_shape";
+    runnable_ns,sleeping_ns,min_per_thread,mean_per_thread,max_per_thread,lines,think_shape,set,version";
 
 /// A header, then one line per run.
 pub(crate) fn csv(outcomes: &[Outcome]) -> String {
@@ -115,6 +115,8 @@ pub(crate) fn csv(outcomes: &[Outcome]) -> String {
             record.per_thread.max.to_string(),
             record.lines.to_string(),
             record.think_shape.name().to_owned(),
+            csv::changes(run.config.machine.changes()),
+            VERSION.to_owned(),
         ];
         out.push_str(&fields.map(|field| csv::quoted(&field)).join(","));
         out.push('\n');

@@ -166,6 +166,21 @@ mod tests {
     }
 
     #[test]
+    fn fingerprints_tell_files_apart_and_changes_are_known() {
+        let text = BUILT_IN.iter().find(|(id, _)| *id == "skx_1s").expect("built in").1;
+        let fingerprint = |text: &str| read("a.toml", text).unwrap().fingerprint();
+        assert_eq!(fingerprint(text), machine("skx_1s").unwrap().fingerprint());
+        for (old, new) in [("protocol = \"mesif\"", "protocol = \"moesi\""), ("isa = \"x86_64\"", "isa = \"aarch64\"")]
+        {
+            assert!(text.contains(old) && fingerprint(&text.replace(old, new)) != fingerprint(text), "{old}");
+        }
+        let change = ("model.occupancy_ratio", 0.5);
+        let changed = with("skx_1s", &[change]).unwrap();
+        assert_eq!(changed.changes().get(change.0), Some(&change.1));
+        assert!(machine("skx_1s").unwrap().changes().is_empty() && changed.fingerprint() != fingerprint(text));
+    }
+
+    #[test]
     fn bad_names_and_changes_are_refused_in_one_line() {
         let cases = [
             ("epyc", "unknown machine 'epyc'"),
