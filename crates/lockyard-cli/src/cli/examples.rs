@@ -7,6 +7,7 @@ Examples:
   lockyard bench --lock mutex --threads 2,16,64
   lockyard bench --family rw --read-pct 50,95 --threads 16 --json > rw.jsonl
   lockyard sim --machine epyc9654_2s:nps4 --lock mutex --threads 2,96,384
+  lockyard sweep plan.toml --shard 1/4 --resume
   lockyard stat ./server -p 8080              what do its locks cost?
   lockyard hq --threads 16
   lockyard torture --lock all --machine quad2008 --secs 2
@@ -92,7 +93,7 @@ Recipes for Slurm, GNU parallel, Kubernetes, HyperQueue and Dask: 'Sweeps' in do
 pub(crate) const STATUS_EXAMPLES: &str = "\
 Examples:
   lockyard sweep status plan.toml
-  lockyard sweep status plan.toml /scratch/host1 /scratch/host2
+  lockyard sweep status plan.toml plan.sweep/*.jsonl
   watch -n 60 lockyard sweep status plan.toml
 
 A shard that another process does now is read without disturbing it. See also: lockyard sweep merge --help";
@@ -101,9 +102,9 @@ pub(crate) const MERGE_EXAMPLES: &str = "\
 Examples:
   lockyard sweep merge plan.toml --out result.jsonl
   lockyard sweep merge plan.toml | jq -r '[.cell, .lock, .kops_per_s] | @csv'
-  lockyard sweep merge plan.toml /scratch/host1 /scratch/host2 > result.jsonl
+  lockyard sweep merge plan.toml plan.sweep > result.jsonl
 
-A cell may be in several files, if its lines are equal to the byte; else nothing is written. \
+Folders of several hosts are merged into one. A cell may be in several files, if its lines are equal to the byte; else nothing is written. \
 Exit codes: 0 all cells are there, 1 some are missing or failed (the others are written), or two lines differ, 2 a file is of another plan or version. \
 See also: lockyard sweep --help";
 

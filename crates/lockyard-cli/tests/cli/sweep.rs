@@ -238,6 +238,24 @@ fn merging_wants_every_cell_and_no_two_that_differ() {
 }
 
 #[test]
+fn simulations_that_failed_are_done_and_told() {
+    let sweep = Sweep::new("sweep-failed");
+    sweep.done(&[]);
+    let path = sweep.file("1-of-1.jsonl");
+    let text = fs::read_to_string(&path).expect("there");
+    fs::write(&path, text.replacen(",\"machine\":", ",\"failed\":\"given up\",\"machine\":", 1)).expect("writable");
+    let output = lockyard(&["sweep", "status", &sweep.plan]);
+    assert!(stdout(&output).ends_with("40 of 40 cells are done, 1 of them failed\n"), "{}", stdout(&output));
+    let (merged, again) = (sweep.merge(&[]), sweep.run(&["--resume"]));
+    assert_eq!((merged.status.code(), stdout(&merged).lines().count()), (Some(1), CELLS));
+    assert!(stderr(&merged).contains("1 simulation of 40 failed"), "{}", stderr(&merged));
+    assert_eq!(again.status.code(), Some(1));
+    assert!(stderr(&again).contains("1 of 40 simulations failed"), "{}", stderr(&again));
+    assert_eq!(sweep.lines("1-of-1.jsonl").len(), CELLS);
+    sweep.end();
+}
+
+#[test]
 fn the_environment_says_which_shard() {
     let sweep = Sweep::new("sweep-shards");
     let run = |variables: &[(&str, &str)], more: &[&str]| {
