@@ -258,6 +258,13 @@ pub(crate) const FORMS: &[Form] = &[
         run: lab::targets,
     },
     Form {
+        name: "lab cluster",
+        options: "[kills] [recipes] [hyperqueue] [dask]",
+        about: "sweeps whose processes are killed, compared with one in one piece: 2,000 cells with three kills; docs/guide.md's recipes, those of HyperQueue and Dask on two workers of which one is killed. Installs both in a virtual environment; none named: all",
+        time: "minutes, and the downloads",
+        run: lab::sweep_on_clusters,
+    },
+    Form {
         name: "install",
         options: "--prefix DIR | --check",
         about: "the command, the C libraries, headers and pkg-config file under DIR (/usr/local), after DESTDIR of the environment; `--check` installs beside the build and compiles against it",

@@ -13,14 +13,16 @@ use crate::failure::Failure;
 use crate::suggest;
 
 mod examples;
+mod plans;
 mod processes;
 mod recordings;
 mod sweeps;
 
 use examples::*;
+pub(crate) use plans::{MergeArgs, PlanArgs, PlanCommand, ShardArgs, StatusArgs};
 pub(crate) use processes::{HqArgs, RunArgs, StatArgs};
 pub(crate) use recordings::{Arrival, ImportArgs, ModelArgs, PredictArgs, RecordArgs, ReportArgs, ScriptArgs};
-pub(crate) use sweeps::{BenchArgs, MixArg, OutputArgs, SimArgs, SweepArgs, ThinkArg, TraceArgs};
+pub(crate) use sweeps::{BenchArgs, MixArg, OutputArgs, SetArgs, SimArgs, SweepArgs, ThinkArg, TraceArgs};
 
 /// Lockyard: the Linux kernel's adaptive locks in userspace, measured beside the locks people use
 /// today.
@@ -73,6 +75,10 @@ pub(crate) enum Command {
     /// Draw what every CPU and thread of a simulated machine did, as a trace for Perfetto or Chrome
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(Box<TraceArgs>),
+
+    /// Simulate the cells of a plan, shard by shard, on as many machines as there are
+    #[command(after_help = SWEEP_EXAMPLES)]
+    Sweep(Box<PlanArgs>),
 
     /// Say how far a program scales on a machine you may not have, and which change would help
     #[command(after_help = PREDICT_EXAMPLES)]
@@ -240,11 +246,9 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "0")]
     pub(crate) workers: String,
 
-    /// Change a number of the machines, by its path in the machine file or common.toml: only
-    /// numbers that are derived or estimated, and only inside their range
-    /// (model.occupancy_ratio=0.5); may be given several times
-    #[arg(long, value_name = "PATH=NUMBER")]
-    pub(crate) set: Vec<String>,
+    /// What is changed in the machines.
+    #[command(flatten)]
+    pub(crate) set: SetArgs,
 
     /// Leave out the ends of the ranges of uncertain machine numbers: narrower bands in less time
     #[arg(long)]

@@ -18,7 +18,7 @@ use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard_work::{Machine, candidates};
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, PlanArgs, PlanCommand};
 use crate::failure::{Failure, INTERRUPTED};
 use crate::hq::HqOptions;
 use crate::machine::MachineFacts;
@@ -33,6 +33,7 @@ use crate::results::Results;
 use crate::run::{Measured, Pace};
 use crate::simulate::SimOptions;
 use crate::simulate::trace::TraceOptions;
+use crate::sweep::SweepOptions;
 use crate::torture::TortureOptions;
 use crate::versus::Versus;
 
@@ -67,6 +68,7 @@ mod score;
 mod selection;
 mod simulate;
 mod suggest;
+mod sweep;
 mod symbols;
 mod terminal;
 mod torture;
@@ -117,6 +119,7 @@ pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<(), (u8, Strin
         Command::Bench(args) => BenchOptions::check(&args, candidates()).map(drop),
         Command::Sim(args) => SimOptions::check(&args).map(drop),
         Command::Trace(args) => TraceOptions::check(&args).map(drop),
+        Command::Sweep(args) if args.what.is_none() => SweepOptions::check(&args.shard, |_| None).map(drop),
         Command::Predict(args) => PredictOptions::check(&args).map(drop),
         Command::Reproduce(args) => ReproduceOptions::check(&args).map(drop),
         Command::Record(args) => Recorded::check(&args).map(drop),
@@ -124,7 +127,9 @@ pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<(), (u8, Strin
         Command::Hq(args) => HqOptions::check(&args, candidates()).map(drop),
         Command::Torture(args) => TortureOptions::check(&args).map(drop),
         Command::Report(_) | Command::Model(_) | Command::Script(_) | Command::Import(_) => Ok(()),
-        Command::Run(_) | Command::List(_) | Command::Completions { .. } | Command::Man { .. } => Ok(()),
+        Command::Sweep(_) | Command::Run(_) | Command::List(_) | Command::Completions { .. } | Command::Man { .. } => {
+            Ok(())
+        }
     };
     let outcome = parse(words).and_then(|cli| cli.map_or(Ok(()), checked));
     outcome.map_err(|failure| (failure.exit_code(), failure.to_string()))
@@ -142,6 +147,7 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
         Command::Bench(args) => bench(&BenchOptions::check(&args, candidates())?),
         Command::Sim(args) => sim(SimOptions::check(&args)?),
         Command::Trace(args) => trace(TraceOptions::check(&args)?),
+        Command::Sweep(args) => sweep(&args),
         Command::Predict(args) => foretell(&PredictOptions::check(&args)?),
         Command::Record(args) => Recorded::check(&args)?.run(),
         Command::Report(args) => print(&recordings::report(&args, styled())?),
@@ -240,6 +246,20 @@ fn sim(options: SimOptions) -> Result<u8, Failure> {
     }
 }
 
+fn sweep(args: &PlanArgs) -> Result<u8, Failure> {
+    match &args.what {
+        None => {
+            let options = SweepOptions::check(&args.shard, |name| std::env::var(name).ok())?;
+            interrupt::listen()?;
+            sweep::run(options)
+        }
+        Some(PlanCommand::Status(args)) => {
+            print(&sweep::status::status(args, Look { styled: styled(), full_titles: false, events: false })?)
+        }
+        Some(PlanCommand::Merge(args)) => sweep::merge::merge(args),
+    }
+}
+
 /// Prints `text` in one format, and writes it in another if that is wanted.
 fn shown(
     format: Format,
@@ -289,7 +309,7 @@ fn reproduce(options: &ReproduceOptions) -> Result<u8, Failure> {
     let page = options.html.as_ref().map_or(Ok(()), |target| target.write(&report::figures_html::page(&done)));
     let look = Look { styled: styled(), full_titles: false, events: false };
     print(&match options.json {
-        true => report::json::pretty(&done)?,
+        true => options.document(&done)?,
         false => report::figures_table::render(&done, look),
     })?;
     page?;

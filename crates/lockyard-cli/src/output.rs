@@ -66,12 +66,22 @@ impl Target {
     /// # Errors
     /// One line that names the path and the reason; the old content is still there.
     pub(crate) fn write(&self, content: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), Failure> {
-        let content = content.as_ref();
+        self.write_by(&mut |file| file.write_all(content.as_ref()))
+    }
+
+    /// Has `content` written, and makes it visible at once.
+    ///
+    /// # Errors
+    /// As [`Target::write`].
+    pub(crate) fn write_by(&self, content: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+        let mut written = |file: &File| {
+            let mut buffer = BufWriter::new(file);
+            content(&mut buffer)?;
+            buffer.flush()
+        };
         let done = match &self.place {
-            Place::File(file) => Temporary::create(file).and_then(|temporary| temporary.commit(file, content)),
-            Place::Special(path) => {
-                OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(content))
-            }
+            Place::File(file) => Temporary::create(file).and_then(|temporary| temporary.commit(file, &mut written)),
+            Place::Special(path) => OpenOptions::new().write(true).open(path).and_then(|file| written(&file)),
         };
         done.map_err(|error| Failure::run(format!("cannot write '{}': {}", self.shown.display(), plain(&error))))
     }
@@ -151,10 +161,9 @@ impl Temporary {
         Ok(Self { path, file: Some(file) })
     }
 
-    fn commit(mut self, target: &Path, content: &[u8]) -> io::Result<()> {
-        if let Some(mut file) = self.file.take() {
-            file.write_all(content)?;
-            file.flush()?;
+    fn commit(mut self, target: &Path, written: &mut dyn FnMut(&File) -> io::Result<()>) -> io::Result<()> {
+        if let Some(file) = self.file.take() {
+            written(&file)?;
         }
         fs::rename(&self.path, target)?;
         // Renamed: nothing of that name is left to remove.

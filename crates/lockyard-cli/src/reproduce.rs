@@ -1,15 +1,18 @@
 //! `lockyard reproduce`: published tables, rerun on simulated machines.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use lockyard_figures::{Figure, Options, Progress as Step, Reproduction, figures};
+use serde::Serialize;
 
 use crate::cli::ReproduceArgs;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::Target;
 use crate::progress::Progress;
+use crate::report::json;
 use crate::simulate::machines;
 use crate::suggest;
 use crate::values::Bounds;
@@ -25,6 +28,15 @@ pub(crate) struct ReproduceOptions {
     pub(crate) json: bool,
     /// Where the page goes, if it is wanted.
     pub(crate) html: Option<Target>,
+}
+
+/// What is printed as JSON.
+#[derive(Debug, Serialize)]
+struct Document<'a> {
+    /// Numbers of the machines that were changed.
+    set: BTreeMap<&'a str, f64>,
+    #[serde(flatten)]
+    done: &'a Reproduction,
 }
 
 /// A first guess at the time for all figures.
@@ -52,6 +64,15 @@ impl ReproduceOptions {
         let changes = machines::changes(&args.set)?;
         let options = Options { workers, seeds, ranges: !args.no_ranges, changes, ..Options::default() };
         Ok(Self { figures: wanted, options, json: args.json, html })
+    }
+
+    /// What came of it, as JSON.
+    ///
+    /// # Errors
+    /// A value that JSON cannot hold: a defect.
+    pub(crate) fn document(&self, done: &Reproduction) -> Result<String, Failure> {
+        let set = self.options.changes.iter().map(|(path, value)| (path.as_str(), *value)).collect();
+        json::pretty(&Document { set, done })
     }
 }
 

@@ -12,9 +12,10 @@
 //! `lab run WHAT` makes a record. `lab table` rewrites what is made from the newest record of each
 //! WHAT: the blocks `<!-- lab:BLOCK -->` … `<!-- /lab -->` of README.md and docs/*.md, and the
 //! picture. `lab table --check`, a house rule, fails where one of them differs from its record.
-//! `lab foreign DIR…` and `lab targets` record nothing: see `foreign` and `targets`.
+//! `lab foreign DIR…`, `lab targets` and `lab cluster` record nothing: see the modules.
 
 mod blocks;
+mod cluster;
 mod foreign;
 mod host;
 mod json;
@@ -43,6 +44,11 @@ const PICTURE: &str = "docs/front.svg";
 /// Carries out `cargo xtask lab foreign` with `words`: the exit code.
 pub(crate) fn compare_foreign(words: &[&str]) -> u8 {
     foreign::main(tools::caller(), words)
+}
+
+/// Carries out `cargo xtask lab cluster` with `words`: the exit code.
+pub(crate) fn sweep_on_clusters(words: &[&str]) -> u8 {
+    cluster::main(words)
 }
 
 /// Carries out `cargo xtask lab targets` with `words`: the exit code.

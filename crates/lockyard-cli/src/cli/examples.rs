@@ -7,6 +7,7 @@ Examples:
   lockyard bench --lock mutex --threads 2,16,64
   lockyard bench --family rw --read-pct 50,95 --threads 16 --json > rw.jsonl
   lockyard sim --machine epyc9654_2s:nps4 --lock mutex --threads 2,96,384
+  lockyard sweep plan.toml --shard 1/4 --resume
   lockyard stat ./server -p 8080              what do its locks cost?
   lockyard hq --threads 16
   lockyard torture --lock all --machine quad2008 --secs 2
@@ -72,6 +73,40 @@ Example:
 
 Open the file at https://ui.perfetto.dev or chrome://tracing: one track per CPU and per thread (running, spinning, ready, sleeping), \
 one per thread for the sections, and an arrow from each section to the next one of the same lock.";
+
+pub(crate) const SWEEP_EXAMPLES: &str = "\
+Examples:
+  printf 'machines = \"skx_1s\"\\nthreads = [2, 8]\\nseeds = \"1:5\"\\n' > plan.toml
+  lockyard sweep plan.toml --shard 1/2
+  lockyard sweep plan.toml --shard 2/2 --jobs 1 --resume      goes on where it was
+  lockyard sweep status plan.toml
+  lockyard sweep merge plan.toml --out result.jsonl
+
+A plan has lists, whose product is the sweep: machines, locks, policies, families, workloads, threads, readers, writers, cs, lines, think, \
+read_pct, sleep_us, placements, seeds; a value each: think_shape, mix, jobs, in_kernel, duration; and settings, tables of numbers of the machine \
+to change (those of --set): settings = [{}, { model.occupancy_ratio = 0.5 }]. Values are those of 'lockyard sim --help'. Only machines must be there.
+
+Each result is a line of JSON, that of 'lockyard sim --json' with the number of its cell and a key that names all that decides it. The lines depend \
+on plan and version only, so merged files are equal whatever was killed, and a cell that two hosts did is a check of both. \
+Recipes for Slurm, GNU parallel, Kubernetes, HyperQueue and Dask: 'Sweeps' in docs/guide.md.";
+
+pub(crate) const STATUS_EXAMPLES: &str = "\
+Examples:
+  lockyard sweep status plan.toml
+  lockyard sweep status plan.toml plan.sweep/*.jsonl
+  watch -n 60 lockyard sweep status plan.toml
+
+A shard that another process does now is read without disturbing it. See also: lockyard sweep merge --help";
+
+pub(crate) const MERGE_EXAMPLES: &str = "\
+Examples:
+  lockyard sweep merge plan.toml --out result.jsonl
+  lockyard sweep merge plan.toml | jq -r '[.cell, .lock, .kops_per_s] | @csv'
+  lockyard sweep merge plan.toml plan.sweep > result.jsonl
+
+Folders of several hosts are merged into one. A cell may be in several files, if its lines are equal to the byte; else nothing is written. \
+Exit codes: 0 all cells are there, 1 some are missing or failed (the others are written), or two lines differ, 2 a file is of another plan or version. \
+See also: lockyard sweep --help";
 
 pub(crate) const PREDICT_EXAMPLES: &str = "\
 Examples:

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::SetArgs;
+
 /// Options of `lockyard predict`.
 #[derive(Debug, Args)]
 pub(crate) struct PredictArgs {
@@ -53,11 +55,9 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) duration: Option<String>,
 
-    /// Change a number of the machine, by its path in the machine file or common.toml: only numbers
-    /// that are derived or estimated, and only inside their range (model.occupancy_ratio=0.5); may
-    /// be given several times
-    #[arg(long, value_name = "PATH=NUMBER")]
-    pub(crate) set: Vec<String>,
+    /// What is changed in the machine.
+    #[command(flatten)]
+    pub(crate) set: SetArgs,
 
     /// Print one JSON document instead of tables
     #[arg(long, conflicts_with = "csv")]

@@ -151,6 +151,16 @@ pub(crate) struct OutputArgs {
     pub(crate) events: bool,
 }
 
+/// Numbers of simulated machines that are changed.
+#[derive(Debug, Args)]
+pub(crate) struct SetArgs {
+    /// Change a number of the machines, by its path in the machine file or common.toml: only
+    /// numbers that are derived or estimated, and only inside their range
+    /// (model.occupancy_ratio=0.5); may be given several times
+    #[arg(long, value_name = "PATH=NUMBER")]
+    pub(crate) set: Vec<String>,
+}
+
 /// Options of `lockyard sim`.
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
@@ -177,11 +187,9 @@ pub(crate) struct SimArgs {
     #[command(flatten)]
     pub(crate) sweep: SweepArgs,
 
-    /// Change a number of the machine, by its path in the machine file or common.toml: only numbers
-    /// that are derived or estimated, and only inside their range (model.occupancy_ratio=0.5); may
-    /// be given several times
-    #[arg(long, value_name = "PATH=NUMBER")]
-    pub(crate) set: Vec<String>,
+    /// What is changed in the machine.
+    #[command(flatten)]
+    pub(crate) set: SetArgs,
 
     /// Where threads begin: fill (socket by socket), spread (round the NUMA nodes), random, or all
     /// three

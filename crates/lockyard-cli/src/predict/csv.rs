@@ -1,10 +1,11 @@
 //! A prediction for programs: a line per alternative and number of threads.
 
 use super::outcome::Prediction;
-use crate::report::csv::quoted;
+use crate::report::csv::{self, quoted};
+use crate::report::json::VERSION;
 
 const HEADER: &str =
-    "version,machine,machine_fingerprint,program,alternative,threads,progress,low,high,ops_per_s,limit,limit_share";
+    "version,machine,machine_fingerprint,program,alternative,threads,progress,low,high,ops_per_s,limit,limit_share,set";
 
 /// A header, then the lines.
 pub(crate) fn render(found: &Prediction) -> String {
@@ -13,7 +14,7 @@ pub(crate) fn render(found: &Prediction) -> String {
         for point in &alternative.points {
             let limit = point.losses.first();
             let fields = [
-                found.version.to_owned(),
+                VERSION.to_owned(),
                 found.machine.clone(),
                 found.machine_fingerprint.clone(),
                 found.program.clone(),
@@ -25,6 +26,7 @@ pub(crate) fn render(found: &Prediction) -> String {
                 format!("{:.1}", point.ops_per_s),
                 limit.map_or_else(String::new, |loss| loss.what.clone()),
                 limit.map_or_else(String::new, |loss| format!("{:.4}", loss.share)),
+                csv::changes(&found.set),
             ];
             out.push_str(&fields.map(|field| quoted(&field)).join(","));
             out.push('\n');

@@ -1,5 +1,7 @@
 //! What all simulations of a prediction come to.
 
+use std::collections::BTreeMap;
+
 use lockyard_recording::saturation::saturation;
 use lockyard_sim::machine::model::Model as Machine;
 use serde::Serialize;
@@ -20,8 +22,8 @@ pub(crate) struct Prediction {
     pub(crate) program: String,
     pub(crate) machine: String,
     pub(crate) machine_fingerprint: String,
-    /// This tool's version.
-    pub(crate) version: &'static str,
+    /// Numbers of the machine that were changed.
+    pub(crate) set: BTreeMap<String, f64>,
     /// The machine's CPUs.
     pub(crate) cpus: usize,
     /// The class that alternatives are about.
@@ -93,7 +95,7 @@ pub(crate) fn collect(
         program: options.name.clone(),
         machine: machine.label(),
         machine_fingerprint: format!("{:016x}", machine.fingerprint()),
-        version: env!("CARGO_PKG_VERSION"),
+        set: machine.changes().clone(),
         cpus: machine.topology().cpus(),
         class: options.class.clone(),
         alternatives,

@@ -1,13 +1,16 @@
 //! CSV for spreadsheets and scripts: a header, then one line per lock and cell. Columns are only
 //! ever added at the end.
 
+use std::collections::BTreeMap;
+
+use crate::report::json::VERSION;
 use crate::results::{CellResult, Results};
 use lockyard_work::Summary;
 
 /// The columns.
 pub(crate) const HEADER: &str = "family,origin,lock,policy,workload,threads,cs,cs_sleep_ns,think,read_pct,mix,seed,\
     rounds,window_ns,kops_per_s,ns_per_op,spread,ratio_to_best_peer,fairness,idle_threads,wait_p50_ns,wait_p99_ns,\
-    wait_p999_ns,wait_max_ns,worst_wait_ns,busy,interrupted,machine,events_per_1000,others,lines,think_shape";
+    wait_p999_ns,wait_max_ns,worst_wait_ns,busy,interrupted,machine,events_per_1000,others,lines,think_shape,version";
 
 /// All results.
 pub(crate) fn render(results: &Results) -> String {
@@ -60,7 +63,14 @@ fn fields(cell: &CellResult, lock: &Summary, machine: &str) -> Vec<String> {
         format!("{:.3}", lock.others),
         spec.lines.to_string(),
         spec.think_shape.name().to_owned(),
+        VERSION.to_owned(),
     ]
+}
+
+/// Changed numbers of a machine, as one field: `path=number;path=number`.
+pub(crate) fn changes(changes: &BTreeMap<String, f64>) -> String {
+    let changes: Vec<String> = changes.iter().map(|(path, value)| format!("{path}={value}")).collect();
+    changes.join(";")
 }
 
 /// A field as RFC 4180 wants it.

@@ -8,6 +8,9 @@ use crate::failure::Failure;
 use crate::machine::MachineFacts;
 use crate::results::{self, CellResult, Results};
 
+/// This tool's version, which every record names.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// One lock in one cell: the cell, the medians, and every measurement behind them.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
@@ -63,7 +66,6 @@ impl CellFields {
 /// The document of `compare`.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
-    lockyard: &'static str,
     command: &'static str,
     started_utc: &'a str,
     elapsed_s: f64,
@@ -116,8 +118,7 @@ pub(crate) fn lines(results: &Results) -> Result<String, Failure> {
                 interrupted: !cell.complete,
                 records: cell.records.iter().filter(of_lock).collect(),
             };
-            out.push_str(&serde_json::to_string(&line).map_err(broken)?);
-            out.push('\n');
+            out.push_str(&self::line(&line)?);
         }
     }
     Ok(out)
@@ -151,7 +152,6 @@ pub(crate) fn document(results: &Results) -> Result<String, Failure> {
             .collect(),
     });
     let document = Document {
-        lockyard: env!("CARGO_PKG_VERSION"),
         command: results.command,
         started_utc: &results.started,
         elapsed_s: results.elapsed.as_secs_f64(),
@@ -163,12 +163,21 @@ pub(crate) fn document(results: &Results) -> Result<String, Failure> {
     pretty(&document)
 }
 
+/// What every object begins with.
+#[derive(Debug, Serialize)]
+struct Versioned<'a, T> {
+    /// This tool's.
+    version: &'static str,
+    #[serde(flatten)]
+    value: &'a T,
+}
+
 /// One object on a line of its own.
 ///
 /// # Errors
 /// A value that JSON cannot hold: a defect.
 pub(crate) fn line(value: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(value).map(|text| text + "\n").map_err(broken)
+    serde_json::to_string(&Versioned { version: VERSION, value }).map(|text| text + "\n").map_err(broken)
 }
 
 /// Any result as one document.
@@ -176,7 +185,7 @@ pub(crate) fn line(value: &impl Serialize) -> Result<String, Failure> {
 /// # Errors
 /// A value that JSON cannot hold: a defect.
 pub(crate) fn pretty(value: &impl Serialize) -> Result<String, Failure> {
-    let mut text = serde_json::to_string_pretty(value).map_err(broken)?;
+    let mut text = serde_json::to_string_pretty(&Versioned { version: VERSION, value }).map_err(broken)?;
     text.push('\n');
     Ok(text)
 }

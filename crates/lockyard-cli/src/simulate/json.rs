@@ -7,17 +7,20 @@ use lockyard_sim::report::{HotLine, Report, Stretch, Times};
 use lockyard_work::Record;
 use serde::Serialize;
 
-use super::Outcome;
+use super::{Outcome, Run};
 use crate::failure::Failure;
 use crate::report::csv;
+use crate::report::json::{VERSION, line};
 
 /// One run: the record, as of a measurement, and what only a simulation can know.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+pub(crate) struct Line<'a> {
     #[serde(flatten)]
     record: &'a Record,
     machine_id: String,
     machine_fingerprint: String,
+    /// Numbers of the machine that were changed.
+    set: &'a BTreeMap<String, f64>,
     placement: Placement,
     /// Line transfers per turn, by distance.
     transfers_per_op: BTreeMap<&'static str, f64>,
@@ -25,6 +28,22 @@ struct Line<'a> {
     times: Times,
     memory_operations: u64,
     hottest: &'a [HotLine],
+}
+
+impl<'a> Line<'a> {
+    pub(crate) fn of(run: &'a Run, record: &'a Record, report: &'a Report) -> Self {
+        Self {
+            record,
+            machine_id: report.machine.clone(),
+            machine_fingerprint: format!("{:016x}", report.machine_fingerprint),
+            set: run.config.machine.changes(),
+            placement: run.config.placement,
+            transfers_per_op: transfers_per_op(record, report),
+            times: window(report).times,
+            memory_operations: window(report).memory_operations,
+            hottest: &report.hottest,
+        }
+    }
 }
 
 /// The window of a run; the whole run for workloads without one.
@@ -46,19 +65,7 @@ pub(crate) fn lines(outcomes: &[Outcome]) -> Result<String, Failure> {
     let mut out = String::new();
     for Outcome { run, result } in outcomes {
         let Ok((record, report)) = result else { continue };
-        let line = Line {
-            record,
-            machine_id: report.machine.clone(),
-            machine_fingerprint: format!("{:016x}", report.machine_fingerprint),
-            placement: run.config.placement,
-            transfers_per_op: transfers_per_op(record, report),
-            times: window(report).times,
-            memory_operations: window(report).memory_operations,
-            hottest: &report.hottest,
-        };
-        let text = serde_json::to_string(&line).map_err(|error| Failure::run(format!("cannot write JSON: {error}")))?;
-        out.push_str(&text);
-        out.push('\n');
+        out.push_str(&line(&Line::of(run, record, report))?);
     }
     Ok(out)
 }
@@ -66,7 +73,7 @@ pub(crate) fn lines(outcomes: &[Outcome]) -> Result<String, Failure> {
 /// The columns of the CSV form.
 const HEADER: &str = "machine,placement,seed,lock,policy,workload,threads,cs,cs_sleep_ns,think,read_pct,window_ns,operations,kops_per_s,\
     ns_per_op,fairness,idle_threads,wait_p50_ns,wait_p99_ns,wait_p999_ns,wait_max_ns,transfers_per_op,running_ns,spinning_ns,\
-    runnable_ns,sleeping_ns,min_per_thread,mean_per_thread,max_per_thread,lines,think_shape";
+    runnable_ns,sleeping_ns,min_per_thread,mean_per_thread,max_per_thread,lines,think_shape,set,version";
 
 /// A header, then one line per run.
 pub(crate) fn csv(outcomes: &[Outcome]) -> String {
@@ -108,6 +115,8 @@ pub(crate) fn csv(outcomes: &[Outcome]) -> String {
             record.per_thread.max.to_string(),
             record.lines.to_string(),
             record.think_shape.name().to_owned(),
+            csv::changes(run.config.machine.changes()),
+            VERSION.to_owned(),
         ];
         out.push_str(&fields.map(|field| csv::quoted(&field)).join(","));
         out.push('\n');

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::machine::model::Model;
 
+use crate::cli::SetArgs;
 use crate::failure::Failure;
 use crate::suggest;
 
@@ -12,14 +13,14 @@ use crate::suggest;
 ///
 /// # Errors
 /// One line: not of the form PATH=NUMBER.
-pub(crate) fn changes(texts: &[String]) -> Result<Vec<(String, f64)>, Failure> {
+pub(crate) fn changes(args: &SetArgs) -> Result<Vec<(String, f64)>, Failure> {
     let one = |text: &String| {
         let parts =
             text.split_once('=').and_then(|(path, value)| Some((path.trim().to_owned(), value.trim().parse().ok()?)));
         let wanted = || Failure::usage(format!("--set: '{text}' is not PATH=NUMBER, as in model.occupancy_ratio=0.5"));
         parts.ok_or_else(wanted)
     };
-    texts.iter().map(one).collect()
+    args.set.iter().map(one).collect()
 }
 
 /// The machines named in a list, with some numbers changed.

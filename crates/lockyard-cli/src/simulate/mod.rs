@@ -5,6 +5,7 @@
 //! lines went. Runs are independent, so they are shared out to all host CPUs; results come in the
 //! order of the plan whatever the order in which they end.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -136,6 +137,12 @@ fn placements(text: &str) -> Result<Vec<Placement>, Failure> {
 }
 
 impl Run {
+    /// The same with another seed.
+    pub(crate) fn with_seed(&self, seed: u64) -> Self {
+        let Self { config, lock, spec } = self;
+        Self { config: Config { seed, ..config.clone() }, lock, spec: Spec { seed, ..spec.clone() } }
+    }
+
     /// Simulates, on this host thread.
     pub(crate) fn simulate(&self) -> Result<(Record, Report), String> {
         let (record, mut reports) = session(&self.config, || self.lock.measure(&self.spec));
@@ -159,11 +166,25 @@ impl Run {
 
 /// Simulates all of `runs`. Those that a signal kept from beginning are missing.
 pub(crate) fn run(runs: Vec<Run>) -> (Vec<Outcome>, bool) {
+    let runs = runs.into_iter().map(|run| ((), run)).collect();
+    let Ok(done) = each(runs, |(), outcome| Ok::<_, Infallible>(outcome));
+    done
+}
+
+/// Simulates all of `runs`, and gives each outcome with what came with its run to `done` as it
+/// ends: what that says in the order of the runs, and whether a signal kept some from beginning.
+///
+/// # Errors
+/// The first of `done`: no other run is begun.
+pub(crate) fn each<N: Send, T: Send, E: Send>(
+    runs: Vec<(N, Run)>,
+    done: impl Fn(N, Outcome) -> Result<T, E> + Sync,
+) -> Result<(Vec<T>, bool), E> {
     let planned = runs.len();
-    let total: f64 = runs.iter().map(Run::weight).sum();
+    let total: f64 = runs.iter().map(|(_, run)| run.weight()).sum();
     let progress = std::sync::Mutex::new((Progress::start(Duration::ZERO), 0.0));
     let begun = AtomicUsize::new(0);
-    let one = |run: Run| {
+    let one = |(name, run): (N, Run)| {
         if interrupt::asked() {
             return None;
         }
@@ -177,12 +198,13 @@ pub(crate) fn run(runs: Vec<Run>) -> (Vec<Outcome>, bool) {
             shown.0.at(share, &run.config.machine.label(), &results::title(&run.spec, true), &run.lock.label());
         }
         drop(shown);
-        Some(Outcome { run, result })
+        Some(done(name, Outcome { run, result }))
     };
     // One at a time: runs differ in length by orders of magnitude.
-    let outcomes: Vec<Outcome> = runs.into_par_iter().with_max_len(1).filter_map(one).collect();
+    let outcomes: Result<Vec<T>, E> = runs.into_par_iter().with_max_len(1).filter_map(one).collect();
     let (shown, _) = progress.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     shown.finish();
+    let outcomes = outcomes?;
     let interrupted = outcomes.len() < planned;
-    (outcomes, interrupted)
+    Ok((outcomes, interrupted))
 }

@@ -55,7 +55,7 @@ fn a_grid_of_chosen_locks_compares_with_the_chosen_peers() {
     let output = lockyard(&[&TINY[..], &chosen].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output);
-    assert!(text.lines().next().is_some_and(|head| head.ends_with(",lines,think_shape")));
+    assert!(text.lines().next().is_some_and(|head| head.ends_with(",lines,think_shape,version")));
     let locks: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split(',').nth(2)).collect();
     assert!(locks.len() > 40 && locks.chunks(2).all(|pair| pair == ["qspinlock", "pthread-mutex"]));
     assert!(text.lines().skip(1).all(|line| line.split(',').nth(12) == Some("2")), "two rounds each");

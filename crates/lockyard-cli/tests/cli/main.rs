@@ -20,6 +20,7 @@ mod output;
 mod predict;
 mod refusals;
 mod simulated;
+mod sweep;
 
 fn lockyard(arguments: &[&str]) -> Output {
     Command::new(cargo_bin!("lockyard")).args(arguments).output().expect("the binary runs")

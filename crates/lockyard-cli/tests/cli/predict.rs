@@ -102,7 +102,7 @@ fn a_prediction_in_csv_has_a_line_per_point() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3, "{text}");
     assert!(lines[2].contains("rwlock:CACHE,2,"), "{text}");
-    assert!(lines.iter().all(|line| line.split(',').count() == 12), "{text}");
+    assert!(lines.iter().all(|line| line.split(',').count() == 13), "{text}");
     fs::remove_dir_all(folder).unwrap();
 }
 

@@ -121,3 +121,52 @@ fn a_rerun_figure_is_one_document_and_does_not_depend_on_workers() {
     assert!(document["figures"][0]["score"]["error"]["median"].is_number());
     assert_eq!(text, json("2"));
 }
+
+#[test]
+fn every_record_names_the_version_and_what_was_set() {
+    let folder = scratch("columns");
+    let model = folder.join("app.toml");
+    let text = "[lock.A]\n[[role]]\ncpu = \"1us\"\ntakes = [{ lock = \"A\", hold = \"50ns\" }]\n";
+    fs::write(&model, text).expect("writable");
+    let set = ["--set", "model.occupancy_ratio=0.5", "--set", "model.data_share=0.25"];
+    let sim = [&["sim", "--machine", "skx_1s", "--duration", "100us"], &set[..]].concat();
+    let model = model.to_str().expect("UTF-8");
+    let predict = ["predict", model, "--machine", "skx_1s", "--threads", "2", "--lock", "none", "--duration", "100us"];
+    let predict = [&predict, &set[..]].concat();
+    let reproduce = [&["reproduce", "rwsem_06"], &set[..]].concat();
+    let bench = ["bench", "--lock", "mutex", "--peer", "none", "--secs", "0.001", "--rounds", "1", "--threads", "1"];
+    let printed = |command: &[&str], form| {
+        let output = lockyard(&[command, &[form]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    for command in [&sim[..], &predict, &reproduce, &bench] {
+        let text = printed(command, "--json");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("an object");
+        assert_eq!(value["version"], version, "{command:?}");
+        assert_eq!(text.matches("\"version\"").count(), 1, "{command:?}");
+        if command != bench {
+            let wanted = serde_json::json!({ "model.data_share": 0.25, "model.occupancy_ratio": 0.5 });
+            assert_eq!(value["set"], wanted, "{command:?}");
+        }
+    }
+    for command in [&sim[..], &predict, &bench] {
+        let text = printed(command, "--csv");
+        let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let head = lines.next().expect("a header");
+        let at = |name| head.iter().position(|column| *column == name);
+        let line = lines.next().expect("a line");
+        // From the end: a machine's name may have a comma.
+        let field = |name| at(name).map(|at| line[line.len() - (head.len() - at)]);
+        if command == predict {
+            assert_eq!((at("version"), line[0]), (Some(0), version));
+        } else {
+            assert_eq!(field("version"), Some(version), "{command:?}");
+        }
+        if command != bench {
+            assert_eq!(field("set"), Some("model.data_share=0.25;model.occupancy_ratio=0.5"), "{command:?}");
+        }
+    }
+    fs::remove_dir_all(folder).expect("ours");
+}

@@ -83,7 +83,9 @@ fn build(mut sheet: Sheet, mode: Option<&str>, changes: &[(&str, f64)]) -> Resul
     for (path, value) in changes {
         calibration::change(&mut sheet, &mut common, path, *value)?;
     }
-    Ok(Arc::new(Model::build(&sheet, &common, mode)?))
+    let mut model = Model::build(&sheet, &common, mode)?;
+    model.changes = changes.iter().map(|&(path, value)| (path.to_owned(), value)).collect();
+    Ok(Arc::new(model))
 }
 
 fn sheet(id: &str) -> Result<(Sheet, Option<String>), Error> {
@@ -161,6 +163,21 @@ mod tests {
         let model = machine("epyc9654_2s").unwrap();
         let found = mean(&model, &|_, _| true);
         assert!((found - 142.5).abs() < 0.5, "{found}");
+    }
+
+    #[test]
+    fn fingerprints_tell_files_apart_and_changes_are_known() {
+        let text = BUILT_IN.iter().find(|(id, _)| *id == "skx_1s").expect("built in").1;
+        let fingerprint = |text: &str| read("a.toml", text).unwrap().fingerprint();
+        assert_eq!(fingerprint(text), machine("skx_1s").unwrap().fingerprint());
+        for (old, new) in [("protocol = \"mesif\"", "protocol = \"moesi\""), ("isa = \"x86_64\"", "isa = \"aarch64\"")]
+        {
+            assert!(text.contains(old) && fingerprint(&text.replace(old, new)) != fingerprint(text), "{old}");
+        }
+        let change = ("model.occupancy_ratio", 0.5);
+        let changed = with("skx_1s", &[change]).unwrap();
+        assert_eq!(changed.changes().get(change.0), Some(&change.1));
+        assert!(machine("skx_1s").unwrap().changes().is_empty() && changed.fingerprint() != fingerprint(text));
     }
 
     #[test]

@@ -96,6 +96,8 @@ pub struct Model {
     topology: Topology,
     idle: Vec<IdleState>,
     quantities: BTreeMap<String, Quantity>,
+    /// Numbers that differ from those of the file, by dotted path.
+    pub(super) changes: BTreeMap<String, f64>,
     fingerprint: u64,
     pub(crate) os: Os,
     pub(crate) protocol: Protocol,
@@ -218,6 +220,11 @@ impl Model {
         &self.quantities
     }
 
+    /// The numbers that were changed, by dotted path: see [`super::catalog::with`].
+    pub fn changes(&self) -> &BTreeMap<String, f64> {
+        &self.changes
+    }
+
     /// A digest of everything that decides results: names a machine file's version.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
@@ -239,6 +246,7 @@ impl Model {
             text.push_str(&format!(";{path}={}{}", quantity.value, quantity.unit));
         }
         text.push_str(&format!(";{:?};{:?};{:?}", self.topology, self.transfer, self.idle));
+        text.push_str(&format!(";{:?};{:?};{}", self.os, self.protocol, self.weak_stores));
         if let Some(directory) = &self.directory {
             text.push_str(&format!(";{directory:?}"));
         }

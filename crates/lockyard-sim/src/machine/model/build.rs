@@ -1,5 +1,7 @@
 //! A machine from the sheets that describe it.
 
+use std::collections::BTreeMap;
+
 use super::{Directory, Distance, IdleState, Model, ONE, Os, Protocol, Reach};
 use crate::engine::heap::Ps;
 use crate::error::Error;
@@ -73,6 +75,7 @@ impl Model {
             name: machine.text("name")?.to_owned(),
             idle: idle_states(machine, &reader)?,
             quantities,
+            changes: BTreeMap::new(),
             fingerprint: 0,
             os: os(&reader)?,
             protocol: match machine.text("coherence.protocol")? {
