@@ -40,7 +40,7 @@ struct Document<'a> {
 }
 
 /// A first guess at the time for all figures.
-const USUAL: Duration = Duration::from_secs(190);
+const USUAL: Duration = Duration::from_secs(220);
 
 impl ReproduceOptions {
     /// Checks the arguments of `lockyard reproduce`.
@@ -50,7 +50,9 @@ impl ReproduceOptions {
     pub(crate) fn check(args: &ReproduceArgs) -> Result<Self, Failure> {
         let mut wanted: Vec<&'static Figure> = Vec::new();
         if args.all {
+            // Those of others behind those of the series.
             wanted.extend(figures());
+            wanted.sort_by_key(|figure| figure.is_external());
         }
         for name in &args.figures {
             let figure = lockyard_figures::find(name).ok_or_else(|| unknown(name))?;

@@ -6,6 +6,7 @@ use crate::kind::code_size::{self, CodeSize};
 use crate::kind::events::{self, Events};
 use crate::kind::fairness::{self, Fairness};
 use crate::kind::gains::{self, Gains};
+use crate::kind::locks::{self, Locks};
 use crate::kind::pi_stress::{self, PiStress};
 use crate::kind::rates::{self, Rates};
 use crate::kind::rw_loop::{self, RwLoop};
@@ -33,6 +34,7 @@ enum Kind {
     SpinLoop(SpinLoop),
     CodeSize(CodeSize),
     Aim7(Aim7),
+    Locks(Locks),
 }
 
 /// What a figure's changes are changes of: only like is compared with like for the baseline "mean".
@@ -48,11 +50,14 @@ pub(crate) enum Quantity {
     Size,
 }
 
-static FIGURES: [Figure; 17] = [
+static FIGURES: [Figure; 20] = [
+    Figure { id: "cna_lock2_x5_4", kind: Kind::Locks(locks::CNA_LOCK2) },
+    Figure { id: "cna_locktorture_x5_4", kind: Kind::Locks(locks::CNA_TORTURE) },
     Figure { id: "hq_locktorture_epyc_fairness", kind: Kind::Fairness(fairness::TORTURE_EPYC) },
     Figure { id: "hq_locktorture_epyc_gain", kind: Kind::Gains(gains::TORTURE_EPYC) },
     Figure { id: "hq_locktorture_kunpeng_gain", kind: Kind::Gains(gains::TORTURE_KUNPENG) },
     Figure { id: "hq_memcached_epyc", kind: Kind::Gains(gains::MEMCACHED) },
+    Figure { id: "litl_kyotocabinet_i48", kind: Kind::Locks(locks::KYOTO_CABINET) },
     Figure { id: "pi_stress_rtmutex_topspinner_2016", kind: Kind::PiStress(pi_stress::TOP_SPINNER) },
     Figure { id: "qrwlock_waiting_flag", kind: Kind::RwLoop(rw_loop::WAITING_FLAG) },
     Figure { id: "rwsem_01_remove_reader_spin_kops", kind: Kind::Rates(rates::REMOVE_READER_SPIN) },
@@ -104,7 +109,14 @@ impl Figure {
             Kind::SpinLoop(_) => "loop",
             Kind::CodeSize(_) => "code size",
             Kind::Aim7(_) => "AIM7",
+            Kind::Locks(_) => "locks",
         }
+    }
+
+    /// Whether it is of others than the series that the locks come from: scored like the rest, but
+    /// in a group of its own.
+    pub const fn is_external(&self) -> bool {
+        matches!(self.kind, Kind::Locks(_))
     }
 
     /// Ids of the machines that it is simulated on; none if nothing is simulated.
@@ -120,6 +132,7 @@ impl Figure {
             Kind::SpinLoop(spin_loop) => spin_loop.machines().collect(),
             Kind::CodeSize(_) => Vec::new(),
             Kind::Aim7(aim7) => vec![aim7.machine()],
+            Kind::Locks(locks) => vec![locks.machine()],
         }
     }
 
@@ -148,12 +161,13 @@ impl Figure {
             Kind::SpinLoop(spin_loop) => spin_loop.plan(&table),
             Kind::CodeSize(code_size) => code_size.plan(&table),
             Kind::Aim7(aim7) => aim7.plan(&table),
+            Kind::Locks(locks) => locks.plan(&table),
         }
     }
 
     pub(crate) fn quantity(&self) -> Quantity {
         match self.kind {
-            Kind::Rates(_) | Kind::Gains(_) | Kind::Aim7(_) => Quantity::Throughput,
+            Kind::Rates(_) | Kind::Gains(_) | Kind::Aim7(_) | Kind::Locks(_) => Quantity::Throughput,
             Kind::PiStress(_) => Quantity::Inversions,
             Kind::Fairness(_) => Quantity::Fairness,
             Kind::RwLoop(_) => Quantity::WorkTime,
@@ -168,7 +182,7 @@ impl Figure {
 #[cfg(test)]
 mod tests {
     use lockyard_sim::machine::catalog;
-    use lockyard_work::simulated::LOCKS;
+    use lockyard_work::simulated::{LOCKS, STAND_INS};
 
     use super::*;
     use crate::plan::{Job, Source};
@@ -183,7 +197,7 @@ mod tests {
 
     #[test]
     fn every_binding_names_what_exists() {
-        let locks: Vec<String> = LOCKS.iter().map(lockyard_work::Candidate::label).collect();
+        let locks: Vec<String> = LOCKS.iter().chain(&STAND_INS).map(lockyard_work::Candidate::label).collect();
         for figure in figures() {
             for machine in figure.machines() {
                 catalog::machine(machine).unwrap_or_else(|error| panic!("{}: {error}", figure.id));
@@ -191,9 +205,10 @@ mod tests {
             let plan = figure.plan().unwrap_or_else(|error| panic!("{error}"));
             for job in &plan.jobs {
                 match job {
-                    Job::Workload { lock, spec, .. } => {
+                    Job::Workload { lock, spec, given, .. } => {
                         assert!(locks.contains(lock), "{}: {lock}", figure.id);
-                        spec.validate().unwrap();
+                        let ends = given.ends.iter().flat_map(|ends| &**ends);
+                        ends.chain([&**spec]).for_each(|spec| spec.validate().unwrap());
                     }
                     Job::CodeSize { lock } => assert!(locks.iter().any(|known| known == lock), "{lock}"),
                     Job::SpinLoop { machine } => assert!(catalog::machine(machine).is_ok()),
@@ -219,8 +234,8 @@ mod tests {
     fn tables_are_taken_over_whole() {
         // Cells by figure: rows × columns, counted by hand in the files.
         let cells: Vec<usize> = figures().iter().map(|figure| figure.plan().unwrap().cells.len()).collect();
-        assert_eq!(cells, [14, 28, 1, 10, 16, 22, 56, 3, 3, 16, 12, 14, 6, 2, 13, 9, 2]);
+        assert_eq!(cells, [20, 20, 14, 28, 1, 10, 20, 16, 22, 56, 3, 3, 16, 12, 14, 6, 2, 13, 9, 2]);
         let changes: Vec<usize> = figures().iter().map(|figure| figure.plan().unwrap().changes.len()).collect();
-        assert_eq!(changes, [7, 14, 1, 5, 8, 11, 42, 2, 1, 8, 6, 7, 3, 1, 8, 3, 1]);
+        assert_eq!(changes, [28, 28, 7, 14, 1, 5, 40, 8, 11, 42, 2, 1, 8, 6, 7, 3, 1, 8, 3, 1]);
     }
 }

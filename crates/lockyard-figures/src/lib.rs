@@ -45,8 +45,11 @@ use crate::variant::Variant;
 pub struct Reproduction {
     /// Those that are complete.
     pub figures: Vec<FigureResult>,
-    /// All of them in one score.
+    /// Those of the series that the locks come from, in one score.
     pub together: Score,
+    /// Those of others, in one score, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external: Option<Score>,
     /// What predictions and bands are over, in one line.
     pub variants: String,
     /// Figures that were stopped before all of their runs were done.
@@ -82,6 +85,7 @@ pub fn reproduce(
             results.push(result::of(figure, plan, &jobs, &outcomes, &variants)?);
         }
     }
-    let together = result::together(&results);
-    Ok(Reproduction { figures: results, together, variants: variant::describe(&variants), unfinished })
+    let [together, external] = [false, true].map(|external| result::together(&results, external));
+    let external = Some(external).filter(|score| score.rows > 0);
+    Ok(Reproduction { figures: results, together, external, variants: variant::describe(&variants), unfinished })
 }

@@ -5,10 +5,23 @@
 
 use std::collections::BTreeMap;
 
+use lockyard_sim::machine::topology::Placement;
 use lockyard_work::Spec;
 use serde::Serialize;
 
 use crate::score::CHANGE;
+use crate::variant::Variant;
+
+/// What is known of a workload's runs, beside what is assumed of all: of most nothing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Given {
+    /// Where the threads sat, if that is known: all variants place them so.
+    pub placement: Option<Placement>,
+    /// The lock is a program's and not a kernel's: it sleeps and wakes by system calls.
+    pub program: bool,
+    /// The load at the lower and at the upper end of what is known of it: both widen the band.
+    pub ends: Option<Box<[Spec; 2]>>,
+}
 
 /// Something to run.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +34,8 @@ pub enum Job {
         lock: String,
         /// The workload. The seed is the variant's.
         spec: Box<Spec>,
+        /// What is known of it beside that.
+        given: Given,
     },
     /// Sixteen iterations of the spinning loop, alone on a machine.
     SpinLoop {
@@ -35,6 +50,17 @@ pub enum Job {
 }
 
 impl Job {
+    /// A workload of which no more is known.
+    pub(crate) fn workload(machine: &'static str, lock: String, spec: Spec) -> Self {
+        Self::Workload { machine, lock, spec: Box::new(spec), given: Given::default() }
+    }
+
+    /// Whether `variant` is one of its own: of a load that has ends only where the load is moved.
+    pub(crate) fn takes(&self, variant: &Variant) -> bool {
+        let has_ends = matches!(self, Self::Workload { given: Given { ends: Some(_), .. }, .. });
+        self.varies() && (has_ends || variant.load_end().is_none())
+    }
+
     /// How long it takes, relative to other jobs.
     pub(crate) fn weight(&self) -> f64 {
         match self {
@@ -44,14 +70,14 @@ impl Job {
     }
 
     /// Whether variants make a difference.
-    pub(crate) fn varies(&self) -> bool {
+    fn varies(&self) -> bool {
         !matches!(self, Self::CodeSize { .. })
     }
 
     /// In one line, for progress.
     pub fn title(&self) -> String {
         match self {
-            Self::Workload { machine, lock, spec } => format!("{lock} × {} on {machine}", spec.lockers()),
+            Self::Workload { machine, lock, spec, .. } => format!("{lock} × {} on {machine}", spec.lockers()),
             Self::SpinLoop { machine } => format!("spin loop on {machine}"),
             Self::CodeSize { lock } => format!("code of {lock}"),
         }

@@ -15,6 +15,9 @@ use crate::variant::Variant;
 pub struct FigureResult {
     /// The stem of its data file.
     pub figure: &'static str,
+    /// Whether it is others' work: see [`Figure::is_external`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub external: bool,
     /// Subject of the commit whose message published it.
     pub subject: &'static str,
     /// The published machine.
@@ -137,6 +140,7 @@ pub(crate) fn of(
     let sides: Vec<(f64, f64)> = scored.filter_map(|cell| Some((cell.published?, cell.simulated?.median))).collect();
     Ok(FigureResult {
         figure: figure.id(),
+        external: figure.is_external(),
         subject: table.about("commit subject"),
         machine: table.about("machine"),
         simulated_on: figure.machines(),
@@ -170,15 +174,17 @@ fn shape_of(curve: &Curve, cells: &[CellResult]) -> Option<String> {
     ))
 }
 
-/// All figures together: their changes in one score; no rank correlation, since units differ.
-pub(crate) fn together(results: &[FigureResult]) -> Score {
+/// All figures of a group together: their changes in one score; no rank correlation, since units
+/// differ.
+pub(crate) fn together(results: &[FigureResult], external: bool) -> Score {
+    let results = || results.iter().filter(|result| result.external == external);
     let mut pairs = Vec::new();
-    for result in results {
+    for result in results() {
         let scored = result.changes.iter().filter(|change| !change.fitted);
         pairs.extend(scored.filter_map(ChangeResult::pair));
     }
-    let rows = results.iter().map(|result| result.score.rows).sum();
-    let missing = results.iter().map(|result| result.score.missing).sum();
+    let rows = results().map(|result| result.score.rows).sum();
+    let missing = results().map(|result| result.score.missing).sum();
     Score { missing, ..Score::of(rows, &pairs, &[], None) }
 }
 
@@ -192,10 +198,14 @@ fn fitted_rows(figure: &Figure) -> Result<Vec<String>, Error> {
         .collect())
 }
 
-/// The geometric mean of the published changes of all other tables with the same quantity.
+/// The geometric mean of the published changes of all other tables with the same quantity. Those of
+/// others are no news for the series'.
 fn mean_of_others(figure: &Figure) -> Result<Option<f64>, Error> {
     let mut ratios = Vec::new();
-    let alike = |other: &&Figure| other.id() != figure.id() && other.quantity() == figure.quantity();
+    let alike = |other: &&Figure| {
+        let known = figure.is_external() || !other.is_external();
+        other.id() != figure.id() && other.quantity() == figure.quantity() && known
+    };
     if figure.quantity() == Quantity::Spread {
         return Ok(None);
     }

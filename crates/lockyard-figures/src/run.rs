@@ -13,7 +13,7 @@ use lockyard::platform::Platform;
 use lockyard::spin::hq::Tunable;
 use lockyard_sim::Sim;
 use lockyard_sim::report::Report;
-use lockyard_work::simulated::{LOCKS, session};
+use lockyard_work::simulated::{LOCKS, STAND_INS, session};
 use lockyard_work::{Record, Spec};
 use rayon::prelude::*;
 
@@ -67,8 +67,7 @@ pub(crate) fn run(
     let machines = machines(jobs, &options.changes)?;
     let mut tasks: Vec<(usize, usize)> = Vec::new();
     for (number, job) in jobs.iter().enumerate() {
-        let count = if job.varies() { variants.len() } else { 1 };
-        tasks.extend((0..count).map(|variant| (number, variant)));
+        tasks.extend((0..runs_of(job, variants)).map(|variant| (number, variant)));
     }
     let weight = |task: &(usize, usize)| jobs[task.0].weight();
     tasks.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then(a.cmp(b)));
@@ -88,12 +87,16 @@ pub(crate) fn run(
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.workers).build();
     let pool = pool.map_err(|error| Error::Workers(format!("no worker threads: {error}")))?;
     let gathered: Vec<_> = pool.install(|| tasks.par_iter().with_max_len(1).map(one).collect());
-    let mut outcomes: Vec<Outcomes> =
-        jobs.iter().map(|job| vec![None; if job.varies() { variants.len() } else { 1 }]).collect();
+    let mut outcomes: Vec<Outcomes> = jobs.iter().map(|job| vec![None; runs_of(job, variants)]).collect();
     for (task, outcome) in tasks.iter().zip(gathered) {
         outcomes[task.0][task.1] = outcome;
     }
     Ok(outcomes)
+}
+
+/// How often a job runs. Its variants are the first of all.
+fn runs_of(job: &Job, variants: &[Variant]) -> usize {
+    variants.iter().filter(|variant| job.takes(variant)).count().max(1)
 }
 
 fn machines(jobs: &[Job], changes: &[(String, f64)]) -> Result<BTreeMap<&'static str, Machines>, Error> {
@@ -120,18 +123,22 @@ fn run_one(
 ) -> Result<Outcome, String> {
     // A panic is a defect; it costs its cell, not the whole report.
     let run = || match job {
-        Job::Workload { machine, lock, spec } => {
+        Job::Workload { machine, lock, spec, given } => {
+            let variant = variant.placed(given.placement);
+            let spec = match (variant.load_end(), &given.ends) {
+                (Some(end), Some(ends)) => &ends[end as usize],
+                _ => &**spec,
+            };
             let longest = options.longest.unwrap_or(spec.duration);
             let duration = spec.duration.min(longest);
             // A number of jobs is cut down as the time would be that they take.
             let share = duration.as_secs_f64() / spec.duration.as_secs_f64();
             let jobs = (f64::from(spec.jobs) * share).ceil() as u32;
-            let spec =
-                Spec { seed: variant.seed, duration, jobs, warmup: spec.warmup.min(longest), ..(**spec).clone() };
+            let spec = Spec { seed: variant.seed, duration, jobs, warmup: spec.warmup.min(longest), ..spec.clone() };
             let config = variant.config(&machines[machine]);
-            // Every published table is of locks inside a kernel; what a program does around them is
-            // not.
-            let in_kernel = config.in_kernel && !spec.workload.needs_priorities();
+            // Most published tables are of locks inside a kernel; what a program does around them
+            // is not.
+            let in_kernel = config.in_kernel && !given.program && !spec.workload.needs_priorities();
             workload(lock, &spec, &lockyard_sim::Config { in_kernel, ..config })
         }
         Job::SpinLoop { machine } => {
@@ -143,7 +150,7 @@ fn run_one(
 }
 
 fn workload(lock: &str, spec: &Spec, config: &lockyard_sim::Config) -> Result<Outcome, String> {
-    let candidate = LOCKS.iter().find(|candidate| candidate.label() == lock);
+    let candidate = LOCKS.iter().chain(&STAND_INS).find(|candidate| candidate.label() == lock);
     let candidate = candidate.ok_or_else(|| format!("unknown lock '{lock}'"))?;
     // What was published queues by node. Of this host thread: the next job sets it again.
     Sim::commons().pool.tunables().set(Tunable::LanesByCache, 0).map_err(|error| error.to_string())?;

@@ -19,10 +19,13 @@ macro_rules! files {
 }
 
 files! {
+    "cna_lock2_x5_4",
+    "cna_locktorture_x5_4",
     "hq_locktorture_epyc_fairness",
     "hq_locktorture_epyc_gain",
     "hq_locktorture_kunpeng_gain",
     "hq_memcached_epyc",
+    "litl_kyotocabinet_i48",
     "pi_stress_rtmutex_topspinner_2016",
     "qrwlock_waiting_flag",
     "rwsem_01_remove_reader_spin_kops",

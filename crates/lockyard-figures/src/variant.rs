@@ -29,6 +29,9 @@ const GROUPS: [(&str, &[&str]); 2] = [
     ("wake-up", &["os.ctx_switch", "os.wake_waker_side", "os.wake_ipi"]),
 ];
 
+/// The group that is no machine's: what is known of a load ([`Given::ends`](crate::plan::Given)).
+const LOAD: &str = "load";
+
 /// Engine events after which a run is given up: twice what the longest needs (AIM7 with
 /// `direct-handoff`, 20 million), some twenty seconds of the host.
 const MOST_EVENTS: u64 = 40_000_000;
@@ -60,9 +63,28 @@ impl Variant {
         let seeds = 1..=seeds.max(1);
         let own = seeds.flat_map(|seed| Placement::ALL.map(|placement| Self { placement, seed, moved: None }));
         let edges = GROUPS.iter().flat_map(|group| [End::Low, End::High].map(|end| (group.0, end)));
-        let edges =
-            edges.filter(|_| ranges).map(|moved| Self { placement: Placement::Fill, seed: 1, moved: Some(moved) });
-        own.chain(edges).collect()
+        let edges = edges.filter(|_| ranges).map(|moved| Self { moved: Some(moved), ..Self::own(1) });
+        let loads = [End::Low, End::High].map(|end| Self { moved: Some((LOAD, end)), ..Self::own(1) });
+        // Those of loads come last: jobs without ends do without them.
+        own.chain(edges).chain(loads.into_iter().filter(|_| ranges)).collect()
+    }
+
+    /// Placed by filling, on the machine's own numbers.
+    fn own(seed: u64) -> Self {
+        Self { placement: Placement::Fill, seed, moved: None }
+    }
+
+    /// The end of its range at which a load is, if it is at one.
+    pub(crate) fn load_end(&self) -> Option<End> {
+        self.moved.filter(|moved| moved.0 == LOAD).map(|moved| moved.1)
+    }
+
+    /// The same where the placement is known. What would have been another placement is another
+    /// seed.
+    pub(crate) fn placed(self, known: Option<Placement>) -> Self {
+        let Some(placement) = known else { return self };
+        let rank = Placement::ALL.iter().position(|other| *other == self.placement).unwrap_or_default();
+        Self { placement, seed: self.seed + 1_000 * rank as u64, ..self }
     }
 
     /// Whether the machine has its own numbers.
@@ -150,11 +172,23 @@ mod tests {
     #[test]
     fn own_numbers_come_first_and_edges_are_placed_by_filling() {
         let variants = Variant::all(2, true);
-        assert_eq!(variants.len(), 6 + 4);
+        assert_eq!(variants.len(), 6 + 4 + 2);
+        assert!(variants[..10].iter().all(|variant| variant.load_end().is_none()));
+        assert_eq!(variants[10..].iter().filter_map(Variant::load_end).collect::<Vec<_>>(), [End::Low, End::High]);
         assert!(variants[..6].iter().all(Variant::is_own) && !variants[6..].iter().any(Variant::is_own));
         assert!(
             describe(&variants).starts_with("6 runs a cell: placements fill, spread, random × seeds 1 to 2; the band")
         );
         assert_eq!(Variant::all(1, false).len(), 3);
+    }
+
+    #[test]
+    fn a_known_placement_is_that_of_all_and_no_run_is_made_twice() {
+        let placed = |known| Variant::all(2, false).into_iter().map(move |variant| variant.placed(known));
+        assert!(placed(Some(Placement::Fill)).all(|variant| variant.placement == Placement::Fill));
+        let seeds: std::collections::BTreeSet<u64> =
+            placed(Some(Placement::Fill)).map(|variant| variant.seed).collect();
+        assert_eq!(seeds.len(), 6);
+        assert!(placed(None).eq(Variant::all(2, false)));
     }
 }

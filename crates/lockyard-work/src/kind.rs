@@ -35,6 +35,7 @@ workloads! {
     RwsemMicro = "rwsem-micro": "the kernel's rwsem microbenchmark: no think time, reads and writes mixed, begun with everybody asleep",
     QrwLoop = "qrw-loop": "the qrwlock test: empty sections, five reads to a write",
     TortureSpin = "torture-spin": "locktorture's spinlock writers, steady setting, pinned",
+    TortureSpin2021 = "torture-spin-2021": "torture-spin as it was up to 2021: 2 µs in the section a hundred times as often",
     BklAim7 = "bkl-aim7": "AIM7 tasks on one big lock that is dropped around sleeps",
     Pf1Model = "pf1-model": "page faults under one lock: short reads, rare long writes",
     LockrefModel = "lockref-model": "requests for one file: every one takes and gives up two references to one object",

@@ -42,7 +42,7 @@ pub fn measure_exclusive<M: Machine, S: Exclusive + 'static>(label: &Label, spec
     check(label, false, spec)?;
     let run = match spec.workload {
         Workload::Uncontended => uncontended::exclusive::<M, S>(spec),
-        Workload::TortureSpin => torture_spin::run::<M, S>(spec),
+        Workload::TortureSpin | Workload::TortureSpin2021 => torture_spin::run::<M, S>(spec),
         Workload::BklAim7 => bkl_aim7::run::<M, S>(spec),
         Workload::LockrefModel => lockref_model::run::<M, lockref_model::Beside<M, S>>(spec),
         Workload::KvModel => kv_model::run::<M, S>(spec),
@@ -79,7 +79,7 @@ pub fn measure_shared<M: Machine, S: Shared + 'static>(label: &Label, spec: &Spe
         Workload::Uncontended => uncontended::shared::<M, S>(spec),
         Workload::Contend | Workload::RwsemMicro => contend::mixed::<M, S>(spec),
         Workload::QrwLoop => qrw_loop::run::<M, S>(spec),
-        Workload::TortureSpin => torture_spin::run::<M, S>(spec),
+        Workload::TortureSpin | Workload::TortureSpin2021 => torture_spin::run::<M, S>(spec),
         Workload::BklAim7 => bkl_aim7::run::<M, S>(spec),
         Workload::LockrefModel => lockref_model::run::<M, lockref_model::Beside<M, S>>(spec),
         Workload::KvModel => kv_model::run::<M, S>(spec),

@@ -18,12 +18,27 @@ use crate::subject::Family;
 
 mod stand_ins;
 
-use stand_ins::{FutexMutex, FutexRwLock};
+use stand_ins::{BookMcs, FutexMutex, FutexRwLock, TestAndSet};
 
 /// The locks that a recorded program has, as [`Machine`] has them: for a replay in
 /// which no lock is under test.
 pub static AS_RECORDED: Candidate =
     Candidate::peer::<Sim, FutexMutex<Sim>>(Family::Mutex, "as recorded", "the locks that the program has");
+
+/// Locks of programs that are compared with Lockyard's, as they are on the simulated machine.
+pub static STAND_INS: [Candidate; 3] = [
+    Candidate::peer::<Sim, BookMcs<Sim>>(
+        Family::Spin,
+        "mcs-as-published",
+        "the MCS lock of 1991, whose waiters never sleep",
+    ),
+    Candidate::peer::<Sim, FutexMutex<Sim>>(Family::Mutex, "futex-mutex", "what stands for the C library's mutex"),
+    Candidate::peer::<Sim, TestAndSet<Sim>>(
+        Family::Spin,
+        "test-and-set",
+        "a compare-exchange and a PAUSE, again and again",
+    ),
+];
 
 /// Lockyard's locks on the simulated machine, default policies first. They are compiled once, here:
 /// each caller of the generic function would compile all of them again.

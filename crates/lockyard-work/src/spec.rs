@@ -105,7 +105,8 @@ impl Spec {
             Workload::PiInversion => Self { threads: 3, cs: 25_000, think: 250_000, ..usual },
             Workload::StarveWriters => Self { readers: 8, writers: 1, cs_sleep: turn, mix: Mix::Roles, ..usual },
             Workload::StarveReaders => Self { readers: 1, writers: 4, cs_sleep: turn, mix: Mix::Roles, ..usual },
-            Workload::QrwLoop | Workload::TortureSpin | Workload::Pf1Model | Workload::Replay => usual,
+            Workload::QrwLoop | Workload::TortureSpin | Workload::TortureSpin2021 => usual,
+            Workload::Pf1Model | Workload::Replay => usual,
         }
     }
 

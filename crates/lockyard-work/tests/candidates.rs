@@ -82,6 +82,7 @@ workloads! {
     rwsem_micro: RwsemMicro,
     qrw_loop: QrwLoop,
     torture_spin: TortureSpin,
+    torture_spin_2021: TortureSpin2021,
     bkl_aim7: BklAim7,
     pf1_model: Pf1Model,
     lockref_model: LockrefModel,

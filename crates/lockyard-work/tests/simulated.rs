@@ -10,7 +10,7 @@ use lockyard::spin::hq::pool::lane_count;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::report::Report;
 use lockyard_sim::{Config, Sim, Simulation, Start};
-use lockyard_work::simulated::{LOCKS, session};
+use lockyard_work::simulated::{LOCKS, STAND_INS, session};
 use lockyard_work::{Candidate, Mix, Record, Spec, ThinkShape, Workload};
 
 fn candidate(label: &str) -> Candidate {
@@ -223,4 +223,19 @@ fn a_kernel_locks_whom_it_wakes_even_if_awake() {
         reports[0].hottest.iter().any(|line| line.name.starts_with("lock of thread"))
     };
     assert!(hot(true) && !hot(false));
+}
+
+/// What stands for other people's locks must at least be locks.
+#[test]
+fn stand_ins_exclude_and_let_everybody_in() {
+    for candidate in STAND_INS {
+        // Threads that come and go, and threads that all wait.
+        for think in [0, 2_000] {
+            let spec = Spec { think, ..spec(Workload::Contend, 12, 4) };
+            let config = Config::new(catalog::machine("skx_2s_40c").unwrap());
+            let (record, _) = session(&config, || candidate.measure(&spec));
+            let record = record.unwrap_or_else(|error| panic!("{}: {error}", candidate.name));
+            assert!(record.per_thread.min > 0, "{}: {record:?}", candidate.name);
+        }
+    }
 }

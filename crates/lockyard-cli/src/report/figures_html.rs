@@ -6,7 +6,7 @@ use lockyard_figures::Reproduction;
 use lockyard_figures::result::{CellResult, FigureResult};
 use lockyard_figures::score::Estimate;
 
-use super::figures_table::{SCORE_HEAD, band, cell, columns, ratio, rows, score_line, statements, value_of};
+use super::figures_table::{SCORE_HEAD, band, cell, columns, ratio, rows, score_lines, statements, value_of};
 use super::html;
 use super::lines::{self, Dot, Series};
 use super::numbers;
@@ -36,10 +36,10 @@ pub(crate) fn page(done: &Reproduction) -> String {
 fn scores(out: &mut String, done: &Reproduction) {
     out.push_str("<h2>Scores</h2>\n<div class=\"scroll\"><table>\n");
     row(out, "th", "", SCORE_HEAD.map(str::to_owned).into_iter());
-    for figure in &done.figures {
-        row(out, "td", "", score_line(figure.figure, &figure.score).into_iter());
+    for line in score_lines(done) {
+        let attributes = if line[0].starts_with("all changes") { " class=\"ours\"" } else { "" };
+        row(out, "td", attributes, line.into_iter());
     }
-    row(out, "td", " class=\"ours\"", score_line("all changes", &done.together).into_iter());
     out.push_str(
         "</table></div>\n<p class=\"soft\">direction: changes of more than 5 % whose direction is right. error: |simulated ratio / \
          published ratio − 1|. no change, mean: median error of always saying ratio 1, and of always saying the mean change of the \

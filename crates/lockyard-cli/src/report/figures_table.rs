@@ -168,8 +168,21 @@ pub(super) fn statements(verdicts: &[(String, bool)]) -> String {
 pub(super) const SCORE_HEAD: [&str; 9] =
     ["figure", "direction", "Spearman", "median error", "p90", "no change", "mean", "inside", "band"];
 
+/// The lines of the table of scores: those of the series that the locks come from, then others'.
+pub(super) fn score_lines(done: &Reproduction) -> Vec<Vec<String>> {
+    let mut lines = Vec::new();
+    for (external, name, together) in
+        [(false, "all changes", Some(&done.together)), (true, "all changes of others", done.external.as_ref())]
+    {
+        let figures: Vec<&FigureResult> = done.figures.iter().filter(|figure| figure.external == external).collect();
+        lines.extend(figures.iter().map(|figure| score_line(figure.figure, &figure.score)));
+        lines.extend(together.filter(|_| figures.len() > 1).map(|score| score_line(name, score)));
+    }
+    lines
+}
+
 /// A line of the table of scores.
-pub(super) fn score_line(name: &str, score: &Score) -> Vec<String> {
+fn score_line(name: &str, score: &Score) -> Vec<String> {
     let none = || "–".to_owned();
     let percent = |share: f64| if share.is_finite() { numbers::spread(share) } else { "∞".to_owned() };
     let median = |errors: Option<Errors>| errors.map_or_else(none, |errors| percent(errors.median));
@@ -189,11 +202,8 @@ pub(super) fn score_line(name: &str, score: &Score) -> Vec<String> {
 fn scores(done: &Reproduction, look: Look) -> String {
     let mut table = new_table(look, SCORE_HEAD);
     align_right(&mut table, &(1..SCORE_HEAD.len()).collect::<Vec<_>>());
-    for figure in &done.figures {
-        table.add_row(score_line(figure.figure, &figure.score));
-    }
-    if done.figures.len() > 1 {
-        table.add_row(score_line("all changes", &done.together));
+    for line in score_lines(done) {
+        table.add_row(line);
     }
     let bars = format!(
         "  bars: direction ≥ {:.0} %, median error ≤ {:.0} %, Spearman ≥ {} from {} rows, better than both prophets",

@@ -80,7 +80,7 @@ impl Aim7 {
                 ..Spec::new(Workload::BklAim7)
             };
             let lock = format!("semaphore:{policy}");
-            let job = plan.job(Job::Workload { machine: self.machine, lock, spec: Box::new(spec) });
+            let job = plan.job(Job::workload(self.machine, lock, spec));
             for (column, published, take) in published {
                 let cell = plan.cell(Cell {
                     row: name.to_owned(),

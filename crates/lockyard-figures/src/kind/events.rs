@@ -117,7 +117,7 @@ impl Events {
                         Spec { threads: cpus, duration: window, warmup: WARMUP, ..Spec::new(workload) }
                     }
                 };
-                let job = Job::Workload { machine: self.machine, lock: rwsem(self.policy), spec: Box::new(spec) };
+                let job = Job::workload(self.machine, rwsem(self.policy), spec);
                 let source = if possible(row) {
                     Ok(Source::Number(plan.job(job), Take { over: all.clone(), ..Take::plain(&number(event)) }))
                 } else {

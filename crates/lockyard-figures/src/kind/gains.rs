@@ -86,7 +86,7 @@ const WINDOW: Duration = Duration::from_millis(2);
 /// The run of `lock` with `threads` threads, for `window`.
 pub(super) fn job(machine: &'static str, lock: &str, workload: Workload, threads: usize, window: Duration) -> Job {
     let spec = Spec { threads, warmup: WARMUP, duration: window, ..Spec::new(workload) };
-    Job::Workload { machine, lock: lock.to_owned(), spec: Box::new(spec) }
+    Job::workload(machine, lock.to_owned(), spec)
 }
 
 /// What was chosen, for the reader.
@@ -100,7 +100,7 @@ pub(super) fn chosen(workload: Workload, window: Duration) -> String {
 
 /// What the long holds of locktorture's default setting add to each acquisition of a single writer:
 /// 100 ms in one of 200,000. With more writers each of them is that much rarer.
-const LONG_HOLDS_NS: f64 = 500.0;
+pub(super) const LONG_HOLDS_NS: f64 = 500.0;
 
 impl Gains {
     /// What long holds add to an acquisition, whoever makes it, on average.

@@ -6,6 +6,8 @@ pub(crate) mod code_size;
 pub(crate) mod events;
 pub(crate) mod fairness;
 pub(crate) mod gains;
+mod loads;
+pub(crate) mod locks;
 pub(crate) mod pi_stress;
 pub(crate) mod rates;
 pub(crate) mod rw_loop;

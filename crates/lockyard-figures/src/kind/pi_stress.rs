@@ -60,7 +60,7 @@ impl PiStress {
                 let threads = GROUP * groups as usize;
                 let spec = Spec { threads, warmup: WARMUP, duration: WINDOW, ..Spec::new(Workload::PiStress) };
                 let lock = format!("rtmutex-tree:{policy}");
-                let job = plan.job(Job::Workload { machine: self.machine, lock, spec: Box::new(spec) });
+                let job = plan.job(Job::workload(self.machine, lock, spec));
                 let take = Take { factor: seconds, ..Take::plain("metric.inversions_per_s") };
                 let cell = plan.cell(Cell {
                     row: groups.to_string(),

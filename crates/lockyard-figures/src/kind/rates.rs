@@ -82,8 +82,7 @@ impl Rates {
             let key = if loads { format!("{threads},{cs}") } else { threads.to_string() };
             let mut cells = Vec::new();
             for (column, policy) in self.policies {
-                let spec = Box::new(microbenchmark(threads, cs));
-                let job = plan.job(Job::Workload { machine: self.machine, lock: rwsem(policy), spec });
+                let job = plan.job(Job::workload(self.machine, rwsem(policy), microbenchmark(threads, cs)));
                 let cell = plan.cell(Cell {
                     row: key.clone(),
                     column: (*column).to_owned(),

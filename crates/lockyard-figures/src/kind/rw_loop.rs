@@ -42,7 +42,7 @@ impl RwLoop {
             for (column, policy) in self.policies {
                 let spec = Spec { threads, warmup: WARMUP, duration: WINDOW, ..Spec::new(Workload::QrwLoop) };
                 let lock = format!("qrwlock:{policy}");
-                let job = plan.job(Job::Workload { machine: self.machine, lock, spec: Box::new(spec) });
+                let job = plan.job(Job::workload(self.machine, lock, spec));
                 cells.push(plan.cell(Cell {
                     row: threads.to_string(),
                     column: column.to_owned(),

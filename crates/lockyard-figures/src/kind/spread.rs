@@ -54,7 +54,7 @@ impl Spread {
                 duration: window,
                 ..Spec::new(Workload::RwsemMicro)
             };
-            let job = plan.job(Job::Workload { machine: self.machine, lock: rwsem(policy), spec: Box::new(spec) });
+            let job = plan.job(Job::workload(self.machine, rwsem(policy), spec));
             for column in ["min", "mean", "max"] {
                 found.push(plan.cell(Cell {
                     row: name.to_owned(),

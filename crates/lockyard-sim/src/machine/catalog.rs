@@ -26,6 +26,8 @@ built_in! {
     "quad2008",
     "skx_1s",
     "tx2_2s",
+    "hsw_ex_4s_144t",
+    "hsw_ex_4s_48c",
 }
 
 const COMMON: &str = include_str!("../../machines/common.toml");
@@ -139,8 +141,15 @@ mod tests {
         for (id, n) in expected {
             assert_eq!(cpus(id), n, "{id}");
         }
-        let expected =
-            [("kunpeng920_2s_96c", 96), ("box32_pistress", 32), ("quad2008", 4), ("skx_1s", 40), ("tx2_2s", 256)];
+        let expected = [
+            ("kunpeng920_2s_96c", 96),
+            ("box32_pistress", 32),
+            ("quad2008", 4),
+            ("skx_1s", 40),
+            ("tx2_2s", 256),
+            ("hsw_ex_4s_144t", 144),
+            ("hsw_ex_4s_48c", 48),
+        ];
         for (id, n) in expected {
             assert_eq!(cpus(id), n, "{id}");
         }

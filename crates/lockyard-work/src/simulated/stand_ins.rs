@@ -1,10 +1,15 @@
-//! What stands on a simulated machine for the C library's locks, which cannot run there.
+//! What stands on a simulated machine for locks of programs, which cannot run there: the C
+//! library's, and the spinlock of the first pages of every book.
 //!
 //! * [`FutexMutex`]: a mutex of three states on a futex (Drepper, "Futexes Are Tricky", 2011,
 //!   section 5): no spinning, barging, one waiter woken by each unlock that finds some.
 //! * [`FutexRwLock`]: readers go first, and register by one addition; a writer waits for all of
 //!   them; the last to leave wakes everybody. It is not the C library's algorithm: that one has
 //!   phases and two futexes more. Both cost a reader two read-modify-writes of one word.
+//! * [`TestAndSet`]: a waiter tries again after each PAUSE, and so keeps the line on its way.
+//! * [`BookMcs`]: the MCS lock as it was published (Mellor-Crummey and Scott, 1991): the owner's
+//!   node stays in the queue, and no waiter ever sleeps. Lockyard's `mcs` frees the node, for which
+//!   an owner changes the lock's word twice more.
 //!
 //! | word | value | set by | cleared by |
 //! |---|---|---|---|
@@ -16,10 +21,11 @@
 //! Ordering: acquire on the operation that takes the word, release on the one that gives it back.
 //! Bypass is not bounded: neither lock is fair.
 
-use lockyard::platform::{Ordering, Platform, Word};
+use lockyard::platform::{Ordering, Patience, Platform, Word};
 use lockyard_sim::MOST_THREADS;
 
 use crate::machine::Machine;
+use crate::padded::Padded;
 use crate::subject::{Exclusive, Shared};
 
 /// A mutex of three states.
@@ -41,6 +47,82 @@ impl<M: Machine> Exclusive for FutexMutex<M> {
         if self.0.swap(0, Ordering::Release) == 2 {
             M::unpark(&self.0);
         }
+        result
+    }
+}
+
+/// A spinlock whose waiters write: one word, 0 or 1, changed by compare-exchanges alone.
+#[derive(Debug)]
+pub(super) struct TestAndSet<M: Platform>(M::U32);
+
+impl<M: Machine> Exclusive for TestAndSet<M> {
+    fn new() -> Self {
+        Self(M::U32::default())
+    }
+
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        while self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            M::pause(1);
+        }
+        let result = section();
+        // Nobody else changes it meanwhile.
+        let _ = self.0.compare_exchange(1, 0, Ordering::Release, Ordering::Relaxed);
+        result
+    }
+}
+
+/// A queue of waiters, each of which looks at a line of its own.
+#[derive(Debug)]
+pub(super) struct BookMcs<M: Platform> {
+    /// The last of the queue, by its number; 0: nobody.
+    tail: Padded<M::U32>,
+    nodes: Box<[Node<M::U32>]>,
+}
+
+/// A thread's place in the queue.
+#[derive(Debug, Default)]
+struct Node<W> {
+    next: Padded<W>,
+    granted: Padded<W>,
+}
+
+impl<M: Machine> BookMcs<M> {
+    /// The number that `found` comes to have.
+    fn awaited(found: impl Fn() -> u32) -> u32 {
+        loop {
+            let number = M::spin(Patience::ns(u32::MAX), || Some(found()).filter(|&number| number != 0));
+            if let Some(number) = number {
+                return number;
+            }
+        }
+    }
+}
+
+impl<M: Machine> Exclusive for BookMcs<M> {
+    fn new() -> Self {
+        Self { tail: Padded::default(), nodes: (0..=MOST_THREADS).map(|_| Node::default()).collect() }
+    }
+
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        // Threads are numbered from 1.
+        let me = M::current().map_or(0, |thread| thread.id().raw());
+        let node = &self.nodes[me as usize];
+        node.next.store(0, Ordering::Relaxed);
+        node.granted.store(0, Ordering::Relaxed);
+        let before = self.tail.swap(me, Ordering::AcqRel);
+        if before != 0 {
+            self.nodes[before as usize].next.store(me, Ordering::Release);
+            Self::awaited(|| node.granted.load(Ordering::Acquire));
+        }
+        let result = section();
+        let mut next = node.next.load(Ordering::Acquire);
+        if next == 0 {
+            if self.tail.compare_exchange(me, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
+                return result;
+            }
+            next = Self::awaited(|| node.next.load(Ordering::Acquire));
+        }
+        self.nodes[next as usize].granted.store(1, Ordering::Release);
         result
     }
 }

@@ -171,23 +171,25 @@ impl Circle {
 #[inline(never)]
 fn leave_with<P: Platform>(lock: &RawCnaSpinLock<P>, place: &Place<P>, circle: Circle, passed: bool) -> Onward {
     let Some(end) = circle.last.node::<P>() else { return Onward::Settled };
-    let first = end.next.load(Relaxed);
-    end.next.store(0, Relaxed);
-    let promote_first = || NodeName::from_raw(first).map_or(Onward::Settled, |first| lock.promote(first, 0, passed));
-    if lock.replace_last(place.name, circle.last.raw()) {
-        P::count(Event::CnaSplice, 1);
-        return promote_first();
+    let promote =
+        |first: u32| NodeName::from_raw(first).map_or(Onward::Settled, |first| lock.promote(first, 0, passed));
+    // Only then: the last one's line is far away, and its thread watches it.
+    if lock.is_last(place.name) {
+        let first = end.next.load(Relaxed);
+        end.next.store(0, Relaxed);
+        if lock.replace_last(place.name, circle.last.raw()) {
+            P::count(Event::CnaSplice, 1);
+            return promote(first);
+        }
+        end.next.store(first, Relaxed);
     }
-    let next = place.successor();
-    if let Some(next) = next
-        && circle.age_ns::<P>() > ASIDE_NS
-    {
-        P::count(Event::CnaFlush, 1);
-        end.next.store(next.raw().into(), Relaxed);
-        return promote_first();
-    }
-    end.next.store(first, Relaxed);
-    match next {
+    match place.successor() {
+        Some(next) if circle.age_ns::<P>() > ASIDE_NS => {
+            P::count(Event::CnaFlush, 1);
+            let first = end.next.load(Relaxed);
+            end.next.store(next.raw().into(), Relaxed);
+            promote(first)
+        }
         Some(next) => lock.promote(next, circle.pack(), passed),
         None => lock.leave_vacant(place, circle.pack(), passed),
     }

@@ -420,6 +420,12 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         false
     }
 
+    /// Whether nobody is behind `last`, the head, in the word's queue. A hint.
+    #[inline(always)]
+    pub(super) fn is_last(&self, last: NodeName) -> bool {
+        self.word.load(Relaxed) >> TAIL_SHIFT == u32::from(last.raw())
+    }
+
     /// Whether the machine tells when a CPU is needed: spinning may go on until then, and queueing
     /// in order beats sleeping.
     #[inline(always)]
