@@ -161,7 +161,7 @@ The lines, times in nanoseconds:
   1500 7 request 0 write         time, thread, event, lock, mode: read or write
   1520 7 grant 0                 only if it had to wait
   1560 7 release 0
-  1570 7 failed 0 write          it did not get the lock: at once, or, after a request, when its time was up
+  1570 7 failed 0 write          it did not get the lock; after a request: in time
   9000 7 off 7000                it was asleep for 7000 ns since the event before
   9900 7 preempted 500           it was ready, and had no CPU, for 500 ns since the event before
 

@@ -163,7 +163,7 @@ fn statistics_that_nobody_keeps_are_refused() {
 fn figures_that_cannot_be_rerun_are_refused() {
     refused(&["reproduce"], "<FIGURE");
     refused(&["reproduce", "rwsem_7"], "unknown figure 'rwsem_7'; did you mean");
-    refused(&["reproduce", "nothing"], "known are hq_locktorture_epyc_fairness, hq_locktorture_epyc_gain");
+    refused(&["reproduce", "nothing"], "known are cna_lock2_x5_4, cna_locktorture_x5_4");
     refused(&["reproduce", "--all", "rwsem_07"], "cannot be used with");
     refused(&["reproduce", "rwsem_06", "--seeds", "0"], "--seeds");
     refused(&["reproduce", "rwsem_06", "--workers", "x"], "--workers");
