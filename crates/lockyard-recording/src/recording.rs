@@ -33,9 +33,10 @@ pub enum What {
     Grant,
     /// The thread gives a lock back.
     Release,
-    /// The thread did not get a lock: at once, or if a [`What::Request`] stands before, after a
-    /// wait.
+    /// The thread did not get a lock, and has not waited for it.
     Failed(Mode),
+    /// The thread does without the lock that it asked for, and has waited for.
+    GaveUp,
     /// Of the time since the event before, the thread slept for so many nanoseconds.
     Off(u64),
     /// Of the time since the event before, the thread would have run for so many nanoseconds, and
@@ -156,12 +157,13 @@ mod tests {
             for _ in 0..draws.below(20) {
                 at += draws.below(1 << (draws.0 % 30));
                 let mode = if draws.below(2) == 0 { Mode::Read } else { Mode::Write };
-                let what = match draws.below(6) {
+                let what = match draws.below(7) {
                     0 => What::Request(mode),
                     1 => What::Grant,
                     2 => What::Release,
                     3 => What::Failed(mode),
                     4 => What::Preempted(draws.below(1 << 33)),
+                    5 => What::GaveUp,
                     _ => What::Off(draws.below(1 << 33)),
                 };
                 let off = what.time().is_some() || locks.is_empty();

@@ -280,7 +280,8 @@ impl Sums {
         for class in outside {
             self.add(&mut takes, (None, class), None, operations);
         }
-        let gaps = self.gaps.len().max(1) as f64 / operations;
+        let outer = self.takes.iter().filter(|(key, _)| key.0.is_none()).map(|(_, taken)| taken.count());
+        let gaps = outer.sum::<usize>() as f64 / operations;
         let cpu = spread(&self.gaps).scaled(gaps);
         let cpu = if cpu.mean() < 1.0 { Times::one(1) } else { cpu };
         let wait = Times::one((self.away as f64 / operations).round() as u64);

@@ -36,6 +36,8 @@ pub(crate) trait Told {
 pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
     let mut held: Vec<Section> = Vec::new();
     let (mut cpu, mut off, mut before) = (0, 0, window.begin);
+    // A window that begins with an event has no stretch before its first section.
+    let mut cut = window.events.first().is_some_and(|event| event.at == window.begin);
     // The request whose grant is still to come.
     let mut asked: Option<(u32, Mode, u64)> = None;
     for (index, event) in window.events.iter().enumerate() {
@@ -52,23 +54,30 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
         }
         match event.what {
             What::Off(_) | What::Preempted(_) => {}
-            What::Failed(_) => {
-                asked = None;
-                told.failed(event.lock);
+            What::Failed(_) => told.failed(event.lock),
+            What::GaveUp => {
+                if asked.take().is_some() {
+                    told.failed(event.lock);
+                }
             }
             What::Request(mode) if waits(&window.events[index + 1..], event.lock) => {
                 asked = Some((event.lock, mode, event.at));
             }
-            What::Request(mode) => enter(&mut held, (&mut cpu, &mut off), event.lock, mode, None, told),
+            What::Request(mode) => {
+                enter(&mut held, (&mut cpu, &mut off, &mut cut), event.lock, mode, None, told);
+            }
             What::Grant => {
                 if let Some((lock, mode, since)) = asked.take() {
                     let waited = Some(event.at.saturating_sub(since));
-                    enter(&mut held, (&mut cpu, &mut off), lock, mode, waited, told);
+                    enter(&mut held, (&mut cpu, &mut off, &mut cut), lock, mode, waited, told);
                 }
             }
             What::Release => {
-                if let Some(place) = held.iter().rposition(|section| section.lock == event.lock) {
-                    told.section(&held.remove(place));
+                match held.iter().rposition(|section| section.lock == event.lock) {
+                    Some(place) => told.section(&held.remove(place)),
+                    // What has passed was in a section that began before the window.
+                    None if held.is_empty() => (cpu, off) = (0, 0),
+                    None => {}
                 }
             }
         }
@@ -78,18 +87,18 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
 /// Whether the next event of a lock is the grant of `lock`, or its refusal.
 fn waits(later: &[Event], lock: u32) -> bool {
     let next = later.iter().find(|event| event.what.time().is_none());
-    next.is_some_and(|event| matches!(event.what, What::Grant | What::Failed(_)) && event.lock == lock)
+    next.is_some_and(|event| matches!(event.what, What::Grant | What::GaveUp) && event.lock == lock)
 }
 
 fn enter(
     held: &mut Vec<Section>,
-    (cpu, off): (&mut u64, &mut u64),
+    (cpu, off, cut): (&mut u64, &mut u64, &mut bool),
     lock: u32,
     mode: Mode,
     waited: Option<u64>,
     told: &mut impl Told,
 ) {
-    if held.is_empty() {
+    if held.is_empty() && !std::mem::take(cut) {
         told.gap(std::mem::take(cpu), std::mem::take(off));
     }
     let outer = held.last().map(|section| section.lock);
@@ -147,7 +156,7 @@ mod tests {
     #[test]
     fn a_wait_that_ends_without_its_lock_is_no_section_and_no_gap() {
         let text = "lockyard recording 1\nclass mutex A\nlock 0\nlock 0\nwindow 1 0\n\
-            10 1 request 0 write\n500 1 failed 0 write\n520 1 request 1 write\n530 1 release 1\n";
+            10 1 request 0 write\n500 1 gave-up 0\n520 1 request 1 write\n530 1 release 1\n";
         let recording = Recording::from_text("a", text).unwrap();
         let mut all = All::default();
         window(&recording.windows[0], 0, &mut all);
@@ -163,7 +172,7 @@ mod tests {
         let mut all = All::default();
         window(&recording.windows[0], 0, &mut all);
         // The release of what was taken before the window says nothing; nor does the last request.
-        assert_eq!(all.gaps, [(50, 60), (85, 0)]);
+        assert_eq!(all.gaps, [(40, 60), (85, 0)]);
         let [inner, outer] = all.sections.as_slice() else { panic!("{:?}", all.sections) };
         assert_eq!((inner.outer, inner.waited, inner.own, inner.mode), (Some(0), Some(50), 5, Mode::Read));
         assert_eq!((outer.outer, outer.waited, outer.own), (None, None, 50));

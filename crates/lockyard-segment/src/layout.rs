@@ -288,11 +288,18 @@ pub struct Tape {
     pub cpu: AtomicU64,
     /// How often the thread had gone to sleep by then.
     pub sleeps: AtomicU64,
+    /// Whether the thread is writing an event.
+    pub busy: Busy,
     /// Events that the recorder has read so far (Release), apart from the thread's words.
     pub read: Line,
     /// Number n is at n modulo [`TAPE`]: its time, and what it is.
     pub events: Events,
 }
+
+/// 0: nothing is written; 1: an event is; 2: and another was to be, in a signal handler.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Busy(pub AtomicU64);
 
 /// A word on a line of its own.
 #[derive(Debug)]

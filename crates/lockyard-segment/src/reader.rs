@@ -22,6 +22,8 @@ use crate::told;
 #[derive(Debug)]
 pub struct Reader {
     process: u32,
+    /// The file's inode.
+    file: u64,
     memory: Memory,
     writable: bool,
 }
@@ -106,11 +108,16 @@ impl Reader {
         }
         let foreign = found.st_uid != rustix::process::geteuid().as_raw();
         let memory = if foreign && !writable { Memory::copied(file) } else { Memory::mapped(&file, writable) };
-        Ok(Self { process, memory: memory.map_err(system)?, writable })
+        Ok(Self { process, file: found.st_ino, memory: memory.map_err(system)?, writable })
     }
 
     pub(crate) fn shared(&self) -> &Shared {
         self.memory.shared()
+    }
+
+    /// What tells its file from others that are mapped.
+    pub(crate) fn key(&self) -> u64 {
+        self.file
     }
 
     /// The process.

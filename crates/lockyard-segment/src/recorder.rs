@@ -14,6 +14,8 @@ use crate::tape::{self, Event};
 pub struct Recorder {
     reader: Reader,
     on: bool,
+    /// What the process had counted before: cut windows, threads without a tape.
+    before: (u64, u32),
 }
 
 /// A class of locks, as the process has told it.
@@ -33,15 +35,24 @@ impl Recorder {
     /// # Errors
     /// Why it cannot be recorded.
     pub fn open(process: u32) -> Result<Self, Refusal> {
-        Reader::map(process, true, true).map(|reader| Self { reader, on: false })
+        let mut recorder = Self { reader: Reader::map(process, true, true)?, on: false, before: (0, 0) };
+        // What an earlier recorder has left.
+        tape::all(recorder.reader.shared()).for_each(|(_, tape)| tape.skip());
+        recorder.before = (recorder.cut(), recorder.unrecorded());
+        Ok(recorder)
     }
 
-    /// For each process of session `session` that is not among `known`.
-    pub fn of_session(session: u32, known: &[u32]) -> Vec<Self> {
-        let new = Reader::members(session).into_iter().filter(|process| !known.contains(process));
-        new.filter_map(|process| Reader::map(process, true, false).ok())
-            .map(|reader| Self { reader, on: true })
-            .collect()
+    /// For each segment of session `session` whose [key](Self::key) is not among `known`.
+    pub fn of_session(session: u32, known: &[u64]) -> Vec<Self> {
+        let members = Reader::members(session).into_iter();
+        let readers = members.filter_map(|process| Reader::map(process, true, false).ok());
+        let new = readers.filter(|reader| !known.contains(&reader.key()));
+        new.map(|reader| Self { reader, on: true, before: (0, 0) }).collect()
+    }
+
+    /// What tells its segment from others: a program that execs another has a new one.
+    pub fn key(&self) -> u64 {
+        self.reader.key()
     }
 
     /// The process.
@@ -77,20 +88,24 @@ impl Recorder {
     }
 
     /// Takes what was recorded since the last call; the first argument is the number of the tape.
-    pub fn drain(&self, mut take: impl FnMut(usize, Event)) {
+    /// `None`: events of it were lost.
+    pub fn drain(&self, mut take: impl FnMut(usize, Option<Event>)) {
         for (number, tape) in tape::all(self.reader.shared()) {
             tape.drain(|event| take(number, event));
         }
     }
 
-    /// Windows that ended since the process began because nobody read the ring in time.
+    /// Windows that ended because nobody read the ring in time.
     pub fn cut(&self) -> u64 {
-        tape::all(self.reader.shared()).map(|(_, tape)| tape.full.load(Relaxed)).fold(0, u64::saturating_add)
+        tape::all(self.reader.shared())
+            .map(|(_, tape)| tape.full.load(Relaxed))
+            .fold(0, u64::saturating_add)
+            .saturating_sub(self.before.0)
     }
 
     /// Threads for which there was no tape.
     pub fn unrecorded(&self) -> u32 {
-        self.reader.shared().header.unrecorded.load(Relaxed)
+        self.reader.shared().header.unrecorded.load(Relaxed).saturating_sub(self.before.1)
     }
 
     /// The class with number `number`, if the process has told it.

@@ -33,15 +33,19 @@ use core::sync::atomic::{AtomicU64, Ordering::*};
 
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
+use lockyard::platform::linux::threads;
 
 use crate::callers::Caller;
 use crate::classes::Class;
 use crate::layout::state::{BEGIN, FULL, NONE, OFF, ON};
-use crate::layout::{PAGE, Shared, TAPE, TAPES, TAPES_OFFSET, THREADS_OFFSET, Tape, ThreadPage};
+use crate::layout::{Busy, PAGE, Shared, TAPE, TAPES, TAPES_OFFSET, THREADS_OFFSET, Tape, ThreadPage};
 use crate::writer;
 
 /// After so long without an event the thread's CPU clock is read.
 pub const GAP_NS: u64 = 20_000;
+/// After so long without a look it is read as well: sleeps in shorter gaps are not told, and are
+/// not to be taken for a part of a later one.
+const LOOK_NS: u64 = 100_000;
 
 /// What an event is: the lowest byte of its word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,13 +69,15 @@ pub enum Kind {
     FailRead,
     /// It did not get a lock for itself alone.
     FailWrite,
+    /// It does without the lock that it asked for, and has waited for.
+    GaveUp,
 }
 
 impl Kind {
     /// The kind with this number.
     pub fn of(number: u8) -> Option<Self> {
-        use Kind::{AskRead, AskWrite, FailRead, FailWrite, Grant, Off, Preempted, Release, Window};
-        [Window, Off, Preempted, AskRead, AskWrite, Grant, Release, FailRead, FailWrite]
+        use Kind::{AskRead, AskWrite, FailRead, FailWrite, GaveUp, Grant, Off, Preempted, Release, Window};
+        [Window, Off, Preempted, AskRead, AskWrite, Grant, Release, FailRead, FailWrite, GaveUp]
             .get(usize::from(number))
             .copied()
     }
@@ -118,12 +124,20 @@ pub(crate) fn granted(page: &ThreadPage, caller: Caller, lock: usize, slept: boo
     }
 }
 
-/// It did not get the lock, after a wait in which it slept or not, or without one.
+/// It did not get the lock, and has not waited.
 #[inline]
-pub(crate) fn failed(page: &ThreadPage, caller: Caller, lock: usize, slept: bool) {
+pub(crate) fn failed(page: &ThreadPage, caller: Caller, lock: usize) {
     if page.tape.load(Relaxed) != OFF {
         let kind = if caller.is_shared() { Kind::FailRead } else { Kind::FailWrite };
-        write(page, kind, lock, caller.class(), slept);
+        write(page, kind, lock, caller.class(), false);
+    }
+}
+
+/// It does without the lock, after a wait in which it slept or not.
+#[inline]
+pub(crate) fn gave_up(page: &ThreadPage, caller: Caller, lock: usize, slept: bool) {
+    if page.tape.load(Relaxed) != OFF {
+        write(page, Kind::GaveUp, lock, caller.class(), slept);
     }
 }
 
@@ -139,39 +153,27 @@ pub(crate) fn given_back(page: &ThreadPage, lock: usize) {
 #[inline(never)]
 fn write(page: &ThreadPage, kind: Kind, lock: usize, class: Class, slept: bool) {
     let state = page.tape.load(Relaxed);
-    if state != ON && state != BEGIN {
+    // A thread that has given its record back, or a child that nobody told of its fork, still knows
+    // the page.
+    if state != ON && state != BEGIN || page.thread.load(Relaxed) != u64::from(threads::kernel_id_of_caller()) {
         return;
     }
     let Some(tape) = mine(page) else {
         change(page, BEGIN, NONE);
         return;
     };
-    let now = Linux::now();
-    if state == BEGIN {
-        if !change(page, BEGIN, ON) {
-            return;
-        }
-        if !tape.push(now, Event::word(Kind::Window, page.thread.load(Relaxed), 0)) {
-            change(page, ON, FULL);
-            return;
-        }
-        tape.look(now);
+    // A signal handler, in the middle of an event: the window ends with that one.
+    if tape.busy.swap_plain() {
+        return;
     }
-    let gap = now.saturating_sub(tape.last.load(Relaxed));
-    let waited = matches!(kind, Kind::Grant | Kind::FailRead | Kind::FailWrite);
-    if slept || gap > GAP_NS {
-        let (off, kind) = tape.off(now);
-        // 48 bits: three days.
-        let off = off.min(gap).min((1 << 48) - 1);
-        if !waited && off > 0 && !tape.push(now, Event::word(kind, off, 0)) {
+    if state == ON || change(page, BEGIN, ON) {
+        let begins = state == BEGIN;
+        if !tape.event(page, kind, Event::word(kind, lock as u64, class.index()), slept, begins) {
             change(page, ON, FULL);
-            return;
         }
     }
-    if tape.push(now, Event::word(kind, lock as u64, class.index())) {
-        tape.last.store(now, Relaxed);
-    } else {
-        change(page, ON, FULL);
+    if tape.busy.leave() {
+        change(page, ON, BEGIN);
     }
 }
 
@@ -179,23 +181,81 @@ fn change(page: &ThreadPage, from: u64, to: u64) -> bool {
     page.tape.compare_exchange(from, to, Relaxed, Relaxed).is_ok()
 }
 
-/// CPU time of the calling thread.
+/// CPU time of the calling thread. 0 where the system does not say.
 fn cpu_time() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for an answer.
+    quietly(|| unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) });
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// How often the calling thread has gone to sleep.
+/// How often the calling thread has gone to sleep. 0 where the system does not say.
 fn sleeps() -> u64 {
     let mut usage = core::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: room for an answer; zeroes are one.
-    unsafe {
-        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
-        usage.assume_init().ru_nvcsw as u64
+    quietly(|| unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) });
+    // SAFETY: as above.
+    unsafe { usage.assume_init() }.ru_nvcsw as u64
+}
+
+/// Makes a system call that may be refused. The caller's errno stays.
+fn quietly(call: impl FnOnce() -> i32) {
+    // SAFETY: always answers for the calling thread.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: the thread's own word.
+    let before = unsafe { *errno };
+    let _ = call();
+    // SAFETY: as above.
+    unsafe { *errno = before };
+}
+
+impl Busy {
+    /// Whether an event is being written: then that is noted. Only for the tape's own thread.
+    fn swap_plain(&self) -> bool {
+        let busy = self.0.load(Relaxed) != 0;
+        self.0.store(1 + u64::from(busy), Relaxed);
+        busy
+    }
+
+    /// The event is written. Whether another came in between.
+    fn leave(&self) -> bool {
+        let nested = self.0.load(Relaxed) > 1;
+        self.0.store(0, Relaxed);
+        nested
     }
 }
 
 impl Tape {
+    /// Writes the event with this word, behind what is to be said before it. `false`: the ring is
+    /// full.
+    fn event(&self, page: &ThreadPage, kind: Kind, word: u64, slept: bool, begins: bool) -> bool {
+        let mut now = Linux::now();
+        if begins {
+            if !self.push(now, Event::word(Kind::Window, page.thread.load(Relaxed), 0)) {
+                return false;
+            }
+            self.last.store(now, Relaxed);
+            self.off(now);
+        }
+        let gap = now.saturating_sub(self.last.load(Relaxed));
+        let waited = matches!(kind, Kind::Grant | Kind::GaveUp);
+        if slept || gap > GAP_NS || now.saturating_sub(self.looked.load(Relaxed)) > LOOK_NS {
+            let (off, what) = self.off(now);
+            // 48 bits: three days.
+            let off = off.min(gap).min((1 << 48) - 1);
+            if !waited && gap > GAP_NS && off > 0 && !self.push(now, Event::word(what, off, 0)) {
+                return false;
+            }
+        }
+        if matches!(kind, Kind::AskRead | Kind::AskWrite | Kind::Grant) {
+            // The looks at other clocks are no part of the section.
+            now = if begins || slept || gap > GAP_NS { Linux::now() } else { now };
+        }
+        let written = self.push(now, word);
+        self.last.store(now, Relaxed);
+        written
+    }
+
     /// Appends an event. `false`: the ring is full.
     fn push(&self, at: u64, word: u64) -> bool {
         let written = self.written.load(Relaxed);
@@ -210,12 +270,6 @@ impl Tape {
         true
     }
 
-    /// Reads the thread's CPU time, at the moment `now`, which is that of the last event as well.
-    fn look(&self, now: u64) {
-        self.last.store(now, Relaxed);
-        self.off(now);
-    }
-
     /// How long the thread was off its CPU since the last look, which this is, and what it did.
     fn off(&self, now: u64) -> (u64, Kind) {
         let (cpu, sleeps) = (cpu_time(), sleeps());
@@ -228,20 +282,29 @@ impl Tape {
         (passed.saturating_sub(ran), kind)
     }
 
-    /// Takes what was written since the last call, in order. For the recorder: one at a time.
-    pub fn drain(&self, mut take: impl FnMut(Event)) {
+    /// Takes what was written since the last call, in order; `None`: events were lost. For the
+    /// recorder: one at a time.
+    pub fn drain(&self, mut take: impl FnMut(Option<Event>)) {
         let written = self.written.load(Acquire);
         let mut read = self.read.0.load(Relaxed);
-        // The thread's words are another process's: no more than the ring has.
-        let count = written.wrapping_sub(read).min(TAPE as u64);
-        for _ in 0..count {
+        // The thread's words are another process's, or two threads have written them.
+        if written.wrapping_sub(read) > TAPE as u64 {
+            read = written;
+            take(None);
+        }
+        while read != written {
             let [time, what] = &self.events.0[read as usize % TAPE];
             if let Some(event) = Event::read(time.load(Relaxed), what.load(Relaxed)) {
-                take(event);
+                take(Some(event));
             }
             read = read.wrapping_add(1);
         }
         self.read.0.store(read, Release);
+    }
+
+    /// Leaves out what was written so far.
+    pub(crate) fn skip(&self) {
+        self.read.0.store(self.written.load(Acquire), Release);
     }
 }
 
@@ -303,7 +366,7 @@ mod tests {
             let base = round * 20_000;
             (0..20_000).for_each(|number| assert!(tape.push(base + number, word(number))));
             let mut all = Vec::new();
-            tape.drain(|event| all.push(event));
+            tape.drain(|event| all.extend(event));
             assert_eq!(all.len(), 20_000);
             for (number, event) in all.iter().enumerate() {
                 let number = number as u64;
@@ -325,10 +388,28 @@ mod tests {
     }
 
     #[test]
+    fn an_event_within_an_event_is_noticed() {
+        let tape = tape();
+        assert!(!tape.busy.swap_plain() && tape.busy.swap_plain());
+        assert!(tape.busy.leave() && !tape.busy.swap_plain() && !tape.busy.leave());
+    }
+
+    #[test]
     fn what_another_process_writes_there_ends_no_recorder() {
         let tape = tape();
         tape.written.store(u64::MAX, Relaxed);
         tape.events.0[0][1].store(u64::MAX, Relaxed);
-        tape.drain(|_| ());
+        let mut taken = Vec::new();
+        tape.drain(|event| taken.push(event));
+        assert_eq!(taken, [None]);
+        // Nothing is read twice: the next event is.
+        assert!(tape.push(7, Event::word(Kind::Release, 1, 0)));
+        taken.clear();
+        tape.drain(|event| taken.push(event));
+        assert_eq!(taken.len(), 1);
+        // One that goes back.
+        tape.written.store(u64::MAX - 5, Relaxed);
+        tape.drain(|event| assert_eq!(event, None));
+        tape.drain(|event| panic!("{event:?}"));
     }
 }

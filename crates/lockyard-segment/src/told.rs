@@ -238,7 +238,7 @@ fn settle(page: &ThreadPage) {
 pub fn refused(caller: impl Into<Caller>, lock: usize) {
     let caller = caller.into();
     if let Some(page) = mine() {
-        tape::failed(page, caller, lock, false);
+        tape::failed(page, caller, lock);
     }
     if let Some(tally) = tally(caller.class()) {
         tally.refused.fetch_add(1, Relaxed);
@@ -390,7 +390,7 @@ impl Waiting {
     pub fn gave_up(self) {
         let Some(page) = self.page else { return };
         self.ended(page);
-        tape::failed(page, self.caller, self.lock, page.waited_parks.load(Relaxed) != 0);
+        tape::gave_up(page, self.caller, self.lock, page.waited_parks.load(Relaxed) != 0);
         settle(page);
         if let Some(tally) = tally(self.caller.class()) {
             tally.gave_up.fetch_add(1, Relaxed);

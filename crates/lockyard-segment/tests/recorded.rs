@@ -21,7 +21,7 @@ fn alone() -> (MutexGuard<'static, ()>, Recorder, Class) {
 
 fn drained(recorder: &Recorder) -> Vec<Event> {
     let mut events = Vec::new();
-    recorder.drain(|_, event| events.push(event));
+    recorder.drain(|_, event| events.push(event.expect("nothing is lost")));
     events
 }
 
@@ -54,7 +54,7 @@ fn what_a_thread_does_is_recorded_in_order_from_when_it_is_wanted() {
     recorder.pause();
     section(class, 0x70);
     let events = drained(&recorder);
-    use Kind::{AskRead, AskWrite, FailWrite, Grant, Release, Window};
+    use Kind::{AskRead, AskWrite, FailWrite, GaveUp, Grant, Release, Window};
     let expected = [
         (Window, u64::from(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs())),
         (AskWrite, 0x20),
@@ -65,7 +65,7 @@ fn what_a_thread_does_is_recorded_in_order_from_when_it_is_wanted() {
         (Grant, 0x40),
         (Release, 0x40),
         (AskWrite, 0x50),
-        (FailWrite, 0x50),
+        (GaveUp, 0x50),
         (FailWrite, 0x60),
     ];
     let seen = events.iter().filter(|event| !is_time(event.kind)).map(|event| (event.kind, event.value));
@@ -130,6 +130,7 @@ fn threads_that_come_and_go_are_recorded_each_in_windows_of_its_own() {
     let mut windows = Vec::new();
     recorder.drain(|tape, event| {
         assert!(tape < TAPES);
+        let event = event.expect("nothing is lost");
         if event.kind == Kind::Window {
             windows.push(event.value);
         }

@@ -134,7 +134,8 @@ Examples:
 
 Read it with lockyard report, model or predict. Recorded are mutexes and rwlocks on the preload library, and the locks of programs linked \
 with liblockyard; not semaphores, spinlocks of pthread and condition variables, whose waits are time off the CPU. A running process must have been started \
-with lockyard run, stat or record. The program never waits for the file: where its events come too fast, windows end early, which is said.";
+with lockyard run, stat or record. The program never waits for the file: where its events come too fast, windows end early, which is said. \
+A recorded thread asks the system for its CPU time: a sandbox must allow clock_gettime and getrusage.";
 
 pub(crate) const REPORT_EXAMPLES: &str = "\
 Example:
@@ -161,7 +162,9 @@ The lines, times in nanoseconds:
   1500 7 request 0 write         time, thread, event, lock, mode: read or write
   1520 7 grant 0                 only if it had to wait
   1560 7 release 0
-  1570 7 failed 0 write          it did not get the lock; after a request: in time
+  1570 7 failed 0 write          it did not get the lock, and did not wait
+  1580 7 request 0 write
+  1690 7 gave-up 0               its time was up
   9000 7 off 7000                it was asleep for 7000 ns since the event before
   9900 7 preempted 500           it was ready, and had no CPU, for 500 ns since the event before
 

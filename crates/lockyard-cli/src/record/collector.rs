@@ -23,7 +23,8 @@ pub(super) struct Collector<W: Write> {
     writer: Writer<W>,
     /// The classes of the file, by their numbers.
     classes: Vec<RecordedClass>,
-    processes: HashMap<u32, Process>,
+    /// By the keys of their recorders.
+    processes: HashMap<u64, Process>,
     events: u64,
     windows: u64,
     threads: BTreeSet<u32>,
@@ -53,8 +54,6 @@ struct Open {
     window: Window,
     /// Locks that the thread holds or waits for.
     held: u32,
-    /// The lock that it asked for last, if nothing has happened since.
-    asked: Option<u64>,
 }
 
 impl<W: Write + Commit> Collector<W> {
@@ -77,15 +76,19 @@ impl<W: Write + Commit> Collector<W> {
 
     /// Reads what `recorder` has.
     pub(super) fn read(&mut self, recorder: &Recorder) {
-        let mut process = self.processes.remove(&recorder.process()).unwrap_or_default();
+        let mut process = self.processes.remove(&recorder.key()).unwrap_or_default();
         recorder.drain(|tape, event| {
-            if self.failed.is_none()
-                && let Err(error) = self.take(&mut process, tape, event, &|class| recorder.class(class))
-            {
-                self.failed = Some(error);
+            if self.failed.is_some() {
+                return;
             }
+            let taken = match event {
+                Some(event) => self.take(&mut process, tape, event, &|class| recorder.class(class)),
+                // What comes next is of a window whose beginning is not known.
+                None => process.open.remove(&tape).map_or(Ok(()), |open| self.put(&open.window)),
+            };
+            self.failed = taken.err();
         });
-        self.processes.insert(recorder.process(), process);
+        self.processes.insert(recorder.key(), process);
     }
 
     fn take(
@@ -97,7 +100,7 @@ impl<W: Write + Commit> Collector<W> {
     ) -> io::Result<()> {
         if event.kind == tape::Kind::Window {
             let window = Window { thread: event.value as u32, begin: event.at, events: Vec::new() };
-            let before = process.open.insert(tape, Open { window, held: 0, asked: None });
+            let before = process.open.insert(tape, Open { window, held: 0 });
             return before.map_or(Ok(()), |before| self.put(&before.window));
         }
         let (what, lock) = match event.kind {
@@ -114,7 +117,7 @@ impl<W: Write + Commit> Collector<W> {
         let Some(open) = process.open.get_mut(&tape) else { return Ok(()) };
         let end = open.window.events.last().map_or(open.window.begin, |last| last.at);
         open.window.events.push(recording::Event { at: event.at.max(end), what, lock });
-        open.note(what, event.value);
+        open.note(what);
         let events = open.window.events.len();
         if events >= LONG && open.held == 0 && what == What::Release || events >= LONGEST {
             let next = Window { thread: open.window.thread, begin: event.at.max(end), events: Vec::new() };
@@ -133,7 +136,8 @@ impl<W: Write + Commit> Collector<W> {
         named: &dyn Fn(usize) -> Option<RecordedClass>,
     ) -> io::Result<u32> {
         match process.locks.get(&address) {
-            Some(&(known, lock)) if known == class => return Ok(lock),
+            // Without a class: taken by a call that does not tell where it is.
+            Some(&(known, lock)) if known == class || known == 0 || class == 0 => return Ok(lock),
             _ => {}
         }
         let number = match process.classes.get(&class) {
@@ -201,17 +205,11 @@ impl<W: Write + Commit> Collector<W> {
 
 impl Open {
     /// Keeps count of what the thread holds.
-    fn note(&mut self, what: What, address: u64) {
+    fn note(&mut self, what: What) {
         match what {
             What::Request(_) => self.held += 1,
-            What::Failed(_) if self.asked == Some(address) => self.held -= 1,
-            What::Release => self.held = self.held.saturating_sub(1),
+            What::GaveUp | What::Release => self.held = self.held.saturating_sub(1),
             _ => {}
-        }
-        match what {
-            What::Request(_) => self.asked = Some(address),
-            What::Off(_) | What::Preempted(_) => {}
-            _ => self.asked = None,
         }
     }
 }
@@ -222,6 +220,7 @@ fn asked(kind: tape::Kind) -> What {
         tape::Kind::AskWrite => What::Request(Mode::Write),
         tape::Kind::FailRead => What::Failed(Mode::Read),
         tape::Kind::FailWrite => What::Failed(Mode::Write),
+        tape::Kind::GaveUp => What::GaveUp,
         _ => What::Grant,
     }
 }

@@ -151,7 +151,9 @@ impl Recorded {
             thread::sleep(if recording_on { TICK } else { LOOK });
         };
         recording.join(session);
-        recording.stop();
+        if recording_on {
+            recording.stop();
+        }
         let seen = recording.collector.events() > 0;
         let sample = recording.recorders.first().map(|recorder| recorder.reader().sample());
         recording.recorders.iter().map(Recorder::reader).filter(|reader| reader.ended()).for_each(|one| one.remove());
@@ -221,7 +223,7 @@ impl Recording {
 
     /// Looks for processes of the session that are new.
     fn join(&mut self, session: u32) {
-        let known: Vec<u32> = self.recorders.iter().map(Recorder::process).collect();
+        let known: Vec<u64> = self.recorders.iter().map(Recorder::key).collect();
         self.recorders.extend(Recorder::of_session(session, &known));
     }
 
@@ -236,7 +238,7 @@ impl Recording {
     /// Ends the file, and says what is in it.
     fn finish(self, recorded: &Recorded, symbols: &Symbols) -> Result<(), Failure> {
         let cut = self.recorders.iter().map(Recorder::cut).fold(0, u64::saturating_add);
-        let unrecorded: u32 = self.recorders.iter().map(Recorder::unrecorded).sum();
+        let unrecorded = self.recorders.iter().map(Recorder::unrecorded).fold(0, u32::saturating_add);
         let summary = self.collector.finish(cut, symbols);
         let path = recorded.out.path().display();
         let mut text = format!(

@@ -387,7 +387,9 @@ impl MutexObject {
         // SAFETY: the caller holds it, or it is of a kind whose release by anybody is accepted, as
         // in glibc.
         let result = unsafe { self.release(lock) };
-        watch::released(core::ptr::from_ref(self).addr());
+        if result == 0 {
+            watch::released(core::ptr::from_ref(self).addr());
+        }
         Some(result)
     }
 }

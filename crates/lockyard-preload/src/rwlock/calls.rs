@@ -120,7 +120,9 @@ unsafe extern "C" fn unlock_slow(rwlock: *mut pthread_rwlock_t) -> c_int {
             // dead thread's.
             object.settle(lock);
             let result = object.unlock(lock);
-            watch::released(rwlock.addr());
+            if result == 0 {
+                watch::released(rwlock.addr());
+            }
             result
         })
     });

@@ -260,6 +260,7 @@ fn code(what: What) -> u64 {
         What::Failed(Mode::Write) => 5,
         What::Off(_) => 6,
         What::Preempted(_) => 7,
+        What::GaveUp => 8,
     }
 }
 
@@ -314,6 +315,7 @@ impl Payload<'_> {
                 5 => What::Failed(Mode::Write),
                 6 => What::Off(value),
                 7 => What::Preempted(value),
+                8 => What::GaveUp,
                 _ => return None,
             };
             let lock = if what.time().is_some() { 0 } else { u32::try_from(value).ok()? };

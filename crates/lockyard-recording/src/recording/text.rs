@@ -13,7 +13,9 @@
 //! 1500 7 request 0 write           time, thread, what, lock, mode
 //! 1520 7 grant 0                   only if it had to wait
 //! 1560 7 release 0
-//! 1570 7 failed 0 read
+//! 1570 7 failed 0 read             it did not get the lock, and did not wait
+//! 1580 7 request 0 read
+//! 1690 7 gave-up 0                 its time was up
 //! 9000 7 off 7000                  asleep for 7000 ns since the event before
 //! 9900 7 preempted 500             ready, and without a CPU, for 500 ns since the event before
 //! ```
@@ -55,6 +57,7 @@ impl Recording {
                     What::Request(mode) => writeln!(out, "{at} {thread} request {lock} {}", mode_name(*mode)),
                     What::Grant => writeln!(out, "{at} {thread} grant {lock}"),
                     What::Release => writeln!(out, "{at} {thread} release {lock}"),
+                    What::GaveUp => writeln!(out, "{at} {thread} gave-up {lock}"),
                     What::Failed(mode) => writeln!(out, "{at} {thread} failed {lock} {}", mode_name(*mode)),
                     What::Off(ns) => writeln!(out, "{at} {thread} off {ns}"),
                     What::Preempted(ns) => writeln!(out, "{at} {thread} preempted {ns}"),
@@ -140,12 +143,15 @@ impl Recording {
             ("failed", Some(mode)) => What::Failed(mode),
             ("grant", None) => What::Grant,
             ("release", None) => What::Release,
+            ("gave-up", None) => What::GaveUp,
             ("off", None) => What::Off(number(value)?),
             ("preempted", None) => What::Preempted(number(value)?),
             ("request" | "failed", None) => return Err(format!("'{what}' needs a mode: read or write")),
-            ("grant" | "release" | "off" | "preempted", Some(_)) => return Err(format!("'{what}' has no mode")),
+            ("grant" | "release" | "gave-up" | "off" | "preempted", Some(_)) => {
+                return Err(format!("'{what}' has no mode"));
+            }
             _ => {
-                let known = "request, grant, release, failed, off, preempted";
+                let known = "request, grant, gave-up, release, failed, off, preempted";
                 return Err(format!("unknown event '{what}'; known are {known}"));
             }
         };

@@ -133,6 +133,45 @@ scripts! {
         }
     }
 
+    /// The guard has run, sleeps with a timer, and is stopped; the first waiter gives up and wakes
+    /// it. It guards nobody who is signalled after that, nor one that was signalled before.
+    fn a_guard_that_was_woken_and_has_not_run_guards_nobody() {
+        for before in [false, true] {
+            let monitor = Monitor::default();
+            Scene::play(|scene, [holder, first, guard, late, passer]| {
+                let monitor = &monitor;
+                [holder, first, guard, late, passer].into_iter().for_each(|actor| rests(scene, actor));
+                let [stopped, waited] = [guard, late].map(|actor| actor.starts(|| monitor.wait()));
+                holder.does(|| monitor.mutex.acquire());
+                let gives_up = first.starts(|| monitor.mutex.acquire_until(Until::after(TURN_NS / 2)).is_err());
+                holder.does(|| monitor.condvar.signal());
+                scene.advance(TURN_NS / 4);
+                guard.freeze();
+                if before {
+                    holder.does(|| monitor.condvar.signal());
+                }
+                scene.advance(TURN_NS / 4 + 1);
+                assert!(gives_up.expect("its time is up"));
+                if !before {
+                    holder.does(|| monitor.condvar.signal());
+                }
+                holder.does(|| monitor.release());
+                for _ in 0..40 {
+                    scene.advance(TURN_NS);
+                    // The fast path asks nobody.
+                    if passer.does(|| monitor.mutex.try_acquire()) {
+                        passer.does(|| monitor.release());
+                    }
+                }
+                let done = waited.is_done();
+                guard.thaw();
+                scene.finish();
+                drop((stopped, waited));
+                assert!(done, "signalled before: {before}; asleep beside a free mutex");
+            });
+        }
+    }
+
     /// An owner that releases and takes the mutex again at once is always faster than a waiter that
     /// wakes up. The waiter is behind one that is stopped.
     fn a_waiter_behind_a_stopped_one_has_a_turn() {

@@ -45,10 +45,11 @@
 //! **Terms.** *First*: at the head of the queue. *Rank*: a fixed priority ([`Platform::rank`]).
 //! *Refused*: not first, and the lock is free for the first waiter, with `HANDOFF`. *Late*, of a
 //! first waiter: a [`GRACE_NS`] after its `due`; to a thread that joins only with `FOUGHT_OVER`,
-//! and then also while a wake-up of it is kept. *Passed*, of a waiter: a look of it came to step 4,
-//! and this wait had set `LISTENING` before; or to step 4 or 7, and `due` was over (with a rank
-//! only the former). *Sleeps long*: `due` is more than two [`TURN_NS`] ahead. A *wait* lasts from
-//! joining to leaving. A *wake-up* of a thread that runs is kept: its next sleep ends at once.
+//! and then also while a wake-up of it is kept. *Passed*, of a waiter: a look of it competed in
+//! vain in step 4, and this wait had set `LISTENING` before; or a look came to step 4 or 7, and
+//! `due` was over (with a rank only the former). *Sleeps long*: `due` is more than two [`TURN_NS`]
+//! ahead. A *wait* lasts from joining to leaving. A *wake-up* of a thread that runs is kept: its
+//! next sleep ends at once.
 //!
 //! # States of a waiter
 //!
@@ -109,7 +110,8 @@
 //! for this lock, so the queue shall empty fast. In both cases only the eight behind the first are
 //! looked at, and none whose wake-up is kept; and if the first waiter sleeps long or has a rank,
 //! the owner sets `LISTENING`; if it has a rank and is not `LAPSED`, `HANDOFF` too. *Without the
-//! lock*: requests stay; a waiter that was first wakes the new first.
+//! lock*: requests stay; a waiter that was first wakes the new first, and one of those behind that
+//! one that have no timer.
 //!
 //! **Release.** Frees the lock. After that, with `HANDOFF` and if the lock is still free, it stores
 //! the time in `reserved` of the first waiter if that is 0; with `LISTENING` it clears that and
@@ -144,10 +146,10 @@
 //! 2. A queued waiter is awake or has a timer, except those that a signaller put there asleep. Of
 //!    these the first in the queue has `LISTENING` set for it, or is woken when it becomes first.
 //!    One that is put behind others is woken, and so has a timer (a *guard*), unless the last in
-//!    the queue is a `GUARD` that is not `LAPSED`, and was put there, or had its `due`, not longer
-//!    than a [`GRACE_NS`] ago. Waiters put there asleep never give up. (If all guards are stopped
-//!    within [`GRACE_NS`] of their wake-ups, those behind them sleep until one of them runs, or
-//!    until another thread comes to the lock.)
+//!    the queue is a `GUARD` that is not `LAPSED`, was put there, or had its `due`, not longer than
+//!    a [`GRACE_NS`] ago, and once it has run has no wake-up kept. Waiters put there asleep never
+//!    give up. (If all guards are stopped within [`GRACE_NS`] of their wake-ups, those behind them
+//!    sleep until one of them runs, or until another thread comes to the lock.)
 //! 3. The leaving waiter, if it was first and does not have the lock, wakes the new first waiter.
 //! 4. A waiter tries before it looks at its deadline, and once more, under the wait lock, before it
 //!    gives up.

@@ -151,12 +151,12 @@ pub(crate) fn push_asleep<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>)
     }
 }
 
-/// Whether `guard` was woken a moment ago, or has run since and is not late, and has lost no
-/// reservation since: a guard that is stopped guards nobody.
+/// Whether `guard` was put there and woken a moment ago, or has run since, is not late, waits for
+/// no CPU, and has lost no reservation: a guard that is stopped guards nobody.
 fn guards<P: Platform>(guard: &Thread<P>, now: u64) -> bool {
     let due = guard.waiter.due.load(Relaxed);
     let last_seen = if has_no_timer(guard) { due - NO_TIMER } else { due };
-    now <= last_seen.saturating_add(GRACE_NS) && !has_lapsed(guard)
+    now <= last_seen.saturating_add(GRACE_NS) && !has_lapsed(guard) && (has_no_timer(guard) || !guard.is_notified())
 }
 
 /// Leaves the queue after `wait`.
@@ -204,6 +204,8 @@ fn leave<P: Platform, L: Contended<P>>(
     if !taken {
         if first {
             wakes.push(next.id());
+            // That one may be stopped, and be the guard of those behind.
+            asleep.filter(|waiter| has_no_timer(waiter)).take(1).for_each(|waiter| wakes.push(waiter.id()));
         }
     } else if !wait.passed {
         next.waiter.note.store(0, Relaxed);
