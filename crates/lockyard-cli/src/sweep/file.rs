@@ -1,8 +1,8 @@
 //! The file of a shard: a line for each cell that is done, in the order in which they ended.
 //!
 //! A line is appended by one write, newline included. A process that is killed in it leaves a line
-//! without an end, which the next one cuts off; nothing else is ever taken back. Whoever writes
-//! holds a lock on the file.
+//! without an end, which the next one cuts off; nothing else is ever taken back. The process that
+//! writes holds a lock on the file.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};

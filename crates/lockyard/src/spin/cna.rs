@@ -14,7 +14,7 @@
 //! |---|---|---|
 //! | `next` | successor | a newcomer behind the last; the head, for waiters between itself and the last, and in the circle |
 //! | `lane` | NUMA node + 1; [`PRIORITY`] for a real-time waiter, which is never moved; 0 until it has looked, and in a waiter that queued with nobody before it | its thread: 0 before it queues, the node after it has linked itself |
-//! | `wait` | told to a new head: last of the circle, node preferred, since when; 0: none aside | promoter |
+//! | `wait` | told to a new head: last of the circle, node preferred, since when; 0: none | promoter |
 //!
 //! * **Order** (a new head, before it competes): while the next waiter is of another node and not
 //!   the last, it goes to the end of the circle. With nobody aside this is done once in

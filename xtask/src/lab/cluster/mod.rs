@@ -4,7 +4,7 @@
 //! | part | what |
 //! |---|---|
 //! | `kills` | 2,000 cells in two shards, which are killed three times and go on |
-//! | `recipes` | docs/guide.md's for Slurm, GNU parallel and Kubernetes, with what these put into the environment |
+//! | `recipes` | docs/guide.md's for Slurm, GNU parallel and Kubernetes, with their environment |
 //! | `hyperqueue`, `dask` | docs/guide.md's, on two workers, one of which is killed in the middle |
 //!
 //! The Python packages are installed in a virtual environment below the folder that cargo builds

@@ -21,7 +21,7 @@
 //! |---|---|
 //! | `LISTENING` | the first waiter, in the step in which its last try fails |
 //! | | an owner that leaves the queue, for the new first; a fair release |
-//! | | a signaller, for a first waiter that it put there. (If the lock is free, it wakes that one) |
+//! | | a signaller, for a first waiter that it put there. (Free: it wakes that one) |
 //! | `HANDOFF` | the first waiter, in the step in which a try fails after its turn |
 //! | | under the wait lock: a thread that finds the first waiter late, and then wakes it |
 //! | | an owner that leaves, or a signaller, if the new first has a rank; a fair release |
@@ -39,8 +39,8 @@
 //! | `HANDOFF` | the thread that ends a reservation. Not a release |
 //! | both | the waiter that empties the queue; a first waiter that leaves with the lock |
 //! | `reserved` | the waiter that joins, and at each look; the signaller |
-//! | `note` | a leaving owner that was not passed; the waiter that joins; the thread that moves it; |
-//! | | a signaller, in an empty queue |
+//! | `note` | a leaving owner that was not passed; the waiter that joins; |
+//! | | the thread that moves it; a signaller, in an empty queue |
 //!
 //! **Terms.** *First*: at the head of the queue. *Rank*: a fixed priority ([`Platform::rank`]).
 //! *Refused*: not first, and the lock is free for the first waiter, with `HANDOFF`. *Late*, of a
