@@ -128,10 +128,14 @@ fn threads(process: u32) -> Option<u32> {
 }
 
 impl Followed {
-    /// `child` has just been started.
-    pub(crate) fn new(child: Child) -> Self {
+    /// `child` has just been started, and runs `file`.
+    pub(crate) fn new(child: Child, file: Option<PathBuf>) -> Self {
         let mut known = Known::default();
         known.look(child.id(), Duration::ZERO);
+        // Of one that has ended by now, `/proc` does not tell it.
+        if known.programs.is_empty() {
+            known.programs.extend(file);
+        }
         Self { child, looked: Instant::now(), pause: FIRST, known }
     }
 
@@ -194,7 +198,10 @@ pub(crate) fn exit_code(status: ExitStatus) -> u8 {
 mod tests {
     use std::process::Command;
 
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+
     use super::*;
+    use crate::elf;
 
     #[test]
     fn threads_have_time_and_processes_have_programs() {
@@ -211,9 +218,20 @@ mod tests {
 
     #[test]
     fn a_program_is_waited_for() {
-        let mut followed = Followed::new(Command::new("sleep").arg("600").spawn().expect("sleep"));
+        let mut followed = Followed::new(Command::new("sleep").arg("600").spawn().expect("sleep"), None);
         assert_eq!(followed.wait(Duration::ZERO).unwrap(), None);
         followed.child.kill().expect("it is there");
         assert!(followed.wait(Duration::MAX).unwrap().is_some_and(|status| !status.success()));
+    }
+
+    #[test]
+    fn one_that_has_ended_before_the_first_look_is_known_by_its_file() {
+        let child = Command::new("true").spawn().expect("true");
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(&child)), options).expect("it ends");
+        let file = elf::file_of("true".as_ref()).expect("it is in the path");
+        let mut followed = Followed::new(child, Some(file.clone()));
+        assert_eq!(followed.known.programs, [file]);
+        assert!(followed.wait(Duration::MAX).unwrap().is_some_and(|status| status.success()));
     }
 }

@@ -111,6 +111,11 @@ impl Launch {
         words.collect::<Vec<_>>().join(" ")
     }
 
+    /// The file that it is.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        elf::file_of(&self.program)
+    }
+
     /// How it is started.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);

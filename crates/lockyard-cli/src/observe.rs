@@ -136,7 +136,7 @@ impl Observation {
         let mut command = launch.command();
         command.env("LOCKYARD_SESSION", session.to_string());
         lockyard_segment::reader::sweep();
-        let mut followed = Followed::new(command.spawn().map_err(|error| launch.refused(&error))?);
+        let mut followed = Followed::new(command.spawn().map_err(|error| launch.refused(&error))?, launch.file());
         let mut teller = Teller { what: launch.name(), symbols: Symbols::default(), styled: false, stdout_taken: true };
         let mut earlier = (Sample::default(), Duration::ZERO);
         let (mut said, mut programs) = (false, 0);

@@ -123,7 +123,7 @@ impl Recorded {
         command.env("LOCKYARD_SESSION", session.to_string()).env("LOCKYARD_RECORD", "1");
         segment::reader::sweep();
         let mut recording = self.begin(&launch.line())?;
-        let mut followed = Followed::new(command.spawn().map_err(|error| launch.refused(&error))?);
+        let mut followed = Followed::new(command.spawn().map_err(|error| launch.refused(&error))?, launch.file());
         let end = self.time.map(|time| Instant::now() + time);
         let mut looked = Instant::now();
         let mut recording_on = true;
