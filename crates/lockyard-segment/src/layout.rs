@@ -296,7 +296,7 @@ pub struct Tape {
     pub events: Events,
 }
 
-/// 0: nothing is written; 1: an event is; 2: and another was to be, in a signal handler.
+/// 0: nothing is written; 1: an event is; more: and others were to be, in a signal handler.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Busy(pub AtomicU64);

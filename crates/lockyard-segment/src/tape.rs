@@ -47,6 +47,11 @@ pub const GAP_NS: u64 = 20_000;
 /// not to be taken for a part of a later one.
 const LOOK_NS: u64 = 100_000;
 
+/// So many calls in a signal handler are taken to be within the event that the handler interrupted.
+/// After them, the handler has left that event by a jump: another window begins. Where that is
+/// wrong, the recorder finds that the count of events went back, and skips them.
+const HANDLER: u64 = 1_000;
+
 /// What an event is: the lowest byte of its word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -163,8 +168,14 @@ fn write(page: &ThreadPage, kind: Kind, lock: usize, class: Class, slept: bool) 
         return;
     };
     // A signal handler, in the middle of an event: the window ends with that one.
-    if tape.busy.swap_plain() {
-        return;
+    match tape.busy.enter() {
+        0 => {}
+        HANDLER => {
+            tape.busy.leave();
+            change(page, ON, BEGIN);
+            return;
+        }
+        _ => return,
     }
     if state == ON || change(page, BEGIN, ON) {
         let begins = state == BEGIN;
@@ -210,11 +221,12 @@ fn quietly(call: impl FnOnce() -> i32) {
 }
 
 impl Busy {
-    /// Whether an event is being written: then that is noted. Only for the tape's own thread.
-    fn swap_plain(&self) -> bool {
-        let busy = self.0.load(Relaxed) != 0;
-        self.0.store(1 + u64::from(busy), Relaxed);
-        busy
+    /// How many calls have come since an event began that is not written yet; 0: there is none, and
+    /// one begins. Only for the tape's own thread.
+    fn enter(&self) -> u64 {
+        let before = self.0.load(Relaxed);
+        self.0.store(before.saturating_add(1), Relaxed);
+        before
     }
 
     /// The event is written. Whether another came in between.
@@ -390,8 +402,27 @@ mod tests {
     #[test]
     fn an_event_within_an_event_is_noticed() {
         let tape = tape();
-        assert!(!tape.busy.swap_plain() && tape.busy.swap_plain());
-        assert!(tape.busy.leave() && !tape.busy.swap_plain() && !tape.busy.leave());
+        assert_eq!((tape.busy.enter(), tape.busy.enter(), tape.busy.enter()), (0, 1, 2));
+        assert!(tape.busy.leave() && tape.busy.enter() == 0 && !tape.busy.leave());
+    }
+
+    #[test]
+    fn an_event_that_a_handler_has_left_by_a_jump_ends_the_window_and_not_the_recording() {
+        crate::open(b"test").expect("a segment");
+        let page = writer::mine().expect("this thread's");
+        page.tape.store(BEGIN, Relaxed);
+        given_back(page, 1);
+        let tape = mine(page).expect("it is recorded");
+        assert_eq!((page.tape.load(Relaxed), tape.busy.enter()), (ON, 0));
+        (0..HANDLER).for_each(|_| given_back(page, 2));
+        assert_eq!(page.tape.load(Relaxed), BEGIN);
+        given_back(page, 3);
+        page.tape.store(OFF, Relaxed);
+        let mut seen = Vec::new();
+        tape.drain(|event| seen.extend(event));
+        let seen = seen.iter().filter(|event| matches!(event.kind, Kind::Window | Kind::Release));
+        let kinds: Vec<(Kind, u64)> = seen.map(|event| (event.kind, event.value)).collect();
+        assert!(matches!(kinds[..], [(Kind::Window, _), (_, 1), (Kind::Window, _), (_, 3)]), "{kinds:?}");
     }
 
     #[test]
