@@ -204,7 +204,9 @@ impl<P: Platform + PiPlatform, S: rtmutex::Policy> Lock for RawRtMutex<P, S> {
 
     #[inline(always)]
     fn lock(&self, _way: Way) {
-        self.acquire().expect("a mutex that can be locked");
+        if let Err(refused) = self.acquire() {
+            panic!("a mutex that can be locked is refused to {:?}: {refused:?}, {self:?}", P::known());
+        }
     }
 
     fn try_lock(&self, _way: Way) -> bool {

@@ -21,6 +21,11 @@ pub(super) const CANCEL_NS: u64 = 1_000_000;
 /// the word names a thread that the kernel has forgotten.
 pub(super) const DOUBT_NS: u64 = 2_000_000_000;
 
+/// How often the kernel is asked before a cycle of waits is one. The kernel follows the chain while
+/// its threads go on: a ring of threads that took each other's mutexes in turn was once called a
+/// cycle. A true one is still there at each look, a millisecond later at the last.
+pub(super) const CYCLE_LOOKS: u32 = 8;
+
 impl<P: PiPlatform, S: Policy> RawRtMutex<P, S> {
     /// For those whose waiting matters to others: spins as top waiter, then waits in the kernel.
     pub(super) fn acquire_urgent(&self, me: u32, class: Class, until: Until<'_, P>) -> Result<(), PiError> {
@@ -102,6 +107,7 @@ impl<P: PiPlatform, S: Policy> RawRtMutex<P, S> {
 
     fn lock_pi(&self, until: Until<'_, P>) -> Result<(), PiError> {
         let mut round = 0;
+        let mut cycles = 0;
         let mut doubted = None;
         loop {
             let deadline = match until.is_cancellable() {
@@ -115,7 +121,13 @@ impl<P: PiPlatform, S: Policy> RawRtMutex<P, S> {
                         return Err(end.into());
                     }
                 }
-                Err(Refused::Deadlock) => return Err(PiError::Deadlock),
+                Err(Refused::Deadlock) => {
+                    cycles += 1;
+                    if cycles == CYCLE_LOOKS {
+                        return Err(PiError::Deadlock);
+                    }
+                    P::nap(cycles);
+                }
                 Err(Refused::NoOwner) => {
                     self.flags().fetch_or(DEAD, Relaxed);
                     return Err(PiError::OwnerDied);

@@ -158,7 +158,8 @@ impl<P: PiPlatform, S: Policy> Contended<P> for Want<'_, P, S> {
 mod tests {
     use std::boxed::Box;
 
-    use super::super::tests::machine::{Machine, before_a_mark, next_wait, playing, with};
+    use super::super::kernel::CYCLE_LOOKS;
+    use super::super::tests::machine::{Machine, before_a_mark, next_cycles, next_wait, playing, with};
     use super::super::{Lateral, OWNER};
     use super::*;
     use crate::platform::Platform;
@@ -257,12 +258,15 @@ mod tests {
         let asks = |answer: Result<(), Refused>, end| {
             let want = Want { until: Until::deadline(end), ..want(OTHER, LISTENING | TOP_SPINS) };
             let mutex = want.mutex;
-            next_wait(move || {
-                if answer.is_ok() {
-                    mutex.word().store(ME | WAITERS, SeqCst);
-                }
-                answer
-            });
+            match answer {
+                Err(Refused::Deadlock) => next_cycles(CYCLE_LOOKS),
+                answer => next_wait(move || {
+                    if answer.is_ok() {
+                        mutex.word().store(ME | WAITERS, SeqCst);
+                    }
+                    answer
+                }),
+            }
             let over = want.try_or_ask(Request::Handoff);
             (over, want.refused.get(), state(&want))
         };

@@ -65,7 +65,7 @@
 //! # Errors
 //!
 //! An owner that locks again is refused. So is a thread that would close a cycle of waits: it holds
-//! a mutex, so it waits in the kernel, which looks. So is a thread that wants a mutex whose owner
+//! a mutex, so it waits in the kernel, which looks; it asks again for a millisecond. So is a thread that wants a mutex whose owner
 //! exited: the data may be in use ([`lock_api::MutexGuard::leak`]), so the mutex stays locked for
 //! ever. The kernel goes by thread ids: if a new thread has the id of the dead owner, waiters wait
 //! for that one. A thread that is not the owner is refused its release.

@@ -4,11 +4,11 @@
 use std::boxed::Box;
 use std::vec::Vec;
 
-use super::super::kernel::{CANCEL_NS, DOUBT_NS};
+use super::super::kernel::{CANCEL_NS, CYCLE_LOOKS, DOUBT_NS};
 use super::super::*;
 use super::machine::{
-    self, Call, Machine, after_the_last_look, between_looks, calls, events, is_over, meanwhile, next_wait, playing,
-    with,
+    self, Call, Machine, after_the_last_look, between_looks, calls, events, is_over, meanwhile, next_cycles, next_wait,
+    playing, with,
 };
 use crate::platform::Patience;
 use crate::platform::pi::{At, OWNER_DIED, Refused};
@@ -233,12 +233,24 @@ fn who_owns_a_mutex_is_refused_without_asking_the_kernel() {
 #[test]
 fn a_cycle_that_the_kernel_finds_is_counted_and_nothing_else() {
     let mutex = held::<policy::Off>();
-    next_wait(|| Err(Refused::Deadlock));
+    next_cycles(CYCLE_LOOKS);
     assert_eq!(mutex.acquire(), Err(PiError::Deadlock));
     assert_eq!(events(Event::PiMutexDeadlock), 1);
     assert_eq!(mutex.acquire_until(Until::after(5)), Err(PiError::TimedOut));
     assert_eq!(events(Event::PiMutexDeadlock), 1);
     assert_eq!(Machine::holds(), 0);
+}
+
+#[test]
+fn a_cycle_that_is_gone_at_the_next_look_was_none() {
+    let mutex = held::<policy::Off>();
+    next_cycles(CYCLE_LOOKS - 1);
+    next_wait(|| {
+        set(mutex, ME | WAITERS)();
+        Ok(())
+    });
+    assert_eq!((mutex.acquire(), events(Event::PiMutexDeadlock)), (Ok(()), 0));
+    assert!(is_over());
 }
 
 #[test]

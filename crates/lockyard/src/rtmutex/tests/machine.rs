@@ -14,6 +14,7 @@ use std::vec::Vec;
 
 pub(crate) use watched::Watched;
 
+use super::super::kernel::CYCLE_LOOKS;
 use crate::event::Event;
 use crate::platform::linux::{LaneWord, Linux, U32, U64};
 use crate::platform::pi::{At, Class, Known, NOBODY, OWNER, PiPlatform, Refused, WAITERS};
@@ -174,6 +175,16 @@ pub(crate) fn when(event: Event, act: impl FnOnce() + 'static) {
 /// What the next call that waits comes to.
 pub(crate) fn next_wait(act: impl FnOnce() -> Result<(), Refused> + 'static) {
     with(|state| state.waits.push_back(Box::new(act)));
+}
+
+/// The next looks of the kernel find a cycle, so many, each but the last before a nap.
+pub(crate) fn next_cycles(looks: u32) {
+    (0..looks).for_each(|look| {
+        next_wait(|| Err(Refused::Deadlock));
+        if look + 1 < CYCLE_LOOKS {
+            next_wait(|| Ok(()));
+        }
+    });
 }
 
 /// All that was put down has happened.
