@@ -22,6 +22,7 @@ mod qemu;
 mod quick;
 mod sources;
 mod steps;
+mod suites;
 mod surface;
 mod tools;
 mod weakened;

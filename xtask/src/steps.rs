@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::tools::{Outcome, cargo, cargo_with};
-use crate::{asm, counts, install, licences, models, planted, programs, sources, surface, tools};
+use crate::{asm, counts, install, licences, models, planted, programs, sources, suites, surface, tools};
 
 /// One check.
 #[derive(Clone, Copy)]
@@ -108,7 +108,7 @@ fn tests() -> Outcome {
     for (program, package) in [("g++", "g++"), ("clang++", "clang"), ("readelf", "binutils")] {
         tools::need(program, package)?;
     }
-    cargo("test --workspace --lib --bins --tests")
+    suites::run("--workspace --lib --bins --tests")
 }
 
 fn portable() -> Outcome {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub(crate) type Outcome<T = ()> = Result<T, String>;
 
 /// A lock test that hangs must not hang the whole run: no single command may take longer than this.
-const LIMIT: Duration = Duration::from_secs(30 * 60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// The workspace's folder.
 pub(crate) fn root() -> &'static Path {

@@ -154,7 +154,8 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
     find(words.find(|word| !option(word))?)
 }
 
-/// The file that the system runs for `program`, as `/proc` would name it: for a script, what runs it.
+/// The file that the system runs for `program`, as `/proc` would name it: for a script, what runs
+/// it.
 pub(crate) fn file_of(program: &OsStr) -> Option<PathBuf> {
     let mut file = find(program)?;
     for _ in 0..SCRIPTS {
