@@ -154,7 +154,9 @@ fn recursive_readers() {
 /// for A.
 #[test]
 fn readers_that_wait_for_each_other_with_a_writer_waiting() {
-    same("dependent_readers.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
+    same("dependent_readers.c", &[], &[DEFAULT, SPIN, HQ]);
+    // A spinning reader of 2020's kernel may pass a waiting writer of any kind.
+    same("dependent_readers.c", &["default"], &[OLD]);
 }
 
 /// What lets such readers in must not let all readers in for ever.

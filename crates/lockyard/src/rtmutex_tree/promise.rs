@@ -14,7 +14,8 @@
 //! heir wakes nobody, and any thread may take the mutex.
 //!
 //! A waiter that is not first looks again when the promise that refused it is over, or, if it found
-//! the mutex held, after [`WATCH_NS`]: no release may wake it. A first waiter sleeps without a
+//! the mutex held, after [`WATCH_NS`]: no release may wake it. It loads the word, and takes the
+//! wait lock if the mutex is free or its own `reserved` is not 0. A first waiter sleeps without a
 //! timer; the thread that makes it second wakes it. Machines on which no thread is stopped promise
 //! for ever, and nobody watches.
 
@@ -123,6 +124,11 @@ impl<P: Platform> Core<P> {
                 self.word.compare_exchange(WAITERS, WAITERS | ThreadId::ANONYMOUS.raw(), Acquire, Relaxed).is_ok()
             })
             .unwrap_or(false)
+    }
+
+    /// Whether no promise to the waiter `me` was made or has ended, as far as it sees.
+    pub(super) fn is_on_time(me: &Thread<P>) -> bool {
+        me.waiter.reserved.load(Relaxed) == 0
     }
 
     /// Under the wait lock: the waiter `me` runs.

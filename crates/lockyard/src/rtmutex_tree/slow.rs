@@ -199,13 +199,25 @@ impl<P: Platform> Core<P> {
                 _ => false,
             };
             if !again {
-                match Self::watch(first, owner) {
-                    Some(look) => until.slice(look).park(me),
-                    None => until.park(me),
-                }
-                P::count(Event::RtmutexSlowSleep, 1);
+                self.sleep(me, first, owner, until);
             }
             enter(&self.wait_lock);
+        }
+    }
+
+    /// Asleep, having seen `owner`, until there may be something to do under the wait lock. A
+    /// waiter whose timer alone has ended looks at the word first: a waiter that is stopped with
+    /// the wait lock keeps the mutex shut.
+    fn sleep(&self, me: &Thread<P>, mut first: bool, mut owner: Option<ThreadId>, until: Until<'_, P>) {
+        loop {
+            let look = Self::watch(first, owner);
+            look.map_or(until, |look| until.slice(look)).park(me);
+            P::count(Event::RtmutexSlowSleep, 1);
+            (first, owner) = (self.waiters.is_first(me.id()), self.owner());
+            let idle = look.is_some_and(|look| P::now() >= look) && owner.is_some() && Self::is_on_time(me);
+            if !idle || until.over().is_some() {
+                return;
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! Waiters that a signal handler keeps, as a collector does that stops the world: one that goes on
 //! needs the lock that they wait for, which nobody holds.
+//!
+//! None is stopped in a window, in which a lock inside the lock may be its own.
 
 // Threads and signals of the system.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -9,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::scope;
 
 use lockyard::platform::Platform;
-use lockyard::platform::linux::Linux;
+use lockyard::platform::linux::{Linux, threads};
 use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::spin::cna::RawCnaSpinLock;
@@ -21,11 +23,17 @@ use lockyard_check::native::guarded;
 
 static STOPPED: AtomicU32 = AtomicU32::new(0);
 static GO: AtomicBool = AtomicBool::new(false);
+/// A thread was in a window, and is to be stopped later.
+static AGAIN: AtomicBool = AtomicBool::new(false);
 
 /// One world at a time: there is one handler.
 static WORLD: Mutex<()> = Mutex::new(());
 
 extern "C" fn stop(_signal: i32) {
+    if threads::is_in_window() {
+        AGAIN.store(true, SeqCst);
+        return;
+    }
     STOPPED.fetch_add(1, SeqCst);
     wait_until(|| GO.load(SeqCst));
 }
@@ -45,13 +53,13 @@ fn wait_ns(ns: u64) {
 fn others_get_it<L: Lock<P = Linux>>(waiters: usize, waited: u64, tries: bool) {
     let lock = L::default();
     let served = AtomicU32::new(0);
-    let threads: Vec<AtomicUsize> = (0..waiters).map(|_| AtomicUsize::new(0)).collect();
+    let names: Vec<AtomicUsize> = (0..waiters).map(|_| AtomicUsize::new(0)).collect();
     STOPPED.store(0, SeqCst);
     GO.store(false, SeqCst);
     lock.lock(Way::Write);
     scope(|scope| {
         let way = |number: usize| L::WAYS[number % L::WAYS.len()];
-        for (number, thread) in threads.iter().enumerate() {
+        for (number, thread) in names.iter().enumerate() {
             let (lock, served, way) = (&lock, &served, way(number));
             scope.spawn(move || {
                 // SAFETY: names the calling thread.
@@ -62,13 +70,18 @@ fn others_get_it<L: Lock<P = Linux>>(waiters: usize, waited: u64, tries: bool) {
                 unsafe { lock.unlock(way) };
             });
         }
-        wait_until(|| threads.iter().all(|thread| thread.load(SeqCst) != 0));
+        wait_until(|| names.iter().all(|thread| thread.load(SeqCst) != 0));
         wait_ns(waited);
-        for thread in &threads {
-            // SAFETY: the thread waits for a lock that we hold.
-            unsafe { libc::pthread_kill(thread.load(SeqCst) as libc::pthread_t, libc::SIGUSR2) };
-        }
-        wait_until(|| STOPPED.load(SeqCst) == waiters as u32);
+        AGAIN.store(true, SeqCst);
+        wait_until(|| {
+            if AGAIN.swap(false, SeqCst) {
+                for thread in &names {
+                    // SAFETY: the thread waits for a lock that we hold.
+                    unsafe { libc::pthread_kill(thread.load(SeqCst) as libc::pthread_t, libc::SIGUSR2) };
+                }
+            }
+            STOPPED.load(SeqCst) == waiters as u32
+        });
         // SAFETY: acquired above.
         unsafe { lock.unlock(Way::Write) };
         for way in (0..5).map(way) {

@@ -214,6 +214,13 @@ pub(super) fn known_window() -> Option<&'static AtomicU32> {
     id().filter(|id| !id.is_anonymous()).map(|id| &slot(id).window)
 }
 
+/// Whether the calling thread is in a window: stopped there, it keeps others out. For tests that
+/// stop threads.
+#[doc(hidden)]
+pub fn is_in_window() -> bool {
+    known_window().is_some_and(|window| window.load(Relaxed) != 0)
+}
+
 /// Whether a thread of this process other than the caller is in a window.
 pub(super) fn any_window_elsewhere() -> bool {
     let (me, epoch) = (SELF.get(), epoch::known_epoch());
