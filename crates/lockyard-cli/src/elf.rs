@@ -29,7 +29,7 @@ pub(crate) struct Head {
 impl Head {
     /// `None`: no ELF file of this machine's byte order, or not readable.
     pub(crate) fn of(path: &Path) -> Option<Self> {
-        let mut file = File::open(path).ok()?;
+        let mut file = opened(path)?;
         let mut head = [0u8; 64];
         let read = read_up_to(&mut file, &mut head);
         if read < 52 || head[..4] != *b"\x7fELF" || head[5] != 1 {
@@ -71,6 +71,11 @@ impl Head {
 
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+}
+
+/// Not a pipe: to open one would be to wait for its writer.
+fn opened(path: &Path) -> Option<File> {
+    path.is_file().then(|| File::open(path).ok()).flatten()
 }
 
 fn read_up_to(file: &mut File, buffer: &mut [u8]) -> usize {
@@ -143,7 +148,7 @@ fn has_capabilities(file: &Path) -> bool {
 /// What runs a script.
 fn interpreter(script: &Path) -> Option<PathBuf> {
     let mut line = [0u8; 256];
-    let read = read_up_to(&mut File::open(script).ok()?, &mut line);
+    let read = read_up_to(&mut opened(script)?, &mut line);
     let line = line[..read].strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(OsStr::from_bytes);
     let first = PathBuf::from(words.next()?);
@@ -183,5 +188,16 @@ mod tests {
         assert!(head.wide && head.loader.is_some(), "{head:?}");
         assert_eq!(Head::of(Path::new("/proc/self/cmdline")), None);
         assert_eq!(Head::of(Path::new("/no/such/file")), None);
+    }
+
+    #[test]
+    fn a_pipe_without_a_writer_is_not_waited_for() {
+        let pipe = std::env::temp_dir().join(format!("lockyard-elf-{}", std::process::id()));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).expect("a pipe");
+        assert!(ignores(pipe.as_os_str(), &std::env::current_exe().unwrap()).is_none());
+        assert_eq!(file_of(pipe.as_os_str()).as_deref(), Some(pipe.as_path()));
+        let place = lockyard_segment::sample::Place { file: pipe.to_string_lossy().into_owned(), place: 1 };
+        assert!(crate::symbols::Symbols::default().call(&place).is_none());
+        std::fs::remove_file(&pipe).expect("it is there");
     }
 }

@@ -98,6 +98,10 @@ impl std::fmt::Debug for Symbols {
 
 impl Opened {
     fn new(path: &Path) -> Option<Self> {
+        // A process tells what it likes: to open a pipe would be to wait for its writer.
+        if !path.is_file() {
+            return None;
+        }
         let debug = debug_file(path).and_then(|file| Loader::new(file).ok());
         let own = Loader::new(path).ok();
         (debug.is_some() || own.is_some()).then_some(Self { debug, own })

@@ -2,12 +2,17 @@
 
 use core::sync::atomic::Ordering::*;
 
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, OFlags, flock};
+
 use crate::layout::{ThreadPage, state};
+use crate::process;
 use crate::reader::Reader;
 use crate::refusal::Refusal;
 use crate::tape::{self, Event};
 
-/// A process that is recorded. One recorder at a time: two would share the events.
+/// A process that is recorded. One recorder at a time: two would share the events, so the second is
+/// refused.
 ///
 /// When this is dropped the process is not recorded any more.
 #[derive(Debug)]
@@ -16,6 +21,8 @@ pub struct Recorder {
     on: bool,
     /// What the process had counted before: cut windows, threads without a tape.
     before: (u64, u32),
+    /// The segment's file, locked: the system unlocks it when the recorder ends, however it does.
+    _claim: Option<OwnedFd>,
 }
 
 /// A class of locks, as the process has told it.
@@ -29,13 +36,21 @@ pub struct RecordedClass {
     pub site: u64,
 }
 
+/// The segment's file of `process`, locked. `None`: another recorder has it.
+fn claim(process: u32) -> Option<OwnedFd> {
+    let (file, _) = process::open_for_reader(process, OFlags::RDONLY).ok()?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).ok().map(|()| file)
+}
+
 impl Recorder {
     /// For `process`, which is running, and has a segment.
     ///
     /// # Errors
     /// Why it cannot be recorded.
     pub fn open(process: u32) -> Result<Self, Refusal> {
-        let mut recorder = Self { reader: Reader::map(process, true, true)?, on: false, before: (0, 0) };
+        let reader = Reader::map(process, true, true)?;
+        let claim = Some(claim(process).ok_or(Refusal::Recorded(process))?);
+        let mut recorder = Self { reader, on: false, before: (0, 0), _claim: claim };
         // What an earlier recorder has left.
         tape::all(recorder.reader.shared()).for_each(|(_, tape)| tape.skip());
         recorder.before = (recorder.cut(), recorder.unrecorded());
@@ -47,7 +62,7 @@ impl Recorder {
         let members = Reader::members(session).into_iter();
         let readers = members.filter_map(|process| Reader::map(process, true, false).ok());
         let new = readers.filter(|reader| !known.contains(&reader.key()));
-        new.map(|reader| Self { reader, on: true, before: (0, 0) }).collect()
+        new.map(|reader| Self { _claim: claim(reader.process()), reader, on: true, before: (0, 0) }).collect()
     }
 
     /// What tells its segment from others: a program that execs another has a new one.

@@ -28,6 +28,8 @@ pub enum Refusal {
         /// The version of its layout.
         found: u32,
     },
+    /// Another recorder records the process.
+    Recorded(u32),
     /// The system refused.
     System(u32, i32),
 }
@@ -53,6 +55,9 @@ impl fmt::Display for Refusal {
                 out,
                 "process {process} writes statistics of version {found}, this command reads version {VERSION}; use the command of its Lockyard"
             ),
+            Self::Recorded(process) => {
+                write!(out, "process {process} is being recorded by another command; wait until that has ended")
+            }
             Self::System(process, error) => {
                 let error = std::io::Error::from_raw_os_error(*error);
                 write!(out, "the statistics of process {process} cannot be read: {error}")

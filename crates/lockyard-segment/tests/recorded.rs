@@ -7,7 +7,7 @@ use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard_segment::layout::{TAPE, TAPES};
 use lockyard_segment::tape::{Event, GAP_NS, Kind};
-use lockyard_segment::{self as segment, Caller, Class, Recorder};
+use lockyard_segment::{self as segment, Caller, Class, Recorder, Refusal};
 
 /// One test at a time: they share the process's segment.
 fn alone() -> (MutexGuard<'static, ()>, Recorder, Class) {
@@ -136,6 +136,15 @@ fn threads_that_come_and_go_are_recorded_each_in_windows_of_its_own() {
         }
     });
     names.iter().for_each(|name| assert!(windows.contains(name), "{name} is missing"));
+}
+
+#[test]
+fn a_second_recorder_is_refused_as_long_as_there_is_one() {
+    let (_alone, recorder, _) = alone();
+    let process = std::process::id();
+    assert!(matches!(Recorder::open(process), Err(Refusal::Recorded(its)) if its == process));
+    drop(recorder);
+    assert!(Recorder::open(process).is_ok());
 }
 
 #[test]

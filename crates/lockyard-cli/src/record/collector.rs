@@ -18,6 +18,10 @@ const LONG: usize = 4_096;
 /// One of so many ends in any case.
 const LONGEST: usize = 65_536;
 
+/// So many addresses of a process are known at once, whatever it tells: after them, a lock that is
+/// taken again is another one.
+const MOST_LOCKS: usize = 1 << 20;
+
 /// Makes a recording of what recorders read.
 pub(super) struct Collector<W: Write> {
     writer: Writer<W>,
@@ -157,6 +161,9 @@ impl<W: Write + Commit> Collector<W> {
                 number
             }
         };
+        if process.locks.len() >= MOST_LOCKS {
+            process.locks.clear();
+        }
         let lock = self.writer.lock(number);
         process.locks.insert(address, (class, lock));
         Ok(lock)
