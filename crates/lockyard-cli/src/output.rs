@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::{Mutex, PoisonError};
 
 use crate::failure::{Failure, plain};
 
@@ -141,9 +142,20 @@ impl Commit for Growing {
         let flushed = self.flush();
         if let Some((mut temporary, target)) = self.beside.take() {
             fs::rename(&temporary.path, target)?;
-            temporary.path = PathBuf::new();
+            temporary.renamed = true;
         }
         flushed
+    }
+}
+
+/// The temporary files that there are.
+static UNDER_WAY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes what is half-written: the command ends at once.
+pub(crate) fn abandon() {
+    for path in UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        // Best effort: one that has its name by now is not there.
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -151,6 +163,8 @@ impl Commit for Growing {
 struct Temporary {
     path: PathBuf,
     file: Option<File>,
+    /// Nothing of that name is left to remove.
+    renamed: bool,
 }
 
 impl Temporary {
@@ -158,7 +172,8 @@ impl Temporary {
         let name = target.file_name().unwrap_or_default().to_string_lossy();
         let path = target.with_file_name(format!(".{name}.{}.part", process::id()));
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
-        Ok(Self { path, file: Some(file) })
+        UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
+        Ok(Self { path, file: Some(file), renamed: false })
     }
 
     fn commit(mut self, target: &Path, written: &mut dyn FnMut(&File) -> io::Result<()>) -> io::Result<()> {
@@ -166,18 +181,18 @@ impl Temporary {
             written(&file)?;
         }
         fs::rename(&self.path, target)?;
-        // Renamed: nothing of that name is left to remove.
-        self.path = PathBuf::new();
+        self.renamed = true;
         Ok(())
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if !self.path.as_os_str().is_empty() {
+        if !self.renamed {
             // Best effort: the error that matters has been reported already.
             let _ = fs::remove_file(&self.path);
         }
+        UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.path);
     }
 }
 

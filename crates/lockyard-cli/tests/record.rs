@@ -10,6 +10,7 @@ use assert_cmd::cargo::cargo_bin;
 use lockyard_recording::Recording;
 use lockyard_recording::model::Kind;
 use lockyard_recording::recording::{Mode, What};
+use rustix::process::{Pid, Signal, kill_process};
 
 use preloaded::{library, program};
 
@@ -103,6 +104,35 @@ fn a_program_goes_on_whose_recorder_is_killed() {
     said.read_line(&mut line).expect("a pipe");
     assert_eq!(line, "done\n");
     assert!(!out.exists(), "half a file is none");
+}
+
+/// Signals the recorder of a program that waits: what is in the file's folder afterwards.
+fn interrupted(name: &str, signal: Signal, again: bool) -> Vec<String> {
+    let folder = file(name).with_extension("");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let mut command = record(&[], &folder.join("a.lyr"), "wait");
+    let mut recorder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(recorder.stdout.take().expect("a pipe")).read_line(&mut line).expect("a pipe");
+    assert_eq!(line, "ready\n");
+    let process = Pid::from_child(&recorder);
+    kill_process(process, signal).expect("it runs");
+    while again && recorder.try_wait().expect("a child").is_none() {
+        kill_process(process, signal).expect("not waited for so far");
+    }
+    // The program waits for the end of its input.
+    drop(recorder.stdin.take());
+    recorder.wait().expect("it ends");
+    let names = std::fs::read_dir(&folder).expect("a folder");
+    let names = names.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    std::fs::remove_dir_all(&folder).expect("it is there");
+    names
+}
+
+#[test]
+fn a_closed_terminal_keeps_what_was_recorded_and_a_second_interrupt_leaves_nothing_behind() {
+    assert_eq!(interrupted("hung-up", Signal::HUP, false), ["a.lyr"]);
+    assert_eq!(interrupted("twice", Signal::INT, true), [""; 0]);
 }
 
 #[test]

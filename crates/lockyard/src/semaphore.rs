@@ -212,8 +212,8 @@ impl<P: Platform> RawSemaphore<P> {
         word & HANDOFF != 0 && enough(word, units) && turn::try_take(&Want { semaphore: self, units })
     }
 
-    /// Returns a unit. `false`: there are [`MAX_UNITS`] already, nothing was changed. Until an up has
-    /// been refused its unit counts, so another up may be refused beside it for one unit less.
+    /// Returns a unit. `false`: there are [`MAX_UNITS`] already, nothing was changed. Until an up
+    /// has been refused its unit counts, so another up may be refused beside it for one unit less.
     #[inline]
     pub fn up(&self) -> bool {
         let old = self.word.fetch_add(1, Release);
