@@ -73,7 +73,10 @@ fn suite(message: &str) -> Option<Suite> {
         _ => "--lib".to_owned(),
     };
     // The programs that the tests start are made as well.
-    let words = format!("-p {package} {what}");
+    // All packages together turn on more than one alone would.
+    let features = message.split_once("\"features\":[")?.1.split(']').next()?.replace('"', "");
+    let features = if features.is_empty() { features } else { format!(" -F {features}") };
+    let words = format!("-p {package} {what}{features}");
     message.contains("\"test\":true},\"features\"").then_some(Suite { program, folder, words })
 }
 

@@ -49,7 +49,7 @@ const LOOK_NS: u64 = 100_000;
 
 /// So many calls in a signal handler are taken to be within the event that the handler interrupted.
 /// After them, the handler has left that event by a jump: another window begins. Where that is
-/// wrong, the recorder finds that the count of events went back, and skips them.
+/// wrong, the event ends that window when it is written, and may take the place of one of it.
 const HANDLER: u64 = 1_000;
 
 /// What an event is: the lowest byte of its word.
@@ -229,9 +229,10 @@ impl Busy {
         before
     }
 
-    /// The event is written. Whether another came in between.
+    /// The event is written. Whether others came in between: after [`HANDLER`] of them it is no
+    /// longer noted that there is one.
     fn leave(&self) -> bool {
-        let nested = self.0.load(Relaxed) > 1;
+        let nested = self.0.load(Relaxed) != 1;
         self.0.store(0, Relaxed);
         nested
     }
@@ -404,6 +405,7 @@ mod tests {
         let tape = tape();
         assert_eq!((tape.busy.enter(), tape.busy.enter(), tape.busy.enter()), (0, 1, 2));
         assert!(tape.busy.leave() && tape.busy.enter() == 0 && !tape.busy.leave());
+        assert!(tape.busy.leave(), "taken to be abandoned meanwhile");
     }
 
     #[test]

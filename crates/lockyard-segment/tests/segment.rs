@@ -256,12 +256,16 @@ fn a_process_under_load_is_read_and_reset_by_another() {
 #[test]
 fn a_crashed_process_leaves_a_name_until_the_next_one_starts() {
     let _alone = alone();
-    let mut writer = Writer::start("crash", &[]);
+    // Of a session, so that processes of other test programs leave the name alone.
+    let mut session = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
+    let mut writer = Writer::start("crash", &[("LOCKYARD_SESSION", session.id().to_string())]);
     let id = writer.id();
     writer.child.kill().expect("it is there");
     writer.child.wait().expect("it ends");
     assert!(file(id).exists());
     assert_eq!(Reader::open(id).map(drop), Err(Refusal::NoProcess(id)));
+    session.kill().expect("it is there");
+    session.wait().expect("it ends");
     let next = Writer::start("open and close", &[]);
     assert!(!file(id).exists() && !file(next.id()).exists());
     next.ends();

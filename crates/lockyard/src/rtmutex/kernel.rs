@@ -23,8 +23,8 @@ pub(super) const DOUBT_NS: u64 = 2_000_000_000;
 
 /// How often the kernel is asked before a cycle of waits is one. The kernel follows the chain while
 /// its threads go on: a ring of threads that took each other's mutexes in turn was once called a
-/// cycle. A true one is still there at each look, a millisecond later at the last.
-pub(super) const CYCLE_LOOKS: u32 = 8;
+/// cycle. A true one is still there at each look, at the last most of a millisecond later.
+pub(super) const CYCLE_LOOKS: u32 = 6;
 
 impl<P: PiPlatform, S: Policy> RawRtMutex<P, S> {
     /// For those whose waiting matters to others: spins as top waiter, then waits in the kernel.
@@ -120,13 +120,16 @@ impl<P: PiPlatform, S: Policy> RawRtMutex<P, S> {
                     if let Some(end) = until.over() {
                         return Err(end.into());
                     }
+                    // It has let the caller wait.
+                    cycles = 0;
                 }
                 Err(Refused::Deadlock) => {
                     cycles += 1;
-                    if cycles == CYCLE_LOOKS {
+                    if cycles == CYCLE_LOOKS || until.over().is_some() {
                         return Err(PiError::Deadlock);
                     }
-                    P::nap(cycles);
+                    // From the first that is longer than a few microseconds.
+                    P::nap(3 + cycles);
                 }
                 Err(Refused::NoOwner) => {
                     self.flags().fetch_or(DEAD, Relaxed);

@@ -65,11 +65,11 @@
 //! # Errors
 //!
 //! An owner that locks again is refused. So is a thread that would close a cycle of waits: it holds
-//! a mutex, so it waits in the kernel, which looks; it asks again for a millisecond. So is a thread
-//! that wants a mutex whose owner exited: the data may be in use ([`lock_api::MutexGuard::leak`]),
-//! so the mutex stays locked for ever. The kernel goes by thread ids: if a new thread has the id of
-//! the dead owner, waiters wait for that one. A thread that is not the owner is refused its
-//! release.
+//! a mutex, so it waits in the kernel, which looks; it asks again for most of a millisecond. So is
+//! a thread that wants a mutex whose owner exited: the data may be in use
+//! ([`lock_api::MutexGuard::leak`]), so the mutex stays locked for ever. The kernel goes by thread
+//! ids: if a new thread has the id of the dead owner, waiters wait for that one. A thread that is
+//! not the owner is refused its release.
 //!
 //! On a machine **without PI futexes** a thread that would wait in the kernel polls. Then nothing
 //! is inherited, no cycle and no exited owner is found, and the bounds do not hold.

@@ -15,9 +15,9 @@
 //!
 //! A waiter that is not first looks again when the promise that refused it is over, or, if it found
 //! the mutex held, after [`WATCH_NS`]: no release may wake it. It loads the word, and takes the
-//! wait lock if the mutex is free or its own `reserved` is not 0. A first waiter sleeps without a
-//! timer; the thread that makes it second wakes it. Machines on which no thread is stopped promise
-//! for ever, and nobody watches.
+//! wait lock if the mutex is free, if it seems to be first, or if its own `reserved` is not 0. A
+//! first waiter sleeps without a timer; the thread that makes it second wakes it. Machines on which
+//! no thread is stopped promise for ever, and nobody watches.
 
 use super::{Core, OWNER, WAITERS};
 use crate::event::Event;

@@ -207,14 +207,17 @@ impl<P: Platform> Core<P> {
 
     /// Asleep, having seen `owner`, until there may be something to do under the wait lock. A
     /// waiter whose timer alone has ended looks at the word first: a waiter that is stopped with
-    /// the wait lock keeps the mutex shut.
-    fn sleep(&self, me: &Thread<P>, mut first: bool, mut owner: Option<ThreadId>, until: Until<'_, P>) {
+    /// the wait lock keeps the mutex shut. One that seems to be first asks under the wait lock: a
+    /// waiter that is moved in the tree is out of it for a moment, and only a first one needs no
+    /// timer.
+    fn sleep(&self, me: &Thread<P>, first: bool, mut owner: Option<ThreadId>, until: Until<'_, P>) {
         loop {
             let look = Self::watch(first, owner);
             look.map_or(until, |look| until.slice(look)).park(me);
             P::count(Event::RtmutexSlowSleep, 1);
-            (first, owner) = (self.waiters.is_first(me.id()), self.owner());
-            let idle = look.is_some_and(|look| P::now() >= look) && owner.is_some() && Self::is_on_time(me);
+            owner = self.owner();
+            let timer = look.is_some_and(|look| P::now() >= look);
+            let idle = timer && owner.is_some() && !self.waiters.is_first(me.id()) && Self::is_on_time(me);
             if !idle || until.over().is_some() {
                 return;
             }

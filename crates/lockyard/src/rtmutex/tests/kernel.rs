@@ -242,6 +242,28 @@ fn a_cycle_that_the_kernel_finds_is_counted_and_nothing_else() {
 }
 
 #[test]
+fn looks_that_find_a_cycle_follow_one_another_and_end_with_the_time() {
+    let mutex = held::<policy::Off>();
+    let token: &'static crate::cancel::CancelToken<Machine> = Box::leak(Box::default());
+    next_cycles(CYCLE_LOOKS - 1);
+    next_wait(|| Err(Refused::TimedOut));
+    next_cycles(CYCLE_LOOKS - 1);
+    next_wait(|| {
+        set(mutex, ME | WAITERS)();
+        Ok(())
+    });
+    assert_eq!(mutex.acquire_until(Until::cancelled(token)), Ok(()));
+    assert!(is_over());
+    let mutex = held::<policy::Off>();
+    let end = Machine::now() + 7;
+    next_wait(move || {
+        with(|state| state.now = end);
+        Err(Refused::Deadlock)
+    });
+    assert_eq!(mutex.acquire_until(Until::deadline(end)), Err(PiError::Deadlock));
+}
+
+#[test]
 fn a_cycle_that_is_gone_at_the_next_look_was_none() {
     let mutex = held::<policy::Off>();
     next_cycles(CYCLE_LOOKS - 1);
