@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use lockyard_work::{Origin, Summary};
 
+use super::summary::Standing;
 use super::svg::{self, Bar, Panel, escape};
 use super::{numbers, summary, table};
 use crate::events;
@@ -55,6 +56,11 @@ fn head(out: &mut String, results: &Results) {
         let line = format!("{lock} failed in “{cell}”: {why}");
         let _ = writeln!(out, "<p class=\"notice\">{}</p>", escape(&line));
     }
+    let verdicts = summary::verdicts(results);
+    if !verdicts.is_empty() {
+        let items: String = verdicts.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+        let _ = write!(out, "<ul>\n{items}</ul>\n<p class=\"soft\">As fast: within the spread of the rounds.</p>\n");
+    }
     out.push_str("<dl>\n");
     for (name, value) in results.machine.lines() {
         let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(&value));
@@ -68,7 +74,7 @@ fn against_peers(out: &mut String, results: &Results) {
         return;
     }
     out.push_str(
-        "<h2>Summary</h2>\n<div class=\"scroll\"><table>\n<tr><th>Lockyard</th><th>cell</th><th class=\"n\">vs best peer</th>\
+        "<h2>Summary</h2>\n<div class=\"scroll\"><table class=\"lead\">\n<tr><th>Lockyard</th><th>cell</th><th class=\"n\">vs best peer</th>\
          <th>best peer</th><th class=\"n\">our longest wait</th><th class=\"n\">its longest wait</th></tr>\n",
     );
     for row in rows {
@@ -77,7 +83,11 @@ fn against_peers(out: &mut String, results: &Results) {
             "<tr><td>{}</td><td>{}</td><td class=\"n{}\">{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
             escape(&row.lock),
             escape(&row.cell),
-            if row.ahead { " good" } else { "" },
+            match row.standing {
+                Standing::Ahead => " good",
+                Standing::Even | Standing::Unfair => " soft",
+                Standing::Behind => " warn",
+            },
             escape(&row.ratio),
             escape(&row.best_peer),
             escape(&row.our_wait),
@@ -232,7 +242,7 @@ mod tests {
     fn the_page_is_whole_and_self_contained() {
         let page = page(&fixture::results());
         assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
-        for tag in ["svg", "table", "tr", "td", "details", "dl", "div", "g", "text"] {
+        for tag in ["svg", "table", "tr", "td", "ul", "li", "details", "dl", "div", "g", "text"] {
             let opened = page.matches(&format!("<{tag} ")).count() + page.matches(&format!("<{tag}>")).count();
             assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
         }

@@ -3,6 +3,7 @@
 use lockyard_work::{Origin, Summary};
 
 use super::look::{Look, align_right, new_table, trimmed};
+use super::numbers;
 use super::table::{ratio, wait};
 use crate::results::{self, CellResult, Results};
 
@@ -18,7 +19,73 @@ pub(crate) fn summary(results: &Results, look: Look) -> String {
         table.add_row(vec![row.lock, row.cell, row.ratio, row.best_peer, row.our_wait, row.its_wait]);
     }
     let lines = trimmed(&table);
-    format!("{}{}\n{lines}", look.bold("Summary"), look.dim("  longest waits; idle: threads that never had a turn"))
+    let hint = look.dim("  longest waits; idle: threads that never had a turn");
+    format!("{}{hint}\n{lines}\n\n{}\n", look.bold("Summary"), verdicts(results).join("\n"))
+}
+
+/// How a lock stands against the best peer of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Faster.
+    Ahead,
+    /// The difference is within the spread of the rounds.
+    Even,
+    /// Slower.
+    Behind,
+    /// The peer is faster, and left threads without a turn; this lock left none.
+    Unfair,
+}
+
+fn standing(lock: &Summary, best: Option<&Summary>) -> Standing {
+    let (Some(best), Some(ratio)) = (best, lock.ratio_to_best_peer) else { return Standing::Ahead };
+    match ratio - 1.0 {
+        more if more.abs() <= (lock.spread + best.spread) / 2.0 => Standing::Even,
+        more if more > 0.0 => Standing::Ahead,
+        _ if best.worst_idle_threads > 0 && lock.worst_idle_threads == 0 => Standing::Unfair,
+        _ => Standing::Behind,
+    }
+}
+
+/// Of a lock in a cell: how it stands, its ratio to the best peer, and what was run.
+type Cell = (Standing, f64, String);
+
+/// A sentence for each of Lockyard's locks that has peers.
+pub(crate) fn verdicts(results: &Results) -> Vec<String> {
+    let mut locks: Vec<(String, Vec<Cell>)> = Vec::new();
+    for (cell, lock, best) in compared(results) {
+        let one = (standing(lock, best), lock.ratio_to_best_peer.unwrap_or(1.0), results::short_title(&cell.spec));
+        match locks.iter_mut().find(|(label, _)| *label == lock.label()) {
+            Some((_, cells)) => cells.push(one),
+            None => locks.push((lock.label(), vec![one])),
+        }
+    }
+    let sentence = |(label, cells): &(String, Vec<Cell>)| {
+        let count = |standing| cells.iter().filter(|cell| cell.0 == standing).count();
+        let [ahead, even, behind, unfair] =
+            [Standing::Ahead, Standing::Even, Standing::Behind, Standing::Unfair].map(count);
+        let unfair = match unfair {
+            0 => String::new(),
+            some => format!("; in {some} the fastest peer left threads without a turn"),
+        };
+        let worst = cells.iter().filter(|cell| cell.0 == Standing::Behind).min_by(|a, b| a.1.total_cmp(&b.1));
+        let worst =
+            worst.map_or_else(String::new, |(_, ratio, cell)| format!(": at worst {}, {cell}", numbers::ratio(*ratio)));
+        format!(
+            "{label}: faster than the best peer in {ahead} of {} cells, as fast in {even}, slower in {behind}{worst}{unfair}",
+            cells.len()
+        )
+    };
+    locks.iter().map(sentence).collect()
+}
+
+/// Each of Lockyard's locks in each cell that has peers, and the best of these.
+fn compared(results: &Results) -> impl Iterator<Item = (&CellResult, &Summary, Option<&Summary>)> {
+    let cells = results.groups.iter().flat_map(|group| &group.cells);
+    let with_peers = cells.filter(|cell| cell.locks.iter().any(|lock| lock.origin != Origin::Lockyard));
+    with_peers.flat_map(|cell| {
+        let ours = cell.locks.iter().filter(|lock| lock.origin == Origin::Lockyard);
+        ours.map(move |lock| (cell, lock, cell.best_peer()))
+    })
 }
 
 /// One of Lockyard's locks in one cell, against the best peer.
@@ -30,8 +97,8 @@ pub(crate) struct SummaryRow {
     pub(crate) cell: String,
     /// Throughput against the best peer.
     pub(crate) ratio: String,
-    /// Whether Lockyard is ahead.
-    pub(crate) ahead: bool,
+    /// Whether that is more or less.
+    pub(crate) standing: Standing,
     /// The best peer.
     pub(crate) best_peer: String,
     /// Longest wait and threads without a turn of ours.
@@ -44,24 +111,18 @@ pub(crate) struct SummaryRow {
 pub(crate) fn summary_rows(results: &Results) -> Vec<SummaryRow> {
     let mut rows = Vec::new();
     let mut previous = String::new();
-    for cell in results.groups.iter().flat_map(|group| &group.cells) {
-        if cell.locks.iter().all(|lock| lock.origin == Origin::Lockyard) {
-            continue;
-        }
-        let best = cell.best_peer();
-        for lock in cell.locks.iter().filter(|lock| lock.origin == Origin::Lockyard) {
-            let label = lock.label();
-            rows.push(SummaryRow {
-                lock: if label == previous { String::new() } else { label.clone() },
-                cell: results::short_title(&cell.spec),
-                ratio: ratio(lock),
-                ahead: best.is_none() || lock.ratio_to_best_peer.is_some_and(|ratio| ratio >= 1.0),
-                best_peer: best.map_or_else(|| "no peer had a turn".to_owned(), Summary::label),
-                our_wait: wait_and_idle(cell, lock),
-                its_wait: best.map_or_else(|| "–".to_owned(), |best| wait_and_idle(cell, best)),
-            });
-            previous = label;
-        }
+    for (cell, lock, best) in compared(results) {
+        let label = lock.label();
+        rows.push(SummaryRow {
+            lock: if label == previous { String::new() } else { label.clone() },
+            cell: results::short_title(&cell.spec),
+            ratio: ratio(lock),
+            standing: standing(lock, best),
+            best_peer: best.map_or_else(|| "no peer had a turn".to_owned(), Summary::label),
+            our_wait: wait_and_idle(cell, lock),
+            its_wait: best.map_or_else(|| "–".to_owned(), |best| wait_and_idle(cell, best)),
+        });
+        previous = label;
     }
     rows
 }
@@ -92,6 +153,28 @@ mod tests {
     }
 
     #[test]
+    fn a_difference_within_the_spread_is_none_and_the_worst_cell_is_named() {
+        let mut results = fixture::results();
+        let mut set = |ratio: f64, spread: f64| {
+            for cell in &mut results.groups[0].cells {
+                for lock in cell.locks.iter_mut() {
+                    lock.spread = spread;
+                    lock.ratio_to_best_peer = Some(ratio);
+                }
+            }
+            verdicts(&results)[0].clone()
+        };
+        assert_eq!(set(1.1, 0.05), "mutex: faster than the best peer in 2 of 2 cells, as fast in 0, slower in 0");
+        assert_eq!(set(0.97, 0.05), "mutex: faster than the best peer in 0 of 2 cells, as fast in 2, slower in 0");
+        assert!(set(0.8, 0.05).ends_with("slower in 2: at worst 0.80 ×, alone"), "{}", set(0.8, 0.05));
+        let [mut ours, mut peer] = [0, 1].map(|place| results.groups[0].cells[1].locks[place].clone());
+        (ours.ratio_to_best_peer, ours.worst_idle_threads, peer.worst_idle_threads) = (Some(0.5), 0, 3);
+        assert_eq!(standing(&ours, Some(&peer)), Standing::Unfair);
+        ours.worst_idle_threads = 1;
+        assert_eq!(standing(&ours, Some(&peer)), Standing::Behind);
+    }
+
+    #[test]
     fn a_cell_in_which_no_peer_had_a_turn_is_not_lost() {
         let mut results = fixture::results();
         for lock in results.groups[0].cells[1].locks.iter_mut().filter(|lock| lock.origin == Origin::Peer) {
@@ -99,6 +182,9 @@ mod tests {
         }
         results.groups[0].cells[1].locks[0].ratio_to_best_peer = None;
         let rows = summary_rows(&results);
-        assert_eq!((rows.len(), rows[1].best_peer.as_str(), rows[1].ahead), (2, "no peer had a turn", true));
+        assert_eq!(
+            (rows.len(), rows[1].best_peer.as_str(), rows[1].standing),
+            (2, "no peer had a turn", Standing::Ahead)
+        );
     }
 }
