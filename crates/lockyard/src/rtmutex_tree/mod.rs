@@ -87,10 +87,10 @@
 //! never free for the handler. A handler must not unlock a mutex that it has made others wait for.
 //!
 //! **Limits in user space.** The wait lock and the threads' locks are spinlocks whose owner nobody
-//! boosts: a thread of low priority that is preempted in the microsecond in which it holds one
-//! delays those who need it until it runs again. On Linux lending takes `CAP_SYS_NICE` and
-//! overwrites what other programs set meanwhile. So there this is a mutex to opt into; the one that
-//! needs no privilege is made of kernel PI futexes.
+//! boosts: a thread of low priority that is preempted, or stopped, in the microsecond in which it
+//! holds one delays those who need it until it runs again. On Linux lending takes `CAP_SYS_NICE`
+//! and overwrites what other programs set meanwhile. So there this is a mutex to opt into; the one
+//! that needs no privilege is made of kernel PI futexes.
 //!
 //! Sources: Documentation/locking/rt-mutex-design (Linux); "locking/rtmutex: Reduce top-waiter
 //! blocking on a lock" (2016); "locking/rtmutex: Add adaptive spinwait mechanism" (2021); Sha,

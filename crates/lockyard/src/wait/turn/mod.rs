@@ -166,6 +166,9 @@
 //! of that section: the poll succeeds where the lock is open, but can end no reservation, and an
 //! owner that leaves the queue needs the section. (POSIX lets no handler lock.)
 //!
+//! A thread that is stopped in such a section keeps the wait lock: until it goes on, a free lock is
+//! taken by fast paths, tries and spinners, and no thread joins or leaves the queue.
+//!
 //! # Ordering
 //!
 //! `LISTENING` is set with AcqRel, also where the bit was set already, and a release clears it with
