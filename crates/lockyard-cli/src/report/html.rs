@@ -84,9 +84,10 @@ fn against_peers(out: &mut String, results: &Results) {
             escape(&row.lock),
             escape(&row.cell),
             match row.standing {
-                Standing::Ahead => " good",
-                Standing::Even | Standing::Unfair => " soft",
-                Standing::Behind => " warn",
+                Some(Standing::Ahead) => " good",
+                Some(Standing::Even | Standing::Unfair) => " soft",
+                Some(Standing::Behind) => " warn",
+                None => "",
             },
             escape(&row.ratio),
             escape(&row.best_peer),

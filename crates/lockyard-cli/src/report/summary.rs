@@ -36,14 +36,15 @@ pub(crate) enum Standing {
     Unfair,
 }
 
-fn standing(lock: &Summary, best: Option<&Summary>) -> Standing {
-    let (Some(best), Some(ratio)) = (best, lock.ratio_to_best_peer) else { return Standing::Ahead };
-    match ratio - 1.0 {
+/// `None`: of an interrupted run, in which the two have no round in common.
+fn standing(lock: &Summary, best: Option<&Summary>) -> Option<Standing> {
+    let Some(best) = best else { return Some(Standing::Ahead) };
+    Some(match lock.ratio_to_best_peer? - 1.0 {
         more if more.abs() <= (lock.spread + best.spread) / 2.0 => Standing::Even,
         more if more > 0.0 => Standing::Ahead,
         _ if best.worst_idle_threads > 0 && lock.worst_idle_threads == 0 => Standing::Unfair,
         _ => Standing::Behind,
-    }
+    })
 }
 
 /// Of a lock in a cell: how it stands, its ratio to the best peer, and what was run.
@@ -53,7 +54,8 @@ type Cell = (Standing, f64, String);
 pub(crate) fn verdicts(results: &Results) -> Vec<String> {
     let mut locks: Vec<(String, Vec<Cell>)> = Vec::new();
     for (cell, lock, best) in compared(results) {
-        let one = (standing(lock, best), lock.ratio_to_best_peer.unwrap_or(1.0), results::short_title(&cell.spec));
+        let Some(standing) = standing(lock, best) else { continue };
+        let one = (standing, lock.ratio_to_best_peer.unwrap_or(1.0), results::short_title(&cell.spec));
         match locks.iter_mut().find(|(label, _)| *label == lock.label()) {
             Some((_, cells)) => cells.push(one),
             None => locks.push((lock.label(), vec![one])),
@@ -98,7 +100,7 @@ pub(crate) struct SummaryRow {
     /// Throughput against the best peer.
     pub(crate) ratio: String,
     /// Whether that is more or less.
-    pub(crate) standing: Standing,
+    pub(crate) standing: Option<Standing>,
     /// The best peer.
     pub(crate) best_peer: String,
     /// Longest wait and threads without a turn of ours.
@@ -169,9 +171,11 @@ mod tests {
         assert!(set(0.8, 0.05).ends_with("slower in 2: at worst 0.80 ×, alone"), "{}", set(0.8, 0.05));
         let [mut ours, mut peer] = [0, 1].map(|place| results.groups[0].cells[1].locks[place].clone());
         (ours.ratio_to_best_peer, ours.worst_idle_threads, peer.worst_idle_threads) = (Some(0.5), 0, 3);
-        assert_eq!(standing(&ours, Some(&peer)), Standing::Unfair);
+        assert_eq!(standing(&ours, Some(&peer)), Some(Standing::Unfair));
         ours.worst_idle_threads = 1;
-        assert_eq!(standing(&ours, Some(&peer)), Standing::Behind);
+        assert_eq!(standing(&ours, Some(&peer)), Some(Standing::Behind));
+        ours.ratio_to_best_peer = None;
+        assert_eq!(standing(&ours, Some(&peer)), None);
     }
 
     #[test]
@@ -184,7 +188,7 @@ mod tests {
         let rows = summary_rows(&results);
         assert_eq!(
             (rows.len(), rows[1].best_peer.as_str(), rows[1].standing),
-            (2, "no peer had a turn", Standing::Ahead)
+            (2, "no peer had a turn", Some(Standing::Ahead))
         );
     }
 }
