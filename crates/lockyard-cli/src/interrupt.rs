@@ -1,24 +1,28 @@
 //! Ctrl-C (and SIGTERM, as `timeout` sends it, and SIGHUP, when the terminal is closed): the first
 //! one asks the run to end cleanly, the second ends it at once.
 //!
-//! A thread sleeps until a signal comes, so that the answer is seen at once although a measurement
-//! goes on. Ending at once leaves nothing half-written either: files appear by rename only, and
-//! what has no name yet is removed ([`crate::output`]).
+//! The handler raises the flag itself: a program under this command that dies of the same signal
+//! is never seen dead before the flag is seen raised. A thread sleeps until a signal comes, so that
+//! the answer is seen at once although a measurement goes on. Ending at once leaves nothing
+//! half-written either: files appear by rename only, and what has no name yet is removed
+//! ([`crate::output`]).
 
 use std::io;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::failure::{Failure, INTERRUPTED, plain};
 use crate::{output, progress};
 
-static STOP: AtomicBool = AtomicBool::new(false);
+static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// Whether one of them was SIGTERM.
-static TERMINATED: AtomicBool = AtomicBool::new(false);
+static TERMINATED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Begins to listen for the signals.
 ///
@@ -38,16 +42,16 @@ pub(crate) fn listen_quietly() -> Result<(), Failure> {
 
 fn listen_and_say(line: Option<&'static str>) -> Result<(), Failure> {
     let refuse = |error: io::Error| Failure::run(format!("cannot listen for Ctrl-C: {}", plain(&error)));
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(refuse)?;
-    if !survives_its_terminal() {
-        signals.add_signal(SIGHUP).map_err(refuse)?;
+    flag::register(SIGTERM, Arc::clone(&TERMINATED)).map_err(refuse)?;
+    let hangup = (!survives_its_terminal()).then_some(SIGHUP);
+    let wanted: Vec<_> = [SIGINT, SIGTERM].into_iter().chain(hangup).collect();
+    for &signal in &wanted {
+        flag::register(signal, Arc::clone(&STOP)).map_err(refuse)?;
     }
+    let mut signals = Signals::new(wanted).map_err(refuse)?;
     let wait = move || {
-        for signal in signals.forever() {
-            if signal == SIGTERM {
-                TERMINATED.store(true, Ordering::Relaxed);
-            }
-            if STOP.swap(true, Ordering::Relaxed) {
+        for (before, _) in signals.forever().enumerate() {
+            if before > 0 {
                 output::abandon();
                 process::exit(i32::from(INTERRUPTED));
             }

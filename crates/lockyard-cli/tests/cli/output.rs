@@ -65,18 +65,21 @@ fn json_lines_hold_the_record() {
     for line in &lines {
         assert_eq!(line["workload"], "contend");
         assert_eq!((&line["cs"], &line["seed"], &line["rounds"]), (&5.into(), &9.into(), &1.into()));
-        assert!(line["kops_per_s"].as_f64().expect("a number") > 0.0);
+        let record = &line["records"][0];
+        let counts = record["counts"].as_array().expect("counts");
+        let operations: f64 = counts.iter().map(|count| count.as_f64().expect("a number")).sum();
+        let kops = operations * 1e6 / record["duration_ns"].as_f64().expect("a number");
+        assert!((line["kops_per_s"].as_f64().expect("a number") - kops).abs() <= 1e-6 * kops, "{line}");
         assert!(line["machine"]["cpus_usable"].as_u64().expect("a number") > 0);
         assert_eq!(line["records"].as_array().expect("records").len(), 1);
-        assert_eq!(
-            line["records"][0]["counts"].as_array().expect("counts").len() as u64,
-            line["threads"].as_u64().unwrap()
-        );
+        assert_eq!(counts.len() as u64, line["threads"].as_u64().expect("a number"));
         assert_eq!(line["interrupted"], false);
     }
     assert_eq!(lines[0]["lock"], "mutex");
     assert_eq!(lines[0]["origin"], "lockyard");
-    assert!(lines[0]["ratio_to_best_peer"].is_number());
+    // On a busy machine the peer may come to no operation in so short a window: no ratio then.
+    let peer = lines[1]["kops_per_s"].as_f64().expect("a number");
+    assert_eq!(lines[0]["ratio_to_best_peer"].is_number(), peer > 0.0, "{}", lines[0]);
     assert_eq!((&lines[1]["lock"], &lines[1]["origin"]), (&"std-mutex".into(), &"peer".into()));
 }
 
