@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 /// Options that name files, or print: not what is looked for, and a fuzzer's words should neither
 /// be read nor written.
 const LEFT_OUT: [&str; 10] =
-    ["--out", "--html", "--out-dir", "--help", "-h", "--version", "-V", "help", "--pid", "--reset"];
+    ["--out", "--html", "--help", "-h", "--version", "-V", "help", "--pid", "--reset"];
 
 fn left_out(word: &str) -> bool {
     let option = word.split('=').next().unwrap_or_default();

@@ -16,7 +16,7 @@ use crate::stage::{Scale, Stage};
 
 /// How long a case may take, in seconds, before the watchdog calls it hung. `LOCKYARD_WATCHDOG`
 /// overrides it.
-pub const PATIENCE: u64 = 60;
+pub const PATIENCE: u64 = 120;
 
 macro_rules! stage {
     ($machine:ty) => {

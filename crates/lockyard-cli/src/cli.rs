@@ -28,8 +28,7 @@ pub(crate) use sweeps::{BenchArgs, MixArg, OutputArgs, SetArgs, SimArgs, SweepAr
 /// today.
 ///
 /// Without a command: `lockyard compare`, which measures every lock family on this machine beside
-/// std's, parking_lot's and pthread's locks, prints tables, and writes lockyard-compare.html and
-/// lockyard-compare.json.
+/// std's, parking_lot's and pthread's locks and prints tables.
 #[derive(Debug, Parser)]
 #[command(
     name = "lockyard",
@@ -153,9 +152,17 @@ pub(crate) struct MatrixArgs {
     #[arg(long, value_name = "SECS", allow_negative_numbers = true)]
     pub(crate) secs_total: Option<String>,
 
-    /// Directory for lockyard-compare.html and lockyard-compare.json
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) out_dir: PathBuf,
+    /// Print one JSON document instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write a page with charts, which loads nothing from elsewhere
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Then the same locks on a simulated machine of two sockets
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) sim: bool,
 
     /// Families to compare: mutex, spin, rw, semaphore, or all
     #[arg(long, value_name = "LIST", default_value = "all")]
@@ -185,7 +192,7 @@ pub(crate) struct CompareArgs {
     #[arg(
         last = true,
         value_name = "PROGRAM",
-        conflicts_with_all = ["quick", "family", "out_dir", "seed", "allow_one_cpu"]
+        conflicts_with_all = ["quick", "family", "json", "html", "sim", "seed", "allow_one_cpu"]
     )]
     pub(crate) program: Vec<OsString>,
 

@@ -176,23 +176,30 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
 fn compare(options: &CompareOptions) -> Result<u8, Failure> {
     let look = Look { styled: styled(), full_titles: false, events: true };
     let machine = facts();
-    print(&format!("{}\n", report::table::machine(&machine.lines(), look)))?;
+    if !options.json {
+        print(&format!("{}\n", report::table::machine(&machine.lines(), look)))?;
+    }
     let started = clock::now_utc();
     interrupt::listen()?;
     let measured = run::run(compare::plan(candidates(), options), Pace::Budget(options.budget))?;
     let results = results("compare", machine, started, options.seed, measured);
-    // Files first: a closed stdout must not lose them. A full disk must not lose the tables either.
-    let page = options.html.write(&report::html::page(&results));
-    let data = report::json::document(&results).and_then(|text| options.json.write(&text));
-    print(&report::table::render(&results, look))?;
-    print(&format!("\n{}\n", report::summary::summary(&results, look)))?;
-    if !results.interrupted {
+    // The page first: a closed stdout must not lose it. A full disk must not lose the tables.
+    let page = options.html.as_ref().map_or(Ok(()), |target| target.write(&report::html::page(&results)));
+    if options.json {
+        print(&report::json::document(&results)?)?;
+    } else {
+        print(&report::table::render(&results, look))?;
+        print(&format!("\n{}\n", report::summary::summary(&results, look)))?;
+    }
+    if options.sim && !results.interrupted {
         let (outcomes, _) = simulate::run(simulate::sample(options.seed));
         let title = look.bold("The same locks on a machine you may not have, simulated (lockyard sim --help)");
         print(&format!("{title}\n{}", simulate::table::tables(&outcomes, look, false)))?;
     }
-    page.and(data)?;
-    print(&format!("wrote {} and {}\n", options.html.path().display(), options.json.path().display()))?;
+    page?;
+    if let Some(target) = options.html.as_ref().filter(|_| !options.json) {
+        print(&format!("wrote {}\n", target.path().display()))?;
+    }
     finish(&results)
 }
 

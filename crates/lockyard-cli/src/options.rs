@@ -27,10 +27,12 @@ pub(crate) struct CompareOptions {
     pub(crate) cpus: usize,
     /// Seed of the workloads.
     pub(crate) seed: u64,
-    /// Where the page goes.
-    pub(crate) html: Target,
-    /// Where the data goes.
-    pub(crate) json: Target,
+    /// Whether a document is printed instead of tables.
+    pub(crate) json: bool,
+    /// Where the page goes, if one is wanted.
+    pub(crate) html: Option<Target>,
+    /// Whether a simulated machine comes after this one.
+    pub(crate) sim: bool,
 }
 
 /// Options of `lockyard bench`.
@@ -75,21 +77,8 @@ impl CompareOptions {
         let families = selection::families(&args.family)?;
         let seed = seed(&args.seed)?;
         let cpus = two_cpus(args.allow_one_cpu)?;
-        if !args.out_dir.is_dir() {
-            return Err(Failure::usage(format!(
-                "--out-dir: '{}' is not a directory; create it first or choose another",
-                args.out_dir.display()
-            )));
-        }
-        let target = |name: &str| Target::check("--out-dir", &args.out_dir.join(name));
-        Ok(Self {
-            budget,
-            families,
-            cpus,
-            seed,
-            html: target("lockyard-compare.html")?,
-            json: target("lockyard-compare.json")?,
-        })
+        let html = args.html.as_ref().map(|path| Target::check("--html", path)).transpose()?;
+        Ok(Self { budget, families, cpus, seed, json: args.json, html, sim: args.sim })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockyard_work::record::Record;
-use lockyard_work::{Mix, Origin, Spec, Summary, ThinkShape, Workload};
+use lockyard_work::{Mix, Origin, Spec, Summary, ThinkShape, Workload, rounds};
 use serde::Serialize;
 
 use crate::machine::MachineFacts;
@@ -11,6 +11,8 @@ use crate::report::numbers;
 
 /// The share of CPU time taken by other programs from which on a report warns.
 const NOTICEABLE: f64 = 0.05;
+/// From which on it gives no verdict.
+const VOID: f64 = 0.3;
 
 /// A whole run.
 #[derive(Clone, Debug)]
@@ -122,8 +124,13 @@ pub(crate) struct Busy {
 }
 
 impl Results {
-    /// A warning, if other programs took a noticeable share of the CPUs while this run measured.
-    pub(crate) fn disturbance(&self) -> Option<String> {
+    /// Whether other programs took so much of the CPUs that the numbers say nothing.
+    pub(crate) fn is_void(&self) -> bool {
+        self.others() > VOID
+    }
+
+    /// The share of the CPUs that other programs took while this run measured.
+    fn others(&self) -> f64 {
         let shares: Vec<f64> = self
             .groups
             .iter()
@@ -131,7 +138,12 @@ impl Results {
             .flat_map(|cell| &cell.locks)
             .map(|lock| lock.others)
             .collect();
-        let share = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+        shares.iter().sum::<f64>() / shares.len().max(1) as f64
+    }
+
+    /// A warning, if that is a noticeable share.
+    pub(crate) fn disturbance(&self) -> Option<String> {
+        let share = self.others();
         (share > NOTICEABLE).then(|| {
             format!(
                 "other programs used {:.0} % of the CPUs meanwhile: numbers are rough, repeat on a quiet machine",
@@ -149,13 +161,12 @@ impl Results {
 }
 
 impl CellResult {
-    /// The fastest of the locks that are not Lockyard's.
+    /// The fastest peer that left no thread without a turn.
     pub(crate) fn best_peer(&self) -> Option<&Summary> {
-        let peers = self.locks.iter().filter(|lock| lock.origin == Origin::Peer && lock.kops_per_s > 0.0);
-        peers.max_by(|a, b| a.kops_per_s.total_cmp(&b.kops_per_s))
+        rounds::best_peer(&self.locks, self.is_alone())
     }
 
-    /// Whether `lock` is the fastest peer.
+    /// Whether `lock` is that one.
     pub(crate) fn is_best_peer(&self, lock: &Summary) -> bool {
         lock.origin == Origin::Peer && self.best_peer().is_some_and(|best| best.lock == lock.lock)
     }

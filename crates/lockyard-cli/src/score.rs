@@ -55,17 +55,10 @@ fn of_lock(group: &GroupResult, label: String, cpus: usize) -> Score {
     }
 }
 
-/// The fastest peer that left no thread without a turn; of one thread alone, simply the fastest.
-fn best_peer(cell: &CellResult) -> Option<&Summary> {
-    let fair = |lock: &&Summary| cell.is_alone() || lock.worst_idle_threads == 0;
-    let peers = cell.locks.iter().filter(|lock| lock.origin == Origin::Peer && lock.kops_per_s > 0.0).filter(fair);
-    peers.max_by(|a, b| a.kops_per_s.total_cmp(&b.kops_per_s))
-}
-
 impl Ratios {
     fn of(cells: &[(&CellResult, &Summary)]) -> Self {
         let ratio = |&(cell, lock): &(&CellResult, &Summary)| {
-            let peer = best_peer(cell)?;
+            let peer = cell.best_peer()?;
             Some((lock.kops_per_s / peer.kops_per_s, results::title(&cell.spec, true), peer.label()))
         };
         let ratios: Vec<(f64, String, String)> = cells.iter().filter_map(ratio).collect();
@@ -90,7 +83,7 @@ impl Waits {
     fn of(cells: &[(&CellResult, &Summary)], threads: usize) -> Option<Self> {
         let meant = || cells.iter().filter(|(cell, _)| cell.spec.lockers() == threads);
         let ours = meant().map(|(_, lock)| lock.wait_max).reduce(f64::max)?;
-        let best_peer = meant().filter_map(|(cell, _)| best_peer(cell)).map(|peer| peer.wait_max).reduce(f64::max);
+        let best_peer = meant().filter_map(|(cell, _)| cell.best_peer()).map(|peer| peer.wait_max).reduce(f64::max);
         Some(Self { ours, best_peer })
     }
 }

@@ -63,8 +63,8 @@ pub struct Summary {
     pub ns_per_op: f64,
     /// (fastest round − slowest round) / median.
     pub spread: f64,
-    /// Its median of kops/s to that of the best peer in the same rounds. `None` if no peer was
-    /// measured.
+    /// Its median of kops/s to that of the [best peer](best_peer) in the same rounds. `None` if
+    /// there is none.
     pub ratio_to_best_peer: Option<f64>,
     /// Median of the fairness factor.
     pub fairness: f64,
@@ -165,7 +165,7 @@ pub fn run(
         }
     }
     report.complete = done == planned;
-    report.summaries = summarise(candidates, &by_candidate);
+    report.summaries = summarise(candidates, &by_candidate, spec.lockers() == 1);
     Ok(report)
 }
 
@@ -175,12 +175,18 @@ fn order(n: usize, round: usize, seed: u64) -> impl Iterator<Item = usize> {
     (0..n).map(move |step| (first + step) % n)
 }
 
-fn summarise(candidates: &[&Candidate], by_candidate: &[Vec<Record>]) -> Vec<Summary> {
+/// The fastest of the peers that left no thread without a turn: the others run fewer threads.
+/// `alone`: one thread, where it is simply the fastest.
+pub fn best_peer(summaries: &[Summary], alone: bool) -> Option<&Summary> {
+    let fair = |peer: &&Summary| alone || peer.worst_idle_threads == 0;
+    let peers = summaries.iter().filter(|peer| peer.origin == Origin::Peer && peer.kops_per_s > 0.0);
+    peers.filter(fair).max_by(|a, b| a.kops_per_s.total_cmp(&b.kops_per_s))
+}
+
+fn summarise(candidates: &[&Candidate], by_candidate: &[Vec<Record>], alone: bool) -> Vec<Summary> {
     let measured = candidates.iter().zip(by_candidate).filter(|(_, records)| !records.is_empty());
     let mut summaries: Vec<Summary> = measured.map(|(candidate, records)| Summary::of(candidate, records)).collect();
-    let peers = summaries.iter().filter(|summary| summary.origin == Origin::Peer);
-    let best = peers.map(|summary| summary.kops_per_s).fold(0.0, f64::max);
-    if best > 0.0 {
+    if let Some(best) = best_peer(&summaries, alone).map(|best| best.kops_per_s) {
         for summary in &mut summaries {
             summary.ratio_to_best_peer = Some(summary.kops_per_s / best);
         }

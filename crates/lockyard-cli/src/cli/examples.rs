@@ -22,7 +22,8 @@ Examples:
   lockyard compare -- ./program --its-option            your program on glibc's locks and on others
   lockyard compare --lock hq --lock rwlock=qrw --rounds 20 -- ./program
   lockyard compare --load 'memtier -p 7000' --ready 'nc -z localhost 7000' --metric 'Totals +([0-9.]+)' -- memcached -p 7000
-  lockyard compare --secs-total 20 --out-dir /tmp
+  lockyard compare --secs-total 20 --html compare.html
+  lockyard compare --quick --sim
   lockyard compare --family rw,mutex --secs-total 120
 
 Cells: one thread alone; 2 threads; 8 threads per CPU; these with a think time of one PAUSE, and of a section; for \

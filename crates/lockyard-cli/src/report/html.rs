@@ -59,7 +59,11 @@ fn head(out: &mut String, results: &Results) {
     let verdicts = summary::verdicts(results);
     if !verdicts.is_empty() {
         let items: String = verdicts.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
-        let _ = write!(out, "<ul>\n{items}</ul>\n<p class=\"soft\">As fast: within the spread of the rounds.</p>\n");
+        let _ = write!(
+            out,
+            "<ul>\n{items}</ul>\n<p class=\"soft\">As fast: within the spread of the rounds. Best peer: the fastest that \
+             left no thread without a turn.</p>\n"
+        );
     }
     out.push_str("<dl>\n");
     for (name, value) in results.machine.lines() {
@@ -85,7 +89,7 @@ fn against_peers(out: &mut String, results: &Results) {
             escape(&row.cell),
             match row.standing {
                 Some(Standing::Ahead) => " good",
-                Some(Standing::Even | Standing::Unfair) => " soft",
+                Some(Standing::Even | Standing::Unrivalled) => " soft",
                 Some(Standing::Behind) => " warn",
                 None => "",
             },

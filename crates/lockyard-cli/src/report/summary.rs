@@ -32,49 +32,63 @@ pub(crate) enum Standing {
     Even,
     /// Slower.
     Behind,
-    /// The peer is faster, and left threads without a turn; this lock left none.
-    Unfair,
+    /// Every peer left threads without a turn: nothing to compare with.
+    Unrivalled,
 }
 
 /// `None`: of an interrupted run, in which the two have no round in common.
 fn standing(lock: &Summary, best: Option<&Summary>) -> Option<Standing> {
-    let Some(best) = best else { return Some(Standing::Ahead) };
+    let Some(best) = best else { return Some(Standing::Unrivalled) };
     Some(match lock.ratio_to_best_peer? - 1.0 {
         more if more.abs() <= (lock.spread + best.spread) / 2.0 => Standing::Even,
         more if more > 0.0 => Standing::Ahead,
-        _ if best.worst_idle_threads > 0 && lock.worst_idle_threads == 0 => Standing::Unfair,
         _ => Standing::Behind,
     })
 }
 
-/// Of a lock in a cell: how it stands, its ratio to the best peer, and what was run.
-type Cell = (Standing, f64, String);
+/// One of Lockyard's locks in a cell.
+struct Cell {
+    standing: Standing,
+    ratio: f64,
+    /// What was run.
+    title: String,
+    /// Whether the lock left a thread without a turn.
+    starves: bool,
+}
 
 /// A sentence for each of Lockyard's locks that has peers.
 pub(crate) fn verdicts(results: &Results) -> Vec<String> {
+    if results.is_void() {
+        return vec!["No verdict: other programs used too much of the CPUs; repeat on a quiet machine".to_owned()];
+    }
     let mut locks: Vec<(String, Vec<Cell>)> = Vec::new();
     for (cell, lock, best) in compared(results) {
         let Some(standing) = standing(lock, best) else { continue };
-        let one = (standing, lock.ratio_to_best_peer.unwrap_or(1.0), results::short_title(&cell.spec));
+        let (ratio, title) = (lock.ratio_to_best_peer.unwrap_or(1.0), results::short_title(&cell.spec));
+        let one = Cell { standing, ratio, title, starves: !cell.is_alone() && lock.worst_idle_threads > 0 };
         match locks.iter_mut().find(|(label, _)| *label == lock.label()) {
             Some((_, cells)) => cells.push(one),
             None => locks.push((lock.label(), vec![one])),
         }
     }
     let sentence = |(label, cells): &(String, Vec<Cell>)| {
-        let count = |standing| cells.iter().filter(|cell| cell.0 == standing).count();
-        let [ahead, even, behind, unfair] =
-            [Standing::Ahead, Standing::Even, Standing::Behind, Standing::Unfair].map(count);
-        let unfair = match unfair {
+        let count = |standing| cells.iter().filter(|cell| cell.standing == standing).count();
+        let [ahead, even, behind, unrivalled] =
+            [Standing::Ahead, Standing::Even, Standing::Behind, Standing::Unrivalled].map(count);
+        let said = |count: usize, what: &str| match count {
             0 => String::new(),
-            some => format!("; in {some} the fastest peer left threads without a turn"),
+            some => format!("; in {some} {what} left threads without a turn"),
         };
-        let worst = cells.iter().filter(|cell| cell.0 == Standing::Behind).min_by(|a, b| a.1.total_cmp(&b.1));
+        let slower = cells.iter().filter(|cell| cell.standing == Standing::Behind);
+        let worst = slower.min_by(|a, b| a.ratio.total_cmp(&b.ratio));
         let worst =
-            worst.map_or_else(String::new, |(_, ratio, cell)| format!(": at worst {}, {cell}", numbers::ratio(*ratio)));
+            worst.map_or_else(String::new, |cell| format!(": at worst {}, {}", numbers::ratio(cell.ratio), cell.title));
+        let starves = cells.iter().filter(|cell| cell.starves).count();
         format!(
-            "{label}: faster than the best peer in {ahead} of {} cells, as fast in {even}, slower in {behind}{worst}{unfair}",
-            cells.len()
+            "{label}: faster than the best peer in {ahead} of {} cells, as fast in {even}, slower in {behind}{worst}{}{}",
+            cells.len(),
+            said(unrivalled, "every peer"),
+            said(starves, "it")
         )
     };
     locks.iter().map(sentence).collect()
@@ -120,7 +134,7 @@ pub(crate) fn summary_rows(results: &Results) -> Vec<SummaryRow> {
             cell: results::short_title(&cell.spec),
             ratio: ratio(lock),
             standing: standing(lock, best),
-            best_peer: best.map_or_else(|| "no peer had a turn".to_owned(), Summary::label),
+            best_peer: best.map_or_else(|| "none: all starve threads".to_owned(), Summary::label),
             our_wait: wait_and_idle(cell, lock),
             its_wait: best.map_or_else(|| "–".to_owned(), |best| wait_and_idle(cell, best)),
         });
@@ -169,26 +183,32 @@ mod tests {
         assert_eq!(set(1.1, 0.05), "mutex: faster than the best peer in 2 of 2 cells, as fast in 0, slower in 0");
         assert_eq!(set(0.97, 0.05), "mutex: faster than the best peer in 0 of 2 cells, as fast in 2, slower in 0");
         assert!(set(0.8, 0.05).ends_with("slower in 2: at worst 0.80 ×, alone"), "{}", set(0.8, 0.05));
-        let [mut ours, mut peer] = [0, 1].map(|place| results.groups[0].cells[1].locks[place].clone());
-        (ours.ratio_to_best_peer, ours.worst_idle_threads, peer.worst_idle_threads) = (Some(0.5), 0, 3);
-        assert_eq!(standing(&ours, Some(&peer)), Some(Standing::Unfair));
-        ours.worst_idle_threads = 1;
-        assert_eq!(standing(&ours, Some(&peer)), Some(Standing::Behind));
+        let [mut ours, peer] = [0, 1].map(|place| results.groups[0].cells[1].locks[place].clone());
         ours.ratio_to_best_peer = None;
         assert_eq!(standing(&ours, Some(&peer)), None);
     }
 
     #[test]
-    fn a_cell_in_which_no_peer_had_a_turn_is_not_lost() {
+    fn peers_that_starve_threads_are_no_measure_and_our_own_starving_is_told() {
         let mut results = fixture::results();
-        for lock in results.groups[0].cells[1].locks.iter_mut().filter(|lock| lock.origin == Origin::Peer) {
-            lock.kops_per_s = 0.0;
+        for lock in results.groups[0].cells[1].locks.iter_mut() {
+            (lock.worst_idle_threads, lock.ratio_to_best_peer) = (1, None);
         }
-        results.groups[0].cells[1].locks[0].ratio_to_best_peer = None;
         let rows = summary_rows(&results);
         assert_eq!(
             (rows.len(), rows[1].best_peer.as_str(), rows[1].standing),
-            (2, "no peer had a turn", Some(Standing::Ahead))
+            (2, "none: all starve threads", Some(Standing::Unrivalled))
         );
+        let verdict = &verdicts(&results)[0];
+        let told = "; in 1 every peer left threads without a turn; in 1 it left threads without a turn";
+        assert!(verdict.ends_with(told), "{verdict}");
+    }
+
+    #[test]
+    fn a_busy_machine_gives_no_verdict() {
+        let mut results = fixture::results();
+        let locks = results.groups.iter_mut().flat_map(|group| &mut group.cells).flat_map(|cell| &mut cell.locks);
+        locks.for_each(|lock| lock.others = 0.4);
+        assert!(verdicts(&results)[0].starts_with("No verdict: ") && verdicts(&results).len() == 1);
     }
 }

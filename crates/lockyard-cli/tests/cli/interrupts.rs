@@ -54,16 +54,15 @@ fn an_interrupted_grid_scores_what_it_has() {
 }
 
 #[test]
-fn an_interrupted_compare_still_writes_whole_files() {
+fn an_interrupted_compare_still_writes_a_whole_page() {
     let folder = scratch("interrupted");
-    let path = folder.to_string_lossy().into_owned();
-    let output = interrupted(&["compare", "--family", "mutex", "--secs-total", "300", "--out-dir", &path], 1);
+    let path = folder.join("page.html").to_string_lossy().into_owned();
+    let output = interrupted(&["compare", "--family", "mutex", "--secs-total", "300", "--html", &path, "--json"], 1);
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
-    assert_eq!(names(&folder), ["lockyard-compare.html", "lockyard-compare.json"]);
-    let page = fs::read_to_string(folder.join("lockyard-compare.html")).expect("the page");
+    assert_eq!(names(&folder), ["page.html"]);
+    let page = fs::read_to_string(&path).expect("the page");
     assert!(page.contains("This run was interrupted") && page.trim_end().ends_with("</html>"));
-    let data = fs::read_to_string(folder.join("lockyard-compare.json")).expect("the data");
-    let data: serde_json::Value = serde_json::from_str(&data).expect("JSON");
+    let data: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
     assert_eq!(data["interrupted"], true);
     fs::remove_dir_all(folder).expect("removable");
 }

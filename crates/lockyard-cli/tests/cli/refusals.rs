@@ -71,7 +71,8 @@ fn places_that_cannot_be_written_are_refused_before_measuring() {
     let inside = folder.join("missing/result.csv");
     refused(&["bench", "--out", &inside.to_string_lossy()], "no such file or directory");
     refused(&["bench", "--out", &folder.to_string_lossy()], "it is a directory");
-    refused(&["compare", "--out-dir", &folder.join("missing").to_string_lossy()], "is not a directory");
+    let page = folder.join("missing/page.html");
+    refused(&["compare", "--html", &page.to_string_lossy()], "no such file or directory");
     assert!(names(&folder).is_empty());
     fs::remove_dir_all(folder).expect("removable");
 }

@@ -7,7 +7,7 @@ use lockyard::condvar::RawCondvar;
 use lockyard::event::Event;
 use lockyard::mutex::RawMutex;
 use lockyard::wait::turn::{GRACE_NS, RESERVED_NS, TURN_NS};
-use lockyard_check::scripted::{Scene, Scripted};
+use lockyard_check::scripted::{Scene, Scripted, every_stop};
 
 use super::{rests, scripts};
 
@@ -170,6 +170,116 @@ scripts! {
                 assert!(done, "signalled before: {before}; asleep beside a free mutex");
             });
         }
+    }
+
+    /// The first waiter is stopped. The guard is served past it and leaves; those that it has woken
+    /// in its place give up. The thread that relied on the guard gets the mutex.
+    fn a_guard_that_was_served_leaves_nobody_asleep() {
+        let monitor = Monitor::default();
+        Scene::play(|scene, [holder, first, early, middle, late, guard, behind]| {
+            let monitor = &monitor;
+            let all = [holder, first, early, middle, late, guard, behind];
+            all.into_iter().for_each(|actor| rests(scene, actor));
+            let served = guard.starts(|| {
+                monitor.mutex.acquire();
+                // SAFETY: acquired above, and all wait with this mutex.
+                unsafe { monitor.condvar.wait(&monitor.mutex, Until::FOREVER) }
+            });
+            let waited = behind.starts(|| monitor.wait());
+            holder.does(|| monitor.mutex.acquire());
+            let stopped = first.starts(|| monitor.mutex.acquire());
+            first.freeze();
+            let gives_up = || monitor.mutex.acquire_until(Until::after(TURN_NS / 2)).is_err();
+            let gone = [early, middle, late].map(|actor| actor.starts(gives_up));
+            guard.freeze();
+            holder.does(|| monitor.condvar.signal());
+            holder.does(|| monitor.condvar.signal());
+            holder.does(|| monitor.release());
+            guard.thaw();
+            scene.settle();
+            assert_eq!(served.expect("the mutex is free"), Ok(()));
+            scene.advance(TURN_NS / 2 + 1);
+            gone.into_iter().for_each(|gone| assert!(gone.expect("its time is up")));
+            guard.does(|| monitor.release());
+            (0..40).for_each(|_| scene.advance(TURN_NS));
+            let done = waited.is_done();
+            first.thaw();
+            scene.settle();
+            if stopped.is_done() {
+                first.does(|| monitor.release());
+            }
+            scene.finish();
+            assert!(done, "signalled, and asleep beside a free mutex");
+        });
+    }
+
+    /// A waiter is stopped in a look as first waiter, loses its place, and goes on: what it asks is
+    /// asked for another. That one is woken by the next release, or the mutex is open to all.
+    fn a_look_that_began_as_first_keeps_no_free_mutex_shut() {
+        let mut took = 0;
+        every_stop(|stop| {
+            let mut stopped = false;
+            for more in 0..12 {
+                let mutex = RawMutex::<Scripted>::default();
+                Scene::play(|scene, [holder, moved, between, next, passer]| {
+                    let mutex = &mutex;
+                    [holder, moved, between, next, passer].into_iter().for_each(|actor| rests(scene, actor));
+                    // SAFETY: each script releases what its actor holds.
+                    let release = || unsafe { mutex.release() };
+                    let section = move || {
+                        mutex.acquire();
+                        release();
+                    };
+                    holder.does(|| mutex.acquire());
+                    let slow = moved.starts_until(stop, section);
+                    if moved.is_stopped() {
+                        // Before its first sleep: it has the wait lock, or will see all that comes.
+                        stopped = true;
+                        moved.resumes();
+                        holder.does(release);
+                        scene.finish();
+                        return;
+                    }
+                    scene.advance(TURN_NS + 1);
+                    stopped = moved.is_stopped();
+                    // The next one's turn is long enough for all that follows.
+                    let gone = between.starts(move || {
+                        if mutex.acquire_until(Until::after(TURN_NS / 2)).is_ok() {
+                            release();
+                        }
+                    });
+                    let got = next.starts(section);
+                    // SAFETY: as above.
+                    holder.does(|| unsafe { mutex.release_fair() });
+                    scene.advance(RESERVED_NS + 1);
+                    let mut taken = passer.does(|| mutex.try_acquire());
+                    // Its wake-up is too late; it sleeps on, and has asked for nothing more.
+                    next.freeze();
+                    if taken {
+                        passer.does(release);
+                        taken = passer.does(|| mutex.try_acquire());
+                    }
+                    next.thaw();
+                    scene.settle();
+                    moved.resumes_until(more);
+                    if taken {
+                        passer.does(release);
+                    }
+                    moved.resumes();
+                    scene.settle();
+                    took += u32::from(slow.is_done() && !got.is_done());
+                    let open = passer.does(|| mutex.try_acquire());
+                    if open {
+                        passer.does(release);
+                    }
+                    scene.finish();
+                    assert!(open, "stopped before step {stop}, then {more}: shut, and its first waiter sleeps");
+                    assert!(slow.is_done() && gone.is_done() && got.is_done());
+                });
+            }
+            stopped
+        });
+        assert!(took > 5, "{took} times");
     }
 
     /// An owner that releases and takes the mutex again at once is always faster than a waiter that

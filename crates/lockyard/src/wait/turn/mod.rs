@@ -14,7 +14,7 @@
 //! | `HANDOFF` | the lock admits nobody but the first waiter | it is passed for longer |
 //! | `due` | when the waiter's turn is over | – |
 //! | `reserved` | since when the lock is free for the waiter; `LAPSED`: it did not come | set later |
-//! | `note` | `FOUGHT_OVER`: the waiter before was passed. `GUARD`: signalled behind others | – |
+//! | `note` | `FOUGHT_OVER`: the waiter before was passed. `GUARD`: signalled, others queued | – |
 //! | `place` | ticket, one more than that of the waiter before; does not fall along the queue | – |
 //!
 //! | word | set or stored by |
@@ -44,12 +44,12 @@
 //!
 //! **Terms.** *First*: at the head of the queue. *Rank*: a fixed priority ([`Platform::rank`]).
 //! *Refused*: not first, and the lock is free for the first waiter, with `HANDOFF`. *Late*, of a
-//! first waiter: a [`GRACE_NS`] after its `due`; to a thread that joins only with `FOUGHT_OVER`,
-//! and then also while a wake-up of it is kept. *Passed*, of a waiter: a look of it competed in
-//! vain in step 4, and this wait had set `LISTENING` before; or a look came to step 4 or 7, and
-//! `due` was over (with a rank only the former). *Sleeps long*: `due` is more than two [`TURN_NS`]
-//! ahead. A *wait* lasts from joining to leaving. A *wake-up* of a thread that runs is kept: its
-//! next sleep ends at once.
+//! first waiter: a [`GRACE_NS`] after its `due`. To a thread that joins: if it has `FOUGHT_OVER`,
+//! and either that time is over or a wake-up of it is kept. *Passed*, of a waiter: a look of it
+//! competed in vain in step 4, and this wait had set `LISTENING` before; or a look came to step 4
+//! or 7, and `due` was over (with a rank this does not count). *Sleeps long*: `due` is more than
+//! two [`TURN_NS`] ahead. A *wait* lasts from joining to leaving. A *wake-up* of a thread that runs
+//! is kept: its next sleep ends at once.
 //!
 //! # States of a waiter
 //!
@@ -64,8 +64,9 @@
 //! | asleep without a timer | a wake-up: sets `due` as if it joined | looking |
 //! | leaving: takes the wait lock, leaves the queue | – | owner, or gave up |
 //!
-//! **Spinning.** One spinner at a time tries; the others wait for its place in a queue of their
-//! own. The time is [`BLIND_NS`] if no owner is known, else the machine's budget.
+//! **Spinning.** Not with one CPU. One spinner at a time tries, and sees `HANDOFF`; the others wait
+//! for its place in a queue of their own. The time is [`BLIND_NS`] if no owner is known, else the
+//! machine's budget, before that at most [`PRESS_NS`]; half as long again for a new owner.
 //!
 //! **Joining.** Behind all of its rank or higher. The waiter sets `place` and `due`, clears `note`
 //! and `reserved`. If the first waiter is late and not `LAPSED`, it sets `HANDOFF` and wakes that
@@ -81,10 +82,11 @@
 //!    `due` was over, or `HANDOFF` is set, or this wait has not set `LISTENING` yet, it tries and
 //!    sets `LISTENING` in that step. If `due` was over it sets a new one. Asleep; leaving if a try
 //!    succeeded.
-//! 5. Refused, and the reservation is a [`RESERVED_NS`] old, or void: it ends the reservation, if
-//!    it gets the wait lock in one try. Looking. (It may get the lock before the waiter that it
-//!    wakes.) If it does not, step 7.
+//! 5. Refused, and the reservation is a [`RESERVED_NS`] old, or void: it tries once for the wait
+//!    lock. If it has ended the reservation: looking. (It may get the lock before the waiter that
+//!    it wakes.) If not, step 7.
 //! 6. Refused: if `reserved` of the first waiter is 0, it stores the time there and wakes that one.
+//!    Step 7.
 //! 7. `due` is over: it moves first waiters that are `LAPSED`. If the first waiter is another than
 //!    before, or late, it wakes that one; if late, it sets `HANDOFF`. It sets a new `due`. Asleep.
 //! 8. Asleep.
@@ -97,9 +99,9 @@
 //! (the difference of `place`), at most [`TURNS_NS`]; with a rank, now. A waiter that sleeps after
 //! its turn sets it anew: now and a [`TURN_NS`] for each waiter before it, at least one. From the
 //! tenth time on ([`PATIENT_AFTER`]) that is twice as far each time, at most
-//! 2^[`PATIENT_SHIFT`] times as far, and at most [`TURNS_NS`]. A waiter that is not first stores a
-//! `due` more than two turns ahead under the wait lock: the owner that leaves before it finds the
-//! new time, or has made it first, and it looks.
+//! 2^[`PATIENT_SHIFT`] times as far, and at most [`TURNS_NS`]. A waiter stores such a `due` of more
+//! than two turns ahead under the wait lock: the owner that leaves before it finds the new time, or
+//! has made it first, and it looks.
 //!
 //! **Leaving.** The waiter that is first, or has the lock, moves `LAPSED` first waiters after it
 //! has left. An owner that was first clears both requests; then, in the same exchange, they are set
@@ -111,15 +113,19 @@
 //! looked at, and none whose wake-up is kept; and if the first waiter sleeps long or has a rank,
 //! the owner sets `LISTENING`; if it has a rank and is not `LAPSED`, `HANDOFF` too. *Without the
 //! lock*: requests stay; a waiter that was first wakes the new first, and one of those behind that
-//! one that have no timer.
+//! one that have no timer. *In each case, not first*: it wakes the waiter right behind itself, if
+//! that one has no timer. If its last look was one as first, it was moved during that look, and has
+//! asked for another: it sets `LISTENING`, and clears the first waiter's `reserved`.
 //!
 //! **Release.** Frees the lock. After that, with `HANDOFF` and if the lock is still free, it stores
 //! the time in `reserved` of the first waiter if that is 0; with `LISTENING` it clears that and
 //! wakes the first waiter. (A release after which another thread may free the lock's memory stores
 //! the time first; then one exchange frees the lock and clears `LISTENING`.) A fair release moves
-//! `LAPSED` first waiters and sets both requests under the wait lock, and then releases. While
-//! `HANDOFF` is set the first waiter is awake, or `LISTENING` is set, or the thread that set
-//! `HANDOFF` wakes it.
+//! `LAPSED` first waiters, sets both requests under the wait lock (neither, if the first is still
+//! `LAPSED`), and then releases. While `HANDOFF` is set the first waiter is awake, or `LISTENING`
+//! is set, or a thread is about to wake it: the one that set `HANDOFF`, a release that has cleared
+//! `LISTENING`, or the first waiter that gave up. (A release that leaves other owners, or too few
+//! units for the first waiter, does nothing of this: see the lock's page.)
 //!
 //! # Reservations end
 //!
@@ -149,14 +155,14 @@
 //!    the queue is a `GUARD` that is not `LAPSED`, was put there, or had its `due`, not longer than
 //!    a [`GRACE_NS`] ago, and once it has run has no wake-up kept. Waiters put there asleep never
 //!    give up. (If all guards are stopped within [`GRACE_NS`] of their wake-ups, those behind them
-//!    sleep until one of them runs, or until another thread comes to the lock.)
+//!    sleep until one of them runs, or until another thread joins the queue.)
 //! 3. The leaving waiter, if it was first and does not have the lock, wakes the new first waiter.
 //! 4. A waiter tries before it looks at its deadline, and once more, under the wait lock, before it
 //!    gives up.
 //! 5. Requests outlive no queue: they are set while somebody is queued, and the waiter that empties
 //!    the queue clears them under the wait lock.
 //! 6. `is_first` without the wait lock is a hint: a first waiter may have been moved. A try as
-//!    first by one that is not passes the first waiter once.
+//!    first by one that is not passes the first waiter once, and asks for that one.
 //!
 //! # Signal handlers
 //!

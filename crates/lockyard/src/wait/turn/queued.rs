@@ -47,8 +47,13 @@ fn has_no_timer<P: Platform>(waiter: &Thread<P>) -> bool {
 struct Wait {
     /// The lock was taken by others while this waiter was awake for it.
     passed: bool,
+    /// Its last look was one as first waiter.
+    first: bool,
     result: Result<(), GaveUp>,
 }
+
+/// How many a leaving waiter wakes at most.
+const WOKEN: usize = OPENED + 1;
 
 /// What a thread found when it was about to queue.
 enum Joined<P: Platform> {
@@ -161,7 +166,7 @@ fn guards<P: Platform>(guard: &Thread<P>, now: u64) -> bool {
 
 /// Leaves the queue after `wait`.
 fn conclude<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, mut wait: Wait) -> Result<(), GaveUp> {
-    let mut wakes = WakeList::<OPENED>::new();
+    let mut wakes = WakeList::<WOKEN>::new();
     locked(lock.wait_lock(), || leave(lock, me, &mut wait, &mut wakes));
     me.waiter.leave();
     wakes.wake::<P>();
@@ -171,15 +176,14 @@ fn conclude<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, mut 
 
 /// Under the wait lock: `me` leaves the queue, and asks for those who stay, or names them to be
 /// woken.
-fn leave<P: Platform, L: Contended<P>>(
-    lock: &L,
-    me: &'static Thread<P>,
-    wait: &mut Wait,
-    wakes: &mut WakeList<OPENED>,
-) {
+fn leave<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, wait: &mut Wait, wakes: &mut WakeList<WOKEN>) {
     let waiters = lock.waiters();
     // Last look: what came at the last moment is ours, whatever the deadline says.
     let first = waiters.is_first(me);
+    // It was moved during its last look: what it asked then it asked for another.
+    let moved = wait.first && !first;
+    // The one behind may sleep without a timer because we have one.
+    let ward = waiters.after(me).filter(|behind| !first && has_no_timer(*behind) && !behind.is_notified());
     if wait.result.is_err() && lock.try_take(first) {
         wait.result = Ok(());
     }
@@ -195,10 +199,14 @@ fn leave<P: Platform, L: Contended<P>>(
     lock.left(Left {
         served: first && taken,
         empty,
-        listen: taken && (!wait.passed || ranked || next.is_some_and(sleeps_long)),
+        listen: taken && (!wait.passed || moved || ranked || next.is_some_and(sleeps_long)),
         handoff: taken && ranked && !next.is_some_and(has_lapsed),
     });
     let Some(next) = next else { return };
+    if moved && !has_lapsed(next) {
+        // Nobody has woken it for the time that is stored there.
+        next.waiter.reserved.store(0, Relaxed);
+    }
     let behind = core::iter::successors(waiters.after(next), |waiter| waiters.after(waiter));
     let asleep = behind.take(4 * OPENED).filter(|waiter| sleeps_long(waiter) && !waiter.is_notified());
     if !taken {
@@ -215,6 +223,7 @@ fn leave<P: Platform, L: Contended<P>>(
         // The first waiter may be stopped: one of those without a timer is to have one.
         asleep.filter(|waiter| has_no_timer(waiter)).take(1).for_each(|waiter| wakes.push(waiter.id()));
     }
+    ward.into_iter().for_each(|ward| wakes.push(ward.id()));
 }
 
 /// Under the wait lock: the first waiter, after those that have lapsed were moved back.
@@ -240,10 +249,10 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
         came(me);
         let first = lock.waiters().is_first(me);
         if lock.try_take(first) {
-            return Wait { passed, result: Ok(()) };
+            return Wait { passed, first, result: Ok(()) };
         }
         if let Some(end) = until.over() {
-            return Wait { passed, result: Err(end) };
+            return Wait { passed, first, result: Err(end) };
         }
         if !lent && lock.owner().is_some_and(|owner| !P::is_running(owner)) {
             // The owner waits for a CPU, likely for this one, and needs it for a moment. After the
@@ -262,16 +271,20 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             me.waiter.due.store(turn_end, Relaxed);
             // A turn that is over: nobody else gets in from here on, and we are awake, so the lock
             // will not lie idle.
-            let asked = over && lock.try_or_ask(Request::Handoff);
+            let asked = over && {
+                // A reservation that ended during this look has left a mark on its only waiter.
+                came(me);
+                lock.try_or_ask(Request::Handoff)
+            };
             if asked || compete(lock, true, patience) {
-                return Wait { passed: passed || late_turn, result: Ok(()) };
+                return Wait { passed: passed || late_turn, first, result: Ok(()) };
             }
             passed |= listened;
             // Once a turn; and where `HANDOFF` keeps the others out, which another thread may have
             // set: a release that wakes nobody would leave the lock idle.
             let asks = over || !listened || lock.look(false) == Look::Kept;
             if asks && lock.try_or_ask(Request::Listen) {
-                return Wait { passed: passed || late_turn, result: Ok(()) };
+                return Wait { passed: passed || late_turn, first, result: Ok(()) };
             }
             listened = true;
         } else if is_reserved(lock) {
@@ -292,9 +305,9 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             late = late.saturating_add(1);
             turn_end = now + nap.min(TURNS_NS);
             passed |= late_turn;
-            if first || nap <= 2 * TURN_NS {
+            if nap <= 2 * TURN_NS {
                 me.waiter.due.store(turn_end, Relaxed);
-            } else if postpone(lock, me, turn_end) {
+            } else if postpone(lock, me, turn_end) && !first {
                 continue;
             }
         }
@@ -303,8 +316,7 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
     }
 }
 
-/// `me` will not look before `due`, more than two turns ahead. `true`: it has become first
-/// meanwhile, and looks now.
+/// `me` will not look before `due`, more than two turns ahead. `true`: it is first.
 ///
 /// Under the wait lock: the waiter that leaves before us either finds the new time, and asks to
 /// have us woken, or has made us first already.
