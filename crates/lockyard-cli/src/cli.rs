@@ -20,7 +20,7 @@ mod sweeps;
 
 use examples::*;
 pub(crate) use plans::{MergeArgs, PlanArgs, PlanCommand, ShardArgs, StatusArgs};
-pub(crate) use processes::{HqArgs, RunArgs, StatArgs};
+pub(crate) use processes::{HqArgs, RunArgs, StatArgs, TopArgs};
 pub(crate) use recordings::{Arrival, ImportArgs, ModelArgs, PredictArgs, RecordArgs, ReportArgs, ScriptArgs};
 pub(crate) use sweeps::{BenchArgs, MixArg, OutputArgs, SetArgs, SimArgs, SweepArgs, ThinkArg, TraceArgs};
 
@@ -114,6 +114,10 @@ pub(crate) enum Command {
     /// Say what locks cost a program, which, who holds them at which line, and what would help
     #[command(after_help = STAT_EXAMPLES, arg_required_else_help = true)]
     Stat(Box<StatArgs>),
+
+    /// Watch what locks cost a running process, on a screen that is drawn anew
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(TopArgs),
 
     /// Show what hierarchical spinlocks do on this machine, and what is set for them
     #[command(after_help = HQ_EXAMPLES)]

@@ -34,6 +34,7 @@ use crate::run::{Measured, Pace};
 use crate::simulate::SimOptions;
 use crate::simulate::trace::TraceOptions;
 use crate::sweep::SweepOptions;
+use crate::top::Top;
 use crate::torture::TortureOptions;
 use crate::versus::Versus;
 
@@ -71,6 +72,7 @@ mod suggest;
 mod sweep;
 mod symbols;
 mod terminal;
+mod top;
 mod torture;
 mod unseen;
 mod values;
@@ -124,6 +126,7 @@ pub fn check(words: impl IntoIterator<Item = OsString>) -> Result<(), (u8, Strin
         Command::Reproduce(args) => ReproduceOptions::check(&args).map(drop),
         Command::Record(args) => Recorded::check(&args).map(drop),
         Command::Stat(args) => Observation::check(&args).map(drop),
+        Command::Top(args) => Top::check(&args).map(drop),
         Command::Hq(args) => HqOptions::check(&args, candidates()).map(drop),
         Command::Torture(args) => TortureOptions::check(&args).map(drop),
         Command::Report(_) | Command::Model(_) | Command::Script(_) | Command::Import(_) => Ok(()),
@@ -157,6 +160,7 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
         Command::Reproduce(args) => reproduce(&ReproduceOptions::check(&args)?),
         Command::Run(args) => launch::run(&args),
         Command::Stat(args) => Observation::check(&args)?.run(styled()),
+        Command::Top(args) => Top::check(&args)?.run(),
         Command::Hq(args) => hq(&HqOptions::check(&args, candidates())?),
         Command::Torture(args) => torture::run(&TortureOptions::check(&args)?),
         Command::List(args) => print(&list::render(candidates(), args.what)),

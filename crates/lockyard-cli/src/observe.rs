@@ -255,7 +255,7 @@ fn unseen_process(sample: &Sample, known: &Known) -> Failure {
 }
 
 /// "memcached (process 123)".
-fn name_of(process: u32) -> String {
+pub(crate) fn name_of(process: u32) -> String {
     let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     format!("{} (process {process})", name.trim())
 }

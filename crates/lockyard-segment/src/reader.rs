@@ -400,6 +400,20 @@ fn version(file: impl rustix::fd::AsFd) -> u32 {
     rustix::io::pread(file, &mut bytes, 8).map_or(0, |_| u32::from_le_bytes(bytes))
 }
 
+/// The running processes that tell what their locks do, those of other users included.
+pub fn running() -> Vec<u32> {
+    let mut found = Vec::new();
+    let _ = process::each_name(|process| found.push(process));
+    let here = process::namespace();
+    let runs = |process: &u32| {
+        let file = process::open(*process, OFlags::RDONLY).ok();
+        let identity = file.and_then(process::identity);
+        identity.is_some_and(|found| found.namespace == here && process::began(*process) == Some(found.began))
+    };
+    found.retain(runs);
+    found
+}
+
 /// Removes what dead processes of this user have left.
 pub fn sweep() {
     process::sweep();

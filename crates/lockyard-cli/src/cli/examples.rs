@@ -196,6 +196,17 @@ stopped nor slowed down by looking. Exit code 1: no lock of the process was seen
 
 Hierarchical spinlocks and their tunables: lockyard hq.";
 
+pub(crate) const TOP_EXAMPLES: &str = "\
+Examples:
+  lockyard run ./server & lockyard top
+  lockyard top --pid 1234
+  lockyard top --pid 1234 --interval 250ms
+
+Keys: s sorts by another column; the arrows and Enter open a class, with the threads that wait, the lines that make others \
+wait, and how long waits and holds are; r counts anew, on this screen alone; q ends. The process must have been started with \
+lockyard run or lockyard stat, or, if it is linked with liblockyard, with LOCKYARD_STAT=1; it is neither stopped nor slowed \
+down. Without a terminal: lockyard stat --interval.";
+
 pub(crate) const HQ_EXAMPLES: &str = "\
 Examples:
   lockyard hq

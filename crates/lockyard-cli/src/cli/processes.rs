@@ -61,6 +61,18 @@ pub(crate) struct StatArgs {
     pub(crate) json: bool,
 }
 
+/// Options of `lockyard top`.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Look at this process [default: the only one that tells what its locks do]
+    #[arg(long, value_name = "PID", allow_negative_numbers = true)]
+    pub(crate) pid: Option<String>,
+
+    /// How often the screen is drawn anew: 500ms, 1s
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, default_value = "1s")]
+    pub(crate) interval: String,
+}
+
 /// Options of `lockyard hq`.
 #[derive(Debug, Args)]
 pub(crate) struct HqArgs {

@@ -203,7 +203,7 @@ fn shortened(label: &str, room: usize) -> String {
 }
 
 /// The lines of code that ask for the locks of a class, and those that make others wait.
-fn callers(facts: &Facts<'_>, class: &ClassSample) -> String {
+pub(crate) fn callers(facts: &Facts<'_>, class: &ClassSample) -> String {
     let mut out = String::new();
     let line = |place| facts.symbols.line(place);
     for caller in verdict::askers(class).into_iter().take(MOST_CALLERS) {

@@ -147,7 +147,7 @@ fn longest_wait(class: &ClassSample) -> u64 {
     class.counts.wait_max.max(class.waiting.longest_ns)
 }
 
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{} %", numbers::three(share * 100.0))
 }
 
@@ -249,7 +249,7 @@ fn held(facts: &Facts<'_>, class: &ClassSample) -> String {
 }
 
 /// A thread as people know it.
-pub(super) fn called(thread: u32, name: &str) -> String {
+pub(crate) fn called(thread: u32, name: &str) -> String {
     if name.is_empty() { format!("thread {thread}") } else { format!("thread {thread} \"{name}\"") }
 }
 

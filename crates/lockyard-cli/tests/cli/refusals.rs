@@ -78,6 +78,13 @@ fn places_that_cannot_be_written_are_refused_before_measuring() {
 }
 
 #[test]
+fn top_says_what_it_lacks() {
+    refused(&["top", "--interval", "1ns"], "--interval");
+    refused(&["top", "--pid", "0"], "--pid");
+    refused(&["top", "--pid", "1"], "--pid: ");
+}
+
+#[test]
 fn a_machine_with_one_cpu_is_refused_unless_allowed() {
     // A child inherits the affinity of the thread that starts it.
     let on_one_cpu = |arguments: &'static [&'static str]| {

@@ -1,0 +1,243 @@
+//! The screen.
+
+use lockyard_segment::histogram;
+use lockyard_segment::sample::ClassSample;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState, Wrap};
+
+use super::state::{Row, State};
+use crate::report::verdict::{self, Facts};
+use crate::report::{numbers, observed};
+
+/// The narrowest that the name of a class is shown.
+const LEAST_LABEL: u16 = 24;
+/// The longest bar of a histogram.
+const BAR: usize = 20;
+
+const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
+
+/// A column: its head, its width, how soon it is left out (0: never), and what it says.
+type Column = (&'static str, u16, u8, fn(&State, &Row<'_>) -> String);
+
+const COLUMNS: [Column; 9] = [
+    ("lost now", 8, 0, |state, row| {
+        row.between.map_or_else(none, |class| verdict::percent(state.facts_between().share(class.lost_ns())))
+    }),
+    ("lost", 8, 0, |_, row| time(row.class.lost_ns())),
+    ("share", 7, 2, |state, row| verdict::percent(state.facts().share(row.class.lost_ns()))),
+    ("waits/s", 9, 3, |state, row| per_second(state, row, |class| class.counts.contended)),
+    ("max wait", 8, 0, |_, row| time(row.class.counts.wait_max.max(row.class.waiting.longest_ns))),
+    ("max hold", 8, 4, |_, row| time(row.class.counts.hold_max)),
+    ("acquired/s", 10, 5, |state, row| per_second(state, row, |class| class.counts.acquired)),
+    ("waiting", 7, 1, |_, row| match row.class.waiting.threads {
+        0 => none(),
+        threads => threads.to_string(),
+    }),
+    ("holder", 8, 6, |_, row| match row.class.waiting.holder {
+        0 => none(),
+        thread => thread.to_string(),
+    }),
+];
+
+fn none() -> String {
+    "–".to_owned()
+}
+
+fn time(ns: u64) -> String {
+    if ns == 0 { none() } else { numbers::time(ns as f64) }
+}
+
+fn per_second(state: &State, row: &Row<'_>, count: fn(&ClassSample) -> u64) -> String {
+    let seconds = state.facts_between().sample.seconds;
+    match row.between.map(count) {
+        Some(count) if seconds > 0.0 => numbers::three(count as f64 / seconds),
+        _ => none(),
+    }
+}
+
+/// Draws all of it.
+pub(super) fn screen(frame: &mut Frame<'_>, state: &State) {
+    let facts = state.facts();
+    let sentence = state.verdict();
+    let width = usize::from(frame.area().width.max(1));
+    let lines = u16::try_from(sentence.chars().count().div_ceil(width)).unwrap_or(1).clamp(1, 4) + 1;
+    let areas = [Constraint::Length(lines), Constraint::Length(2), Constraint::Min(3), Constraint::Length(1)];
+    let [top, head, body, keys] = Layout::vertical(areas).areas(frame.area());
+    frame.render_widget(Paragraph::new(sentence).style(BOLD).wrap(Wrap { trim: true }), top);
+    let sample = facts.sample;
+    let threads = numbers::count(sample.threads as usize, "thread");
+    let about = format!("{}: {threads}, counted for {} s", state.what, numbers::three(sample.seconds));
+    frame.render_widget(Paragraph::new(about).style(DIM), head);
+    let help = match state.opened() {
+        Some(class) => {
+            detail(frame, &facts, class, body);
+            "Esc back   ↑↓ class   r count anew   q quit".to_owned()
+        }
+        None => {
+            table(frame, state, body);
+            format!("s sorted by {}   ↑↓ Enter open a class   r count anew   q quit", state.sort.name())
+        }
+    };
+    frame.render_widget(Paragraph::new(help).style(DIM), keys);
+}
+
+fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
+    let rows = state.rows();
+    if rows.is_empty() {
+        frame.render_widget(Paragraph::new("No lock was taken since the counting began."), area);
+        return;
+    }
+    let columns = fitting(area.width);
+    let facts = state.facts();
+    let sorted = |head: &str| head.trim_end_matches("/s") == state.sort.name();
+    let head = columns.iter().map(|(head, width, ..)| {
+        let cell = Cell::from(right(head, *width));
+        if sorted(head) { cell.style(BOLD) } else { cell }
+    });
+    let head = TableRow::new(std::iter::once(Cell::from("lock class")).chain(head)).style(DIM);
+    let body = rows.iter().map(|row| {
+        let cells = columns.iter().map(|(_, width, _, cell)| Cell::from(right(&cell(state, row), *width)));
+        TableRow::new(std::iter::once(Cell::from(facts.label(row.class))).chain(cells))
+    });
+    let widths = columns.iter().map(|(_, width, ..)| Constraint::Length(*width));
+    let widths = std::iter::once(Constraint::Min(LEAST_LABEL)).chain(widths);
+    let table = Table::new(body, widths).header(head).row_highlight_style(CHOSEN);
+    let mut place = TableState::default().with_selected(state.place(&rows));
+    frame.render_stateful_widget(table, area, &mut place);
+}
+
+/// The columns that there is room for: those that matter least go first.
+fn fitting(width: u16) -> Vec<Column> {
+    let mut columns = COLUMNS.to_vec();
+    loop {
+        let taken: u16 = columns.iter().map(|(_, width, ..)| width + 1).sum();
+        let last = columns.iter().map(|(_, _, rank, _)| *rank).max().unwrap_or(0);
+        if taken + LEAST_LABEL <= width || last == 0 {
+            return columns;
+        }
+        columns.retain(|(_, _, rank, _)| *rank != last);
+    }
+}
+
+fn right(text: &str, width: u16) -> String {
+    format!("{text:>width$}", width = usize::from(width))
+}
+
+/// A class: who waits, which lines wait and make others wait, and for how long.
+fn detail(frame: &mut Frame<'_>, facts: &Facts<'_>, class: &ClassSample, area: Rect) {
+    let mut lines = vec![Line::styled(facts.label(class), BOLD)];
+    let place = facts.sample.classes.iter().position(|one| std::ptr::eq(one, class));
+    for thread in &facts.sample.waiters {
+        let Some(wait) = thread.waits.as_ref().filter(|wait| Some(wait.class) == place) else { continue };
+        let held = match wait.holder {
+            0 => String::new(),
+            holder => format!(", held by thread {holder} when it began"),
+        };
+        lines.push(Line::from(format!(
+            "  {} waits since {} in {}{held}",
+            verdict::called(thread.thread, &thread.name),
+            numbers::time(wait.ns as f64),
+            facts.symbols.line(&wait.place),
+        )));
+    }
+    let callers = observed::callers(facts, class);
+    lines.extend(callers.lines().skip(1).map(|line| Line::from(line.trim_start().to_owned())).map(indented));
+    let text = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let [above, below] = Layout::vertical([Constraint::Length(text + 1), Constraint::Min(0)]).areas(area);
+    frame.render_widget(Paragraph::new(lines), above);
+    let halves: [Rect; 2] = Layout::horizontal([Constraint::Fill(1); 2]).areas(below);
+    let pictures = [("  waits", &class.counts.waits), ("  holds, one in 64", &class.counts.holds)];
+    for ((what, counts), half) in pictures.into_iter().zip(halves) {
+        let bars = bars(counts).into_iter().map(Line::from);
+        let picture: Vec<Line<'_>> = std::iter::once(Line::styled(what, DIM)).chain(bars).collect();
+        frame.render_widget(Paragraph::new(picture), half);
+    }
+}
+
+fn indented(line: Line<'static>) -> Line<'static> {
+    let mut spans = line.spans;
+    spans.insert(0, "  ".into());
+    Line::from(spans)
+}
+
+/// A bar for each two octaves between the first and the last that hold anything.
+fn bars(counts: &[u64]) -> Vec<String> {
+    const TWO: usize = 8;
+    let sums: Vec<u64> =
+        counts.chunks(TWO).map(|four| four.iter().fold(0, |sum: u64, &n| sum.saturating_add(n))).collect();
+    let Some(first) = sums.iter().position(|&count| count > 0) else { return Vec::new() };
+    let last = sums.iter().rposition(|&count| count > 0).unwrap_or(first);
+    let most = sums.iter().copied().max().unwrap_or(1).max(1);
+    let bar = |place: usize| {
+        let count = sums[place];
+        let length = (count as f64 / most as f64 * BAR as f64).ceil() as usize;
+        let least = numbers::time(histogram::lower(place * TWO) as f64);
+        format!("  {least:>8} …  {:<BAR$} {}", "█".repeat(length), numbers::grouped(count))
+    };
+    (first..=last).map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::super::state::Sort;
+    use super::*;
+    use crate::symbols::Symbols;
+
+    fn drawn(state: &State, width: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, 30)).unwrap();
+        terminal.draw(|frame| screen(frame, state)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    fn state() -> State {
+        let mut state = State::new("memcached (process 7)".to_owned(), Symbols::default(), observed::tests::sample());
+        let mut later = observed::tests::sample();
+        later.seconds += 1.0;
+        later.classes[1].counts.acquired += 500;
+        state.look(later, std::time::Duration::from_secs(9));
+        state
+    }
+
+    #[test]
+    fn classes_are_shown_and_columns_fit() {
+        let text = drawn(&state(), 120);
+        for part in
+            ["memcached (process 7): 3 threads", "mutex a \"\"b\"\"", "3.00 ms", "500", "4711", "s sorted by lost"]
+        {
+            assert!(text.contains(&part.replace("\"\"", "\"")), "{part}: {text}");
+        }
+        let narrow = drawn(&state(), 60);
+        assert!(narrow.contains("max wait") && narrow.contains("lost now") && !narrow.contains("holder"), "{narrow}");
+        drawn(&state(), 1);
+    }
+
+    #[test]
+    fn an_open_class_shows_who_waits_and_for_how_long() {
+        let mut state = state();
+        state.open(true);
+        let text = drawn(&state, 100);
+        assert!(text.contains("2.05 µs …") && text.contains("█") && text.contains("Esc back"), "{text}");
+        assert!(bars(&[0; histogram::BUCKETS]).is_empty());
+    }
+
+    #[test]
+    fn nothing_is_said_to_be_nothing() {
+        let state = State::new("x".to_owned(), Symbols::default(), Default::default());
+        assert!(drawn(&state, 80).contains("No lock was taken"));
+    }
+
+    #[test]
+    fn each_order_has_a_column() {
+        for sort in [Sort::LostNow, Sort::Lost, Sort::Waits, Sort::MaxWait, Sort::MaxHold, Sort::Acquired] {
+            assert!(COLUMNS.iter().any(|(head, ..)| head.trim_end_matches("/s") == sort.name()), "{sort:?}");
+        }
+    }
+}

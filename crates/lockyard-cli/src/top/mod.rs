@@ -1,0 +1,163 @@
+//! `lockyard top`: what the locks of a running process cost, on a screen that is drawn anew.
+//!
+//! | file | what |
+//! |---|---|
+//! | `state` | what is shown: since when, in which order, which class |
+//! | `draw` | the screen |
+//!
+//! The process is neither stopped nor slowed down, and counts on for others who look: `r` begins
+//! anew on this screen alone.
+
+mod draw;
+mod state;
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+use lockyard_segment::Reader;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use crate::cli::TopArgs;
+use crate::failure::{Failure, plain};
+use crate::follow::Known;
+use crate::interrupt;
+use crate::observe::name_of;
+use crate::symbols::Symbols;
+use state::State;
+
+/// The longest wait for a key, after which signals and the process's end are looked for.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What is looked at, and how often.
+#[derive(Debug)]
+pub(crate) struct Top {
+    reader: Reader,
+    interval: Duration,
+}
+
+impl Top {
+    /// Checks the arguments, and finds the process.
+    ///
+    /// # Errors
+    /// One line for the first thing that is wrong.
+    pub(crate) fn check(args: &TopArgs) -> Result<Self, Failure> {
+        let interval = crate::values::duration("--interval", &args.interval, 50_000_000, 3_600_000_000_000)?;
+        let process = match &args.pid {
+            Some(text) => crate::values::Bounds { flag: "--pid", least: 1, most: i32::MAX as u64 }.number(text)? as u32,
+            None => the_only(&lockyard_segment::reader::running())?,
+        };
+        let reader = Reader::open(process).map_err(|refusal| Failure::usage(format!("--pid: {refusal}")))?;
+        Ok(Self { reader, interval })
+    }
+
+    /// Draws until `q`, a signal, or the end of the process.
+    ///
+    /// # Errors
+    /// There is no terminal, or it fails.
+    pub(crate) fn run(&self) -> Result<u8, Failure> {
+        if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+            let line = format!("lockyard stat --pid {} --interval 1s", self.reader.process());
+            return Err(Failure::usage(format!("top draws on a terminal, and there is none; instead: {line}")));
+        }
+        interrupt::listen_quietly()?;
+        let process = self.reader.process();
+        let programs = std::fs::read_link(format!("/proc/{process}/exe")).into_iter().collect();
+        let mut state = State::new(name_of(process), Symbols::new(programs), self.reader.sample());
+        let failed = |error: io::Error| Failure::run(format!("the terminal: {}", plain(&error)));
+        let mut terminal = ratatui::try_init().map_err(failed)?;
+        let shown = self.show(&mut terminal, &mut state);
+        ratatui::restore();
+        shown.map_err(failed)?;
+        // What was on the screen is gone with it.
+        let gone = if self.reader.ended() { format!("process {process} has ended\n") } else { String::new() };
+        crate::print(&format!("{}\n{gone}", state.verdict()))
+    }
+
+    fn show(&self, terminal: &mut DefaultTerminal, state: &mut State) -> io::Result<()> {
+        let mut next = Instant::now() + self.interval;
+        loop {
+            terminal.draw(|frame| draw::screen(frame, state))?;
+            let now = Instant::now();
+            if now >= next {
+                next = now + self.interval;
+                let sample = self.reader.sample();
+                let known = Known::of_running(self.reader.process(), state.seconds_of(&sample));
+                state.look(sample, known.thread_time);
+            }
+            if self.reader.ended() || interrupt::asked() {
+                return Ok(());
+            }
+            let left = next.saturating_duration_since(now).min(LOOK);
+            if event::poll(left)?
+                && let Event::Key(key) = event::read()?
+                && key.kind != KeyEventKind::Release
+                && !obey(state, key)
+            {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Does what `key` stands for. `false`: it ends the command.
+fn obey(state: &mut State, key: KeyEvent) -> bool {
+    match key.code {
+        KeyCode::Char('q') => return false,
+        // The terminal makes no signal of it while the screen is drawn.
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
+        KeyCode::Char('r') => state.begin_anew(),
+        KeyCode::Char('s') => state.sort_by_the_next(),
+        KeyCode::Down | KeyCode::Char('j') => state.select(1),
+        KeyCode::Up | KeyCode::Char('k') => state.select(-1),
+        KeyCode::Enter | KeyCode::Right => state.open(true),
+        KeyCode::Esc | KeyCode::Left | KeyCode::Backspace => state.open(false),
+        _ => {}
+    }
+    true
+}
+
+/// The process to look at, if nobody has said which.
+///
+/// # Errors
+/// There is none, or more than one.
+fn the_only(running: &[u32]) -> Result<u32, Failure> {
+    match running {
+        [one] => Ok(*one),
+        [] => Err(Failure::usage(
+            "no running process tells what its locks do; start one with: lockyard run PROGRAM (or name it: --pid)",
+        )),
+        several => {
+            let names: Vec<String> = several.iter().map(|process| name_of(*process)).collect();
+            Err(Failure::usage(format!(
+                "several processes tell of their locks; choose with --pid: {}",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::observed;
+
+    #[test]
+    fn keys_do_what_the_screen_says() {
+        let mut state = State::new("x".to_owned(), Symbols::default(), observed::tests::sample());
+        let mut press = |code, modifiers| obey(&mut state, KeyEvent::new(code, modifiers));
+        for code in
+            [KeyCode::Char('r'), KeyCode::Char('s'), KeyCode::Down, KeyCode::Enter, KeyCode::Esc, KeyCode::Char('c')]
+        {
+            assert!(press(code, KeyModifiers::NONE), "{code:?}");
+        }
+        assert!(!press(KeyCode::Char('q'), KeyModifiers::NONE) && !press(KeyCode::Char('c'), KeyModifiers::CONTROL));
+    }
+
+    #[test]
+    fn a_process_that_nobody_has_named_is_the_only_one() {
+        assert_eq!(the_only(&[7]).unwrap(), 7);
+        assert!(the_only(&[]).unwrap_err().to_string().contains("lockyard run PROGRAM"));
+        assert!(the_only(&[1, u32::MAX]).unwrap_err().to_string().contains("(process 4294967295)"));
+    }
+}

@@ -1,0 +1,242 @@
+//! What the screen shows: since when, in which order, which class.
+
+use std::cmp::Reverse;
+use std::thread;
+use std::time::Duration;
+
+use lockyard_segment::Sample;
+use lockyard_segment::sample::ClassSample;
+
+use crate::report::verdict::{self, Facts};
+use crate::symbols::Symbols;
+
+/// What classes are sorted by, the greatest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    LostNow,
+    Lost,
+    Waits,
+    MaxWait,
+    MaxHold,
+    Acquired,
+}
+
+impl Sort {
+    const ALL: [Self; 6] = [Self::Lost, Self::LostNow, Self::Waits, Self::MaxWait, Self::MaxHold, Self::Acquired];
+
+    /// What it is called on the screen: the head of a column.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::LostNow => "lost now",
+            Self::Lost => "lost",
+            Self::Waits => "waits",
+            Self::MaxWait => "max wait",
+            Self::MaxHold => "max hold",
+            Self::Acquired => "acquired",
+        }
+    }
+}
+
+/// What names a class: its numbers change from sample to sample.
+type Key = (String, String, u64);
+
+fn key(class: &ClassSample) -> Key {
+    (class.kind.clone(), class.name.clone(), class.site)
+}
+
+/// What the screen shows.
+#[derive(Debug)]
+pub(super) struct State {
+    /// The process.
+    pub(super) what: String,
+    symbols: Symbols,
+    begin: Sample,
+    now: Sample,
+    /// Since `begin`.
+    since: Sample,
+    /// Since the look before.
+    between: Sample,
+    /// The time of all threads since `begin`.
+    time: Duration,
+    pub(super) sort: Sort,
+    selected: Option<Key>,
+    opened: bool,
+}
+
+/// A class, since the beginning and in the last interval.
+#[derive(Debug)]
+pub(super) struct Row<'a> {
+    pub(super) class: &'a ClassSample,
+    pub(super) between: Option<&'a ClassSample>,
+}
+
+impl Row<'_> {
+    fn lost_now(&self) -> u64 {
+        self.between.map_or(0, ClassSample::lost_ns)
+    }
+
+    fn weight(&self, sort: Sort) -> u64 {
+        let counts = &self.class.counts;
+        match sort {
+            Sort::LostNow => self.lost_now(),
+            Sort::Lost => self.class.lost_ns(),
+            Sort::Waits => counts.contended,
+            Sort::MaxWait => counts.wait_max.max(self.class.waiting.longest_ns),
+            Sort::MaxHold => counts.hold_max,
+            Sort::Acquired => counts.acquired,
+        }
+    }
+}
+
+impl State {
+    /// Shows what was counted so far.
+    pub(super) fn new(what: String, symbols: Symbols, sample: Sample) -> Self {
+        let time = Duration::from_secs_f64(sample.seconds * f64::from(sample.threads.max(1)));
+        Self {
+            what,
+            symbols,
+            begin: Sample::default(),
+            since: sample.clone(),
+            between: Sample::default(),
+            now: sample,
+            time,
+            sort: Sort::Lost,
+            selected: None,
+            opened: false,
+        }
+    }
+
+    /// How long the screen has counted when `sample` is taken.
+    pub(super) fn seconds_of(&self, sample: &Sample) -> f64 {
+        sample.seconds - self.begin.seconds
+    }
+
+    /// A look has found `sample`; all threads have had `time` since the beginning.
+    pub(super) fn look(&mut self, sample: Sample, time: Duration) {
+        self.since = sample.since(&self.begin);
+        self.between = sample.since(&self.now);
+        (self.now, self.time) = (sample, time);
+    }
+
+    /// Shows from now on only what happens from now on.
+    pub(super) fn begin_anew(&mut self) {
+        self.begin = self.now.clone();
+        self.since = self.now.since(&self.begin);
+        self.between = Sample::default();
+        self.time = Duration::ZERO;
+    }
+
+    pub(super) fn sort_by_the_next(&mut self) {
+        let place = Sort::ALL.iter().position(|sort| *sort == self.sort).unwrap_or(0);
+        self.sort = Sort::ALL[(place + 1) % Sort::ALL.len()];
+    }
+
+    /// The classes that were used, in order.
+    pub(super) fn rows(&self) -> Vec<Row<'_>> {
+        let used = |class: &&ClassSample| class.counts.acquired != 0 || class.lost_ns() != 0;
+        let between = |class: &ClassSample| self.between.classes.iter().find(|one| key(one) == key(class));
+        let classes = self.since.classes.iter().filter(used);
+        let mut rows: Vec<Row<'_>> = classes.map(|class| Row { class, between: between(class) }).collect();
+        rows.sort_by_key(|row| Reverse((row.weight(self.sort), row.class.lost_ns(), row.class.counts.acquired)));
+        rows
+    }
+
+    /// The place of the class that is selected, the first if none is.
+    pub(super) fn place(&self, rows: &[Row<'_>]) -> usize {
+        let chosen = self.selected.as_ref();
+        rows.iter().position(|row| chosen.is_some_and(|chosen| *chosen == key(row.class))).unwrap_or(0)
+    }
+
+    /// Selects the class `steps` below.
+    pub(super) fn select(&mut self, steps: isize) {
+        let rows = self.rows();
+        let place = self.place(&rows).saturating_add_signed(steps).min(rows.len().saturating_sub(1));
+        self.selected = rows.get(place).map(|row| key(row.class));
+    }
+
+    /// Opens the class that is selected, or closes it.
+    pub(super) fn open(&mut self, opened: bool) {
+        // The one that is first now stays selected, wherever it moves.
+        self.select(0);
+        self.opened = opened && self.selected.is_some();
+    }
+
+    /// The class that is open.
+    pub(super) fn opened(&self) -> Option<&ClassSample> {
+        let chosen = self.selected.as_ref().filter(|_| self.opened)?;
+        self.since.classes.iter().find(|class| key(class) == *chosen)
+    }
+
+    /// What was counted since the beginning.
+    pub(super) fn facts(&self) -> Facts<'_> {
+        self.told(&self.since, self.time)
+    }
+
+    /// What was counted in the last interval.
+    pub(super) fn facts_between(&self) -> Facts<'_> {
+        let threads = f64::from(self.between.threads.max(1));
+        self.told(&self.between, Duration::from_secs_f64(self.between.seconds.max(0.0) * threads))
+    }
+
+    fn told<'a>(&'a self, sample: &'a Sample, thread_time: Duration) -> Facts<'a> {
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        Facts { sample, thread_time, cpus, ended: false, symbols: &self.symbols }
+    }
+
+    /// The sentence.
+    pub(super) fn verdict(&self) -> String {
+        verdict::verdict(&self.facts())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::observed::tests::sample;
+
+    fn two_classes() -> Sample {
+        let mut sample = sample();
+        let mut other = sample.classes[1].clone();
+        other.name = "other".to_owned();
+        other.waiting = Default::default();
+        (other.counts.wait_ns, other.counts.acquired) = (10, 1_000_000);
+        sample.classes.push(other);
+        sample
+    }
+
+    #[test]
+    fn a_selected_class_stays_selected_when_the_order_changes() {
+        let mut state = State::new("x".to_owned(), Symbols::default(), two_classes());
+        assert_eq!(state.rows().iter().map(|row| row.class.name.as_str()).collect::<Vec<_>>(), ["a \"b\"", "other"]);
+        state.select(1);
+        state.open(true);
+        assert_eq!(state.opened().unwrap().name, "other");
+        while state.sort != Sort::Acquired {
+            state.sort_by_the_next();
+        }
+        assert_eq!(state.place(&state.rows()), 0);
+        assert_eq!(state.opened().unwrap().name, "other");
+        state.select(-5);
+        state.select(9);
+        assert_eq!(state.opened().unwrap().name, "a \"b\"");
+        state.open(false);
+        assert!(state.opened().is_none());
+    }
+
+    #[test]
+    fn a_new_beginning_counts_what_comes_after_it() {
+        let mut state = State::new("x".to_owned(), Symbols::default(), two_classes());
+        state.begin_anew();
+        assert_eq!(state.since.acquired(), 0);
+        let mut later = two_classes();
+        later.seconds += 2.0;
+        later.classes[2].counts.acquired += 7;
+        assert!((state.seconds_of(&later) - 2.0).abs() < 1e-9);
+        state.look(later, Duration::from_secs(4));
+        assert_eq!((state.since.acquired(), state.between.acquired()), (7, 7));
+        state.open(true);
+        assert!(state.opened().is_some());
+        let empty = State::new("x".to_owned(), Symbols::default(), Sample::default());
+        assert!(empty.rows().is_empty() && empty.opened().is_none());
+    }
+}
