@@ -72,6 +72,7 @@ mod suggest;
 mod sweep;
 mod symbols;
 mod terminal;
+mod timeline;
 mod top;
 mod torture;
 mod unseen;

@@ -22,7 +22,7 @@ use crate::output::Target;
 use crate::report::look::Look;
 use crate::report::observed::Extent;
 use crate::report::verdict::Facts;
-use crate::report::{json, observed, observed_json, openmetrics, verdict};
+use crate::report::{folded, json, observed, observed_json, openmetrics, verdict};
 use crate::symbols::Symbols;
 use crate::terminal;
 use crate::unseen::{self, Unseen};
@@ -52,6 +52,7 @@ enum Form {
     Tables { wide: bool, events: bool },
     Json,
     OpenMetrics,
+    Folded,
 }
 
 impl Observation {
@@ -60,9 +61,10 @@ impl Observation {
     /// # Errors
     /// One line for the first thing that is wrong.
     pub(crate) fn check(args: &StatArgs) -> Result<Self, Failure> {
-        let form = match (args.json, args.openmetrics) {
-            (true, _) => Form::Json,
-            (_, true) => Form::OpenMetrics,
+        let form = match (args.json, args.openmetrics, args.folded) {
+            (true, ..) => Form::Json,
+            (_, true, _) => Form::OpenMetrics,
+            (_, _, true) => Form::Folded,
             _ => Form::Tables { wide: args.wide, events: args.events },
         };
         let time = |text: &String| crate::values::duration("--interval", text, 1_000_000, 86_400_000_000_000);
@@ -207,6 +209,7 @@ impl Observation {
             }
             Form::Json => json::line(&observed_json::document(&teller.what, &facts))?,
             Form::OpenMetrics => openmetrics::render(sample),
+            Form::Folded => folded::render(&teller.what, &facts),
         };
         self.put(teller, &text)
     }

@@ -14,6 +14,7 @@ use crate::programs::recorded;
 use crate::report::look::{Look, align_right, new_table, trimmed};
 use crate::report::numbers;
 use crate::simulate::machines;
+use crate::timeline;
 
 /// So many classes are shown.
 const MOST: usize = 12;
@@ -50,7 +51,8 @@ fn operation(text: &str) -> Result<(&str, f64), Failure> {
 /// # Errors
 /// One line: the file cannot be read, or is no recording.
 pub(crate) fn script(args: &ScriptArgs) -> Result<String, Failure> {
-    Ok(recorded("script", &args.file)?.to_text())
+    let recording = recorded("script", &args.file)?;
+    Ok(if args.trace { timeline::document(&recording) } else { recording.to_text() })
 }
 
 /// `lockyard import`: what is printed.

@@ -33,14 +33,15 @@ impl<P: Ground> World<P> {
 
     /// A thread that runs and waits for a lock that has been free for longer than `most` ns: the
     /// thread, the lock, how long. A reader that was stopped between its addition and its taking
-    /// that back kept the lock taken: the time counts from the end of the waiters' last stop.
+    /// that back kept the lock taken: the time counts from the end of the last stop in a call for
+    /// it, and of such a call.
     pub(crate) fn kept(&self, now: u64, most: u64) -> Option<(usize, usize, u64)> {
         self.seats.iter().enumerate().find_map(|(thread, seat)| {
             let lock = seat.waits_for.load(Relaxed).checked_sub(1)?;
             let slot = &self.slots[lock];
             P::stopped_until(thread)?;
-            let waiters = self.seats.iter().enumerate().filter(|(_, other)| other.waits_for.load(Relaxed) == lock + 1);
-            let stopped = waiters.filter_map(|(other, _)| P::stopped_until(other)).max().unwrap_or(0);
+            let callers = self.seats.iter().enumerate().filter(|(_, other)| other.calls.load(Relaxed) == lock + 1);
+            let stopped = callers.filter_map(|(other, _)| P::stopped_until(other)).max().unwrap_or(0);
             let since = seat.since.load(Relaxed).max(slot.moved.load(Relaxed)).max(stopped);
             let waited = now.saturating_sub(since);
             (waited > most && slot.subject.is_open(Way::Write)).then_some((thread, lock, waited))
@@ -67,6 +68,7 @@ impl<P: Ground> Life<'_, P> {
         let ghosts = self.world.seats.iter().enumerate().filter(|&(thread, _)| thread != self.me);
         for (_, seat) in ghosts {
             seat.waits_for.store(0, Relaxed);
+            seat.calls.store(0, Relaxed);
             seat.token.store(0, Relaxed);
             seat.done.store(true, Relaxed);
         }

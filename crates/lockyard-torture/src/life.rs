@@ -135,14 +135,14 @@ impl<'w, P: Ground> Life<'w, P> {
             Asks::Block => self.block(number, way),
             Asks::Try => {
                 self.note(Event::Tries, way, number);
-                if !self.stoppable(|| slot.subject.try_lock(way)) {
+                if !self.stoppable(number, || slot.subject.try_lock(way)) {
                     return failed(Event::Failed);
                 }
             }
             Asks::Deadline(after) => {
                 let deadline = after.map_or(0, |after| P::now() + after);
                 self.note(Event::WaitsUntil, way, number);
-                match self.stoppable(|| slot.subject.lock_until(way, Until::deadline(deadline))) {
+                match self.stoppable(number, || slot.subject.lock_until(way, Until::deadline(deadline))) {
                     None => self.block(number, way),
                     Some(Ok(())) => {}
                     Some(Err(why)) => {
@@ -170,7 +170,7 @@ impl<'w, P: Ground> Life<'w, P> {
         self.note(Event::WaitsWithToken, way, number);
         self.seat.cancelled.store(0, Relaxed);
         self.seat.token.store(next + 1, Relaxed);
-        let outcome = self.stoppable(|| slot.subject.lock_until(way, Until::cancelled(token)));
+        let outcome = self.stoppable(number, || slot.subject.lock_until(way, Until::cancelled(token)));
         self.seat.token.store(0, Relaxed);
         // Read once: the canceller may be about to note when it cancelled.
         let cancelled = self.seat.cancelled.load(Relaxed);
@@ -207,21 +207,26 @@ impl<'w, P: Ground> Life<'w, P> {
         self.seat.since.store(since, Relaxed);
         self.seat.grants_then.store(slot.grants.load(Relaxed), Relaxed);
         self.seat.waits_for.store(number + 1, Relaxed);
-        self.stoppable(|| slot.subject.lock(way));
+        self.stoppable(number, || slot.subject.lock(way));
         self.seat.waits_for.store(0, Relaxed);
         self.seat.longest.fetch_max(P::stamp().saturating_sub(since), Relaxed);
     }
 
-    /// A call for a lock. A thread that holds nothing may be stopped in it.
-    fn stoppable<R>(&self, call: impl FnOnce() -> R) -> R {
-        let may = self.world.setup.stops && self.busy == 0;
-        if may {
-            P::may_stop(true);
+    /// A call for lock `number`. A thread that holds nothing may be stopped in it.
+    fn stoppable<R>(&self, number: usize, call: impl FnOnce() -> R) -> R {
+        if !self.world.setup.stops || self.busy != 0 {
+            return call();
         }
+        let begun = P::stamp();
+        self.seat.calls.store(number + 1, Relaxed);
+        P::may_stop(true);
         let result = call();
-        if may {
-            P::may_stop(false);
+        P::may_stop(false);
+        if P::stopped_until(self.me).is_some_and(|until| until >= begun) {
+            // Until now it may have kept the lock taken, between two of its steps.
+            self.world.slots[number].moved.fetch_max(P::stamp(), Relaxed);
         }
+        self.seat.calls.store(0, Relaxed);
         result
     }
 

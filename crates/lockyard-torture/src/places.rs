@@ -98,6 +98,8 @@ pub(crate) struct Seat<P: Platform> {
     pub(crate) ring: Ring,
     /// The lock that it waits for without an end of its own, plus one; 0: it does not.
     pub(crate) waits_for: AtomicUsize,
+    /// The lock in whose call it may be stopped, plus one; 0: it is in none.
+    pub(crate) calls: AtomicUsize,
     /// Since when, and how many grants the lock had seen.
     pub(crate) since: AtomicU64,
     pub(crate) grants_then: AtomicU64,
@@ -122,6 +124,7 @@ impl<P: Platform> Seat<P> {
         Self {
             ring: Ring::default(),
             waits_for: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
             since: AtomicU64::new(0),
             grants_then: AtomicU64::new(0),
             begun: AtomicU64::new(0),

@@ -79,6 +79,15 @@ fn a_run_goes_on_as_long_as_locks_are_granted() {
     passes("lockref:ticket", "skx_2s_40c", 107, 12, 60, false, &trouble);
 }
 
+/// Not the lock's fault, as its page says: a reader with a deadline was stopped between its
+/// addition and its taking that back, and kept writers out. The judge forgave that to readers
+/// without a deadline only.
+#[test]
+fn a_stopped_reader_that_will_not_wait_for_ever_keeps_the_lock_taken_too() {
+    let trouble = [Machine(LateWake), Machine(Migrate), Machine(NoRecord), Machine(Stop), Exit];
+    passes("rwsem:today", "quad2008", 2_554_298, 4, 5, true, &trouble);
+}
+
 /// A thread without a record came back from every wait at once, and its caller's loop burnt a CPU
 /// for as long as the holder slept.
 #[test]

@@ -148,8 +148,9 @@ Examples:
   lockyard model app.lyr --op CACHE=5 > app.toml";
 
 pub(crate) const SCRIPT_EXAMPLES: &str = "\
-Example:
-  lockyard script app.lyr > app.txt";
+Examples:
+  lockyard script app.lyr > app.txt
+  lockyard script --trace app.lyr > app.json          waits and holds as slices, for ui.perfetto.dev";
 
 pub(crate) const IMPORT_EXAMPLES: &str = "\
 Example:
@@ -189,6 +190,7 @@ Examples:
   lockyard stat --pid 1234                            since it began, or since the last --reset
   lockyard stat --pid 1234 --interval 1s              every second, until it ends or Ctrl-C
   lockyard stat --pid 1234 --openmetrics
+  lockyard stat --folded --out waits.folded ./server  for flame graphs: inferno-flamegraph < waits.folded
 
 What follows the program is the program's. The first line is the answer: what locks cost, which, who holds them at which line, and what would help. \
 A running process must have been started with lockyard run, lockyard stat, or, if it is linked with liblockyard, with LOCKYARD_STAT=1; it is neither \

@@ -52,6 +52,11 @@ pub(crate) struct StatArgs {
     #[arg(long, requires = "subject", conflicts_with = "json")]
     pub(crate) openmetrics: bool,
 
+    /// Print the waiting time as folded stacks, for flame graphs: program;lock class;code and
+    /// nanoseconds
+    #[arg(long, requires = "subject", conflicts_with_all = ["json", "openmetrics", "wide", "events"])]
+    pub(crate) folded: bool,
+
     /// Write the report to FILE; with --interval the latest one
     #[arg(long, value_name = "FILE", requires = "subject")]
     pub(crate) out: Option<PathBuf>,

@@ -143,6 +143,10 @@ pub(crate) struct ScriptArgs {
     /// A recording
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
+
+    /// Print a trace instead, with the waits and holds of each thread as slices, for Perfetto
+    #[arg(long)]
+    pub(crate) trace: bool,
 }
 
 /// Options of `lockyard import`.

@@ -1,9 +1,11 @@
 //! Reports, one file per format. All of them take [`Results`](crate::results::Results) and give
 //! text.
 
+pub(crate) mod chrome;
 pub(crate) mod csv;
 pub(crate) mod figures_html;
 pub(crate) mod figures_table;
+pub(crate) mod folded;
 pub(crate) mod hq;
 pub(crate) mod html;
 pub(crate) mod json;

@@ -4,9 +4,6 @@
 //! Three groups of tracks: what each CPU ran, what each thread did (running, spinning, ready,
 //! sleeping), and which thread was in a section. Arrows lead from the end of a section to the
 //! beginning of the next one of the same lock in another thread.
-//!
-//! The format: "Trace Event Format", complete events (`X`) with times in microseconds, flow events
-//! (`s`, `f`), metadata (`M`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,6 +15,7 @@ use super::{Outcome, Run, SimOptions};
 use crate::cli::TraceArgs;
 use crate::failure::Failure;
 use crate::output::Target;
+use crate::report::chrome::Tracks;
 use crate::values;
 
 /// The most state changes that a trace holds.
@@ -69,33 +67,25 @@ pub(crate) fn document(outcome: &Outcome, window: u64) -> Result<(String, usize)
     let (record, report) = outcome.result.as_ref().map_err(|why| Failure::run(why.clone()))?;
     let trace = report.trace.as_ref().ok_or_else(|| Failure::run("the simulation kept no trace"))?;
     let end = trace.changes.last().map_or(0, |change| change.ps);
-    let mut page = Page { from: end.saturating_sub(window), end, events: Vec::new() };
+    let mut page = Page { from: end.saturating_sub(window), end, tracks: Tracks::default() };
     page.names(trace);
     page.activities(trace);
     page.sections(trace);
-    let count = page.events.len();
-    let title = serde_json::to_string(&format!("{} on {}", record.label(), outcome.run.machine())).unwrap_or_default();
-    let mut text = format!("{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"title\":{title}}},\"traceEvents\":[\n");
-    text.push_str(&page.events.join(",\n"));
-    text.push_str("\n]}\n");
-    Ok((text, count))
+    let title = format!("{} on {}", record.label(), outcome.run.machine());
+    Ok((page.tracks.document(&title), page.tracks.len()))
 }
 
-/// Events as they are written.
+/// A window of the trace as it is drawn.
 struct Page {
     from: u64,
     end: u64,
-    events: Vec<String>,
+    tracks: Tracks,
 }
 
 /// Readers count in nanoseconds: times are cut to those before anything is subtracted, or
 /// neighbours would overlap by one.
 fn ns(ps: u64) -> u64 {
     ps / 1000
-}
-
-fn us(ns: u64) -> String {
-    format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
 fn called(activity: Activity) -> &'static str {
@@ -111,16 +101,12 @@ impl Page {
     /// A slice of a track, as far as it lies in the window.
     fn slice(&mut self, group: u32, track: u32, name: &str, begin: u64, end: u64) {
         let (begin, end) = (ns(begin.max(self.from) - self.from), ns(end.saturating_sub(self.from)));
-        if end > begin {
-            let (at, length) = (us(begin), us(end - begin));
-            self.events
-                .push(format!(r#"{{"ph":"X","pid":{group},"tid":{track},"name":"{name}","ts":{at},"dur":{length}}}"#));
-        }
+        self.tracks.slice(group, track, name, begin, end);
     }
 
     fn names(&mut self, trace: &Trace) {
         for (group, name) in [(CPUS, "CPUs"), (THREADS, "threads"), (SECTIONS, "in the section")] {
-            self.events.push(format!(r#"{{"ph":"M","pid":{group},"name":"process_name","args":{{"name":"{name}"}}}}"#));
+            self.tracks.group(group, name);
         }
         let mut tracks = BTreeMap::new();
         for change in &trace.changes {
@@ -131,9 +117,7 @@ impl Page {
             tracks.insert((SECTIONS, passage.thread), format!("thread {}", passage.thread));
         }
         for ((group, track), name) in tracks {
-            self.events.push(format!(
-                r#"{{"ph":"M","pid":{group},"tid":{track},"name":"thread_name","args":{{"name":"{name}"}}}}"#
-            ));
+            self.tracks.track(group, track, &name);
         }
     }
 
@@ -171,7 +155,9 @@ impl Page {
                     left.remove(&passage.lock).filter(|&(thread, ps)| thread != passage.thread && ps >= self.from);
                 if let Some((thread, ps)) = from {
                     arrows += 1;
-                    self.arrow(arrows, thread, ps, passage.thread, passage.ps);
+                    let at = |ps: u64| ns(ps - self.from);
+                    let (from, to) = ((thread, at(ps)), (passage.thread, at(passage.ps)));
+                    self.tracks.arrow(arrows, SECTIONS, "handover", from, to);
                 }
             } else if let Some(since) = inside.remove(&key) {
                 self.slice(SECTIONS, passage.thread, "holding", since, passage.ps);
@@ -181,18 +167,6 @@ impl Page {
         for ((thread, _), since) in inside {
             self.slice(SECTIONS, thread, "holding", since, self.end);
         }
-    }
-
-    fn arrow(&mut self, number: u32, releaser: u32, left: u64, acquirer: u32, entered: u64) {
-        // Arrows begin within the slice that they leave: a moment before its end.
-        let (left, entered) = (us(ns(left - self.from).saturating_sub(1)), us(ns(entered - self.from)));
-        let mut add = |ph: &str, thread: u32, at: &str| {
-            self.events.push(format!(
-                r#"{{"ph":{ph},"id":{number},"pid":{SECTIONS},"tid":{thread},"name":"handover","cat":"lock","ts":{at}}}"#
-            ));
-        };
-        add(r#""s""#, releaser, &left);
-        add(r#""f","bp":"e""#, acquirer, &entered);
     }
 }
 

@@ -1,0 +1,49 @@
+//! Waiting time as folded stacks, which flame graph tools draw (`flamegraph.pl`,
+//! `inferno-flamegraph`): a line for each piece of code that waited, with nanoseconds.
+//!
+//! `program;lock class;code 1234567`. The class comes before the code: beside each other are the
+//! lines that wait for one lock.
+
+use std::fmt::Write;
+
+use super::verdict::Facts;
+
+/// The lines. Writing to a string cannot fail.
+pub(crate) fn render(what: &str, facts: &Facts<'_>) -> String {
+    let mut out = String::new();
+    for class in &facts.sample.classes {
+        let frames = format!("{};{}", frame(what), frame(&facts.label(class)));
+        let mut rest = class.lost_ns();
+        for caller in class.callers.iter().filter(|caller| caller.wait_ns > 0) {
+            let _ = writeln!(out, "{frames};{} {}", frame(&facts.symbols.line(&caller.place)), caller.wait_ns);
+            rest = rest.saturating_sub(caller.wait_ns);
+        }
+        // Waits that nobody has noted the code of, and those under way.
+        if rest > 0 {
+            let _ = writeln!(out, "{frames} {rest}");
+        }
+    }
+    out
+}
+
+/// `text` as a frame: a semicolon ends one, a line break all of them.
+fn frame(text: &str) -> String {
+    text.replace(';', ",").replace(['\n', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use lockyard_segment::sample::{CallerSample, Place};
+
+    use super::*;
+    use crate::report::observed::tests::{sample, with};
+
+    #[test]
+    fn a_line_for_each_caller_and_the_rest() {
+        let mut sample = sample();
+        let place = Place { file: "/lib/libx.so".to_owned(), place: 0x1f0 };
+        sample.classes[1].callers = vec![CallerSample { place, wait_ns: 50_000, ..CallerSample::default() }];
+        let text = with(&sample, |facts| render("a;b", facts));
+        assert_eq!(text, "a,b;mutex a \"b\";libx.so+0x1f0 50000\na,b;mutex a \"b\" 4000000\n");
+    }
+}

@@ -1,0 +1,141 @@
+//! A recording as slices: for which lock each thread waited when, and which it held.
+//!
+//! One group of tracks for waits, one for holds. A thread has a track for each lock that it holds
+//! at once: holds need not end in the order of their beginning. What was taken before a window, or
+//! is held or awaited at its end, is left out.
+
+use std::collections::BTreeSet;
+
+use lockyard_recording::Recording;
+use lockyard_recording::recording::{Mode, What, Window};
+
+use crate::report::chrome::Tracks;
+
+const WAITS: u32 = 1;
+const HOLDS: u32 = 2;
+/// Locks that a thread holds at once and that are shown.
+const MOST_HELD: usize = 16;
+
+/// A wait or hold under way.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    lock: u32,
+    mode: Mode,
+    since: u64,
+}
+
+/// The locks that a thread holds, each in the first free place.
+#[derive(Debug, Default)]
+struct Held([Option<Open>; MOST_HELD]);
+
+impl Held {
+    fn take(&mut self, open: Open) {
+        if let Some(place) = self.0.iter_mut().find(|place| place.is_none()) {
+            *place = Some(open);
+        }
+    }
+
+    /// The hold of `lock` that began last in place, and where it was.
+    fn release(&mut self, lock: u32) -> Option<(usize, Open)> {
+        let place = self.0.iter().rposition(|open| open.is_some_and(|open| open.lock == lock))?;
+        Some((place, self.0[place].take()?))
+    }
+}
+
+/// The document.
+pub(crate) fn document(recording: &Recording) -> String {
+    let start = recording.windows.iter().map(|window| window.begin).min().unwrap_or(0);
+    let mut page = Page { recording, start, tracks: Tracks::default(), named: BTreeSet::new() };
+    page.tracks.group(WAITS, "waits");
+    page.tracks.group(HOLDS, "holds");
+    recording.windows.iter().for_each(|window| page.window(window));
+    page.tracks.document(&recording.program)
+}
+
+struct Page<'a> {
+    recording: &'a Recording,
+    start: u64,
+    tracks: Tracks,
+    named: BTreeSet<(u32, u32)>,
+}
+
+impl Page<'_> {
+    fn window(&mut self, window: &Window) {
+        let mut held = Held::default();
+        // The last request: a wait if it is granted or given up next, else a hold.
+        let mut asked: Option<Open> = None;
+        for event in window.events.iter().filter(|event| event.what.time().is_none()) {
+            let before = asked.take();
+            if let What::Grant | What::GaveUp = event.what {
+                let Some(open) = before.filter(|open| open.lock == event.lock) else { continue };
+                self.slice(window.thread, (WAITS, 0), open, event.at);
+                if event.what == What::Grant {
+                    held.take(Open { since: event.at, ..open });
+                }
+                continue;
+            }
+            before.into_iter().for_each(|open| held.take(open));
+            match event.what {
+                What::Request(mode) => asked = Some(Open { lock: event.lock, mode, since: event.at }),
+                What::Release => {
+                    if let Some((place, open)) = held.release(event.lock) {
+                        self.slice(window.thread, (HOLDS, place), open, event.at);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn slice(&mut self, thread: u32, (group, place): (u32, usize), open: Open, end: u64) {
+        let track = thread.wrapping_mul(MOST_HELD as u32).wrapping_add(place as u32);
+        if self.named.insert((group, track)) {
+            let beside = if place > 0 { format!(", with {place} more held") } else { String::new() };
+            self.tracks.track(group, track, &format!("thread {thread}{beside}"));
+        }
+        let class = self.recording.locks.get(open.lock as usize);
+        let class = class.and_then(|class| self.recording.classes.get(*class as usize));
+        let mut name = class.map_or_else(|| "?".to_owned(), |class| class.name.clone());
+        if open.mode == Mode::Read {
+            name.push_str(" (read)");
+        }
+        let at = |ns: u64| ns.saturating_sub(self.start);
+        self.tracks.slice(group, track, &name, at(open.since), at(end));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Of each slice: group, track, name, begin and length in microseconds.
+    fn slices(text: &str) -> Vec<(u64, u64, String, f64, f64)> {
+        let page = document(&Recording::from_text("a", text).unwrap());
+        let page: Value = serde_json::from_str(&page).unwrap();
+        let events = page["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X");
+        let number = |event: &Value, field: &str| event[field].as_f64().unwrap();
+        events
+            .map(|event| {
+                let name = event["name"].as_str().unwrap().to_owned();
+                let [pid, tid] = ["pid", "tid"].map(|field| event[field].as_u64().unwrap());
+                (pid, tid, name, number(event, "ts"), number(event, "dur"))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn waits_and_holds_are_slices_and_locks_held_at_once_have_tracks_of_their_own() {
+        let text = "lockyard recording 1\nclass mutex A \"b\"\nclass rwlock B\nlock 0\nlock 1\nwindow 2 1000\n\
+            1100 2 request 0 write\n1200 2 request 1 read\n1300 2 off 50\n1500 2 grant 1\n1600 2 release 0\n\
+            1900 2 release 1\n2000 2 release 0\n2100 2 request 0 write\n2300 2 gave-up 0\n2400 2 request 0 write\n";
+        let a = "A \"b\"".to_owned();
+        let b = "B (read)".to_owned();
+        assert_eq!(
+            slices(text),
+            [(1, 32, b.clone(), 0.2, 0.3), (2, 32, a.clone(), 0.1, 0.5), (2, 33, b, 0.5, 0.4), (1, 32, a, 1.1, 0.2)]
+        );
+        assert!(slices("lockyard recording 1\n").is_empty());
+    }
+}
