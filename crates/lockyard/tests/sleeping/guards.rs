@@ -213,6 +213,38 @@ scripts! {
         });
     }
 
+    /// As `a_waiter_behind_a_stopped_one_has_a_turn`; the stopped one was signalled, and has no timer.
+    fn a_waiter_behind_a_stopped_one_that_was_signalled_has_a_turn() {
+        let monitor = Monitor::default();
+        Scene::play(|scene, [owner, stopped, waiter]| {
+            let monitor = &monitor;
+            [owner, stopped, waiter].into_iter().for_each(|actor| rests(scene, actor));
+            let signalled = stopped.starts(|| monitor.wait());
+            stopped.freeze();
+            owner.does(|| monitor.mutex.acquire());
+            owner.does(|| monitor.condvar.signal());
+            let got = waiter.starts(|| monitor.mutex.acquire());
+            for _ in 0..100 {
+                scene.advance(TURN_NS / 4);
+                owner.does(|| monitor.release());
+                if got.is_done() || !owner.does(|| monitor.mutex.try_acquire()) {
+                    break;
+                }
+            }
+            scene.advance(2 * RESERVED_NS);
+            let served = got.is_done();
+            if served {
+                waiter.does(|| monitor.release());
+            } else {
+                owner.does(|| monitor.release());
+            }
+            stopped.thaw();
+            scene.finish();
+            drop((signalled, got));
+            assert!(served, "passed 100 times");
+        });
+    }
+
     /// A waiter is stopped in a look as first waiter, loses its place, and goes on: what it asks is
     /// asked for another. That one is woken by the next release, or the mutex is open to all.
     fn a_look_that_began_as_first_keeps_no_free_mutex_shut() {

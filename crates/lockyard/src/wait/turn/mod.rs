@@ -38,13 +38,14 @@
 //! | `LISTENING` | the release that wakes |
 //! | `HANDOFF` | the thread that ends a reservation. Not a release |
 //! | both | the waiter that empties the queue; a first waiter that leaves with the lock |
-//! | `reserved` | the waiter that joins, and at each look; the signaller |
+//! | `reserved` | the waiter that joins, and at each look; the signaller; a leaver that was moved |
 //! | `note` | a leaving owner that was not passed; the waiter that joins; |
 //! | | the thread that moves it; a signaller, in an empty queue |
 //!
 //! **Terms.** *First*: at the head of the queue. *Rank*: a fixed priority ([`Platform::rank`]).
 //! *Refused*: not first, and the lock is free for the first waiter, with `HANDOFF`. *Late*, of a
-//! first waiter: a [`GRACE_NS`] after its `due`. To a thread that joins: if it has `FOUGHT_OVER`,
+//! first waiter: a [`GRACE_NS`] after its `due`; without a timer, and woken, after a [`TURN_NS`]
+//! from when it was put there. To a thread that joins: if it has `FOUGHT_OVER`,
 //! and either that time is over or a wake-up of it is kept. *Passed*, of a waiter: a look of it
 //! competed in vain in step 4, and this wait had set `LISTENING` before; or a look came to step 4
 //! or 7, and `due` was over (with a rank this does not count). *Sleeps long*: `due` is more than
@@ -99,9 +100,11 @@
 //! (the difference of `place`), at most [`TURNS_NS`]; with a rank, now. A waiter that sleeps after
 //! its turn sets it anew: now and a [`TURN_NS`] for each waiter before it, at least one. From the
 //! tenth time on ([`PATIENT_AFTER`]) that is twice as far each time, at most
-//! 2^[`PATIENT_SHIFT`] times as far, and at most [`TURNS_NS`]. A waiter stores such a `due` of more
-//! than two turns ahead under the wait lock: the owner that leaves before it finds the new time, or
-//! has made it first, and it looks.
+//! 2^[`PATIENT_SHIFT`] times as far, and at most [`TURNS_NS`]. A waiter that is not first
+//! stores such a `due` of more than two turns ahead under the wait lock: the owner that leaves
+//! before it finds the new time, or has made it first, and it looks. The first waiter has set both
+//! requests, and stores it plainly. (If a waiter of higher rank is served before it at that moment,
+//! it sleeps to its timer.)
 //!
 //! **Leaving.** The waiter that is first, or has the lock, moves `LAPSED` first waiters after it
 //! has left. An owner that was first clears both requests; then, in the same exchange, they are set
@@ -115,7 +118,7 @@
 //! lock*: requests stay; a waiter that was first wakes the new first, and one of those behind that
 //! one that have no timer. *In each case, not first*: it wakes the waiter right behind itself, if
 //! that one has no timer. If its last look was one as first, it was moved during that look, and has
-//! asked for another: it sets `LISTENING`, and clears the first waiter's `reserved`.
+//! asked for another: it clears the first waiter's `reserved`, and with the lock sets `LISTENING`.
 //!
 //! **Release.** Frees the lock. After that, with `HANDOFF` and if the lock is still free, it stores
 //! the time in `reserved` of the first waiter if that is 0; with `LISTENING` it clears that and
@@ -123,8 +126,9 @@
 //! the time first; then one exchange frees the lock and clears `LISTENING`.) A fair release moves
 //! `LAPSED` first waiters, sets both requests under the wait lock (neither, if the first is still
 //! `LAPSED`), and then releases. While `HANDOFF` is set the first waiter is awake, or `LISTENING`
-//! is set, or a thread is about to wake it: the one that set `HANDOFF`, a release that has cleared
-//! `LISTENING`, or the first waiter that gave up. (A release that leaves other owners, or too few
+//! is set, or a thread is about to wake it: the one that set `HANDOFF`, unless that one was moved
+//! and is about to leave with the lock, a release that has cleared `LISTENING`, or the first waiter
+//! that gave up. (A release that leaves other owners, or too few
 //! units for the first waiter, does nothing of this: see the lock's page.)
 //!
 //! # Reservations end
@@ -135,7 +139,8 @@
 //! clears `HANDOFF`, marks that waiter `LAPSED`, moves it behind all others, whatever its rank
 //! (`due` stays), wakes the new first, and tries again. A reservation for a waiter that is still
 //! `LAPSED`, or for waiters of the parent of a fork, is void: the next refused thread ends it
-//! without the time. Nobody sets `HANDOFF` for a waiter that is `LAPSED`. See `reservation`.
+//! without the time. A waiter that is `LAPSED` gets no `HANDOFF`, but from one
+//! that is stopped in the step before. See `reservation`.
 //!
 //! # Bound on bypass
 //!
@@ -154,8 +159,9 @@
 //!    One that is put behind others is woken, and so has a timer (a *guard*), unless the last in
 //!    the queue is a `GUARD` that is not `LAPSED`, was put there, or had its `due`, not longer than
 //!    a [`GRACE_NS`] ago, and once it has run has no wake-up kept. Waiters put there asleep never
-//!    give up. (If all guards are stopped within [`GRACE_NS`] of their wake-ups, those behind them
-//!    sleep until one of them runs, or until another thread joins the queue.)
+//!    give up. (If a guard, or the waiter that it wakes when it leaves, is stopped before it has
+//!    run, those behind it sleep until it runs, or until a thread that joins the queue and leaves
+//!    it finds them among the eight behind the first.)
 //! 3. The leaving waiter, if it was first and does not have the lock, wakes the new first waiter.
 //! 4. A waiter tries before it looks at its deadline, and once more, under the wait lock, before it
 //!    gives up.

@@ -221,7 +221,8 @@ fn leave<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, wait: &
     } else {
         next.waiter.note.store(FOUGHT_OVER, Relaxed);
         // The first waiter may be stopped: one of those without a timer is to have one.
-        asleep.filter(|waiter| has_no_timer(waiter)).take(1).for_each(|waiter| wakes.push(waiter.id()));
+        let others = asleep.filter(|waiter| has_no_timer(waiter) && !ward.is_some_and(|ward| ward.is_same(waiter)));
+        others.take(1).for_each(|waiter| wakes.push(waiter.id()));
     }
     ward.into_iter().for_each(|ward| wakes.push(ward.id()));
 }
@@ -305,9 +306,14 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             late = late.saturating_add(1);
             turn_end = now + nap.min(TURNS_NS);
             passed |= late_turn;
-            if nap <= 2 * TURN_NS {
+            // The first waiter does without the wait lock: it has asked for `HANDOFF`, and stopped in a
+            // section it would keep a free lock shut.
+            let plain = first || nap <= 2 * TURN_NS;
+            if plain {
                 me.waiter.due.store(turn_end, Relaxed);
-            } else if postpone(lock, me, turn_end) && !first {
+            }
+            let moved = first && nap > 2 * TURN_NS && !lock.waiters().is_first(me);
+            if (moved || !plain) && postpone(lock, me, turn_end) {
                 continue;
             }
         }
@@ -316,7 +322,8 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
     }
 }
 
-/// `me` will not look before `due`, more than two turns ahead. `true`: it is first.
+/// `me`, which is not first, will not look before `due`, more than two turns ahead. `true`: it has
+/// become first meanwhile, and looks now.
 ///
 /// Under the wait lock: the waiter that leaves before us either finds the new time, and asks to
 /// have us woken, or has made us first already.
@@ -328,13 +335,20 @@ fn postpone<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, due: u64) ->
     })
 }
 
+/// When `first`, the first waiter, was to look at the latest. One without a timer that has been woken
+/// has a turn from when it was put there; the next release wakes one that has not been.
+fn expected<P: Platform>(first: &Thread<P>) -> u64 {
+    let due = first.waiter.due.load(Relaxed);
+    if has_no_timer(first) && first.is_notified() { due - NO_TIMER + TURN_NS } else { due }
+}
+
 /// The turn of `me`, not the first waiter, is over: the first waiter is late, perhaps. One that has
 /// lapsed is moved back, and the new first woken; for another handoff is asked, so that it comes or
 /// lapses.
 #[cold]
 fn hurry<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, now: u64) {
     let is_late = |first: &&'static Thread<P>| {
-        !first.is_same(me) && (has_lapsed(*first) || now > first.waiter.due.load(Relaxed).saturating_add(GRACE_NS))
+        !first.is_same(me) && (has_lapsed(*first) || now > expected(*first).saturating_add(GRACE_NS))
     };
     if lock.waiters().first().filter(is_late).is_none() {
         return;
