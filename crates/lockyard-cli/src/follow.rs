@@ -70,7 +70,7 @@ impl Known {
         let ages = tasks.filter_map(|task| {
             let stat = fs::read_to_string(task.path().join("stat")).ok()?;
             let began: f64 = stat.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok()?;
-            Some((uptime - began / TICKS).clamp(0.0, seconds))
+            Some((uptime - began / TICKS).clamp(0.0, seconds.max(0.0)))
         });
         known.thread_time = Duration::try_from_secs_f64(ages.sum()).unwrap_or_default();
         known

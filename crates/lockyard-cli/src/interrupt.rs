@@ -18,7 +18,7 @@ use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::failure::{Failure, INTERRUPTED, plain};
-use crate::{output, progress};
+use crate::{output, progress, terminal};
 
 static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// Whether one of them was SIGTERM.
@@ -53,6 +53,7 @@ fn listen_and_say(line: Option<&'static str>) -> Result<(), Failure> {
         for (before, _) in signals.forever().enumerate() {
             if before > 0 {
                 output::abandon();
+                terminal::leave_screen();
                 process::exit(i32::from(INTERRUPTED));
             }
             if let Some(line) = line {

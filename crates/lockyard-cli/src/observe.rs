@@ -253,7 +253,7 @@ fn together(readers: &[Reader]) -> Option<Sample> {
 }
 
 /// The failure of a look at a process that tells nothing.
-fn unseen_process(sample: &Sample, known: &Known) -> Failure {
+pub(crate) fn unseen_process(sample: &Sample, known: &Known) -> Failure {
     unseen::failure(&Unseen { sample: Some(sample), known, status: None, preloaded: true }.why())
 }
 

@@ -400,7 +400,7 @@ fn version(file: impl rustix::fd::AsFd) -> u32 {
     rustix::io::pread(file, &mut bytes, 8).map_or(0, |_| u32::from_le_bytes(bytes))
 }
 
-/// The running processes that tell what their locks do, those of other users included.
+/// The running processes that tell what their locks do, as far as this user may look.
 pub fn running() -> Vec<u32> {
     let mut found = Vec::new();
     let _ = process::each_name(|process| found.push(process));

@@ -63,8 +63,7 @@ pub struct Summary {
     pub ns_per_op: f64,
     /// (fastest round − slowest round) / median.
     pub spread: f64,
-    /// Its median of kops/s to that of the [best peer](best_peer) in the same rounds. `None` if
-    /// there is none.
+    /// Its median of kops/s to that of the [best peer](best_peer). `None` if there is none.
     pub ratio_to_best_peer: Option<f64>,
     /// Median of the fairness factor.
     pub fairness: f64,

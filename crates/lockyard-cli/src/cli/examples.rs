@@ -200,7 +200,7 @@ Hierarchical spinlocks and their tunables: lockyard hq.";
 
 pub(crate) const TOP_EXAMPLES: &str = "\
 Examples:
-  lockyard run ./server & lockyard top
+  lockyard top                                        of the only process that tells of its locks
   lockyard top --pid 1234
   lockyard top --pid 1234 --interval 250ms
 

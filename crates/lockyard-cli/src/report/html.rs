@@ -59,10 +59,13 @@ fn head(out: &mut String, results: &Results) {
     let verdicts = summary::verdicts(results);
     if !verdicts.is_empty() {
         let items: String = verdicts.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
-        let _ = write!(
+        let _ = write!(out, "<ul>\n{items}</ul>\n");
+    }
+    if !verdicts.is_empty() && !results.is_void() {
+        let _ = writeln!(
             out,
-            "<ul>\n{items}</ul>\n<p class=\"soft\">As fast: within the spread of the rounds. Best peer: the fastest that \
-             left no thread without a turn.</p>\n"
+            "<p class=\"soft\">As fast: within the spread of the rounds. Best peer: the fastest that \
+             left no thread without a turn.</p>"
         );
     }
     out.push_str("<dl>\n");
@@ -90,7 +93,7 @@ fn against_peers(out: &mut String, results: &Results) {
             match row.standing {
                 Some(Standing::Ahead) => " good",
                 Some(Standing::Even | Standing::Unrivalled) => " soft",
-                Some(Standing::Behind) => " warn",
+                Some(Standing::Behind | Standing::Unfair) => " warn",
                 None => "",
             },
             escape(&row.ratio),

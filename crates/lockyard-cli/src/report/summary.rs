@@ -34,10 +34,15 @@ pub(crate) enum Standing {
     Behind,
     /// Every peer left threads without a turn: nothing to compare with.
     Unrivalled,
+    /// It left threads without a turn itself: its speed is that of fewer.
+    Unfair,
 }
 
 /// `None`: of an interrupted run, in which the two have no round in common.
-fn standing(lock: &Summary, best: Option<&Summary>) -> Option<Standing> {
+fn standing(cell: &CellResult, lock: &Summary, best: Option<&Summary>) -> Option<Standing> {
+    if !cell.is_alone() && lock.worst_idle_threads > 0 {
+        return Some(Standing::Unfair);
+    }
     let Some(best) = best else { return Some(Standing::Unrivalled) };
     Some(match lock.ratio_to_best_peer? - 1.0 {
         more if more.abs() <= (lock.spread + best.spread) / 2.0 => Standing::Even,
@@ -52,8 +57,6 @@ struct Cell {
     ratio: f64,
     /// What was run.
     title: String,
-    /// Whether the lock left a thread without a turn.
-    starves: bool,
 }
 
 /// A sentence for each of Lockyard's locks that has peers.
@@ -63,9 +66,9 @@ pub(crate) fn verdicts(results: &Results) -> Vec<String> {
     }
     let mut locks: Vec<(String, Vec<Cell>)> = Vec::new();
     for (cell, lock, best) in compared(results) {
-        let Some(standing) = standing(lock, best) else { continue };
+        let Some(standing) = standing(cell, lock, best) else { continue };
         let (ratio, title) = (lock.ratio_to_best_peer.unwrap_or(1.0), results::short_title(&cell.spec));
-        let one = Cell { standing, ratio, title, starves: !cell.is_alone() && lock.worst_idle_threads > 0 };
+        let one = Cell { standing, ratio, title };
         match locks.iter_mut().find(|(label, _)| *label == lock.label()) {
             Some((_, cells)) => cells.push(one),
             None => locks.push((lock.label(), vec![one])),
@@ -73,8 +76,7 @@ pub(crate) fn verdicts(results: &Results) -> Vec<String> {
     }
     let sentence = |(label, cells): &(String, Vec<Cell>)| {
         let count = |standing| cells.iter().filter(|cell| cell.standing == standing).count();
-        let [ahead, even, behind, unrivalled] =
-            [Standing::Ahead, Standing::Even, Standing::Behind, Standing::Unrivalled].map(count);
+        let [ahead, even, behind] = [Standing::Ahead, Standing::Even, Standing::Behind].map(count);
         let said = |count: usize, what: &str| match count {
             0 => String::new(),
             some => format!("; in {some} {what} left threads without a turn"),
@@ -83,12 +85,11 @@ pub(crate) fn verdicts(results: &Results) -> Vec<String> {
         let worst = slower.min_by(|a, b| a.ratio.total_cmp(&b.ratio));
         let worst =
             worst.map_or_else(String::new, |cell| format!(": at worst {}, {}", numbers::ratio(cell.ratio), cell.title));
-        let starves = cells.iter().filter(|cell| cell.starves).count();
         format!(
             "{label}: faster than the best peer in {ahead} of {} cells, as fast in {even}, slower in {behind}{worst}{}{}",
             cells.len(),
-            said(unrivalled, "every peer"),
-            said(starves, "it")
+            said(count(Standing::Unrivalled), "every peer"),
+            said(count(Standing::Unfair), "it")
         )
     };
     locks.iter().map(sentence).collect()
@@ -133,7 +134,7 @@ pub(crate) fn summary_rows(results: &Results) -> Vec<SummaryRow> {
             lock: if label == previous { String::new() } else { label.clone() },
             cell: results::short_title(&cell.spec),
             ratio: ratio(lock),
-            standing: standing(lock, best),
+            standing: standing(cell, lock, best).filter(|_| !results.is_void()),
             best_peer: best.map_or_else(|| "none: all starve threads".to_owned(), Summary::label),
             our_wait: wait_and_idle(cell, lock),
             its_wait: best.map_or_else(|| "–".to_owned(), |best| wait_and_idle(cell, best)),
@@ -183,15 +184,16 @@ mod tests {
         assert_eq!(set(1.1, 0.05), "mutex: faster than the best peer in 2 of 2 cells, as fast in 0, slower in 0");
         assert_eq!(set(0.97, 0.05), "mutex: faster than the best peer in 0 of 2 cells, as fast in 2, slower in 0");
         assert!(set(0.8, 0.05).ends_with("slower in 2: at worst 0.80 ×, alone"), "{}", set(0.8, 0.05));
-        let [mut ours, peer] = [0, 1].map(|place| results.groups[0].cells[1].locks[place].clone());
+        let cell = &results.groups[0].cells[1];
+        let [mut ours, peer] = [0, 1].map(|place| cell.locks[place].clone());
         ours.ratio_to_best_peer = None;
-        assert_eq!(standing(&ours, Some(&peer)), None);
+        assert_eq!(standing(cell, &ours, Some(&peer)), None);
     }
 
     #[test]
     fn peers_that_starve_threads_are_no_measure_and_our_own_starving_is_told() {
         let mut results = fixture::results();
-        for lock in results.groups[0].cells[1].locks.iter_mut() {
+        for lock in results.groups[0].cells[1].locks.iter_mut().filter(|lock| lock.origin == Origin::Peer) {
             (lock.worst_idle_threads, lock.ratio_to_best_peer) = (1, None);
         }
         let rows = summary_rows(&results);
@@ -199,9 +201,13 @@ mod tests {
             (rows.len(), rows[1].best_peer.as_str(), rows[1].standing),
             (2, "none: all starve threads", Some(Standing::Unrivalled))
         );
-        let verdict = &verdicts(&results)[0];
-        let told = "; in 1 every peer left threads without a turn; in 1 it left threads without a turn";
-        assert!(verdict.ends_with(told), "{verdict}");
+        let verdict = |results: &Results| verdicts(results)[0].clone();
+        assert!(verdict(&results).ends_with("; in 1 every peer left threads without a turn"), "{}", verdict(&results));
+        for lock in results.groups[0].cells[1].locks.iter_mut().filter(|lock| lock.origin != Origin::Peer) {
+            (lock.worst_idle_threads, lock.ratio_to_best_peer) = (1, Some(2.0));
+        }
+        assert!(verdict(&results).ends_with("; in 1 it left threads without a turn"), "{}", verdict(&results));
+        assert_eq!(summary_rows(&results)[1].standing, Some(Standing::Unfair));
     }
 
     #[test]

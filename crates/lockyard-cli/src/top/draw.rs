@@ -65,13 +65,13 @@ pub(super) fn screen(frame: &mut Frame<'_>, state: &State) {
     let facts = state.facts();
     let sentence = state.verdict();
     let width = usize::from(frame.area().width.max(1));
-    let lines = u16::try_from(sentence.chars().count().div_ceil(width)).unwrap_or(1).clamp(1, 4) + 1;
+    // Lines are broken between words: a tenth more.
+    let lines = sentence.chars().count() * 11 / 10 / width + 2;
+    let lines = u16::try_from(lines).unwrap_or(u16::MAX).min(frame.area().height / 2);
     let areas = [Constraint::Length(lines), Constraint::Length(2), Constraint::Min(3), Constraint::Length(1)];
     let [top, head, body, keys] = Layout::vertical(areas).areas(frame.area());
     frame.render_widget(Paragraph::new(sentence).style(BOLD).wrap(Wrap { trim: true }), top);
-    let sample = facts.sample;
-    let threads = numbers::count(sample.threads as usize, "thread");
-    let about = format!("{}: {threads}, counted for {} s", state.what, numbers::three(sample.seconds));
+    let about = format!("{}, counted for {} s", state.what, numbers::three(facts.sample.seconds));
     frame.render_widget(Paragraph::new(about).style(DIM), head);
     let help = match state.opened() {
         Some(class) => {
@@ -89,7 +89,8 @@ pub(super) fn screen(frame: &mut Frame<'_>, state: &State) {
 fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let rows = state.rows();
     if rows.is_empty() {
-        frame.render_widget(Paragraph::new("No lock was taken since the counting began."), area);
+        let nothing = state.unseen.as_deref().unwrap_or("No lock was taken since the counting began.");
+        frame.render_widget(Paragraph::new(nothing).wrap(Wrap { trim: true }), area);
         return;
     }
     let columns = fitting(area.width);
@@ -202,16 +203,21 @@ mod tests {
         let mut later = observed::tests::sample();
         later.seconds += 1.0;
         later.classes[1].counts.acquired += 500;
-        state.look(later, std::time::Duration::from_secs(9));
+        state.look(later, false, None, |_| std::time::Duration::from_secs(9));
         state
     }
 
     #[test]
     fn classes_are_shown_and_columns_fit() {
         let text = drawn(&state(), 120);
-        for part in
-            ["memcached (process 7): 3 threads", "mutex a \"\"b\"\"", "3.00 ms", "500", "4711", "s sorted by lost"]
-        {
+        for part in [
+            "memcached (process 7), counted for 3.00 s",
+            "mutex a \"\"b\"\"",
+            "3.00 ms",
+            "500",
+            "4711",
+            "s sorted by lost",
+        ] {
             assert!(text.contains(&part.replace("\"\"", "\"")), "{part}: {text}");
         }
         let narrow = drawn(&state(), 60);
@@ -230,8 +236,10 @@ mod tests {
 
     #[test]
     fn nothing_is_said_to_be_nothing() {
-        let state = State::new("x".to_owned(), Symbols::default(), Default::default());
+        let mut state = State::new("x".to_owned(), Symbols::default(), Default::default());
         assert!(drawn(&state, 80).contains("No lock was taken"));
+        state.unseen = Some("saw no lock of this process".to_owned());
+        assert!(drawn(&state, 80).contains("saw no lock"));
     }
 
     #[test]

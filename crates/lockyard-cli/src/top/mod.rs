@@ -14,16 +14,16 @@ mod state;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-use lockyard_segment::Reader;
-use ratatui::DefaultTerminal;
+use lockyard_segment::{Reader, Sample};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::cli::TopArgs;
-use crate::failure::{Failure, plain};
+use crate::failure::{Failure, INTERRUPTED, plain};
 use crate::follow::Known;
-use crate::interrupt;
-use crate::observe::name_of;
+use crate::observe::{name_of, unseen_process};
 use crate::symbols::Symbols;
+use crate::terminal::{self, Keyboard, Screen};
+use crate::{interrupt, unseen};
 use state::State;
 
 /// The longest wait for a key, after which signals and the process's end are looked for.
@@ -47,7 +47,7 @@ impl Top {
             Some(text) => crate::values::Bounds { flag: "--pid", least: 1, most: i32::MAX as u64 }.number(text)? as u32,
             None => the_only(&lockyard_segment::reader::running())?,
         };
-        let reader = Reader::open(process).map_err(|refusal| Failure::usage(format!("--pid: {refusal}")))?;
+        let reader = Reader::open(process).map_err(|refusal| Failure::usage(format!("top: {refusal}")))?;
         Ok(Self { reader, interval })
     }
 
@@ -63,40 +63,76 @@ impl Top {
         interrupt::listen_quietly()?;
         let process = self.reader.process();
         let programs = std::fs::read_link(format!("/proc/{process}/exe")).into_iter().collect();
-        let mut state = State::new(name_of(process), Symbols::new(programs), self.reader.sample());
+        let first = self.reader.sample();
+        let mut state = State::new(name_of(process), Symbols::new(programs), first.clone());
+        self.look(&mut state, first);
         let failed = |error: io::Error| Failure::run(format!("the terminal: {}", plain(&error)));
-        let mut terminal = ratatui::try_init().map_err(failed)?;
-        let shown = self.show(&mut terminal, &mut state);
-        ratatui::restore();
+        let mut screen = Screen::begin().map_err(failed)?;
+        let shown = self.show(&mut screen, &mut state);
+        drop(screen);
         shown.map_err(failed)?;
         // What was on the screen is gone with it.
+        let last = self.reader.sample();
+        if unseen::is_unseen(Some(&last)) {
+            return Err(unseen_process(&last, &Known::of_running(process, f64::INFINITY)));
+        }
+        self.look(&mut state, last);
         let gone = if self.reader.ended() { format!("process {process} has ended\n") } else { String::new() };
-        crate::print(&format!("{}\n{gone}", state.verdict()))
+        crate::print(&format!("{}\n{gone}", state.verdict()))?;
+        Ok(if interrupt::asked() { INTERRUPTED } else { 0 })
     }
 
-    fn show(&self, terminal: &mut DefaultTerminal, state: &mut State) -> io::Result<()> {
+    fn show(&self, screen: &mut Screen, state: &mut State) -> io::Result<()> {
         let mut next = Instant::now() + self.interval;
+        let mut width = None;
+        let mut changed = true;
         loop {
-            terminal.draw(|frame| draw::screen(frame, state))?;
-            let now = Instant::now();
-            if now >= next {
-                next = now + self.interval;
-                let sample = self.reader.sample();
-                let known = Known::of_running(self.reader.process(), state.seconds_of(&sample));
-                state.look(sample, known.thread_time);
+            let size = screen.0.size()?;
+            if std::mem::take(&mut changed) || width != Some(size) {
+                screen.0.draw(|frame| draw::screen(frame, state))?;
+                width = Some(size);
             }
             if self.reader.ended() || interrupt::asked() {
                 return Ok(());
             }
-            let left = next.saturating_duration_since(now).min(LOOK);
-            if event::poll(left)?
-                && let Event::Key(key) = event::read()?
-                && key.kind != KeyEventKind::Release
-                && !obey(state, key)
-            {
-                return Ok(());
+            let left = next.saturating_duration_since(Instant::now());
+            match terminal::keyboard(left.min(LOOK)) {
+                Keyboard::Gone => return Ok(()),
+                // Not everything that is read is an event.
+                Keyboard::Ready if event::poll(Duration::ZERO)? => {
+                    if let Event::Key(key) = event::read()?
+                        && key.kind != KeyEventKind::Release
+                    {
+                        if key.code == KeyCode::Char('r') {
+                            self.look(state, self.reader.sample());
+                        }
+                        if !obey(state, key) {
+                            return Ok(());
+                        }
+                    }
+                    changed = true;
+                }
+                _ => {}
+            }
+            if Instant::now() >= next {
+                next = Instant::now() + self.interval;
+                self.look(state, self.reader.sample());
+                changed = true;
             }
         }
+    }
+
+    /// Has `state` show `sample` and what `/proc` tells.
+    fn look(&self, state: &mut State, sample: Sample) {
+        let (process, ended) = (self.reader.process(), self.reader.ended());
+        let unseen = unseen::is_unseen(Some(&sample));
+        let why = unseen.then(|| unseen_process(&sample, &Known::of_running(process, f64::INFINITY)).to_string());
+        let threads = sample.threads;
+        state.look(sample, ended, why, |seconds| match ended {
+            // They are gone: this is what they had at most.
+            true => Duration::from_secs_f64(seconds.max(0.0) * f64::from(threads.max(1))),
+            false => Known::of_running(process, seconds).thread_time,
+        });
     }
 }
 

@@ -56,8 +56,12 @@ pub(super) struct State {
     since: Sample,
     /// Since the look before.
     between: Sample,
-    /// The time of all threads since `begin`.
-    time: Duration,
+    /// The time of all threads since `begin`, and since the look before.
+    times: [Duration; 2],
+    /// Why nothing was seen of the process, if so.
+    pub(super) unseen: Option<String>,
+    ended: bool,
+    cpus: usize,
     pub(super) sort: Sort,
     selected: Option<Key>,
     opened: bool,
@@ -91,7 +95,6 @@ impl Row<'_> {
 impl State {
     /// Shows what was counted so far.
     pub(super) fn new(what: String, symbols: Symbols, sample: Sample) -> Self {
-        let time = Duration::from_secs_f64(sample.seconds * f64::from(sample.threads.max(1)));
         Self {
             what,
             symbols,
@@ -99,23 +102,27 @@ impl State {
             since: sample.clone(),
             between: Sample::default(),
             now: sample,
-            time,
+            times: [Duration::ZERO; 2],
+            unseen: None,
+            ended: false,
+            cpus: thread::available_parallelism().map_or(1, usize::from),
             sort: Sort::Lost,
             selected: None,
             opened: false,
         }
     }
 
-    /// How long the screen has counted when `sample` is taken.
-    pub(super) fn seconds_of(&self, sample: &Sample) -> f64 {
-        sample.seconds - self.begin.seconds
-    }
-
-    /// A look has found `sample`; all threads have had `time` since the beginning.
-    pub(super) fn look(&mut self, sample: Sample, time: Duration) {
+    /// A look has found `sample`; `time` says how much of the last so many seconds all threads have
+    /// had. `unseen`: why nothing was seen.
+    pub(super) fn look(&mut self, sample: Sample, ended: bool, unseen: Option<String>, time: impl Fn(f64) -> Duration) {
+        if sample.seconds < self.begin.seconds {
+            // Somebody has begun to count anew.
+            self.begin = Sample::default();
+        }
         self.since = sample.since(&self.begin);
         self.between = sample.since(&self.now);
-        (self.now, self.time) = (sample, time);
+        self.times = [self.since.seconds, self.between.seconds].map(time);
+        (self.now, self.ended, self.unseen) = (sample, ended, unseen);
     }
 
     /// Shows from now on only what happens from now on.
@@ -123,7 +130,7 @@ impl State {
         self.begin = self.now.clone();
         self.since = self.now.since(&self.begin);
         self.between = Sample::default();
-        self.time = Duration::ZERO;
+        (self.times, self.opened) = ([Duration::ZERO; 2], false);
     }
 
     pub(super) fn sort_by_the_next(&mut self) {
@@ -169,18 +176,16 @@ impl State {
 
     /// What was counted since the beginning.
     pub(super) fn facts(&self) -> Facts<'_> {
-        self.told(&self.since, self.time)
+        self.told(&self.since, self.times[0])
     }
 
     /// What was counted in the last interval.
     pub(super) fn facts_between(&self) -> Facts<'_> {
-        let threads = f64::from(self.between.threads.max(1));
-        self.told(&self.between, Duration::from_secs_f64(self.between.seconds.max(0.0) * threads))
+        self.told(&self.between, self.times[1])
     }
 
     fn told<'a>(&'a self, sample: &'a Sample, thread_time: Duration) -> Facts<'a> {
-        let cpus = thread::available_parallelism().map_or(1, usize::from);
-        Facts { sample, thread_time, cpus, ended: false, symbols: &self.symbols }
+        Facts { sample, thread_time, cpus: self.cpus, ended: self.ended, symbols: &self.symbols }
     }
 
     /// The sentence.
@@ -231,11 +236,18 @@ mod tests {
         let mut later = two_classes();
         later.seconds += 2.0;
         later.classes[2].counts.acquired += 7;
-        assert!((state.seconds_of(&later) - 2.0).abs() < 1e-9);
-        state.look(later, Duration::from_secs(4));
+        state.look(later.clone(), false, None, |seconds| Duration::from_secs_f64(2.0 * seconds));
         assert_eq!((state.since.acquired(), state.between.acquired()), (7, 7));
+        assert_eq!(state.times, [Duration::from_secs(4); 2]);
         state.open(true);
         assert!(state.opened().is_some());
+        state.begin_anew();
+        assert!(state.opened().is_none());
+        // Another command has reset the counts of the process.
+        later.seconds = 0.5;
+        state.look(later, true, None, |_| Duration::ZERO);
+        assert_eq!((state.since.acquired(), state.between.acquired()), (1_001_007, 1_001_007));
+        assert!(state.facts().ended);
         let empty = State::new("x".to_owned(), Symbols::default(), Sample::default());
         assert!(empty.rows().is_empty() && empty.opened().is_none());
     }

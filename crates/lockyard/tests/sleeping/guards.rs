@@ -213,7 +213,7 @@ scripts! {
         });
     }
 
-    /// As `a_waiter_behind_a_stopped_one_has_a_turn`; the stopped one was signalled, and has no timer.
+    /// As `a_waiter_behind_a_stopped_one_has_a_turn`; that one was signalled, and has no timer.
     fn a_waiter_behind_a_stopped_one_that_was_signalled_has_a_turn() {
         let monitor = Monitor::default();
         Scene::play(|scene, [owner, stopped, waiter]| {

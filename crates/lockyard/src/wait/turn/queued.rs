@@ -306,8 +306,8 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             late = late.saturating_add(1);
             turn_end = now + nap.min(TURNS_NS);
             passed |= late_turn;
-            // The first waiter does without the wait lock: it has asked for `HANDOFF`, and stopped in a
-            // section it would keep a free lock shut.
+            // The first waiter does without the wait lock: it has asked for `HANDOFF`, and stopped
+            // in a section it would keep a free lock shut.
             let plain = first || nap <= 2 * TURN_NS;
             if plain {
                 me.waiter.due.store(turn_end, Relaxed);
@@ -335,8 +335,8 @@ fn postpone<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, due: u64) ->
     })
 }
 
-/// When `first`, the first waiter, was to look at the latest. One without a timer that has been woken
-/// has a turn from when it was put there; the next release wakes one that has not been.
+/// When `first`, the first waiter, was to look at the latest. One without a timer that has been
+/// woken has a turn from when it was put there; the next release wakes one that has not been.
 fn expected<P: Platform>(first: &Thread<P>) -> u64 {
     let due = first.waiter.due.load(Relaxed);
     if has_no_timer(first) && first.is_notified() { due - NO_TIMER + TURN_NS } else { due }
