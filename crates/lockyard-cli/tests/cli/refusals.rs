@@ -81,7 +81,7 @@ fn places_that_cannot_be_written_are_refused_before_measuring() {
 fn top_says_what_it_lacks() {
     refused(&["top", "--interval", "1ns"], "--interval");
     refused(&["top", "--pid", "0"], "--pid");
-    refused(&["top", "--pid", "1"], "--pid: ");
+    refused(&["top", "--pid", "1"], "process 1 has no lock statistics");
 }
 
 #[test]
