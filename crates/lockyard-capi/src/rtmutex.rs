@@ -44,7 +44,7 @@ pub unsafe extern "C" fn ly_rtmutex_lock(mutex: *mut ly_rtmutex_t) -> c_int {
     if watch::attempt(&KIND, Place::NONE, mutex, || inner.try_acquire(), libc::EBUSY) == 0 {
         return 0;
     }
-    watch::wait(&KIND, Place::NONE, mutex, || inner.acquire().code())
+    watch::wait_or_fail(&KIND, Place::NONE, mutex, || inner.acquire().code())
 }
 
 /// Locks the mutex if it is free and not kept for a waiter. EBUSY: it is not.

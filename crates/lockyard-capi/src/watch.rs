@@ -127,13 +127,25 @@ pub(crate) fn attempt<T>(
     0
 }
 
-/// A wait for the lock at `lock` that may end without it; `attempt` has failed.
+/// A wait for the lock at `lock` that a deadline ends; `attempt` has failed.
 #[inline]
 pub(crate) fn wait<T>(kind: &Kind, place: Place, lock: *mut T, acquire: impl FnOnce() -> c_int) -> c_int {
     if !segment::watched() {
         return acquire();
     }
-    let waiting = segment::contended(kind.caller(place), lock.addr());
+    end(segment::contended(kind.caller(place), lock.addr()).with_deadline(), acquire)
+}
+
+/// A wait for the lock at `lock` that an error may end; `attempt` has failed.
+#[inline]
+pub(crate) fn wait_or_fail<T>(kind: &Kind, place: Place, lock: *mut T, acquire: impl FnOnce() -> c_int) -> c_int {
+    if !segment::watched() {
+        return acquire();
+    }
+    end(segment::contended(kind.caller(place), lock.addr()), acquire)
+}
+
+fn end(waiting: segment::Waiting, acquire: impl FnOnce() -> c_int) -> c_int {
     let result = acquire();
     if result == 0 {
         waiting.got();

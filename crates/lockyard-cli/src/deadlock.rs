@@ -1,7 +1,8 @@
 //! Threads that wait for each other in a circle.
 //!
 //! A thread that waits releases nothing. So one look at all threads is enough, if every wait in the
-//! circle had begun before it: [`SETTLED`] ago at least.
+//! circle had begun before it: [`SETTLED`] ago at least. A wait with a deadline ends, and the
+//! circle with it.
 
 use lockyard_segment::sample::{Hold, ThreadSample, Wait};
 
@@ -42,7 +43,7 @@ fn from<'a>(
     }
     over[at] = true;
     let waiter = &threads[at];
-    let wait = waiter.waits.as_ref().filter(|wait| wait.ns >= SETTLED)?;
+    let wait = waiter.waits.as_ref().filter(|wait| wait.ns >= SETTLED && !wait.has_deadline)?;
     for (index, hold) in holders(threads, waiter, wait) {
         path.push((at, Link { waiter, wait, holder: &threads[index], hold }));
         let found = from(threads, index, path, over);
@@ -77,7 +78,15 @@ mod tests {
     use super::*;
 
     fn thread(thread: u32, waits_for: u64, holds: &[u64]) -> ThreadSample {
-        let wait = |lock| Wait { lock, class: 0, place: Place::default(), since: 1, ns: SETTLED, holder: 0 };
+        let wait = |lock| Wait {
+            lock,
+            class: 0,
+            place: Place::default(),
+            since: 1,
+            ns: SETTLED,
+            holder: 0,
+            has_deadline: false,
+        };
         ThreadSample {
             process: 1,
             thread,
@@ -116,6 +125,14 @@ mod tests {
     fn a_wait_that_has_just_begun_is_none_of_a_deadlock() {
         let mut two = [thread(1, 10, &[20]), thread(2, 20, &[10])];
         two[1].waits.as_mut().expect("it waits").ns = SETTLED - 1;
+        assert_eq!(names(&two), [0u32; 0]);
+    }
+
+    #[test]
+    fn a_circle_with_a_deadline_in_it_is_no_deadlock() {
+        let mut two = [thread(1, 10, &[20]), thread(2, 20, &[10])];
+        assert_eq!(names(&two), [1, 2]);
+        two[1].waits.as_mut().expect("it waits").has_deadline = true;
         assert_eq!(names(&two), [0u32; 0]);
     }
 }

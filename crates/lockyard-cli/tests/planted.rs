@@ -140,6 +140,14 @@ fn a_deadlock_is_named() {
     }
 }
 
+/// One of the two gives up, and the other goes on.
+#[test]
+fn a_circle_that_a_deadline_ends_is_no_deadlock() {
+    let place = place("back_in_time", "back in time");
+    let report = told("circle", &["Locks cost this program ".to_owned(), format!("asked for in {place}")]);
+    assert!(!report.contains("Deadlock"), "{report}");
+}
+
 /// Root, and the user that the process has become, can look; its name goes when it ends.
 #[test]
 fn a_daemon_that_drops_its_privileges_is_seen() {

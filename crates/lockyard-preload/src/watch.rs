@@ -18,6 +18,15 @@ use lockyard_segment::{self as segment, Caller, Class, Holder};
 
 use crate::thread;
 
+/// How long a call waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waits {
+    Never,
+    /// Until its deadline.
+    InTime,
+    Forever,
+}
+
 /// An object whose class word says so has none: there are too many classes.
 const NONE: u32 = u32::MAX;
 
@@ -53,13 +62,13 @@ impl Told<'_> {
         }
     }
 
-    /// Takes the lock for `caller`: `attempt`, and if that fails and the caller is `patient`,
+    /// Takes the lock for `caller`: `attempt`, and if that fails and the call `waits`,
     /// `wait`. While it waits, `holder()` is said to hold it. `queued()`: whether others wait,
     /// where that is known.
     pub(crate) fn take(
         self,
         caller: usize,
-        patient: bool,
+        waits: Waits,
         attempt: impl FnOnce() -> bool,
         queued: impl Fn() -> Option<bool>,
         holder: impl FnOnce() -> Holder,
@@ -76,11 +85,14 @@ impl Told<'_> {
             }
             return 0;
         }
-        if !patient {
+        if waits == Waits::Never {
             segment::refused(caller, self.lock);
             return libc::EBUSY;
         }
-        let waiting = segment::contended_by(caller, self.lock, holder());
+        let mut waiting = segment::contended_by(caller, self.lock, holder());
+        if waits == Waits::InTime {
+            waiting = waiting.with_deadline();
+        }
         let result = wait();
         match result {
             0 if queued() == Some(false) => waiting.got_last(),

@@ -232,6 +232,9 @@ pub struct ClassRecord {
 #[repr(C, align(2048))]
 pub struct Padded(pub Tally);
 
+/// In [`ThreadPage::waiting_for`]: the wait ends in time without the lock.
+pub const WITH_DEADLINE: u64 = 1 << 32;
+
 /// What one thread has counted. Written by that thread alone, except number 0.
 #[derive(Debug)]
 #[repr(C, align(4096))]
@@ -260,7 +263,8 @@ pub struct ThreadPage {
     pub waiting: AtomicU64,
     /// Since when, nanoseconds of the monotonic clock. Written before `waiting`.
     pub waiting_since: AtomicU64,
-    /// The kernel's name of the thread that held the lock when the wait began, or 0.
+    /// The kernel's name of the thread that held the lock when the wait began, or 0; and
+    /// [`WITH_DEADLINE`].
     pub waiting_for: AtomicU64,
     /// The lock's address.
     pub waiting_lock: AtomicU64,

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::callers::{self, Caller};
 use crate::histogram::bucket;
 use crate::layout::{
-    CALLERS, CALLERS_OF_A_PAGE, CallerRecord, EVENTS, HELD, LENGTH, PAGE, Shared, ThreadPage, VERSION,
+    CALLERS, CALLERS_OF_A_PAGE, CallerRecord, EVENTS, HELD, LENGTH, PAGE, Shared, ThreadPage, VERSION, WITH_DEADLINE,
 };
 use crate::memory::Memory;
 use crate::process;
@@ -253,13 +253,15 @@ impl Reader {
         for page in self.pages() {
             let waits = Caller::from_raw(page.waiting.load(Acquire)).and_then(|caller| {
                 let since = page.waiting_since.load(Relaxed);
+                let held_by = page.waiting_for.load(Relaxed);
                 Some(Wait {
                     lock: page.waiting_lock.load(Relaxed),
                     class: place_of(caller)?,
                     place: self.place(caller),
                     since,
                     ns: now.saturating_sub(since),
-                    holder: page.waiting_for.load(Relaxed) as u32,
+                    holder: held_by as u32,
+                    has_deadline: held_by & WITH_DEADLINE != 0,
                 })
             });
             if let Some(wait) = &waits {

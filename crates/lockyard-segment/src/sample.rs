@@ -70,6 +70,8 @@ pub struct Wait {
     pub ns: u64,
     /// The kernel's name of the thread that held the lock when the wait began; 0: unknown.
     pub holder: u32,
+    /// Whether it ends in time without the lock.
+    pub has_deadline: bool,
 }
 
 /// A lock that is held.

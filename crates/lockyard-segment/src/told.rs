@@ -39,7 +39,7 @@ use lockyard::platform::linux::threads;
 use crate::callers::{self, Caller};
 use crate::classes::{self, Class};
 use crate::histogram::bucket;
-use crate::layout::{HELD, Held, ThreadPage};
+use crate::layout::{HELD, Held, ThreadPage, WITH_DEADLINE};
 use crate::tape;
 use crate::writer::{self, mine, tally};
 
@@ -354,6 +354,14 @@ fn handoffs() -> u64 {
 }
 
 impl Waiting {
+    /// The wait has a deadline: it will not last for ever, whatever the holder does.
+    pub fn with_deadline(self) -> Self {
+        if let Some(page) = self.page {
+            page.waiting_for.store(page.waiting_for.load(Relaxed) | WITH_DEADLINE, Relaxed);
+        }
+        self
+    }
+
     /// Notes the wait in the thread's page, for [`settle`]. The moment.
     #[inline]
     fn ended(&self, page: &ThreadPage) -> u64 {

@@ -52,6 +52,11 @@ fn a_hold_that_others_wait_for_is_timed_and_has_a_place() {
         let thread = sample.waiters.iter().find(|thread| thread.thread == holder).expect("it holds what is waited for");
         assert_eq!(thread.holds.iter().map(|hold| hold.lock).collect::<Vec<_>>(), [LOCK as u64]);
         assert!(!thread.holds[0].place.file.is_empty());
+        assert!(!waiter.has_deadline);
+        let waiting = waiting.with_deadline();
+        let sample = reader.sample();
+        let waiter = sample.waiters.iter().find_map(|thread| thread.waits.as_ref()).expect("it waits");
+        assert_eq!((waiter.holder, waiter.has_deadline), (holder, true));
         done.send(()).expect("the other listens");
         waiting.gave_up();
     });

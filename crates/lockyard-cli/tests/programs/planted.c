@@ -70,6 +70,20 @@ __attribute__((noinline)) static void *back(void *nothing)
     return nothing;
 }
 
+// As `back`, but it gives up: longer than the command takes to look.
+__attribute__((noinline)) static void *back_in_time(void *nothing)
+{
+    pthread_mutex_lock(&index_lock);
+    pthread_barrier_wait(&both);
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 5;
+    if (pthread_mutex_timedlock(&table, &end) == 0) // MARK back in time
+        pthread_mutex_unlock(&table);
+    pthread_mutex_unlock(&index_lock);
+    return nothing;
+}
+
 // Nothing happens but under the lock.
 __attribute__((noinline)) static void *convoy(void *nothing)
 {
@@ -146,6 +160,8 @@ int main(int words, char **word)
         run(quick, THREADS - 1, flusher, 1);
     else if (!strcmp(what, "deadlock"))
         run(forth, 1, back, 1);
+    else if (!strcmp(what, "circle"))
+        run(forth, 1, back_in_time, 1);
     else if (!strcmp(what, "convoy"))
         run(convoy, FEW, NULL, 0);
     else if (!strcmp(what, "readers"))

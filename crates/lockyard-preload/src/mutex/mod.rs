@@ -60,7 +60,7 @@ use crate::config::{self, MutexKind};
 use crate::deadline::Deadline;
 use crate::fork;
 use crate::thread::{self, Block};
-use crate::watch::{self, Told};
+use crate::watch::{self, Told, Waits};
 
 pub use calls::*;
 
@@ -108,6 +108,16 @@ enum Patience {
     None,
     Until(clockid_t, *const timespec),
     Forever,
+}
+
+impl Patience {
+    fn told(self) -> Waits {
+        match self {
+            Self::None => Waits::Never,
+            Self::Until(..) => Waits::InTime,
+            Self::Forever => Waits::Forever,
+        }
+    }
 }
 
 impl MutexObject {
@@ -356,9 +366,8 @@ impl MutexObject {
             }
         };
         let result = if segment::watched() {
-            let patient = !matches!(patience, Patience::None);
             let holder = || Holder::Thread(self.owner(lock));
-            self.told(lock).take(caller, patient, || self.try_acquire(lock), || self.queued(lock), holder, wait)
+            self.told(lock).take(caller, patience.told(), || self.try_acquire(lock), || self.queued(lock), holder, wait)
         } else {
             wait()
         };

@@ -45,7 +45,7 @@ use crate::deadline::Deadline;
 use crate::fork;
 use crate::policies::RwlockKind;
 use crate::thread;
-use crate::watch::Told;
+use crate::watch::{Told, Waits};
 use lock::Lock;
 use reservation::{Came, Reservation};
 
@@ -79,6 +79,16 @@ enum Patience {
     None,
     Until(Deadline),
     Forever,
+}
+
+impl Patience {
+    fn told(self) -> Waits {
+        match self {
+            Self::None => Waits::Never,
+            Self::Until(..) => Waits::InTime,
+            Self::Forever => Waits::Forever,
+        }
+    }
 }
 
 fn until(deadline: &Deadline, wait: impl Fn() -> bool) -> c_int {
@@ -194,8 +204,7 @@ impl RwlockObject {
         wait: impl FnOnce() -> c_int,
     ) -> c_int {
         if segment::watched() {
-            let patient = !matches!(patience, Patience::None);
-            self.told(shared).take(caller, patient, attempt, || None, || self.holder(), wait)
+            self.told(shared).take(caller, patience.told(), attempt, || None, || self.holder(), wait)
         } else {
             wait()
         }
