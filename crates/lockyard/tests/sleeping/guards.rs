@@ -213,6 +213,40 @@ scripts! {
         });
     }
 
+    /// The thread right behind the guard is stopped as well. The guard wakes one more when it leaves.
+    fn a_guard_that_was_passed_wakes_one_beyond_the_next() {
+        let monitor = Monitor::default();
+        Scene::play(|scene, [holder, first, guard, next, behind]| {
+            let monitor = &monitor;
+            [holder, first, guard, next, behind].into_iter().for_each(|actor| rests(scene, actor));
+            let stopped = first.starts(|| monitor.wait());
+            let served = guard.starts(|| {
+                monitor.mutex.acquire();
+                // SAFETY: acquired above, and all wait with this mutex.
+                unsafe { monitor.condvar.wait(&monitor.mutex, Until::FOREVER) }
+            });
+            let [late, waited] = [next, behind].map(|actor| actor.starts(|| monitor.wait()));
+            [first, next].into_iter().for_each(|actor| actor.freeze());
+            holder.does(|| monitor.mutex.acquire());
+            holder.does(|| monitor.condvar.broadcast());
+            scene.advance(3 * TURN_NS);
+            holder.does(|| monitor.release());
+            for _ in 0..10 {
+                if !served.is_done() {
+                    scene.advance(TURN_NS);
+                }
+            }
+            assert!(served.is_done());
+            guard.does(|| monitor.release());
+            (0..40).for_each(|_| scene.advance(TURN_NS));
+            let done = waited.is_done();
+            [first, next].into_iter().for_each(|actor| actor.thaw());
+            scene.finish();
+            drop((stopped, late));
+            assert!(done, "signalled, and asleep beside a free mutex");
+        });
+    }
+
     /// As `a_waiter_behind_a_stopped_one_has_a_turn`; that one was signalled, and has no timer.
     fn a_waiter_behind_a_stopped_one_that_was_signalled_has_a_turn() {
         let monitor = Monitor::default();
