@@ -111,10 +111,14 @@ impl Observation {
             }
             return self.tell(&teller, &first, known.thread_time, reader.ended());
         };
-        let begin = if reset { reader.sample() } else { first };
+        let mut begin = if reset { reader.sample() } else { first };
         let mut earlier = begin.clone();
         while pause(interval, || reader.ended()) {
             let now = reader.sample();
+            if now.seconds < earlier.seconds {
+                // Somebody else has begun to count anew.
+                (earlier, begin) = (Sample::default(), Sample::default());
+            }
             let between = now.since(&earlier);
             let time = whole(&now, between.seconds).thread_time;
             self.tell_interval(&teller, &between, time, now.seconds - begin.seconds)?;

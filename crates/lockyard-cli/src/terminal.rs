@@ -1,11 +1,12 @@
 //! The terminal: how wide it is, and a screen of one's own on it.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use ratatui::DefaultTerminal;
+use ratatui::crossterm::terminal::disable_raw_mode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// The columns of the terminal behind `out`; `None`: it is none, and nothing needs to fit.
@@ -20,8 +21,11 @@ pub(crate) fn width(out: impl AsFd) -> Option<usize> {
 static SCREEN: AtomicBool = AtomicBool::new(false);
 
 /// A screen of one's own, until this is dropped or the command ends at once.
+///
+/// The terminal under it is never dropped: that writes to it, and tells of what fails, which panics
+/// once the terminal is gone.
 #[derive(Debug)]
-pub(crate) struct Screen(pub(crate) DefaultTerminal);
+pub(crate) struct Screen(pub(crate) ManuallyDrop<DefaultTerminal>);
 
 impl Screen {
     /// Begins it. Keys are no signals while it lasts.
@@ -31,7 +35,7 @@ impl Screen {
     pub(crate) fn begin() -> io::Result<Self> {
         SCREEN.store(true, Ordering::Relaxed);
         // What it has done before it failed is undone.
-        ratatui::try_init().map(Self).inspect_err(|_| leave_screen())
+        ratatui::try_init().map(|terminal| Self(ManuallyDrop::new(terminal))).inspect_err(|_| leave_screen())
     }
 }
 
@@ -41,37 +45,27 @@ impl Drop for Screen {
     }
 }
 
-/// The terminal shows again what it showed before.
+/// The terminal shows again what it showed before, and its cursor. Waits neither for a lock, which
+/// a thread that draws may hold, nor for a terminal that takes nothing.
 pub(crate) fn leave_screen() {
+    const LEAVE: &[u8] = b"\x1b[?1049l\x1b[?25h";
     if SCREEN.swap(false, Ordering::Relaxed) {
-        ratatui::restore();
+        let _ = disable_raw_mode();
+        let stdout = io::stdout();
+        if state_of(&stdout, PollFlags::OUT).contains(PollFlags::OUT) {
+            let _ = rustix::io::write(&stdout, LEAVE);
+        }
     }
 }
 
-/// What there is on the keyboard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keyboard {
-    /// Nothing, for so long, or until a signal came.
-    Quiet,
-    /// Something to read.
-    Ready,
-    /// The terminal is gone.
-    Gone,
+/// Whether the terminal that keys come from is gone.
+pub(crate) fn is_gone() -> bool {
+    state_of(io::stdin(), PollFlags::empty()).intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
-/// Waits for a key for `time` at most.
-pub(crate) fn keyboard(time: Duration) -> Keyboard {
-    let stdin = io::stdin();
-    let mut files = [PollFd::new(&stdin, PollFlags::IN)];
-    let time = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) };
-    // A signal ends the wait as its end does.
-    let _ = poll(&mut files, Some(&time));
-    let found = files[0].revents();
-    if found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
-        Keyboard::Gone
-    } else if found.contains(PollFlags::IN) {
-        Keyboard::Ready
-    } else {
-        Keyboard::Quiet
-    }
+fn state_of(file: impl AsFd, wanted: PollFlags) -> PollFlags {
+    let mut files = [PollFd::new(&file, wanted)];
+    // A failure is as if nothing was so.
+    let _ = poll(&mut files, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    files[0].revents()
 }

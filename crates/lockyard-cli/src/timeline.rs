@@ -4,7 +4,7 @@
 //! at once: holds need not end in the order of their beginning. What was taken before a window, or
 //! is held or awaited at its end, is left out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockyard_recording::Recording;
 use lockyard_recording::recording::{Mode, What, Window};
@@ -45,7 +45,14 @@ impl Held {
 /// The document.
 pub(crate) fn document(recording: &Recording) -> String {
     let start = recording.windows.iter().map(|window| window.begin).min().unwrap_or(0);
-    let mut page = Page { recording, start, tracks: Tracks::default(), named: BTreeSet::new() };
+    let mut page = Page {
+        recording,
+        start,
+        tracks: Tracks::default(),
+        numbers: BTreeMap::new(),
+        named: BTreeSet::new(),
+        before: BTreeMap::new(),
+    };
     page.tracks.group(WAITS, "waits");
     page.tracks.group(HOLDS, "holds");
     recording.windows.iter().for_each(|window| page.window(window));
@@ -56,14 +63,19 @@ struct Page<'a> {
     recording: &'a Recording,
     start: u64,
     tracks: Tracks,
+    /// The number of each thread's track.
+    numbers: BTreeMap<(u32, usize), u32>,
     named: BTreeSet<(u32, u32)>,
+    /// When the last window of a thread ended, and what it was about then.
+    before: BTreeMap<u32, (u64, Held, Option<Open>)>,
 }
 
 impl Page<'_> {
     fn window(&mut self, window: &Window) {
-        let mut held = Held::default();
-        // The last request: a wait if it is granted or given up next, else a hold.
-        let mut asked: Option<Open> = None;
+        let end = window.events.last().map_or(window.begin, |event| event.at);
+        // `asked`: the last request. A wait if it is granted or given up next, else a hold.
+        let follows = self.before.remove(&window.thread).filter(|(end, ..)| *end == window.begin);
+        let (_, mut held, mut asked) = follows.unwrap_or_default();
         for event in window.events.iter().filter(|event| event.what.time().is_none()) {
             let before = asked.take();
             if let What::Grant | What::GaveUp = event.what {
@@ -85,10 +97,12 @@ impl Page<'_> {
                 _ => {}
             }
         }
+        self.before.insert(window.thread, (end, held, asked));
     }
 
     fn slice(&mut self, thread: u32, (group, place): (u32, usize), open: Open, end: u64) {
-        let track = thread.wrapping_mul(MOST_HELD as u32).wrapping_add(place as u32);
+        let next = self.numbers.len() as u32 + 1;
+        let track = *self.numbers.entry((thread, place)).or_insert(next);
         if self.named.insert((group, track)) {
             let beside = if place > 0 { format!(", with {place} more held") } else { String::new() };
             self.tracks.track(group, track, &format!("thread {thread}{beside}"));
@@ -134,8 +148,21 @@ mod tests {
         let b = "B (read)".to_owned();
         assert_eq!(
             slices(text),
-            [(1, 32, b.clone(), 0.2, 0.3), (2, 32, a.clone(), 0.1, 0.5), (2, 33, b, 0.5, 0.4), (1, 32, a, 1.1, 0.2)]
+            [(1, 1, b.clone(), 0.2, 0.3), (2, 1, a.clone(), 0.1, 0.5), (2, 2, b, 0.5, 0.4), (1, 1, a, 1.1, 0.2)]
         );
         assert!(slices("lockyard recording 1\n").is_empty());
+    }
+
+    #[test]
+    fn a_window_goes_on_where_the_last_one_of_its_thread_ended() {
+        let text = |begin: u32| {
+            format!(
+                "lockyard recording 1\nclass mutex A\nlock 0\nwindow 7 1000\n1100 7 request 0 write\n\
+                 window 7 {begin}\n1500 7 grant 0\n1600 7 release 0\n"
+            )
+        };
+        let a = || "A".to_owned();
+        assert_eq!(slices(&text(1100)), [(1, 1, a(), 0.1, 0.4), (2, 1, a(), 0.5, 0.1)]);
+        assert!(slices(&text(1200)).is_empty());
     }
 }

@@ -359,14 +359,10 @@ impl Sample {
     }
 
     /// What was counted between `earlier` and this sample of the same process. Nothing where it
-    /// counted backwards: the process has become another program, or a count was corrected. All of
-    /// this sample if somebody has reset the counts in between.
+    /// counted backwards: the process has become another program, or a count was corrected.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut later = self.clone();
-        if later.seconds < earlier.seconds {
-            return later;
-        }
         later.seconds -= earlier.seconds;
         for (now, then) in [(&mut later.events, &earlier.events), (&mut later.fallbacks, &earlier.fallbacks)] {
             for ((_, count), (_, before)) in now.iter_mut().zip(then) {

@@ -14,9 +14,13 @@ pub(crate) fn render(what: &str, facts: &Facts<'_>) -> String {
     for class in &facts.sample.classes {
         let frames = format!("{};{}", frame(what), frame(&facts.label(class)));
         let mut rest = class.lost_ns();
-        for caller in class.callers.iter().filter(|caller| caller.wait_ns > 0) {
-            let _ = writeln!(out, "{frames};{} {}", frame(&facts.symbols.line(&caller.place)), caller.wait_ns);
-            rest = rest.saturating_sub(caller.wait_ns);
+        for caller in &class.callers {
+            // Of a wait that was told while it went on, the class has only what has come since.
+            let ns = caller.wait_ns.min(rest);
+            if ns > 0 {
+                let _ = writeln!(out, "{frames};{} {ns}", frame(&facts.symbols.line(&caller.place)));
+            }
+            rest -= ns;
         }
         // Waits that nobody has noted the code of, and those under way.
         if rest > 0 {

@@ -149,7 +149,7 @@ fn detail(frame: &mut Frame<'_>, facts: &Facts<'_>, class: &ClassSample, area: R
     let callers = observed::callers(facts, class);
     lines.extend(callers.lines().skip(1).map(|line| Line::from(line.trim_start().to_owned())).map(indented));
     let text = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-    let [above, below] = Layout::vertical([Constraint::Length(text + 1), Constraint::Min(0)]).areas(area);
+    let [above, below] = Layout::vertical([Constraint::Length(text.saturating_add(1)), Constraint::Min(0)]).areas(area);
     frame.render_widget(Paragraph::new(lines), above);
     let halves: [Rect; 2] = Layout::horizontal([Constraint::Fill(1); 2]).areas(below);
     let pictures = [("  waits", &class.counts.waits), ("  holds, one in 64", &class.counts.holds)];

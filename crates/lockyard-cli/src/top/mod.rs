@@ -12,6 +12,8 @@ mod draw;
 mod state;
 
 use std::io::{self, IsTerminal};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use lockyard_segment::{Reader, Sample};
@@ -22,7 +24,7 @@ use crate::failure::{Failure, INTERRUPTED, plain};
 use crate::follow::Known;
 use crate::observe::{name_of, unseen_process};
 use crate::symbols::Symbols;
-use crate::terminal::{self, Keyboard, Screen};
+use crate::terminal::{self, Screen};
 use crate::{interrupt, unseen};
 use state::State;
 
@@ -83,6 +85,7 @@ impl Top {
     }
 
     fn show(&self, screen: &mut Screen, state: &mut State) -> io::Result<()> {
+        let events = events()?;
         let mut next = Instant::now() + self.interval;
         let mut width = None;
         let mut changed = true;
@@ -92,27 +95,24 @@ impl Top {
                 screen.0.draw(|frame| draw::screen(frame, state))?;
                 width = Some(size);
             }
-            if self.reader.ended() || interrupt::asked() {
+            if self.reader.ended() || interrupt::asked() || terminal::is_gone() {
                 return Ok(());
             }
             let left = next.saturating_duration_since(Instant::now());
-            match terminal::keyboard(left.min(LOOK)) {
-                Keyboard::Gone => return Ok(()),
-                // Not everything that is read is an event.
-                Keyboard::Ready if event::poll(Duration::ZERO)? => {
-                    if let Event::Key(key) = event::read()?
-                        && key.kind != KeyEventKind::Release
-                    {
-                        if key.code == KeyCode::Char('r') {
-                            self.look(state, self.reader.sample());
-                        }
-                        if !obey(state, key) {
-                            return Ok(());
-                        }
+            match events.recv_timeout(left.min(LOOK)) {
+                Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => {
+                    if key.code == KeyCode::Char('r') {
+                        self.look(state, self.reader.sample());
+                    }
+                    if !obey(state, key) {
+                        return Ok(());
                     }
                     changed = true;
                 }
-                _ => {}
+                Ok(_) => changed = true,
+                Err(RecvTimeoutError::Timeout) => {}
+                // Nothing can be read any more.
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
             if Instant::now() >= next {
                 next = Instant::now() + self.interval;
@@ -134,6 +134,23 @@ impl Top {
             false => Known::of_running(process, seconds).thread_time,
         });
     }
+}
+
+/// What comes from the terminal, read by a thread: a read may wait for the rest of a key for as
+/// long as none is pressed, and the screen must not.
+///
+/// # Errors
+/// The system refuses the thread.
+fn events() -> io::Result<Receiver<Event>> {
+    let (sender, receiver) = mpsc::channel();
+    let read = move || {
+        while let Ok(event) = event::read() {
+            if sender.send(event).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("keys".to_owned()).spawn(read).map(|_| receiver)
 }
 
 /// Does what `key` stands for. `false`: it ends the command.

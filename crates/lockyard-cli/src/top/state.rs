@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use lockyard_segment::Sample;
-use lockyard_segment::sample::ClassSample;
+use lockyard_segment::sample::{ClassSample, Counts};
 
 use crate::report::verdict::{self, Facts};
 use crate::symbols::Symbols;
@@ -81,13 +81,15 @@ impl Row<'_> {
 
     fn weight(&self, sort: Sort) -> u64 {
         let counts = &self.class.counts;
+        // As the screen shows them: in the last interval, if there has been one.
+        let now = |count: fn(&Counts) -> u64| count(self.between.map_or(counts, |class| &class.counts));
         match sort {
             Sort::LostNow => self.lost_now(),
             Sort::Lost => self.class.lost_ns(),
-            Sort::Waits => counts.contended,
+            Sort::Waits => now(|counts| counts.contended),
             Sort::MaxWait => counts.wait_max.max(self.class.waiting.longest_ns),
             Sort::MaxHold => counts.hold_max,
-            Sort::Acquired => counts.acquired,
+            Sort::Acquired => now(|counts| counts.acquired),
         }
     }
 }
@@ -115,9 +117,9 @@ impl State {
     /// A look has found `sample`; `time` says how much of the last so many seconds all threads have
     /// had. `unseen`: why nothing was seen.
     pub(super) fn look(&mut self, sample: Sample, ended: bool, unseen: Option<String>, time: impl Fn(f64) -> Duration) {
-        if sample.seconds < self.begin.seconds {
+        if sample.seconds < self.now.seconds {
             // Somebody has begun to count anew.
-            self.begin = Sample::default();
+            (self.begin, self.now) = (Sample::default(), Sample::default());
         }
         self.since = sample.since(&self.begin);
         self.between = sample.since(&self.now);

@@ -213,7 +213,7 @@ scripts! {
         });
     }
 
-    /// The thread right behind the guard is stopped as well. The guard wakes one more when it leaves.
+    /// The thread right behind the guard is stopped as well. A guard that leaves wakes one more.
     fn a_guard_that_was_passed_wakes_one_beyond_the_next() {
         let monitor = Monitor::default();
         Scene::play(|scene, [holder, first, guard, next, behind]| {

@@ -44,8 +44,8 @@
 //!
 //! **Terms.** *First*: at the head of the queue. *Rank*: a fixed priority ([`Platform::rank`]).
 //! *Refused*: not first, and the lock is free for the first waiter, with `HANDOFF`. *Late*, of a
-//! first waiter: a [`GRACE_NS`] after its `due`; without a timer, and woken, after a [`TURN_NS`]
-//! from when it was put there. To a thread that joins: if it has `FOUGHT_OVER`,
+//! first waiter: a [`GRACE_NS`] after its `due`; without a timer, and woken, so long after a turn
+//! that began when it was put there. To a thread that joins: if it has `FOUGHT_OVER`,
 //! and either that time is over or a wake-up of it is kept. *Passed*, of a waiter: a look of it
 //! competed in vain in step 4, and this wait had set `LISTENING` before; or a look came to step 4
 //! or 7, and `due` was over (with a rank this does not count). *Sleeps long*: `due` is more than
@@ -103,8 +103,8 @@
 //! 2^[`PATIENT_SHIFT`] times as far, and at most [`TURNS_NS`]. A waiter that is not first
 //! stores such a `due` of more than two turns ahead under the wait lock: the owner that leaves
 //! before it finds the new time, or has made it first, and it looks. The first waiter has set both
-//! requests, and stores it plainly. (If a waiter of higher rank is served before it at that moment,
-//! it sleeps to its timer.)
+//! requests, stores it plainly, and sets `LISTENING` again. (If a waiter before it, of higher rank
+//! or moved, leaves with the lock at that moment, it sleeps to its timer.)
 //!
 //! **Leaving.** The waiter that is first, or has the lock, moves `LAPSED` first waiters after it
 //! has left. An owner that was first clears both requests; then, in the same exchange, they are set

@@ -208,7 +208,9 @@ fn leave<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, wait: &
         next.waiter.reserved.store(0, Relaxed);
     }
     let behind = core::iter::successors(waiters.after(next), |waiter| waiters.after(waiter));
-    let asleep = behind.take(4 * OPENED).filter(|waiter| sleeps_long(waiter) && !waiter.is_notified());
+    let is_ward = |waiter: &Thread<P>| ward.is_some_and(|ward| ward.is_same(waiter));
+    let asleep =
+        behind.take(4 * OPENED).filter(|waiter| sleeps_long(waiter) && !waiter.is_notified() && !is_ward(waiter));
     if !taken {
         if first {
             wakes.push(next.id());
@@ -221,8 +223,7 @@ fn leave<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, wait: &
     } else {
         next.waiter.note.store(FOUGHT_OVER, Relaxed);
         // The first waiter may be stopped: one of those without a timer is to have one.
-        let others = asleep.filter(|waiter| has_no_timer(waiter) && !ward.is_some_and(|ward| ward.is_same(waiter)));
-        others.take(1).for_each(|waiter| wakes.push(waiter.id()));
+        asleep.filter(|waiter| has_no_timer(waiter)).take(1).for_each(|waiter| wakes.push(waiter.id()));
     }
     ward.into_iter().for_each(|ward| wakes.push(ward.id()));
 }
@@ -312,7 +313,12 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             if plain {
                 me.waiter.due.store(turn_end, Relaxed);
             }
-            let moved = first && nap > 2 * TURN_NS && !lock.waiters().is_first(me);
+            let long = nap > 2 * TURN_NS;
+            // One that was served before us at this moment has cleared what we have asked for.
+            if long && first && lock.try_or_ask(Request::Listen) {
+                return Wait { passed, first, result: Ok(()) };
+            }
+            let moved = long && first && !lock.waiters().is_first(me);
             if (moved || !plain) && postpone(lock, me, turn_end) {
                 continue;
             }
@@ -338,8 +344,10 @@ fn postpone<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, due: u64) ->
 /// When `first`, the first waiter, was to look at the latest. One without a timer that has been
 /// woken has a turn from when it was put there; the next release wakes one that has not been.
 fn expected<P: Platform>(first: &Thread<P>) -> u64 {
-    let due = first.waiter.due.load(Relaxed);
-    if has_no_timer(first) && first.is_notified() { due - NO_TIMER + TURN_NS } else { due }
+    match first.waiter.due.load(Relaxed) {
+        due if due >= NO_TIMER && first.is_notified() => due - NO_TIMER + TURN_NS,
+        due => due,
+    }
 }
 
 /// The turn of `me`, not the first waiter, is over: the first waiter is late, perhaps. One that has
