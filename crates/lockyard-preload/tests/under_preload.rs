@@ -73,6 +73,7 @@ fn every_call_on_every_kind() {
 #[test]
 fn priority_inheritance_is_ours_when_asked_for() {
     same("inherit.c", &[], &[DEFAULT, RT]);
+    same("relock.c", &[], &[DEFAULT, RT]);
     let path = compile(&program("inherit.c"));
     for (choice, left) in [(DEFAULT, "6\n"), (RT, "0\n")] {
         let found = run(Command::new(&path).env("LD_PRELOAD", library()).envs(choice.iter().copied()), LIMIT);

@@ -29,11 +29,12 @@
 //! | 28–31 | depth of a recursive mutex |
 //! | 32–35 | who holds a recursive or error-checking mutex |
 //!
-//! Such a mutex is checked whatever its kind: a call that could only hang, for which glibc waits
-//! for ever, returns `EDEADLK`, or `ENOTRECOVERABLE` if its owner has ended; unlocking another
-//! thread's returns `EPERM`. Signalled waiters of a condition variable are woken, and wait for it
-//! by their priorities. As in glibc, a child process has no use for one that was locked at the
-//! fork. It must not be freed before every `unlock` has returned.
+//! As in glibc, a call that can only hang, on one's own mutex or that of a thread that has ended,
+//! hangs until its deadline, unless the mutex is recursive or checks errors: then it returns
+//! `EDEADLK` or `ENOTRECOVERABLE`. Unlocking another thread's returns `EPERM`, whatever the kind.
+//! Signalled waiters of a condition variable are woken, and wait for it by their priorities. As in
+//! glibc, a child process has no use for one that was locked at the fork. It must not be freed
+//! before every `unlock` has returned.
 //!
 //! `calls` has the functions that C calls, `fast` what they try first.
 //!
@@ -280,7 +281,7 @@ impl MutexObject {
             MutexKind::Mutex => self.raw.acquire(),
             MutexKind::Spin => self.spin().acquire(),
             MutexKind::Hq => self.hq().acquire(),
-            MutexKind::Rt => return code(self.rt().acquire()),
+            MutexKind::Rt => return self.hang_unless_checked(code(self.rt().acquire()), None),
             MutexKind::Glibc => {}
         }
         0
@@ -295,7 +296,7 @@ impl MutexObject {
                 MutexKind::Rt => match code(self.rt().acquire_until(deadline.until())) {
                     0 => true,
                     ETIMEDOUT => false,
-                    error => return error,
+                    error => return self.hang_unless_checked(error, Some(deadline)),
                 },
                 _ => self.try_acquire(lock),
             };
@@ -308,6 +309,18 @@ impl MutexObject {
             Linux::nap(round);
             round = (round + 1).min(8);
         }
+    }
+
+    /// What a call with priority inheritance comes to that has ended with `result`.
+    fn hang_unless_checked(&self, result: c_int, deadline: Option<&Deadline>) -> c_int {
+        let checked = matches!(self.kind() & TYPE, RECURSIVE | ERRORCHECK);
+        if checked || !matches!(result, EDEADLK | ENOTRECOVERABLE) {
+            return result;
+        }
+        while !deadline.is_some_and(Deadline::over) {
+            Linux::nap(u32::MAX);
+        }
+        ETIMEDOUT
     }
 
     /// Releases the lock under the mutex. `EPERM`: it has priority inheritance, and the caller does
@@ -350,7 +363,8 @@ impl MutexObject {
                     self.set_depth(self.depth() + 1);
                     0
                 }
-                (_, Patience::None) => EBUSY,
+                // As glibc: with priority inheritance a try checks too.
+                (_, Patience::None) if self.kind() & INHERIT == 0 => EBUSY,
                 _ => EDEADLK,
             });
         }
