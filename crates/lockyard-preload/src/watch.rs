@@ -18,12 +18,12 @@ use lockyard_segment::{self as segment, Caller, Class, Holder};
 
 use crate::thread;
 
-/// How long a call waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waits {
-    Never,
-    /// Until its deadline.
-    InTime,
+/// How long a call is prepared to wait.
+#[derive(Clone, Copy)]
+pub(crate) enum Patience<D> {
+    None,
+    /// Until the deadline, as the call has it.
+    Until(D),
     Forever,
 }
 
@@ -62,13 +62,13 @@ impl Told<'_> {
         }
     }
 
-    /// Takes the lock for `caller`: `attempt`, and if that fails and the call `waits`,
+    /// Takes the lock for `caller`: `attempt`, and if that fails and the caller has `patience`,
     /// `wait`. While it waits, `holder()` is said to hold it. `queued()`: whether others wait,
     /// where that is known.
-    pub(crate) fn take(
+    pub(crate) fn take<D>(
         self,
         caller: usize,
-        waits: Waits,
+        patience: Patience<D>,
         attempt: impl FnOnce() -> bool,
         queued: impl Fn() -> Option<bool>,
         holder: impl FnOnce() -> Holder,
@@ -85,12 +85,12 @@ impl Told<'_> {
             }
             return 0;
         }
-        if waits == Waits::Never {
+        if let Patience::None = patience {
             segment::refused(caller, self.lock);
             return libc::EBUSY;
         }
         let mut waiting = segment::contended_by(caller, self.lock, holder());
-        if waits == Waits::InTime {
+        if let Patience::Until(_) = patience {
             waiting = waiting.with_deadline();
         }
         let result = wait();

@@ -150,7 +150,7 @@ Examples:
 pub(crate) const SCRIPT_EXAMPLES: &str = "\
 Examples:
   lockyard script app.lyr > app.txt
-  lockyard script --trace app.lyr > app.json          waits and holds as slices, for ui.perfetto.dev";
+  lockyard script --trace app.lyr > app.json          waits and holds, for ui.perfetto.dev";
 
 pub(crate) const IMPORT_EXAMPLES: &str = "\
 Example:
@@ -190,7 +190,7 @@ Examples:
   lockyard stat --pid 1234                            since it began, or since the last --reset
   lockyard stat --pid 1234 --interval 1s              every second, until it ends or Ctrl-C
   lockyard stat --pid 1234 --openmetrics
-  lockyard stat --folded --out waits.folded ./server  for flame graphs: inferno-flamegraph < waits.folded
+  lockyard stat --folded --out waits.folded ./server  for flame graphs (inferno-flamegraph)
 
 What follows the program is the program's. The first line is the answer: what locks cost, which, who holds them at which line, and what would help. \
 A running process must have been started with lockyard run, lockyard stat, or, if it is linked with liblockyard, with LOCKYARD_STAT=1; it is neither \
@@ -204,10 +204,11 @@ Examples:
   lockyard top --pid 1234
   lockyard top --pid 1234 --interval 250ms
 
-Keys: s sorts by another column; the arrows and Enter open a class, with the threads that wait, the lines that make others \
-wait, and how long waits and holds are; r counts anew, on this screen alone; q ends. The process must have been started with \
-lockyard run or lockyard stat, or, if it is linked with liblockyard, with LOCKYARD_STAT=1; it is neither stopped nor slowed \
-down. Without a terminal: lockyard stat --interval.";
+Keys: s sorts by another column; the arrows and Enter open a class, with the threads that wait, \
+the lines that make others wait, and how long waits and holds are; r counts anew, on this screen \
+alone; q ends. The process must have been started with lockyard run or lockyard stat, or, if it is \
+linked with liblockyard, with LOCKYARD_STAT=1; it is neither stopped nor slowed down. Without a \
+terminal: lockyard stat --interval.";
 
 pub(crate) const HQ_EXAMPLES: &str = "\
 Examples:

@@ -6,10 +6,11 @@ use core::sync::atomic::Ordering::*;
 use libc::{EBUSY, EINVAL, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 use lockyard_segment as segment;
 
-use super::{DESTROYED, INHERIT, KIND, MutexObject, NORMAL, Patience};
+use super::{DESTROYED, INHERIT, KIND, MutexObject, NORMAL};
 use crate::config::{self, MutexKind};
 use crate::counters::{self, Fallback};
 use crate::real::real;
+use crate::watch::Patience;
 use crate::{deadline, fork, watch};
 
 /// What a lock call does that has not succeeded at once. Apart from the fast path, which so needs
@@ -116,7 +117,7 @@ watch::with_caller! {
 
 unsafe extern "C" fn timedlock_for(mutex: *mut pthread_mutex_t, at: *const timespec, caller: usize) -> c_int {
     // SAFETY: a mutex and a time, as in C.
-    match unsafe { MutexObject::at(mutex).lock(Patience::Until(libc::CLOCK_REALTIME, at), caller) } {
+    match unsafe { MutexObject::at(mutex).lock(Patience::Until((libc::CLOCK_REALTIME, at)), caller) } {
         Some(result) => result,
         None => real!(pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, at: *const timespec) -> c_int),
     }
@@ -145,7 +146,7 @@ unsafe extern "C" fn clocklock_for(
         return EINVAL;
     }
     // SAFETY: a time, as in C.
-    match unsafe { object.lock(Patience::Until(clock, at), caller) } {
+    match unsafe { object.lock(Patience::Until((clock, at)), caller) } {
         Some(result) => result,
         None => {
             real!(pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec) -> c_int)

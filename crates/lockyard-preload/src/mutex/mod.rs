@@ -61,7 +61,7 @@ use crate::config::{self, MutexKind};
 use crate::deadline::Deadline;
 use crate::fork;
 use crate::thread::{self, Block};
-use crate::watch::{self, Told, Waits};
+use crate::watch::{self, Patience, Told};
 
 pub use calls::*;
 
@@ -102,24 +102,6 @@ const _: () = {
     assert!(align_of::<MutexObject>() <= align_of::<pthread_mutex_t>());
     assert!(core::mem::offset_of!(MutexObject, holder) == 32);
 };
-
-/// How long a caller is prepared to wait.
-#[derive(Clone, Copy)]
-enum Patience {
-    None,
-    Until(clockid_t, *const timespec),
-    Forever,
-}
-
-impl Patience {
-    fn told(self) -> Waits {
-        match self {
-            Self::None => Waits::Never,
-            Self::Until(..) => Waits::InTime,
-            Self::Forever => Waits::Forever,
-        }
-    }
-}
 
 impl MutexObject {
     /// # Safety
@@ -352,7 +334,7 @@ impl MutexObject {
 
     /// Everything but the fast path, for the code at `caller` (0: unknown). `None`: the object is
     /// glibc's.
-    unsafe fn lock(&self, patience: Patience, caller: usize) -> Option<c_int> {
+    unsafe fn lock(&self, patience: Patience<(clockid_t, *const timespec)>, caller: usize) -> Option<c_int> {
         let (kind, lock) = self.ours()?;
         let me = thread::block();
         me.identity();
@@ -373,7 +355,7 @@ impl MutexObject {
             Patience::Forever => self.acquire(lock),
             _ if self.try_acquire(lock) => 0,
             Patience::None => EBUSY,
-            Patience::Until(clock, at) => {
+            Patience::Until((clock, at)) => {
                 // SAFETY: the caller's promise.
                 let deadline = unsafe { Deadline::of_mutex(clock, at, lock == MutexKind::Rt) };
                 deadline.map_or_else(|error| error, |deadline| self.acquire_until(lock, &deadline))
@@ -381,7 +363,7 @@ impl MutexObject {
         };
         let result = if segment::watched() {
             let holder = || Holder::Thread(self.owner(lock));
-            self.told(lock).take(caller, patience.told(), || self.try_acquire(lock), || self.queued(lock), holder, wait)
+            self.told(lock).take(caller, patience, || self.try_acquire(lock), || self.queued(lock), holder, wait)
         } else {
             wait()
         };

@@ -4,12 +4,13 @@ use core::ffi::c_int;
 
 use libc::{EINVAL, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
 
-use super::{Patience, RwlockObject};
+use super::RwlockObject;
 use crate::config;
 use crate::counters::{self, Fallback};
 use crate::deadline::{self, Deadline};
 use crate::policies::{RwlockKind, with_lock};
 use crate::real::real;
+use crate::watch::Patience;
 use crate::{thread, watch};
 
 macro_rules! calls {

@@ -45,7 +45,7 @@ use crate::deadline::Deadline;
 use crate::fork;
 use crate::policies::RwlockKind;
 use crate::thread;
-use crate::watch::{Told, Waits};
+use crate::watch::{Patience, Told};
 use lock::Lock;
 use reservation::{Came, Reservation};
 
@@ -72,24 +72,6 @@ const _: () = {
     // The rwsem's last word belongs to its embedder.
     assert!(size_of::<RawRwSem<Linux>>() == 32);
 };
-
-/// How long a caller is prepared to wait.
-#[derive(Clone, Copy)]
-enum Patience {
-    None,
-    Until(Deadline),
-    Forever,
-}
-
-impl Patience {
-    fn told(self) -> Waits {
-        match self {
-            Self::None => Waits::Never,
-            Self::Until(..) => Waits::InTime,
-            Self::Forever => Waits::Forever,
-        }
-    }
-}
 
 fn until(deadline: &Deadline, wait: impl Fn() -> bool) -> c_int {
     loop {
@@ -198,20 +180,20 @@ impl RwlockObject {
     fn tell(
         &self,
         shared: bool,
-        patience: Patience,
+        patience: Patience<Deadline>,
         caller: usize,
         attempt: impl FnOnce() -> bool,
         wait: impl FnOnce() -> c_int,
     ) -> c_int {
         if segment::watched() {
-            self.told(shared).take(caller, patience.told(), attempt, || None, || self.holder(), wait)
+            self.told(shared).take(caller, patience, attempt, || None, || self.holder(), wait)
         } else {
             wait()
         }
     }
 
     #[inline]
-    fn read<L: Lock>(&self, lock: &L, patience: Patience, caller: usize) -> c_int {
+    fn read<L: Lock>(&self, lock: &L, patience: Patience<Deadline>, caller: usize) -> c_int {
         let me = thread::block();
         let identity = me.identity();
         let address = self.address();
@@ -253,7 +235,7 @@ impl RwlockObject {
     }
 
     #[inline]
-    fn write<L: Lock>(&self, lock: &L, patience: Patience, caller: usize) -> c_int {
+    fn write<L: Lock>(&self, lock: &L, patience: Patience<Deadline>, caller: usize) -> c_int {
         let identity = thread::block().identity();
         if self.writer.load(Relaxed) == identity {
             return if matches!(patience, Patience::None) { EBUSY } else { EDEADLK };

@@ -23,11 +23,16 @@ impl Monitor {
         unsafe { self.mutex.release_detached() }
     }
 
-    /// A wait, with the mutex taken before and released afterwards.
-    fn wait(&self) -> Result<(), GaveUp> {
+    /// A wait, with the mutex taken before, and held afterwards.
+    fn wait_and_hold(&self) -> Result<(), GaveUp> {
         self.mutex.acquire();
         // SAFETY: acquired above, and all wait with this mutex.
-        let waited = unsafe { self.condvar.wait(&self.mutex, Until::FOREVER) };
+        unsafe { self.condvar.wait(&self.mutex, Until::FOREVER) }
+    }
+
+    /// The same, with the mutex released afterwards.
+    fn wait(&self) -> Result<(), GaveUp> {
+        let waited = self.wait_and_hold();
         self.release();
         waited
     }
@@ -180,11 +185,7 @@ scripts! {
             let monitor = &monitor;
             let all = [holder, first, early, middle, late, guard, behind];
             all.into_iter().for_each(|actor| rests(scene, actor));
-            let served = guard.starts(|| {
-                monitor.mutex.acquire();
-                // SAFETY: acquired above, and all wait with this mutex.
-                unsafe { monitor.condvar.wait(&monitor.mutex, Until::FOREVER) }
-            });
+            let served = guard.starts(|| monitor.wait_and_hold());
             let waited = behind.starts(|| monitor.wait());
             holder.does(|| monitor.mutex.acquire());
             let stopped = first.starts(|| monitor.mutex.acquire());
@@ -220,11 +221,7 @@ scripts! {
             let monitor = &monitor;
             [holder, first, guard, next, behind].into_iter().for_each(|actor| rests(scene, actor));
             let stopped = first.starts(|| monitor.wait());
-            let served = guard.starts(|| {
-                monitor.mutex.acquire();
-                // SAFETY: acquired above, and all wait with this mutex.
-                unsafe { monitor.condvar.wait(&monitor.mutex, Until::FOREVER) }
-            });
+            let served = guard.starts(|| monitor.wait_and_hold());
             let [late, waited] = [next, behind].map(|actor| actor.starts(|| monitor.wait()));
             [first, next].into_iter().for_each(|actor| actor.freeze());
             holder.does(|| monitor.mutex.acquire());
