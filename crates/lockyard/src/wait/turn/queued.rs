@@ -307,19 +307,18 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             late = late.saturating_add(1);
             turn_end = now + nap.min(TURNS_NS);
             passed |= late_turn;
+            let long = nap > 2 * TURN_NS;
             // The first waiter does without the wait lock: it has asked for `HANDOFF`, and stopped
             // in a section it would keep a free lock shut.
-            let plain = first || nap <= 2 * TURN_NS;
-            if plain {
+            if first || !long {
                 me.waiter.due.store(turn_end, Relaxed);
             }
-            let long = nap > 2 * TURN_NS;
             // One that was served before us at this moment has cleared what we have asked for.
-            if long && first && lock.try_or_ask(Request::Listen) {
+            if first && long && lock.try_or_ask(Request::Listen) {
                 return Wait { passed, first, result: Ok(()) };
             }
-            let moved = long && first && !lock.waiters().is_first(me);
-            if (moved || !plain) && postpone(lock, me, turn_end) {
+            let still_first = first && lock.waiters().is_first(me);
+            if long && !still_first && postpone(lock, me, turn_end) {
                 continue;
             }
         }
