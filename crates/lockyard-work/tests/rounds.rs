@@ -14,11 +14,12 @@ fn mutex() -> &'static Candidate {
     candidates().iter().find(|candidate| candidate.name == "std-mutex").unwrap()
 }
 
-/// A record made up: `kops` thousand operations per second, more in later rounds.
+/// A record made up: `kops` thousand operations per second, more in later rounds, and no thread
+/// without a turn.
 fn made_up(spec: &Spec, kops: f64) -> Record {
     static REAL: OnceLock<Record> = OnceLock::new();
     let real = REAL.get_or_init(|| mutex().measure(&self::spec()).unwrap());
-    Record { kops_per_s: kops + spec.seed as f64, seed: spec.seed, ..real.clone() }
+    Record { kops_per_s: kops + spec.seed as f64, seed: spec.seed, idle_threads: 0, ..real.clone() }
 }
 
 fn fast(_: &Label, spec: &Spec) -> Result<Record, Error> {
@@ -27,6 +28,11 @@ fn fast(_: &Label, spec: &Spec) -> Result<Record, Error> {
 
 fn slow(_: &Label, spec: &Spec) -> Result<Record, Error> {
     Ok(made_up(spec, 200.0))
+}
+
+/// The fastest, by leaving a thread without a turn.
+fn unfair(_: &Label, spec: &Spec) -> Result<Record, Error> {
+    Ok(Record { idle_threads: 1, ..made_up(spec, 800.0) })
 }
 
 fn broken(_: &Label, _: &Spec) -> Result<Record, Error> {
@@ -62,14 +68,17 @@ fn ratios_are_to_the_best_peer() {
     let all = [
         candidate("ours", Origin::Lockyard, fast),
         candidate("theirs", Origin::Peer, slow),
+        candidate("unfair", Origin::Peer, unfair),
         candidate("broken", Origin::Peer, broken),
     ];
     let chosen: Vec<&Candidate> = all.iter().collect();
     let report = rounds::run(&chosen, &Spec { seed: 9, ..spec() }, 3, &AtomicBool::new(false), &mut |_| {}).unwrap();
-    let [ours, theirs] = report.summaries.as_slice() else { panic!("{:?}", report.summaries) };
+    let [ours, theirs, _] = report.summaries.as_slice() else { panic!("{:?}", report.summaries) };
     assert_eq!((ours.kops_per_s, theirs.kops_per_s), (410.0, 210.0));
     assert_eq!(ours.ratio_to_best_peer, Some(410.0 / 210.0));
     assert_eq!(theirs.ratio_to_best_peer, Some(1.0));
+    assert_eq!(rounds::best_peer(&report.summaries, false).map(|best| best.lock), Some("theirs"));
+    assert_eq!(rounds::best_peer(&report.summaries, true).map(|best| best.lock), Some("unfair"));
     assert_eq!(ours.spread, 2.0 / 410.0);
     assert_eq!(report.failures.len(), 1);
     assert_eq!(report.failures[0].0, "broken");
