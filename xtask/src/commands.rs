@@ -35,7 +35,7 @@ pub(crate) const FORMS: &[Form] = &[
         name: "test",
         options: "",
         about: "everything that a change must pass: house rules, builds, clippy, all tests, pages, instruction counts, a short form of `programs`. The closing line counts the checks",
-        time: "10 minutes cold, 5 warm",
+        time: "10 minutes cold, 4 warm",
         run: |_| {
             let first = [
                 FORMAT,

@@ -1,11 +1,14 @@
 //! The test programs of the workspace, several at once: many of them wait more than they compute,
 //! and `cargo test` runs one after another.
 //!
-//! Each writes to a file of its own, which is shown when the program has failed.
+//! Each writes to a file of its own, which is shown when the program has failed. There is one more
+//! of them than CPUs, and those that took longest the last time begin: a long one that began last
+//! would run alone.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
@@ -20,6 +23,8 @@ struct Suite {
     folder: PathBuf,
     /// What `cargo test` calls it.
     words: String,
+    /// Where its output goes; that of its last run says how long it took.
+    log: PathBuf,
 }
 
 /// Compiles the tests that `words` name, and runs each program that comes of it.
@@ -28,20 +33,20 @@ pub(crate) fn run(words: &str) -> Outcome {
     let mut build = Command::new("cargo");
     build.arg("test").args(words.split_whitespace()).args(["--no-run", "--message-format=json-render-diagnostics"]);
     let messages = capture(build.stderr(Stdio::inherit()))?;
-    let suites: VecDeque<Suite> = messages.lines().filter_map(suite).collect();
+    let logs = target().join("suites");
+    fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
+    let mut suites: Vec<Suite> = messages.lines().filter_map(|message| suite(message, &logs)).collect();
     if suites.is_empty() {
         return Err(format!("no test program was made by: cargo test {words}"));
     }
-    let logs = target().join("suites");
-    fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
-    let (count, queue, failed) = (suites.len(), Mutex::new(suites), Mutex::new(Vec::new()));
+    suites.sort_by_cached_key(|suite| Reverse(suite.last_took()));
+    let (count, queue, failed) = (suites.len(), Mutex::new(VecDeque::from(suites)), Mutex::new(Vec::new()));
     thread::scope(|scope| {
-        for worker in 0..thread::available_parallelism().map_or(1, usize::from) {
-            let (queue, failed, log) = (&queue, &failed, logs.join(format!("{worker}.log")));
-            scope.spawn(move || {
+        for _ in 0..=thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
                 let next = || queue.lock().ok()?.pop_front();
                 while let Some(suite) = next() {
-                    if let Err(reason) = suite.run(&log)
+                    if let Err(reason) = suite.run()
                         && let Ok(mut failed) = failed.lock()
                     {
                         failed.push(reason);
@@ -58,7 +63,7 @@ pub(crate) fn run(words: &str) -> Outcome {
 }
 
 /// What a message of cargo's says of a test program, if it does.
-fn suite(message: &str) -> Option<Suite> {
+fn suite(message: &str, logs: &Path) -> Option<Suite> {
     let program = field(message, "executable")?.to_owned();
     let manifest = PathBuf::from(field(message, "manifest_path")?);
     let folder = manifest.parent()?.to_owned();
@@ -77,7 +82,8 @@ fn suite(message: &str) -> Option<Suite> {
     let features = message.split_once("\"features\":[")?.1.split(']').next()?.replace('"', "");
     let features = if features.is_empty() { features } else { format!(" -F {features}") };
     let words = format!("-p {package} {what}{features}");
-    message.contains("\"test\":true},\"features\"").then_some(Suite { program, folder, words })
+    let log = logs.join(format!("{package}{what}.log").replace(' ', ""));
+    message.contains("\"test\":true},\"features\"").then_some(Suite { program, folder, words, log })
 }
 
 fn field<'a>(message: &'a str, name: &str) -> Option<&'a str> {
@@ -85,8 +91,16 @@ fn field<'a>(message: &'a str, name: &str) -> Option<&'a str> {
 }
 
 impl Suite {
+    /// Hundredths of seconds that it ran the last time, as it said itself; the most if unknown.
+    fn last_took(&self) -> u32 {
+        let said = fs::read_to_string(&self.log).ok();
+        let took = said.as_deref().and_then(|text| text.trim_end().strip_suffix('s')?.rsplit_once("finished in "));
+        took.and_then(|(_, secs)| secs.replace('.', "").parse().ok()).unwrap_or(u32::MAX)
+    }
+
     /// Runs it, and says how it ended.
-    fn run(&self, log: &PathBuf) -> Outcome {
+    fn run(&self) -> Outcome {
+        let log = &self.log;
         let refused = |error| format!("{}: {error}", log.display());
         let output = File::create(log).map_err(refused)?;
         let errors = output.try_clone().map_err(refused)?;
