@@ -235,7 +235,7 @@ pub(crate) const FORMS: &[Form] = &[
     Form {
         name: "lab table",
         options: "[--check]",
-        about: "rewrites the marked blocks of README.md and docs/*.md and `docs/front.svg` from the newest records; `--check` only looks, as `lint` does",
+        about: "rewrites the marked blocks of README.md and of the documents below docs, and `docs/front.svg`, from the newest records; `--check` only looks, as `lint` does",
         time: "1 s",
         run: |words| match words {
             [] => report(lab::table(false)),
@@ -260,7 +260,7 @@ pub(crate) const FORMS: &[Form] = &[
     Form {
         name: "lab cluster",
         options: "[kills] [recipes] [hyperqueue] [dask]",
-        about: "sweeps whose processes are killed, compared with one in one piece: 2,000 cells with three kills; docs/guide.md's recipes, those of HyperQueue and Dask on two workers of which one is killed. Installs both in a virtual environment; none named: all",
+        about: "sweeps whose processes are killed, compared with one in one piece: 2,000 cells with three kills; the guide's recipes, those of HyperQueue and Dask on two workers of which one is killed. Installs both in a virtual environment; none named: all",
         time: "minutes, and the downloads",
         run: lab::sweep_on_clusters,
     },

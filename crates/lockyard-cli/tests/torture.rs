@@ -70,7 +70,7 @@ fn an_ordering_that_counts_for_less_is_noticed_and_replayed() {
     let (_, help, _) = lockyard(&["torture", "--help"]);
     assert!(help.contains(&site), "the example of the help text is {site} now");
     assert!(
-        include_str!("../../../docs/verification.md").contains(&site),
+        include_str!("../../../docs/design/verification.md").contains(&site),
         "the example of the documentation is {site} now"
     );
     fails_and_repeats(&[&run[..], &["--weaken", &site]].concat(), "ttas: FAILED: an ordering is missing");

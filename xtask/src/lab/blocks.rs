@@ -224,7 +224,10 @@ fn link(record: &Record, path: &Path) -> String {
 
 /// Where the record lies, seen from the document at `path`.
 fn folder(record: &Record, path: &Path) -> String {
-    let records = if path.starts_with("docs") { RECORDS.trim_start_matches("docs/") } else { RECORDS };
+    let records = match path.strip_prefix("docs") {
+        Ok(inside) => "../".repeat(inside.components().count() - 1) + RECORDS.trim_start_matches("docs/"),
+        Err(_) => RECORDS.to_owned(),
+    };
     format!("{records}/{}/", record.name)
 }
 
@@ -307,9 +310,10 @@ mod tests {
         }
         assert!(text.contains("(docs/lab/2026-01-02-host-what/)") && !text.contains("short run"));
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS));
-        let table = front_cells(&record(&cells.concat()), Path::new("docs/guide.md")).unwrap();
+        let table = front_cells(&record(&cells.concat()), Path::new("docs/guide/src/measure.md")).unwrap();
         assert!(
-            table.contains("(lab/2026-01-02-host-what/)") && table.contains("| 1.2 µs | 1.2 µs | 2 | 1.00 | std |")
+            table.contains("(../../lab/2026-01-02-host-what/)")
+                && table.contains("| 1.2 µs | 1.2 µs | 2 | 1.00 | std |")
         );
     }
 
@@ -330,13 +334,13 @@ mod tests {
         };
         let lines = of("p", 4, 0.9) + &of("p", 4, 1.0) + &of("q", 2, 0.97);
         let other = &of("p", 8, 1.5);
-        let text = programs(&[record(&lines), record(other)], Path::new("docs/guide.md")).unwrap();
+        let text = programs(&[record(&lines), record(other)], Path::new("docs/numa.md")).unwrap();
         let rows: Vec<&str> = text.lines().skip(2).collect();
         assert_eq!(rows, ["| p | 4 | **0.90**, 1.00 | – |", "| p | 8 | – | 1.50 |", "| q | 2 | 0.97 | – |"]);
         let calls = r#"{"call":"a","alone":1.1,"beside":null}"#.to_owned()
             + "\n"
             + r#"{"call":"b","added_ms":0.2,"with_statistics_ms":0.4}"#;
-        let text = overhead(&[record(&calls)], Path::new("docs/guide.md")).unwrap();
+        let text = overhead(&[record(&calls)], Path::new("docs/numa.md")).unwrap();
         assert!(text.contains("| a | 1.10 |\n| b | + 0.20 ms; + 0.40 ms |"), "{text}");
     }
 

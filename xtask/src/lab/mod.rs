@@ -10,8 +10,9 @@
 //! | `note.md` | what a reader must know, three lines at most |
 //!
 //! `lab run WHAT` makes a record. `lab table` rewrites what is made from the newest record of each
-//! WHAT: the blocks `<!-- lab:BLOCK -->` … `<!-- /lab -->` of README.md and docs/*.md, and the
-//! picture. `lab table --check`, a house rule, fails where one of them differs from its record.
+//! WHAT: the blocks `<!-- lab:BLOCK -->` … `<!-- /lab -->` of README.md and of the documents below
+//! `docs`, and the picture. `lab table --check`, a house rule, fails where one of them differs from
+//! its record.
 //! `lab foreign DIR…`, `lab targets` and `lab cluster` record nothing: see the modules.
 
 mod blocks;
@@ -146,12 +147,20 @@ pub(crate) fn table(only_check: bool) -> Outcome {
     Ok(())
 }
 
-/// README.md and docs/*.md.
+/// README.md, and the documents below `docs` without the records.
 fn documents() -> Outcome<Vec<PathBuf>> {
-    let entries = fs::read_dir("docs").map_err(|error| format!("docs: {error}"))?;
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
-    paths.push(PathBuf::from("README.md"));
+    let mut paths = vec![PathBuf::from("README.md")];
+    let mut folders = vec![PathBuf::from("docs")];
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.is_dir() && path != Path::new(RECORDS) {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                paths.push(path);
+            }
+        }
+    }
     paths.sort();
     Ok(paths)
 }

@@ -89,7 +89,7 @@ to change (those of --set): settings = [{}, { model.occupancy_ratio = 0.5 }]. Va
 
 Each result is a line of JSON, that of 'lockyard sim --json' with the number of its cell and a key that names all that decides it. The lines depend \
 on plan and version only, so merged files are equal whatever was killed, and a cell that two hosts did is a check of both. \
-Recipes for Slurm, GNU parallel, Kubernetes, HyperQueue and Dask: 'Sweeps' in docs/guide.md.";
+Recipes for Slurm, GNU parallel, Kubernetes, HyperQueue and Dask: docs/guide/src/sweeps.md.";
 
 pub(crate) const STATUS_EXAMPLES: &str = "\
 Examples:

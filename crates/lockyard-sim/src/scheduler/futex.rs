@@ -10,7 +10,7 @@
 //! more that all CPUs share: [`super::realtime`].
 //!
 //! **Not built on `lockyard::futex_hash`**, whose sleepers sleep by this very futex: see "The
-//! simulator's futex" in `docs/calibration.md`.
+//! simulator's futex" in `docs/design/simulator.md`.
 //!
 //! Locks that are simulated as part of the kernel ([`Config::in_kernel`](crate::Config)) block and
 //! wake without any of that: only the scheduler's part remains.

@@ -4,8 +4,8 @@
 //! | part | what |
 //! |---|---|
 //! | `kills` | 2,000 cells in two shards, which are killed three times and go on |
-//! | `recipes` | docs/guide.md's for Slurm, GNU parallel and Kubernetes, with their environment |
-//! | `hyperqueue`, `dask` | docs/guide.md's, on two workers, one of which is killed in the middle |
+//! | `recipes` | the guide's for Slurm, GNU parallel and Kubernetes, with their environment |
+//! | `hyperqueue`, `dask` | the guide's, on two workers, one of which is killed in the middle |
 //!
 //! The Python packages are installed in a virtual environment below the folder that cargo builds
 //! in.
@@ -18,6 +18,8 @@ use std::{env, fs, thread};
 
 use crate::tools::{self, Outcome, capture, cargo, kill_family, need};
 
+/// The chapter with the recipes.
+const RECIPES: &str = "docs/guide/src/sweeps.md";
 const PACKAGES: &str = "hyperqueue distributed";
 /// Of one recipe.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -176,11 +178,11 @@ fn kills(sweep: &Sweep) -> Outcome<String> {
     Ok(format!("{kills} kills"))
 }
 
-/// The block of docs/guide.md that contains `mark`.
+/// The block of the guide's chapter on sweeps that contains `mark`.
 fn block(mark: &str) -> Outcome<String> {
-    let path = tools::root().join("docs/guide.md");
-    let guide = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let mut blocks = guide.split("\n```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
+    let path = tools::root().join(RECIPES);
+    let chapter = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut blocks = chapter.split("\n```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
     let found = blocks.find(|(_, text)| text.contains(mark)).map(|(_, text)| format!("{text}\n"));
     found.ok_or_else(|| format!("{}: no block with '{mark}'", path.display()))
 }
@@ -207,7 +209,7 @@ fn recipes(sweep: &Sweep) -> Outcome<String> {
     clean()?;
     let job = block("completionMode: Indexed")?;
     let words = job.split_once("command: [").and_then(|(_, rest)| rest.split_once(']'));
-    let words = words.ok_or("docs/guide.md: the job has no command")?.0.split(',');
+    let words = words.ok_or_else(|| format!("{RECIPES}: the job has no command"))?.0.split(',');
     let words: Vec<&str> = words.map(|word| word.trim().trim_matches('"')).collect();
     for index in 0..SHARDS {
         capture(sweep.command(words[0]).args(&words[1..]).env("JOB_COMPLETION_INDEX", index.to_string()))?;
@@ -228,7 +230,7 @@ fn python() -> Outcome<PathBuf> {
     Ok(python)
 }
 
-/// Runs docs/guide.md's recipe `name`, and kills the process `worker` while two shards are in the
+/// Runs the guide's recipe `name`, and kills the process `worker` while two shards are in the
 /// middle.
 fn with_a_kill(sweep: &Sweep, name: &str, argument: &str, worker: u32) -> Outcome<String> {
     let script = format!("sweep-{name}.py");
