@@ -7,7 +7,7 @@ use crate::steps::{
     HEADER, MODELS, PLANTED, PORTABLE, PROGRAMS, SOURCES, SURFACE, Step, TESTS, passes,
 };
 use crate::tools::{Outcome, cargo, misunderstood, report};
-use crate::{counts, coverage, fuzz, install, lab, models, pages, programs, qemu, quick};
+use crate::{counts, coverage, documents, fuzz, install, lab, models, pages, programs, qemu, quick};
 
 /// One form of a command.
 pub(crate) struct Form {
@@ -318,6 +318,11 @@ pub(crate) fn help(command: Option<&str>) -> String {
 }
 
 impl Form {
+    /// Whether `option` is one of its own.
+    pub(crate) fn takes(&self, option: &str) -> bool {
+        self.options.split([' ', '[', ']', '|']).any(|word| word == option)
+    }
+
     /// Runs it with the words that follow its name: the exit code.
     pub(crate) fn carry_out(&self, words: &[&str]) -> u8 {
         if self.options.is_empty() && !words.is_empty() {
@@ -336,14 +341,40 @@ const PAGE: &str = "CONTRIBUTING.md";
 const OPEN: &str = "<!-- commands -->\n";
 const CLOSE: &str = "<!-- /commands -->";
 
-const TABLE: Step = Step { name: "table of commands", needs_build: false, check: table_is_current };
+const TABLE: Step = Step { name: "commands of documents", needs_build: false, check: documents_agree };
 
-fn table_is_current() -> Outcome {
+/// The table is what xtask says, and all documents name commands that there are.
+fn documents_agree() -> Outcome {
     let page = fs::read_to_string(PAGE).map_err(|error| format!("{PAGE}: {error}"))?;
-    match with_table(&page) {
-        Some(made) if made == page => Ok(()),
-        _ => Err(format!("{PAGE}: the table of commands is not what xtask says; cargo xtask lint --fix")),
+    if with_table(&page).is_none_or(|made| made != page) {
+        return Err(format!("{PAGE}: the table of commands is not what xtask says; cargo xtask lint --fix"));
     }
+    for path in documents::all()? {
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        if let Some(what) = unknown_commands(&text).first() {
+            return Err(format!("{}: {what}", path.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Commands of this program that are not there, or lack the option.
+fn unknown_commands(text: &str) -> Vec<String> {
+    let ends = |c: char| "`#&|;)".contains(c);
+    let shown = text.lines().flat_map(|line| line.split("cargo xtask ").skip(1));
+    let mut found = Vec::new();
+    for command in shown.map(|rest| rest.split(ends).next().unwrap_or(rest).trim()) {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let known = find(&words).is_some_and(|(form, rest)| {
+            rest.iter().filter(|word| word.starts_with("--")).all(|option| form.takes(option))
+        });
+        // `cargo xtask COMMAND` and the like stand for any.
+        let any = words.first().is_none_or(|word| !word.starts_with(|c: char| c.is_ascii_lowercase()));
+        if !known && !any {
+            found.push(format!("there is no `cargo xtask {command}`"));
+        }
+    }
+    found
 }
 
 /// Writes the table of commands into CONTRIBUTING.md.
@@ -374,6 +405,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn commands_are_those_that_there_are() {
+        let text = "run `cargo xtask test`, `cargo xtask lint --deny` or\n    cargo xtask install --prefix /x && y\n";
+        assert_eq!(unknown_commands(text), Vec::<String>::new());
+        assert_eq!(unknown_commands("`cargo xtask tests`, `cargo xtask lint --fixed`, `cargo xtask …`").len(), 2);
+    }
 
     #[test]
     fn forms_are_found_by_their_longest_name() {

@@ -19,9 +19,7 @@ const PICTURES: std::ops::RangeInclusive<usize> = 1..=3;
 
 /// Every breach, one line each.
 pub(crate) fn check() -> Outcome<Vec<String>> {
-    let mut paths = Vec::new();
-    collect(Path::new("."), &mut paths)?;
-    paths.sort();
+    let paths = all()?;
     let mut breaches = Vec::new();
     for path in &paths {
         let text = read(path)?;
@@ -34,6 +32,14 @@ pub(crate) fn check() -> Outcome<Vec<String>> {
     println!("{} documents; README.md: {page}", paths.len());
     breaches.extend(page.breaches());
     Ok(breaches)
+}
+
+/// The paths of all documents.
+pub(crate) fn all() -> Outcome<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    collect(Path::new("."), &mut paths)?;
+    paths.sort();
+    Ok(paths)
 }
 
 fn read(path: &Path) -> Outcome<String> {

@@ -105,6 +105,31 @@ fn cxx_deadlines_of_every_type_at_the_ends_of_their_ranges() {
     every(&CXX, "times.cpp", "each in its time");
 }
 
+/// The C and C++ blocks of the README and the guide; those without our header as well.
+#[test]
+fn the_programs_of_the_documents_compile_and_run() {
+    let folder = stage("documents");
+    let chapters = fs::read_dir(here().join("../../docs/guide/src")).expect("the guide");
+    let documents = chapters.map(|entry| entry.expect("a file").path()).chain([here().join("../../README.md")]);
+    let mut ran = 0;
+    for document in documents.filter(|path| path.extension().is_some_and(|end| end == "md")) {
+        let text = fs::read_to_string(&document).expect("a text");
+        for (fence, compiler, file) in [("\n```c\n", C[0], "block.c"), ("\n```cpp\n", CXX[0], "block.cpp")] {
+            for block in text.split(fence).skip(1) {
+                let source = folder.join(file);
+                fs::write(&source, block.split("```").next().unwrap_or(block)).expect("a file");
+                let (program, link) = (folder.join("block"), shared(&folder));
+                let link: Vec<_> = link.iter().map(String::as_str).collect();
+                compile(compiler, &source.display().to_string(), &program, &link);
+                run(&mut Command::new(&program));
+                ran += 1;
+            }
+        }
+    }
+    assert!(ran > 3, "{ran} blocks are not the documents'");
+    fs::remove_dir_all(folder).expect("the folder goes");
+}
+
 #[test]
 fn the_static_library_is_enough() {
     let folder = stage("static");

@@ -50,3 +50,16 @@ pub mod suite;
 pub use lockyard_catalog as catalog;
 pub use lockyard_catalog::adapters::embedded;
 pub use lockyard_catalog::{adapters, lock};
+
+/// The Rust of the documents, compiled and run with the doc tests.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/guide/src/rust.md")]
+    struct FromRust;
+    #[doc = include_str!("../../../docs/guide/src/priorities.md")]
+    struct Priorities;
+    #[doc = include_str!("../../../docs/guide/src/platform.md")]
+    struct Platforms;
+}
