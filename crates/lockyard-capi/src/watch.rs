@@ -32,8 +32,11 @@ impl Kind {
         match (raw, self.class.load(Relaxed)) {
             (0, 0) => {
                 let class = segment::class(self.name, b"", 0);
-                self.class.store(class.raw(), Relaxed);
-                class
+                match self.class.compare_exchange(0, class.raw(), Relaxed, Relaxed) {
+                    Ok(_) => class,
+                    // Another thread's: a lock whose class changed would be recorded as two.
+                    Err(own) => Class::from_raw(own),
+                }
             }
             (0, own) => Class::from_raw(own),
             (raw, _) => Class::from_raw(raw),

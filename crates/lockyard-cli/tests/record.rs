@@ -71,6 +71,14 @@ fn every_section_of_every_thread_is_recorded_with_its_place() {
     assert!(recording.classes.iter().any(named), "{:?}", recording.classes);
 }
 
+/// Each thread had given the lock a class of its own, and a lock whose class changes is another.
+#[test]
+fn a_lock_that_threads_take_first_at_once_is_one() {
+    let recording = recorded("at once");
+    assert_eq!(counts(&recording, Kind::Mutex, Mode::Write), [64 * THREADS; 2]);
+    assert_eq!(recording.locks.len(), 64);
+}
+
 #[test]
 fn threads_that_come_and_go_and_a_child_of_fork_are_recorded() {
     let all = 200 * 30;

@@ -44,10 +44,10 @@
 //! with `LOCKYARD_RWLOCK=qrw`, which serves in order of arrival. See `rank`.
 //!
 //! Linux, glibc 2.31 or later (measured on 2.36, x86-64). Programs linked statically, and setuid
-//! programs, ignore preloads. Waits of threads beyond the registry's 16,383 are naps. A thread with
-//! asynchronous cancellation may be cancelled where POSIX allows it to be, which inside a mutex or
-//! rwlock call it does not. Not to be combined with sanitizers and valgrind's thread tools, which
-//! stand in the same place.
+//! programs, ignore preloads. Waits of threads beyond the 65,022 with a record are naps. A thread
+//! with asynchronous cancellation may be cancelled where POSIX allows it to be, which inside a
+//! mutex or rwlock call it does not. Not to be combined with sanitizers and valgrind's thread
+//! tools, which stand in the same place.
 
 pub mod c11;
 pub mod cancel;

@@ -44,21 +44,32 @@ pub(crate) struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// Gives the lock the class of the code at `caller` (0: unknown).
+    /// Gives the lock, which is being initialised, the class of the code at `caller`.
     #[cold]
-    pub(crate) fn name(self, caller: usize) -> Class {
-        if caller == 0 {
-            return Class::NONE;
-        }
-        let class = segment::class_at(self.kind, caller);
-        self.class.store(if class == Class::NONE { NONE } else { class.raw() }, Relaxed);
-        class
+    pub(crate) fn name(self, caller: usize) {
+        self.class.store(0, Relaxed);
+        self.taken_first(caller);
     }
 
     fn class(self, caller: usize) -> Class {
         match self.class.load(Relaxed) {
-            0 => self.name(caller),
+            0 => self.taken_first(caller),
             class => Class::from_raw(class),
+        }
+    }
+
+    /// The class of a lock that had none: that of the code at `caller` (0: unknown), unless another
+    /// thread has given it one meanwhile. A lock whose class changed would be recorded as two.
+    #[cold]
+    fn taken_first(self, caller: usize) -> Class {
+        if caller == 0 {
+            return Class::NONE;
+        }
+        let class = segment::class_at(self.kind, caller);
+        let raw = if class == Class::NONE { NONE } else { class.raw() };
+        match self.class.compare_exchange(0, raw, Relaxed, Relaxed) {
+            Ok(_) => class,
+            Err(given) => Class::from_raw(given),
         }
     }
 

@@ -69,13 +69,13 @@
 //!   [`Semaphore`] where more units are asked for than there can be. Feature `deadlock`
 //!   allocates, and has a thread-local destructor.)
 //! * No spinning without bound on a thread that may not be running.
-//! * A lock's memory must stay until every unlock call on it has returned. The spinlocks (but
-//!   [`TicketLock`]), [`QRwLock`] and [`TreeRtMutex`] may be freed by the next owner as soon as
-//!   that one has unlocked them.
+//! * A lock's memory must stay until every unlock call on it has returned. The spinlocks,
+//!   [`QRwLock`] and [`TreeRtMutex`] may be freed by the next owner as soon as that one has
+//!   unlocked them.
 //! * Locks are not recursive. A guard may be forgotten: the lock stays locked, nothing else
 //!   happens. A locked lock may be dropped by its owner.
-//! * After `fork` the child has the locks as they were; those that other threads held stay held. (A
-//!   held [`RtMutex`] belongs to a thread of the parent.)
+//! * After `fork` the child has the locks as they were; those that other threads held stay held.
+//!   The forking thread can release what it held, an [`RtMutex`] up to four forks deep.
 //!
 //! # Counters and their ends
 //!
@@ -88,8 +88,8 @@
 //! | [`QRwLock`] | readers | 2²² | the same |
 //! | [`Semaphore`] | units | 2³¹ − 1, [`MAX_UNITS`](raw::MAX_UNITS) | [`release`](raw::Semaphore::release) is `false` and adds nothing; `new` cuts off; a permit that is dropped is gone |
 //! | [`LockRef`] | references | 2³¹ − 1 | [`get_not_zero`](raw::LockRef::get_not_zero), [`get_not_dead`](raw::LockRef::get_not_dead) are `false`; [`get`](raw::LockRef::get), which cannot refuse, saturates: the object is never given up. Dead stays dead |
-//! | [`Mutex`], [`RtMutex`], [`TreeRtMutex`], [`SpinLock`], [`CnaSpinLock`], [`HqSpinLock`], [`McsLock`], [`TtasLock`] | nothing | – | not recursive; who waits has a place by its thread record, or without one (16,383 threads have one) looks now and then |
-//! | [`TicketLock`] | threads that wait | 65,535 | as many numbers as records, four levels of signal handlers each, can draw; threads without a record draw none |
+//! | [`Mutex`], [`RtMutex`], [`TreeRtMutex`], [`SpinLock`], [`CnaSpinLock`], [`HqSpinLock`], [`McsLock`], [`TtasLock`] | nothing | – | not recursive; a waiter queues by its thread record; without one (65,022 threads have one) it looks now and then |
+//! | [`TicketLock`] | threads that wait | 65,535 | as many numbers as 16,383 threads, four levels of signal handlers each, can draw; other threads draw none, and look now and then |
 //! | [`Condvar`] | nothing | – | |
 //! | `RtCondvar` | threads that wait | 2¹⁹ − 1 | one more is not counted: its wait is a nap, and returns for no reason |
 //! | `RtCondvar` | notifications | 2³², in a circle | a thread that is about to sleep while exactly so many come overlooks them |

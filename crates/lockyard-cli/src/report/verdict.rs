@@ -26,6 +26,8 @@ const SMALL: f64 = 0.01;
 const LONG: u64 = 10_000_000;
 /// A hold that is not a short section, in nanoseconds.
 const SLOW: u64 = 1_000_000;
+/// Holds of a distribution whose mean says little.
+const FEW: u64 = 16;
 /// A lock that is held for this share of the time is what the program waits for.
 const BUSY: f64 = 0.5;
 /// So is a lock for which threads wait this share of their time, however seldom they run.
@@ -264,11 +266,12 @@ fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
     let usual = top.is_some_and(|top| 10 * top.holds >= 9 * all) && (1..SLOW).contains(&counts.hold(0.5));
     let slow = !usual && top.is_some_and(|top| top.hold_ns / top.holds.max(1) >= SLOW);
     let readers_wait = class.callers.iter().filter(|caller| caller.shared).map(|caller| caller.wait_ns).sum::<u64>();
-    // The distribution is of one in 64, those that others waited for are all there: the more the
-    // better.
+    // The distribution is of one in 64. Those that others waited for are all there, and are longer
+    // than most.
     let sampled = (counts.holds.iter().sum::<u64>(), counts.hold_ns);
     let awaited = holders.iter().fold((0, 0), |sum, caller| (sum.0 + caller.holds, sum.1 + caller.hold_ns));
-    let (holds, ns) = if awaited.0 > sampled.0 { awaited } else { sampled };
+    let few = sampled.0 < FEW;
+    let (holds, ns) = if few { awaited } else { sampled };
     let average = ns as f64 / holds.max(1) as f64;
     let estimated = sampled.1 as f64 / sampled.0.max(1) as f64 * counts.acquired as f64;
     let busy = estimated.max(awaited.1 as f64) / (facts.sample.seconds * 1e9).max(1.0);
@@ -298,8 +301,9 @@ fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
     }
     if holds > 0 && (busy >= BUSY || facts.share(class.lost_ns()) >= QUEUED) {
         return format!(
-            "It is held {} of the time, {section} at a time, and threads queue for it: the program goes no faster than that section. Split what it protects, or do less inside.",
-            percent(busy.min(1.0))
+            "It is held {} of the time, {section} {}, and threads queue for it: the program goes no faster than that section. Split what it protects, or do less inside.",
+            percent(busy.min(1.0)),
+            if few { "where others wait" } else { "on average" },
         );
     }
     if facts.sample.threads as usize > 2 * facts.cpus && holds > 0 {

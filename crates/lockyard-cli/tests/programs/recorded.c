@@ -11,6 +11,7 @@ enum { THREADS = 4 };
 static pthread_mutex_t hot = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t table = PTHREAD_RWLOCK_INITIALIZER;
 static int rounds = 1000;
+static void *work(void *), *(*job)(void *) = work;
 
 static void *work(void *argument) {
     (void)argument;
@@ -26,11 +27,26 @@ static void *work(void *argument) {
     return NULL;
 }
 
+/* Every lock is first taken by all threads at once. */
+enum { FIRST = 64 };
+static pthread_mutex_t first[FIRST]; /* zero is PTHREAD_MUTEX_INITIALIZER */
+static pthread_barrier_t all;
+
+static void *take_first(void *argument) {
+    (void)argument;
+    for (int i = 0; i < FIRST; i++) {
+        pthread_barrier_wait(&all);
+        pthread_mutex_lock(&first[i]);
+        pthread_mutex_unlock(&first[i]);
+    }
+    return NULL;
+}
+
 static void threads(int count) {
     pthread_t thread[THREADS];
     for (int begun = 0; begun < count; begun += THREADS) {
         for (int i = 0; i < THREADS; i++)
-            if (pthread_create(&thread[i], NULL, work, NULL) != 0)
+            if (pthread_create(&thread[i], NULL, job, NULL) != 0)
                 abort();
         for (int i = 0; i < THREADS; i++)
             pthread_join(thread[i], NULL);
@@ -49,6 +65,10 @@ int main(int count, char **words) {
             exit(0);
         }
         waitpid(child, NULL, 0);
+    }
+    if (strcmp(what, "at once") == 0) {
+        pthread_barrier_init(&all, NULL, THREADS);
+        job = take_first;
     }
     if (strcmp(what, "many") == 0) {
         /* Threads that come and go: together no more events than one ring holds. */
