@@ -244,6 +244,13 @@ pub(crate) const FORMS: &[Form] = &[
         },
     },
     Form {
+        name: "lab predictions",
+        options: "[PROGRAM...] [--short] [--host NAME] [--out DIR]",
+        about: "programs are recorded with two threads, predicted, and only then measured, on glibc's locks and others: prints every cell and the score of each question, and records them in docs/lab. On a quiet machine",
+        time: "20 minutes; --short: 5",
+        run: lab::predict,
+    },
+    Form {
         name: "lab foreign",
         options: "DIR... [--secs 60] [--jobs CPUS] [--cflags WORDS] [--preload LIBRARY]",
         about: "other people's C test programs (the Open POSIX Test Suite's, whatever DIR holds; none is in the repository), each compiled and run on glibc's locks and under the preload library: prints those that end differently, then the counts. Ctrl-C ends it with what was found",

@@ -338,6 +338,8 @@ pub(crate) enum Listing {
     Peers,
     /// The machines that can be simulated
     Machines,
+    /// This machine, measured, as a machine file
+    This,
     /// The lock events and their meaning
     Events,
     /// The published tables that can be rerun

@@ -14,6 +14,7 @@ use crate::simulate::machines;
 /// The listing asked for; all of them without one.
 pub(crate) fn render(all: &'static [Candidate], what: Option<Listing>) -> String {
     match what {
+        Some(Listing::This) => machines::this(),
         Some(listing) => section(all, listing),
         None => {
             let headed = [
@@ -41,7 +42,7 @@ fn section(all: &'static [Candidate], listing: Listing) -> String {
         Listing::Peers => locks(all, Origin::Peer),
         Listing::Policies => policies(all),
         Listing::Workloads => Workload::ALL.iter().map(|one| row([one.name(), one.what()])).collect(),
-        Listing::Machines => machines::listing(),
+        Listing::Machines | Listing::This => machines::listing(),
         Listing::Events => Event::ALL.iter().map(|one| row([one.name(), events::plain(one.name())])).collect(),
         Listing::Figures => lockyard_figures::figures().iter().map(figure).collect(),
     };

@@ -73,7 +73,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<String, Failure> {
 /// # Errors
 /// One line for the first thing that is wrong.
 pub(crate) fn report(args: &ReportArgs, styled: bool) -> Result<String, Failure> {
-    let machines = machines::chosen("--machine", &args.machine, &[])?;
+    let machines = machines::to_predict("--machine", &args.machine, &[])?;
     let recording = recorded("report", &args.file)?;
     let summary = recording.summary();
     let look = Look { styled, full_titles: true, events: false };

@@ -1,9 +1,12 @@
 //! A recording reduced to a model.
 //!
 //! * **Roles**: threads that take the same classes, those apart that have less than
-//!   [`NOTICEABLE`] of a thread's sections.
+//!   [`NOTICEABLE`] of a thread's sections, and hold them alike: between two roles of the same
+//!   classes the mean hold differs by more than [`ALIKE`]. A thread that hardly takes a lock has none: it starts
+//!   the others, or looks after them.
 //! * **An operation**: so many sections that each class of the role that is noticeable is taken at
 //!   least once in the mean. With an operation said (`CLASS=N`), N sections of that class.
+//! * **Classes** are those of the recording, some of them [taken apart](apart).
 //! * **Locks**: private if each is taken by one thread, and several threads take some; else shared,
 //!   with the popularity that they had.
 //! * **Times**: one value where they are alike, else the means of equal parts of them in order of
@@ -18,9 +21,17 @@ use crate::model::{Lock, MOST_COUNT, MOST_OBJECTS, Model, Popularity, Role, Take
 use crate::recording::{Mode, Recording};
 use crate::time::Times;
 use crate::walk::{self, Section, Told};
+use apart::Classes;
+
+mod apart;
 
 /// The share of a thread's sections from which on a class belongs to its role.
 const NOTICEABLE: f64 = 0.05;
+/// A thread with less than this share of the sections that threads have in the mean, and of the
+/// time in them, hardly takes a lock.
+const SELDOM: f64 = 0.01;
+/// Threads whose mean hold differs by a smaller factor are alike.
+const ALIKE: f64 = 2.0;
 /// Parts of a distribution.
 const PARTS: usize = 12;
 /// More weights are not written into a model.
@@ -64,7 +75,7 @@ impl Taken {
 }
 
 struct Teller<'a> {
-    recording: &'a Recording,
+    classes: &'a Classes,
     thread: u32,
     sums: Sums,
     /// Of each lock, how often each thread took it.
@@ -73,7 +84,7 @@ struct Teller<'a> {
 
 impl Told for Teller<'_> {
     fn section(&mut self, section: &Section) {
-        let class = |lock| walk::class_of(self.recording, lock);
+        let class = |lock: u32| self.classes.of[lock as usize];
         let taken = self.sums.takes.entry((section.outer.map(class), class(section.lock))).or_default();
         if section.waited.is_some() { &mut taken.awaited } else { &mut taken.free }.push(section.own);
         taken.slept = taken.slept.saturating_add(section.slept);
@@ -97,10 +108,12 @@ impl Recording {
     /// # Errors
     /// One line: it has no whole section, or no such class.
     pub fn model(&self, operation: Option<(&str, f64)>) -> Result<Model, Error> {
+        let classes = Classes::of(self);
         let unit = match operation {
             None => None,
             Some((name, count)) => {
-                let class = self.classes.iter().position(|class| class.name == name);
+                let is = |class: &(String, _)| class.0 == name || class.0 == format!("{name} 1");
+                let class = classes.known.iter().position(is);
                 Some((class.ok_or_else(|| Error::new(format!("no class '{name}' was recorded")))?, count))
             }
         };
@@ -108,42 +121,50 @@ impl Recording {
         let mut threads: BTreeMap<u32, Sums> = BTreeMap::new();
         for window in &self.windows {
             let sums = threads.remove(&window.thread).unwrap_or_default();
-            let mut teller = Teller { recording: self, thread: window.thread, sums, locks: &mut locks };
+            let mut teller = Teller { classes: &classes, thread: window.thread, sums, locks: &mut locks };
             walk::window(window, self.event_ns, &mut teller);
             threads.insert(window.thread, teller.sums);
         }
-        let mut roles: BTreeMap<BTreeSet<usize>, Sums> = BTreeMap::new();
-        for sums in threads.into_values().filter(|sums| !sums.takes.is_empty()) {
-            roles.entry(sums.noticeable()).or_default().join(sums);
+        let mut alike: BTreeMap<BTreeSet<usize>, Vec<Sums>> = BTreeMap::new();
+        let mean = |of: fn(&Sums) -> f64| threads.values().map(of).sum::<f64>() / threads.len().max(1) as f64;
+        let (sections, held) = (mean(|sums| sums.sections() as f64), mean(Sums::held));
+        let works = |sums: &Sums| {
+            !sums.takes.is_empty() && (sums.sections() as f64 >= SELDOM * sections || sums.held() >= SELDOM * held)
+        };
+        for sums in threads.into_values().filter(works) {
+            alike.entry(sums.noticeable()).or_default().push(sums);
         }
+        let roles: Vec<Sums> = alike.into_values().flat_map(by_hold).collect();
         if roles.is_empty() {
             return Err(Error::new("the recording has no section from its beginning to its end"));
         }
         let dropped = circles(&roles);
-        let mut used = vec![false; self.classes.len()];
+        let mut used = vec![false; classes.known.len()];
         let mut named = Vec::new();
-        for (number, mut sums) in roles.into_values().enumerate() {
+        for (number, mut sums) in roles.into_iter().enumerate() {
             sums.unnest(&dropped);
             sums.takes.keys().for_each(|&(_, class)| used[class] = true);
             named.push(sums.role(format!("role{}", number + 1), unit));
         }
         // Classes of the model are in the order of their names, as a file's are.
         let mut order: Vec<usize> = (0..used.len()).filter(|&class| used[class]).collect();
-        let names = self.names();
+        let names = classes.names();
         order.sort_by(|&a, &b| names[a].cmp(&names[b]));
         for take in named.iter_mut().flat_map(|role| &mut role.takes) {
             take.lock = order.iter().position(|&class| class == take.lock).unwrap_or(0);
         }
-        let locks = order.iter().map(|&class| self.lock(class, names[class].clone(), &locks)).collect();
+        let locks = order.iter().map(|&class| classes.lock(class, names[class].clone(), &locks)).collect();
         Ok(Model { locks, roles: named })
     }
+}
 
+impl Classes {
     /// The names of the classes, made different.
     fn names(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let mut names = Vec::new();
-        for class in &self.classes {
-            let plain: String = class.name.chars().filter(|letter| !letter.is_control()).take(180).collect();
+        for (name, _) in &self.known {
+            let plain: String = name.chars().filter(|letter| !letter.is_control()).take(180).collect();
             let plain = if plain.is_empty() { "unnamed".to_owned() } else { plain };
             let mut name = plain.clone();
             let mut copy = 1;
@@ -159,8 +180,8 @@ impl Recording {
     fn lock(&self, class: usize, name: String, taken: &[BTreeMap<u32, u64>]) -> Lock {
         let mine: Vec<&BTreeMap<u32, u64>> = taken
             .iter()
-            .zip(&self.locks)
-            .filter(|(threads, of)| **of as usize == class && !threads.is_empty())
+            .zip(&self.of)
+            .filter(|(threads, of)| **of == class && !threads.is_empty())
             .map(|(threads, _)| threads)
             .collect();
         let threads: BTreeSet<&u32> = mine.iter().flat_map(|threads| threads.keys()).collect();
@@ -170,8 +191,24 @@ impl Recording {
         let objects = if private { weights.len().div_ceil(threads.len()) } else { weights.len() };
         let popularity = if private { Popularity::Zipf(0.0) } else { popularity(&weights) };
         let objects = objects.clamp(1, MOST_OBJECTS as usize) as u32;
-        Lock { name, kind: self.classes[class].kind, objects, popularity, private, lines: Lock::new("").lines }
+        Lock { name, kind: self.known[class].1, objects, popularity, private, lines: Lock::new("").lines }
     }
+}
+
+/// The roles of threads that take the same classes.
+fn by_hold(mut threads: Vec<Sums>) -> Vec<Sums> {
+    let hold = |sums: &Sums| sums.held() / sums.sections().max(1) as f64;
+    threads.sort_by(|a, b| hold(a).total_cmp(&hold(b)));
+    let (mut roles, mut before): (Vec<Sums>, f64) = (Vec::new(), f64::INFINITY);
+    for sums in threads {
+        let mean = hold(&sums);
+        match roles.last_mut().filter(|_| mean <= ALIKE * before) {
+            Some(role) => role.join(sums),
+            None => roles.push(Sums { threads: 1, ..sums }),
+        }
+        before = mean;
+    }
+    roles
 }
 
 /// The popularity of objects that were taken so often, the most popular first.
@@ -195,9 +232,9 @@ fn popularity(weights: &[f64]) -> Popularity {
 }
 
 /// The pairs of classes, outer and inner, that would close a circle if they nested.
-fn circles(roles: &BTreeMap<BTreeSet<usize>, Sums>) -> BTreeSet<(usize, usize)> {
+fn circles(roles: &[Sums]) -> BTreeSet<(usize, usize)> {
     let mut pairs: BTreeMap<(usize, usize), usize> = BTreeMap::new();
-    for (&(outer, inner), taken) in roles.values().flat_map(|sums| &sums.takes) {
+    for (&(outer, inner), taken) in roles.iter().flat_map(|sums| &sums.takes) {
         if let Some(outer) = outer {
             *pairs.entry((outer, inner)).or_default() += taken.count();
         }
@@ -232,6 +269,12 @@ fn reaches(kept: &BTreeSet<(usize, usize)>, from: usize, to: usize) -> bool {
 impl Sums {
     fn sections(&self) -> usize {
         self.takes.values().map(Taken::count).sum()
+    }
+
+    /// Time in sections.
+    fn held(&self) -> f64 {
+        let times = self.takes.values().flat_map(|taken| taken.free.iter().chain(&taken.awaited));
+        times.map(|&ns| ns as f64).sum()
     }
 
     fn noticeable(&self) -> BTreeSet<usize> {

@@ -77,11 +77,11 @@ impl Config {
     /// The usual way to simulate `machine`.
     pub fn new(machine: Arc<Model>) -> Self {
         Self {
+            fair: if machine.eevdf { FairForm::Eevdf } else { FairForm::Cfs },
             machine,
             seed: 1,
             placement: Placement::Fill,
             start: Start::Shuffled,
-            fair: FairForm::Cfs,
             wakeup_preemption: true,
             in_kernel: false,
             as_linux: false,

@@ -16,6 +16,13 @@ use crate::subject::{Exclusive, Shared};
 #[cfg(target_os = "linux")]
 mod linux;
 
+/// What memory and system calls cost on this machine, measured in a quarter of a second: see
+/// [`lockyard_sim::machine::host`].
+#[cfg(feature = "simulated")]
+pub fn costs() -> lockyard_sim::machine::host::Costs {
+    linux::gauge::costs()
+}
+
 /// A machine on which workloads run.
 pub trait Machine: Platform {
     /// The mutex of programs here: the C library's own, or what stands for it.

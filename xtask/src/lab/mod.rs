@@ -13,7 +13,7 @@
 //! WHAT: the blocks `<!-- lab:BLOCK -->` … `<!-- /lab -->` of README.md and of the documents below
 //! `docs`, and the picture. `lab table --check`, a house rule, fails where one of them differs from
 //! its record.
-//! `lab foreign DIR…`, `lab targets` and `lab cluster` record nothing: see the modules.
+//! `lab predictions` makes the record of that name. `lab foreign DIR…`, `lab targets` and `lab cluster` record nothing: see the modules.
 
 mod blocks;
 mod cluster;
@@ -21,6 +21,7 @@ mod foreign;
 mod host;
 mod json;
 mod picture;
+mod predictions;
 mod run;
 mod targets;
 
@@ -55,6 +56,11 @@ pub(crate) fn sweep_on_clusters(words: &[&str]) -> u8 {
 /// Carries out `cargo xtask lab targets` with `words`: the exit code.
 pub(crate) fn targets(words: &[&str]) -> u8 {
     targets::main(words)
+}
+
+/// Carries out `cargo xtask lab predictions` with `words`: the exit code.
+pub(crate) fn predict(words: &[&str]) -> u8 {
+    predictions::main(words)
 }
 
 /// Makes a record, as `cargo xtask lab run` with `words` says.

@@ -81,23 +81,40 @@ pub(super) fn run(what: &str, options: &[&str]) -> Outcome {
         return Err(format!("{}: {command}", output.status));
     }
     let results = (what.reduce)(&String::from_utf8_lossy(&output.stdout))?;
-    let results: String = results.iter().map(|result| result.line() + "\n").collect();
-    let repeat = format!("Made by `cargo xtask lab run {}{}`.", what.name, if short { " --short" } else { "" });
-    let warning = if short { "A short run: it shows the form, its numbers mean little.\n" } else { "" };
-    let folder = Path::new(records).join(format!("{}-{}-{}", host.date, host.name, what.name));
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let files = [
-        ("command", command + "\n"),
-        ("machine.json", host.json),
-        ("result.jsonl", results),
-        ("note.md", format!("{}\n{repeat}\n{warning}", what.note)),
-    ];
-    for (file, text) in files {
-        let path = folder.join(file);
-        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    let words = format!("lab run {}{}", what.name, if short { " --short" } else { "" });
+    Made { what: what.name, command, words, note: what.note, short }.keep(Path::new(records), &host, &results)
+}
+
+/// A measurement that was made.
+pub(super) struct Made<'a> {
+    pub(super) what: &'a str,
+    pub(super) command: String,
+    /// What to tell xtask to make it again.
+    pub(super) words: String,
+    /// First line of the note.
+    pub(super) note: &'a str,
+    pub(super) short: bool,
+}
+
+impl Made<'_> {
+    /// Writes its record below `records`.
+    pub(super) fn keep(&self, records: &Path, host: &host::Host, results: &[Value]) -> Outcome {
+        let warning = if self.short { "A short run: it shows the form, its numbers mean little.\n" } else { "" };
+        let folder = records.join(format!("{}-{}-{}", host.date, host.name, self.what));
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let files = [
+            ("command", format!("{}\n", self.command)),
+            ("machine.json", host.json.clone()),
+            ("result.jsonl", results.iter().map(|result| result.line() + "\n").collect()),
+            ("note.md", format!("{}\nMade by `cargo xtask {}`.\n{warning}", self.note, self.words)),
+        ];
+        for (file, text) in files {
+            let path = folder.join(file);
+            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        println!("{}\nnow: cargo xtask lab table", folder.display());
+        Ok(())
     }
-    println!("{}\nnow: cargo xtask lab table", folder.display());
-    Ok(())
 }
 
 /// Of the lines of `lockyard bench --json`: medians of the rounds, not the rounds.

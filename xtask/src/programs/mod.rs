@@ -25,6 +25,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::tools::{self, Outcome};
+pub(crate) use work::finish;
 use work::{Load, Turns, Work};
 
 /// How much of it.
@@ -338,7 +339,7 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 }
 
 /// Compiles a driver of `crates/lockyard-preload/programs` and returns where it is.
-fn driver(source: &str, libraries: &[&str]) -> Outcome<PathBuf> {
+pub(crate) fn driver(source: &str, libraries: &[&str]) -> Outcome<PathBuf> {
     let source = tools::root().join("crates/lockyard-preload/programs").join(source);
     let folder = tools::target().join("preload-programs");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

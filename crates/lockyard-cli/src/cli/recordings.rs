@@ -24,7 +24,8 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) threads: Option<String>,
 
-    /// The class of locks that alternatives are about [default: the one that saturates first]
+    /// The class of locks that alternatives are about, or all that are taken alike [default: the one
+    /// that saturates first]
     #[arg(long, value_name = "CLASS")]
     pub(crate) class: Option<String>,
 

@@ -36,6 +36,8 @@ mod transfers;
 pub(crate) use outcome::Prediction;
 pub(crate) use transfers::transfer_ns;
 
+/// What stands for all classes, where none has that name.
+const ALL: &str = "all";
 /// The most classes that the estimate from averages is printed of.
 const MOST_ESTIMATES: usize = 5;
 /// Operations of a run, if nobody waited.
@@ -83,7 +85,7 @@ impl PredictOptions {
     /// One line for the first thing that is wrong.
     pub(crate) fn check(args: &PredictArgs) -> Result<Self, Failure> {
         let program = programs::program("predict", &args.file)?;
-        let machine = machines::one("--machine", &args.machine, &machines::changes(&args.set)?)?;
+        let machine = machines::one_to_predict("--machine", &args.machine, &machines::changes(&args.set)?)?;
         let cpus = machine.topology().cpus();
         let most = (MOST_THREADS - 1) as u64;
         let threads = match &args.threads {
@@ -91,14 +93,15 @@ impl PredictOptions {
             None => usual_threads(cpus),
         };
         let class = match &args.class {
-            Some(name) if program.lock(name).is_none() => {
-                let known: Vec<&str> = program.locks.iter().map(|lock| lock.name.as_str()).collect();
+            Some(name) if program.lock(name).is_none() && name != ALL => {
+                let mut known: Vec<&str> = program.locks.iter().map(|lock| lock.name.as_str()).collect();
+                known.push(ALL);
                 return Err(Failure::usage(format!("--class: unknown class '{name}'; known are {}", known.join(", "))));
             }
             Some(name) => Some(name.clone()),
             None => first_to_saturate(&program, &machine),
         };
-        let alternatives = alternatives(args, &program, class.as_deref())?;
+        let alternatives = alternatives(args, &program, class.as_deref(), &machine)?;
         let duration = args.duration.as_ref();
         let duration = duration.map(|text| values::duration("--duration", text, 10_000, 10_000_000_000)).transpose()?;
         let seeds = Bounds { flag: "--seeds", least: 1, most: 100 }.number(&args.seeds)?;
@@ -183,16 +186,32 @@ fn first_to_saturate(program: &Program, machine: &Machine) -> Option<String> {
     first.filter(|first| first.threads.is_some()).map(|first| program.locks[first.lock].name.clone())
 }
 
-fn alternatives(args: &PredictArgs, program: &Arc<Program>, class: Option<&str>) -> Result<Vec<Alternative>, Failure> {
+/// The classes that a lock takes the place of: the one called `class`, or of [`ALL`] those that are
+/// taken as the first to saturate is.
+fn places(program: &Program, class: &str, machine: &Machine) -> Vec<usize> {
+    if let Some(number) = program.lock(class) {
+        return vec![number];
+    }
+    let first = first_to_saturate(program, machine).and_then(|name| program.lock(&name)).unwrap_or(0);
+    let sort = |number: usize| (program.is_read(number), program.locks[number].kind == Kind::Spin);
+    (0..program.locks.len()).filter(|&number| sort(number) == sort(first)).collect()
+}
+
+fn alternatives(
+    args: &PredictArgs,
+    program: &Arc<Program>,
+    class: Option<&str>,
+    machine: &Machine,
+) -> Result<Vec<Alternative>, Failure> {
     let none = vec![false; program.locks.len()];
     let as_it_is =
         Alternative { name: "as it is".to_owned(), program: program.clone(), lock: &AS_RECORDED, tested: none.clone() };
     let mut all = vec![as_it_is];
-    let number = class.and_then(|class| program.lock(class));
-    if let (Some(class), Some(number)) = (class, number) {
+    let places = class.map_or_else(Vec::new, |class| places(program, class, machine));
+    if let (Some(class), Some(&number)) = (class, places.first()) {
         for lock in candidates(args.lock.as_deref(), program, number)? {
             let mut tested = none.clone();
-            tested[number] = true;
+            places.iter().for_each(|&place| tested[place] = true);
             let name = format!("{} on {class}", lock.label());
             let alternative = Alternative { name, program: program.clone(), lock, tested };
             if !alternative.lock.shared && program.is_read(number) {
@@ -206,8 +225,8 @@ fn alternatives(args: &PredictArgs, program: &Arc<Program>, class: Option<&str>)
     }
     let changes = match (args.what_if.is_empty(), class) {
         (false, _) => args.what_if.clone(),
+        (true, Some(ALL) | None) => Vec::new(),
         (true, Some(class)) => ["shards=8", "hold/2", "remove"].map(|action| format!("{action}:{class}")).to_vec(),
-        (true, None) => Vec::new(),
     };
     for text in changes {
         let refuse = |error: lockyard_recording::Error| Failure::usage(format!("--what-if: {error}"));

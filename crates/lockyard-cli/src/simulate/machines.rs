@@ -1,9 +1,9 @@
 //! The machines that can be simulated: finding and listing them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use lockyard_sim::machine::catalog;
 use lockyard_sim::machine::model::Model;
+use lockyard_sim::machine::{catalog, host};
 
 use crate::cli::SetArgs;
 use crate::failure::Failure;
@@ -52,6 +52,32 @@ pub(crate) fn one(flag: &str, name: &str, changes: &[(String, f64)]) -> Result<A
     catalog::with(name, &changes).map_err(|error| Failure::usage(format!("--set: {error}")))
 }
 
+/// The machines named in a list, for a prediction: `this` is measured.
+///
+/// # Errors
+/// As [`chosen`].
+pub(crate) fn to_predict(flag: &str, text: &str, changes: &[(String, f64)]) -> Result<Vec<Arc<Model>>, Failure> {
+    text.split(',').map(|name| one_to_predict(flag, name.trim(), changes)).collect()
+}
+
+/// The machine of that name, for a prediction.
+///
+/// # Errors
+/// As [`one`].
+pub(crate) fn one_to_predict(flag: &str, name: &str, changes: &[(String, f64)]) -> Result<Arc<Model>, Failure> {
+    if name != catalog::THIS {
+        return one(flag, name, changes);
+    }
+    let changes: Vec<(&str, f64)> = changes.iter().map(|(path, value)| (path.as_str(), *value)).collect();
+    catalog::read_with(catalog::THIS, &this(), &changes).map_err(|error| Failure::usage(format!("--set: {error}")))
+}
+
+/// The file of this machine, measured once.
+pub(crate) fn this() -> String {
+    static MEASURED: OnceLock<String> = OnceLock::new();
+    MEASURED.get_or_init(|| host::measured(&lockyard_work::machine::costs())).clone()
+}
+
 /// A line per machine: id, size, name.
 pub(crate) fn listing() -> Vec<Vec<String>> {
     let line = |id: &str| {
@@ -73,7 +99,7 @@ pub(crate) fn listing() -> Vec<Vec<String>> {
     rows.push(vec![
         catalog::THIS.to_owned(),
         String::new(),
-        "the machine this runs on, as far as the system tells".to_owned(),
+        "the machine this runs on; `lockyard list this` measures it and prints its file".to_owned(),
     ]);
     rows
 }

@@ -3,6 +3,10 @@ use super::*;
 /// Two workers, each of which takes A twice (once with B in it) and its own C in an operation;
 /// one cleaner that takes B.
 fn recorded() -> Recording {
+    Recording::from_text("a", &text()).unwrap()
+}
+
+fn text() -> String {
     let mut text = "lockyard recording 1\nclass mutex A\nclass rwlock B\nclass spin C\n\
         lock 0\nlock 1\nlock 2\nlock 2\n"
         .to_owned();
@@ -31,7 +35,7 @@ fn recorded() -> Recording {
         text += &format!("{} 9 request 1 write\n", operation * 1_000 + 960);
         text += &format!("{} 9 release 1\n", operation * 1_000 + 1_000);
     }
-    Recording::from_text("a", &text).unwrap()
+    text
 }
 
 #[test]
@@ -52,6 +56,14 @@ fn a_recording_comes_to_what_was_done() {
     assert!((cpu - (1_000.0 - 85.0)).abs() < 10.0, "{cpu}");
     let cleaner = model.roles.iter().find(|role| role.threads == 1.0).expect("a cleaner");
     assert_eq!((cleaner.wait.mean(), cleaner.takes[0].hold.mean()), (900.0, 40.0));
+}
+
+/// The main thread, which starts the others: it was a role of its own, and saturated its lock.
+#[test]
+fn a_thread_that_hardly_takes_a_lock_has_no_role() {
+    let text = text() + "class mutex D\nlock 3\nwindow 12 0\n500 12 request 4 write\n520 12 release 4\n";
+    let model = Recording::from_text("a", &text).unwrap().model(None).unwrap();
+    assert_eq!((model.roles.len(), model.locks.len()), (2, 3), "{model}");
 }
 
 #[test]
@@ -76,6 +88,45 @@ fn what_nests_both_ways_is_taken_outside() {
     let nested: Vec<(usize, Option<usize>)> =
         model.roles[0].takes.iter().map(|take| (take.lock, take.within)).collect();
     assert_eq!(nested, [(0, None), (1, Some(0)), (1, None)]);
+}
+
+/// An array of two, of which each thread takes one inside the other: it was a class of two locks
+/// to draw from, and the order was lost.
+#[test]
+fn locks_of_one_place_that_are_taken_in_order_are_several() {
+    let text = |inner: fn(u64) -> u64| {
+        let mut text = "lockyard recording 1\nclass mutex A\nlock 0\nlock 0\nlock 0\n".to_owned();
+        for thread in [1, 2] {
+            text += &format!("window {thread} 0\n");
+            for round in 0..60_u64 {
+                let (at, inner) = (round * 100, inner(round));
+                text += &format!("{} {thread} request 0 write\n{} {thread} request {inner} write\n", at + 10, at + 20);
+                text += &format!("{} {thread} release {inner}\n{} {thread} release 0\n", at + 30, at + 40);
+            }
+        }
+        text
+    };
+    let model = Recording::from_text("a", &text(|_| 1)).unwrap().model(None).unwrap();
+    let names: Vec<&str> = model.locks.iter().map(|lock| lock.name.as_str()).collect();
+    assert_eq!((names, model.roles[0].takes[1].within), (vec!["A 1", "A 2"], Some(0)), "{model}");
+    // Where nobody can tell which comes next, they stay one class.
+    let model = Recording::from_text("a", &text(|round| 1 + round * round % 7 % 2)).unwrap().model(None).unwrap();
+    assert_eq!((model.locks.len(), model.locks[0].objects), (1, 3), "{model}");
+}
+
+#[test]
+fn threads_that_hold_a_lock_much_longer_are_another_role() {
+    let mut text = "lockyard recording 1\nclass mutex A\nlock 0\n".to_owned();
+    for (thread, hold) in [(1, 10), (2, 300), (3, 12), (4, 320)] {
+        text += &format!("window {thread} 0\n");
+        for round in 0..50_u64 {
+            let at = round * 1_000 + 100;
+            text += &format!("{at} {thread} request 0 write\n{} {thread} release 0\n", at + hold);
+        }
+    }
+    let model = Recording::from_text("a", &text).unwrap().model(None).unwrap();
+    let roles: Vec<(f64, f64)> = model.roles.iter().map(|role| (role.threads, role.takes[0].hold.mean())).collect();
+    assert_eq!(roles, [(2.0, 11.0), (2.0, 310.0)], "{model}");
 }
 
 #[test]

@@ -74,7 +74,15 @@ pub fn with(id: &str, changes: &[(&str, f64)]) -> Result<Arc<Model>, Error> {
 /// # Errors
 /// The text is wrong: file, line and reason.
 pub fn read(file: &str, text: &str) -> Result<Arc<Model>, Error> {
-    build(Sheet::read(file, text)?, None, &[])
+    read_with(file, text, &[])
+}
+
+/// As [`read`], with numbers changed as [`with`] changes them.
+///
+/// # Errors
+/// Those of both.
+pub fn read_with(file: &str, text: &str, changes: &[(&str, f64)]) -> Result<Arc<Model>, Error> {
+    build(Sheet::read(file, text)?, None, changes)
 }
 
 fn build(mut sheet: Sheet, mode: Option<&str>, changes: &[(&str, f64)]) -> Result<Arc<Model>, Error> {

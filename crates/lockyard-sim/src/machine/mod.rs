@@ -17,7 +17,7 @@ pub(crate) mod buffer;
 pub mod catalog;
 pub(crate) mod directory;
 pub(crate) mod distance;
-mod host;
+pub mod host;
 pub(crate) mod line;
 pub mod model;
 mod schema;

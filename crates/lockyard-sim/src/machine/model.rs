@@ -99,6 +99,10 @@ pub struct Model {
     /// Numbers that differ from those of the file, by dotted path.
     pub(super) changes: BTreeMap<String, f64>,
     fingerprint: u64,
+    /// Whether its kernel serves the earliest eligible virtual deadline first.
+    pub(crate) eevdf: bool,
+    /// What an interrupt to an idle CPU takes from the sender, beyond the wake-up.
+    pub(crate) ipi_send: Ps,
     pub(crate) os: Os,
     pub(crate) protocol: Protocol,
     /// Stores may become visible out of order.

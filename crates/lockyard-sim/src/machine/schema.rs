@@ -100,6 +100,8 @@ const COMMON: &[Field] = &[
     field("os.idle_search", RATIO, true),
     field("os.buddies_stay", RATIO, true),
     field("os.idle_watches", RATIO, true),
+    field("os.ipi_send", TIME, false),
+    field("os.eevdf", RATIO, false),
 ];
 
 /// Anything else that a file may say.

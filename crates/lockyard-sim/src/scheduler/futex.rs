@@ -199,7 +199,7 @@ impl Host {
         self.pass(waker / 2 + away);
         let engine = self.engine();
         let here = engine.here;
-        engine.wake(task, here);
-        self.pass(waker - waker / 2);
+        let interrupt = if engine.wake(task, here) { engine.model.ipi_send } else { 0 };
+        self.pass(waker - waker / 2 + interrupt);
     }
 }

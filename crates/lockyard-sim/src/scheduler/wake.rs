@@ -22,8 +22,8 @@ use super::class::{Class, FairForm};
 pub(crate) const TIMER: u32 = NOBODY;
 
 impl Engine {
-    /// Wakes `task`, on behalf of `by` (a CPU, or [`TIMER`]).
-    pub(crate) fn wake(&mut self, task: u32, by: u32) {
+    /// Wakes `task`, on behalf of `by` (a CPU, or [`TIMER`]); whether that CPU has sent an interrupt.
+    pub(crate) fn wake(&mut self, task: u32, by: u32) -> bool {
         if let Some(deadline) = self.tasks[task as usize].deadline
             && by != TIMER
             && self.faults.grant_at_deadline()
@@ -36,27 +36,27 @@ impl Engine {
         if state.state != State::Sleeping {
             // It is about to sleep: it will not.
             state.woken = true;
-            return;
+            return false;
         }
         state.state = State::Runnable;
         self.account(task, Account::Runnable);
         if let Some(delay) = self.faults.wake_delay() {
             self.faults.note(self.now, task, Fault::LateWake);
             self.schedule(self.now + delay, What::Wake { task });
-            return;
+            return false;
         }
         let cpu = self.choose_cpu(task);
-        let ipi = if by == TIMER || by == cpu {
-            0
-        } else if self.cpus[cpu as usize].is_idle()
-            && (self.cpus[cpu as usize].idle_state.is_none() || self.model.os.idle_watches)
-        {
-            self.model.os.poll_wake
-        } else {
-            self.model.os.wake_ipi
+        let idle = self.cpus[cpu as usize].is_idle();
+        let looks = idle && (self.cpus[cpu as usize].idle_state.is_none() || self.model.os.idle_watches);
+        let ipi = match by {
+            TIMER => 0,
+            _ if by == cpu => 0,
+            _ if looks => self.model.os.poll_wake,
+            _ => self.model.os.wake_ipi,
         };
         let back = if by == TIMER { 0 } else { self.moves(task) };
-        self.arrive(task, cpu, ipi + back);
+        let preempts = self.arrive(task, cpu, ipi + back);
+        (idle && !looks || preempts) && by != TIMER && by != cpu
     }
 
     /// What it takes to move the lines of `task`, but for the first, between its CPU and this one,
@@ -76,26 +76,30 @@ impl Engine {
                 self.end_idle(cpu);
                 return self.switch_to(cpu, task, 0, 0);
             }
-            return self.arrive(task, cpu, 0);
+            self.arrive(task, cpu, 0);
+            return;
         }
         let cpu = self.choose_cpu(task);
         self.arrive(task, cpu, 0);
     }
 
-    /// A runnable task comes to `cpu`, announced by an interrupt that takes `ipi`.
-    pub(crate) fn arrive(&mut self, task: u32, cpu: u32, ipi: Ps) {
+    /// A runnable task comes to `cpu`, announced by an interrupt that takes `ipi`. Whether it
+    /// preempts another.
+    pub(crate) fn arrive(&mut self, task: u32, cpu: u32, ipi: Ps) -> bool {
         self.place_virtually(task, cpu);
         if self.cpus[cpu as usize].is_idle() {
             let exit = self.end_idle(cpu);
             self.switch_to(cpu, task, ipi + exit, self.model.os.ctx_switch / 2);
-            return;
+            return false;
         }
         self.update_virtual(cpu);
         self.cpus[cpu as usize].buddy = task;
         self.enqueue(task, cpu, false);
-        if self.cpus[cpu as usize].current != NOBODY && self.preempts(task, cpu) {
+        let preempts = self.cpus[cpu as usize].current != NOBODY && self.preempts(task, cpu);
+        if preempts {
             self.ask_to_leave(cpu, ipi);
         }
+        preempts
     }
 
     /// The CPU stops idling; returns its exit latency.

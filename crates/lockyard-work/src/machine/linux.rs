@@ -12,6 +12,8 @@ use super::{Machine, MachineError, Usage};
 use crate::peers::pthread::{mutex, rwlock, spin};
 
 mod compute;
+#[cfg(feature = "simulated")]
+pub(super) mod gauge;
 mod stamp;
 
 /// Enough for any workload; mapped lazily, so thousands of threads cost address space only.

@@ -77,6 +77,8 @@ impl Model {
             quantities,
             changes: BTreeMap::new(),
             fingerprint: 0,
+            eevdf: reader.has("os.eevdf") && reader.value("os.eevdf")? > 0.5,
+            ipi_send: if reader.has("os.ipi_send") { reader.ps("os.ipi_send")? } else { 0 },
             os: os(&reader)?,
             protocol: match machine.text("coherence.protocol")? {
                 "mesif" => Protocol::Mesif,

@@ -23,6 +23,12 @@ fn rate() -> u64 {
     })
 }
 
+/// Links of the chain that fit into a nanosecond.
+#[cfg(feature = "simulated")]
+pub(super) fn links_per_ns() -> f64 {
+    rate() as f64 / 1024.0
+}
+
 /// Computes for about `ns` nanoseconds, and the chain's beginning and end.
 pub(super) fn spend(ns: u64) {
     if ns > 0 {

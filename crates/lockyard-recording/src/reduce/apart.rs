@@ -1,0 +1,94 @@
+//! Which classes are several locks that have a part each, and not many that share one.
+//!
+//! Locks that one place of the program makes are a class. An array of locks from which threads
+//! choose stays one: a model draws from it. A handful that every thread takes in a fixed order, or
+//! one inside another, are as many locks, each with its own part in an operation: drawing among
+//! them would lose the order. So a class is taken apart if it has at most [`FEW`] locks, and in
+//! [`SURE`] of the cases the lock that a thread takes next is told by the one it took last.
+
+use std::collections::BTreeMap;
+
+use crate::model::Kind;
+use crate::recording::Recording;
+use crate::walk::{self, Section, Told};
+
+/// More locks are an array.
+const FEW: usize = 8;
+/// Of the sections of a class.
+const SURE: f64 = 0.9;
+
+/// The classes of a model: those of the recording, or locks of them.
+pub(super) struct Classes {
+    /// Of each lock.
+    pub(super) of: Vec<usize>,
+    /// Name and kind.
+    pub(super) known: Vec<(String, Kind)>,
+}
+
+impl Classes {
+    /// As the recording has them.
+    fn recorded(recording: &Recording) -> Self {
+        let known = recording.classes.iter().map(|class| (class.name.clone(), class.kind)).collect();
+        Self { of: recording.locks.iter().map(|&class| class as usize).collect(), known }
+    }
+
+    pub(super) fn of(recording: &Recording) -> Self {
+        let mut classes = Self::recorded(recording);
+        let mut order = Order { classes: &classes, last: BTreeMap::new(), next: BTreeMap::new() };
+        for window in &recording.windows {
+            order.last.clear();
+            walk::window(window, recording.event_ns, &mut order);
+        }
+        let next = order.next;
+        for class in 0..recording.classes.len() {
+            let locks: Vec<usize> = (0..classes.of.len()).filter(|&lock| classes.of[lock] == class).collect();
+            // Those that are taken in no whole section have no part.
+            let taken: Vec<usize> = locks.into_iter().filter(|&lock| next.contains_key(&(lock as u32))).collect();
+            if !(2..=FEW).contains(&taken.len()) {
+                continue;
+            }
+            let after = || taken.iter().filter_map(|&lock| next.get(&(lock as u32)));
+            let all: u64 = after().flat_map(BTreeMap::values).sum();
+            let told: u64 = after().filter_map(|after| after.values().max()).sum();
+            if all > 0 && told as f64 >= SURE * all as f64 && !each_alone(&taken, &next) {
+                classes.known[class].0.clear();
+                for (number, &lock) in taken.iter().enumerate() {
+                    classes.of[lock] = classes.known.len();
+                    classes.known.push((
+                        format!("{} {}", recording.classes[class].name, number + 1),
+                        recording.classes[class].kind,
+                    ));
+                }
+            }
+        }
+        classes
+    }
+}
+
+/// Whether each lock is only followed by itself: every thread has its own.
+fn each_alone(locks: &[usize], next: &BTreeMap<u32, BTreeMap<u32, u64>>) -> bool {
+    locks
+        .iter()
+        .all(|&lock| next.get(&(lock as u32)).is_none_or(|after| after.keys().all(|&other| other == lock as u32)))
+}
+
+/// How often a lock of a class follows another in a thread.
+struct Order<'a> {
+    classes: &'a Classes,
+    /// The last lock of each class, in this window.
+    last: BTreeMap<usize, u32>,
+    next: BTreeMap<u32, BTreeMap<u32, u64>>,
+}
+
+impl Told for Order<'_> {
+    fn section(&mut self, section: &Section) {
+        let class = self.classes.of[section.lock as usize];
+        if let Some(last) = self.last.insert(class, section.lock) {
+            *self.next.entry(last).or_default().entry(section.lock).or_default() += 1;
+        }
+    }
+
+    fn gap(&mut self, _cpu: u64, _off: u64) {}
+
+    fn failed(&mut self, _lock: u32) {}
+}

@@ -1,0 +1,199 @@
+//! What memory and system calls cost here: for predictions of this very machine.
+//!
+//! Every cost is the median of many, on two CPUs at most, in a quarter of a second altogether.
+//! Another program that runs meanwhile makes them dearer than they are.
+
+use std::hint::{black_box, spin_loop};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use std::thread;
+use std::time::Duration;
+
+use lockyard::platform::linux::Linux;
+use lockyard_sim::machine::host::{Costs, Wake};
+
+use super::{allowed_cpus, compute, stamp};
+use crate::machine::Machine;
+use crate::padded::Padded;
+
+/// Cycles of a link of [`compute`]'s chain: a shift, an exclusive or, a multiplication.
+const LINK_CYCLES: f64 = 5.0;
+/// Idle times before a wake-up: programs' waits, and long ones.
+const SHORT: Duration = Duration::from_micros(10);
+const LONG: Duration = Duration::from_micros(500);
+/// From what a line's way is a part of a hand-over by load and read-modify-write:
+/// `model.load_then_rmw`.
+const WAYS: f64 = 2.05;
+
+/// Measures this machine.
+pub(crate) fn costs() -> Costs {
+    let two = allowed_cpus().len() > 1;
+    Costs {
+        ghz: compute::links_per_ns() * LINK_CYCLES,
+        pause: Linux::pause_ns(),
+        rmw: each(10_000, {
+            let word = AtomicU32::new(0);
+            move || {
+                black_box(word.fetch_add(1, SeqCst));
+            }
+        }),
+        transfer: two.then(transfer),
+        wake_none: each(2_000, {
+            let word = AtomicU32::new(0);
+            move || wake(&word)
+        }),
+        yield_call: each(500, thread::yield_now),
+        clock: each(5_000, || {
+            black_box(std::time::Instant::now());
+        }),
+        hand_over: hand_over(),
+        wake: two.then(|| {
+            let ((call, short), (_, long)) = (wake_up(SHORT, 150), wake_up(LONG, 60));
+            Wake { call, short, long }
+        }),
+    }
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or(1.0).max(1.0)
+}
+
+/// Nanoseconds of one `act`: the median of batches.
+fn each(times: u32, mut act: impl FnMut()) -> f64 {
+    const BATCHES: u32 = 20;
+    let batch = times / BATCHES;
+    let one = |_| {
+        let start = stamp::now();
+        (0..batch).for_each(|_| act());
+        stamp::now().saturating_sub(start) as f64 / f64::from(batch)
+    };
+    median((0..BATCHES).map(one).collect())
+}
+
+fn futex(word: &AtomicU32, operation: i32, value: u32) {
+    // SAFETY: the word lives; no time is given.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, 0, 0, 0);
+    }
+}
+
+fn wake(word: &AtomicU32) {
+    futex(word, libc::FUTEX_WAKE, 1);
+}
+
+/// Sleeps while `word` is `value`.
+fn wait(word: &AtomicU32, value: u32) {
+    while word.load(Acquire) == value {
+        futex(word, libc::FUTEX_WAIT, value);
+    }
+}
+
+/// A line's way between two CPUs, which change it in turn.
+fn transfer() -> f64 {
+    const TURNS: u32 = 4_000;
+    let turn = Padded(AtomicU32::new(0));
+    let play = |me: u32| {
+        Linux::pin(me as usize);
+        let start = stamp::now();
+        for round in 0..TURNS {
+            while turn.load(Acquire) != 2 * round + me {
+                spin_loop();
+            }
+            turn.fetch_add(1, AcqRel);
+        }
+        stamp::now().saturating_sub(start) as f64 / f64::from(2 * TURNS)
+    };
+    let both = both(play);
+    both[0].min(both[1]) / WAYS
+}
+
+/// A wake-up, a wait and a switch, of two threads that share a CPU.
+fn hand_over() -> f64 {
+    const TURNS: u32 = 500;
+    let turns = [Padded(AtomicU32::new(0)), Padded(AtomicU32::new(0))];
+    let play = |me: u32| {
+        Linux::pin(0);
+        let (mine, other) = (&turns[me as usize], &turns[1 - me as usize]);
+        let give = |round: u32| {
+            other.store(round + 1, Release);
+            wake(other);
+        };
+        let start = stamp::now();
+        for round in 0..TURNS {
+            if me == 0 {
+                give(round);
+            }
+            wait(mine, round);
+            if me == 1 {
+                give(round);
+            }
+        }
+        stamp::now().saturating_sub(start) as f64 / f64::from(2 * TURNS)
+    };
+    both(play)[0]
+}
+
+/// The waker's call, and the time until the woken thread runs, on another CPU that has idled for
+/// `idle`.
+fn wake_up(idle: Duration, times: u32) -> (f64, f64) {
+    let (word, slept) = (Padded(AtomicU32::new(0)), Padded(AtomicU32::new(0)));
+    let ran = Padded(AtomicU64::new(0));
+    let play = |me: u32| {
+        Linux::pin(me as usize);
+        let (mut calls, mut ways) = (Vec::new(), Vec::new());
+        for round in 0..times {
+            if me == 1 {
+                slept.store(round + 1, Release);
+                wait(&word, round);
+                ran.store(stamp::now(), Release);
+                continue;
+            }
+            while slept.load(Acquire) != round + 1 {
+                spin_loop();
+            }
+            let begin = stamp::now();
+            while stamp::now().saturating_sub(begin) < idle.as_nanos() as u64 {
+                spin_loop();
+            }
+            ran.store(0, Release);
+            word.store(round + 1, Release);
+            let start = stamp::now();
+            wake(&word);
+            calls.push(stamp::now().saturating_sub(start) as f64);
+            while ran.load(Acquire) == 0 {
+                spin_loop();
+            }
+            ways.push(ran.load(Acquire).saturating_sub(start) as f64);
+        }
+        (median(calls), median(ways))
+    };
+    both(play)[0]
+}
+
+/// What two threads return that run at the same time.
+fn both<R: Send + Copy>(play: impl Fn(u32) -> R + Sync) -> [R; 2] {
+    thread::scope(|scope| {
+        let play = &play;
+        let other = scope.spawn(move || play(1));
+        let first = scope.spawn(move || play(0));
+        let end = |thread: thread::ScopedJoinHandle<'_, R>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        [end(first), end(other)]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cost_is_one() {
+        let Costs { ghz, pause, rmw, transfer, wake_none, yield_call, clock, hand_over, wake } = costs();
+        let mut all = vec![pause, rmw, wake_none, yield_call, clock, hand_over];
+        all.extend(transfer);
+        all.extend(wake.into_iter().flat_map(|wake| [wake.call, wake.short, wake.long]));
+        assert!(all.iter().all(|ns| (0.1..1e9).contains(ns)) && (0.3..20.0).contains(&ghz), "{ghz} {all:?}");
+        assert!(hand_over > wake_none, "a call that wakes does more");
+    }
+}
