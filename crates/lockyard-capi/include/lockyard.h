@@ -75,8 +75,8 @@ typedef struct ly_cond_t {
 /**
  * A mutex: spins while the owner runs, sleeps otherwise. 32 bytes.
  *
- * Bound on bypass: one turn per waiter ahead. The thread that locked it must unlock it.
- * Uncontended: one compare-exchange each way.
+ * Bound on bypass: one turn, and one more per waiter ahead. The thread that locked it must unlock
+ * it. Uncontended: one compare-exchange each way.
  */
 typedef struct ly_mutex_t {
     uint32_t word[8];
@@ -95,7 +95,8 @@ typedef struct ly_lockref_t {
 /**
  * A queued reader-writer spinlock for short sections with many readers. 16 bytes.
  *
- * Bound on bypass: one turn per waiter ahead, readers and writers alike. Reading is not recursive.
+ * Bound on bypass: one turn, and one more per waiter ahead, readers and writers alike. Reading is
+ * not recursive.
  */
 typedef struct ly_qrwlock_t {
     uint32_t word[4];
@@ -105,9 +106,9 @@ typedef struct ly_qrwlock_t {
  * A mutex with priority inheritance: its owner runs at the priority of the most urgent
  * thread that waits for it. 24 bytes.
  *
- * Order: by priority; among time-sharing threads as the mutex, one turn per waiter ahead. It is
- * checked: calls that could only hang, and unlocking what another thread has locked, return
- * errors. Needs no privilege. Uncontended: one compare-exchange each way.
+ * Order: by priority; among time-sharing threads as the mutex, one turn, and one more per waiter
+ * ahead. It is checked: calls that could only hang, and unlocking what another thread has locked,
+ * return errors. Needs no privilege. Uncontended: one compare-exchange each way.
  */
 typedef struct ly_rtmutex_t {
     uint64_t word[3];
@@ -116,8 +117,8 @@ typedef struct ly_rtmutex_t {
 /**
  * A reader-writer lock that spins and sleeps as the mutex does. 32 bytes.
  *
- * Bound on bypass, for readers and for writers: one turn per waiter ahead. Reading is not
- * recursive: a thread that reads and asks again may wait for a writer that waits for it.
+ * Bound on bypass, for readers and for writers: one turn, and one more per waiter ahead. Reading
+ * is not recursive: a thread that reads and asks again may wait for a writer that waits for it.
  */
 typedef struct ly_rwsem_t {
     uint64_t word[4];
@@ -126,7 +127,7 @@ typedef struct ly_rwsem_t {
 /**
  * A counting semaphore. 24 bytes.
  *
- * Bound on bypass: one turn per waiter ahead. Any thread may post.
+ * Bound on bypass: one turn, and one more per waiter ahead. Any thread may post.
  */
 typedef struct ly_sem_t {
     uint64_t word[3];
@@ -135,8 +136,8 @@ typedef struct ly_sem_t {
 /**
  * A queued spinlock that sleeps when spinning does not pay. 4 bytes.
  *
- * For sections of a microsecond and less. Bound on bypass: one turn per waiter ahead. Any thread
- * may unlock it.
+ * For sections of a microsecond and less. Bound on bypass: one turn, and one more per waiter
+ * ahead. Any thread may unlock it.
  */
 typedef struct ly_spinlock_t {
     uint32_t word;
@@ -146,8 +147,8 @@ typedef struct ly_spinlock_t {
  * A queued spinlock whose waiters queue by NUMA node while it is contended from several nodes. 4
  * bytes.
  *
- * Bound on bypass: one turn per waiter ahead in the own node, times the nodes. Any thread may
- * unlock it.
+ * Bound on bypass: one turn, and one more per waiter ahead in the own node, times the nodes. Any
+ * thread may unlock it.
  */
 typedef struct ly_hq_spinlock_t {
     uint32_t word;

@@ -63,8 +63,8 @@ const _: () = assert!(MAX_UNITS == 2_147_483_647);
 
 /// A mutex: spins while the owner runs, sleeps otherwise. 32 bytes.
 ///
-/// Bound on bypass: one turn per waiter ahead. The thread that locked it must unlock it.
-/// Uncontended: one compare-exchange each way.
+/// Bound on bypass: one turn, and one more per waiter ahead. The thread that locked it must unlock
+/// it. Uncontended: one compare-exchange each way.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ly_mutex_t {
@@ -85,9 +85,9 @@ pub struct ly_cond_t {
 /// A mutex with priority inheritance: its owner runs at the priority of the most urgent
 /// thread that waits for it. 24 bytes.
 ///
-/// Order: by priority; among time-sharing threads as the mutex, one turn per waiter ahead. It is
-/// checked: calls that could only hang, and unlocking what another thread has locked, return
-/// errors. Needs no privilege. Uncontended: one compare-exchange each way.
+/// Order: by priority; among time-sharing threads as the mutex, one turn, and one more per waiter
+/// ahead. It is checked: calls that could only hang, and unlocking what another thread has locked,
+/// return errors. Needs no privilege. Uncontended: one compare-exchange each way.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ly_rtmutex_t {
@@ -96,8 +96,8 @@ pub struct ly_rtmutex_t {
 
 /// A reader-writer lock that spins and sleeps as the mutex does. 32 bytes.
 ///
-/// Bound on bypass, for readers and for writers: one turn per waiter ahead. Reading is not
-/// recursive: a thread that reads and asks again may wait for a writer that waits for it.
+/// Bound on bypass, for readers and for writers: one turn, and one more per waiter ahead. Reading
+/// is not recursive: a thread that reads and asks again may wait for a writer that waits for it.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ly_rwsem_t {
@@ -106,7 +106,7 @@ pub struct ly_rwsem_t {
 
 /// A counting semaphore. 24 bytes.
 ///
-/// Bound on bypass: one turn per waiter ahead. Any thread may post.
+/// Bound on bypass: one turn, and one more per waiter ahead. Any thread may post.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ly_sem_t {
@@ -115,8 +115,8 @@ pub struct ly_sem_t {
 
 /// A queued spinlock that sleeps when spinning does not pay. 4 bytes.
 ///
-/// For sections of a microsecond and less. Bound on bypass: one turn per waiter ahead. Any thread
-/// may unlock it.
+/// For sections of a microsecond and less. Bound on bypass: one turn, and one more per waiter
+/// ahead. Any thread may unlock it.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ly_spinlock_t {
@@ -126,8 +126,8 @@ pub struct ly_spinlock_t {
 /// A queued spinlock whose waiters queue by NUMA node while it is contended from several nodes. 4
 /// bytes.
 ///
-/// Bound on bypass: one turn per waiter ahead in the own node, times the nodes. Any thread may
-/// unlock it.
+/// Bound on bypass: one turn, and one more per waiter ahead in the own node, times the nodes. Any
+/// thread may unlock it.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ly_hq_spinlock_t {
@@ -136,7 +136,8 @@ pub struct ly_hq_spinlock_t {
 
 /// A queued reader-writer spinlock for short sections with many readers. 16 bytes.
 ///
-/// Bound on bypass: one turn per waiter ahead, readers and writers alike. Reading is not recursive.
+/// Bound on bypass: one turn, and one more per waiter ahead, readers and writers alike. Reading is
+/// not recursive.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ly_qrwlock_t {

@@ -60,74 +60,75 @@ impl Cli {
 pub(crate) enum Command {
     /// Measure every lock family beside its peers on this machine (the default command), or a
     /// program of yours on other locks
-    #[command(after_help = COMPARE_EXAMPLES)]
+    #[command(after_help = brief(COMPARE_EXAMPLES), after_long_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
 
     /// Measure chosen locks, peers, policies and workloads over chosen sweeps
-    #[command(after_help = BENCH_EXAMPLES)]
+    #[command(after_help = brief(BENCH_EXAMPLES), after_long_help = BENCH_EXAMPLES)]
     Bench(Box<BenchArgs>),
 
     /// Run Lockyard's locks on a simulated many-core machine
-    #[command(after_help = SIM_EXAMPLES)]
+    #[command(after_help = brief(SIM_EXAMPLES), after_long_help = SIM_EXAMPLES)]
     Sim(Box<SimArgs>),
 
     /// Draw what every CPU and thread of a simulated machine did, as a trace for Perfetto or Chrome
-    #[command(after_help = TRACE_EXAMPLES)]
+    #[command(after_help = brief(TRACE_EXAMPLES), after_long_help = TRACE_EXAMPLES)]
     Trace(Box<TraceArgs>),
 
     /// Simulate the cells of a plan, shard by shard, on as many machines as there are
-    #[command(after_help = SWEEP_EXAMPLES)]
+    #[command(after_help = brief(SWEEP_EXAMPLES), after_long_help = SWEEP_EXAMPLES)]
     Sweep(Box<PlanArgs>),
 
     /// Say how far a program scales on a machine you may not have, and which change would help
-    #[command(after_help = PREDICT_EXAMPLES)]
+    #[command(after_help = brief(PREDICT_EXAMPLES), after_long_help = PREDICT_EXAMPLES)]
     Predict(Box<PredictArgs>),
 
     /// Record what a program does with its locks
-    #[command(after_help = RECORD_EXAMPLES)]
+    #[command(after_help = brief(RECORD_EXAMPLES), after_long_help = RECORD_EXAMPLES)]
     Record(RecordArgs),
 
     /// Say what its locks cost a program that was recorded
-    #[command(after_help = REPORT_EXAMPLES)]
+    #[command(after_help = brief(REPORT_EXAMPLES), after_long_help = REPORT_EXAMPLES)]
     Report(ReportArgs),
 
     /// Reduce a recording to a model: a small file that people read and edit
-    #[command(after_help = MODEL_EXAMPLES)]
+    #[command(after_help = brief(MODEL_EXAMPLES), after_long_help = MODEL_EXAMPLES)]
     Model(ModelArgs),
 
     /// Print a recording as lines of text
-    #[command(after_help = SCRIPT_EXAMPLES)]
+    #[command(after_help = brief(SCRIPT_EXAMPLES), after_long_help = SCRIPT_EXAMPLES)]
     Script(ScriptArgs),
 
     /// Make a recording of lines of text, such as another tool's
-    #[command(after_help = IMPORT_EXAMPLES)]
+    #[command(after_help = brief(IMPORT_EXAMPLES), after_long_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
 
     /// Rerun published tables on simulated machines and score the predictions
-    #[command(after_help = REPRODUCE_EXAMPLES)]
+    #[command(after_help = brief(REPRODUCE_EXAMPLES), after_long_help = REPRODUCE_EXAMPLES)]
     Reproduce(ReproduceArgs),
 
     /// Run a program on Lockyard's locks
-    #[command(after_help = RUN_EXAMPLES)]
+    #[command(after_help = brief(RUN_EXAMPLES), after_long_help = RUN_EXAMPLES)]
     Run(RunArgs),
 
     /// Say what locks cost a program, which, who holds them at which line, and what would help
-    #[command(after_help = STAT_EXAMPLES, arg_required_else_help = true)]
+    #[command(after_help = brief(STAT_EXAMPLES), after_long_help = STAT_EXAMPLES, arg_required_else_help = true)]
     Stat(Box<StatArgs>),
 
     /// Watch what locks cost a running process, on a screen that is drawn anew
-    #[command(after_help = TOP_EXAMPLES)]
+    #[command(after_help = brief(TOP_EXAMPLES), after_long_help = TOP_EXAMPLES)]
     Top(TopArgs),
 
     /// Show what hierarchical spinlocks do on this machine, and what is set for them
-    #[command(after_help = HQ_EXAMPLES)]
+    #[command(after_help = brief(HQ_EXAMPLES), after_long_help = HQ_EXAMPLES)]
     Hq(Box<HqArgs>),
 
     /// Make locks suffer, here or on a simulated machine, and say whether they held
-    #[command(after_help = TORTURE_EXAMPLES)]
+    #[command(after_help = brief(TORTURE_EXAMPLES), after_long_help = TORTURE_EXAMPLES)]
     Torture(TortureArgs),
 
     /// List the names that the other commands accept
+    #[command(after_help = LIST_EXAMPLES)]
     List(ListArgs),
 
     /// Print a completion script for a shell

@@ -40,8 +40,8 @@
 //!
 //! # Limits
 //!
-//! Waiters of fixed priorities (`SCHED_FIFO`, `SCHED_RR`) are served by them, as on glibc, except
-//! with `LOCKYARD_RWLOCK=qrw`, which serves in order of arrival. See `rank`.
+//! Waiters of fixed priorities (`SCHED_FIFO`, `SCHED_RR`) are served by them, as on glibc. See
+//! `rank`.
 //!
 //! Linux, glibc 2.31 or later (measured on 2.36, x86-64). Programs linked statically, and setuid
 //! programs, ignore preloads. Waits of threads beyond the 65,022 with a record are naps. A thread

@@ -99,7 +99,8 @@ fn waiters_of_fixed_priorities_are_served_by_them() {
     if found.out.starts_with("skipped") {
         eprint!("{}", found.out);
     } else {
-        same("priorities.c", &[], &[DEFAULT, &[("LOCKYARD_MUTEX", "spin")], &[("LOCKYARD_MUTEX", "hq")]]);
+        let others = [("LOCKYARD_MUTEX", "spin"), ("LOCKYARD_MUTEX", "hq"), ("LOCKYARD_RWLOCK", "qrw")];
+        same("priorities.c", &[], &[DEFAULT, &others[..1], &others[1..2], &others[2..]]);
         // Each way by itself: the first fixed priority of a process.
         (0..7).for_each(|way| same("priorities.c", &[&way.to_string()], &[DEFAULT]));
     }

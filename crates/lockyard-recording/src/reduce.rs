@@ -2,8 +2,8 @@
 //!
 //! * **Roles**: threads that take the same classes, those apart that have less than
 //!   [`NOTICEABLE`] of a thread's sections, and hold them alike: between two roles of the same
-//!   classes the mean hold differs by more than [`ALIKE`]. A thread that hardly takes a lock has none: it starts
-//!   the others, or looks after them.
+//!   classes the mean hold differs by more than [`ALIKE`]. A thread that hardly takes a lock has
+//!   none: it starts the others, or looks after them.
 //! * **An operation**: so many sections that each class of the role that is noticeable is taken at
 //!   least once in the mean. With an operation said (`CLASS=N`), N sections of that class.
 //! * **Classes** are those of the recording, some of them [taken apart](apart).

@@ -16,10 +16,10 @@ pub use crate::platform::native::can_lend_priorities;
 /// section.
 ///
 /// A waiter spins while the owner runs, then sleeps. Bound: running threads pass it for at most a
-/// turn, 0.4 ms, per waiter ahead of it. Ordering: what an owner did happens before the next
-/// acquisition returns. Cost without contention: one atomic instruction each way. Size: 32 bytes.
-/// Memory: it must stay until each unlock has returned. Fork: what other threads held stays held in
-/// the child. A panic unlocks; nothing is poisoned.
+/// turn, 0.4 ms, and one more per waiter ahead of it. Ordering: what an owner did happens before
+/// the next acquisition returns. Cost without contention: one atomic instruction each way. Size: 32
+/// bytes. Memory: it must stay until each unlock has returned. Fork: what other threads held stays
+/// held in the child. A panic unlocks; nothing is poisoned.
 ///
 /// ```
 /// use lockyard::Mutex;
@@ -48,10 +48,10 @@ pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, raw::RawMutex<Native>, T>;
 /// written; with upgradable reads take [`RwLock`].
 ///
 /// Waiters spin while the owner runs, then sleep. Bound: readers and writers alike are passed for
-/// at most a turn, 0.4 ms, per waiter ahead: neither overlapping readers keep a writer out, nor a
-/// stream of writers a reader. Readers are not recursive: a read inside a read may wait for a
-/// writer that waits for the first. Cost without contention: one atomic instruction each way, to
-/// read and to write. Size: 32 bytes. Memory: it must stay until each unlock has returned. Fork:
+/// at most a turn, 0.4 ms, and one more per waiter ahead: neither overlapping readers keep a writer
+/// out, nor a stream of writers a reader. Readers are not recursive: a read inside a read may wait
+/// for a writer that waits for the first. Cost without contention: one atomic instruction each way,
+/// to read and to write. Size: 32 bytes. Memory: it must stay until each unlock has returned. Fork:
 /// what other threads held stays held in the child. A panic unlocks; nothing is poisoned.
 ///
 /// ```
@@ -132,10 +132,10 @@ pub type RtMutexGuard<'a, T> = TreeRtMutexGuard<'a, T>;
 /// A spinlock of 4 bytes, for sections of a microsecond and less, and for locks by the million.
 ///
 /// Waiters queue, each spins on its own line; one whose owner does not run sleeps: no waiter burns
-/// its CPU without bound. Bound: a turn, 0.4 ms, per waiter ahead. Cost without contention: a
-/// compare-exchange and a store. A guard may be dropped by another thread. Memory: the next owner
-/// may free it once it has unlocked it itself. Fork: what other threads held stays held. A panic
-/// unlocks; nothing is poisoned.
+/// its CPU without bound. Bound: a turn, 0.4 ms, and one more per waiter ahead. Cost without
+/// contention: a compare-exchange and a store. A guard may be dropped by another thread. Memory:
+/// the next owner may free it once it has unlocked it itself. Fork: what other threads held stays
+/// held. A panic unlocks; nothing is poisoned.
 ///
 /// ```
 /// use lockyard::SpinLock;

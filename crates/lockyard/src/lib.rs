@@ -57,17 +57,17 @@
 //! | [`LockRef`] | [`raw::LockRef`] | 8 | a count and a spinlock in one word: as [`SpinLock`], and only while somebody holds it | as [`SpinLock`] |
 //! | [`McsLock`], [`TicketLock`], [`TtasLock`] | [`raw::RawMcsLock`], [`raw::RawTicketLock`], [`raw::RawTtasLock`] | 4 | spinning; baselines to measure against | in order; in order; none |
 //!
-//! A *turn* is 0.4 ms: for so long, running threads may pass a lock
-//! around while others sleep. That is what keeps throughput when threads outnumber CPUs; the bound
-//! is what keeps every thread going.
+//! A *turn* is 0.4 ms: for so long, running threads may pass a lock around while others sleep. A
+//! waiter has one of its own, after those of the waiters ahead. That is what keeps throughput when
+//! threads outnumber CPUs; the bound is what keeps every thread going.
 //!
 //! # Promises
 //!
 //! * All-zero bytes are an unlocked lock; `const fn new`.
 //! * No allocation, no panic, no change of errno and no thread-local destructor on any lock path.
 //!   ([`RtMutex`] and [`TreeRtMutex`] panic where they could only hang, and at a foreign unlock;
-//!   [`Semaphore`] where more units are asked for than there can be. Feature `deadlock`
-//!   allocates, and has a thread-local destructor.)
+//!   [`Semaphore`] where more units are asked for than there can be; [`Condvar`] where threads wait
+//!   with two mutexes. Feature `deadlock` allocates, and has a thread-local destructor.)
 //! * No spinning without bound on a thread that may not be running.
 //! * A lock's memory must stay until every unlock call on it has returned. The spinlocks,
 //!   [`QRwLock`] and [`TreeRtMutex`] may be freed by the next owner as soon as that one has

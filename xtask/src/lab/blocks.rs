@@ -21,6 +21,7 @@ pub(super) fn make(name: &str, path: &Path) -> Outcome<String> {
         "front" => front(&Record::newest("front")?, path),
         "front-cells" => front_cells(&Record::newest("front")?, path),
         "trust" => trust(&Record::newest("trust")?, path),
+        "predictions" => predictions(&Record::newest("predictions")?, path),
         "programs" => programs(&Record::of_hosts("programs")?, path),
         "overhead" => overhead(&Record::of_hosts("overhead")?, path),
         _ => Err(format!("no such block: lab:{name}")),
@@ -100,6 +101,39 @@ fn trust(record: &Record, path: &Path) -> Outcome<String> {
         link(record, path),
     );
     Ok(text.lines().map(wrapped).collect())
+}
+
+/// How far predictions of programs were from what was measured, question by question.
+fn predictions(record: &Record, path: &Path) -> Outcome<String> {
+    const QUESTIONS: [(&str, &str); 5] = [
+        ("again", "the recorded case again"),
+        ("threads", "more threads than were recorded"),
+        ("cpus", "recorded on one CPU, asked for two"),
+        ("locks", "Lockyard's locks in place of the C library's"),
+        ("shards", "one lock split in sixteen"),
+    ];
+    let mut out = wrapped(&format!(
+        "{} CPUs. The error is the larger of prediction and measurement divided by the smaller, less one. The last \
+         two columns are the median errors of two guesses: throughput grows with threads up to the CPUs (and no lock \
+         changes anything), and the Universal Scalability Law through the rates of one and two threads. Every cell: {}.",
+        record.machine.number("cpus").unwrap_or_default(),
+        link(record, path),
+    ));
+    out += "\n| question | cells | median error | 90th percentile | worst | direction right | up to the CPUs | the law |\n";
+    out += "|---|---|---|---|---|---|---|---|\n";
+    for (name, asked) in QUESTIONS {
+        let Some(score) = record.results.iter().find(|line| line.text("score") == name) else { continue };
+        let percent = |key| score.number(key).map_or_else(|| "–".to_owned(), |share| format!("{:.0} %", share * 100.0));
+        let signs = match (score.number("signs_right"), score.number("signs")) {
+            (Some(right), Some(all)) => format!("{right} of {all}"),
+            _ => "–".to_owned(),
+        };
+        let cells = need(score, "cells")?;
+        let [median, p90, worst, cpus, law] =
+            ["median_error", "p90_error", "worst_error", "up_to_the_cpus", "usl"].map(percent);
+        out += &format!("| {asked} | {cells} | {median} | {p90} | {worst} | {signs} | {cpus} | {law} |\n");
+    }
+    Ok(out)
 }
 
 /// Throughput of programs on our locks by that on glibc's, host by host.

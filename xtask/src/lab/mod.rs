@@ -13,7 +13,8 @@
 //! WHAT: the blocks `<!-- lab:BLOCK -->` … `<!-- /lab -->` of README.md and of the documents below
 //! `docs`, and the picture. `lab table --check`, a house rule, fails where one of them differs from
 //! its record.
-//! `lab predictions` makes the record of that name. `lab foreign DIR…`, `lab targets` and `lab cluster` record nothing: see the modules.
+//! `lab predictions` makes the record of that name. `lab foreign DIR…`, `lab targets` and `lab
+//! cluster` record nothing: see the modules.
 
 mod blocks;
 mod cluster;

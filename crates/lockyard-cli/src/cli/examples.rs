@@ -1,4 +1,11 @@
-//! What stands below the options in the help of each command.
+//! What stands below the options in the help of each command: examples, and with `--help` the rest.
+
+/// What stands below the short help: the first paragraph of `text`, and where there is more.
+pub(crate) fn brief(text: &'static str) -> String {
+    let (examples, more) = text.split_once("\n\n").unwrap_or((text, ""));
+    let rest = if more.is_empty() { "" } else { "\n\nMore: --help, and docs/guide." };
+    format!("{examples}{rest}")
+}
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -69,8 +76,10 @@ machine, workload and seed give the same result to the last digit. A prediction 
 each of which has a source, a confidence and a range in its file. Threads are simulated threads, times simulated times.";
 
 pub(crate) const TRACE_EXAMPLES: &str = "\
-Example:
+Examples:
   lockyard trace --machine clx_2s_48c --lock mutex --threads 24 --duration 1ms --window 100us --out trace.json
+  lockyard trace --machine epyc9654_2s:nps4 --lock hq-spinlock --threads 96 --duration 200us --out hq.json
+  lockyard trace --machine quad2008 --lock rwsem --read-pct 90 --threads 8 --duration 1ms --out rwsem.json
 
 Open the file at https://ui.perfetto.dev or chrome://tracing: one track per CPU and per thread (running, spinning, ready, sleeping), \
 one per thread for the sections, and an arrow from each section to the next one of the same lock.";
@@ -139,22 +148,28 @@ with lockyard run, stat or record. The program never waits for the file: where i
 A recorded thread asks the system for its CPU time: a sandbox must allow clock_gettime and getrusage.";
 
 pub(crate) const REPORT_EXAMPLES: &str = "\
-Example:
-  lockyard report app.lyr --machine this,epyc9654_2s:nps4";
+Examples:
+  lockyard report app.lyr
+  lockyard report app.lyr --machine this,epyc9654_2s:nps4
+  lockyard record --time 10s --out app.lyr ./server && lockyard report app.lyr";
 
 pub(crate) const MODEL_EXAMPLES: &str = "\
 Examples:
+  lockyard model app.lyr
   lockyard model app.lyr --out app.toml
   lockyard model app.lyr --op CACHE=5 > app.toml";
 
 pub(crate) const SCRIPT_EXAMPLES: &str = "\
 Examples:
+  lockyard script app.lyr | head
   lockyard script app.lyr > app.txt
   lockyard script --trace app.lyr > app.json          waits and holds, for ui.perfetto.dev";
 
 pub(crate) const IMPORT_EXAMPLES: &str = "\
-Example:
+Examples:
   lockyard import app.txt --out app.lyr
+  lockyard import app.txt --out app.lyr && lockyard report app.lyr
+  lockyard script app.lyr > app.txt && lockyard import app.txt --out same.lyr
 
 The lines, times in nanoseconds:
   lockyard recording 1
@@ -249,3 +264,9 @@ Examples:
 Every cell runs on each placement with several seeds; the middle is the prediction. The band also covers both ends of \
 the ranges of uncertain machine numbers. The result depends on source, machine files and seeds only, not on this \
 machine or on --workers.";
+
+pub(crate) const LIST_EXAMPLES: &str = "\
+Examples:
+  lockyard list
+  lockyard list locks
+  lockyard list this > here.toml                      measures this machine; its file";

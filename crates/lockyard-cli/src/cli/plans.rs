@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::examples::{MERGE_EXAMPLES, STATUS_EXAMPLES};
+use super::examples::{MERGE_EXAMPLES, STATUS_EXAMPLES, brief};
 
 /// Options of `lockyard sweep`.
 #[derive(Debug, Args)]
@@ -23,11 +23,11 @@ pub(crate) struct PlanArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlanCommand {
     /// Say how far each shard is
-    #[command(after_help = STATUS_EXAMPLES)]
+    #[command(after_help = brief(STATUS_EXAMPLES), after_long_help = STATUS_EXAMPLES)]
     Status(StatusArgs),
 
     /// Put the lines of all shards in order, and say which are missing
-    #[command(after_help = MERGE_EXAMPLES)]
+    #[command(after_help = brief(MERGE_EXAMPLES), after_long_help = MERGE_EXAMPLES)]
     Merge(MergeArgs),
 }
 

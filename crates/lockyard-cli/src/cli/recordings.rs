@@ -16,7 +16,8 @@ pub(crate) struct PredictArgs {
     pub(crate) file: String,
 
     /// Machine to predict for: a name of `lockyard list machines`, with a mode behind a colon
-    /// (epyc9654_2s:nps4), this, or a path to a machine file
+    /// (epyc9654_2s:nps4), a path to a machine file, or this: the machine it runs on, which is
+    /// measured first
     #[arg(long, value_name = "MACHINE")]
     pub(crate) machine: String,
 
@@ -24,8 +25,8 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) threads: Option<String>,
 
-    /// The class of locks that alternatives are about, or all that are taken alike [default: the one
-    /// that saturates first]
+    /// The class of locks that alternatives are about, or "all" that are taken alike [default: the
+    /// one that saturates first]
     #[arg(long, value_name = "CLASS")]
     pub(crate) class: Option<String>,
 

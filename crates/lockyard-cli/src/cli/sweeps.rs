@@ -39,7 +39,7 @@ pub(crate) struct BenchArgs {
     pub(crate) quick: bool,
 
     /// All cells of the grid: hours
-    #[arg(long, requires = "grid")]
+    #[arg(hide_short_help = true, long, requires = "grid")]
     pub(crate) full: bool,
 
     /// What is swept.
@@ -61,7 +61,7 @@ pub(crate) struct BenchArgs {
     pub(crate) output: OutputArgs,
 
     /// Run although this machine offers one CPU (contended numbers then mean little)
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     pub(crate) allow_one_cpu: bool,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct SweepArgs {
 
     /// Lines of data that each section touches, writers changing and readers looking at all of
     /// them, besides the line of the check [default: 0]
-    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
+    #[arg(hide_short_help = true, long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) lines: Option<String>,
 
     /// Time between two acquisitions of a thread, in PAUSE instructions, or with an x as a multiple
@@ -93,7 +93,7 @@ pub(crate) struct SweepArgs {
     pub(crate) think: Option<String>,
 
     /// Whether each of these times is as given, or drawn with that mean
-    #[arg(long, value_name = "SHAPE", default_value = "fixed")]
+    #[arg(hide_short_help = true, long, value_name = "SHAPE", default_value = "fixed")]
     pub(crate) think_shape: ThinkArg,
 
     /// Share of acquisitions that are reads, in percent, fractions too: 50,99.9; reader-writer
@@ -104,29 +104,29 @@ pub(crate) struct SweepArgs {
     /// How reads and writes mix: each acquisition draws (random), each thread takes turns
     /// (alternate), or each thread reads or writes for life (roles) [default: what the workload
     /// usually has]
-    #[arg(long, value_name = "MIX")]
+    #[arg(hide_short_help = true, long, value_name = "MIX")]
     pub(crate) mix: Option<MixArg>,
 
     /// Reading threads, where threads have roles
-    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
+    #[arg(hide_short_help = true, long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) readers: Option<String>,
 
     /// Writing threads, where threads have roles
-    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
+    #[arg(hide_short_help = true, long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) writers: Option<String>,
 
     /// Sleep inside the critical section, in microseconds [default: 1000 in the starvation tests,
     /// else 0]
-    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
+    #[arg(hide_short_help = true, long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) sleep_us: Option<String>,
 
     /// Jobs of each thread, in bkl-aim7: the run ends with the last instead of after a time (AIM7
     /// has 97)
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(hide_short_help = true, long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) jobs: Option<String>,
 
     /// Seed of everything random in the workloads
-    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "1")]
+    #[arg(hide_short_help = true, long, value_name = "N", allow_negative_numbers = true, default_value = "1")]
     pub(crate) seed: String,
 }
 
@@ -147,7 +147,7 @@ pub(crate) struct OutputArgs {
     pub(crate) out: Option<PathBuf>,
 
     /// Show the lock events under each table
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     pub(crate) events: bool,
 }
 
@@ -157,7 +157,7 @@ pub(crate) struct SetArgs {
     /// Change a number of the machines, by its path in the machine file or common.toml: only
     /// numbers that are derived or estimated, and only inside their range
     /// (model.occupancy_ratio=0.5); may be given several times
-    #[arg(long, value_name = "PATH=NUMBER")]
+    #[arg(hide_short_help = true, long, value_name = "PATH=NUMBER")]
     pub(crate) set: Vec<String>,
 }
 

@@ -40,6 +40,8 @@ pub(crate) use transfers::transfer_ns;
 const ALL: &str = "all";
 /// The most classes that the estimate from averages is printed of.
 const MOST_ESTIMATES: usize = 5;
+/// Slices that a thread has in a run, where threads share CPUs.
+const SLICES: f64 = 5.0;
 /// Operations of a run, if nobody waited.
 const OPERATIONS: f64 = 100_000.0;
 
@@ -157,7 +159,8 @@ impl PredictOptions {
                     replay: Some(Arc::new(replay)),
                     ..Spec::new(Workload::Replay)
                 };
-                let config = Config { placement, seed, ..Config::new(self.machine.clone()) };
+                // A program has Linux under it, which tells its locks no more than it does.
+                let config = Config { placement, seed, as_linux: true, ..Config::new(self.machine.clone()) };
                 runs.push(Run { config, lock: alternative.lock, spec });
             }
         }
@@ -169,6 +172,11 @@ impl PredictOptions {
         let operations = self.program.roles.iter().map(|role| role.operation_ns() + waits * role.wait.mean());
         let longest = operations.fold(1.0, f64::max);
         let ns = (OPERATIONS * longest / threads as f64).clamp(1e6, 2e7).max(30.0 * longest);
+        // Threads that share a CPU have slices of milliseconds: each shall have some.
+        let cpus = self.machine.topology().cpus();
+        let shared = SLICES * self.machine.slice_ns() as f64 * (threads as f64 / cpus as f64);
+        let most = 20.0 * OPERATIONS * longest / threads.min(cpus) as f64;
+        let ns = if threads > cpus { ns.max(shared.min(most)) } else { ns };
         Duration::from_nanos(ns.min(1e10) as u64)
     }
 }

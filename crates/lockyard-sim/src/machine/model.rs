@@ -229,6 +229,11 @@ impl Model {
         &self.changes
     }
 
+    /// The least time that a fair task runs before another of its CPU has its turn, ns.
+    pub fn slice_ns(&self) -> u64 {
+        self.os.cfs_min_slice / 1_000
+    }
+
     /// A digest of everything that decides results: names a machine file's version.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint

@@ -22,7 +22,8 @@ use super::class::{Class, FairForm};
 pub(crate) const TIMER: u32 = NOBODY;
 
 impl Engine {
-    /// Wakes `task`, on behalf of `by` (a CPU, or [`TIMER`]); whether that CPU has sent an interrupt.
+    /// Wakes `task`, on behalf of `by` (a CPU, or [`TIMER`]). Whether that CPU has sent an
+    /// interrupt.
     pub(crate) fn wake(&mut self, task: u32, by: u32) -> bool {
         if let Some(deadline) = self.tasks[task as usize].deadline
             && by != TIMER

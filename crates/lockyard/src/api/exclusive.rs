@@ -12,11 +12,11 @@ use crate::rtmutex_tree::{self, Refused};
 
 /// The mutex: 32 bytes.
 ///
-/// Fairness: running threads pass a waiter for at most a turn, 0.4 ms, per waiter ahead of it.
-/// Ordering: what an owner did happens before the next acquisition returns. Cost without
-/// contention: one compare-exchange, one exchange. A waiter spins while the owner runs, then
-/// sleeps. `unlock_fair` costs one load where nobody waits; otherwise it reserves the mutex for the
-/// first waiter, and wakes it: the mutex is idle until that thread runs. Theory:
+/// Fairness: running threads pass a waiter for at most a turn, 0.4 ms, and one more per waiter
+/// ahead of it. Ordering: what an owner did happens before the next acquisition returns. Cost
+/// without contention: one compare-exchange, one exchange. A waiter spins while the owner runs,
+/// then sleeps. `unlock_fair` costs one load where nobody waits; otherwise it reserves the mutex
+/// for the first waiter, and wakes it: the mutex is idle until that thread runs. Theory:
 /// `src/mutex/mod.rs`.
 #[derive(Debug)]
 #[repr(transparent)]

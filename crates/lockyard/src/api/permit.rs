@@ -14,12 +14,12 @@ use crate::semaphore::{MAX_UNITS, RawSemaphore};
 
 /// A counting semaphore: so many threads at a time, or so many of a resource.
 ///
-/// Fairness: running threads pass a waiter for at most a turn, 0.4 ms, per waiter ahead of it; a
-/// waiter for many permits has them once those that are out have come back. Ordering: what happened
-/// before a permit was returned happened before the acquisition that takes it. Cost without
-/// contention: one compare-exchange, one addition. 24 bytes, no allocation. The memory must stay
-/// until each permit has been dropped. In the child of a fork the permits of other threads stay
-/// taken. A panic returns permits; nothing is poisoned. Theory: `src/semaphore.rs`.
+/// Fairness: running threads pass a waiter for at most a turn, 0.4 ms, and one more per waiter
+/// ahead of it; a waiter for many permits has them once those that are out have come back.
+/// Ordering: what happened before a permit was returned happened before the acquisition that takes
+/// it. Cost without contention: one compare-exchange, one addition. 24 bytes, no allocation. The
+/// memory must stay until each permit has been dropped. In the child of a fork the permits of other
+/// threads stay taken. A panic returns permits; nothing is poisoned. Theory: `src/semaphore.rs`.
 ///
 /// ```
 /// static SLOTS: lockyard::Semaphore = lockyard::Semaphore::new(2);

@@ -80,11 +80,11 @@ macro_rules! spinning {
 spinning! {
     /// The queued spinlock: 4 bytes.
     ///
-    /// Fairness: running threads pass a waiter for at most a turn, 0.4 ms, per waiter ahead of it.
-    /// Ordering: what an owner did happens before the next acquisition returns. Cost without
-    /// contention: one compare-exchange, one store. A waiter spins, then sleeps: the owner may have
-    /// lost its CPU. The next owner may free the lock as soon as it has unlocked it. A guard may go
-    /// to another thread. Theory: `src/spin/queued.rs`.
+    /// Fairness: running threads pass a waiter for at most a turn, 0.4 ms, and one more per waiter
+    /// ahead of it. Ordering: what an owner did happens before the next acquisition returns. Cost
+    /// without contention: one compare-exchange, one store. A waiter spins, then sleeps: the owner
+    /// may have lost its CPU. The next owner may free the lock as soon as it has unlocked it. A
+    /// guard may go to another thread. Theory: `src/spin/queued.rs`.
     RawQSpinLock = qspinlock::RawQSpinLock;
     /// The compact NUMA-aware spinlock: 4 bytes.
     ///
