@@ -34,6 +34,7 @@ pub(crate) const TESTS: Step = Step { name: "tests", needs_build: true, check: t
 pub(crate) const FEATURES: Step = Step { name: "features", needs_build: true, check: features };
 /// The suite once more, on the machine of other systems.
 pub(crate) const PORTABLE: Step = Step { name: "portable machine", needs_build: true, check: portable };
+pub(crate) const GUIDE: Step = Step { name: "commands of the guide", needs_build: true, check: guide };
 pub(crate) const DOC_TESTS: Step = Step { name: "doc tests", needs_build: true, check: doc_tests };
 pub(crate) const DOCS: Step = Step { name: "documentation", needs_build: true, check: docs };
 /// The libraries' pages alone; `doc` has those of the commands and of what is private.
@@ -125,6 +126,10 @@ fn features() -> Outcome {
 
 fn doc_tests() -> Outcome {
     cargo("test --workspace --doc")
+}
+
+fn guide() -> Outcome {
+    cargo_with(&[("LOCKYARD_RUN_GUIDE", "1")], "test -p lockyard-cli --test guide")
 }
 
 /// Documentation with warnings as errors.

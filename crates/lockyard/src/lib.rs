@@ -89,7 +89,7 @@
 //! | [`Semaphore`] | units | 2³¹ − 1, [`MAX_UNITS`](raw::MAX_UNITS) | [`release`](raw::Semaphore::release) is `false` and adds nothing; `new` cuts off; a permit that is dropped is gone |
 //! | [`LockRef`] | references | 2³¹ − 1 | [`get_not_zero`](raw::LockRef::get_not_zero), [`get_not_dead`](raw::LockRef::get_not_dead) are `false`; [`get`](raw::LockRef::get), which cannot refuse, saturates: the object is never given up. Dead stays dead |
 //! | [`Mutex`], [`RtMutex`], [`TreeRtMutex`], [`SpinLock`], [`CnaSpinLock`], [`HqSpinLock`], [`McsLock`], [`TtasLock`] | nothing | – | not recursive; a waiter queues by its thread record; without one (65,022 threads have one) it looks now and then |
-//! | [`TicketLock`] | threads that wait | 65,535 | as many numbers as 16,383 threads, four levels of signal handlers each, can draw; other threads draw none, and look now and then |
+//! | [`TicketLock`] | threads that wait | 65,535 | a number for each of the 65,022 threads that have a record, and 513 for waits in signal handlers; threads without a record draw none, and look now and then |
 //! | [`Condvar`] | nothing | – | |
 //! | `RtCondvar` | threads that wait | 2¹⁹ − 1 | one more is not counted: its wait is a nap, and returns for no reason |
 //! | `RtCondvar` | notifications | 2³², in a circle | a thread that is about to sleep while exactly so many come overlooks them |

@@ -304,7 +304,8 @@ fn the_examples_in_the_help_are_taken() {
         let mut seen = 0;
         for example in examples {
             seen += 1;
-            let words = example.split(" > ").next().unwrap_or_default().split_whitespace();
+            let alone = [" > ", " | ", " && "].iter().fold(example, |line, end| line.split(end).next().unwrap_or(line));
+            let words = alone.split_whitespace();
             let mut words: Vec<&str> = words.collect();
             if command == "predict" {
                 // One small point each: that they are taken is what is asked.

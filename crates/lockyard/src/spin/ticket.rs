@@ -11,17 +11,17 @@
 //! | 0–15 | serving | the number that may enter | the owner, by a half-word store of one more |
 //! | 16–31 | next | the number that the next comer draws | every comer, by adding one (the carry falls off the word) |
 //!
-//! Free: both are equal, not necessarily zero. At most 65,535 threads may wait for one lock. So a
-//! thread whose name has more than 14 bits draws no number; the others can draw 65,532, four
-//! nesting levels deep each.
+//! Free: both are equal, not necessarily zero. At most 65,535 numbers may be drawn for one
+//! lock at a time: one for each thread that has a record (65,022), and 513 more by signal handlers
+//! that interrupt a waiter and wait themselves. A thread without a record draws no number.
 //!
 //! # Waiting
 //!
 //! Spins until `serving` is its number, a *bout* at a time. Between bouts it gives its CPU away: it
 //! yields as long as the numbers move, and sleeps, for longer each time, while they do not. No
 //! wake-up: when the thread whose turn it is sleeps or has been preempted, everybody waits for it.
-//! **Bound on bypass:** none pass; first come, first served. A thread that draws no number tries
-//! now and then, and only gets a lock that nobody waits for.
+//! **Bound on bypass:** none pass; first come, first served. A thread without a record tries now
+//! and then, and only gets a lock that nobody waits for.
 //!
 //! **Memory ordering.** `serving`: the owner's half-word store is Release; the draw that is served
 //! at once and a waiter's load of its number are Acquire. Draws in between are read-modify-writes
@@ -51,7 +51,7 @@
 //! are dangerous" (2012).
 
 use crate::event::Event;
-use crate::platform::thread::{Thread, ThreadId, while_waiting};
+use crate::platform::thread::{Thread, while_waiting};
 use crate::platform::{ConstPlatform, ConstZero, Lanes, Ordering::*, Platform, Word};
 use crate::spin::bout;
 
@@ -91,7 +91,7 @@ impl<P: Platform> RawTicketLock<P> {
     /// Takes the lock. One atomic addition if it is free.
     #[inline]
     pub fn acquire(&self) {
-        if P::id().is_some_and(ThreadId::has_nodes) {
+        if P::id().is_some_and(|id| !id.is_anonymous()) {
             let word = self.word.fetch_add(DRAW, Acquire);
             if next(word) != serving(word) {
                 self.wait_for(next(word));
@@ -137,10 +137,10 @@ impl<P: Platform> RawTicketLock<P> {
         word as u16 == (word >> NEXT_SHIFT) as u16
     }
 
-    /// The first acquisition of a thread, and every one of a thread that draws no number.
+    /// The first acquisition of a thread, and every one of an anonymous thread.
     #[cold]
     fn acquire_unregistered(&self) {
-        if P::current().is_some_and(|me| me.id().has_nodes()) {
+        if P::current().is_some() {
             return self.acquire();
         }
         P::count(Event::LockNoNode, 1);
