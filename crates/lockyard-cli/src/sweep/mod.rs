@@ -2,8 +2,8 @@
 //!
 //! A *plan* ([`plan`]) is a file of lists whose product is the sweep: its *cells*, numbered from 1
 //! in a fixed order, each with a key that names all that decides its result ([`key`]). A *shard*
-//! ([`shard`]) is every N-th cell, and has a file of its own ([`file`]), to which each result is
-//! appended as one line. Schedulers of clusters start shards, see `docs/guide/src/sweeps.md`; a
+//! ([`shard`]) is every N-th cell, and has a file of its own ([`mod@file`]), to which each result
+//! is appended as one line. Schedulers of clusters start shards, see `docs/guide/src/sweeps.md`; a
 //! shard that was killed goes on where it was, and [`merge`] puts the lines of all files in order.
 //!
 //! A line depends on its cell and the version of this tool only: not on the host, the clock, or the

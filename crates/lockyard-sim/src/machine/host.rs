@@ -2,7 +2,7 @@
 //!
 //! The shape comes from sysfs. The latencies are those of a general machine of today, all marked E:
 //! with them the machine is the same at every look, and for trying things out. For predictions
-//! [`text`] takes [`Costs`] that were measured on the host, marked M; two measurements differ.
+//! [`measured`] takes [`Costs`] that were measured on the host, marked M; two measurements differ.
 //!
 //! | cost | number of the file |
 //! |---|---|
