@@ -32,6 +32,8 @@ const NOTICEABLE: f64 = 0.05;
 const SELDOM: f64 = 0.01;
 /// Threads whose mean hold differs by a smaller factor are alike.
 const ALIKE: f64 = 2.0;
+/// Shorter holds, ns, are not told apart: what recording costs is as long.
+const FLEETING: f64 = 50.0;
 /// Parts of a distribution.
 const PARTS: usize = 12;
 /// More weights are not written into a model.
@@ -112,8 +114,10 @@ impl Recording {
         let unit = match operation {
             None => None,
             Some((name, count)) => {
-                let is = |class: &(String, _)| class.0 == name || class.0 == format!("{name} 1");
-                let class = classes.known.iter().position(is);
+                // All that came of the class, where it was taken apart.
+                let is = |class: usize| classes.known[class].0 == name || classes.known[classes.from[class]].0 == name;
+                let named: Vec<usize> = (0..classes.known.len()).filter(|&class| is(class)).collect();
+                let class = (!named.is_empty()).then_some(named);
                 Some((class.ok_or_else(|| Error::new(format!("no class '{name}' was recorded")))?, count))
             }
         };
@@ -144,7 +148,7 @@ impl Recording {
         for (number, mut sums) in roles.into_iter().enumerate() {
             sums.unnest(&dropped);
             sums.takes.keys().for_each(|&(_, class)| used[class] = true);
-            named.push(sums.role(format!("role{}", number + 1), unit));
+            named.push(sums.role(format!("role{}", number + 1), unit.as_ref()));
         }
         // Classes of the model are in the order of their names, as a file's are.
         let mut order: Vec<usize> = (0..used.len()).filter(|&class| used[class]).collect();
@@ -202,7 +206,7 @@ fn by_hold(mut threads: Vec<Sums>) -> Vec<Sums> {
     let (mut roles, mut before): (Vec<Sums>, f64) = (Vec::new(), f64::INFINITY);
     for sums in threads {
         let mean = hold(&sums);
-        match roles.last_mut().filter(|_| mean <= ALIKE * before) {
+        match roles.last_mut().filter(|_| mean <= ALIKE * before.max(FLEETING)) {
             Some(role) => role.join(sums),
             None => roles.push(Sums { threads: 1, ..sums }),
         }
@@ -309,12 +313,13 @@ impl Sums {
         }
     }
 
-    fn role(&self, name: String, unit: Option<(usize, f64)>) -> Role {
+    fn role(&self, name: String, unit: Option<&(Vec<usize>, f64)>) -> Role {
         let of_class = |class: usize| -> usize {
             self.takes.iter().filter(|(key, _)| key.1 == class).map(|(_, taken)| taken.count()).sum()
         };
         let rarest = self.noticeable().into_iter().map(of_class).min().unwrap_or(1).max(1);
-        let said = unit.map(|(class, count)| of_class(class) as f64 / count).filter(|operations| *operations > 0.0);
+        let said = unit.map(|(named, count)| named.iter().map(|&class| of_class(class)).sum::<usize>() as f64 / count);
+        let said = said.filter(|operations| *operations > 0.0);
         // No operation may have more sections than a model allows.
         let least = self.sections() as f64 / (MOST_COUNT / 2.0);
         let operations = said.unwrap_or(rarest as f64).max(least);

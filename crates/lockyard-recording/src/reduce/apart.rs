@@ -6,7 +6,7 @@
 //! them would lose the order. So a class is taken apart if it has at most [`FEW`] locks, and in
 //! [`SURE`] of the cases the lock that a thread takes next is told by the one it took last.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::Kind;
 use crate::recording::Recording;
@@ -23,23 +23,27 @@ pub(super) struct Classes {
     pub(super) of: Vec<usize>,
     /// Name and kind.
     pub(super) known: Vec<(String, Kind)>,
+    /// The class of the recording that each comes from.
+    pub(super) from: Vec<usize>,
 }
 
 impl Classes {
     /// As the recording has them.
     fn recorded(recording: &Recording) -> Self {
         let known = recording.classes.iter().map(|class| (class.name.clone(), class.kind)).collect();
-        Self { of: recording.locks.iter().map(|&class| class as usize).collect(), known }
+        let from = (0..recording.classes.len()).collect();
+        Self { of: recording.locks.iter().map(|&class| class as usize).collect(), known, from }
     }
 
     pub(super) fn of(recording: &Recording) -> Self {
         let mut classes = Self::recorded(recording);
-        let mut order = Order { classes: &classes, last: BTreeMap::new(), next: BTreeMap::new() };
+        let mut order = Order::new(&classes);
         for window in &recording.windows {
             order.last.clear();
+            order.thread = window.thread;
             walk::window(window, recording.event_ns, &mut order);
         }
-        let next = order.next;
+        let (next, owners) = (order.next, order.owners);
         for class in 0..recording.classes.len() {
             let locks: Vec<usize> = (0..classes.of.len()).filter(|&lock| classes.of[lock] == class).collect();
             // Those that are taken in no whole section have no part.
@@ -50,14 +54,14 @@ impl Classes {
             let after = || taken.iter().filter_map(|&lock| next.get(&(lock as u32)));
             let all: u64 = after().flat_map(BTreeMap::values).sum();
             let told: u64 = after().filter_map(|after| after.values().max()).sum();
-            if all > 0 && told as f64 >= SURE * all as f64 && !each_alone(&taken, &next) {
-                classes.known[class].0.clear();
+            if all > 0 && told as f64 >= SURE * all as f64 && !each_alone(&taken, &owners) {
                 for (number, &lock) in taken.iter().enumerate() {
                     classes.of[lock] = classes.known.len();
                     classes.known.push((
                         format!("{} {}", recording.classes[class].name, number + 1),
                         recording.classes[class].kind,
                     ));
+                    classes.from.push(class);
                 }
             }
         }
@@ -65,24 +69,41 @@ impl Classes {
     }
 }
 
-/// Whether each lock is only followed by itself: every thread has its own.
-fn each_alone(locks: &[usize], next: &BTreeMap<u32, BTreeMap<u32, u64>>) -> bool {
-    locks
-        .iter()
-        .all(|&lock| next.get(&(lock as u32)).is_none_or(|after| after.keys().all(|&other| other == lock as u32)))
+/// Whether threads have a lock each, which others hardly take.
+fn each_alone(locks: &[usize], owners: &BTreeMap<u32, BTreeMap<u32, u64>>) -> bool {
+    let mut seen = BTreeSet::new();
+    let owned = locks.iter().all(|&lock| {
+        let Some(threads) = owners.get(&(lock as u32)) else { return false };
+        let most = threads.iter().max_by_key(|(_, count)| **count);
+        most.is_some_and(|(thread, count)| {
+            seen.insert(*thread);
+            *count as f64 >= SURE * threads.values().sum::<u64>() as f64
+        })
+    });
+    owned && seen.len() > 1
 }
 
-/// How often a lock of a class follows another in a thread.
+/// How often a lock of a class follows another in a thread, and which threads take it.
 struct Order<'a> {
     classes: &'a Classes,
+    thread: u32,
     /// The last lock of each class, in this window.
     last: BTreeMap<usize, u32>,
     next: BTreeMap<u32, BTreeMap<u32, u64>>,
+    owners: BTreeMap<u32, BTreeMap<u32, u64>>,
+}
+
+impl<'a> Order<'a> {
+    fn new(classes: &'a Classes) -> Self {
+        let (last, next, owners) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { classes, thread: 0, last, next, owners }
+    }
 }
 
 impl Told for Order<'_> {
     fn section(&mut self, section: &Section) {
         let class = self.classes.of[section.lock as usize];
+        *self.owners.entry(section.lock).or_default().entry(self.thread).or_default() += 1;
         if let Some(last) = self.last.insert(class, section.lock) {
             *self.next.entry(last).or_default().entry(section.lock).or_default() += 1;
         }

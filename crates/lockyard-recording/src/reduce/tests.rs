@@ -109,15 +109,40 @@ fn locks_of_one_place_that_are_taken_in_order_are_several() {
     let model = Recording::from_text("a", &text(|_| 1)).unwrap().model(None).unwrap();
     let names: Vec<&str> = model.locks.iter().map(|lock| lock.name.as_str()).collect();
     assert_eq!((names, model.roles[0].takes[1].within), (vec!["A 1", "A 2"], Some(0)), "{model}");
+    let both = Recording::from_text("a", &text(|_| 1)).unwrap().model(Some(("A", 2.0))).unwrap();
+    assert_eq!(both.roles[0].takes.iter().map(|take| take.count).collect::<Vec<_>>(), [1.0, 1.0], "{both}");
     // Where nobody can tell which comes next, they stay one class.
     let model = Recording::from_text("a", &text(|round| 1 + round * round % 7 % 2)).unwrap().model(None).unwrap();
+    assert_eq!((model.locks.len(), model.locks[0].objects), (1, 3), "{model}");
+}
+
+/// A collector that takes every worker's lock once made the workers roles of their own.
+#[test]
+fn locks_that_threads_have_for_themselves_stay_a_class() {
+    let mut text = "lockyard recording 1\nclass mutex A\nlock 0\nlock 0\nlock 0\n".to_owned();
+    for thread in [0, 1, 2] {
+        text += &format!("window {} 0\n", thread + 1);
+        for round in 0..100_u64 {
+            let at = round * 100;
+            text += &format!(
+                "{} {} request {thread} write\n{} {} release {thread}\n",
+                at + 10,
+                thread + 1,
+                at + 90,
+                thread + 1
+            );
+        }
+    }
+    text += "window 9 0\n10 9 request 0 write\n20 9 release 0\n30 9 request 1 write\n40 9 release 1\n\
+        50 9 request 2 write\n60 9 release 2\n";
+    let model = Recording::from_text("a", &text).unwrap().model(None).unwrap();
     assert_eq!((model.locks.len(), model.locks[0].objects), (1, 3), "{model}");
 }
 
 #[test]
 fn threads_that_hold_a_lock_much_longer_are_another_role() {
     let mut text = "lockyard recording 1\nclass mutex A\nlock 0\n".to_owned();
-    for (thread, hold) in [(1, 10), (2, 300), (3, 12), (4, 320)] {
+    for (thread, hold) in [(1, 100), (2, 300), (3, 120), (4, 320)] {
         text += &format!("window {thread} 0\n");
         for round in 0..50_u64 {
             let at = round * 1_000 + 100;
@@ -126,7 +151,7 @@ fn threads_that_hold_a_lock_much_longer_are_another_role() {
     }
     let model = Recording::from_text("a", &text).unwrap().model(None).unwrap();
     let roles: Vec<(f64, f64)> = model.roles.iter().map(|role| (role.threads, role.takes[0].hold.mean())).collect();
-    assert_eq!(roles, [(2.0, 11.0), (2.0, 310.0)], "{model}");
+    assert_eq!(roles, [(2.0, 110.0), (2.0, 310.0)], "{model}");
 }
 
 #[test]
