@@ -69,7 +69,8 @@ pub(crate) fn one_to_predict(flag: &str, name: &str, changes: &[(String, f64)]) 
         return one(flag, name, changes);
     }
     let changes: Vec<(&str, f64)> = changes.iter().map(|(path, value)| (path.as_str(), *value)).collect();
-    catalog::read_with(catalog::THIS, &this(), &changes).map_err(|error| Failure::usage(format!("--set: {error}")))
+    let flag = if changes.is_empty() { flag } else { "--set" };
+    catalog::read_with(catalog::THIS, &this(), &changes).map_err(|error| Failure::usage(format!("{flag}: {error}")))
 }
 
 /// The file of this machine, measured once.

@@ -26,7 +26,10 @@ const WAYS: f64 = 2.05;
 
 /// Measures this machine.
 pub(crate) fn costs() -> Costs {
-    let two = allowed_cpus().len() > 1;
+    let cpus = allowed_cpus();
+    let near = neighbour(&cpus);
+    // Wake-ups are measured even if the only other CPU is far, or of the same core.
+    let other = near.or((cpus.len() > 1).then_some(1));
     Costs {
         ghz: compute::links_per_ns() * LINK_CYCLES,
         pause: Linux::pause_ns(),
@@ -36,7 +39,7 @@ pub(crate) fn costs() -> Costs {
                 black_box(word.fetch_add(1, SeqCst));
             }
         }),
-        transfer: two.then(transfer),
+        transfer: near.map(transfer),
         wake_none: each(2_000, {
             let word = AtomicU32::new(0);
             move || wake(&word)
@@ -46,8 +49,8 @@ pub(crate) fn costs() -> Costs {
             black_box(std::time::Instant::now());
         }),
         hand_over: hand_over(),
-        wake: two.then(|| {
-            let ((call, short), (_, long)) = (wake_up(SHORT, 150), wake_up(LONG, 60));
+        wake: other.map(|other| {
+            let ((call, short), (_, long)) = (wake_up(other, SHORT, 150), wake_up(other, LONG, 60));
             Wake { call, short, long }
         }),
     }
@@ -88,12 +91,32 @@ fn wait(word: &AtomicU32, value: u32) {
     }
 }
 
+/// Which of `cpus` is another core that shares the last-level cache of the first.
+fn neighbour(cpus: &[usize]) -> Option<usize> {
+    let listed = |file: String| -> Option<Vec<usize>> {
+        let text = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{}/{file}", cpus.first()?)).ok()?;
+        let part = |part: &str| {
+            let (first, last) = part.trim().split_once('-').unwrap_or((part.trim(), part.trim()));
+            Some(first.parse::<usize>().ok()?..=last.parse::<usize>().ok()?)
+        };
+        Some(text.split(',').filter_map(part).flatten().collect())
+    };
+    let siblings = listed("topology/thread_siblings_list".to_owned())?;
+    let shared = (0..8).rev().find_map(|index| listed(format!("cache/index{index}/shared_cpu_list")))?;
+    cpus.iter().position(|cpu| shared.contains(cpu) && !siblings.contains(cpu))
+}
+
+/// The index of the CPU on which thread `me` of two runs.
+fn place(me: u32, other: usize) -> usize {
+    if me == 0 { 0 } else { other }
+}
+
 /// A line's way between two CPUs, which change it in turn.
-fn transfer() -> f64 {
+fn transfer(other: usize) -> f64 {
     const TURNS: u32 = 4_000;
     let turn = Padded(AtomicU32::new(0));
     let play = |me: u32| {
-        Linux::pin(me as usize);
+        Linux::pin(place(me, other));
         let start = stamp::now();
         for round in 0..TURNS {
             while turn.load(Acquire) != 2 * round + me {
@@ -133,13 +156,13 @@ fn hand_over() -> f64 {
     both(play)[0]
 }
 
-/// The waker's call, and the time until the woken thread runs, on another CPU that has idled for
-/// `idle`.
-fn wake_up(idle: Duration, times: u32) -> (f64, f64) {
+/// The waker's call, and the time until the woken thread runs, on the CPU `other`, which has idled
+/// for `idle`.
+fn wake_up(other: usize, idle: Duration, times: u32) -> (f64, f64) {
     let (word, slept) = (Padded(AtomicU32::new(0)), Padded(AtomicU32::new(0)));
     let ran = Padded(AtomicU64::new(0));
     let play = |me: u32| {
-        Linux::pin(me as usize);
+        Linux::pin(place(me, other));
         let (mut calls, mut ways) = (Vec::new(), Vec::new());
         for round in 0..times {
             if me == 1 {
