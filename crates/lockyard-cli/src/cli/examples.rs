@@ -77,9 +77,9 @@ each of which has a source, a confidence and a range in its file. Threads are si
 
 pub(crate) const TRACE_EXAMPLES: &str = "\
 Examples:
-  lockyard trace --machine clx_2s_48c --lock mutex --threads 24 --duration 1ms --window 100us --out trace.json
-  lockyard trace --machine epyc9654_2s:nps4 --lock hq-spinlock --threads 96 --duration 200us --out hq.json
-  lockyard trace --machine quad2008 --lock rwsem --read-pct 90 --threads 8 --duration 1ms --out rwsem.json
+  lockyard trace --machine clx_2s_48c --lock mutex --threads 24 --duration 1ms --out trace.json
+  lockyard trace --machine epyc9654_2s:nps4 --lock hq-spinlock --threads 96 --out hq.json
+  lockyard trace --machine quad2008 --lock rwsem --read-pct 90 --threads 8 --out rwsem.json
 
 Open the file at https://ui.perfetto.dev or chrome://tracing: one track per CPU and per thread (running, spinning, ready, sleeping), \
 one per thread for the sections, and an arrow from each section to the next one of the same lock.";

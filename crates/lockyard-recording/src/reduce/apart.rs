@@ -4,11 +4,12 @@
 //! choose stays one: a model draws from it. A handful that every thread takes in a fixed order, or
 //! one inside another, are as many locks, each with its own part in an operation: drawing among
 //! them would lose the order. So a class is taken apart if it has at most [`FEW`] locks, and in
-//! [`SURE`] of the cases the lock that a thread takes next is told by the one it took last.
+//! [`SURE`] of the cases the lock that a thread takes next is told by the one it took last, as long
+//! as a model has room for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::Kind;
+use crate::model::{Kind, MOST_PARTS};
 use crate::recording::Recording;
 use crate::walk::{self, Section, Told};
 
@@ -48,7 +49,7 @@ impl Classes {
             let locks: Vec<usize> = (0..classes.of.len()).filter(|&lock| classes.of[lock] == class).collect();
             // Those that are taken in no whole section have no part.
             let taken: Vec<usize> = locks.into_iter().filter(|&lock| next.contains_key(&(lock as u32))).collect();
-            if !(2..=FEW).contains(&taken.len()) {
+            if !(2..=FEW).contains(&taken.len()) || classes.known.len() + taken.len() > MOST_PARTS {
                 continue;
             }
             let after = || taken.iter().filter_map(|&lock| next.get(&(lock as u32)));

@@ -13,8 +13,8 @@ pub use crate::rtmutex::PiError;
 /// Order: by priority, in the kernel; among time-sharing threads as [`Mutex`](crate::Mutex). Bound:
 /// none between priorities; a turn, 0.4 ms, and one more per waiter ahead among time-sharing
 /// threads. Cost without contention: a compare-exchange each way. Needs no privilege. Size: 24
-/// bytes. Memory: it must stay until each unlock has returned. Fork: the forking
-/// thread can release what it held, up to four forks deep. A panic unlocks; nothing is poisoned.
+/// bytes. Memory: it must stay until each unlock has returned. Fork: the forking thread can release
+/// what it held, up to four forks deep. A panic unlocks; nothing is poisoned.
 ///
 /// # Panics
 /// `lock` panics where it could only hang: locked by its own owner, a cycle of waits, an owner that

@@ -1,9 +1,9 @@
 //! The programs: how each is recorded, predicted and measured.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use std::{env, fs};
 
 use super::super::json::{self, Value};
 use crate::tools::{self, Outcome, capture};
@@ -124,6 +124,7 @@ pub(super) struct Tools {
 impl Tools {
     pub(super) fn build() -> Outcome<Tools> {
         tools::need("cc", "gcc")?;
+        tools::need("taskset", "util-linux")?;
         tools::cargo("build --release -p lockyard-cli -p lockyard-preload")?;
         let folder = tools::target().join("predictions");
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -140,7 +141,7 @@ impl Tools {
                 for (file, package) in needs {
                     tools::need_file(file, package)?;
                 }
-                let store = env::temp_dir().join(format!("lockyard-{}-{}", program.name, std::process::id()));
+                let store = self.folder.join(format!("{}-store", program.name));
                 let driver = crate::programs::driver(source, links)?.display().to_string();
                 if stores { vec![driver, store.display().to_string()] } else { vec![driver] }
             }
