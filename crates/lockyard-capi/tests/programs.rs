@@ -94,6 +94,12 @@ fn c_threads_count_under_every_lock() {
     every(&C, "contend.c", "every turn counted");
 }
 
+/// `ly_atfork.c`, `fork_min.c`: children hung at the unlock, or at their next lock.
+#[test]
+fn what_is_held_over_a_fork_is_the_childs() {
+    every(&C, "fork.c", "every child went on");
+}
+
 #[test]
 fn cxx_classes_with_the_standard_locks() {
     every(&CXX, "standard.cpp", "as the standard says");

@@ -186,8 +186,10 @@ fn a_stopped_waiter_keeps_nobody_out() {
 #[test]
 fn what_is_held_over_a_fork_is_the_childs() {
     let path = compile(&program("fork_held.c"));
-    for choice in ALL {
-        let found = run(Command::new(&path).env("LD_PRELOAD", library()).envs(choice.iter().copied()), LIMIT);
+    // The kernel's rwsems count a reader of the parent that was not in yet.
+    for (choice, who) in [(DEFAULT, "readers"), (QRW, "readers"), (SPIN, "readers"), (HQ, "writers"), (RT, "readers")] {
+        let mut command = Command::new(&path);
+        let found = run(command.arg(who).env("LD_PRELOAD", library()).envs(choice.iter().copied()), LIMIT);
         assert!(found.ok && found.out.lines().count() == 4, "{choice:?}: {}{}", found.out, found.err);
     }
 }
@@ -204,7 +206,7 @@ fn ten_thousand_threads() {
 
 #[test]
 fn a_new_thread_is_not_an_owner_that_has_exited() {
-    same("owners.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
+    same("owners.c", &[], &[DEFAULT, SPIN, HQ, OLD, RT]);
 }
 
 #[test]
@@ -273,7 +275,7 @@ fn the_loader_knows_which_library_calls() {
 #[test]
 fn fork() {
     let path = compile(&program("fork.c"));
-    for choice in [DEFAULT, OLD, QRW] {
+    for choice in [DEFAULT, OLD, QRW, RT] {
         let found = run(Command::new(&path).env("LD_PRELOAD", library()).envs(choice.iter().copied()), LIMIT);
         assert!(found.ok && found.out == "grandchild: 4\nall forks went well\n", "{}{}", found.out, found.err);
     }

@@ -94,6 +94,7 @@
 //! | `RtCondvar` | threads that wait | 2¹⁹ − 1 | one more is not counted: its wait is a nap, and returns for no reason |
 //! | `RtCondvar` | notifications | 2³², in a circle | a thread that is about to sleep while exactly so many come overlooks them |
 //! | [`FutexHash`] | threads that wait in a bucket | 2³¹ − 1 | more than the kernel has threads |
+//! | owner-checking C and pthread objects | users of one thread record | 2¹⁵, in a circle | the owner is the record and this count: the 32,768th later thread on the record of a thread that ended as owner passes for it |
 //!
 //! The C interface waits and refuses likewise (`EBUSY`; `EOVERFLOW` for a unit). The preload
 //! library answers a reader with `EAGAIN`, as glibc does.

@@ -12,7 +12,7 @@ use lockyard::spin::qspinlock::RawQSpinLock;
 
 use crate::lock::{Lock, Timed, Way};
 
-/// A lock that is released in the detached form.
+/// A lock that is released in the detached form; its readers are counted only when they hold it.
 #[derive(Debug, Default)]
 pub struct Detached<L>(L);
 
@@ -63,13 +63,14 @@ impl<P: Platform> Lock for Inlined<RawMutex<P>> {
 }
 
 macro_rules! detached {
-    ($lock:ident $(<$policy:ident: $bound:path>)?) => {
+    ($lock:ident $(<$policy:ident: $bound:path>)?, $read:ident) => {
 impl<P: Platform $(, $policy: $bound)?> Lock for Detached<$lock<P $(, $policy)?>> {
     type P = P;
     const WAYS: &'static [Way] = &[Way::Write, Way::Read];
 
     fn lock(&self, way: Way) {
-        self.0.lock(way);
+        let taken = self.lock_until(way, Until::FOREVER);
+        assert_eq!(taken, Ok(()), "a wait without end has ended");
     }
 
     fn try_lock(&self, way: Way) -> bool {
@@ -99,17 +100,23 @@ impl<P: Platform $(, $policy: $bound)?> Lock for Detached<$lock<P $(, $policy)?>
         self.0.state()
     }
 }
+
+impl<P: Platform $(, $policy: $bound)?> Timed for Detached<$lock<P $(, $policy)?>> {
+    fn lock_until(&self, way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
+        match way {
+            Way::Write => self.0.write_acquire_until(until),
+            Way::Read => self.0.$read(until),
+        }
+    }
+}
     };
 }
 
-detached!(RawRwSem);
-detached!(KernelRwSem<Y: history::rwsem::policy::Policy>);
+detached!(RawRwSem, read_acquire_queued);
+detached!(KernelRwSem<Y: history::rwsem::policy::Policy>, read_acquire_until);
 
-impl<L: Timed> Timed for Detached<L>
-where
-    Self: Lock<P = L::P>,
-{
-    fn lock_until(&self, way: Way, until: Until<'_, L::P>) -> Result<(), GaveUp> {
+impl<P: Platform> Timed for Detached<RawMutex<P>> {
+    fn lock_until(&self, way: Way, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.0.lock_until(way, until)
     }
 }

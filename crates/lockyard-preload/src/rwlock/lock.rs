@@ -10,15 +10,14 @@ use crate::deadline::Deadline;
 
 /// The lock under the object, as the wrapper sees it.
 pub(super) trait Lock {
-    /// `false`: there are as many readers as can be counted.
-    fn read(&self) -> bool;
     /// Whether there are as many readers as can be counted.
     fn is_full(&self) -> bool;
     fn try_read(&self) -> bool;
     /// For a thread that reads already.
     fn read_again(&self) -> bool;
-    fn read_until(&self, deadline: &Deadline) -> bool;
-    /// As `read` or `read_until`, but in beside readers when `may` says so.
+    /// In its turn.
+    fn read(&self, deadline: Option<&Deadline>) -> bool;
+    /// As `read`, but in beside readers when `may` says so.
     fn read_beside(&self, deadline: Option<&Deadline>, may: impl Fn() -> bool) -> bool;
     fn write(&self);
     fn try_write(&self) -> bool;
@@ -31,12 +30,8 @@ pub(super) trait Lock {
 }
 
 macro_rules! rwlock {
-    ($lock:ident $(<$policy:ident: $bound:path>)?, $read_release:ident, $write_release:ident) => {
+    ($lock:ident $(<$policy:ident: $bound:path>)?, $read:ident, $read_release:ident, $write_release:ident) => {
 impl$(<$policy: $bound>)? Lock for $lock<Linux $(, $policy)?> {
-    #[inline]
-    fn read(&self) -> bool {
-        self.read_acquire_unless_full()
-    }
     fn is_full(&self) -> bool {
         $lock::is_full(self)
     }
@@ -46,8 +41,8 @@ impl$(<$policy: $bound>)? Lock for $lock<Linux $(, $policy)?> {
     fn read_again(&self) -> bool {
         self.try_read_again()
     }
-    fn read_until(&self, deadline: &Deadline) -> bool {
-        self.read_acquire_until(deadline.until()).is_ok()
+    fn read(&self, deadline: Option<&Deadline>) -> bool {
+        self.$read(deadline.map_or(Until::FOREVER, Deadline::until)).is_ok()
     }
     fn read_beside(&self, deadline: Option<&Deadline>, may: impl Fn() -> bool) -> bool {
         self.read_acquire_beside(deadline.map_or(Until::FOREVER, Deadline::until), may).is_ok()
@@ -87,6 +82,6 @@ impl$(<$policy: $bound>)? Lock for $lock<Linux $(, $policy)?> {
     };
 }
 
-rwlock!(RawRwSem, read_release_detached, write_release_detached);
-rwlock!(KernelRwSem<Y: Policy>, read_release_detached, write_release_detached);
-rwlock!(RawQRwLock, read_release, write_release);
+rwlock!(RawRwSem, read_acquire_queued, read_release_detached, write_release_detached);
+rwlock!(KernelRwSem<Y: Policy>, read_acquire_until, read_release_detached, write_release_detached);
+rwlock!(RawQRwLock, read_acquire_queued, read_release, write_release);

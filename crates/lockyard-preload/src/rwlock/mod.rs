@@ -216,15 +216,17 @@ impl RwlockObject {
             }
             let came = Came::now();
             let may = || self.reservation.is_over(came);
+            let read = |deadline: Option<&Deadline>| match strict {
+                true => lock.read(deadline),
+                false => lock.read_beside(deadline, may) || lock.read_again(),
+            };
             match patience {
                 Patience::None => EBUSY,
-                Patience::Forever if strict && lock.read() => 0,
-                Patience::Forever if !strict && lock.read_beside(None, may) => 0,
-                Patience::Forever => EAGAIN,
-                Patience::Until(deadline) if strict => until(&deadline, || lock.read_until(&deadline)),
-                Patience::Until(deadline) => {
-                    until(&deadline, || lock.read_beside(Some(&deadline), may) || lock.read_again())
+                Patience::Forever => {
+                    read(None);
+                    0
                 }
+                Patience::Until(deadline) => until(&deadline, || read(Some(&deadline))),
             }
         };
         let result = self.tell(true, patience, caller, attempt, wait);

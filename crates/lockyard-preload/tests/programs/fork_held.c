@@ -33,9 +33,16 @@ static const struct kind *kind;
 static _Atomic int stop;
 static long count;
 
+static int readers; // also fight; a parent's reader that is not in must not count in the child
+
 static void *fight(void *nothing)
 {
-    while (!stop) {
+    for (int i = 0; !stop; i++) {
+        if (readers && i % 4 && kind->lock == lock_write) {
+            MUST(pthread_rwlock_rdlock(&rwlock) == 0);
+            unlock_rwlock();
+            continue;
+        }
         kind->lock();
         count++;
         kind->unlock();
@@ -88,8 +95,9 @@ static void fork_again(void)
     kind->unlock();
 }
 
-int main(void)
+int main(int words, char **word)
 {
+    readers = words > 1 && word[1][0] == 'r';
     MUST(pthread_spin_init(&spinlock, PTHREAD_PROCESS_PRIVATE) == 0);
     MUST(sem_init(&semaphore, 0, 1) == 0);
     for (unsigned k = 0; k < sizeof kinds / sizeof *kinds; k++) {

@@ -147,6 +147,43 @@ static void play(void)
         sem_wait(&semaphore);
 }
 
+static void *write_once(void *tid)
+{
+    *(atomic_int *)tid = (int)syscall(SYS_gettid);
+    MUST(pthread_rwlock_wrlock(&rwlock) == 0);
+    note(0);
+    MUST(pthread_rwlock_unlock(&rwlock) == 0);
+    return NULL;
+}
+
+static void *read_urgently(void *nothing)
+{
+    struct sched_param param = { .sched_priority = 5 };
+    MUST(pthread_setschedparam(pthread_self(), SCHED_FIFO, &param) == 0);
+    struct timespec at = in_ms(CLOCK_REALTIME, 5000);
+    MUST(pthread_rwlock_timedrdlock(&rwlock, &at) == 0);
+    note(2);
+    MUST(pthread_rwlock_unlock(&rwlock) == 0);
+    return nothing;
+}
+
+// A reader is not kept out for a writer of lower priority that waits.
+static void read_past_a_writer(void)
+{
+    pthread_t writer, reader;
+    served = tids[0] = 0;
+    MUST(pthread_rwlock_rdlock(&rwlock) == 0);
+    MUST(pthread_create(&writer, NULL, write_once, &tids[0]) == 0);
+    while (tids[0] == 0)
+        sched_yield();
+    until_asleep(tids[0]);
+    MUST(pthread_create(&reader, NULL, read_urgently, NULL) == 0);
+    MUST(pthread_join(reader, NULL) == 0);
+    printf("rwlock, a reader of priority 5 beside a reader: %d before the writer that waits\n", served);
+    MUST(pthread_rwlock_unlock(&rwlock) == 0);
+    MUST(pthread_join(writer, NULL) == 0);
+}
+
 // With a number: only the priorities that are given in that way.
 int main(int count, char **words)
 {
@@ -174,5 +211,6 @@ int main(int count, char **words)
                 printf(" %d", order[i]);
             puts("");
         }
+    read_past_a_writer();
     return 0;
 }

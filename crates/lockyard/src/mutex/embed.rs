@@ -4,11 +4,11 @@
 //!
 //! **Detached release.** POSIX lets the next owner free a mutex, while the thread that released it
 //! may still be inside the call. So the owner reads the first waiter's name before it releases, and
-//! touches only that waiter's record afterwards. If that waiter gives up in between, it wakes the
-//! next, which is awake from then on, or has a timer; a request that the next repeats changes
-//! nothing. If it was the last, it clears the request and its number: a request after that may
-//! look the same, and the release then wakes the waiter that has left. The new one has a timer. A
-//! waiter without a timer sets `ADOPTED`, and the release starts again.
+//! touches only that waiter's record afterwards. If that waiter gives up in between, it changes
+//! `asks`, and the release starts again. If it was the last, it clears the request and its number:
+//! a request after that may look the same, and the release then wakes the waiter that has left. The
+//! new one has just come: its timer is a turn at most. A waiter without a timer sets `ADOPTED`, and
+//! the release starts again.
 
 use super::{FLAGS, HANDOFF, LISTENING, OBEYED, OWNER, RawMutex, SEEN};
 use crate::event::Event;

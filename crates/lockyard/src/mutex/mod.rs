@@ -7,7 +7,7 @@
 //! | 0–15 | owner | thread id, 0 = free | the taker | the owner's release |
 //! | 16 | `HANDOFF` | only the first waiter may take it | see [`wait::turn`](crate::wait::turn) | likewise |
 //! | 17 | `LISTENING` | the next release wakes the first waiter | likewise | the release that wakes; likewise |
-//! | 18–22 | asks | how often `LISTENING` was set during this hold, mod 32 | with `LISTENING` | with `LISTENING` |
+//! | 18–22 | asks | for how many first waiters `LISTENING` was set during this hold, mod 32 | with `LISTENING`; the first waiter, if it leaves without the mutex and leaves `LISTENING` to the next; the signaller that sets `ADOPTED` | with `LISTENING` |
 //! | 23 | `ADOPTED` | `LISTENING` was set for a first waiter without a timer | the signaller that put it there | with `LISTENING` |
 //! | 24 | `SEEN` | a spinner has looked at this hold | the spinner | the owner's release |
 //!
@@ -44,11 +44,11 @@
 //! 3. A cancelled first waiter may leave its request behind: it then serves the new first waiter,
 //!    which has been woken.
 //! 4. A detached release obeys the request that it read the first waiter's name for, and no later
-//!    one: a later one has changed `asks`. (Not if 32 requests fall between two instructions of the
-//!    owner, nor if the queue was empty between the two, which clears `asks`. Each earlier request
-//!    was then withdrawn by a time-out, and the last waiter has a timer.)
-//!    A waiter without a timer never gives up, so during one hold it becomes first, and sets
-//!    `ADOPTED`, once: a request for it is never mistaken.
+//!    one: a later one has changed `asks`. (Not if 32 waiters give up between two instructions of
+//!    the owner, nor if the queue was empty between the two, which clears `asks`. Each earlier
+//!    request was then withdrawn by a time-out, and the last waiter has a timer.)
+//!    A waiter without a timer never gives up: a request for it has `ADOPTED`, and is mistaken for
+//!    no earlier one of a waiter with a timer.
 //!
 //! # Memory ordering
 //!
@@ -245,11 +245,10 @@ impl<P: Platform> RawMutex<P> {
         false
     }
 
-    /// `word`, with the request to wake the first waiter.
+    /// `word`, with the request to wake the first waiter: another than `word` has.
     #[inline]
     fn listening(word: u32) -> u32 {
-        let asks = if word & LISTENING == 0 { (word + ASK) & ASKS } else { word & ASKS };
-        word & !ASKS | asks | LISTENING
+        word & !ASKS | (word + ASK) & ASKS | LISTENING
     }
 
     /// Takes the mutex for `me`, the calling thread, which was adopted.
@@ -299,7 +298,8 @@ impl<P: Platform> RawMutex<P> {
             let next = match request {
                 _ if open => word | me,
                 Some(_) if word & OWNER == 0 => return false,
-                Some(Request::Listen) => Self::listening(word),
+                Some(Request::Listen) if word & LISTENING == 0 => Self::listening(word),
+                Some(Request::Listen) => word,
                 Some(Request::Handoff) => word | HANDOFF,
                 None => return false,
             };

@@ -17,14 +17,18 @@ fn the_word_says_what_its_table_says() {
     let me = holder.expect("a lock gives its holder a name").raw();
     assert_eq!(says(), me);
     assert_eq!((looks(), want.owner()), ([Look::Closed, Look::Closed], holder));
-    // Asking twice is asking once.
-    for _ in 0..2 {
+    // Each time for another waiter.
+    for asked in [0x86_0000, 0x8a_0000] {
         assert!(mutex.ask_owner(0));
-        assert_eq!(says(), me | 0x86_0000);
+        assert_eq!(says(), me | asked);
     }
+    // The first gives up; the next has its request.
+    want.left(Left { served: false, gave_up: true, empty: false, listen: false, handoff: false });
+    assert_eq!(says(), me | 0x8e_0000);
+    // Asking to hand over twice is asking once.
     for _ in 0..2 {
         want.ask_for_first();
-        assert_eq!(says(), me | 0x87_0000);
+        assert_eq!(says(), me | 0x8f_0000);
     }
     assert_eq!((looks(), want.owner()), ([Look::Kept, Look::Closed], holder));
     // Reserved for a waiter; the request of a queue without one would be void.
@@ -37,10 +41,10 @@ fn the_word_says_what_its_table_says() {
     assert_eq!((looks(), want.owner()), ([Look::Kept, Look::Open], None));
     assert!(mutex.take(true, None));
     assert_eq!(says(), me | 0x1_0000);
-    want.left(Left { served: true, empty: false, listen: true, handoff: false });
+    want.left(Left { served: true, gave_up: false, empty: false, listen: true, handoff: false });
     assert_eq!(says(), me | 0x6_0000);
     mutex.queue.remove(waiter);
-    want.left(Left { served: false, empty: true, listen: false, handoff: false });
+    want.left(Left { served: false, gave_up: false, empty: true, listen: false, handoff: false });
     assert_eq!(says(), me);
     // SAFETY: taken above.
     unsafe { mutex.release() };
@@ -92,6 +96,6 @@ fn a_hold_is_seen_once_and_the_mark_goes_with_it() {
     assert_eq!(want.look_again(), (Look::Kept, false));
     assert_eq!(mutex.word.load(Relaxed), HANDOFF, "a mutex without an owner is not marked");
     mutex.queue.remove(waiter);
-    want.left(Left { served: false, empty: true, listen: false, handoff: false });
+    want.left(Left { served: false, gave_up: false, empty: true, listen: false, handoff: false });
     assert_eq!(mutex.word.load(Relaxed), 0);
 }

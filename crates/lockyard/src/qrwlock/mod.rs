@@ -158,22 +158,27 @@ impl<P: Platform> RawQRwLock<P> {
     /// there are as many readers as can be counted.
     #[inline]
     pub fn try_read_acquire(&self) -> bool {
-        if self.word.load(Relaxed) & BARRED != 0 {
-            return self.turns_try_read();
+        let mut word = self.word.load(Relaxed);
+        while word & BARRED == 0 {
+            match self.word.compare_exchange_weak(word, word + READER, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(found) => word = found,
+            }
         }
-        let entered = self.word.fetch_add(READER, Acquire) & BARRED == 0;
-        if !entered {
-            self.take_back();
-        }
-        entered
+        self.turns_try_read()
     }
 
-    /// Takes the lock for reading as [`read_acquire`](Self::read_acquire) does, unless there are as
-    /// many readers as can be counted: then `false`.
-    #[inline]
-    pub fn read_acquire_unless_full(&self) -> bool {
-        let word = self.word.fetch_add(READER, Acquire);
-        word & BARRED == 0 || self.read_slow_unless_full(word)
+    /// As [`RawQRwLock::read_acquire_until`]. The caller is counted only when it holds the lock:
+    /// one that is stopped before keeps no writer out, nor is it counted in the child of a fork.
+    ///
+    /// # Errors
+    /// Why the wait ended.
+    pub fn read_acquire_queued(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        if self.try_read_acquire() {
+            return Ok(());
+        }
+        P::count(Event::QrwReadSlowpath, 1);
+        self.turns_read(until)
     }
 
     /// Takes the lock for reading past waiting writers: waits only for one that is inside, and
@@ -353,16 +358,6 @@ impl<P: Platform> RawQRwLock<P> {
         // Forever: the result cannot be an error.
         let _ = self.turns_read(Until::FOREVER);
         P::count(Event::QrwReadSlowpath, 1);
-    }
-
-    #[cold]
-    fn read_slow_unless_full(&self, word: u32) -> bool {
-        if word & FULL != 0 {
-            self.take_back();
-            return false;
-        }
-        self.read_slow();
-        true
     }
 
     #[cold]

@@ -312,13 +312,13 @@ fn a_reader_goes_in_beside_others_when_it_may() {
 #[test]
 fn a_reader_that_finds_the_lock_full_waits_until_others_have_left_or_is_refused() {
     let lock = made(FULL, false);
-    assert!(!lock.read_acquire_unless_full() && word(lock) == FULL);
+    assert!(lock.read_acquire_queued(AT_ONCE).is_err() && word(lock) == FULL);
     at_sleep(move || lock.word.store(FULL - READER, SeqCst));
     lock.read_acquire();
     assert_eq!((word(lock), cues_left()), (FULL, 0), "one more fits");
     let lock = made(LOCKED, false);
     at_sleep(move || lock.word.store(0, SeqCst));
-    assert!(lock.read_acquire_unless_full(), "a writer only makes it wait");
+    assert_eq!(lock.read_acquire_queued(Until::FOREVER), Ok(()), "a writer only makes it wait");
 }
 
 /// A reader that was taking itself out in the parent is counted in the word that the child gets.

@@ -1,7 +1,7 @@
 //! The top waiter: spins, then waits in the kernel; and what is released through the kernel.
 
 use super::policy::{Policy, TopWaiter};
-use super::{DEAD, LISTENING, PiError, RawRtMutex, TOP_SPINS};
+use super::{DEAD, LISTENING, MARK, PiError, RawRtMutex, TOP_SPINS};
 use crate::cancel::Until;
 use crate::event::Event;
 use crate::platform::pi::{At, Class, OWNER, OWNER_DIED, PiPlatform, Refused};
@@ -57,9 +57,7 @@ impl<P: PiPlatform, S: Policy> RawRtMutex<P, S> {
         if ns == 0 || hopeless || P::cpus() == 1 || P::should_yield() {
             return false;
         }
-        if self.flags().fetch_or(TOP_SPINS, Relaxed) & TOP_SPINS != 0 {
-            return false;
-        }
+        let Some(mark) = self.mark() else { return false };
         let mut patience = Patience::ns(ns).until(until.wake_time()).courteous();
         patience.running = owner;
         let taken = P::spin(patience, || {
@@ -73,7 +71,7 @@ impl<P: PiPlatform, S: Policy> RawRtMutex<P, S> {
             over.then_some(false)
         });
         let taken = taken == Some(true);
-        let flags = self.flags().fetch_and(!TOP_SPINS, SeqCst);
+        let flags = self.unmark(mark);
         if taken {
             return self.taken(me);
         }
@@ -81,6 +79,31 @@ impl<P: PiPlatform, S: Policy> RawRtMutex<P, S> {
             self.released(); // it may have been released, and the listener kept off
         }
         false
+    }
+
+    /// Makes the caller the top waiter, if there is none.
+    pub(super) fn mark(&self) -> Option<u32> {
+        let mark = TOP_SPINS | Self::mark_now();
+        let mut flags = self.present_flags();
+        while flags & TOP_SPINS == 0 {
+            match self.flags().compare_exchange_weak(flags, flags | mark, Relaxed, Relaxed) {
+                Ok(_) => return Some(mark),
+                Err(found) => flags = found,
+            }
+        }
+        None
+    }
+
+    /// The caller, which made `mark`, is top waiter no more. Returns the flags.
+    pub(super) fn unmark(&self, mark: u32) -> u32 {
+        let mut flags = self.flags().load(SeqCst);
+        while flags & MARK == mark {
+            match self.flags().compare_exchange_weak(flags, flags & !MARK, SeqCst, SeqCst) {
+                Ok(_) => break,
+                Err(found) => flags = found,
+            }
+        }
+        flags
     }
 
     /// Waits in the kernel, which boosts the owner.

@@ -95,7 +95,7 @@ impl<P: PiPlatform, S: Policy> Contended<P> for Want<'_, P, S> {
     }
 
     fn look(&self, first: bool) -> Look {
-        let (word, flags) = (self.mutex.word().load(Relaxed), self.mutex.flags().load(Relaxed));
+        let (word, flags) = (self.mutex.word().load(Relaxed), self.mutex.present_flags());
         if flags & DEAD != 0 || word == 0 && flags & TOP_SPINS == 0 {
             Look::Open
         } else if !first && (word & WAITERS != 0 || flags & TOP_SPINS != 0) {
@@ -159,6 +159,7 @@ mod tests {
     use std::boxed::Box;
 
     use super::super::kernel::CYCLE_LOOKS;
+    use super::super::tests::SPINS;
     use super::super::tests::machine::{Machine, before_a_mark, next_cycles, next_wait, playing, with};
     use super::super::{Lateral, OWNER};
     use super::*;
@@ -188,17 +189,17 @@ mod tests {
         for (word, flags, spins, first) in [
             (0, 0, Open, Open),
             (0, LISTENING, Open, Open),
-            (0, TOP_SPINS, Kept, Closed),
-            (0, TOP_SPINS | LISTENING, Kept, Closed),
+            (0, SPINS, Kept, Closed),
+            (0, SPINS | LISTENING, Kept, Closed),
             (OTHER, 0, Closed, Closed),
             (OTHER, LISTENING, Closed, Closed),
-            (OTHER, TOP_SPINS, Kept, Closed),
+            (OTHER, SPINS, Kept, Closed),
             (OTHER | WAITERS, 0, Kept, Closed),
-            (OTHER | WAITERS, TOP_SPINS, Kept, Closed),
+            (OTHER | WAITERS, SPINS, Kept, Closed),
             // Open to be told so.
             (0, DEAD, Open, Open),
             (OTHER, DEAD, Open, Open),
-            (OTHER | WAITERS, DEAD | TOP_SPINS, Open, Open),
+            (OTHER | WAITERS, DEAD | SPINS, Open, Open),
         ] {
             let want = want(word, flags);
             assert_eq!((want.look(false), want.look(true)), (spins, first), "{word:#x} {flags:#x}");
@@ -240,7 +241,7 @@ mod tests {
             (0, 0, true, (ME, 0)),
             (OTHER, 0, false, (OTHER, LISTENING)),
             // Free, and kept for the top waiter.
-            (0, TOP_SPINS, false, (0, TOP_SPINS | LISTENING)),
+            (0, SPINS, false, (0, SPINS | LISTENING)),
         ] {
             let want = want(word, flags);
             assert_eq!((want.try_or_ask(Request::Listen), state(&want)), (got, after));
@@ -256,7 +257,7 @@ mod tests {
     #[test]
     fn the_kernels_answer_ends_the_wait_unless_time_is_up() {
         let asks = |answer: Result<(), Refused>, end| {
-            let want = Want { until: Until::deadline(end), ..want(OTHER, LISTENING | TOP_SPINS) };
+            let want = Want { until: Until::deadline(end), ..want(OTHER, LISTENING | SPINS) };
             let mutex = want.mutex;
             match answer {
                 Err(Refused::Deadlock) => next_cycles(CYCLE_LOOKS),
@@ -270,8 +271,8 @@ mod tests {
             let over = want.try_or_ask(Request::Handoff);
             (over, want.refused.get(), state(&want))
         };
-        let kept = (OTHER, LISTENING | TOP_SPINS);
-        assert_eq!(asks(Ok(()), u64::MAX), (true, None, (ME | WAITERS, TOP_SPINS)), "nobody listens any more");
+        let kept = (OTHER, LISTENING | SPINS);
+        assert_eq!(asks(Ok(()), u64::MAX), (true, None, (ME | WAITERS, SPINS)), "nobody listens any more");
         with(|state| state.roles[0].holds = 0);
         assert_eq!(asks(Err(Refused::TimedOut), 0), (false, None, kept));
         assert_eq!(asks(Err(Refused::Deadlock), u64::MAX), (true, Some(PiError::Deadlock), kept));
@@ -280,14 +281,14 @@ mod tests {
     #[test]
     fn who_leaves_takes_the_flag_along_or_leaves_it_for_the_next() {
         for (empty, listen, after) in
-            [(true, false, TOP_SPINS), (false, false, TOP_SPINS | LISTENING), (false, true, TOP_SPINS | LISTENING)]
+            [(true, false, SPINS), (false, false, SPINS | LISTENING), (false, true, SPINS | LISTENING)]
         {
-            let want = want(OTHER, LISTENING | TOP_SPINS);
-            want.left(Left { served: false, empty, listen, handoff: false });
+            let want = want(OTHER, LISTENING | SPINS);
+            want.left(Left { served: false, gave_up: false, empty, listen, handoff: false });
             assert_eq!(state(&want), (OTHER, after));
         }
         let want = want(OTHER, 0);
-        want.left(Left { served: true, empty: false, listen: true, handoff: false });
+        want.left(Left { served: true, gave_up: false, empty: false, listen: true, handoff: false });
         assert_eq!(state(&want), (OTHER, LISTENING), "for the next");
     }
 }

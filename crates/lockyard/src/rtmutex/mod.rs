@@ -17,7 +17,8 @@
 //! | word, 30 `OWNER_DIED` | the owner before exited with the mutex held | the kernel | the kernel, at the owner's release | – |
 //! | word, 31 `WAITERS` | threads wait in the kernel, or did during this hold | the kernel | the kernel, at the owner's release | – |
 //! | flag `LISTENING` | the next release wakes the first lateral waiter | the first lateral waiter; the new owner, as it leaves the queue, for the next | the release that wakes; the first lateral waiter, when it takes the mutex; the waiter that empties the queue | set it: the first waiter then sleeps to its timer |
-//! | flag `TOP_SPINS` | of the threads that take the word in user space, only the top waiter may | the top waiter, if it is clear | the top waiter; in the child of a fork, the release of an inherited hold | set it: the thread waits in the kernel |
+//! | flag `TOP_SPINS` | of the threads that take the word in user space, only the top waiter may | the top waiter, if it is clear | the top waiter; a thread that finds it older than [`RESERVED_NS`]; in the child of a fork, the release of an inherited hold | set it: the thread waits in the kernel |
+//! | flags, 3–31 | when `TOP_SPINS` was set, in units of 1,024 ns, mod 2²⁹; else 0 | with `TOP_SPINS` | with `TOP_SPINS` | – |
 //! | flag `DEAD` | an owner exited with the mutex held: nobody takes it | the thread that the kernel tells | nobody | – |
 //!
 //! The word is the kernel's: see [`platform::pi`](crate::platform::pi). It knows no flags.
@@ -46,6 +47,10 @@
 //! thread needs its own, and `TOP_SPINS` was clear. It stops when the word gets a kernel bit, or
 //! another owner than it met ([`policy::Published`]: it goes on). The table is that of
 //! [`policy::Lateral`]: other [policies](policy) have no lateral waiters, [`policy::Off`] no spin.
+//!
+//! A top waiter that is stopped, or that a fork left in the parent, keeps the mutex from threads in
+//! user space for `RESERVED_NS`, from the start of its spin. When it runs again it clears its own
+//! mark only, which it knows by the time.
 //!
 //! # Bound on bypass
 //!
@@ -82,7 +87,8 @@
 //!   the kernel has a full fence between the two. Where the machine has pairs the fast paths
 //!   exchange word and flags in one step, and only if no flag is set.
 //! * `TOP_SPINS`: set with Relaxed: a hint. Cleared with SeqCst: a top waiter that leaves without
-//!   the mutex, and finds `LISTENING`, then looks at the word as a release does.
+//!   the mutex, and finds `LISTENING`, then looks at the word as a release does. A thread that
+//!   clears the mark of another tries to take the mutex: the release of whoever gets it obeys.
 //! * `DEAD`: set before the finder gives the word back, and read in or after the exchange that
 //!   takes the word: the word orders them.
 //!
@@ -116,6 +122,7 @@ use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Pair, Platform, Wor
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
+use crate::wait::turn::RESERVED_NS;
 
 pub use error::PiError;
 pub use kernel::{NESTED_SPIN_NS, SPIN_NS};
@@ -124,6 +131,10 @@ pub use policy::{Lateral, Policy, TopWaiter};
 const LISTENING: u32 = 1;
 const TOP_SPINS: u32 = 1 << 1;
 const DEAD: u32 = 1 << 2;
+/// Where the time of `TOP_SPINS` begins.
+const SINCE: u32 = 3;
+/// `TOP_SPINS`, and its time.
+const MARK: u32 = TOP_SPINS | !0 << SINCE;
 
 /// The priority-inheritance mutex: 24 bytes, aligned to 8 (condition variables keep its address).
 /// See the [module text](self).
@@ -292,10 +303,40 @@ impl<P: PiPlatform, S: Policy> RawRtMutex<P, S> {
 
     /// Takes the mutex if it is free, and no top waiter spins for it.
     fn take(&self, me: u32) -> bool {
-        self.flags().load(Relaxed) & (TOP_SPINS | DEAD) == 0
+        self.present_flags() & (TOP_SPINS | DEAD) == 0
             && self.word().load(Relaxed) == 0
             && self.word().compare_exchange(0, me, Acquire, Relaxed).is_ok()
             && self.taken(me)
+    }
+
+    /// The flags, without a mark that is too old.
+    fn present_flags(&self) -> u32 {
+        let flags = self.flags().load(Relaxed);
+        if flags & TOP_SPINS == 0 { flags } else { self.end_stale_mark(flags) }
+    }
+
+    /// The time now, where a mark keeps it.
+    fn mark_now() -> u32 {
+        ((P::now() >> 10) as u32) << SINCE
+    }
+
+    /// The flags are `flags`, and the top waiter spins: clears its mark if it is stopped. Machines
+    /// on which no thread is stopped give a spin all time.
+    #[cold]
+    fn end_stale_mark(&self, flags: u32) -> u32 {
+        let most = (RESERVED_NS >> 10) as u32;
+        let age = Self::mark_now().wrapping_sub(flags & MARK & !TOP_SPINS) >> SINCE;
+        // The marker's clock may be a little ahead: then the difference is that below 2^29.
+        if P::spin_budget() == u32::MAX || age <= most || age >= (1 << (32 - SINCE)) - most {
+            return flags;
+        }
+        match self.flags().compare_exchange(flags, flags & !MARK, SeqCst, Relaxed) {
+            Ok(_) => {
+                P::count(Event::WaitLapsed, 1);
+                flags & !MARK
+            }
+            Err(found) => found,
+        }
     }
 
     fn is_dead(&self) -> bool {
@@ -370,7 +411,7 @@ impl<P: PiPlatform, S: Policy> RawRtMutex<P, S> {
     /// flags tell of are the parent's.
     #[cold]
     fn release_inherited(&self) -> Result<(), PiError> {
-        self.flags().fetch_and(!TOP_SPINS, Relaxed);
+        self.flags().fetch_and(!MARK, Relaxed);
         self.word().store(0, SeqCst);
         self.released();
         Ok(())

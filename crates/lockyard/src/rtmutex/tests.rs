@@ -20,6 +20,9 @@ fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The mark of a top waiter that comes now, on the tests' [`machine`].
+pub(crate) const SPINS: u32 = TOP_SPINS | ((machine::NOW >> 10) as u32) << SINCE;
+
 /// The word and the flags.
 fn state<S: Policy>(mutex: &Raw<S>) -> (u32, u32) {
     (mutex.word().load(SeqCst), mutex.flags().load(SeqCst))
@@ -151,18 +154,52 @@ fn a_lateral_waiter_does_not_enter_the_kernel_before_its_turn_is_over_and_does_t
 
 #[test]
 fn nobody_takes_a_free_mutex_from_a_spinning_top_waiter() {
-    let mutex = Raw::<Lateral>::default();
-    mutex.flags().store(TOP_SPINS, SeqCst);
-    assert!(!mutex.try_acquire());
-    nested(|| assert!(!mutex.try_acquire()));
-    assert_eq!(state(&mutex), (0, TOP_SPINS));
-    // There is one slot: who finds it taken waits in the kernel, and leaves the slot to its owner.
-    nested(|| {
-        assert!(!mutex.spin(Linux::register(), 1_000, Until::FOREVER));
-        assert_eq!(mutex.acquire(), Ok(()));
-        release(&mutex);
+    // Until the mark was young for the whole of it.
+    until(|| {
+        let begun = Linux::now();
+        let mutex = Raw::<Lateral>::default();
+        let mark = mutex.mark().unwrap();
+        let tried = mutex.try_acquire();
+        let came = nested(|| {
+            // There is one slot: a thread that finds it taken waits in the kernel, and leaves the
+            // slot to its owner.
+            let came = (mutex.try_acquire(), mutex.spin(Linux::register(), 1_000, Until::FOREVER), mutex.acquire());
+            release(&mutex);
+            came
+        });
+        let young = Linux::now() < begun + RESERVED_NS;
+        if young {
+            assert_eq!((tried, came, state(&mutex)), (false, (false, false, Ok(())), (0, mark)));
+        }
+        young
     });
-    assert_eq!(state(&mutex), (0, TOP_SPINS));
+}
+
+#[test]
+fn a_free_mutex_is_kept_for_a_stopped_top_waiter_for_a_millisecond_only() {
+    let _alone = alone();
+    for (enter, left) in
+        [(Raw::<Lateral>::try_acquire as fn(&Raw) -> bool, 0), (|mutex| mutex.acquire().is_ok(), LISTENING)]
+    {
+        let mutex = Raw::<Lateral>::default();
+        let before = Snapshot::now();
+        // As by a waiter that was stopped then, or by one that a fork left in the parent.
+        let then = TOP_SPINS | ((Linux::now() - 2 * RESERVED_NS) >> 10 << SINCE) as u32;
+        mutex.flags().store(then | left, SeqCst);
+        assert!(enter(&mutex));
+        assert_eq!(state(&mutex), (Linux::register(), left));
+        if cfg!(feature = "events") {
+            assert_eq!(Snapshot::now().since(&before).get(Event::WaitLapsed), 1);
+        }
+        // There is a new one; the stopped one runs again.
+        let now = mutex.mark().unwrap();
+        assert_eq!(mutex.mark(), None);
+        mutex.unmark(then);
+        assert_eq!(mutex.flags().load(SeqCst), now | left, "each clears its own mark");
+        mutex.unmark(now);
+        release(&mutex);
+        assert_eq!(state(&mutex), (0, 0));
+    }
 }
 
 #[test]

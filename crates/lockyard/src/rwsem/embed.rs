@@ -1,13 +1,14 @@
 //! What an rwsem offers to those who embed it where POSIX rwlocks live: read holds that recur,
-//! releases after which the memory may go away, children that forget the parent's waiters.
+//! readers that do not test, releases after which the memory may go away, children that forget the
+//! parent's waiters.
 //!
 //! **Detached releases.** POSIX lets the next owner free a lock, while the thread that released it
 //! may still be inside the call. A plain release touches the lock after its change of `count` when
 //! somebody waits. These do not: the first waiter's name is read before the change, which clears
-//! `LISTENING` in the same compare-exchange. If that waiter gives up in between, the next was woken
-//! by it, or has set a request of its own. If that has changed `ASKS`, the release starts again. If
-//! not (the request before it was still set, or the queue was empty in between), the release wakes
-//! the waiter that has left, and the new one looks by its timer.
+//! `LISTENING` in the same compare-exchange. If that waiter gives up in between, it changes `ASKS`,
+//! and the release starts again. If it was the last, it clears both: the request of the next may
+//! look the same, and the release then wakes the waiter that has left. The new one has just come:
+//! its timer is a turn at most.
 //!
 //! **Recurring reads.** A reader may always add one more bias while no writer holds the lock: a
 //! writer needs a count without readers. Whether the caller is a reader already decides only
@@ -47,10 +48,17 @@ impl<P: Platform> RawRwSem<P> {
     /// # Errors
     /// Why the wait ended.
     pub fn read_acquire_beside(&self, until: Until<'_, P>, may: impl Fn() -> bool) -> Result<(), GaveUp> {
-        self.read_fast().or_else(|_| {
-            self.take_back();
-            turn::acquire(&Beside::new(Want(self), may), until)
-        })
+        if self.try_read_acquire() { Ok(()) } else { turn::acquire(&Beside::new(Want(self), may), until) }
+    }
+
+    /// Takes the lock for reading unless `until` comes first. The count shows the caller only when
+    /// it holds the lock: one that is stopped before keeps no writer out, nor is it counted in the
+    /// child of a fork.
+    ///
+    /// # Errors
+    /// Why the wait ended.
+    pub fn read_acquire_queued(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        if self.try_read_acquire() { Ok(()) } else { turn::acquire(&Want::<P, false>(self), until) }
     }
 
     /// Releases a read lock and does not touch it after another thread may own it.

@@ -13,15 +13,14 @@
 //! | count, 2 [`HANDOFF`] | only the first waiter enters | the first waiter, when its turn is over; under the wait lock a newcomer for a late first waiter, the new owner for one with a rank, a fair release | the first waiter, when it leaves with the lock; the waiter that empties the queue; the thread that ends the reservation | set it while the first waiter runs |
 //! | count, 3 [`LISTENING`] | the next release wakes the first waiter | the first waiter, in the step in which its try fails; the new owner for the next waiter; a fair release | the release that wakes; the first waiter, when it leaves with the lock; the waiter that empties the queue | set it: the first waiter then sleeps to its timer |
 //! | count, 4 [`PENDING`] | no reader enters but the first waiter: a writer spins for a lock that readers hold | the writer at the head of the spin queue | the same, when it stops spinning; a reader that finds it 1 ms old | set it: the writer then queues |
-//! | count, 5–7 `ASKS` | a number, 1 higher (mod 8) in the step that sets `LISTENING`: see `embed` | with `LISTENING` | with `LISTENING`; a write release | – |
+//! | count, 5–7 `ASKS` | for how many first waiters `LISTENING` was set, mod 8: see `embed` | with `LISTENING`; the first waiter, if it leaves without the lock and leaves `LISTENING` to the next | with `LISTENING`; a write release | – |
 //! | count, 8–62 | readers, in units of [`BIAS`], that hold the lock **or test** | that reader | that reader | – |
 //! | count, 63 [`READFAIL`] | *full*: no reader enters | the addition that makes 2⁵⁵ readers | the subtraction that goes below | – |
 //! | `pressed_at` | when `PENDING` was set, in units of 1,024 ns, mod 2³² | the writer, before it sets `PENDING` | – | – |
 //! | `wait_lock` | guards the queue | waiters, newcomers, fair releases, the thread that ends a reservation | the same | – |
 //! | `queue`, `osq` | the waiters, and the threads that spin before they queue | waiters; spinners | the same | – |
 //!
-//! A waiter is not in `count`: threads that run are not slowed down by threads that sleep. Every
-//! thread that clears `LISTENING` clears `ASKS` as well, so `ASKS` is 0 or 1.
+//! A waiter is not in `count`: threads that run are not slowed down by threads that sleep.
 //!
 //! # States
 //!
@@ -68,13 +67,14 @@
 //! [`wait::turn`](crate::wait::turn): per waiter ahead a turn, a hold and a wake-up. So neither
 //! overlapping readers keep a writer out, nor a stream of writers a reader. Reads again and
 //! *beside* (`embed`) pass all waiters, without a bound. A reader that is stopped in its test keeps
-//! writers out.
+//! writers out. (A try, and a reader of `embed`, does not test.)
 //!
 //! **Destruction.** A release may read `count` and the queue after the next owner has the lock: the
 //! memory must stay until each release has returned. (Detached releases: see `embed`.)
 //!
 //! **fork.** A lock that another thread holds stays held in the child. A reader of the parent that
 //! tests at the fork (a few instructions) stays counted there, and no writer of the child enters.
+//! Where threads fork, read by `embed`'s calls.
 //!
 //! **Recursion**: none, for readers either: a writer queued in between waits for the first hold,
 //! and the second acquisition for the writer.
@@ -180,19 +180,9 @@ impl<P: Platform> RawRwSem<P> {
     /// one has left.
     #[inline]
     pub fn read_acquire(&self) {
-        if self.read_fast().is_err() {
+        if !self.read_fast() {
             // Forever: the result cannot be an error.
             let _ = self.read_slow(Until::FOREVER);
-        }
-    }
-
-    /// Takes the lock for reading as [`read_acquire`](Self::read_acquire) does, unless there are as
-    /// many readers as can be counted: then `false`.
-    #[inline]
-    pub fn read_acquire_unless_full(&self) -> bool {
-        match self.read_fast() {
-            Ok(()) => true,
-            Err(before) => self.read_slow_unless_full(before),
         }
     }
 
@@ -203,14 +193,13 @@ impl<P: Platform> RawRwSem<P> {
     /// Why the wait ended.
     #[inline]
     pub fn read_acquire_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        self.read_fast().or_else(|_| self.read_slow(until))
+        if self.read_fast() { Ok(()) } else { self.read_slow(until) }
     }
 
-    /// `Err`: the count before ours was added, which it still is.
+    /// `false`: the caller may not enter, and is counted.
     #[inline(always)]
-    fn read_fast(&self) -> Result<(), u64> {
-        let before = self.count.fetch_add(BIAS, Acquire);
-        if before & READ_BLOCK == 0 { Ok(()) } else { Err(before) }
+    fn read_fast(&self) -> bool {
+        self.count.fetch_add(BIAS, Acquire) & READ_BLOCK == 0
     }
 
     /// Takes the lock for reading if no writer holds it, it is not kept for a waiter, and there are

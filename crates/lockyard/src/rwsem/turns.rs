@@ -34,18 +34,8 @@ impl<P: Platform> RawRwSem<P> {
         turn::acquire(&Want::<P, false>(self), until)
     }
 
-    /// As [`Self::read_slow`], for ever, unless the lock was full: the count was `before`.
-    #[cold]
-    pub(super) fn read_slow_unless_full(&self, before: u64) -> bool {
-        if before & READFAIL != 0 {
-            self.release_bias();
-            return false;
-        }
-        self.read_slow(Until::FOREVER).is_ok()
-    }
-
     /// A reader takes back the bias with which it looked.
-    pub(super) fn take_back(&self) {
+    fn take_back(&self) {
         let left = self.count.fetch_sub(BIAS, Release) - BIAS;
         if left & PENDING != 0 {
             self.end_stale_press();
@@ -97,10 +87,9 @@ impl<P: Platform> RawRwSem<P> {
         }
     }
 
-    /// `count`, with the request to wake the first waiter.
+    /// `count`, with the request to wake the first waiter: another than `count` has.
     fn listening(count: u64) -> u64 {
-        let asks = if count & LISTENING == 0 { (count + ASK) & ASKS } else { count & ASKS };
-        count & !ASKS | asks | LISTENING
+        count & !ASKS | (count + ASK) & ASKS | LISTENING
     }
 
     /// After a write release that left other bits set.
@@ -159,7 +148,8 @@ impl<P: Platform, const WRITE: bool> Want<'_, P, WRITE> {
                 // Also where it is there already: the release that obeys is to see the queue as the
                 // caller does.
                 false if count & LOCKED != 0 => match request {
-                    Some(Request::Listen) => RawRwSem::<P>::listening(count),
+                    Some(Request::Listen) if count & LISTENING == 0 => RawRwSem::<P>::listening(count),
+                    Some(Request::Listen) => count,
                     Some(Request::Handoff) => count | HANDOFF,
                     None => return false,
                 },

@@ -21,7 +21,7 @@ fn the_word_says_what_its_table_says() {
     assert!(!semaphore.try_down(), "kept for the first waiter");
     assert!(want.try_or_ask(Request::Listen));
     assert_eq!((says(), looks()), (0x5_0000_0000, [Look::Kept, Look::Closed]));
-    want.left(Left { served: true, empty: false, listen: false, handoff: false });
+    want.left(Left { served: true, gave_up: false, empty: false, listen: false, handoff: false });
     assert_eq!((says(), looks()), (0x1_0000_0000, [Look::Closed, Look::Closed]));
     // Asking twice is asking once.
     for _ in 0..2 {
@@ -33,7 +33,7 @@ fn the_word_says_what_its_table_says() {
     assert!(semaphore.up());
     assert_eq!(says(), 0x5_0000_0001, "an up obeys");
     semaphore.queue.remove(waiter);
-    want.left(Left { served: false, empty: true, listen: false, handoff: false });
+    want.left(Left { served: false, gave_up: false, empty: true, listen: false, handoff: false });
     assert_eq!(says(), 1);
 }
 
@@ -90,7 +90,7 @@ fn an_up_wakes_a_waiter_for_many_when_there_are_so_many() {
     assert!(want.is_open_to(waiter) && want.look(true) == Look::Open);
     assert!(want.try_take(true));
     semaphore.queue.remove(waiter);
-    want.left(Left { served: true, empty: true, listen: false, handoff: false });
+    want.left(Left { served: true, gave_up: false, empty: true, listen: false, handoff: false });
     assert_eq!(says() & !WAITERS, 0);
     waiter.waiter.due.store(0, Relaxed);
     // The wake-up is spent here, not in the next test.
@@ -120,7 +120,7 @@ fn a_stopped_waiter_for_many_loses_what_it_collects() {
             semaphore.queue.remove(waiter);
             waiter.waiter.reserved.store(0, Relaxed);
             waiter.waiter.due.store(0, Relaxed);
-            want.left(Left { served: false, empty: true, listen: false, handoff: false });
+            want.left(Left { served: false, gave_up: false, empty: true, listen: false, handoff: false });
         });
         get.recv().expect("it queues");
         assert!(!semaphore.try_down(), "reserved");

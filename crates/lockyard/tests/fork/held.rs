@@ -156,7 +156,7 @@ fn spinlocks_with_urgent_waiters_are_used_on_in_the_child() {
 
 /// Waiters that the parent has, and the child has not, keep no lock from the child.
 #[test]
-fn spinlocks_are_used_on_in_the_child() {
+fn locks_are_used_on_in_the_child() {
     for patience in [0, 2_000_000, 50_000_000] {
         held_with_waiters::<RawQSpinLock<Linux>>("fork: spinlock, used on", patience, uses_it_on);
         held_with_waiters::<RawCnaSpinLock<Linux>>("fork: cna, used on", patience, uses_it_on);
@@ -166,6 +166,9 @@ fn spinlocks_are_used_on_in_the_child() {
         held_with_waiters::<RawTicketLock<Linux>>("fork: ticket, used on", patience, uses_it_on);
         held_with_waiters::<RawTtasLock<Linux>>("fork: ttas, used on", patience, uses_it_on);
         held_with_waiters::<RawQRwLock<Linux>>("fork: qrwlock, used on", patience, uses_it_on);
+        held_with_waiters::<RawMutex<Linux>>("fork: mutex, used on", patience, uses_it_on);
+        held_with_waiters::<RawRwSem<Linux>>("fork: rwsem, used on", patience, uses_it_on);
+        held_with_waiters::<Binary<RawSemaphore<Linux>>>("fork: semaphore, used on", patience, uses_it_on);
     }
 }
 
@@ -202,7 +205,7 @@ fn held_in_a_fight<L: Lock<P = Linux>>(name: &str) {
 }
 
 #[test]
-fn spinlocks_are_used_on_in_the_child_of_a_fight() {
+fn locks_are_used_on_in_the_child_of_a_fight() {
     held_in_a_fight::<RawQSpinLock<Linux>>("fork: spinlock fought over");
     held_in_a_fight::<RawCnaSpinLock<Linux>>("fork: cna fought over");
     held_in_a_fight::<RawHqSpinLock<Linux>>("fork: hq fought over");
@@ -210,6 +213,9 @@ fn spinlocks_are_used_on_in_the_child_of_a_fight() {
     held_in_a_fight::<RawMcsLock<Linux>>("fork: mcs fought over");
     held_in_a_fight::<RawTtasLock<Linux>>("fork: ttas fought over");
     held_in_a_fight::<RawQRwLock<Linux>>("fork: qrwlock fought over");
+    held_in_a_fight::<RawMutex<Linux>>("fork: mutex fought over");
+    held_in_a_fight::<RawRwSem<Linux>>("fork: rwsem fought over");
+    held_in_a_fight::<Binary<RawSemaphore<Linux>>>("fork: semaphore fought over");
 }
 
 #[test]
@@ -219,14 +225,11 @@ fn release_in_the_child_with_the_parents_waiters() {
     }
     for patience in [0, 5_000_000] {
         held_with_waiters::<RawQSpinLock<Linux>>("fork: spinlock with waiters", patience, nothing);
-        held_with_waiters::<RawMutex<Linux>>("fork: mutex with waiters", patience, nothing);
-        held_with_waiters::<RawRwSem<Linux>>("fork: rwsem with waiters", patience, nothing);
         held_with_waiters::<KernelRwSem<Linux, policy::TodayKernel>>(
             "fork: kernel's rwsem with waiters",
             patience,
             nothing,
         );
-        held_with_waiters::<Binary<RawSemaphore<Linux>>>("fork: semaphore with waiters", patience, nothing);
         held_with_waiters::<Binary<KernelSemaphore<Linux, DirectHandoff>>>(
             "fork: direct semaphore with waiters",
             patience,

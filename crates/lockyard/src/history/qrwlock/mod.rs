@@ -131,14 +131,6 @@ impl<P: Platform, Y: Policy> KernelQRwLock<P, Y> {
         entered
     }
 
-    /// Takes the lock for reading as [`read_acquire`](Self::read_acquire) does, unless there are as
-    /// many readers as can be counted: then `false`.
-    #[inline]
-    pub fn read_acquire_unless_full(&self) -> bool {
-        let word = self.word.fetch_add(Self::READER, Acquire);
-        word & Self::BARRED == 0 || self.read_slow_unless_full(word)
-    }
-
     /// Takes the lock for reading past waiting writers: waits only for one that is inside, and
     /// while there are as many readers as can be counted. For readers that may be running on top of
     /// another reader of the same lock.
@@ -261,16 +253,6 @@ impl<P: Platform, Y: Policy> KernelQRwLock<P, Y> {
         self.take_back();
         self.read_waiting(word);
         P::count(Event::QrwReadSlowpath, 1);
-    }
-
-    #[cold]
-    fn read_slow_unless_full(&self, word: u32) -> bool {
-        if word & FULL != 0 {
-            self.take_back();
-            return false;
-        }
-        self.read_slow(word);
-        true
     }
 
     /// An urgent reader that is counted in, and has found `word`. `false`: it is not any more,

@@ -199,26 +199,6 @@ fn an_urgent_reader_is_not_counted_past_full() {
     comes::<WordCas>();
 }
 
-#[test]
-fn a_reader_that_can_be_refused_is_refused_when_the_lock_is_full() {
-    fn comes<Y: Policy>() {
-        let lock = on_machine::<Y>();
-        let reader = Y::KNOBS.layout().reader;
-        for (word, enters) in [(0, true), (FULL - reader, true), (FULL, false), (FULL + reader, false)] {
-            lock.word.store(word, Relaxed);
-            assert_eq!(lock.read_acquire_unless_full(), enters, "{}: {word:#x}", Y::NAME);
-            assert_eq!(lock.word.load(Relaxed), if enters { word + reader } else { word }, "{}", Y::NAME);
-            assert!(!lock.is_contended());
-        }
-        lock.word.store(LOCKED, Relaxed);
-        writer_leaves_meanwhile(lock);
-        assert!(lock.read_acquire_unless_full(), "{}: a writer only makes it wait", Y::NAME);
-        assert!(is_over());
-    }
-    comes::<TodayKernel>();
-    comes::<WordCas>();
-}
-
 /// Nobody wakes who waits for room until the last reader has left, and forgotten guards never
 /// leave.
 #[test]

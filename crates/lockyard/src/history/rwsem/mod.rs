@@ -236,16 +236,6 @@ impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
         }
     }
 
-    /// Takes the lock for reading as [`read_acquire`](Self::read_acquire) does, unless there are as
-    /// many readers as can be counted: then `false`.
-    #[inline]
-    pub fn read_acquire_unless_full(&self) -> bool {
-        match self.read_fast() {
-            Ok(()) => true,
-            Err(count) => self.read_slow_unless_full(count),
-        }
-    }
-
     /// Takes the lock for reading unless `until` comes first. An acquisition that need not wait
     /// succeeds whatever `until` says.
     ///

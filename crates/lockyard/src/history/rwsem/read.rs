@@ -89,16 +89,6 @@ impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
         result
     }
 
-    /// As [`KernelRwSem::read_slow`], for ever, unless the lock is full.
-    #[cold]
-    pub(super) fn read_slow_unless_full(&self, count: u64) -> bool {
-        if Self::was_full(count) {
-            self.release_bias();
-            return false;
-        }
-        self.read_slow(count, Until::FOREVER).is_ok()
-    }
-
     /// Whether the lock was full before our bias made it `count`.
     fn was_full(count: u64) -> bool {
         Y::COUNT.full(count.wrapping_sub(Y::COUNT.unit()))

@@ -6,6 +6,7 @@ use std::vec::Vec;
 
 use super::super::kernel::{CANCEL_NS, CYCLE_LOOKS, DOUBT_NS};
 use super::super::*;
+use super::SPINS;
 use super::machine::{
     self, Call, Machine, after_the_last_look, between_looks, calls, events, is_over, meanwhile, next_cycles, next_wait,
     playing, with,
@@ -132,9 +133,9 @@ fn a_top_waiter_spins_only_where_the_owner_may_release_soon() {
     assert_eq!(spins(700), [], "the kernel decides who is next");
     set(mutex, OTHER)();
     assert_eq!(state(mutex), (OTHER, 0), "the slot is free again");
-    mutex.flags().store(TOP_SPINS, SeqCst);
+    mutex.flags().store(SPINS, SeqCst);
     assert_eq!(spins(700), [], "another spins");
-    assert_eq!(state(mutex), (OTHER, TOP_SPINS), "and keeps its slot");
+    assert_eq!(state(mutex), (OTHER, SPINS), "and keeps its slot");
     mutex.flags().store(LISTENING, SeqCst);
     assert_eq!(spins(700), spun, "a listener is no spinner");
     assert_eq!(state(mutex), (OTHER, LISTENING));
@@ -211,10 +212,10 @@ fn a_listener_is_woken_once_and_only_for_a_free_mutex() {
     playing(1, || release(mutex));
     mutex.released();
     assert!(!first.is_notified(), "it does not listen");
-    mutex.flags().store(LISTENING | TOP_SPINS, SeqCst);
+    mutex.flags().store(LISTENING | SPINS, SeqCst);
     mutex.released();
     assert!(first.is_notified());
-    assert_eq!((state(mutex), events(Event::PiMutexWake)), ((0, TOP_SPINS), 1));
+    assert_eq!((state(mutex), events(Event::PiMutexWake)), ((0, SPINS), 1));
 }
 
 #[test]
@@ -417,7 +418,7 @@ fn who_looks_at_a_mutex_sees_owner_and_waiters() {
         (mutex.is_locked(), mutex.is_contended(), mutex.owner())
     };
     assert_eq!(seen(0, 0), (false, false, 0));
-    assert_eq!(seen(0, LISTENING | TOP_SPINS), (false, false, 0));
+    assert_eq!(seen(0, LISTENING | SPINS), (false, false, 0));
     assert_eq!(seen(0, DEAD), (true, false, 0));
     assert_eq!(seen(OTHER, 0), (true, false, OTHER));
     assert_eq!(seen(OTHER | WAITERS, 0), (true, true, OTHER));

@@ -56,6 +56,9 @@ pub(crate) struct Role {
 /// What happens in a call that waits; of calls that can fail also what comes of it.
 type Answer = Box<dyn FnOnce() -> Result<(), Refused>>;
 
+/// What its clock shows at first.
+pub(crate) const NOW: u64 = 1_000_000_000;
+
 /// The machine's state: each test has its own.
 pub(crate) struct State {
     pub(crate) me: usize,
@@ -84,7 +87,7 @@ std::thread_local! {
     static STATE: RefCell<State> = RefCell::new(State {
         me: 0,
         roles: [101, 102, 103, 104].map(role),
-        now: 1_000_000_000,
+        now: NOW,
         cpus: 2,
         yields: false,
         fences: true,

@@ -157,7 +157,7 @@ fn a_reader_is_not_counted_past_the_end() {
         let lock = queued(full, kinds);
         assert!(lock.is_full() && lock.is_locked() && !lock.is_write_locked());
         assert!(!lock.try_read_acquire() && !lock.try_read_again() && !lock.try_write_acquire());
-        assert!(!lock.read_acquire_unless_full(), "{full:#x}");
+        assert!(lock.read_acquire_queued(AT_ONCE).is_err(), "{full:#x}");
         assert!(lock.read_acquire_until(AT_ONCE).is_err(), "{full:#x}");
         assert!(as_thread(0, || lock.read_acquire_until(Until::after(1_000))).is_err(), "{full:#x}");
         assert!(lock.write_acquire_until(AT_ONCE).is_err(), "{full:#x}");
@@ -167,7 +167,7 @@ fn a_reader_is_not_counted_past_the_end() {
     // One below the end: one enters, whichever way it comes.
     let enters: [fn(&Made) -> bool; 4] = [
         |lock| lock.try_read_acquire(),
-        |lock| lock.read_acquire_unless_full(),
+        |lock| lock.read_acquire_queued(AT_ONCE).is_ok(),
         |lock| lock.read_acquire_until(AT_ONCE).is_ok(),
         |lock| as_thread(0, || lock.read_acquire_until(AT_ONCE)).is_ok(),
     ];

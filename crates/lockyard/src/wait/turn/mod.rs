@@ -276,6 +276,8 @@ pub(crate) enum Look {
 pub(crate) struct Left {
     /// It was first, and has the lock: what was asked for it is done.
     pub(crate) served: bool,
+    /// It was first, and has nothing: the next has what was asked for it.
+    pub(crate) gave_up: bool,
     /// It was the last.
     pub(crate) empty: bool,
     /// It has the lock, and its release is to wake the next waiter.
@@ -286,13 +288,16 @@ pub(crate) struct Left {
 
 impl Left {
     /// `word` with the requests that are asked for from now on, and no others. `obeyed`: what a
-    /// release takes back that wakes; `listening` adds that request.
+    /// release takes back that wakes; `listening` adds that request, or makes it another than
+    /// before: also where the first waiter leaves it to the next, whose name a detached release
+    /// may not have read.
     pub(crate) fn requests(self, word: u64, obeyed: u64, listening: impl Fn(u64) -> u64, handoff: u64) -> u64 {
         if self.empty {
             return word & !(obeyed | handoff);
         }
         let kept = if self.served { word & !(obeyed | handoff) } else { word };
-        let asked = if self.listen { listening(kept) } else { kept };
+        let inherited = self.gave_up && kept & obeyed != 0;
+        let asked = if self.listen || inherited { listening(kept) } else { kept };
         if self.handoff { asked | handoff } else { asked }
     }
 }
@@ -385,7 +390,7 @@ pub(crate) trait Contended<P: Platform> {
 pub(crate) fn ask_to_hand_over<P: Platform, L: Contended<P>>(lock: &L) {
     section::locked(lock.wait_lock(), || {
         if queued::first_that_comes(lock.waiters()).is_some_and(|first| !reservation::has_lapsed(first)) {
-            lock.left(Left { served: false, empty: false, listen: true, handoff: true });
+            lock.left(Left { served: false, gave_up: false, empty: false, listen: true, handoff: true });
         }
     });
 }

@@ -198,6 +198,7 @@ fn leave<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, wait: &
     let ranked = next.is_some_and(|next| P::rank(next.id()) != 0);
     lock.left(Left {
         served: first && taken,
+        gave_up: first && !taken,
         empty,
         listen: taken && (!wait.passed || moved || ranked || next.is_some_and(sleeps_long)),
         handoff: taken && ranked && !next.is_some_and(has_lapsed),
