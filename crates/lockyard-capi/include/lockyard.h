@@ -13,8 +13,8 @@
  *  - What happened before a lock was released happened before the acquisition that follows.
  *  - No call is a cancellation point, and none returns EINTR.
  *  - Locks are not recursive, are not shared between processes, and must not be moved or copied while in use.
- *  - After fork the child has the locks as they were; those that other threads held stay held. A ly_rtmutex_t that was held belongs to a thread of the
- *    parent, whoever it was: initialise it again.
+ *  - After fork the child has the locks as they were; those that other threads held stay held. The forking thread unlocks what
+ *    it held, a ly_rtmutex_t up to four forks deep. A ly_rtmutex_t that another thread held: initialise it again.
  *
  * A lock's memory must stay until every unlock call on it has returned; a ly_spinlock_t alone may be freed by its next owner as soon as
  * that one has unlocked it. Pointers to locks must be valid; they are not checked.
@@ -352,7 +352,7 @@ int ly_qrwlock_downgrade_write(struct ly_qrwlock_t *lock);
 
 /**
  * Makes `*mutex` unlocked, whatever it was. Not needed for zeroed memory. In a forked child, for
- * one that was locked.
+ * one that another thread held.
  */
 void ly_rtmutex_init(struct ly_rtmutex_t *mutex);
 

@@ -25,7 +25,7 @@ impl Code for PiError {
 }
 
 /// Makes `*mutex` unlocked, whatever it was. Not needed for zeroed memory. In a forked child, for
-/// one that was locked.
+/// one that another thread held.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rtmutex_init(mutex: *mut ly_rtmutex_t) {
     // SAFETY: the C caller's promise; zero is an unlocked mutex.

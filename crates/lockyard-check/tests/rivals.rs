@@ -3,7 +3,6 @@
 //! `lockyard_check::scripted::rivals`.
 
 use lockyard::mutex::RawMutex;
-use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
@@ -18,11 +17,9 @@ use lockyard_check::scripted::Scripted;
 rivalled!(mutex: RawMutex<Scripted>, [lock, timed, condvar]);
 rivalled!(mutex_detached: Detached<RawMutex<Scripted>>, [lock, timed]);
 rivalled!(rwsem: RawRwSem<Scripted>, [lock, timed]);
-rivalled!(rwsem_detached: Detached<RawRwSem<Scripted>>, [lock, timed, queued]);
 rivalled!(semaphore: Binary<RawSemaphore<Scripted>>, [lock, timed]);
 rivalled!(semaphore_bundles: Binary<Bundle<RawSemaphore<Scripted>>>, [lock, timed]);
 rivalled!(spinlock: RawQSpinLock<Scripted>, [lock]);
 rivalled!(cna: RawCnaSpinLock<Scripted>, [lock]);
 rivalled!(hq: RawHqSpinLock<Scripted>, [lock]);
-rivalled!(qrwlock: RawQRwLock<Scripted>, [lock, timed]);
 rivalled!(rtmutex_tree: RawTreeRtMutex<Scripted>, [lock, timed]);

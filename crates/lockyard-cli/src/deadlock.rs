@@ -57,7 +57,11 @@ fn from<'a>(
 
 /// The thread that holds what `waiter` waits for: by the notes of the threads, else by what the
 /// waiter was told.
-fn holders<'a>(threads: &'a [ThreadSample], waiter: &ThreadSample, wait: &Wait) -> Vec<(usize, Option<&'a Hold>)> {
+pub(crate) fn holders<'a>(
+    threads: &'a [ThreadSample],
+    waiter: &ThreadSample,
+    wait: &Wait,
+) -> Vec<(usize, Option<&'a Hold>)> {
     let same = || threads.iter().enumerate().filter(|(_, thread)| thread.process == waiter.process);
     let noted: Vec<_> = same()
         .filter_map(|(index, thread)| Some((index, Some(thread.holds.iter().find(|hold| hold.lock == wait.lock)?))))

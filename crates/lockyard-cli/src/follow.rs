@@ -4,13 +4,16 @@
 //! Both come from `/proc`, at looks that grow rarer. A thread that begins and ends between two
 //! looks is not seen. The process itself is not stopped.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::{Failure, plain};
@@ -29,7 +32,9 @@ const PROGRAMS: usize = 16;
 /// Ticks of a second in `/proc`: the kernel's promise to programs.
 const TICKS: f64 = 100.0;
 /// The number of the system call `futex`.
-const FUTEX: &str = if cfg!(target_arch = "x86_64") { "202 " } else { "98 " };
+const FUTEX: &str = if cfg!(target_arch = "x86_64") { "202" } else { "98" };
+/// Its operation where a thread is joined: not private, since the kernel itself wakes it.
+const JOIN: &str = "0x109";
 
 /// A program under way.
 #[derive(Debug)]
@@ -48,21 +53,29 @@ pub(crate) struct Known {
     pub(crate) thread_time: Duration,
     /// The processes of the family, as of the last thorough look.
     family: Vec<u32>,
+    /// Those that have ended, and when that was seen (ns of the monotonic clock).
+    gone: Vec<(u32, u64)>,
     /// Looks so far.
     looked: u32,
-    /// Threads seen at a look, summed over the looks.
-    looks: u64,
-    /// ... of which were in the system call `futex`.
-    in_futex: u64,
+    /// How much of that time no thorough look has covered yet, by the clock.
+    uncovered: Duration,
+    /// Threads seen at thorough looks, each for the time that its look covers.
+    looked_at: Duration,
+    /// ... of which were in the system call `futex`, and joined no thread.
+    in_futex: Duration,
     /// The files that it ran, in the order in which they were seen first.
     pub(crate) programs: Vec<PathBuf>,
+    /// Where its file system begins, if that is another than ours.
+    pub(crate) root: Option<PathBuf>,
+    /// What `own_locks` has found in them.
+    own: OnceCell<Option<String>>,
 }
 
 impl Known {
     /// What is known of `process` and its threads, of whose time only the last `seconds` count.
     /// Threads that have ended are not known.
     pub(crate) fn of_running(process: u32, seconds: f64) -> Self {
-        let mut known = Self::default();
+        let mut known = Self { root: other_root(process), ..Self::default() };
         known.process(process, Duration::ZERO, &mut Vec::new());
         let uptime = fs::read_to_string("/proc/uptime").ok();
         let uptime = uptime.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or(0.0);
@@ -76,18 +89,54 @@ impl Known {
         known
     }
 
-    /// The share of their time that threads spent in the system call `futex`; `None`: not known.
+    /// Looks for so long at where the threads of `process` are.
+    pub(crate) fn watch(&mut self, process: u32, time: Duration) {
+        let pause = time / THOROUGH;
+        for _ in 0..THOROUGH {
+            thread::sleep(pause);
+            self.looked += 1;
+            self.uncovered = pause;
+            self.process(process, Duration::ZERO, &mut Vec::new());
+        }
+    }
+
+    /// The share of their time that threads spent in the system call `futex`, joins apart; `None`:
+    /// not known.
     pub(crate) fn futex_share(&self) -> Option<f64> {
-        (self.looks >= 10).then(|| self.in_futex as f64 / self.looks as f64)
+        (self.looked >= 10).then(|| self.in_futex.as_secs_f64() / self.looked_at.as_secs_f64().max(1e-9))
+    }
+
+    /// As if threads were seen for so many seconds, `in_futex` of them in the call `futex`.
+    #[cfg(test)]
+    pub(crate) fn saw(&mut self, in_futex: u64, seconds: u64) {
+        (self.in_futex, self.looked_at) = (Duration::from_secs(in_futex), Duration::from_secs(seconds));
+        self.looked = THOROUGH;
+    }
+
+    /// When `process` was seen to have ended.
+    pub(crate) fn gone(&self, process: u32) -> Option<u64> {
+        self.gone.iter().find(|(gone, _)| *gone == process).map(|(_, at)| *at)
     }
 
     /// Adds a look at the family of `root`, which covers the last `time`. Most looks only count
     /// threads; the first ones, and one in [`THOROUGH`], go through all of them.
     pub(crate) fn look(&mut self, root: u32, time: Duration) {
         self.looked += 1;
+        self.uncovered += time;
+        let mut count = 0;
+        let gone = &mut self.gone;
+        self.family.retain(|process| match threads(*process) {
+            Some(threads) => {
+                count += threads;
+                true
+            }
+            None => {
+                gone.push((*process, Linux::now()));
+                false
+            }
+        });
         if self.looked > THOROUGH && !self.looked.is_multiple_of(THOROUGH) {
-            let threads: u32 = self.family.iter().filter_map(|process| threads(*process)).sum();
-            self.thread_time += time * threads;
+            self.thread_time += time * count;
             return;
         }
         let mut family = vec![root];
@@ -96,6 +145,7 @@ impl Known {
             next += 1;
             self.process(process, time, &mut family);
         }
+        self.uncovered = Duration::ZERO;
         self.family = family;
     }
 
@@ -105,26 +155,56 @@ impl Known {
         self.thread_time += time * tasks.len() as u32;
         for task in tasks.iter().take(MOST) {
             if let Ok(call) = fs::read_to_string(task.join("syscall")) {
-                self.looks += 1;
-                self.in_futex += u64::from(call.starts_with(FUTEX));
+                self.looked_at += self.uncovered;
+                if waits_in_futex(&call) {
+                    self.in_futex += self.uncovered;
+                }
             }
             let children = fs::read_to_string(task.join("children")).unwrap_or_default();
             family.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
         }
         family.truncate(MOST);
         if let Ok(program) = fs::read_link(format!("/proc/{process}/exe"))
+            && let program = inside(self.root.as_deref(), &program)
             && self.programs.len() < PROGRAMS
             && !self.programs.contains(&program)
         {
             self.programs.push(program);
+            self.own = OnceCell::new();
         }
+    }
+
+    /// The locks that its programs bring along, by `look`, which reads their files: once.
+    pub(crate) fn own_locks(&self, look: impl Fn(&Path) -> Option<String>) -> Option<&str> {
+        self.own.get_or_init(|| self.programs.iter().rev().find_map(|program| look(program))).as_deref()
     }
 }
 
-/// How many threads `process` has: field 20 of its `stat`.
+/// Where the file system of `process` begins, if it is not ours: in a container.
+fn other_root(process: u32) -> Option<PathBuf> {
+    let namespace = |whose: &str| fs::read_link(format!("/proc/{whose}/ns/mnt")).ok();
+    let (its, ours) = (namespace(&process.to_string())?, namespace("self")?);
+    (its != ours).then(|| PathBuf::from(format!("/proc/{process}/root")))
+}
+
+/// The file that a process calls `path`, whose file system begins at `root`.
+pub(crate) fn inside(root: Option<&Path>, path: &Path) -> PathBuf {
+    root.map_or_else(|| path.to_owned(), |root| root.join(path.strip_prefix("/").unwrap_or(path)))
+}
+
+/// Whether `call`, the text of a thread's `syscall`, is a futex call that joins no thread.
+fn waits_in_futex(call: &str) -> bool {
+    let mut words = call.split_whitespace();
+    words.next() == Some(FUTEX) && words.nth(1) != Some(JOIN)
+}
+
+/// How many threads `process` has: field 20 of its `stat`. `None`: it has ended, though nobody may
+/// have collected it yet (field 3).
 fn threads(process: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    stat.rsplit(')').next()?.split_whitespace().nth(17)?.parse().ok()
+    let mut fields = stat.rsplit(')').next()?.split_whitespace();
+    let alive = !matches!(fields.next()?, "Z" | "X");
+    fields.nth(16)?.parse().ok().filter(|_| alive)
 }
 
 impl Followed {
@@ -214,6 +294,32 @@ mod tests {
         assert!(known.thread_time >= before + Duration::from_secs(THOROUGH.into()), "rough looks count as well");
         assert!(known.programs.contains(&std::env::current_exe().unwrap()), "{known:?}");
         assert_eq!(Known::default().futex_share(), None);
+        known.watch(std::process::id(), Duration::from_millis(16));
+        assert!(known.futex_share().is_some_and(|share| (0.0..=1.0).contains(&share)));
+    }
+
+    #[test]
+    fn the_end_of_a_child_is_noted_though_nobody_collects_it() {
+        let mut child = Command::new("sleep").arg("600").spawn().expect("sleep");
+        let mut known = Known { family: vec![child.id()], ..Known::default() };
+        known.look(std::process::id(), Duration::ZERO);
+        assert_eq!(known.gone(child.id()), None);
+        child.kill().expect("it is there");
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(&child)), options).expect("it ends");
+        known.look(std::process::id(), Duration::ZERO);
+        let gone = known.gone(child.id());
+        assert!(gone.is_some_and(|at| at <= Linux::now()));
+        known.look(std::process::id(), Duration::ZERO);
+        assert_eq!(known.gone(child.id()), gone, "once");
+        child.wait().expect("it has ended");
+    }
+
+    #[test]
+    fn a_join_is_no_wait_for_a_lock() {
+        let call = |operation: &str| format!("{FUTEX} 0x7f00 {operation} 0x2 0x0 0x0 0xffffffff 0x7ffc 0x7f01");
+        assert!(waits_in_futex(&call("0x189")) && waits_in_futex(&call("0x80")) && !waits_in_futex(&call(JOIN)));
+        assert!(!waits_in_futex("running") && !waits_in_futex("0 0x0 0x189"));
     }
 
     #[test]

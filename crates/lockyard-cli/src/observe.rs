@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lockyard_segment::sample::ThreadSample;
 use lockyard_segment::{Reader, Sample};
 
 use crate::cli::StatArgs;
@@ -29,6 +30,8 @@ use crate::unseen::{self, Unseen};
 
 /// How often a program under way is looked at for a deadlock.
 const DEADLOCKS: Duration = Duration::from_secs(2);
+/// How long a look at a running process sees where its threads wait, beside its locks.
+const GLANCE: Duration = Duration::from_millis(100);
 /// How often a wait looks whether it is over.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -97,8 +100,12 @@ impl Observation {
 
     fn process(&self, reader: &Reader, reset: bool, styled: bool) -> Result<(), Failure> {
         let process = reader.process();
-        let programs = std::fs::read_link(format!("/proc/{process}/exe")).into_iter().collect();
-        let teller = Teller { what: name_of(process), symbols: Symbols::new(programs), styled, stdout_taken: false };
+        let mut known = Known::of_running(process, f64::INFINITY);
+        if self.interval.is_none() {
+            known.watch(process, GLANCE);
+        }
+        let symbols = Symbols::of(&known);
+        let teller = Teller { what: name_of(process), symbols, known, styled, stdout_taken: false };
         let first = reader.sample();
         if reset {
             reader.reset().map_err(|refusal| Failure::run(refusal.to_string()))?;
@@ -143,7 +150,8 @@ impl Observation {
         command.env("LOCKYARD_SESSION", session.to_string());
         lockyard_segment::reader::sweep();
         let mut followed = Followed::new(command.spawn().map_err(|error| launch.refused(&error))?, launch.file());
-        let mut teller = Teller { what: launch.name(), symbols: Symbols::default(), styled: false, stdout_taken: true };
+        let (what, symbols, known) = (launch.name(), Symbols::default(), Known::default());
+        let mut teller = Teller { what, symbols, known, styled: false, stdout_taken: true };
         let mut earlier = (Sample::default(), Duration::ZERO);
         let (mut said, mut programs) = (false, 0);
         let status = loop {
@@ -153,14 +161,15 @@ impl Observation {
             if interrupt::asked() {
                 break followed.end()?;
             }
-            let Some(now) = together(&Reader::of_session(session)) else { continue };
+            let readers = Reader::of_session(session);
+            let Some(now) = together(&readers, &followed.known) else { continue };
             let time = followed.known.thread_time;
             // It keeps what it has read of them.
             if programs != followed.known.programs.len() {
                 programs = followed.known.programs.len();
-                teller.symbols = Symbols::new(followed.known.programs.clone());
+                teller.symbols = Symbols::of(&followed.known);
             }
-            if !said && deadlock::circle(&now.waiters).is_some() {
+            if !said && deadlock::circle(&of_running(&now, &readers)).is_some() {
                 said = true;
                 self.say_now(&teller, &now, time);
             }
@@ -171,14 +180,15 @@ impl Observation {
             }
         };
         let readers = Reader::of_session(session);
-        let sample = together(&readers);
+        let sample = together(&readers, &followed.known);
         // Those that go on, a daemon for one, remove theirs themselves once this command is gone.
         readers.iter().filter(|reader| reader.ended()).for_each(Reader::remove);
         let Some(sample) = sample.as_ref().filter(|sample| !unseen::is_unseen(Some(sample))) else {
             let (known, preloaded) = (&followed.known, launch.preloaded);
             return Err(unseen::failure(&Unseen { sample: sample.as_ref(), known, status, preloaded }.why()));
         };
-        teller.symbols = Symbols::new(followed.known.programs.clone());
+        teller.symbols = Symbols::of(&followed.known);
+        teller.known = followed.known.clone();
         self.tell(&teller, sample, followed.known.thread_time, status.is_some())?;
         Ok(status.map_or(INTERRUPTED, exit_code))
     }
@@ -237,6 +247,8 @@ impl Observation {
 struct Teller {
     what: String,
     symbols: Symbols,
+    /// What is known of them beside their locks.
+    known: Known,
     styled: bool,
     stdout_taken: bool,
 }
@@ -244,13 +256,22 @@ struct Teller {
 impl Teller {
     fn facts<'a>(&'a self, sample: &'a Sample, thread_time: Duration, ended: bool) -> Facts<'a> {
         let cpus = thread::available_parallelism().map_or(1, usize::from);
-        Facts { sample, thread_time, cpus, ended, symbols: &self.symbols }
+        Facts { sample, thread_time, cpus, ended, symbols: &self.symbols, known: &self.known }
     }
 }
 
+/// The threads of processes that go on: a circle of others is over.
+fn of_running(sample: &Sample, readers: &[Reader]) -> Vec<ThreadSample> {
+    let runs = |process: u32| readers.iter().any(|reader| reader.process() == process && !reader.ended());
+    sample.waiters.iter().filter(|thread| runs(thread.process)).cloned().collect()
+}
+
 /// All processes of a session as one; `None` if there is none.
-fn together(readers: &[Reader]) -> Option<Sample> {
-    let mut samples = readers.iter().map(Reader::sample);
+fn together(readers: &[Reader], known: &Known) -> Option<Sample> {
+    let mut samples = readers.iter().map(|reader| match known.gone(reader.process()) {
+        Some(at) => reader.sample_at(at),
+        None => reader.sample(),
+    });
     let mut sum = samples.next()?;
     samples.for_each(|sample| sum.add(&sample));
     Some(sum)

@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use crate::follow::{Known, inside};
 use addr2line::Loader;
 use lockyard_segment::sample::Place;
 use object::Object;
@@ -38,6 +39,9 @@ pub(crate) struct Spot {
 pub(crate) struct Symbols {
     /// Files that may be meant where a path was too long to be told whole.
     candidates: Vec<PathBuf>,
+    /// Where the process's own file system begins, if it is another than ours: in a container the
+    /// same path is another file.
+    root: Option<PathBuf>,
     files: RefCell<HashMap<String, Option<Rc<Opened>>>>,
 }
 
@@ -48,9 +52,9 @@ struct Opened {
 }
 
 impl Symbols {
-    /// `candidates`: the programs that are looked at.
-    pub(crate) fn new(candidates: Vec<PathBuf>) -> Self {
-        Self { candidates, files: RefCell::default() }
+    /// For the processes of which `known` tells.
+    pub(crate) fn of(known: &Known) -> Self {
+        Self { candidates: known.programs.clone(), root: known.root.clone(), files: RefCell::default() }
     }
 
     /// The call before `place`; `None`: nothing is known beyond the place itself.
@@ -80,7 +84,7 @@ impl Symbols {
     fn path(&self, file: &str) -> Option<PathBuf> {
         let path = Path::new(file);
         if path.is_absolute() {
-            return Some(path.to_owned());
+            return Some(inside(self.root.as_deref(), path));
         }
         // Of a long path the last part was kept, cut off where even that was long.
         let ends = |candidate: &&PathBuf| {
@@ -234,7 +238,15 @@ mod tests {
         let base = usize::from_str_radix(base.split('-').next().unwrap(), 16).unwrap();
         let name = exe.file_name().unwrap().to_str().unwrap().to_owned();
         let place = Place { file: name, place: (address - base) as u64 + 1 };
-        let line = Symbols::new(vec![exe]).line(&place);
+        let mut known = Known::default();
+        known.programs.push(exe.clone());
+        let line = Symbols::of(&known).line(&place);
         assert!(line.starts_with("lockyard_cli::symbols::last_part"), "{line}");
+        // In a container the same path is another file, here one that is not there.
+        let whole = Place { file: exe.to_str().unwrap().to_owned(), ..place };
+        for (root, named) in [("/proc/self/root", true), (env!("CARGO_MANIFEST_DIR"), false)] {
+            known.root = Some(PathBuf::from(root));
+            assert_eq!(Symbols::of(&known).line(&whole) == line, named, "{root}");
+        }
     }
 }

@@ -21,11 +21,16 @@ const MOST: u64 = 256 << 20;
 
 /// The lock families that a program can bring along: a text that it has in its file, what its locks
 /// are, and the way in.
-const OWN_LOCKS: [(&[u8], &str, &str); 5] = [
+const OWN_LOCKS: [(&[u8], &str, &str); 6] = [
     (
         b"/library/std/src/",
         "is a Rust program, whose std and parking_lot locks are not pthread's",
-        "use the crate lockyard in it",
+        "`perf record -e syscalls:sys_enter_futex -g` shows where it waits",
+    ),
+    (
+        b"Py_BytesMain",
+        "is a Python interpreter, whose global lock is a condition variable",
+        "`py-spy record --gil` shows who holds it",
     ),
     (b"\xff Go buildinf:", "is a Go program, whose locks are Go's", "use Go's mutex and block profiles"),
     (b"N4absl5Mutex", "has abseil's mutexes, which are not pthread's", "link it with liblockyard"),
@@ -62,7 +67,7 @@ impl Unseen<'_> {
         let mut why = self.reason();
         match self.known.futex_share() {
             Some(share) if share >= 0.01 => why.push_str(&format!(
-                "; its threads spent {} % of their time in futex calls: in locks, condition variables and joins that are not seen",
+                "; its threads spent {} % of their time in futex calls: in locks and condition variables that are not seen",
                 numbers::three(share * 100.0)
             )),
             Some(_) => why.push_str("; its threads spent no time in futex calls"),
@@ -126,6 +131,23 @@ fn own_locks(program: &Path) -> Option<String> {
     Some(format!("'{}' {what}; {way}", program.display()))
 }
 
+/// What a process waits for beside the locks that were seen, `seen` of its threads' time: what
+/// `known` tells of it, if that is worth a word.
+pub(crate) fn beside(known: &Known, seen: f64) -> Option<String> {
+    let own = known.own_locks(own_locks).map(str::to_owned);
+    let share = known.futex_share().map(|share| share - seen).filter(|share| *share >= 0.01);
+    let time = share.map(|share| {
+        format!(
+            "{} % of its threads' time in other futex calls: condition variables, where idle threads wait as well, or other locks",
+            numbers::three(share * 100.0)
+        )
+    });
+    match (own, time) {
+        (None, None) => None,
+        (own, time) => Some(own.into_iter().chain(time).collect::<Vec<_>>().join("; ")),
+    }
+}
+
 /// Whether liblockyard is in the file of `program`, which tells of its locks by itself.
 pub(crate) fn tells_by_itself(program: &Path) -> bool {
     holds(&contents(program), b"LOCKYARD_SESSION")
@@ -162,7 +184,22 @@ mod tests {
     #[test]
     fn a_rust_program_is_known_by_its_file() {
         let why = of_file(&std::env::current_exe().unwrap()).expect("this test is one");
-        assert!(why.contains("is a Rust program") && why.contains("the crate lockyard"), "{why}");
+        assert!(why.contains("is a Rust program") && why.contains("perf record"), "{why}");
+    }
+
+    #[test]
+    fn what_is_beside_the_locks_is_told_if_it_is_much() {
+        let mut known = Known::default();
+        assert_eq!(beside(&known, 0.0), None);
+        known.saw(90, 100);
+        assert!(beside(&known, 0.4).is_some_and(|text| text.starts_with("50.0 % of its threads' time")));
+        assert_eq!(beside(&known, 0.895), None);
+        let mut known = Known::default();
+        known.saw(90, 100);
+        known.programs.push(std::env::current_exe().unwrap());
+        assert!(
+            beside(&known, 0.0).is_some_and(|text| text.contains("is a Rust program") && text.contains("; 90.0 %"))
+        );
     }
 
     #[test]

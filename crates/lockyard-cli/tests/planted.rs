@@ -97,6 +97,26 @@ fn a_program_without_contention_is_told_so() {
     told("quiet", &["Locks are not this program's problem: ".to_owned(), " of 400,00".to_owned()]);
 }
 
+/// Locks that are not seen, among few that are: the GIL of Python is such a lock.
+#[test]
+fn waits_elsewhere_are_told_beside_the_locks_that_were_seen() {
+    let beside = " % of its threads' time in other futex calls: condition variables";
+    told("interpreter", &["The locks that were seen are not this program's problem: ".to_owned(), beside.to_owned()]);
+}
+
+/// Its waits end with it: they were counted until the end of the session.
+#[test]
+fn a_child_that_was_killed_waits_no_longer() {
+    let output = stat(&["--json"], &program(""), "killed").output().expect("the binary runs");
+    let text = String::from_utf8(output.stderr).expect("UTF-8");
+    let json = text.lines().next_back().expect("a line");
+    let document: serde_json::Value = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let [lost, seconds] = ["lost_seconds", "seconds"].map(|key| document[key].as_f64().expect(key));
+    // Two threads to the end would have lost nearly twice that time.
+    assert!(lost > 0.0 && lost < seconds, "{text}");
+    assert_eq!(text.lines().count(), 1, "not told as a deadlock that lasts: {text}");
+}
+
 #[test]
 fn a_static_program_is_not_told_that_all_is_well() {
     let output = stat(&[], &program("-static"), "hold").output().expect("the binary runs");

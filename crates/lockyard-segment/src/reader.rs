@@ -138,11 +138,17 @@ impl Reader {
 
     /// What the process has counted since it began, or since the last reset.
     pub fn sample(&self) -> Sample {
+        self.sample_at(Linux::now())
+    }
+
+    /// The same, as if it were `now` (ns of the monotonic clock): for a process that was gone then,
+    /// and had no time to say so. Waits under way end there.
+    pub fn sample_at(&self, now: u64) -> Sample {
         self.memory.refresh();
         let shared = self.shared();
         let header = &shared.header;
         let now = match header.ended_ns.load(Relaxed) {
-            0 => Linux::now(),
+            0 => now,
             ended => ended,
         };
         let reset = shared.baseline.reset_ns.load(Acquire);

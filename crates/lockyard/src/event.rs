@@ -167,7 +167,7 @@ events! {
     RtmutexWalk = "rtmutex_walk": "step of a walk along a priority chain",
     RtmutexWalkRetry = "rtmutex_walk_retry": "step of such a walk that began again: the wait lock was taken",
 
-    WaitLapsed = "wait_lapsed": "a free lock was reserved for a waiter that did not come: the reservation ended",
+    WaitLapsed = "wait_lapsed": "a lock was reserved for a waiter that did not come: the reservation ended",
     OsqWait = "osq_wait": "spinner queued behind another spinner of the same lock",
     OsqCancel = "osq_cancel": "spinner left the spin queue without reaching its head",
     FutexSleep = "futex_sleep": "thread queued in a futex hash to sleep on a word",

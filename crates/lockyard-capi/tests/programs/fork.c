@@ -44,15 +44,17 @@ static const struct kind {
 };
 
 static const struct kind *kind;
-static _Thread_local bool failed;
+static _Atomic bool failed;
 static volatile bool stop;
 static long count;
 
 static void turn(void)
 {
-    failed |= kind->lock() != 0;
+    if (kind->lock())
+        failed = true;
     count++;
-    failed |= kind->unlock() != 0;
+    if (kind->unlock())
+        failed = true;
 }
 
 static void *fight(void *nothing)
@@ -96,12 +98,12 @@ int main(void)
                 return 1;
         for (int i = 0; i < FORKS; i++) {
             int status = 0;
-            failed |= kind->lock() != 0;
+            if (kind->lock())
+                failed = true;
             pid_t pid = fork();
             if (pid == 0)
                 _exit(child());
-            failed |= kind->unlock() != 0;
-            if (failed || pid < 0 || waitpid(pid, &status, 0) != pid || status) {
+            if (kind->unlock() || failed || pid < 0 || waitpid(pid, &status, 0) != pid || status) {
                 printf("%s: fork %d, status %#x\n", kind->name, i, (unsigned)status);
                 return 1;
             }

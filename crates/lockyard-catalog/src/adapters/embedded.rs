@@ -12,7 +12,8 @@ use lockyard::spin::qspinlock::RawQSpinLock;
 
 use crate::lock::{Lock, Timed, Way};
 
-/// A lock that is released in the detached form; its readers are counted only when they hold it.
+/// A lock that is released in the detached form; readers of the default ones are counted only when
+/// they hold it.
 #[derive(Debug, Default)]
 pub struct Detached<L>(L);
 

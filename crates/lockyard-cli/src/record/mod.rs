@@ -102,7 +102,6 @@ impl Recorded {
             thread::sleep(TICK);
         }
         let known = Known::of_running(process, f64::INFINITY);
-        let programs = std::fs::read_link(format!("/proc/{process}/exe")).into_iter().collect();
         recording.stop();
         if recording.collector.events() == 0 {
             let sample = recording.recorders[0].reader().sample();
@@ -114,7 +113,7 @@ impl Recorded {
                 "process {process} took no lock meanwhile: nothing is recorded; give it work, or a longer --time"
             )));
         }
-        recording.finish(self, &Symbols::new(programs)).map(|()| 0)
+        recording.finish(self, &Symbols::of(&known)).map(|()| 0)
     }
 
     fn program(&self, launch: &Launch) -> Result<u8, Failure> {
@@ -161,7 +160,7 @@ impl Recorded {
             let (known, preloaded) = (&followed.known, launch.preloaded);
             return Err(unseen::failure(&Unseen { sample: sample.as_ref(), known, status, preloaded }.why()));
         }
-        recording.finish(self, &Symbols::new(followed.known.programs.clone()))?;
+        recording.finish(self, &Symbols::of(&followed.known))?;
         Ok(status.map_or(INTERRUPTED, |status: ExitStatus| exit_code(status)))
     }
 

@@ -8,6 +8,7 @@ use lockyard_segment::sample::{ClassSample, Waiting};
 use super::look::{Look, align_right, new_table, trimmed};
 use super::numbers;
 use super::verdict::{self, Facts};
+use super::waiting;
 use crate::events;
 
 /// Lock classes shown to people.
@@ -169,7 +170,8 @@ fn classes(facts: &Facts<'_>, look: Look, extent: Extent) -> String {
         "{}",
         look.dim("  Sorted by time lost: waiting, spinning included. The longest hold is of those that had others wait,\n  and of one acquisition in 64.")
     );
-    out + &waiting(facts)
+    let tree = waiting::tree(facts);
+    out + if tree.is_empty() { waiting_by_class(facts) } else { tree }.as_str()
 }
 
 /// The columns that there is room for: those that matter least go first.
@@ -232,8 +234,8 @@ pub(crate) fn callers(facts: &Facts<'_>, class: &ClassSample) -> String {
     if out.is_empty() { out } else { format!("  {}\n{out}\n", facts.label(class)) }
 }
 
-/// A line for each class that somebody waits for at this moment.
-fn waiting(facts: &Facts<'_>) -> String {
+/// A line for each class that somebody waits for at this moment: where the threads are not known.
+fn waiting_by_class(facts: &Facts<'_>) -> String {
     let mut out = String::new();
     for class in facts.sample.classes.iter().filter(|class| class.waiting.threads > 0) {
         let Waiting { threads, longest_ns, holder, .. } = class.waiting;
@@ -263,6 +265,7 @@ pub(crate) mod tests {
     use lockyard_segment::sample::Counts;
 
     use super::*;
+    use crate::follow::Known;
     use crate::symbols::Symbols;
 
     const LOOK: Look = Look { styled: false, full_titles: true, events: true };
@@ -289,7 +292,8 @@ pub(crate) mod tests {
 
     pub(crate) fn with<T>(sample: &Sample, use_it: impl FnOnce(&Facts<'_>) -> T) -> T {
         let thread_time = Duration::from_secs(6);
-        use_it(&Facts { sample, thread_time, cpus: 2, ended: false, symbols: &Symbols::default() })
+        let (symbols, known) = (Symbols::default(), Known::default());
+        use_it(&Facts { sample, thread_time, cpus: 2, ended: false, symbols: &symbols, known: &known })
     }
 
     #[test]

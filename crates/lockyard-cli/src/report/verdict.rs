@@ -4,7 +4,7 @@
 //! | what is seen | what is said |
 //! |---|---|
 //! | threads that wait in a circle | the deadlock, and nothing else |
-//! | less than [`SMALL`] of the threads' time, and no wait of [`LONG`] | locks are not the problem, with the figures |
+//! | less than [`SMALL`] of the threads' time, and no wait of [`LONG`] | locks are not the problem, with the figures; if the program has locks of its own, or waits elsewhere, only those that were seen are not |
 //! | anything else | the class that cost most; its callers by what they waited and made others wait |
 //!
 //! The advice follows from the holds for which others waited: long ones want the slow work outside,
@@ -18,7 +18,9 @@ use lockyard_segment::sample::{CallerSample, ClassSample, ThreadSample};
 
 use super::numbers;
 use crate::deadlock::{self, Link};
+use crate::follow::Known;
 use crate::symbols::Symbols;
+use crate::unseen;
 
 /// A share of the threads' time that is not worth a change.
 const SMALL: f64 = 0.01;
@@ -46,6 +48,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) ended: bool,
     /// What places are called.
     pub(crate) symbols: &'a Symbols,
+    /// What is known of the process beside its locks.
+    pub(crate) known: &'a Known,
 }
 
 impl Facts<'_> {
@@ -93,13 +97,15 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> String {
             return format!("No mutex or rwlock was taken in this time.{not_seen}");
         }
         let whole = numbers::time(facts.thread_time.as_nanos() as f64);
-        let first = if not_seen.is_empty() {
+        let beside = unseen::beside(facts.known, facts.share(lost));
+        let beside = beside.map_or_else(String::new, |text| format!(" Beside them: {text}."));
+        let first = if not_seen.is_empty() && beside.is_empty() {
             "Locks are not this program's problem"
         } else {
             "The locks that were seen are not this program's problem"
         };
         return format!(
-            "{first}: its threads waited {time} of {whole} ({share}), at most {} at a time, in {} of {} acquisitions.{not_seen}",
+            "{first}: its threads waited {time} of {whole} ({share}), at most {} at a time, in {} of {} acquisitions.{not_seen}{beside}",
             numbers::time(longest as f64),
             numbers::grouped(contended),
             numbers::grouped(acquired),

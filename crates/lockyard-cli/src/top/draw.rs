@@ -190,7 +190,7 @@ mod tests {
 
     use super::super::state::Sort;
     use super::*;
-    use crate::symbols::Symbols;
+    use crate::follow::Known;
 
     fn drawn(state: &State, width: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, 30)).unwrap();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     fn state() -> State {
-        let mut state = State::new("memcached (process 7)".to_owned(), Symbols::default(), observed::tests::sample());
+        let mut state = State::new("memcached (process 7)".to_owned(), Known::default(), observed::tests::sample());
         let mut later = observed::tests::sample();
         later.seconds += 1.0;
         later.classes[1].counts.acquired += 500;
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn nothing_is_said_to_be_nothing() {
-        let mut state = State::new("x".to_owned(), Symbols::default(), Default::default());
+        let mut state = State::new("x".to_owned(), Known::default(), Default::default());
         assert!(drawn(&state, 80).contains("No lock was taken"));
         state.unseen = Some("saw no lock of this process".to_owned());
         assert!(drawn(&state, 80).contains("saw no lock"));

@@ -23,7 +23,6 @@ use crate::cli::TopArgs;
 use crate::failure::{Failure, INTERRUPTED, plain};
 use crate::follow::Known;
 use crate::observe::{name_of, unseen_process};
-use crate::symbols::Symbols;
 use crate::terminal::{self, Screen};
 use crate::{interrupt, unseen};
 use state::State;
@@ -64,9 +63,9 @@ impl Top {
         }
         interrupt::listen_quietly()?;
         let process = self.reader.process();
-        let programs = std::fs::read_link(format!("/proc/{process}/exe")).into_iter().collect();
+        let known = Known::of_running(process, f64::INFINITY);
         let first = self.reader.sample();
-        let mut state = State::new(name_of(process), Symbols::new(programs), first.clone());
+        let mut state = State::new(name_of(process), known, first.clone());
         self.look(&mut state, first);
         let failed = |error: io::Error| Failure::run(format!("the terminal: {}", plain(&error)));
         let mut screen = Screen::begin().map_err(failed)?;
@@ -197,7 +196,7 @@ mod tests {
 
     #[test]
     fn keys_do_what_the_screen_says() {
-        let mut state = State::new("x".to_owned(), Symbols::default(), observed::tests::sample());
+        let mut state = State::new("x".to_owned(), Known::default(), observed::tests::sample());
         let mut press = |code, modifiers| obey(&mut state, KeyEvent::new(code, modifiers));
         for code in
             [KeyCode::Char('r'), KeyCode::Char('s'), KeyCode::Down, KeyCode::Enter, KeyCode::Esc, KeyCode::Char('c')]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use lockyard_segment::Sample;
 use lockyard_segment::sample::{ClassSample, Counts};
 
+use crate::follow::Known;
 use crate::report::verdict::{self, Facts};
 use crate::symbols::Symbols;
 
@@ -50,6 +51,7 @@ pub(super) struct State {
     /// The process.
     pub(super) what: String,
     symbols: Symbols,
+    known: Known,
     begin: Sample,
     now: Sample,
     /// Since `begin`.
@@ -96,10 +98,11 @@ impl Row<'_> {
 
 impl State {
     /// Shows what was counted so far.
-    pub(super) fn new(what: String, symbols: Symbols, sample: Sample) -> Self {
+    pub(super) fn new(what: String, known: Known, sample: Sample) -> Self {
         Self {
             what,
-            symbols,
+            symbols: Symbols::of(&known),
+            known,
             begin: Sample::default(),
             since: sample.clone(),
             between: Sample::default(),
@@ -187,7 +190,7 @@ impl State {
     }
 
     fn told<'a>(&'a self, sample: &'a Sample, thread_time: Duration) -> Facts<'a> {
-        Facts { sample, thread_time, cpus: self.cpus, ended: self.ended, symbols: &self.symbols }
+        Facts { sample, thread_time, cpus: self.cpus, ended: self.ended, symbols: &self.symbols, known: &self.known }
     }
 
     /// The sentence.
@@ -213,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_selected_class_stays_selected_when_the_order_changes() {
-        let mut state = State::new("x".to_owned(), Symbols::default(), two_classes());
+        let mut state = State::new("x".to_owned(), Known::default(), two_classes());
         assert_eq!(state.rows().iter().map(|row| row.class.name.as_str()).collect::<Vec<_>>(), ["a \"b\"", "other"]);
         state.select(1);
         state.open(true);
@@ -232,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_new_beginning_counts_what_comes_after_it() {
-        let mut state = State::new("x".to_owned(), Symbols::default(), two_classes());
+        let mut state = State::new("x".to_owned(), Known::default(), two_classes());
         state.begin_anew();
         assert_eq!(state.since.acquired(), 0);
         let mut later = two_classes();
@@ -250,7 +253,7 @@ mod tests {
         state.look(later, true, None, |_| Duration::ZERO);
         assert_eq!((state.since.acquired(), state.between.acquired()), (1_001_007, 1_001_007));
         assert!(state.facts().ended);
-        let empty = State::new("x".to_owned(), Symbols::default(), Sample::default());
+        let empty = State::new("x".to_owned(), Known::default(), Sample::default());
         assert!(empty.rows().is_empty() && empty.opened().is_none());
     }
 }

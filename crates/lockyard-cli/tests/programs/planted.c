@@ -1,9 +1,11 @@
 // A program whose locks cost something known: `planted WHAT`. The test finds lines by their marks.
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -130,6 +132,52 @@ __attribute__((noinline)) static void *alone(void *nothing)
     return nothing;
 }
 
+// An interpreter with one lock for all threads, made of a condition variable.
+static pthread_cond_t turn = PTHREAD_COND_INITIALIZER;
+static int taken;
+
+__attribute__((noinline)) static void *interpret(void *nothing)
+{
+    for (int round = 0; round < 400; round++) {
+        pthread_mutex_lock(&table);
+        while (taken)
+            pthread_cond_wait(&turn, &table);
+        taken = 1;
+        pthread_mutex_unlock(&table);
+        work(400000);
+        pthread_mutex_lock(&table);
+        taken = 0;
+        pthread_cond_signal(&turn);
+        pthread_mutex_unlock(&table);
+    }
+    return nothing;
+}
+
+static void run(void *(*first)(void *), int firsts, void *(*second)(void *), int seconds)
+{
+    pthread_t threads[THREADS];
+    for (int at = 0; at < firsts + seconds; at++)
+        pthread_create(&threads[at], NULL, at < firsts ? first : second, NULL);
+    for (int at = 0; at < firsts + seconds; at++)
+        pthread_join(threads[at], NULL);
+}
+
+// A child whose threads wait for each other is killed; the parent goes on for a while.
+static void killed(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        run(forth, 1, back, 1);
+        _exit(0);
+    }
+    nap(300000);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    pthread_mutex_lock(&table);
+    pthread_mutex_unlock(&table);
+    nap(2500000); // the command looks for deadlocks every two seconds
+}
+
 // A daemon that begins as root.
 static int daemon_of_nobody(void)
 {
@@ -141,15 +189,6 @@ static int daemon_of_nobody(void)
     fflush(stdout);
     getchar();
     return 0;
-}
-
-static void run(void *(*first)(void *), int firsts, void *(*second)(void *), int seconds)
-{
-    pthread_t threads[THREADS];
-    for (int at = 0; at < firsts + seconds; at++)
-        pthread_create(&threads[at], NULL, at < firsts ? first : second, NULL);
-    for (int at = 0; at < firsts + seconds; at++)
-        pthread_join(threads[at], NULL);
 }
 
 int main(int words, char **word)
@@ -168,6 +207,10 @@ int main(int words, char **word)
         run(reader, FEW, writer, 1);
     else if (!strcmp(what, "daemon"))
         return daemon_of_nobody();
+    else if (!strcmp(what, "interpreter"))
+        run(interpret, FEW, NULL, 0);
+    else if (!strcmp(what, "killed"))
+        killed();
     else if (!strcmp(what, "quiet"))
         run(alone, 2, NULL, 0);
     else

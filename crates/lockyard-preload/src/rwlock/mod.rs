@@ -223,7 +223,8 @@ impl RwlockObject {
             match patience {
                 Patience::None => EBUSY,
                 Patience::Forever => {
-                    read(None);
+                    let held = read(None);
+                    debug_assert!(held, "a wait without end has ended");
                     0
                 }
                 Patience::Until(deadline) => until(&deadline, || read(Some(&deadline))),

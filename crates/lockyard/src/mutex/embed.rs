@@ -5,10 +5,10 @@
 //! **Detached release.** POSIX lets the next owner free a mutex, while the thread that released it
 //! may still be inside the call. So the owner reads the first waiter's name before it releases, and
 //! touches only that waiter's record afterwards. If that waiter gives up in between, it changes
-//! `asks`, and the release starts again. If it was the last, it clears the request and its number:
-//! a request after that may look the same, and the release then wakes the waiter that has left. The
-//! new one has just come: its timer is a turn at most. A waiter without a timer sets `ADOPTED`, and
-//! the release starts again.
+//! `asks`, and the release starts again. A waiter without a timer sets `ADOPTED`, and the release
+//! starts again. A later request with a timer may look the same: see invariant 4. Then the release
+//! wakes another waiter than the first, which sleeps to its timer: a turn, or as long as the
+//! release was stopped, up to 0.1 s.
 
 use super::{FLAGS, HANDOFF, LISTENING, OBEYED, OWNER, RawMutex, SEEN};
 use crate::event::Event;

@@ -44,9 +44,9 @@
 //! 3. A cancelled first waiter may leave its request behind: it then serves the new first waiter,
 //!    which has been woken.
 //! 4. A detached release obeys the request that it read the first waiter's name for, and no later
-//!    one: a later one has changed `asks`. (Not if 32 waiters give up between two instructions of
-//!    the owner, nor if the queue was empty between the two, which clears `asks`. Each earlier
-//!    request was then withdrawn by a time-out, and the last waiter has a timer.)
+//!    one: a later one has changed `asks`. Exceptions, all between two instructions of the owner:
+//!    32 waiters give up; the queue becomes empty, which clears `asks`; a stopped first waiter is
+//!    moved, or one of higher rank comes before the first. Then the first waiter has a timer.
 //!    A waiter without a timer never gives up: a request for it has `ADOPTED`, and is mistaken for
 //!    no earlier one of a waiter with a timer.
 //!

@@ -42,8 +42,8 @@
 //!
 //! # Memory ordering
 //!
-//! * `word`: entering is Acquire (a reader's addition, or its load that finds *locked* clear; a
-//!   writer's compare-exchange) and reads from the Release of the thread that made it possible: a
+//! * `word`: entering is Acquire (a reader's addition, or its compare-exchange; a writer's
+//!   compare-exchange) and reads from the Release of the thread that made it possible: a
 //!   reader's subtraction, a writer's byte store. All changes of readers' counts and of *waiting*
 //!   are read-modify-writes and keep those release sequences.
 //! * Setting *waiting* and taking an arriving reader out again order nothing: Relaxed.
@@ -54,6 +54,7 @@
 //!
 //! **Stopped for ever.** A waiter keeps nobody out. A reader that is stopped between its
 //! addition and taking that back, some instructions in which it is not inside, keeps writers out.
+//! (A try, and [`read_acquire_queued`](RawQRwLock::read_acquire_queued), adds only to enter.)
 //!
 //! **Destruction.** Releases do not touch the lock after their one step on the word: they look at
 //! the table by address. A waiter is a user.
@@ -61,7 +62,7 @@
 //! **fork.** A lock held by another thread stays held in the child. The forking thread goes on with
 //! what it holds: the parent's waiters are not in the child's queue, and none is counted. A reader
 //! of the parent that was between its addition and its taking that back is counted in the child;
-//! [`forget_waiters`](RawQRwLock::forget_waiters) takes it out.
+//! [`forget_waiters`](RawQRwLock::forget_waiters) takes it out of a lock that is held for writing.
 //!
 //! Sources: queued rwlock (Linux, Waiman Long 2014); "Don't contend with readers when setting
 //! _QW_WAITING" (2015); Mellor-Crummey and Scott, "Scalable reader-writer synchronization" (1991).

@@ -21,7 +21,8 @@
 //! 2. A lateral waiter holds no PI mutex: it is in nobody's chain, and can close no cycle of such
 //!    mutexes.
 //! 3. If the first waiter listens and finds the word 0 but the top waiter spinning, that one takes
-//!    the mutex, and its release obeys; or it leaves, and obeys itself.
+//!    the mutex, and its release obeys; or it leaves, and obeys itself. If it is stopped, its mark
+//!    ends, and a thread that comes, or the first waiter at the end of its turn, takes the mutex.
 
 use core::cell::Cell;
 

@@ -50,7 +50,7 @@
 //!
 //! A top waiter that is stopped, or that a fork left in the parent, keeps the mutex from threads in
 //! user space for `RESERVED_NS`, from the start of its spin. When it runs again it clears its own
-//! mark only, which it knows by the time.
+//! mark, which it knows by the time, or one of the same microsecond.
 //!
 //! # Bound on bypass
 //!
@@ -88,7 +88,8 @@
 //!   exchange word and flags in one step, and only if no flag is set.
 //! * `TOP_SPINS`: set with Relaxed: a hint. Cleared with SeqCst: a top waiter that leaves without
 //!   the mutex, and finds `LISTENING`, then looks at the word as a release does. A thread that
-//!   clears the mark of another tries to take the mutex: the release of whoever gets it obeys.
+//!   clears the mark of another wants the mutex: its release obeys, or that of the thread that was
+//!   faster. If it gives up instead, the first waiter looks by its timer, at the end of its turn.
 //! * `DEAD`: set before the finder gives the word back, and read in or after the exchange that
 //!   takes the word: the word orders them.
 //!

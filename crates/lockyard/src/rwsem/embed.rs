@@ -6,9 +6,10 @@
 //! may still be inside the call. A plain release touches the lock after its change of `count` when
 //! somebody waits. These do not: the first waiter's name is read before the change, which clears
 //! `LISTENING` in the same compare-exchange. If that waiter gives up in between, it changes `ASKS`,
-//! and the release starts again. If it was the last, it clears both: the request of the next may
-//! look the same, and the release then wakes the waiter that has left. The new one has just come:
-//! its timer is a turn at most.
+//! and the release starts again. A later request may yet look the same: after eight that gave up,
+//! or where `ASKS` was cleared in between, by the last waiter that left or by a reader that woke.
+//! Then the release wakes a waiter that has left, and the first sleeps to its timer: a turn, or as
+//! long as the release was stopped, up to 0.1 s.
 //!
 //! **Recurring reads.** A reader may always add one more bias while no writer holds the lock: a
 //! writer needs a count without readers. Whether the caller is a reader already decides only

@@ -104,7 +104,7 @@ pub const HANDOFF: u64 = 4;
 pub const LISTENING: u64 = 8;
 /// A writer spins for a lock that readers hold: no more of them for the moment.
 pub const PENDING: u64 = 16;
-/// How often [`LISTENING`] was set since a release cleared it: see `embed`.
+/// For how many first waiters [`LISTENING`] was set since a release cleared it: see `embed`.
 const ASKS: u64 = 0xe0;
 /// One of [`ASKS`].
 const ASK: u64 = 0x20;

@@ -30,7 +30,7 @@
 //! | queues, spinlock nodes, sleeping heads | the name | a thread that waits does not die |
 //! | rt-mutex: owner | the name | a record that holds one is not [unused](Thread::is_unused), so its name stays the dead one's |
 //! | PI mutex: the kernel's word | the kernel's thread id | as the kernel says |
-//! | pthread and C objects that refuse by owner | [`identity`] | never another's: name and claim |
+//! | pthread and C objects that refuse by owner | [`identity`] | never another's, but that of the 32,768th later owner of the record: name and claim |
 //!
 //! All threads without a record share one name, and none of the comparisons above tells them apart.
 //!

@@ -119,6 +119,8 @@
 //! one that have no timer. *In each case, not first*: it wakes the waiter right behind itself, if
 //! that one has no timer. If its last look was one as first, it was moved during that look, and has
 //! asked for another: it clears the first waiter's `reserved`, and with the lock sets `LISTENING`.
+//! *First, without the lock*: the requests stay, for the next; a lock that counts them
+//! ([`mutex`](crate::mutex)) counts one more.
 //!
 //! **Release.** Frees the lock. After that, with `HANDOFF` and if the lock is still free, it stores
 //! the time in `reserved` of the first waiter if that is 0; with `LISTENING` it clears that and

@@ -284,8 +284,8 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             }
             passed |= listened;
             // Once a turn; and where `HANDOFF` keeps the others out, which another thread may have
-            // set: a release that wakes nobody would leave the lock idle.
-            let asks = over || !listened || lock.look(false) == Look::Kept;
+            // set: a release that wakes nobody would leave the lock idle. Or it is free by now.
+            let asks = over || !listened || lock.look(false) != Look::Closed;
             if asks && lock.try_or_ask(Request::Listen) {
                 return Wait { passed: passed || late_turn, first, result: Ok(()) };
             }
