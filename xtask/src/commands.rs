@@ -273,8 +273,8 @@ pub(crate) const FORMS: &[Form] = &[
     },
     Form {
         name: "install",
-        options: "--prefix DIR | --check",
-        about: "the command, the C libraries, headers and pkg-config file under DIR (/usr/local), after DESTDIR of the environment; `--check` installs beside the build and compiles against it",
+        options: "--prefix DIR | --deb FILE | --check",
+        about: "the command with its manual pages and completions, the C libraries, headers, files for pkg-config and CMake under DIR (/usr/local), after DESTDIR of the environment; `--deb` packs them into a Debian package; `--check` installs beside the build and compiles against it",
         time: "as the build",
         run: |words| match words {
             ["--check"] => passes(&[steps::INSTALLED]),

@@ -8,9 +8,11 @@
 //! | `lib/liblockyard.so.VERSION` | the shared library, with the two customary links: for the loader and for the linker |
 //! | `lib/liblockyard.a` | the static library |
 //! | `lib/liblockyard_preload.so` | for programs that are not recompiled: `lockyard run` |
-//! | `lib/pkgconfig/lockyard.pc` | how to compile and link |
+//! | `lib/pkgconfig/lockyard.pc`, `lib/cmake/lockyard` | how to compile and link: for pkg-config, and CMake's `find_package(lockyard)` |
+//! | `share` | manual pages; completions for bash, zsh and fish |
 //!
 //! The libraries are what cargo builds, under the names of the platform: cargo knows no SONAME.
+//! What only a debugger reads is left out.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -23,11 +25,13 @@ const CAPI: &str = "crates/lockyard-capi";
 
 /// Carries out `cargo xtask install` with `options`.
 pub(crate) fn run(options: &[&str]) -> Outcome {
+    const UNDERSTOOD: &str = "install: only --prefix DIR or --deb FILE is understood";
     let prefix = match options {
         [] => "/usr/local",
         ["--prefix", prefix] => prefix,
-        [option] => option.strip_prefix("--prefix=").ok_or("install: only --prefix DIR is understood")?,
-        _ => return Err("install: only --prefix DIR is understood".to_owned()),
+        ["--deb", file] => return package(Path::new(file)),
+        [option] => option.strip_prefix("--prefix=").ok_or(UNDERSTOOD)?,
+        _ => return Err(UNDERSTOOD.to_owned()),
     };
     if !Path::new(prefix).is_absolute() {
         return Err(format!("install: --prefix: '{prefix}' is not an absolute path; name one that begins with /"));
@@ -67,7 +71,93 @@ pub(crate) fn check() -> Outcome {
     }
     let version = tools::capture(Command::new(destination.join("opt/lockyard/bin/lockyard")).arg("--version"))?;
     println!("{}", version.trim());
+    check_cmake(&destination.join("opt/lockyard"))?;
+    check_package()
+}
+
+/// A CMake project finds the library below `root`, and its program runs.
+fn check_cmake(root: &Path) -> Outcome {
+    tools::need("cmake", "cmake")?;
+    let project = tools::target().join("cmake-project");
+    let _ = fs::remove_dir_all(&project);
+    let source = fs::canonicalize(format!("{CAPI}/tests/programs/results.c")).map_err(|error| error.to_string())?;
+    let text = format!(
+        "cmake_minimum_required(VERSION 3.16)\nproject(user C)\nfind_package(lockyard {} REQUIRED)\n\
+         add_executable(shared {source})\ntarget_link_libraries(shared lockyard::lockyard)\n\
+         add_executable(static {source})\ntarget_link_libraries(static lockyard::static)\n",
+        version()?,
+        source = source.display(),
+    );
+    write(project.join("CMakeLists.txt"), text.as_bytes(), 0o644)?;
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(&project).arg("-B").arg(project.join("build"));
+    tools::capture(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", root.display())))?;
+    tools::capture(Command::new("cmake").arg("--build").arg(project.join("build")))?;
+    for program in ["shared", "static"] {
+        println!("{program}: {}", tools::capture(&mut Command::new(project.join("build").join(program)))?.trim());
+    }
     Ok(())
+}
+
+/// A Debian package is made, and what is in it runs from a root of its own.
+fn check_package() -> Outcome {
+    tools::need("dpkg-deb", "dpkg")?;
+    let (file, root) = (tools::target().join("lockyard.deb"), tools::target().join("unpacked"));
+    package(&file)?;
+    let _ = fs::remove_dir_all(&root);
+    tools::capture(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&root))?;
+    let said = tools::capture(Command::new(root.join("usr/bin/lockyard")).arg("--version"))?;
+    println!("{}: {}", file.display(), said.trim());
+    Ok(())
+}
+
+/// A Debian package of everything, at `file`.
+fn package(file: &Path) -> Outcome {
+    let root = tools::target().join("package");
+    let _ = fs::remove_dir_all(&root);
+    install(Path::new("/usr"), &root)?;
+    let machine = tools::capture(Command::new("dpkg").arg("--print-architecture"))?;
+    let control = format!(
+        "Package: lockyard\nVersion: {}\nArchitecture: {}\nMaintainer: The Lockyard authors\n\
+         Depends: libc6 (>= 2.31), libgcc-s1\nSection: devel\nPriority: optional\n\
+         Description: adaptive locks: library, preload library, measuring tools\n\
+         \x20The Linux kernel's adaptive locks, written anew for programs: a C and C++ library,\n\
+         \x20a preload library for programs that cannot be recompiled, and the lockyard command.\n",
+        version()?,
+        machine.trim(),
+    );
+    write(root.join("DEBIAN/control"), control.as_bytes(), 0o644)?;
+    tools::capture(Command::new("dpkg-deb").arg("--root-owner-group").arg("-b").arg(&root).arg(file))?;
+    println!("{}", file.display());
+    Ok(())
+}
+
+/// Manual pages and completions, as the command itself prints them.
+fn pages(command: &Path, share: &Path) -> Outcome {
+    let say = |words: &[&str]| tools::capture(Command::new(command).args(words));
+    write(share.join("man/man1/lockyard.1"), say(&["man"])?.as_bytes(), 0o644)?;
+    let help = say(&["--help"])?;
+    for name in commands(&help) {
+        let page = share.join(format!("man/man1/lockyard-{name}.1"));
+        write(page, say(&["man", name])?.as_bytes(), 0o644)?;
+    }
+    let shells = [
+        ("bash", "bash-completion/completions/lockyard"),
+        ("zsh", "zsh/site-functions/_lockyard"),
+        ("fish", "fish/vendor_completions.d/lockyard.fish"),
+    ];
+    for (shell, place) in shells {
+        write(share.join(place), say(&["completions", shell])?.as_bytes(), 0o644)?;
+    }
+    Ok(())
+}
+
+/// The commands of which `help` tells, one a line below "Commands:".
+fn commands(help: &str) -> Vec<&str> {
+    let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines = list.take_while(|line| line.starts_with("  "));
+    let named = lines.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    named.filter(|name| *name != "help").collect()
 }
 
 fn install(prefix: &Path, destination: &Path) -> Outcome {
@@ -88,11 +178,17 @@ fn install(prefix: &Path, destination: &Path) -> Outcome {
     put(&built.join("liblockyard_capi.so"), lib.join(format!("liblockyard.so.{version}")), 0o755)?;
     put(&built.join("liblockyard_preload.so"), lib.join("liblockyard_preload.so"), 0o755)?;
     put(&built.join("liblockyard_capi.a"), lib.join("liblockyard.a"), 0o644)?;
+    pages(&root.join("bin/lockyard"), &root.join("share"))?;
     link(&format!("liblockyard.so.{version}"), lib.join(format!("liblockyard.so.{major}")))?;
     link(&format!("liblockyard.so.{major}"), lib.join("liblockyard.so"))?;
     let template = fs::read_to_string(format!("{CAPI}/lockyard.pc.in")).map_err(|error| error.to_string())?;
     let filled = template.replace("@PREFIX@", &prefix.display().to_string()).replace("@VERSION@", &version);
-    write(lib.join("pkgconfig/lockyard.pc"), filled.as_bytes(), 0o644)
+    write(lib.join("pkgconfig/lockyard.pc"), filled.as_bytes(), 0o644)?;
+    for name in ["lockyardConfig.cmake", "lockyardConfigVersion.cmake"] {
+        let template = fs::read_to_string(format!("{CAPI}/{name}.in")).map_err(|error| error.to_string())?;
+        write(lib.join("cmake/lockyard").join(name), template.replace("@VERSION@", &version).as_bytes(), 0o644)?;
+    }
+    Ok(())
 }
 
 /// The workspace's version.
@@ -104,7 +200,13 @@ fn version() -> Outcome<String> {
 
 fn put(from: &Path, to: PathBuf, mode: u32) -> Outcome {
     let bytes = fs::read(from).map_err(|error| format!("{}: {error}", from.display()))?;
-    write(to, &bytes, mode)
+    write(to.clone(), &bytes, mode)?;
+    let text = to.extension().is_some_and(|end| end == "h" || end == "hpp");
+    // Without the tool the file is as useful, and several times as large.
+    if !text && let Err(why) = tools::capture(Command::new("strip").arg("--strip-debug").arg(&to)) {
+        println!("{}: not stripped: {why}", to.display());
+    }
+    Ok(())
 }
 
 /// Beside it first, then renamed: a program that uses the old file goes on with that.
@@ -127,4 +229,15 @@ fn link(target: &str, place: PathBuf) -> Outcome {
     symlink(target, &place).map_err(told)?;
     println!("{} -> {target}", place.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_those_that_help_names() {
+        let help = "Usage: x\n\nCommands:\n  run   runs a\n          program\n  help  this\n\nOptions:\n  -h\n";
+        assert_eq!(commands(help), ["run"]);
+    }
 }

@@ -197,7 +197,7 @@ pub(crate) struct CompareArgs {
     #[arg(
         last = true,
         value_name = "PROGRAM",
-        conflicts_with_all = ["quick", "family", "json", "html", "sim", "seed", "allow_one_cpu"]
+        conflicts_with_all = ["quick", "family", "html", "sim", "seed", "allow_one_cpu"]
     )]
     pub(crate) program: Vec<OsString>,
 
@@ -324,6 +324,14 @@ pub(crate) struct ListArgs {
     /// What to list; everything without it.
     #[arg(value_name = "WHAT")]
     pub(crate) what: Option<Listing>,
+
+    /// Only lines that contain this text
+    #[arg(value_name = "TEXT")]
+    pub(crate) find: Option<String>,
+
+    /// One JSON object per line
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What `lockyard list` can show.

@@ -153,10 +153,11 @@ fn chosen(list: &str) -> Result<Vec<(&'static str, OsString)>, Failure> {
         let (kind, lock) = part.trim().split_once('=').unwrap_or(("mutex", part.trim()));
         suggest::known("kind of object", "--lock", kind, &kinds)?;
         let served = SERVED.iter().find(|served| served.kind == kind).unwrap_or(&SERVED[0]);
-        match lock.split_once(':') {
+        let lock = match lock.split_once(':') {
             Some(("rwsem", name)) if kind == "rwlock" => {
                 let policies = [&["today"], policy::NAMES].concat();
-                suggest::known("policy", "--lock", name, &policies)?
+                suggest::known("policy", "--lock", name, &policies)?;
+                lock
             }
             _ => suggest::known("lock", "--lock", lock, served.by)?,
         };

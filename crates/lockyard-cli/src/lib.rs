@@ -42,6 +42,7 @@ mod bench;
 mod cli;
 mod clock;
 mod compare;
+mod completions;
 mod deadlock;
 mod elf;
 mod events;
@@ -53,6 +54,7 @@ mod interrupt;
 mod launch;
 mod list;
 mod machine;
+mod neighbours;
 mod observe;
 mod options;
 mod output;
@@ -164,12 +166,8 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
         Command::Top(args) => Top::check(&args)?.run(),
         Command::Hq(args) => hq(&HqOptions::check(&args, candidates())?),
         Command::Torture(args) => torture::run(&TortureOptions::check(&args)?),
-        Command::List(args) => print(&list::render(candidates(), args.what)),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "lockyard", &mut script);
-            print(&String::from_utf8_lossy(&script))
-        }
+        Command::List(args) => print(&list::render(candidates(), &args)?),
+        Command::Completions { shell } => print(&completions::script(shell, Cli::command(), candidates())),
         Command::Man { command } => {
             let mut page = Vec::new();
             clap_mangen::Man::new(cli::page_of(command.as_deref())?).render(&mut page)?;

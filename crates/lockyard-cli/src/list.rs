@@ -6,38 +6,73 @@ use lockyard::event::Event;
 use lockyard_figures::Figure;
 use lockyard_work::{Candidate, Origin, Workload};
 
-use crate::cli::Listing;
+use crate::cli::{ListArgs, Listing};
 use crate::events;
+use crate::failure::Failure;
 use crate::selection;
 use crate::simulate::machines;
 
+/// What can be listed: the head, the listing, and what its columns are called.
+const SECTIONS: [(&str, Listing, &[&str]); 7] = [
+    ("Locks", Listing::Locks, &["lock", "family", "about"]),
+    ("Policies", Listing::Policies, &["policy", "lock", "about"]),
+    ("Peers", Listing::Peers, &["peer", "family", "about"]),
+    ("Workloads", Listing::Workloads, &["workload", "about"]),
+    ("Machines", Listing::Machines, &["machine", "size", "about"]),
+    ("Events", Listing::Events, &["event", "about"]),
+    ("Figures", Listing::Figures, &["figure", "kind", "machines", "about"]),
+];
+
 /// The listing asked for; all of them without one.
-pub(crate) fn render(all: &'static [Candidate], what: Option<Listing>) -> String {
-    match what {
-        Some(Listing::This) => machines::this(),
-        Some(listing) => section(all, listing),
-        None => {
-            let headed = [
-                ("Locks", Listing::Locks),
-                ("Policies", Listing::Policies),
-                ("Peers", Listing::Peers),
-                ("Workloads", Listing::Workloads),
-                ("Machines", Listing::Machines),
-                ("Events", Listing::Events),
-                ("Figures", Listing::Figures),
-            ]
-            .map(|(head, listing)| {
-                let lines = section(all, listing);
-                let indented: String = lines.lines().map(|line| format!("  {line}\n")).collect();
-                format!("{head}\n{indented}")
-            });
-            headed.join("\n")
+///
+/// # Errors
+/// The text to find is nowhere.
+pub(crate) fn render(all: &'static [Candidate], args: &ListArgs) -> Result<String, Failure> {
+    let ListArgs { what, find, json } = args;
+    if *what == Some(Listing::This) {
+        return match (find, json) {
+            (None, false) => Ok(machines::this()),
+            _ => Err(Failure::usage("list this prints a machine file: it takes no text to find, and no --json")),
+        };
+    }
+    let mut sections = Vec::new();
+    for (head, listing, names) in SECTIONS {
+        if what.is_some_and(|what| what != listing) {
+            continue;
         }
+        let mut rows = section(all, listing);
+        if let Some(text) = find {
+            let text = text.to_lowercase();
+            rows.retain(|row| row.iter().any(|cell| cell.to_lowercase().contains(&text)));
+        }
+        match json {
+            true => sections.push(rows.iter().map(|row| object(names, row)).collect()),
+            false if rows.is_empty() && find.is_some() => {}
+            false if what.is_some() => sections.push(columns(&rows)),
+            false => {
+                let indented: String = columns(&rows).lines().map(|line| format!("  {line}\n")).collect();
+                sections.push(format!("{head}\n{indented}"));
+            }
+        }
+    }
+    let text: String = if *json { sections.concat() } else { sections.join("\n") };
+    match find {
+        Some(find) if text.is_empty() => {
+            Err(Failure::usage(format!("list: '{find}' is in no line of it; 'lockyard list' shows all")))
+        }
+        _ => Ok(text),
     }
 }
 
-fn section(all: &'static [Candidate], listing: Listing) -> String {
-    let rows: Vec<Vec<String>> = match listing {
+/// A row as a line of JSON.
+fn object(names: &[&str], row: &[String]) -> String {
+    let fields: serde_json::Map<String, serde_json::Value> =
+        names.iter().zip(row).map(|(name, cell)| ((*name).to_owned(), cell.clone().into())).collect();
+    format!("{}\n", serde_json::Value::Object(fields))
+}
+
+fn section(all: &'static [Candidate], listing: Listing) -> Vec<Vec<String>> {
+    match listing {
         Listing::Locks => locks(all, Origin::Lockyard),
         Listing::Peers => locks(all, Origin::Peer),
         Listing::Policies => policies(all),
@@ -45,8 +80,7 @@ fn section(all: &'static [Candidate], listing: Listing) -> String {
         Listing::Machines | Listing::This => machines::listing(),
         Listing::Events => Event::ALL.iter().map(|one| row([one.name(), events::plain(one.name())])).collect(),
         Listing::Figures => lockyard_figures::figures().iter().map(figure).collect(),
-    };
-    columns(&rows)
+    }
 }
 
 fn locks(all: &'static [Candidate], origin: Origin) -> Vec<Vec<String>> {
@@ -101,4 +135,35 @@ fn columns(rows: &[Vec<String>]) -> String {
         out.push('\n');
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::candidates;
+
+    fn list(what: Option<Listing>, find: Option<&str>, json: bool) -> Result<String, String> {
+        let args = ListArgs { what, find: find.map(str::to_owned), json };
+        render(candidates(), &args).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn a_text_is_found_in_any_column_whatever_its_capitals() {
+        let all = list(None, None, false).unwrap();
+        assert!(SECTIONS.iter().all(|(head, ..)| all.contains(&format!("{head}\n  "))), "{all}");
+        let events = list(Some(Listing::Events), Some("HANDOFF"), false).unwrap();
+        assert!(events.lines().count() > 3 && events.lines().all(|line| line.to_lowercase().contains("handoff")));
+        let machines = list(None, Some("epyc9654"), false).unwrap();
+        assert!(machines.starts_with("Machines\n  epyc9654") && !machines.contains("Locks\n"), "{machines}");
+        assert!(list(None, Some("no such thing"), false).unwrap_err().contains("is in no line of it"));
+        assert!(list(Some(Listing::This), None, true).unwrap_err().contains("takes no text"));
+    }
+
+    #[test]
+    fn each_line_of_json_is_a_row() {
+        let text = list(Some(Listing::Locks), None, true).unwrap();
+        let rows: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(rows.iter().any(|row| row["lock"] == "mutex" && row["family"] == "mutex" && row["about"] != ""));
+        assert_eq!(rows.len(), section(candidates(), Listing::Locks).len());
+    }
 }

@@ -152,6 +152,12 @@ fn ours(all: &'static [Candidate], text: Option<&str>, by_family: bool) -> Resul
             let message = format!("--lock: '{name}' is a peer, not one of Lockyard's locks; use --peer {name}");
             return Err(Failure::usage(message));
         }
+        if suggest::lock(name, &valid).is_none()
+            && let Some(peer) = peer_of(all, name)
+        {
+            let message = format!("--lock: '{name}' is another library, whose locks are peers: --peer {peer}");
+            return Err(Failure::usage(message));
+        }
         let name = suggest::known("lock", "--lock", name, &valid)?;
         let of_name = || lockyard().filter(|candidate| candidate.name == name);
         if let Some(policy) = policy {
@@ -166,6 +172,12 @@ fn ours(all: &'static [Candidate], text: Option<&str>, by_family: bool) -> Resul
         }
     }
     Ok(chosen)
+}
+
+/// The first peer of the library `name`: of parking_lot it is `parking_lot-mutex`.
+fn peer_of(all: &'static [Candidate], name: &str) -> Option<&'static str> {
+    let library = |peer: &&str| peer.split('-').next().is_some_and(|library| library.eq_ignore_ascii_case(name));
+    names(all, Origin::Peer).into_iter().find(library)
 }
 
 /// Keeps the policies asked for; a lock that has none of them keeps its default.

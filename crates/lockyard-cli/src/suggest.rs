@@ -1,13 +1,42 @@
-//! The nearest valid name for a mistyped one.
+//! The nearest valid name for a mistyped one, and the several names of a lock.
 
 use crate::failure::Failure;
 
-/// Finds `name` among `valid` names of a `kind` ("lock"), given by `flag`.
+/// Names of the same lock. Capitals, `-` and `_` do not count, so `HqSpinLock` is `hq-spinlock`.
+const SAME: [&[&str]; 9] = [
+    &["pi-mutex", "rtmutex", "rt"],
+    &["rtmutex-tree", "tree-rtmutex"],
+    &["qspinlock", "spinlock", "spin"],
+    &["hq-spinlock", "hq"],
+    &["cna", "cna-spinlock"],
+    &["mcs", "mcs-lock"],
+    &["ticket", "ticket-lock"],
+    &["ttas", "ttas-lock"],
+    &["qrwlock", "qrw"],
+];
+
+fn plain(name: &str) -> String {
+    name.to_lowercase().replace(['-', '_'], "")
+}
+
+/// The one of `valid` that is another name of the lock `name`: that of its type, of another tool.
+pub(crate) fn lock<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
+    let name = plain(name);
+    let names = SAME.iter().find(|names| names.iter().any(|one| plain(one) == name));
+    let is_it = |candidate: &&&str| {
+        let candidate = plain(candidate);
+        candidate == name || names.is_some_and(|names| names.iter().any(|one| plain(one) == candidate))
+    };
+    valid.iter().find(is_it).copied()
+}
+
+/// Finds `name` among `valid` names of a `kind`, given by `flag`; a "lock" by its other names, too.
 ///
 /// # Errors
 /// One line: the unknown name, the nearest valid one, and where all of them are listed.
 pub(crate) fn known<'a>(kind: &str, flag: &str, name: &str, valid: &[&'a str]) -> Result<&'a str, Failure> {
-    if let Some(found) = valid.iter().find(|candidate| **candidate == name) {
+    let exact = valid.iter().find(|candidate| **candidate == name).copied();
+    if let Some(found) = exact.or_else(|| lock(name, valid).filter(|_| kind == "lock")) {
         return Ok(found);
     }
     let guess = nearest(name, valid).map_or_else(String::new, |near| format!("did you mean '{near}'? "));
@@ -73,6 +102,24 @@ mod tests {
         assert_eq!(nearest("semaphoring", &LOCKS), Some("semaphore"));
         assert_eq!(nearest("banana", &LOCKS), None);
         assert_eq!(nearest("", &LOCKS), None);
+    }
+
+    #[test]
+    fn a_lock_has_the_name_of_its_type_and_those_of_the_other_tools() {
+        for (name, found) in [
+            ("Mutex", "mutex"),
+            ("SpinLock", "qspinlock"),
+            ("spin", "qspinlock"),
+            ("HqSpinLock", "hq-spinlock"),
+            ("hq", "hq-spinlock"),
+            ("RwSem", "rwsem"),
+        ] {
+            assert_eq!((lock(name, &LOCKS), known("lock", "--lock", name, &LOCKS).ok()), (Some(found), Some(found)));
+        }
+        assert_eq!(lock("RtMutex", &["mutex", "pi-mutex"]), Some("pi-mutex"));
+        assert_eq!(lock("pi-mutex", &["mutex", "rt"]), Some("rt"));
+        assert_eq!((lock("parking_lot", &LOCKS), lock("", &LOCKS)), (None, None));
+        assert!(known("policy", "--policy", "Mutex", &LOCKS).is_err());
     }
 
     #[test]

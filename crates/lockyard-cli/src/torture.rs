@@ -128,16 +128,18 @@ fn chosen(text: &str, simulates: bool) -> Result<Vec<String>, Failure> {
         return Ok(sound.map(Entry::label).collect());
     }
     let mut labels = Vec::new();
+    let mut names: Vec<&str> = all.iter().map(|entry| entry.name).collect();
+    names.dedup();
     for part in text.split(',').map(str::trim) {
-        let found = all.iter().find(|entry| entry.label() == part || entry.name == part);
+        // The default policy has the name alone, too.
+        let (name, policy) = part.split_once(':').map_or((part, None), |(name, policy)| (name, Some(policy)));
+        let name = suggest::lock(name, &names).unwrap_or(name);
+        let found = all.iter().find(|entry| entry.name == name && policy.is_none_or(|of| entry.policy == Some(of)));
         let Some(entry) = found else {
-            let mut names: Vec<&str> = all.iter().map(|entry| entry.name).collect();
-            names.dedup();
-            let name = part.split(':').next().unwrap_or_default();
             suggest::known("lock", "--lock", name, &names)?;
             let policies: Vec<&str> =
                 all.iter().filter(|entry| entry.name == name).filter_map(|entry| entry.policy).collect();
-            let policy = part.split_once(':').map_or("", |(_, policy)| policy);
+            let policy = policy.unwrap_or_default();
             if policies.is_empty() {
                 return Err(Failure::usage(format!("--lock: '{name}' has no policies, '{policy}' was given")));
             }

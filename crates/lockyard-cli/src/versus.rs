@@ -9,7 +9,6 @@
 //! With `--load` the program is a server: it is started, `--ready` is tried until it succeeds, the
 //! load runs, and the server is stopped.
 
-use std::fmt::Write as _;
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -22,13 +21,13 @@ use crate::cli::CompareArgs;
 use crate::failure::{Failure, INTERRUPTED, plain};
 use crate::interrupt;
 use crate::launch::{Launch, Purpose};
+use crate::neighbours::Neighbours;
 use crate::progress::Progress;
-use crate::report::look::{Look, align_right, new_table, trimmed};
+use crate::report::look::Look;
 use crate::report::numbers;
+use crate::report::versus::{Compared, FEWEST, Rates};
 use crate::values::{Bounds, seconds};
 
-/// The fewest rounds whose least and greatest ratio enclose the middle 95 times in 100.
-const FEWEST: usize = 6;
 /// Time to spend, if the user names none, in seconds.
 const BUDGET: f64 = 60.0;
 /// How long a server may take until it is ready, and until it has ended.
@@ -47,6 +46,7 @@ pub(crate) struct Versus {
     budget: Duration,
     server: Option<Server>,
     metric: Option<Regex>,
+    json: bool,
 }
 
 #[derive(Debug)]
@@ -54,9 +54,6 @@ struct Server {
     load: String,
     ready: Option<String>,
 }
-
-/// One subject's numbers, round by round: a rate, or the inverse of a time.
-type Rates = Vec<f64>;
 
 impl Versus {
     /// Checks the arguments.
@@ -93,7 +90,8 @@ impl Versus {
         };
         let metric = args.metric.as_ref().map(pattern).transpose()?;
         let server = args.load.as_ref().map(|load| Server { load: load.clone(), ready: args.ready.clone() });
-        Ok(Self { glibc: Launch::bare(&args.program)?, choices, rounds, budget, server, metric })
+        let json = args.matrix.json;
+        Ok(Self { glibc: Launch::bare(&args.program)?, choices, rounds, budget, server, metric, json })
     }
 
     /// Measures, and tells.
@@ -113,6 +111,7 @@ impl Versus {
         if !interrupt::asked() {
             cold?;
         }
+        let neighbours = Neighbours::begin();
         let mut rates: Vec<Rates> = vec![Vec::new(); subjects.len()];
         let mut round = 0;
         'rounds: while !interrupt::asked() && round < self.rounds && (round < FEWEST || started.elapsed() < self.budget)
@@ -138,7 +137,12 @@ impl Versus {
         if round < FEWEST {
             return Err(Failure::run(format!("interrupted after {}: too few to tell", numbers::count(round, "round"))));
         }
-        crate::print(&self.report(&subjects, &rates, look))?;
+        let compared = Compared {
+            subjects: subjects.iter().map(|(name, _)| *name).zip(rates).collect(),
+            metric: self.metric.is_some(),
+            others: neighbours.share(),
+        };
+        crate::print(&if self.json { compared.json()? } else { compared.table(look) })?;
         Ok(if interrupt::asked() { INTERRUPTED } else { 0 })
     }
 
@@ -202,35 +206,6 @@ impl Versus {
         number
             .ok_or_else(|| Failure::run(format!("--metric: '{metric}' found no number in what was printed on {name}")))
     }
-
-    fn report(&self, subjects: &[(&str, &Launch)], rates: &[Rates], look: Look) -> String {
-        let ratios: Vec<Middle> = rates.iter().map(|rates_of| Middle::of_ratios(rates_of, &rates[0])).collect();
-        let noise = ratios[1];
-        let mut out = format!("{}\n\n", look.bold(&sentence(&subjects[2..], &ratios[2..], noise)));
-        let what = if self.metric.is_some() { "result" } else { "time" };
-        let mut table = new_table(look, ["  locks", what, "against glibc", "95 % interval"]);
-        align_right(&mut table, &[1, 2, 3]);
-        for (index, (((name, _), rates), ratio)) in subjects.iter().zip(rates).zip(&ratios).enumerate() {
-            let middle = Middle::of(rates.clone()).value;
-            let shown = match self.metric {
-                Some(_) => numbers::three(middle),
-                None => numbers::time(1e9 / middle),
-            };
-            // The first is what the others are compared with.
-            let (value, interval) =
-                if index == 0 { ("1".to_owned(), "–".to_owned()) } else { (times(ratio.value), ratio.interval()) };
-            table.add_row(vec![format!("  {name}"), shown, value, interval]);
-        }
-        out.push_str(&trimmed(&table));
-        let rounds = numbers::count(rates[0].len(), "round");
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            out,
-            "\n{}",
-            look.dim(&format!("  Medians of {rounds}, in turns; above 1 is faster. glibc again: the noise."))
-        );
-        out
-    }
 }
 
 /// Whether the probe `ready` succeeds before `end`. One that hangs is killed then.
@@ -245,83 +220,6 @@ fn succeeds(ready: &str, end: Instant) -> bool {
                 return false;
             }
         }
-    }
-}
-
-/// A middle and an interval that encloses it 95 times in 100.
-#[derive(Debug, Clone, Copy)]
-struct Middle {
-    value: f64,
-    low: f64,
-    high: f64,
-}
-
-impl Middle {
-    fn of_ratios(rates: &[f64], base: &[f64]) -> Self {
-        Self::of(rates.iter().zip(base).map(|(rate, base)| rate / base).collect())
-    }
-
-    /// By the order of `values` alone, of which there are some.
-    fn of(mut values: Vec<f64>) -> Self {
-        values.sort_by(f64::total_cmp);
-        let count = values.len();
-        let value = (values[(count - 1) / 2] + values[count / 2]) / 2.0;
-        let outside = outside(count);
-        Self { value, low: values[outside], high: values[count - 1 - outside] }
-    }
-
-    fn interval(&self) -> String {
-        format!("{} to {}", times(self.low), times(self.high))
-    }
-}
-
-/// How many of `count` values may be left out at each end, so that the rest encloses the middle of
-/// what they are drawn from 95 times in 100.
-fn outside(count: usize) -> usize {
-    // The chance that at most so many of them lie below the middle: heads of a fair coin.
-    let mut term = 0.5_f64.powi(count as i32);
-    let (mut sum, mut left_out) = (term, 0);
-    for heads in 1..count {
-        term *= (count - heads + 1) as f64 / heads as f64;
-        if 2.0 * (sum + term) > 0.05 {
-            break;
-        }
-        sum += term;
-        left_out = heads;
-    }
-    // `sum` is the chance of at most `left_out` on one side: then the interval ends beyond those.
-    left_out.min((count - 1) / 2)
-}
-
-fn times(ratio: f64) -> String {
-    format!("{ratio:.3}")
-}
-
-fn sentence(subjects: &[(&str, &Launch)], ratios: &[Middle], noise: Middle) -> String {
-    let floor = format!("glibc against itself {} ({})", times(noise.value), noise.interval());
-    let named: Vec<(&str, &Middle)> = subjects.iter().map(|(name, _)| *name).zip(ratios).collect();
-    let best = named.iter().max_by(|a, b| a.1.value.total_cmp(&b.1.value));
-    let faster = best.filter(|(_, ratio)| ratio.low > 1.0 && ratio.value > noise.high);
-    if let Some((name, ratio)) = faster {
-        return format!(
-            "Other locks make this program faster: with {name} {} times as fast ({}); {floor}.",
-            times(ratio.value),
-            ratio.interval()
-        );
-    }
-    let slower = named.iter().all(|(_, ratio)| ratio.high < 1.0 && ratio.value < noise.low);
-    match best {
-        Some((name, ratio)) if slower => format!(
-            "Other locks make this program slower, the best of them {name} with {} ({}); {floor}. Keep glibc's.",
-            times(ratio.value),
-            ratio.interval()
-        ),
-        Some((name, ratio)) => format!(
-            "No difference that these rounds show: {name} {} ({}); {floor}. Keep glibc's, or give it more rounds.",
-            times(ratio.value),
-            ratio.interval()
-        ),
-        None => floor,
     }
 }
 
@@ -363,33 +261,5 @@ fn stop(child: &mut Child) {
             return;
         }
         thread::sleep(LOOK);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn intervals_come_from_the_order() {
-        // Tables of the sign test: 6 values none, 9 one, 12 two, 20 five, 100 thirty-nine.
-        assert_eq!([5, 6, 8, 9, 12, 20, 100].map(outside), [0, 0, 0, 1, 2, 5, 39]);
-        let middle = Middle::of((1..=9).map(f64::from).collect());
-        assert_eq!((middle.value, middle.low, middle.high), (5.0, 2.0, 8.0));
-        let ratios = Middle::of_ratios(&[2.0, 4.0], &[1.0, 2.0]);
-        assert_eq!((ratios.value, ratios.low, ratios.high), (2.0, 2.0, 2.0));
-    }
-
-    #[test]
-    fn the_sentence_says_no_more_than_the_rounds() {
-        let launch = Launch::bare(&["true".into()]).expect("a program");
-        let say = |value: f64, low: f64, high: f64, noise: f64| {
-            let noise = Middle { value: 1.0, low: 1.0 - noise, high: 1.0 + noise };
-            sentence(&[("hq", &launch)], &[Middle { value, low, high }], noise)
-        };
-        assert!(say(1.12, 1.09, 1.15, 0.02).starts_with("Other locks make this program faster: with hq 1.120 times"));
-        assert!(say(1.01, 1.005, 1.015, 0.02).starts_with("No difference"), "inside the noise");
-        assert!(say(1.12, 0.99, 1.3, 0.02).starts_with("No difference"));
-        assert!(say(0.9, 0.85, 0.95, 0.02).starts_with("Other locks make this program slower"));
     }
 }

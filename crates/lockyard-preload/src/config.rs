@@ -41,14 +41,27 @@ pub(crate) enum SpinKind {
     Hq,
 }
 
-const MUTEXES: [(&str, MutexKind); 5] = [
+/// Each lock's short name first, then those that it has in Rust and in the other tools.
+const MUTEXES: [(&str, MutexKind); 10] = [
     ("mutex", MutexKind::Mutex),
     ("spin", MutexKind::Spin),
+    ("spinlock", MutexKind::Spin),
+    ("qspinlock", MutexKind::Spin),
     ("hq", MutexKind::Hq),
+    ("hq-spinlock", MutexKind::Hq),
     ("rt", MutexKind::Rt),
+    ("rtmutex", MutexKind::Rt),
+    ("pi-mutex", MutexKind::Rt),
     ("glibc", MutexKind::Glibc),
 ];
-const SPINS: [(&str, SpinKind); 3] = [("spin", SpinKind::Spin), ("hq", SpinKind::Hq), ("glibc", SpinKind::Glibc)];
+const SPINS: [(&str, SpinKind); 6] = [
+    ("spin", SpinKind::Spin),
+    ("spinlock", SpinKind::Spin),
+    ("qspinlock", SpinKind::Spin),
+    ("hq", SpinKind::Hq),
+    ("hq-spinlock", SpinKind::Hq),
+    ("glibc", SpinKind::Glibc),
+];
 
 /// The choice, packed: bit 31 decided; bits 0–7 mutex, 8–15 rwlock (0 glibc, 1 qrw, 2 + policy),
 /// 16–23 spin, 24 semaphores, 25 locks are told of one by one, 26 some spinlocks are glibc's.
@@ -175,7 +188,7 @@ fn read() -> Result<u32, Complaint> {
     let rwlock = match variable(c"LOCKYARD_RWLOCK") {
         None | Some(b"rwsem") => 2 + policies::DEFAULT,
         Some(b"glibc") => 0,
-        Some(b"qrw") => 1,
+        Some(b"qrw" | b"qrwlock") => 1,
         Some(value) => {
             let policy = value.strip_prefix(b"rwsem:").and_then(policies::named);
             2 + policy.ok_or(Complaint::new("LOCKYARD_RWLOCK", value, policies::CHOICES))?

@@ -16,6 +16,8 @@
 //!
 //! **Lifetime.** A token must outlive the waits that use it; the borrow says so.
 
+use core::fmt;
+
 use crate::platform::pi::At;
 use crate::platform::thread::Thread;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
@@ -48,11 +50,16 @@ impl core::error::Error for GaveUp {}
 ///
 /// A cancelled token stays cancelled: later waits with it end at once, but an acquisition that need
 /// not wait still succeeds. A token may be used by many waits at a time. Theory: `src/cancel.rs`.
-#[derive(Debug)]
 pub struct CancelToken<P: Platform> {
     cancelled: P::U32,
     lock: RawQSpinLock<P>,
     waiters: WaitQueue<P, TOKEN>,
+}
+
+impl<P: Platform> fmt::Debug for CancelToken<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelToken").field("cancelled", &self.is_cancelled()).finish_non_exhaustive()
+    }
 }
 
 impl<P: Platform> Default for CancelToken<P> {

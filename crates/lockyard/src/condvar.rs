@@ -37,8 +37,8 @@
 //! **Spurious returns** happen. Inside a wait of a signal handler a wait is a nap. Of the threads
 //! without a record (registry exhausted) one queues with a borrowed one; the others sleep beside it
 //! and return when it does ([`Platform::stand_in`]), as does each of them every five seconds.
-//! **Destruction.** A condition variable may be destroyed as soon as everybody who waited has been
-//! signalled ([`RawCondvar::drain`] waits for those who give up), by (3). **fork.** A child finds
+//! **Destruction.** A condition variable may be destroyed as soon as all its waiters have been
+//! signalled ([`RawCondvar::drain`] waits for those that give up), by (3). **fork.** A child finds
 //! `lock` free (its sections are windows) and the parent's waiters gone from the queue: see
 //! [`wait::queue`](crate::wait::queue).
 //!
@@ -60,7 +60,7 @@ const MOVED: u32 = 2;
 const WOKEN: u32 = 3;
 const LEAVING: u32 = 4;
 
-/// A lock that a thread gives up while it waits for a condition.
+/// The lock that a waiter releases to wait, and takes again before it returns.
 pub trait Companion<P: Platform> {
     /// Takes the lock.
     fn acquire(&self);
@@ -122,14 +122,14 @@ impl<P: Platform> RawCondvar<P> {
         Self { lock: RawQSpinLock::new(), queue: WaitQueue::new() }
     }
 
-    /// Releases `lock` and sleeps until signalled, in one step as far as those who take `lock` can
+    /// Releases `lock` and sleeps until signalled, in one step as far as later owners of `lock` can
     /// tell; then takes `lock` again, in every case. May return without a signal.
     ///
     /// # Errors
     /// `until` came first. `lock` is held nevertheless.
     ///
     /// # Safety
-    /// The caller holds `lock`. All who wait at the same time do so with the same lock.
+    /// The caller holds `lock`. All threads that wait at the same time use the same lock.
     pub unsafe fn wait<C: Companion<P>>(&self, lock: &C, until: Until<'_, P>) -> Result<(), GaveUp> {
         let Some(me) = P::current().filter(|me| me.waiter.busy.load(Relaxed) == 0) else {
             // It returns now and then: nobody can reach it to tell it that it was cancelled.
@@ -300,7 +300,7 @@ impl<P: Platform> RawCondvar<P> {
         }
     }
 
-    /// Whether somebody waits who has not been signalled.
+    /// Whether a thread waits that has not been signalled.
     pub fn has_waiters(&self) -> bool {
         if self.queue.is_empty() {
             return false;
@@ -317,8 +317,8 @@ impl<P: Platform> RawCondvar<P> {
         next.is_some()
     }
 
-    /// Before the memory goes away, nobody waiting any more: waits for those who are about to
-    /// leave.
+    /// Before the memory goes away, when each waiter was signalled or gives up: waits until none is
+    /// in the queue.
     pub fn drain(&self) {
         P::wait_window(|| self.queue.is_empty().then_some(()));
         // The last to leave, or a signaller, may not have dropped the lock yet.
@@ -327,7 +327,7 @@ impl<P: Platform> RawCondvar<P> {
         unsafe { section::exit(&self.lock) };
     }
 
-    /// In a child process: forgets those who waited in the parent.
+    /// In a child process: forgets the parent's waiters.
     ///
     /// # Safety
     /// No thread of this process uses the condition variable until this returns.

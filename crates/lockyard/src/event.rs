@@ -60,8 +60,8 @@ events! {
     PvWaitNode = "pv_wait_node": "queued spinlock waiter slept",
 
     CnaAside = "cna_aside": "CNA head moved a waiter of another NUMA node aside",
-    CnaFlush = "cna_flush": "CNA waiters who had been aside for long went to the front of the queue",
-    CnaSplice = "cna_splice": "CNA waiters who had been aside became the queue: nobody else was left",
+    CnaFlush = "cna_flush": "CNA waiters that had been aside for long went to the front of the queue",
+    CnaSplice = "cna_splice": "CNA waiters that had been aside became the queue: nobody else was left",
 
     CondSleep = "cond_sleep": "condition variable waiter slept",
     CondRequeue = "cond_requeue": "signalled condition variable waiter put, asleep, into its mutex's queue",

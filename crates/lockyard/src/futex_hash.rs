@@ -10,17 +10,17 @@
 //!
 //! | line | word | meaning | written by |
 //! |---|---|---|---|
-//! | 1 | waiters | bits 0–30: threads queued, or about to lock the bucket to queue; bit 31: moved, look in the next table | a waiter before it locks: + 1; whoever takes it out, or it itself, under the lock: − 1; the grower, under the lock: moved |
+//! | 1 | waiters | bits 0–30: threads queued, or about to lock the bucket to queue; bit 31: moved, look in the next table | a waiter before it locks: + 1; if it does not queue: − 1; the thread that takes it out, under the lock: − 1; the grower, under the lock: moved |
 //! | 1 | lock | any [`BucketLock`] | – |
 //! | 2 | queue | sleepers of all words that hash here, first come first | under the lock |
 //!
-//! The queue is on a line of its own: those who only look at `waiters`, or spin for the lock, do
+//! The queue is on a line of its own: threads that only look at `waiters`, or spin for the lock, do
 //! not disturb its owner's work on the queue. A sleeper's place, its key and its `granted` flag are
 //! in its thread record.
 //!
 //! | what | steps |
 //! |---|---|
-//! | [`wait`](FutexHash::wait) | waiters + 1; full fence; lock; the word differs: waiters − 1, unlock, return; else queue, unlock, sleep until granted or late |
+//! | [`wait`](FutexHash::wait) | waiters + 1; full fence; lock; the word differs: unlock, waiters − 1, return; else queue, unlock, sleep until granted or late |
 //! | late | lock; granted after all: woken; else take out, waiters − 1, unlock |
 //! | [`wake`](FutexHash::wake) | full fence; waiters is 0: return; lock; take out those with the key, waiters − 1, granted; unlock; wake them |
 //!
@@ -31,7 +31,7 @@
 //!    key have all been moved.
 //! 3. A waker touches nothing of a sleeper after `granted` but its name.
 //! 4. A table's place in the hash is written once, before `announced` says so, and read only by
-//!    those who know of it: from `current`, or from `announced`.
+//!    threads that know of it: from `current`, or from `announced`.
 //!
 //! # Growing
 //!
@@ -299,8 +299,8 @@ impl<'t, P: Platform, L: BucketLock<P>> FutexHash<'t, P, L> {
             bucket.lock.with(|| bucket.queue.0.push(thread));
             moved += 1;
         }
-        // Those who have gone and the mark in one step: a waker that saw neither would look nowhere
-        // else.
+        // The sleepers' leaving and the mark in one step: a waker that saw neither would look
+        // nowhere else.
         match moved {
             // The mark may be there: another hash's, which has taken the sleepers along.
             0 => from.waiters.fetch_or(MOVED, Release),

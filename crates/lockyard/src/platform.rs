@@ -21,8 +21,8 @@
 //! * **Records** (`record`): what locks keep in a thread's record, and the tables that they share
 //!   ([`Platform::commons`]). To the seam they are plain words at rest when zero; what they mean is
 //!   the locks' affair, which stand above it.
-//! * **Hints**: who runs ([`Platform::is_running`]), who should give way
-//!   ([`Platform::should_yield`]), which CPU and node this is. A hint may be wrong at any time;
+//! * **Hints**: whether a thread runs ([`Platform::is_running`]), whether the caller should give
+//!   way ([`Platform::should_yield`]), which CPU and node this is. A hint may be wrong at any time;
 //!   wrong answers cost time, never correctness.
 //!
 //! # Zero
@@ -107,7 +107,7 @@ impl crate::event::Snapshot {
 pub enum StandIn<P: Platform> {
     /// With this record, which it has borrowed.
     Record(&'static Thread<P>),
-    /// Beside somebody who has: [`Platform::sleep_beside`] with these numbers.
+    /// Beside a thread that has: [`Platform::sleep_beside`] with these numbers.
     Joined(u32, u32),
     /// Not at all: it looks again after a while.
     Nobody,
@@ -237,7 +237,7 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// Reaches another thread, which may be awake, to leave it a wake-up in its parking token: that
     /// is what `exchange` does. Returns what it returns.
     ///
-    /// For machines on which it takes more than the token to wake somebody who does not sleep: a
+    /// For machines on which it takes more than the token to wake a thread that does not sleep: a
     /// kernel locks the thread before it looks.
     #[inline(always)]
     fn notify(token: &Self::U32, exchange: impl FnOnce() -> u32) -> u32 {
@@ -252,16 +252,16 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     // ---- ordering
     // -------------------------------------------------------------------------------------------
 
-    /// A full fence: orders the caller's earlier accesses before its later ones, against everybody
-    /// who has one between theirs.
+    /// A full fence: orders the caller's earlier accesses before its later ones, against every
+    /// thread that has one between its own.
     ///
     /// For two sides that both write one word and then read another, both often. Where one side is
     /// rare, see [`Platform::fence_heavy`].
     fn fence();
 
     /// The cheap half of an asymmetric fence: orders the caller's earlier store before its later
-    /// load, provided that the other side uses [`Platform::fence_heavy`]. Free on Linux (compiler
-    /// fence; the heavy side interrupts this CPU).
+    /// load, against a [`Platform::fence_heavy`] that returns `true`. On Linux, where that returns
+    /// `false`, it is free: a compiler fence.
     fn fence_light();
 
     /// The dear half: a full fence here and, in effect, in every running thread of the process. A
@@ -310,7 +310,7 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
         StandIn::Nobody
     }
 
-    /// The calling thread has waited with a borrowed record: all who joined it wake.
+    /// The calling thread has waited with a borrowed record: all that joined it wake.
     fn stood_in(thread: &'static Thread<Self>) {
         let _ = thread;
     }
@@ -403,8 +403,9 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// The number of NUMA nodes: more than any [`Platform::node`]. A hint.
     fn nodes() -> u32;
 
-    /// The last-level cache of the CPU the caller runs on, 0-based, those of a node in a row: who
-    /// shares it is nearer than who shares the node. A hint; where nothing is known, the node.
+    /// The last-level cache of the CPU the caller runs on, 0-based, those of a node in a row: CPUs
+    /// that share it are nearer than those that share the node. A hint; where nothing is known, the
+    /// node.
     fn cache() -> u32 {
         Self::node()
     }

@@ -1,4 +1,4 @@
-//! The condition variable of the PI mutex: who is notified inherits on.
+//! The condition variable of the PI mutex: a waiter that is notified boosts the owner.
 //!
 //! A thread that is woken to take a mutex has, until it runs, lent nothing to its owner. So
 //! the kernel moves the sleeper from the condition to the mutex (requeue-PI): from the notification
@@ -328,7 +328,7 @@ mod tests {
             let woken = if all { Call::UnparkAll } else { Call::Unpark };
             assert_eq!(calls, [Call::RequeuePi { expected: 1, all, pi }, woken]);
         }
-        // To an owner who is gone nobody can be moved, and nobody is woken to learn it.
+        // No sleeper can be moved to an owner that is gone, and none is woken to learn it.
         let (calls, pi) = notified(Condvar::notify_all, &[Err(Refused::NoOwner)]);
         assert_eq!(calls, [Call::RequeuePi { expected: 1, all: true, pi }]);
     }

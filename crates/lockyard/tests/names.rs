@@ -10,7 +10,7 @@ use lockyard::lock_api::{RawRwLock as _, RawRwLockUpgrade as _};
 use lockyard::platform::{Native, Platform};
 use lockyard::{
     CancellableCondvar, Condvar, FairMutex, GaveUp, Mutex, MutexGuard, RecursiveRwLock, ReentrantMutex, RwLock,
-    RwLockUpgradableReadGuard, RwLockWriteGuard,
+    RwLockUpgradableReadGuard, RwLockWriteGuard, RwSem, RwSemReadGuard, RwSemWriteGuard, Semaphore,
 };
 use lockyard_check::native::guarded;
 
@@ -170,6 +170,38 @@ fn a_fair_mutex_counts() {
         });
     });
     assert_eq!((*fair.lock(), *plain.lock()), (2_000, 2_000));
+}
+
+#[test]
+fn a_reader_writer_lock_is_released_fairly_and_bumped() {
+    let lock = RwSem::new(0);
+    guarded("fair releases", || {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..250 {
+                        let mut held = lock.write();
+                        RwSemWriteGuard::bump(&mut held);
+                        *held += 1;
+                        RwSemWriteGuard::unlock_fair(held);
+                        let mut seen = lock.read();
+                        RwSemReadGuard::bump(&mut seen);
+                        assert!(*seen > 0);
+                        RwSemReadGuard::unlock_fair(seen);
+                    }
+                });
+            }
+        });
+    });
+    assert_eq!(*lock.read(), 1_000);
+}
+
+#[test]
+fn people_see_what_is_in_it() {
+    let slots = Semaphore::new(3);
+    let two = slots.acquire_many(2);
+    assert_eq!(format!("{slots:?} {two:?}"), "Semaphore { available: 1 } Permits { permits: 2, .. }");
+    assert_eq!(format!("{:?}", lockyard::CancelToken::new()), "CancelToken { cancelled: false, .. }");
 }
 
 #[test]

@@ -268,5 +268,5 @@ machine or on --workers.";
 pub(crate) const LIST_EXAMPLES: &str = "\
 Examples:
   lockyard list
-  lockyard list locks
+  lockyard list events handoff
   lockyard list this > here.toml                      measures this machine; its file";

@@ -20,6 +20,7 @@ pub(crate) mod summary;
 pub(crate) mod svg;
 pub(crate) mod table;
 pub(crate) mod verdict;
+pub(crate) mod versus;
 mod waiting;
 
 #[cfg(test)]

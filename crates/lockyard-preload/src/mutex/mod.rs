@@ -32,9 +32,9 @@
 //! As in glibc, a call that can only hang, on one's own mutex or that of a thread that has ended,
 //! hangs until its deadline, unless the mutex is recursive or checks errors: then it returns
 //! `EDEADLK` or `ENOTRECOVERABLE`. Unlocking another thread's returns `EPERM`, whatever the kind.
-//! Signalled waiters of a condition variable are woken, and wait for it by their priorities. As in
-//! glibc, a child process has no use for one that was locked at the fork. It must not be freed
-//! before every `unlock` has returned.
+//! Signalled waiters of a condition variable are woken, and wait for it by their priorities. In a
+//! child process the forking thread unlocks what it held; as in glibc, one that another thread held
+//! stays locked. It must not be freed before every `unlock` has returned.
 //!
 //! `calls` has the functions that C calls, `fast` what they try first.
 //!
@@ -212,7 +212,6 @@ impl MutexObject {
                     MutexKind::Mutex => self.raw.forget_waiters(),
                     MutexKind::Spin => self.spin().forget_waiters(),
                     MutexKind::Hq => self.hq().forget_waiters(),
-                    // One that was locked is of no use, one that was free has no waiters.
                     MutexKind::Rt | MutexKind::Glibc => {}
                 }
             }

@@ -26,7 +26,7 @@ pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 /// asleep, into the queue of the mutex, and wakes when that is free: one wake-up. Counts are exact.
 /// Waits do not return spuriously, except those of threads that have no record (beyond 65,022 in a
 /// process). Ends by a token: [`CancellableCondvar`](crate::CancellableCondvar). Cost of a
-/// notification without waiters: one load. Size: 16 bytes. Memory: it may go once all who waited
+/// notification without waiters: one load. Size: 16 bytes. Memory: it may go once all its waiters
 /// were notified, and the waits that timed out have returned. Fork: the parent's waiters are not in
 /// the child.
 ///

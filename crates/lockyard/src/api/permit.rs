@@ -2,6 +2,7 @@
 
 #[cfg(feature = "arc_lock")]
 use alloc::sync::Arc;
+use core::fmt;
 use core::ops::Deref;
 #[cfg(feature = "std")]
 use core::time::Duration;
@@ -42,9 +43,14 @@ use crate::semaphore::{MAX_UNITS, RawSemaphore};
 ///
 /// # Panics
 /// The calls with `many` panic if they ask for more than [`MAX_UNITS`].
-#[derive(Debug)]
 pub struct Semaphore<P: Platform> {
     raw: RawSemaphore<P>,
+}
+
+impl<P: Platform> fmt::Debug for Semaphore<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore").field("available", &self.available()).finish()
+    }
 }
 
 #[cfg(target_has_atomic = "64")]
@@ -242,11 +248,16 @@ impl<P: Platform> Semaphore<P> {
 /// yours.forget();
 /// assert_eq!(slots.available(), 2);
 /// ```
-#[derive(Debug)]
 #[must_use = "a permit that is not held is returned at once"]
 pub struct Permits<P: Platform, S: Deref<Target = Semaphore<P>>> {
     semaphore: S,
     permits: u32,
+}
+
+impl<P: Platform, S: Deref<Target = Semaphore<P>>> fmt::Debug for Permits<P, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permits").field("permits", &self.permits).finish_non_exhaustive()
+    }
 }
 
 impl<P: Platform, S: Deref<Target = Semaphore<P>>> Permits<P, S> {

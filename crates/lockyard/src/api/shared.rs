@@ -127,7 +127,50 @@ macro_rules! within {
     };
 }
 
+/// Gives the lock up and takes it again, if threads wait for it.
+macro_rules! bumps {
+    (|$lock:ident| $is_contended:expr) => {
+        unsafe fn bump_shared(&self, guard: &mut GuardNoSend) {
+            let $lock = self;
+            if $is_contended {
+                // SAFETY: the guard stands for a read acquisition, before and after.
+                unsafe { self.unlock_shared_fair(core::mem::replace(guard, GuardNoSend::new())) };
+                *guard = lock_api::RawRwLock::lock_shared(self);
+            }
+        }
+
+        unsafe fn bump_exclusive(&self, guard: &mut GuardNoSend) {
+            let $lock = self;
+            if $is_contended {
+                // SAFETY: the guard stands for the write acquisition, before and after.
+                unsafe { self.unlock_exclusive_fair(core::mem::replace(guard, GuardNoSend::new())) };
+                *guard = lock_api::RawRwLock::lock_exclusive(self);
+            }
+        }
+    };
+}
+
+pub(super) use bumps;
+
 shared!(RawRwSem.0, Self(rwsem::RawRwSem::new()), GuardNoSend, deadlock::RW_SEM);
+
+// SAFETY: a fair release is a release.
+unsafe impl<P: ConstPlatform> lock_api::RawRwLockFair for RawRwSem<P> {
+    unsafe fn unlock_shared_fair(&self, _guard: GuardNoSend) {
+        deadlock::released(self, deadlock::RW_SEM, Shared);
+        // SAFETY: the guard stands for a read acquisition.
+        unsafe { self.0.read_release_fair() };
+    }
+
+    unsafe fn unlock_exclusive_fair(&self, _guard: GuardNoSend) {
+        deadlock::released(self, deadlock::RW_SEM, Exclusive);
+        // SAFETY: the guard stands for the write acquisition.
+        unsafe { self.0.write_release_fair() };
+    }
+
+    bumps!(|lock| lock.0.is_contended());
+}
+
 shared!(RawQRwLock.0, Self(qrwlock::RawQRwLock::new()), GuardSend, None);
 within!(RawRwSem.0, GuardNoSend, deadlock::RW_SEM);
 within!(RawQRwLock.0, GuardSend, None);

@@ -23,9 +23,10 @@
 //! of a fork the gate of a parent's waiter stays locked. (The gate cannot come second: a reader
 //! that waited for it would keep the upgrade of its owner waiting.)
 
-use lock_api::{GuardNoSend, RawRwLock as _, RawRwLockUpgrade as _};
+use lock_api::{GuardNoSend, RawRwLockUpgrade as _};
 
 use super::cancellable::{RawRwLockCancellable, timed_rwlock};
+use super::shared::bumps;
 use crate::cancel::{GaveUp, Until};
 use crate::deadlock::{self, Mode::Exclusive, Mode::Shared, Mode::Upgradable, Mode::Upgrading};
 use crate::mutex::RawMutex;
@@ -281,21 +282,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockFair for
         }
     }
 
-    unsafe fn bump_shared(&self, guard: &mut GuardNoSend) {
-        if self.sem.is_contended() {
-            // SAFETY: the guard stands for a read acquisition, before and after.
-            unsafe { self.unlock_shared_fair(core::mem::replace(guard, GuardNoSend::new())) };
-            *guard = self.lock_shared();
-        }
-    }
-
-    unsafe fn bump_exclusive(&self, guard: &mut GuardNoSend) {
-        if self.is_contended() {
-            // SAFETY: the guard stands for both, before and after.
-            unsafe { self.unlock_exclusive_fair(core::mem::replace(guard, GuardNoSend::new())) };
-            *guard = self.lock_exclusive();
-        }
-    }
+    bumps!(|lock| lock.is_contended());
 }
 
 // SAFETY: a fair release is a release.

@@ -96,7 +96,7 @@ pub unsafe trait PiPlatform: Platform {
     /// it has none.
     fn known() -> Option<Known>;
 
-    /// The calling thread as it was last known, for who releases: in the child of a fork, until the
+    /// The calling thread as it was last known, for a release: in the child of a fork, until the
     /// thread's id is known again, as it was known in the parent. A word with that id is one that
     /// this very thread took before the fork. If it was never known, its id is [`NOBODY`].
     fn last_known() -> Known;
@@ -116,7 +116,7 @@ pub unsafe trait PiPlatform: Platform {
     fn thread_of(tid: u32) -> Option<ThreadId>;
 
     /// Notes how many PI words the calling thread holds. It may note one that it is about to take:
-    /// then it goes the way of those who hold one, for a moment.
+    /// then it goes the way of threads that hold one, for a moment.
     fn set_holds(holds: u32);
 
     /// How many PI words the calling thread holds.
@@ -155,6 +155,6 @@ pub unsafe trait PiPlatform: Platform {
     /// [`Refused::Changed`] if `*word` is another value; otherwise why not.
     fn requeue_pi(word: &Self::U32, expected: u32, all: bool, pi: *const Self::Lanes) -> Result<(), Refused>;
 
-    /// Wakes everybody who sleeps on `word` in [`Platform::park`].
+    /// Wakes every thread that sleeps on `word` in [`Platform::park`].
     fn unpark_all(word: &Self::U32);
 }

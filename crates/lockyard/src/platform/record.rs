@@ -1,8 +1,8 @@
 //! What a thread's record holds for each lock, and what all locks of a machine share: plain words,
 //! below the locks.
 //!
-//! Here is what the words are; who writes which of them, when, and in which order, says the page of
-//! the algorithm. All-zero is the state at rest.
+//! Here is what the words are; which thread writes them, when, and in which order, is on the page
+//! of the algorithm. All-zero is the state at rest.
 //!
 //! | words | of | page |
 //! |---|---|---|
@@ -278,7 +278,7 @@ words! {
     }
 
     /// What a lock borrows. The first line is read by everybody and hardly ever written, the second
-    /// is the headship's.
+    /// is the head's.
     #[repr(align(128))]
     pub(crate) struct Record {
         owner: P::U64,
@@ -290,7 +290,7 @@ words! {
         second_line: Headship<P>,
     }
 
-    /// What the bearers of a headship note for each other.
+    /// What the heads of one lock note for each other.
     #[repr(align(64))]
     pub(crate) struct Headship {
         chain: P::U64,
@@ -317,7 +317,7 @@ words! {
     }
 
     /// The settings. Any value is safe at any time, also between two steps of a lock: it decides
-    /// who is next, never whether.
+    /// which waiter is next, never whether one is.
     pub struct Tunables {
         /// Each differs from its default by so many bits: all-zero memory is the defaults.
         words: [P::U32; TUNABLES],

@@ -2,8 +2,8 @@
 //!
 //! Records are type-stable: they are never unmapped while a lock exists, and are named by
 //! [`ThreadId`], so that a waker, a spinner or an unlocker may touch one after its thread has moved
-//! on or exited. A name tells who runs or waits now; who *holds*, after the holder's death too, it
-//! does not tell: see "What a name means, and for how long" in `platform::linux::threads`.
+//! on or exited. A name tells which thread runs or waits now, not which one *holds*, after the
+//! holder's death too: see "What a name means, and for how long" in `platform::linux::threads`.
 //!
 //! # Parking token
 //!

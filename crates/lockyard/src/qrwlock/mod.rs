@@ -284,7 +284,7 @@ impl<P: Platform> RawQRwLock<P> {
         Self::kick(key);
     }
 
-    /// In a child process: forgets who waited for the lock in the parent. Who holds it still does.
+    /// In a child process: forgets the parent's waiters. The holders stay.
     ///
     /// # Safety
     /// No thread of this process waits for the lock or reads it, or does anything with it but take

@@ -135,12 +135,12 @@ pub fn check_scheduler<P: Platform>(threads: impl Iterator<Item = ThreadId>) -> 
     Ok(())
 }
 
-/// Checks that `mutex`, which has just been granted, was granted to the most urgent: who still
-/// waits is not more urgent than what its owner has of its own or through other mutexes. While
-/// nobody leaves a queue otherwise and no priority is changed.
+/// Checks that `mutex`, which has just been granted, was granted to the most urgent: no waiter is
+/// more urgent than what the owner has of its own or through other mutexes. While nobody leaves a
+/// queue otherwise and no priority is changed.
 ///
 /// # Errors
-/// Who waits and should have had it.
+/// The waiter that should have had it.
 pub fn check_grant<P: Platform, Y: Policy>(
     mutex: &RawTreeRtMutex<P, Y>,
     mutexes: &[&RawTreeRtMutex<P, Y>],

@@ -23,14 +23,15 @@
 //! # Deadlocks
 //!
 //! A waiter that queues walks to the end of the chain, whether priorities change or not. A chain
-//! that leads back to him, or to the mutex he wants, is a deadlock.
+//! that leads back to the waiter, or to the mutex that it wants, is a deadlock.
 //!
-//! Only who queues is told. A walk that carries a change, for one who left or whose priority was
-//! set, does not end where it meets him again: he who closes a circle that a leaver has just opened
-//! stays queued, and must stand where his priority puts him. (The kernel's walk ends there.)
+//! Only a waiter that queues is told. A walk that carries a change, for a thread that left or whose
+//! priority was set, does not end where it meets that thread again: a waiter that closes a circle
+//! that a leaver has just opened stays queued, and must stand where its priority puts it. (The
+//! kernel's walk ends there.)
 //!
-//! A circle further down, of which he is no part, is for others to find: its last link has been
-//! made by somebody who walks, too.
+//! A circle further down, of which the waiter is no part, is for others to find: the thread that
+//! made its last link walks, too.
 //!
 //! **No false alarm.** Each link was true when it was seen, but not all at one time. So a cycle is
 //! walked twice. Both walks note every thread's number of waits; if the notes are equal, every
@@ -145,7 +146,7 @@ enum End {
     Cycle(Cycle, u64),
 }
 
-/// Walks the chain from `owner`, who was seen to wait for `next`, for a thread that has just
+/// Walks the chain from `owner`, which was seen to wait for `next`, for a thread that has just
 /// queued.
 pub(super) fn walk_for_waiter<P: Platform>(
     owner: &'static Thread<P>,
@@ -176,8 +177,8 @@ pub(super) fn carry_change<P: Platform>(thread: &'static Thread<P>, locked: Lock
     }
 }
 
-/// Walks the chain from `thread`, who was seen to wait for `next`, after its priority has changed:
-/// as far as that makes a difference.
+/// Walks the chain from `thread`, which was seen to wait for `next`, after its priority has
+/// changed: as far as that makes a difference.
 pub(super) fn walk_for_change<P: Platform>(thread: &'static Thread<P>, next: u64, origin: &Origin<'_, P>) {
     let _ = walk(thread, next, origin, false);
 }
@@ -220,7 +221,7 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
             }
             drop(locked);
             P::count(Event::RtmutexWalkRetry, 1);
-            // Who has the wait lock may have been preempted.
+            // The owner of the wait lock may have been preempted.
             if tries < TRIES {
                 P::relax()
             } else {
@@ -233,7 +234,7 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .rotate_left(29);
         // Only a waiter that queues can be accused. A change is carried on: a waiter that closes a
-        // circle may yet stay in it, when the one who left has opened it again.
+        // circle may yet stay in it, when the thread that left has opened it again.
         if origin.waiter.is_some() {
             let closes = mutex.owner() == Some(origin.top);
             if closes || origin.lock.is_some_and(|lock| core::ptr::eq(lock, mutex.0)) {
@@ -253,7 +254,7 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
         }
         drop(locked);
         let Some(owner) = mutex.owner().filter(|owner| !owner.is_anonymous()) else {
-            // Free, or its owner has no record. Free and promised to somebody who is not first any
+            // Free, or its owner has no record. Free and promised to a waiter that is not first any
             // more: the new first must know.
             let woken = mutex.waiters.first().filter(|_| mutex.owner().is_none() && mutex.waiters.first() != first);
             drop(mutex);
@@ -270,8 +271,7 @@ fn walk<P: Platform>(start: &'static Thread<P>, next: u64, origin: &Origin<'_, P
         next = owned.blocked_on();
         drop(owned);
         drop(mutex);
-        // In a circle that we are not part of: one of those who are is about to be told, and
-        // leaves.
+        // In a circle that we are not part of: one of its threads is about to be told, and leaves.
         if next == 0 || owner.id() == mark {
             return End::Done;
         }

@@ -10,9 +10,9 @@
 //! |---|---|---|
 //! | `NONE` | in no condition variable | the sleeper |
 //! | `SLEEPING` | in the list | the sleeper |
-//! | `QUEUED` | waits for the mutex | who signals |
-//! | `HOLDER` | owns the mutex | who signals |
-//! | `REFUSED` | would have waited for itself: it locks, and fails, on its own | who signals |
+//! | `QUEUED` | waits for the mutex | the signaller |
+//! | `HOLDER` | owns the mutex | the signaller |
+//! | `REFUSED` | would have waited for itself: it locks, and fails, on its own | the signaller |
 //!
 //! All changes are made under the condition variable's lock, which is held for the whole of a move:
 //! a sleeper whose time is up finds itself in the list, or moved, never in between. Order of locks:
@@ -166,7 +166,7 @@ impl<P: Platform> RawTreeRtCondvar<P> {
         self.sleepers.first().is_some()
     }
 
-    /// Under the lock: moves the first sleeper. Returns whom to wake.
+    /// Under the lock: moves the first sleeper. Returns it if it is to be woken.
     fn move_first<Y: Policy>(&self, mutex: &RawTreeRtMutex<P, Y>) -> Option<&'static Thread<P>> {
         let sleeper: &'static Thread<P> = P::thread(self.sleepers.first()?);
         self.sleepers.remove(sleeper.id());

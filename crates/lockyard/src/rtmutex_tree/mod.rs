@@ -10,10 +10,10 @@
 //! | `mod` | the word, the fast paths, the interface |
 //! | `slow` | taking, queueing, waiting, leaving, releasing |
 //! | `chain` | the chain walk, deadlocks |
-//! | `waiter` | a thread's part: what it waits for, who lends to it |
+//! | `waiter` | a thread's part: what it waits for, which threads lend to it |
 //! | `plist` | the priority-sorted list |
-//! | [`policy`] | whether the first waiter spins, and who may pass it |
-//! | `promise` | whom a free mutex is kept for, and how long |
+//! | [`policy`] | whether the first waiter spins, and which threads may pass it |
+//! | `promise` | which waiter a free mutex is kept for, and how long |
 //! | `proxy` | queueing on behalf of another thread: condition variables |
 //! | [`condvar`] | a condition variable that keeps inheritance |
 //! | [`audit`] | the invariants, as a check |
@@ -25,12 +25,12 @@
 //! | 0–14 | owner | thread id, 0 = free | taker, releaser |
 //! | 16 | `WAITERS` | somebody waits, or looks: no fast path | the holder of the wait lock |
 //!
-//! | owner | `WAITERS` | state | who may change it |
+//! | owner | `WAITERS` | state | changed by |
 //! |---|---|---|---|
 //! | 0 | 0 | free | anybody, by one compare-exchange |
 //! | 0 | 1 | free and promised: the heir has been woken to take it (`promise`) | under the wait lock |
 //! | t | 0 | held | t, by one compare-exchange; or somebody under the wait lock, setting the bit |
-//! | t | 1 | held, with waiters (or with somebody who looks for a moment) | under the wait lock |
+//! | t | 1 | held, with waiters (or with a thread that looks for a moment) | under the wait lock |
 //!
 //! # Order
 //!
@@ -88,7 +88,7 @@
 //!
 //! **Limits in user space.** The wait lock and the threads' locks are spinlocks whose owner nobody
 //! boosts: a thread of low priority that is preempted, or stopped, in the microsecond in which it
-//! holds one delays those who need it until it runs again. On Linux lending takes `CAP_SYS_NICE`
+//! holds one delays threads that need it until it runs again. On Linux lending takes `CAP_SYS_NICE`
 //! and overwrites what other programs set meanwhile. So there this is a mutex to opt into; the one
 //! that needs no privilege is made of kernel PI futexes.
 //!
@@ -293,7 +293,7 @@ impl<P: Platform, Y: Policy> RawTreeRtMutex<P, Y> {
         self.owner().is_some()
     }
 
-    /// Who holds it.
+    /// The owner.
     #[inline]
     pub fn owner(&self) -> Option<ThreadId> {
         self.core.owner()

@@ -1,4 +1,5 @@
-//! What an own-tree mutex leaves to choice: whether the first waiter spins, and who may pass it.
+//! What an own-tree mutex leaves to choice: whether the first waiter spins, and which threads may
+//! pass it.
 
 use core::fmt::Debug;
 
@@ -16,7 +17,7 @@ pub enum TopSpin {
 }
 
 /// Which threads may take a free mutex past its first waiter, beside those of strictly higher
-/// priority, who always may.
+/// priority, which always may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steal {
     /// Nobody.
@@ -45,7 +46,7 @@ pub trait Policy: Copy + Debug + Send + Sync + 'static {
     const NAME: &'static str;
     /// Whether the first waiter spins.
     const SPIN: TopSpin;
-    /// Who may pass it.
+    /// Which threads may pass it.
     const STEAL: Steal;
 }
 
@@ -69,7 +70,7 @@ macro_rules! policies {
 policies! {
     /// As in today's kernel, with a limit to lateral steals.
     Today = "today", TopSpin::Merged, Steal::Lateral(32);
-    /// The patch of 2016: the first waiter spins, nobody passes it but his betters.
+    /// The patch of 2016: the first waiter spins, nobody passes it but its betters.
     Published2016 = "top-spin-2016", TopSpin::Published, Steal::Strict;
     /// Before any of it: what the patch of 2016 was compared with.
     NoSpin = "no-spin", TopSpin::Off, Steal::Strict;

@@ -3,9 +3,9 @@
 //! A condition variable moves a sleeper to the mutex instead of waking it to a mutex that is held:
 //! it becomes a waiter, lends its priority at once, and is woken when the mutex is promised to it.
 //!
-//! | who | call | then |
+//! | thread | call | then |
 //! |---|---|---|
-//! | the one who signals | `start_proxy` | [`Started::Taken`]: the sleeper owns the mutex, wake it. [`Started::Queued`]: it waits, do not, unless that says so. An error: wake it, it has nothing |
+//! | the signaller | `start_proxy` | [`Started::Taken`]: the sleeper owns the mutex, wake it. [`Started::Queued`]: it waits, do not, unless that says so. An error: wake it, it has nothing |
 //! | the sleeper, queued | `wait_proxy` | owns it, or has left |
 //!
 //! **Whose record.** Everything is done to the sleeper's record, never to the caller's: a kernel

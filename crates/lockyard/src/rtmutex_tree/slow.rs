@@ -116,8 +116,8 @@ impl<P: Platform> Core<P> {
             thread.pi.blocked_on.store(0, Relaxed);
             if let Some(first) = remaining {
                 thread.insert_donor(first);
-                // Nobody who remains is more urgent, unless a priority has changed and the change
-                // is still on its way here.
+                // No waiter that remains is more urgent, unless a priority has changed and the
+                // change is still on its way here.
                 locked.settle();
             }
         }

@@ -1,5 +1,5 @@
-//! A thread's part in priority inheritance: what it waits for, who lends to it, and how urgent it
-//! is.
+//! A thread's part in priority inheritance: what it waits for, which threads lend to it, and how
+//! urgent it is.
 //!
 //! It is a field of the thread record, so the chain walk, a booster and a spinner may look at it at
 //! any time: it is never unmapped.
@@ -7,7 +7,7 @@
 //! | field | what | protected by |
 //! |---|---|---|
 //! | `nodes[WAITING]` | the place among the waiters of the mutex it wants | that mutex's wait lock; the priority in it also by `lock`: it changes under both |
-//! | `nodes[DONATING]` | the place among those who lend to the owner of that mutex | the owner's `lock`, and the wait lock |
+//! | `nodes[DONATING]` | the place among the threads that lend to the owner of that mutex | the owner's `lock`, and the wait lock |
 //! | `donors` | for every mutex that it owns: the first waiter | `lock` |
 //! | `blocked_on` | the mutex it waits for; zero: none | `lock` |
 //! | `base`, `effective` | priority without and with inheritance | `lock` |
@@ -15,7 +15,7 @@
 //! | `passed` | how often its equals have passed it while it was first | the wait lock |
 //! | `waits` | how many waits it has begun | `lock` |
 //! | `requeue` | what a condition variable has done with it | the condition variable's lock |
-//! | `held` | own-tree mutexes that it holds; keeps the record from changing hands | its thread, or who acts for it when it has gone |
+//! | `held` | own-tree mutexes that it holds; keeps the record from changing hands | its thread, or the thread that acts for it when it has gone |
 //!
 //! Each list has its own copy of the priority, written only while the node is outside it. (One copy
 //! for both was a kernel bug: changing it for one list broke the order of the other.)

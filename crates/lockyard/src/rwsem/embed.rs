@@ -29,8 +29,8 @@ use super::turns::Want;
 use super::{ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READERS, READFAIL, RawRwSem, WRITER};
 
 impl<P: Platform> RawRwSem<P> {
-    /// Takes the lock for reading once more, past everybody who waits, if readers hold it and it is
-    /// not full: for a caller that is one of them.
+    /// Takes the lock for reading once more, past all waiters, if readers hold it and it is not
+    /// full: for a caller that is one of them.
     pub fn try_read_again(&self) -> bool {
         let mut count = self.count.load(Relaxed);
         while count & (WRITER | READFAIL) == 0 && count & READERS != 0 {
@@ -128,7 +128,7 @@ impl<P: Platform> RawRwSem<P> {
         }
     }
 
-    /// In a child process: forgets those who waited in the parent. Who holds the lock still does.
+    /// In a child process: forgets the parent's waiters. The holders stay.
     ///
     /// # Safety
     /// No thread of this process waits for the lock, or does anything with it but take it and

@@ -7,8 +7,8 @@
 //!
 //! # The queues
 //!
-//! *Primary*: the plain queue, from the head to the word's tail. *Secondary*: those who were moved
-//! aside, a circle through `next`, named by its last; it travels with the headship.
+//! *Primary*: the plain queue, from the head to the word's tail. *Secondary*: the waiters that were
+//! moved aside, a circle through `next`. Each head tells the next one the last of the circle.
 //!
 //! | field of a node | meaning | written by |
 //! |---|---|---|
@@ -20,7 +20,7 @@
 //!   the last, it goes to the end of the circle. With nobody aside this is done once in
 //!   [`SHUFFLE_ONE_IN`] times only, so that a queue of one node pays nothing and short queues keep
 //!   their order.
-//! * **Leave**: the next waiter gets the headship and the circle. If nobody is behind, the circle
+//! * **Leave**: the next waiter becomes head and gets the circle. If nobody is behind, the circle
 //!   becomes the queue: its last the word's tail.
 //! * **Flush**: if somebody has been aside for [`ASIDE_NS`] the circle goes in front of the primary
 //!   queue.
@@ -28,7 +28,7 @@
 //! # Invariants
 //!
 //! 1. Only the head changes the circle, and the links of waiters between itself and the last.
-//! 2. The last primary waiter, whom the word's tail names, is not moved: a newcomer links itself
+//! 2. The last primary waiter, which the word's tail names, is not moved: a newcomer links itself
 //!    behind a node of the primary queue.
 //! 3. The order within a node, and within the circle, is first come, first served.
 //!
@@ -66,7 +66,7 @@ const MOVES: u32 = 64;
 /// The compact NUMA-aware queued spinlock: 4 bytes. See the [module text](self).
 pub type RawCnaSpinLock<P> = RawQueuedSpinLock<P, Cna>;
 
-/// One queue, and those who were moved aside.
+/// One queue, and the waiters that were moved aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cna;
 
@@ -131,7 +131,7 @@ fn shuffle<P: Platform>(lock: &RawCnaSpinLock<P>, place: &mut Place<P>) {
     place.past = circle.map_or(0, Circle::pack);
 }
 
-/// Those who are aside.
+/// The waiters that are aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Circle {
     /// The last of them, by whose `next` they are found.
@@ -166,8 +166,8 @@ impl Circle {
     }
 }
 
-/// With somebody aside: the headship and the circle go to the next; if nobody is behind, or those
-/// aside have waited long enough, they are next.
+/// With a circle: the next waiter becomes head and gets the circle; if nobody is behind, or the
+/// circle is older than [`ASIDE_NS`], its first waiter becomes head.
 #[inline(never)]
 fn leave_with<P: Platform>(lock: &RawCnaSpinLock<P>, place: &Place<P>, circle: Circle, passed: bool) -> Onward {
     let Some(end) = circle.last.node::<P>() else { return Onward::Settled };

@@ -12,7 +12,7 @@
 //! lock takes the note away, in the same step; so a note that is old says that nobody has taken the
 //! lock for so long, the waiter for which it is kept included.
 //!
-//! | who is refused | when | what it does |
+//! | refused thread | when | what it does |
 //! |---|---|---|
 //! | a newcomer | pending or urgent is set | notes; if the note is old: takes the lock; else it queues |
 //! | a queued waiter that is not head | its turn is over, or it is about to sleep, and the lock is free | notes, and looks again after [`LAPSE_NS`]; if the note is old: takes the lock and leaves its node behind |
@@ -32,14 +32,14 @@
 //!
 //! A waiter that is not head and has the lock cannot unlink its node: the one before it may be
 //! stopped. It leaves the node in the queue (`wait`: asleep → left behind), and does not use it
-//! again until a promoter has come to it. That one acts as if the node were the head's that has the
-//! lock: it passes the headship on, and takes the node out (`wait`: → waiting, Release). If the
-//! waiter finds that it has been made head meanwhile, it leaves as a head does.
+//! again until a promoter has come to it. The promoter acts as if the node were the head's that has
+//! the lock: it makes the next waiter head, and takes the node out (`wait`: → waiting, Release). If
+//! the waiter finds that it has been made head meanwhile, it leaves as a head does.
 //!
-//! A head that leaves waits for the one behind it to link itself, but not for ever
-//! ([`Platform::try_window`]): then the headship stays in its node (`next`: 0 → `VACANT`, Release,
-//! with what a head is told in `wait`), until that one links itself (an exchange, Acquire), is
-//! head, and takes the node out. Meanwhile the lock has no head, and those who are queued get it as
+//! A head that leaves waits for the waiter behind it to link itself, but not for ever
+//! ([`Platform::try_window`]): then it makes its node vacant (`next`: 0 → `VACANT`, Release, with
+//! what a head is told in `wait`). The waiter that links itself finds that (an exchange, Acquire),
+//! is head, and takes the node out. Until then the lock has no head, and queued waiters get it as
 //! above.
 //!
 //! A thread has four nodes. With none free it polls with growing naps, as one without a record. A
@@ -157,8 +157,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         word
     }
 
-    /// `place`, the head, has the lock: it leaves the queue, and so do nodes left behind to which
-    /// the headship comes.
+    /// `place`, the head, has the lock: it leaves the queue, and so do the nodes left behind that
+    /// are next.
     pub(super) fn leave(&self, place: &Place<P>, ahead: Ahead, passed: bool) {
         let mut onward = if P::epoch() == place.epoch {
             K::leave(self, place, ahead, passed)
@@ -199,7 +199,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         }
     }
 
-    /// The same, if that is late: it will find the headship in the node of `place`.
+    /// The same, if that is late: it will find the node of `place` vacant, and be head.
     #[cold]
     #[inline(never)]
     pub(super) fn leave_vacant(&self, place: &Place<P>, told: u64, passed: bool) -> Onward {

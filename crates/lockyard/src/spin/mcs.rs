@@ -34,7 +34,7 @@
 //! # Waiting
 //!
 //! Spins on its own node while the waiter before it runs, for [`Platform::spin_budget`] at most
-//! (without limit where the machine tells when the CPU is needed); the first waiter, who does not
+//! (without limit where the machine tells when the CPU is needed); the first waiter, which does not
 //! know the owner, as any spinlock's. Then it sleeps until it is made owner. **Bound on bypass:**
 //! none pass; first come, first served. Threads without a node (registry exhausted, nested too
 //! deep) try now and then, and only get a lock that nobody waits for.

@@ -3,9 +3,9 @@
 //!
 //! | field of a node | meaning | written by |
 //! |---|---|---|
-//! | `next` | the waiter behind; or `VACANT`: the headship lies here for it | that waiter, once; before that its own thread (0); a head that changes a queue; a head that leaves, 0 → vacant |
+//! | `next` | the waiter behind; or `VACANT`: that waiter is head when it links itself | that waiter, once; before that its own thread (0); a head that changes a queue; a head that leaves, 0 → vacant |
 //! | `lane` | the NUMA node of the waiter, or what its kind takes for it | its thread |
-//! | `wait` | waiting, asleep, head, or left behind, and what the new head is told | its thread, waiting, asleep and left behind; the promoter, head; whoever takes a node left behind out of the queue, waiting |
+//! | `wait` | waiting, asleep, head, or left behind, and what the new head is told | its thread, waiting, asleep and left behind; the promoter, head; the thread that takes a node left behind out of the queue, waiting |
 //! | `due` | when its turn ends; of a thread's first node also: when it came as an [urgent waiter](super::urgent) | its thread |
 //!
 //! Nodes are type-stable: a reader that has a name may look, and find another use's values. What
@@ -14,8 +14,8 @@
 //! **Left behind.** A node stays in its queue without its thread in two cases, and the thread does
 //! not use it again before it is taken out (see [`lapse`](super::lapse)): a waiter has taken the
 //! lock past a head that did not come, and the promoter that comes to the node takes it out; or a
-//! head has left before the waiter behind had linked itself, and that waiter finds the headship
-//! here, and takes the node out.
+//! head has left before the waiter behind had linked itself, and that waiter finds `VACANT`, is
+//! head, and takes the node out.
 
 use crate::platform::thread::{NodeName, Thread, ThreadId};
 use crate::platform::{Ordering::*, Platform, Word};
@@ -25,8 +25,7 @@ pub(super) use crate::platform::record::{ASLEEP, HEAD, LEFT, QueueNode, STATE, W
 /// Where the last waiter's name is in a lock's word.
 pub(super) const TAIL_SHIFT: u32 = 16;
 pub(super) const TOLD_SHIFT: u32 = 2;
-/// In `next`: the headship lies here for the waiter that links itself. Not a name: those begin with
-/// 4.
+/// In `next`: the waiter that links itself here is head. Not a name: those begin with 4.
 pub(super) const VACANT: u32 = 1;
 /// So many bits a new head can be told.
 pub(super) const TOLD: u32 = u64::BITS - TOLD_SHIFT;
@@ -50,7 +49,7 @@ impl<P: Platform> QueueNode<P> {
 }
 
 impl NodeName {
-    /// Who is last in the queue of a lock with this word; a mark of its kind, or nobody.
+    /// The last waiter of a lock with this word, or a mark of its kind. `None`: neither.
     pub(super) fn of_tail(word: u32) -> Option<Self> {
         Self::from_raw(word >> TAIL_SHIFT)
     }
@@ -87,9 +86,8 @@ pub struct Place<P: Platform> {
     /// Whether its CPU was needed before it became head: it has slept, on an exact machine.
     /// Elsewhere waiters sleep for no reason but time.
     pub(super) gave_way: bool,
-    /// For the kind: what it was told by the promoter made it head, 0 if nobody did; then what it
-    /// makes of that. Here and not in the node, whose line would have to be asked for while the
-    /// lock is free.
+    /// For the kind: what its promoter told it, 0 if it had none; then what it makes of that. Here
+    /// and not in the node, whose line would have to be asked for while the lock is free.
     pub(super) past: u64,
     /// For the kind: the waiter's own lane.
     pub(super) lane: u32,
@@ -141,25 +139,25 @@ impl<P: Platform> Place<P> {
     }
 }
 
-/// What became of the headship when a head left.
+/// Which waiter is head after a head has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Onward {
-    /// A waiter has it, or none waits.
+    /// A waiter that was told so; or none waits.
     Settled,
-    /// It lies in the node, for the waiter that has queued behind it and has not linked itself.
+    /// The waiter that has queued behind the node and has not linked itself: when it does so.
     Lies,
-    /// It came to a node left behind, with so much told.
+    /// None yet: the next node was left behind. What a head there is told.
     Absent(NodeName, u64),
 }
 
-/// Who is before a waiter that has just queued.
+/// What is before a waiter that has just queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ahead {
     /// Nobody: it is the head.
     Nobody,
-    /// This waiter, to whom it has to link itself.
+    /// This waiter, to which it has to link itself.
     Waiter(NodeName),
-    /// Waiters of other queues, one of whom will make it head.
+    /// Waiters of other queues, one of which will make it head.
     Others,
 }
 

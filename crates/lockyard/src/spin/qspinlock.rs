@@ -63,7 +63,7 @@ impl<P: Platform> RawQSpinLock<P> {
         unsafe { &*core::ptr::from_ref(word).cast() }
     }
 
-    /// In a child process: frees the lock and forgets who waited for it in the parent.
+    /// In a child process: frees the lock and forgets the parent's waiters.
     ///
     /// # Safety
     /// No thread of this process holds the lock or waits for it.
@@ -73,7 +73,7 @@ impl<P: Platform> RawQSpinLock<P> {
 }
 
 impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
-    /// In a child process: forgets who waited for the lock in the parent. Who holds it still does.
+    /// In a child process: forgets the parent's waiters. The owner stays.
     ///
     /// # Safety
     /// No thread of this process waits for it, or takes or releases it, until this returns.

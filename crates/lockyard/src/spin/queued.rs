@@ -84,7 +84,8 @@
 //!   waiter's change to asleep is Relaxed: its token orders. Nodes left behind: see
 //!   [`lapse`](super::lapse).
 //! * A sleeping head {registers; heavy fence; reads `word`}, an owner {stores 0; light fence; reads
-//!   the table}: one of them sees the other. See [`heads`](crate::wait::heads).
+//!   the table}: where [`Platform::fence_heavy`] returns `true` one of them sees the other; else
+//!   see [`heads`](crate::wait::heads).
 //!
 //! **Destruction.** A release does not touch the lock after its store: another thread may take,
 //! release and free it at once. It reads the table, by the lock's address. A waiter is a user: it
@@ -182,7 +183,7 @@ pub trait Kind<P: Platform>: Sized + Debug + Send + Sync + 'static + sealed::Sea
     #[doc(hidden)]
     fn leave(lock: &RawQueuedSpinLock<P, Self>, place: &Place<P>, ahead: Ahead, passed: bool) -> Onward;
 
-    /// Whether those who wait for a lock with this word are ghosts: of a process that this one was
+    /// Whether the waiters of a lock with this word are ghosts: of a process that this one was
     /// forked from.
     #[doc(hidden)]
     #[inline(always)]
@@ -228,7 +229,7 @@ impl<P: ConstPlatform, K: Kind<P>> RawQueuedSpinLock<P, K> {
 
 impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     /// An unlocked lock in memory that nobody has initialised. Where [`Kind::REST`] is not zero the
-    /// first to take it goes through the slow path, and so do those who come at that moment.
+    /// first to take it goes through the slow path, and so do threads that come at that moment.
     pub fn zeroed() -> Self {
         Self { word: P::Lanes::default(), kind: PhantomData }
     }
@@ -285,8 +286,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         word & LOCKED_MASK != 0 || K::has_waiters(self, word)
     }
 
-    /// The lock word. For those who keep a lock in memory of their own layout: the type bit tells
-    /// the kinds apart.
+    /// The lock word. For embedders that keep a lock in memory of their own layout: the type bit
+    /// tells the kinds apart.
     #[inline]
     pub fn raw(&self) -> u32 {
         self.word.load(Relaxed)
@@ -374,7 +375,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         let stolen = P::spin(Patience::ns(STEAL_NS), || {
             if Self::is_exact() {
                 seen = self.word.load(Relaxed);
-                // Nobody may be passed who is queued, but behind a head that sleeps.
+                // A queued waiter may be passed only behind a head that sleeps.
                 if seen & ASLEEP_MASK == 0 && NodeName::of_tail(seen).is_some() {
                     return Some(false);
                 }

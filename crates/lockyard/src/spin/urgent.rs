@@ -18,8 +18,8 @@
 //!
 //! # Nobody sleeps beside a free lock
 //!
-//! 1. A thread that takes the lock unlocks it, and an unlock wakes somebody who is registered.
-//! 2. A chosen waiter is entitled: when it runs, the lock is its own, or held by somebody who will
+//! 1. A thread that takes the lock unlocks it, and an unlock wakes a registered thread.
+//! 2. A chosen waiter is entitled: when it runs, the lock is its own, or held by a thread that will
 //!    unlock.
 //! 3. Heads, which an unlock leaves asleep when it chooses an urgent waiter, are woken by the last
 //!    urgent waiter's unlock.

@@ -1,4 +1,4 @@
-//! How a thread waits in the queue of a [queued spinlock](super::queued): first for the headship,
+//! How a thread waits in the queue of a [queued spinlock](super::queued): first to become head,
 //! then as head for the lock.
 //!
 //! The plan of it, with its times, is in [`queued`](super::queued), *States*. A waiter that does
@@ -21,7 +21,7 @@ use super::queued::{
 /// How long a head sleeps where it cannot rely on being woken.
 pub(super) const BLIND_NS: u64 = 1_000_000;
 
-/// How waiting for the headship ended.
+/// How waiting to become head ended.
 enum Waited {
     /// The waiter is head and was told so much; it slept before or not.
     Head { slept: bool, told: u64 },
@@ -68,8 +68,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         self.leave(&place, ahead, passed);
     }
 
-    /// Links `place` behind `previous`. `false`: it is head, since the one before it has left the
-    /// headship there, or is of another process and never comes.
+    /// Links `place` behind `previous`. `false`: it is head, since the node before it is vacant, or
+    /// is of a thread of another process, which never comes.
     fn link(place: &mut Place<P>, previous: NodeName, now: u64) -> bool {
         let Some(node) = previous.node::<P>() else { return true };
         if Self::is_exact() {
@@ -77,7 +77,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         } else if previous.is_ghost::<P>() {
             return false;
         } else if node.next.swap(u32::from(place.name.raw()), AcqRel) == VACANT {
-            // Acquire: what it was told, and the links of those who are aside.
+            // Acquire: what it was told, and the links of waiters that are aside.
             place.past = node.wait.load(Relaxed) >> TOLD_SHIFT;
             node.take_out();
             return false;
@@ -138,7 +138,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
                 // anybody else: look less the later it is.
                 turn_end = now + ((now - queued) / 2).clamp(TURN_NS, TURNS_NS);
                 node.due.store(turn_end, Relaxed);
-                // Who made us head before that may count on the earlier end.
+                // A promoter that came before that may count on the earlier end.
                 if let Some(told) = granted() {
                     return Waited::Head { slept: true, told };
                 }

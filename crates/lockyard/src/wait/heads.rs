@@ -21,7 +21,7 @@
 //!
 //! **Ordering.** The pair that must not fail is {head: count += 1, entry; heavy fence; read lock
 //! word} against {unlock: lock word := 0; light fence; read count}. The fences are the seam's
-//! asymmetric pair: the unlock's side costs nothing. An entry is claimed with Release and taken
+//! asymmetric pair: the unlock's side is free on Linux. An entry is claimed with Release and taken
 //! with Acquire. Where there is no heavy fence the head reads the lock word once more after
 //! `SETTLE_NS`: a store waits for its line, not for longer, so a release that could not see the
 //! head can be seen by it then (temporally bounded TSO: Morrison and Afek, ASPLOS 2015). No manual
@@ -233,7 +233,7 @@ mod tests {
         }
         assert!(!table.insert(keys[0], me) && table.any(keys[0]));
         assert!(table.insert(beside, me));
-        // Who finds another lock's heads leaves them alone.
+        // A thread that finds another lock's heads leaves them alone.
         table.kick(0x810);
         table.remove(0x810, me);
         table.remove(keys[3], ThreadId::from_raw(me.raw() ^ 1).unwrap_or(ThreadId::ANONYMOUS));

@@ -115,7 +115,7 @@ impl<P: Platform> Osq<P> {
         Self { tail: P::U32::ZERO }
     }
 
-    /// In a child process: those who spun are not there.
+    /// In a child process: forgets the parent's spinners.
     pub(crate) fn forget(&self) {
         self.tail.store(0, Relaxed);
     }
@@ -337,7 +337,7 @@ impl<P: Platform> Osq<P> {
         !gone
     }
 
-    /// Waits until it is certain who follows: nobody (`Some(None)`; the tail was put back to
+    /// Waits until the successor is certain: none (`Some(None)`; the tail was put back to
     /// `restore`), or the thread returned, which can then no longer cancel against us. `None`: that
     /// takes too long.
     fn take_next(&self, own: &OsqNode<P>, id: ThreadId, restore: u32) -> Option<Option<ThreadId>> {

@@ -73,7 +73,7 @@ impl<P: Platform, const PLACE: usize> WaitQueue<P, PLACE> {
         &P::thread(id).waiter.links[PLACE]
     }
 
-    /// In a child process: those who waited are not there.
+    /// In a child process: forgets the parent's waiters.
     pub(crate) fn forget(&self) {
         self.first.store(0, Relaxed);
     }

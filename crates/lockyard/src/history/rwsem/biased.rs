@@ -20,7 +20,7 @@
 //! threads.
 //!
 //! One value can mean two things (`W` is one writer without waiters, and one reader with waiters);
-//! who needs to know looks at the queue, under the wait lock.
+//! a thread that needs to know looks at the queue, under the wait lock.
 //!
 //! | operation | change | then |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! What the kernel's forms offer to those who embed them where POSIX rwlocks live: as
+//! What the kernel's forms offer to embedders, in the place of POSIX rwlocks: as
 //! [`rwsem`](crate::rwsem) does, in their own way.
 //!
 //! **Detached releases.** With `WAITERS` set, and nobody else left, the change of `count` is made
@@ -18,8 +18,8 @@ use super::policy::{CountScheme, Policy};
 use super::{BIAS, HANDOFF, KernelRwSem, LOCKED, READERS, READFAIL, WAITERS, WRITER};
 
 impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
-    /// Takes the lock for reading once more, past everybody who waits, if readers hold it and it is
-    /// not full: for a caller that is one of them. (Biased policies: never.)
+    /// Takes the lock for reading once more, past all waiters, if readers hold it and it is not
+    /// full: for a caller that is one of them. (Biased policies: never.)
     pub fn try_read_again(&self) -> bool {
         if Y::COUNT == CountScheme::Biased {
             return false;
@@ -94,7 +94,7 @@ impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
                 if self.release_queued(unit) {
                     return;
                 }
-                // Nobody waits any more whom it would have to know.
+                // No waiter is left.
                 count = self.count.load(Relaxed);
                 continue;
             }

@@ -52,7 +52,7 @@ pub(super) const HANDOFF_SET: u32 = 2;
 /// Whom a pass may serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Whoever is first.
+    /// The first waiter, whatever it wants.
     Any,
     /// Readers, if one is first.
     Readers,
@@ -162,7 +162,7 @@ impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
             CountScheme::Bits => self.bits_probe(first),
         };
         if open {
-            // Early, for those who spin. A reader that saw the mark against readers when it came
+            // Early, for spinners. A reader that saw the mark against readers when it came
             // passes it on.
             let extra = if Y::ADAPTIVE_RSPIN { first.waiter.note.load(Relaxed) & RD_NONSPINNABLE } else { 0 };
             if extra != 0 {
@@ -236,8 +236,8 @@ impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
         }
     }
 
-    /// A reader has queued (`first`: before it the queue was empty) and left `count`: serves
-    /// whoever can be served.
+    /// A reader has queued (`first`: before it the queue was empty) and left `count`: serves the
+    /// waiters that can be served.
     pub(super) fn grant_after_reader(&self, count: u64, first: bool, wakes: &mut Wakes) {
         let held = Y::COUNT.held(count);
         match Y::ENQUEUE_WAKE {

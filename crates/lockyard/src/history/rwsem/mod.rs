@@ -46,8 +46,8 @@
 //! 2. Whenever `wait_lock` is free: `WAITERS` ⇔ the queue is not empty.
 //! 3. `HANDOFF` ⇒ the queue is not empty.
 //! 4. `WAITERS` and `HANDOFF` change only under `wait_lock`.
-//! 5. A queued writer is removed only by itself; a queued reader by who grants it the lock, or by
-//!    itself if not granted.
+//! 5. A queued writer is removed only by itself; a queued reader by the thread that grants it the
+//!    lock, or by itself if not granted.
 //! 6. A granted reader's bias is in `count` before it is told.
 //! 7. A write release that sees `WAITERS` makes a grant pass; a read release if also nobody holds
 //!    or tests the lock any more.
@@ -65,7 +65,7 @@
 //! `count`: every taking is Acquire, every release is a Release read-modify-write, so that a writer
 //! synchronises with *all* readers before it: each continues the release sequence of those it
 //! followed. Flags change by Relaxed read-modify-writes. A releaser that sees `WAITERS` takes
-//! `wait_lock` after whoever set the bit there: had it come before, its change of `count` would
+//! `wait_lock` after the waiter that set the bit: had it come before, its change of `count` would
 //! have, too, and it could not have seen the bit. `owner`: Relaxed; zeroed before a writer's
 //! release. `granted`: see `grant`.
 //!

@@ -16,7 +16,7 @@
 //! | a writer releases | 0, before the count |
 //! | a reader takes the lock | its identity, `READER_OWNED`, and the marks that the policy keeps |
 //! | a reader releases | unchanged; the last one clears the mark against writers if it has somebody to wake |
-//! | readers are granted | as taken by the first of them, by whoever grants |
+//! | readers are granted | as taken by the first of them, by the thread that grants |
 //! | a writer's spin on readers runs out of time | marks against everybody are set |
 //!
 //! # Memory ordering

@@ -67,7 +67,7 @@ pub enum HandoffRt {
     FirstAttempt,
 }
 
-/// Where it is noted who asked for handoff.
+/// Where it is noted which waiter asked for handoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Track {
     /// In a variable of the waiting writer: not first, first, handoff.
@@ -148,7 +148,7 @@ pub enum RtNullOwner {
 /// What a thread that has queued does about the others in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnqueueWake {
-    /// A reader wakes whoever is first if nobody holds the lock, or if it is itself first and no
+    /// A reader wakes the first waiter if nobody holds the lock, or if it is itself first and no
     /// writer does; a writer that is not first grants to first readers if readers hold the lock.
     A,
     /// As `A`, but a writer also wakes if nobody holds, and marks against spinning are cleared
@@ -158,12 +158,12 @@ pub enum EnqueueWake {
     C,
 }
 
-/// Who wakes others when it gives up.
+/// Which waiter wakes others when it gives up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AbortWake {
     /// A writer.
     WriterOnly,
-    /// Whoever was first.
+    /// One that was first.
     FirstAny,
 }
 
@@ -205,8 +205,8 @@ pub struct Knobs {
     pub two_phase_grant: bool,
     /// The pre-check of spinning also asks whether the last *reader* runs.
     pub oncpu_check_on_readers: bool,
-    /// `Flag` tracking as it first was: `HANDOFF` stops every waiter but the first, and whoever set
-    /// it is entitled.
+    /// `Flag` tracking as it first was: `HANDOFF` stops every waiter but the first, and the waiter
+    /// for which it was set is entitled.
     pub strict_handoff: bool,
 }
 

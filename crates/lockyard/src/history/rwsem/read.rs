@@ -27,9 +27,9 @@
 //!
 //! # Invariants
 //!
-//! * Whoever takes a bias back afterwards holds the lock, tries again, or looks at the count under
-//!   the wait lock and wakes (invariant 11): the last holder may have taken that bias for a holder,
-//!   and woken nobody.
+//! * A thread that takes a bias back afterwards holds the lock, tries again, or looks at the count
+//!   under the wait lock and wakes (invariant 11): the last holder may have taken that bias for a
+//!   holder, and woken nobody.
 //! * A granted reader has the lock, even if its deadline has passed: it looks at `granted` before
 //!   it looks at the time, and once more under the wait lock before it leaves.
 //! * `busy` is set from before a thread is in any list until after it has left all: a signal
@@ -62,8 +62,8 @@ impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
         if Y::OVERFLOW_GUARD && (count as i64) < 0 {
             self.set_nonspinnable();
         }
-        // Nobody would wake who queues on a full lock before its last reader leaves, and forgotten
-        // guards never do.
+        // Only the last reader of a full lock would wake a queued thread, and forgotten guards
+        // never leave.
         let Some(thread) = queueable::<P>().filter(|_| !Self::was_full(count)) else {
             self.release_bias();
             return until.poll(|| self.read_past_waiters(me::<P>()));
@@ -94,7 +94,7 @@ impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
         Y::COUNT.full(count.wrapping_sub(Y::COUNT.unit()))
     }
 
-    /// Whether others read already, and we would only keep those who wait from getting their turn
+    /// Whether others read already, and we would only keep waiters from getting their turn
     /// (historical bug B8).
     fn guarded(&self, count: u64) -> bool {
         Y::READER_GUARD
@@ -122,7 +122,7 @@ impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
         true
     }
 
-    /// We read, past others who want to: they may as well.
+    /// The caller reads, past waiters: queued readers may as well.
     fn let_others_in(&self, count: u64) {
         if count & WAITERS != 0 {
             self.wake(Mode::ReadOwned);

@@ -6,14 +6,14 @@
 //! lock. There is no timer: a sleeping waiter looks at its deadline when something wakes it, and a
 //! release that finds waiters always does.
 //!
-//! # Who may take a free lock from the queue
+//! # Which queued thread may take a free lock
 //!
 //! | tracking | the request is noted in | with `HANDOFF` set |
 //! |---|---|---|
 //! | none | – | – |
-//! | `State` | the bit, and a local variable of the waiter ([`Place`]) | whoever has been first; a writer that has not is refused |
+//! | `State` | the bit, and a local variable of the waiter ([`Place`]) | a waiter that has been first; a writer that has not is refused |
 //! | `Flag` | the bit, and the first waiter's record | the first waiter if its record says so; else every queued writer |
-//! | `Flag`, strict | the bit, and the record of whoever set it | the first waiter |
+//! | `Flag`, strict | the bit, and the record of the waiter for which it was set | the first waiter |
 //!
 //! The entitled writer does not sleep while the owner runs, and tries again at once when it sees no
 //! owner (policies from v5.4): the lock must not lie idle for its wake-up.
@@ -31,7 +31,7 @@
 //! Taking is Acquire. Setting `WAITERS` is Release, as is the second writer's look, which only the
 //! biased scheme needs (see `biased.rs`): a release that comes after either in the count's order
 //! knows what we did before it. Neither acquires: of what they find only the value is used, and
-//! whoever takes the lock does so by another exchange.
+//! the lock is taken by another exchange.
 //!
 //! **Bounds.** Tries that see no owner are repeated at most [`NULL_RETRIES`] times before the
 //! entitled writer sleeps: a holder may have lost its CPU between the count and the owner word
@@ -251,7 +251,7 @@ impl<P: Platform, Y: Policy> KernelRwSem<P, Y> {
             let next = if held { count | HANDOFF } else { self.taken_from_queue(count, wait) };
             match self.count.compare_exchange_weak(count, next, Acquire, Relaxed) {
                 Ok(_) if held => {
-                    // The first waiter is entitled, whoever asks: one that is not first must not
+                    // The first waiter is entitled, whichever asks: one that is not first must not
                     // spin for it (historical bug B13).
                     let heir = if Y::STRICT_HANDOFF { wait.thread } else { first };
                     let kind = heir.waiter.kind.load(Relaxed);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `threads` | the registry of thread records |
 //! | `threads::counts` | events |
-//! | `threads::running` | who runs where |
+//! | `threads::running` | which thread runs where |
 //! | `threads::exit` | the end of a thread |
 //! | `threads::strangers` | records lent for a wait |
 //! | `table` | a table by names that grows |
@@ -97,7 +97,7 @@ static STRANGERS: AtomicU32 = AtomicU32::new(0);
 /// thousands that looked every millisecond would leave no time for the owner.
 const LOOKS: u64 = 20_000;
 
-/// On which they sleep: who has got what it waited for wakes one more. Always 0.
+/// On which they sleep: one that has got what it waited for wakes one more. Always 0.
 static BELL: AtomicU32 = AtomicU32::new(0);
 
 /// The same for a thread without a record, which no owner wakes: the longer the more there are of

@@ -27,7 +27,7 @@ use crate::platform::pi::{At, Class, Known, NOBODY, PiPlatform, Refused};
 use crate::platform::thread::ThreadId;
 
 /// Which record a kernel thread id belongs to, by its low bits. Ids are given out in sequence: few
-/// share a place, and who shares one is not known for a while.
+/// share a place, and a thread that shares one is not known for a while.
 static RECORDS: [AtomicU16; 1 << 15] = [const { AtomicU16::new(0) }; 1 << 15];
 
 fn place(tid: u32) -> &'static AtomicU16 {

@@ -21,8 +21,8 @@
 //! # What a name means, and for how long
 //!
 //! A [`ThreadId`] is a place, not a person: it names one thread while that thread lives, and the
-//! next thread after it. A comparison of names therefore asks who *runs*, or *waits*, now; who must
-//! know who *holds*, after the holder's death too, asks for more:
+//! next thread after it. A comparison of names therefore tells which thread *runs*, or *waits*,
+//! now. To tell which thread *holds*, after the holder's death too, takes more:
 //!
 //! | who compares | with what | after the owner's death |
 //! |---|---|---|

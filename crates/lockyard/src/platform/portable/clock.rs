@@ -1,7 +1,7 @@
 //! Time: nanoseconds since the process first asked, and an hour: zero means "never" in locks.
 //!
-//! WebAssembly without a system has no clock. There time is counted by those who look at it, a
-//! microsecond each, and a sleep until a deadline brings it there: waits that have an end do end.
+//! WebAssembly without a system has no clock. There each look at the time adds a microsecond to it,
+//! and a sleep until a deadline brings it there: waits that have an end do end.
 
 /// Whether there is a clock.
 pub(super) const TICKS: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));

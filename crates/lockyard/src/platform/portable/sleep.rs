@@ -1,7 +1,7 @@
 //! Sleeping on a word and waking: a table of buckets by the word's address, each a lock and a
 //! condition variable of the standard library.
 //!
-//! | who | does, in this order |
+//! | thread | does, in this order |
 //! |---|---|
 //! | sleeper | locks the bucket; while the word is as expected, waits in the bucket; unlocks |
 //! | waker | changes the word; locks the bucket and unlocks it; notifies all of the bucket |

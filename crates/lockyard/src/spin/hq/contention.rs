@@ -106,7 +106,7 @@ impl Past {
 
 /// Whether there are enough waiters behind the head for each lane that occurs. Lanes of one waiter
 /// would make every hand-over a remote one; and to wake a waiter costs more than any distance, so
-/// that those who sleep for want of a CPU do not count.
+/// that waiters that sleep for want of a CPU do not count.
 fn is_crowded<P: Platform>(head: &'static QueueNode<P>, pool: &Pool<P>) -> bool {
     let crowd = pool.tunables().get(Tunable::WaitersPerLaneTurnNuma);
     let (mut node, mut seen, mut waiters) = (head, 0u64, 0);

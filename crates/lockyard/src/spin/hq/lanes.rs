@@ -38,7 +38,7 @@ use super::pool::{Binding, LANES, Mark};
 use super::tunables::Tunable;
 
 /// Makes `last` the tail of the word's queue. If that took a mark away: which one, and the last of
-/// those who come along to a lane.
+/// the waiters that come along to a lane.
 #[inline(always)]
 pub(super) fn queue_in_word<P: Platform>(lock: &RawHqSpinLock<P>, last: u16) -> Result<Ahead, (Mark, u16)> {
     let before = lock.word.swap_half(TAIL_LANE, last, AcqRel);
@@ -57,7 +57,7 @@ pub(super) fn queue_by_lane<P: Platform>(
     mut mark: Mark,
     mut last: u16,
 ) -> Ahead {
-    // A mode change is a few instructions of its head, who may be descheduled in between.
+    // A mode change is a few instructions of its head, which may be descheduled in between.
     P::wait_window(|| {
         loop {
             let queued = queue_in_lane(&P::commons().pool.find(P::key(lock), mark), place, last);
@@ -88,8 +88,8 @@ fn put_back<P: Platform>(lock: &RawHqSpinLock<P>, mark: Mark, mut last: u16) -> 
 }
 
 /// Finds out which lane is the waiter's, + 1 (0 is not known), and notes it for heads that count
-/// waiters, who may read an earlier use's. Unless it is noted already: the predecessor may be about
-/// to write to this line, and a store would take it back.
+/// waiters, which may read an earlier use's. Unless it is noted already: the predecessor may be
+/// about to write to this line, and a store would take it back.
 pub(super) fn find_lane<P: Platform>(place: &mut Place<P>) {
     if place.lane == 0 {
         let (lane, near) = P::commons().pool.lane_of(place.thread().raw());
@@ -172,7 +172,7 @@ fn share<P: Platform>(binding: &Binding<P>, name: NodeName, visit: Visit) -> Vis
     Visit { run: visit.run.saturating_add(forgone), first: None, ..visit }
 }
 
-/// Hierarchical mode: the next waiter becomes head; if nobody is, or it does not pay, the lock is
+/// Hierarchical mode: the next waiter becomes head; if none waits, or it does not pay, the lock is
 /// plain again.
 #[inline(never)]
 pub(super) fn leave_lane<P: Platform>(
@@ -243,13 +243,13 @@ fn fold<P: Platform>(
         let head = head.or_else(|| NodeName::from_raw(binding.lane(lane).head.load(Relaxed)));
         let Some((last, head)) = NodeName::from_raw(lasts[lane as usize].into()).zip(head) else { continue };
         if let Some(end) = queue.and_then(|(_, end)| end.node::<P>()) {
-            // Relaxed: its thread reads it as head, whom we have made so, or somebody after us.
+            // Relaxed: its thread reads it as head, made so by us or by a head after us.
             end.next.store(head.raw().into(), Relaxed);
             ends[lane as usize] = Some(end);
         }
         queue = Some((queue.map_or(head, |(first, _)| first), last));
     }
-    // Release: who queues behind the last finds the links.
+    // Release: a waiter that queues behind the last finds the links.
     let tail = queue.map_or(0, |(_, last)| last.raw());
     if lock.word.compare_exchange_half(TAIL_LANE, binding.mark.raw(), tail, Release, Relaxed).is_err() {
         // Somebody has taken the mark for a waiter's name and is about to put it back.

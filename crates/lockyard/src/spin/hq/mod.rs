@@ -7,8 +7,8 @@
 //! four bytes, no record. How a waiter waits: see [`queued`](super::queued). A node here is a NUMA
 //! node, or a last-level cache: see [`Tunable::LanesByCache`].
 //!
-//! *Head*: the one waiter that competes for the lock word; to be head is the *headship*. *Visit* of
-//! a lane: from the hand-over that makes one of its waiters head to the hand-over to another lane.
+//! *Head*: the one waiter that competes for the lock word. *Visit* of a lane: from the hand-over
+//! that makes one of its waiters head to the hand-over to another lane.
 //!
 //! # Words
 //!
@@ -42,7 +42,7 @@
 //! | | a leaving head: nobody behind it, another lane has waiters | it promotes the first waiter of the next lane |
 //! | | a leaving head: no lane has waiters | it closes the lanes; plain, tail 0; it frees the record |
 //! | | the same, but a waiter has the mark, or is in a lane and not yet in `chain` | it opens the lanes again, and clears `HEADSHIP` |
-//! | any | a leaving head: the waiter behind it does not link itself in time | the next head finds the headship in the node: see [`lapse`](super::lapse) |
+//! | any | a leaving head: the waiter behind it does not link itself in time | that waiter finds the node vacant, and is head: see [`lapse`](super::lapse) |
 //!
 //! A leaving head owns the lock, so one thread at a time changes the mode. It ends hierarchical
 //! mode by a compare-exchange of the mark, which fails while a waiter has the mark. Before that it
@@ -185,8 +185,8 @@ impl<P: Platform> RawHqSpinLock<P> {
     }
 
     /// For checkers, which need four threads to get there otherwise: a lock that nobody else knows
-    /// yet enters hierarchical mode, its lanes empty and its headship free, as a head leaves it
-    /// that has seen somebody on its way into a lane; so many visits of lanes were in vain.
+    /// yet enters hierarchical mode, its lanes empty and `HEADSHIP` clear, as a head leaves it that
+    /// has seen a waiter on its way into a lane; so many visits of lanes were in vain.
     /// `false`: the pool has no record.
     pub fn begin_in_lanes(&self, visits_in_vain: u32) -> bool {
         let Some(binding) = P::commons().pool.grab(P::key(self), 0) else { return false };
@@ -244,7 +244,7 @@ fn turn<P: Platform>(lock: &RawHqSpinLock<P>, binding: &Binding<P>) {
         last = found;
         P::relax();
     }
-    // Until here the lane was closed: those who found the mark already wait for this.
+    // Until here the lane was closed: waiters that found the mark already wait for this.
     binding.lane(binding.current()).word.store(binding.open() | u64::from(last), Release);
     P::count(Event::HqEnter, 1);
 }

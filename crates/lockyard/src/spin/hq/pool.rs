@@ -107,8 +107,7 @@ impl<P: Platform> Pool<P> {
         self.census.most_in_use.swap(self.in_use(), Relaxed)
     }
 
-    /// What the bearers of locks' headships note for each other. A checker
-    /// must have been told of each.
+    /// What the heads of a lock note for each other. A checker must have been told of each.
     pub fn notes(&self) -> impl Iterator<Item = &P::U32> {
         self.records.iter().flat_map(|record| {
             let Headship { paid, unpaid, crowd, forgone, .. } = &record.second_line;
@@ -174,8 +173,8 @@ impl<P: Platform> Pool<P> {
     }
 
     /// Takes a free record for the lock with `key`, whose owner and head the caller is, with
-    /// `current` as lane of the headship. Its other lanes are open, and a waiter may find them
-    /// before the mark stands in the lock word: a head that takes a record must go on and turn.
+    /// `current` as the head's lane. Its other lanes are open, and a waiter may find them before
+    /// the mark stands in the lock word: a head that takes a record must go on and turn.
     pub(super) fn grab(&'static self, key: u64, hint: u32) -> Option<Binding<P>> {
         let mut places = Mark::ALL.iter().map(|&mark| self.find(key, mark));
         let mut free = |binding: &Binding<P>| {
@@ -228,7 +227,7 @@ impl<P: Platform> Binding<P> {
     }
 
     /// The word of an empty lane and how many lanes there are, if the record is still this lock's.
-    /// For those who do not hold it in hierarchical mode.
+    /// For threads that do not hold the lock in hierarchical mode.
     pub(super) fn look(&self) -> Option<(u64, u32)> {
         if self.record.owner.load(Relaxed) != self.key + 1 {
             return None;
@@ -248,8 +247,8 @@ impl<P: Platform> Binding<P> {
         self.record.current.load(Relaxed)
     }
 
-    /// A waiter has opened `lane`: whether it has the headship. If not, its lane is noted and it
-    /// will be granted.
+    /// A waiter has found `lane` empty: whether it is head. If not, its lane is noted, and a head
+    /// will promote it.
     pub(super) fn enter_chain(&self, lane: u32) -> bool {
         let chain = &self.record.second_line.chain;
         let mut seen = chain.load(Relaxed);
@@ -277,8 +276,8 @@ impl<P: Platform> Binding<P> {
         [from, waiting].into_iter().find(|lanes| *lanes != 0).map(u64::trailing_zeros)
     }
 
-    /// Moves the headship to `lane`, after `run` hand-overs inside the current one, which has
-    /// waiters left or not.
+    /// Makes `lane` the lane of the head, after `run` hand-overs inside the current one, which has
+    /// waiters `left` or not.
     pub(super) fn move_to(&self, lane: u32, left: bool, run: u32) {
         let Headship { chain, paid, unpaid, local, remote, forgone, .. } = &self.record.second_line;
         let run = run.saturating_sub(forgone.load(Relaxed));
@@ -314,19 +313,19 @@ impl<P: Platform> Binding<P> {
         self.record.second_line.unpaid.load(Relaxed) > self.pool.tunables.get(Tunable::GeneralHandoffsTurnNuma)
     }
 
-    /// As if so many visits had been in vain: for who sets the scene of a check.
+    /// As if so many visits had been in vain: for checkers.
     pub(super) fn note_vain_visits(&self, visits: u32) {
         self.record.second_line.unpaid.store(visits, Relaxed);
     }
 
-    /// Lets the headship lie free for the next waiter. `false`: somebody waits for it.
+    /// Clears `HEADSHIP`: the next waiter will be head. `false`: a lane has waiters.
     pub(super) fn leave_chain(&self) -> bool {
         self.record.second_line.chain.compare_exchange(HEADSHIP, 0, Release, Relaxed).is_ok()
     }
 
-    /// Closes all lanes and tells the last waiter of each, 0 for none. For the headship's bearer,
-    /// who is still in its lane or has `left` it. `None`: somebody is on its way into a lane, and
-    /// they are as they were.
+    /// Closes all lanes and returns the last waiter of each, 0 for none. For the head, which is
+    /// still in its lane or has `left` it. `None`: a waiter is on its way into a lane, and the
+    /// lanes are as they were.
     pub(super) fn close(&self, left: bool) -> Option<[u16; LANES]> {
         let open = self.open();
         let lanes = self.record.lanes.load(Relaxed) & LANES_MASK;

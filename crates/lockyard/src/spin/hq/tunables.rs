@@ -121,7 +121,7 @@ impl<P: Platform> Tunables<P> {
     }
 }
 
-/// For those who set up one machine as another.
+/// For a program that sets up one machine as another.
 #[cfg(feature = "unstable-internals")]
 impl<P: Platform> Tunables<P> {
     /// Sets everything as in `other`.

@@ -1,4 +1,4 @@
-//! Who runs where: a mirror of what threads were last seen doing.
+//! Which thread runs where: a mirror of what threads were last seen doing.
 //!
 //! `slot.cpu` = CPU where the thread was last seen; `ON_CPU[cpu]` = thread last seen there. Both
 //! are refreshed at slow-path entry and while spinning. A thread is taken to be off its CPU when
