@@ -340,6 +340,11 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
         0
     }
 
+    /// Whether the caller is the only thread of a child of a fork, and that is known. Dear.
+    fn is_alone_in_child() -> bool {
+        false
+    }
+
     /// From here to [`Platform::end_window`] the caller takes a few steps between which a lock's
     /// words make sense to nobody else: no child process shall begin with them.
     ///

@@ -73,8 +73,8 @@
 //! memory must stay until each release has returned. (Detached releases: see `embed`.)
 //!
 //! **fork.** A lock that another thread holds stays held in the child. A reader of the parent that
-//! tests at the fork (a few instructions) stays counted there, and no writer of the child enters.
-//! Where threads fork, read by `embed`'s calls.
+//! tests at the fork (a few instructions) is counted there. If the forking thread holds the lock
+//! for writing, its release takes such readers out, as long as it is the only thread of the child.
 //!
 //! **Recursion**: none, for readers either: a writer queued in between waits for the first hold,
 //! and the second acquisition for the writer.

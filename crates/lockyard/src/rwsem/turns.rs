@@ -24,7 +24,7 @@ use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
 use crate::wait::turn::{self, Contended, Events, Left, Look, Request};
 
-use super::{ASK, ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READFAIL, RawRwSem, WRITER};
+use super::{ASK, ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READERS, READFAIL, RawRwSem, WRITER};
 
 impl<P: Platform> RawRwSem<P> {
     /// A reader whose bias is in the count but must not simply proceed.
@@ -95,7 +95,11 @@ impl<P: Platform> RawRwSem<P> {
     /// After a write release that left other bits set.
     #[cold]
     pub(super) fn write_released(&self) {
-        let count = self.count.load(Relaxed);
+        let mut count = self.count.load(Relaxed);
+        if count & READERS != 0 && P::is_alone_in_child() {
+            // They tested in the parent while it forked: beside a writer no reader holds.
+            count = self.count.fetch_and(!READERS, Relaxed) & !READERS;
+        }
         if count & LISTENING != 0 {
             self.released();
         } else if count & (LOCKED | HANDOFF) == HANDOFF {

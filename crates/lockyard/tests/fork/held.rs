@@ -172,17 +172,24 @@ fn locks_are_used_on_in_the_child() {
     }
 }
 
-/// Forks in the middle of a fight, by a thread that holds the lock.
+/// Forks in the middle of a fight, by a thread that holds the lock for writing.
 fn held_in_a_fight<L: Lock<P = Linux>>(name: &str) {
+    in_a_fight_of::<L>(name, &[Way::Write]);
+}
+
+/// The same; the others fight in these ways.
+fn in_a_fight_of<L: Lock<P = Linux>>(name: &str, ways: &[Way]) {
     test(name, || {
         let lock = L::default();
         let stop = AtomicBool::new(false);
         scope(|threads| {
             let _stops = Stops(&stop);
-            for _ in 0..6 {
-                threads.spawn(|| {
+            for fighter in 0..6 {
+                let (lock, stop) = (&lock, &stop);
+                let way = ways[fighter % ways.len()];
+                threads.spawn(move || {
                     while !stop.load(SeqCst) {
-                        drop(Held::new(&lock, Way::Write));
+                        drop(Held::new(lock, way));
                     }
                 });
             }
@@ -214,7 +221,7 @@ fn locks_are_used_on_in_the_child_of_a_fight() {
     held_in_a_fight::<RawTtasLock<Linux>>("fork: ttas fought over");
     held_in_a_fight::<RawQRwLock<Linux>>("fork: qrwlock fought over");
     held_in_a_fight::<RawMutex<Linux>>("fork: mutex fought over");
-    held_in_a_fight::<RawRwSem<Linux>>("fork: rwsem fought over");
+    in_a_fight_of::<RawRwSem<Linux>>("fork: rwsem fought over", &[Way::Read, Way::Write, Way::Read]);
     held_in_a_fight::<Binary<RawSemaphore<Linux>>>("fork: semaphore fought over");
 }
 

@@ -121,3 +121,25 @@ fn a_child_in_another_pid_namespace_keeps_its_record() {
         }
     });
 }
+
+#[test]
+fn a_child_is_alone_until_it_starts_a_thread() {
+    test("alone", || {
+        assert!(!Linux::is_alone_in_child());
+        in_child(|| {
+            check(Linux::is_alone_in_child(), "the only thread is not alone")?;
+            let stop = AtomicBool::new(false);
+            let alone = crew(|threads| {
+                threads.spawn(|| {
+                    while !stop.load(SeqCst) {
+                        Linux::nap(8);
+                    }
+                });
+                let alone = Linux::is_alone_in_child();
+                stop.store(true, SeqCst);
+                alone
+            });
+            check(!alone, "one of two threads is alone")
+        });
+    });
+}

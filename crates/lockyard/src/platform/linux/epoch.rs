@@ -49,6 +49,12 @@ pub(super) fn epoch() -> u32 {
     }
 }
 
+/// Whether the caller is the only thread of a child.
+pub(super) fn is_alone_in_child() -> bool {
+    // Each thread is a folder, which counts as a link beside two others.
+    epoch() > 1 && rustix::fs::stat(c"/proc/self/task").is_ok_and(|found| found.st_nlink == 3)
+}
+
 /// Whether every child has another epoch, also one that was made behind the C library's back.
 pub(super) fn is_exact() -> bool {
     WIPES.load(Relaxed)

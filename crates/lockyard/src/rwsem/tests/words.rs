@@ -6,7 +6,7 @@ use crate::cancel::Until;
 use crate::event::Event;
 use crate::platform::{Ordering::SeqCst, Word};
 use crate::rwsem::*;
-use crate::wait::tests::clockwork::{Clockwork, as_thread, at_poll, cues_left, events, should_yield};
+use crate::wait::tests::clockwork::{Clockwork, alone_in_child, as_thread, at_poll, cues_left, events, should_yield};
 
 const AT_ONCE: Until<'static, Clockwork> = Until::deadline(0);
 
@@ -137,6 +137,24 @@ fn readers_that_are_in_may_come_in_again_and_go_unasked() {
         // SAFETY: as one of the readers, if there are any.
         assert_eq!(unsafe { lock.try_read_release_unasked() }, unasked, "{count:#x}");
         assert_eq!(lock.count.load(SeqCst), if unasked { count - BIAS } else { count });
+    }
+}
+
+/// They tested in the parent while it forked.
+#[test]
+fn a_write_release_takes_readers_out_that_the_child_does_not_have() {
+    for (alone, left) in [(false, 2 * BIAS), (true, 0)] {
+        for asked in [0, LISTENING] {
+            if alone {
+                alone_in_child();
+            }
+            let lock = queued(WRITER | asked | (2 * BIAS), "");
+            // SAFETY: as the writer.
+            unsafe { lock.write_release() };
+            // A reader that tests wakes the waiter that asked, when it has taken its test back.
+            assert_eq!(lock.count.load(SeqCst), left, "{alone} {asked:#x}");
+            assert_eq!(lock.try_write_acquire(), alone);
+        }
     }
 }
 

@@ -32,6 +32,7 @@ struct World {
     realtime: Cell<u32>,
     preempted: Cell<u32>,
     yields: Cell<bool>,
+    alone: Cell<bool>,
     budget: Cell<u32>,
     cpus: Cell<u32>,
     fences: Cell<bool>,
@@ -50,6 +51,7 @@ thread_local! {
         realtime: Cell::new(0),
         preempted: Cell::new(0),
         yields: Cell::new(false),
+        alone: Cell::new(false),
         budget: Cell::new(u32::MAX),
         cpus: Cell::new(4),
         fences: Cell::new(true),
@@ -91,6 +93,11 @@ pub(crate) fn is_preempted(who: u32) {
 
 pub(crate) fn should_yield(yields: bool) {
     WORLD.with(|world| world.yields.set(yields));
+}
+
+/// As in the child of a fork, whose only thread the test is.
+pub(crate) fn alone_in_child() {
+    WORLD.with(|world| world.alone.set(true));
 }
 
 pub(crate) fn budget(ns: u32) {
@@ -243,6 +250,10 @@ unsafe impl Platform for Clockwork {
 
     fn should_yield() -> bool {
         WORLD.with(|world| world.yields.get())
+    }
+
+    fn is_alone_in_child() -> bool {
+        WORLD.with(|world| world.alone.get())
     }
 
     fn spin_budget() -> u32 {
