@@ -75,17 +75,18 @@ pub(crate) fn check() -> Outcome {
     check_package()
 }
 
-/// A CMake project finds the library below `root`, and its program runs.
+/// A CMake project made of the guide's lines finds the library below `root`, and its programs run.
 fn check_cmake(root: &Path) -> Outcome {
     tools::need("cmake", "cmake")?;
     let project = tools::target().join("cmake-project");
     let _ = fs::remove_dir_all(&project);
     let source = fs::canonicalize(format!("{CAPI}/tests/programs/results.c")).map_err(|error| error.to_string())?;
+    let guide = fs::read_to_string("docs/guide/src/c.md").map_err(|error| error.to_string())?;
+    let lines = guide.split("\n```cmake\n").nth(1).and_then(|rest| rest.split("```").next());
     let text = format!(
-        "cmake_minimum_required(VERSION 3.16)\nproject(user C)\nfind_package(lockyard {} REQUIRED)\n\
-         add_executable(shared {source})\ntarget_link_libraries(shared lockyard::lockyard)\n\
+        "cmake_minimum_required(VERSION 3.16)\nproject(user C)\nadd_executable(app {source})\n{}\
          add_executable(static {source})\ntarget_link_libraries(static lockyard::static)\n",
-        version()?,
+        lines.ok_or("docs/guide/src/c.md: no block of CMake")?,
         source = source.display(),
     );
     write(project.join("CMakeLists.txt"), text.as_bytes(), 0o644)?;
@@ -93,7 +94,7 @@ fn check_cmake(root: &Path) -> Outcome {
     configure.arg("-S").arg(&project).arg("-B").arg(project.join("build"));
     tools::capture(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", root.display())))?;
     tools::capture(Command::new("cmake").arg("--build").arg(project.join("build")))?;
-    for program in ["shared", "static"] {
+    for program in ["app", "static"] {
         println!("{program}: {}", tools::capture(&mut Command::new(project.join("build").join(program)))?.trim());
     }
     Ok(())
