@@ -3,7 +3,8 @@
 //! * **Roles**: threads that take the same classes, those apart that have less than
 //!   [`NOTICEABLE`] of a thread's sections, and hold them alike: between two roles of the same
 //!   classes the mean hold differs by more than [`ALIKE`]. A thread that hardly takes a lock has
-//!   none: it starts the others, or looks after them.
+//!   none: it starts the others, or looks after them. Threads that work [at another
+//!   time](phase) than the others are left out.
 //! * **An operation**: so many sections that each class of the role that is noticeable is taken at
 //!   least once in the mean. With an operation said (`CLASS=N`), N sections of that class.
 //! * **Classes** are those of the recording, some of them [taken apart](apart).
@@ -24,6 +25,7 @@ use crate::walk::{self, Section, Told};
 use apart::Classes;
 
 mod apart;
+mod phase;
 
 /// The share of a thread's sections from which on a class belongs to its role.
 const NOTICEABLE: f64 = 0.05;
@@ -46,6 +48,8 @@ type Key = (Option<usize>, usize);
 #[derive(Debug, Clone, Default)]
 struct Sums {
     threads: usize,
+    /// When they worked.
+    span: (u64, u64),
     takes: BTreeMap<Key, Taken>,
     /// CPU times of the stretches outside of all sections.
     gaps: Vec<u64>,
@@ -123,11 +127,17 @@ impl Recording {
         };
         let mut locks = vec![BTreeMap::new(); self.locks.len()];
         let mut threads: BTreeMap<u32, Sums> = BTreeMap::new();
+        let mut times: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for window in &self.windows {
             let sums = threads.remove(&window.thread).unwrap_or_default();
             let mut teller = Teller { classes: &classes, thread: window.thread, sums, locks: &mut locks };
             walk::window(window, self.event_ns, &mut teller);
             threads.insert(window.thread, teller.sums);
+            let of_locks = window.events.iter().filter(|event| event.what.time().is_none());
+            times.entry(window.thread).or_default().extend(of_locks.map(|event| event.at));
+        }
+        for (thread, sums) in &mut threads {
+            sums.span = phase::span(&times.remove(thread).unwrap_or_default());
         }
         let mut alike: BTreeMap<BTreeSet<usize>, Vec<Sums>> = BTreeMap::new();
         let mean = |of: fn(&Sums) -> f64| threads.values().map(of).sum::<f64>() / threads.len().max(1) as f64;
@@ -135,7 +145,7 @@ impl Recording {
         let works = |sums: &Sums| {
             !sums.takes.is_empty() && (sums.sections() as f64 >= SELDOM * sections || sums.held() >= SELDOM * held)
         };
-        for sums in threads.into_values().filter(works) {
+        for sums in phase::together(threads.into_values().filter(works).collect()) {
             alike.entry(sums.noticeable()).or_default().push(sums);
         }
         let roles: Vec<Sums> = alike.into_values().flat_map(by_hold).collect();

@@ -20,7 +20,8 @@
 //! **Time off the CPU** is what passed less what the thread's CPU clock says. To read that clock is
 //! a system call, so it is read where the thread has slept for a lock, and where more than
 //! [`GAP_NS`] have passed since the event before. What a wait for a lock took is no such time. A
-//! thread that has not gone to sleep meanwhile, as the kernel counts, had no CPU.
+//! thread that has not gone to sleep meanwhile, as the kernel counts, had no CPU. Nor has it while
+//! it reads that clock: what the look took is written as such time.
 //!
 //! **Ordering.** The thread stores an event, then `written` with Release; the recorder loads
 //! `written` with Acquire. The recorder loads events, then stores `read` with Release; the thread
@@ -252,19 +253,36 @@ impl Tape {
         }
         let gap = now.saturating_sub(self.last.load(Relaxed));
         let waited = matches!(kind, Kind::Grant | Kind::GaveUp);
-        if slept || gap > GAP_NS || now.saturating_sub(self.looked.load(Relaxed)) > LOOK_NS {
+        let enters = matches!(kind, Kind::AskRead | Kind::AskWrite | Kind::Grant);
+        // Of its own accord it looks where no section is made longer.
+        let is_due = !enters && now.saturating_sub(self.looked.load(Relaxed)) > LOOK_NS;
+        let mut looked = None;
+        if slept || gap > GAP_NS || is_due {
             let (off, what) = self.off(now);
+            looked = Some(Linux::now());
             // 48 bits: three days.
             let off = off.min(gap).min((1 << 48) - 1);
             if !waited && gap > GAP_NS && off > 0 && !self.push(now, Event::word(what, off, 0)) {
                 return false;
             }
         }
-        if matches!(kind, Kind::AskRead | Kind::AskWrite | Kind::Grant) {
-            // The looks at other clocks are no part of the section.
-            now = if begins || slept || gap > GAP_NS { Linux::now() } else { now };
-        }
-        let written = self.push(now, word);
+        // What the look took is no time of the program: before its section, or behind it.
+        let cost = looked.map(|then| (then, Event::word(Kind::Preempted, then.saturating_sub(now), 0)));
+        let written = match cost {
+            Some((then, cost)) if enters => {
+                now = then;
+                self.push(then, cost) && self.push(then, word)
+            }
+            Some((then, cost)) => {
+                let written = self.push(now, word) && self.push(then, cost);
+                now = then;
+                written
+            }
+            None => {
+                now = if begins && enters { Linux::now() } else { now };
+                self.push(now, word)
+            }
+        };
         self.last.store(now, Relaxed);
         written
     }
