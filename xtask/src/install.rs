@@ -120,17 +120,39 @@ fn package(file: &Path) -> Outcome {
     let machine = tools::capture(Command::new("dpkg").arg("--print-architecture"))?;
     let control = format!(
         "Package: lockyard\nVersion: {}\nArchitecture: {}\nMaintainer: The Lockyard authors\n\
-         Depends: libc6 (>= 2.31), libgcc-s1\nSection: devel\nPriority: optional\n\
+         Depends: libc6 (>= {}), libgcc-s1\nSection: devel\nPriority: optional\n\
          Description: adaptive locks: library, preload library, measuring tools\n\
          \x20The Linux kernel's adaptive locks, written anew for programs: a C and C++ library,\n\
          \x20a preload library for programs that cannot be recompiled, and the lockyard command.\n",
         version()?,
         machine.trim(),
+        needed(&root)?,
     );
     write(root.join("DEBIAN/control"), control.as_bytes(), 0o644)?;
     tools::capture(Command::new("dpkg-deb").arg("--root-owner-group").arg("-b").arg(&root).arg(file))?;
     println!("{}", file.display());
     Ok(())
+}
+
+/// The newest glibc that the installed programs ask for, as their texts name it: "2.35".
+fn needed(root: &Path) -> Outcome<String> {
+    let mut newest = (2, 31);
+    for file in ["bin/lockyard", "lib/liblockyard.so", "lib/liblockyard_preload.so"] {
+        let path = root.join("usr").join(file);
+        let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        newest = versions(&bytes).fold(newest, Ord::max);
+    }
+    Ok(format!("{}.{}", newest.0, newest.1))
+}
+
+/// The versions in the texts `GLIBC_2.35` of a file.
+fn versions(bytes: &[u8]) -> impl Iterator<Item = (u32, u32)> {
+    const NAME: &[u8] = b"GLIBC_";
+    bytes.windows(NAME.len()).enumerate().filter(|(_, text)| *text == NAME).filter_map(|(at, _)| {
+        let rest = bytes[at + NAME.len()..].split(|byte| !(byte.is_ascii_digit() || *byte == b'.')).next()?;
+        let (major, minor) = core::str::from_utf8(rest).ok()?.split_once('.')?;
+        Some((major.parse().ok()?, minor.split('.').next()?.parse().ok()?))
+    })
 }
 
 /// Manual pages and completions, as the command itself prints them.
@@ -201,21 +223,27 @@ fn version() -> Outcome<String> {
 
 fn put(from: &Path, to: PathBuf, mode: u32) -> Outcome {
     let bytes = fs::read(from).map_err(|error| format!("{}: {error}", from.display()))?;
-    write(to.clone(), &bytes, mode)?;
     let text = to.extension().is_some_and(|end| end == "h" || end == "hpp");
-    // Without the tool the file is as useful, and several times as large.
-    if !text && let Err(why) = tools::capture(Command::new("strip").arg("--strip-debug").arg(&to)) {
-        println!("{}: not stripped: {why}", to.display());
-    }
-    Ok(())
+    place(to, &bytes, mode, |new| {
+        // Without the tool the file is as useful, and several times as large.
+        if !text && let Err(why) = tools::capture(Command::new("strip").arg("--strip-debug").arg(new)) {
+            println!("{}: not stripped: {why}", new.display());
+        }
+    })
 }
 
-/// Beside it first, then renamed: a program that uses the old file goes on with that.
 fn write(to: PathBuf, bytes: &[u8], mode: u32) -> Outcome {
+    place(to, bytes, mode, |_| ())
+}
+
+/// Beside it first, where it is made `ready`, then renamed: a program that uses the old file goes
+/// on with that.
+fn place(to: PathBuf, bytes: &[u8], mode: u32, ready: impl FnOnce(&Path)) -> Outcome {
     let told = |error: std::io::Error| format!("{}: {error}", to.display());
     fs::create_dir_all(to.parent().unwrap_or(Path::new("/"))).map_err(told)?;
     let new = to.with_added_extension("new");
     fs::write(&new, bytes).map_err(told)?;
+    ready(&new);
     fs::set_permissions(&new, fs::Permissions::from_mode(mode)).map_err(told)?;
     fs::rename(&new, &to).map_err(told)?;
     println!("{}", to.display());
@@ -240,5 +268,11 @@ mod tests {
     fn commands_are_those_that_help_names() {
         let help = "Usage: x\n\nCommands:\n  run   runs a\n          program\n  help  this\n\nOptions:\n  -h\n";
         assert_eq!(commands(help), ["run"]);
+    }
+
+    #[test]
+    fn the_newest_library_is_found() {
+        let found: Vec<(u32, u32)> = versions(b"\0GLIBC_2.2.5\0GLIBC_2.35\0GLIBC_PRIVATE\0GLIBC_2.").collect();
+        assert_eq!(found, [(2, 2), (2, 35)]);
     }
 }

@@ -9,9 +9,19 @@ use lockyard_work::{Candidate, Origin, Workload};
 use crate::selection;
 use crate::simulate::machines;
 
+/// Values of `--lock` of `run` and `compare`.
+const PRELOADED: [&str; 8] = ["mutex", "spin", "hq", "rt", "glibc", "rwlock=rwsem", "rwlock=qrw", "spin=hq"];
+
 /// The script for `shell`.
 pub(crate) fn script(shell: Shell, command: Command, all: &'static [Candidate]) -> String {
-    let mut command = command.mut_subcommands(|sub| sub.mut_args(|arg| with_names(arg, all)));
+    let mut command = command.mut_subcommands(|sub| {
+        // For programs that exist: what the preload library has.
+        let preloaded = matches!(sub.get_name(), "run" | "compare");
+        sub.mut_args(|arg| match arg.get_id().as_str() {
+            "lock" if preloaded => with(arg, PRELOADED.to_vec()),
+            _ => with_names(arg, all),
+        })
+    });
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "lockyard", &mut script);
     String::from_utf8_lossy(&script).into_owned()
@@ -30,6 +40,10 @@ fn with_names(arg: Arg, all: &'static [Candidate]) -> Arg {
         "figures" => lockyard_figures::figures().iter().map(|figure| figure.id()).collect(),
         _ => return arg,
     };
+    with(arg, names)
+}
+
+fn with(arg: Arg, names: Vec<&'static str>) -> Arg {
     arg.value_parser(PossibleValuesParser::new(names)).hide_possible_values(true)
 }
 

@@ -67,6 +67,8 @@ pub(crate) struct Known {
     pub(crate) programs: Vec<PathBuf>,
     /// Where its file system begins, if that is another than ours.
     pub(crate) root: Option<PathBuf>,
+    /// The share of its threads' time that locks took while it was [watched](Self::watch).
+    pub(crate) seen: Option<f64>,
     /// What `own_locks` has found in them.
     own: OnceCell<Option<String>>,
 }
@@ -103,7 +105,9 @@ impl Known {
     /// The share of their time that threads spent in the system call `futex`, joins apart; `None`:
     /// not known.
     pub(crate) fn futex_share(&self) -> Option<f64> {
-        (self.looked >= 10).then(|| self.in_futex.as_secs_f64() / self.looked_at.as_secs_f64().max(1e-9))
+        // What may not be read is not known.
+        (self.looked >= 10 && !self.looked_at.is_zero())
+            .then(|| self.in_futex.as_secs_f64() / self.looked_at.as_secs_f64().max(1e-9))
     }
 
     /// As if threads were seen for so many seconds, `in_futex` of them in the call `futex`.
@@ -131,7 +135,9 @@ impl Known {
                 true
             }
             None => {
-                gone.push((*process, Linux::now()));
+                if !gone.iter().any(|(known, _)| known == process) {
+                    gone.push((*process, Linux::now()));
+                }
                 false
             }
         });
@@ -153,7 +159,8 @@ impl Known {
         let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { return };
         let tasks: Vec<PathBuf> = tasks.flatten().map(|task| task.path()).collect();
         self.thread_time += time * tasks.len() as u32;
-        for task in tasks.iter().take(MOST) {
+        // Of many threads some, from all of them.
+        for task in tasks.iter().step_by(tasks.len().div_ceil(MOST).max(1)) {
             if let Ok(call) = fs::read_to_string(task.join("syscall")) {
                 self.looked_at += self.uncovered;
                 if waits_in_futex(&call) {
@@ -203,8 +210,9 @@ fn waits_in_futex(call: &str) -> bool {
 fn threads(process: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let mut fields = stat.rsplit(')').next()?.split_whitespace();
-    let alive = !matches!(fields.next()?, "Z" | "X");
-    fields.nth(16)?.parse().ok().filter(|_| alive)
+    let ended = matches!(fields.next()?, "Z" | "X");
+    // The first thread may end before the others.
+    fields.nth(16)?.parse().ok().filter(|threads| !ended || *threads > 1)
 }
 
 impl Followed {

@@ -154,10 +154,9 @@ fn chosen(list: &str) -> Result<Vec<(&'static str, OsString)>, Failure> {
         suggest::known("kind of object", "--lock", kind, &kinds)?;
         let served = SERVED.iter().find(|served| served.kind == kind).unwrap_or(&SERVED[0]);
         let lock = match lock.split_once(':') {
-            Some(("rwsem", name)) if kind == "rwlock" => {
+            Some((family, name)) if kind == "rwlock" && suggest::lock(family, &["rwsem"]).is_some() => {
                 let policies = [&["today"], policy::NAMES].concat();
-                suggest::known("policy", "--lock", name, &policies)?;
-                lock
+                &format!("rwsem:{}", suggest::known("policy", "--lock", name, &policies)?)
             }
             _ => suggest::known("lock", "--lock", lock, served.by)?,
         };

@@ -102,7 +102,11 @@ impl Observation {
         let process = reader.process();
         let mut known = Known::of_running(process, f64::INFINITY);
         if self.interval.is_none() {
+            let before = reader.sample();
             known.watch(process, GLANCE);
+            let between = reader.sample().since(&before);
+            let threads = f64::from(between.threads.max(1));
+            known.seen = Some(between.lost_ns() as f64 / (GLANCE.as_nanos() as f64 * threads));
         }
         let symbols = Symbols::of(&known);
         let teller = Teller { what: name_of(process), symbols, known, styled, stdout_taken: false };
@@ -114,7 +118,7 @@ impl Observation {
         let Some(interval) = self.interval else {
             let known = whole(&first, f64::INFINITY);
             if unseen::is_unseen(Some(&first)) {
-                return Err(unseen_process(&first, &known));
+                return Err(unseen_process(&first, &teller.known));
             }
             return self.tell(&teller, &first, known.thread_time, reader.ended());
         };
@@ -169,9 +173,10 @@ impl Observation {
                 programs = followed.known.programs.len();
                 teller.symbols = Symbols::of(&followed.known);
             }
-            if !said && deadlock::circle(&of_running(&now, &readers)).is_some() {
+            let running = Sample { waiters: of_running(&now, &readers), ..now.clone() };
+            if !said && deadlock::circle(&running.waiters).is_some() {
                 said = true;
-                self.say_now(&teller, &now, time);
+                self.say_now(&teller, &running, time);
             }
             if self.interval.is_some() {
                 let (between, at) = (now.since(&earlier.0), now.seconds);

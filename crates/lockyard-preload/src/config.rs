@@ -207,5 +207,5 @@ fn read() -> Result<u32, Complaint> {
 }
 
 fn named<T: Copy>(table: &[(&str, T)], value: &[u8]) -> Option<T> {
-    table.iter().find(|(name, _)| name.as_bytes() == value).map(|(_, kind)| *kind)
+    table.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(value)).map(|(_, kind)| *kind)
 }

@@ -48,6 +48,8 @@ type Key = (Option<usize>, usize);
 #[derive(Debug, Clone, Default)]
 struct Sums {
     threads: usize,
+    /// The number of the first of them.
+    thread: u32,
     /// When they worked.
     span: (u64, u64),
     takes: BTreeMap<Key, Taken>,
@@ -138,6 +140,7 @@ impl Recording {
         }
         for (thread, sums) in &mut threads {
             sums.span = phase::span(&times.remove(thread).unwrap_or_default());
+            sums.thread = *thread;
         }
         let mut alike: BTreeMap<BTreeSet<usize>, Vec<Sums>> = BTreeMap::new();
         let mean = |of: fn(&Sums) -> f64| threads.values().map(of).sum::<f64>() / threads.len().max(1) as f64;
@@ -145,7 +148,10 @@ impl Recording {
         let works = |sums: &Sums| {
             !sums.takes.is_empty() && (sums.sections() as f64 >= SELDOM * sections || sums.held() >= SELDOM * held)
         };
-        for sums in phase::together(threads.into_values().filter(works).collect()) {
+        let kept = phase::together(threads.into_values().filter(works).collect());
+        let named: BTreeSet<u32> = kept.iter().map(|sums| sums.thread).collect();
+        locks.iter_mut().for_each(|threads| threads.retain(|thread, _| named.contains(thread)));
+        for sums in kept {
             alike.entry(sums.noticeable()).or_default().push(sums);
         }
         let roles: Vec<Sums> = alike.into_values().flat_map(by_hold).collect();

@@ -62,10 +62,11 @@ pub(crate) fn began(process: u32) -> Option<u64> {
     let text = &buffer[..length];
     let after = text.iter().rposition(|byte| *byte == b')')? + 1;
     let mut fields = text[after..].split(|byte| *byte == b' ').filter(|field| !field.is_empty());
-    let state = fields.next()?;
-    let began = core::str::from_utf8(fields.nth(18)?).ok()?.parse().ok()?;
-    // Dead and not yet collected: it will not count any more.
-    (state != b"Z" && state != b"X").then_some(began)
+    let ended = matches!(fields.next()?, b"Z" | b"X");
+    let mut number = |skip: usize| core::str::from_utf8(fields.nth(skip)?).ok()?.parse::<u64>().ok();
+    let (threads, began) = (number(16)?, number(1)?);
+    // Dead and not yet collected, with all its threads: it will not count any more.
+    (!ended || threads > 1).then_some(began)
 }
 
 /// The namespace in which this process's id means something.

@@ -40,10 +40,11 @@ fn front(record: &Record, path: &Path) -> Outcome<String> {
     let of_lock = |of: &Value, name: &str| Ok(format!("{name} {}, {}", rate(need(of, "kops_per_s")?), wait(of)));
     let peers = peers.into_iter().map(|of| of_lock(of, peer_name(of))).collect::<Outcome<Vec<String>>>()?;
     let text = format!(
-        "Each thread holds the lock for {}, then works as long without it, on {} virtual CPUs. Sections a second and \
+        "Each thread holds the lock for {}, then works as long without it, on {} {}CPUs. Sections a second and \
          longest wait with {} threads: {}; {}. {}Method and result: {}.",
         time(need(first, "cs")? * pause),
         record.machine.number("cpus").unwrap_or_default(),
+        if record.machine.text("hypervisor").is_empty() { "" } else { "virtual " },
         last.threads,
         of_lock(last.ours, "`Mutex`")?,
         peers.join("; "),
@@ -91,12 +92,13 @@ fn trust(record: &Record, path: &Path) -> Outcome<String> {
     let percent = |key| need(all, key).map(|share| format!("{:.0} %", share * 100.0));
     let text = format!(
         "It reproduces the direction of {} of {} published changes. Of all {} changes, only {} lie inside its band. \
-         Its median error, {}, is larger than that of always predicting \"no change\", {}. Scores: {}.",
+         Its median error, {}, is {} than that of always predicting \"no change\", {}. Scores: {}.",
         need(all, "signs_right")?,
         need(all, "signs")?,
         need(all, "changes")?,
         need(all, "inside_band")?,
         percent("median_error")?,
+        if need(all, "median_error")? > need(all, "no_change")? { "larger" } else { "not larger" },
         percent("no_change")?,
         link(record, path),
     );

@@ -86,10 +86,16 @@ struct Record {
 }
 
 impl Record {
-    /// The newest record of `what`: names begin with the date.
+    /// The newest record of `what`: names begin with the date. Of those of one day one whose source
+    /// is a commit is preferred.
     fn newest(what: &str) -> Outcome<Record> {
-        let newest = names(what)?.pop();
-        Record::read(newest.ok_or_else(|| format!("{RECORDS}: no record of {what}: cargo xtask lab run {what}"))?)
+        let names = names(what)?;
+        let last =
+            names.last().ok_or_else(|| format!("{RECORDS}: no record of {what}: cargo xtask lab run {what}"))?.clone();
+        let of_the_day = names.into_iter().filter(|name| name.get(..10) == last.get(..10));
+        let records = of_the_day.map(Record::read).collect::<Outcome<Vec<Record>>>()?;
+        let committed = records.into_iter().rev().find(|record| !record.machine.text("source").ends_with("-dirty"));
+        committed.map_or_else(|| Record::read(last), Ok)
     }
 
     /// The newest record of `what` of each host, by the host's name.

@@ -97,7 +97,7 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> String {
             return format!("No mutex or rwlock was taken in this time.{not_seen}");
         }
         let whole = numbers::time(facts.thread_time.as_nanos() as f64);
-        let beside = unseen::beside(facts.known, facts.share(lost));
+        let beside = unseen::beside(facts.known, facts.known.seen.unwrap_or_else(|| facts.share(lost)));
         let beside = beside.map_or_else(String::new, |text| format!(" Beside them: {text}."));
         let first = if not_seen.is_empty() && beside.is_empty() {
             "Locks are not this program's problem"

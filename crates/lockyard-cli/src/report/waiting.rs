@@ -4,10 +4,10 @@
 //! ```text
 //!   thread 12 "flusher"
 //!     holds mutex of table (store.c:3) since flush (store.c:88)
-//!       14 threads wait in get (store.c:20), up to 28.1 ms
 //!       thread 14 "compact" waits in merge (store.c:41), 28.0 ms
 //!         holds mutex of index (store.c:4) since merge (store.c:40)
 //!           thread 15 waits in seek (store.c:57), 3.1 ms
+//!       14 threads wait in get (store.c:20), up to 28.1 ms
 //! ```
 //!
 //! A thread stands below each that holds what it waits for: readers hold a lock together. A circle
@@ -24,6 +24,8 @@ use crate::deadlock;
 
 /// Lines that people read.
 const MOST: usize = 30;
+/// Threads below each other.
+const DEEP: usize = 20;
 
 /// What a thread waits for: a lock of a process.
 type Lock = (u32, u64);
@@ -38,6 +40,8 @@ struct Tree<'a> {
     /// The threads that have been told of.
     told: Vec<bool>,
     lines: Vec<String>,
+    /// Lines that are not among those.
+    more: usize,
 }
 
 /// The tree, with the line above it; empty if no thread that is known waits.
@@ -50,6 +54,7 @@ pub(super) fn tree(facts: &Facts<'_>) -> String {
         held: HashMap::new(),
         told: vec![false; threads.len()],
         lines: Vec::new(),
+        more: 0,
     };
     let mut orphans: Vec<Lock> = Vec::new();
     for (index, wait) in waits(threads) {
@@ -92,7 +97,11 @@ fn waited(thread: &ThreadSample) -> u64 {
 
 impl Tree<'_> {
     fn line(&mut self, depth: usize, text: &str) {
-        self.lines.push(format!("{:indent$}{text}", "", indent = 2 * depth));
+        if self.lines.len() < MOST {
+            self.lines.push(format!("{:indent$}{text}", "", indent = 2 * depth));
+        } else {
+            self.more += 1;
+        }
     }
 
     fn label(&self, lock: Lock) -> String {
@@ -106,7 +115,7 @@ impl Tree<'_> {
     fn thread(&mut self, index: usize, depth: usize, says: &str) {
         let thread = &self.threads[index];
         self.line(depth, &format!("{}{says}", called(thread.thread, &thread.name)));
-        if std::mem::replace(&mut self.told[index], true) {
+        if std::mem::replace(&mut self.told[index], true) || depth > 2 * DEEP {
             return;
         }
         for lock in self.held.get(&index).cloned().unwrap_or_default() {
@@ -155,12 +164,12 @@ impl Tree<'_> {
     fn text(&self) -> String {
         let when = if self.facts.ended { "at the end" } else { "now" };
         let mut out = format!("\n  Who waits for whom {when}:\n");
-        for line in self.lines.iter().take(MOST) {
+        for line in &self.lines {
             // Writing to a string cannot fail.
             let _ = writeln!(out, "{line}");
         }
-        if let Some(more) = self.lines.len().checked_sub(MOST).filter(|more| *more > 0) {
-            let _ = writeln!(out, "  and {} more", numbers::count(more, "line"));
+        if self.more > 0 {
+            let _ = writeln!(out, "  and {} more", numbers::count(self.more, "line"));
         }
         out
     }

@@ -12,7 +12,8 @@ use super::Sums;
 /// The share of a thread's events at each end that does not count: a thread may take a lock at its
 /// start, or when all is over.
 const END: f64 = 0.05;
-/// A thread that has a smaller share of its time in the phase does not work in it.
+/// A thread that has a smaller share of its own time in the phase, and of the phase, does not work
+/// in it.
 const MEET: f64 = 0.1;
 
 /// From when to when a thread worked that took or gave back locks at these `times`, which are in
@@ -25,26 +26,38 @@ pub(super) fn span(times: &[u64]) -> (u64, u64) {
 
 /// Of `threads` those that work in the phase.
 pub(super) fn together(mut threads: Vec<Sums>) -> Vec<Sums> {
-    let work = |at: u64| threads.iter().filter(move |one| one.span.0 <= at && at <= one.span.1);
-    let mut moments: Vec<u64> = threads.iter().flat_map(|one| [one.span.0, one.span.1]).collect();
-    moments.sort_unstable();
-    let weight = |at: u64| (work(at).count(), work(at).map(Sums::sections).sum::<usize>());
-    let Some(most) = (0..moments.len()).max_by_key(|&place| weight(moments[place])) else { return threads };
-    let count = work(moments[most]).count();
-    if 2 * count < threads.len().max(4) {
+    // Beginnings before ends, where both are at one moment.
+    let mut turns: Vec<(u64, bool, usize)> = Vec::new();
+    for one in threads.iter().filter(|one| one.span.0 <= one.span.1) {
+        turns.extend([(one.span.0, false, one.sections()), (one.span.1, true, one.sections())]);
+    }
+    turns.sort_unstable();
+    // From each moment to the next so many threads work, with so many sections.
+    let (mut count, mut sections) = (0_usize, 0_usize);
+    let stretches: Vec<(u64, usize, usize)> = turns
+        .iter()
+        .map(|&(at, ends, of)| {
+            (count, sections) = if ends { (count - 1, sections - of) } else { (count + 1, sections + of) };
+            (at, count, sections)
+        })
+        .collect();
+    let busiest = (0..stretches.len()).max_by_key(|&place| (stretches[place].1, stretches[place].2));
+    let Some((most, place)) = busiest.map(|place| (stretches[place].1, place)) else { return threads };
+    if 2 * most < threads.len().max(4) {
         return threads;
     }
-    let many = |at: &&u64| 2 * work(**at).count() > count;
-    let begin = moments[..=most].iter().rev().take_while(many).last().copied().unwrap_or(0);
-    let end = moments[most..].iter().take_while(many).last().copied().unwrap_or(u64::MAX);
-    let phase = (begin, end);
-    threads.retain(|one| meets(one.span, phase));
+    let many = |stretch: &&(u64, usize, usize)| 2 * stretch.1 > most;
+    let begin = stretches[..=place].iter().rev().take_while(many).last().map_or(0, |stretch| stretch.0);
+    let end = stretches[place..].iter().find(|stretch| 2 * stretch.1 <= most).map_or(u64::MAX, |stretch| stretch.0);
+    threads.retain(|one| meets(one.span, (begin, end)));
     threads
 }
 
+/// Whether a thread of this `span` has enough of its own time, or of the phase's, in the phase.
 fn meets(span: (u64, u64), phase: (u64, u64)) -> bool {
-    let (begin, end) = (span.0.max(phase.0), span.1.min(phase.1));
-    begin <= end && (end - begin) as f64 >= MEET * span.1.saturating_sub(span.0) as f64
+    let length = |(begin, end): (u64, u64)| end.saturating_sub(begin) as f64;
+    let both = (span.0.max(phase.0), span.1.min(phase.1));
+    both.0 <= both.1 && length(both) >= MEET * length(span).min(length(phase))
 }
 
 #[cfg(test)]
@@ -70,6 +83,21 @@ mod tests {
         // One that looks after all of them is.
         let cares = (0, 300);
         assert_eq!(kept(&[fills, cares, reads, reads, reads]), [cares, reads, reads, reads]);
+    }
+
+    #[test]
+    fn one_that_works_all_the_time_stays_beside_some_that_work_for_a_moment() {
+        let (always, short) = ((0, 3_000), (2_800, 3_000));
+        assert_eq!(kept(&[always, short, short]), [always, short, short]);
+        assert_eq!(kept(&[(0, 100), (95, 100)]), [(0, 100), (95, 100)]);
+        let crowd: Vec<(u64, u64)> = [vec![always; 8], vec![(0, 50); 20]].concat();
+        assert_eq!(kept(&crowd), crowd);
+    }
+
+    #[test]
+    fn thousands_of_threads_take_no_time() {
+        let each: Vec<(u64, u64)> = (0..100_000).map(|at| (at, at + 70_000)).collect();
+        assert_eq!(kept(&each).len(), each.len());
     }
 
     #[test]

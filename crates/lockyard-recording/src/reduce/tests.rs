@@ -136,7 +136,7 @@ fn locks_that_threads_have_for_themselves_stay_a_class() {
     text += "window 9 0\n10 9 request 0 write\n20 9 release 0\n30 9 request 1 write\n40 9 release 1\n\
         50 9 request 2 write\n60 9 release 2\n";
     let model = Recording::from_text("a", &text).unwrap().model(None).unwrap();
-    assert_eq!((model.locks.len(), model.locks[0].objects), (1, 3), "{model}");
+    assert_eq!((model.locks.len(), model.locks[0].private, model.locks[0].objects), (1, true, 1), "{model}");
 }
 
 #[test]

@@ -51,8 +51,18 @@ pub(super) fn epoch() -> u32 {
 
 /// Whether the caller is the only thread of a child.
 pub(super) fn is_alone_in_child() -> bool {
+    /// The epoch in which there was more than one, or nobody could tell.
+    static CROWDED: AtomicU32 = AtomicU32::new(0);
+    let epoch = epoch();
+    if epoch <= 1 || CROWDED.load(Relaxed) == epoch {
+        return false;
+    }
     // Each thread is a folder, which counts as a link beside two others.
-    epoch() > 1 && rustix::fs::stat(c"/proc/self/task").is_ok_and(|found| found.st_nlink == 3)
+    let alone = rustix::fs::stat(c"/proc/self/task").is_ok_and(|found| found.st_nlink == 3);
+    if !alone {
+        CROWDED.store(epoch, Relaxed);
+    }
+    alone
 }
 
 /// Whether every child has another epoch, also one that was made behind the C library's back.
