@@ -101,7 +101,8 @@ fn a_program_without_contention_is_told_so() {
 #[test]
 fn waits_elsewhere_are_told_beside_the_locks_that_were_seen() {
     let beside = " % of its threads' time in other futex calls: condition variables";
-    told("interpreter", &["The locks that were seen are not this program's problem: ".to_owned(), beside.to_owned()]);
+    // On a busy machine the locks that are seen may cost something, too.
+    told("interpreter", &[" Beside them: ".to_owned(), beside.to_owned()]);
 }
 
 /// Its waits end with it: they were counted until the end of the session.

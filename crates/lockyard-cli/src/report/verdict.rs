@@ -90,6 +90,10 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> String {
     let worst = facts.sample.classes.iter().max_by_key(|class| class.lost_ns()).filter(|class| class.lost_ns() > 0);
     let (time, share) = (numbers::time(lost as f64), percent(facts.share(lost)));
     let not_seen = not_seen(facts.sample);
+    let seen = facts.known.seen.unwrap_or_else(|| facts.share(lost));
+    let beside = unseen::beside(facts.known, seen).map_or_else(String::new, |text| format!(" Beside them: {text}."));
+    // Where locks cost something, what costs no more than they do is no answer.
+    let is_more = facts.known.futex_share().is_some_and(|share| share > 2.0 * seen);
     let Some(worst) = worst.filter(|_| facts.share(lost) >= SMALL || longest >= LONG) else {
         let acquired = facts.sample.acquired();
         let contended: u64 = facts.sample.classes.iter().map(|class| class.counts.contended).sum();
@@ -97,8 +101,6 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> String {
             return format!("No mutex or rwlock was taken in this time.{not_seen}");
         }
         let whole = numbers::time(facts.thread_time.as_nanos() as f64);
-        let beside = unseen::beside(facts.known, facts.known.seen.unwrap_or_else(|| facts.share(lost)));
-        let beside = beside.map_or_else(String::new, |text| format!(" Beside them: {text}."));
         let first = if not_seen.is_empty() && beside.is_empty() {
             "Locks are not this program's problem"
         } else {
@@ -127,11 +129,12 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> String {
     };
     let of_it = percent(worst.lost_ns() as f64 / lost.max(1) as f64);
     format!(
-        "{first}: {of_it} of that for {}{}{}. {}{not_seen}",
+        "{first}: {of_it} of that for {}{}{}. {}{not_seen}{}",
         facts.label(worst),
         asked(facts, worst),
         held(facts, worst),
         advice(facts, worst),
+        if is_more { beside } else { String::new() },
     )
 }
 
