@@ -2,7 +2,8 @@
 //! those of the documents, `lab` those of what is made from records.
 //!
 //! * A file has at most 450 lines.
-//! * A comment has at most 100 columns, but for the rows of tables and what is drawn.
+//! * A comment, in C and C++ too, has at most 100 columns, but for the rows of tables and what is
+//!   drawn.
 //! * Nothing is left for later and no test is switched off.
 //! * The lists of excused ordering mutants (`loom-survivors.txt`) and of lines without one
 //!   (`loom-unreached.txt`) name lines that are in the sources: the check that needs these lists
@@ -18,6 +19,7 @@
 //! the end of the file, `tests.rs` and what is in `tests/`).
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +30,7 @@ use crate::{documents, lab};
 const LONGEST: usize = 450;
 
 const COLUMNS: usize = 100;
+const WIDE: &str = "a comment of more than 100 columns";
 
 const UNFINISHED: [&str; 3] = ["todo!", "unimplemented!", "#[ignore"];
 
@@ -66,6 +69,11 @@ pub(crate) fn check() -> Outcome {
     let mut crates: BTreeMap<&Path, Vec<(&str, String)>> = BTreeMap::new();
     for file in &files {
         let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        if file.extension().is_some_and(is_c) {
+            let wide = text.lines().enumerate().filter(|(_, line)| is_wide(line, &["//", "/*", "* "]));
+            breaches.extend(wide.map(|(number, _)| format!("{}:{}: {WIDE}", file.display(), number + 1)));
+            continue;
+        }
         breaches.extend(look(file, &text));
         if let Some((sources, name)) = in_sources(file) {
             crates.entry(sources).or_default().push((name, code_of(&text)));
@@ -98,11 +106,15 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Outcome {
     for path in entries.flatten().map(|entry| entry.path()) {
         if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
             collect(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if path.extension().is_some_and(|extension| extension == "rs" || is_c(extension)) {
             files.push(path);
         }
     }
     Ok(())
+}
+
+fn is_c(extension: &OsStr) -> bool {
+    ["c", "h", "cpp", "hpp"].iter().any(|known| extension == *known)
 }
 
 fn look(file: &Path, text: &str) -> Vec<String> {
@@ -116,8 +128,8 @@ fn look(file: &Path, text: &str) -> Vec<String> {
     for (number, line) in text.lines().enumerate() {
         let said = line.trim_start().trim_start_matches(['/', '!']).trim_start();
         drawing = if said.starts_with("```") { said == "```text" } else { drawing };
-        if !drawing && is_wide(line) {
-            found(number + 1, &format!("a comment of more than {COLUMNS} columns"));
+        if !drawing && is_wide(line, &["//"]) {
+            found(number + 1, WIDE);
         }
     }
     let mut algorithm = file.starts_with(LIBRARY)
@@ -139,11 +151,14 @@ fn look(file: &Path, text: &str) -> Vec<String> {
     breaches
 }
 
-/// Whether `line` is a comment that is too wide and could be folded.
-fn is_wide(line: &str) -> bool {
+/// Whether `line` is a comment, with one of these beginnings, that is too wide and could be folded.
+fn is_wide(line: &str, begins: &[&str]) -> bool {
     let comment = line.trim_start();
-    let said = comment.trim_start_matches(['/', '!']).trim_start();
-    comment.starts_with("//") && line.chars().count() > COLUMNS && !said.starts_with('|') && said.contains(' ')
+    let said = comment.trim_start_matches(['/', '!', '*']).trim_start();
+    begins.iter().any(|begin| comment.starts_with(begin))
+        && line.chars().count() > COLUMNS
+        && !said.starts_with('|')
+        && said.contains(' ')
 }
 
 /// Entries of the list `name`, `FILE | SOURCE LINE` and so many fields, whose line is not in its
@@ -215,6 +230,20 @@ fn literal(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn comments_of_c_are_folded_too() {
+        let words = "word ".repeat(25);
+        for (line, wide) in [
+            (format!(" * {words}"), true),
+            (format!("/* {words}"), true),
+            (format!("    call({words});"), false),
+            (format!("// {}", "x".repeat(120)), false),
+        ] {
+            assert_eq!(is_wide(&line, &["//", "/*", "* "]), wide, "{line}");
+        }
+        assert!(!is_wide(&format!(" * {words}"), &["//"]), "a product");
+    }
 
     #[test]
     fn comments_and_literals_are_not_code() {

@@ -5,21 +5,26 @@
  * Link with `pkg-config --cflags --libs lockyard`. lockyard.hpp has classes for C++.
  *
  * Promises, of every function here:
- *  - All-zero bytes are an unlocked lock (LY_..._INIT says so): memory from calloc, and statics, need no call. There is no destroy
- *    function: a lock owns nothing.
- *  - Errors are errno values as return codes, 0 is success. errno itself is never touched, nothing is allocated (ly_stat_open may), nothing is thrown,
- *    no thread-local destructor runs.
- *  - A thread that cannot have the lock spins while that is useful and then sleeps: never unbounded burning.
+ *  - All-zero bytes are an unlocked lock (LY_..._INIT says so): memory from calloc, and statics,
+ *    need no call. There is no destroy function: a lock owns nothing.
+ *  - Errors are errno values as return codes, 0 is success. errno itself is never touched, nothing
+ *    is allocated (ly_stat_open may), nothing is thrown, no thread-local destructor runs.
+ *  - A thread that cannot have the lock spins for a bounded time, while that is useful, and then
+ *    sleeps.
  *  - What happened before a lock was released happened before the acquisition that follows.
  *  - No call is a cancellation point, and none returns EINTR.
- *  - Locks are not recursive, are not shared between processes, and must not be moved or copied while in use.
- *  - After fork the child has the locks as they were; those that other threads held stay held. The forking thread unlocks what
- *    it held, a ly_rtmutex_t up to four forks deep. A ly_rtmutex_t that another thread held: initialise it again.
+ *  - Locks are not recursive, are not shared between processes, and must not be moved or copied
+ *    while in use.
+ *  - After fork the child has the locks as they were; those that other threads held stay held. The
+ *    forking thread unlocks what it held, a ly_rtmutex_t up to four forks deep. A ly_rtmutex_t that
+ *    another thread held: initialise it again.
  *
- * A lock's memory must stay until every unlock call on it has returned; a ly_spinlock_t alone may be freed by its next owner as soon as
- * that one has unlocked it. Pointers to locks must be valid; they are not checked.
+ * A lock's memory must stay until every unlock call on it has returned; a ly_spinlock_t alone may
+ * be freed by its next owner as soon as that one has unlocked it. Pointers to locks must be valid;
+ * they are not checked.
  *
- * A *turn* is 0.4 ms: for so long per waiter ahead, running threads may pass a waiter; then it is let in before all others.
+ * A *turn* is 0.4 ms: for so long per waiter ahead, running threads may pass a waiter; then it is
+ * let in before all others.
  */
 
 #ifndef LOCKYARD_H
@@ -47,7 +52,10 @@ struct timespec; /* strict C99 has none */
 #define LY_RTMUTEX_INIT {{0}}
 /** Unlocked. */
 #define LY_RWSEM_INIT {{0}}
-/** A semaphore with `units` (a constant where a static needs one; at most LY_SEM_MAX). All-zero bytes have none. */
+/**
+ * A semaphore with `units` (a constant where a static needs one; at most LY_SEM_MAX). All-zero
+ * bytes have none.
+ */
 #define LY_SEM_INIT(units) {{LY_U64_(units)}}
 /** The most units a semaphore holds. */
 #define LY_SEM_MAX 2147483647u

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /**
- * Lockyard for C++17: classes with the faces of std::mutex, std::timed_mutex, std::shared_timed_mutex and std::counting_semaphore, which work with
- * std::lock_guard, std::unique_lock, std::shared_lock, std::scoped_lock and std::condition_variable_any.
+ * Lockyard for C++17: classes with the faces of std::mutex, std::timed_mutex,
+ * std::shared_timed_mutex and std::counting_semaphore, which work with std::lock_guard,
+ * std::unique_lock, std::shared_lock, std::scoped_lock and std::condition_variable_any.
  *
  *   lockyard::mutex            ly_mutex_t        TimedLockable
  *   lockyard::condition_variable  ly_cond_t      with std::unique_lock<lockyard::mutex>
@@ -13,11 +14,11 @@
  *   lockyard::semaphore        ly_sem_t
  *   lockyard::lockref          ly_lockref_t      Lockable, with references
  *
- * Constructors are constexpr, destructors trivial: a static one is ready before any code runs, and until the last has run. Nothing throws
- * but rtmutex::lock(), where it could only hang.
- * Timed calls take durations and times of any number type and period. What lies beyond the clock is long past or never: a wait that is negative or not
- * a number does not wait, one of more than a hundred years has no end.
- * Guarantees are those of lockyard.h. All of it is inline over the C functions.
+ * Constructors are constexpr, destructors trivial: a static one is ready before any code runs, and
+ * until the last has run. Nothing throws but rtmutex::lock(), where it could only hang. Timed calls
+ * take durations and times of any number type and period. What lies beyond the clock is long past
+ * or never: a wait that is negative or not a number does not wait, one of more than a hundred years
+ * has no end. Guarantees are those of lockyard.h. All of it is inline over the C functions.
  */
 #ifndef LOCKYARD_HPP
 #define LOCKYARD_HPP
@@ -41,7 +42,10 @@ namespace lockyard {
 
 namespace detail {
 
-/** Whole seconds, rounded down, and nanoseconds: what any time of any clock fits into, or is cut off to. */
+/**
+ * Whole seconds, rounded down, and nanoseconds: what any time of any clock fits into, or is cut off
+ * to.
+ */
 struct span {
     std::int64_t seconds;
     std::int32_t nanos;
@@ -77,7 +81,10 @@ span span_of_real(const std::chrono::duration<Rep, Period>& time, bool up) noexc
     return carried(static_cast<std::int64_t>(whole), static_cast<std::int32_t>(up ? std::ceil(nanos) : std::floor(nanos)));
 }
 
-/** `time` in nanoseconds, rounded `up` or down, without an overflow on the way: an integer exactly, whatever its period. */
+/**
+ * `time` in nanoseconds, rounded `up` or down, without an overflow on the way: an integer exactly,
+ * whatever its period.
+ */
 template <class Rep, class Period>
 span span_of(const std::chrono::duration<Rep, Period>& time, bool up) noexcept
 {
@@ -120,7 +127,10 @@ inline struct timespec since_epoch(span time) noexcept
     return spec;
 }
 
-/** Calls `take(clock, abstime)`, a timed acquisition of the C interface, until `wait` has passed: what it returns. */
+/**
+ * Calls `take(clock, abstime)`, a timed acquisition of the C interface, until `wait` has passed:
+ * what it returns.
+ */
 template <class Take>
 int take_within(span wait, Take take) noexcept
 {
@@ -231,7 +241,9 @@ using shared_spinlock =
     detail::shared<ly_qrwlock_t, ly_qrwlock_write_lock, ly_qrwlock_write_trylock, ly_qrwlock_write_unlock,
                    ly_qrwlock_downgrade_write, ly_qrwlock_read_lock, ly_qrwlock_read_trylock, ly_qrwlock_read_unlock>;
 
-/** A mutex that spins while its owner runs and sleeps otherwise, with bounded unfairness. 32 bytes. */
+/**
+ * A mutex that spins while its owner runs and sleeps otherwise, with bounded unfairness. 32 bytes.
+ */
 class mutex : public detail::exclusive<ly_mutex_t, ly_mutex_lock, ly_mutex_trylock, ly_mutex_unlock> {
     auto take() noexcept
     {
@@ -343,10 +355,13 @@ public:
 };
 
 /**
- * A mutex with priority inheritance: its owner runs at the priority of the most urgent thread that waits for it. 24 bytes.
+ * A mutex with priority inheritance: its owner runs at the priority of the most urgent thread that
+ * waits for it. 24 bytes.
  *
- * lock() throws std::system_error where it could only hang: std::errc::resource_deadlock_would_occur, std::errc::state_not_recoverable (an owner that has
- * ended). Without exceptions it ends the program. lock_checked() and unlock_checked() return what ly_rtmutex_lock and ly_rtmutex_unlock do.
+ * lock() throws std::system_error where it could only hang:
+ * std::errc::resource_deadlock_would_occur, std::errc::state_not_recoverable (an owner that has
+ * ended). Without exceptions it ends the program. lock_checked() and unlock_checked() return what
+ * ly_rtmutex_lock and ly_rtmutex_unlock do.
  */
 class rtmutex : public detail::holder<ly_rtmutex_t> {
     auto take() noexcept
@@ -385,7 +400,10 @@ public:
     }
 };
 
-/** A reader-writer lock that spins and sleeps as the mutex does; readers and writers have a bound. 32 bytes. */
+/**
+ * A reader-writer lock that spins and sleeps as the mutex does; readers and writers have a bound.
+ * 32 bytes.
+ */
 class shared_mutex : public detail::shared<ly_rwsem_t, ly_rwsem_down_write, ly_rwsem_down_write_trylock, ly_rwsem_up_write,
                                            ly_rwsem_downgrade_write, ly_rwsem_down_read, ly_rwsem_down_read_trylock,
                                            ly_rwsem_up_read> {

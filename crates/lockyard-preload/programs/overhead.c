@@ -1,6 +1,8 @@
-/* What a call costs that need not wait: nanoseconds of each kind, by a process's only thread and by one of two.   overhead MILLISECONDS
+/* What a call costs that need not wait: nanoseconds of each kind, by a process's only thread and by
+ * one of two.   overhead MILLISECONDS
  *
- * A line for each: NAME alone|beside NANOSECONDS. Of many short windows the fastest: the others were interrupted. */
+ * A line for each: NAME alone|beside NANOSECONDS. Of many short windows the fastest: the others
+ * were interrupted. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>

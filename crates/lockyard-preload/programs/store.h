@@ -1,6 +1,8 @@
-// What the drivers of the key-value stores share: threads that read and write keys whose values say which key and which version they are.
+// What the drivers of the key-value stores share: threads that read and write keys whose values say
+// which key and which version they are.
 //
-// Thread t alone writes keys with k % threads == t, so it knows what each must hold; reads go to any key, and check that the value is whole.
+// Thread t alone writes keys with k % threads == t, so it knows what each must hold; reads go to
+// any key, and check that the value is whole.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -18,8 +20,9 @@ inline std::string key_of(unsigned long k)
     return key;
 }
 
-// The rest of a value: 84 bytes from a place of this text that only its key and version know. Making and comparing takes little time: it is the store's locks that
-// are to be busy, not the driver.
+// The rest of a value: 84 bytes from a place of this text that only its key and version know.
+// Making and comparing takes little time: it is the store's locks that are to be busy, not the
+// driver.
 inline const std::string &filler()
 {
     static const std::string text = [] {
@@ -54,7 +57,8 @@ inline bool is_value_of(const std::string &value, unsigned long k, unsigned long
     return key == k && memcmp(value.data() + 16, filler().data() + place_of(k, version), 84) == 0;
 }
 
-// Runs `get(key, value) -> found` and `put(key, value) -> written` for some seconds and prints the result. Returns main's.
+// Runs `get(key, value) -> found` and `put(key, value) -> written` for some seconds and prints the
+// result. Returns main's.
 template <class Get, class Put> int drive(unsigned long keys, int threads, int seconds, int writes_per_1000, Get get, Put put)
 {
     std::vector<unsigned long> versions(keys, 1);

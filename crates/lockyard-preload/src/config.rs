@@ -41,26 +41,25 @@ pub(crate) enum SpinKind {
     Hq,
 }
 
-/// Each lock's short name first, then those that it has in Rust and in the other tools.
-const MUTEXES: [(&str, MutexKind); 10] = [
+const MUTEXES: [(&str, MutexKind); 5] = [
     ("mutex", MutexKind::Mutex),
     ("spin", MutexKind::Spin),
-    ("spinlock", MutexKind::Spin),
-    ("qspinlock", MutexKind::Spin),
     ("hq", MutexKind::Hq),
-    ("hq-spinlock", MutexKind::Hq),
     ("rt", MutexKind::Rt),
-    ("rtmutex", MutexKind::Rt),
-    ("pi-mutex", MutexKind::Rt),
     ("glibc", MutexKind::Glibc),
 ];
-const SPINS: [(&str, SpinKind); 6] = [
-    ("spin", SpinKind::Spin),
-    ("spinlock", SpinKind::Spin),
-    ("qspinlock", SpinKind::Spin),
-    ("hq", SpinKind::Hq),
-    ("hq-spinlock", SpinKind::Hq),
-    ("glibc", SpinKind::Glibc),
+const SPINS: [(&str, SpinKind); 3] = [("spin", SpinKind::Spin), ("hq", SpinKind::Hq), ("glibc", SpinKind::Glibc)];
+
+/// Names that locks have in Rust and in the other tools, and theirs here.
+const OTHER_NAMES: [(&str, &str); 8] = [
+    ("spinlock", "spin"),
+    ("qspinlock", "spin"),
+    ("hqspinlock", "hq"),
+    ("hq-spinlock", "hq"),
+    ("rtmutex", "rt"),
+    ("pi-mutex", "rt"),
+    ("qrwlock", "qrw"),
+    ("rwsem", "rwsem"),
 ];
 
 /// The choice, packed: bit 31 decided; bits 0–7 mutex, 8–15 rwlock (0 glibc, 1 qrw, 2 + policy),
@@ -185,10 +184,10 @@ fn read() -> Result<u32, Complaint> {
             named(&MUTEXES, value).ok_or(Complaint::new("LOCKYARD_MUTEX", value, "mutex, spin, hq, rt, glibc"))?
         }
     };
-    let rwlock = match variable(c"LOCKYARD_RWLOCK") {
+    let rwlock = match variable(c"LOCKYARD_RWLOCK").map(short) {
         None | Some(b"rwsem") => 2 + policies::DEFAULT,
         Some(b"glibc") => 0,
-        Some(b"qrw" | b"qrwlock") => 1,
+        Some(b"qrw") => 1,
         Some(value) => {
             let policy = value.strip_prefix(b"rwsem:").and_then(policies::named);
             2 + policy.ok_or(Complaint::new("LOCKYARD_RWLOCK", value, policies::CHOICES))?
@@ -207,5 +206,35 @@ fn read() -> Result<u32, Complaint> {
 }
 
 fn named<T: Copy>(table: &[(&str, T)], value: &[u8]) -> Option<T> {
-    table.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(value)).map(|(_, kind)| *kind)
+    table.iter().find(|(name, _)| name.as_bytes() == short(value)).map(|(_, kind)| *kind)
+}
+
+/// The lock that is called `value`, by its name here.
+fn short(value: &[u8]) -> &[u8] {
+    let same = |(other, _): &&(&str, &str)| other.as_bytes().eq_ignore_ascii_case(value);
+    OTHER_NAMES.iter().find(same).map_or(value, |(_, name)| name.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_have_the_names_of_the_other_tools() {
+        for (name, kind) in [
+            (&b"spin"[..], Some(MutexKind::Spin)),
+            (b"SpinLock", Some(MutexKind::Spin)),
+            (b"HqSpinLock", Some(MutexKind::Hq)),
+            (b"pi-mutex", Some(MutexKind::Rt)),
+            (b"mutex", Some(MutexKind::Mutex)),
+            (b"qrw", None),
+            (b"spins", None),
+        ] {
+            assert_eq!(named(&MUTEXES, name), kind);
+        }
+        assert_eq!(
+            (short(b"QRwLock"), short(b"RwSem"), short(b"rwsem:v5.10")),
+            (&b"qrw"[..], &b"rwsem"[..], &b"rwsem:v5.10"[..])
+        );
+    }
 }

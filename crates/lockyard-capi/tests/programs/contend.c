@@ -1,4 +1,5 @@
-/* Threads count with plain variables under each lock: the sums show whether it excluded, and every way in takes part. */
+/* Threads count with plain variables under each lock: the sums show whether it excluded, and every
+ * way in takes part. */
 #include <lockyard.h>
 
 #include <errno.h>

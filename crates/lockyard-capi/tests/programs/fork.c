@@ -1,4 +1,5 @@
-/* What the forking thread holds is the child's: it unlocks it and goes on, alone and with threads of its own, whoever waited in the parent. */
+/* What the forking thread holds is the child's: it unlocks it and goes on, alone and with threads
+ * of its own, also where threads of the parent wait. */
 #define _POSIX_C_SOURCE 200809L
 #include <lockyard.h>
 

@@ -1,4 +1,5 @@
-/* Every function of lockyard.h in every state a single thread can make (the checked mutex: two threads): its result, and that errno stays. Also: an example of each call. */
+/* Every function of lockyard.h in every state a single thread can make (the checked mutex: two
+ * threads): its result, and that errno stays. Also: an example of each call. */
 #include <lockyard.h>
 
 #include <errno.h>

@@ -91,7 +91,7 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> String {
     let (time, share) = (numbers::time(lost as f64), percent(facts.share(lost)));
     let not_seen = not_seen(facts.sample);
     let seen = facts.known.seen.unwrap_or_else(|| facts.share(lost));
-    let beside = unseen::beside(facts.known, seen).map_or_else(String::new, |text| format!(" Beside them: {text}."));
+    let beside = || unseen::beside(facts.known, seen).map_or_else(String::new, |text| format!(" Beside them: {text}."));
     // Where locks cost something, what costs no more than they do is no answer.
     let is_more = facts.known.futex_share().is_some_and(|share| share > 2.0 * seen);
     let Some(worst) = worst.filter(|_| facts.share(lost) >= SMALL || longest >= LONG) else {
@@ -100,7 +100,7 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> String {
         if acquired == 0 {
             return format!("No mutex or rwlock was taken in this time.{not_seen}");
         }
-        let whole = numbers::time(facts.thread_time.as_nanos() as f64);
+        let (whole, beside) = (numbers::time(facts.thread_time.as_nanos() as f64), beside());
         let first = if not_seen.is_empty() && beside.is_empty() {
             "Locks are not this program's problem"
         } else {
@@ -134,7 +134,7 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> String {
         asked(facts, worst),
         held(facts, worst),
         advice(facts, worst),
-        if is_more { beside } else { String::new() },
+        if is_more { beside() } else { String::new() },
     )
 }
 

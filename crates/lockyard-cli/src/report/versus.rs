@@ -57,8 +57,9 @@ impl Compared<'_> {
     fn sentence(&self, ratios: &[Middle]) -> String {
         if let Some(others) = self.others.filter(|others| *others > VOID) {
             return format!(
-                "No verdict: other programs had {:.0} % of the CPUs' time; repeat it on a quiet machine.",
-                others * 100.0
+                "No verdict: other programs had {:.0} % of the CPUs' time; {}. Repeat it on a quiet machine.",
+                others * 100.0,
+                floor(ratios[1])
             );
         }
         let named: Vec<(&str, Middle)> = self.subjects.iter().map(|(name, _)| *name).zip(ratios.to_vec()).collect();
@@ -167,8 +168,12 @@ fn times(ratio: f64) -> String {
     format!("{ratio:.3}")
 }
 
+fn floor(noise: Middle) -> String {
+    format!("glibc against itself {} ({})", times(noise.value), noise.interval())
+}
+
 fn sentence(subjects: &[(&str, Middle)], noise: Middle) -> String {
-    let floor = format!("glibc against itself {} ({})", times(noise.value), noise.interval());
+    let floor = floor(noise);
     let best = subjects.iter().max_by(|a, b| a.1.value.total_cmp(&b.1.value));
     let faster = best.filter(|(_, ratio)| ratio.low > 1.0 && ratio.value > noise.high);
     if let Some((name, ratio)) = faster {
@@ -231,6 +236,8 @@ mod tests {
         assert!(document["sentence"].as_str().unwrap().starts_with("Other locks make this program faster"));
         compared.others = Some(0.31);
         let look = Look { styled: false, full_titles: true, events: true };
-        assert!(compared.table(look).starts_with("No verdict: other programs had 31 %"));
+        assert!(compared.table(look).starts_with(
+            "No verdict: other programs had 31 % of the CPUs' time; glibc against itself 1.000 (1.000 to 1.000). "
+        ));
     }
 }

@@ -1,5 +1,5 @@
-//! Who waits for whom at a moment: a tree of threads, from those that hold locks and wait for
-//! nothing down to those that hold nothing.
+//! The threads that wait at a moment, below those that they wait for: a tree, from threads that
+//! hold locks and wait for nothing down to those that hold nothing.
 //!
 //! ```text
 //!   thread 12 "flusher"
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A thread stands below each that holds what it waits for: readers hold a lock together. A circle
-//! is cut where it closes.
+//! is cut where it closes, a chain after [`DEEP`] threads.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -115,8 +115,11 @@ impl Tree<'_> {
     fn thread(&mut self, index: usize, depth: usize, says: &str) {
         let thread = &self.threads[index];
         self.line(depth, &format!("{}{says}", called(thread.thread, &thread.name)));
-        if std::mem::replace(&mut self.told[index], true) || depth > 2 * DEEP {
+        if std::mem::replace(&mut self.told[index], true) {
             return;
+        }
+        if depth > 2 * DEEP && self.held.contains_key(&index) {
+            return self.line(depth + 1, "…");
         }
         for lock in self.held.get(&index).cloned().unwrap_or_default() {
             let hold = thread.holds.iter().find(|hold| hold.lock == lock.1);
@@ -240,6 +243,15 @@ mod tests {
         assert!(circle[0] == "  thread 2" && circle[4].trim_start().starts_with("thread 2 waits"), "{circle:#?}");
         let orphan = lines(vec![thread(2, 16, 1, &[])]);
         assert_eq!(orphan, ["  mutex a: its holder is not known", "    thread 2 waits in 0x10, 1.00 ms"]);
+    }
+
+    #[test]
+    fn a_long_chain_ends_in_dots() {
+        let chain = (0..10_000).map(|at| thread(10 + at, u64::from(at), 1, &[u64::from(at) + 1])).collect();
+        let lines = lines(chain);
+        assert!(lines.len() <= MOST + 1, "{}", lines.len());
+        let short = (0..12).map(|at| thread(10 + at, u64::from(at), 1, &[u64::from(at) + 1])).collect();
+        assert_eq!(super::tests::lines(short).len(), 23);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-// What the test programs share. Every line they print is compared with what the same program prints on glibc's own locks.
+// What the test programs share. Every line they print is compared with what the same program prints
+// on glibc's own locks.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -66,8 +67,10 @@ static inline int elsewhere(int (*function)(void *), void *argument)
     return (int)(intptr_t)result;
 }
 
-// Waits until another thread of this process sleeps until somebody wakes it (state S), so that what it waits for is known to be out of reach. State D is none of
-// that: the kernel fetches a page for it, say, and it may not have come to the call yet (a virtual machine whose host has paged memory out shows it).
+// Waits until another thread of this process sleeps until somebody wakes it (state S), so that what
+// it waits for is known to be out of reach. State D is none of that: the kernel fetches a page for
+// it, say, and it may not have come to the call yet (a virtual machine whose host has paged memory
+// out shows it).
 static inline void until_asleep(pid_t tid)
 {
     char path[64], line[512];

@@ -35,7 +35,8 @@ static void mutexes(const char *name, int kind)
     SHOW(pthread_mutexattr_settype(&attributes, kind));
     SHOW(pthread_mutex_init(&mutex, &attributes));
     printf("kind %d\n", mutex.__data.__kind & 3);
-    SHOW(pthread_mutex_unlock(&mutex)); // nobody's; glibc's normal kind miscounts its users from here on
+    // Nobody's; glibc's normal kind miscounts its users from here on.
+    SHOW(pthread_mutex_unlock(&mutex));
     SHOW(pthread_mutex_init(&mutex, &attributes));
     SHOW(pthread_mutex_lock(&mutex));
     printf("owner is right: %d\n", mutex.__data.__owner == (int)syscall(SYS_gettid));

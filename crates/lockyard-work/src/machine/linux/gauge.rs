@@ -223,10 +223,6 @@ mod tests {
         let mut all = vec![pause, rmw, wake_none, yield_call, clock, hand_over];
         all.extend(transfer);
         all.extend(wake.into_iter().flat_map(|wake| [wake.call, wake.short, wake.long]));
-        // How much they are is the host's affair, which may be busy.
-        assert!(
-            all.iter().all(|cost| cost.is_finite() && *cost > 0.0) && ghz.is_finite() && ghz > 0.0,
-            "{ghz} {all:?}"
-        );
+        assert!(all.iter().all(|ns| (0.1..1e9).contains(ns)) && (0.3..20.0).contains(&ghz), "{ghz} {all:?}");
     }
 }
