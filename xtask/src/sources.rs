@@ -114,7 +114,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Outcome {
 }
 
 fn is_c(extension: &OsStr) -> bool {
-    ["c", "h", "cpp", "hpp"].iter().any(|known| extension == *known)
+    ["c", "h", "cc", "cpp", "hpp"].iter().any(|known| extension == *known)
 }
 
 fn look(file: &Path, text: &str) -> Vec<String> {

@@ -1,7 +1,8 @@
 /* The one shard of a cache: every operation takes one mutex for a moment, to move an entry to the
  * front of a list. It has the shape of RocksDB's block cache with one shard, without the rest of
- * RocksDB, so that a change to the mutex is measured in seconds.   shard THREADS SECONDS [THINK
- * [SECTION]]
+ * RocksDB, so that a change to the mutex is measured in seconds.
+ *
+ *   shard THREADS SECONDS [THINK [SECTION]]
  *
  * THINK and SECTION are steps of a chain of multiplications outside and inside of the mutex, about
  * 1 ns each. Checked: the list holds each entry once, and the entries have been moved as often as

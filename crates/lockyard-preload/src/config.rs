@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 
 use crate::counters::{self, Fallback};
 use crate::environment::{Complaint, variable};
-use crate::policies::{self, RwlockKind};
+use crate::policies::{self, RwlockKind, is_name};
 
 /// What `pthread_mutex_t` is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,14 +184,9 @@ fn read() -> Result<u32, Complaint> {
             named(&MUTEXES, value).ok_or(Complaint::new("LOCKYARD_MUTEX", value, "mutex, spin, hq, rt, glibc"))?
         }
     };
-    let rwlock = match variable(c"LOCKYARD_RWLOCK").map(short) {
-        None | Some(b"rwsem") => 2 + policies::DEFAULT,
-        Some(b"glibc") => 0,
-        Some(b"qrw") => 1,
-        Some(value) => {
-            let policy = value.strip_prefix(b"rwsem:").and_then(policies::named);
-            2 + policy.ok_or(Complaint::new("LOCKYARD_RWLOCK", value, policies::CHOICES))?
-        }
+    let rwlock = match variable(c"LOCKYARD_RWLOCK") {
+        None => 2 + policies::DEFAULT,
+        Some(value) => rwlock_named(value).ok_or(Complaint::new("LOCKYARD_RWLOCK", value, policies::CHOICES))?,
     };
     let spin = match variable(c"LOCKYARD_SPIN") {
         None => SpinKind::Spin,
@@ -206,13 +201,22 @@ fn read() -> Result<u32, Complaint> {
 }
 
 fn named<T: Copy>(table: &[(&str, T)], value: &[u8]) -> Option<T> {
-    table.iter().find(|(name, _)| name.as_bytes() == short(value)).map(|(_, kind)| *kind)
+    table.iter().find(|(name, _)| is_name(name, short(value))).map(|(_, kind)| *kind)
+}
+
+/// The choice of a rwlock, as it is packed.
+fn rwlock_named(value: &[u8]) -> Option<u8> {
+    const OTHERS: [(&str, u8); 3] = [("rwsem", 2 + policies::DEFAULT), ("glibc", 0), ("qrw", 1)];
+    named(&OTHERS, value).or_else(|| {
+        let (lock, policy) = value.split_at_checked(value.iter().position(|byte| *byte == b':')?)?;
+        let policy = policies::named(&policy[1..]).filter(|_| is_name("rwsem", short(lock)))?;
+        Some(2 + policy)
+    })
 }
 
 /// The lock that is called `value`, by its name here.
 fn short(value: &[u8]) -> &[u8] {
-    let same = |(other, _): &&(&str, &str)| other.as_bytes().eq_ignore_ascii_case(value);
-    OTHER_NAMES.iter().find(same).map_or(value, |(_, name)| name.as_bytes())
+    OTHER_NAMES.iter().find(|(other, _)| is_name(other, value)).map_or(value, |(_, name)| name.as_bytes())
 }
 
 #[cfg(test)]
@@ -227,14 +231,29 @@ mod tests {
             (b"HqSpinLock", Some(MutexKind::Hq)),
             (b"pi-mutex", Some(MutexKind::Rt)),
             (b"mutex", Some(MutexKind::Mutex)),
+            (b"Mutex", Some(MutexKind::Mutex)),
+            (b"HQ", Some(MutexKind::Hq)),
+            (b"pi_mutex", Some(MutexKind::Rt)),
+            (b"Glibc", Some(MutexKind::Glibc)),
             (b"qrw", None),
             (b"spins", None),
+            (b"", None),
         ] {
             assert_eq!(named(&MUTEXES, name), kind);
         }
-        assert_eq!(
-            (short(b"QRwLock"), short(b"RwSem"), short(b"rwsem:v5.10")),
-            (&b"qrw"[..], &b"rwsem"[..], &b"rwsem:v5.10"[..])
-        );
+        for (name, choice) in [
+            (&b"QRwLock"[..], Some(1)),
+            (b"QRW", Some(1)),
+            (b"Glibc", Some(0)),
+            (b"RwSem", Some(2 + policies::DEFAULT)),
+            (b"RwSem:V5.10", policies::named(b"v5.10").map(|policy| 2 + policy)),
+            (b"rwsem:no_rspin", policies::named(b"no-rspin").map(|policy| 2 + policy)),
+            (b"rwsem:", None),
+            (b"qrw:v5.10", None),
+            (b":today", None),
+            (b"HqSpinLock", None),
+        ] {
+            assert_eq!(rwlock_named(name), choice);
+        }
     }
 }

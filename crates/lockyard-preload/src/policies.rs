@@ -21,6 +21,12 @@ pub(crate) enum RwlockKind {
 /// The number of the default policy, `today`.
 pub(crate) const DEFAULT: u8 = 0;
 
+/// Whether `value` is `name`, in capitals or not, with `_` for `-` or not.
+pub(crate) fn is_name(name: &str, value: &[u8]) -> bool {
+    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    name.len() == value.len() && name.bytes().zip(value).all(|(a, b)| plain(a) == plain(*b))
+}
+
 /// The policies by the number that `config` stores.
 macro_rules! policies {
     ($($number:literal $name:literal $under:ty,)*) => {
@@ -29,7 +35,7 @@ macro_rules! policies {
 
         /// The number of the policy called `name`.
         pub(crate) fn named(name: &[u8]) -> Option<u8> {
-            $(if name == $name.as_bytes() { return Some($number); })*
+            $(if $is_name($name, name) { return Some($number); })*
             None
         }
 

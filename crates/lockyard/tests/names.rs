@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use lockyard::cancel::CancelToken;
-use lockyard::lock_api::{RawRwLock as _, RawRwLockUpgrade as _};
+use lockyard::lock_api::{self, RawRwLock as _, RawRwLockFair, RawRwLockUpgrade as _};
 use lockyard::platform::{Native, Platform};
 use lockyard::{
     CancellableCondvar, Condvar, FairMutex, GaveUp, Mutex, MutexGuard, RecursiveRwLock, ReentrantMutex, RwLock,
-    RwLockUpgradableReadGuard, RwLockWriteGuard, RwSem, RwSemReadGuard, RwSemWriteGuard, Semaphore,
+    RwLockUpgradableReadGuard, RwLockWriteGuard, Semaphore, raw,
 };
 use lockyard_check::native::guarded;
 
@@ -172,28 +172,34 @@ fn a_fair_mutex_counts() {
     assert_eq!((*fair.lock(), *plain.lock()), (2_000, 2_000));
 }
 
-#[test]
-fn a_reader_writer_lock_is_released_fairly_and_bumped() {
-    let lock = RwSem::new(0);
+fn is_released_fairly_and_bumped<R: RawRwLockFair + Send + Sync>() {
+    let lock = lock_api::RwLock::<R, u32>::new(0);
     guarded("fair releases", || {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..250 {
                         let mut held = lock.write();
-                        RwSemWriteGuard::bump(&mut held);
+                        lock_api::RwLockWriteGuard::bump(&mut held);
                         *held += 1;
-                        RwSemWriteGuard::unlock_fair(held);
+                        lock_api::RwLockWriteGuard::unlock_fair(held);
                         let mut seen = lock.read();
-                        RwSemReadGuard::bump(&mut seen);
+                        lock_api::RwLockReadGuard::bump(&mut seen);
                         assert!(*seen > 0);
-                        RwSemReadGuard::unlock_fair(seen);
+                        lock_api::RwLockReadGuard::unlock_fair(seen);
                     }
                 });
             }
         });
     });
     assert_eq!(*lock.read(), 1_000);
+}
+
+#[test]
+fn reader_writer_locks_are_released_fairly_and_bumped() {
+    is_released_fairly_and_bumped::<raw::RawRwSem<Native>>();
+    is_released_fairly_and_bumped::<raw::RawUpgradableRwSem<Native>>();
+    is_released_fairly_and_bumped::<raw::RawUpgradableRwSem<Native, true>>();
 }
 
 #[test]

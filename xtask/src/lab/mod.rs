@@ -94,7 +94,7 @@ impl Record {
             names.last().ok_or_else(|| format!("{RECORDS}: no record of {what}: cargo xtask lab run {what}"))?.clone();
         let of_the_day = names.into_iter().filter(|name| name.get(..10) == last.get(..10));
         let records = of_the_day.map(Record::read).collect::<Outcome<Vec<Record>>>()?;
-        let committed = records.into_iter().rev().find(|record| !record.machine.text("source").ends_with("-dirty"));
+        let committed = records.into_iter().rev().find(|record| is_commit(record.machine.text("source")));
         committed.map_or_else(|| Record::read(last), Ok)
     }
 
@@ -160,6 +160,11 @@ pub(crate) fn table(only_check: bool) -> Outcome {
     Ok(())
 }
 
+/// Whether a record's source is a commit, and nothing beside.
+fn is_commit(source: &str) -> bool {
+    !source.is_empty() && source.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// README.md, and the documents below `docs` without the records.
 fn documents() -> Outcome<Vec<PathBuf>> {
     let mut paths = vec![PathBuf::from("README.md")];
@@ -206,5 +211,11 @@ mod tests {
         assert_eq!(rewritten(wanted, make).unwrap(), wanted);
         assert!(rewritten("<!-- lab:x -->\nno end", make).is_err());
         assert!(rewritten(text, |_| Err(String::new())).is_err());
+    }
+
+    #[test]
+    fn a_commit_is_told_from_a_changed_tree() {
+        assert!(is_commit("75f4e05"));
+        assert!(!is_commit("75f4e05-dirty") && !is_commit(""));
     }
 }

@@ -93,7 +93,7 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> String {
     let seen = facts.known.seen.unwrap_or_else(|| facts.share(lost));
     let beside = || unseen::beside(facts.known, seen).map_or_else(String::new, |text| format!(" Beside them: {text}."));
     // Where locks cost something, what costs no more than they do is no answer.
-    let is_more = facts.known.futex_share().is_some_and(|share| share > 2.0 * seen);
+    let is_more = facts.known.futex_share().is_none_or(|share| share > 2.0 * seen);
     let Some(worst) = worst.filter(|_| facts.share(lost) >= SMALL || longest >= LONG) else {
         let acquired = facts.sample.acquired();
         let contended: u64 = facts.sample.classes.iter().map(|class| class.counts.contended).sum();
@@ -348,4 +348,46 @@ fn deadlock(facts: &Facts<'_>, links: &[Link<'_>]) -> String {
         "Take these locks in the same order everywhere."
     };
     format!("Deadlock: {}. {help}", all.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use lockyard_segment::sample::Counts;
+
+    use super::*;
+
+    /// The verdict on a lock that cost `lost` of the threads' time, where they were in futex calls
+    /// for nine tenths of it.
+    fn of(lost: f64, known: Option<&Known>) -> String {
+        let ns = (lost * 1e9) as u64;
+        let counts =
+            Counts { acquired: 1_000_000, contended: 1_000, wait_ns: ns, wait_max: 1_000, ..Counts::default() };
+        let class = ClassSample { kind: "mutex".to_owned(), name: "a".to_owned(), counts, ..ClassSample::default() };
+        let sample = Sample { classes: vec![class], seconds: 1.0, threads: 1, ..Sample::default() };
+        let mut waits = Known::default();
+        waits.saw(90, 100);
+        let (symbols, known) = (Symbols::default(), known.unwrap_or(&waits));
+        let thread_time = Duration::from_secs(1);
+        verdict(&Facts { sample: &sample, thread_time, cpus: 2, ended: true, symbols: &symbols, known })
+    }
+
+    #[test]
+    fn waits_elsewhere_are_told_where_locks_cost_less() {
+        let little = of(0.005, None);
+        assert!(little.starts_with("The locks that were seen are not this program's problem"), "{little}");
+        assert!(little.contains("Beside them: 89.5 % of its threads' time in other futex calls"), "{little}");
+        assert!(of(0.2, None).contains("Beside them: 70.0 %"));
+        let much = of(0.6, None);
+        assert!(much.starts_with("Locks cost this program 600 ms") && !much.contains("Beside"), "{much}");
+    }
+
+    #[test]
+    fn locks_of_its_own_are_told_of_where_nothing_is_known_of_waits() {
+        let (nothing, mut known) = (Known::default(), Known::default());
+        assert!(of(0.005, Some(&nothing)).starts_with("Locks are not this program's problem"));
+        assert!(!of(0.2, Some(&nothing)).contains("Beside"));
+        known.programs.push(std::env::current_exe().unwrap());
+        let own = of(0.2, Some(&known));
+        assert!(own.contains("Beside them: ") && own.contains("is a Rust program"), "{own}");
+    }
 }

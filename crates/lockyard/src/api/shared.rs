@@ -127,12 +127,12 @@ macro_rules! within {
     };
 }
 
-/// Gives the lock up and takes it again, if threads wait for it.
+/// Gives the lock up and takes it again, if threads wait for what a reader holds, or a writer.
 macro_rules! bumps {
-    (|$lock:ident| $is_contended:expr) => {
+    (|$lock:ident| $from_reader:expr, $from_writer:expr) => {
         unsafe fn bump_shared(&self, guard: &mut GuardNoSend) {
             let $lock = self;
-            if $is_contended {
+            if $from_reader {
                 // SAFETY: the guard stands for a read acquisition, before and after.
                 unsafe { self.unlock_shared_fair(core::mem::replace(guard, GuardNoSend::new())) };
                 *guard = lock_api::RawRwLock::lock_shared(self);
@@ -141,7 +141,7 @@ macro_rules! bumps {
 
         unsafe fn bump_exclusive(&self, guard: &mut GuardNoSend) {
             let $lock = self;
-            if $is_contended {
+            if $from_writer {
                 // SAFETY: the guard stands for the write acquisition, before and after.
                 unsafe { self.unlock_exclusive_fair(core::mem::replace(guard, GuardNoSend::new())) };
                 *guard = lock_api::RawRwLock::lock_exclusive(self);
@@ -168,7 +168,7 @@ unsafe impl<P: ConstPlatform> lock_api::RawRwLockFair for RawRwSem<P> {
         unsafe { self.0.write_release_fair() };
     }
 
-    bumps!(|lock| lock.0.is_contended());
+    bumps!(|lock| lock.0.is_contended(), lock.0.is_contended());
 }
 
 shared!(RawQRwLock.0, Self(qrwlock::RawQRwLock::new()), GuardSend, None);
