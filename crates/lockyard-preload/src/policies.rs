@@ -35,7 +35,7 @@ macro_rules! policies {
 
         /// The number of the policy called `name`.
         pub(crate) fn named(name: &[u8]) -> Option<u8> {
-            $(if $is_name($name, name) { return Some($number); })*
+            $(if is_name($name, name) { return Some($number); })*
             None
         }
 
