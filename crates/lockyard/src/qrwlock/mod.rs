@@ -60,9 +60,11 @@
 //! the table by address. A waiter is a user.
 //!
 //! **fork.** A lock held by another thread stays held in the child. The forking thread goes on with
-//! what it holds: the parent's waiters are not in the child's queue, and none is counted. A reader
-//! of the parent that was between its addition and its taking that back is counted in the child;
-//! [`forget_waiters`](RawQRwLock::forget_waiters) takes it out of a lock that is held for writing.
+//! what it holds: the parent's waiters are not in the child's queue. A reader of the parent that was
+//! between its addition and its taking that back is counted in the child. The writer inside takes
+//! it out as it leaves or downgrades, while it is the child's only thread (invariant 1). Where the
+//! forking thread holds the lock for reading, or the child has started threads by then, such a
+//! reader stays counted: it is one of the parent's readers, which all stay.
 //!
 //! Sources: queued rwlock (Linux, Waiman Long 2014); "Don't contend with readers when setting
 //! _QW_WAITING" (2015); Mellor-Crummey and Scott, "Scalable reader-writer synchronization" (1991).
@@ -267,6 +269,7 @@ impl<P: Platform> RawQRwLock<P> {
     /// The caller holds it for writing, or acts for the thread that does.
     #[inline]
     pub unsafe fn write_release(&self) {
+        self.forget_strays();
         let key = P::key(self);
         self.word.store_byte(LOCKED_LANE, 0, Release);
         Self::kick(key);
@@ -279,6 +282,7 @@ impl<P: Platform> RawQRwLock<P> {
     /// reading.
     #[inline]
     pub unsafe fn downgrade(&self) {
+        self.forget_strays();
         let key = P::key(self);
         self.word.fetch_add(READER - LOCKED, Release);
         Self::kick(key);
@@ -322,6 +326,22 @@ impl<P: Platform> RawQRwLock<P> {
     #[inline]
     pub fn is_contended(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    /// The writer inside is about to leave. Readers that are counted beside it are arriving; in a
+    /// child with one thread they were, in the parent, and take themselves out there.
+    #[inline]
+    fn forget_strays(&self) {
+        if self.word.load(Relaxed) >= READER {
+            self.forget_strays_of_a_parent();
+        }
+    }
+
+    #[cold]
+    fn forget_strays_of_a_parent(&self) {
+        if P::is_alone_in_child() {
+            self.word.fetch_and(WRITERS, Relaxed);
+        }
     }
 
     /// A reader leaves, and wakes the first waiter if it was the last. (Invariant 3)

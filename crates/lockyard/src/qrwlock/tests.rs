@@ -349,6 +349,25 @@ fn a_child_keeps_its_write_lock_and_no_waiter() {
     }
 }
 
+/// A reader of the parent was counted beside the writer that forked.
+#[test]
+fn a_writer_alone_in_a_child_leaves_no_reader_that_was_arriving() {
+    // One after the other: `alone_in_child` stays.
+    for (alone, released, downgraded) in [(false, 2 * READER, 3 * READER), (true, 0, READER)] {
+        if alone {
+            alone_in_child();
+        }
+        let lock = made(LOCKED + 2 * READER, false);
+        // SAFETY: the word says that a writer is inside: we.
+        unsafe { lock.write_release() };
+        assert_eq!((word(lock), lock.try_write_acquire()), (released, alone));
+        let lock = made(LOCKED | (WAITING + 2 * READER), false);
+        // SAFETY: likewise.
+        unsafe { lock.downgrade() };
+        assert_eq!(word(lock), downgraded | WAITING);
+    }
+}
+
 /// Forgotten read guards must not make the count of readers begin anew: a writer would come in
 /// beside the guard that is left.
 #[test]

@@ -219,7 +219,7 @@ fn locks_are_used_on_in_the_child_of_a_fight() {
     held_in_a_fight::<EagerHq<Linux, 3>>("fork: hq by node fought over");
     held_in_a_fight::<RawMcsLock<Linux>>("fork: mcs fought over");
     held_in_a_fight::<RawTtasLock<Linux>>("fork: ttas fought over");
-    held_in_a_fight::<RawQRwLock<Linux>>("fork: qrwlock fought over");
+    in_a_fight_of::<RawQRwLock<Linux>>("fork: qrwlock fought over", &[Way::Read, Way::Write, Way::Read]);
     held_in_a_fight::<RawMutex<Linux>>("fork: mutex fought over");
     in_a_fight_of::<RawRwSem<Linux>>("fork: rwsem fought over", &[Way::Read, Way::Write, Way::Read]);
     held_in_a_fight::<Binary<RawSemaphore<Linux>>>("fork: semaphore fought over");
