@@ -60,11 +60,11 @@
 //! the table by address. A waiter is a user.
 //!
 //! **fork.** A lock held by another thread stays held in the child. The forking thread goes on with
-//! what it holds: the parent's waiters are not in the child's queue. A reader of the parent that was
-//! between its addition and its taking that back is counted in the child. The writer inside takes
-//! it out as it leaves or downgrades, while it is the child's only thread (invariant 1). Where the
-//! forking thread holds the lock for reading, or the child has started threads by then, such a
-//! reader stays counted: it is one of the parent's readers, which all stay.
+//! what it holds: the parent's waiters are not in the child's queue. A parent's reader between its
+//! addition and its taking that back is counted in the child. The writer inside takes it out as it
+//! leaves or downgrades, while it is the child's only thread (invariant 1). Where the forking
+//! thread holds the lock for reading, or the child has started threads by then, such a reader stays
+//! counted: it is one of the parent's readers, which all stay.
 //!
 //! Sources: queued rwlock (Linux, Waiman Long 2014); "Don't contend with readers when setting
 //! _QW_WAITING" (2015); Mellor-Crummey and Scott, "Scalable reader-writer synchronization" (1991).
