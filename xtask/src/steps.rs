@@ -61,6 +61,10 @@ fn build() -> Outcome {
     cargo("build --release -p lockyard-capi -p lockyard-preload -p lockyard-cost")
 }
 
+/// All packages but the one that turns the feature `stat` on: the others are to be compiled as
+/// users have them.
+const ALL: &str = "--workspace --exclude lockyard-stat";
+
 /// What tests and benchmarks are linted without: they use std's threads and clocks.
 const SEAM_OFF: &str = "-A clippy::disallowed_types -A clippy::disallowed_methods";
 
@@ -68,7 +72,8 @@ const SEAM_OFF: &str = "-A clippy::disallowed_types -A clippy::disallowed_method
 /// that rule, and the library once more for each set of features: what users have, and no
 /// `unstable-internals`, but for the last.
 fn clippy_short() -> Outcome {
-    cargo(&format!("clippy --workspace --all-targets -- -D warnings {SEAM_OFF}"))?;
+    cargo(&format!("clippy {ALL} --all-targets -- -D warnings {SEAM_OFF}"))?;
+    cargo(&format!("clippy -p lockyard-stat --all-targets -- -D warnings {SEAM_OFF}"))?;
     cargo("clippy -p lockyard -p lockyard-check --lib -- -D warnings")?;
     let sets = [
         "",
@@ -77,8 +82,9 @@ fn clippy_short() -> Outcome {
         " -F events",
         " -F history",
         " -F portable",
+        " -F stat",
         " -F deadlock,arc_lock,serde,owning_ref",
-        " -F unstable-internals",
+        " -F unstable-internals,stat",
     ];
     for features in sets {
         cargo(&format!("clippy -p lockyard --lib --no-default-features{features} -- -D warnings"))?;
@@ -109,7 +115,7 @@ fn tests() -> Outcome {
     for (program, package) in [("g++", "g++"), ("clang++", "clang"), ("readelf", "binutils")] {
         tools::need(program, package)?;
     }
-    suites::run("--workspace --lib --bins --tests")
+    suites::run(&format!("{ALL} --lib --bins --tests"))
 }
 
 fn portable() -> Outcome {
@@ -117,15 +123,16 @@ fn portable() -> Outcome {
 }
 
 fn features() -> Outcome {
-    let with = "test -p lockyard -F deadlock,arc_lock";
+    let with = "test -p lockyard -F deadlock,arc_lock,stat";
     cargo(&format!("{with} --lib --test deadlock --test no_deadlock"))?;
     // Not those of signal handlers, which must not lock with the detector.
     cargo(&format!("{with} --test native -- permits:: guards::"))?;
-    cargo(&format!("{with} --doc"))
+    cargo(&format!("{with} --doc"))?;
+    cargo("test -p lockyard-stat")
 }
 
 fn doc_tests() -> Outcome {
-    cargo("test --workspace --doc")
+    cargo(&format!("test {ALL} --doc"))
 }
 
 fn guide() -> Outcome {
@@ -136,7 +143,8 @@ fn guide() -> Outcome {
 const STRICT: [(&str, &str); 1] = [("RUSTDOCFLAGS", "-D warnings")];
 
 fn docs_short() -> Outcome {
-    cargo_with(&STRICT, "doc --no-deps --workspace --lib")
+    cargo_with(&STRICT, &format!("doc --no-deps {ALL} --lib"))?;
+    cargo_with(&STRICT, "doc --no-deps -p lockyard-stat")
 }
 
 /// The command and the library share a name, so that their pages share a folder: the library's come

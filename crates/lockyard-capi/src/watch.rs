@@ -175,30 +175,15 @@ pub(crate) fn give<T>(lock: *mut T) {
 /// exit.
 #[unsafe(no_mangle)]
 pub extern "C" fn ly_stat_open() -> c_int {
-    static REGISTERED: AtomicU32 = AtomicU32::new(0);
-    match segment::open(b"liblockyard") {
-        Err(Refused::File(error) | Refused::Memory(error)) => return error,
-        Ok(()) => {}
+    match segment::open_for_life(b"liblockyard") {
+        Ok(()) => 0,
+        Err(Refused::File(error) | Refused::Memory(error)) => error,
     }
-    if REGISTERED.swap(1, Relaxed) == 0 {
-        // SAFETY: functions that live as long as the process: the library is never unloaded.
-        unsafe {
-            // Without them a child would count in its parent's segment, and the name would stay
-            // until the next program removes it: no reason to fail.
-            libc::pthread_atfork(None, None, Some(after_fork_in_child));
-            libc::atexit(at_exit);
-        }
-    }
-    0
 }
 
-unsafe extern "C" fn after_fork_in_child() {
-    segment::after_fork_in_child();
-}
-
-extern "C" fn at_exit() {
-    segment::close();
-}
+/// By this `lockyard stat` knows that the preload library would be one too many.
+#[used]
+static TELLS: [u8; segment::TELLS.len()] = segment::TELLS_BYTES;
 
 /// Runs when the shared library is loaded.
 #[used]
@@ -206,12 +191,8 @@ extern "C" fn at_exit() {
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
-    // SAFETY: at load, before threads that might change the environment; the text is not kept.
-    let asked = unsafe {
-        let value = libc::getenv(c"LOCKYARD_STAT".as_ptr());
-        !value.is_null() && !matches!(CStr::from_ptr(value).to_bytes(), b"" | b"0")
-    };
-    if asked {
+    // SAFETY: at load, before threads that might change the environment.
+    if unsafe { segment::asked() } {
         ly_stat_open();
     }
 }

@@ -48,7 +48,8 @@ pub(crate) struct Launch {
 pub(crate) enum Purpose {
     /// To be on our locks.
     Run,
-    /// To tell of its locks. One that has liblockyard in it does so without the preload library.
+    /// To tell of its locks. One that has lockyard-stat or a static liblockyard in it does so
+    /// without the preload library.
     Watch,
 }
 
@@ -63,6 +64,10 @@ impl Launch {
         };
         let mut environment = locks.map_or(Ok(Vec::new()), chosen)?;
         let mut library = library()?;
+        if purpose == Purpose::Watch && elf::file_of(program).is_some_and(|file| unseen::tells_by_itself(&file)) {
+            // Two in one process would take the statistics from each other.
+            library = None;
+        }
         if let Some(preloaded) = &library
             && let Some((file, why)) = elf::ignores(program, preloaded)
         {
@@ -70,7 +75,6 @@ impl Launch {
                 Purpose::Run => {
                     return Err(Failure::usage(format!("'{}' {why}: LD_PRELOAD has no effect on it", file.display())));
                 }
-                Purpose::Watch if unseen::tells_by_itself(&file) => library = None,
                 Purpose::Watch => return Err(unseen::failure(&unseen::of_refused(&file, why))),
             }
         }
@@ -84,8 +88,8 @@ impl Launch {
             }
             environment.push(("LD_PRELOAD", preload));
         }
-        // What is linked with liblockyard opens its statistics by this; the preload library does so
-        // anyway.
+        // What is linked with liblockyard, or with lockyard-stat, opens its statistics by this; the
+        // preload library does so anyway.
         environment.push(("LOCKYARD_STAT", "1".into()));
         Ok(Self { program: program.clone(), arguments: arguments.to_vec(), environment, preloaded })
     }

@@ -24,7 +24,8 @@ const DEBUG: &str = "/usr/lib/debug";
 /// A place as people know it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Spot {
-    /// The function, demangled; the innermost of those that are inlined there. Empty: unknown.
+    /// The function, demangled; of those that are inlined there the innermost that does more than
+    /// pass a lock call on. Empty: unknown.
     pub(crate) function: String,
     /// The functions that it is inlined into, outwards.
     pub(crate) inlined_into: Vec<String>,
@@ -123,28 +124,49 @@ impl Opened {
 
 fn frames(loader: &Loader, address: u64) -> Option<Spot> {
     let mut frames = loader.find_frames(address).ok()?;
-    let mut spot: Option<Spot> = None;
+    let (mut functions, mut places) = (Vec::new(), Vec::new());
     while let Ok(Some(frame)) = frames.next() {
-        let function = frame.function.and_then(|name| name.demangle().ok().map(|name| name.into_owned()));
-        match (&mut spot, function) {
-            (Some(spot), Some(outer)) => spot.inlined_into.push(outer),
-            (Some(_), None) => {}
-            (None, function) => {
-                let location = frame.location.as_ref();
-                spot = Some(Spot {
-                    function: function.unwrap_or_default(),
-                    inlined_into: Vec::new(),
-                    file: location.and_then(|found| found.file).unwrap_or_default().to_owned(),
-                    line: location.and_then(|found| found.line).unwrap_or(0),
-                });
-            }
+        functions.push(frame.function.and_then(|name| Some(name.demangle().ok()?.into_owned())).unwrap_or_default());
+        let location = frame.location.as_ref();
+        let file = location.and_then(|found| found.file).unwrap_or_default().to_owned();
+        places.push((file, location.and_then(|found| found.line).unwrap_or(0)));
+    }
+    // People know where they take a lock, not what that is inlined from.
+    let is_wrapper = |(function, (file, _)): (&String, &(String, u32))| is_wrapper(function) || is_wrappers(file);
+    let at = functions.iter().zip(&places).position(|frame| !is_wrapper(frame)).unwrap_or(0);
+    let (file, line) = places.into_iter().nth(at)?;
+    let mut functions = functions.into_iter().skip(at);
+    let mut function = functions.next()?;
+    if function.is_empty() {
+        if line == 0 {
+            return None;
         }
+        function = loader.find_symbol(address).map(demangled).unwrap_or_default();
     }
-    let mut spot = spot.filter(|spot| !spot.function.is_empty() || spot.line != 0)?;
-    if spot.function.is_empty() {
-        spot.function = loader.find_symbol(address).map(demangled).unwrap_or_default();
-    }
-    Some(spot)
+    let inlined_into = functions.filter(|outer| !outer.is_empty()).collect();
+    Some(Spot { function, inlined_into, file, line })
+}
+
+/// Whether a function only passes a lock call on: the guards of C++ and of `lock_api`, and our own.
+fn is_wrapper(function: &str) -> bool {
+    const WRAPPERS: [&str; 7] =
+        ["lockyard::", "lock_api::", "core::", "std::", "__gthread_", "__gthrw_", "boost::unique_lock"];
+    // `<T as Trait>::method`, and what is inside of it.
+    let name = function.trim_start_matches(['<', '&']);
+    WRAPPERS.iter().any(|wrapper| name.starts_with(wrapper))
+}
+
+/// The same of the file that a function is in: with little debug information names are short.
+fn is_wrappers(file: &str) -> bool {
+    let parts: Vec<&str> = file.split('/').collect();
+    let versioned = |part: &str, package: &str| {
+        part.strip_prefix(package).is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
+    };
+    let ours = parts.windows(2).any(|two| two == ["lockyard", "src"]);
+    let packaged = parts.iter().any(|part| versioned(part, "lockyard-") || versioned(part, "lock_api-"));
+    let of_rust = parts.windows(3).any(|three| three == ["library", "core", "src"]);
+    let of_cxx = parts.windows(2).any(|two| two == ["include", "c++"]) || parts.last() == Some(&"gthr-default.h");
+    ours || packaged || of_rust || of_cxx
 }
 
 fn demangled(symbol: &str) -> String {
@@ -215,6 +237,35 @@ mod tests {
             ("(anonymous namespace)::run(int)", "(anonymous namespace)::run"),
         ] {
             assert_eq!(short(long), expected);
+        }
+    }
+
+    #[test]
+    fn lock_calls_are_told_from_those_who_make_them() {
+        for wrapper in [
+            "std::mutex::lock()",
+            "std::lock_guard<std::mutex>::lock_guard(std::mutex&)",
+            "__gthread_mutex_lock(pthread_mutex_t*)",
+            "<lockyard::internals::api::exclusive::RawMutex<P> as lock_api::mutex::RawMutex>::lock",
+            "lock_api::mutex::Mutex<R,T>::lock",
+        ] {
+            assert!(is_wrapper(wrapper), "{wrapper}");
+        }
+        for file in [
+            "/home/me/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/lock_api-0.5.0/src/mutex.rs",
+            "/home/me/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/lockyard-0.1.0/src/api/calls.rs",
+            "/src/crates/lockyard/src/platform/watch.rs",
+            "/rustc/0123/library/core/src/option.rs",
+            "/usr/include/c++/14/bits/std_mutex.h",
+            "/usr/include/x86_64-linux-gnu/c++/14/bits/gthr-default.h",
+        ] {
+            assert!(is_wrappers(file), "{file}");
+        }
+        for file in ["src/main.rs", "/src/lockyard-tool/src/main.rs", "lock_api.rs", ""] {
+            assert!(!is_wrappers(file), "{file}");
+        }
+        for user in ["flush", "ns::std::lock", "stdlike::lock", "<store::Table as store::Index>::put", ""] {
+            assert!(!is_wrapper(user), "{user}");
         }
     }
 

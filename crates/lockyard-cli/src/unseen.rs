@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use lockyard_segment::Sample;
+use lockyard_segment::{self as segment, Sample};
 
 use crate::elf;
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ const OWN_LOCKS: [(&[u8], &str, &str); 6] = [
     (
         b"/library/std/src/",
         "is a Rust program, whose std and parking_lot locks are not pthread's",
-        "`perf record -e syscalls:sys_enter_futex -g` shows where it waits",
+        "Lockyard's locks with the crate lockyard-stat are seen, and `perf record -e syscalls:sys_enter_futex -g` shows where it waits",
     ),
     (
         b"Py_BytesMain",
@@ -84,6 +84,9 @@ impl Unseen<'_> {
         let left: u64 = self.sample.map_or(0, |sample| sample.fallbacks.iter().map(|(_, count)| count).sum());
         if left > 0 {
             return "all its locks are of kinds that stay the C library's (robust, shared between processes, with priority inheritance)".to_owned();
+        }
+        if self.known.programs.iter().any(|program| tells_by_itself(program)) {
+            return "it tells of its Lockyard locks by itself, and has taken none".to_owned();
         }
         if let Some(found) = self.known.programs.iter().rev().find_map(|program| of_file(program)) {
             return found;
@@ -148,9 +151,10 @@ pub(crate) fn beside(known: &Known, seen: f64) -> Option<String> {
     }
 }
 
-/// Whether liblockyard is in the file of `program`, which tells of its locks by itself.
+/// Whether lockyard-stat or liblockyard is in the file of `program`, which tells of its locks by
+/// itself.
 pub(crate) fn tells_by_itself(program: &Path) -> bool {
-    holds(&contents(program), b"LOCKYARD_SESSION")
+    holds(&contents(program), segment::TELLS.as_bytes())
 }
 
 fn contents(program: &Path) -> Vec<u8> {

@@ -330,6 +330,10 @@ fn a_program_that_tells_nothing_is_said_so() {
     unseen(&mut preloaded(&[&write(&head)]), "fixed' is linked statically: LD_PRELOAD has no effect on it");
     unseen(&mut preloaded(&[&write(&[&head[..], b"\xff Go buildinf:"].concat())]), "is a Go program");
     // With liblockyard in it, it may tell by itself.
-    let (_, _, err) = output(&mut preloaded(&[&write(&[&head[..], b"LOCKYARD_SESSION"].concat())]));
+    let tells = lockyard_segment::TELLS.as_bytes();
+    let (_, _, err) = output(&mut preloaded(&[&write(&[&head[..], tells].concat())]));
     assert!(err.contains("cannot start"), "{err}");
+    let program = fs::read("/bin/true").expect("a program");
+    let by_itself = write(&[&program[..], tells].concat());
+    unseen(&mut preloaded(&[&by_itself]), "it tells of its Lockyard locks by itself, and has taken none");
 }

@@ -88,6 +88,7 @@ pub mod callers;
 pub mod classes;
 pub mod histogram;
 pub mod layout;
+mod life;
 mod memory;
 mod process;
 pub mod reader;
@@ -101,6 +102,7 @@ pub mod writer;
 
 pub use callers::Caller;
 pub use classes::Class;
+pub use life::{TELLS, TELLS_BYTES, asked, open_for_life};
 pub use reader::Reader;
 pub use recorder::Recorder;
 pub use refusal::Refusal;

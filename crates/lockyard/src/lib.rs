@@ -101,7 +101,9 @@
 //!
 //! # Looking inside
 //!
-//! Every decision of a slow path counts a named event: [`event::Snapshot::now`].
+//! Every decision of a slow path counts a named event: [`event::Snapshot::now`]. With
+//! `use lockyard_stat as _;` in a program (crate `lockyard-stat`), `lockyard stat -- PROGRAM` says
+//! which lock hurts, which lines wait for it, and which thread holds it at which line.
 //!
 //! # Where what is
 //!
@@ -114,9 +116,10 @@
 //! `std` (default): the real machine. Without it only the generic algorithms remain, for platforms
 //! of your own. `events` (default): the counters; without it they cost nothing and take no memory.
 //! `deadlock`: `deadlock::check_deadlock` finds cycles of waits, and names threads and locks.
-//! `history`: the kernel's locks of other years, for measurements. `portable`: on Linux, the
-//! machine of other systems. `unstable-internals`: what the locks are made of, for Lockyard's own
-//! crates; it changes in any release.
+//! `stat`: locks tell the crate `lockyard-stat`, which turns it on, what they do. `history`: the
+//! kernel's locks of other years, for measurements. `portable`: on Linux, the machine of other
+//! systems. `unstable-internals`: what the locks are made of, for Lockyard's own crates; it changes
+//! in any release.
 //!
 //! # Systems
 //!

@@ -35,7 +35,6 @@
 pub mod atomics;
 #[cfg(feature = "std")]
 pub(crate) mod instants;
-#[cfg_attr(not(feature = "deadlock"), allow(unreachable_pub))]
 pub(crate) mod mode;
 #[cfg(feature = "deadlock")]
 pub(crate) mod notes;
@@ -44,6 +43,7 @@ pub mod pi;
 #[cfg_attr(not(feature = "unstable-internals"), allow(unreachable_pub))]
 pub(crate) mod record;
 pub mod thread;
+pub(crate) mod watch;
 mod word;
 
 /// The machines. Public with the feature `unstable-internals`, and never stable.

@@ -2,10 +2,9 @@
 
 use lock_api::{GuardNoSend, MutexGuard};
 
-use super::RawMutex;
+use super::{RawMutex, calls};
 use crate::cancel::{CancelToken, GaveUp, Until};
 use crate::condvar::RawCondvar;
-use crate::deadlock;
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 
 /// The condition variable of [`RawMutex`]: 16 bytes.
@@ -50,7 +49,7 @@ impl<P: Platform> MutexCondvar<P> {
     unsafe fn wait_until(&self, mutex: &RawMutex<P>, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.bind(mutex);
         // SAFETY: the caller's promise; a waiter is moved into the queue of its own mutex.
-        deadlock::without(mutex, deadlock::MUTEX, || unsafe { self.raw.wait(&mutex.0, until) })
+        calls::without(mutex, || unsafe { self.raw.wait(&mutex.0, until) })
     }
 }
 

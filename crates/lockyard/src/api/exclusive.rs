@@ -2,10 +2,12 @@
 
 use lock_api::GuardNoSend;
 
+use super::calls::{self, Watched};
 use super::cancellable::{RawMutexCancellable, timed_mutex};
 use crate::cancel::{GaveUp, Until};
-use crate::deadlock::{self, Mode::Exclusive};
+use crate::deadlock::Mode::Exclusive;
 use crate::mutex;
+use crate::platform::watch::Class;
 use crate::platform::{ConstPlatform, Platform};
 use crate::rtmutex_tree::policy::{Policy, Today};
 use crate::rtmutex_tree::{self, Refused};
@@ -19,41 +21,49 @@ use crate::rtmutex_tree::{self, Refused};
 /// for the first waiter, and wakes it: the mutex is idle until that thread runs. Theory:
 /// `src/mutex/mod.rs`.
 #[derive(Debug)]
-#[repr(transparent)]
-pub struct RawMutex<P: Platform>(pub(crate) mutex::RawMutex<P>);
+#[cfg_attr(not(feature = "stat"), repr(transparent))]
+pub struct RawMutex<P: Platform>(pub(crate) mutex::RawMutex<P>, Class);
 
 /// A [`RawMutex`] every unlock of which is fair: first come, first served once a thread sleeps.
 ///
 /// Slow where threads outnumber CPUs; [`RawMutex`] alone is fair within its bound. Theory:
 /// `src/mutex/mod.rs`.
 #[derive(Debug)]
-#[repr(transparent)]
-pub struct RawFairMutex<P: Platform>(mutex::RawMutex<P>);
+#[cfg_attr(not(feature = "stat"), repr(transparent))]
+pub struct RawFairMutex<P: Platform>(mutex::RawMutex<P>, Class);
 
 macro_rules! exclusive {
-    ($lock:ident, $release:ident, $watched:expr) => {
+    ($lock:ident, $release:ident, $kind:literal) => {
+        impl<P: Platform> Watched for $lock<P> {
+            const KIND: &'static str = $kind;
+            const OWNED: bool = true;
+
+            fn class(&self) -> Option<&Class> {
+                Some(&self.1)
+            }
+        }
+
         // SAFETY: one thread owns the word at a time, and acquires on the release before.
         unsafe impl<P: ConstPlatform> lock_api::RawMutex for $lock<P> {
             #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-            const INIT: Self = Self(mutex::RawMutex::new());
+            const INIT: Self = Self(mutex::RawMutex::new(), Class::new());
             type Guard = GuardNoSend;
 
             #[inline]
             fn lock(&self) -> GuardNoSend {
-                deadlock::acquire(self, $watched, Exclusive, || self.0.try_acquire(), || self.0.acquire());
+                calls::acquire(self, Exclusive, || self.0.try_acquire(), || self.0.acquire());
                 GuardNoSend::new()
             }
 
             #[inline]
             fn try_lock(&self) -> Option<GuardNoSend> {
-                deadlock::attempt(self, $watched, Exclusive, self.0.try_acquire()).then(GuardNoSend::new)
+                calls::attempt(self, Exclusive, self.0.try_acquire()).then(GuardNoSend::new)
             }
 
             #[inline]
             unsafe fn unlock(&self, _guard: GuardNoSend) {
-                deadlock::released(self, $watched, Exclusive);
                 // SAFETY: the guard stands for an acquisition of this lock.
-                unsafe { self.0.$release() };
+                calls::release(self, Exclusive, || unsafe { self.0.$release() });
             }
 
             #[inline]
@@ -67,8 +77,7 @@ macro_rules! exclusive {
             type Platform = P;
 
             fn lock_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
-                self.0.acquire_until(until)?;
-                deadlock::acquired(self, $watched, Exclusive);
+                calls::acquire_until(self, Exclusive, || self.0.try_acquire(), || self.0.acquire_until(until))?;
                 Ok(GuardNoSend::new())
             }
         }
@@ -76,15 +85,14 @@ macro_rules! exclusive {
     };
 }
 
-exclusive!(RawMutex, release, deadlock::MUTEX);
-exclusive!(RawFairMutex, release_fair, deadlock::FAIR_MUTEX);
+exclusive!(RawMutex, release, "Mutex");
+exclusive!(RawFairMutex, release_fair, "FairMutex");
 
 // SAFETY: a fair release is a release.
 unsafe impl<P: ConstPlatform> lock_api::RawMutexFair for RawMutex<P> {
     unsafe fn unlock_fair(&self, _guard: GuardNoSend) {
-        deadlock::released(self, deadlock::MUTEX, Exclusive);
         // SAFETY: the guard stands for an acquisition of this lock.
-        unsafe { self.0.release_fair() };
+        calls::release(self, Exclusive, || unsafe { self.0.release_fair() });
     }
 
     unsafe fn bump(&self, guard: &mut GuardNoSend) {
@@ -111,8 +119,17 @@ unsafe impl<P: ConstPlatform> lock_api::RawMutexFair for RawMutex<P> {
 /// static SHARED: lockyard::TreeRtMutex<u32> = lockyard::TreeRtMutex::new(0);
 /// *SHARED.lock() += 1;
 /// ```
-#[repr(transparent)]
-pub struct RawTreeRtMutex<P: Platform, Y: Policy = Today>(rtmutex_tree::RawTreeRtMutex<P, Y>);
+#[cfg_attr(not(feature = "stat"), repr(transparent))]
+pub struct RawTreeRtMutex<P: Platform, Y: Policy = Today>(rtmutex_tree::RawTreeRtMutex<P, Y>, Class);
+
+impl<P: Platform, Y: Policy> Watched for RawTreeRtMutex<P, Y> {
+    const KIND: &'static str = "TreeRtMutex";
+    const OWNED: bool = true;
+
+    fn class(&self) -> Option<&Class> {
+        Some(&self.1)
+    }
+}
 
 impl<P: Platform, Y: Policy> core::fmt::Debug for RawTreeRtMutex<P, Y> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -125,27 +142,25 @@ impl<P: Platform, Y: Policy> core::fmt::Debug for RawTreeRtMutex<P, Y> {
 // Release.
 unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutex for RawTreeRtMutex<P, Y> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-    const INIT: Self = Self(rtmutex_tree::RawTreeRtMutex::new());
+    const INIT: Self = Self(rtmutex_tree::RawTreeRtMutex::new(), Class::new());
     type Guard = GuardNoSend;
 
     #[inline]
     fn lock(&self) -> GuardNoSend {
         let wait = || self.0.acquire().unwrap_or_else(|cycle| super::refused(&cycle));
-        deadlock::acquire(self, deadlock::TREE_RT_MUTEX, Exclusive, || self.0.try_acquire(), wait);
+        calls::acquire(self, Exclusive, || self.0.try_acquire(), wait);
         GuardNoSend::new()
     }
 
     #[inline]
     fn try_lock(&self) -> Option<GuardNoSend> {
-        let taken = deadlock::attempt(self, deadlock::TREE_RT_MUTEX, Exclusive, self.0.try_acquire());
-        taken.then(GuardNoSend::new)
+        calls::attempt(self, Exclusive, self.0.try_acquire()).then(GuardNoSend::new)
     }
 
     #[inline]
     unsafe fn unlock(&self, _guard: GuardNoSend) {
-        deadlock::released(self, deadlock::TREE_RT_MUTEX, Exclusive);
         // SAFETY: the guard stands for an acquisition of this lock.
-        if let Err(error) = unsafe { self.0.release() } {
+        if let Err(error) = calls::release(self, Exclusive, || unsafe { self.0.release() }) {
             super::refused(&error);
         }
     }
@@ -163,11 +178,8 @@ unsafe impl<P: ConstPlatform, Y: Policy> RawMutexCancellable for RawTreeRtMutex<
     type Platform = P;
 
     fn lock_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
-        match self.0.acquire_until(until) {
-            Ok(()) => {
-                deadlock::acquired(self, deadlock::TREE_RT_MUTEX, Exclusive);
-                Ok(GuardNoSend::new())
-            }
+        match calls::acquire_until(self, Exclusive, || self.0.try_acquire(), || self.0.acquire_until(until)) {
+            Ok(()) => Ok(GuardNoSend::new()),
             Err(Refused::TimedOut) => Err(GaveUp::TimedOut),
             Err(Refused::Cancelled) => Err(GaveUp::Cancelled),
             Err(Refused::Deadlock(cycle)) => super::refused(&cycle),

@@ -2,10 +2,12 @@
 
 use lock_api::{GuardNoSend, MutexGuard};
 
+use super::calls::{self, Watched};
 use super::cancellable::{RawMutexCancellable, timed_mutex};
 use crate::cancel::{GaveUp, Until};
-use crate::deadlock::{self, Mode::Exclusive};
+use crate::deadlock::Mode::Exclusive;
 use crate::platform::pi::PiPlatform;
+use crate::platform::watch::Class;
 use crate::platform::{ConstPlatform, Platform};
 use crate::rtmutex::{Lateral, PiError, Policy};
 use crate::{rtcondvar, rtmutex};
@@ -18,8 +20,17 @@ use crate::{rtcondvar, rtmutex};
 /// before the next acquisition returns. Cost without contention: one compare-exchange each way.
 /// Needs no privilege. Theory: `src/rtmutex/mod.rs`.
 #[derive(Debug)]
-#[repr(transparent)]
-pub struct RawRtMutex<P: Platform, S: Policy = Lateral>(rtmutex::RawRtMutex<P, S>);
+#[cfg_attr(not(feature = "stat"), repr(transparent))]
+pub struct RawRtMutex<P: Platform, S: Policy = Lateral>(rtmutex::RawRtMutex<P, S>, Class);
+
+impl<P: Platform, S: Policy> Watched for RawRtMutex<P, S> {
+    const KIND: &'static str = "RtMutex";
+    const OWNED: bool = true;
+
+    fn class(&self) -> Option<&Class> {
+        Some(&self.1)
+    }
+}
 
 /// The condition variable of [`RawRtMutex`]: 16 bytes.
 ///
@@ -69,7 +80,7 @@ impl<P: ConstPlatform + PiPlatform, S: Policy, T: ?Sized> CheckedMutex<P, S> for
         unsafe {
             let raw = self.raw();
             let attempt = || raw.0.try_acquire();
-            deadlock::acquire_or_fail(raw, deadlock::RT_MUTEX, Exclusive, attempt, || raw.0.acquire())?;
+            calls::acquire_or_fail(raw, Exclusive, attempt, || raw.0.acquire())?;
             Ok(self.make_guard_unchecked(GuardNoSend::new()))
         }
     }
@@ -77,8 +88,8 @@ impl<P: ConstPlatform + PiPlatform, S: Policy, T: ?Sized> CheckedMutex<P, S> for
     fn lock_checked_until(&self, until: Until<'_, P>) -> Result<MutexGuard<'_, RawRtMutex<P, S>, T>, PiError> {
         // SAFETY: the raw mutex is only acquired here, and the guard releases it.
         unsafe {
-            self.raw().0.acquire_until(until)?;
-            deadlock::acquired(self.raw(), deadlock::RT_MUTEX, Exclusive);
+            let raw = self.raw();
+            calls::acquire_until(raw, Exclusive, || raw.0.try_acquire(), || raw.0.acquire_until(until))?;
             Ok(self.make_guard_unchecked(GuardNoSend::new()))
         }
     }
@@ -93,26 +104,25 @@ impl<P: ConstPlatform + PiPlatform, S: Policy, T: ?Sized> CheckedMutex<P, S> for
 // Release.
 unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawMutex for RawRtMutex<P, S> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-    const INIT: Self = Self(rtmutex::RawRtMutex::new());
+    const INIT: Self = Self(rtmutex::RawRtMutex::new(), Class::new());
     type Guard = GuardNoSend;
 
     #[inline]
     fn lock(&self) -> GuardNoSend {
         let wait = || self.0.acquire().unwrap_or_else(|error| super::refused(&error));
-        deadlock::acquire(self, deadlock::RT_MUTEX, Exclusive, || self.0.try_acquire(), wait);
+        calls::acquire(self, Exclusive, || self.0.try_acquire(), wait);
         GuardNoSend::new()
     }
 
     #[inline]
     fn try_lock(&self) -> Option<GuardNoSend> {
-        deadlock::attempt(self, deadlock::RT_MUTEX, Exclusive, self.0.try_acquire()).then(GuardNoSend::new)
+        calls::attempt(self, Exclusive, self.0.try_acquire()).then(GuardNoSend::new)
     }
 
     #[inline]
     unsafe fn unlock(&self, _guard: GuardNoSend) {
-        deadlock::released(self, deadlock::RT_MUTEX, Exclusive);
         // SAFETY: the guard stands for an acquisition of this lock.
-        if let Err(error) = unsafe { self.0.release() } {
+        if let Err(error) = calls::release(self, Exclusive, || unsafe { self.0.release() }) {
             super::refused(&error);
         }
     }
@@ -130,11 +140,8 @@ unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> RawMutexCancellable for Ra
     type Platform = P;
 
     fn lock_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
-        match self.0.acquire_until(until) {
-            Ok(()) => {
-                deadlock::acquired(self, deadlock::RT_MUTEX, Exclusive);
-                Ok(GuardNoSend::new())
-            }
+        match calls::acquire_until(self, Exclusive, || self.0.try_acquire(), || self.0.acquire_until(until)) {
+            Ok(()) => Ok(GuardNoSend::new()),
             Err(PiError::TimedOut) => Err(GaveUp::TimedOut),
             Err(PiError::Cancelled) => Err(GaveUp::Cancelled),
             Err(error) => super::refused(&error),
@@ -162,7 +169,7 @@ unsafe fn wait<P: ConstPlatform + PiPlatform, S: Policy>(
     until: Until<'_, P>,
 ) -> bool {
     // SAFETY: the caller's promise.
-    match deadlock::without(mutex, deadlock::RT_MUTEX, || unsafe { condvar.0.wait(&mutex.0, until) }) {
+    match calls::without(mutex, || unsafe { condvar.0.wait(&mutex.0, until) }) {
         Ok(timed_out) => timed_out,
         Err(error @ PiError::NotOwner) => super::refused(&error),
         Err(error) => {

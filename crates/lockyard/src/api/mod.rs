@@ -4,6 +4,7 @@
 //! Algorithms know nothing of `lock_api`: each is wrapped here, in a type of the same name whose
 //! only methods are `lock_api`'s. What embedders call beside them stays inside.
 
+pub(crate) mod calls;
 mod cancellable;
 mod condition;
 mod exclusive;
@@ -17,6 +18,7 @@ mod shared;
 mod spinning;
 mod upgradable;
 
+pub use calls::Watched;
 pub use cancellable::{CancellableMutex, CancellableRwLock, RawMutexCancellable, RawRwLockCancellable};
 pub use condition::{CancellableCondvar, MutexCondvar};
 pub use exclusive::{RawFairMutex, RawMutex, RawTreeRtMutex};
@@ -25,6 +27,9 @@ pub use permit::{CancellableSemaphore, Permits, Semaphore};
 pub use shared::{RawQRwLock, RawRwSem};
 pub use spinning::{RawCnaSpinLock, RawHqSpinLock, RawMcsLock, RawQSpinLock, RawTicketLock, RawTtasLock};
 pub use upgradable::RawUpgradableRwSem;
+
+#[cfg(feature = "stat")]
+pub use crate::platform::watch::{Ask, Class, Take, Watcher, watch};
 
 /// A lock call that could only hang, or an unlock that changes nothing: the guards of `lock_api`
 /// carry no error.

@@ -2,9 +2,11 @@
 
 use lock_api::{GuardNoSend, GuardSend};
 
+use super::calls::{self, Watched};
 use super::cancellable::{RawRwLockCancellable, timed_rwlock};
 use crate::cancel::{GaveUp, Until};
-use crate::deadlock::{self, Mode::Exclusive, Mode::Shared};
+use crate::deadlock::{Mode::Exclusive, Mode::Shared};
+use crate::platform::watch::Class;
 use crate::platform::{ConstPlatform, Platform};
 use crate::{qrwlock, rwsem};
 
@@ -16,8 +18,8 @@ use crate::{qrwlock, rwsem};
 /// way, a write one compare-exchange and one `and`. A waiter spins while a writer runs, then
 /// sleeps. Not recursive, for readers either. Theory: `src/rwsem/mod.rs`.
 #[derive(Debug)]
-#[repr(transparent)]
-pub struct RawRwSem<P: Platform>(pub(crate) rwsem::RawRwSem<P>);
+#[cfg_attr(not(feature = "stat"), repr(transparent))]
+pub struct RawRwSem<P: Platform>(pub(crate) rwsem::RawRwSem<P>, Class);
 
 /// The queued reader-writer spinlock: 16 bytes, for short sections.
 ///
@@ -30,11 +32,11 @@ pub struct RawRwSem<P: Platform>(pub(crate) rwsem::RawRwSem<P>);
 /// ROUTES.write()[0] = 9;
 /// ```
 #[derive(Debug)]
-#[repr(transparent)]
-pub struct RawQRwLock<P: Platform>(qrwlock::RawQRwLock<P>);
+#[cfg_attr(not(feature = "stat"), repr(transparent))]
+pub struct RawQRwLock<P: Platform>(qrwlock::RawQRwLock<P>, Class);
 
 macro_rules! shared {
-    ($lock:ident $(<$y:ident: $policy:path>)? $(. $raw:tt)?, $new:expr, $guard:ident, $watched:expr) => {
+    ($lock:ident $(<$y:ident: $policy:path>)? $(. $raw:tt)?, $new:expr, $guard:ident) => {
         // SAFETY: a writer excludes everybody, readers exclude writers: the lock's theory page
         // argues that, and Acquire on Release.
         unsafe impl<P: ConstPlatform $(, $y: $policy)?> lock_api::RawRwLock for $lock<P $(, $y)?> {
@@ -46,39 +48,37 @@ macro_rules! shared {
             #[inline]
             fn lock_shared(&self) -> $guard {
                 let raw = &self$(.$raw)?;
-                deadlock::acquire(self, $watched, Shared, || raw.try_read_acquire(), || raw.read_acquire());
+                calls::acquire(self, Shared, || raw.try_read_acquire(), || raw.read_acquire());
                 $guard::new()
             }
 
             #[inline]
             fn try_lock_shared(&self) -> Option<$guard> {
-                deadlock::attempt(self, $watched, Shared, self$(.$raw)?.try_read_acquire()).then($guard::new)
+                calls::attempt(self, Shared, self$(.$raw)?.try_read_acquire()).then($guard::new)
             }
 
             #[inline]
             unsafe fn unlock_shared(&self, _guard: $guard) {
-                deadlock::released(self, $watched, Shared);
                 // SAFETY: the guard stands for a read acquisition.
-                unsafe { self$(.$raw)?.read_release() };
+                calls::release(self, Shared, || unsafe { self$(.$raw)?.read_release() });
             }
 
             #[inline]
             fn lock_exclusive(&self) -> $guard {
                 let raw = &self$(.$raw)?;
-                deadlock::acquire(self, $watched, Exclusive, || raw.try_write_acquire(), || raw.write_acquire());
+                calls::acquire(self, Exclusive, || raw.try_write_acquire(), || raw.write_acquire());
                 $guard::new()
             }
 
             #[inline]
             fn try_lock_exclusive(&self) -> Option<$guard> {
-                deadlock::attempt(self, $watched, Exclusive, self$(.$raw)?.try_write_acquire()).then($guard::new)
+                calls::attempt(self, Exclusive, self$(.$raw)?.try_write_acquire()).then($guard::new)
             }
 
             #[inline]
             unsafe fn unlock_exclusive(&self, _guard: $guard) {
-                deadlock::released(self, $watched, Exclusive);
                 // SAFETY: the guard stands for the write acquisition.
-                unsafe { self$(.$raw)?.write_release() };
+                calls::release(self, Exclusive, || unsafe { self$(.$raw)?.write_release() });
             }
 
             #[inline]
@@ -95,7 +95,7 @@ macro_rules! shared {
         // SAFETY: the write lock becomes a read lock in one step, with Release.
         unsafe impl<P: ConstPlatform $(, $y: $policy)?> lock_api::RawRwLockDowngrade for $lock<P $(, $y)?> {
             unsafe fn downgrade(&self, _guard: $guard) -> $guard {
-                deadlock::changed(self, $watched, Exclusive, Shared);
+                calls::changed(self, Exclusive, Shared);
                 // SAFETY: the guard stands for the write acquisition.
                 unsafe { self$(.$raw)?.downgrade() };
                 $guard::new()
@@ -106,20 +106,20 @@ macro_rules! shared {
 
 /// The calls that end.
 macro_rules! within {
-    ($lock:ident $(<$y:ident: $policy:path>)? $(. $raw:tt)?, $guard:ident, $watched:expr) => {
+    ($lock:ident $(<$y:ident: $policy:path>)? $(. $raw:tt)?, $guard:ident) => {
         // SAFETY: an acquisition.
         unsafe impl<P: ConstPlatform $(, $y: $policy)?> RawRwLockCancellable for $lock<P $(, $y)?> {
             type Platform = P;
 
             fn lock_shared_within(&self, until: Until<'_, P>) -> Result<$guard, GaveUp> {
-                self$(.$raw)?.read_acquire_until(until)?;
-                deadlock::acquired(self, $watched, Shared);
+                let raw = &self$(.$raw)?;
+                calls::acquire_until(self, Shared, || raw.try_read_acquire(), || raw.read_acquire_until(until))?;
                 Ok($guard::new())
             }
 
             fn lock_exclusive_within(&self, until: Until<'_, P>) -> Result<$guard, GaveUp> {
-                self$(.$raw)?.write_acquire_until(until)?;
-                deadlock::acquired(self, $watched, Exclusive);
+                let raw = &self$(.$raw)?;
+                calls::acquire_until(self, Exclusive, || raw.try_write_acquire(), || raw.write_acquire_until(until))?;
                 Ok($guard::new())
             }
         }
@@ -152,40 +152,71 @@ macro_rules! bumps {
 
 pub(super) use bumps;
 
-shared!(RawRwSem.0, Self(rwsem::RawRwSem::new()), GuardNoSend, deadlock::RW_SEM);
+impl<P: Platform> Watched for RawRwSem<P> {
+    const KIND: &'static str = "RwSem";
+    const OWNED: bool = true;
+
+    fn class(&self) -> Option<&Class> {
+        Some(&self.1)
+    }
+}
+
+impl<P: Platform> Watched for RawQRwLock<P> {
+    const KIND: &'static str = "QRwLock";
+
+    fn class(&self) -> Option<&Class> {
+        Some(&self.1)
+    }
+}
+
+shared!(RawRwSem.0, Self(rwsem::RawRwSem::new(), Class::new()), GuardNoSend);
 
 // SAFETY: a fair release is a release.
 unsafe impl<P: ConstPlatform> lock_api::RawRwLockFair for RawRwSem<P> {
     unsafe fn unlock_shared_fair(&self, _guard: GuardNoSend) {
-        deadlock::released(self, deadlock::RW_SEM, Shared);
         // SAFETY: the guard stands for a read acquisition.
-        unsafe { self.0.read_release_fair() };
+        calls::release(self, Shared, || unsafe { self.0.read_release_fair() });
     }
 
     unsafe fn unlock_exclusive_fair(&self, _guard: GuardNoSend) {
-        deadlock::released(self, deadlock::RW_SEM, Exclusive);
         // SAFETY: the guard stands for the write acquisition.
-        unsafe { self.0.write_release_fair() };
+        calls::release(self, Exclusive, || unsafe { self.0.write_release_fair() });
     }
 
     bumps!(|lock| lock.0.is_contended(), lock.0.is_contended());
 }
 
-shared!(RawQRwLock.0, Self(qrwlock::RawQRwLock::new()), GuardSend, None);
-within!(RawRwSem.0, GuardNoSend, deadlock::RW_SEM);
-within!(RawQRwLock.0, GuardSend, None);
+shared!(RawQRwLock.0, Self(qrwlock::RawQRwLock::new(), Class::new()), GuardSend);
+within!(RawRwSem.0, GuardNoSend);
+within!(RawQRwLock.0, GuardSend);
 
 #[cfg(feature = "history")]
 mod history {
     use lock_api::{GuardNoSend, GuardSend};
 
-    use super::{RawRwLockCancellable, timed_rwlock};
+    use super::{Class, RawRwLockCancellable, Watched, calls, timed_rwlock};
     use crate::cancel::{GaveUp, Until};
-    use crate::deadlock::{self, Mode::Exclusive, Mode::Shared};
+    use crate::deadlock::{Mode::Exclusive, Mode::Shared};
     use crate::history::{KernelQRwLock, KernelRwSem, qrwlock, rwsem};
     use crate::platform::ConstPlatform;
 
-    shared!(KernelRwSem<Y: rwsem::policy::Policy>, Self::new(), GuardNoSend, None);
-    within!(KernelRwSem<Y: rwsem::policy::Policy>, GuardNoSend, None);
-    shared!(KernelQRwLock<Y: qrwlock::policy::Policy>, Self::new(), GuardSend, None);
+    impl<P: ConstPlatform, Y: rwsem::policy::Policy> Watched for KernelRwSem<P, Y> {
+        const KIND: &'static str = "KernelRwSem";
+
+        fn class(&self) -> Option<&Class> {
+            None
+        }
+    }
+
+    impl<P: ConstPlatform, Y: qrwlock::policy::Policy> Watched for KernelQRwLock<P, Y> {
+        const KIND: &'static str = "KernelQRwLock";
+
+        fn class(&self) -> Option<&Class> {
+            None
+        }
+    }
+
+    shared!(KernelRwSem<Y: rwsem::policy::Policy>, Self::new(), GuardNoSend);
+    within!(KernelRwSem<Y: rwsem::policy::Policy>, GuardNoSend);
+    shared!(KernelQRwLock<Y: qrwlock::policy::Policy>, Self::new(), GuardSend);
 }

@@ -2,19 +2,22 @@
 
 use lock_api::GuardSend;
 
+use super::calls::{self, Watched};
+use crate::deadlock::Mode::Exclusive;
+use crate::platform::watch::Class;
 use crate::platform::{ConstPlatform, Platform};
 use crate::spin::{WordLock, cna, hq, mcs, qspinlock, ticket, ttas};
 
 macro_rules! spinning {
-    ($($(#[$doc:meta])* $lock:ident = $inner:ident::$raw:ident;)*) => {$(
+    ($($(#[$doc:meta])* $lock:ident = $inner:ident::$raw:ident, $kind:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Debug)]
-        #[repr(transparent)]
-        pub struct $lock<P: Platform>($inner::$raw<P>);
+        #[cfg_attr(not(feature = "stat"), repr(transparent))]
+        pub struct $lock<P: Platform>($inner::$raw<P>, Class);
 
         impl<P: Platform> Default for $lock<P> {
             fn default() -> Self {
-                Self($inner::$raw::default())
+                Self($inner::$raw::default(), Class::new())
             }
         }
 
@@ -22,24 +25,24 @@ macro_rules! spinning {
         // lock's theory page argues it.
         unsafe impl<P: ConstPlatform> lock_api::RawMutex for $lock<P> {
             #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-            const INIT: Self = Self($inner::$raw::new());
+            const INIT: Self = Self($inner::$raw::new(), Class::new());
             type Guard = GuardSend;
 
             #[inline]
             fn lock(&self) -> GuardSend {
-                self.0.acquire();
+                calls::acquire(self, Exclusive, || self.0.try_acquire(), || self.0.acquire());
                 GuardSend::new()
             }
 
             #[inline]
             fn try_lock(&self) -> Option<GuardSend> {
-                self.0.try_acquire().then(GuardSend::new)
+                calls::attempt(self, Exclusive, self.0.try_acquire()).then(GuardSend::new)
             }
 
             #[inline]
             unsafe fn unlock(&self, _guard: GuardSend) {
                 // SAFETY: the guard stands for an acquisition of this lock.
-                unsafe { self.0.release() };
+                calls::release(self, Exclusive, || unsafe { self.0.release() });
             }
 
             #[inline]
@@ -48,7 +51,15 @@ macro_rules! spinning {
             }
         }
 
-        // SAFETY: transparent over such a lock, whose operations these are.
+        impl<P: Platform> Watched for $lock<P> {
+            const KIND: &'static str = $kind;
+
+            fn class(&self) -> Option<&Class> {
+                Some(&self.1)
+            }
+        }
+
+        // SAFETY: made of such a lock, whose operations these are.
         unsafe impl<P: Platform> WordLock<P> for $lock<P> {
             const NAME: &'static str = <$inner::$raw<P> as WordLock<P>>::NAME;
             const UNLOCKED: u32 = <$inner::$raw<P> as WordLock<P>>::UNLOCKED;
@@ -85,31 +96,31 @@ spinning! {
     /// without contention: one compare-exchange, one store. A waiter spins, then sleeps: the owner
     /// may have lost its CPU. The next owner may free the lock as soon as it has unlocked it. A
     /// guard may go to another thread. Theory: `src/spin/queued.rs`.
-    RawQSpinLock = qspinlock::RawQSpinLock;
+    RawQSpinLock = qspinlock::RawQSpinLock, "SpinLock";
     /// The compact NUMA-aware spinlock: 4 bytes.
     ///
     /// As [`RawQSpinLock`], but the head of the queue moves waiters of other NUMA nodes aside, for
     /// a millisecond at most. Theory: `src/spin/cna.rs`.
-    RawCnaSpinLock = cna::RawCnaSpinLock;
+    RawCnaSpinLock = cna::RawCnaSpinLock, "CnaSpinLock";
     /// The hierarchical spinlock: 4 bytes.
     ///
     /// As [`RawQSpinLock`], but under contention its waiters queue by NUMA node, or by last-level
     /// cache. A node's waiters are served in order of arrival, and nodes in a circle; what
     /// [`Tunables`](hq::Tunables) say decides when, and for how long. Theory: `src/spin/hq/mod.rs`.
-    RawHqSpinLock = hq::RawHqSpinLock;
+    RawHqSpinLock = hq::RawHqSpinLock, "HqSpinLock";
     /// The MCS lock: 4 bytes. To measure against.
     ///
     /// Strict order of arrival; each waiter spins on a line of its own, then naps. Theory:
     /// `src/spin/mcs.rs`.
-    RawMcsLock = mcs::RawMcsLock;
+    RawMcsLock = mcs::RawMcsLock, "McsLock";
     /// The ticket spinlock: 4 bytes. To measure against.
     ///
     /// Strict order of arrival; all waiters spin on one line, then nap. Theory:
     /// `src/spin/ticket.rs`.
-    RawTicketLock = ticket::RawTicketLock;
+    RawTicketLock = ticket::RawTicketLock, "TicketLock";
     /// The test-and-test-and-set spinlock: 4 bytes. To measure against.
     ///
     /// No order: a waiter may wait for ever. All waiters spin on one line, then nap. Theory:
     /// `src/spin/ttas.rs`.
-    RawTtasLock = ttas::RawTtasLock;
+    RawTtasLock = ttas::RawTtasLock, "TtasLock";
 }

@@ -25,11 +25,13 @@
 
 use lock_api::{GuardNoSend, RawRwLockUpgrade as _};
 
+use super::calls::{self, Watched};
 use super::cancellable::{RawRwLockCancellable, timed_rwlock};
 use super::shared::bumps;
 use crate::cancel::{GaveUp, Until};
-use crate::deadlock::{self, Mode::Exclusive, Mode::Shared, Mode::Upgradable, Mode::Upgrading};
+use crate::deadlock::{Mode::Exclusive, Mode::Shared, Mode::Upgradable, Mode::Upgrading};
 use crate::mutex::RawMutex;
+use crate::platform::watch::Class;
 use crate::platform::{ConstPlatform, Platform};
 use crate::rwsem::RawRwSem;
 use crate::wait::turn::TURN_NS;
@@ -49,11 +51,19 @@ const BESIDE_NS: u64 = 4 * TURN_NS;
 pub struct RawUpgradableRwSem<P: Platform, const RECURSIVE: bool = false> {
     sem: RawRwSem<P>,
     gate: RawMutex<P>,
+    class: Class,
+}
+
+impl<P: Platform, const RECURSIVE: bool> Watched for RawUpgradableRwSem<P, RECURSIVE> {
+    const KIND: &'static str = if RECURSIVE { "RecursiveRwLock" } else { "RwLock" };
+    const OWNED: bool = true;
+
+    fn class(&self) -> Option<&Class> {
+        Some(&self.class)
+    }
 }
 
 impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
-    const WATCHED: deadlock::Kind = if RECURSIVE { deadlock::RECURSIVE_RW_LOCK } else { deadlock::RW_LOCK };
-
     /// Whether somebody waits. For tests.
     #[doc(hidden)]
     pub fn is_contended(&self) -> bool {
@@ -123,7 +133,7 @@ impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
         if !upgraded {
             return Err(guard);
         }
-        deadlock::changed(self, Self::WATCHED, Upgradable, Exclusive);
+        calls::changed(self, Upgradable, Exclusive);
         Ok(guard)
     }
 
@@ -146,7 +156,7 @@ impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
 // SAFETY: `sem` is a reader-writer lock.
 unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for RawUpgradableRwSem<P, RECURSIVE> {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
-    const INIT: Self = Self { sem: RawRwSem::new(), gate: RawMutex::new() };
+    const INIT: Self = Self { sem: RawRwSem::new(), gate: RawMutex::new(), class: Class::new() };
     type SharedGuard = GuardNoSend;
     type ExclusiveGuard = GuardNoSend;
 
@@ -154,43 +164,41 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for Raw
     fn lock_shared(&self) -> GuardNoSend {
         // Without an end the wait cannot fail.
         let wait = || _ = self.read_until(Until::FOREVER);
-        deadlock::acquire(self, Self::WATCHED, Shared, || self.sem.try_read_acquire(), wait);
+        calls::acquire(self, Shared, || self.sem.try_read_acquire(), wait);
         GuardNoSend::new()
     }
 
     #[inline]
     fn try_lock_shared(&self) -> Option<GuardNoSend> {
-        deadlock::attempt(self, Self::WATCHED, Shared, self.try_read()).then(GuardNoSend::new)
+        calls::attempt(self, Shared, self.try_read()).then(GuardNoSend::new)
     }
 
     #[inline]
     unsafe fn unlock_shared(&self, _guard: GuardNoSend) {
-        deadlock::released(self, Self::WATCHED, Shared);
         // SAFETY: the guard stands for a read acquisition.
-        unsafe { self.sem.read_release() };
+        calls::release(self, Shared, || unsafe { self.sem.read_release() });
     }
 
     #[inline]
     fn lock_exclusive(&self) -> GuardNoSend {
         // Without an end the wait cannot fail.
         let wait = || _ = self.write_until(Until::FOREVER);
-        deadlock::acquire(self, Self::WATCHED, Exclusive, || self.try_write(), wait);
+        calls::acquire(self, Exclusive, || self.try_write(), wait);
         GuardNoSend::new()
     }
 
     #[inline]
     fn try_lock_exclusive(&self) -> Option<GuardNoSend> {
-        deadlock::attempt(self, Self::WATCHED, Exclusive, self.try_write()).then(GuardNoSend::new)
+        calls::attempt(self, Exclusive, self.try_write()).then(GuardNoSend::new)
     }
 
     #[inline]
     unsafe fn unlock_exclusive(&self, _guard: GuardNoSend) {
-        deadlock::released(self, Self::WATCHED, Exclusive);
         // SAFETY: the guard stands for both.
-        unsafe {
+        calls::release(self, Exclusive, || unsafe {
             self.sem.write_release();
             self.gate.release();
-        }
+        });
     }
 
     #[inline]
@@ -207,7 +215,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for Raw
 // SAFETY: the write lock becomes a read lock in one step.
 unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockDowngrade for RawUpgradableRwSem<P, RECURSIVE> {
     unsafe fn downgrade(&self, _guard: GuardNoSend) -> GuardNoSend {
-        deadlock::changed(self, Self::WATCHED, Exclusive, Shared);
+        calls::changed(self, Exclusive, Shared);
         // SAFETY: the guard stands for both.
         unsafe {
             self.sem.downgrade();
@@ -226,22 +234,21 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
         // Without an end the wait cannot fail.
         let wait = || _ = self.upgradable_until(Until::FOREVER);
         let attempt = || self.try_behind_gate(|| self.sem.try_read_acquire());
-        deadlock::acquire(self, Self::WATCHED, Upgradable, attempt, wait);
+        calls::acquire(self, Upgradable, attempt, wait);
         GuardNoSend::new()
     }
 
     fn try_lock_upgradable(&self) -> Option<GuardNoSend> {
         let taken = self.try_behind_gate(|| self.try_read());
-        deadlock::attempt(self, Self::WATCHED, Upgradable, taken).then(GuardNoSend::new)
+        calls::attempt(self, Upgradable, taken).then(GuardNoSend::new)
     }
 
     unsafe fn unlock_upgradable(&self, _guard: GuardNoSend) {
-        deadlock::released(self, Self::WATCHED, Upgradable);
         // SAFETY: the guard stands for both.
-        unsafe {
+        calls::release(self, Upgradable, || unsafe {
             self.sem.read_release();
             self.gate.release();
-        }
+        });
     }
 
     unsafe fn upgrade(&self, guard: GuardNoSend) -> GuardNoSend {
@@ -253,8 +260,8 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
         let attempt = || unsafe { self.upgrade_by(|| self.sem.try_write_acquire()) };
         // SAFETY: likewise.
         let wait = || _ = unsafe { self.upgrade_by(take) };
-        deadlock::acquire(self, Self::WATCHED, Upgrading, attempt, wait);
-        deadlock::changed(self, Self::WATCHED, Upgradable, Exclusive);
+        calls::acquire(self, Upgrading, attempt, wait);
+        calls::changed(self, Upgradable, Exclusive);
         guard
     }
 
@@ -268,18 +275,16 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
 // SAFETY: a fair release is a release.
 unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockFair for RawUpgradableRwSem<P, RECURSIVE> {
     unsafe fn unlock_shared_fair(&self, _guard: GuardNoSend) {
-        deadlock::released(self, Self::WATCHED, Shared);
         // SAFETY: the guard stands for a read acquisition.
-        unsafe { self.sem.read_release_fair() };
+        calls::release(self, Shared, || unsafe { self.sem.read_release_fair() });
     }
 
     unsafe fn unlock_exclusive_fair(&self, _guard: GuardNoSend) {
-        deadlock::released(self, Self::WATCHED, Exclusive);
         // SAFETY: the guard stands for both.
-        unsafe {
+        calls::release(self, Exclusive, || unsafe {
             self.sem.write_release_fair();
             self.gate.release_fair();
-        }
+        });
     }
 
     bumps!(|lock| lock.sem.is_contended(), lock.is_contended());
@@ -290,12 +295,11 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeF
     for RawUpgradableRwSem<P, RECURSIVE>
 {
     unsafe fn unlock_upgradable_fair(&self, _guard: GuardNoSend) {
-        deadlock::released(self, Self::WATCHED, Upgradable);
         // SAFETY: the guard stands for both.
-        unsafe {
+        calls::release(self, Upgradable, || unsafe {
             self.sem.read_release_fair();
             self.gate.release_fair();
-        }
+        });
     }
 
     unsafe fn bump_upgradable(&self, guard: &mut GuardNoSend) {
@@ -312,14 +316,14 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeD
     for RawUpgradableRwSem<P, RECURSIVE>
 {
     unsafe fn downgrade_upgradable(&self, guard: GuardNoSend) -> GuardNoSend {
-        deadlock::changed(self, Self::WATCHED, Upgradable, Shared);
+        calls::changed(self, Upgradable, Shared);
         // SAFETY: the guard stands for both; one stays.
         unsafe { self.gate.release() };
         guard
     }
 
     unsafe fn downgrade_to_upgradable(&self, guard: GuardNoSend) -> GuardNoSend {
-        deadlock::changed(self, Self::WATCHED, Exclusive, Upgradable);
+        calls::changed(self, Exclusive, Upgradable);
         // SAFETY: the guard stands for both; the gate stays.
         unsafe { self.sem.downgrade() };
         guard
@@ -331,14 +335,12 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> RawRwLockCancellable for Ra
     type Platform = P;
 
     fn lock_shared_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
-        self.read_until(until)?;
-        deadlock::acquired(self, Self::WATCHED, Shared);
+        calls::acquire_until(self, Shared, || self.try_read(), || self.read_until(until))?;
         Ok(GuardNoSend::new())
     }
 
     fn lock_exclusive_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
-        self.write_until(until)?;
-        deadlock::acquired(self, Self::WATCHED, Exclusive);
+        calls::acquire_until(self, Exclusive, || self.try_write(), || self.write_until(until))?;
         Ok(GuardNoSend::new())
     }
 }
@@ -350,10 +352,9 @@ mod timed {
 
     use lock_api::GuardNoSend;
 
-    use super::{RawUpgradableRwSem, Upgradable};
+    use super::{RawUpgradableRwSem, Upgradable, calls};
     use crate::api::time::{after, at};
     use crate::cancel::Until;
-    use crate::deadlock;
     use crate::platform::ConstPlatform;
 
     // SAFETY: as the untimed; an unsuccessful one does not return before its deadline.
@@ -385,8 +386,8 @@ mod timed {
 
     impl<P: ConstPlatform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
         fn upgradable_within(&self, until: Until<'static, P>) -> Option<GuardNoSend> {
-            self.upgradable_until(until).ok()?;
-            deadlock::acquired(self, Self::WATCHED, Upgradable);
+            let attempt = || self.try_behind_gate(|| self.try_read());
+            calls::acquire_until(self, Upgradable, attempt, || self.upgradable_until(until)).ok()?;
             Some(GuardNoSend::new())
         }
 

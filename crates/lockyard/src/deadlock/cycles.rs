@@ -143,7 +143,7 @@ fn edges(threads: &[(Arc<Record>, Noted)], likely: bool) -> Vec<Vec<usize>> {
         let passes = match want.mode {
             Mode::Exclusive | Mode::Upgrading => true,
             Mode::Upgradable => false,
-            Mode::Shared => Some(want.kind) == RECURSIVE_RW_LOCK,
+            Mode::Shared => want.kind == RECURSIVE_RW_LOCK,
         };
         if likely && holders.is_empty() && !passes { those(&writes) } else { holders }
     };

@@ -54,8 +54,6 @@
 #[cfg(feature = "deadlock")]
 mod cycles;
 
-use core::convert::Infallible;
-
 pub use crate::platform::mode::Mode;
 #[cfg(feature = "deadlock")]
 use crate::platform::notes;
@@ -67,25 +65,11 @@ pub use cycles::{DeadlockedThread, SETTLED, check_deadlock};
 /// The name of a lock's kind. `None`: it is not watched.
 pub(crate) type Kind = Option<&'static str>;
 
-pub(crate) const MUTEX: Kind = Some("Mutex");
-pub(crate) const FAIR_MUTEX: Kind = Some("FairMutex");
-pub(crate) const RT_MUTEX: Kind = Some("RtMutex");
-pub(crate) const TREE_RT_MUTEX: Kind = Some("TreeRtMutex");
-pub(crate) const RW_SEM: Kind = Some("RwSem");
-pub(crate) const RW_LOCK: Kind = Some("RwLock");
 /// The one kind whose readers do not wait behind a waiting writer for ever.
-pub(crate) const RECURSIVE_RW_LOCK: Kind = Some("RecursiveRwLock");
+#[cfg(feature = "deadlock")]
+const RECURSIVE_RW_LOCK: &str = "RecursiveRwLock";
 
 /// Takes `lock` by `wait`; `attempt` takes it if that is possible now.
-#[inline(always)]
-pub(crate) fn acquire<L>(lock: &L, kind: Kind, mode: Mode, attempt: impl FnOnce() -> bool, wait: impl FnOnce()) {
-    let Ok(()) = acquire_or_fail(lock, kind, mode, attempt, || {
-        wait();
-        Ok::<(), Infallible>(())
-    });
-}
-
-/// As [`acquire`], where the wait may fail.
 #[inline(always)]
 pub(crate) fn acquire_or_fail<L, E>(
     lock: &L,

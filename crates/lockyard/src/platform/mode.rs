@@ -1,6 +1,8 @@
 //! How threads hold locks, as they note it for the detector of deadlocks: plain data below the
 //! locks.
 
+#![cfg_attr(not(feature = "deadlock"), allow(unreachable_pub))]
+
 /// How a thread holds a lock, or wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {

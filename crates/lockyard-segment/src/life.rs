@@ -1,0 +1,58 @@
+//! A process's statistics from their opening to its end, for libraries that are part of a program.
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use crate::writer::{self, Refused};
+
+/// What is in the file of a program that tells of its locks by itself. A library that does so keeps
+/// [`TELLS_BYTES`] there.
+pub const TELLS: &str = "lockyard: this program tells of its locks by itself";
+
+/// [`TELLS`], to be kept.
+pub const TELLS_BYTES: [u8; TELLS.len()] = {
+    let mut bytes = [0; TELLS.len()];
+    bytes.copy_from_slice(TELLS.as_bytes());
+    bytes
+};
+
+/// Opens the segment, and registers what the child of a fork and the end of the process need;
+/// `locks` says for people which locks it uses. Once, or as often as one likes. May allocate: it
+/// registers handlers.
+///
+/// # Errors
+/// Why there is no segment. The locks work as well without.
+pub fn open_for_life(locks: &[u8]) -> Result<(), Refused> {
+    static REGISTERED: AtomicU32 = AtomicU32::new(0);
+    writer::open(locks)?;
+    if REGISTERED.swap(1, Relaxed) == 0 {
+        // SAFETY: functions that live as long as the process: a library that counts stays loaded.
+        unsafe {
+            // Without them a child would count in its parent's segment, and the name would stay
+            // until the next program removes it: no reason to fail.
+            libc::pthread_atfork(None, None, Some(in_child));
+            libc::atexit(at_exit);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the environment asks for statistics: `LOCKYARD_STAT` is set, and not 0.
+///
+/// # Safety
+/// No thread changes the environment meanwhile: called at load.
+pub unsafe fn asked() -> bool {
+    // SAFETY: the caller's promise; the text is not kept.
+    unsafe {
+        let value = libc::getenv(c"LOCKYARD_STAT".as_ptr());
+        !value.is_null() && !matches!(CStr::from_ptr(value).to_bytes(), b"" | b"0")
+    }
+}
+
+unsafe extern "C" fn in_child() {
+    writer::after_fork_in_child();
+}
+
+extern "C" fn at_exit() {
+    writer::close();
+}

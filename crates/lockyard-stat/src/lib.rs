@@ -1,0 +1,140 @@
+//! `lockyard stat` sees the locks of a Rust program: which one hurts, which lines wait for it,
+//! which thread holds it at which line.
+//!
+//! ```toml
+//! [dependencies]
+//! lockyard = "0.1"
+//! lockyard-stat = "0.1"
+//!
+//! [profile.release]
+//! debug = "line-tables-only"    # lines, not addresses
+//! ```
+//!
+//! ```
+//! // In main.rs, once:
+//! use lockyard_stat as _;
+//! ```
+//!
+//! ```text
+//! cargo build --release
+//! lockyard stat -- target/release/my-program
+//! ```
+//!
+//! `lockyard top`, `lockyard record` and `lockyard stat --pid` work likewise: a program that is
+//! started with `LOCKYARD_STAT=1` in its environment, or calls [`open`], can be looked at.
+//!
+//! # What is seen
+//!
+//! | lock | seen |
+//! |---|---|
+//! | `Mutex`, `FairMutex`, `RtMutex`, `TreeRtMutex`, the spinlocks | acquisitions, waits, holds, tries |
+//! | `RwSem`, `RwLock`, `RecursiveRwLock`, `QRwLock` | the same, readers and writers apart; an upgrade counts as a release and an acquisition |
+//! | `Condvar`, `RtCondvar` | the mutex is given up during the wait; the wait for it afterwards is not seen |
+//! | `Semaphore`, `LockRef` | events alone |
+//! | locks that are not Lockyard's | nothing |
+//!
+//! A lock's class is the place at which it was first taken. [`Named`] gives it a name of the
+//! program's own.
+//!
+//! Lines need an optimised build: without, the lock calls are functions of their own, and the line
+//! is one in `lock_api`. On other processors than x86-64 and AArch64 no line is known.
+//!
+//! # Cost
+//!
+//! A lock is one word larger. While nobody has asked, a call is one load and a branch dearer. While
+//! somebody has, 10 to 20 ns: see [`lockyard_segment`](https://docs.rs/lockyard-segment).
+//!
+//! Linux. On other systems [`open`] refuses, and nothing else happens.
+
+#[cfg(target_os = "linux")]
+mod linux;
+
+use lockyard::api::Watched;
+use lockyard::lock_api::{Mutex, RawMutex, RawRwLock, RwLock};
+
+/// Why there are no statistics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The file in `/dev/shm` could not be made or mapped, or there was no room: the number is the
+    /// system's `errno`.
+    System(i32),
+    /// There are none on this system.
+    Unsupported,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Self::System(error) => {
+                write!(f, "no statistics in /dev/shm: {}", std::io::Error::from_raw_os_error(error))
+            }
+            Self::Unsupported => f.write_str("lock statistics need Linux"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Lets `lockyard stat` see what this process's locks do, from now on.
+///
+/// A program that is started with `LOCKYARD_STAT` in its environment, and `lockyard stat -- …`
+/// starts it so, need not call this. Allocates, and registers handlers for fork and exit.
+///
+/// # Errors
+/// Why not. The locks work as well without.
+pub fn open() -> Result<(), Refused> {
+    #[cfg(target_os = "linux")]
+    return linux::open();
+    #[cfg(not(target_os = "linux"))]
+    Err(Refused::Unsupported)
+}
+
+/// Names for locks, as reports show them.
+///
+/// ```
+/// use lockyard::Mutex;
+/// use lockyard_stat::Named;
+///
+/// let accounts = Mutex::named("accounts", vec![1, 2, 3]);
+/// static TOTAL: Mutex<u64> = Mutex::new(0);
+/// TOTAL.set_name("total");
+/// # assert_eq!(accounts.lock().len(), 3);
+/// ```
+pub trait Named {
+    /// What the lock protects.
+    type Target;
+
+    /// A lock around `value` that reports call `name` (its first 168 bytes). Locks of one type and
+    /// one name are one class.
+    fn named(name: &str, value: Self::Target) -> Self;
+
+    /// Gives the lock a name, in place of the one it had. What was counted before stays with that.
+    fn set_name(&self, name: &str);
+}
+
+macro_rules! named {
+    ($lock:ident, $raw:ident) => {
+        impl<R: $raw + Watched, T> Named for $lock<R, T> {
+            type Target = T;
+
+            fn named(name: &str, value: T) -> Self {
+                let lock = Self::new(value);
+                lock.set_name(name);
+                lock
+            }
+
+            fn set_name(&self, name: &str) {
+                // SAFETY: the raw lock is not acquired here, nor released.
+                let raw = unsafe { self.raw() };
+                #[cfg(target_os = "linux")]
+                linux::set_name(raw, name);
+                #[cfg(not(target_os = "linux"))]
+                let _ = (raw, name);
+            }
+        }
+    };
+}
+
+named!(Mutex, RawMutex);
+named!(RwLock, RawRwLock);

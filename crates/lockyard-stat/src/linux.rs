@@ -1,0 +1,103 @@
+//! The listener: what locks tell goes into the segment.
+
+use lockyard::api::{self, Ask, Take, Watched, Watcher};
+use lockyard_segment::{self as segment, Caller, Class, Holder, Waiting};
+
+use crate::Refused;
+
+static WATCHER: Watcher = Watcher { take, tried, released };
+
+/// The class word of a lock for which there was no class.
+const NONE: u32 = u32::MAX;
+
+pub(crate) fn open() -> Result<(), Refused> {
+    segment::open_for_life(b"lockyard").map_err(|refused| match refused {
+        segment::Refused::File(error) | segment::Refused::Memory(error) => Refused::System(error),
+    })?;
+    api::watch(&WATCHER);
+    Ok(())
+}
+
+/// By this `lockyard stat` knows that the preload library would be one too many.
+#[used]
+static TELLS: [u8; segment::TELLS.len()] = segment::TELLS_BYTES;
+
+/// Runs when the program is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+extern "C" fn at_load() {
+    // SAFETY: at load, before threads that might change the environment.
+    if unsafe { segment::asked() } {
+        // The program goes on without; `lockyard stat` says that it saw nothing.
+        let _ = open();
+    }
+}
+
+pub(crate) fn set_name<L: Watched>(lock: &L, name: &str) {
+    if let Some(class) = lock.class() {
+        class.set(raw(segment::class(L::KIND.as_bytes(), name.as_bytes(), 0)));
+    }
+}
+
+fn raw(class: Class) -> u32 {
+    if class == Class::NONE { NONE } else { class.raw() }
+}
+
+fn caller(ask: &Ask<'_>) -> Caller {
+    let number = match ask.class.get() {
+        0 => first(ask),
+        number => number,
+    };
+    let caller = Caller::new(Class::from_raw(number), ask.place);
+    if ask.shared { caller.shared() } else { caller }
+}
+
+/// The lock is taken for the first time.
+#[cold]
+fn first(ask: &Ask<'_>) -> u32 {
+    let kind = ask.kind.as_bytes();
+    let class = if ask.place == 0 { segment::class(kind, b"", 0) } else { segment::class_at(kind, ask.place) };
+    ask.class.give(raw(class))
+}
+
+/// A wait that has not ended otherwise has been given up: by a panic.
+struct Ends(Option<Waiting>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if let Some(waiting) = self.0.take() {
+            waiting.gave_up();
+        }
+    }
+}
+
+fn take(ask: &Ask<'_>, attempt: Take<'_>, wait: Take<'_>) -> bool {
+    let caller = caller(ask);
+    if attempt() {
+        segment::acquired(caller, ask.lock);
+        return true;
+    }
+    // Found among the notes of threads, be it the owner or readers.
+    let waiting = segment::contended_by(caller, ask.lock, Holder::Readers);
+    let mut waiting = Ends(Some(if ask.ends { waiting.with_deadline() } else { waiting }));
+    let taken = wait();
+    if taken && let Some(waiting) = waiting.0.take() {
+        waiting.got();
+    }
+    taken
+}
+
+fn tried(ask: &Ask<'_>, taken: bool) {
+    let caller = caller(ask);
+    if taken {
+        segment::acquired(caller, ask.lock);
+    } else {
+        segment::refused(caller, ask.lock);
+    }
+}
+
+fn released(lock: usize) {
+    segment::released(lock);
+}

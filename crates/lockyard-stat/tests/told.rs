@@ -1,0 +1,188 @@
+//! What locks tell, as the reader sees it.
+
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use lockyard::lock_api::{self, RawMutex, RawRwLock};
+use lockyard::{
+    Condvar, FairMutex, HqSpinLock, Mutex, QRwLock, RecursiveRwLock, RtMutex, RwLock, RwLockUpgradableReadGuard, RwSem,
+    SpinLock, TreeRtMutex,
+};
+use lockyard_segment::sample::ClassSample;
+use lockyard_segment::{Reader, Sample};
+use lockyard_stat::Named;
+
+fn sample() -> Sample {
+    lockyard_stat::open().expect("/dev/shm can be written");
+    Reader::open(std::process::id()).expect("opened").sample()
+}
+
+/// The class of that name; nothing of other tests'.
+fn class(name: &str) -> ClassSample {
+    let found = sample().classes.into_iter().find(|class| class.name == name);
+    found.unwrap_or_else(|| panic!("no class {name}"))
+}
+
+#[test]
+fn acquisitions_waits_and_tries_are_counted_under_the_name() {
+    sample();
+    let accounts = Mutex::named("accounts", 0);
+    for _ in 0..3 {
+        *accounts.lock() += 1;
+    }
+    let held = accounts.lock();
+    thread::scope(|scope| {
+        let tried = scope.spawn(|| accounts.try_lock().is_none());
+        assert!(tried.join().unwrap());
+        assert!(accounts.try_lock_for(Duration::from_millis(1)).is_none());
+        scope.spawn(|| *accounts.lock() += 1);
+        // The holder is found by what it has noted.
+        let seen = loop {
+            let sample = sample();
+            let waits = |thread: &&lockyard_segment::sample::ThreadSample| {
+                thread.waits.as_ref().is_some_and(|wait| sample.classes[wait.class].name == "accounts")
+            };
+            if let Some(thread) = sample.waiters.iter().find(waits) {
+                break thread.waits.clone().expect("it waits");
+            }
+            thread::yield_now();
+        };
+        assert_eq!(seen.holder, own_id());
+        assert!(!seen.has_deadline && seen.place.place != 0);
+        drop(held);
+    });
+    assert_eq!(*accounts.lock(), 4);
+    let class = class("accounts");
+    let counts = &class.counts;
+    assert_eq!((class.kind.as_str(), counts.acquired, counts.contended), ("Mutex", 6, 2));
+    assert_eq!((counts.refused, counts.gave_up), (1, 1));
+    assert!(class.callers.iter().any(|caller| caller.waits == 1 && caller.place.place != 0), "{:?}", class.callers);
+}
+
+/// The calling thread as the kernel calls it.
+fn own_id() -> u32 {
+    let link = std::fs::read_link("/proc/thread-self").expect("Linux");
+    link.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number")
+}
+
+fn takes<R: RawMutex>(lock: lock_api::Mutex<R, u32>)
+where
+    lock_api::Mutex<R, u32>: Named,
+{
+    lock.set_name("each");
+    *lock.lock() += 1;
+    assert!(lock.try_lock().is_some());
+}
+
+fn reads_and_writes<R: RawRwLock>(lock: lock_api::RwLock<R, u32>)
+where
+    lock_api::RwLock<R, u32>: Named,
+{
+    lock.set_name("each");
+    *lock.write() += 1;
+    assert_eq!(*lock.read(), 1);
+    assert!(lock.try_write().is_some());
+}
+
+#[test]
+fn each_lock_tells_by_its_own_kind() {
+    sample();
+    takes(Mutex::new(0));
+    takes(FairMutex::new(0));
+    takes(RtMutex::new(0));
+    takes(TreeRtMutex::new(0));
+    takes(SpinLock::new(0));
+    takes(HqSpinLock::new(0));
+    reads_and_writes(RwSem::new(0));
+    reads_and_writes(RwLock::new(0));
+    reads_and_writes(RecursiveRwLock::new(0));
+    reads_and_writes(QRwLock::new(0));
+    let all = sample();
+    let each = all.classes.iter().filter(|class| class.name == "each");
+    let found: BTreeSet<_> = each.map(|class| (class.kind.as_str(), class.counts.acquired)).collect();
+    let expected = [
+        ("FairMutex", 2),
+        ("HqSpinLock", 2),
+        ("Mutex", 2),
+        ("QRwLock", 3),
+        ("RecursiveRwLock", 3),
+        ("RtMutex", 2),
+        ("RwLock", 3),
+        ("RwSem", 3),
+        ("SpinLock", 2),
+        ("TreeRtMutex", 2),
+    ];
+    assert_eq!(found, BTreeSet::from(expected));
+}
+
+#[test]
+fn a_wait_for_a_condition_and_an_upgrade_give_the_lock_up() {
+    sample();
+    let (mutex, condvar) = (Mutex::named("condition", ()), Condvar::new());
+    let mut guard = mutex.lock();
+    assert!(condvar.wait_for(&mut guard, Duration::from_millis(1)).timed_out());
+    drop(guard);
+    assert_eq!(class("condition").counts.acquired, 2);
+
+    let lock = RwLock::named("upgraded", 0);
+    for _ in 0..20 {
+        let read = lock.upgradable_read();
+        *RwLockUpgradableReadGuard::upgrade(read) += 1;
+    }
+    let upgraded = class("upgraded").counts;
+    assert_eq!((upgraded.acquired, upgraded.contended), (40, 0));
+}
+
+#[test]
+fn a_wait_that_ends_in_a_panic_is_not_a_wait_for_ever() {
+    sample();
+    let mutex = RtMutex::named("owned twice", ());
+    let _held = mutex.lock();
+    let again = catch_unwind(AssertUnwindSafe(|| drop(mutex.lock())));
+    assert!(again.is_err());
+    let all = sample();
+    assert!(all.waiters.iter().all(|thread| thread.thread != own_id() || thread.waits.is_none()));
+    assert_eq!(class("owned twice").counts.gave_up, 1);
+}
+
+/// Not a test of its own: a program that nobody has changed but by `use lockyard_stat as _`.
+#[test]
+fn role() {
+    if std::env::var_os("STAT_ROLE").is_some() {
+        static LOCK: Mutex<u32> = Mutex::new(0);
+        *LOCK.lock() += 1;
+        println!("ready");
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).expect("a pipe");
+    }
+}
+
+#[test]
+fn a_program_is_seen_from_its_load_on_if_the_environment_asks() {
+    for (asks, is_seen) in [("1", true), ("0", false)] {
+        let mut command = Command::new(std::env::current_exe().expect("a file"));
+        command.args(["--exact", "role", "--nocapture"]).env("STAT_ROLE", "1").env("LOCKYARD_STAT", asks);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        assert!(said.any(|line| line.expect("text").contains("ready")));
+        let seen = Reader::open(child.id()).ok().map(|reader| reader.sample());
+        child.stdin.take().expect("a pipe").write_all(b"go on\n").expect("it listens");
+        said.for_each(drop);
+        assert!(child.wait().expect("it ends").success());
+        assert_eq!(seen.is_some(), is_seen);
+        if let Some(sample) = seen {
+            assert!(
+                sample
+                    .classes
+                    .iter()
+                    .any(|class| class.kind == "Mutex" && class.counts.acquired == 1 && class.site != 0)
+            );
+        }
+    }
+}

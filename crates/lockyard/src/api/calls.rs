@@ -1,0 +1,151 @@
+//! What the lock calls of users tell: the detector of deadlocks (feature `deadlock`), and
+//! statistics (feature `stat`). Without both nothing is left of this, not an instruction. With
+//! `stat`, and nobody who listens, one load and a branch each.
+//!
+//! Statistics are told of a release after it, so that nothing is added to the hold. The detector is
+//! told before: see [`deadlock`].
+
+use core::convert::Infallible;
+
+use crate::deadlock::{self, Mode};
+use crate::platform::watch::Class;
+#[cfg(feature = "stat")]
+use crate::platform::watch::{self, Ask, Watcher};
+
+/// A lock that tells.
+pub trait Watched {
+    /// The name of its type, at most 16 bytes.
+    const KIND: &'static str;
+    /// Whether the detector of deadlocks is told.
+    const OWNED: bool = false;
+
+    /// Its class in the statistics. `None`: these are not told.
+    fn class(&self) -> Option<&Class>;
+}
+
+fn kind<L: Watched>() -> deadlock::Kind {
+    L::OWNED.then_some(L::KIND)
+}
+
+/// Takes `lock` by `wait`; `attempt` takes it if that is possible now.
+#[inline(always)]
+pub(crate) fn acquire<L: Watched>(lock: &L, mode: Mode, attempt: impl FnOnce() -> bool, wait: impl FnOnce()) {
+    let Ok(()) = acquire_or_fail(lock, mode, attempt, || {
+        wait();
+        Ok::<(), Infallible>(())
+    });
+}
+
+/// As [`acquire`], where the wait may fail.
+#[inline(always)]
+pub(crate) fn acquire_or_fail<L: Watched, E>(
+    lock: &L,
+    mode: Mode,
+    attempt: impl FnOnce() -> bool,
+    wait: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
+    #[cfg(feature = "stat")]
+    if let Some((watcher, ask)) = told(lock, mode, false) {
+        let attempt = || deadlock::attempt(lock, kind::<L>(), mode, attempt());
+        // Tried already.
+        return take(watcher, &ask, attempt, || deadlock::acquire_or_fail(lock, kind::<L>(), mode, || false, wait));
+    }
+    deadlock::acquire_or_fail(lock, kind::<L>(), mode, attempt, wait)
+}
+
+/// As [`acquire_or_fail`], where the wait ends by itself: no part of a deadlock.
+#[inline(always)]
+pub(crate) fn acquire_until<L: Watched, E>(
+    lock: &L,
+    mode: Mode,
+    attempt: impl FnOnce() -> bool,
+    wait: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
+    #[cfg(feature = "stat")]
+    if let Some((watcher, ask)) = told(lock, mode, true) {
+        take(watcher, &ask, attempt, wait)?;
+        deadlock::acquired(lock, kind::<L>(), mode);
+        return Ok(());
+    }
+    let _ = attempt;
+    wait()?;
+    deadlock::acquired(lock, kind::<L>(), mode);
+    Ok(())
+}
+
+/// `lock` was tried: `taken` or not.
+#[inline(always)]
+pub(crate) fn attempt<L: Watched>(lock: &L, mode: Mode, taken: bool) -> bool {
+    #[cfg(feature = "stat")]
+    if let Some((watcher, ask)) = told(lock, mode, true) {
+        (watcher.tried)(&ask, taken);
+    }
+    deadlock::attempt(lock, kind::<L>(), mode, taken)
+}
+
+/// Releases `lock`, held as `mode`, by `release`.
+#[inline(always)]
+pub(crate) fn release<L: Watched, R>(lock: &L, mode: Mode, release: impl FnOnce() -> R) -> R {
+    #[cfg(feature = "stat")]
+    let told = lock.class().is_some().then(|| core::ptr::from_ref(lock).addr());
+    deadlock::released(lock, kind::<L>(), mode);
+    let result = release();
+    #[cfg(feature = "stat")]
+    if let Some((lock, watcher)) = told.zip(watch::watcher()) {
+        (watcher.released)(lock);
+    }
+    result
+}
+
+/// The calling thread holds `lock` as `to`, not as `from`, from now on.
+#[inline(always)]
+pub(crate) fn changed<L: Watched>(lock: &L, from: Mode, to: Mode) {
+    deadlock::changed(lock, kind::<L>(), from, to);
+}
+
+/// Runs `wait`, for which the calling thread gives the mutex up that it holds, and after which it
+/// holds it again.
+#[inline(always)]
+pub(crate) fn without<L: Watched, R>(lock: &L, wait: impl FnOnce() -> R) -> R {
+    #[cfg(feature = "stat")]
+    if let Some((watcher, ask)) = told(lock, Mode::Exclusive, false) {
+        (watcher.released)(ask.lock);
+        let result = deadlock::without(lock, kind::<L>(), wait);
+        (watcher.tried)(&ask, true);
+        return result;
+    }
+    deadlock::without(lock, kind::<L>(), wait)
+}
+
+/// What is told of a call for `lock`, and to whom. The caller's code is where this is inlined.
+#[cfg(feature = "stat")]
+#[inline(always)]
+fn told<L: Watched>(lock: &L, mode: Mode, ends: bool) -> Option<(&'static Watcher, Ask<'_>)> {
+    let watcher = watch::watcher()?;
+    let (class, place) = (lock.class()?, watch::here());
+    let shared = matches!(mode, Mode::Shared | Mode::Upgradable);
+    let ask = Ask { class, kind: L::KIND, lock: core::ptr::from_ref(lock).addr(), shared, ends, place };
+    if mode == Mode::Upgrading {
+        // The upgradable read ends where the wait for the write begins.
+        (watcher.released)(ask.lock);
+    }
+    Some((watcher, ask))
+}
+
+#[cfg(feature = "stat")]
+#[cold]
+fn take<E>(
+    watcher: &Watcher,
+    ask: &Ask<'_>,
+    attempt: impl FnOnce() -> bool,
+    wait: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
+    let (mut attempt, mut wait, mut result) = (Some(attempt), Some(wait), Ok(()));
+    let mut attempt = || attempt.take().is_some_and(|attempt| attempt());
+    let mut wait = || {
+        result = wait.take().map_or(Ok(()), |wait| wait());
+        result.is_ok()
+    };
+    (watcher.take)(ask, &mut attempt, &mut wait);
+    result
+}
