@@ -183,7 +183,7 @@ pub extern "C" fn ly_stat_open() -> c_int {
 
 /// By this `lockyard stat` knows that the preload library would be one too many.
 #[used]
-static TELLS: [u8; segment::TELLS.len()] = segment::TELLS_BYTES;
+static TELLS: [u8; segment::TELLS_BYTES.len()] = segment::TELLS_BYTES;
 
 /// Runs when the shared library is loaded.
 #[used]

@@ -154,7 +154,8 @@ pub(crate) fn beside(known: &Known, seen: f64) -> Option<String> {
 /// Whether lockyard-stat or liblockyard is in the file of `program`, which tells of its locks by
 /// itself.
 pub(crate) fn tells_by_itself(program: &Path) -> bool {
-    holds(&contents(program), segment::TELLS.as_bytes())
+    let bytes = contents(program);
+    bytes.iter().enumerate().any(|(at, byte)| *byte == b'l' && segment::tells(&bytes[at..]))
 }
 
 fn contents(program: &Path) -> Vec<u8> {

@@ -330,10 +330,11 @@ fn a_program_that_tells_nothing_is_said_so() {
     unseen(&mut preloaded(&[&write(&head)]), "fixed' is linked statically: LD_PRELOAD has no effect on it");
     unseen(&mut preloaded(&[&write(&[&head[..], b"\xff Go buildinf:"].concat())]), "is a Go program");
     // With liblockyard in it, it may tell by itself.
-    let tells = lockyard_segment::TELLS.as_bytes();
-    let (_, _, err) = output(&mut preloaded(&[&write(&[&head[..], tells].concat())]));
+    let mut tells = b"lockyard: this program tells of its locks by itself".to_vec();
+    tells.push(1);
+    let (_, _, err) = output(&mut preloaded(&[&write(&[&head[..], &tells[..]].concat())]));
     assert!(err.contains("cannot start"), "{err}");
     let program = fs::read("/bin/true").expect("a program");
-    let by_itself = write(&[&program[..], tells].concat());
+    let by_itself = write(&[&program[..], &tells[..]].concat());
     unseen(&mut preloaded(&[&by_itself]), "it tells of its Lockyard locks by itself, and has taken none");
 }

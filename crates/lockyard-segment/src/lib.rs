@@ -102,7 +102,7 @@ pub mod writer;
 
 pub use callers::Caller;
 pub use classes::Class;
-pub use life::{TELLS, TELLS_BYTES, asked, open_for_life};
+pub use life::{TELLS_BYTES, asked, open_for_life, tells};
 pub use reader::Reader;
 pub use recorder::Recorder;
 pub use refusal::Refusal;

@@ -5,16 +5,20 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::writer::{self, Refused};
 
-/// What is in the file of a program that tells of its locks by itself. A library that does so keeps
-/// [`TELLS_BYTES`] there.
-pub const TELLS: &str = "lockyard: this program tells of its locks by itself";
+/// What is in the file of a program that tells of its locks by itself, and then a 1.
+const TELLS: &str = "lockyard: this program tells of its locks by itself";
 
-/// [`TELLS`], to be kept.
-pub const TELLS_BYTES: [u8; TELLS.len()] = {
-    let mut bytes = [0; TELLS.len()];
-    bytes.copy_from_slice(TELLS.as_bytes());
+/// What a program that tells of its locks by itself has in its file. One that looks for it has not.
+pub const TELLS_BYTES: [u8; TELLS.len() + 1] = {
+    let mut bytes = [1; TELLS.len() + 1];
+    bytes.split_at_mut(TELLS.len()).0.copy_from_slice(TELLS.as_bytes());
     bytes
 };
+
+/// Whether [`TELLS_BYTES`] is at the beginning of `bytes`.
+pub fn tells(bytes: &[u8]) -> bool {
+    bytes.strip_prefix(TELLS.as_bytes()).is_some_and(|rest| rest.first() == Some(&1))
+}
 
 /// Opens the segment, and registers what the child of a fork and the end of the process need;
 /// `locks` says for people which locks it uses. Once, or as often as one likes. May allocate: it

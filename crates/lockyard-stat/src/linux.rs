@@ -20,7 +20,7 @@ pub(crate) fn open() -> Result<(), Refused> {
 
 /// By this `lockyard stat` knows that the preload library would be one too many.
 #[used]
-static TELLS: [u8; segment::TELLS.len()] = segment::TELLS_BYTES;
+static TELLS: [u8; segment::TELLS_BYTES.len()] = segment::TELLS_BYTES;
 
 /// Runs when the program is loaded.
 #[used]
