@@ -69,6 +69,7 @@
 //! Sources: queued rwlock (Linux, Waiman Long 2014); "Don't contend with readers when setting
 //! _QW_WAITING" (2015); Mellor-Crummey and Scott, "Scalable reader-writer synchronization" (1991).
 
+mod embed;
 mod turns;
 
 use crate::cancel::{GaveUp, Until};
@@ -144,19 +145,6 @@ impl<P: Platform> RawQRwLock<P> {
         if word & BARRED == 0 { Ok(()) } else { self.read_slow_until(until) }
     }
 
-    /// As [`RawQRwLock::read_acquire_until`]. While readers hold the lock, a waiting caller goes in
-    /// beside them as soon as it sees that `may()` says so: for readers that others may wait for.
-    ///
-    /// # Errors
-    /// Why the wait ended.
-    pub fn read_acquire_beside(&self, until: Until<'_, P>, may: impl Fn() -> bool) -> Result<(), GaveUp> {
-        if self.try_read_acquire() {
-            return Ok(());
-        }
-        P::count(Event::QrwReadSlowpath, 1);
-        self.turns_read_beside(until, may)
-    }
-
     /// Takes the lock for reading unless a writer is inside, the lock is kept for a waiter, or
     /// there are as many readers as can be counted.
     #[inline]
@@ -169,59 +157,6 @@ impl<P: Platform> RawQRwLock<P> {
             }
         }
         self.turns_try_read()
-    }
-
-    /// As [`RawQRwLock::read_acquire_until`]. The caller is counted only when it holds the lock:
-    /// one that is stopped before keeps no writer out, nor is it counted in the child of a fork.
-    ///
-    /// # Errors
-    /// Why the wait ended.
-    pub fn read_acquire_queued(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        if self.try_read_acquire() {
-            return Ok(());
-        }
-        P::count(Event::QrwReadSlowpath, 1);
-        self.turns_read(until)
-    }
-
-    /// Takes the lock for reading past waiting writers: waits only for one that is inside, and
-    /// while there are as many readers as can be counted.
-    ///
-    /// For readers that may be running on top of another reader of the same lock, such as signal
-    /// handlers: queueing behind a writer that waits for that one would never end. Unfair on
-    /// purpose.
-    #[inline]
-    pub fn read_acquire_urgent(&self) {
-        if !self.read_acquire_urgent_unless_full() {
-            self.wait_for_room();
-        }
-    }
-
-    /// As [`read_acquire_urgent`](Self::read_acquire_urgent), unless there are as many readers as
-    /// can be counted: then `false`.
-    #[inline]
-    pub fn read_acquire_urgent_unless_full(&self) -> bool {
-        let word = self.word.fetch_add(READER, Acquire);
-        word & (INSIDE | FULL) == 0 || self.urgent_slow(word)
-    }
-
-    /// Whether there are as many readers as can be counted: one more waits until one has left, or
-    /// is refused.
-    #[inline]
-    pub fn is_full(&self) -> bool {
-        self.word.load(Relaxed) & FULL != 0
-    }
-
-    /// Takes the lock for reading once more, past everybody who waits, if readers hold it.
-    pub fn try_read_again(&self) -> bool {
-        let mut word = self.word.load(Relaxed);
-        while word & LOCKED != LOCKED && word & FULL == 0 && word >= READER {
-            match self.word.compare_exchange_weak(word, word + READER, Acquire, Relaxed) {
-                Ok(_) => return true,
-                Err(found) => word = found,
-            }
-        }
-        false
     }
 
     /// Releases a read lock.
@@ -286,28 +221,6 @@ impl<P: Platform> RawQRwLock<P> {
         let key = P::key(self);
         self.word.fetch_add(READER - LOCKED, Release);
         Self::kick(key);
-    }
-
-    /// In a child process: forgets the parent's waiters. The holders stay.
-    ///
-    /// # Safety
-    /// No thread of this process waits for the lock or reads it, or does anything with it but take
-    /// it for writing and release it without waiting, until this returns.
-    pub unsafe fn forget_waiters(&self) {
-        self.queue.forget();
-        self.osq.forget();
-        // SAFETY: nobody in this process holds the wait lock: its holder, if any, was another
-        // thread of the parent.
-        unsafe { self.wait_lock.forget() };
-        let mut word = self.word.load(Relaxed);
-        loop {
-            // Beside a writer nobody reads: the counts are of the parent's waiters. (Invariant 1)
-            let kept = if word & LOCKED == LOCKED { LOCKED } else { word & !WAITING };
-            match self.word.compare_exchange_weak(word, kept, AcqRel, Relaxed) {
-                Ok(_) => return,
-                Err(found) => word = found,
-            }
-        }
     }
 
     /// Whether somebody holds the lock or waits for it.
@@ -386,25 +299,6 @@ impl<P: Platform> RawQRwLock<P> {
         self.take_back();
         P::count(Event::QrwReadSlowpath, 1);
         self.turns_read(until)
-    }
-
-    /// An urgent reader that is counted in, and has found `word`. `false`: it is not any more,
-    /// there is no room.
-    #[cold]
-    fn urgent_slow(&self, word: u32) -> bool {
-        if word & FULL != 0 {
-            self.take_back();
-            return false;
-        }
-        P::count(Event::QrwReadSlowpath, 1);
-        self.turns_urgent()
-    }
-
-    /// An urgent reader for which there was no room.
-    #[cold]
-    fn wait_for_room(&self) {
-        // Forever: the result cannot be an error.
-        let _ = Until::<P>::FOREVER.poll(|| self.read_acquire_urgent_unless_full());
     }
 
     #[cold]

@@ -42,7 +42,7 @@ use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
 use crate::wait::turn::{self, Beside, Contended, Events, Left, Look, Request, Shares};
 
-use super::{FULL, INSIDE, LOCKED, READER, RawQRwLock, WAITING};
+use super::{FULL, LOCKED, READER, RawQRwLock, WAITING};
 
 impl<P: Platform> RawQRwLock<P> {
     /// A reader that is not counted any more, and must not simply proceed.
@@ -72,25 +72,6 @@ impl<P: Platform> RawQRwLock<P> {
     #[inline(never)]
     pub(super) fn turns_try_read(&self) -> bool {
         self.word.load(Relaxed) & (LOCKED | FULL) == 0 && turn::try_take(&Want::<P, false>(self))
-    }
-
-    /// An urgent reader that is counted, and found a writer inside: polls, and is not counted
-    /// meanwhile. `false`: there is no room.
-    pub(super) fn turns_urgent(&self) -> bool {
-        self.take_back();
-        let mut room = true;
-        // Forever: the result cannot be an error.
-        let _ = Until::<P>::FOREVER.poll(|| {
-            let word = self.word.load(Relaxed);
-            room = word & FULL == 0;
-            !room || word & INSIDE == 0 && self.try_add_reader(word)
-        });
-        room
-    }
-
-    /// Counts one more reader if the word is `word`.
-    fn try_add_reader(&self, word: u32) -> bool {
-        self.word.compare_exchange(word, word + READER, Acquire, Relaxed).is_ok()
     }
 }
 
