@@ -1,5 +1,5 @@
-//! Processes whose system calls are refused. One shuts itself in: the kernel ends it for a call that
-//! the C library's own locks do not make, from before its threads' first lock on. Others are
+//! Processes whose system calls are refused. One shuts itself in: the kernel ends it for a call
+//! that the C library's own locks do not make, from before its threads' first lock on. Others are
 //! started with a call that fails, as on old kernels and in containers: each lock does without.
 
 // This test is about the system's processes and threads.
