@@ -63,11 +63,9 @@ impl Launch {
             return Err(unnamed());
         };
         let mut environment = locks.map_or(Ok(Vec::new()), chosen)?;
-        let mut library = library()?;
-        if purpose == Purpose::Watch && elf::file_of(program).is_some_and(|file| unseen::tells_by_itself(&file)) {
-            // Two in one process would take the statistics from each other.
-            library = None;
-        }
+        let by_itself =
+            purpose == Purpose::Watch && elf::file_of(program).is_some_and(|file| unseen::tells_by_itself(&file));
+        let library = if by_itself { None } else { library()? };
         if let Some(preloaded) = &library
             && let Some((file, why)) = elf::ignores(program, preloaded)
         {

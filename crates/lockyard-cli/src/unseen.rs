@@ -77,7 +77,7 @@ impl Unseen<'_> {
     }
 
     fn reason(&self) -> String {
-        let chosen = |name: &str| std::env::var_os(name).is_some_and(|value| value == "glibc");
+        let chosen = |name: &str| std::env::var_os(name).is_some_and(|value| value.eq_ignore_ascii_case("glibc"));
         if self.preloaded && chosen("LOCKYARD_MUTEX") {
             return "LOCKYARD_MUTEX=glibc leaves its mutexes to glibc; unset it".to_owned();
         }
@@ -86,13 +86,19 @@ impl Unseen<'_> {
             return "all its locks are of kinds that stay the C library's (robust, shared between processes, with priority inheritance)".to_owned();
         }
         if self.known.programs.iter().any(|program| tells_by_itself(program)) {
-            return "it tells of its Lockyard locks by itself, and has taken none".to_owned();
+            return match self.sample {
+                Some(_) => "it tells of its Lockyard locks by itself, and has taken none",
+                None => {
+                    "it tells of its Lockyard locks by itself, and has not: it ended before main, /dev/shm cannot be written, or LOCKYARD_STAT was taken out of its environment"
+                }
+            }
+            .to_owned();
         }
         if let Some(found) = self.known.programs.iter().rev().find_map(|program| of_file(program)) {
             return found;
         }
         if !self.preloaded {
-            return "no preload library was asked for (LOCKYARD_PRELOAD is empty), and liblockyard is not in it; unset LOCKYARD_PRELOAD"
+            return "no preload library was asked for (LOCKYARD_PRELOAD is empty), and neither liblockyard nor lockyard-stat is in it; unset LOCKYARD_PRELOAD"
                 .to_owned();
         }
         match self.status {

@@ -336,5 +336,8 @@ fn a_program_that_tells_nothing_is_said_so() {
     assert!(err.contains("cannot start"), "{err}");
     let program = fs::read("/bin/true").expect("a program");
     let by_itself = write(&[&program[..], &tells[..]].concat());
-    unseen(&mut preloaded(&[&by_itself]), "it tells of its Lockyard locks by itself, and has taken none");
+    unseen(
+        &mut preloaded(&[&by_itself]),
+        "it tells of its Lockyard locks by itself, and has not: it ended before main",
+    );
 }

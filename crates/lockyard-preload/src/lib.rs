@@ -110,6 +110,12 @@ fn publish() {
     }
 }
 
+/// For liblockyard or lockyard-stat in the same process, which tell of it in this library's place.
+#[unsafe(no_mangle)]
+pub extern "C" fn lockyard_preload_quit() {
+    lockyard_segment::quit();
+}
+
 /// Runs when the process exits in the ordinary way.
 #[used]
 #[unsafe(link_section = ".fini_array")]

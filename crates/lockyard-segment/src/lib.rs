@@ -108,7 +108,9 @@ pub use recorder::Recorder;
 pub use refusal::Refusal;
 pub use sample::Sample;
 pub use told::{
-    Holder, Waiting, acquired, acquired_on, acquired_past_others, class, class_at, contended, contended_by, page,
-    refused, released, released_on,
+    Holder, Waiting, acquired, acquired_on, acquired_past_others, acquired_unheld, class, class_at, contended,
+    contended_by, page, refused, released, released_on,
 };
-pub use writer::{Fallback, Parents, Refused, after_fork_in_child, close, fell_back, give_to, open, watched, withdraw};
+pub use writer::{
+    Fallback, Parents, Refused, after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw,
+};

@@ -28,6 +28,9 @@ pub fn tells(bytes: &[u8]) -> bool {
 /// Why there is no segment. The locks work as well without.
 pub fn open_for_life(locks: &[u8]) -> Result<(), Refused> {
     static REGISTERED: AtomicU32 = AtomicU32::new(0);
+    if writer::shared().is_none() {
+        take_over();
+    }
     writer::open(locks)?;
     if REGISTERED.swap(1, Relaxed) == 0 {
         // SAFETY: functions that live as long as the process: a library that counts stays loaded.
@@ -50,6 +53,18 @@ pub unsafe fn asked() -> bool {
     unsafe {
         let value = libc::getenv(c"LOCKYARD_STAT".as_ptr());
         !value.is_null() && !matches!(CStr::from_ptr(value).to_bytes(), b"" | b"0")
+    }
+}
+
+/// If the preload library tells of this process it ends that: there is one file a process, and two
+/// would take it from each other.
+fn take_over() {
+    // SAFETY: a name; what has it is the preload library's function of this type.
+    unsafe {
+        let quit = libc::dlsym(libc::RTLD_DEFAULT, c"lockyard_preload_quit".as_ptr());
+        if !quit.is_null() {
+            core::mem::transmute::<*mut libc::c_void, extern "C" fn()>(quit)();
+        }
     }
 }
 

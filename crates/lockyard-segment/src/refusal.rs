@@ -40,7 +40,7 @@ impl fmt::Display for Refusal {
             Self::NoProcess(process) => write!(out, "there is no process {process}"),
             Self::NoSegment(process) => write!(
                 out,
-                "process {process} has no lock statistics; start it with `lockyard run -- PROGRAM`, or with LOCKYARD_STAT=1 if it is linked with liblockyard"
+                "process {process} has no lock statistics; start it with `lockyard run -- PROGRAM`, or with LOCKYARD_STAT=1 if it is linked with liblockyard or lockyard-stat"
             ),
             Self::OtherUser { process, user } => {
                 write!(out, "the statistics of process {process} belong to user {user}; ask as that user, or as root")

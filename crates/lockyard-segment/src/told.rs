@@ -96,6 +96,16 @@ pub fn acquired_on(page: &ThreadPage, caller: Caller, lock: usize) {
     note(page, caller, lock, UNTIMED);
 }
 
+/// The calling thread has taken the lock at `lock`, and notes no hold: another may release it.
+#[inline]
+pub fn acquired_unheld(caller: impl Into<Caller>, lock: usize) {
+    if let Some(page) = mine() {
+        let caller = caller.into();
+        tape::asked(page, caller, lock);
+        add(&page.acquired[caller.class().index()], 1);
+    }
+}
+
 /// Where the calling thread counts, if it does: until it ends, or the child of a fork calls
 /// [`after_fork_in_child`](crate::after_fork_in_child).
 #[inline]
@@ -258,8 +268,8 @@ pub enum Holder {
     Readers,
 }
 
-/// A wait for a lock under way: ends with [`Waiting::got`], [`Waiting::got_last`] or
-/// [`Waiting::gave_up`]. Without a segment it does nothing.
+/// A wait for a lock under way: ends with [`Waiting::got`], [`Waiting::got_last`],
+/// [`Waiting::got_unheld`] or [`Waiting::gave_up`]. Without a segment it does nothing.
 #[derive(Debug)]
 #[must_use = "it counts when it ends"]
 pub struct Waiting {
@@ -384,6 +394,15 @@ impl Waiting {
     #[cold]
     pub fn got_last(self) {
         self.end(0);
+    }
+
+    /// The thread has the lock, and notes no hold: another may release it.
+    #[cold]
+    pub fn got_unheld(self) {
+        let Some(page) = self.page else { return };
+        self.ended(page);
+        tape::granted(page, self.caller, self.lock, page.waited_parks.load(Relaxed) != 0);
+        add(&page.acquired[self.caller.class().index()], 1);
     }
 
     fn end(self, awaited: u64) {

@@ -267,6 +267,12 @@ pub fn withdraw() {
     process::remove(&process::file_name(OWNER.swap(0, Relaxed)));
 }
 
+/// Ends this library's statistics for good, in children too: another in the process has taken over.
+pub fn quit() {
+    WATCHED.store(0, Relaxed);
+    withdraw();
+}
+
 /// The parent's segment in the child of a fork, until it is dropped.
 #[derive(Debug)]
 pub struct Parents(*mut Shared);

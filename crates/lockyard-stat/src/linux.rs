@@ -1,11 +1,11 @@
 //! The listener: what locks tell goes into the segment.
 
-use lockyard::api::{self, Ask, Take, Watched, Watcher};
+use lockyard::api::{self, Ask, Owner, Take, Watched, Watcher};
 use lockyard_segment::{self as segment, Caller, Class, Holder, Waiting};
 
 use crate::Refused;
 
-static WATCHER: Watcher = Watcher { take, tried, released };
+static WATCHER: Watcher = Watcher { take, attempt, released };
 
 /// The class word of a lock for which there was no class.
 const NONE: u32 = u32::MAX;
@@ -73,29 +73,47 @@ impl Drop for Ends {
     }
 }
 
+fn acquired(ask: &Ask<'_>, caller: Caller) {
+    match ask.owned {
+        true if ask.look.is_contended() => segment::acquired_past_others(caller, ask.lock),
+        true => segment::acquired(caller, ask.lock),
+        false => segment::acquired_unheld(caller, ask.lock),
+    }
+}
+
 fn take(ask: &Ask<'_>, attempt: Take<'_>, wait: Take<'_>) -> bool {
     let caller = caller(ask);
     if attempt() {
-        segment::acquired(caller, ask.lock);
+        acquired(ask, caller);
         return true;
     }
-    // Found among the notes of threads, be it the owner or readers.
-    let waiting = segment::contended_by(caller, ask.lock, Holder::Readers);
+    let holder = match ask.look.owner() {
+        Owner::Record(record) => Holder::Record(record),
+        Owner::Thread(thread) => Holder::Thread(thread),
+        Owner::Noted if ask.owned => Holder::Readers,
+        Owner::Noted | Owner::Unknown => Holder::Unknown,
+    };
+    let waiting = segment::contended_by(caller, ask.lock, holder);
     let mut waiting = Ends(Some(if ask.ends { waiting.with_deadline() } else { waiting }));
     let taken = wait();
     if taken && let Some(waiting) = waiting.0.take() {
-        waiting.got();
+        match ask.owned {
+            true if ask.look.is_contended() => waiting.got(),
+            true => waiting.got_last(),
+            false => waiting.got_unheld(),
+        }
     }
     taken
 }
 
-fn tried(ask: &Ask<'_>, taken: bool) {
+fn attempt(ask: &Ask<'_>, attempt: Take<'_>) -> bool {
     let caller = caller(ask);
-    if taken {
-        segment::acquired(caller, ask.lock);
-    } else {
-        segment::refused(caller, ask.lock);
+    let taken = attempt();
+    match taken {
+        true => acquired(ask, caller),
+        false => segment::refused(caller, ask.lock),
     }
+    taken
 }
 
 fn released(lock: usize) {

@@ -6,15 +6,16 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
 use lockyard::lock_api::{self, RawMutex, RawRwLock};
 use lockyard::{
-    Condvar, FairMutex, HqSpinLock, Mutex, QRwLock, RecursiveRwLock, RtMutex, RwLock, RwLockUpgradableReadGuard, RwSem,
-    SpinLock, TreeRtMutex,
+    Condvar, FairMutex, HqSpinLock, Mutex, QRwLock, RecursiveRwLock, RtMutex, RwLock, RwLockUpgradableReadGuard,
+    RwLockWriteGuard, RwSem, SpinLock, TreeRtMutex,
 };
-use lockyard_segment::sample::ClassSample;
+use lockyard_segment::sample::{ClassSample, ThreadSample};
 use lockyard_segment::{Reader, Sample};
 use lockyard_stat::Named;
 
@@ -43,9 +44,12 @@ fn acquisitions_waits_and_tries_are_counted_under_the_name() {
         assert!(accounts.try_lock_for(Duration::from_millis(1)).is_none());
         scope.spawn(|| *accounts.lock() += 1);
         // The holder is found by what it has noted.
+        let mut looks = 0;
         let seen = loop {
+            looks += 1;
+            assert!(looks < 100_000, "the waiter is not seen");
             let sample = sample();
-            let waits = |thread: &&lockyard_segment::sample::ThreadSample| {
+            let waits = |thread: &&ThreadSample| {
                 thread.waits.as_ref().is_some_and(|wait| sample.classes[wait.class].name == "accounts")
             };
             if let Some(thread) = sample.waiters.iter().find(waits) {
@@ -62,7 +66,58 @@ fn acquisitions_waits_and_tries_are_counted_under_the_name() {
     let counts = &class.counts;
     assert_eq!((class.kind.as_str(), counts.acquired, counts.contended), ("Mutex", 6, 2));
     assert_eq!((counts.refused, counts.gave_up), (1, 1));
-    assert!(class.callers.iter().any(|caller| caller.waits == 1 && caller.place.place != 0), "{:?}", class.callers);
+    let waits: u64 = class.callers.iter().map(|caller| caller.waits).sum();
+    let holds: u64 = class.callers.iter().map(|caller| caller.holds).sum();
+    assert_eq!((waits, holds), (2, 1), "one hold had others wait: {:?}", class.callers);
+    assert!(class.callers.iter().all(|caller| caller.place.place != 0));
+}
+
+/// How many locks the calling thread is seen to hold, while it waits for one.
+fn held_while_waiting() -> usize {
+    let (other, is_held, me) = (Mutex::new(()), AtomicBool::new(false), own_id());
+    thread::scope(|scope| {
+        let holder = scope.spawn(|| {
+            let _held = other.lock();
+            is_held.store(true, SeqCst);
+            for _ in 0..100_000 {
+                let waits = |thread: &&ThreadSample| thread.thread == me && thread.waits.is_some();
+                if let Some(thread) = sample().waiters.iter().find(waits) {
+                    return thread.holds.len();
+                }
+                thread::yield_now();
+            }
+            panic!("the waiter is not seen");
+        });
+        while !is_held.load(SeqCst) {
+            thread::yield_now();
+        }
+        drop(other.lock());
+        holder.join().unwrap()
+    })
+}
+
+#[test]
+fn nothing_stays_held_that_was_released() {
+    sample();
+    let (mutex, lock) = (Mutex::new(0), RwLock::new(0));
+    drop(mutex.lock());
+    let read = lock.upgradable_read();
+    let Ok(write) = RwLockUpgradableReadGuard::try_upgrade(read) else { panic!("nobody else is there") };
+    drop(RwLockWriteGuard::downgrade(write));
+    let read = lock.upgradable_read();
+    let other = lock.read();
+    let Err(read) = RwLockUpgradableReadGuard::try_upgrade_for(read, Duration::from_millis(1)) else {
+        panic!("another reads")
+    };
+    drop((read, other));
+    assert_eq!(held_while_waiting(), 0);
+    // Guards that go to another thread.
+    let (spin, queued) = (SpinLock::new(0), QRwLock::new(0));
+    let guards = (spin.lock(), queued.write());
+    thread::scope(|scope| scope.spawn(move || drop(guards)).join().unwrap());
+    assert_eq!(held_while_waiting(), 0);
+    let _held = lock.read();
+    assert_eq!(held_while_waiting(), 1);
 }
 
 /// The calling thread as the kernel calls it.

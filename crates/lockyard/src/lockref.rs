@@ -270,7 +270,7 @@ impl<P: Platform, K: WordLock<P>> LockRef<P, K> {
     }
 
     #[inline]
-    fn raw(&self) -> &K {
+    fn raw(&self) -> &K::Word {
         K::of_word(&self.pair.low)
     }
 

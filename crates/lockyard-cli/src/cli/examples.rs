@@ -208,8 +208,8 @@ Examples:
   lockyard stat --folded --out waits.folded ./server  for flame graphs (inferno-flamegraph)
 
 What follows the program is the program's. The first line is the answer: what locks cost, which, who holds them at which line, and what would help. \
-A running process must have been started with lockyard run, lockyard stat, or, if it is linked with liblockyard, with LOCKYARD_STAT=1; it is neither \
-stopped nor slowed down by looking. Exit code 1: no lock of the process was seen, which the line explains. Programs compiled with -g have lines.
+A running process must have been started with lockyard run, lockyard stat, or, if it is linked with liblockyard or lockyard-stat, with LOCKYARD_STAT=1; \
+it is neither stopped nor slowed down by looking. Exit code 1: no lock of the process was seen, which the line explains. Programs compiled with -g have lines.
 
 Hierarchical spinlocks and their tunables: lockyard hq.";
 
@@ -222,7 +222,7 @@ Examples:
 Keys: s sorts by another column; the arrows and Enter open a class, with the threads that wait, \
 the lines that make others wait, and how long waits and holds are; r counts anew, on this screen \
 alone; q ends. The process must have been started with lockyard run or lockyard stat, or, if it is \
-linked with liblockyard, with LOCKYARD_STAT=1; it is neither stopped nor slowed down. Without a \
+linked with liblockyard or lockyard-stat, with LOCKYARD_STAT=1; it is neither stopped nor slowed down. Without a \
 terminal: lockyard stat --interval.";
 
 pub(crate) const HQ_EXAMPLES: &str = "\

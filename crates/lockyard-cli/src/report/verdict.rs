@@ -322,7 +322,12 @@ fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
             numbers::count(facts.cpus, "CPU"),
         );
     }
-    "Take it less often, or split what it protects; `lockyard compare -- PROGRAM` tries other locks.".to_owned()
+    let tries = match facts.sample.locks.as_str() {
+        // `compare` changes pthread's locks.
+        "lockyard" | "liblockyard" => "",
+        _ => "; `lockyard compare -- PROGRAM` tries other locks",
+    };
+    format!("Take it less often, or split what it protects{tries}.")
 }
 
 fn deadlock(facts: &Facts<'_>, links: &[Link<'_>]) -> String {

@@ -2,21 +2,22 @@
 //! statistics (feature `stat`). Without both nothing is left of this, not an instruction. With
 //! `stat`, and nobody who listens, one load and a branch each.
 //!
-//! Statistics are told of a release after it, so that nothing is added to the hold. The detector is
-//! told before: see [`deadlock`].
+//! Statistics are told of a release after it, so that nothing is added to the hold, but for the
+//! mutex that a wait for a condition gives up. The detector is told before: see [`deadlock`].
 
 use core::convert::Infallible;
 
 use crate::deadlock::{self, Mode};
-use crate::platform::watch::Class;
 #[cfg(feature = "stat")]
 use crate::platform::watch::{self, Ask, Watcher};
+use crate::platform::watch::{Class, Look};
 
 /// A lock that tells.
-pub trait Watched {
+pub trait Watched: Look {
     /// The name of its type, at most 16 bytes.
     const KIND: &'static str;
-    /// Whether the detector of deadlocks is told.
+    /// Whether the thread that takes it is the one that releases it. The detector is told of no
+    /// other, and statistics of no hold of another.
     const OWNED: bool = false;
 
     /// Its class in the statistics. `None`: these are not told.
@@ -73,14 +74,15 @@ pub(crate) fn acquire_until<L: Watched, E>(
     Ok(())
 }
 
-/// `lock` was tried: `taken` or not.
+/// Tries to take `lock` by `attempt`.
 #[inline(always)]
-pub(crate) fn attempt<L: Watched>(lock: &L, mode: Mode, taken: bool) -> bool {
+pub(crate) fn attempt<L: Watched>(lock: &L, mode: Mode, attempt: impl FnOnce() -> bool) -> bool {
     #[cfg(feature = "stat")]
     if let Some((watcher, ask)) = told(lock, mode, true) {
-        (watcher.tried)(&ask, taken);
+        let taken = try_once(watcher, &ask, attempt);
+        return deadlock::attempt(lock, kind::<L>(), mode, taken);
     }
-    deadlock::attempt(lock, kind::<L>(), mode, taken)
+    deadlock::attempt(lock, kind::<L>(), mode, attempt())
 }
 
 /// Releases `lock`, held as `mode`, by `release`.
@@ -100,7 +102,33 @@ pub(crate) fn release<L: Watched, R>(lock: &L, mode: Mode, release: impl FnOnce(
 /// The calling thread holds `lock` as `to`, not as `from`, from now on.
 #[inline(always)]
 pub(crate) fn changed<L: Watched>(lock: &L, from: Mode, to: Mode) {
+    #[cfg(feature = "stat")]
+    if let Some((watcher, ask)) = told(lock, to, false) {
+        (watcher.released)(ask.lock);
+        try_once(watcher, &ask, || true);
+    }
+    upgraded(lock, from, to);
+}
+
+/// The same, where statistics know it already.
+#[inline(always)]
+pub(crate) fn upgraded<L: Watched>(lock: &L, from: Mode, to: Mode) {
     deadlock::changed(lock, kind::<L>(), from, to);
+}
+
+/// The upgradable reader of `lock` waits to write, by `wait`, which ends: whether it does.
+#[inline(always)]
+pub(crate) fn upgrade_until<L: Watched>(lock: &L, wait: impl FnOnce() -> bool) -> bool {
+    #[cfg(feature = "stat")]
+    if let Some((watcher, ask)) = told(lock, Mode::Upgrading, true) {
+        let upgraded = take(watcher, &ask, || false, || wait().then_some(()).ok_or(())).is_ok();
+        if !upgraded {
+            try_once(watcher, &Ask { shared: true, ..ask }, || true);
+        }
+        return upgraded;
+    }
+    let _ = lock;
+    wait()
 }
 
 /// Runs `wait`, for which the calling thread gives the mutex up that it holds, and after which it
@@ -111,7 +139,7 @@ pub(crate) fn without<L: Watched, R>(lock: &L, wait: impl FnOnce() -> R) -> R {
     if let Some((watcher, ask)) = told(lock, Mode::Exclusive, false) {
         (watcher.released)(ask.lock);
         let result = deadlock::without(lock, kind::<L>(), wait);
-        (watcher.tried)(&ask, true);
+        try_once(watcher, &ask, || true);
         return result;
     }
     deadlock::without(lock, kind::<L>(), wait)
@@ -124,12 +152,20 @@ fn told<L: Watched>(lock: &L, mode: Mode, ends: bool) -> Option<(&'static Watche
     let watcher = watch::watcher()?;
     let (class, place) = (lock.class()?, watch::here());
     let shared = matches!(mode, Mode::Shared | Mode::Upgradable);
-    let ask = Ask { class, kind: L::KIND, lock: core::ptr::from_ref(lock).addr(), shared, ends, place };
+    let (kind, owned, lock_at) = (L::KIND, L::OWNED, core::ptr::from_ref(lock).addr());
+    let ask = Ask { look: lock, class, kind, lock: lock_at, shared, owned, ends, place };
     if mode == Mode::Upgrading {
         // The upgradable read ends where the wait for the write begins.
         (watcher.released)(ask.lock);
     }
     Some((watcher, ask))
+}
+
+#[cfg(feature = "stat")]
+#[cold]
+fn try_once(watcher: &Watcher, ask: &Ask<'_>, attempt: impl FnOnce() -> bool) -> bool {
+    let mut attempt = Some(attempt);
+    (watcher.attempt)(ask, &mut || attempt.take().is_some_and(|attempt| attempt()))
 }
 
 #[cfg(feature = "stat")]

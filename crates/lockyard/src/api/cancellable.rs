@@ -87,6 +87,7 @@ impl<R: RawMutexCancellable, T: ?Sized> CancellableMutex for lock_api::Mutex<R, 
     type Raw = R;
     type Target = T;
 
+    #[inline]
     fn lock_cancellable(&self, token: &CancelToken<R::Platform>) -> Result<MutexGuard<'_, R, T>, GaveUp> {
         // SAFETY: the raw mutex is only acquired here, and the guard releases it.
         unsafe {
@@ -127,6 +128,7 @@ impl<R: RawRwLockCancellable, T: ?Sized> CancellableRwLock for lock_api::RwLock<
     type Raw = R;
     type Target = T;
 
+    #[inline]
     fn read_cancellable(&self, token: &CancelToken<R::Platform>) -> Result<RwLockReadGuard<'_, R, T>, GaveUp> {
         // SAFETY: the raw lock is only acquired here, and the guard releases it.
         unsafe {
@@ -135,6 +137,7 @@ impl<R: RawRwLockCancellable, T: ?Sized> CancellableRwLock for lock_api::RwLock<
         }
     }
 
+    #[inline]
     fn write_cancellable(&self, token: &CancelToken<R::Platform>) -> Result<RwLockWriteGuard<'_, R, T>, GaveUp> {
         // SAFETY: as above.
         unsafe {
@@ -155,10 +158,12 @@ macro_rules! timed_mutex {
             #[allow(clippy::disallowed_types)] // lock_api's users speak std
             type Instant = std::time::Instant;
 
+            #[inline(always)]
             fn try_lock_for(&self, timeout: Self::Duration) -> Option<Self::Guard> {
                 $crate::api::RawMutexCancellable::lock_within(self, $crate::api::time::after(timeout)).ok()
             }
 
+            #[inline(always)]
             fn try_lock_until(&self, deadline: Self::Instant) -> Option<Self::Guard> {
                 $crate::api::RawMutexCancellable::lock_within(self, $crate::api::time::at(deadline)).ok()
             }
@@ -177,18 +182,22 @@ macro_rules! timed_rwlock {
             #[allow(clippy::disallowed_types)] // lock_api's users speak std
             type Instant = std::time::Instant;
 
+            #[inline(always)]
             fn try_lock_shared_for(&self, timeout: Self::Duration) -> Option<Self::SharedGuard> {
                 $crate::api::RawRwLockCancellable::lock_shared_within(self, $crate::api::time::after(timeout)).ok()
             }
 
+            #[inline(always)]
             fn try_lock_shared_until(&self, deadline: Self::Instant) -> Option<Self::SharedGuard> {
                 $crate::api::RawRwLockCancellable::lock_shared_within(self, $crate::api::time::at(deadline)).ok()
             }
 
+            #[inline(always)]
             fn try_lock_exclusive_for(&self, timeout: Self::Duration) -> Option<Self::ExclusiveGuard> {
                 $crate::api::RawRwLockCancellable::lock_exclusive_within(self, $crate::api::time::after(timeout)).ok()
             }
 
+            #[inline(always)]
             fn try_lock_exclusive_until(&self, deadline: Self::Instant) -> Option<Self::ExclusiveGuard> {
                 $crate::api::RawRwLockCancellable::lock_exclusive_within(self, $crate::api::time::at(deadline)).ok()
             }

@@ -46,6 +46,7 @@ impl<P: Platform> MutexCondvar<P> {
     ///
     /// # Safety
     /// The caller holds `mutex`.
+    #[inline(always)]
     unsafe fn wait_until(&self, mutex: &RawMutex<P>, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.bind(mutex);
         // SAFETY: the caller's promise; a waiter is moved into the queue of its own mutex.
@@ -62,6 +63,7 @@ unsafe impl<P: ConstPlatform> lock_api::RawCondvar for MutexCondvar<P> {
     const INIT: Self = Self { raw: RawCondvar::new(), mutex: P::U64::ZERO };
     type RawMutex = RawMutex<P>;
 
+    #[inline]
     unsafe fn wait(&self, mutex: &RawMutex<P>, _guard: &mut GuardNoSend) {
         // SAFETY: the caller's promise. Without an end the wait cannot fail.
         let _ = unsafe { self.wait_until(mutex, Until::FOREVER) };

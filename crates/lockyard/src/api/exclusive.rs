@@ -7,7 +7,7 @@ use super::cancellable::{RawMutexCancellable, timed_mutex};
 use crate::cancel::{GaveUp, Until};
 use crate::deadlock::Mode::Exclusive;
 use crate::mutex;
-use crate::platform::watch::Class;
+use crate::platform::watch::{Class, Look, Owner};
 use crate::platform::{ConstPlatform, Platform};
 use crate::rtmutex_tree::policy::{Policy, Today};
 use crate::rtmutex_tree::{self, Refused};
@@ -20,7 +20,6 @@ use crate::rtmutex_tree::{self, Refused};
 /// then sleeps. `unlock_fair` costs one load where nobody waits; otherwise it reserves the mutex
 /// for the first waiter, and wakes it: the mutex is idle until that thread runs. Theory:
 /// `src/mutex/mod.rs`.
-#[derive(Debug)]
 #[cfg_attr(not(feature = "stat"), repr(transparent))]
 pub struct RawMutex<P: Platform>(pub(crate) mutex::RawMutex<P>, Class);
 
@@ -28,12 +27,27 @@ pub struct RawMutex<P: Platform>(pub(crate) mutex::RawMutex<P>, Class);
 ///
 /// Slow where threads outnumber CPUs; [`RawMutex`] alone is fair within its bound. Theory:
 /// `src/mutex/mod.rs`.
-#[derive(Debug)]
 #[cfg_attr(not(feature = "stat"), repr(transparent))]
 pub struct RawFairMutex<P: Platform>(mutex::RawMutex<P>, Class);
 
 macro_rules! exclusive {
     ($lock:ident, $release:ident, $kind:literal) => {
+        impl<P: Platform> Look for $lock<P> {
+            fn owner(&self) -> Owner {
+                self.0.owner().map_or(Owner::Unknown, |owner| Owner::Record(owner.raw()))
+            }
+
+            fn is_contended(&self) -> bool {
+                self.0.is_contended()
+            }
+        }
+
+        impl<P: Platform> core::fmt::Debug for $lock<P> {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
         impl<P: Platform> Watched for $lock<P> {
             const KIND: &'static str = $kind;
             const OWNED: bool = true;
@@ -57,7 +71,7 @@ macro_rules! exclusive {
 
             #[inline]
             fn try_lock(&self) -> Option<GuardNoSend> {
-                calls::attempt(self, Exclusive, self.0.try_acquire()).then(GuardNoSend::new)
+                calls::attempt(self, Exclusive, || self.0.try_acquire()).then(GuardNoSend::new)
             }
 
             #[inline]
@@ -76,6 +90,7 @@ macro_rules! exclusive {
         unsafe impl<P: ConstPlatform> RawMutexCancellable for $lock<P> {
             type Platform = P;
 
+            #[inline(always)]
             fn lock_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
                 calls::acquire_until(self, Exclusive, || self.0.try_acquire(), || self.0.acquire_until(until))?;
                 Ok(GuardNoSend::new())
@@ -122,6 +137,16 @@ unsafe impl<P: ConstPlatform> lock_api::RawMutexFair for RawMutex<P> {
 #[cfg_attr(not(feature = "stat"), repr(transparent))]
 pub struct RawTreeRtMutex<P: Platform, Y: Policy = Today>(rtmutex_tree::RawTreeRtMutex<P, Y>, Class);
 
+impl<P: Platform, Y: Policy> Look for RawTreeRtMutex<P, Y> {
+    fn owner(&self) -> Owner {
+        self.0.owner().map_or(Owner::Unknown, |owner| Owner::Record(owner.raw()))
+    }
+
+    fn is_contended(&self) -> bool {
+        self.0.is_contended()
+    }
+}
+
 impl<P: Platform, Y: Policy> Watched for RawTreeRtMutex<P, Y> {
     const KIND: &'static str = "TreeRtMutex";
     const OWNED: bool = true;
@@ -154,7 +179,7 @@ unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutex for RawTreeRtMutex<P
 
     #[inline]
     fn try_lock(&self) -> Option<GuardNoSend> {
-        calls::attempt(self, Exclusive, self.0.try_acquire()).then(GuardNoSend::new)
+        calls::attempt(self, Exclusive, || self.0.try_acquire()).then(GuardNoSend::new)
     }
 
     #[inline]
@@ -177,6 +202,7 @@ unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutex for RawTreeRtMutex<P
 unsafe impl<P: ConstPlatform, Y: Policy> RawMutexCancellable for RawTreeRtMutex<P, Y> {
     type Platform = P;
 
+    #[inline(always)]
     fn lock_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
         match calls::acquire_until(self, Exclusive, || self.0.try_acquire(), || self.0.acquire_until(until)) {
             Ok(()) => Ok(GuardNoSend::new()),

@@ -7,7 +7,7 @@ use super::cancellable::{RawMutexCancellable, timed_mutex};
 use crate::cancel::{GaveUp, Until};
 use crate::deadlock::Mode::Exclusive;
 use crate::platform::pi::PiPlatform;
-use crate::platform::watch::Class;
+use crate::platform::watch::{Class, Look, Owner};
 use crate::platform::{ConstPlatform, Platform};
 use crate::rtmutex::{Lateral, PiError, Policy};
 use crate::{rtcondvar, rtmutex};
@@ -19,9 +19,24 @@ use crate::{rtcondvar, rtmutex};
 /// each other as those of [`RawMutex`](super::RawMutex) do. Ordering: what an owner did happens
 /// before the next acquisition returns. Cost without contention: one compare-exchange each way.
 /// Needs no privilege. Theory: `src/rtmutex/mod.rs`.
-#[derive(Debug)]
 #[cfg_attr(not(feature = "stat"), repr(transparent))]
 pub struct RawRtMutex<P: Platform, S: Policy = Lateral>(rtmutex::RawRtMutex<P, S>, Class);
+
+impl<P: Platform, S: Policy> core::fmt::Debug for RawRtMutex<P, S> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<P: Platform, S: Policy> Look for RawRtMutex<P, S> {
+    fn owner(&self) -> Owner {
+        Owner::Thread(self.0.owner())
+    }
+
+    fn is_contended(&self) -> bool {
+        self.0.is_contended()
+    }
+}
 
 impl<P: Platform, S: Policy> Watched for RawRtMutex<P, S> {
     const KIND: &'static str = "RtMutex";
@@ -75,6 +90,7 @@ pub trait CheckedMutex<P: ConstPlatform + PiPlatform, S: Policy> {
 impl<P: ConstPlatform + PiPlatform, S: Policy, T: ?Sized> CheckedMutex<P, S> for lock_api::Mutex<RawRtMutex<P, S>, T> {
     type Target = T;
 
+    #[inline]
     fn lock_checked(&self) -> Result<MutexGuard<'_, RawRtMutex<P, S>, T>, PiError> {
         // SAFETY: the raw mutex is only acquired here, and the guard releases it.
         unsafe {
@@ -85,6 +101,7 @@ impl<P: ConstPlatform + PiPlatform, S: Policy, T: ?Sized> CheckedMutex<P, S> for
         }
     }
 
+    #[inline]
     fn lock_checked_until(&self, until: Until<'_, P>) -> Result<MutexGuard<'_, RawRtMutex<P, S>, T>, PiError> {
         // SAFETY: the raw mutex is only acquired here, and the guard releases it.
         unsafe {
@@ -116,7 +133,7 @@ unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawMutex for Raw
 
     #[inline]
     fn try_lock(&self) -> Option<GuardNoSend> {
-        calls::attempt(self, Exclusive, self.0.try_acquire()).then(GuardNoSend::new)
+        calls::attempt(self, Exclusive, || self.0.try_acquire()).then(GuardNoSend::new)
     }
 
     #[inline]
@@ -139,6 +156,7 @@ unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawMutex for Raw
 unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> RawMutexCancellable for RawRtMutex<P, S> {
     type Platform = P;
 
+    #[inline(always)]
     fn lock_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
         match calls::acquire_until(self, Exclusive, || self.0.try_acquire(), || self.0.acquire_until(until)) {
             Ok(()) => Ok(GuardNoSend::new()),
@@ -163,6 +181,7 @@ impl Drop for Bomb {
 ///
 /// # Safety
 /// As [`lock_api::RawCondvar::wait`].
+#[inline(always)]
 unsafe fn wait<P: ConstPlatform + PiPlatform, S: Policy>(
     condvar: &RawRtCondvar<P, S>,
     mutex: &RawRtMutex<P, S>,
@@ -188,6 +207,7 @@ unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawCondvar for R
     const INIT: Self = Self(rtcondvar::RawRtCondvar::new());
     type RawMutex = RawRtMutex<P, S>;
 
+    #[inline]
     unsafe fn wait(&self, mutex: &Self::RawMutex, _guard: &mut GuardNoSend) {
         // SAFETY: the caller's promise.
         unsafe { wait(self, mutex, Until::FOREVER) };

@@ -6,7 +6,7 @@ use super::calls::{self, Watched};
 use super::cancellable::{RawRwLockCancellable, timed_rwlock};
 use crate::cancel::{GaveUp, Until};
 use crate::deadlock::{Mode::Exclusive, Mode::Shared};
-use crate::platform::watch::Class;
+use crate::platform::watch::{Class, Look, Owner};
 use crate::platform::{ConstPlatform, Platform};
 use crate::{qrwlock, rwsem};
 
@@ -17,7 +17,6 @@ use crate::{qrwlock, rwsem};
 /// what readers did before the next writer's. Cost without contention: a read one addition each
 /// way, a write one compare-exchange and one `and`. A waiter spins while a writer runs, then
 /// sleeps. Not recursive, for readers either. Theory: `src/rwsem/mod.rs`.
-#[derive(Debug)]
 #[cfg_attr(not(feature = "stat"), repr(transparent))]
 pub struct RawRwSem<P: Platform>(pub(crate) rwsem::RawRwSem<P>, Class);
 
@@ -31,7 +30,6 @@ pub struct RawRwSem<P: Platform>(pub(crate) rwsem::RawRwSem<P>, Class);
 /// assert_eq!(ROUTES.read().len(), 4);
 /// ROUTES.write()[0] = 9;
 /// ```
-#[derive(Debug)]
 #[cfg_attr(not(feature = "stat"), repr(transparent))]
 pub struct RawQRwLock<P: Platform>(qrwlock::RawQRwLock<P>, Class);
 
@@ -54,7 +52,7 @@ macro_rules! shared {
 
             #[inline]
             fn try_lock_shared(&self) -> Option<$guard> {
-                calls::attempt(self, Shared, self$(.$raw)?.try_read_acquire()).then($guard::new)
+                calls::attempt(self, Shared, || self$(.$raw)?.try_read_acquire()).then($guard::new)
             }
 
             #[inline]
@@ -72,7 +70,7 @@ macro_rules! shared {
 
             #[inline]
             fn try_lock_exclusive(&self) -> Option<$guard> {
-                calls::attempt(self, Exclusive, self$(.$raw)?.try_write_acquire()).then($guard::new)
+                calls::attempt(self, Exclusive, || self$(.$raw)?.try_write_acquire()).then($guard::new)
             }
 
             #[inline]
@@ -94,6 +92,7 @@ macro_rules! shared {
 
         // SAFETY: the write lock becomes a read lock in one step, with Release.
         unsafe impl<P: ConstPlatform $(, $y: $policy)?> lock_api::RawRwLockDowngrade for $lock<P $(, $y)?> {
+            #[inline]
             unsafe fn downgrade(&self, _guard: $guard) -> $guard {
                 calls::changed(self, Exclusive, Shared);
                 // SAFETY: the guard stands for the write acquisition.
@@ -111,12 +110,14 @@ macro_rules! within {
         unsafe impl<P: ConstPlatform $(, $y: $policy)?> RawRwLockCancellable for $lock<P $(, $y)?> {
             type Platform = P;
 
+            #[inline(always)]
             fn lock_shared_within(&self, until: Until<'_, P>) -> Result<$guard, GaveUp> {
                 let raw = &self$(.$raw)?;
                 calls::acquire_until(self, Shared, || raw.try_read_acquire(), || raw.read_acquire_until(until))?;
                 Ok($guard::new())
             }
 
+            #[inline(always)]
             fn lock_exclusive_within(&self, until: Until<'_, P>) -> Result<$guard, GaveUp> {
                 let raw = &self$(.$raw)?;
                 calls::acquire_until(self, Exclusive, || raw.try_write_acquire(), || raw.write_acquire_until(until))?;
@@ -151,6 +152,29 @@ macro_rules! bumps {
 }
 
 pub(super) use bumps;
+
+macro_rules! looks {
+    ($lock:ident) => {
+        impl<P: Platform> core::fmt::Debug for $lock<P> {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl<P: Platform> Look for $lock<P> {
+            fn owner(&self) -> Owner {
+                Owner::Noted
+            }
+
+            fn is_contended(&self) -> bool {
+                self.0.is_contended()
+            }
+        }
+    };
+}
+
+looks!(RawRwSem);
+looks!(RawQRwLock);
 
 impl<P: Platform> Watched for RawRwSem<P> {
     const KIND: &'static str = "RwSem";
@@ -194,11 +218,14 @@ within!(RawQRwLock.0, GuardSend);
 mod history {
     use lock_api::{GuardNoSend, GuardSend};
 
-    use super::{Class, RawRwLockCancellable, Watched, calls, timed_rwlock};
+    use super::{Class, Look, RawRwLockCancellable, Watched, calls, timed_rwlock};
     use crate::cancel::{GaveUp, Until};
     use crate::deadlock::{Mode::Exclusive, Mode::Shared};
     use crate::history::{KernelQRwLock, KernelRwSem, qrwlock, rwsem};
     use crate::platform::ConstPlatform;
+
+    impl<P: ConstPlatform, Y: rwsem::policy::Policy> Look for KernelRwSem<P, Y> {}
+    impl<P: ConstPlatform, Y: qrwlock::policy::Policy> Look for KernelQRwLock<P, Y> {}
 
     impl<P: ConstPlatform, Y: rwsem::policy::Policy> Watched for KernelRwSem<P, Y> {
         const KIND: &'static str = "KernelRwSem";

@@ -4,14 +4,13 @@ use lock_api::GuardSend;
 
 use super::calls::{self, Watched};
 use crate::deadlock::Mode::Exclusive;
-use crate::platform::watch::Class;
+use crate::platform::watch::{Class, Look};
 use crate::platform::{ConstPlatform, Platform};
 use crate::spin::{WordLock, cna, hq, mcs, qspinlock, ticket, ttas};
 
 macro_rules! spinning {
     ($($(#[$doc:meta])* $lock:ident = $inner:ident::$raw:ident, $kind:literal;)*) => {$(
         $(#[$doc])*
-        #[derive(Debug)]
         #[cfg_attr(not(feature = "stat"), repr(transparent))]
         pub struct $lock<P: Platform>($inner::$raw<P>, Class);
 
@@ -36,7 +35,7 @@ macro_rules! spinning {
 
             #[inline]
             fn try_lock(&self) -> Option<GuardSend> {
-                calls::attempt(self, Exclusive, self.0.try_acquire()).then(GuardSend::new)
+                calls::attempt(self, Exclusive, || self.0.try_acquire()).then(GuardSend::new)
             }
 
             #[inline]
@@ -51,6 +50,14 @@ macro_rules! spinning {
             }
         }
 
+        impl<P: Platform> core::fmt::Debug for $lock<P> {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl<P: Platform> Look for $lock<P> {}
+
         impl<P: Platform> Watched for $lock<P> {
             const KIND: &'static str = $kind;
 
@@ -59,10 +66,11 @@ macro_rules! spinning {
             }
         }
 
-        // SAFETY: made of such a lock, whose operations these are.
+        // SAFETY: those of the lock that it is made of.
         unsafe impl<P: Platform> WordLock<P> for $lock<P> {
             const NAME: &'static str = <$inner::$raw<P> as WordLock<P>>::NAME;
             const UNLOCKED: u32 = <$inner::$raw<P> as WordLock<P>>::UNLOCKED;
+            type Word = $inner::$raw<P>;
 
             #[inline(always)]
             fn is_unlocked(word: u32) -> bool {

@@ -31,7 +31,7 @@ use super::shared::bumps;
 use crate::cancel::{GaveUp, Until};
 use crate::deadlock::{Mode::Exclusive, Mode::Shared, Mode::Upgradable, Mode::Upgrading};
 use crate::mutex::RawMutex;
-use crate::platform::watch::Class;
+use crate::platform::watch::{Class, Look, Owner};
 use crate::platform::{ConstPlatform, Platform};
 use crate::rwsem::RawRwSem;
 use crate::wait::turn::TURN_NS;
@@ -52,6 +52,16 @@ pub struct RawUpgradableRwSem<P: Platform, const RECURSIVE: bool = false> {
     sem: RawRwSem<P>,
     gate: RawMutex<P>,
     class: Class,
+}
+
+impl<P: Platform, const RECURSIVE: bool> Look for RawUpgradableRwSem<P, RECURSIVE> {
+    fn owner(&self) -> Owner {
+        Owner::Noted
+    }
+
+    fn is_contended(&self) -> bool {
+        Self::is_contended(self)
+    }
 }
 
 impl<P: Platform, const RECURSIVE: bool> Watched for RawUpgradableRwSem<P, RECURSIVE> {
@@ -170,7 +180,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for Raw
 
     #[inline]
     fn try_lock_shared(&self) -> Option<GuardNoSend> {
-        calls::attempt(self, Shared, self.try_read()).then(GuardNoSend::new)
+        calls::attempt(self, Shared, || self.try_read()).then(GuardNoSend::new)
     }
 
     #[inline]
@@ -189,7 +199,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLock for Raw
 
     #[inline]
     fn try_lock_exclusive(&self) -> Option<GuardNoSend> {
-        calls::attempt(self, Exclusive, self.try_write()).then(GuardNoSend::new)
+        calls::attempt(self, Exclusive, || self.try_write()).then(GuardNoSend::new)
     }
 
     #[inline]
@@ -230,6 +240,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockDowngrad
 unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade for RawUpgradableRwSem<P, RECURSIVE> {
     type UpgradableGuard = GuardNoSend;
 
+    #[inline]
     fn lock_upgradable(&self) -> GuardNoSend {
         // Without an end the wait cannot fail.
         let wait = || _ = self.upgradable_until(Until::FOREVER);
@@ -240,7 +251,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
 
     fn try_lock_upgradable(&self) -> Option<GuardNoSend> {
         let taken = self.try_behind_gate(|| self.try_read());
-        calls::attempt(self, Upgradable, taken).then(GuardNoSend::new)
+        calls::attempt(self, Upgradable, || taken).then(GuardNoSend::new)
     }
 
     unsafe fn unlock_upgradable(&self, _guard: GuardNoSend) {
@@ -251,6 +262,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
         });
     }
 
+    #[inline]
     unsafe fn upgrade(&self, guard: GuardNoSend) -> GuardNoSend {
         let take = || {
             self.sem.write_acquire();
@@ -261,7 +273,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
         // SAFETY: likewise.
         let wait = || _ = unsafe { self.upgrade_by(take) };
         calls::acquire(self, Upgrading, attempt, wait);
-        calls::changed(self, Upgradable, Exclusive);
+        calls::upgraded(self, Upgradable, Exclusive);
         guard
     }
 
@@ -334,11 +346,13 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgradeD
 unsafe impl<P: ConstPlatform, const RECURSIVE: bool> RawRwLockCancellable for RawUpgradableRwSem<P, RECURSIVE> {
     type Platform = P;
 
+    #[inline(always)]
     fn lock_shared_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
-        calls::acquire_until(self, Shared, || self.try_read(), || self.read_until(until))?;
+        calls::acquire_until(self, Shared, || self.sem.try_read_acquire(), || self.read_until(until))?;
         Ok(GuardNoSend::new())
     }
 
+    #[inline(always)]
     fn lock_exclusive_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
         calls::acquire_until(self, Exclusive, || self.try_write(), || self.write_until(until))?;
         Ok(GuardNoSend::new())
@@ -352,7 +366,7 @@ mod timed {
 
     use lock_api::GuardNoSend;
 
-    use super::{RawUpgradableRwSem, Upgradable, calls};
+    use super::{Exclusive, RawUpgradableRwSem, Upgradable, calls};
     use crate::api::time::{after, at};
     use crate::cancel::Until;
     use crate::platform::ConstPlatform;
@@ -386,7 +400,7 @@ mod timed {
 
     impl<P: ConstPlatform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
         fn upgradable_within(&self, until: Until<'static, P>) -> Option<GuardNoSend> {
-            let attempt = || self.try_behind_gate(|| self.try_read());
+            let attempt = || self.try_behind_gate(|| self.sem.try_read_acquire());
             calls::acquire_until(self, Upgradable, attempt, || self.upgradable_until(until)).ok()?;
             Some(GuardNoSend::new())
         }
@@ -399,8 +413,12 @@ mod timed {
             until: Until<'static, P>,
         ) -> Result<GuardNoSend, GuardNoSend> {
             // SAFETY: the guard stands for the upgradable read.
-            let upgraded = unsafe { self.upgrade_by(|| self.sem.write_acquire_until(until).is_ok()) };
-            self.upgraded(upgraded, held)
+            let wait = || unsafe { self.upgrade_by(|| self.sem.write_acquire_until(until).is_ok()) };
+            if !calls::upgrade_until(self, wait) {
+                return Err(held);
+            }
+            calls::upgraded(self, Upgradable, Exclusive);
+            Ok(held)
         }
     }
 }

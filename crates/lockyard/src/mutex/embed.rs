@@ -17,6 +17,11 @@ use crate::platform::{Ordering::*, Platform, Word};
 use crate::wait::turn;
 
 impl<P: Platform> RawMutex<P> {
+    /// The owner, as the word names it.
+    pub fn owner(&self) -> Option<ThreadId> {
+        ThreadId::from_raw(self.word.load(Relaxed) & OWNER)
+    }
+
     /// Takes the mutex in the name of the caller, who knows it, if it is free and nobody asks for
     /// it: the fast path alone.
     #[inline(always)]

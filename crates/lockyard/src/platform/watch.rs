@@ -56,10 +56,38 @@ impl Class {
     }
 }
 
+/// The thread that holds a lock, as far as the lock knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// It does not.
+    Unknown,
+    /// The thread that the kernel calls so.
+    Thread(u32),
+    /// The thread with this record.
+    Record(u32),
+    /// Threads that have noted it, as readers do.
+    Noted,
+}
+
+/// What a lock says of itself to one that waits for it.
+pub trait Look {
+    /// Its owner.
+    fn owner(&self) -> Owner {
+        Owner::Unknown
+    }
+
+    /// Whether threads wait for it.
+    fn is_contended(&self) -> bool {
+        true
+    }
+}
+
 /// A call for a lock.
 #[cfg(feature = "stat")]
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Ask<'a> {
+    /// What it says of itself.
+    pub look: &'a dyn Look,
     /// The lock's class.
     pub class: &'a Class,
     /// The name of its type.
@@ -68,10 +96,19 @@ pub struct Ask<'a> {
     pub lock: usize,
     /// Whether it is wanted together with other readers.
     pub shared: bool,
+    /// Whether the thread that takes it is the one that releases it.
+    pub owned: bool,
     /// Whether the wait ends by itself.
     pub ends: bool,
     /// The code that asks: an address in the function into which the call is inlined. 0: unknown.
     pub place: usize,
+}
+
+#[cfg(feature = "stat")]
+impl core::fmt::Debug for Ask<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Ask").field("kind", &self.kind).field("lock", &self.lock).finish_non_exhaustive()
+    }
 }
 
 /// A way to take a lock: whether it did.
@@ -85,8 +122,8 @@ pub struct Watcher {
     /// Takes the lock: by the first function, which does not wait, or else by the second. Whether
     /// it was taken.
     pub take: fn(&Ask<'_>, Take<'_>, Take<'_>) -> bool,
-    /// The lock was tried, and taken or not.
-    pub tried: fn(&Ask<'_>, bool),
+    /// Takes the lock by the function, which does not wait. Whether it was taken.
+    pub attempt: fn(&Ask<'_>, Take<'_>) -> bool,
     /// The lock at this address was released; it may be gone.
     pub released: fn(usize),
 }
@@ -108,7 +145,7 @@ pub(crate) fn watcher() -> Option<&'static Watcher> {
     unsafe { WATCHER.load(Acquire).as_ref() }
 }
 
-/// An address in the code into which this is inlined; 0 where no way is known.
+/// The address after an instruction of the code into which this is inlined. 0: no way is known.
 #[cfg(feature = "stat")]
 #[inline(always)]
 pub(crate) fn here() -> usize {
@@ -123,7 +160,7 @@ pub(crate) fn here() -> usize {
     {
         let here: usize;
         // SAFETY: reads the instruction pointer, and nothing else.
-        unsafe { core::arch::asm!("adr {}, .", out(reg) here, options(nomem, nostack, preserves_flags)) };
+        unsafe { core::arch::asm!("adr {}, . + 4", out(reg) here, options(nomem, nostack, preserves_flags)) };
         here
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]

@@ -36,8 +36,8 @@ use ttas::RawTtasLock;
 ///
 /// # Safety
 ///
-/// * The type is `repr(transparent)` over [`Platform::Lanes`], and any value that the lock has left
-///   in it may be moved into another such word.
+/// * [`Word`](WordLock::Word) is `repr(transparent)` over [`Platform::Lanes`], and any value that
+///   the lock has left in it may be moved into another such word.
 /// * One thread at a time is between [`acquire`](WordLock::acquire) (or a successful try) and
 ///   [`release`](WordLock::release), and sees what the one before it did.
 /// * [`is_unlocked`](WordLock::is_unlocked) is false for every value that the word has while
@@ -48,6 +48,9 @@ pub unsafe trait WordLock<P: Platform>: Debug + Default + Send + Sync + 'static 
 
     /// The word of a lock that nobody has used.
     const UNLOCKED: u32 = 0;
+
+    /// The lock without what may be beside its word.
+    type Word: WordLock<P>;
 
     /// Whether a lock with this word is held by nobody and waited for by nobody.
     fn is_unlocked(word: u32) -> bool;
@@ -66,9 +69,9 @@ pub unsafe trait WordLock<P: Platform>: Debug + Default + Send + Sync + 'static 
 
     /// The lock that is this word.
     #[inline(always)]
-    fn of_word(word: &P::Lanes) -> &Self {
+    fn of_word(word: &P::Lanes) -> &Self::Word {
         // SAFETY: transparent over it, as implementers of this trait promise.
-        unsafe { &*core::ptr::from_ref(word).cast::<Self>() }
+        unsafe { &*core::ptr::from_ref(word).cast::<Self::Word>() }
     }
 }
 
@@ -78,6 +81,7 @@ macro_rules! word_lock {
         // held lock is not what the closure accepts.
         unsafe impl<P: Platform $(, $kind: $bound<P>)?> WordLock<P> for $lock<P $(, $kind)?> {
             const NAME: &'static str = $name;
+            type Word = Self;
 
             #[inline(always)]
             fn is_unlocked(word: u32) -> bool {
