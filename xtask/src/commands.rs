@@ -258,6 +258,13 @@ pub(crate) const FORMS: &[Form] = &[
         run: lab::compare_foreign,
     },
     Form {
+        name: "lab parking-lot",
+        options: "[own] [CRATE...]",
+        about: "parking_lot's own tests, and those of crates that use most of its types (tokio, parity-db, epaint, nebari, surrealkv), with Lockyard in its place, unchanged: passed and failed, in a table. cargo fetches them",
+        time: "10 minutes, and the downloads",
+        run: lab::stand_in_for_parking_lot,
+    },
+    Form {
         name: "lab targets",
         options: "[TARGET...] [--all]",
         about: "compiles the library, without linking, for other systems and processors, installs what rustup has for them, and prints a table; none named: one of each kind; `--all`: all that rustup offers",

@@ -31,11 +31,24 @@ pub(crate) fn program(flag: &str, path: &str) -> Result<Arc<Model>, Failure> {
     let program = match recognised(flag, path, &bytes)? {
         Some(recording) => {
             let wrong = |error: lockyard_recording::Error| Failure::usage(format!("{flag}: {path}: {error}"));
-            recording.model(None).map_err(wrong)?
+            let model = recording.model(None).map_err(wrong)?;
+            if let Some(note) = left_out(&recording, &model) {
+                progress::say(&format!("lockyard: note: {path}: {note}"));
+            }
+            model
         }
         None => Model::read(path, &text(flag, path, bytes)?).map_err(wrong)?,
     };
     Ok(Arc::new(program))
+}
+
+/// What is said of the threads of `recording` that `model` is without.
+fn left_out(recording: &Recording, model: &Model) -> Option<String> {
+    let kept: f64 = model.roles.iter().map(|role| role.threads).sum();
+    let (all, kept) = (recording.summary().threads, kept.round() as usize);
+    (kept < all).then(|| {
+        format!("{kept} of the {all} threads recorded work at the same time; the others, before or after them or hardly at all, are left out")
+    })
 }
 
 /// The same as a workload in which every class takes the lock under test.
@@ -115,4 +128,30 @@ fn recognised(flag: &str, path: &str, bytes: &[u8]) -> Result<Option<Recording>,
         progress::say(&format!("lockyard: note: {path}: {} windows were lost while recording", recording.dropped));
     }
     Ok(Some(recording))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_a_model_is_without_are_told_of() {
+        // A thread takes a lock so often, from then on.
+        let works = |thread: u32, from: u64, often: u64| {
+            let sections = (0..often).map(|at| {
+                let at = from + 100 * at;
+                format!("{at} {thread} request 0 write\n{} {thread} release 0\n", at + 20)
+            });
+            format!("window {thread} {from}\n{}", sections.collect::<String>())
+        };
+        let note = |windows: &[String]| {
+            let text = format!("lockyard recording 1\nclass mutex A\nlock 0\n{}", windows.concat());
+            let recording = Recording::from_text("a", &text).unwrap();
+            left_out(&recording, &recording.model(None).unwrap())
+        };
+        let (one, other) = (works(1, 100_000, 500), works(2, 100_000, 500));
+        assert_eq!(note(&[one.clone(), other.clone()]), None);
+        let fills = works(3, 1, 500);
+        assert!(note(&[fills, one, other]).is_some_and(|note| note.starts_with("2 of the 3 threads")));
+    }
 }

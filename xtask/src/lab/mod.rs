@@ -13,14 +13,15 @@
 //! WHAT: the blocks `<!-- lab:BLOCK -->` … `<!-- /lab -->` of README.md and of the documents below
 //! `docs`, and the picture. `lab table --check`, a house rule, fails where one of them differs from
 //! its record.
-//! `lab predictions` makes the record of that name. `lab foreign DIR…`, `lab targets` and `lab
-//! cluster` record nothing: see the modules.
+//! `lab predictions` makes the record of that name. `lab foreign DIR…`, `lab parking-lot`, `lab
+//! targets` and `lab cluster` record nothing: see the modules.
 
 mod blocks;
 mod cluster;
 mod foreign;
 mod host;
 mod json;
+mod parking_lot;
 mod picture;
 mod predictions;
 mod run;
@@ -52,6 +53,11 @@ pub(crate) fn compare_foreign(words: &[&str]) -> u8 {
 /// Carries out `cargo xtask lab cluster` with `words`: the exit code.
 pub(crate) fn sweep_on_clusters(words: &[&str]) -> u8 {
     cluster::main(words)
+}
+
+/// Carries out `cargo xtask lab parking-lot` with `names`: the exit code.
+pub(crate) fn stand_in_for_parking_lot(names: &[&str]) -> u8 {
+    parking_lot::main(names)
 }
 
 /// Carries out `cargo xtask lab targets` with `words`: the exit code.
