@@ -198,6 +198,7 @@ fn is_released_fairly_and_bumped<R: RawRwLockFair + Send + Sync>() {
 #[test]
 fn reader_writer_locks_are_released_fairly_and_bumped() {
     is_released_fairly_and_bumped::<raw::RawRwSem<Native>>();
+    is_released_fairly_and_bumped::<raw::RawQRwLock<Native>>();
     is_released_fairly_and_bumped::<raw::RawUpgradableRwSem<Native>>();
     is_released_fairly_and_bumped::<raw::RawUpgradableRwSem<Native, true>>();
 }

@@ -8,13 +8,14 @@ use std::process::Command;
 use serde::Deserialize;
 
 /// Where the algorithms are.
-const ALGORITHMS: [&str; 15] = [
+const ALGORITHMS: [&str; 16] = [
     "crates/lockyard/src/*.rs",
     "crates/lockyard/src/spin/**",
     "crates/lockyard/src/rwsem/*.rs",
     "crates/lockyard/src/rtmutex_tree/*.rs",
     "crates/lockyard/src/rtmutex/*.rs",
     "crates/lockyard/src/qrwlock/embed.rs",
+    "crates/lockyard/src/qrwlock/fair.rs",
     "crates/lockyard/src/qrwlock/mod.rs",
     "crates/lockyard/src/history/semaphore.rs",
     "crates/lockyard/src/history/rwsem/*.rs",

@@ -130,21 +130,21 @@ macro_rules! within {
 
 /// Gives the lock up and takes it again, if threads wait for what a reader holds, or a writer.
 macro_rules! bumps {
-    (|$lock:ident| $from_reader:expr, $from_writer:expr) => {
-        unsafe fn bump_shared(&self, guard: &mut GuardNoSend) {
+    (|$lock:ident| $from_reader:expr, $from_writer:expr, $guard:ident) => {
+        unsafe fn bump_shared(&self, guard: &mut $guard) {
             let $lock = self;
             if $from_reader {
                 // SAFETY: the guard stands for a read acquisition, before and after.
-                unsafe { self.unlock_shared_fair(core::mem::replace(guard, GuardNoSend::new())) };
+                unsafe { self.unlock_shared_fair(core::mem::replace(guard, $guard::new())) };
                 *guard = lock_api::RawRwLock::lock_shared(self);
             }
         }
 
-        unsafe fn bump_exclusive(&self, guard: &mut GuardNoSend) {
+        unsafe fn bump_exclusive(&self, guard: &mut $guard) {
             let $lock = self;
             if $from_writer {
                 // SAFETY: the guard stands for the write acquisition, before and after.
-                unsafe { self.unlock_exclusive_fair(core::mem::replace(guard, GuardNoSend::new())) };
+                unsafe { self.unlock_exclusive_fair(core::mem::replace(guard, $guard::new())) };
                 *guard = lock_api::RawRwLock::lock_exclusive(self);
             }
         }
@@ -195,20 +195,27 @@ impl<P: Platform> Watched for RawQRwLock<P> {
 
 shared!(RawRwSem.0, Self(rwsem::RawRwSem::new(), Class::new()), GuardNoSend);
 
-// SAFETY: a fair release is a release.
-unsafe impl<P: ConstPlatform> lock_api::RawRwLockFair for RawRwSem<P> {
-    unsafe fn unlock_shared_fair(&self, _guard: GuardNoSend) {
-        // SAFETY: the guard stands for a read acquisition.
-        calls::release(self, Shared, || unsafe { self.0.read_release_fair() });
-    }
+macro_rules! fair {
+    ($lock:ident, $guard:ident) => {
+        // SAFETY: a fair release is a release.
+        unsafe impl<P: ConstPlatform> lock_api::RawRwLockFair for $lock<P> {
+            unsafe fn unlock_shared_fair(&self, _guard: $guard) {
+                // SAFETY: the guard stands for a read acquisition.
+                calls::release(self, Shared, || unsafe { self.0.read_release_fair() });
+            }
 
-    unsafe fn unlock_exclusive_fair(&self, _guard: GuardNoSend) {
-        // SAFETY: the guard stands for the write acquisition.
-        calls::release(self, Exclusive, || unsafe { self.0.write_release_fair() });
-    }
+            unsafe fn unlock_exclusive_fair(&self, _guard: $guard) {
+                // SAFETY: the guard stands for the write acquisition.
+                calls::release(self, Exclusive, || unsafe { self.0.write_release_fair() });
+            }
 
-    bumps!(|lock| lock.0.is_contended(), lock.0.is_contended());
+            bumps!(|lock| lock.0.is_contended(), lock.0.is_contended(), $guard);
+        }
+    };
 }
+
+fair!(RawRwSem, GuardNoSend);
+fair!(RawQRwLock, GuardSend);
 
 shared!(RawQRwLock.0, Self(qrwlock::RawQRwLock::new(), Class::new()), GuardSend);
 within!(RawRwSem.0, GuardNoSend);

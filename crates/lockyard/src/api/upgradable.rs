@@ -299,7 +299,7 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockFair for
         });
     }
 
-    bumps!(|lock| lock.sem.is_contended(), lock.is_contended());
+    bumps!(|lock| lock.sem.is_contended(), lock.is_contended(), GuardNoSend);
 }
 
 // SAFETY: a fair release is a release.

@@ -70,6 +70,7 @@
 //! _QW_WAITING" (2015); Mellor-Crummey and Scott, "Scalable reader-writer synchronization" (1991).
 
 mod embed;
+mod fair;
 mod turns;
 
 use crate::cancel::{GaveUp, Until};

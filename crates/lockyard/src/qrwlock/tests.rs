@@ -349,6 +349,29 @@ fn a_child_keeps_its_write_lock_and_no_waiter() {
     }
 }
 
+#[test]
+fn a_fair_release_keeps_the_lock_for_the_first_waiter() {
+    for held in [LOCKED, READER] {
+        let lock = made(held, true);
+        match held {
+            // SAFETY: the word says that it is held: by us.
+            LOCKED => unsafe { lock.write_release_fair() },
+            // SAFETY: likewise.
+            _ => unsafe { lock.read_release_fair() },
+        }
+        assert_eq!((word(lock), was_woken(2)), (WAITING, true), "{held:#x}");
+        assert!(!lock.try_read_acquire() && !lock.try_write_acquire(), "{held:#x}");
+    }
+    // Another reads; nobody waits.
+    for (held, rival, left) in [(2 * READER, true, READER), (READER, false, 0)] {
+        let lock = made(held, rival);
+        // SAFETY: as above.
+        unsafe { lock.read_release_fair() };
+        assert_eq!(word(lock), left);
+        assert!(!rival || !was_woken(2));
+    }
+}
+
 /// A reader of the parent was counted beside the writer that forked.
 #[test]
 fn a_writer_alone_in_a_child_leaves_no_reader_that_was_arriving() {

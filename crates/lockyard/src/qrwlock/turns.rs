@@ -79,7 +79,7 @@ impl<P: Platform> RawQRwLock<P> {
 const WRITES: u32 = 1;
 
 /// A thread that wants the lock, for writing or for reading.
-struct Want<'a, P: Platform, const WRITE: bool>(&'a RawQRwLock<P>);
+pub(super) struct Want<'a, P: Platform, const WRITE: bool>(pub(super) &'a RawQRwLock<P>);
 
 impl<P: Platform, const WRITE: bool> Want<'_, P, WRITE> {
     const HOLD: u32 = if WRITE { LOCKED } else { READER };
