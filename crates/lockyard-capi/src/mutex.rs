@@ -3,12 +3,21 @@
 use core::ffi::{c_char, c_int};
 
 use libc::timespec;
+use lockyard_segment::Holder;
 
 use crate::deadline;
 use crate::layout::{Holds, ly_mutex_t};
 use crate::watch::{self, Kind, Place};
 
-static KIND: Kind = Kind::new("mutex");
+static KIND: Kind = Kind::new("mutex", owner);
+
+/// # Safety
+/// A mutex is at `lock`.
+unsafe fn owner(lock: usize) -> Holder {
+    // SAFETY: the caller's promise.
+    let owner = unsafe { Holds::lock(core::ptr::with_exposed_provenance_mut::<ly_mutex_t>(lock)) }.owner();
+    owner.map_or(Holder::Unknown, |owner| Holder::Record(owner.raw()))
+}
 
 /// Makes `*mutex` unlocked, whatever it was. Not needed for zeroed memory.
 #[unsafe(no_mangle)]

@@ -4,12 +4,20 @@ use core::ffi::c_int;
 
 use libc::timespec;
 use lockyard::rtmutex::PiError;
+use lockyard_segment::Holder;
 
 use crate::deadline::{self, Code};
 use crate::layout::{Holds, ly_rtmutex_t};
 use crate::watch::{self, Kind, Place};
 
-static KIND: Kind = Kind::new("rtmutex");
+static KIND: Kind = Kind::new("rtmutex", owner);
+
+/// # Safety
+/// A mutex is at `lock`.
+unsafe fn owner(lock: usize) -> Holder {
+    // SAFETY: the caller's promise.
+    Holder::Thread(unsafe { Holds::lock(core::ptr::with_exposed_provenance_mut::<ly_rtmutex_t>(lock)) }.owner())
+}
 
 impl Code for PiError {
     fn code(self) -> c_int {

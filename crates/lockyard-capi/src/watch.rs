@@ -7,18 +7,38 @@
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use lockyard_segment::{self as segment, Caller, Class, Refused};
+use lockyard_segment::{self as segment, Caller, Class, Holder, Refused};
 
 /// What a lock is called that has no class of its own: its kind.
 #[derive(Debug)]
 pub(crate) struct Kind {
     name: &'static [u8],
+    /// Who holds the lock at an address.
+    holder: unsafe fn(usize) -> Holder,
     class: AtomicU32,
 }
 
+/// For locks that do not know who holds them.
+pub(crate) unsafe fn unknown(_lock: usize) -> Holder {
+    Holder::Unknown
+}
+
+/// For locks that are held by the threads that have noted it.
+pub(crate) unsafe fn noted(_lock: usize) -> Holder {
+    Holder::Readers
+}
+
 impl Kind {
-    pub(crate) const fn new(name: &'static str) -> Self {
-        Self { name: name.as_bytes(), class: AtomicU32::new(0) }
+    /// `holder` is asked of locks that are there, of this kind.
+    pub(crate) const fn new(name: &'static str, holder: unsafe fn(usize) -> Holder) -> Self {
+        Self { name: name.as_bytes(), holder, class: AtomicU32::new(0) }
+    }
+
+    /// The calling thread begins to wait for the lock with class word `place`, at `lock`.
+    fn contended(&self, place: Place, lock: usize) -> segment::Waiting {
+        // SAFETY: the caller of a lock call waits for a lock of this kind.
+        let holder = unsafe { (self.holder)(lock) };
+        segment::contended_by(self.caller(place), lock, holder)
     }
 
     /// What is told of a call for the lock with class word `place`.
@@ -94,7 +114,7 @@ impl Place {
 #[inline(always)]
 pub(crate) fn take<T>(kind: &Kind, place: Place, lock: *mut T, attempt: impl FnOnce() -> bool, acquire: impl FnOnce()) {
     if segment::watched() {
-        told(kind, place, lock.addr(), attempt, acquire);
+        told(kind, place, lock.expose_provenance(), attempt, acquire);
     } else {
         acquire();
     }
@@ -106,7 +126,7 @@ fn told(kind: &Kind, place: Place, lock: usize, attempt: impl FnOnce() -> bool, 
     if attempt() {
         segment::acquired(caller, lock);
     } else {
-        let waiting = segment::contended(caller, lock);
+        let waiting = kind.contended(place, lock);
         acquire();
         waiting.got();
     }
@@ -136,7 +156,7 @@ pub(crate) fn wait<T>(kind: &Kind, place: Place, lock: *mut T, acquire: impl FnO
     if !segment::watched() {
         return acquire();
     }
-    end(segment::contended(kind.caller(place), lock.addr()).with_deadline(), acquire)
+    end(kind.contended(place, lock.expose_provenance()).with_deadline(), acquire)
 }
 
 /// A wait for the lock at `lock` that an error may end; `attempt` has failed.
@@ -145,7 +165,7 @@ pub(crate) fn wait_or_fail<T>(kind: &Kind, place: Place, lock: *mut T, acquire: 
     if !segment::watched() {
         return acquire();
     }
-    end(segment::contended(kind.caller(place), lock.addr()), acquire)
+    end(kind.contended(place, lock.expose_provenance()), acquire)
 }
 
 fn end(waiting: segment::Waiting, acquire: impl FnOnce() -> c_int) -> c_int {

@@ -282,8 +282,9 @@ fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
     let few = sampled.0 < FEW;
     let (holds, ns) = if few { awaited } else { sampled };
     let average = ns as f64 / holds.max(1) as f64;
-    let estimated = sampled.1 as f64 / sampled.0.max(1) as f64 * counts.acquired as f64;
-    let busy = estimated.max(awaited.1 as f64) / (facts.sample.seconds * 1e9).max(1.0);
+    // The others are like the usual one: a long one among those that were timed is not one of many.
+    let estimated = counts.hold(0.5) as f64 * counts.acquired.saturating_sub(awaited.0) as f64;
+    let busy = (estimated + awaited.1 as f64) / (facts.sample.seconds * 1e9).max(1.0);
     let section = numbers::time(average);
     if class.waiting.sum_ns > counts.wait_ns && class.waiting.longest_ns >= LONG {
         return "Look at what that thread does, and why it does not release the lock.".to_owned();
@@ -357,6 +358,7 @@ fn deadlock(facts: &Facts<'_>, links: &[Link<'_>]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use lockyard_segment::histogram::bucket;
     use lockyard_segment::sample::Counts;
 
     use super::*;
@@ -394,5 +396,27 @@ mod tests {
         known.programs.push(std::env::current_exe().unwrap());
         let own = of(0.2, Some(&known));
         assert!(own.contains("Beside them: ") && own.contains("is a Rust program"), "{own}");
+    }
+
+    /// One long hold among those that were timed is not one of many.
+    #[test]
+    fn a_lock_is_not_said_to_be_held_for_longer_than_it_is() {
+        let mut counts = Counts { acquired: 23_000, contended: 30, wait_ns: 300_000_000, ..Counts::default() };
+        (counts.holds[bucket(1_000)], counts.holds[bucket(30_000_000)]) = (360, 1);
+        (counts.hold_ns, counts.hold_max) = (360 * 1_000 + 30_000_000, 30_000_000);
+        let caller = CallerSample {
+            waits: 30,
+            wait_ns: 300_000_000,
+            holds: 36,
+            hold_ns: 270_000_000,
+            ..CallerSample::default()
+        };
+        let class = ClassSample { kind: "mutex".to_owned(), counts, callers: vec![caller], ..ClassSample::default() };
+        let sample = Sample { classes: vec![class], seconds: 1.0, threads: 1, ..Sample::default() };
+        let (symbols, known, thread_time) = (Symbols::default(), Known::default(), Duration::from_secs(1));
+        let facts = Facts { sample: &sample, thread_time, cpus: 2, ended: true, symbols: &symbols, known: &known };
+        let text = verdict(&facts);
+        let held = text.split("It is held ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
+        assert!(held.is_some_and(|held| (27.0..35.0).contains(&held)), "{text}");
     }
 }
