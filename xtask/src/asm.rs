@@ -52,7 +52,7 @@ pub(crate) fn check() -> Outcome {
     for shape in &SHAPES {
         let code =
             function(&symbols, &listing, shape.probe).ok_or_else(|| format!("no {} in {program}", shape.probe))?;
-        let Some(path) = fast_path(&code) else {
+        let Some(path) = fast_path(&code, !shape.locked.is_empty()) else {
             wrong.push(format!("{}: every way to its end calls something", shape.probe));
             continue;
         };
@@ -92,26 +92,30 @@ fn function<'a>(symbols: &str, listing: &'a str, symbol: &str) -> Option<Vec<Ins
 }
 
 /// The shortest way from the first instruction to a `ret`, without a call or a jump out of the
-/// function.
-fn fast_path<'a>(code: &[Instruction<'a>]) -> Option<Vec<&'a str>> {
-    let mut came_from: Vec<Option<usize>> = vec![None; code.len()];
+/// function; if the operation `locks` the bus, one that does: the way of a release of nothing is
+/// shorter, and none of the operation's.
+fn fast_path<'a>(code: &[Instruction<'a>], locks: bool) -> Option<Vec<&'a str>> {
+    // An instruction is twice here: on ways that have not locked yet, and on those that have.
+    let mut came_from: Vec<Option<usize>> = vec![None; 2 * code.len()];
     let mut queue = VecDeque::from([0]);
-    while let Some(at) = queue.pop_front() {
-        let text = code.get(at)?.1;
-        if text.starts_with("ret") {
+    while let Some(place) = queue.pop_front() {
+        let (at, text) = (place / 2, code.get(place / 2)?.1);
+        let has_locked = place % 2 == 1 || is_locked(text);
+        if text.starts_with("ret") && (has_locked || !locks) {
             let mut path = vec![text];
-            let mut step = at;
+            let mut step = place;
             while step != 0 {
                 step = came_from[step]?;
-                path.push(code[step].1);
+                path.push(code[step / 2].1);
             }
             path.reverse();
             return Some(path);
         }
         for next in successors(code, at) {
-            if next != 0 && next < code.len() && came_from[next].is_none() {
-                came_from[next] = Some(at);
-                queue.push_back(next);
+            let place_after = 2 * next + usize::from(has_locked);
+            if next != 0 && next < code.len() && came_from[place_after].is_none() {
+                came_from[place_after] = Some(place);
+                queue.push_back(place_after);
             }
         }
     }
@@ -126,7 +130,7 @@ fn successors(code: &[Instruction<'_>], at: usize) -> Vec<usize> {
         code.iter().position(|instruction| instruction.0 == address)
     };
     match operation {
-        "call" | "ud2" | "hlt" | "int3" => vec![],
+        "call" | "ud2" | "hlt" | "int3" | "ret" => vec![],
         "jmp" => target().into_iter().collect(),
         _ if operation.starts_with('j') => target().into_iter().chain([at + 1]).collect(),
         _ => vec![at + 1],
@@ -170,15 +174,28 @@ mod tests {
 
     #[test]
     fn the_fast_path_is_the_way_without_calls() {
-        let path = fast_path(&function(SYMBOLS, LISTING, "probe").unwrap()).unwrap();
+        let path = fast_path(&function(SYMBOLS, LISTING, "probe").unwrap(), true).unwrap();
         assert_eq!(path.len(), 7);
         assert_eq!(path.iter().filter(|text| is_locked(text)).count(), 1);
+    }
+
+    #[test]
+    fn a_way_around_the_operation_is_not_its_own() {
+        let code = [
+            (0, "test   %esi,%esi"),
+            (2, "je     10 <f+0x10>"),
+            (4, "mov    %esi,%eax"),
+            (6, "lock xadd %eax,(%rdi)"),
+            (16, "ret"),
+        ];
+        assert_eq!(fast_path(&code, false).map(|path| path.len()), Some(3));
+        assert_eq!(fast_path(&code, true).map(|path| path.len()), Some(5));
     }
 
     #[test]
     fn a_tail_call_is_no_fast_path() {
         let code = function(SYMBOLS, LISTING, "same").unwrap();
         assert!(is_locked(code[0].1));
-        assert!(fast_path(&code).is_none());
+        assert!(fast_path(&code, true).is_none());
     }
 }

@@ -260,7 +260,7 @@ pub(crate) const FORMS: &[Form] = &[
     Form {
         name: "lab parking-lot",
         options: "[own] [CRATE...]",
-        about: "parking_lot's own tests, and those of crates that use most of its types (tokio, parity-db, epaint, nebari, surrealkv), with Lockyard in its place, unchanged: passed and failed, in a table. cargo fetches them",
+        about: "parking_lot's own tests, and tests of crates that use most of its types (tokio, parity-db, epaint, nebari, surrealkv), with Lockyard in its place: passed and failed, in a table. cargo fetches them",
         time: "10 minutes, and the downloads",
         run: lab::stand_in_for_parking_lot,
     },

@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use crate::layout::{Holds, ly_qrwlock_t};
 use crate::watch::{self, Kind, Place};
 
-static KIND: Kind = Kind::new("qrwlock", watch::noted);
+static KIND: Kind = Kind::new("qrwlock", None);
 
 /// Makes `*lock` unlocked, whatever it was. Not needed for zeroed memory.
 #[unsafe(no_mangle)]
@@ -71,5 +71,6 @@ pub unsafe extern "C" fn ly_qrwlock_write_unlock(lock: *mut ly_qrwlock_t) -> c_i
 pub unsafe extern "C" fn ly_qrwlock_downgrade_write(lock: *mut ly_qrwlock_t) -> c_int {
     // SAFETY: the C caller's promises: a lock, which is held for writing.
     unsafe { Holds::lock(lock).downgrade() };
+    watch::downgraded(&KIND, Place::NONE, lock);
     0
 }

@@ -8,7 +8,7 @@ use crate::deadline;
 use crate::layout::{Holds, ly_rwsem_t};
 use crate::watch::{self, Kind, Place};
 
-static KIND: Kind = Kind::new("rwsem", watch::noted);
+static KIND: Kind = Kind::new("rwsem", Some(watch::noted));
 
 /// Makes `*sem` unlocked, whatever it was. Not needed for zeroed memory.
 #[unsafe(no_mangle)]
@@ -131,6 +131,7 @@ pub unsafe extern "C" fn ly_rwsem_up_write(sem: *mut ly_rwsem_t) -> c_int {
 pub unsafe extern "C" fn ly_rwsem_downgrade_write(sem: *mut ly_rwsem_t) -> c_int {
     // SAFETY: the C caller's promises: a lock, which it holds for writing.
     unsafe { Holds::lock(sem).downgrade() };
+    watch::downgraded(&KIND, place(sem), sem);
     0
 }
 

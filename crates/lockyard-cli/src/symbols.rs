@@ -152,7 +152,9 @@ fn frames(loader: &Loader, address: u64) -> Option<Spot> {
 fn is_wrapper(function: &str) -> bool {
     // `<T as Trait>::method`, and what is inside of it.
     let name = function.trim_start_matches(['<', '&']);
-    name.starts_with("lockyard::api::") || name.starts_with("lockyard::internals::") || name.starts_with("lock_api::")
+    const MODULES: [&str; 5] =
+        ["lockyard::api::", "lockyard::internals::", "lockyard::platform::", "lockyard::deadlock::", "lock_api::"];
+    MODULES.iter().any(|module| name.starts_with(module))
 }
 
 /// The same by the file that it is in: with little debug information names are short.

@@ -49,6 +49,8 @@
 //! mutex or rwlock call it does not. Not to be combined with sanitizers and valgrind's thread
 //! tools, which stand in the same place.
 
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 pub mod c11;
 pub mod cancel;
 pub mod condvar;
@@ -100,6 +102,10 @@ extern "C" fn on_fork() {
 /// Makes lock events and the counts of `counters` readable from other processes, if `LOCKYARD_STAT`
 /// asks for it, as `lockyard run` does. Objects made before are not in it.
 fn publish() {
+    // Constructors run in the reverse of the order in which libraries were loaded.
+    if HAS_GIVEN_WAY.load(Relaxed) {
+        return;
+    }
     if environment::variable(c"LOCKYARD_STAT").is_some_and(|value| !matches!(value, b"" | b"0")) {
         // Refused: the program runs without statistics, and `lockyard stat` says that there are
         // none.
@@ -110,9 +116,13 @@ fn publish() {
     }
 }
 
+/// Whether another library tells of this process.
+static HAS_GIVEN_WAY: AtomicBool = AtomicBool::new(false);
+
 /// For liblockyard or lockyard-stat in the same process, which tell of it in this library's place.
 #[unsafe(no_mangle)]
 pub extern "C" fn lockyard_preload_quit() {
+    HAS_GIVEN_WAY.store(true, Relaxed);
     lockyard_segment::quit();
 }
 

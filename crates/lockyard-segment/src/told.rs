@@ -403,6 +403,8 @@ impl Waiting {
         self.ended(page);
         tape::granted(page, self.caller, self.lock, page.waited_parks.load(Relaxed) != 0);
         add(&page.acquired[self.caller.class().index()], 1);
+        // The release may be another thread's.
+        settle(page);
     }
 
     fn end(self, awaited: u64) {

@@ -270,7 +270,10 @@ pub fn withdraw() {
 /// Ends this library's statistics for good, in children too: another in the process has taken over.
 pub fn quit() {
     WATCHED.store(0, Relaxed);
-    withdraw();
+    // In a child that nobody was told of the name is the parent's.
+    if OWNER.load(Relaxed) == rustix::process::getpid().as_raw_pid() as u32 {
+        withdraw();
+    }
 }
 
 /// The parent's segment in the child of a fork, until it is dropped.

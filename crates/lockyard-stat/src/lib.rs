@@ -38,6 +38,9 @@
 //! program's own. There are 191 classes; locks of further ones are counted together. Name what
 //! locks are for ("shard"), not each lock ("shard 17").
 //!
+//! `lockyard record` takes a guard that goes to another thread to be held to the end: do not record
+//! such a program.
+//!
 //! Start the program itself, not a shell that starts it. pthread locks in it are not seen beside
 //! Lockyard's.
 //!

@@ -116,19 +116,27 @@ pub(crate) fn upgraded<L: Watched>(lock: &L, from: Mode, to: Mode) {
     deadlock::changed(lock, kind::<L>(), from, to);
 }
 
-/// The upgradable reader of `lock` waits to write, by `wait`, which ends: whether it does.
+/// The upgradable reader of `lock` becomes the writer by `attempt`, or by `wait`, which ends, if
+/// there is one. Whether it does; if not it is the reader that it was.
 #[inline(always)]
-pub(crate) fn upgrade_until<L: Watched>(lock: &L, wait: impl FnOnce() -> bool) -> bool {
+pub(crate) fn upgrade_until<L: Watched, W: FnOnce() -> bool>(
+    lock: &L,
+    attempt: impl FnOnce() -> bool,
+    wait: Option<W>,
+) -> bool {
     #[cfg(feature = "stat")]
     if let Some((watcher, ask)) = told(lock, Mode::Upgrading, true) {
-        let upgraded = take(watcher, &ask, || false, || wait().then_some(()).ok_or(())).is_ok();
+        let upgraded = match wait {
+            Some(wait) => take(watcher, &ask, attempt, || wait().then_some(()).ok_or(())).is_ok(),
+            None => try_once(watcher, &ask, attempt),
+        };
         if !upgraded {
             try_once(watcher, &Ask { shared: true, ..ask }, || true);
         }
         return upgraded;
     }
     let _ = lock;
-    wait()
+    wait.map_or_else(attempt, |wait| wait())
 }
 
 /// Runs `wait`, for which the calling thread gives the mutex up that it holds, and after which it

@@ -143,7 +143,7 @@ impl<P: Platform, const RECURSIVE: bool> RawUpgradableRwSem<P, RECURSIVE> {
         if !upgraded {
             return Err(guard);
         }
-        calls::changed(self, Upgradable, Exclusive);
+        calls::upgraded(self, Upgradable, Exclusive);
         Ok(guard)
     }
 
@@ -250,8 +250,8 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
     }
 
     fn try_lock_upgradable(&self) -> Option<GuardNoSend> {
-        let taken = self.try_behind_gate(|| self.try_read());
-        calls::attempt(self, Upgradable, || taken).then(GuardNoSend::new)
+        let attempt = || self.try_behind_gate(|| self.try_read());
+        calls::attempt(self, Upgradable, attempt).then(GuardNoSend::new)
     }
 
     unsafe fn unlock_upgradable(&self, _guard: GuardNoSend) {
@@ -279,8 +279,8 @@ unsafe impl<P: ConstPlatform, const RECURSIVE: bool> lock_api::RawRwLockUpgrade 
 
     unsafe fn try_upgrade(&self, guard: GuardNoSend) -> Result<GuardNoSend, GuardNoSend> {
         // SAFETY: the guard stands for the upgradable read.
-        let upgraded = unsafe { self.upgrade_by(|| self.sem.try_write_acquire()) };
-        self.upgraded(upgraded, guard)
+        let attempt = || unsafe { self.upgrade_by(|| self.sem.try_write_acquire()) };
+        self.upgraded(calls::upgrade_until(self, attempt, None::<fn() -> bool>), guard)
     }
 }
 
@@ -366,7 +366,7 @@ mod timed {
 
     use lock_api::GuardNoSend;
 
-    use super::{Exclusive, RawUpgradableRwSem, Upgradable, calls};
+    use super::{RawUpgradableRwSem, Upgradable, calls};
     use crate::api::time::{after, at};
     use crate::cancel::Until;
     use crate::platform::ConstPlatform;
@@ -413,12 +413,10 @@ mod timed {
             until: Until<'static, P>,
         ) -> Result<GuardNoSend, GuardNoSend> {
             // SAFETY: the guard stands for the upgradable read.
+            let attempt = || unsafe { self.upgrade_by(|| self.sem.try_write_acquire()) };
+            // SAFETY: likewise.
             let wait = || unsafe { self.upgrade_by(|| self.sem.write_acquire_until(until).is_ok()) };
-            if !calls::upgrade_until(self, wait) {
-                return Err(held);
-            }
-            calls::upgraded(self, Upgradable, Exclusive);
-            Ok(held)
+            self.upgraded(calls::upgrade_until(self, attempt, Some(wait)), held)
         }
     }
 }

@@ -8,14 +8,15 @@ use crate::platform::{Ordering::*, Platform, Word};
 use crate::wait::turn;
 
 impl<P: Platform> RawQRwLock<P> {
-    /// Releases a read lock; if it was the last, the first waiter is the next to take the lock.
+    /// Releases a read lock; if no other reader is inside when this is called, the first waiter is
+    /// the next to take the lock.
     ///
     /// # Safety
     /// As [`RawQRwLock::read_release`].
     pub unsafe fn read_release_fair(&self) {
-        // Of other readers the last hands over.
         if self.word.load(Relaxed) & !WRITERS == READER {
-            self.ask_to_hand_over();
+            // A reader registers nobody: its release may not be the one that follows.
+            self.ask_to_hand_over::<false>();
         }
         // SAFETY: the caller's promise.
         unsafe { self.read_release() };
@@ -26,14 +27,14 @@ impl<P: Platform> RawQRwLock<P> {
     /// # Safety
     /// As [`RawQRwLock::write_release`].
     pub unsafe fn write_release_fair(&self) {
-        self.ask_to_hand_over();
+        self.ask_to_hand_over::<true>();
         // SAFETY: the caller's promise.
         unsafe { self.write_release() };
     }
 
-    fn ask_to_hand_over(&self) {
+    fn ask_to_hand_over<const WRITE: bool>(&self) {
         if self.is_contended() {
-            turn::ask_to_hand_over(&Want::<_, true>(self));
+            turn::ask_to_hand_over(&Want::<_, WRITE>(self));
         }
     }
 }

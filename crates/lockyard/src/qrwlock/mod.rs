@@ -16,7 +16,7 @@
 //! | `word` | name | written by |
 //! |---|---|---|
 //! | bits 0–7 = 255 | locked | a writer: from 0 by a compare-exchange of the whole word; the writer inside: to 0 by a byte store |
-//! | bit 8 | waiting | the first waiter sets it: nobody else may enter. Cleared by it when it has the lock, or by the thread that ends the reservation |
+//! | bit 8 | waiting | the first waiter sets it, or a fair release: nobody else may enter. Cleared by the first waiter when it has the lock, or by the thread that ends the reservation |
 //! | bits 9–31 | readers | readers, by additions; an arriving reader that may not enter takes itself out again |
 //! | bit 31 | full | nobody: the readers' highest bit. No more may come, urgent ones neither: forgotten guards must not make the count begin anew |
 //!

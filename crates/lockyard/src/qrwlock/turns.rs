@@ -6,7 +6,7 @@
 //! | request of `wait::turn` | here |
 //! |---|---|
 //! | `HANDOFF` | *waiting*, bit 8 of the word: admits nobody but the first waiter |
-//! | `LISTENING` | the first waiter's entry in the table of [sleeping heads](crate::wait::heads), under the key of the word: a release touches the lock no more. Made by that waiter, or by a writer for the next as it leaves the queue; taken out by the release that wakes, or by the waiter when it leaves the queue |
+//! | `LISTENING` | the first waiter's entry in the table of [sleeping heads](crate::wait::heads), under the key of the word: a release touches the lock no more. Made by that waiter, by a writer for the next as it leaves the queue, or by the fair release of a writer; taken out by the release that wakes, or by the waiter when it leaves the queue |
 //!
 //! | state (readers, waiting, locked) | event | next |
 //! |---|---|---|

@@ -7,12 +7,12 @@ use super::turns::Want;
 use super::{BIAS, READERS, RawRwSem};
 
 impl<P: Platform> RawRwSem<P> {
-    /// Releases a read lock; if it was the last, the first waiter is the next to take the lock.
+    /// Releases a read lock; if no other reader is inside when this is called, the first waiter is
+    /// the next to take the lock.
     ///
     /// # Safety
     /// As [`RawRwSem::read_release`].
     pub unsafe fn read_release_fair(&self) {
-        // Of other readers the last hands over.
         if self.count.load(Relaxed) & READERS == BIAS {
             self.ask_to_hand_over();
         }
