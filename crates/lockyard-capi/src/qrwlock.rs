@@ -71,6 +71,5 @@ pub unsafe extern "C" fn ly_qrwlock_write_unlock(lock: *mut ly_qrwlock_t) -> c_i
 pub unsafe extern "C" fn ly_qrwlock_downgrade_write(lock: *mut ly_qrwlock_t) -> c_int {
     // SAFETY: the C caller's promises: a lock, which is held for writing.
     unsafe { Holds::lock(lock).downgrade() };
-    watch::downgraded(&KIND, Place::NONE, lock);
     0
 }

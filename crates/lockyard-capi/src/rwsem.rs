@@ -131,7 +131,6 @@ pub unsafe extern "C" fn ly_rwsem_up_write(sem: *mut ly_rwsem_t) -> c_int {
 pub unsafe extern "C" fn ly_rwsem_downgrade_write(sem: *mut ly_rwsem_t) -> c_int {
     // SAFETY: the C caller's promises: a lock, which it holds for writing.
     unsafe { Holds::lock(sem).downgrade() };
-    watch::downgraded(&KIND, place(sem), sem);
     0
 }
 

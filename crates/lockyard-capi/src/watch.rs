@@ -189,15 +189,6 @@ fn end(kind: &Kind, waiting: segment::Waiting, acquire: impl FnOnce() -> c_int) 
     result
 }
 
-/// The calling thread, which held the lock at `lock` for itself, shares it from now on.
-#[inline(always)]
-pub(crate) fn downgraded<T>(kind: &Kind, place: Place, lock: *mut T) {
-    if segment::watched() {
-        segment::released(lock.addr());
-        kind.acquired(place.shared(), lock.addr());
-    }
-}
-
 /// The lock at `lock`, which may be gone by now, has been released.
 #[inline(always)]
 pub(crate) fn give<T>(lock: *mut T) {
