@@ -9,7 +9,7 @@ use crate::deadline;
 use crate::layout::{Holds, ly_mutex_t};
 use crate::watch::{self, Kind, Place};
 
-static KIND: Kind = Kind::new("mutex", Some(owner));
+static KIND: Kind = Kind::new("mutex", owner);
 
 /// # Safety
 /// A mutex is at `lock`.

@@ -10,7 +10,7 @@ use crate::deadline::{self, Code};
 use crate::layout::{Holds, ly_rtmutex_t};
 use crate::watch::{self, Kind, Place};
 
-static KIND: Kind = Kind::new("rtmutex", Some(owner));
+static KIND: Kind = Kind::new("rtmutex", owner);
 
 /// # Safety
 /// A mutex is at `lock`.

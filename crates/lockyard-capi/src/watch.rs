@@ -13,10 +13,14 @@ use lockyard_segment::{self as segment, Caller, Class, Holder, Refused};
 #[derive(Debug)]
 pub(crate) struct Kind {
     name: &'static [u8],
-    /// Who holds the lock at an address. `None`: a thread may release what another has taken, and
-    /// no hold is noted.
-    holder: Option<unsafe fn(usize) -> Holder>,
+    /// Who holds the lock at an address.
+    holder: unsafe fn(usize) -> Holder,
     class: AtomicU32,
+}
+
+/// For locks that do not know who holds them.
+pub(crate) unsafe fn unknown(_lock: usize) -> Holder {
+    Holder::Unknown
 }
 
 /// For locks that are held by the threads that have noted it.
@@ -26,30 +30,14 @@ pub(crate) unsafe fn noted(_lock: usize) -> Holder {
 
 impl Kind {
     /// `holder` is asked of locks that are there, of this kind.
-    pub(crate) const fn new(name: &'static str, holder: Option<unsafe fn(usize) -> Holder>) -> Self {
+    pub(crate) const fn new(name: &'static str, holder: unsafe fn(usize) -> Holder) -> Self {
         Self { name: name.as_bytes(), holder, class: AtomicU32::new(0) }
-    }
-
-    /// The calling thread has taken the lock with class word `place`, at `lock`.
-    fn acquired(&self, place: Place, lock: usize) {
-        match self.holder {
-            Some(_) => segment::acquired(self.caller(place), lock),
-            None => segment::acquired_unheld(self.caller(place), lock),
-        }
-    }
-
-    /// A wait of the calling thread has ended with the lock.
-    fn got(&self, waiting: segment::Waiting) {
-        match self.holder {
-            Some(_) => waiting.got(),
-            None => waiting.got_unheld(),
-        }
     }
 
     /// The calling thread begins to wait for the lock with class word `place`, at `lock`.
     fn contended(&self, place: Place, lock: usize) -> segment::Waiting {
         // SAFETY: the caller of a lock call waits for a lock of this kind.
-        let holder = self.holder.map_or(Holder::Unknown, |holder| unsafe { holder(lock) });
+        let holder = unsafe { (self.holder)(lock) };
         segment::contended_by(self.caller(place), lock, holder)
     }
 
@@ -134,12 +122,13 @@ pub(crate) fn take<T>(kind: &Kind, place: Place, lock: *mut T, attempt: impl FnO
 
 #[cold]
 fn told(kind: &Kind, place: Place, lock: usize, attempt: impl FnOnce() -> bool, acquire: impl FnOnce()) {
+    let caller = kind.caller(place);
     if attempt() {
-        kind.acquired(place, lock);
+        segment::acquired(caller, lock);
     } else {
         let waiting = kind.contended(place, lock);
         acquire();
-        kind.got(waiting);
+        waiting.got();
     }
 }
 
@@ -156,7 +145,7 @@ pub(crate) fn attempt<T>(
         return code;
     }
     if segment::watched() {
-        kind.acquired(place, lock.addr());
+        segment::acquired(kind.caller(place), lock.addr());
     }
     0
 }
@@ -167,7 +156,7 @@ pub(crate) fn wait<T>(kind: &Kind, place: Place, lock: *mut T, acquire: impl FnO
     if !segment::watched() {
         return acquire();
     }
-    end(kind, kind.contended(place, lock.expose_provenance()).with_deadline(), acquire)
+    end(kind.contended(place, lock.expose_provenance()).with_deadline(), acquire)
 }
 
 /// A wait for the lock at `lock` that an error may end; `attempt` has failed.
@@ -176,13 +165,13 @@ pub(crate) fn wait_or_fail<T>(kind: &Kind, place: Place, lock: *mut T, acquire: 
     if !segment::watched() {
         return acquire();
     }
-    end(kind, kind.contended(place, lock.expose_provenance()), acquire)
+    end(kind.contended(place, lock.expose_provenance()), acquire)
 }
 
-fn end(kind: &Kind, waiting: segment::Waiting, acquire: impl FnOnce() -> c_int) -> c_int {
+fn end(waiting: segment::Waiting, acquire: impl FnOnce() -> c_int) -> c_int {
     let result = acquire();
     if result == 0 {
-        kind.got(waiting);
+        waiting.got();
     } else {
         waiting.gave_up();
     }

@@ -2,12 +2,17 @@
 //!
 //! A thread that waits releases nothing. So one look at all threads is enough, if every wait in the
 //! circle had begun before it: [`SETTLED`] ago at least. A wait with a deadline ends, and the
-//! circle with it.
+//! circle with it. A lock that another thread than its holder may release ([`RELEASED_BY_ALL`]) is
+//! no part of one.
 
+use lockyard_segment::Sample;
 use lockyard_segment::sample::{Hold, ThreadSample, Wait};
 
 /// Shorter waits are not looked at, in nanoseconds.
 const SETTLED: u64 = 100_000_000;
+
+/// Kinds of liblockyard's locks that any thread may release.
+const RELEASED_BY_ALL: [&str; 4] = ["semaphore", "spinlock", "hq_spinlock", "qrwlock"];
 
 /// A thread of a circle, and what the next one holds.
 #[derive(Debug, Clone, Copy)]
@@ -22,9 +27,15 @@ pub(crate) struct Link<'a> {
     pub(crate) hold: Option<&'a Hold>,
 }
 
-/// A circle among `threads`, if there is one.
-pub(crate) fn circle(threads: &[ThreadSample]) -> Option<Vec<Link<'_>>> {
-    let mut over = vec![false; threads.len()];
+/// A circle among the threads of `sample`, if there is one.
+pub(crate) fn circle(sample: &Sample) -> Option<Vec<Link<'_>>> {
+    // A thread that waits for a lock that any thread may release leads nowhere.
+    let free = |thread: &ThreadSample| {
+        let class = thread.waits.as_ref().and_then(|wait| sample.classes.get(wait.class));
+        class.is_some_and(|class| RELEASED_BY_ALL.contains(&class.kind.as_str()))
+    };
+    let threads = &sample.waiters;
+    let mut over: Vec<bool> = threads.iter().map(free).collect();
     (0..threads.len()).find_map(|start| from(threads, start, &mut Vec::new(), &mut over))
 }
 
@@ -77,7 +88,7 @@ pub(crate) fn holders<'a>(
 
 #[cfg(test)]
 mod tests {
-    use lockyard_segment::sample::Place;
+    use lockyard_segment::sample::{ClassSample, Place};
 
     use super::*;
 
@@ -101,7 +112,19 @@ mod tests {
     }
 
     fn names(threads: &[ThreadSample]) -> Vec<u32> {
-        circle(threads).map_or(Vec::new(), |links| links.iter().map(|link| link.waiter.thread).collect())
+        names_at("mutex", threads)
+    }
+
+    fn names_at(kind: &str, threads: &[ThreadSample]) -> Vec<u32> {
+        let class = ClassSample { kind: kind.to_owned(), ..ClassSample::default() };
+        let sample = Sample { classes: vec![class], waiters: threads.to_vec(), ..Sample::default() };
+        circle(&sample).map_or(Vec::new(), |links| links.iter().map(|link| link.waiter.thread).collect())
+    }
+
+    #[test]
+    fn what_any_thread_may_release_is_no_part_of_a_deadlock() {
+        let two = [thread(1, 10, &[20]), thread(2, 20, &[10])];
+        assert_eq!((names_at("mutex", &two), names_at("semaphore", &two)), (vec![1, 2], vec![]));
     }
 
     #[test]

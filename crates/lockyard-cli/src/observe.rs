@@ -174,7 +174,7 @@ impl Observation {
                 teller.symbols = Symbols::of(&followed.known);
             }
             let running = Sample { waiters: of_running(&now, &readers), ..now.clone() };
-            if !said && deadlock::circle(&running.waiters).is_some() {
+            if !said && deadlock::circle(&running).is_some() {
                 said = true;
                 self.say_now(&teller, &running, time);
             }

@@ -82,7 +82,7 @@ impl Facts<'_> {
 
 /// The sentence.
 pub(crate) fn verdict(facts: &Facts<'_>) -> String {
-    if let Some(links) = deadlock::circle(&facts.sample.waiters) {
+    if let Some(links) = deadlock::circle(facts.sample) {
         return deadlock(facts, &links);
     }
     let lost = facts.sample.lost_ns();
