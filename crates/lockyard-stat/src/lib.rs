@@ -41,8 +41,7 @@
 //! `lockyard record` takes a guard that goes to another thread to be held to the end: do not record
 //! such a program.
 //!
-//! Start the program itself, not a shell that starts it. pthread locks in it are not seen beside
-//! Lockyard's.
+//! pthread locks of such a program are not seen beside Lockyard's.
 //!
 //! Lines need an optimised build: without, the lock calls are functions of their own, and the line
 //! is one in `lock_api`. A function that is inlined in two places counts as two. On other
