@@ -232,12 +232,14 @@ fn asked(kind: tape::Kind) -> What {
     }
 }
 
-/// What a lock with this name is, to a recording.
+/// What a lock with this name, of whatever library of ours, is to a recording.
 fn kind(name: &str) -> Kind {
-    match name {
-        "rwlock" | "rwsem" | "qrwlock" => Kind::RwLock,
-        "spin" | "spinlock" | "qspinlock" | "hq" | "hq-spinlock" => Kind::Spin,
-        _ => Kind::Mutex,
+    let name = name.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    match () {
+        () if has(&["rwlock", "rwsem"]) => Kind::RwLock,
+        () if has(&["spin", "mcs", "ticket", "ttas"]) || name == "hq" => Kind::Spin,
+        () => Kind::Mutex,
     }
 }
 
@@ -249,5 +251,23 @@ fn name(class: &RecordedClass, symbols: Option<&Symbols>) -> String {
         (0, name, _) => name.to_owned(),
         (place, file, Some(symbols)) => symbols.line(&Place { file: file.to_owned(), place }),
         (place, file, None) => format!("{file}+{place:#x}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_of_all_libraries_are_known_by_their_names() {
+        for name in ["rwlock", "rwsem", "qrwlock", "RwSem", "RwLock", "RecursiveRwLock", "QRwLock"] {
+            assert_eq!(kind(name), Kind::RwLock, "{name}");
+        }
+        for name in ["spinlock", "hq_spinlock", "SpinLock", "HqSpinLock", "CnaSpinLock", "McsLock", "TicketLock"] {
+            assert_eq!(kind(name), Kind::Spin, "{name}");
+        }
+        for name in ["mutex", "rtmutex", "Mutex", "FairMutex", "TreeRtMutex", "semaphore", ""] {
+            assert_eq!(kind(name), Kind::Mutex, "{name}");
+        }
     }
 }
