@@ -201,18 +201,4 @@ pub extern "C" fn ly_stat_open() -> c_int {
     }
 }
 
-/// By this `lockyard stat` knows that the preload library would be one too many.
-#[used]
-static TELLS: [u8; segment::TELLS_BYTES.len()] = segment::TELLS_BYTES;
-
-/// Runs when the shared library is loaded.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static AT_LOAD: extern "C" fn() = at_load;
-
-extern "C" fn at_load() {
-    // SAFETY: at load, before threads that might change the environment.
-    if unsafe { segment::asked() } {
-        ly_stat_open();
-    }
-}
+segment::tell_from_load_on!(ly_stat_open);

@@ -44,6 +44,30 @@ pub fn open_for_life(locks: &[u8]) -> Result<(), Refused> {
     Ok(())
 }
 
+/// Makes the library in which it stands tell by itself: its statistics are opened by `$open` when
+/// the program is loaded, if the environment [asks](crate::asked), and `lockyard stat` knows by the
+/// file that the preload library would be one too many.
+#[macro_export]
+macro_rules! tell_from_load_on {
+    ($open:expr) => {
+        #[used]
+        static TELLS: [u8; $crate::TELLS_BYTES.len()] = $crate::TELLS_BYTES;
+
+        #[used]
+        #[unsafe(link_section = ".init_array")]
+        static AT_LOAD: extern "C" fn() = {
+            extern "C" fn at_load() {
+                // SAFETY: at load, before threads that might change the environment.
+                if unsafe { $crate::asked() } {
+                    // The program goes on without; `lockyard stat` says that it saw nothing.
+                    let _ = $open();
+                }
+            }
+            at_load
+        };
+    };
+}
+
 /// Whether the environment asks for statistics: `LOCKYARD_STAT` is set, and not 0.
 ///
 /// # Safety

@@ -28,11 +28,13 @@
 //! | lock | seen |
 //! |---|---|
 //! | `Mutex`, `FairMutex`, `RtMutex`, `TreeRtMutex` | acquisitions, waits, holds, tries |
-//! | `RwSem`, `RwLock`, `RecursiveRwLock` | the same, readers and writers apart; a change of mode counts as a release and an acquisition |
+//! | `RwSem`, `RwLock`, `RecursiveRwLock` | the same, readers and writers apart |
 //! | the spinlocks, `QRwLock` | the same without holds: a guard may go to another thread |
-//! | `Condvar`, `RtCondvar` | the mutex is given up during the wait; the wait for it afterwards is not seen |
+//! | `Condvar`, `RtCondvar` | the mutex is given up; the wait for it afterwards is not seen |
 //! | `Semaphore`, `LockRef` | events alone |
 //! | locks that are not Lockyard's | nothing |
+//!
+//! A change of mode counts as a release and an acquisition.
 //!
 //! A lock's class is the place at which it was first taken. [`Named`] gives it a name of the
 //! program's own. There are 191 classes; locks of further ones are counted together. Name what

@@ -18,22 +18,7 @@ pub(crate) fn open() -> Result<(), Refused> {
     Ok(())
 }
 
-/// By this `lockyard stat` knows that the preload library would be one too many.
-#[used]
-static TELLS: [u8; segment::TELLS_BYTES.len()] = segment::TELLS_BYTES;
-
-/// Runs when the program is loaded.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static AT_LOAD: extern "C" fn() = at_load;
-
-extern "C" fn at_load() {
-    // SAFETY: at load, before threads that might change the environment.
-    if unsafe { segment::asked() } {
-        // The program goes on without; `lockyard stat` says that it saw nothing.
-        let _ = open();
-    }
-}
+segment::tell_from_load_on!(open);
 
 pub(crate) fn set_name<L: Watched>(lock: &L, name: &str) {
     if let Some(class) = lock.class() {

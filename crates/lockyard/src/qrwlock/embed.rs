@@ -126,7 +126,7 @@ impl<P: Platform> RawQRwLock<P> {
 
     /// An urgent reader that is counted, and found a writer inside: polls, and is not counted
     /// meanwhile. `false`: there is no room.
-    pub(super) fn turns_urgent(&self) -> bool {
+    fn turns_urgent(&self) -> bool {
         self.take_back();
         let mut room = true;
         // Forever: the result cannot be an error.
