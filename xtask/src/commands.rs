@@ -7,7 +7,9 @@ use crate::steps::{
     GUIDE, HEADER, MODELS, PLANTED, PORTABLE, PROGRAMS, SOURCES, SURFACE, Step, TESTS, passes,
 };
 use crate::tools::{Outcome, cargo, misunderstood, report};
-use crate::{counts, coverage, documents, fuzz, install, lab, models, pages, programs, qemu, quick};
+use crate::{
+    contributing, counts, coverage, documents, emulated, fuzz, install, lab, models, pages, programs, qemu, quick, size,
+};
 
 /// One form of a command.
 pub(crate) struct Form {
@@ -75,6 +77,13 @@ pub(crate) const FORMS: &[Form] = &[
         run: |_| report(pages::publish()),
     },
     Form {
+        name: "lint --semver",
+        options: "[REVISION]",
+        about: "cargo-semver-checks: what the public interface has lost since a revision (the newest tag, or the last commit); compiles it when missing",
+        time: "1 minute, 10 the first time",
+        run: steps::semver,
+    },
+    Form {
         name: "lint --deny",
         options: "",
         about: "cargo-deny over `deny.toml`: licences, sources, duplicates; compiles cargo-deny when missing",
@@ -98,6 +107,13 @@ pub(crate) const FORMS: &[Form] = &[
             ["--bless"] => report(counts::bless()),
             _ => misunderstood("cost counts", words),
         },
+    },
+    Form {
+        name: "cost size",
+        options: "",
+        about: "what one mutex adds to a program (code, zeroed memory) and to its clean build, by std's and parking_lot's. Exit code 1 above a limit",
+        time: "30 s",
+        run: |_| report(size::check()),
     },
     Form {
         name: "cost overhead",
@@ -205,6 +221,13 @@ pub(crate) const FORMS: &[Form] = &[
         run: qemu::main,
     },
     Form {
+        name: "explore emulated",
+        options: "[aarch64] [s390x]",
+        about: "the tests of the library on other processors, and of the preload library on AArch64, under QEMU's emulation of a user's program; installs it and the compilers when missing",
+        time: "15 minutes",
+        run: emulated::main,
+    },
+    Form {
         name: "programs soak",
         options: "[memcached] [mariadb]",
         about: "ten minutes each on our locks at eight threads of load per CPU: no errors, no growth of memory",
@@ -294,7 +317,7 @@ fn fix() -> Outcome {
     cargo("fmt --all")?;
     steps::header()?;
     lab::table(false)?;
-    write_table()
+    contributing::write(&table())
 }
 
 /// The form that `words` name, and the words that follow.
@@ -351,18 +374,11 @@ impl Form {
     }
 }
 
-const PAGE: &str = "CONTRIBUTING.md";
-const OPEN: &str = "<!-- commands -->\n";
-const CLOSE: &str = "<!-- /commands -->";
-
 const TABLE: Step = Step { name: "commands of documents", needs_build: false, check: documents_agree };
 
 /// The table is what xtask says, and all documents name commands that there are.
 fn documents_agree() -> Outcome {
-    let page = fs::read_to_string(PAGE).map_err(|error| format!("{PAGE}: {error}"))?;
-    if with_table(&page).is_none_or(|made| made != page) {
-        return Err(format!("{PAGE}: the table of commands is not what xtask says; cargo xtask lint --fix"));
-    }
+    contributing::check(&table())?;
     for path in documents::all()? {
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         if let Some(what) = unknown_commands(&text).first() {
@@ -389,20 +405,6 @@ fn unknown_commands(text: &str) -> Vec<String> {
         }
     }
     found
-}
-
-/// Writes the table of commands into CONTRIBUTING.md.
-fn write_table() -> Outcome {
-    let text = fs::read_to_string(PAGE).map_err(|error| format!("{PAGE}: {error}"))?;
-    let made = with_table(&text).ok_or_else(|| format!("{PAGE}: no table of commands: {OPEN}"))?;
-    if made == text { Ok(()) } else { fs::write(PAGE, made).map_err(|error| format!("{PAGE}: {error}")) }
-}
-
-/// `page` with the table as it is now. `None`: it has no place for it.
-fn with_table(page: &str) -> Option<String> {
-    let (before, rest) = page.split_once(OPEN)?;
-    let (_, after) = rest.split_once(CLOSE)?;
-    Some(format!("{before}{OPEN}{}{CLOSE}{after}", table()))
 }
 
 fn table() -> String {

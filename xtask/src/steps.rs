@@ -164,6 +164,24 @@ pub(crate) fn deny() -> Outcome {
     cargo("deny check bans licenses sources")
 }
 
+/// What cargo-semver-checks says of the published interface, beside that of a revision: of the
+/// newest tag, or of the last commit while nothing has been released.
+pub(crate) fn semver(words: &[&str]) -> u8 {
+    let tagged = || tools::capture(Command::new("git").args(["describe", "--tags", "--abbrev=0"]));
+    let baseline = match *words {
+        [] => tagged().map_or_else(|_| "HEAD".to_owned(), |tag| tag.trim().to_owned()),
+        [revision] if !revision.starts_with('-') => revision.to_owned(),
+        _ => return tools::misunderstood("lint --semver", words),
+    };
+    let check = || {
+        if cargo("semver-checks --version").is_err() {
+            cargo("install --locked cargo-semver-checks")?;
+        }
+        cargo(&format!("semver-checks -p lockyard -p lockyard-stat --default-features --baseline-rev {baseline}"))
+    };
+    tools::report(check())
+}
+
 /// The search for a schedule that breaks a lock takes as long as one likes: apart from `test`,
 /// without a limit, and it speaks for itself. Its exit code.
 pub(crate) fn seeds(options: &[&str]) -> u8 {

@@ -265,7 +265,7 @@ watch::with_caller! {
     /// As in C.
     #[unsafe(no_mangle)]
     pub extern "C-unwind" fn pthread_cond_wait(
-        "rdx", cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t
+        cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t
     ) => wait_for
 }
 
@@ -284,7 +284,7 @@ watch::with_caller! {
     /// As in C.
     #[unsafe(no_mangle)]
     pub extern "C-unwind" fn pthread_cond_timedwait(
-        "rcx", cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, at: *const timespec
+        cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, at: *const timespec
     ) => timedwait_for
 }
 
@@ -310,7 +310,7 @@ watch::with_caller! {
     /// As in C.
     #[unsafe(no_mangle)]
     pub extern "C-unwind" fn pthread_cond_clockwait(
-        "r8", cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec
+        cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec
     ) => clockwait_for
 }
 

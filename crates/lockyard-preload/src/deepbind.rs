@@ -17,7 +17,6 @@
 //!
 //! The loader finds out which library calls from the return address, and looks where that one says
 //! (`RUNPATH`, `$ORIGIN`). So this function leaves the stack as it was and jumps to the loader's.
-//! On processors for which that is not written it is not defined, and the flag stays.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
@@ -39,6 +38,7 @@ struct Ready {
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void {
+    #[cfg(target_arch = "x86_64")]
     core::arch::naked_asm!(
         "push rdi",
         "push rsi",
@@ -55,7 +55,21 @@ pub unsafe extern "C" fn dlopen(name: *const c_char, flags: c_int) -> *mut c_voi
         "2:",
         "ret",
         prepare = sym prepare,
-    )
+    );
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!(
+        "stp x0, x30, [sp, #-16]!",
+        "mov w0, w1",
+        "bl {prepare}",
+        "mov x16, x0",
+        "ldp x0, x30, [sp], #16",
+        "cbz x16, 2f",
+        "br x16",
+        "2:",
+        "mov x0, xzr",
+        "ret",
+        prepare = sym prepare,
+    );
 }
 
 unsafe extern "C" fn prepare(flags: c_int) -> Ready {

@@ -43,11 +43,11 @@
 //! Waiters of fixed priorities (`SCHED_FIFO`, `SCHED_RR`) are served by them, as on glibc. See
 //! `rank`.
 //!
-//! Linux, glibc 2.31 or later (measured on 2.36, x86-64). Programs linked statically, and setuid
-//! programs, ignore preloads. Waits of threads beyond the 65,022 with a record are naps. A thread
-//! with asynchronous cancellation may be cancelled where POSIX allows it to be, which inside a
-//! mutex or rwlock call it does not. Not to be combined with sanitizers and valgrind's thread
-//! tools, which stand in the same place.
+//! Linux, glibc 2.31 or later, x86-64 and AArch64 (measured on 2.36, x86-64). Programs linked
+//! statically, and setuid programs, ignore preloads. Waits of threads beyond the 65,022 with a
+//! record are naps. A thread with asynchronous cancellation may be cancelled where POSIX allows it
+//! to be, which inside a mutex or rwlock call it does not. Not to be combined with sanitizers and
+//! valgrind's thread tools, which stand in the same place.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -57,7 +57,6 @@ pub mod condvar;
 mod config;
 pub mod counters;
 mod deadline;
-#[cfg(target_arch = "x86_64")]
 pub mod deepbind;
 mod environment;
 mod fork;

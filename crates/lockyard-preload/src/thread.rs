@@ -40,13 +40,12 @@ pub(crate) struct Block {
 
 const SIZE: usize = size_of::<Block>();
 
-#[cfg(target_arch = "x86_64")]
 core::arch::global_asm!(
-    ".pushsection .tbss,\"awT\",@nobits",
+    ".pushsection .tbss,\"awT\",%nobits",
     ".balign 64",
     ".globl lockyard_preload_block",
     ".hidden lockyard_preload_block",
-    ".type lockyard_preload_block, @object",
+    ".type lockyard_preload_block, %object",
     ".size lockyard_preload_block, {size}",
     "lockyard_preload_block: .zero {size}",
     ".popsection",
@@ -54,12 +53,12 @@ core::arch::global_asm!(
 );
 
 /// The calling thread's block.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn block() -> &'static Block {
     let block: *const Block;
     // SAFETY: reads the block's offset from the global offset table and adds the thread pointer;
     // both are constant for a thread.
+    #[cfg(target_arch = "x86_64")]
     unsafe {
         core::arch::asm!(
             "mov {0}, qword ptr [rip + lockyard_preload_block@GOTTPOFF]",
@@ -67,39 +66,29 @@ pub(crate) fn block() -> &'static Block {
             out(reg) block, options(pure, nomem, nostack)
         );
     }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        core::arch::asm!(
+            "mrs {1}, tpidr_el0",
+            "adrp {0}, :gottprel:lockyard_preload_block",
+            "ldr {0}, [{0}, :gottprel_lo12:lockyard_preload_block]",
+            "add {0}, {0}, {1}",
+            out(reg) block, out(reg) _, options(pure, nomem, nostack, preserves_flags)
+        );
+    }
     // SAFETY: the thread's own block, zero at first, which is a valid `Block`; it lasts as long as
     // the thread, which alone uses it.
     unsafe { &*block }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-std::thread_local! {
-    static BLOCK: Block = const { Block::new() };
-}
-
-/// The calling thread's block.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn block() -> &'static Block {
-    // SAFETY: const-initialised and without destructor, so it lasts as long as the thread, which
-    // alone uses it.
-    BLOCK.with(|block| unsafe { &*core::ptr::from_ref(block) })
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-impl Block {
-    const fn new() -> Self {
-        // SAFETY: all-zero is a valid block.
-        unsafe { core::mem::zeroed() }
-    }
-}
-
 /// Whether the calling thread is the process's only one, as the C library keeps count (2.32 and
 /// later; `false` before).
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn alone() -> bool {
     let flag: *const u8;
     // SAFETY: loads an entry of the global offset table: the address of the symbol, or null.
+    #[cfg(target_arch = "x86_64")]
     unsafe {
         core::arch::asm!(
             ".weak __libc_single_threaded",
@@ -107,15 +96,19 @@ pub(crate) fn alone() -> bool {
             out(reg) flag, options(pure, nomem, nostack, preserves_flags)
         );
     }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        core::arch::asm!(
+            ".weak __libc_single_threaded",
+            "adrp {0}, :got:__libc_single_threaded",
+            "ldr {0}, [{0}, :got_lo12:__libc_single_threaded]",
+            out(reg) flag, options(pure, nomem, nostack, preserves_flags)
+        );
+    }
     // SAFETY: if not null, the C library's flag. It changes only when this thread, being alone,
     // creates another: hence a fresh load each time.
     !flag.is_null() && unsafe { flag.read_volatile() } != 0
-}
-
-/// Unknown here: a thread never counts as alone.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn alone() -> bool {
-    false
 }
 
 /// Bits of a record's name, and of its claim: see [`Block::identity`].

@@ -152,20 +152,36 @@ macro_rules! with_caller {
         $crate::watch::with_caller! { $(#[$doc])* $visible extern "C" fn $($rest)* }
     };
     ($(#[$doc:meta])* $visible:vis extern $abi:literal
-        fn $name:ident($register:literal, $($argument:ident: $type:ty),*) => $body:ident) => {
+        fn $name:ident($($argument:ident: $type:ty),*) => $body:ident) => {
         $(#[$doc])*
-        #[cfg(target_arch = "x86_64")]
         #[unsafe(naked)]
         $visible unsafe extern $abi fn $name($($argument: $type),*) -> core::ffi::c_int {
-            core::arch::naked_asm!(concat!("mov ", $register, ", qword ptr [rsp]"), "jmp {body}", body = sym $body)
-        }
-
-        $(#[$doc])*
-        #[cfg(not(target_arch = "x86_64"))]
-        $visible unsafe extern $abi fn $name($($argument: $type),*) -> core::ffi::c_int {
-            // SAFETY: the caller's promises, passed on.
-            unsafe { $body($($argument,)* 0) }
+            $crate::watch::go_on_with_caller!($($argument)* => $body)
         }
     };
 }
 pub(crate) use with_caller;
+
+/// The instructions of [`with_caller`]: the return address goes into the register of the argument
+/// behind those named.
+#[cfg(target_arch = "x86_64")]
+macro_rules! go_on_with_caller {
+    ($a:ident => $body:ident) => { $crate::watch::go_on_with_caller!("rsi", $body) };
+    ($a:ident $b:ident => $body:ident) => { $crate::watch::go_on_with_caller!("rdx", $body) };
+    ($a:ident $b:ident $c:ident => $body:ident) => { $crate::watch::go_on_with_caller!("rcx", $body) };
+    ($a:ident $b:ident $c:ident $d:ident => $body:ident) => { $crate::watch::go_on_with_caller!("r8", $body) };
+    ($register:literal, $body:ident) => {
+        core::arch::naked_asm!(concat!("mov ", $register, ", qword ptr [rsp]"), "jmp {body}", body = sym $body)
+    };
+}
+#[cfg(target_arch = "aarch64")]
+macro_rules! go_on_with_caller {
+    ($a:ident => $body:ident) => { $crate::watch::go_on_with_caller!("x1", $body) };
+    ($a:ident $b:ident => $body:ident) => { $crate::watch::go_on_with_caller!("x2", $body) };
+    ($a:ident $b:ident $c:ident => $body:ident) => { $crate::watch::go_on_with_caller!("x3", $body) };
+    ($a:ident $b:ident $c:ident $d:ident => $body:ident) => { $crate::watch::go_on_with_caller!("x4", $body) };
+    ($register:literal, $body:ident) => {
+        core::arch::naked_asm!(concat!("mov ", $register, ", x30"), "b {body}", body = sym $body)
+    };
+}
+pub(crate) use go_on_with_caller;

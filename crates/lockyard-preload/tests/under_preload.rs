@@ -12,7 +12,7 @@ use std::time::Duration;
 
 mod running;
 
-use running::{Run, compile, library, run};
+use running::{Run, compile, compiler, library, run};
 
 /// How long a program may take before it counts as hanging.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -254,7 +254,7 @@ fn the_loader_knows_which_library_calls() {
     let build = |name: &str, text: &str, words: &[&str]| {
         let source = folder.join("source.c");
         std::fs::write(&source, text).unwrap();
-        let mut compiler = Command::new("cc");
+        let mut compiler = compiler(false);
         compiler.args(["-o", name]).arg(&source).args(words).arg("-ldl").current_dir(&folder);
         assert!(compiler.status().unwrap().success(), "{compiler:?}");
     };

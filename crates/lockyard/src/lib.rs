@@ -129,6 +129,10 @@
 //! owner runs, and spins 20 µs at most; [`RtMutex`] is [`TreeRtMutex`], and `RtCondvar`,
 //! `CheckedMutex` and `RtMutexWith` are absent. A thread's first lock may allocate, and signal
 //! handlers must not lock.
+//!
+//! A processor without atomics of 64 bits has those of the crate `portable-atomic`, which locks for
+//! them: there signal handlers must not lock either, and a fork beside another thread may leave the
+//! child with such a lock held.
 
 #![no_std]
 
@@ -139,9 +143,6 @@ extern crate std;
 
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "32"))]
 compile_error!("lockyard: x32 is not supported; build for x86_64-unknown-linux-gnu or i686-unknown-linux-gnu");
-
-#[cfg(all(feature = "std", not(target_has_atomic = "64")))]
-compile_error!("the feature `std` of lockyard needs 64-bit atomics, which this target has not");
 
 #[cfg(feature = "deadlock")]
 pub mod deadlock;

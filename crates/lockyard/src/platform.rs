@@ -31,7 +31,6 @@
 //! constants implement [`ConstPlatform`], which is what gives users `const fn new`; the others
 //! build locks through `Default`.
 
-#[cfg(target_has_atomic = "64")]
 pub mod atomics;
 #[cfg(feature = "std")]
 pub(crate) mod instants;

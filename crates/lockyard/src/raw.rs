@@ -13,6 +13,7 @@
 //! | [`RawQRwLock`] | the same |
 //! | [`RawUpgradableRwSem`] | all of a reader-writer lock |
 //! | [`MutexCondvar`], `RawRtCondvar` | `RawCondvar`, `RawCondvarTimed` |
+//! | [`Around`] one of the above, with interrupts or preemption off | `RawMutex`, `RawRwLock` |
 //!
 //! ```
 //! use lockyard::lock_api;
@@ -24,9 +25,9 @@
 //! ```
 
 pub use crate::api::{
-    MutexCondvar, Permits, RawCnaSpinLock, RawFairMutex, RawHqSpinLock, RawMcsLock, RawMutex, RawMutexCancellable,
-    RawQRwLock, RawQSpinLock, RawRwLockCancellable, RawRwSem, RawTicketLock, RawTreeRtMutex, RawTtasLock,
-    RawUpgradableRwSem, Semaphore,
+    Around, Hold, MutexCondvar, Permits, RawCnaSpinLock, RawFairMutex, RawHqSpinLock, RawMcsLock, RawMutex,
+    RawMutexCancellable, RawQRwLock, RawQSpinLock, RawRwLockCancellable, RawRwSem, RawTicketLock, RawTreeRtMutex,
+    RawTtasLock, RawUpgradableRwSem, Semaphore,
 };
 #[cfg(all(feature = "std", target_os = "linux", not(feature = "portable")))]
 pub use crate::api::{RawRtCondvar, RawRtMutex};

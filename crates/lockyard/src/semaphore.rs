@@ -61,7 +61,6 @@
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
-#[cfg(target_has_atomic = "64")]
 use crate::platform::atomics;
 use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
@@ -108,7 +107,6 @@ impl<P: Platform> Default for RawSemaphore<P> {
     }
 }
 
-#[cfg(target_has_atomic = "64")]
 impl<P: ConstPlatform<U64 = atomics::U64>> RawSemaphore<P> {
     /// A semaphore with `units`, in constants.
     pub const fn const_with_units(units: u32) -> Self {

@@ -3,8 +3,8 @@
 //!
 //! A target that rustup has not installed is installed. With a standard library there the library
 //! is compiled as users get it, otherwise its algorithms alone. A table says what came of it; a
-//! warning counts as a failure. Without 64-bit atomics the library refuses by a message of its own:
-//! that is no failure.
+//! warning counts as a failure. Without a compare-and-exchange `portable-atomic` refuses by a
+//! message of its own, unless the program says how to do without: that is no failure.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -35,8 +35,8 @@ const TARGETS: [&str; 20] = [
     "thumbv7em-none-eabihf",
 ];
 
-/// What the library says where it cannot be.
-const REFUSAL: &str = "needs 64-bit atomics";
+/// What is said where the library cannot be by itself.
+const REFUSAL: &str = "dependents require atomic CAS";
 
 /// Its exit code.
 pub(crate) fn main(words: &[&str]) -> u8 {
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_refusal_tells_more_than_what_follows_from_it() {
-        let text = format!("a.rs:1: error: no `AtomicU64`\nlib.rs:9: error: Lockyard {REFUSAL}\n");
+        let text = format!("a.rs:1: error: no `AtomicU64`\nlib.rs:9: error: {REFUSAL} but\n");
         assert_eq!(most_telling(&text), REFUSAL);
         assert_eq!(most_telling("\na.rs:1: warning: unused\nb.rs"), "a.rs:1: warning: unused");
     }

@@ -39,7 +39,7 @@ unsafe extern "C" fn lock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_i
     }
 }
 
-watch::with_caller!(#[cold] fn lock_slow("rsi", mutex: *mut pthread_mutex_t) => lock_for);
+watch::with_caller!(#[cold] fn lock_slow(mutex: *mut pthread_mutex_t) => lock_for);
 
 #[cold]
 unsafe extern "C" fn trylock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
@@ -50,7 +50,7 @@ unsafe extern "C" fn trylock_for(mutex: *mut pthread_mutex_t, caller: usize) -> 
     }
 }
 
-watch::with_caller!(#[cold] fn trylock_slow("rsi", mutex: *mut pthread_mutex_t) => trylock_for);
+watch::with_caller!(#[cold] fn trylock_slow(mutex: *mut pthread_mutex_t) => trylock_for);
 
 /// As [`lock_next`].
 #[inline(never)]
@@ -112,7 +112,7 @@ watch::with_caller! {
     /// # Safety
     /// As in C.
     #[unsafe(no_mangle)]
-    pub fn pthread_mutex_timedlock("rdx", mutex: *mut pthread_mutex_t, at: *const timespec) => timedlock_for
+    pub fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, at: *const timespec) => timedlock_for
 }
 
 unsafe extern "C" fn timedlock_for(mutex: *mut pthread_mutex_t, at: *const timespec, caller: usize) -> c_int {
@@ -130,7 +130,7 @@ watch::with_caller! {
     /// As in C.
     #[unsafe(no_mangle)]
     pub fn pthread_mutex_clocklock(
-        "rcx", mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec
+        mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec
     ) => clocklock_for
 }
 
@@ -215,7 +215,7 @@ watch::with_caller! {
     /// # Safety
     /// As in C.
     #[unsafe(no_mangle)]
-    pub fn pthread_mutex_init("rdx", mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t) => init_for
+    pub fn pthread_mutex_init(mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t) => init_for
 }
 
 unsafe extern "C" fn init_for(

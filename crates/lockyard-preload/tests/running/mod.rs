@@ -1,4 +1,7 @@
 //! Compiling test programs and running them, with a limit on their time.
+//!
+//! With `LOCKYARD_EMULATE=aarch64` library and programs are that processor's, cross-compiled, and
+//! QEMU's emulation of a user's program runs them. (`cargo xtask explore emulated` does so.)
 
 use std::fs::File;
 use std::io::Read;
@@ -20,6 +23,40 @@ fn target() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
 }
 
+/// The processor that is emulated, if one is.
+fn emulated() -> Option<String> {
+    std::env::var("LOCKYARD_EMULATE").ok()
+}
+
+/// The folder of the programs.
+fn programs() -> PathBuf {
+    target().join(emulated().map_or("preload-programs".to_owned(), |arch| format!("preload-programs-{arch}")))
+}
+
+/// The machine's C or C++ compiler, or the one that compiles for the emulated processor.
+pub(crate) fn compiler(cpp: bool) -> Command {
+    Command::new(match emulated() {
+        None => if cpp { "c++" } else { "cc" }.to_owned(),
+        Some(arch) => format!("{arch}-linux-gnu-{}", if cpp { "g++" } else { "gcc" }),
+    })
+}
+
+/// `command`, by the emulator if there is one: what it sets is set in the program alone.
+fn emulate(command: &mut Command) {
+    let Some(arch) = emulated() else { return };
+    let mut by = Command::new(format!("qemu-{arch}"));
+    by.arg("-L").arg(format!("/usr/{arch}-linux-gnu"));
+    for (name, value) in command.get_envs() {
+        let value = value.expect("a test sets variables");
+        let mut set = name.to_owned();
+        set.push("=");
+        set.push(value);
+        by.arg("-E").arg(set);
+    }
+    by.arg(command.get_program()).args(command.get_args());
+    *command = by;
+}
+
 /// The library as users get it, built when it is not up to date.
 pub(crate) fn library() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
@@ -28,14 +65,16 @@ pub(crate) fn library() -> &'static Path {
         let mut build = Command::new(cargo);
         build.args(["build", "--quiet", "--release", "-p", "lockyard-preload", "--target-dir"]).arg(target());
         build.current_dir(env!("CARGO_MANIFEST_DIR"));
+        let triple = emulated().map(|arch| format!("{arch}-unknown-linux-gnu"));
+        build.args(triple.iter().flat_map(|triple| ["--target", triple]));
         assert!(build.status().unwrap().success(), "{build:?}");
-        target().join("release/liblockyard_preload.so")
+        target().join(triple.unwrap_or_default()).join("release/liblockyard_preload.so")
     })
 }
 
 /// Compiles a C or C++ program (`plugin.c`: a library) and returns where it is.
 pub(crate) fn compile(source: &Path) -> PathBuf {
-    let folder = target().join("preload-programs");
+    let folder = programs();
     std::fs::create_dir_all(&folder).unwrap();
     let stem = source.file_stem().unwrap().to_str().unwrap();
     // Tests run at the same time, and in several processes: each compiles its own, and moves it
@@ -43,7 +82,7 @@ pub(crate) fn compile(source: &Path) -> PathBuf {
     let made = folder.join(format!("{stem}-{}-{:?}", std::process::id(), std::thread::current().id()));
     let path = folder.join(stem);
     let cpp = source.extension().is_some_and(|extension| extension == "cc");
-    let mut compiler = Command::new(if cpp { "c++" } else { "cc" });
+    let mut compiler = compiler(cpp);
     compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&made).arg(source).arg("-ldl");
     if stem == "plugin" {
         compiler.args(["-shared", "-fPIC"]);
@@ -62,8 +101,9 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> Run {
 pub(crate) fn run_with(command: &mut Command, input: impl Into<Stdio>, limit: Duration) -> Run {
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let place = |what: &str| target().join("preload-programs").join(format!("{}-{number}.{what}", std::process::id()));
+    let place = |what: &str| programs().join(format!("{}-{number}.{what}", std::process::id()));
     let (out, err) = (place("out"), place("err"));
+    emulate(command);
     command.stdin(input).stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
     let mut child = command.spawn().unwrap();
     let start = Instant::now();

@@ -4,6 +4,7 @@
 //! Algorithms know nothing of `lock_api`: each is wrapped here, in a type of the same name whose
 //! only methods are `lock_api`'s. What embedders call beside them stays inside.
 
+mod around;
 pub(crate) mod calls;
 mod cancellable;
 mod condition;
@@ -18,6 +19,7 @@ mod shared;
 mod spinning;
 mod upgradable;
 
+pub use around::{Around, Hold};
 pub use calls::Watched;
 pub use cancellable::{CancellableMutex, CancellableRwLock, RawMutexCancellable, RawRwLockCancellable};
 pub use condition::{CancellableCondvar, MutexCondvar};

@@ -9,7 +9,6 @@ use core::time::Duration;
 
 use crate::cancel::{CancelToken, GaveUp, Until};
 use crate::platform::Platform;
-#[cfg(target_has_atomic = "64")]
 use crate::platform::{ConstPlatform, atomics};
 use crate::semaphore::{MAX_UNITS, RawSemaphore};
 
@@ -53,7 +52,6 @@ impl<P: Platform> fmt::Debug for Semaphore<P> {
     }
 }
 
-#[cfg(target_has_atomic = "64")]
 impl<P: ConstPlatform<U64 = atomics::U64>> Semaphore<P> {
     /// A semaphore with `permits` (at most [`MAX_UNITS`], the rest is cut off).
     pub const fn new(permits: u32) -> Self {

@@ -1,21 +1,33 @@
-//! The atomic words of every real machine: `core::sync::atomic`, and sub-word lanes by the
-//! instructions that have them.
+//! The atomic words of every real machine: `core::sync::atomic`, and sub-word lanes and pairs of
+//! words by the instructions that have them.
 //!
-//! On x86-64 a byte or half-word store and compare-exchange on a 32-bit word are what the machine
-//! does for "a 32-bit read-modify-write that touches one lane": coherence works on lines, a locked
-//! sub-word instruction is atomic against every overlapping one, and a plain store of either cannot
-//! lose a neighbour's change. They are written in assembly because Rust has no such access on an
-//! `AtomicU32`; to the compiler each is an opaque operation on that one atomic. Other architectures
-//! use the whole-word forms of [`Lanes`].
+//! Those are written in assembly because Rust has no such access on an `AtomicU32`; to the compiler
+//! each is an opaque operation on that one atomic. Why the processor's own rules make it one is
+//! said for each. Other architectures use the whole-word forms of [`Lanes`](super::Lanes).
+//!
+//! A processor without atomics of 64 bits has those of the crate `portable-atomic`, which locks for
+//! them: there a signal handler must not lock, and a fork in one of several threads may find such a
+//! lock held for ever.
 
 // This is where the seam ends: the words are the machine's.
 #![allow(clippy::disallowed_types)]
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+#[cfg(target_has_atomic = "32")]
+use core::sync::atomic::AtomicU32;
+#[cfg(target_has_atomic = "64")]
+pub(crate) use core::sync::atomic::AtomicU64;
+#[cfg(not(target_has_atomic = "32"))]
+use portable_atomic::AtomicU32;
+#[cfg(not(target_has_atomic = "64"))]
+pub(crate) use portable_atomic::AtomicU64;
 
-use super::{ConstZero, Lanes, Ordering, Word};
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use super::{Pair, Platform};
+use super::{ConstZero, Ordering, Word};
+
+#[cfg_attr(all(target_arch = "x86_64", not(miri)), path = "atomics/x86_64.rs")]
+#[cfg_attr(all(target_arch = "aarch64", target_endian = "little", not(miri)), path = "atomics/aarch64.rs")]
+mod parts;
+
+pub use parts::{PAIRS, pair_exchange, pair_load};
 
 macro_rules! forward {
     ($name:ident, $value:ty, $atomic:ty) => {
@@ -102,142 +114,11 @@ forward!(U32, u32, AtomicU32);
 forward!(U64, u64, AtomicU64);
 forward!(LaneWord, u32, AtomicU32);
 
-#[cfg(any(not(target_arch = "x86_64"), miri))]
-impl Lanes for LaneWord {}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-impl Lanes for LaneWord {
-    // Every asm block below lets the compiler assume that memory may change (no `nomem`), so
-    // neither earlier nor later accesses move across it; x86-64's own order (TSO; locked
-    // instructions are full fences) does the rest for any `Ordering` up to AcqRel, and for SeqCst
-    // in the locked ones. A SeqCst byte store would need more and is refused.
-    //
-    // Values go into whole registers: to move a constant into a part of one waits for whatever made
-    // the rest of it.
-
-    #[inline(always)]
-    fn store_byte(&self, lane: u32, value: u8, order: Ordering) {
-        debug_assert!(lane < 4 && !matches!(order, Ordering::SeqCst));
-        let byte = self.0.as_ptr().cast::<u8>().wrapping_add(lane as usize);
-        // SAFETY: `byte` is inside the 4 bytes of this word (lane < 4); see the module text for why
-        // this is an access of the one atomic.
-        unsafe {
-            core::arch::asm!("mov byte ptr [{}], {:l}", in(reg) byte, in(reg) u32::from(value), options(nostack, preserves_flags))
-        };
-    }
-
-    #[inline(always)]
-    fn store_half(&self, lane: u32, value: u16, order: Ordering) {
-        debug_assert!(lane < 2 && !matches!(order, Ordering::SeqCst));
-        let half = self.0.as_ptr().cast::<u16>().wrapping_add(lane as usize);
-        // SAFETY: `half` is an aligned half of this word (lane < 2); otherwise as in `store_byte`.
-        unsafe {
-            core::arch::asm!("mov word ptr [{}], {:x}", in(reg) half, in(reg) u32::from(value), options(nostack, preserves_flags))
-        };
-    }
-
-    #[inline(always)]
-    fn compare_exchange_byte(&self, lane: u32, current: u8, new: u8, _ok: Ordering, _no: Ordering) -> Result<u8, u8> {
-        debug_assert!(lane < 4);
-        let byte = self.0.as_ptr().cast::<u8>().wrapping_add(lane as usize);
-        let found: u32;
-        // SAFETY: as in `store_byte`.
-        unsafe {
-            core::arch::asm!(
-                "lock cmpxchg byte ptr [{}], {:l}",
-                in(reg) byte, in(reg) u32::from(new), inout("eax") u32::from(current) => found,
-                options(nostack)
-            );
-        }
-        let found = found as u8;
-        if found == current { Ok(found) } else { Err(found) }
-    }
-
-    #[inline(always)]
-    fn compare_exchange_half(
-        &self,
-        lane: u32,
-        current: u16,
-        new: u16,
-        _ok: Ordering,
-        _no: Ordering,
-    ) -> Result<u16, u16> {
-        debug_assert!(lane < 2);
-        let half = self.0.as_ptr().cast::<u16>().wrapping_add(lane as usize);
-        let found: u32;
-        // SAFETY: as in `store_byte`, with lane < 2.
-        unsafe {
-            core::arch::asm!(
-                "lock cmpxchg word ptr [{}], {:x}",
-                in(reg) half, in(reg) u32::from(new), inout("eax") u32::from(current) => found,
-                options(nostack)
-            );
-        }
-        let found = found as u16;
-        if found == current { Ok(found) } else { Err(found) }
-    }
-
-    #[inline(always)]
-    fn swap_half(&self, lane: u32, value: u16, _order: Ordering) -> u16 {
-        debug_assert!(lane < 2);
-        let half = self.0.as_ptr().cast::<u16>().wrapping_add(lane as usize);
-        let old: u16;
-        // SAFETY: as in `store_byte`, with lane < 2.
-        unsafe {
-            core::arch::asm!(
-                "xchg word ptr [{}], {:x}",
-                in(reg) half, inout(reg) value => old,
-                options(nostack, preserves_flags)
-            );
-        }
-        old
-    }
-}
-
-/// Whether both halves of a pair can be exchanged in one step.
-pub const PAIRS: bool = cfg!(all(target_arch = "x86_64", not(miri)));
-
-/// Reads both halves as one value.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-pub fn pair_load<P: Platform<U32 = U32, Lanes = LaneWord>>(pair: &Pair<P>) -> u64 {
-    let value: u64;
-    // SAFETY: a pair is 8 bytes, aligned to 8, which makes a plain load of all of them atomic. As
-    // for lanes, it is one opaque operation on both atomics to the compiler.
-    unsafe {
-        core::arch::asm!("mov {}, qword ptr [{}]", out(reg) value, in(reg) pair, options(nostack, preserves_flags));
-    }
-    value
-}
-
-/// Exchanges both halves in one step.
-///
-/// # Errors
-/// The value found.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-pub fn pair_exchange<P: Platform<U32 = U32, Lanes = LaneWord>>(
-    pair: &Pair<P>,
-    current: u64,
-    new: u64,
-) -> Result<u64, u64> {
-    let found: u64;
-    // SAFETY: as in `pair_load`; a locked instruction is atomic against every one that overlaps it.
-    unsafe {
-        core::arch::asm!(
-            "lock cmpxchg qword ptr [{}], {}",
-            in(reg) pair, in(reg) new, inout("rax") current => found,
-            options(nostack)
-        );
-    }
-    if found == current { Ok(found) } else { Err(found) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::Native;
     use crate::platform::Ordering::*;
+    use crate::platform::{Lanes, Native, Pair};
 
     /// Runs the same operations on the sub-word form and on the whole-word form.
     #[test]
@@ -305,15 +186,17 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn a_pair_is_its_halves() {
+        if !PAIRS {
+            return;
+        }
         let pair = Pair::<Native>::default();
         pair.low.store(0x0403_0201, Relaxed);
         pair.high.store(7, Relaxed);
         assert_eq!(pair_load(&pair), 0x0000_0007_0403_0201);
-        assert_eq!(pair_exchange(&pair, 7, 0), Err(0x0000_0007_0403_0201));
+        assert_eq!(pair_exchange(&pair, 7, 0, AcqRel), Err(0x0000_0007_0403_0201));
         pair.low.store_byte(3, 9, Release);
-        assert_eq!(pair_exchange(&pair, 0x0000_0007_0903_0201, u64::MAX << 8), Ok(0x0000_0007_0903_0201));
+        assert_eq!(pair_exchange(&pair, 0x0000_0007_0903_0201, u64::MAX << 8, AcqRel), Ok(0x0000_0007_0903_0201));
         assert_eq!((pair.low.load(Relaxed), pair.high.load(Relaxed)), (u32::MAX << 8, u32::MAX));
     }
 }

@@ -75,21 +75,19 @@ unsafe impl Platform for Portable {
 
     const PAIRS: bool = atomics::PAIRS;
 
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
     fn pair_load(pair: &crate::platform::Pair<Self>) -> u64 {
         atomics::pair_load(pair)
     }
 
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
     fn pair_exchange(
         pair: &crate::platform::Pair<Self>,
         current: u64,
         new: u64,
-        _success: Ordering,
+        success: Ordering,
     ) -> Result<u64, u64> {
-        atomics::pair_exchange(pair, current, new)
+        atomics::pair_exchange(pair, current, new, success)
     }
 
     #[inline(always)]

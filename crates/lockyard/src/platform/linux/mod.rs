@@ -44,9 +44,11 @@
 
 pub(crate) mod clock;
 mod epoch;
+mod file;
 mod fork;
 mod futex;
 mod pi;
+mod quota;
 mod rseq;
 mod scheduling;
 mod syscall;
@@ -134,21 +136,19 @@ unsafe impl Platform for Linux {
     const PAIRS: bool = atomics::PAIRS;
     const PACES: bool = true;
 
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
     fn pair_load(pair: &crate::platform::Pair<Self>) -> u64 {
         atomics::pair_load(pair)
     }
 
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
     fn pair_exchange(
         pair: &crate::platform::Pair<Self>,
         current: u64,
         new: u64,
-        _success: Ordering,
+        success: Ordering,
     ) -> Result<u64, u64> {
-        atomics::pair_exchange(pair, current, new)
+        atomics::pair_exchange(pair, current, new, success)
     }
 
     #[inline(always)]
@@ -353,18 +353,10 @@ unsafe impl Platform for Linux {
         scheduling::set_priority(id, base, effective)
     }
 
-    /// Asked at the start: a program that chooses its CPUs later is not noticed.
+    /// Counted at the start, and by [`topology::recount_cpus`].
     #[inline]
     fn cpus() -> u32 {
-        static CPUS: AtomicU32 = AtomicU32::new(0);
-        match CPUS.load(Ordering::Relaxed) {
-            0 => {
-                let cpus = topology::usable_cpus();
-                CPUS.store(cpus, Ordering::Relaxed);
-                cpus
-            }
-            cpus => cpus,
-        }
+        topology::cpus()
     }
 
     #[inline]

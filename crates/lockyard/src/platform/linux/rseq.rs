@@ -14,20 +14,33 @@ pub(super) fn cpu() -> u32 {
     }
 }
 
-#[cfg(all(target_arch = "x86_64", target_env = "gnu", not(miri)))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_env = "gnu", not(miri)))]
 core::arch::global_asm!(".weak __rseq_offset", ".weak __rseq_size");
 
 /// The CPU number out of the rseq area, if the C library registered one.
-#[cfg(all(target_arch = "x86_64", target_env = "gnu", not(miri)))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_env = "gnu", not(miri)))]
 #[inline(always)]
 fn registered() -> Option<u32> {
     let offset: *const isize;
     let size: *const u32;
     // SAFETY: loads two entries of the global offset table: the addresses of the symbols, or null.
+    #[cfg(target_arch = "x86_64")]
     unsafe {
         core::arch::asm!(
             "mov {}, qword ptr [rip + __rseq_offset@GOTPCREL]",
             "mov {}, qword ptr [rip + __rseq_size@GOTPCREL]",
+            out(reg) offset, out(reg) size,
+            options(nostack, preserves_flags, pure, readonly)
+        );
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        core::arch::asm!(
+            "adrp {0}, :got:__rseq_offset",
+            "ldr {0}, [{0}, :got_lo12:__rseq_offset]",
+            "adrp {1}, :got:__rseq_size",
+            "ldr {1}, [{1}, :got_lo12:__rseq_size]",
             out(reg) offset, out(reg) size,
             options(nostack, preserves_flags, pure, readonly)
         );
@@ -41,14 +54,26 @@ fn registered() -> Option<u32> {
     // SAFETY: the C library says that the calling thread's area lies at this offset from its thread
     // pointer; `cpu_id` is its second 32-bit word. The kernel writes it, hence a fresh load each
     // time (not `pure`).
+    #[cfg(target_arch = "x86_64")]
     unsafe {
         core::arch::asm!("mov {0:e}, dword ptr fs:[{1} + 4]", out(reg) cpu, in(reg) *offset, options(nostack, preserves_flags, readonly));
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        core::arch::asm!(
+            "mrs {1}, tpidr_el0",
+            "add {1}, {1}, {2}",
+            "ldr {0:w}, [{1}, #4]",
+            out(reg) cpu, out(reg) _, in(reg) *offset,
+            options(nostack, preserves_flags, readonly)
+        );
     }
     // Not (yet) registered for this thread: the kernel's two negative codes.
     (cpu < 1 << 31).then_some(cpu)
 }
 
-#[cfg(not(all(target_arch = "x86_64", target_env = "gnu", not(miri))))]
+#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_env = "gnu", not(miri))))]
 #[inline(always)]
 fn registered() -> Option<u32> {
     None

@@ -3,11 +3,10 @@
 //! What is lent is `SCHED_FIFO` with the lender's priority; the class that the thread had before is
 //! kept in its slot and comes back with its own priority. (A time-sharing thread keeps its nice
 //! value through both.) It takes `CAP_SYS_NICE`, or an `RLIMIT_RTPRIO` that is high enough.
-//!
-//! rustix has no such calls, and libc's write errno, so they are made here.
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::syscall::{self, set_scheduler as set};
 use super::threads::{self, Lent};
 use crate::platform::thread::ThreadId;
 
@@ -65,82 +64,9 @@ pub fn can_lend_priorities() -> bool {
 
 /// The class (with [`RESET_ON_FORK`]) and real-time priority of a thread.
 fn attributes(tid: u32) -> Option<(u32, u32)> {
-    // struct sched_attr, first version: size, class; flags; nice, priority; runtime, deadline,
-    // period.
-    let mut words = [0u32; 12];
-    let size = size_of_val(&words);
-    // SAFETY: the kernel writes at most `size` bytes to `words`.
-    let result = unsafe { call(number::GETATTR, tid as usize, words.as_mut_ptr().addr(), size, 0) };
+    let words = syscall::scheduling(tid)?;
     let reset = if words[2] & 1 != 0 { RESET_ON_FORK } else { 0 };
-    (result == 0).then_some((words[1] | reset, words[5]))
-}
-
-fn set(tid: u32, class: u32, priority: u32) -> bool {
-    // SAFETY: the kernel reads one int.
-    unsafe { call(number::SETSCHEDULER, tid as usize, class as usize, (&raw const priority).addr(), 0) == 0 }
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod number {
-    pub(super) const SETSCHEDULER: usize = 144;
-    pub(super) const GETATTR: usize = 315;
-}
-
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-mod number {
-    pub(super) const SETSCHEDULER: usize = 119;
-    pub(super) const GETATTR: usize = 275;
-}
-
-/// A system call of four arguments. Negative: refused.
-///
-/// # Safety
-/// As the call demands of its arguments.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-unsafe fn call(number: usize, a: usize, b: usize, c: usize, d: usize) -> isize {
-    let result;
-    // SAFETY: the caller's promise; the kernel changes rcx, r11, the result, and the memory that
-    // the call may write.
-    unsafe {
-        core::arch::asm!(
-            "syscall",
-            inlateout("rax") number as isize => result,
-            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
-            lateout("rcx") _, lateout("r11") _,
-            options(nostack),
-        );
-    }
-    result
-}
-
-/// As on x86-64.
-///
-/// # Safety
-/// As there.
-#[cfg(all(target_arch = "aarch64", not(miri)))]
-unsafe fn call(number: usize, a: usize, b: usize, c: usize, d: usize) -> isize {
-    let result;
-    // SAFETY: the caller's promise; the kernel changes the result, and the memory that the call may
-    // write.
-    unsafe {
-        core::arch::asm!(
-            "svc 0",
-            in("x8") number,
-            inlateout("x0") a as isize => result,
-            in("x1") b, in("x2") c, in("x3") d,
-            options(nostack),
-        );
-    }
-    result
-}
-
-/// Elsewhere nothing can be lent.
-///
-/// # Safety
-/// None is needed.
-#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-unsafe fn call(_number: usize, _a: usize, _b: usize, _c: usize, _d: usize) -> isize {
-    -1
+    Some((words[1] | reset, words[5]))
 }
 
 #[cfg(test)]

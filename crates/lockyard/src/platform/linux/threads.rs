@@ -56,13 +56,14 @@ mod running;
 pub(super) mod strangers;
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use std::thread_local;
 
 use rustix::process::{Pid, getpgid};
 
 use super::table::{CHUNK, Place, Table};
 use super::{Linux, epoch, futex};
+use crate::platform::atomics::AtomicU64;
 use crate::platform::thread::{Thread, ThreadId};
 
 pub(super) use counts::count;

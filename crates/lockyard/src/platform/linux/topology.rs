@@ -6,11 +6,12 @@
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::*};
 use std::{fs, string::String, vec::Vec};
 
-use rustix::fs::{Mode, OFlags, open};
-use rustix::io::read;
 #[cfg(not(miri))]
 use rustix::thread::CpuSet;
 use rustix::thread::sched_getaffinity;
+
+use super::file::read as read_file;
+use super::quota;
 
 const CPUS: usize = 4096;
 
@@ -49,9 +50,38 @@ pub fn read_ahead() {
     caches();
 }
 
-/// CPUs this process may run on; at least 1.
+/// CPUs this process may use: those it may run on, or fewer if its control groups limit its time;
+/// at least 1.
 pub fn usable_cpus() -> u32 {
-    sched_getaffinity(None).map_or(1, |set| set.count().max(1))
+    let allowed = sched_getaffinity(None).map_or(1, |set| set.count().max(1));
+    quota::cpus().map_or(allowed, |granted| granted.min(allowed))
+}
+
+static USABLE: AtomicU32 = AtomicU32::new(0);
+
+/// [`usable_cpus`] as counted last.
+#[inline]
+pub(super) fn cpus() -> u32 {
+    match USABLE.load(Relaxed) {
+        0 => recount_cpus(),
+        cpus => cpus,
+    }
+}
+
+/// Counts the CPUs again, for a program that has changed its affinity, or the limits of its control
+/// groups, since it started.
+///
+/// The locks take the number as it was when the program started. To look again they would make
+/// system calls that a sandbox may forbid by then, and a thread that is bound to a CPU would count
+/// one. (With one CPU nobody spins. A thread that waits for an owner that is not running does not
+/// spin either, so a number that is too high costs little.) Call it in a thread that may use all
+/// CPUs of the program.
+///
+/// Returns the number. Two system calls, and a few reads of files.
+pub fn recount_cpus() -> u32 {
+    let cpus = usable_cpus();
+    USABLE.store(cpus, Relaxed);
+    cpus
 }
 
 /// The highest number of a CPU that this process may run on.
@@ -158,13 +188,6 @@ fn read_numbered<'t>(before: &str, number: usize, after: &str, text: &'t mut [u8
     read_file(core::ffi::CStr::from_bytes_until_nul(&path).ok()?, text)
 }
 
-/// What the file begins with, as far as there is room for it.
-fn read_file<'t>(path: &core::ffi::CStr, text: &'t mut [u8]) -> Option<&'t [u8]> {
-    let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let length = read(&file, &mut *text).ok()?;
-    text.get(..length)
-}
-
 /// Calls `each` with every number of a kernel list such as `0-3,8,10-11`.
 fn for_each_cpu(list: &[u8], mut each: impl FnMut(usize)) {
     for part in list.trim_ascii().split(|&byte| byte == b',') {
@@ -187,7 +210,7 @@ pub struct Topology {
     pub model: String,
     /// Kernel release, or empty.
     pub kernel: String,
-    /// CPUs this process may use.
+    /// CPUs this process may use: [`usable_cpus`].
     pub usable: u32,
     /// Online CPUs.
     pub online: Vec<u32>,
@@ -224,15 +247,15 @@ pub struct Cache {
 impl Topology {
     /// Reads this machine. Missing files leave fields empty; never fails.
     pub fn read() -> Self {
-        let online = cpus("/sys/devices/system/cpu/online");
-        let mut nodes: Vec<Node> = cpus("/sys/devices/system/node/online")
+        let online = cpu_list("/sys/devices/system/cpu/online");
+        let mut nodes: Vec<Node> = cpu_list("/sys/devices/system/node/online")
             .into_iter()
             .map(|id| {
                 let folder = std::format!("/sys/devices/system/node/node{id}");
                 let distances = text(&std::format!("{folder}/distance"));
                 Node {
                     id,
-                    cpus: cpus(&std::format!("{folder}/cpulist")),
+                    cpus: cpu_list(&std::format!("{folder}/cpulist")),
                     distances: distances.split_whitespace().filter_map(|word| word.parse().ok()).collect(),
                 }
             })
@@ -272,7 +295,7 @@ impl Cache {
             level: field("level").trim().parse().ok()?,
             kind: String::from(field("type").trim()),
             kib,
-            shared_by: cpus(&std::format!("{folder}/shared_cpu_list")).len().max(1) as u32,
+            shared_by: cpu_list(&std::format!("{folder}/shared_cpu_list")).len().max(1) as u32,
         })
     }
 }
@@ -281,7 +304,7 @@ fn text(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-fn cpus(path: &str) -> Vec<u32> {
+fn cpu_list(path: &str) -> Vec<u32> {
     let mut list = Vec::new();
     for_each_cpu(text(path).as_bytes(), |cpu| list.push(cpu as u32));
     list

@@ -25,7 +25,9 @@ mod counted {
 
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 mod counted {
-    use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use core::sync::atomic::Ordering::Relaxed;
+
+    use crate::platform::atomics::AtomicU64;
 
     static LOOKS: AtomicU64 = AtomicU64::new(3_600_000_000_000);
 

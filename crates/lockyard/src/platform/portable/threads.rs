@@ -25,13 +25,14 @@
 
 use core::cell::Cell;
 use core::num::NonZeroUsize;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU32, Ordering::*};
 use std::boxed::Box;
 use std::sync::OnceLock;
 use std::thread_local;
 
 use super::Portable;
 use crate::event::{COUNT, Event, Snapshot};
+use crate::platform::atomics::AtomicU64;
 use crate::platform::thread::{Thread, ThreadId};
 
 /// Records that are allocated together.

@@ -4,10 +4,11 @@
 //! slot, where another process can read them. Each slot knows which: counting asks nobody else.
 //! What was counted moves along when words are lent, so that sums go on.
 
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicPtr, Ordering::*};
 
 use super::{SELF, Slot, TABLE, at, slots};
 use crate::event::{COUNT, Event, Snapshot};
+use crate::platform::atomics::AtomicU64;
 
 pub(super) const EVENTS: usize = if cfg!(feature = "events") { COUNT } else { 0 };
 

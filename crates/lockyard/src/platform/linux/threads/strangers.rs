@@ -22,11 +22,12 @@
 //! it knows the innermost of its places, and each place the next one (`outer`).
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU32, Ordering::*};
 use std::thread_local;
 
 use super::super::{Linux, futex};
 use crate::platform::StandIn;
+use crate::platform::atomics::AtomicU64;
 use crate::platform::thread::ThreadId;
 
 /// How many records can be lent at a time.

@@ -1,0 +1,225 @@
+//! What a kernel does around a hold: preemption or interrupts off before the lock is waited for,
+//! and on again behind its release.
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use lock_api::{GuardNoSend, RawMutex, RawRwLock};
+
+/// What is done around each hold of an [`Around`] lock.
+///
+/// What `enter` finds and changes, as whether interrupts were on, it returns; `leave` gets it back.
+/// Holds nest, and may end in another order than they began in: a state that is put back too early
+/// has to be counted by the CPU instead.
+pub trait Hold {
+    /// What is put back.
+    type State;
+    /// Before the lock is waited for, or tried.
+    fn enter() -> Self::State;
+    /// After its release, or after an attempt that failed.
+    fn leave(state: Self::State);
+}
+
+/// The lock `L`, held with what `H` does around.
+///
+/// It guarantees what `L` guarantees. Between [`Hold::enter`] and [`Hold::leave`] are the wait and
+/// the hold: with interrupts off, no handler of this CPU can wait for a lock that its CPU holds. An
+/// attempt that fails leaves at once. Guards stay with their thread. Cost: the two calls.
+///
+/// ```
+/// use lockyard::lock_api::Mutex;
+/// use lockyard::platform::Native;
+/// use lockyard::raw::{Around, Hold, RawQSpinLock};
+///
+/// struct NoInterrupts;
+///
+/// impl Hold for NoInterrupts {
+///     type State = bool;
+///     fn enter() -> bool {
+///         /* turn them off; whether they were on: */ true
+///     }
+///     fn leave(were_on: bool) {
+///         if were_on { /* turn them on */ }
+///     }
+/// }
+///
+/// type IrqMutex<T> = Mutex<Around<RawQSpinLock<Native>, NoInterrupts>, T>;
+///
+/// static READY: IrqMutex<Vec<u32>> = IrqMutex::new(Vec::new());
+/// READY.lock().push(1);
+/// assert_eq!(*READY.lock(), [1]);
+/// ```
+pub struct Around<L, H> {
+    lock: L,
+    hold: PhantomData<fn() -> H>,
+}
+
+impl<L: fmt::Debug, H> fmt::Debug for Around<L, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock.fmt(f)
+    }
+}
+
+/// What a hold has: the lock's own, what is put back, and that it stays with its thread.
+type Inside<G, H> = (G, <H as Hold>::State, GuardNoSend);
+
+#[inline]
+fn inside<G, H: Hold>(lock: impl FnOnce() -> G) -> Inside<G, H> {
+    let state = H::enter();
+    (lock(), state, GuardNoSend::new())
+}
+
+#[inline]
+fn attempted<G, H: Hold>(attempt: impl FnOnce() -> Option<G>) -> Option<Inside<G, H>> {
+    let state = H::enter();
+    match attempt() {
+        Some(guard) => Some((guard, state, GuardNoSend::new())),
+        None => {
+            H::leave(state);
+            None
+        }
+    }
+}
+
+// SAFETY: the lock's own exclusion.
+unsafe impl<L: RawMutex, H: Hold> RawMutex for Around<L, H> {
+    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
+    const INIT: Self = Self { lock: L::INIT, hold: PhantomData };
+
+    type Guard = Inside<L::Guard, H>;
+
+    #[inline]
+    fn lock(&self) -> Self::Guard {
+        inside::<_, H>(|| self.lock.lock())
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<Self::Guard> {
+        attempted::<_, H>(|| self.lock.try_lock())
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, (guard, state, _): Self::Guard) {
+        // SAFETY: the caller's promise.
+        unsafe { self.lock.unlock(guard) };
+        H::leave(state);
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.lock.is_locked()
+    }
+}
+
+// SAFETY: the lock's own exclusion.
+unsafe impl<L: RawRwLock, H: Hold> RawRwLock for Around<L, H> {
+    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way of naming a constructor
+    const INIT: Self = Self { lock: L::INIT, hold: PhantomData };
+
+    type SharedGuard = Inside<L::SharedGuard, H>;
+    type ExclusiveGuard = Inside<L::ExclusiveGuard, H>;
+
+    #[inline]
+    fn lock_shared(&self) -> Self::SharedGuard {
+        inside::<_, H>(|| self.lock.lock_shared())
+    }
+
+    #[inline]
+    fn try_lock_shared(&self) -> Option<Self::SharedGuard> {
+        attempted::<_, H>(|| self.lock.try_lock_shared())
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self, (guard, state, _): Self::SharedGuard) {
+        // SAFETY: the caller's promise.
+        unsafe { self.lock.unlock_shared(guard) };
+        H::leave(state);
+    }
+
+    #[inline]
+    fn lock_exclusive(&self) -> Self::ExclusiveGuard {
+        inside::<_, H>(|| self.lock.lock_exclusive())
+    }
+
+    #[inline]
+    fn try_lock_exclusive(&self) -> Option<Self::ExclusiveGuard> {
+        attempted::<_, H>(|| self.lock.try_lock_exclusive())
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive(&self, (guard, state, _): Self::ExclusiveGuard) {
+        // SAFETY: the caller's promise.
+        unsafe { self.lock.unlock_exclusive(guard) };
+        H::leave(state);
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.lock.is_locked()
+    }
+
+    #[inline]
+    fn is_locked_exclusive(&self) -> bool {
+        self.lock.is_locked_exclusive()
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use std::cell::Cell;
+    use std::thread_local;
+
+    use super::*;
+    use crate::api::{RawQRwLock, RawQSpinLock};
+    use crate::platform::Native;
+
+    thread_local! {
+        /// A bit for each hold.
+        static HOLDS: Cell<u32> = const { Cell::new(0) };
+    }
+
+    struct Noted;
+
+    impl Hold for Noted {
+        type State = u32;
+        fn enter() -> u32 {
+            let bit = 1 << HOLDS.get().trailing_ones();
+            HOLDS.set(HOLDS.get() | bit);
+            bit
+        }
+        fn leave(bit: u32) {
+            assert_eq!(HOLDS.get() & bit, bit);
+            HOLDS.set(HOLDS.get() & !bit);
+        }
+    }
+
+    #[test]
+    fn each_hold_has_one_before_and_one_behind_it_and_an_attempt_that_fails_none() {
+        type Lock = Around<RawQSpinLock<Native>, Noted>;
+        let (first, second) = (lock_api::Mutex::<Lock, ()>::new(()), lock_api::Mutex::<Lock, ()>::new(()));
+        let outer = first.lock();
+        let inner = second.try_lock();
+        assert!(first.try_lock().is_none() && first.is_locked());
+        assert_eq!(HOLDS.get(), 0b11);
+        drop(outer);
+        assert_eq!(HOLDS.get(), 0b10);
+        drop(inner);
+        assert_eq!(HOLDS.get(), 0);
+    }
+
+    #[test]
+    fn readers_and_writers_likewise() {
+        let lock = lock_api::RwLock::<Around<RawQRwLock<Native>, Noted>, ()>::new(());
+        let readers = (lock.read(), lock.try_read());
+        assert!(lock.try_write().is_none());
+        assert_eq!(HOLDS.get(), 0b11);
+        drop(readers);
+        let writer = lock.write();
+        assert!(lock.try_read().is_none() && lock.is_locked_exclusive());
+        assert_eq!(HOLDS.get(), 1);
+        drop(writer);
+        assert_eq!(HOLDS.get(), 0);
+        drop(lock.try_write());
+        assert_eq!(HOLDS.get(), 0);
+    }
+}

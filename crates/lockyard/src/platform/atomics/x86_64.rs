@@ -1,0 +1,133 @@
+//! On x86-64 a byte or half-word store and compare-exchange on a 32-bit word are what the machine
+//! does for "a 32-bit read-modify-write that touches one lane": coherence works on lines, a locked
+//! sub-word instruction is atomic against every overlapping one, and a plain store of either cannot
+//! lose a neighbour's change.
+
+use super::{LaneWord, U32};
+use crate::platform::{Lanes, Ordering, Pair, Platform};
+
+impl Lanes for LaneWord {
+    // Every asm block below lets the compiler assume that memory may change (no `nomem`), so
+    // neither earlier nor later accesses move across it; x86-64's own order (TSO; locked
+    // instructions are full fences) does the rest for any `Ordering` up to AcqRel, and for SeqCst
+    // in the locked ones. A SeqCst byte store would need more and is refused.
+    //
+    // Values go into whole registers: to move a constant into a part of one waits for whatever made
+    // the rest of it.
+
+    #[inline(always)]
+    fn store_byte(&self, lane: u32, value: u8, order: Ordering) {
+        debug_assert!(lane < 4 && !matches!(order, Ordering::SeqCst));
+        let byte = self.0.as_ptr().cast::<u8>().wrapping_add(lane as usize);
+        // SAFETY: `byte` is inside the 4 bytes of this word (lane < 4); see the module text for why
+        // this is an access of the one atomic.
+        unsafe {
+            core::arch::asm!("mov byte ptr [{}], {:l}", in(reg) byte, in(reg) u32::from(value), options(nostack, preserves_flags))
+        };
+    }
+
+    #[inline(always)]
+    fn store_half(&self, lane: u32, value: u16, order: Ordering) {
+        debug_assert!(lane < 2 && !matches!(order, Ordering::SeqCst));
+        let half = self.0.as_ptr().cast::<u16>().wrapping_add(lane as usize);
+        // SAFETY: `half` is an aligned half of this word (lane < 2); otherwise as in `store_byte`.
+        unsafe {
+            core::arch::asm!("mov word ptr [{}], {:x}", in(reg) half, in(reg) u32::from(value), options(nostack, preserves_flags))
+        };
+    }
+
+    #[inline(always)]
+    fn compare_exchange_byte(&self, lane: u32, current: u8, new: u8, _ok: Ordering, _no: Ordering) -> Result<u8, u8> {
+        debug_assert!(lane < 4);
+        let byte = self.0.as_ptr().cast::<u8>().wrapping_add(lane as usize);
+        let found: u32;
+        // SAFETY: as in `store_byte`.
+        unsafe {
+            core::arch::asm!(
+                "lock cmpxchg byte ptr [{}], {:l}",
+                in(reg) byte, in(reg) u32::from(new), inout("eax") u32::from(current) => found,
+                options(nostack)
+            );
+        }
+        let found = found as u8;
+        if found == current { Ok(found) } else { Err(found) }
+    }
+
+    #[inline(always)]
+    fn compare_exchange_half(
+        &self,
+        lane: u32,
+        current: u16,
+        new: u16,
+        _ok: Ordering,
+        _no: Ordering,
+    ) -> Result<u16, u16> {
+        debug_assert!(lane < 2);
+        let half = self.0.as_ptr().cast::<u16>().wrapping_add(lane as usize);
+        let found: u32;
+        // SAFETY: as in `store_byte`, with lane < 2.
+        unsafe {
+            core::arch::asm!(
+                "lock cmpxchg word ptr [{}], {:x}",
+                in(reg) half, in(reg) u32::from(new), inout("eax") u32::from(current) => found,
+                options(nostack)
+            );
+        }
+        let found = found as u16;
+        if found == current { Ok(found) } else { Err(found) }
+    }
+
+    #[inline(always)]
+    fn swap_half(&self, lane: u32, value: u16, _order: Ordering) -> u16 {
+        debug_assert!(lane < 2);
+        let half = self.0.as_ptr().cast::<u16>().wrapping_add(lane as usize);
+        let old: u16;
+        // SAFETY: as in `store_byte`, with lane < 2.
+        unsafe {
+            core::arch::asm!(
+                "xchg word ptr [{}], {:x}",
+                in(reg) half, inout(reg) value => old,
+                options(nostack, preserves_flags)
+            );
+        }
+        old
+    }
+}
+
+/// Whether both halves of a pair can be exchanged in one step.
+pub const PAIRS: bool = true;
+
+/// Reads both halves as one value.
+#[inline(always)]
+pub fn pair_load<P: Platform<U32 = U32, Lanes = LaneWord>>(pair: &Pair<P>) -> u64 {
+    let value: u64;
+    // SAFETY: a pair is 8 bytes, aligned to 8, which makes a plain load of all of them atomic. As
+    // for lanes, it is one opaque operation on both atomics to the compiler.
+    unsafe {
+        core::arch::asm!("mov {}, qword ptr [{}]", out(reg) value, in(reg) pair, options(nostack, preserves_flags));
+    }
+    value
+}
+
+/// Exchanges both halves in one step.
+///
+/// # Errors
+/// The value found.
+#[inline(always)]
+pub fn pair_exchange<P: Platform<U32 = U32, Lanes = LaneWord>>(
+    pair: &Pair<P>,
+    current: u64,
+    new: u64,
+    _success: Ordering,
+) -> Result<u64, u64> {
+    let found: u64;
+    // SAFETY: as in `pair_load`; a locked instruction is atomic against every one that overlaps it.
+    unsafe {
+        core::arch::asm!(
+            "lock cmpxchg qword ptr [{}], {}",
+            in(reg) pair, in(reg) new, inout("rax") current => found,
+            options(nostack)
+        );
+    }
+    if found == current { Ok(found) } else { Err(found) }
+}
