@@ -224,7 +224,7 @@ pub(crate) const FORMS: &[Form] = &[
         name: "explore emulated",
         options: "[aarch64] [s390x]",
         about: "the tests of the library on other processors, and of the preload library on AArch64, under QEMU's emulation of a user's program; installs it and the compilers when missing",
-        time: "15 minutes",
+        time: "8 minutes",
         run: emulated::main,
     },
     Form {
@@ -282,8 +282,8 @@ pub(crate) const FORMS: &[Form] = &[
     },
     Form {
         name: "lab parking-lot",
-        options: "[own] [CRATE...]",
-        about: "parking_lot's own tests, and tests of crates that use most of its types (tokio, parity-db, epaint, nebari, surrealkv), with Lockyard in its place: passed and failed, in a table. cargo fetches them",
+        options: "[own] [std] [CRATE...]",
+        about: "parking_lot's own tests, std's, and tests of crates that use most of parking_lot's types (tokio, parity-db, epaint, nebari, surrealkv), with Lockyard in its place: passed and failed, in a table. cargo fetches them",
         time: "10 minutes, and the downloads",
         run: lab::stand_in_for_parking_lot,
     },

@@ -21,6 +21,7 @@ mod cluster;
 mod foreign;
 mod host;
 mod json;
+mod of_std;
 mod parking_lot;
 mod picture;
 mod predictions;

@@ -3,14 +3,14 @@
 //!
 //! A package called `parking_lot` that consists of `pub use lockyard::*` takes the place of the
 //! real one. On it run parking_lot's own tests (NAME `own`), cut out of its sources, but for those
-//! of `Once` and of serde, and tests of other people's crates: of tokio and surrealkv a selection.
-//! Nothing of them is in the repository: cargo fetches them.
+//! of `Once` and of serde, std's (NAME `std`, see `of_std.rs`), and tests of other people's crates:
+//! of tokio and surrealkv a selection. Nothing of them is in the repository: cargo fetches them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::json;
+use super::{json, of_std};
 use crate::tools::{self, Outcome};
 
 /// A crate that uses parking_lot, the types that it uses, and what of its tests is run.
@@ -48,10 +48,10 @@ const OTHERWISE: [(&str, &str); 1] = [(
 
 /// The exit code.
 pub(super) fn main(names: &[&str]) -> u8 {
-    let known = |name: &&&str| **name == "own" || USERS.iter().any(|user| user.name == **name);
+    let known = |name: &&&str| ["own", "std"].contains(*name) || USERS.iter().any(|user| user.name == **name);
     if let Some(name) = names.iter().find(|name| !known(name)) {
         let all: Vec<&str> = USERS.iter().map(|user| user.name).collect();
-        eprintln!("xtask: lab parking-lot: '{name}' is none of own, {}", all.join(", "));
+        eprintln!("xtask: lab parking-lot: '{name}' is none of own, std, {}", all.join(", "));
         return 2;
     }
     match run(names) {
@@ -74,6 +74,12 @@ fn run(names: &[&str]) -> Outcome<bool> {
     if wanted("own") {
         println!("parking_lot's own tests");
         rows.push((format!("parking_lot {PARKING_LOT}, its own tests"), own(&folder, &sources("parking_lot")?)?));
+    }
+    if wanted("std") {
+        println!("std's tests of its locks");
+        let package = folder.join("of-std");
+        let words = of_std::package(&package)?;
+        rows.push(("std's own tests, without poisoning".to_owned(), test(&package, &folder.join("target"), words)?));
     }
     for user in USERS.iter().filter(|user| wanted(user.name)) {
         println!("{} {}", user.name, user.version);
@@ -157,6 +163,8 @@ fn tally(text: &str) -> Tally {
 fn test(folder: &Path, target: &Path, words: &str) -> Outcome<Tally> {
     let mut command = Command::new("cargo");
     command.arg("test").args(words.split_whitespace()).current_dir(folder).env("CARGO_TARGET_DIR", target);
+    // std's tests use what is not stable.
+    command.env("RUSTC_BOOTSTRAP", "of_std");
     let output = command.output().map_err(|error| format!("cargo: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let sum = tally(&text);

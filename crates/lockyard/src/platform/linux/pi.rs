@@ -257,7 +257,9 @@ mod tests {
 
     #[test]
     fn a_thread_is_time_sharing_by_default() {
-        assert_eq!(Linux::class(), Class::TimeSharing);
+        // Without an answer it might be urgent.
+        let default = if syscall::KNOWN { Class::TimeSharing } else { Class::RealTime };
+        assert_eq!(Linux::class(), default);
     }
 
     #[test]

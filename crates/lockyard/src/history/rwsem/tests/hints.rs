@@ -106,10 +106,17 @@ fn the_first_waiter_is_entitled_whoever_asks() {
         eventually("the second asks", || count(lock) & HANDOFF != 0);
         assert_eq!(entitled(lock), [true, false]);
     });
-    queue_of_writers::<V5_16>(2, |lock| {
-        eventually("the second asks", || count(lock) & HANDOFF != 0);
-        assert_eq!(entitled(lock), [false, true]);
-    });
+    // Unless the first wakes by itself, late, and asks before: then once more.
+    let second_asked = || {
+        let mut asked = Vec::new();
+        queue_of_writers::<V5_16>(2, |lock| {
+            eventually("one of the two asks", || count(lock) & HANDOFF != 0);
+            asked = entitled(lock);
+        });
+        assert!(asked == [false, true] || asked == [true, false], "{asked:?}");
+        asked == [false, true]
+    };
+    assert!((0..100).any(|_| second_asked()));
 }
 
 #[test]

@@ -215,9 +215,8 @@ macro_rules! every_policy {
             }
             #[test]
             fn torture() {
-                // The others are broken on purpose; v5.16 hangs, as in the kernel, for as long as other
-                // programs keep the CPUs.
-                if Y::TWO_PHASE_GRANT && Y::NAME != super::V5_16::NAME {
+                // The others are broken on purpose.
+                if Y::TWO_PHASE_GRANT {
                     common::torture::torture(kernel::<Linux, Y>, 4, 3_000, 1);
                 }
             }
