@@ -70,6 +70,7 @@ mod run;
 mod score;
 mod selection;
 mod simulate;
+mod stacks;
 mod suggest;
 mod sweep;
 mod symbols;

@@ -24,6 +24,7 @@ use crate::report::look::Look;
 use crate::report::observed::Extent;
 use crate::report::verdict::Facts;
 use crate::report::{folded, json, observed, observed_json, openmetrics, verdict};
+use crate::stacks;
 use crate::symbols::Symbols;
 use crate::terminal;
 use crate::unseen::{self, Unseen};
@@ -46,7 +47,7 @@ pub(crate) struct Observation {
 
 #[derive(Debug)]
 enum Subject {
-    Process { reader: Reader, reset: bool },
+    Process { reader: Reader, reset: bool, stacks: bool },
     Program(Launch),
 }
 
@@ -79,7 +80,7 @@ impl Observation {
                 let process = bounds.number(text)? as u32;
                 let opened = if args.reset { Reader::open_to_reset(process) } else { Reader::open(process) };
                 let reader = opened.map_err(|refusal| Failure::usage(format!("--pid: {refusal}")))?;
-                Subject::Process { reader, reset: args.reset }
+                Subject::Process { reader, reset: args.reset, stacks: args.stacks }
             }
             None => Subject::Program(Launch::check(&args.program, None, Purpose::Watch)?),
         };
@@ -93,12 +94,12 @@ impl Observation {
     pub(crate) fn run(&self, styled: bool) -> Result<u8, Failure> {
         interrupt::listen_quietly()?;
         match &self.subject {
-            Subject::Process { reader, reset } => self.process(reader, *reset, styled).map(|()| 0),
+            Subject::Process { reader, reset, stacks } => self.process(reader, *reset, *stacks, styled).map(|()| 0),
             Subject::Program(launch) => self.program(launch),
         }
     }
 
-    fn process(&self, reader: &Reader, reset: bool, styled: bool) -> Result<(), Failure> {
+    fn process(&self, reader: &Reader, reset: bool, stacks: bool, styled: bool) -> Result<(), Failure> {
         let process = reader.process();
         let mut known = Known::of_running(process, f64::INFINITY);
         if self.interval.is_none() {
@@ -120,7 +121,10 @@ impl Observation {
             if unseen::is_unseen(Some(&first)) {
                 return Err(unseen_process(&first, &teller.known));
             }
-            return self.tell(&teller, &first, known.thread_time, reader.ended());
+            // At once: threads go on.
+            let stacks = stacks.then(|| stacks::told(&first));
+            self.tell(&teller, &first, known.thread_time, reader.ended())?;
+            return stacks.map_or(Ok(()), |told| self.put(&teller, &told?));
         };
         let mut begin = if reset { reader.sample() } else { first };
         let mut earlier = begin.clone();

@@ -149,7 +149,7 @@ fn frames(loader: &Loader, address: u64) -> Option<Spot> {
 }
 
 /// Whether a function only passes a lock call on, by its full name.
-fn is_wrapper(function: &str) -> bool {
+pub(crate) fn is_wrapper(function: &str) -> bool {
     // `<T as Trait>::method`, and what is inside of it.
     let name = function.trim_start_matches(['<', '&']);
     const MODULES: [&str; 5] =
@@ -158,7 +158,7 @@ fn is_wrapper(function: &str) -> bool {
 }
 
 /// The same by the file that it is in: with little debug information names are short.
-fn is_wrappers(file: &str) -> bool {
+pub(crate) fn is_wrappers(file: &str) -> bool {
     let parts: Vec<&str> = file.split('/').collect();
     let package = |part: &str, name: &str| {
         let version = part.strip_prefix(name).map(|rest| rest.strip_prefix('-').unwrap_or(rest));
@@ -191,7 +191,7 @@ impl Spot {
 }
 
 /// A function's name without arguments and parameters of templates: what tells it apart for people.
-fn short(function: &str) -> String {
+pub(crate) fn short(function: &str) -> String {
     let mut out = String::new();
     let mut depth = 0u32;
     for letter in function.chars() {
@@ -207,7 +207,7 @@ fn short(function: &str) -> String {
     if out.is_empty() || out.starts_with("::") || out.ends_with("operator") { function.to_owned() } else { out }
 }
 
-fn last_part(path: &str) -> &str {
+pub(crate) fn last_part(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 

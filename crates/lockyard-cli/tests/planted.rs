@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use assert_cmd::cargo::cargo_bin;
 use preloaded::{library, source};
@@ -159,6 +159,36 @@ fn a_deadlock_is_named() {
             assert!(sentence.contains(&part), "{what}, {part}: {sentence}\n{late}");
         }
     }
+}
+
+/// `--stacks` shows the calls that lead to the lock, of both.
+#[test]
+fn the_stacks_of_a_deadlock_are_shown() {
+    let mut program = Command::new(cargo_bin!("lockyard"))
+        .arg("run")
+        .arg(program(""))
+        .arg("deadlock")
+        .env("LOCKYARD_PRELOAD", library())
+        .spawn()
+        .expect("the binary runs");
+    let id = program.id().to_string();
+    let begun = Instant::now();
+    let report = loop {
+        let output = Command::new(cargo_bin!("lockyard")).args(["stat", "--stacks", "--pid", &id]).output();
+        let Output { stdout, stderr, .. } = output.expect("the binary runs");
+        let report = String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr);
+        // Before that they have not met.
+        if report.starts_with("Deadlock") || begun.elapsed() > Duration::from_secs(60) {
+            break report;
+        }
+    };
+    program.kill().expect("it is there");
+    program.wait().expect("it ends");
+    let stacks: Vec<&str> = report.split("  Stack of thread ").skip(1).collect();
+    let first = |stack: &str| stack.lines().nth(1).unwrap_or_default().trim().to_owned();
+    let mut calls: Vec<String> = stacks.iter().map(|stack| first(stack)).collect();
+    calls.sort();
+    assert_eq!(calls, [place("back", "back second"), place("forth", "forth second")], "{report}");
 }
 
 /// One of the two gives up, and the other goes on.

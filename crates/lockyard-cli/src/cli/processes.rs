@@ -40,6 +40,11 @@ pub(crate) struct StatArgs {
     #[arg(long, requires = "pid")]
     pub(crate) reset: bool,
 
+    /// Show as well where the thread that has waited longest is, and the holder, call by call; stops
+    /// the process for some milliseconds (by eu-stack, of elfutils)
+    #[arg(long, requires = "pid", conflicts_with_all = ["json", "openmetrics", "folded", "interval"])]
+    pub(crate) stacks: bool,
+
     /// Show all columns, and the callers of all classes
     #[arg(long, requires = "subject", conflicts_with_all = ["json", "openmetrics"])]
     pub(crate) wide: bool,
