@@ -109,8 +109,8 @@ fn header_check() -> Outcome {
 /// A test, so that cbindgen is compiled once for all uses.
 const HEADER_COMMAND: &str = "test --quiet -p lockyard-capi --test header";
 
-/// With the compilers that the tests of the C interface need, and what shows stacks. Examples have no tests, and clippy
-/// compiles them.
+/// With the compilers that the tests of the C interface need, and what shows stacks. Examples have
+/// no tests, and clippy compiles them.
 fn tests() -> Outcome {
     let programs = [("g++", "g++"), ("clang++", "clang"), ("readelf", "binutils"), ("eu-stack", "elfutils")];
     for (program, package) in programs {

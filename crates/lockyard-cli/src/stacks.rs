@@ -94,7 +94,7 @@ fn parsed(text: &str) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for line in text.lines() {
         if line.starts_with('#') {
-            let rest = line.splitn(2, " 0x").nth(1).and_then(|rest| rest.split_once(' ')).map_or("", |(_, rest)| rest);
+            let rest = line.split_once(" 0x").and_then(|(_, rest)| rest.split_once(' ')).map_or("", |(_, rest)| rest);
             let (name, module) = rest.rsplit_once(" - ").unwrap_or((rest, ""));
             let name = without_hash(name.trim());
             let inside = last_part(module).starts_with("liblockyard") || is_wrapper(&name);

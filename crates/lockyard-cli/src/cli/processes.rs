@@ -40,8 +40,8 @@ pub(crate) struct StatArgs {
     #[arg(long, requires = "pid")]
     pub(crate) reset: bool,
 
-    /// Show as well where the thread that has waited longest is, and the holder, call by call; stops
-    /// the process for some milliseconds (by eu-stack, of elfutils)
+    /// Show the calls that led to the lock as well, of its holder and of the thread that has waited
+    /// longest; stops the process for some milliseconds (eu-stack does, of elfutils)
     #[arg(long, requires = "pid", conflicts_with_all = ["json", "openmetrics", "folded", "interval"])]
     pub(crate) stacks: bool,
 
