@@ -79,7 +79,7 @@ pub(crate) const FORMS: &[Form] = &[
     Form {
         name: "lint --semver",
         options: "[REVISION]",
-        about: "cargo-semver-checks: what the public interface has lost since a revision (the newest tag, or the last commit); compiles it when missing",
+        about: "cargo-semver-checks: what the public interface has lost since a revision (the newest tag, or the last commit but one); compiles it when missing",
         time: "1 minute, 10 the first time",
         run: steps::semver,
     },

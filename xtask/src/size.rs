@@ -71,6 +71,9 @@ pub(crate) fn check() -> Outcome {
     let lockyard = tools::root().join("crates/lockyard").display().to_string();
     write("Cargo.toml", &MANIFEST.replace("LOCKYARD", &lockyard))?;
     write("src/main.rs", PROGRAM)?;
+    // The versions that the workspace has.
+    let lock = tools::root().join("Cargo.lock");
+    fs::copy(&lock, folder.join("Cargo.lock")).map_err(|error| format!("{}: {error}", lock.display()))?;
     tools::need("size", "binutils")?;
     println!("{:<12} {:>10} {:>10} {:>13}", "mutex of", "code, KiB", "zeroed", "build, CPU s");
     let shown = |mutex: &str| {

@@ -166,11 +166,11 @@ pub(crate) fn deny() -> Outcome {
 }
 
 /// What cargo-semver-checks says of the published interface, beside that of a revision: of the
-/// newest tag, or of the last commit while nothing has been released.
+/// newest tag, or of the last commit but one while nothing has been released.
 pub(crate) fn semver(words: &[&str]) -> u8 {
     let tagged = || tools::capture(Command::new("git").args(["describe", "--tags", "--abbrev=0"]));
     let baseline = match *words {
-        [] => tagged().map_or_else(|_| "HEAD".to_owned(), |tag| tag.trim().to_owned()),
+        [] => tagged().map_or_else(|_| "HEAD~1".to_owned(), |tag| tag.trim().to_owned()),
         [revision] if !revision.starts_with('-') => revision.to_owned(),
         _ => return tools::misunderstood("lint --semver", words),
     };

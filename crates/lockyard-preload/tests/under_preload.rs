@@ -393,6 +393,17 @@ fn roots_segment_is_given_away_only_with_root() {
 
 /// What a program pays at start: nothing but the loader's work for one more library.
 #[test]
+fn what_older_glibcs_lack_is_referenced_weakly() {
+    let path = library().to_str().unwrap();
+    let listed = Command::new("readelf").args(["--dyn-syms", "-W", path]).output().expect("readelf (binutils)");
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    for symbol in ["__rseq_offset", "__rseq_size", "__libc_single_threaded"] {
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains(symbol)).collect();
+        assert!(lines.len() == 1 && lines[0].contains(" WEAK "), "{symbol}: {lines:?}");
+    }
+}
+
+#[test]
 fn the_library_needs_nothing_but_libc() {
     let listed = Command::new("readelf").args(["-d", library().to_str().unwrap()]).stderr(Stdio::null()).output();
     static NEEDED: OnceLock<Vec<String>> = OnceLock::new();

@@ -61,6 +61,7 @@
 
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
+#[cfg(target_has_atomic = "ptr")]
 use crate::platform::atomics;
 use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
@@ -107,6 +108,7 @@ impl<P: Platform> Default for RawSemaphore<P> {
     }
 }
 
+#[cfg(target_has_atomic = "ptr")]
 impl<P: ConstPlatform<U64 = atomics::U64>> RawSemaphore<P> {
     /// A semaphore with `units`, in constants.
     pub const fn const_with_units(units: u32) -> Self {

@@ -1,6 +1,6 @@
 //! What lock and unlock calls try first: a thread that has been here before, a mutex that nobody
-//! holds or waits for. No stack, one locked instruction each way, and none while the process has
-//! one thread.
+//! holds or waits for. On x86-64 no stack; one locked instruction each way, and none while the
+//! process has one thread.
 
 use core::sync::atomic::Ordering::*;
 

@@ -3,6 +3,7 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 
 use lock_api::{GuardNoSend, RawMutex, RawRwLock};
 
@@ -16,7 +17,7 @@ pub trait Hold {
     type State;
     /// Before the lock is waited for, or tried.
     fn enter() -> Self::State;
-    /// After its release, or after an attempt that failed.
+    /// After its release, or after an attempt that failed or panicked.
     fn leave(state: Self::State);
 }
 
@@ -63,22 +64,44 @@ impl<L: fmt::Debug, H> fmt::Debug for Around<L, H> {
 /// What a hold has: the lock's own, what is put back, and that it stays with its thread.
 type Inside<G, H> = (G, <H as Hold>::State, GuardNoSend);
 
+/// Leaves when it is dropped, by a panic of the lock's too.
+struct Entered<H: Hold>(ManuallyDrop<H::State>);
+
+impl<H: Hold> Entered<H> {
+    #[inline]
+    fn new(state: H::State) -> Self {
+        Self(ManuallyDrop::new(state))
+    }
+
+    /// The lock is had: the hold has the state.
+    #[inline]
+    fn with<G>(self, guard: G) -> Inside<G, H> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not dropped, and nobody else sees it.
+        (guard, unsafe { ManuallyDrop::take(&mut this.0) }, GuardNoSend::new())
+    }
+}
+
+impl<H: Hold> Drop for Entered<H> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: this is its end, and `with` has not taken it.
+        H::leave(unsafe { ManuallyDrop::take(&mut self.0) });
+    }
+}
+
 #[inline]
 fn inside<G, H: Hold>(lock: impl FnOnce() -> G) -> Inside<G, H> {
-    let state = H::enter();
-    (lock(), state, GuardNoSend::new())
+    let entered = Entered::<H>::new(H::enter());
+    let guard = lock();
+    entered.with(guard)
 }
 
 #[inline]
 fn attempted<G, H: Hold>(attempt: impl FnOnce() -> Option<G>) -> Option<Inside<G, H>> {
-    let state = H::enter();
-    match attempt() {
-        Some(guard) => Some((guard, state, GuardNoSend::new())),
-        None => {
-            H::leave(state);
-            None
-        }
-    }
+    let entered = Entered::<H>::new(H::enter());
+    let guard = attempt()?;
+    Some(entered.with(guard))
 }
 
 // SAFETY: the lock's own exclusion.
@@ -100,9 +123,9 @@ unsafe impl<L: RawMutex, H: Hold> RawMutex for Around<L, H> {
 
     #[inline]
     unsafe fn unlock(&self, (guard, state, _): Self::Guard) {
+        let _entered = Entered::<H>::new(state);
         // SAFETY: the caller's promise.
         unsafe { self.lock.unlock(guard) };
-        H::leave(state);
     }
 
     #[inline]
@@ -131,9 +154,9 @@ unsafe impl<L: RawRwLock, H: Hold> RawRwLock for Around<L, H> {
 
     #[inline]
     unsafe fn unlock_shared(&self, (guard, state, _): Self::SharedGuard) {
+        let _entered = Entered::<H>::new(state);
         // SAFETY: the caller's promise.
         unsafe { self.lock.unlock_shared(guard) };
-        H::leave(state);
     }
 
     #[inline]
@@ -148,9 +171,9 @@ unsafe impl<L: RawRwLock, H: Hold> RawRwLock for Around<L, H> {
 
     #[inline]
     unsafe fn unlock_exclusive(&self, (guard, state, _): Self::ExclusiveGuard) {
+        let _entered = Entered::<H>::new(state);
         // SAFETY: the caller's promise.
         unsafe { self.lock.unlock_exclusive(guard) };
-        H::leave(state);
     }
 
     #[inline]
@@ -204,6 +227,19 @@ mod tests {
         drop(outer);
         assert_eq!(HOLDS.get(), 0b10);
         drop(inner);
+        assert_eq!(HOLDS.get(), 0);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_lock_that_panics_is_left() {
+        // Taken again by its owner, it would wait for ever.
+        let lock = lock_api::Mutex::<Around<crate::api::RawTreeRtMutex<Native>, Noted>, ()>::new(());
+        let guard = lock.lock();
+        let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(lock.lock())));
+        assert!(again.is_err());
+        assert_eq!(HOLDS.get(), 1);
+        drop(guard);
         assert_eq!(HOLDS.get(), 0);
     }
 

@@ -8,8 +8,10 @@ use core::ops::Deref;
 use core::time::Duration;
 
 use crate::cancel::{CancelToken, GaveUp, Until};
+use crate::platform::ConstPlatform;
 use crate::platform::Platform;
-use crate::platform::{ConstPlatform, atomics};
+#[cfg(target_has_atomic = "ptr")]
+use crate::platform::atomics;
 use crate::semaphore::{MAX_UNITS, RawSemaphore};
 
 /// A counting semaphore: so many threads at a time, or so many of a resource.
@@ -52,6 +54,7 @@ impl<P: Platform> fmt::Debug for Semaphore<P> {
     }
 }
 
+#[cfg(target_has_atomic = "ptr")]
 impl<P: ConstPlatform<U64 = atomics::U64>> Semaphore<P> {
     /// A semaphore with `permits` (at most [`MAX_UNITS`], the rest is cut off).
     pub const fn new(permits: u32) -> Self {

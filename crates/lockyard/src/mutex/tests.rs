@@ -38,6 +38,8 @@ fn the_word_says_what_its_table_says() {
     unsafe { mutex.release() };
     assert_eq!(says(), 0x1_0000, "the release obeys; the mutex is kept");
     // However long this test takes.
+    let since = waiter.waiter.reserved.load(Relaxed);
+    assert!(since != 0 && since <= Linux::now(), "the release notes when: {since}");
     waiter.waiter.reserved.store(u64::MAX / 2, Relaxed);
     assert!(!mutex.try_acquire() && !mutex.is_locked());
     assert_eq!((looks(), want.owner()), ([Look::Kept, Look::Open], None));

@@ -24,7 +24,10 @@ pub(crate) use portable_atomic::AtomicU64;
 use super::{ConstZero, Ordering, Word};
 
 #[cfg_attr(all(target_arch = "x86_64", not(miri)), path = "atomics/x86_64.rs")]
-#[cfg_attr(all(target_arch = "aarch64", target_endian = "little", not(miri)), path = "atomics/aarch64.rs")]
+#[cfg_attr(
+    all(target_arch = "aarch64", target_pointer_width = "64", target_endian = "little", not(miri)),
+    path = "atomics/aarch64.rs"
+)]
 mod parts;
 
 pub use parts::{PAIRS, pair_exchange, pair_load};

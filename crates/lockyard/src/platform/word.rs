@@ -176,10 +176,13 @@ impl<P: Platform> Pair<P> {
 
 /// Lanes with this value, in constants.
 pub(crate) const fn lanes<P: ConstPlatform>(value: u32) -> P::Lanes {
-    const { assert!(size_of::<P::Lanes>() == size_of::<u32>() && align_of::<P::Lanes>() <= align_of::<u32>()) };
+    /// As atomics are, on every processor.
+    #[repr(C, align(4))]
+    struct Aligned(u32);
+    const { assert!(size_of::<P::Lanes>() == 4 && align_of::<P::Lanes>() <= align_of::<Aligned>()) };
     // SAFETY: that they are the same in memory is the platform's promise; size and alignment are
     // looked at above.
-    unsafe { core::ptr::from_ref(&value).cast::<P::Lanes>().read() }
+    unsafe { core::ptr::from_ref(&Aligned(value)).cast::<P::Lanes>().read() }
 }
 
 /// A word that exists in constants, with value zero.

@@ -10,8 +10,8 @@
 //! lane, or of the whole word, that its acquire exchanges.
 //!
 //! Exchanges of lanes are the processor's own where the compiler may assume the large system
-//! extensions (`-C target-feature=+lse`). Else they are those of the whole word, which find out at
-//! run time whether it has them.
+//! extensions (`-C target-feature=+lse`). Else they are those of the whole word, which the compiler
+//! makes: on Linux they find out at run time whether it has them.
 
 use core::arch::asm;
 

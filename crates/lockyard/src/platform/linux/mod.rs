@@ -353,7 +353,7 @@ unsafe impl Platform for Linux {
         scheduling::set_priority(id, base, effective)
     }
 
-    /// Counted at the start, and by [`topology::recount_cpus`].
+    /// Counted at the start, and by [`topology::read_ahead`].
     #[inline]
     fn cpus() -> u32 {
         topology::cpus()

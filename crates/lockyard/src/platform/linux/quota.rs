@@ -34,6 +34,10 @@ fn least(groups: &[u8], read: Read) -> Option<u32> {
             names if names.split(|&byte| byte == b',').any(|name| name == b"cpu") => older,
             _ => continue,
         };
+        // Outside of what this process can see, and so are its limits.
+        if group.starts_with(b"/..") {
+            continue;
+        }
         let mut above = Some(group.strip_suffix(b"/").unwrap_or(group));
         while let Some(group) = above {
             let found = limit(group, read);
@@ -104,6 +108,7 @@ mod tests {
         assert_eq!(cpus("2:cpu:/host/name\n0::/a\n"), Some(3));
         // A group with a limit in its name only, none, and what is not understood.
         assert_eq!(cpus("3:cpuset:/\n0::/\n"), None);
+        assert_eq!(cpus("2:cpu:/../job\n"), None);
         assert_eq!(cpus("0::/broken\n:\n::\n0\n\n"), None);
         assert_eq!(cpus(&std::format!("0::/{}\n", "x".repeat(2000))), None);
     }

@@ -14,19 +14,25 @@ pub(super) fn cpu() -> u32 {
     }
 }
 
-#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_env = "gnu", not(miri)))]
-core::arch::global_asm!(".weak __rseq_offset", ".weak __rseq_size");
-
 /// The CPU number out of the rseq area, if the C library registered one.
-#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_env = "gnu", not(miri)))]
+#[cfg(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    target_env = "gnu",
+    not(miri)
+))]
 #[inline(always)]
 fn registered() -> Option<u32> {
     let offset: *const isize;
     let size: *const u32;
+    // The symbols are weak in each object that has this code: one strong reference would make them
+    // needed.
     // SAFETY: loads two entries of the global offset table: the addresses of the symbols, or null.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         core::arch::asm!(
+            ".weak __rseq_offset",
+            ".weak __rseq_size",
             "mov {}, qword ptr [rip + __rseq_offset@GOTPCREL]",
             "mov {}, qword ptr [rip + __rseq_size@GOTPCREL]",
             out(reg) offset, out(reg) size,
@@ -37,6 +43,8 @@ fn registered() -> Option<u32> {
     #[cfg(target_arch = "aarch64")]
     unsafe {
         core::arch::asm!(
+            ".weak __rseq_offset",
+            ".weak __rseq_size",
             "adrp {0}, :got:__rseq_offset",
             "ldr {0}, [{0}, :got_lo12:__rseq_offset]",
             "adrp {1}, :got:__rseq_size",
@@ -73,7 +81,12 @@ fn registered() -> Option<u32> {
     (cpu < 1 << 31).then_some(cpu)
 }
 
-#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_env = "gnu", not(miri))))]
+#[cfg(not(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    target_env = "gnu",
+    not(miri)
+)))]
 #[inline(always)]
 fn registered() -> Option<u32> {
     None

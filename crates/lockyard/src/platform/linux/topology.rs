@@ -46,6 +46,7 @@ pub fn nodes() -> u32 {
 /// Reads all that locks may ask for, now: for a program that is about to give up the right to open
 /// files.
 pub fn read_ahead() {
+    recount_cpus();
     nodes();
     caches();
 }
@@ -59,7 +60,7 @@ pub fn usable_cpus() -> u32 {
 
 static USABLE: AtomicU32 = AtomicU32::new(0);
 
-/// [`usable_cpus`] as counted last.
+/// [`usable_cpus`] as counted last: when the program started, or by [`read_ahead`].
 #[inline]
 pub(super) fn cpus() -> u32 {
     match USABLE.load(Relaxed) {
@@ -68,17 +69,10 @@ pub(super) fn cpus() -> u32 {
     }
 }
 
-/// Counts the CPUs again, for a program that has changed its affinity, or the limits of its control
-/// groups, since it started.
-///
-/// The locks take the number as it was when the program started. To look again they would make
-/// system calls that a sandbox may forbid by then, and a thread that is bound to a CPU would count
-/// one. (With one CPU nobody spins. A thread that waits for an owner that is not running does not
-/// spin either, so a number that is too high costs little.) Call it in a thread that may use all
-/// CPUs of the program.
-///
-/// Returns the number. Two system calls, and a few reads of files.
-pub fn recount_cpus() -> u32 {
+/// Locks do not look again by themselves: they would make system calls that a sandbox may forbid by
+/// then, and a thread that is bound to a CPU would count one. A number that is too high costs
+/// little, since nobody spins for an owner that is not running; one that is too low costs spins.
+fn recount_cpus() -> u32 {
     let cpus = usable_cpus();
     USABLE.store(cpus, Relaxed);
     cpus
