@@ -4,6 +4,9 @@
 //! first instruction to a `ret` that calls nothing; the check counts the instructions on it and
 //! those among them that lock the bus. So a `Mutex` lock is one compare-exchange with no call
 //! before it, and a `SpinLock` unlock locks nothing.
+//!
+//! Functions of the C interface that take a lock only jump: whoever watches finds the address of
+//! their caller on top of the stack.
 
 use std::collections::VecDeque;
 use std::process::Command;
@@ -65,7 +68,34 @@ pub(crate) fn check() -> Outcome {
             wrong.push(format!("{} must have {rule}, but is:\n    {}", shape.probe, path.join("\n    ")));
         }
     }
+    tools::cargo("build --release --quiet -p lockyard-capi")?;
+    let library = tools::target().join("release/liblockyard_capi.so");
+    let listing = tools::capture(Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(&library))?;
+    let (told, touching) = touching(&listing);
+    println!("{told} functions of the C interface tell of their callers");
+    if told < 20 {
+        wrong.push(format!("only {told} functions of the C interface tell of their callers"));
+    }
+    wrong.extend(touching.iter().map(|name| format!("{name} touches the stack before it knows whether it is watched")));
     if wrong.is_empty() { Ok(()) } else { Err(format!("{}\nrerun: cargo xtask cost counts", wrong.join("\n"))) }
+}
+
+/// How many functions `ly_…` jump to one that tells of their caller, and those of them that touch
+/// the stack or call before.
+fn touching(listing: &str) -> (usize, Vec<&str>) {
+    let mut told = 0;
+    let touching = listing.split("\n\n").filter_map(|function| {
+        let (head, code) = function.trim_start().split_once('\n')?;
+        let name = head.split_once('<')?.1.strip_suffix(">:")?;
+        if !name.starts_with("ly_") || !code.contains("7watched") {
+            return None;
+        }
+        told += 1;
+        let touches = |line: &str| ["push", "call", "%rsp"].iter().any(|word| line.contains(word));
+        code.lines().any(touches).then_some(name)
+    });
+    let touching = touching.collect();
+    (told, touching)
 }
 
 fn list(words: &[&str]) -> String {
@@ -190,6 +220,13 @@ mod tests {
         ];
         assert_eq!(fast_path(&code, false).map(|path| path.len()), Some(3));
         assert_eq!(fast_path(&code, true).map(|path| path.len()), Some(5));
+    }
+
+    #[test]
+    fn a_function_that_touches_the_stack_is_named() {
+        let listing = "a.so: file format\n\n0010 <ly_a>:\n  10:\tjne 40 <_ZN4ly_a7watched17h0E>\n  12:\tjmp 50 <_ZN4ly_a5plain17h0E>\n\n\
+                       0020 <ly_b>:\n  20:\tpush %rbx\n  22:\tjne 40 <_ZN4ly_b7watched17h0E>\n\n0030 <ly_c>:\n  30:\tpush %rbx\n";
+        assert_eq!(touching(listing), (2, vec!["ly_b"]));
     }
 
     #[test]

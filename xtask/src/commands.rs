@@ -118,7 +118,7 @@ pub(crate) const FORMS: &[Form] = &[
     Form {
         name: "cost overhead",
         options: "[--rounds 9]",
-        about: "what the preload library adds where nobody waits: each call against glibc's, alone and beside another thread; the start of a program",
+        about: "what the preload library adds where nobody waits: each call against glibc's, alone and beside another thread; the start of a program; what counting costs LevelDB",
         time: "1 minute",
         run: programs::overhead::main,
     },

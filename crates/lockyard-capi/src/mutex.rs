@@ -7,7 +7,7 @@ use lockyard_segment::Holder;
 
 use crate::deadline;
 use crate::layout::{Holds, ly_mutex_t};
-use crate::watch::{self, Kind, Place};
+use crate::watch::{self, Kind, Place, Site};
 
 static KIND: Kind = Kind::new("mutex", owner);
 
@@ -29,18 +29,22 @@ pub unsafe extern "C" fn ly_mutex_init(mutex: *mut ly_mutex_t) {
 /// Locks the mutex; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_mutex_lock(mutex: *mut ly_mutex_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(mutex) };
-    watch::take(&KIND, place(mutex), mutex, || inner.try_acquire(), || inner.acquire());
-    0
+    watch::sited!(|site, mutex: *mut ly_mutex_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(mutex) };
+        watch::take(&KIND, place(mutex).at(site), mutex, || inner.try_acquire(), || inner.acquire());
+        0
+    })
 }
 
 /// Locks the mutex if it is free and not kept for a waiter whose turn is over. EBUSY: it is not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_mutex_trylock(mutex: *mut ly_mutex_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(mutex) };
-    watch::attempt(&KIND, place(mutex), mutex, || inner.try_acquire(), libc::EBUSY)
+    watch::sited!(|site, mutex: *mut ly_mutex_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(mutex) };
+        watch::attempt(&KIND, place(mutex).at(site), mutex, || inner.try_acquire(), libc::EBUSY)
+    })
 }
 
 /// Locks the mutex; waits for it until `*abstime`, a time of CLOCK_REALTIME.
@@ -49,20 +53,29 @@ pub unsafe extern "C" fn ly_mutex_trylock(mutex: *mut ly_mutex_t) -> c_int {
 /// mutex that is free is locked whatever the time says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_mutex_timedlock(mutex: *mut ly_mutex_t, abstime: *const timespec) -> c_int {
-    // SAFETY: the C caller's promise.
-    unsafe { ly_mutex_clocklock(mutex, libc::CLOCK_REALTIME, abstime) }
+    watch::sited!(|site, mutex: *mut ly_mutex_t, abstime: *const timespec| {
+        // SAFETY: the C caller's promise.
+        unsafe { until(mutex, libc::CLOCK_REALTIME, abstime, site) }
+    })
 }
 
 /// As ly_mutex_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_mutex_clocklock(mutex: *mut ly_mutex_t, clock: c_int, abstime: *const timespec) -> c_int {
+    watch::sited!(|site, mutex: *mut ly_mutex_t, clock: c_int, abstime: *const timespec| {
+        // SAFETY: the C caller's promise.
+        unsafe { until(mutex, clock, abstime, site) }
+    })
+}
+
+unsafe fn until(mutex: *mut ly_mutex_t, clock: c_int, abstime: *const timespec, site: Site) -> c_int {
     // SAFETY: the C caller's promise.
     let inner = unsafe { Holds::lock(mutex) };
-    if watch::attempt(&KIND, place(mutex), mutex, || inner.try_acquire(), libc::EBUSY) == 0 {
+    if watch::attempt(&KIND, place(mutex).at(site), mutex, || inner.try_acquire(), libc::EBUSY) == 0 {
         return 0;
     }
     // SAFETY: the C caller's promise.
-    watch::wait(&KIND, place(mutex), mutex, || unsafe {
+    watch::wait(&KIND, place(mutex).at(site), mutex, || unsafe {
         deadline::until(clock, abstime, |until| inner.acquire_until(until))
     })
 }
@@ -80,7 +93,7 @@ pub unsafe extern "C" fn ly_mutex_unlock(mutex: *mut ly_mutex_t) -> c_int {
 pub(crate) fn given_up<R>(mutex: *mut ly_mutex_t, wait: impl FnOnce() -> R) -> R {
     watch::give(mutex);
     let result = wait();
-    watch::attempt(&KIND, place(mutex), mutex, || true, 0);
+    watch::attempt(&KIND, place(mutex).at(Site::unknown()), mutex, || true, 0);
     result
 }
 

@@ -17,18 +17,22 @@ pub unsafe extern "C" fn ly_qrwlock_init(lock: *mut ly_qrwlock_t) {
 /// Locks for reading; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_qrwlock_read_lock(lock: *mut ly_qrwlock_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(lock) };
-    watch::take(&KIND, Place::NONE.shared(), lock, || inner.try_read_acquire(), || inner.read_acquire());
-    0
+    watch::sited!(|site, lock: *mut ly_qrwlock_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(lock) };
+        watch::take(&KIND, Place::NONE.shared().at(site), lock, || inner.try_read_acquire(), || inner.read_acquire());
+        0
+    })
 }
 
 /// Locks for reading if that needs no wait. EBUSY: it does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_qrwlock_read_trylock(lock: *mut ly_qrwlock_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(lock) };
-    watch::attempt(&KIND, Place::NONE.shared(), lock, || inner.try_read_acquire(), libc::EBUSY)
+    watch::sited!(|site, lock: *mut ly_qrwlock_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(lock) };
+        watch::attempt(&KIND, Place::NONE.shared().at(site), lock, || inner.try_read_acquire(), libc::EBUSY)
+    })
 }
 
 /// Unlocks what somebody has locked for reading. Always 0.
@@ -43,18 +47,22 @@ pub unsafe extern "C" fn ly_qrwlock_read_unlock(lock: *mut ly_qrwlock_t) -> c_in
 /// Locks for writing; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_qrwlock_write_lock(lock: *mut ly_qrwlock_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(lock) };
-    watch::take(&KIND, Place::NONE, lock, || inner.try_write_acquire(), || inner.write_acquire());
-    0
+    watch::sited!(|site, lock: *mut ly_qrwlock_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(lock) };
+        watch::take(&KIND, Place::NONE.at(site), lock, || inner.try_write_acquire(), || inner.write_acquire());
+        0
+    })
 }
 
 /// Locks for writing if that needs no wait. EBUSY: it does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_qrwlock_write_trylock(lock: *mut ly_qrwlock_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(lock) };
-    watch::attempt(&KIND, Place::NONE, lock, || inner.try_write_acquire(), libc::EBUSY)
+    watch::sited!(|site, lock: *mut ly_qrwlock_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(lock) };
+        watch::attempt(&KIND, Place::NONE.at(site), lock, || inner.try_write_acquire(), libc::EBUSY)
+    })
 }
 
 /// Unlocks what somebody has locked for writing. Always 0.

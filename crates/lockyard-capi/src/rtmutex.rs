@@ -8,7 +8,7 @@ use lockyard_segment::Holder;
 
 use crate::deadline::{self, Code};
 use crate::layout::{Holds, ly_rtmutex_t};
-use crate::watch::{self, Kind, Place};
+use crate::watch::{self, Kind, Place, Site};
 
 static KIND: Kind = Kind::new("rtmutex", owner);
 
@@ -47,20 +47,24 @@ pub unsafe extern "C" fn ly_rtmutex_init(mutex: *mut ly_rtmutex_t) {
 /// locked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rtmutex_lock(mutex: *mut ly_rtmutex_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(mutex) };
-    if watch::attempt(&KIND, Place::NONE, mutex, || inner.try_acquire(), libc::EBUSY) == 0 {
-        return 0;
-    }
-    watch::wait_or_fail(&KIND, Place::NONE, mutex, || inner.acquire().code())
+    watch::sited!(|site, mutex: *mut ly_rtmutex_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(mutex) };
+        if watch::attempt(&KIND, Place::NONE.at(site), mutex, || inner.try_acquire(), libc::EBUSY) == 0 {
+            return 0;
+        }
+        watch::wait_or_fail(&KIND, Place::NONE.at(site), mutex, || inner.acquire().code())
+    })
 }
 
 /// Locks the mutex if it is free and not kept for a waiter. EBUSY: it is not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rtmutex_trylock(mutex: *mut ly_rtmutex_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(mutex) };
-    watch::attempt(&KIND, Place::NONE, mutex, || inner.try_acquire(), libc::EBUSY)
+    watch::sited!(|site, mutex: *mut ly_rtmutex_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(mutex) };
+        watch::attempt(&KIND, Place::NONE.at(site), mutex, || inner.try_acquire(), libc::EBUSY)
+    })
 }
 
 /// As ly_rtmutex_lock, until `*abstime`, a time of CLOCK_REALTIME.
@@ -69,8 +73,10 @@ pub unsafe extern "C" fn ly_rtmutex_trylock(mutex: *mut ly_rtmutex_t) -> c_int {
 /// 999999999. A mutex that is free is locked whatever the time says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rtmutex_timedlock(mutex: *mut ly_rtmutex_t, abstime: *const timespec) -> c_int {
-    // SAFETY: the C caller's promise.
-    unsafe { ly_rtmutex_clocklock(mutex, libc::CLOCK_REALTIME, abstime) }
+    watch::sited!(|site, mutex: *mut ly_rtmutex_t, abstime: *const timespec| {
+        // SAFETY: the C caller's promise.
+        unsafe { until(mutex, libc::CLOCK_REALTIME, abstime, site) }
+    })
 }
 
 /// As ly_rtmutex_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
@@ -80,13 +86,20 @@ pub unsafe extern "C" fn ly_rtmutex_clocklock(
     clock: c_int,
     abstime: *const timespec,
 ) -> c_int {
+    watch::sited!(|site, mutex: *mut ly_rtmutex_t, clock: c_int, abstime: *const timespec| {
+        // SAFETY: the C caller's promise.
+        unsafe { until(mutex, clock, abstime, site) }
+    })
+}
+
+unsafe fn until(mutex: *mut ly_rtmutex_t, clock: c_int, abstime: *const timespec, site: Site) -> c_int {
     // SAFETY: the C caller's promise.
     let inner = unsafe { Holds::lock(mutex) };
-    if watch::attempt(&KIND, Place::NONE, mutex, || inner.try_acquire(), libc::EBUSY) == 0 {
+    if watch::attempt(&KIND, Place::NONE.at(site), mutex, || inner.try_acquire(), libc::EBUSY) == 0 {
         return 0;
     }
     // SAFETY: the C caller's promise.
-    watch::wait(&KIND, Place::NONE, mutex, || unsafe {
+    watch::wait(&KIND, Place::NONE.at(site), mutex, || unsafe {
         deadline::until(clock, abstime, |until| inner.acquire_until(until))
     })
 }

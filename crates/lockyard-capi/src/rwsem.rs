@@ -6,7 +6,7 @@ use libc::timespec;
 
 use crate::deadline;
 use crate::layout::{Holds, ly_rwsem_t};
-use crate::watch::{self, Kind, Place};
+use crate::watch::{self, Kind, Place, Site};
 
 static KIND: Kind = Kind::new("rwsem", watch::noted);
 
@@ -20,18 +20,22 @@ pub unsafe extern "C" fn ly_rwsem_init(sem: *mut ly_rwsem_t) {
 /// Locks for reading; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_read(sem: *mut ly_rwsem_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(sem) };
-    watch::take(&KIND, place(sem).shared(), sem, || inner.try_read_acquire(), || inner.read_acquire());
-    0
+    watch::sited!(|site, sem: *mut ly_rwsem_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(sem) };
+        watch::take(&KIND, place(sem).shared().at(site), sem, || inner.try_read_acquire(), || inner.read_acquire());
+        0
+    })
 }
 
 /// Locks for reading if that needs no wait. EBUSY: it does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_read_trylock(sem: *mut ly_rwsem_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(sem) };
-    watch::attempt(&KIND, place(sem).shared(), sem, || inner.try_read_acquire(), libc::EBUSY)
+    watch::sited!(|site, sem: *mut ly_rwsem_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(sem) };
+        watch::attempt(&KIND, place(sem).shared().at(site), sem, || inner.try_read_acquire(), libc::EBUSY)
+    })
 }
 
 /// Locks for reading; waits for it until `*abstime`, a time of CLOCK_REALTIME.
@@ -39,8 +43,10 @@ pub unsafe extern "C" fn ly_rwsem_down_read_trylock(sem: *mut ly_rwsem_t) -> c_i
 /// ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_read_timedlock(sem: *mut ly_rwsem_t, abstime: *const timespec) -> c_int {
-    // SAFETY: the C caller's promise.
-    unsafe { ly_rwsem_down_read_clocklock(sem, libc::CLOCK_REALTIME, abstime) }
+    watch::sited!(|site, sem: *mut ly_rwsem_t, abstime: *const timespec| {
+        // SAFETY: the C caller's promise.
+        unsafe { down_read_until(sem, libc::CLOCK_REALTIME, abstime, site) }
+    })
 }
 
 /// As ly_rwsem_down_read_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another
@@ -51,13 +57,20 @@ pub unsafe extern "C" fn ly_rwsem_down_read_clocklock(
     clock: c_int,
     abstime: *const timespec,
 ) -> c_int {
+    watch::sited!(|site, sem: *mut ly_rwsem_t, clock: c_int, abstime: *const timespec| {
+        // SAFETY: the C caller's promise.
+        unsafe { down_read_until(sem, clock, abstime, site) }
+    })
+}
+
+unsafe fn down_read_until(sem: *mut ly_rwsem_t, clock: c_int, abstime: *const timespec, site: Site) -> c_int {
     // SAFETY: the C caller's promise.
     let inner = unsafe { Holds::lock(sem) };
-    if watch::attempt(&KIND, place(sem).shared(), sem, || inner.try_read_acquire(), libc::EBUSY) == 0 {
+    if watch::attempt(&KIND, place(sem).shared().at(site), sem, || inner.try_read_acquire(), libc::EBUSY) == 0 {
         return 0;
     }
     // SAFETY: the C caller's promise.
-    watch::wait(&KIND, place(sem).shared(), sem, || unsafe {
+    watch::wait(&KIND, place(sem).shared().at(site), sem, || unsafe {
         deadline::until(clock, abstime, |until| inner.read_acquire_until(until))
     })
 }
@@ -74,18 +87,22 @@ pub unsafe extern "C" fn ly_rwsem_up_read(sem: *mut ly_rwsem_t) -> c_int {
 /// Locks for writing; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_write(sem: *mut ly_rwsem_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(sem) };
-    watch::take(&KIND, place(sem), sem, || inner.try_write_acquire(), || inner.write_acquire());
-    0
+    watch::sited!(|site, sem: *mut ly_rwsem_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(sem) };
+        watch::take(&KIND, place(sem).at(site), sem, || inner.try_write_acquire(), || inner.write_acquire());
+        0
+    })
 }
 
 /// Locks for writing if that needs no wait. EBUSY: it does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_write_trylock(sem: *mut ly_rwsem_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(sem) };
-    watch::attempt(&KIND, place(sem), sem, || inner.try_write_acquire(), libc::EBUSY)
+    watch::sited!(|site, sem: *mut ly_rwsem_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(sem) };
+        watch::attempt(&KIND, place(sem).at(site), sem, || inner.try_write_acquire(), libc::EBUSY)
+    })
 }
 
 /// Locks for writing; waits for it until `*abstime`, a time of CLOCK_REALTIME.
@@ -93,8 +110,10 @@ pub unsafe extern "C" fn ly_rwsem_down_write_trylock(sem: *mut ly_rwsem_t) -> c_
 /// ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_write_timedlock(sem: *mut ly_rwsem_t, abstime: *const timespec) -> c_int {
-    // SAFETY: the C caller's promise.
-    unsafe { ly_rwsem_down_write_clocklock(sem, libc::CLOCK_REALTIME, abstime) }
+    watch::sited!(|site, sem: *mut ly_rwsem_t, abstime: *const timespec| {
+        // SAFETY: the C caller's promise.
+        unsafe { down_write_until(sem, libc::CLOCK_REALTIME, abstime, site) }
+    })
 }
 
 /// As ly_rwsem_down_write_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another
@@ -105,13 +124,20 @@ pub unsafe extern "C" fn ly_rwsem_down_write_clocklock(
     clock: c_int,
     abstime: *const timespec,
 ) -> c_int {
+    watch::sited!(|site, sem: *mut ly_rwsem_t, clock: c_int, abstime: *const timespec| {
+        // SAFETY: the C caller's promise.
+        unsafe { down_write_until(sem, clock, abstime, site) }
+    })
+}
+
+unsafe fn down_write_until(sem: *mut ly_rwsem_t, clock: c_int, abstime: *const timespec, site: Site) -> c_int {
     // SAFETY: the C caller's promise.
     let inner = unsafe { Holds::lock(sem) };
-    if watch::attempt(&KIND, place(sem), sem, || inner.try_write_acquire(), libc::EBUSY) == 0 {
+    if watch::attempt(&KIND, place(sem).at(site), sem, || inner.try_write_acquire(), libc::EBUSY) == 0 {
         return 0;
     }
     // SAFETY: the C caller's promise.
-    watch::wait(&KIND, place(sem), sem, || unsafe {
+    watch::wait(&KIND, place(sem).at(site), sem, || unsafe {
         deadline::until(clock, abstime, |until| inner.write_acquire_until(until))
     })
 }

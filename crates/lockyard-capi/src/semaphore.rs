@@ -8,7 +8,7 @@ use lockyard::semaphore::{MAX_UNITS, RawSemaphore};
 
 use crate::deadline;
 use crate::layout::{Holds, ly_sem_t};
-use crate::watch::{self, Kind, Place};
+use crate::watch::{self, Kind, Place, Site};
 
 static KIND: Kind = Kind::new("semaphore", watch::unknown);
 
@@ -26,18 +26,22 @@ pub unsafe extern "C" fn ly_sem_init(sem: *mut ly_sem_t, units: c_uint) -> c_int
 /// Takes a unit; waits for one. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_sem_wait(sem: *mut ly_sem_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(sem) };
-    watch::take(&KIND, place(sem), sem, || inner.try_down(), || inner.down());
-    0
+    watch::sited!(|site, sem: *mut ly_sem_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(sem) };
+        watch::take(&KIND, place(sem).at(site), sem, || inner.try_down(), || inner.down());
+        0
+    })
 }
 
 /// Takes a unit if there is one that is not kept for a waiter. EAGAIN: there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_sem_trywait(sem: *mut ly_sem_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(sem) };
-    watch::attempt(&KIND, place(sem), sem, || inner.try_down(), libc::EAGAIN)
+    watch::sited!(|site, sem: *mut ly_sem_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(sem) };
+        watch::attempt(&KIND, place(sem).at(site), sem, || inner.try_down(), libc::EAGAIN)
+    })
 }
 
 /// Takes a unit; waits for one until `*abstime`, a time of CLOCK_REALTIME.
@@ -45,20 +49,31 @@ pub unsafe extern "C" fn ly_sem_trywait(sem: *mut ly_sem_t) -> c_int {
 /// ETIMEDOUT: then there was none. EINVAL: the nanoseconds are not between 0 and 999999999.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_sem_timedwait(sem: *mut ly_sem_t, abstime: *const timespec) -> c_int {
-    // SAFETY: the C caller's promise.
-    unsafe { ly_sem_clockwait(sem, libc::CLOCK_REALTIME, abstime) }
+    watch::sited!(|site, sem: *mut ly_sem_t, abstime: *const timespec| {
+        // SAFETY: the C caller's promise.
+        unsafe { until(sem, libc::CLOCK_REALTIME, abstime, site) }
+    })
 }
 
 /// As ly_sem_timedwait, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_sem_clockwait(sem: *mut ly_sem_t, clock: c_int, abstime: *const timespec) -> c_int {
+    watch::sited!(|site, sem: *mut ly_sem_t, clock: c_int, abstime: *const timespec| {
+        // SAFETY: the C caller's promise.
+        unsafe { until(sem, clock, abstime, site) }
+    })
+}
+
+unsafe fn until(sem: *mut ly_sem_t, clock: c_int, abstime: *const timespec, site: Site) -> c_int {
     // SAFETY: the C caller's promise.
     let inner = unsafe { Holds::lock(sem) };
-    if watch::attempt(&KIND, place(sem), sem, || inner.try_down(), libc::EBUSY) == 0 {
+    if watch::attempt(&KIND, place(sem).at(site), sem, || inner.try_down(), libc::EBUSY) == 0 {
         return 0;
     }
     // SAFETY: the C caller's promise.
-    watch::wait(&KIND, place(sem), sem, || unsafe { deadline::until(clock, abstime, |until| inner.down_until(until)) })
+    watch::wait(&KIND, place(sem).at(site), sem, || unsafe {
+        deadline::until(clock, abstime, |until| inner.down_until(until))
+    })
 }
 
 /// Adds a unit and wakes a waiter, if there is one that listens. Safe in signal handlers.

@@ -18,18 +18,22 @@ pub unsafe extern "C" fn ly_spin_init(lock: *mut ly_spinlock_t) {
 /// Locks; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_spin_lock(lock: *mut ly_spinlock_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(lock) };
-    watch::take(&PLAIN, Place::NONE, lock, || inner.try_acquire(), || inner.acquire());
-    0
+    watch::sited!(|site, lock: *mut ly_spinlock_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(lock) };
+        watch::take(&PLAIN, Place::NONE.at(site), lock, || inner.try_acquire(), || inner.acquire());
+        0
+    })
 }
 
 /// Locks if it is free and nobody waits: never overtakes. EBUSY: it is not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_spin_trylock(lock: *mut ly_spinlock_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(lock) };
-    watch::attempt(&PLAIN, Place::NONE, lock, || inner.try_acquire(), libc::EBUSY)
+    watch::sited!(|site, lock: *mut ly_spinlock_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(lock) };
+        watch::attempt(&PLAIN, Place::NONE.at(site), lock, || inner.try_acquire(), libc::EBUSY)
+    })
 }
 
 /// Unlocks what somebody has locked. Always 0.
@@ -51,18 +55,22 @@ pub unsafe extern "C" fn ly_hq_spin_init(lock: *mut ly_hq_spinlock_t) {
 /// Locks; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_hq_spin_lock(lock: *mut ly_hq_spinlock_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(lock) };
-    watch::take(&HQ, Place::NONE, lock, || inner.try_acquire(), || inner.acquire());
-    0
+    watch::sited!(|site, lock: *mut ly_hq_spinlock_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(lock) };
+        watch::take(&HQ, Place::NONE.at(site), lock, || inner.try_acquire(), || inner.acquire());
+        0
+    })
 }
 
 /// Locks if it is free and nobody waits: never overtakes. EBUSY: it is not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_hq_spin_trylock(lock: *mut ly_hq_spinlock_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(lock) };
-    watch::attempt(&HQ, Place::NONE, lock, || inner.try_acquire(), libc::EBUSY)
+    watch::sited!(|site, lock: *mut ly_hq_spinlock_t| {
+        // SAFETY: the C caller's promise.
+        let inner = unsafe { Holds::lock(lock) };
+        watch::attempt(&HQ, Place::NONE.at(site), lock, || inner.try_acquire(), libc::EBUSY)
+    })
 }
 
 /// Unlocks what somebody has locked. Always 0.

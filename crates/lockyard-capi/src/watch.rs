@@ -43,7 +43,8 @@ impl Kind {
 
     /// What is told of a call for the lock with class word `place`.
     fn caller(&self, place: Place) -> Caller {
-        let caller = Caller::from(self.class(place.raw()));
+        let known = place.site != Site::UNKNOWN;
+        let caller = Caller::new(self.class(place.raw()), if known { place.site.0 } else { 0 });
         if place.shared { caller.shared() } else { caller }
     }
 
@@ -83,25 +84,106 @@ unsafe fn word<'a>(place: *mut u32) -> &'a AtomicU32 {
     unsafe { AtomicU32::from_ptr(place) }
 }
 
-/// The class word of a lock, or none, and how the lock is wanted.
+/// The code that has called a function of ours, as an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Site(usize);
+
+impl Site {
+    /// Nobody watches: nothing is told.
+    pub(crate) const UNWATCHED: Self = Self(0);
+    /// Told, without a place.
+    const UNKNOWN: Self = Self(1);
+
+    /// The code at `address`; 0: unknown.
+    pub(crate) const fn at(address: usize) -> Self {
+        if address == 0 { Self::UNKNOWN } else { Self(address) }
+    }
+
+    /// For a call that does not know where it comes from.
+    pub(crate) fn unknown() -> Self {
+        if segment::watched() { Self::UNKNOWN } else { Self::UNWATCHED }
+    }
+}
+
+/// The body of a C function that takes a lock, in which `$site` says where it was called.
+///
+/// The function only jumps: to the body without a place or, if somebody watches, to the one with
+/// it. So the address of the caller is still on top of the stack.
+macro_rules! sited {
+    (|$site:ident, $($argument:ident: $type:ty),*| $body:block) => {{
+        #[inline(always)]
+        unsafe fn body($($argument: $type,)* $site: $crate::watch::Site) -> core::ffi::c_int $body
+
+        #[inline(never)]
+        unsafe extern "C" fn plain($($argument: $type),*) -> core::ffi::c_int {
+            // SAFETY: the C caller's promises.
+            $crate::watch::opaque(unsafe { body($($argument,)* $crate::watch::Site::UNWATCHED) })
+        }
+
+        #[cold]
+        unsafe extern "C" fn told($($argument: $type,)* caller: usize) -> core::ffi::c_int {
+            // SAFETY: the C caller's promises.
+            unsafe { body($($argument,)* $crate::watch::Site::at(caller)) }
+        }
+
+        lockyard_segment::with_caller!(#[cold] fn watched($($argument: $type),*) => told);
+        if lockyard_segment::watched() {
+            // SAFETY: the C caller's promises.
+            unsafe { watched($($argument),*) }
+        } else {
+            // SAFETY: the C caller's promises.
+            unsafe { plain($($argument),*) }
+        }
+    }};
+}
+pub(crate) use sited;
+
+/// `code`, of which the compiler knows nothing: a function that it knows to return 0 would be
+/// called, and not jumped to.
+#[inline(always)]
+pub(crate) fn opaque(mut code: c_int) -> c_int {
+    // SAFETY: no instruction.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        core::arch::asm!("/* {:e} */", inout(reg) code, options(pure, nomem, nostack, preserves_flags));
+    }
+    // SAFETY: no instruction.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        core::arch::asm!("/* {:w} */", inout(reg) code, options(pure, nomem, nostack, preserves_flags));
+    }
+    code
+}
+
+/// The class word of a lock, or none, how the lock is wanted, and where.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     word: *mut u32,
     shared: bool,
+    site: Site,
 }
 
 impl Place {
-    pub(crate) const NONE: Self = Self { word: core::ptr::null_mut(), shared: false };
+    pub(crate) const NONE: Self = Self { word: core::ptr::null_mut(), shared: false, site: Site::UNWATCHED };
 
     /// # Safety
     /// `place` points to a word that only this module uses.
     pub(crate) const unsafe fn new(place: *mut u32) -> Self {
-        Self { word: place, shared: false }
+        Self { word: place, shared: false, site: Site::UNWATCHED }
+    }
+
+    /// The same, for a call that was made at `site`.
+    pub(crate) const fn at(self, site: Site) -> Self {
+        Self { site, ..self }
     }
 
     /// The same, for a call that shares the lock.
     pub(crate) const fn shared(self) -> Self {
         Self { shared: true, ..self }
+    }
+
+    fn is_watched(self) -> bool {
+        self.site != Site::UNWATCHED
     }
 
     fn raw(self) -> u32 {
@@ -113,7 +195,7 @@ impl Place {
 /// Takes the lock at `lock` with `acquire`; `attempt` is the try that needs no wait.
 #[inline(always)]
 pub(crate) fn take<T>(kind: &Kind, place: Place, lock: *mut T, attempt: impl FnOnce() -> bool, acquire: impl FnOnce()) {
-    if segment::watched() {
+    if place.is_watched() {
         told(kind, place, lock.expose_provenance(), attempt, acquire);
     } else {
         acquire();
@@ -144,7 +226,7 @@ pub(crate) fn attempt<T>(
     if !attempt() {
         return code;
     }
-    if segment::watched() {
+    if place.is_watched() {
         segment::acquired(kind.caller(place), lock.addr());
     }
     0
@@ -153,7 +235,7 @@ pub(crate) fn attempt<T>(
 /// A wait for the lock at `lock` that a deadline ends; `attempt` has failed.
 #[inline]
 pub(crate) fn wait<T>(kind: &Kind, place: Place, lock: *mut T, acquire: impl FnOnce() -> c_int) -> c_int {
-    if !segment::watched() {
+    if !place.is_watched() {
         return acquire();
     }
     end(kind.contended(place, lock.expose_provenance()).with_deadline(), acquire)
@@ -162,7 +244,7 @@ pub(crate) fn wait<T>(kind: &Kind, place: Place, lock: *mut T, acquire: impl FnO
 /// A wait for the lock at `lock` that an error may end; `attempt` has failed.
 #[inline]
 pub(crate) fn wait_or_fail<T>(kind: &Kind, place: Place, lock: *mut T, acquire: impl FnOnce() -> c_int) -> c_int {
-    if !segment::watched() {
+    if !place.is_watched() {
         return acquire();
     }
     end(kind.contended(place, lock.expose_provenance()), acquire)

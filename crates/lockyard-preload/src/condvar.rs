@@ -258,7 +258,7 @@ unsafe fn cancellable(
     }
 }
 
-watch::with_caller! {
+lockyard_segment::with_caller! {
     /// See `pthread_cond_wait(3p)`.
     ///
     /// # Safety
@@ -277,7 +277,7 @@ unsafe extern "C-unwind" fn wait_for(cond: *mut pthread_cond_t, mutex: *mut pthr
     }
 }
 
-watch::with_caller! {
+lockyard_segment::with_caller! {
     /// See `pthread_cond_timedwait(3p)`.
     ///
     /// # Safety
@@ -303,7 +303,7 @@ unsafe extern "C-unwind" fn timedwait_for(
     }
 }
 
-watch::with_caller! {
+lockyard_segment::with_caller! {
     /// See `pthread_cond_clockwait(3)`.
     ///
     /// # Safety

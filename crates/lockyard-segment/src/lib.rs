@@ -98,6 +98,7 @@ pub mod sample;
 mod site;
 pub mod tape;
 pub mod told;
+mod with_caller;
 pub mod writer;
 
 pub use callers::Caller;

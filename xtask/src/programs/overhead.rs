@@ -4,14 +4,16 @@
 //! Calls are measured by `overhead.c`, on glibc's locks and on ours in turns, and compared round by
 //! round: the ratio is the median of the rounds'. A start is `fork`, `exec` and the end of
 //! `/bin/true`, with and without the library in turns; the difference of the medians is the
-//! library's. As with `programs`, nothing here fails because of a number; what is over its bar is
-//! marked.
+//! library's. What counting costs is seen on LevelDB: reads by as many threads as there are CPUs,
+//! on our locks without statistics and with them, in turns. As with `programs`, nothing here fails
+//! because of a number; what is over its bar is marked.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use crate::programs::report::reported;
 use crate::programs::{driver, median};
 use crate::tools::{self, Outcome, capture};
 
@@ -19,6 +21,8 @@ use crate::tools::{self, Outcome, capture};
 const PAIR_BAR: f64 = 1.0;
 /// Milliseconds that a start may take longer, at most.
 const START_BAR: f64 = 2.0;
+/// The share of LevelDB's speed that counting may cost.
+const COUNTING_BAR: f64 = 0.03;
 /// Starts of each kind per round.
 const STARTS: usize = 40;
 
@@ -69,7 +73,33 @@ fn run(rounds: usize) -> Outcome {
     for (what, time) in [("on our locks", with), ("with statistics", watched)] {
         println!("  {what:<26} {time:.3} ms: {:+.3} ms{}", time - alone, over(time - alone, START_BAR));
     }
+    let cost = counting(rounds, &library)?;
+    println!("counting, LevelDB            {:.1} % of its speed{}", 100.0 * cost, over(cost, COUNTING_BAR));
     Ok(())
+}
+
+/// The share of its speed that LevelDB loses to statistics: the median of the rounds'.
+fn counting(rounds: usize, library: &Path) -> Outcome<f64> {
+    tools::need_file("/usr/include/leveldb/db.h", "libleveldb-dev")?;
+    let program = driver("leveldb.cc", &["-lleveldb"])?;
+    let store = tools::target().join("overhead-leveldb");
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).to_string();
+    let speed = |watched: &str| {
+        let mut command = Command::new(&program);
+        command.arg(&store).args([&threads, "2"]).env("LD_PRELOAD", library).env("LOCKYARD_STAT", watched);
+        let output = command.output().map_err(|error| format!("{}: {error}", program.display()))?;
+        Ok::<_, String>(reported(&String::from_utf8_lossy(&output.stdout), output.status)?.speed())
+    };
+    let mut shares = Vec::new();
+    for round in 0..rounds {
+        let (first, second) = if round % 2 == 0 { ("0", "1") } else { ("1", "0") };
+        let (one, other) = (speed(first)?, speed(second)?);
+        let (without, with) = if first == "0" { (one, other) } else { (other, one) };
+        shares.push(1.0 - with / without);
+    }
+    // What a killed run leaves is used again.
+    let _ = std::fs::remove_dir_all(&store);
+    Ok(median(shares))
 }
 
 /// One run of the program.

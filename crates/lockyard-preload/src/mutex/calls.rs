@@ -11,7 +11,7 @@ use crate::config::{self, MutexKind};
 use crate::counters::{self, Fallback};
 use crate::real::real;
 use crate::watch::Patience;
-use crate::{deadline, fork, watch};
+use crate::{deadline, fork};
 
 /// What a lock call does that has not succeeded at once. Apart from the fast path, which so needs
 /// no stack.
@@ -39,7 +39,7 @@ unsafe extern "C" fn lock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_i
     }
 }
 
-watch::with_caller!(#[cold] fn lock_slow(mutex: *mut pthread_mutex_t) => lock_for);
+lockyard_segment::with_caller!(#[cold] fn lock_slow(mutex: *mut pthread_mutex_t) => lock_for);
 
 #[cold]
 unsafe extern "C" fn trylock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
@@ -50,7 +50,7 @@ unsafe extern "C" fn trylock_for(mutex: *mut pthread_mutex_t, caller: usize) -> 
     }
 }
 
-watch::with_caller!(#[cold] fn trylock_slow(mutex: *mut pthread_mutex_t) => trylock_for);
+lockyard_segment::with_caller!(#[cold] fn trylock_slow(mutex: *mut pthread_mutex_t) => trylock_for);
 
 /// As [`lock_next`].
 #[inline(never)]
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c
     unsafe { trylock_slow(mutex) }
 }
 
-watch::with_caller! {
+lockyard_segment::with_caller! {
     /// See `pthread_mutex_timedlock(3p)`.
     ///
     /// # Safety
@@ -123,7 +123,7 @@ unsafe extern "C" fn timedlock_for(mutex: *mut pthread_mutex_t, at: *const times
     }
 }
 
-watch::with_caller! {
+lockyard_segment::with_caller! {
     /// See `pthread_mutex_clocklock(3)`.
     ///
     /// # Safety
@@ -209,7 +209,7 @@ unsafe fn wanted(attributes: *const pthread_mutexattr_t) -> Result<u32, Fallback
     }
 }
 
-watch::with_caller! {
+lockyard_segment::with_caller! {
     /// See `pthread_mutex_init(3p)`. A locked mutex is simply made new.
     ///
     /// # Safety

@@ -29,7 +29,7 @@ macro_rules! calls {
             unsafe { $slow(rwlock) }
         }
 
-        watch::with_caller!(fn $slow(rwlock: *mut pthread_rwlock_t) => $for);
+        lockyard_segment::with_caller!(fn $slow(rwlock: *mut pthread_rwlock_t) => $for);
 
         unsafe extern "C" fn $for(rwlock: *mut pthread_rwlock_t, caller: usize) -> c_int {
             // SAFETY: a rwlock, as in C.

@@ -1,0 +1,56 @@
+//! Functions that know who has called them.
+
+/// A C function of its own that calls `$body` with one argument more: the address of the code that
+/// called it (0 on processors for which that is not written).
+///
+/// For functions that C calls, and for those to which such a one jumps when it has not touched the
+/// stack. (Should it have, the address is in the library of the locks.)
+#[macro_export]
+macro_rules! with_caller {
+    ($(#[$doc:meta])* $visible:vis fn $($rest:tt)*) => {
+        $crate::with_caller! { $(#[$doc])* $visible extern "C" fn $($rest)* }
+    };
+    ($(#[$doc:meta])* $visible:vis extern $abi:literal
+        fn $name:ident($($argument:ident: $type:ty),*) => $body:ident) => {
+        $(#[$doc])*
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        #[unsafe(naked)]
+        $visible unsafe extern $abi fn $name($($argument: $type),*) -> core::ffi::c_int {
+            $crate::go_on_with_caller!($($argument)* => $body)
+        }
+
+        $(#[$doc])*
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        $visible unsafe extern $abi fn $name($($argument: $type),*) -> core::ffi::c_int {
+            // SAFETY: the caller's promises, passed on.
+            unsafe { $body($($argument,)* 0) }
+        }
+    };
+}
+
+/// The instructions of [`with_caller`]: the return address goes into the register of the argument
+/// behind those named.
+#[cfg(target_arch = "x86_64")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! go_on_with_caller {
+    ($a:ident => $body:ident) => { $crate::go_on_with_caller!("rsi", $body) };
+    ($a:ident $b:ident => $body:ident) => { $crate::go_on_with_caller!("rdx", $body) };
+    ($a:ident $b:ident $c:ident => $body:ident) => { $crate::go_on_with_caller!("rcx", $body) };
+    ($a:ident $b:ident $c:ident $d:ident => $body:ident) => { $crate::go_on_with_caller!("r8", $body) };
+    ($register:literal, $body:ident) => {
+        core::arch::naked_asm!(concat!("mov ", $register, ", qword ptr [rsp]"), "jmp {body}", body = sym $body)
+    };
+}
+#[cfg(target_arch = "aarch64")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! go_on_with_caller {
+    ($a:ident => $body:ident) => { $crate::go_on_with_caller!("x1", $body) };
+    ($a:ident $b:ident => $body:ident) => { $crate::go_on_with_caller!("x2", $body) };
+    ($a:ident $b:ident $c:ident => $body:ident) => { $crate::go_on_with_caller!("x3", $body) };
+    ($a:ident $b:ident $c:ident $d:ident => $body:ident) => { $crate::go_on_with_caller!("x4", $body) };
+    ($register:literal, $body:ident) => {
+        core::arch::naked_asm!(concat!("mov ", $register, ", x30"), "b {body}", body = sym $body)
+    };
+}
