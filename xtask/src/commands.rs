@@ -119,7 +119,7 @@ pub(crate) const FORMS: &[Form] = &[
         name: "cost overhead",
         options: "[--rounds 9]",
         about: "what the preload library adds where nobody waits: each call against glibc's, alone and beside another thread; the start of a program; what counting costs LevelDB",
-        time: "1 minute",
+        time: "2 minutes",
         run: programs::overhead::main,
     },
     Form {

@@ -9,6 +9,7 @@ use lockyard::platform::linux::Linux;
 use crate::deadline::{self, Code};
 use crate::layout::{Holds, ly_cond_t, ly_mutex_t};
 use crate::mutex;
+use crate::watch::{self, Site};
 
 /// Makes `*cond` one without waiters, whatever it was. Not needed for zeroed memory.
 #[unsafe(no_mangle)]
@@ -22,8 +23,10 @@ pub unsafe extern "C" fn ly_cond_init(cond: *mut ly_cond_t) {
 /// must do so with the same mutex. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_cond_wait(cond: *mut ly_cond_t, mutex: *mut ly_mutex_t) -> c_int {
-    // SAFETY: the C caller's promises.
-    unsafe { wait(cond, mutex, Until::FOREVER) }
+    watch::sited!(|site, cond: *mut ly_cond_t, mutex: *mut ly_mutex_t| {
+        // SAFETY: the C caller's promises.
+        unsafe { wait(cond, mutex, Until::FOREVER, site) }
+    })
 }
 
 /// As ly_cond_wait, until `*abstime`, a time of CLOCK_REALTIME.
@@ -36,8 +39,10 @@ pub unsafe extern "C" fn ly_cond_timedwait(
     mutex: *mut ly_mutex_t,
     abstime: *const timespec,
 ) -> c_int {
-    // SAFETY: the C caller's promises.
-    unsafe { ly_cond_clockwait(cond, mutex, libc::CLOCK_REALTIME, abstime) }
+    watch::sited!(|site, cond: *mut ly_cond_t, mutex: *mut ly_mutex_t, abstime: *const timespec| {
+        // SAFETY: the C caller's promises.
+        unsafe { wait_until(cond, mutex, libc::CLOCK_REALTIME, abstime, site) }
+    })
 }
 
 /// As ly_cond_timedwait, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
@@ -48,12 +53,10 @@ pub unsafe extern "C" fn ly_cond_clockwait(
     clock: c_int,
     abstime: *const timespec,
 ) -> c_int {
-    // SAFETY: the C caller's promise.
-    match unsafe { deadline::end(clock, abstime) } {
+    watch::sited!(|site, cond: *mut ly_cond_t, mutex: *mut ly_mutex_t, clock: c_int, abstime: *const timespec| {
         // SAFETY: the C caller's promises.
-        Ok(until) => unsafe { wait(cond, mutex, until) },
-        Err(error) => error,
-    }
+        unsafe { wait_until(cond, mutex, clock, abstime, site) }
+    })
 }
 
 /// Wakes the thread that has waited longest, if one waits; it returns when it has the mutex. The
@@ -74,10 +77,27 @@ pub unsafe extern "C" fn ly_cond_broadcast(cond: *mut ly_cond_t) -> c_int {
 }
 
 /// # Safety
+/// As [`wait`], and `abstime` points to a time.
+unsafe fn wait_until(
+    cond: *mut ly_cond_t,
+    mutex: *mut ly_mutex_t,
+    clock: c_int,
+    abstime: *const timespec,
+    site: Site,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { deadline::end(clock, abstime) } {
+        // SAFETY: the caller's promises.
+        Ok(until) => unsafe { wait(cond, mutex, until, site) },
+        Err(error) => error,
+    }
+}
+
+/// # Safety
 /// `cond` and `mutex` point to theirs, the caller holds `mutex`, and others wait with no other one.
-unsafe fn wait(cond: *mut ly_cond_t, mutex: *mut ly_mutex_t, until: Until<'static, Linux>) -> c_int {
+unsafe fn wait(cond: *mut ly_cond_t, mutex: *mut ly_mutex_t, until: Until<'static, Linux>, site: Site) -> c_int {
     // SAFETY: the caller's promise.
     let (cond, inner) = unsafe { (Holds::lock(cond), Holds::lock(mutex)) };
     // SAFETY: the caller's promise.
-    mutex::given_up(mutex, || unsafe { cond.wait(inner, until) }).code()
+    mutex::given_up(mutex, site, || unsafe { cond.wait(inner, until) }).code()
 }

@@ -89,11 +89,11 @@ pub unsafe extern "C" fn ly_mutex_unlock(mutex: *mut ly_mutex_t) -> c_int {
     0
 }
 
-/// Runs `wait`, which gives up the mutex that the caller holds, and takes it again.
-pub(crate) fn given_up<R>(mutex: *mut ly_mutex_t, wait: impl FnOnce() -> R) -> R {
+/// Runs `wait`, which gives up the mutex that the caller, at `site`, holds, and takes it again.
+pub(crate) fn given_up<R>(mutex: *mut ly_mutex_t, site: Site, wait: impl FnOnce() -> R) -> R {
     watch::give(mutex);
     let result = wait();
-    watch::attempt(&KIND, place(mutex).at(Site::unknown()), mutex, || true, 0);
+    watch::attempt(&KIND, place(mutex).at(site.now()), mutex, || true, 0);
     result
 }
 

@@ -99,9 +99,9 @@ impl Site {
         if address == 0 { Self::UNKNOWN } else { Self(address) }
     }
 
-    /// For a call that does not know where it comes from.
-    pub(crate) fn unknown() -> Self {
-        if segment::watched() { Self::UNKNOWN } else { Self::UNWATCHED }
+    /// The same, after a wait in which somebody may have begun to watch.
+    pub(crate) fn now(self) -> Self {
+        if self == Self::UNWATCHED && segment::watched() { Self::UNKNOWN } else { self }
     }
 }
 

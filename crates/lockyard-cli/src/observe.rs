@@ -122,9 +122,9 @@ impl Observation {
                 return Err(unseen_process(&first, &teller.known));
             }
             // At once: threads go on.
-            let stacks = stacks.then(|| stacks::told(&first));
-            self.tell(&teller, &first, known.thread_time, reader.ended())?;
-            return stacks.map_or(Ok(()), |told| self.put(&teller, &told?));
+            let stacks = if stacks { stacks::told(&first, process)? } else { String::new() };
+            let report = self.report(&teller, &first, known.thread_time, reader.ended())?;
+            return self.put(&teller, &(report + &stacks));
         };
         let mut begin = if reset { reader.sample() } else { first };
         let mut earlier = begin.clone();
@@ -219,9 +219,13 @@ impl Observation {
 
     /// Writes one report.
     fn tell(&self, teller: &Teller, sample: &Sample, thread_time: Duration, ended: bool) -> Result<(), Failure> {
+        self.put(teller, &self.report(teller, sample, thread_time, ended)?)
+    }
+
+    fn report(&self, teller: &Teller, sample: &Sample, thread_time: Duration, ended: bool) -> Result<String, Failure> {
         let facts = teller.facts(sample, thread_time, ended);
         let look = Look { styled: teller.styled && self.out.is_none(), full_titles: true, events: true };
-        let text = match self.form {
+        Ok(match self.form {
             Form::Tables { wide, events } => {
                 let width = match (&self.out, teller.stdout_taken) {
                     (Some(_), _) => None,
@@ -233,8 +237,7 @@ impl Observation {
             Form::Json => json::line(&observed_json::document(&teller.what, &facts))?,
             Form::OpenMetrics => openmetrics::render(sample),
             Form::Folded => folded::render(&teller.what, &facts),
-        };
-        self.put(teller, &text)
+        })
     }
 
     /// To the file, else to stdout, or to stderr where stdout is the program's.

@@ -5,13 +5,19 @@
 //! where it is. Calls inside the locks themselves are left out.
 
 use std::fmt::Write;
-use std::process::{Command, Stdio};
+use std::fs;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use lockyard_segment::Sample;
 use lockyard_segment::sample::ThreadSample;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::deadlock;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::report::verdict::called;
 use crate::symbols::{is_wrapper, is_wrappers, last_part, short};
 
@@ -19,6 +25,8 @@ use crate::symbols::{is_wrapper, is_wrappers, last_part, short};
 const MOST: usize = 12;
 /// Calls that are asked for: recursion may be deep.
 const ASKED: &str = "200";
+/// Reading the debug information of a large program takes seconds.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// A call on a stack.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -32,28 +40,34 @@ struct Call {
 }
 
 /// The stacks of the thread that has waited longest, and of the thread that holds what it waits
-/// for; a line instead where nobody waits.
+/// for, both of `process`; a line instead where nobody waits, or where a stack is not to be had.
 ///
 /// # Errors
-/// `eu-stack` is missing, or may not look.
-pub(crate) fn told(sample: &Sample) -> Result<String, Failure> {
+/// `eu-stack` is missing, or the look was interrupted.
+pub(crate) fn told(sample: &Sample, process: u32) -> Result<String, Failure> {
     let waiting = sample.waiters.iter().filter_map(|thread| Some((thread, thread.waits.as_ref()?)));
     let Some((waiter, wait)) = waiting.max_by_key(|(_, wait)| wait.ns) else {
         return Ok("\n  Stacks: no thread waits now.\n".to_owned());
     };
     let holder = deadlock::holders(&sample.waiters, waiter, wait).first().map(|&(index, _)| &sample.waiters[index]);
-    let mut text = String::new();
-    match holder {
-        Some(holder) => text += &stack(holder, "the holder, ")?,
-        None => text += "\n  Stacks: the holder is not known.\n",
-    }
-    text += &stack(waiter, "has waited longest, ")?;
+    let mut text = match holder {
+        Some(holder) => stack(process, holder, "the holder, ")?,
+        None => "\n  Stacks: the holder is not known.\n".to_owned(),
+    };
+    text += &stack(process, waiter, "has waited longest, ")?;
     Ok(text)
 }
 
-fn stack(thread: &ThreadSample, what: &str) -> Result<String, Failure> {
+fn stack(process: u32, thread: &ThreadSample, what: &str) -> Result<String, Failure> {
     let mut text = format!("\n  Stack of {}, {what}innermost call first:\n", called(thread.thread, &thread.name));
-    let calls = of_thread(thread.thread)?;
+    let calls = match outer_name(process, thread.thread) {
+        Some(outer) => of_thread(process, outer)?,
+        None => Err("the thread has ended".to_owned()),
+    };
+    let calls = match calls {
+        Ok(calls) => calls,
+        Err(why) => return Ok(text + &format!("    not to be had: {why}\n")),
+    };
     let outside = calls.iter().position(|call| !call.inside).unwrap_or(0);
     for call in calls.iter().skip(outside).take(MOST) {
         let at = if call.at.is_empty() { last_part(&call.module) } else { &call.at };
@@ -67,26 +81,73 @@ fn stack(thread: &ThreadSample, what: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The calls of the thread, the innermost first.
-fn of_thread(thread: u32) -> Result<Vec<Call>, Failure> {
+/// What this command calls the thread that its own process, perhaps in a container, calls `thread`.
+fn outer_name(process: u32, thread: u32) -> Option<u32> {
+    let names = fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    names.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).find(|name: &u32| {
+        let status = fs::read_to_string(format!("/proc/{process}/task/{name}/status")).unwrap_or_default();
+        let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        inner.and_then(|names| names.split_whitespace().last()?.parse().ok()).unwrap_or(*name) == thread
+    })
+}
+
+/// The calls of the thread, the innermost first; else why they are not to be had.
+///
+/// # Errors
+/// As [`told`].
+fn of_thread(process: u32, thread: u32) -> Result<Result<Vec<Call>, String>, Failure> {
     let mut command = Command::new("eu-stack");
     // One thread; source lines, inlined calls, modules.
     command.args(["-1", "-s", "-i", "-m", "-n", ASKED, "-p", &thread.to_string()]);
-    let output = command.stdin(Stdio::null()).output().map_err(|error| match error.kind() {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let stood = is_stopped(process);
+    let child = command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             Failure::usage("--stacks: eu-stack is missing; install elfutils (apt-get install elfutils)")
         }
         _ => Failure::run(format!("--stacks: eu-stack: {error}")),
     })?;
-    let calls = parsed(&String::from_utf8_lossy(&output.stdout));
-    if calls.is_empty() {
+    let output = within(LIMIT, child);
+    if !stood && output.as_ref().is_ok_and(|output| output.status.code().is_none()) {
+        // It died while it held the process: that must not stay stopped.
+        if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(process, Signal::CONT);
+        }
+    }
+    if interrupt::asked() {
+        return Err(Failure::run("--stacks: interrupted"));
+    }
+    Ok(output.and_then(|output| {
+        let calls = parsed(&String::from_utf8_lossy(&output.stdout));
         // It says more on lines behind, and ends with an error for very deep stacks as well.
         let said = String::from_utf8_lossy(&output.stderr);
-        let why = said.lines().next().unwrap_or("eu-stack says nothing").to_owned();
-        let hint = "the thread has ended, or this user may not trace it (see ptrace(2))";
-        return Err(Failure::run(format!("--stacks: thread {thread}: {why}; {hint}")));
+        let why = || said.lines().next().unwrap_or("eu-stack says nothing").to_owned();
+        if calls.is_empty() { Err(format!("{} (may this user trace it? see ptrace(2))", why())) } else { Ok(calls) }
+    }))
+}
+
+/// Whether the process is stopped, by a signal or a tracer.
+fn is_stopped(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+    matches!(state, Some("T" | "t"))
+}
+
+/// What `child` has said; it is killed if it has not ended within `limit`.
+fn within(limit: Duration, child: Child) -> Result<Output, String> {
+    let id = Pid::from_child(&child);
+    let (told, ended) = mpsc::channel();
+    thread::spawn(move || told.send(child.wait_with_output()));
+    let mut output = ended.recv_timeout(limit);
+    if output.is_err() {
+        // It may have ended this moment.
+        let _ = kill_process(id, Signal::KILL);
+        output = ended.recv_timeout(limit);
     }
-    Ok(calls)
+    match output {
+        Ok(output) => output.map_err(|error| format!("eu-stack cannot be heard: {error}")),
+        Err(_) => Err(format!("eu-stack does not end in {} s", 2 * limit.as_secs())),
+    }
 }
 
 /// What `eu-stack` prints: `#1  0x000055c5f640a1cc inner - /tmp/hold`, below it a line of source.
@@ -94,12 +155,15 @@ fn parsed(text: &str) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for line in text.lines() {
         if line.starts_with('#') {
-            let rest = line.split_once(" 0x").and_then(|(_, rest)| rest.split_once(' ')).map_or("", |(_, rest)| rest);
-            let (name, module) = rest.rsplit_once(" - ").unwrap_or((rest, ""));
+            // What comes after the address, with the space before it.
+            let rest = line.split_once(" 0x").and_then(|(_, rest)| Some(&rest[rest.find(' ')?..])).unwrap_or_default();
+            let (name, path) = rest.split_once(" - /").unwrap_or((rest, ""));
+            let module = if path.is_empty() { String::new() } else { format!("/{path}") };
             let name = without_hash(name.trim());
-            let inside = last_part(module).starts_with("liblockyard") || is_wrapper(&name);
+            let inside =
+                last_part(&module).starts_with("liblockyard") || is_wrapper(&name) || name.starts_with("rustix::");
             let name = if name.is_empty() { "?".to_owned() } else { short(&name) };
-            calls.push(Call { name, module: module.to_owned(), at: String::new(), inside });
+            calls.push(Call { name, module, at: String::new(), inside });
         } else if let (Some(call), Some(place)) = (calls.last_mut(), line.strip_prefix("    ")) {
             let mut parts = place.split(':');
             let (file, number) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -117,11 +181,18 @@ fn without_hash(name: &str) -> String {
     hash.map_or(name, |(name, _)| name).to_owned()
 }
 
-/// Whether the file is of a package of ours.
+/// Whether the file is of a package of ours, or of what ours call the kernel by.
 fn is_ours(file: &str) -> bool {
+    const PACKAGES: [&str; 6] =
+        ["lockyard", "lockyard-preload", "lockyard-capi", "lockyard-segment", "lockyard-stat", "rustix"];
     let parts: Vec<&str> = file.split('/').collect();
-    let ours = |part: &str| part == "lockyard" || part.starts_with("lockyard-");
-    parts.windows(2).any(|two| ours(two[0]) && two[1] == "src")
+    let is_package = |part: &str| {
+        let rest =
+            |package: &&str| part.strip_prefix(*package).map(|rest: &str| rest.strip_prefix('-').unwrap_or(rest));
+        let version = |rest: &str| rest.is_empty() || rest.starts_with(|first: char| first.is_ascii_digit());
+        PACKAGES.iter().filter_map(rest).any(version)
+    };
+    parts.windows(2).any(|two| is_package(two[0]) && two[1] == "src")
 }
 
 #[cfg(test)]
@@ -132,7 +203,7 @@ mod tests {
 #0  0x00007fd60feb5d44 park - /opt/locks.so\n    crates/lockyard/src/platform/linux/mod.rs:222:6\n\
 #1  0x00007fd60fe4ec05 lockyard::internals::wait::turn::queued::wait::hecb5478a730ef090 - /opt/app\n\
 #2  0x0000558553f471a3 get - /tmp/hold\n    /tmp/hold.c:6:24\n\
-#3  0x0000558553f471a3 - 1 - /tmp/hold\n\
+#3  0x0000558553f471a3 - /opt/a - b/app\n\
 #4  0x00007fd60fd2b8ec\n";
 
     #[test]
@@ -143,22 +214,39 @@ mod tests {
             ("park", "mod.rs:222", true),
             ("lockyard::internals::wait::turn::queued::wait", "", true),
             ("get", "hold.c:6", false),
-            ("- 1", "", false),
+            ("?", "", false),
             ("?", "", false),
         ];
         assert_eq!(seen, expected);
+        assert_eq!(calls[3].module, "/opt/a - b/app");
         assert_eq!(parsed("nothing\n"), []);
     }
 
     #[test]
-    fn where_nobody_waits_nothing_is_asked() {
-        assert!(told(&Sample::default()).is_ok_and(|text| text.contains("no thread waits now")));
+    fn packages_are_told_from_others_of_such_names() {
+        assert!(
+            is_ours("/r/registry/src/x/rustix-1.1.6/src/thread/futex.rs") && is_ours("crates/lockyard/src/mutex.rs")
+        );
+        assert!(is_ours("/r/lockyard-0.2.0/src/a.rs") && !is_ours("/home/me/lockyard-tool/src/main.rs"));
     }
 
     #[test]
-    fn a_thread_that_is_not_there_is_a_line() {
-        // Whether or not elfutils are installed.
-        let failure = format!("{:?}", of_thread(u32::MAX >> 1));
-        assert!(failure.contains("--stacks: "), "{failure}");
+    fn a_child_that_does_not_end_is_killed() {
+        let child = Command::new("sleep").arg("1000").stdout(Stdio::piped()).spawn().expect("a program");
+        let output = within(Duration::from_secs(1), child).expect("it is killed");
+        assert_eq!(output.status.code(), None);
+    }
+
+    #[test]
+    fn where_nobody_waits_nothing_is_asked() {
+        assert!(told(&Sample::default(), 1).is_ok_and(|text| text.contains("no thread waits now")));
+    }
+
+    #[test]
+    fn threads_are_found_by_the_name_that_their_process_has_for_them() {
+        let me = std::process::id();
+        assert_eq!((outer_name(me, u32::MAX), outer_name(u32::MAX, me)), (None, None));
+        let inner = rustix::thread::gettid().as_raw_pid() as u32;
+        assert!(outer_name(me, inner).is_some());
     }
 }

@@ -152,8 +152,14 @@ fn frames(loader: &Loader, address: u64) -> Option<Spot> {
 pub(crate) fn is_wrapper(function: &str) -> bool {
     // `<T as Trait>::method`, and what is inside of it.
     let name = function.trim_start_matches(['<', '&']);
-    const MODULES: [&str; 5] =
-        ["lockyard::api::", "lockyard::internals::", "lockyard::platform::", "lockyard::deadlock::", "lock_api::"];
+    const MODULES: [&str; 6] = [
+        "lockyard::api::",
+        "lockyard::internals::",
+        "lockyard::platform::",
+        "lockyard::deadlock::",
+        "lockyard::detail::",
+        "lock_api::",
+    ];
     MODULES.iter().any(|module| name.starts_with(module))
 }
 
@@ -170,7 +176,7 @@ pub(crate) fn is_wrappers(file: &str) -> bool {
     parts.windows(3).any(|three| ours(three) || three == ["library", "core", "src"])
         || parts.windows(2).any(|two| package(two[0], "lock_api") && two[1] == "src")
         || parts.windows(2).any(|two| two == ["include", "c++"] || two == ["boost", "thread"])
-        || parts.last() == Some(&"gthr-default.h")
+        || matches!(parts.last(), Some(&("gthr-default.h" | "lockyard.hpp")))
 }
 
 fn demangled(symbol: &str) -> String {

@@ -85,8 +85,8 @@ pub type Native = Machine;
 /// Reads and maps now what locks may ask the machine for later. For a program that is about to give
 /// up the right to open files or to map memory.
 ///
-/// On Linux: the CPUs, as affinity and control groups are now; NUMA nodes and caches; the records
-/// of the next threads. It may be called as often as one likes. Elsewhere it does nothing.
+/// On Linux: the CPUs, as control groups limit them now; NUMA nodes and caches; the records of the
+/// next threads. It may be called as often as one likes. Elsewhere it does nothing.
 #[cfg(feature = "std")]
 pub fn read_ahead() {
     native::read_ahead();

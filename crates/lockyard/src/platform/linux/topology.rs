@@ -54,7 +54,15 @@ pub fn read_ahead() {
 /// CPUs this process may use: those it may run on, or fewer if its control groups limit its time;
 /// at least 1.
 pub fn usable_cpus() -> u32 {
-    let allowed = sched_getaffinity(None).map_or(1, |set| set.count().max(1));
+    granted_of(allowed_cpus())
+}
+
+/// CPUs the calling thread may run on.
+fn allowed_cpus() -> u32 {
+    sched_getaffinity(None).map_or(1, |set| set.count().max(1))
+}
+
+fn granted_of(allowed: u32) -> u32 {
     quota::cpus().map_or(allowed, |granted| granted.min(allowed))
 }
 
@@ -70,10 +78,13 @@ pub(super) fn cpus() -> u32 {
 }
 
 /// Locks do not look again by themselves: they would make system calls that a sandbox may forbid by
-/// then, and a thread that is bound to a CPU would count one. A number that is too high costs
-/// little, since nobody spins for an owner that is not running; one that is too low costs spins.
+/// then. Of the CPUs of threads the most that any look has seen count: one that is bound to a CPU
+/// must not keep all from spinning. (A number that is too high costs little, since nobody spins for
+/// an owner that is not running.)
 fn recount_cpus() -> u32 {
-    let cpus = usable_cpus();
+    static MOST: AtomicU32 = AtomicU32::new(0);
+    let allowed = allowed_cpus();
+    let cpus = granted_of(MOST.fetch_max(allowed, Relaxed).max(allowed));
     USABLE.store(cpus, Relaxed);
     cpus
 }
