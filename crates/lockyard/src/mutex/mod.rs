@@ -316,7 +316,9 @@ impl<P: Platform> RawMutex<P> {
         self.word.load(Relaxed) & OWNER == 0 && turn::try_take(&Want(self))
     }
 
+    /// Apart, so that the fast path makes no room for an [`Until`].
     #[cold]
+    #[inline(never)]
     fn acquire_forever(&self) {
         // The result cannot be an error.
         let _ = self.acquire_slow(Until::FOREVER);

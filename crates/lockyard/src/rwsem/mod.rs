@@ -181,8 +181,7 @@ impl<P: Platform> RawRwSem<P> {
     #[inline]
     pub fn read_acquire(&self) {
         if !self.read_fast() {
-            // Forever: the result cannot be an error.
-            let _ = self.read_slow(Until::FOREVER);
+            self.read_forever();
         }
     }
 
@@ -238,8 +237,7 @@ impl<P: Platform> RawRwSem<P> {
     #[inline]
     pub fn write_acquire(&self) {
         if !self.write_fast() {
-            // Forever: the result cannot be an error.
-            let _ = self.write_slow(Until::FOREVER);
+            self.write_forever();
         }
     }
 

@@ -27,6 +27,23 @@ use crate::wait::turn::{self, Contended, Events, Left, Look, Request};
 use super::{ASK, ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READERS, READFAIL, RawRwSem, WRITER};
 
 impl<P: Platform> RawRwSem<P> {
+    /// [`Self::read_slow`] without an end. Apart, so that the fast path makes no room for an
+    /// [`Until`].
+    #[cold]
+    #[inline(never)]
+    pub(super) fn read_forever(&self) {
+        // The result cannot be an error.
+        let _ = self.read_slow(Until::FOREVER);
+    }
+
+    /// As [`Self::read_forever`].
+    #[cold]
+    #[inline(never)]
+    pub(super) fn write_forever(&self) {
+        // The result cannot be an error.
+        let _ = self.write_slow(Until::FOREVER);
+    }
+
     /// A reader whose bias is in the count but must not simply proceed.
     #[cold]
     pub(super) fn read_slow(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
