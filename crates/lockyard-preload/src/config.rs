@@ -119,6 +119,13 @@ pub(crate) fn rwlock_is_default() -> bool {
     CHOICE.load(Relaxed) & (DECIDED | WATCHED | 0xff << 8) == DECIDED | (2 + policies::DEFAULT as u32) << 8
 }
 
+/// The same, where somebody wants to be told.
+#[inline(always)]
+pub(crate) fn rwlock_is_default_and_told() -> bool {
+    const { assert!(DECIDED & WATCHED == 0) };
+    CHOICE.load(Relaxed) & (DECIDED | WATCHED | 0xff << 8) == DECIDED | WATCHED | (2 + policies::DEFAULT as u32) << 8
+}
+
 /// What `pthread_spinlock_t` is.
 #[inline(always)]
 pub(crate) fn spin() -> SpinKind {

@@ -173,9 +173,15 @@ impl Block {
     /// other records, or draw other numbers.
     #[inline(always)]
     pub(crate) fn identity(&self) -> u32 {
+        self.known_identity().unwrap_or_else(|| self.introduce())
+    }
+
+    /// The same, if it was asked for before.
+    #[inline(always)]
+    pub(crate) fn known_identity(&self) -> Option<u32> {
         match self.identity.get() {
-            0 => self.introduce(),
-            identity => identity,
+            0 => None,
+            identity => Some(identity),
         }
     }
 

@@ -131,14 +131,46 @@ pub(crate) fn released(lock: usize) {
     }
 }
 
+/// A lock that is noted on the calling thread's page: of a fast path that has taken it.
+pub(crate) type Noted = (&'static ThreadPage, Caller);
+
+/// Notes that the lock at `lock` was taken without a wait. 0: the end of a call. What is rare is
+/// apart, so that the call needs no stack.
+#[inline(always)]
+pub(crate) fn note((page, caller): Noted, lock: usize) -> c_int {
+    if segment::acquired_plainly(page, caller, lock) { 0 } else { note_rarely(page, caller, lock) }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn note_rarely(page: &'static ThreadPage, caller: Caller, lock: usize) -> c_int {
+    segment::acquired_on(page, caller, lock);
+    0
+}
+
+/// Notes on `page` that the lock at `lock`, which may be gone by now, was released. 0: as [`note`].
+#[inline(always)]
+pub(crate) fn forget(page: &'static ThreadPage, lock: usize) -> c_int {
+    if segment::released_plainly(page, lock) { 0 } else { forget_rarely(page, lock) }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn forget_rarely(page: &'static ThreadPage, lock: usize) -> c_int {
+    segment::released_on(page, lock);
+    0
+}
+
+/// Where the calling thread counts, if it has counted before; never without a segment.
+#[inline(always)]
+pub(crate) fn known_page() -> Option<&'static ThreadPage> {
+    // SAFETY: null, or a page of the mapping, which stays; the child of a fork clears it.
+    unsafe { thread::block().page.get().as_ref() }
+}
+
 /// Where the calling thread counts: its block knows it, since a thread-local of the statistics
 /// costs a call.
 #[inline]
 pub(crate) fn page() -> Option<&'static ThreadPage> {
-    let block = thread::block();
-    // SAFETY: null, or a page of the mapping, which stays; the child of a fork clears it.
-    match unsafe { block.page.get().as_ref() } {
-        None => segment::page().inspect(|page| block.page.set(*page)),
-        page => page,
-    }
+    known_page().or_else(|| segment::page().inspect(|page| thread::block().page.set(*page)))
 }

@@ -23,20 +23,24 @@ use crate::{site, writer};
 /// | bits | what |
 /// |---|---|
 /// | 0–47 | the address after the call; 0: unknown |
-/// | 48–55 | the class's number plus 1 |
+/// | 48–55 | the class's number |
 /// | 56 | shared with others |
+/// | 57 | set: 0 is no caller |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
 pub struct Caller(u64);
 
 const ADDRESS: u64 = (1 << CLASS) - 1;
+const CLASS_BITS: u64 = 0xff << CLASS;
 const CLASS: u32 = 48;
 const SHARED: u64 = 1 << 56;
+const SOME: u64 = 1 << 57;
 
 impl Caller {
     /// The code that returns to `address` (0: unknown) takes a lock of `class`, for itself alone.
     #[inline]
     pub const fn new(class: Class, address: usize) -> Self {
-        Self(address as u64 & ADDRESS | (class.raw() as u64 + 1) << CLASS)
+        Self(address as u64 & ADDRESS | (class.raw() as u64) << CLASS | SOME)
     }
 
     /// The same, together with others: a reader.
@@ -58,7 +62,13 @@ impl Caller {
 
     #[inline]
     pub(crate) const fn class(self) -> Class {
-        Class::from_raw((self.0 >> CLASS) as u8 as u32 - (self.0 >> CLASS & 0xff != 0) as u32)
+        Class::from_raw((self.0 >> CLASS) as u8 as u32)
+    }
+
+    /// `count`, less than 2⁴⁸, in a word that is another one for another class.
+    #[inline]
+    pub(crate) const fn of_class(self, count: u64) -> u64 {
+        self.0 & CLASS_BITS | count
     }
 
     /// Whether it takes the lock together with others.

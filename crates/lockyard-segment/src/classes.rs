@@ -22,8 +22,10 @@ impl Class {
         Self(if raw < CLASSES as u32 { raw as u16 } else { 0 })
     }
 
+    /// Its place in arrays.
+    #[inline]
     pub(crate) const fn index(self) -> usize {
-        self.0 as usize % CLASSES
+        if (self.0 as usize) < CLASSES { self.0 as usize } else { 0 }
     }
 
     /// Its number, to keep in a lock.

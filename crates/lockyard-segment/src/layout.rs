@@ -30,7 +30,7 @@ use crate::histogram::BUCKETS;
 /// "lockyard".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyard");
 /// The version of this layout.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
@@ -58,6 +58,7 @@ pub const PAGE: usize = 4096;
 const _: () = {
     assert!(event::COUNT <= EVENTS);
     assert!(size_of::<Header>() == PAGE && size_of::<Baseline>() == PAGE && size_of::<ThreadPage>() == PAGE);
+    assert!(core::mem::offset_of!(ThreadPage, depth).is_multiple_of(64));
     assert!(size_of::<ClassRecord>() == 2048 && size_of::<Padded>() == 2048);
     assert!(size_of::<CallerRecord>() == 256 && size_of::<CallerTally>() == 48);
     assert!(CALLERS / CALLERS_OF_A_PAGE <= 64 && core::mem::offset_of!(Shared, callers).is_multiple_of(PAGE));
@@ -236,6 +237,9 @@ pub struct Padded(pub Tally);
 pub const WITH_DEADLINE: u64 = 1 << 32;
 
 /// What one thread has counted. Written by that thread alone, except number 0.
+///
+/// The order of the fields: what every acquisition and release use is in one cache line, apart from
+/// the count of the class.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct ThreadPage {
@@ -243,17 +247,15 @@ pub struct ThreadPage {
     pub events: [AtomicU64; EVENTS],
     /// Acquisitions, by class.
     pub acquired: [AtomicU64; CLASSES],
-    /// Acquisitions.
-    pub ticks: AtomicU64,
-    /// At how many of them a hold time is taken next.
-    pub sample_at: AtomicU64,
     /// Locks noted in `held`.
     pub depth: AtomicU64,
-    /// The locks that the thread holds, in no order.
-    pub held: [Held; HELD],
+    /// Whether the thread writes its tape: see [`tape`](crate::tape).
+    pub tape: AtomicU64,
     /// A wait that is not in its class's tally yet: its [caller](crate::Caller), or 0.
     pub waited: AtomicU64,
-    /// How long it was.
+    /// The locks that the thread holds, in no order.
+    pub held: [Held; HELD],
+    /// How long the wait was that is not in its class's tally yet.
     pub waited_ns: AtomicU64,
     /// How often the thread slept in it.
     pub waited_parks: AtomicU64,
@@ -268,8 +270,6 @@ pub struct ThreadPage {
     pub waiting_for: AtomicU64,
     /// The lock's address.
     pub waiting_lock: AtomicU64,
-    /// Whether the thread writes its tape: see [`tape`](crate::tape).
-    pub tape: AtomicU64,
     /// The kernel's name of the thread.
     pub thread: AtomicU64,
     /// Its name, as it was at its first wait.
@@ -323,7 +323,7 @@ pub struct Held {
     pub lock: AtomicU64,
     /// The code that took it: its [caller](crate::Caller).
     pub caller: AtomicU64,
-    /// Since when, nanoseconds of the monotonic clock, and what is known beside: see `told`.
+    /// Since when, nanoseconds of the monotonic clock, and what is known beside: see `holds`.
     pub since: AtomicU64,
 }
 

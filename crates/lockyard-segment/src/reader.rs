@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use crate::callers::{self, Caller};
 use crate::histogram::bucket;
+use crate::holds;
 use crate::layout::{
     CALLERS, CALLERS_OF_A_PAGE, CallerRecord, EVENTS, HELD, LENGTH, PAGE, Shared, ThreadPage, VERSION, WITH_DEADLINE,
 };
@@ -16,7 +17,6 @@ use crate::memory::Memory;
 use crate::process;
 use crate::refusal::Refusal;
 use crate::sample::{CallerSample, ClassSample, Counts, Hold, Place, Sample, ThreadSample, Wait, Waiting};
-use crate::told;
 
 /// A segment. Stays readable when the process has ended and its name is gone.
 #[derive(Debug)]
@@ -278,7 +278,7 @@ impl Reader {
             let depth = (page.depth.load(Relaxed) as usize).min(HELD);
             let holds = page.held[..depth].iter().filter_map(|held| {
                 let place = self.place(Caller::from_raw(held.caller.load(Relaxed))?);
-                let ns = told::held_for(held.since.load(Relaxed), now);
+                let ns = holds::held_for(held.since.load(Relaxed), now);
                 Some(Hold { lock: held.lock.load(Relaxed), place, ns })
             });
             let (thread, name) = (page.thread.load(Relaxed) as u32, page.name.get());

@@ -3,31 +3,7 @@
 //! A thread notes them in its own page; the shared counters of a class and of a
 //! [caller](crate::callers) are written after the release.
 //!
-//! # Hold times
-//!
-//! A thread notes each lock that it holds ([`Held`]), as a rule without the time: a clock for every
-//! acquisition would cost more than the acquisition. The time is noted
-//!
-//! * of about one acquisition in 64, for the distribution;
-//! * of one that ends a wait, whose end is known anyway, and of one that finds others queued;
-//! * by the first thread that has to wait for it: the waiter writes it into the holder's note.
-//!
-//! So a hold for which others wait is timed, from its begin or from the moment at which the first
-//! of them came. It is not if the waiter comes before the note or beside its move, if the thread
-//! holds more than eight locks, or if two threads share a place among the pages. Readers of one
-//! lock are looked for among `LOOK` threads.
-//!
-//! | bits of [`Held::since`] | what |
-//! |---|---|
-//! | 0–60 | nanoseconds; under 63, how many acquisitions the thread has made |
-//! | 61 | others wait |
-//! | 62 | for the distribution |
-//! | 63 | no time is known |
-//!
-//! **Ordering.** The waiter loads the word, then reads the clock, then exchanges. A word without a
-//! time is another one at each acquisition, so the exchange succeeds only while the hold lasts that
-//! the waiter saw, and the clock was read inside it. The holder may use the note for another lock
-//! meanwhile: then it is that lock's hold which has the time, and it had begun by then.
+//! Which locks a thread holds, and for how long, is noted by `holds`.
 
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -39,7 +15,8 @@ use lockyard::platform::linux::threads;
 use crate::callers::{self, Caller};
 use crate::classes::{self, Class};
 use crate::histogram::bucket;
-use crate::layout::{HELD, Held, ThreadPage, WITH_DEADLINE};
+use crate::holds::{AWAITED, TIME, UNTIMED, acquired_plainly, forget, greatest, mark, note, released_plainly};
+use crate::layout::{HELD, ThreadPage, WITH_DEADLINE};
 use crate::tape;
 use crate::writer::{self, mine, tally};
 
@@ -63,19 +40,8 @@ pub fn class_at(kind: &[u8], address: usize) -> Class {
     classes::at(kind, address, writer::publish_class)
 }
 
-/// No time is known.
-const UNTIMED: u64 = 1 << 63;
-/// For the distribution.
-const SAMPLED: u64 = 1 << 62;
-/// Others wait.
-const AWAITED: u64 = 1 << 61;
-/// The nanoseconds.
-const TIME: u64 = AWAITED - 1;
 /// Threads among which the readers of a lock are looked for.
 const LOOK: usize = 64;
-/// A holder this long is noted by name.
-const LONG: u64 = 1_000_000;
-
 #[inline]
 fn add(word: &AtomicU64, amount: u64) {
     word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
@@ -92,8 +58,10 @@ pub fn acquired(caller: impl Into<Caller>, lock: usize) {
 /// The same for a thread whose [`page`] is known.
 #[inline]
 pub fn acquired_on(page: &ThreadPage, caller: Caller, lock: usize) {
-    tape::asked(page, caller, lock);
-    note(page, caller, lock, UNTIMED);
+    if !acquired_plainly(page, caller, lock) {
+        tape::asked(page, caller, lock);
+        note(page, caller, lock, UNTIMED);
+    }
 }
 
 /// The calling thread has taken the lock at `lock`, and notes no hold: another may release it.
@@ -123,35 +91,6 @@ pub fn acquired_past_others(caller: impl Into<Caller>, lock: usize) {
     }
 }
 
-/// Notes an acquisition; `since`: its time, or [`UNTIMED`].
-#[inline]
-fn note(page: &ThreadPage, caller: Caller, lock: usize, since: u64) {
-    add(&page.acquired[caller.class().index()], 1);
-    let ticks = page.ticks.load(Relaxed) + 1;
-    page.ticks.store(ticks, Relaxed);
-    let mut since = if since == UNTIMED { UNTIMED | ticks } else { since };
-    if ticks >= page.sample_at.load(Relaxed) {
-        since = sample(page, ticks, since);
-    }
-    // A thread with more has left some for others to release: its notes begin anew.
-    let depth = page.depth.load(Relaxed) as usize % HELD;
-    let held = &page.held[depth];
-    held.caller.store(caller.raw(), Relaxed);
-    held.since.store(since, Relaxed);
-    held.lock.store(lock as u64, Release);
-    page.depth.store(depth as u64 + 1, Relaxed);
-}
-
-/// Takes a hold time, and chooses when to take the next: after 33 to 96 acquisitions, 64 on
-/// average. Not after the same number each time: a thread that takes its locks in turns would be
-/// seen with one of them only.
-#[cold]
-fn sample(page: &ThreadPage, ticks: u64, since: u64) -> u64 {
-    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-    page.sample_at.store(ticks + 33 + (ticks.wrapping_mul(GOLDEN) >> 58), Relaxed);
-    if since & UNTIMED == 0 { since | SAMPLED } else { Linux::now() & TIME | SAMPLED }
-}
-
 /// The calling thread has released the lock at `lock`, which may be gone by now: only the address
 /// is used.
 #[inline]
@@ -164,6 +103,13 @@ pub fn released(lock: usize) {
 /// The same for a thread whose [`page`] is known.
 #[inline]
 pub fn released_on(page: &ThreadPage, lock: usize) {
+    if !released_plainly(page, lock) {
+        release(page, lock);
+    }
+}
+
+#[cold]
+fn release(page: &ThreadPage, lock: usize) {
     tape::given_back(page, lock);
     let depth = (page.depth.load(Relaxed) as usize).min(HELD);
     let held = &page.held[..depth];
@@ -173,51 +119,6 @@ pub fn released_on(page: &ThreadPage, lock: usize) {
     if page.waited.load(Relaxed) != 0 {
         settle(page);
     }
-}
-
-/// Takes note number `at` out; `last` is the last one.
-#[inline]
-fn forget(page: &ThreadPage, at: usize, last: usize) {
-    let held = &page.held[at % HELD];
-    let (since, caller) = (held.since.load(Relaxed), held.caller.load(Relaxed));
-    if at != last {
-        let moved = &page.held[last % HELD];
-        held.caller.store(moved.caller.load(Relaxed), Relaxed);
-        held.since.store(moved.since.load(Relaxed), Relaxed);
-        held.lock.store(moved.lock.load(Relaxed), Release);
-    }
-    page.depth.store(last as u64, Relaxed);
-    if since & UNTIMED == 0 {
-        end_of_hold(page, Caller::from_raw(caller), since);
-    }
-}
-
-#[cold]
-fn end_of_hold(page: &ThreadPage, caller: Option<Caller>, since: u64) {
-    let Some(caller) = caller else { return };
-    let ns = Linux::now().saturating_sub(since & TIME);
-    if let Some(tally) = tally(caller.class()) {
-        greatest(&tally.hold_max, ns);
-        if since & SAMPLED != 0 {
-            tally.hold_ns.fetch_add(ns, Relaxed);
-            tally.holds[bucket(ns)].fetch_add(1, Relaxed);
-        }
-    }
-    if since & AWAITED != 0
-        && let Some(record) = callers::record(caller)
-    {
-        record.tally.holds.fetch_add(1, Relaxed);
-        record.tally.hold_ns.fetch_add(ns, Relaxed);
-        if greatest(&record.tally.hold_max, ns) && ns >= LONG {
-            record.holder.store(page.thread.load(Relaxed), Relaxed);
-            writer::name_of_caller(&record.name);
-        }
-    }
-}
-
-/// Whether `ns` is greater than any before.
-fn greatest(word: &AtomicU64, ns: u64) -> bool {
-    word.load(Relaxed) < ns && word.fetch_max(ns, Relaxed) < ns
 }
 
 /// Puts the thread's last wait into its class's tally, and its caller's.
@@ -325,33 +226,6 @@ pub fn contended_by(caller: impl Into<Caller>, lock: usize, holder: Holder) -> W
         page.waiting.store(caller.raw(), Release);
     }
     Waiting { page, caller, lock, since, parks: parks(), handoffs: handoffs() }
-}
-
-/// Writes into the note of the thread with `page` that others wait for `lock`, and since when if no
-/// time is known. Whether there is such a note.
-fn mark(page: &ThreadPage, lock: usize) -> bool {
-    let depth = (page.depth.load(Relaxed) as usize).min(HELD);
-    let Some(held) = page.held[..depth].iter().find(|held| held.lock.load(Acquire) == lock as u64) else {
-        return false;
-    };
-    begin(held);
-    // Its place is known from now on, should it never release the lock.
-    Caller::from_raw(held.caller.load(Relaxed)).map(callers::record);
-    true
-}
-
-fn begin(held: &Held) {
-    let since = held.since.load(Relaxed);
-    let timed = if since & UNTIMED == 0 { since | AWAITED } else { Linux::now() & TIME | AWAITED };
-    if timed != since {
-        // Another waiter was first, or the hold is over.
-        let _ = held.since.compare_exchange(since, timed, Relaxed, Relaxed);
-    }
-}
-
-/// What a note with `since` says at the moment `now`; 0: no time is known.
-pub(crate) fn held_for(since: u64, now: u64) -> u64 {
-    if since & UNTIMED == 0 { now.saturating_sub(since & TIME) } else { 0 }
 }
 
 fn parks() -> u64 {

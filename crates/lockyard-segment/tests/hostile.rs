@@ -43,7 +43,7 @@ fn a_segment_that_lies_is_read_without_harm() {
     // Callers of all classes there are and are not, some of them in the wrong place.
     put(offset_of!(Header, callers), &[0xff; 8]);
     put(offset_of!(Shared, callers), &[0xff; size_of::<CallerRecord>() * 3]);
-    put(offset_of!(Shared, callers) + size_of::<CallerRecord>() * 4, &(1u64 << 48).to_le_bytes());
+    put(offset_of!(Shared, callers) + size_of::<CallerRecord>() * 4, &(1u64 << 57).to_le_bytes());
     for page in 0..3 {
         put(THREADS_OFFSET + page * size_of::<ThreadPage>(), &[0xff; size_of::<ThreadPage>()]);
     }

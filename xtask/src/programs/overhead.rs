@@ -4,13 +4,14 @@
 //! Calls are measured by `overhead.c`, on glibc's locks and on ours in turns, and compared round by
 //! round: the ratio is the median of the rounds'. A start is `fork`, `exec` and the end of
 //! `/bin/true`, with and without the library in turns; the difference of the medians is the
-//! library's. What counting costs is seen on LevelDB: reads by as many threads as there are CPUs,
-//! on our locks without statistics and with them, in turns. As with `programs`, nothing here fails
+//! library's. What counting costs is seen on LevelDB: reads by one thread on our locks, without
+//! statistics on one CPU and with them on another at the same time, which a host that is faster or
+//! slower from second to second moves alike. As with `programs`, nothing here fails
 //! because of a number; what is over its bar is marked.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use crate::programs::report::reported;
@@ -78,27 +79,34 @@ fn run(rounds: usize) -> Outcome {
     Ok(())
 }
 
-/// The share of its speed that LevelDB loses to statistics: the median of the rounds'.
+/// The share of its speed that LevelDB loses to statistics: the median of the rounds'. In a round
+/// it runs with them on one CPU while it runs without on another, and then the other way round.
 fn counting(rounds: usize, library: &Path) -> Outcome<f64> {
     tools::need_file("/usr/include/leveldb/db.h", "libleveldb-dev")?;
     let program = driver("leveldb.cc", &["-lleveldb"])?;
-    let store = tools::target().join("overhead-leveldb");
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).to_string();
-    let speed = |watched: &str| {
-        let mut command = Command::new(&program);
-        command.arg(&store).args([&threads, "2"]).env("LD_PRELOAD", library).env("LOCKYARD_STAT", watched);
-        let output = command.output().map_err(|error| format!("{}: {error}", program.display()))?;
+    let stores = ["0", "1"].map(|watched| tools::target().join(format!("overhead-leveldb-{watched}")));
+    let start = |watched: usize, cpu: usize| {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &cpu.to_string()]).arg(&program).arg(&stores[watched]).args(["1", "2"]);
+        command.env("LD_PRELOAD", library).env("LOCKYARD_STAT", watched.to_string()).stdout(Stdio::piped());
+        command.spawn().map_err(|error| format!("taskset {}: {error}", program.display()))
+    };
+    let speed = |child: Child| {
+        let output = child.wait_with_output().map_err(|error| format!("{}: {error}", program.display()))?;
         Ok::<_, String>(reported(&String::from_utf8_lossy(&output.stdout), output.status)?.speed())
     };
     let mut shares = Vec::new();
-    for round in 0..rounds {
-        let (first, second) = if round % 2 == 0 { ("0", "1") } else { ("1", "0") };
-        let (one, other) = (speed(first)?, speed(second)?);
-        let (without, with) = if first == "0" { (one, other) } else { (other, one) };
-        shares.push(1.0 - with / without);
+    for _ in 0..rounds {
+        let mut kept = 1.0;
+        for cpu in 0..2 {
+            let (without, with) = (start(0, cpu)?, start(1, 1 - cpu)?);
+            let without = speed(without)?;
+            kept *= speed(with)? / without;
+        }
+        shares.push(1.0 - kept.sqrt());
     }
     // What a killed run leaves is used again.
-    let _ = std::fs::remove_dir_all(&store);
+    stores.iter().for_each(|store| drop(std::fs::remove_dir_all(store)));
     Ok(median(shares))
 }
 

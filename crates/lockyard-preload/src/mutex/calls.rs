@@ -10,10 +10,10 @@ use super::{DESTROYED, INHERIT, KIND, MutexObject, NORMAL};
 use crate::config::{self, MutexKind};
 use crate::counters::{self, Fallback};
 use crate::real::real;
-use crate::watch::Patience;
+use crate::watch::{self, Patience};
 use crate::{deadline, fork};
 
-/// What a lock call does that has not succeeded at once. Apart from the fast path, which so needs
+/// What a lock call does whose mutex is of another kind. Apart from the fast path, which so needs
 /// no stack.
 #[inline(never)]
 unsafe extern "C" fn lock_next(mutex: *mut pthread_mutex_t) -> c_int {
@@ -25,24 +25,42 @@ unsafe extern "C" fn lock_next(mutex: *mut pthread_mutex_t) -> c_int {
     unsafe { lock_slow(mutex) }
 }
 
-#[cold]
+/// What a lock call does that has to say where it came from. What is rare is apart, so that the
+/// rest needs no stack.
 unsafe extern "C" fn lock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
     // SAFETY: a mutex, as in C.
-    let object = unsafe { MutexObject::at(mutex) };
-    if object.lock_told(caller) {
-        return 0;
+    match unsafe { MutexObject::at(mutex) }.lock_told(caller) {
+        Some(noted) => watch::note(noted, mutex.addr()),
+        // SAFETY: as above.
+        None => unsafe { lock_rest(mutex, caller) },
     }
-    // SAFETY: as above.
-    match unsafe { object.lock(Patience::Forever, caller) } {
+}
+
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn lock_rest(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
+    // SAFETY: a mutex, as in C.
+    match unsafe { MutexObject::at(mutex).lock(Patience::Forever, caller) } {
         Some(result) => result,
         None => real!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int),
     }
 }
 
-lockyard_segment::with_caller!(#[cold] fn lock_slow(mutex: *mut pthread_mutex_t) => lock_for);
+lockyard_segment::with_caller!(fn lock_slow(mutex: *mut pthread_mutex_t) => lock_for);
+
+/// As [`lock_for`].
+unsafe extern "C" fn trylock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
+    // SAFETY: a mutex, as in C.
+    match unsafe { MutexObject::at(mutex) }.lock_told(caller) {
+        Some(noted) => watch::note(noted, mutex.addr()),
+        // SAFETY: as above.
+        None => unsafe { trylock_rest(mutex, caller) },
+    }
+}
 
 #[cold]
-unsafe extern "C" fn trylock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
+#[inline(never)]
+unsafe extern "C" fn trylock_rest(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
     // SAFETY: a mutex, as in C.
     match unsafe { MutexObject::at(mutex).lock(Patience::None, caller) } {
         Some(result) => result,
@@ -50,7 +68,7 @@ unsafe extern "C" fn trylock_for(mutex: *mut pthread_mutex_t, caller: usize) -> 
     }
 }
 
-lockyard_segment::with_caller!(#[cold] fn trylock_slow(mutex: *mut pthread_mutex_t) => trylock_for);
+lockyard_segment::with_caller!(fn trylock_slow(mutex: *mut pthread_mutex_t) => trylock_for);
 
 /// As [`lock_next`].
 #[inline(never)]
@@ -63,15 +81,22 @@ unsafe extern "C" fn unlock_next(mutex: *mut pthread_mutex_t) -> c_int {
     unsafe { unlock_slow(mutex) }
 }
 
-#[cold]
+/// As [`lock_for`].
 #[inline(never)]
 unsafe extern "C" fn unlock_slow(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: a mutex, as in C.
-    let object = unsafe { MutexObject::at(mutex) };
-    if object.unlock_told() {
-        return 0;
+    match unsafe { MutexObject::at(mutex) }.unlock_told() {
+        Some(page) => watch::forget(page, mutex.addr()),
+        // SAFETY: as above.
+        None => unsafe { unlock_rest(mutex) },
     }
-    match object.unlock() {
+}
+
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn unlock_rest(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: a mutex, as in C.
+    match unsafe { MutexObject::at(mutex) }.unlock() {
         Some(result) => result,
         None => real!(pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int),
     }
@@ -84,11 +109,16 @@ unsafe extern "C" fn unlock_slow(mutex: *mut pthread_mutex_t) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: a mutex, as in C.
-    if unsafe { MutexObject::at(mutex) }.lock_fast() {
+    let object = unsafe { MutexObject::at(mutex) };
+    if object.kind() != NORMAL {
+        // SAFETY: as above.
+        return unsafe { lock_next(mutex) };
+    }
+    if object.lock_fast() {
         return 0;
     }
     // SAFETY: as above.
-    unsafe { lock_next(mutex) }
+    unsafe { lock_slow(mutex) }
 }
 
 /// See `pthread_mutex_trylock(3p)`.
@@ -99,7 +129,7 @@ pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_in
 pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: a mutex, as in C.
     let object = unsafe { MutexObject::at(mutex) };
-    if object.lock_fast() || object.lock_known() {
+    if object.kind() == NORMAL && object.lock_fast() || object.lock_known() {
         return 0;
     }
     // SAFETY: as above.
@@ -161,11 +191,16 @@ unsafe extern "C" fn clocklock_for(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: a mutex, as in C.
-    if unsafe { MutexObject::at(mutex) }.unlock_fast() {
+    let object = unsafe { MutexObject::at(mutex) };
+    if object.kind() != NORMAL {
+        // SAFETY: as above.
+        return unsafe { unlock_next(mutex) };
+    }
+    if object.unlock_fast() {
         return 0;
     }
     // SAFETY: as above.
-    unsafe { unlock_next(mutex) }
+    unsafe { unlock_slow(mutex) }
 }
 
 unsafe extern "C" {

@@ -6,20 +6,19 @@ use core::sync::atomic::Ordering::*;
 
 use lockyard::platform::thread::ThreadId;
 
-use lockyard_segment::{self as segment, Caller, Class};
+use lockyard_segment::layout::ThreadPage;
+use lockyard_segment::{Caller, Class};
 
 use super::{ADAPTIVE, CLASS, ERRORCHECK, MutexObject, NORMAL, OWNER, RECURSIVE};
 use crate::config::MutexKind;
-use crate::{thread, watch};
+use crate::thread;
+use crate::watch::{self, Noted};
 
 impl MutexObject {
-    /// The fast path: a mutex of the normal kind that nobody holds or waits for, and a thread that
+    /// The fast path, of the normal kind: nobody holds the mutex or waits for it, and the thread
     /// has been here before.
     #[inline(always)]
     pub(super) fn lock_fast(&self) -> bool {
-        if self.kind() != NORMAL {
-            return false;
-        }
         let me = thread::block();
         let Some(name) = me.fast() else { return false };
         let taken = self.take_fast(name);
@@ -39,12 +38,9 @@ impl MutexObject {
         }
     }
 
-    /// The fast path of unlocking: a mutex of the normal kind that nobody waits for.
+    /// The fast path of unlocking, of the normal kind: nobody waits for the mutex.
     #[inline(always)]
     pub(super) fn unlock_fast(&self) -> bool {
-        if self.kind() != NORMAL {
-            return false;
-        }
         let Some(name) = thread::block().fast() else { return false };
         self.field(OWNER).store(0, Relaxed);
         self.give_fast(name)
@@ -62,36 +58,27 @@ impl MutexObject {
 
     /// The fast path of a lock that is told of: it has a class, and a call from `caller` takes it.
     #[inline(always)]
-    pub(super) fn lock_told(&self, caller: usize) -> bool {
-        if !segment::watched() {
-            return false;
-        }
+    pub(super) fn lock_told(&self, caller: usize) -> Option<Noted> {
         let me = thread::block();
-        let (Some(name), Some(page)) = (me.name(), watch::page()) else { return false };
+        let (name, page) = (me.name()?, watch::known_page()?);
         let class = self.field(CLASS).load(Relaxed);
         // A word without waiters: in a child of fork nothing has to be settled.
         if self.kind() != NORMAL || class == 0 || !self.raw.try_acquire_as(name) {
-            return false;
+            return None;
         }
         self.owned(NORMAL, MutexKind::Mutex, me);
-        let caller = Caller::new(Class::from_raw(class), caller);
-        segment::acquired_on(page, caller, core::ptr::from_ref(self).addr());
-        true
+        Some((page, Caller::new(Class::from_raw(class), caller)))
     }
 
-    /// The fast path of unlocking it.
+    /// The fast path of unlocking it. The page in which that is to be noted.
     #[inline(always)]
-    pub(super) fn unlock_told(&self) -> bool {
-        if !segment::watched() || self.kind() != NORMAL {
-            return false;
+    pub(super) fn unlock_told(&self) -> Option<&'static ThreadPage> {
+        let (name, page) = (thread::block().name()?, watch::known_page()?);
+        if self.kind() != NORMAL {
+            return None;
         }
-        let (Some(name), Some(page)) = (thread::block().name(), watch::page()) else { return false };
         self.field(OWNER).store(0, Relaxed);
-        let given = self.raw.try_release_as(name);
-        if given {
-            segment::released_on(page, core::ptr::from_ref(self).addr());
-        }
-        given
+        self.raw.try_release_as(name).then_some(page)
     }
 
     /// The fast path of the other three kinds; those that know their holder: taken for the first

@@ -14,7 +14,7 @@ use crate::watch::Patience;
 use crate::{thread, watch};
 
 macro_rules! calls {
-    ($($doc:literal $name:ident, $slow:ident, $for:ident, $fast:ident, $method:ident, $patience:ident;)*) => {$(
+    ($($doc:literal $name:ident, $slow:ident, $for:ident, $rest:ident: $fast:ident, $told:ident, $method:ident, $patience:ident;)*) => {$(
         #[doc = $doc]
         ///
         /// # Safety
@@ -33,6 +33,17 @@ macro_rules! calls {
 
         unsafe extern "C" fn $for(rwlock: *mut pthread_rwlock_t, caller: usize) -> c_int {
             // SAFETY: a rwlock, as in C.
+            match unsafe { RwlockObject::$told(rwlock, caller) } {
+                Some(noted) => watch::note(noted, rwlock.addr()),
+                // SAFETY: as above.
+                None => unsafe { $rest(rwlock, caller) },
+            }
+        }
+
+        #[cold]
+        #[inline(never)]
+        unsafe extern "C" fn $rest(rwlock: *mut pthread_rwlock_t, caller: usize) -> c_int {
+            // SAFETY: a rwlock, as in C.
             let result = unsafe { RwlockObject::ours(rwlock) }
                 .and_then(|object| with_lock!(config::rwlock(), object, lock => object.$method(lock, Patience::$patience, caller)));
             match result {
@@ -44,10 +55,10 @@ macro_rules! calls {
 }
 
 calls! {
-    "See `pthread_rwlock_rdlock(3p)`." pthread_rwlock_rdlock, rdlock_slow, rdlock_for, read_fast, read, Forever;
-    "See `pthread_rwlock_tryrdlock(3p)`." pthread_rwlock_tryrdlock, tryrdlock_slow, tryrdlock_for, read_fast, read, None;
-    "See `pthread_rwlock_wrlock(3p)`." pthread_rwlock_wrlock, wrlock_slow, wrlock_for, write_fast, write, Forever;
-    "See `pthread_rwlock_trywrlock(3p)`." pthread_rwlock_trywrlock, trywrlock_slow, trywrlock_for, write_fast, write, None;
+    "See `pthread_rwlock_rdlock(3p)`." pthread_rwlock_rdlock, rdlock_slow, rdlock_for, rdlock_rest: read_fast, read_told, read, Forever;
+    "See `pthread_rwlock_tryrdlock(3p)`." pthread_rwlock_tryrdlock, tryrdlock_slow, tryrdlock_for, tryrdlock_rest: read_fast, read_told, read, None;
+    "See `pthread_rwlock_wrlock(3p)`." pthread_rwlock_wrlock, wrlock_slow, wrlock_for, wrlock_rest: write_fast, write_told, write, Forever;
+    "See `pthread_rwlock_trywrlock(3p)`." pthread_rwlock_trywrlock, trywrlock_slow, trywrlock_for, trywrlock_rest: write_fast, write_told, write, None;
 }
 
 macro_rules! timed_calls {
@@ -114,6 +125,17 @@ pub unsafe extern "C" fn pthread_rwlock_unlock(rwlock: *mut pthread_rwlock_t) ->
 
 #[inline(never)]
 unsafe extern "C" fn unlock_slow(rwlock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: a rwlock, as in C.
+    match unsafe { RwlockObject::unlock_told(rwlock) } {
+        Some(result) => result,
+        // SAFETY: as above.
+        None => unsafe { unlock_rest(rwlock) },
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn unlock_rest(rwlock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: a rwlock, as in C.
     let result = unsafe { RwlockObject::ours(rwlock) }.and_then(|object| {
         with_lock!(config::rwlock(), object, lock => {

@@ -284,6 +284,7 @@ impl RwlockObject {
 }
 
 mod calls;
+mod told;
 
 pub use calls::*;
 

@@ -1,0 +1,73 @@
+//! The fast paths of locks that are told of: of the default lock and a class, where nobody is in
+//! the way.
+
+use core::ffi::c_int;
+use core::sync::atomic::Ordering::*;
+
+use libc::pthread_rwlock_t;
+use lockyard_segment::{Caller, Class};
+
+use super::{Default, RwlockObject};
+use crate::watch::{self, Noted};
+use crate::{config, thread};
+
+impl RwlockObject {
+    /// The lock under a private object with a class, if the process uses the default one and tells.
+    #[inline(always)]
+    unsafe fn told_default<'a>(rwlock: *mut pthread_rwlock_t) -> Option<(&'a Self, &'a Default, Class)> {
+        // SAFETY: the caller's promise. Everything inside is atomic, and any bytes are valid.
+        let object = unsafe { &*rwlock.cast::<Self>() };
+        let class = object.class.load(Relaxed);
+        let is = config::rwlock_is_default_and_told() && object.shared.load(Relaxed) == 0 && class != 0;
+        is.then(|| (object, object.under::<Default>(), Class::from_raw(class)))
+    }
+
+    /// As [`RwlockObject::read_fast`].
+    ///
+    /// # Safety
+    /// As [`RwlockObject::ours`].
+    #[inline(always)]
+    pub(super) unsafe fn read_told(rwlock: *mut pthread_rwlock_t, caller: usize) -> Option<Noted> {
+        let page = watch::known_page()?;
+        // SAFETY: the caller's promise.
+        let (object, lock, class) = unsafe { Self::told_default(rwlock) }?;
+        lock.try_read_acquire().then(|| {
+            thread::block().holds.add(object.address());
+            (page, Caller::new(class, caller).shared())
+        })
+    }
+
+    /// As [`RwlockObject::write_fast`].
+    ///
+    /// # Safety
+    /// As [`RwlockObject::ours`].
+    #[inline(always)]
+    pub(super) unsafe fn write_told(rwlock: *mut pthread_rwlock_t, caller: usize) -> Option<Noted> {
+        let page = watch::known_page()?;
+        // SAFETY: the caller's promise.
+        let (object, lock, class) = unsafe { Self::told_default(rwlock) }?;
+        let identity = thread::block().known_identity()?;
+        lock.try_write_acquire().then(|| {
+            object.writer.store(identity, Relaxed);
+            (page, Caller::new(class, caller))
+        })
+    }
+
+    /// Gives up a lock that is held for reading, by the caller or by whom it acts for, and for
+    /// which nobody waits.
+    ///
+    /// # Safety
+    /// As [`RwlockObject::ours`].
+    #[inline(always)]
+    pub(super) unsafe fn unlock_told(rwlock: *mut pthread_rwlock_t) -> Option<c_int> {
+        let page = watch::known_page()?;
+        // SAFETY: the caller's promise.
+        let (_, lock, _) = unsafe { Self::told_default(rwlock) }?;
+        // SAFETY: if nobody holds it nothing is done.
+        unsafe { lock.try_read_release_unasked() }.then(|| {
+            // The object may be gone: its address is used.
+            thread::block().holds.remove(rwlock.addr());
+            watch::forget(page, rwlock.addr())
+        })
+    }
+}

@@ -1,0 +1,200 @@
+//! The locks that a thread holds, and how long it holds them.
+//!
+//! A thread notes each lock that it holds ([`Held`]), as a rule without the time: a clock for every
+//! acquisition would cost more than the acquisition. The time is noted
+//!
+//! * of about one acquisition in 64, for the distribution;
+//! * of one that ends a wait, whose end is known anyway, and of one that finds others queued;
+//! * by the first thread that has to wait for it: the waiter writes it into the holder's note.
+//!
+//! So a hold for which others wait is timed, from its begin or from the moment at which the first
+//! of them came. It is not if the waiter comes before the note or beside its move, if the thread
+//! holds more than eight locks, or if two threads share a place among the pages. Readers of one
+//! lock are looked for among `LOOK` threads.
+//!
+//! | bits of [`Held::since`] | what |
+//! |---|---|
+//! | 0–60 | nanoseconds; under 63, the class and how many of its locks the thread has taken before |
+//! | 61 | others wait |
+//! | 62 | for the distribution |
+//! | 63 | no time is known |
+//!
+//! **Ordering.** The waiter loads the word, then reads the clock, then exchanges. A word without a
+//! time is another one at each acquisition, so the exchange succeeds only while the hold lasts that
+//! the waiter saw, and the clock was read inside it. The holder may use the note for another lock
+//! meanwhile: then it is that lock's hold which has the time, and it had begun by then.
+
+use core::sync::atomic::{AtomicU64, Ordering::*};
+
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
+
+use crate::callers::{self, Caller};
+use crate::histogram::bucket;
+use crate::layout::{HELD, Held, ThreadPage, state};
+use crate::writer::{self, tally};
+
+/// No time is known.
+pub(crate) const UNTIMED: u64 = 1 << 63;
+/// For the distribution.
+const SAMPLED: u64 = 1 << 62;
+/// Others wait.
+pub(crate) const AWAITED: u64 = 1 << 61;
+/// The nanoseconds.
+pub(crate) const TIME: u64 = AWAITED - 1;
+/// A holder this long is noted by name.
+const LONG: u64 = 1_000_000;
+
+/// The same, if it takes a count and a note and no more. `false`: nothing is done, and
+/// [`acquired_on`](crate::acquired_on) does it.
+#[inline(always)]
+pub fn acquired_plainly(page: &ThreadPage, caller: Caller, lock: usize) -> bool {
+    let counter = &page.acquired[caller.class().index()];
+    let (count, depth) = (counter.load(Relaxed), page.depth.load(Relaxed));
+    let Some(held) = page.held.get(depth as usize) else { return false };
+    if is_sampled(count) || page.tape.load(Relaxed) != state::OFF {
+        return false;
+    }
+    counter.store(count.wrapping_add(1), Relaxed);
+    put(page, held, depth, (caller, lock, UNTIMED | caller.of_class(count)));
+    true
+}
+
+/// The same, if it takes the last note out and no more. `false`: nothing is done, and
+/// [`released_on`](crate::released_on) does it.
+#[inline(always)]
+pub fn released_plainly(page: &ThreadPage, lock: usize) -> bool {
+    let last = page.depth.load(Relaxed).wrapping_sub(1);
+    let Some(held) = page.held.get(last as usize) else { return false };
+    let plain = held.lock.load(Relaxed) == lock as u64
+        && held.since.load(Relaxed) & UNTIMED != 0
+        && page.tape.load(Relaxed) == state::OFF
+        && page.waited.load(Relaxed) == 0;
+    if plain {
+        page.depth.store(last, Relaxed);
+    }
+    plain
+}
+
+/// Notes an acquisition; `since`: its time, or [`UNTIMED`].
+pub(crate) fn note(page: &ThreadPage, caller: Caller, lock: usize, since: u64) {
+    let counter = &page.acquired[caller.class().index()];
+    let count = counter.load(Relaxed);
+    counter.store(count.wrapping_add(1), Relaxed);
+    let since = match (since, is_sampled(count)) {
+        (UNTIMED, false) => UNTIMED | caller.of_class(count),
+        (UNTIMED, true) => Linux::now() & TIME | SAMPLED,
+        (known, false) => known,
+        (known, true) => known | SAMPLED,
+    };
+    // A thread with more has left some for others to release: its notes begin anew.
+    let depth = page.depth.load(Relaxed) % HELD as u64;
+    put(page, &page.held[depth as usize], depth, (caller, lock, since));
+}
+
+/// Writes note number `depth`, which is `held`.
+#[inline(always)]
+fn put(page: &ThreadPage, held: &Held, depth: u64, (caller, lock, since): (Caller, usize, u64)) {
+    held.caller.store(caller.raw(), Relaxed);
+    held.since.store(since, Relaxed);
+    held.lock.store(lock as u64, Release);
+    page.depth.store(depth + 1, Relaxed);
+}
+
+/// Whether the hold time is taken of a thread's acquisition of a class, before which it has made
+/// `count`: of the first, and of one in 64 on average. The multiples of the golden ratio fall into
+/// each part of the unit equally often, whatever steps `count` makes: a thread that takes its locks
+/// in turns is seen with all of them.
+#[inline(always)]
+fn is_sampled(count: u64) -> bool {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    count.wrapping_mul(GOLDEN) >> 58 == 0
+}
+
+/// Takes note number `at` out; `last` is the last one.
+pub(crate) fn forget(page: &ThreadPage, at: usize, last: usize) {
+    let held = &page.held[at % HELD];
+    let (since, caller) = (held.since.load(Relaxed), held.caller.load(Relaxed));
+    if at != last {
+        let moved = &page.held[last % HELD];
+        held.caller.store(moved.caller.load(Relaxed), Relaxed);
+        held.since.store(moved.since.load(Relaxed), Relaxed);
+        held.lock.store(moved.lock.load(Relaxed), Release);
+    }
+    page.depth.store(last as u64, Relaxed);
+    if since & UNTIMED == 0 {
+        end_of_hold(page, Caller::from_raw(caller), since);
+    }
+}
+
+#[cold]
+fn end_of_hold(page: &ThreadPage, caller: Option<Caller>, since: u64) {
+    let Some(caller) = caller else { return };
+    let ns = Linux::now().saturating_sub(since & TIME);
+    if let Some(tally) = tally(caller.class()) {
+        greatest(&tally.hold_max, ns);
+        if since & SAMPLED != 0 {
+            tally.hold_ns.fetch_add(ns, Relaxed);
+            tally.holds[bucket(ns)].fetch_add(1, Relaxed);
+        }
+    }
+    if since & AWAITED != 0
+        && let Some(record) = callers::record(caller)
+    {
+        record.tally.holds.fetch_add(1, Relaxed);
+        record.tally.hold_ns.fetch_add(ns, Relaxed);
+        if greatest(&record.tally.hold_max, ns) && ns >= LONG {
+            record.holder.store(page.thread.load(Relaxed), Relaxed);
+            writer::name_of_caller(&record.name);
+        }
+    }
+}
+
+/// Whether `ns` is greater than any before.
+pub(crate) fn greatest(word: &AtomicU64, ns: u64) -> bool {
+    word.load(Relaxed) < ns && word.fetch_max(ns, Relaxed) < ns
+}
+
+/// Writes into the note of the thread with `page` that others wait for `lock`, and since when if no
+/// time is known. Whether there is such a note.
+pub(crate) fn mark(page: &ThreadPage, lock: usize) -> bool {
+    let depth = (page.depth.load(Relaxed) as usize).min(HELD);
+    let Some(held) = page.held[..depth].iter().find(|held| held.lock.load(Acquire) == lock as u64) else {
+        return false;
+    };
+    begin(held);
+    // Its place is known from now on, should it never release the lock.
+    Caller::from_raw(held.caller.load(Relaxed)).map(callers::record);
+    true
+}
+
+fn begin(held: &Held) {
+    let since = held.since.load(Relaxed);
+    let timed = if since & UNTIMED == 0 { since | AWAITED } else { Linux::now() & TIME | AWAITED };
+    if timed != since {
+        // Another waiter was first, or the hold is over.
+        let _ = held.since.compare_exchange(since, timed, Relaxed, Relaxed);
+    }
+}
+
+/// What a note with `since` says at the moment `now`; 0: no time is known.
+pub(crate) fn held_for(since: u64, now: u64) -> u64 {
+    if since & UNTIMED == 0 { now.saturating_sub(since & TIME) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_in_64_is_sampled_whatever_turns_a_thread_takes() {
+        for turns in 1..=32 {
+            for turn in 0..turns {
+                let sampled = (0..64_000).filter(|count| is_sampled(count * turns + turn)).count();
+                assert!((970..=1_030).contains(&sampled), "turn {turn} of {turns}: {sampled}");
+            }
+        }
+        let at: Vec<u64> = (0..10_000).filter(|count| is_sampled(*count)).collect();
+        assert!(at[0] == 0 && at.windows(2).all(|two| two[1] - two[0] <= 96), "{at:?}");
+    }
+}
