@@ -236,8 +236,8 @@ pub(crate) const FORMS: &[Form] = &[
     },
     Form {
         name: "programs",
-        options: "[NAME...] [--secs 5] [--threads 8] [--rounds 3]",
-        about: "real programs on glibc's locks and, preloaded, on ours: loads with checked results, throughput of both in a table. NAME: memcached, leveldb, jemalloc-first, jemalloc-last, rocksdb, db-bench, shard, mariadb, unbound, nginx, apache, stress-ng; none: all. Installs them",
+        options: "[NAME...] [--secs 5] [--threads 8] [--rounds 3] [--told]",
+        about: "real programs on glibc's locks and, preloaded, on ours: loads with checked results, throughput of both in a table; `--told`: what `lockyard stat` says of them, and whether it is true. NAME: memcached, leveldb, jemalloc-first, jemalloc-last, rocksdb, db-bench, shard, mariadb, unbound, nginx, apache, stress-ng; none: all. Installs them",
         time: "6 minutes for all",
         run: programs::main,
     },

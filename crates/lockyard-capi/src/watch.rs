@@ -9,12 +9,13 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use lockyard_segment::{self as segment, Caller, Class, Holder, Refused};
 
-/// What a lock is called that has no class of its own: its kind.
+/// A kind of lock.
 #[derive(Debug)]
 pub(crate) struct Kind {
     name: &'static [u8],
     /// Who holds the lock at an address.
     holder: unsafe fn(usize) -> Holder,
+    /// The class of locks that have none of their own, and no place in which to keep one.
     class: AtomicU32,
 }
 
@@ -43,24 +44,24 @@ impl Kind {
 
     /// What is told of a call for the lock with class word `place`.
     fn caller(&self, place: Place) -> Caller {
-        let known = place.site != Site::UNKNOWN;
-        let caller = Caller::new(self.class(place.raw()), if known { place.site.0 } else { 0 });
+        let caller = Caller::new(self.class(place), place.site.known().unwrap_or(0));
         if place.shared { caller.shared() } else { caller }
     }
 
-    /// The class `raw` that a lock names, or that of all which name none.
-    fn class(&self, raw: u32) -> Class {
-        match (raw, self.class.load(Relaxed)) {
-            (0, 0) => {
-                let class = segment::class(self.name, b"", 0);
-                match self.class.compare_exchange(0, class.raw(), Relaxed, Relaxed) {
-                    Ok(_) => class,
-                    // Another thread's: a lock whose class changed would be recorded as two.
-                    Err(own) => Class::from_raw(own),
-                }
-            }
-            (0, own) => Class::from_raw(own),
-            (raw, _) => Class::from_raw(raw),
+    /// The class that a lock names; of one that names none, the code that takes it first while
+    /// somebody watches, or all such locks.
+    fn class(&self, place: Place) -> Class {
+        match place.raw() {
+            0 => place.taken_first(self.name).unwrap_or_else(|| self.nameless()),
+            raw => Class::from_raw(raw),
+        }
+    }
+
+    #[cold]
+    fn nameless(&self) -> Class {
+        match self.class.load(Relaxed) {
+            0 => settle(&self.class, segment::class(self.name, b"", 0)),
+            own => Class::from_raw(own),
         }
     }
 
@@ -78,6 +79,19 @@ impl Kind {
         if class == Class::NONE { libc::ENOSPC } else { 0 }
     }
 }
+
+/// Gives a lock, or locks, with this class word `class`, unless another thread has given them one
+/// meanwhile: a lock whose class changed would be recorded as two.
+fn settle(word: &AtomicU32, class: Class) -> Class {
+    let raw = if class == Class::NONE { NONE } else { class.raw() };
+    match word.compare_exchange(0, raw, Relaxed, Relaxed) {
+        Ok(_) => class,
+        Err(given) => Class::from_raw(given),
+    }
+}
+
+/// A class word that says so has no class: there are too many.
+const NONE: u32 = u32::MAX;
 
 unsafe fn word<'a>(place: *mut u32) -> &'a AtomicU32 {
     // SAFETY: the caller's promise: a word of a lock, aligned, and used by this module only.
@@ -97,6 +111,11 @@ impl Site {
     /// The code at `address`; 0: unknown.
     pub(crate) const fn at(address: usize) -> Self {
         if address == 0 { Self::UNKNOWN } else { Self(address) }
+    }
+
+    /// The address.
+    fn known(self) -> Option<usize> {
+        (self.0 > Self::UNKNOWN.0).then_some(self.0)
     }
 
     /// The same, after a wait in which somebody may have begun to watch.
@@ -186,9 +205,20 @@ impl Place {
         self.site != Site::UNWATCHED
     }
 
-    fn raw(self) -> u32 {
+    fn word<'a>(self) -> Option<&'a AtomicU32> {
         // SAFETY: `new`'s promise.
-        if self.word.is_null() { 0 } else { unsafe { word(self.word) }.load(Relaxed) }
+        (!self.word.is_null()).then(|| unsafe { word(self.word) })
+    }
+
+    fn raw(self) -> u32 {
+        self.word().map_or(0, |word| word.load(Relaxed))
+    }
+
+    /// The class of the place, for a lock of `kind` that has none.
+    #[cold]
+    fn taken_first(self, kind: &[u8]) -> Option<Class> {
+        let (word, site) = (self.word()?, self.site.known()?);
+        Some(settle(word, segment::class_at(kind, site)))
     }
 }
 
@@ -205,6 +235,7 @@ pub(crate) fn take<T>(kind: &Kind, place: Place, lock: *mut T, attempt: impl FnO
 #[cold]
 fn told(kind: &Kind, place: Place, lock: usize, attempt: impl FnOnce() -> bool, acquire: impl FnOnce()) {
     let caller = kind.caller(place);
+    known();
     if attempt() {
         segment::acquired(caller, lock);
     } else {
@@ -212,6 +243,12 @@ fn told(kind: &Kind, place: Place, lock: usize, attempt: impl FnOnce() -> bool, 
         acquire();
         waiting.got();
     }
+}
+
+/// The calling thread has a page, and so a record: a lock that it takes names it as the owner, even
+/// if it is the thread's first.
+fn known() {
+    segment::page();
 }
 
 /// Takes the lock at `lock` if `attempt` does; else `code`.
@@ -223,6 +260,9 @@ pub(crate) fn attempt<T>(
     attempt: impl FnOnce() -> bool,
     code: c_int,
 ) -> c_int {
+    if place.is_watched() {
+        known();
+    }
     if !attempt() {
         return code;
     }

@@ -37,10 +37,17 @@ fn stat(options: &[&str], program: &Path, what: &str) -> Command {
     command
 }
 
-/// The first line of the report on the program that does `what`, which must hold all `parts`.
+/// The report on the program that does `what`, the first line of which must hold all `parts`; on
+/// liblockyard's locks as well.
 #[track_caller]
 fn told(what: &str, parts: &[String]) -> String {
-    let Output { status, stdout, stderr } = stat(&[], &program(""), what).output().expect("the binary runs");
+    told_of(&preloaded::linked("planted"), what, parts);
+    told_of(&program(""), what, parts)
+}
+
+#[track_caller]
+fn told_of(program: &Path, what: &str, parts: &[String]) -> String {
+    let Output { status, stdout, stderr } = stat(&[], program, what).output().expect("the binary runs");
     let report = String::from_utf8(stderr).expect("UTF-8");
     assert!(status.success() && stdout == b"done\n", "{status}: {report}");
     let sentence = report.lines().next().expect("a line");
@@ -84,7 +91,7 @@ fn a_convoy_is_named() {
 fn starving_readers_are_named() {
     let parts = [
         "Locks cost this program ".to_owned(),
-        "for rwlock of ".to_owned(),
+        "of that for rw".to_owned(),
         format!("asked for in {}", place("reader", "reader")),
         format!("held from {} for ", place("writer", "writer")),
         "Readers starve behind that writer".to_owned(),
@@ -130,7 +137,13 @@ fn a_static_program_is_not_told_that_all_is_well() {
 /// It never ends: the deadlock is told while it lasts, and once more when both are stopped.
 #[test]
 fn a_deadlock_is_named() {
-    let mut child = stat(&[], &program(""), "deadlock").stderr(Stdio::piped()).spawn().expect("the binary runs");
+    deadlock_of(&program(""));
+    deadlock_of(&preloaded::linked("planted"));
+}
+
+#[track_caller]
+fn deadlock_of(program: &Path) {
+    let mut child = stat(&[], program, "deadlock").stderr(Stdio::piped()).spawn().expect("the binary runs");
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
     let (line, lines) = mpsc::channel();
     let reader = thread::spawn(move || {

@@ -161,11 +161,11 @@ extern "C" fn forget_rarely(page: &'static ThreadPage, lock: usize) -> c_int {
     0
 }
 
-/// Where the calling thread counts, if it has counted before; never without a segment.
+/// Where the calling thread counts, if it has counted before and locks are told of.
 #[inline(always)]
 pub(crate) fn known_page() -> Option<&'static ThreadPage> {
     // SAFETY: null, or a page of the mapping, which stays; the child of a fork clears it.
-    unsafe { thread::block().page.get().as_ref() }
+    unsafe { thread::block().page.get().as_ref() }.filter(|_| segment::watched())
 }
 
 /// Where the calling thread counts: its block knows it, since a thread-local of the statistics

@@ -153,7 +153,7 @@ mod tests {
         assert_eq!((caller.class(), caller.address(), caller.is_shared()), (class, 0x7fff_ffff_ffff, true));
         assert_eq!(Caller::from(Class::NONE).class(), Class::NONE);
         assert_ne!(Caller::from(Class::NONE).raw(), 0);
-        // What no process writes: 0 as the class, or one beyond the last.
+        // What no process writes: a word without its highest bit, a class beyond the last.
         assert_eq!((Caller(1).class(), Caller(u64::MAX).class()), (Class::NONE, Class::NONE));
         assert!(places(caller).all(|index| index < CALLERS));
     }

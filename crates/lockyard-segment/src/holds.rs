@@ -31,7 +31,7 @@ use lockyard::platform::linux::Linux;
 
 use crate::callers::{self, Caller};
 use crate::histogram::bucket;
-use crate::layout::{HELD, Held, ThreadPage, state};
+use crate::layout::{HELD, Held, PAGE, ThreadPage, state};
 use crate::writer::{self, tally};
 
 /// No time is known.
@@ -45,14 +45,15 @@ pub(crate) const TIME: u64 = AWAITED - 1;
 /// A holder this long is noted by name.
 const LONG: u64 = 1_000_000;
 
-/// The same, if it takes a count and a note and no more. `false`: nothing is done, and
-/// [`acquired_on`](crate::acquired_on) does it.
+/// [`acquired_on`](crate::acquired_on), if it takes a count and a note and no more. `false`: nothing
+/// is done.
 #[inline(always)]
+#[must_use = "what is not done is to be done by `acquired_on`"]
 pub fn acquired_plainly(page: &ThreadPage, caller: Caller, lock: usize) -> bool {
     let counter = &page.acquired[caller.class().index()];
     let (count, depth) = (counter.load(Relaxed), page.depth.load(Relaxed));
     let Some(held) = page.held.get(depth as usize) else { return false };
-    if is_sampled(count) || page.tape.load(Relaxed) != state::OFF {
+    if is_sampled(page, count) || page.tape.load(Relaxed) != state::OFF {
         return false;
     }
     counter.store(count.wrapping_add(1), Relaxed);
@@ -60,9 +61,10 @@ pub fn acquired_plainly(page: &ThreadPage, caller: Caller, lock: usize) -> bool 
     true
 }
 
-/// The same, if it takes the last note out and no more. `false`: nothing is done, and
-/// [`released_on`](crate::released_on) does it.
+/// [`released_on`](crate::released_on), if it takes the last note out and no more. `false`: nothing
+/// is done.
 #[inline(always)]
+#[must_use = "what is not done is to be done by `released_on`"]
 pub fn released_plainly(page: &ThreadPage, lock: usize) -> bool {
     let last = page.depth.load(Relaxed).wrapping_sub(1);
     let Some(held) = page.held.get(last as usize) else { return false };
@@ -81,7 +83,7 @@ pub(crate) fn note(page: &ThreadPage, caller: Caller, lock: usize, since: u64) {
     let counter = &page.acquired[caller.class().index()];
     let count = counter.load(Relaxed);
     counter.store(count.wrapping_add(1), Relaxed);
-    let since = match (since, is_sampled(count)) {
+    let since = match (since, is_sampled(page, count)) {
         (UNTIMED, false) => UNTIMED | caller.of_class(count),
         (UNTIMED, true) => Linux::now() & TIME | SAMPLED,
         (known, false) => known,
@@ -102,13 +104,20 @@ fn put(page: &ThreadPage, held: &Held, depth: u64, (caller, lock, since): (Calle
 }
 
 /// Whether the hold time is taken of a thread's acquisition of a class, before which it has made
-/// `count`: of the first, and of one in 64 on average. The multiples of the golden ratio fall into
-/// each part of the unit equally often, whatever steps `count` makes: a thread that takes its locks
-/// in turns is seen with all of them.
+/// `count`: of one in 64 on average. The multiples of the golden ratio fall into each part of the
+/// unit equally often, whatever steps `count` makes: a thread that takes its locks in turns is seen
+/// with all of them. Each page begins elsewhere: many threads with few acquisitions are seen with
+/// first ones and with later ones.
 #[inline(always)]
-fn is_sampled(count: u64) -> bool {
+fn is_sampled(page: &ThreadPage, count: u64) -> bool {
+    let begin = (core::ptr::from_ref(page).addr() / PAGE) as u64;
+    is_chosen(begin.wrapping_add(count))
+}
+
+#[inline(always)]
+fn is_chosen(number: u64) -> bool {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-    count.wrapping_mul(GOLDEN) >> 58 == 0
+    number.wrapping_mul(GOLDEN) >> 58 == 0
 }
 
 /// Takes note number `at` out; `last` is the last one.
@@ -187,14 +196,54 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_in_64_is_sampled_whatever_turns_a_thread_takes() {
+    fn one_in_64_is_chosen_whatever_turns_a_thread_takes() {
         for turns in 1..=32 {
             for turn in 0..turns {
-                let sampled = (0..64_000).filter(|count| is_sampled(count * turns + turn)).count();
-                assert!((970..=1_030).contains(&sampled), "turn {turn} of {turns}: {sampled}");
+                let chosen = (0..64_000).filter(|count| is_chosen(count * turns + turn)).count();
+                assert!((970..=1_030).contains(&chosen), "turn {turn} of {turns}: {chosen}");
             }
         }
-        let at: Vec<u64> = (0..10_000).filter(|count| is_sampled(*count)).collect();
-        assert!(at[0] == 0 && at.windows(2).all(|two| two[1] - two[0] <= 96), "{at:?}");
+        let at: Vec<u64> = (0..10_000).filter(|number| is_chosen(*number)).collect();
+        assert!(at.windows(2).all(|two| two[1] - two[0] <= 96), "{at:?}");
+    }
+
+    /// A page of its own, zero.
+    fn page() -> Box<ThreadPage> {
+        // SAFETY: nothing but atomics, of which zero is a value.
+        unsafe { Box::new(core::mem::zeroed()) }
+    }
+
+    #[test]
+    fn what_takes_more_than_a_count_and_a_note_is_left_to_others() {
+        let page = page();
+        let caller = Caller::from(crate::Class::NONE);
+        // Of two numbers in a row one is not chosen.
+        let plainly = |lock| {
+            acquired_plainly(&page, caller, lock) || {
+                page.acquired[0].fetch_add(1, Relaxed);
+                acquired_plainly(&page, caller, lock)
+            }
+        };
+        // Nine locks, of which there is room for eight.
+        for lock in 1..=HELD {
+            assert!(plainly(lock), "{lock}");
+        }
+        assert!(!plainly(HELD + 1));
+        // Out of order, and one that is not noted.
+        assert!(!released_plainly(&page, 1) && !released_plainly(&page, HELD + 1));
+        // A wait that is not counted yet; a tape; a hold with a time.
+        page.waited.store(1, Relaxed);
+        assert!(!released_plainly(&page, HELD));
+        page.waited.store(0, Relaxed);
+        page.tape.store(state::BEGIN, Relaxed);
+        assert!(!released_plainly(&page, HELD));
+        page.tape.store(state::OFF, Relaxed);
+        page.held[HELD - 1].since.store(1, Relaxed);
+        assert!(!released_plainly(&page, HELD));
+        page.held[HELD - 1].since.store(UNTIMED, Relaxed);
+        assert!(released_plainly(&page, HELD));
+        page.tape.store(state::BEGIN, Relaxed);
+        assert!(!plainly(HELD));
+        assert_eq!(page.depth.load(Relaxed), HELD as u64 - 1);
     }
 }

@@ -1,4 +1,4 @@
-//! What is where in the segment, version 4.
+//! What is where in the segment, version 5.
 //!
 //! | part | offset | bytes | written by |
 //! |---|---|---|---|
@@ -238,8 +238,8 @@ pub const WITH_DEADLINE: u64 = 1 << 32;
 
 /// What one thread has counted. Written by that thread alone, except number 0.
 ///
-/// The order of the fields: what every acquisition and release use is in one cache line, apart from
-/// the count of the class.
+/// The order of the fields: what an acquisition and its release use is in one cache line, if the
+/// thread holds no other lock, apart from the count of the class.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct ThreadPage {

@@ -42,6 +42,7 @@ pub fn class_at(kind: &[u8], address: usize) -> Class {
 
 /// Threads among which the readers of a lock are looked for.
 const LOOK: usize = 64;
+
 #[inline]
 fn add(word: &AtomicU64, amount: u64) {
     word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
@@ -81,7 +82,7 @@ pub fn page() -> Option<&'static ThreadPage> {
     mine()
 }
 
-/// The same, while others wait for it: its hold time is taken.
+/// [`acquired`], while others wait for the lock: its hold time is taken.
 #[cold]
 pub fn acquired_past_others(caller: impl Into<Caller>, lock: usize) {
     if let Some(page) = mine() {

@@ -30,7 +30,10 @@ fn raw(class: Class) -> u32 {
     if class == Class::NONE { NONE } else { class.raw() }
 }
 
+/// Who asks. The thread has a page from here on, and so a record: a lock that it takes names it as
+/// the owner, even if it is the thread's first.
 fn caller(ask: &Ask<'_>) -> Caller {
+    segment::page();
     let number = match ask.class.get() {
         0 => first(ask),
         number => number,

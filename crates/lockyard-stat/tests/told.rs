@@ -82,6 +82,9 @@ fn held_while_waiting() -> usize {
             for _ in 0..100_000 {
                 let waits = |thread: &&ThreadSample| thread.thread == me && thread.waits.is_some();
                 if let Some(thread) = sample().waiters.iter().find(waits) {
+                    // It is this thread's first lock.
+                    let wait = thread.waits.as_ref().expect("it waits");
+                    assert_eq!(wait.holder, own_id());
                     return thread.holds.len();
                 }
                 thread::yield_now();

@@ -18,6 +18,7 @@ pub(crate) mod overhead;
 mod report;
 mod servers;
 mod stores;
+mod told;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ use std::time::Instant;
 
 use crate::tools::{self, Outcome};
 pub(crate) use work::finish;
-use work::{Load, Turns, Work};
+use work::{Load, Locks, Turns, Work};
 
 /// How much of it.
 #[derive(Clone, Copy, Debug)]
@@ -100,10 +101,12 @@ struct Choice {
     programs: Vec<&'static Program>,
     scale: Scale,
     rounds: u32,
+    /// Not how fast they are, but what `lockyard stat` says of them.
+    told: bool,
 }
 
 fn parse(words: &[&str]) -> Result<Choice, String> {
-    let mut choice = Choice { programs: Vec::new(), scale: Scale { seconds: 5, threads: 8 }, rounds: 3 };
+    let mut choice = Choice { programs: Vec::new(), scale: Scale { seconds: 5, threads: 8 }, rounds: 3, told: false };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut number = |least: u32| -> Result<u32, String> {
@@ -117,6 +120,7 @@ fn parse(words: &[&str]) -> Result<Choice, String> {
             "--secs" => choice.scale.seconds = number(1)?,
             "--threads" => choice.scale.threads = number(1)?,
             "--rounds" => choice.rounds = number(1)?,
+            "--told" => choice.told = true,
             name => {
                 let all = || PROGRAMS.iter().map(|program| program.name).collect::<Vec<_>>().join(", ");
                 let found = PROGRAMS.iter().find(|program| program.name == name);
@@ -145,7 +149,7 @@ pub(crate) fn soak(names: &[&str]) -> u8 {
     let go = || -> Outcome {
         for program in PROGRAMS.iter().filter(chosen) {
             let library = prepare(&[program])?;
-            let work = Work::new(program.name, Some(&library), Scale { seconds: 600, threads })?;
+            let work = Work::new(program.name, Locks::Ours(library), Scale { seconds: 600, threads })?;
             let speed = match program.run {
                 Run::Alone(run) => run(&work),
                 Run::InTurns(load) => load(&work).and_then(|load| load.alone(work.scale)),
@@ -173,7 +177,8 @@ pub(crate) fn main(words: &[&str]) -> u8 {
             return 2;
         }
     };
-    match run(&choice) {
+    let go = if choice.told { told::run } else { run };
+    match go(&choice) {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("xtask: {error}");
@@ -182,11 +187,13 @@ pub(crate) fn main(words: &[&str]) -> u8 {
     }
 }
 
-/// What belongs into every `cargo xtask test`: two programs, for a moment, checked and not
-/// measured.
+/// What belongs into every `cargo xtask test`: some programs, for a moment, checked and not
+/// measured, and what is told of them.
 pub(crate) fn short() -> Outcome {
-    let choice = parse(&["memcached", "leveldb", "--secs", "2", "--threads", "4", "--rounds", "1"])?;
-    run(&choice)
+    let small = ["--secs", "1", "--threads", "8", "--rounds", "1"];
+    let choose = |words: &[&'static str]| parse(&[words, &small[..]].concat());
+    run(&choose(&["memcached", "leveldb"])?)?;
+    told::run(&choose(&["memcached", "leveldb", "shard", "--told"])?)
 }
 
 /// Installs what `programs` need and builds the library, which is returned.
@@ -303,7 +310,8 @@ fn one_by_one(
 ) -> Outcome<[f64; 2]> {
     let mut pair = [0.0; 2];
     for turn in [ours_first, !ours_first] {
-        let work = Work::new(name, turn.then_some(library), scale)?;
+        let locks = if turn { Locks::Ours(library.to_owned()) } else { Locks::Glibc };
+        let work = Work::new(name, locks, scale)?;
         let side = if turn { "lockyard" } else { "glibc" };
         pair[usize::from(turn)] = run(&work).map_err(|reason| format!("on {side}: {reason}"))?;
     }
@@ -319,8 +327,8 @@ fn in_turns(
     ours_first: bool,
 ) -> Outcome<Turns> {
     let twice = Scale { seconds: 2 * scale.seconds, ..scale };
-    let plain = Work::new(&format!("{name}-plain"), None, twice)?;
-    let ours = Work::new(name, Some(library), twice)?;
+    let plain = Work::new(&format!("{name}-plain"), Locks::Glibc, twice)?;
+    let ours = Work::new(name, Locks::Ours(library.to_owned()), twice)?;
     if ours_first {
         let Turns { speeds: [ours, plain], ticks: [our_ticks, plain_ticks] } =
             work::driven_in_turns([load(&ours)?, load(&plain)?], scale)?;

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::programs::report::reported;
@@ -74,40 +74,59 @@ fn run(rounds: usize) -> Outcome {
     for (what, time) in [("on our locks", with), ("with statistics", watched)] {
         println!("  {what:<26} {time:.3} ms: {:+.3} ms{}", time - alone, over(time - alone, START_BAR));
     }
-    let cost = counting(rounds, &library)?;
+    let Some(cpus) = two_cpus() else {
+        println!("counting, LevelDB            not measured: it takes two CPUs");
+        return Ok(());
+    };
+    let cost = counting(rounds, &library, cpus)?;
     println!("counting, LevelDB            {:.1} % of its speed{}", 100.0 * cost, over(cost, COUNTING_BAR));
     Ok(())
 }
 
 /// The share of its speed that LevelDB loses to statistics: the median of the rounds'. In a round
 /// it runs with them on one CPU while it runs without on another, and then the other way round.
-fn counting(rounds: usize, library: &Path) -> Outcome<f64> {
+fn counting(rounds: usize, library: &Path, cpus: [u32; 2]) -> Outcome<f64> {
     tools::need_file("/usr/include/leveldb/db.h", "libleveldb-dev")?;
+    tools::need("taskset", "util-linux")?;
     let program = driver("leveldb.cc", &["-lleveldb"])?;
     let stores = ["0", "1"].map(|watched| tools::target().join(format!("overhead-leveldb-{watched}")));
-    let start = |watched: usize, cpu: usize| {
+    let speed = |watched: usize, cpu: u32| {
         let mut command = Command::new("taskset");
         command.args(["-c", &cpu.to_string()]).arg(&program).arg(&stores[watched]).args(["1", "2"]);
-        command.env("LD_PRELOAD", library).env("LOCKYARD_STAT", watched.to_string()).stdout(Stdio::piped());
-        command.spawn().map_err(|error| format!("taskset {}: {error}", program.display()))
-    };
-    let speed = |child: Child| {
-        let output = child.wait_with_output().map_err(|error| format!("{}: {error}", program.display()))?;
+        command.env("LD_PRELOAD", library).env("LOCKYARD_STAT", watched.to_string());
+        let output = command.output().map_err(|error| format!("{}: {error}", program.display()))?;
         Ok::<_, String>(reported(&String::from_utf8_lossy(&output.stdout), output.status)?.speed())
     };
     let mut shares = Vec::new();
     for _ in 0..rounds {
         let mut kept = 1.0;
-        for cpu in 0..2 {
-            let (without, with) = (start(0, cpu)?, start(1, 1 - cpu)?);
-            let without = speed(without)?;
-            kept *= speed(with)? / without;
+        for [one, other] in [cpus, [cpus[1], cpus[0]]] {
+            let (without, with) = std::thread::scope(|scope| {
+                let without = scope.spawn(|| speed(0, one));
+                let with = speed(1, other);
+                (without.join().unwrap_or_else(|_| Err("a run has panicked".to_owned())), with)
+            });
+            kept *= with? / without?;
         }
         shares.push(1.0 - kept.sqrt());
     }
     // What a killed run leaves is used again.
     stores.iter().for_each(|store| drop(std::fs::remove_dir_all(store)));
     Ok(median(shares))
+}
+
+/// Two CPUs on which this process may run, if there are two.
+fn two_cpus() -> Option<[u32; 2]> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    two_of(list)
+}
+
+/// The first and the last of a list such as `0-3,8`.
+fn two_of(list: &str) -> Option<[u32; 2]> {
+    let numbers = list.trim().split([',', '-']).map(|number| number.parse().ok()).collect::<Option<Vec<u32>>>()?;
+    let (first, last) = (*numbers.first()?, *numbers.last()?);
+    (first != last).then_some([first, last])
 }
 
 /// One run of the program.
@@ -181,6 +200,13 @@ mod tests {
         let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
         assert!(line("mutex").contains("1.20") && line("mutex").contains("over the bar of 1"), "{text}");
         assert!(line("spin").contains("1.20") && !line("spin").contains("over"), "{text}");
+    }
+
+    #[test]
+    fn two_cpus_are_the_first_and_the_last() {
+        let lists = ["0-1", " 0-3,8", "3", "2,5-6", "", "x"];
+        let found = lists.map(two_of);
+        assert_eq!(found, [Some([0, 1]), Some([0, 8]), None, Some([2, 6]), None, None]);
     }
 
     #[test]

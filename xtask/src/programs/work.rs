@@ -1,10 +1,11 @@
 //! One run of a program: its folder, its environment, its port, and how it is started, waited for
 //! and ended.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -14,21 +15,33 @@ use crate::programs::Scale;
 use crate::programs::report::{Report, number_after, reported};
 use crate::tools::{self, Outcome};
 
+/// On which locks a program runs.
+#[derive(Debug, Clone)]
+pub(crate) enum Locks {
+    Glibc,
+    /// Those of this library.
+    Ours(PathBuf),
+    /// Those of this library, under `stat` of this command.
+    Told(PathBuf, PathBuf),
+}
+
 /// One run: what belongs to it goes when it is dropped.
 pub(crate) struct Work {
     folder: PathBuf,
-    library: Option<PathBuf>,
+    locks: Locks,
+    /// Reports of `lockyard stat` so far.
+    told: Cell<u32>,
     pub(crate) scale: Scale,
 }
 
 impl Work {
-    /// An empty folder for a run of `program`, on `library` if given.
-    pub(crate) fn new(program: &str, library: Option<&Path>, scale: Scale) -> Outcome<Self> {
+    /// An empty folder for a run of `program` on `locks`.
+    pub(crate) fn new(program: &str, locks: Locks, scale: Scale) -> Outcome<Self> {
         // Not inside the workspace: servers drop their privileges and must be able to get there.
         let folder = std::env::temp_dir().join(format!("lockyard-{program}-{}", std::process::id()));
         drop(fs::remove_dir_all(&folder));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        Ok(Self { folder, library: library.map(Path::to_owned), scale })
+        Ok(Self { folder, locks, told: Cell::new(0), scale })
     }
 
     /// A path in the run's folder.
@@ -46,18 +59,43 @@ impl Work {
         fs::write(self.path(name), text).map_err(|error| format!("{name}: {error}"))
     }
 
-    /// The library that the run is on, if not glibc alone.
+    /// What goes into `LD_PRELOAD`, if the run is not on glibc alone.
     pub(crate) fn library(&self) -> Option<String> {
-        self.library.as_ref().map(|library| library.display().to_string())
+        match &self.locks {
+            Locks::Glibc => None,
+            Locks::Ours(library) | Locks::Told(library, _) => Some(library.display().to_string()),
+        }
     }
 
     /// A command that runs on the run's locks.
     pub(crate) fn on_locks(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = Command::new(program);
-        if let Some(library) = &self.library {
-            command.env("LD_PRELOAD", library);
+        let mut command = Command::new(program.as_ref());
+        match &self.locks {
+            Locks::Glibc => {}
+            Locks::Ours(library) => {
+                command.env("LD_PRELOAD", library);
+            }
+            Locks::Told(library, lockyard) => {
+                command = Command::new(lockyard);
+                command.args(["stat", "--json", "--out"]).arg(self.report(self.told.get()));
+                command.arg("--").arg(program.as_ref()).env("LOCKYARD_PRELOAD", library);
+                self.told.set(self.told.get() + 1);
+            }
         }
         command
+    }
+
+    fn report(&self, number: u32) -> PathBuf {
+        self.path(&format!("told.{number}.json"))
+    }
+
+    /// What was told of each program that has run, in order.
+    pub(crate) fn told(&self) -> Outcome<Vec<String>> {
+        let read = |number| {
+            let report = self.report(number);
+            fs::read_to_string(&report).map_err(|error| format!("{}: {error}", report.display()))
+        };
+        (0..self.told.get()).map(read).collect()
     }
 
     /// Starts a server; what it says goes into a file of the folder.
@@ -67,7 +105,8 @@ impl Work {
         let err = out.try_clone().map_err(|error| error.to_string())?;
         let shown = format!("{command:?}");
         let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
-        Ok(Server { child: child.map_err(|error| format!("{shown}: {error}"))?, log, ended: false })
+        let child = child.map_err(|error| format!("{shown}: {error}"))?;
+        Ok(Server { child, log, told: matches!(self.locks, Locks::Told(..)), ended: false })
     }
 }
 
@@ -81,6 +120,8 @@ impl Drop for Work {
 pub(crate) struct Server {
     child: Child,
     log: PathBuf,
+    /// The child is `lockyard stat`, which starts the server.
+    told: bool,
     ended: bool,
 }
 
@@ -107,6 +148,8 @@ impl Server {
 
     /// Asks it to end with signal `name` and checks that it does, with code 0.
     pub(crate) fn end(mut self, name: &str) -> Outcome {
+        // What `lockyard stat` hands on.
+        let name = if self.told { "TERM" } else { name };
         tools::capture(Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()))?;
         let start = Instant::now();
         loop {

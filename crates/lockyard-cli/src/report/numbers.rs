@@ -53,7 +53,11 @@ pub(crate) fn spread(share: f64) -> String {
 
 /// A number of threads, reads, locks … with its noun.
 pub(crate) fn count(number: usize, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
+    let plural = match number {
+        1 => "",
+        _ if noun.ends_with('s') => "es",
+        _ => "s",
+    };
     format!("{} {noun}{plural}", grouped(number as u64))
 }
 
@@ -80,5 +84,6 @@ mod tests {
         assert_eq!([0.073, 1.01, 3298.93].map(spread), ["7 %", "101 %", ">999 %"]);
         assert_eq!([1e6, 1.5e6, 100.0, 2e9].map(chosen_time), ["1 ms", "1.5 ms", "100 ns", "2 s"]);
         assert_eq!((count(1, "thread"), count(16, "thread")), ("1 thread".to_owned(), "16 threads".to_owned()));
+        assert_eq!((count(1, "class"), count(3, "class")), ("1 class".to_owned(), "3 classes".to_owned()));
     }
 }

@@ -10,6 +10,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef LINKED
+#include "linked.h"
+#else
+#define reader_unlock pthread_rwlock_unlock
+#define writer_unlock pthread_rwlock_unlock
+#endif
+
 enum { THREADS = 16, FEW = 4 };
 
 static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
@@ -104,7 +111,7 @@ __attribute__((noinline)) static void *reader(void *nothing)
     while (!stop) {
         pthread_rwlock_rdlock(&map); // MARK reader
         count++;
-        pthread_rwlock_unlock(&map);
+        reader_unlock(&map);
         nap(100);
     }
     return nothing;
@@ -115,7 +122,7 @@ __attribute__((noinline)) static void *writer(void *nothing)
     for (int round = 0; round < 60; round++) {
         pthread_rwlock_wrlock(&map); // MARK writer
         nap(5000);
-        pthread_rwlock_unlock(&map);
+        writer_unlock(&map);
     }
     stop = 1;
     return nothing;

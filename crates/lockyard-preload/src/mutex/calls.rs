@@ -25,8 +25,8 @@ unsafe extern "C" fn lock_next(mutex: *mut pthread_mutex_t) -> c_int {
     unsafe { lock_slow(mutex) }
 }
 
-/// What a lock call does that has to say where it came from. What is rare is apart, so that the
-/// rest needs no stack.
+/// What a lock call does that has to say where it came from. What is rare is apart, so that what is
+/// not needs no stack.
 unsafe extern "C" fn lock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
     // SAFETY: a mutex, as in C.
     match unsafe { MutexObject::at(mutex) }.lock_told(caller) {

@@ -9,16 +9,20 @@ use lockyard_segment::{Caller, Class};
 
 use super::{Default, RwlockObject};
 use crate::watch::{self, Noted};
-use crate::{config, thread};
+use crate::{config, fork, thread};
 
 impl RwlockObject {
-    /// The lock under a private object with a class, if the process uses the default one and tells.
+    /// The lock under a private object with a class, if the process uses the default one and tells,
+    /// and no queue of a parent's is in it.
     #[inline(always)]
     unsafe fn told_default<'a>(rwlock: *mut pthread_rwlock_t) -> Option<(&'a Self, &'a Default, Class)> {
         // SAFETY: the caller's promise. Everything inside is atomic, and any bytes are valid.
         let object = unsafe { &*rwlock.cast::<Self>() };
         let class = object.class.load(Relaxed);
-        let is = config::rwlock_is_default_and_told() && object.shared.load(Relaxed) == 0 && class != 0;
+        let is = config::rwlock_is_default_and_told()
+            && object.shared.load(Relaxed) == 0
+            && class != 0
+            && object.generation.load(Relaxed) == fork::generation();
         is.then(|| (object, object.under::<Default>(), Class::from_raw(class)))
     }
 
@@ -53,8 +57,8 @@ impl RwlockObject {
         })
     }
 
-    /// Gives up a lock that is held for reading, by the caller or by whom it acts for, and for
-    /// which nobody waits.
+    /// Gives up a lock that is held by the caller or by whom it acts for; for reading, if nobody
+    /// waits for it.
     ///
     /// # Safety
     /// As [`RwlockObject::ours`].
@@ -62,7 +66,13 @@ impl RwlockObject {
     pub(super) unsafe fn unlock_told(rwlock: *mut pthread_rwlock_t) -> Option<c_int> {
         let page = watch::known_page()?;
         // SAFETY: the caller's promise.
-        let (_, lock, _) = unsafe { Self::told_default(rwlock) }?;
+        let (object, lock, _) = unsafe { Self::told_default(rwlock) }?;
+        if lock.is_write_locked() {
+            object.writer.store(0, Relaxed);
+            // SAFETY: held for writing, by the caller or by whom it acts for.
+            unsafe { lock.write_release_detached() };
+            return Some(watch::forget(page, rwlock.addr()));
+        }
         // SAFETY: if nobody holds it nothing is done.
         unsafe { lock.try_read_release_unasked() }.then(|| {
             // The object may be gone: its address is used.
