@@ -45,8 +45,8 @@ pub(crate) const TIME: u64 = AWAITED - 1;
 /// A holder this long is noted by name.
 const LONG: u64 = 1_000_000;
 
-/// [`acquired_on`](crate::acquired_on), if it takes a count and a note and no more. `false`: nothing
-/// is done.
+/// [`acquired_on`](crate::acquired_on), if it takes a count and a note and no more. `false`:
+/// nothing is done.
 #[inline(always)]
 #[must_use = "what is not done is to be done by `acquired_on`"]
 pub fn acquired_plainly(page: &ThreadPage, caller: Caller, lock: usize) -> bool {
