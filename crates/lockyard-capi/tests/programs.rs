@@ -165,11 +165,16 @@ fn a_watched_program_tells_every_turn() {
         &class.unwrap_or_else(|| panic!("no {kind} '{name}'")).counts
     };
     assert_eq!(counts("mutex", "accounts").acquired, TURNS);
-    for kind in ["rtmutex", "spinlock", "hq_spinlock", "semaphore"] {
+    for kind in ["rtmutex", "spinlock", "hq_spinlock"] {
         assert_eq!(counts(kind, "").acquired, TURNS, "{kind}");
     }
-    for kind in ["rwsem", "qrwlock"] {
-        assert_eq!(counts(kind, "").acquired, 2 * TURNS, "{kind}: written and read");
+    assert_eq!(counts("qrwlock", "").acquired, 2 * TURNS, "written and read");
+    // They have room for a class, and no name: it is the code that has taken them first (in a build
+    // without optimisation, code of the library).
+    for (kind, turns) in [("semaphore", TURNS), ("rwsem", 2 * TURNS)] {
+        let used = sample.classes.iter().filter(|class| class.kind == kind && class.counts.acquired != 0);
+        let used: Vec<_> = used.map(|class| (class.counts.acquired, class.name.is_empty())).collect();
+        assert_eq!(used, [(turns, false)], "{kind}");
     }
     // A thread takes them in turns, always the same: no lock is left out.
     for class in sample.classes.iter().filter(|class| class.counts.acquired != 0) {
