@@ -313,8 +313,9 @@ int ly_mutex_unlock(struct ly_mutex_t *mutex);
 
 /**
  * Names the class under which `lockyard stat` shows the mutex; all with the same name are one
- * class. Without a name its class is the line that takes it first. Call it before the mutex is
- * used; a mutex that is initialised again has none. ENOSPC: there are too many classes.
+ * class. Without a name its class is the line that takes or tries it first while it is watched.
+ * Call it before the mutex is used; a mutex that is initialised again has none. ENOSPC: there are
+ * too many classes.
  */
 int ly_mutex_set_class(struct ly_mutex_t *mutex, const char *name);
 

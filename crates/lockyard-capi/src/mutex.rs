@@ -98,8 +98,9 @@ pub(crate) fn given_up<R>(mutex: *mut ly_mutex_t, site: Site, wait: impl FnOnce(
 }
 
 /// Names the class under which `lockyard stat` shows the mutex; all with the same name are one
-/// class. Without a name its class is the line that takes it first. Call it before the mutex is
-/// used; a mutex that is initialised again has none. ENOSPC: there are too many classes.
+/// class. Without a name its class is the line that takes or tries it first while it is watched.
+/// Call it before the mutex is used; a mutex that is initialised again has none. ENOSPC: there are
+/// too many classes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_mutex_set_class(mutex: *mut ly_mutex_t, name: *const c_char) -> c_int {
     // SAFETY: the C caller's promises.

@@ -15,7 +15,7 @@ pub(crate) struct Kind {
     name: &'static [u8],
     /// Who holds the lock at an address.
     holder: unsafe fn(usize) -> Holder,
-    /// The class of locks that have none of their own, and no place in which to keep one.
+    /// The class of locks that have none of their own.
     class: AtomicU32,
 }
 
@@ -48,16 +48,22 @@ impl Kind {
         if place.shared { caller.shared() } else { caller }
     }
 
-    /// The class that a lock names; of one that names none, the code that takes it first while
-    /// somebody watches, or all such locks.
+    /// The class that a lock names, or gets now.
     fn class(&self, place: Place) -> Class {
         match place.raw() {
-            0 => place.taken_first(self.name).unwrap_or_else(|| self.nameless()),
+            0 => self.first(place),
             raw => Class::from_raw(raw),
         }
     }
 
-    #[cold]
+    /// The class of a lock that has none: the code that takes or tries it first while it is
+    /// watched, where the lock has a place to keep that, and there is room; else its kind.
+    fn first(&self, place: Place) -> Class {
+        let Some(word) = place.word() else { return self.nameless() };
+        let at = place.site.known().map(|site| segment::class_at(self.name, site));
+        settle(word, at.filter(|class| *class != Class::NONE).unwrap_or_else(|| self.nameless()))
+    }
+
     fn nameless(&self) -> Class {
         match self.class.load(Relaxed) {
             0 => settle(&self.class, segment::class(self.name, b"", 0)),
@@ -213,13 +219,6 @@ impl Place {
     fn raw(self) -> u32 {
         self.word().map_or(0, |word| word.load(Relaxed))
     }
-
-    /// The class of the place, for a lock of `kind` that has none.
-    #[cold]
-    fn taken_first(self, kind: &[u8]) -> Option<Class> {
-        let (word, site) = (self.word()?, self.site.known()?);
-        Some(settle(word, segment::class_at(kind, site)))
-    }
 }
 
 /// Takes the lock at `lock` with `acquire`; `attempt` is the try that needs no wait.
@@ -234,8 +233,7 @@ pub(crate) fn take<T>(kind: &Kind, place: Place, lock: *mut T, attempt: impl FnO
 
 #[cold]
 fn told(kind: &Kind, place: Place, lock: usize, attempt: impl FnOnce() -> bool, acquire: impl FnOnce()) {
-    let caller = kind.caller(place);
-    known();
+    let caller = known(kind, place);
     if attempt() {
         segment::acquired(caller, lock);
     } else {
@@ -245,10 +243,12 @@ fn told(kind: &Kind, place: Place, lock: usize, attempt: impl FnOnce() -> bool, 
     }
 }
 
-/// The calling thread has a page, and so a record: a lock that it takes names it as the owner, even
-/// if it is the thread's first.
-fn known() {
+/// What is told of a call, before it takes the lock: a class that is made is not made under the
+/// lock. The calling thread has a page from here on, and so a record: a lock that it takes names it
+/// as the owner, even if it is the thread's first.
+fn known(kind: &Kind, place: Place) -> Caller {
     segment::page();
+    kind.caller(place)
 }
 
 /// Takes the lock at `lock` if `attempt` does; else `code`.
@@ -260,14 +260,12 @@ pub(crate) fn attempt<T>(
     attempt: impl FnOnce() -> bool,
     code: c_int,
 ) -> c_int {
-    if place.is_watched() {
-        known();
-    }
+    let caller = place.is_watched().then(|| known(kind, place));
     if !attempt() {
         return code;
     }
-    if place.is_watched() {
-        segment::acquired(kind.caller(place), lock.addr());
+    if let Some(caller) = caller {
+        segment::acquired(caller, lock.addr());
     }
     0
 }
@@ -324,3 +322,39 @@ pub extern "C" fn ly_stat_open() -> c_int {
 }
 
 segment::tell_from_load_on!(ly_stat_open);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static KIND: Kind = Kind::new("tested", unknown);
+
+    fn class(word: &AtomicU32, site: usize) -> Class {
+        // SAFETY: this word is used by nobody else.
+        KIND.class(unsafe { Place::new(word.as_ptr()) }.at(Site(site)))
+    }
+
+    #[test]
+    fn a_lock_keeps_its_class_and_has_its_kinds_where_there_is_no_room() {
+        let nameless = KIND.class(Place::NONE.at(Site::UNKNOWN));
+        assert_ne!(nameless, Class::NONE);
+        // Taken first after a wait that nobody watched.
+        let late = AtomicU32::new(0);
+        assert_eq!([Site::UNKNOWN.0, 0x1000].map(|site| class(&late, site)), [nameless; 2]);
+        let classes: Vec<Class> = (0x1000..0x1400)
+            .map(|site| {
+                let word = AtomicU32::new(0);
+                let first = class(&word, site);
+                assert_eq!(class(&word, site + 1), first, "it keeps its class");
+                first
+            })
+            .collect();
+        assert!(classes[0] != nameless && classes[1] != classes[0], "by the code that takes them first");
+        assert_eq!(classes.last(), Some(&nameless));
+        assert!(!classes.contains(&Class::NONE));
+        // A name has room, however many places there are.
+        let named = AtomicU32::new(0);
+        // SAFETY: this word is used by nobody else.
+        assert_eq!(unsafe { KIND.set(named.as_ptr(), c"accounts".as_ptr()) }, 0);
+    }
+}

@@ -49,6 +49,10 @@ static IDENTITIES: [Identity; CLASSES] = [const {
     Identity { ready: AtomicU32::new(0), site, address, kind: Text::new(), name: Text::new() }
 }; CLASSES];
 
+/// Classes that are left to names, however many places there are. (Threads that come at once may
+/// take some.)
+const NAMES: usize = 32;
+
 /// Class numbers given out, number 0 included.
 static NAMED: AtomicU32 = AtomicU32::new(1);
 
@@ -61,9 +65,14 @@ pub(crate) fn named(kind: &[u8], name: &[u8], site: usize, publish: fn(Class)) -
 /// [`class_at`](crate::class_at); `publish` gets a class that is new.
 pub(crate) fn at(kind: &[u8], address: usize, publish: fn(Class)) -> Class {
     let same = |identity: &Identity| identity.address.load(Relaxed) == address as u64;
-    known(kind, same).unwrap_or_else(|| match site::locate(address) {
-        Some(site) => made(kind, site.path(), site.place, address, publish),
-        None => made(kind, b"", address, address, publish),
+    known(kind, same).unwrap_or_else(|| {
+        if count() >= CLASSES - NAMES {
+            return Class::NONE;
+        }
+        match site::locate(address) {
+            Some(site) => made(kind, site.path(), site.place, address, publish),
+            None => made(kind, b"", address, address, publish),
+        }
     })
 }
 

@@ -14,7 +14,7 @@
 //!
 //! | bits of [`Held::since`] | what |
 //! |---|---|
-//! | 0–60 | nanoseconds; under 63, the class and how many of its locks the thread has taken before |
+//! | 0–60 | nanoseconds; under 63, the class, and how many of its locks the thread took before |
 //! | 61 | others wait |
 //! | 62 | for the distribution |
 //! | 63 | no time is known |

@@ -31,7 +31,7 @@ pub fn class(kind: &[u8], name: &[u8], site: usize) -> Class {
 
 /// The class of locks of `kind` that the code at `address` makes, or takes first. Its name is the
 /// file of that code, and readers are told the place in it; code without a file is called by its
-/// address.
+/// address. [`Class::NONE`] when there is no room for more than names.
 ///
 /// Costs a look at all classes, and the first time a look at the process's mappings (some ten
 /// microseconds): keep the answer.

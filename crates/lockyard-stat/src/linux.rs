@@ -30,8 +30,8 @@ fn raw(class: Class) -> u32 {
     if class == Class::NONE { NONE } else { class.raw() }
 }
 
-/// Who asks. The thread has a page from here on, and so a record: a lock that it takes names it as
-/// the owner, even if it is the thread's first.
+/// What is told of a call. The thread has a page from here on, and so a record: a lock that it takes
+/// names it as the owner, even if it is the thread's first.
 fn caller(ask: &Ask<'_>) -> Caller {
     segment::page();
     let number = match ask.class.get() {
@@ -46,8 +46,9 @@ fn caller(ask: &Ask<'_>) -> Caller {
 #[cold]
 fn first(ask: &Ask<'_>) -> u32 {
     let kind = ask.kind.as_bytes();
-    let class = if ask.place == 0 { segment::class(kind, b"", 0) } else { segment::class_at(kind, ask.place) };
-    ask.class.give(raw(class))
+    let at = if ask.place == 0 { Class::NONE } else { segment::class_at(kind, ask.place) };
+    // Where the place is not known, or there is no room for it, its kind.
+    ask.class.give(raw(if at == Class::NONE { segment::class(kind, b"", 0) } else { at }))
 }
 
 /// A wait that has not ended otherwise has been given up: by a panic.

@@ -189,8 +189,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if !self.ended {
-            drop(self.child.kill());
-            drop(self.child.wait());
+            // With the server, where the child is `lockyard stat`.
+            drop(tools::kill_family(&mut self.child));
         }
     }
 }
@@ -306,7 +306,8 @@ impl<'w> Load<'w> {
     /// Runs it alone: operations per second, if there were no errors and the server's memory does
     /// not grow.
     pub(crate) fn alone(mut self, scale: Scale) -> Outcome<f64> {
-        let memory = self.served.as_ref().map(|served| served.server.watch());
+        // The memory of `lockyard stat` says nothing of the server's.
+        let memory = self.served.as_ref().filter(|served| !served.server.told).map(|served| served.server.watch());
         let speed = driven(&mut self.command, scale)?;
         if let Some(memory) = memory {
             memory.end()?;

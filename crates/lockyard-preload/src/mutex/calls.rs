@@ -25,50 +25,37 @@ unsafe extern "C" fn lock_next(mutex: *mut pthread_mutex_t) -> c_int {
     unsafe { lock_slow(mutex) }
 }
 
-/// What a lock call does that has to say where it came from. What is rare is apart, so that what is
-/// not needs no stack.
-unsafe extern "C" fn lock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
-    // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex) }.lock_told(caller) {
-        Some(noted) => watch::note(noted, mutex.addr()),
-        // SAFETY: as above.
-        None => unsafe { lock_rest(mutex, caller) },
-    }
+/// What a call does that takes the mutex and has to say where it came from. What is rare is apart,
+/// so that what is not needs no stack.
+macro_rules! told {
+    ($($name:ident, $slow:ident, $for:ident, $rest:ident: $patience:ident;)*) => {$(
+        lockyard_segment::with_caller!(fn $slow(mutex: *mut pthread_mutex_t) => $for);
+
+        unsafe extern "C" fn $for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
+            // SAFETY: a mutex, as in C.
+            match unsafe { MutexObject::at(mutex) }.lock_told(caller) {
+                Some(noted) => watch::note(noted, mutex.addr()),
+                // SAFETY: as above.
+                None => unsafe { $rest(mutex, caller) },
+            }
+        }
+
+        #[cold]
+        #[inline(never)]
+        unsafe extern "C" fn $rest(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
+            // SAFETY: a mutex, as in C.
+            match unsafe { MutexObject::at(mutex).lock(Patience::$patience, caller) } {
+                Some(result) => result,
+                None => real!($name(mutex: *mut pthread_mutex_t) -> c_int),
+            }
+        }
+    )*};
 }
 
-#[cold]
-#[inline(never)]
-unsafe extern "C" fn lock_rest(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
-    // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex).lock(Patience::Forever, caller) } {
-        Some(result) => result,
-        None => real!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int),
-    }
+told! {
+    pthread_mutex_lock, lock_slow, lock_for, lock_rest: Forever;
+    pthread_mutex_trylock, trylock_slow, trylock_for, trylock_rest: None;
 }
-
-lockyard_segment::with_caller!(fn lock_slow(mutex: *mut pthread_mutex_t) => lock_for);
-
-/// As [`lock_for`].
-unsafe extern "C" fn trylock_for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
-    // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex) }.lock_told(caller) {
-        Some(noted) => watch::note(noted, mutex.addr()),
-        // SAFETY: as above.
-        None => unsafe { trylock_rest(mutex, caller) },
-    }
-}
-
-#[cold]
-#[inline(never)]
-unsafe extern "C" fn trylock_rest(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
-    // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex).lock(Patience::None, caller) } {
-        Some(result) => result,
-        None => real!(pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int),
-    }
-}
-
-lockyard_segment::with_caller!(fn trylock_slow(mutex: *mut pthread_mutex_t) => trylock_for);
 
 /// As [`lock_next`].
 #[inline(never)]
@@ -81,7 +68,7 @@ unsafe extern "C" fn unlock_next(mutex: *mut pthread_mutex_t) -> c_int {
     unsafe { unlock_slow(mutex) }
 }
 
-/// As [`lock_for`].
+/// As [`told`].
 #[inline(never)]
 unsafe extern "C" fn unlock_slow(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: a mutex, as in C.

@@ -14,7 +14,10 @@ use crate::watch::Patience;
 use crate::{thread, watch};
 
 macro_rules! calls {
-    ($($doc:literal $name:ident, $slow:ident, $for:ident, $rest:ident: $fast:ident, $told:ident, $method:ident, $patience:ident;)*) => {$(
+    ($(
+        $doc:literal $name:ident, $slow:ident, $for:ident, $rest:ident:
+        $fast:ident, $told:ident, $method:ident, $patience:ident;
+    )*) => {$(
         #[doc = $doc]
         ///
         /// # Safety
@@ -55,10 +58,14 @@ macro_rules! calls {
 }
 
 calls! {
-    "See `pthread_rwlock_rdlock(3p)`." pthread_rwlock_rdlock, rdlock_slow, rdlock_for, rdlock_rest: read_fast, read_told, read, Forever;
-    "See `pthread_rwlock_tryrdlock(3p)`." pthread_rwlock_tryrdlock, tryrdlock_slow, tryrdlock_for, tryrdlock_rest: read_fast, read_told, read, None;
-    "See `pthread_rwlock_wrlock(3p)`." pthread_rwlock_wrlock, wrlock_slow, wrlock_for, wrlock_rest: write_fast, write_told, write, Forever;
-    "See `pthread_rwlock_trywrlock(3p)`." pthread_rwlock_trywrlock, trywrlock_slow, trywrlock_for, trywrlock_rest: write_fast, write_told, write, None;
+    "See `pthread_rwlock_rdlock(3p)`." pthread_rwlock_rdlock, rdlock_slow, rdlock_for, rdlock_rest:
+        read_fast, read_told, read, Forever;
+    "See `pthread_rwlock_tryrdlock(3p)`." pthread_rwlock_tryrdlock, tryrdlock_slow, tryrdlock_for, tryrdlock_rest:
+        read_fast, read_told, read, None;
+    "See `pthread_rwlock_wrlock(3p)`." pthread_rwlock_wrlock, wrlock_slow, wrlock_for, wrlock_rest:
+        write_fast, write_told, write, Forever;
+    "See `pthread_rwlock_trywrlock(3p)`." pthread_rwlock_trywrlock, trywrlock_slow, trywrlock_for, trywrlock_rest:
+        write_fast, write_told, write, None;
 }
 
 macro_rules! timed_calls {
