@@ -30,8 +30,8 @@ fn raw(class: Class) -> u32 {
     if class == Class::NONE { NONE } else { class.raw() }
 }
 
-/// What is told of a call. The thread has a page from here on, and so a record: a lock that it takes
-/// names it as the owner, even if it is the thread's first.
+/// What is told of a call. The thread has a page from here on, and so a record: a lock that it
+/// takes names it as the owner, even if it is the thread's first.
 fn caller(ask: &Ask<'_>) -> Caller {
     segment::page();
     let number = match ask.class.get() {
