@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -132,6 +132,59 @@ fn a_static_program_is_not_told_that_all_is_well() {
     assert_eq!((output.status.code(), line.lines().count()), (Some(1), 1), "{line}");
     let reason = "saw no lock of this process (0 threads registered): ";
     assert!(line.contains(reason) && line.contains("is linked statically"), "{line}");
+}
+
+const RUST_ROLE: &str = "LOCKYARD_TEST_RUST";
+
+/// Not a test of its own: threads that meet at one of std's mutexes.
+#[test]
+fn rust_role() {
+    if std::env::var_os(RUST_ROLE).is_none() {
+        return;
+    }
+    let sum = Mutex::new(0u64);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..20_000 {
+                    let mut sum = sum.lock().expect("no thread panics");
+                    (0..50).for_each(|number| *sum = std::hint::black_box(*sum + number));
+                }
+            });
+        }
+    });
+    assert_eq!(*sum.lock().expect("no thread panics"), 8 * 20_000 * 1_225);
+}
+
+#[test]
+fn a_program_on_locks_of_rusts_std_is_not_told_that_all_is_well() {
+    let this = std::env::current_exe().expect("this program is a file");
+    let mut command = stat(&[], &this, "rust_role");
+    let output = command.arg("--exact").env(RUST_ROLE, "1").output().expect("the binary runs");
+    let line = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!((output.status.code(), line.lines().count()), (Some(1), 1), "{line}");
+    let reason = "saw no lock of this process (0 threads registered): ";
+    assert!(line.contains(reason) && line.contains("is a Rust program"), "{line}");
+}
+
+/// Two threads compute and so wait for each other's global lock; where there is a Python.
+#[test]
+fn a_python_program_is_told_of_its_global_lock() {
+    const COMPUTE: &str = "import threading\n\
+        def compute(): sum(i * i for i in range(300000))\n\
+        threads = [threading.Thread(target=compute) for _ in range(4)]\n\
+        [thread.start() for thread in threads]; [thread.join() for thread in threads]";
+    let found = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+    let Ok(Output { status, stdout, .. }) = found else { return };
+    if !status.success() {
+        return;
+    }
+    let python = PathBuf::from(String::from_utf8(stdout).expect("UTF-8").trim_end());
+    let output = stat(&[], &python, "-c").arg(COMPUTE).output().expect("the binary runs");
+    let report = String::from_utf8(output.stderr).expect("UTF-8");
+    let sentence = report.lines().next().expect("a line");
+    let all_clear = sentence.starts_with("Locks are not this program's problem");
+    assert!(!all_clear && sentence.contains("is a Python interpreter"), "{report}");
 }
 
 /// It never ends: the deadlock is told while it lasts, and once more when both are stopped.

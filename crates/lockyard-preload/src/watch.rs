@@ -13,6 +13,8 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
 use lockyard_segment::layout::ThreadPage;
 use lockyard_segment::{self as segment, Caller, Class, Holder};
 
@@ -82,7 +84,7 @@ impl Told<'_> {
         patience: Patience<D>,
         attempt: impl FnOnce() -> bool,
         queued: impl Fn() -> Option<bool>,
-        holder: impl FnOnce() -> Holder,
+        holder: impl Fn() -> Holder,
         wait: impl FnOnce() -> c_int,
     ) -> c_int {
         let class = self.class(caller);
@@ -100,7 +102,7 @@ impl Told<'_> {
             segment::refused(caller, self.lock);
             return libc::EBUSY;
         }
-        let mut waiting = segment::contended_by(caller, self.lock, holder());
+        let mut waiting = segment::contended_by(caller, self.lock, known(holder));
         if let Patience::Until(_) = patience {
             waiting = waiting.with_deadline();
         }
@@ -119,6 +121,19 @@ impl Told<'_> {
             segment::acquired(Caller::new(self.class(0), caller), self.lock);
         }
     }
+}
+
+/// What `holder` says, which has the lock and is perhaps about to write its name.
+fn known(holder: impl Fn() -> Holder) -> Holder {
+    const LOOKS: u32 = 4;
+    let look = |look| {
+        if look > 0 {
+            Linux::relax();
+        }
+        holder()
+    };
+    let unknown = Holder::Thread(0);
+    (0..LOOKS).map(look).find(|holder| *holder != unknown).unwrap_or(unknown)
 }
 
 /// The lock at `lock`, which may be gone by now, was released.

@@ -8,9 +8,9 @@
 //! * by the first thread that has to wait for it: the waiter writes it into the holder's note.
 //!
 //! So a hold for which others wait is timed, from its begin or from the moment at which the first
-//! of them came. It is not if the waiter comes before the note or beside its move, if the thread
-//! holds more than eight locks, or if two threads share a place among the pages. Readers of one
-//! lock are looked for among `LOOK` threads.
+//! of them came. A waiter that comes before the note, or while it is moved, looks again. A hold is
+//! not timed if the thread loses its CPU between the lock and the note just when the waiter comes,
+//! if it holds more than [`HELD`] locks, or if the waiter had no time for more than `LOOK` threads.
 //!
 //! | bits of [`Held::since`] | what |
 //! |---|---|
@@ -18,6 +18,7 @@
 //! | 61 | others wait |
 //! | 62 | for the distribution |
 //! | 63 | no time is known |
+//! | all | the note has been moved |
 //!
 //! **Ordering.** The waiter loads the word, then reads the clock, then exchanges. A word without a
 //! time is another one at each acquisition, so the exchange succeeds only while the hold lasts that
@@ -40,6 +41,11 @@ pub(crate) const UNTIMED: u64 = 1 << 63;
 const SAMPLED: u64 = 1 << 62;
 /// Others wait.
 pub(crate) const AWAITED: u64 = 1 << 61;
+/// The note has been moved to another place.
+const MOVED: u64 = u64::MAX;
+/// How often a waiter looks for the holder's note: longer than a thread that runs takes to write
+/// or to move it.
+const LOOKS: u32 = 8;
 /// The nanoseconds.
 pub(crate) const TIME: u64 = AWAITED - 1;
 /// A holder this long is noted by name.
@@ -127,7 +133,8 @@ pub(crate) fn forget(page: &ThreadPage, at: usize, last: usize) {
     if at != last {
         let moved = &page.held[last % HELD];
         held.caller.store(moved.caller.load(Relaxed), Relaxed);
-        held.since.store(moved.since.load(Relaxed), Relaxed);
+        // An exchange: a waiter has written into it by now, or sees that it is not the note.
+        held.since.store(moved.since.swap(MOVED, Relaxed), Relaxed);
         held.lock.store(moved.lock.load(Relaxed), Release);
     }
     page.depth.store(last as u64, Relaxed);
@@ -164,26 +171,44 @@ pub(crate) fn greatest(word: &AtomicU64, ns: u64) -> bool {
     word.load(Relaxed) < ns && word.fetch_max(ns, Relaxed) < ns
 }
 
-/// Writes into the note of the thread with `page` that others wait for `lock`, and since when if no
-/// time is known. Whether there is such a note.
+/// Writes into the note of the thread with `page`, which holds `lock`, that others wait for it, and
+/// since when if no time is known. Whether there is such a note.
 pub(crate) fn mark(page: &ThreadPage, lock: usize) -> bool {
+    (0..LOOKS).any(|look| {
+        if look > 0 {
+            Linux::relax();
+        }
+        mark_noted(page, lock)
+    })
+}
+
+/// The same for a thread that may hold `lock` or not.
+pub(crate) fn mark_noted(page: &ThreadPage, lock: usize) -> bool {
     let depth = (page.depth.load(Relaxed) as usize).min(HELD);
     let Some(held) = page.held[..depth].iter().find(|held| held.lock.load(Acquire) == lock as u64) else {
         return false;
     };
-    begin(held);
-    // Its place is known from now on, should it never release the lock.
-    Caller::from_raw(held.caller.load(Relaxed)).map(callers::record);
-    true
+    let marked = begin(held);
+    if marked {
+        // Its place is known from now on, should it never release the lock.
+        Caller::from_raw(held.caller.load(Relaxed)).map(callers::record);
+    }
+    marked
 }
 
-fn begin(held: &Held) {
+/// `false`: the hold that was seen is over, or its note is elsewhere.
+fn begin(held: &Held) -> bool {
     let since = held.since.load(Relaxed);
-    let timed = if since & UNTIMED == 0 { since | AWAITED } else { Linux::now() & TIME | AWAITED };
-    if timed != since {
-        // Another waiter was first, or the hold is over.
-        let _ = held.since.compare_exchange(since, timed, Relaxed, Relaxed);
+    if since == MOVED {
+        return false;
     }
+    let timed = if since & UNTIMED == 0 { since | AWAITED } else { Linux::now() & TIME | AWAITED };
+    timed == since
+        || match held.since.compare_exchange(since, timed, Relaxed, Relaxed) {
+            Ok(_) => true,
+            // Another waiter was first.
+            Err(found) => found & UNTIMED == 0,
+        }
 }
 
 /// What a note with `since` says at the moment `now`; 0: no time is known.
@@ -245,5 +270,23 @@ mod tests {
         page.tape.store(state::BEGIN, Relaxed);
         assert!(!plainly(HELD));
         assert_eq!(page.depth.load(Relaxed), HELD as u64 - 1);
+    }
+
+    #[test]
+    fn a_note_that_moves_takes_along_what_a_waiter_wrote_and_is_not_found_where_it_was() {
+        const LAST: usize = 2;
+        let page = page();
+        let caller = Caller::from(crate::Class::NONE);
+        for lock in 0..=LAST {
+            note(&page, caller, lock + 1, UNTIMED | 7);
+        }
+        assert!(mark_noted(&page, LAST + 1) && !mark_noted(&page, LAST + 2));
+        let timed = page.held[LAST].since.load(Relaxed);
+        assert_eq!(timed & (UNTIMED | AWAITED), AWAITED);
+        forget(&page, 0, LAST);
+        assert_eq!((page.held[0].lock.load(Relaxed), page.held[0].since.load(Relaxed)), (LAST as u64 + 1, timed));
+        // A waiter that has found the note before it was moved.
+        assert!(!begin(&page.held[LAST]));
+        assert!(mark(&page, LAST + 1) && mark(&page, 2) && !mark(&page, 1));
     }
 }

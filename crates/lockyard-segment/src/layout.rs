@@ -1,4 +1,4 @@
-//! What is where in the segment, version 5.
+//! What is where in the segment, version 6.
 //!
 //! | part | offset | bytes | written by |
 //! |---|---|---|---|
@@ -30,7 +30,7 @@ use crate::histogram::BUCKETS;
 /// "lockyard".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyard");
 /// The version of this layout.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
@@ -40,7 +40,7 @@ pub const CALLERS: usize = 512;
 /// Records of callers in a page.
 pub const CALLERS_OF_A_PAGE: usize = PAGE / size_of::<CallerRecord>();
 /// Locks that a thread notes as held.
-pub const HELD: usize = 8;
+pub const HELD: usize = 48;
 /// The longest name of a class, and path of a file; of a longer path, its last part stays.
 pub const PATH: usize = 168;
 /// Reasons to leave a lock to the C library.

@@ -96,6 +96,7 @@ pub mod reader;
 pub mod recorder;
 mod refusal;
 pub mod sample;
+mod search;
 mod site;
 pub mod tape;
 pub mod told;

@@ -17,6 +17,7 @@ use crate::classes::{self, Class};
 use crate::histogram::bucket;
 use crate::holds::{AWAITED, TIME, UNTIMED, acquired_plainly, forget, greatest, mark, note, released_plainly};
 use crate::layout::{HELD, ThreadPage, WITH_DEADLINE};
+use crate::search;
 use crate::tape;
 use crate::writer::{self, mine, tally};
 
@@ -39,9 +40,6 @@ pub fn class(kind: &[u8], name: &[u8], site: usize) -> Class {
 pub fn class_at(kind: &[u8], address: usize) -> Class {
     classes::at(kind, address, writer::publish_class)
 }
-
-/// Threads among which the readers of a lock are looked for.
-const LOOK: usize = 64;
 
 #[inline]
 fn add(word: &AtomicU64, amount: u64) {
@@ -203,17 +201,14 @@ pub fn contended_by(caller: impl Into<Caller>, lock: usize, holder: Holder) -> W
     let holder = match holder {
         Holder::Unknown => 0,
         Holder::Thread(thread) => {
-            writer::page_of_thread(thread).map(|page| mark(page, lock));
+            writer::page_of_thread(thread).or_else(|| search::of_thread(thread)).map(|page| mark(page, lock));
             thread
         }
         Holder::Record(slot) => writer::known_page(slot).map_or(0, |page| {
             mark(page, lock);
             page.thread.load(Relaxed) as u32
         }),
-        Holder::Readers => {
-            let holders = writer::known_pages().take(LOOK).filter(|page| mark(page, lock));
-            holders.fold(0, |first, page| if first == 0 { page.thread.load(Relaxed) as u32 } else { first })
-        }
+        Holder::Readers => search::readers(lock),
     };
     let since = Linux::now();
     if let Some(page) = page {

@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use lockyard::platform::linux::threads;
+use lockyard_segment::layout::HELD;
 use lockyard_segment::sample::{CallerSample, Sample};
 use lockyard_segment::{self as segment, Caller, Holder, Reader};
 
@@ -31,7 +32,7 @@ fn a_hold_that_others_wait_for_is_timed_and_has_a_place() {
     let ((told, tell), (done, end)) = (mpsc::channel(), mpsc::channel::<()>());
     let reader = Reader::open(std::process::id()).expect("this process");
     // More than a thread can note are left for others to release.
-    for lock in 100..120 {
+    for lock in 100..100 + 2 * HELD {
         segment::acquired(holds, lock);
     }
     thread::scope(|scope| {

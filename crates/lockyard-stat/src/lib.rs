@@ -53,8 +53,8 @@
 //!
 //! A lock is one word larger: a spinlock has 8 bytes, a `Mutex` 40. While nobody has asked, a call
 //! is one load and a branch dearer. While somebody has, 10 to 20 ns; a call that waits reads the
-//! clock four times, and for a lock with readers looks at the pages of up to 64 threads. See
-//! [`lockyard_segment`](https://docs.rs/lockyard-segment).
+//! clock four times, and for a lock with readers looks at the pages of 64 threads, and now and then
+//! of all. See [`lockyard_segment`](https://docs.rs/lockyard-segment).
 //!
 //! The crate turns on the features `std`, `events`, `stat` and `unstable-internals` of `lockyard`.
 //!
