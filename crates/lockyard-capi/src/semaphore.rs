@@ -10,7 +10,7 @@ use crate::deadline;
 use crate::layout::{Holds, ly_sem_t};
 use crate::watch::{self, Kind, Place, Site};
 
-static KIND: Kind = Kind::new("semaphore", watch::unknown);
+static KIND: Kind = Kind::new("semaphore", watch::unknown, watch::none);
 
 /// Makes `*sem` a semaphore with `units`. EINVAL: more than LY_SEM_MAX; nothing was written.
 #[unsafe(no_mangle)]

@@ -15,6 +15,8 @@ pub(crate) struct Kind {
     name: &'static [u8],
     /// Who holds the lock at an address.
     holder: unsafe fn(usize) -> Holder,
+    /// Whether threads wait for it.
+    queued: unsafe fn(usize) -> bool,
     /// The class of locks that have none of their own.
     class: AtomicU32,
 }
@@ -24,15 +26,47 @@ pub(crate) unsafe fn unknown(_lock: usize) -> Holder {
     Holder::Unknown
 }
 
+/// For locks that do not know whether threads wait for them.
+pub(crate) unsafe fn none(_lock: usize) -> bool {
+    false
+}
+
 /// For locks that are held by the threads that have noted it.
 pub(crate) unsafe fn noted(_lock: usize) -> Holder {
     Holder::Readers
 }
 
+/// Whether threads wait for the lock of type `$lock` at an address.
+macro_rules! queued {
+    ($lock:ty) => {{
+        unsafe fn queued(lock: usize) -> bool {
+            let lock = core::ptr::with_exposed_provenance_mut::<$lock>(lock);
+            // SAFETY: the caller's promise: it is there.
+            unsafe { $crate::layout::Holds::lock(lock) }.is_contended()
+        }
+        queued
+    }};
+}
+pub(crate) use queued;
+
 impl Kind {
-    /// `holder` is asked of locks that are there, of this kind.
-    pub(crate) const fn new(name: &'static str, holder: unsafe fn(usize) -> Holder) -> Self {
-        Self { name: name.as_bytes(), holder, class: AtomicU32::new(0) }
+    /// `holder` and `queued` are asked of locks that are there, of this kind.
+    pub(crate) const fn new(
+        name: &'static str,
+        holder: unsafe fn(usize) -> Holder,
+        queued: unsafe fn(usize) -> bool,
+    ) -> Self {
+        Self { name: name.as_bytes(), holder, queued, class: AtomicU32::new(0) }
+    }
+
+    /// The calling thread has taken the lock at `lock`, and did not wait.
+    fn acquired(&self, caller: Caller, lock: usize) {
+        // SAFETY: the thread has the lock.
+        if unsafe { (self.queued)(lock) } {
+            segment::acquired_past_others(caller, lock);
+        } else {
+            segment::acquired(caller, lock);
+        }
     }
 
     /// The calling thread begins to wait for the lock with class word `place`, at `lock`.
@@ -235,7 +269,7 @@ pub(crate) fn take<T>(kind: &Kind, place: Place, lock: *mut T, attempt: impl FnO
 fn told(kind: &Kind, place: Place, lock: usize, attempt: impl FnOnce() -> bool, acquire: impl FnOnce()) {
     let caller = known(kind, place);
     if attempt() {
-        segment::acquired(caller, lock);
+        kind.acquired(caller, lock);
     } else {
         let waiting = kind.contended(place, lock);
         acquire();
@@ -265,7 +299,7 @@ pub(crate) fn attempt<T>(
         return code;
     }
     if let Some(caller) = caller {
-        segment::acquired(caller, lock.addr());
+        kind.acquired(caller, lock.expose_provenance());
     }
     0
 }
@@ -327,7 +361,7 @@ segment::tell_from_load_on!(ly_stat_open);
 mod tests {
     use super::*;
 
-    static KIND: Kind = Kind::new("tested", unknown);
+    static KIND: Kind = Kind::new("tested", unknown, none);
 
     fn class(word: &AtomicU32, site: usize) -> Class {
         // SAFETY: this word is used by nobody else.

@@ -217,7 +217,7 @@ unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Tim
     // SAFETY: the caller holds the mutex, as in C.
     let result = unsafe { object.raw.wait(&Held { mutex, lock, nested }, until) };
     if !nested {
-        mutex.told(lock).taken(caller);
+        mutex.told(lock).taken(caller, || mutex.queued(lock));
     }
     if nested {
         mutex.set_depth(mutex.depth() + 1);

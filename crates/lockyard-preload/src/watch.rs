@@ -115,10 +115,14 @@ impl Told<'_> {
         result
     }
 
-    /// The lock was taken in another way, by the code at `caller`.
-    pub(crate) fn taken(self, caller: usize) {
+    /// The lock was taken in another way, by the code at `caller`; `queued()`: whether others wait.
+    pub(crate) fn taken(self, caller: usize, queued: impl Fn() -> Option<bool>) {
         if segment::watched() {
-            segment::acquired(Caller::new(self.class(0), caller), self.lock);
+            let caller = Caller::new(self.class(0), caller);
+            match queued() {
+                Some(true) => segment::acquired_past_others(caller, self.lock),
+                _ => segment::acquired(caller, self.lock),
+            }
         }
     }
 }

@@ -27,6 +27,7 @@
 //! | | `hold` | CPU time of a section, without what is nested in it | required |
 //! | | `count` | acquisitions in an operation; a fraction is a probability | 1 |
 //! | | `reads` | percentage of them that only read; rwlocks only | 0 |
+//! | | `tries` | percentage that do without the lock if it is taken, and go on | 0 |
 //! | | `sleep` | time off the CPU in a section | `"0ns"` |
 //! | | `sleeps` | percentage of the sections in which that is so | 100 |
 //! | | `within` | taken in the middle of the last take of that class | |
@@ -144,6 +145,8 @@ pub struct Take {
     pub count: f64,
     /// Percentage of them that only read.
     pub reads: f64,
+    /// Percentage of them that do without the lock, and the section, if it is taken.
+    pub tries: f64,
     /// Time off the CPU in a section that sleeps.
     pub sleep: Times,
     /// Percentage of the sections that do.
@@ -179,6 +182,13 @@ impl Role {
     pub fn times(&self, take: usize) -> f64 {
         let take = &self.takes[take];
         take.count * take.within.map_or(1.0, |outer| self.times(outer))
+    }
+
+    /// CPU time of the section of a take and of those that are nested in it, in the mean, ns.
+    pub fn section_ns(&self, take: usize) -> f64 {
+        let nested = (0..self.takes.len()).filter(|inner| self.takes[*inner].within == Some(take));
+        let nested = nested.map(|inner| self.takes[inner].count * self.section_ns(inner));
+        self.takes[take].hold.mean() + nested.sum::<f64>()
     }
 
     /// CPU time of an operation, ns: outside of its locks and in them, nobody waiting.

@@ -13,6 +13,8 @@
 //! * **Times**: one value where they are alike, else the means of equal parts of them in order of
 //!   size, so that their mean is kept. Holds are those of sections that nobody had to wait for,
 //!   where there are enough of those: the others are stretched by lines that moved.
+//! * **Tries**: of the calls that found the lock taken, those that did not wait are the share of
+//!   tries, also among the calls that found it free.
 //! * **Nesting**: as recorded, the most frequent first; what would close a circle is taken outside.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,11 +68,25 @@ struct Taken {
     slept: u64,
     sleepers: u64,
     reads: u64,
+    /// Tries in vain.
+    failed: u64,
 }
 
 impl Taken {
+    /// Sections.
     fn count(&self) -> usize {
         self.free.len() + self.awaited.len()
+    }
+
+    /// Calls that tried or waited, with success or without.
+    fn calls(&self) -> f64 {
+        self.count() as f64 + self.failed as f64
+    }
+
+    /// Percentage of the calls that are tries.
+    fn tries(&self) -> f64 {
+        let met = self.failed.saturating_add(self.awaited.len() as u64);
+        if self.failed == 0 { 0.0 } else { share(self.failed, met as usize) }
     }
 
     fn add(&mut self, other: &Self) {
@@ -79,6 +95,7 @@ impl Taken {
         self.slept = self.slept.saturating_add(other.slept);
         self.sleepers += other.sleepers;
         self.reads += other.reads;
+        self.failed = self.failed.saturating_add(other.failed);
     }
 }
 
@@ -106,7 +123,13 @@ impl Told for Teller<'_> {
         self.sums.away = self.sums.away.saturating_add(off);
     }
 
-    fn failed(&mut self, _lock: u32) {}
+    fn failed(&mut self, lock: u32, outer: Option<u32>, waited: bool) {
+        if !waited {
+            let class = |lock: u32| self.classes.of[lock as usize];
+            let key = (outer.map(class), class(lock));
+            self.sums.takes.entry(key).or_default().failed += 1;
+        }
+    }
 }
 
 impl Recording {
@@ -356,7 +379,7 @@ impl Sums {
     /// one, and how often it happens in an operation.
     fn add(&self, takes: &mut Vec<Take>, key: Key, around: Option<(usize, f64)>, operations: f64) {
         let Some(taken) = self.takes.get(&key) else { return };
-        let times = taken.count() as f64 / operations;
+        let times = taken.calls() / operations;
         let enough = taken.free.len() * 3 >= taken.count();
         let all = || taken.free.iter().chain(&taken.awaited).copied().collect::<Vec<u64>>();
         let hold = if enough { spread(&taken.free) } else { spread(&all()) };
@@ -366,6 +389,7 @@ impl Sums {
             hold,
             count: rounded(times / around.map_or(1.0, |(_, outer)| outer)).min(MOST_COUNT),
             reads: share(taken.reads, taken.count()),
+            tries: taken.tries(),
             sleep: Times::one(taken.slept / taken.sleepers.max(1)),
             sleeps: if taken.sleepers == 0 { 100.0 } else { share(taken.sleepers, taken.count()) },
             within: around.map(|(outer, _)| outer),
@@ -381,7 +405,7 @@ impl Sums {
 
 /// A percentage.
 fn share(part: u64, of: usize) -> f64 {
-    rounded(100.0 * part as f64 / of as f64)
+    rounded(100.0 * part as f64 / of.max(1) as f64)
 }
 
 /// To four digits, and never to zero.

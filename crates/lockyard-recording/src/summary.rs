@@ -73,7 +73,7 @@ impl Told for Teller<'_> {
         self.away_ns = self.away_ns.saturating_add(off);
     }
 
-    fn failed(&mut self, lock: u32) {
+    fn failed(&mut self, lock: u32, _outer: Option<u32>, _waited: bool) {
         self.classes[walk::class_of(self.recording, lock)].failed += 1;
     }
 }

@@ -28,8 +28,9 @@ pub(crate) trait Told {
     fn section(&mut self, section: &Section);
     /// A stretch outside of all sections has ended: time on the CPU, time off it.
     fn gap(&mut self, cpu: u64, off: u64);
-    /// A lock was not had, and not waited for.
-    fn failed(&mut self, lock: u32);
+    /// A lock, asked for in the section of `outer`, was not had: it was tried, or `waited` for
+    /// until the time was up.
+    fn failed(&mut self, lock: u32, outer: Option<u32>, waited: bool);
 }
 
 /// Tells what happened in `window`, in which each event of a lock cost `event_ns`.
@@ -54,10 +55,10 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
         }
         match event.what {
             What::Off(_) | What::Preempted(_) => {}
-            What::Failed(_) => told.failed(event.lock),
+            What::Failed(_) => told.failed(event.lock, held.last().map(|section| section.lock), false),
             What::GaveUp => {
                 if asked.take().is_some() {
-                    told.failed(event.lock);
+                    told.failed(event.lock, held.last().map(|section| section.lock), true);
                 }
             }
             What::Request(mode) if waits(&window.events[index + 1..], event.lock) => {
@@ -129,7 +130,7 @@ mod tests {
             self.gaps.push((cpu, off));
         }
 
-        fn failed(&mut self, _lock: u32) {}
+        fn failed(&mut self, _lock: u32, _outer: Option<u32>, _waited: bool) {}
     }
 
     #[test]

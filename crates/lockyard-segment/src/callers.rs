@@ -31,7 +31,6 @@ use crate::{site, writer};
 pub struct Caller(u64);
 
 const ADDRESS: u64 = (1 << CLASS) - 1;
-const CLASS_BITS: u64 = 0xff << CLASS;
 const CLASS: u32 = 48;
 const SHARED: u64 = 1 << 56;
 const SOME: u64 = 1 << 57;
@@ -65,10 +64,10 @@ impl Caller {
         Class::from_raw((self.0 >> CLASS) as u8 as u32)
     }
 
-    /// `count`, less than 2⁴⁸, in a word that is another one for another class.
+    /// The number of its class's counter in a page.
     #[inline]
-    pub(crate) const fn of_class(self, count: u64) -> u64 {
-        self.0 & CLASS_BITS | count
+    pub(crate) const fn counter(self) -> usize {
+        (self.0 >> CLASS) as u8 as usize
     }
 
     /// Whether it takes the lock together with others.

@@ -10,11 +10,12 @@
 //! So a hold for which others wait is timed, from its begin or from the moment at which the first
 //! of them came. A waiter that comes before the note, or while it is moved, looks again. A hold is
 //! not timed if the thread loses its CPU between the lock and the note just when the waiter comes,
-//! if it holds more than [`HELD`] locks, or if the waiter had no time for more than `LOOK` threads.
+//! if it holds more than [`HELD`] locks, or if it is one of many readers and the waiter's `search`
+//! had no time for all of them.
 //!
 //! | bits of [`Held::since`] | what |
 //! |---|---|
-//! | 0–60 | nanoseconds; under 63, the class, and how many of its locks the thread took before |
+//! | 0–60 | nanoseconds; under 63, `untimed` |
 //! | 61 | others wait |
 //! | 62 | for the distribution |
 //! | 63 | no time is known |
@@ -23,7 +24,8 @@
 //! **Ordering.** The waiter loads the word, then reads the clock, then exchanges. A word without a
 //! time is another one at each acquisition, so the exchange succeeds only while the hold lasts that
 //! the waiter saw, and the clock was read inside it. The holder may use the note for another lock
-//! meanwhile: then it is that lock's hold which has the time, and it had begun by then.
+//! meanwhile: the word says so, and the waiter looks again. (A word with a time does not: that hold
+//! may be taken for one for which others wait.)
 
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -43,6 +45,8 @@ const SAMPLED: u64 = 1 << 62;
 pub(crate) const AWAITED: u64 = 1 << 61;
 /// The note has been moved to another place.
 const MOVED: u64 = u64::MAX;
+/// The part of an address in a word without a time.
+const PART: u64 = 0x0fff_ffff << 32;
 /// How often a waiter looks for the holder's note: longer than a thread that runs takes to write
 /// or to move it.
 const LOOKS: u32 = 8;
@@ -56,14 +60,14 @@ const LONG: u64 = 1_000_000;
 #[inline(always)]
 #[must_use = "what is not done is to be done by `acquired_on`"]
 pub fn acquired_plainly(page: &ThreadPage, caller: Caller, lock: usize) -> bool {
-    let counter = &page.acquired[caller.class().index()];
+    let counter = &page.acquired[caller.counter()];
     let (count, depth) = (counter.load(Relaxed), page.depth.load(Relaxed));
     let Some(held) = page.held.get(depth as usize) else { return false };
     if is_sampled(page, count) || page.tape.load(Relaxed) != state::OFF {
         return false;
     }
     counter.store(count.wrapping_add(1), Relaxed);
-    put(page, held, depth, (caller, lock, UNTIMED | caller.of_class(count)));
+    put(page, held, depth, (caller, lock, untimed(count, lock)));
     true
 }
 
@@ -84,13 +88,26 @@ pub fn released_plainly(page: &ThreadPage, lock: usize) -> bool {
     plain
 }
 
+/// No time is known of the hold of `lock`, before which the thread had taken `count` of its class:
+/// another word for each acquisition, and for a lock whose address differs in bits 4 to 31.
+#[inline(always)]
+fn untimed(count: u64, lock: usize) -> u64 {
+    UNTIMED | (lock as u64) << 28 & PART | count & 0xffff_ffff
+}
+
+/// Whether no time is known of a hold, which may be one of `lock`. Not so of a note that has been
+/// moved.
+fn is_of(since: u64, lock: usize) -> bool {
+    since >> 32 == untimed(0, lock) >> 32
+}
+
 /// Notes an acquisition; `since`: its time, or [`UNTIMED`].
 pub(crate) fn note(page: &ThreadPage, caller: Caller, lock: usize, since: u64) {
-    let counter = &page.acquired[caller.class().index()];
+    let counter = &page.acquired[caller.counter()];
     let count = counter.load(Relaxed);
     counter.store(count.wrapping_add(1), Relaxed);
     let since = match (since, is_sampled(page, count)) {
-        (UNTIMED, false) => UNTIMED | caller.of_class(count),
+        (UNTIMED, false) => untimed(count, lock),
         (UNTIMED, true) => Linux::now() & TIME | SAMPLED,
         (known, false) => known,
         (known, true) => known | SAMPLED,
@@ -185,35 +202,37 @@ pub(crate) fn mark(page: &ThreadPage, lock: usize) -> bool {
 /// The same for a thread that may hold `lock` or not.
 pub(crate) fn mark_noted(page: &ThreadPage, lock: usize) -> bool {
     let depth = (page.depth.load(Relaxed) as usize).min(HELD);
-    let Some(held) = page.held[..depth].iter().find(|held| held.lock.load(Acquire) == lock as u64) else {
-        return false;
-    };
-    let marked = begin(held);
-    if marked {
-        // Its place is known from now on, should it never release the lock.
-        Caller::from_raw(held.caller.load(Relaxed)).map(callers::record);
-    }
-    marked
-}
-
-/// `false`: the hold that was seen is over, or its note is elsewhere.
-fn begin(held: &Held) -> bool {
-    let since = held.since.load(Relaxed);
-    if since == MOVED {
-        return false;
-    }
-    let timed = if since & UNTIMED == 0 { since | AWAITED } else { Linux::now() & TIME | AWAITED };
-    timed == since
-        || match held.since.compare_exchange(since, timed, Relaxed, Relaxed) {
-            Ok(_) => true,
-            // Another waiter was first.
-            Err(found) => found & UNTIMED == 0,
+    // A reader may have it several times. And of two notes, one may be of a hold that another
+    // thread has ended.
+    let notes = page.held[..depth].iter().filter(|held| held.lock.load(Acquire) == lock as u64);
+    notes.fold(false, |any, held| {
+        let marked = begin(held, lock);
+        if marked {
+            // Its place is known from now on, should it never release the lock.
+            Caller::from_raw(held.caller.load(Relaxed)).map(callers::record);
         }
+        any | marked
+    })
 }
 
-/// What a note with `since` says at the moment `now`; 0: no time is known.
-pub(crate) fn held_for(since: u64, now: u64) -> u64 {
-    if since & UNTIMED == 0 { now.saturating_sub(since & TIME) } else { 0 }
+/// `false`: the hold of `lock` that was seen is over, its note is elsewhere, or another waiter was
+/// first.
+fn begin(held: &Held, lock: usize) -> bool {
+    let since = held.since.load(Relaxed);
+    let timed = match since & UNTIMED {
+        0 => since | AWAITED,
+        _ if !is_of(since, lock) => return false,
+        _ => Linux::now() & TIME | AWAITED,
+    };
+    let is_its = held.lock.load(Relaxed) == lock as u64;
+    is_its && (timed == since || held.since.compare_exchange(since, timed, Relaxed, Relaxed).is_ok())
+}
+
+/// What a note with `since` says at the moment `now`; 0: no time is known. `None`: it has been
+/// moved.
+pub(crate) fn held_for(since: u64, now: u64) -> Option<u64> {
+    let timed = since & UNTIMED == 0;
+    (since != MOVED).then(|| if timed { now.saturating_sub(since & TIME) } else { 0 })
 }
 
 #[cfg(test)]
@@ -249,7 +268,7 @@ mod tests {
                 acquired_plainly(&page, caller, lock)
             }
         };
-        // Nine locks, of which there is room for eight.
+        // One lock more than there is room for.
         for lock in 1..=HELD {
             assert!(plainly(lock), "{lock}");
         }
@@ -278,7 +297,7 @@ mod tests {
         let page = page();
         let caller = Caller::from(crate::Class::NONE);
         for lock in 0..=LAST {
-            note(&page, caller, lock + 1, UNTIMED | 7);
+            note(&page, caller, lock + 1, UNTIMED);
         }
         assert!(mark_noted(&page, LAST + 1) && !mark_noted(&page, LAST + 2));
         let timed = page.held[LAST].since.load(Relaxed);
@@ -286,7 +305,7 @@ mod tests {
         forget(&page, 0, LAST);
         assert_eq!((page.held[0].lock.load(Relaxed), page.held[0].since.load(Relaxed)), (LAST as u64 + 1, timed));
         // A waiter that has found the note before it was moved.
-        assert!(!begin(&page.held[LAST]));
+        assert!(!begin(&page.held[LAST], LAST + 1));
         assert!(mark(&page, LAST + 1) && mark(&page, 2) && !mark(&page, 1));
     }
 }

@@ -40,7 +40,7 @@ pub const CALLERS: usize = 512;
 /// Records of callers in a page.
 pub const CALLERS_OF_A_PAGE: usize = PAGE / size_of::<CallerRecord>();
 /// Locks that a thread notes as held.
-pub const HELD: usize = 48;
+pub const HELD: usize = 36;
 /// The longest name of a class, and path of a file; of a longer path, its last part stays.
 pub const PATH: usize = 168;
 /// Reasons to leave a lock to the C library.
@@ -245,8 +245,8 @@ pub const WITH_DEADLINE: u64 = 1 << 32;
 pub struct ThreadPage {
     /// Lock events, by number.
     pub events: [AtomicU64; EVENTS],
-    /// Acquisitions, by class.
-    pub acquired: [AtomicU64; CLASSES],
+    /// Acquisitions, by class: one for each value of the byte in which a class's number is kept.
+    pub acquired: [AtomicU64; 256],
     /// Locks noted in `held`.
     pub depth: AtomicU64,
     /// Whether the thread writes its tape: see [`tape`](crate::tape).

@@ -278,7 +278,7 @@ impl Reader {
             let depth = (page.depth.load(Relaxed) as usize).min(HELD);
             let holds = page.held[..depth].iter().filter_map(|held| {
                 let place = self.place(Caller::from_raw(held.caller.load(Relaxed))?);
-                let ns = holds::held_for(held.since.load(Relaxed), now);
+                let ns = holds::held_for(held.since.load(Relaxed), now)?;
                 Some(Hold { lock: held.lock.load(Relaxed), place, ns })
             });
             let (thread, name) = (page.thread.load(Relaxed) as u32, page.name.get());

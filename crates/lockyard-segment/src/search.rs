@@ -1,7 +1,7 @@
 //! The threads that hold a lock, looked for among the pages of all.
 //!
-//! A look costs a cache miss a page. A waiter looks at [`ALWAYS`] pages, and at all others if the
-//! last look at those is so long over that such looks take a [`SHARE`]th of one CPU's time at most.
+//! A look costs a cache miss a page. A waiter looks at [`ALWAYS`] pages. Of the waiters that come
+//! in [`SHARE`] times the time that a look at all others takes, one looks at all others.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -16,24 +16,26 @@ use crate::writer;
 const ALWAYS: usize = 64;
 /// Looks at further pages pause for so many times what one took.
 const SHARE: u64 = 16;
-/// How often readers are looked for: one may be about to note that it holds the lock.
-const LOOKS: usize = 2;
+/// The longest pause, and the longest time for which waiters leave it to the one that looks.
+const PAUSE_NS: u64 = 20_000_000;
 
 /// When the next look at further pages is due, nanoseconds of the monotonic clock.
 static DUE: AtomicU64 = AtomicU64::new(0);
 
-/// What `look` says of the further pages; `None` if it is not due.
+/// Looks at the further pages, if that is due.
 fn further<R>(look: impl FnOnce(&mut dyn Iterator<Item = &'static ThreadPage>) -> R) -> Option<R> {
     let mut pages = writer::known_pages().skip(ALWAYS).peekable();
     pages.peek()?;
-    let begin = Linux::now();
-    if begin < DUE.load(Relaxed) {
-        return None;
-    }
-    let found = look(&mut pages);
-    let end = Linux::now();
-    DUE.store(end.saturating_add(SHARE * end.saturating_sub(begin)), Relaxed);
-    Some(found)
+    let (due, begin) = (DUE.load(Relaxed), Linux::now());
+    // One of those that come together looks.
+    let looks = due <= begin && DUE.compare_exchange(due, begin.saturating_add(PAUSE_NS), Relaxed, Relaxed).is_ok();
+    looks.then(|| {
+        let found = look(&mut pages);
+        let end = Linux::now();
+        let pause = end.saturating_sub(begin).saturating_mul(SHARE).min(PAUSE_NS);
+        DUE.store(end.saturating_add(pause), Relaxed);
+        found
+    })
 }
 
 /// Marks what threads hold of `lock` as waited for. The kernel's name of one of them; 0: none is
@@ -45,14 +47,10 @@ pub(crate) fn readers(lock: usize) -> u32 {
             first => first,
         })
     };
-    for _ in 0..LOOKS {
-        let near = mark_all(&mut writer::known_pages().take(ALWAYS));
-        let far = further(mark_all).unwrap_or(0);
-        if near | far != 0 {
-            return if near != 0 { near } else { far };
-        }
-    }
-    0
+    // Twice: a thread may be about to note that it holds the lock, or to move the note.
+    let near = [(); 2].map(|()| mark_all(&mut writer::known_pages().take(ALWAYS)));
+    let far = further(mark_all);
+    near.into_iter().chain(far).find(|thread| *thread != 0).unwrap_or(0)
 }
 
 /// The page of the thread that the kernel calls `thread`.
@@ -60,5 +58,6 @@ pub(crate) fn readers(lock: usize) -> u32 {
 pub(crate) fn of_thread(thread: u32) -> Option<&'static ThreadPage> {
     let is_it = |page: &&'static ThreadPage| page.thread.load(Relaxed) == u64::from(thread);
     let near = || writer::known_pages().take(ALWAYS).find(is_it);
-    (thread != 0).then(near).flatten().or_else(|| further(|mut pages| Iterator::find(&mut pages, is_it)).flatten())
+    let far = || further(|mut pages| Iterator::find(&mut pages, is_it)).flatten();
+    if thread == 0 { None } else { near().or_else(far) }
 }

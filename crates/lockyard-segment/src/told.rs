@@ -69,7 +69,7 @@ pub fn acquired_unheld(caller: impl Into<Caller>, lock: usize) {
     if let Some(page) = mine() {
         let caller = caller.into();
         tape::asked(page, caller, lock);
-        add(&page.acquired[caller.class().index()], 1);
+        add(&page.acquired[caller.counter()], 1);
     }
 }
 
@@ -272,7 +272,7 @@ impl Waiting {
         let Some(page) = self.page else { return };
         self.ended(page);
         tape::granted(page, self.caller, self.lock, page.waited_parks.load(Relaxed) != 0);
-        add(&page.acquired[self.caller.class().index()], 1);
+        add(&page.acquired[self.caller.counter()], 1);
         // The release may be another thread's.
         settle(page);
     }

@@ -415,10 +415,12 @@ pub(crate) fn known_page(slot: u32) -> Option<&'static ThreadPage> {
 
 /// All pages that are real, but number 0.
 pub(crate) fn known_pages() -> impl Iterator<Item = &'static ThreadPage> {
-    let words = shared().into_iter().flat_map(|shared| shared.header.pages.iter().enumerate());
+    let words = threads::last_name() as usize / 64 + 1;
+    let words = shared().into_iter().flat_map(move |shared| shared.header.pages.iter().take(words).enumerate());
     words.flat_map(|(word, bits)| {
-        let bits = bits.load(Acquire);
-        let slots = (0..64).filter(move |bit| bits & 1 << bit != 0).map(move |bit| word as u32 * 64 + bit);
+        let left = Some(bits.load(Acquire)).filter(|bits| *bits != 0);
+        let sets = core::iter::successors(left, |bits| Some(bits & (bits - 1)).filter(|bits| *bits != 0));
+        let slots = sets.map(move |bits| word as u32 * 64 + bits.trailing_zeros());
         slots.filter(|slot| *slot != 0).filter_map(known_page)
     })
 }

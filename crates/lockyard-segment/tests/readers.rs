@@ -2,12 +2,13 @@
 //!
 //! A test program of its own: a process has one segment.
 
-use std::sync::Barrier;
+use std::sync::mpsc;
 use std::thread;
 
+use lockyard::platform::linux::threads;
 use lockyard_segment::{self as segment, Caller, Class, Holder, Reader};
 
-const LOCK: usize = 8;
+const LOCK: usize = 0x80;
 /// More than a waiter looks at each time.
 const READERS: usize = 150;
 
@@ -17,17 +18,12 @@ fn here() -> usize {
 
 /// The thread holds more than a few locks, and this is not the last.
 fn hold(class: Class, read: Caller) {
-    for other in 100..110 {
-        segment::acquired(class, other);
-    }
+    let others = |from: usize| (from..from + 10).map(|other| other << 8);
+    others(10).for_each(|other| segment::acquired(class, other));
     segment::acquired(read, LOCK);
-    for other in 110..120 {
-        segment::acquired(class, other);
-    }
-    // The last note takes the place of the first, and so LOCK's becomes the last.
-    for other in 100..110 {
-        segment::released(other);
-    }
+    others(20).for_each(|other| segment::acquired(class, other));
+    // The last note takes the place of each that goes.
+    others(10).for_each(segment::released);
 }
 
 #[test]
@@ -36,26 +32,31 @@ fn all_of_many_readers_are_timed_when_a_writer_waits() {
     let class = segment::class(b"rwlock", b"one", 0);
     let (read, write) = (Caller::new(class, here() + 1), Caller::new(class, here() + 2));
     let reader = Reader::open(std::process::id()).expect("this process");
-    let (held, end) = (Barrier::new(READERS + 1), Barrier::new(READERS + 1));
     thread::scope(|scope| {
+        let (holds, held) = mpsc::channel();
+        // Dropped where a check fails: the readers end then.
+        let mut ends = Vec::new();
         for _ in 0..READERS {
-            scope.spawn(|| {
+            let (end, ended) = mpsc::channel::<()>();
+            let holds = holds.clone();
+            scope.spawn(move || {
                 hold(class, read);
-                held.wait();
-                end.wait();
+                holds.send(threads::kernel_id_of_caller()).expect("the writer listens");
+                // Nothing is sent: the other end is dropped.
+                let _ = ended.recv();
                 segment::released(LOCK);
             });
+            ends.push(end);
         }
-        held.wait();
+        let readers: Vec<u32> = (0..READERS).map(|_| held.recv().expect("a reader tells")).collect();
         let waiting = segment::contended_by(write, LOCK, Holder::Readers);
         let sample = reader.sample();
         let holds = sample.waiters.iter().flat_map(|thread| &thread.holds).filter(|hold| hold.lock == LOCK as u64);
         let (timed, not): (Vec<_>, Vec<_>) = holds.partition(|hold| hold.ns > 0);
         assert_eq!((timed.len(), not.len()), (READERS, 0));
         let waiter = sample.waiters.iter().find_map(|thread| thread.waits.as_ref()).expect("it waits");
-        assert_ne!(waiter.holder, 0);
-        end.wait();
-        waiting.got_last();
+        assert!(readers.contains(&waiter.holder), "{waiter:?}");
+        waiting.gave_up();
     });
-    segment::released(LOCK);
+    segment::close();
 }

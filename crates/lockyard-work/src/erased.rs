@@ -19,6 +19,12 @@ pub(crate) trait Erased: Send + Sync {
 
     /// Runs `section` with the lock held for reading; exclusively, if it has no read side.
     fn shared(&self, section: &mut dyn FnMut());
+
+    /// As [`Erased::exclusive`], if that needs no wait. `false`: it was not run.
+    fn try_exclusive(&self, section: &mut dyn FnMut()) -> bool;
+
+    /// As [`Erased::shared`], likewise.
+    fn try_shared(&self, section: &mut dyn FnMut()) -> bool;
 }
 
 /// Makes a lock that reports call by this name.
@@ -59,6 +65,14 @@ impl<M: Machine, L: Exclusive> Erased for WriteOnly<M, L> {
     fn shared(&self, section: &mut dyn FnMut()) {
         self.exclusive(section);
     }
+
+    fn try_exclusive(&self, section: &mut dyn FnMut()) -> bool {
+        self.0.try_with(|| within::<M, L>(&self.0, section)).is_some()
+    }
+
+    fn try_shared(&self, section: &mut dyn FnMut()) -> bool {
+        self.try_exclusive(section)
+    }
 }
 
 impl<M: Machine, L: Shared> Erased for Both<M, L> {
@@ -68,6 +82,14 @@ impl<M: Machine, L: Shared> Erased for Both<M, L> {
 
     fn shared(&self, section: &mut dyn FnMut()) {
         self.0.with_shared(|| within::<M, L>(&self.0, section));
+    }
+
+    fn try_exclusive(&self, section: &mut dyn FnMut()) -> bool {
+        self.0.try_with(|| within::<M, L>(&self.0, section)).is_some()
+    }
+
+    fn try_shared(&self, section: &mut dyn FnMut()) -> bool {
+        self.0.try_with_shared(|| within::<M, L>(&self.0, section)).is_some()
     }
 }
 

@@ -17,6 +17,11 @@ pub trait Exclusive: Send + Sync + Sized {
     /// Runs `section` with the lock held exclusively.
     fn with<R>(&self, section: impl FnOnce() -> R) -> R;
 
+    /// The same if the lock is free; else `None`, at once. A lock that cannot be tried waits.
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        Some(self.with(section))
+    }
+
     /// What the lock counts of itself, by name, if it counts at the moment. Most never do.
     fn statistics(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
@@ -27,6 +32,11 @@ pub trait Exclusive: Send + Sync + Sized {
 pub trait Shared: Exclusive {
     /// Runs `section` with the lock held for reading.
     fn with_shared<R>(&self, section: impl FnOnce() -> R) -> R;
+
+    /// The same if no writer has it or keeps it; else `None`, at once. As [`Exclusive::try_with`].
+    fn try_with_shared<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        Some(self.with_shared(section))
+    }
 }
 
 /// A lock with a reference count that stands still while the lock is held.
@@ -56,6 +66,15 @@ impl<L: lock::Lock> Exclusive for L {
         result
     }
 
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        self.try_lock(Way::Write).then(|| {
+            let result = section();
+            // SAFETY: acquired above by this thread.
+            unsafe { self.unlock(Way::Write) };
+            result
+        })
+    }
+
     fn statistics(&self) -> Vec<(&'static str, u64)> {
         lock::Lock::statistics(self)
     }
@@ -69,6 +88,15 @@ impl<L: lock::Shared> Shared for L {
         // SAFETY: acquired above by this thread.
         unsafe { self.unlock(Way::Read) };
         result
+    }
+
+    fn try_with_shared<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        self.try_lock(Way::Read).then(|| {
+            let result = section();
+            // SAFETY: acquired above by this thread.
+            unsafe { self.unlock(Way::Read) };
+            result
+        })
     }
 }
 
@@ -84,6 +112,10 @@ impl<L: References> Exclusive for Owned<L> {
     #[inline(always)]
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
         self.0.with(section)
+    }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        self.0.try_with(section)
     }
 }
 

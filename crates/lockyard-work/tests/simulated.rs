@@ -1,17 +1,19 @@
 //! Workloads on simulated machines: they run, exclude, repeat, and have the
 //! shapes they must have.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use lockyard::platform::Platform;
 use lockyard::spin::hq::Tunable;
 use lockyard::spin::hq::pool::lane_count;
+use lockyard_recording::Model;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::report::Report;
 use lockyard_sim::{Config, Sim, Simulation, Start};
-use lockyard_work::simulated::{LOCKS, STAND_INS, session};
-use lockyard_work::{Candidate, Mix, Record, Spec, ThinkShape, Workload};
+use lockyard_work::simulated::{AS_RECORDED, LOCKS, STAND_INS, session};
+use lockyard_work::{Candidate, Mix, Record, Replay, Spec, ThinkShape, Workload};
 
 fn candidate(label: &str) -> Candidate {
     *LOCKS.iter().find(|candidate| candidate.label() == label).unwrap()
@@ -242,4 +244,40 @@ fn stand_ins_exclude_and_let_everybody_in() {
             assert!(record.per_thread.min > 0, "{}: {record:?}", candidate.name);
         }
     }
+}
+
+/// What `model` comes to, on the locks that the program has.
+fn as_recorded(model: &str, threads: usize) -> Record {
+    let model = Model::read("model", model).expect("a model");
+    let replay = Replay { tested: vec![false; model.locks.len()], ..Replay::new("model", Arc::new(model)) };
+    let spec = Spec { replay: Some(Arc::new(replay)), ..spec(Workload::Replay, threads, 2) };
+    let config = Config::new(catalog::machine("quad2008").unwrap());
+    session(&config, || AS_RECORDED.measure(&spec)).0.unwrap()
+}
+
+#[test]
+fn a_thread_that_only_tries_does_without_and_goes_on() {
+    let run = |tries: u32| {
+        let model = format!(
+            "[lock.A]\nlines = 1\n[[role]]\ncpu = \"1us\"\ntakes = [{{ lock = \"A\", hold = \"2us\", tries = {tries} }}]"
+        );
+        let record = as_recorded(&model, 4);
+        let number = |what: &str| record.locks[0].numbers[what] as f64;
+        (record.metrics["progress"], number("refused"), number("waited_ns"))
+    };
+    let (waits, tries) = (run(0), run(100));
+    assert!(waits.1 == 0.0 && waits.2 > 0.0, "{waits:?}");
+    // One of four has the lock most of the time, and three do what is outside of it.
+    assert!(tries.1 > 0.0 && tries.2 < waits.2 / 10.0, "{tries:?} beside {waits:?}");
+    assert!(tries.0 > 2.5 && waits.0 < 2.0, "{tries:?} beside {waits:?}");
+}
+
+#[test]
+fn the_last_reader_hands_the_programs_rwlock_to_the_writer_that_waits() {
+    let model = "[lock.A]\nkind = \"rwlock\"\nlines = 1\n[[role]]\nname = \"reader\"\nthreads = 3\ncpu = \"1us\"\n\
+        takes = [{ lock = \"A\", hold = \"1us\", reads = 100 }]\n[[role]]\nname = \"writer\"\ncpu = \"1us\"\n\
+        takes = [{ lock = \"A\", hold = \"1us\" }]";
+    let record = as_recorded(model, 4);
+    let [all, reads] = ["acquisitions", "reads"].map(|what| record.locks[0].numbers[what]);
+    assert!(reads > 100 && all > reads + 10, "{all} acquisitions, {reads} of them reads");
 }

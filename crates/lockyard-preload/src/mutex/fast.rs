@@ -62,8 +62,9 @@ impl MutexObject {
         let me = thread::block();
         let (name, page) = (me.name()?, watch::known_page()?);
         let class = self.field(CLASS).load(Relaxed);
-        // A word without waiters: in a child of fork nothing has to be settled.
-        if self.kind() != NORMAL || class == 0 || !self.raw.try_acquire_as(name) {
+        // Others that wait are to be told. (A word without waiters: in a child of fork nothing has
+        // to be settled.)
+        if self.kind() != NORMAL || class == 0 || self.raw.may_be_contended() || !self.raw.try_acquire_as(name) {
             return None;
         }
         self.owned(NORMAL, MutexKind::Mutex, me);

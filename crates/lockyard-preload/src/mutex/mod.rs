@@ -233,7 +233,7 @@ impl MutexObject {
     }
 
     /// Whether threads wait for it; `None`: the lock does not tell.
-    fn queued(&self, lock: MutexKind) -> Option<bool> {
+    pub(crate) fn queued(&self, lock: MutexKind) -> Option<bool> {
         match lock {
             MutexKind::Mutex => Some(self.raw.is_contended()),
             MutexKind::Spin => Some(self.spin().is_contended()),
@@ -361,7 +361,10 @@ impl MutexObject {
             }
         };
         let result = if segment::watched() {
-            let holder = || Holder::Thread(self.owner(lock));
+            let holder = || match lock {
+                MutexKind::Mutex => self.raw.owner().map_or(Holder::Unknown, |owner| Holder::Record(owner.raw())),
+                _ => Holder::Thread(self.owner(lock)),
+            };
             self.told(lock).take(caller, patience, || self.try_acquire(lock), || self.queued(lock), holder, wait)
         } else {
             wait()

@@ -50,6 +50,7 @@ struct TakeFields {
     hold: Times,
     count: Option<Positive>,
     reads: Option<Spanned<Percent>>,
+    tries: Option<Percent>,
     #[serde(default)]
     sleep: Times,
     sleeps: Option<Percent>,
@@ -290,8 +291,9 @@ fn take(source: &Source<'_>, fields: TakeFields, locks: &[Lock], before: &[Take]
         }
     };
     let count = fields.count.map_or(1.0, |count| count.0);
+    let tries = fields.tries.map_or(0.0, |tries| tries.0);
     let sleeps = fields.sleeps.map_or(100.0, |sleeps| sleeps.0);
-    Ok(Take { lock, hold: fields.hold, count, reads, sleep: fields.sleep, sleeps, within })
+    Ok(Take { lock, hold: fields.hold, count, reads, tries, sleep: fields.sleep, sleeps, within })
 }
 
 /// A class that may be taken while one of its own is held.

@@ -76,6 +76,9 @@ impl Model {
         if take.reads != 0.0 {
             write!(out, ", reads = {}", take.reads)?;
         }
+        if take.tries != 0.0 {
+            write!(out, ", tries = {}", take.tries)?;
+        }
         if !take.sleep.is_zero() {
             write!(out, ", sleep = {}", take.sleep)?;
             if take.sleeps != 100.0 {
@@ -128,7 +131,7 @@ threads = 0.25
 cpu = ["1ns", "2.5us"]
 wait = "1ms"
 takes = [
-  { lock = "B", hold = "1ns", count = 0.125, sleep = "3us", sleeps = 0.5 },
+  { lock = "B", hold = "1ns", count = 0.125, tries = 40, sleep = "3us", sleeps = 0.5 },
   { lock = "C", hold = ["1ns", "7ns"], reads = 12.5, within = "B" },
 ]
 [[role]]

@@ -112,5 +112,5 @@ impl Told for Order<'_> {
 
     fn gap(&mut self, _cpu: u64, _off: u64) {}
 
-    fn failed(&mut self, _lock: u32) {}
+    fn failed(&mut self, _lock: u32, _outer: Option<u32>, _waited: bool) {}
 }

@@ -38,6 +38,43 @@ fn text() -> String {
     text
 }
 
+/// A thread that takes A 200 times, finds it taken at `waits` of the calls and waits, and tries in
+/// vain `fails` times.
+fn with_tries(waits: u64, fails: u64) -> Model {
+    let mut text = "lockyard recording 1\nclass mutex A\nlock 0\nwindow 1 0\n".to_owned();
+    for operation in 0..200_u64 {
+        let begin = operation * 1_000;
+        if operation < fails {
+            text += &format!("{} 1 failed 0 write\n", begin + 50);
+        }
+        text += &format!("{} 1 request 0 write\n", begin + 100);
+        if operation < waits {
+            text += &format!("{} 1 grant 0\n", begin + 150);
+        }
+        text += &format!("{} 1 release 0\n", begin + 250);
+    }
+    Recording::from_text("a", &text).unwrap().model(None).unwrap()
+}
+
+#[test]
+fn tries_are_known_by_those_that_were_in_vain() {
+    let found = |waits, fails| {
+        let model = with_tries(waits, fails);
+        assert_eq!(Model::read("b", &model.to_string()).unwrap(), model, "{model}");
+        let take = &model.roles[0].takes[0];
+        (take.count, take.tries)
+    };
+    assert_eq!(found(0, 0), (1.0, 0.0));
+    assert_eq!(found(50, 0), (1.0, 0.0));
+    assert_eq!(found(0, 100), (1.5, 100.0));
+    assert_eq!(found(25, 75), (1.375, 75.0));
+    // One that is never had has no section, and stands for nothing else.
+    let only = "lockyard recording 1\nclass mutex A\nclass mutex B\nlock 0\nlock 1\nwindow 1 0\n\
+        10 1 failed 0 write\n20 1 request 1 write\n30 1 release 1\n40 1 request 1 write\n50 1 release 1\n";
+    let model = Recording::from_text("a", only).unwrap().model(None).unwrap();
+    assert_eq!(Model::read("b", &model.to_string()).unwrap(), model, "{model}");
+}
+
 #[test]
 fn a_recording_comes_to_what_was_done() {
     let model = recorded().model(None).unwrap();

@@ -16,6 +16,11 @@ impl Exclusive for Mutex {
         let _guard = self.0.lock();
         section()
     }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        let _guard = self.0.try_lock()?;
+        Some(section())
+    }
 }
 
 /// `parking_lot::RwLock`.
@@ -32,6 +37,11 @@ impl Exclusive for RwLock {
         let _guard = self.0.write();
         section()
     }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        let _guard = self.0.try_write()?;
+        Some(section())
+    }
 }
 
 impl Shared for RwLock {
@@ -39,5 +49,10 @@ impl Shared for RwLock {
     fn with_shared<R>(&self, section: impl FnOnce() -> R) -> R {
         let _guard = self.0.read();
         section()
+    }
+
+    fn try_with_shared<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        let _guard = self.0.try_read()?;
+        Some(section())
     }
 }

@@ -38,6 +38,15 @@ fn must(call: &'static str, status: c_int) {
     }
 }
 
+/// Whether a try got its lock.
+#[inline(always)]
+fn had(call: &'static str, status: c_int) -> bool {
+    if status != libc::EBUSY {
+        must(call, status);
+    }
+    status == 0
+}
+
 #[cold]
 fn failed(call: &'static str, status: c_int) -> ! {
     panic!("{call} failed: {}", std::io::Error::from_raw_os_error(status));

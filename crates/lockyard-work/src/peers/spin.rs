@@ -16,6 +16,11 @@ impl Exclusive for Ttas {
         let _guard = self.0.lock();
         section()
     }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        let _guard = self.0.try_lock()?;
+        Some(section())
+    }
 }
 
 /// `spin::mutex::TicketMutex`.
@@ -31,6 +36,11 @@ impl Exclusive for Ticket {
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
         let _guard = self.0.lock();
         section()
+    }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        let _guard = self.0.try_lock()?;
+        Some(section())
     }
 }
 
@@ -48,6 +58,11 @@ impl Exclusive for RwLock {
         let _guard = self.0.write();
         section()
     }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        let _guard = self.0.try_write()?;
+        Some(section())
+    }
 }
 
 impl Shared for RwLock {
@@ -55,5 +70,10 @@ impl Shared for RwLock {
     fn with_shared<R>(&self, section: impl FnOnce() -> R) -> R {
         let _guard = self.0.read();
         section()
+    }
+
+    fn try_with_shared<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        let _guard = self.0.try_read()?;
+        Some(section())
     }
 }

@@ -18,6 +18,11 @@ impl Exclusive for Mutex {
         let _guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         section()
     }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        let _guard = self.0.try_lock().ok()?;
+        Some(section())
+    }
 }
 
 /// `std::sync::RwLock`.
@@ -34,6 +39,11 @@ impl Exclusive for RwLock {
         let _guard = self.0.write().unwrap_or_else(PoisonError::into_inner);
         section()
     }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        let _guard = self.0.try_write().ok()?;
+        Some(section())
+    }
 }
 
 impl Shared for RwLock {
@@ -41,5 +51,10 @@ impl Shared for RwLock {
     fn with_shared<R>(&self, section: impl FnOnce() -> R) -> R {
         let _guard = self.0.read().unwrap_or_else(PoisonError::into_inner);
         section()
+    }
+
+    fn try_with_shared<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        let _guard = self.0.try_read().ok()?;
+        Some(section())
     }
 }

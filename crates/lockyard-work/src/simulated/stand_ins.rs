@@ -3,9 +3,11 @@
 //!
 //! * [`FutexMutex`]: a mutex of three states on a futex (Drepper, "Futexes Are Tricky", 2011,
 //!   section 5): no spinning, barging, one waiter woken by each unlock that finds some.
-//! * [`FutexRwLock`]: readers go first, and register by one addition; a writer waits for all of
-//!   them; the last to leave wakes everybody. It is not the C library's algorithm: that one has
-//!   phases and two futexes more. Both cost a reader two read-modify-writes of one word.
+//! * [`FutexRwLock`]: a reader registers by one addition. It goes first: a writer waits until no
+//!   reader is left, in turns with the other writers. The last reader hands the lock to a writer
+//!   that waits: readers that come from then on sleep until it has been. This is how the C
+//!   library's rwlock of the default kind behaves, and not its algorithm, which has two futexes
+//!   more. Both cost a reader two read-modify-writes of one word.
 //! * [`TestAndSet`]: a waiter tries again after each PAUSE, and so keeps the line on its way.
 //! * [`BookMcs`]: the MCS lock as it was published (Mellor-Crummey and Scott, 1991): the owner's
 //!   node stays in the queue, and no waiter ever sleeps. Lockyard's `mcs` frees the node, for which
@@ -14,12 +16,13 @@
 //! | word | value | set by | cleared by |
 //! |---|---|---|---|
 //! | mutex | 0 free, 1 taken, 2 taken and somebody may sleep | the owner; 2: a waiter | the owner |
-//! | rwlock | `WRITER` | a writer that finds no reader | the writer |
+//! | rwlock | `WRITER` | a writer that finds no reader; the last reader, for the writer that waits | the writer |
+//! | | `WAITS`: a writer waits | the writer | the last reader, with the above |
 //! | | `ASLEEP`: somebody may sleep | a waiter, before it sleeps | the thread that wakes all |
 //! | | `READER` × readers, waiting ones too | each reader | each reader |
 //!
 //! Ordering: acquire on the operation that takes the word, release on the one that gives it back.
-//! Bypass is not bounded: neither lock is fair.
+//! Bypass is not bounded: no lock but MCS is fair.
 
 use lockyard::platform::{Ordering, Patience, Platform, Word};
 use lockyard_sim::MOST_THREADS;
@@ -44,10 +47,24 @@ impl<M: Machine> Exclusive for FutexMutex<M> {
             }
         }
         let result = section();
+        self.release();
+        result
+    }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok().then(|| {
+            let result = section();
+            self.release();
+            result
+        })
+    }
+}
+
+impl<M: Machine> FutexMutex<M> {
+    fn release(&self) {
         if self.0.swap(0, Ordering::Release) == 2 {
             M::unpark(&self.0);
         }
-        result
     }
 }
 
@@ -65,9 +82,23 @@ impl<M: Machine> Exclusive for TestAndSet<M> {
             M::pause(1);
         }
         let result = section();
+        self.release();
+        result
+    }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok().then(|| {
+            let result = section();
+            self.release();
+            result
+        })
+    }
+}
+
+impl<M: Machine> TestAndSet<M> {
+    fn release(&self) {
         // Nobody else changes it meanwhile.
         let _ = self.0.compare_exchange(1, 0, Ordering::Release, Ordering::Relaxed);
-        result
     }
 }
 
@@ -87,6 +118,28 @@ struct Node<W> {
 }
 
 impl<M: Machine> BookMcs<M> {
+    /// The calling thread's number, whose node is new.
+    fn enter(&self) -> u32 {
+        // Threads are numbered from 1.
+        let me = M::current().map_or(0, |thread| thread.id().raw());
+        let node = &self.nodes[me as usize];
+        node.next.store(0, Ordering::Relaxed);
+        node.granted.store(0, Ordering::Relaxed);
+        me
+    }
+
+    fn release(&self, me: u32) {
+        let node = &self.nodes[me as usize];
+        let mut next = node.next.load(Ordering::Acquire);
+        if next == 0 {
+            if self.tail.compare_exchange(me, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
+                return;
+            }
+            next = Self::awaited(|| node.next.load(Ordering::Acquire));
+        }
+        self.nodes[next as usize].granted.store(1, Ordering::Release);
+    }
+
     /// The number that `found` comes to have.
     fn awaited(found: impl Fn() -> u32) -> u32 {
         loop {
@@ -104,90 +157,147 @@ impl<M: Machine> Exclusive for BookMcs<M> {
     }
 
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        // Threads are numbered from 1.
-        let me = M::current().map_or(0, |thread| thread.id().raw());
-        let node = &self.nodes[me as usize];
-        node.next.store(0, Ordering::Relaxed);
-        node.granted.store(0, Ordering::Relaxed);
+        let me = self.enter();
         let before = self.tail.swap(me, Ordering::AcqRel);
         if before != 0 {
             self.nodes[before as usize].next.store(me, Ordering::Release);
+            let node = &self.nodes[me as usize];
             Self::awaited(|| node.granted.load(Ordering::Acquire));
         }
         let result = section();
-        let mut next = node.next.load(Ordering::Acquire);
-        if next == 0 {
-            if self.tail.compare_exchange(me, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
-                return result;
-            }
-            next = Self::awaited(|| node.next.load(Ordering::Acquire));
-        }
-        self.nodes[next as usize].granted.store(1, Ordering::Release);
+        self.release(me);
         result
+    }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        let me = self.enter();
+        self.tail.compare_exchange(0, me, Ordering::AcqRel, Ordering::Relaxed).is_ok().then(|| {
+            let result = section();
+            self.release(me);
+            result
+        })
     }
 }
 
 const WRITER: u32 = 1;
 const ASLEEP: u32 = 2;
-const READER: u32 = 4;
+const WAITS: u32 = 4;
+const READER: u32 = 8;
 
 /// A reader-writer lock that prefers readers.
 #[derive(Debug)]
-pub struct FutexRwLock<M: Platform>(M::U32);
+pub struct FutexRwLock<M: Platform> {
+    word: M::U32,
+    /// The writer that has the lock, or is the next to have it, holds this.
+    writers: FutexMutex<M>,
+}
 
 impl<M: Machine> FutexRwLock<M> {
     /// Sleeps if the word is still `seen`.
     fn sleep(&self, seen: u32) {
         let marked = seen | ASLEEP;
-        let is_marked =
-            seen == marked || self.0.compare_exchange(seen, marked, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if is_marked {
-            M::park(&self.0, marked, None);
+        if seen == marked || self.change(seen, marked, Ordering::Relaxed) {
+            M::park(&self.word, marked, None);
         }
     }
 
-    fn wake(&self) {
-        M::unpark_all(&self.0, MOST_THREADS as u32);
+    fn change(&self, seen: u32, new: u32, order: Ordering) -> bool {
+        self.word.compare_exchange(seen, new, order, Ordering::Relaxed).is_ok()
+    }
+
+    fn wake(&self, left: u32) {
+        if left & ASLEEP != 0 {
+            M::unpark_all(&self.word, MOST_THREADS as u32);
+        }
+    }
+
+    /// The first of the writers: takes the lock when no reader has it.
+    fn take(&self) {
+        loop {
+            let seen = self.word.load(Ordering::Relaxed);
+            if seen < READER {
+                if self.change(seen, seen | WRITER, Ordering::Acquire) {
+                    return;
+                }
+            } else if self.change(seen, seen | WAITS, Ordering::Relaxed) {
+                break;
+            }
+        }
+        loop {
+            let seen = self.word.load(Ordering::Acquire);
+            if seen & WRITER != 0 {
+                return;
+            }
+            self.sleep(seen);
+        }
+    }
+
+    fn give(&self) {
+        self.wake(self.word.fetch_and(!(WRITER | ASLEEP), Ordering::Release));
+    }
+
+    fn leave(&self) {
+        let mut left = self.word.fetch_sub(READER, Ordering::Release) - READER;
+        while left < READER && left & (WAITS | WRITER) == WAITS {
+            // Acquire as well: on behalf of the writer, which sees what all readers did.
+            if self.change(left, WRITER, Ordering::AcqRel) {
+                self.wake(left);
+                return;
+            }
+            left = self.word.load(Ordering::Relaxed);
+        }
     }
 }
 
 impl<M: Machine> Exclusive for FutexRwLock<M> {
     fn new() -> Self {
-        Self(M::U32::default())
+        Self { word: M::U32::default(), writers: FutexMutex::new() }
     }
 
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        loop {
-            let seen = self.0.load(Ordering::Relaxed);
-            if seen & !ASLEEP != 0 {
-                self.sleep(seen);
-            } else if self.0.compare_exchange(seen, seen | WRITER, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                break;
-            }
-        }
-        let result = section();
-        if self.0.fetch_and(!(WRITER | ASLEEP), Ordering::Release) & ASLEEP != 0 {
-            self.wake();
-        }
-        result
+        self.writers.with(|| {
+            self.take();
+            let result = section();
+            self.give();
+            result
+        })
+    }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        let once = || {
+            let taken = self.change(0, WRITER, Ordering::Acquire);
+            taken.then(|| {
+                let result = section();
+                self.give();
+                result
+            })
+        };
+        self.writers.try_with(once).flatten()
     }
 }
 
 impl<M: Machine> Shared for FutexRwLock<M> {
     fn with_shared<R>(&self, section: impl FnOnce() -> R) -> R {
-        let mut seen = self.0.fetch_add(READER, Ordering::Acquire) + READER;
+        let mut seen = self.word.fetch_add(READER, Ordering::Acquire) + READER;
         while seen & WRITER != 0 {
             self.sleep(seen);
-            seen = self.0.load(Ordering::Acquire);
+            seen = self.word.load(Ordering::Acquire);
         }
         let result = section();
-        // The last reader leaves a word that nobody waits behind: the mark goes with the wake-up.
-        let left = self.0.fetch_sub(READER, Ordering::Release) - READER;
-        let cleared =
-            left == ASLEEP && self.0.compare_exchange(ASLEEP, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if cleared {
-            self.wake();
-        }
+        self.leave();
         result
+    }
+
+    fn try_with_shared<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        while seen & WRITER == 0 {
+            if self.change(seen, seen + READER, Ordering::Acquire) {
+                let result = section();
+                self.leave();
+                return Some(result);
+            }
+            seen = self.word.load(Ordering::Relaxed);
+        }
+        None
     }
 }

@@ -73,6 +73,10 @@ impl<M: Machine, L: Exclusive> Exclusive for Beside<M, L> {
     fn with<R>(&self, section: impl FnOnce() -> R) -> R {
         self.lock.with(section)
     }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        self.lock.try_with(section)
+    }
 }
 
 impl<M: Machine, L: Exclusive> Counted for Beside<M, L> {

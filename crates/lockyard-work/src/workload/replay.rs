@@ -4,7 +4,8 @@
 //! between and behind the locks that it takes in order; a nested lock is taken in the middle of the
 //! section around it. A section touches the lines of its object, so it stretches when they have
 //! moved: a write loads and stores each, a read loads each. The first line counts the writes, which
-//! shows whether the lock excluded.
+//! shows whether the lock excluded. A try that finds the lock taken is over: its section is not
+//! run.
 //!
 //! Turns are sections, jobs are operations. A lock is called through a pointer, twice per section:
 //! see `erased`. Metrics: `ops_per_s`; `progress`, the CPU seconds of operations that were done per
@@ -62,6 +63,8 @@ struct Class<M: Machine> {
 struct Count {
     acquisitions: u64,
     reads: u64,
+    /// Tries in vain.
+    refused: u64,
     waited_ns: u64,
     /// Zero where stamps are not free.
     held_ns: u64,
@@ -84,7 +87,7 @@ pub(crate) fn run<M: Machine>(spec: &Spec, tested: Make, shared: bool) -> Result
     };
     let classes = classes::<M>(&replay, spec.threads, tested, shared)?;
     let counts = Mutex::new(vec![Count::default(); classes.len()]);
-    let done = Mutex::new(vec![0_u64; model.roles.len()]);
+    let done = Mutex::new(vec![(0_u64, 0.0); model.roles.len()]);
     let work = |worker: &mut Worker<'_, M>| {
         let role = role_of(worker.index).unwrap_or(0);
         let mut player = Player::<M>::new(&replay, &model.roles[role], &classes, spec, worker.index);
@@ -93,7 +96,8 @@ pub(crate) fn run<M: Machine>(spec: &Spec, tested: Make, shared: bool) -> Result
         }
         let mut all = counts.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter_mut().zip(&player.counts).for_each(|(sum, count)| sum.add(count));
-        done.lock().unwrap_or_else(PoisonError::into_inner)[role] += player.operations;
+        let (operations, skipped_ns) = &mut done.lock().unwrap_or_else(PoisonError::into_inner)[role];
+        (*operations, *skipped_ns) = (*operations + player.operations, *skipped_ns + player.skipped_ns);
     };
     let kept = || classes.iter().flat_map(|class| &class.objects).map(Object::writes).sum();
     let mut run = driver::run::<M>(spec, &work, &kept, &Vec::new)?;
@@ -104,12 +108,15 @@ pub(crate) fn run<M: Machine>(spec: &Spec, tested: Make, shared: bool) -> Result
     Ok(run)
 }
 
-fn sum_up(run: &mut Run, model: &Model, done: &[u64]) {
+fn sum_up(run: &mut Run, model: &Model, done: &[(u64, f64)]) {
     let window = run.window_ns as f64;
-    let operations: u64 = done.iter().sum();
-    let useful: f64 = done.iter().zip(&model.roles).map(|(&done, role)| done as f64 * role.operation_ns()).sum();
+    let operations: u64 = done.iter().map(|(operations, _)| operations).sum();
+    let useful = done.iter().zip(&model.roles).map(|(&(done, skipped), role)| {
+        // A try in vain near an edge of the window may be of an operation that does not count.
+        (done as f64 * role.operation_ns() - skipped).max(0.0)
+    });
     run.say("ops_per_s", operations as f64 * 1e9 / window);
-    run.say("progress", useful / window);
+    run.say("progress", useful.sum::<f64>() / window);
 }
 
 fn classes<M: Machine>(replay: &Replay, threads: usize, tested: Make, shared: bool) -> Result<Vec<Class<M>>, Error> {
@@ -144,6 +151,7 @@ impl Count {
     fn add(&mut self, other: &Self) {
         self.acquisitions += other.acquisitions;
         self.reads += other.reads;
+        self.refused += other.refused;
         self.waited_ns += other.waited_ns;
         self.held_ns += other.held_ns;
         self.moved_ns += other.moved_ns;
@@ -151,10 +159,11 @@ impl Count {
     }
 
     fn statistics(&self, lock: usize) -> LockStatistics {
-        let Self { acquisitions, reads, waited_ns, held_ns, moved_ns, released_ns } = *self;
+        let Self { acquisitions, reads, refused, waited_ns, held_ns, moved_ns, released_ns } = *self;
         let numbers = [
             ("acquisitions", acquisitions),
             ("reads", reads),
+            ("refused", refused),
             ("waited_ns", waited_ns),
             ("held_ns", held_ns),
             ("moved_ns", moved_ns),
@@ -206,6 +215,8 @@ struct Player<'a, M: Machine> {
     /// In the window.
     counts: Vec<Count>,
     operations: u64,
+    /// What sections would have taken that were not run.
+    skipped_ns: f64,
 }
 
 /// When a section was asked for, entered, had its lines, and was about to be left.
@@ -233,6 +244,7 @@ impl<'a, M: Machine> Player<'a, M> {
             longer: (spec.cs, spec.think),
             counts: vec![Count::default(); classes.len()],
             operations: 0,
+            skipped_ns: 0.0,
         }
     }
 
@@ -270,6 +282,7 @@ impl<'a, M: Machine> Player<'a, M> {
         let object = classes[take.lock].draw(&mut worker.prng, self.thread);
         let reads = take.reads > 0.0 && worker.prng.unit() * 100.0 <= take.reads;
         let hold = draw(&take.hold, &mut worker.prng);
+        let tries = take.tries > 0.0 && worker.prng.unit() * 100.0 <= take.tries;
         let sleeps = !take.sleep.is_zero() && worker.prng.unit() * 100.0 <= take.sleeps;
         let sleep = if sleeps { draw(&take.sleep, &mut worker.prng) } else { 0 };
         let mut at = Stamps { called: M::stamp(), ..Stamps::default() };
@@ -290,9 +303,24 @@ impl<'a, M: Machine> Player<'a, M> {
             }
             at.left = watched::<M>();
         };
-        match reads {
-            true => object.lock.shared(&mut section),
-            false => object.lock.exclusive(&mut section),
+        let ran = match (tries, reads) {
+            (false, true) => {
+                object.lock.shared(&mut section);
+                true
+            }
+            (false, false) => {
+                object.lock.exclusive(&mut section);
+                true
+            }
+            (true, true) => object.lock.try_shared(&mut section),
+            (true, false) => object.lock.try_exclusive(&mut section),
+        };
+        if !ran {
+            if worker.measures() {
+                self.counts[take.lock].refused += 1;
+                self.skipped_ns += role.section_ns(number);
+            }
+            return;
         }
         let released = watched::<M>();
         if !reads && !object.lines.is_empty() {
@@ -303,6 +331,7 @@ impl<'a, M: Machine> Player<'a, M> {
         self.counts[take.lock].add(&Count {
             acquisitions: u64::from(counts),
             reads: u64::from(counts && reads),
+            refused: 0,
             waited_ns: worker.part(at.called, at.entered),
             held_ns: worker.part(at.entered, at.left),
             moved_ns: worker.part(at.entered, at.touched),

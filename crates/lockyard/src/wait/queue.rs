@@ -93,6 +93,12 @@ impl<P: Platform, const PLACE: usize> WaitQueue<P, PLACE> {
         self.first.load(Relaxed) == 0 || self.head() == 0
     }
 
+    /// Whether anybody may wait: a load, which finds the parent's waiters after a fork as well.
+    #[inline(always)]
+    pub(crate) fn is_marked(&self) -> bool {
+        self.first.load(Relaxed) != 0
+    }
+
     /// The first waiter.
     #[inline]
     pub(crate) fn first(&self) -> Option<&'static Thread<P>> {

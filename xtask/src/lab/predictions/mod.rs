@@ -4,10 +4,13 @@
 //! | question | what is predicted | what is measured |
 //! |---|---|---|
 //! | `again` | the recorded case, two threads | the computing of the program with two threads |
-//! | `threads` | from two threads to more: the change of progress | the change of throughput |
+//! | `threads` | from two threads to more: the change of progress | the change |
 //! | `cpus` | recorded on one CPU, asked for two | the computing of the program on two |
 //! | `locks` | another lock in place of the C library's: the change of progress | the program under the preload library |
 //! | `shards` | one lock of `hot` in sixteen | `hashed`, which has sixteen |
+//!
+//! Measured is the computing of a program that says how much that is: progress. It is not the
+//! throughput where operations are not alike, such as tries in vain. Of the others, throughput.
 //!
 //! The programs are those of `space.c` and drivers of `cargo xtask programs` that need no server.
 //! A prediction has the recording and the machine, and nothing of what is measured later. Two
@@ -150,25 +153,25 @@ fn ask(tools: &Tools, program: &Program, scale: &Scale) -> Outcome<Vec<Cell>> {
         put(Question::Again, RECORDED, "", predicted.progress("", RECORDED)?, computed, None);
         put(Question::Cpus, RECORDED, "", on_one.progress("", RECORDED)?, computed, None);
     }
-    let prophets = Prophets::of(rate(program, 1, Locks::Glibc)?.operations, base.operations);
+    let prophets = Prophets::of(rate(program, 1, Locks::Glibc)?.useful(), base.useful());
     for threads in asked.iter().copied().filter(|threads| *threads > RECORDED) {
         let change = predicted.progress("", threads)? / predicted.progress("", RECORDED)?;
-        let measured = rate(program, threads, Locks::Glibc)?.operations / base.operations;
+        let measured = rate(program, threads, Locks::Glibc)?.useful() / base.useful();
         put(Question::Threads, threads, "", change, measured, Some(prophets.change(RECORDED, threads)));
     }
     for (ours, name) in locks {
         for threads in crowd().copied() {
             let change = predicted.progress(name, threads)? / predicted.progress("", threads)?;
-            let glibc = rate(program, threads, Locks::Glibc)?.operations;
-            let measured = rate(program, threads, Locks::Ours(ours))?.operations / glibc;
+            let glibc = rate(program, threads, Locks::Glibc)?.useful();
+            let measured = rate(program, threads, Locks::Ours(ours))?.useful() / glibc;
             put(Question::Locks, threads, name, change, measured, Some([1.0, 1.0]));
         }
     }
     if let Some(change) = what_if {
         for threads in asked.iter().copied() {
             let predicted = predicted.progress(change, threads)? / predicted.progress("", threads)?;
-            let one = rate(program, threads, Locks::Glibc)?.operations;
-            let measured = rate(&sharded, threads, Locks::Glibc)?.operations / one;
+            let one = rate(program, threads, Locks::Glibc)?.useful();
+            let measured = rate(&sharded, threads, Locks::Glibc)?.useful() / one;
             put(Question::Shards, threads, "", predicted, measured, Some([1.0, 1.0]));
         }
     }

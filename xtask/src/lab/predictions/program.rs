@@ -106,6 +106,11 @@ impl Rate {
         Rate { operations: middle(rates.iter().map(|rate| rate.operations).collect()).unwrap_or_default(), computed }
     }
 
+    /// What stands for progress.
+    pub(super) fn useful(&self) -> f64 {
+        self.computed.unwrap_or(self.operations)
+    }
+
     fn of(text: &str) -> Option<Rate> {
         let before = |word: &str| text.lines().find_map(|line| line.strip_suffix(word));
         let (operations, rest) = text.lines().find_map(|line| line.split_once(" operations, "))?;

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
-use super::{Pinned, must};
+use super::{Pinned, had, must};
 use crate::subject::Exclusive;
 
 /// What sort of mutex.
@@ -64,6 +64,17 @@ impl<K: Kind> Exclusive for Mutex<K> {
         // SAFETY: this thread locked it above.
         must("pthread_mutex_unlock", unsafe { libc::pthread_mutex_unlock(self.0.get()) });
         result
+    }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        // SAFETY: as in `with`.
+        let taken = had("pthread_mutex_trylock", unsafe { libc::pthread_mutex_trylock(self.0.get()) });
+        taken.then(|| {
+            let result = section();
+            // SAFETY: this thread locked it above.
+            must("pthread_mutex_unlock", unsafe { libc::pthread_mutex_unlock(self.0.get()) });
+            result
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
-use super::{Pinned, must};
+use super::{Pinned, had, must};
 use crate::subject::{Exclusive, Shared};
 
 /// Who goes first. Numbers are glibc's (`PTHREAD_RWLOCK_PREFER_…_NP`), which the libc crate does
@@ -65,6 +65,16 @@ impl<K: Kind> Exclusive for RwLock<K> {
         self.unlock();
         result
     }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        // SAFETY: as in `with`.
+        let taken = had("pthread_rwlock_trywrlock", unsafe { libc::pthread_rwlock_trywrlock(self.0.get()) });
+        taken.then(|| {
+            let result = section();
+            self.unlock();
+            result
+        })
+    }
 }
 
 impl<K: Kind> Shared for RwLock<K> {
@@ -75,6 +85,16 @@ impl<K: Kind> Shared for RwLock<K> {
         let result = section();
         self.unlock();
         result
+    }
+
+    fn try_with_shared<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        // SAFETY: as in `with`.
+        let taken = had("pthread_rwlock_tryrdlock", unsafe { libc::pthread_rwlock_tryrdlock(self.0.get()) });
+        taken.then(|| {
+            let result = section();
+            self.unlock();
+            result
+        })
     }
 }
 

@@ -34,6 +34,17 @@ impl Exclusive for Semaphore {
         must("sem_post", unsafe { libc::sem_post(self.get()) });
         result
     }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        // SAFETY: as in `with`.
+        let taken = unsafe { libc::sem_trywait(self.get()) } == 0;
+        taken.then(|| {
+            let result = section();
+            // SAFETY: as above.
+            must("sem_post", unsafe { libc::sem_post(self.get()) });
+            result
+        })
+    }
 }
 
 impl Drop for Semaphore {

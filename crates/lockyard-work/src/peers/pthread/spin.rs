@@ -1,6 +1,6 @@
 //! `pthread_spinlock_t`.
 
-use super::{Pinned, must};
+use super::{Pinned, had, must};
 use crate::subject::Exclusive;
 
 /// `pthread_spinlock_t`, private to the process.
@@ -23,6 +23,17 @@ impl Exclusive for Spin {
         // SAFETY: this thread locked it above.
         must("pthread_spin_unlock", unsafe { libc::pthread_spin_unlock(self.0.get()) });
         result
+    }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        // SAFETY: as in `with`.
+        let taken = had("pthread_spin_trylock", unsafe { libc::pthread_spin_trylock(self.0.get()) });
+        taken.then(|| {
+            let result = section();
+            // SAFETY: this thread locked it above.
+            must("pthread_spin_unlock", unsafe { libc::pthread_spin_unlock(self.0.get()) });
+            result
+        })
     }
 }
 
