@@ -71,7 +71,7 @@ pub unsafe extern "C" fn ly_mutex_clocklock(mutex: *mut ly_mutex_t, clock: c_int
 unsafe fn until(mutex: *mut ly_mutex_t, clock: c_int, abstime: *const timespec, site: Site) -> c_int {
     // SAFETY: the C caller's promise.
     let inner = unsafe { Holds::lock(mutex) };
-    if watch::attempt(&KIND, place(mutex).at(site), mutex, || inner.try_acquire(), libc::EBUSY) == 0 {
+    if watch::at_once(&KIND, place(mutex).at(site), mutex, || inner.try_acquire()) {
         return 0;
     }
     // SAFETY: the C caller's promise.
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn ly_mutex_unlock(mutex: *mut ly_mutex_t) -> c_int {
 pub(crate) fn given_up<R>(mutex: *mut ly_mutex_t, site: Site, wait: impl FnOnce() -> R) -> R {
     watch::give(mutex);
     let result = wait();
-    watch::attempt(&KIND, place(mutex).at(site.now()), mutex, || true, 0);
+    watch::at_once(&KIND, place(mutex).at(site.now()), mutex, || true);
     result
 }
 

@@ -50,7 +50,7 @@ pub unsafe extern "C" fn ly_rtmutex_lock(mutex: *mut ly_rtmutex_t) -> c_int {
     watch::sited!(|site, mutex: *mut ly_rtmutex_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(mutex) };
-        if watch::attempt(&KIND, Place::NONE.at(site), mutex, || inner.try_acquire(), libc::EBUSY) == 0 {
+        if watch::at_once(&KIND, Place::NONE.at(site), mutex, || inner.try_acquire()) {
             return 0;
         }
         watch::wait_or_fail(&KIND, Place::NONE.at(site), mutex, || inner.acquire().code())
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn ly_rtmutex_clocklock(
 unsafe fn until(mutex: *mut ly_rtmutex_t, clock: c_int, abstime: *const timespec, site: Site) -> c_int {
     // SAFETY: the C caller's promise.
     let inner = unsafe { Holds::lock(mutex) };
-    if watch::attempt(&KIND, Place::NONE.at(site), mutex, || inner.try_acquire(), libc::EBUSY) == 0 {
+    if watch::at_once(&KIND, Place::NONE.at(site), mutex, || inner.try_acquire()) {
         return 0;
     }
     // SAFETY: the C caller's promise.

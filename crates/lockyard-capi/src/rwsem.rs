@@ -66,7 +66,7 @@ pub unsafe extern "C" fn ly_rwsem_down_read_clocklock(
 unsafe fn down_read_until(sem: *mut ly_rwsem_t, clock: c_int, abstime: *const timespec, site: Site) -> c_int {
     // SAFETY: the C caller's promise.
     let inner = unsafe { Holds::lock(sem) };
-    if watch::attempt(&KIND, place(sem).shared().at(site), sem, || inner.try_read_acquire(), libc::EBUSY) == 0 {
+    if watch::at_once(&KIND, place(sem).shared().at(site), sem, || inner.try_read_acquire()) {
         return 0;
     }
     // SAFETY: the C caller's promise.
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn ly_rwsem_down_write_clocklock(
 unsafe fn down_write_until(sem: *mut ly_rwsem_t, clock: c_int, abstime: *const timespec, site: Site) -> c_int {
     // SAFETY: the C caller's promise.
     let inner = unsafe { Holds::lock(sem) };
-    if watch::attempt(&KIND, place(sem).at(site), sem, || inner.try_write_acquire(), libc::EBUSY) == 0 {
+    if watch::at_once(&KIND, place(sem).at(site), sem, || inner.try_write_acquire()) {
         return 0;
     }
     // SAFETY: the C caller's promise.

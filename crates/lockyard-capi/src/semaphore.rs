@@ -67,7 +67,7 @@ pub unsafe extern "C" fn ly_sem_clockwait(sem: *mut ly_sem_t, clock: c_int, abst
 unsafe fn until(sem: *mut ly_sem_t, clock: c_int, abstime: *const timespec, site: Site) -> c_int {
     // SAFETY: the C caller's promise.
     let inner = unsafe { Holds::lock(sem) };
-    if watch::attempt(&KIND, place(sem).at(site), sem, || inner.try_down(), libc::EBUSY) == 0 {
+    if watch::at_once(&KIND, place(sem).at(site), sem, || inner.try_down()) {
         return 0;
     }
     // SAFETY: the C caller's promise.

@@ -69,6 +69,16 @@ impl Kind {
         }
     }
 
+    /// A wait for the lock at `lock` has ended with it.
+    fn got(&self, waiting: segment::Waiting, lock: usize) {
+        // SAFETY: the thread has the lock.
+        if unsafe { (self.queued)(lock) } {
+            waiting.got();
+        } else {
+            waiting.got_last();
+        }
+    }
+
     /// The calling thread begins to wait for the lock with class word `place`, at `lock`.
     fn contended(&self, place: Place, lock: usize) -> segment::Waiting {
         // SAFETY: the caller of a lock call waits for a lock of this kind.
@@ -273,7 +283,7 @@ fn told(kind: &Kind, place: Place, lock: usize, attempt: impl FnOnce() -> bool, 
     } else {
         let waiting = kind.contended(place, lock);
         acquire();
-        waiting.got();
+        kind.got(waiting, lock);
     }
 }
 
@@ -285,7 +295,7 @@ fn known(kind: &Kind, place: Place) -> Caller {
     kind.caller(place)
 }
 
-/// Takes the lock at `lock` if `attempt` does; else `code`.
+/// Takes the lock at `lock` if `attempt` does; else `code`, and the call does without it.
 #[inline(always)]
 pub(crate) fn attempt<T>(
     kind: &Kind,
@@ -294,14 +304,24 @@ pub(crate) fn attempt<T>(
     attempt: impl FnOnce() -> bool,
     code: c_int,
 ) -> c_int {
-    let caller = place.is_watched().then(|| known(kind, place));
-    if !attempt() {
-        return code;
+    if at_once(kind, place, lock, attempt) {
+        return 0;
     }
-    if let Some(caller) = caller {
+    if place.is_watched() {
+        segment::refused(kind.caller(place), lock.addr());
+    }
+    code
+}
+
+/// Takes the lock at `lock` if `attempt` does; else the call goes on to wait for it.
+#[inline(always)]
+pub(crate) fn at_once<T>(kind: &Kind, place: Place, lock: *mut T, attempt: impl FnOnce() -> bool) -> bool {
+    let caller = place.is_watched().then(|| known(kind, place));
+    let taken = attempt();
+    if taken && let Some(caller) = caller {
         kind.acquired(caller, lock.expose_provenance());
     }
-    0
+    taken
 }
 
 /// A wait for the lock at `lock` that a deadline ends; `attempt` has failed.
@@ -310,7 +330,8 @@ pub(crate) fn wait<T>(kind: &Kind, place: Place, lock: *mut T, acquire: impl FnO
     if !place.is_watched() {
         return acquire();
     }
-    end(kind.contended(place, lock.expose_provenance()).with_deadline(), acquire)
+    let lock = lock.expose_provenance();
+    end(kind, kind.contended(place, lock).with_deadline(), lock, acquire)
 }
 
 /// A wait for the lock at `lock` that an error may end; `attempt` has failed.
@@ -319,13 +340,14 @@ pub(crate) fn wait_or_fail<T>(kind: &Kind, place: Place, lock: *mut T, acquire: 
     if !place.is_watched() {
         return acquire();
     }
-    end(kind.contended(place, lock.expose_provenance()), acquire)
+    let lock = lock.expose_provenance();
+    end(kind, kind.contended(place, lock), lock, acquire)
 }
 
-fn end(waiting: segment::Waiting, acquire: impl FnOnce() -> c_int) -> c_int {
+fn end(kind: &Kind, waiting: segment::Waiting, lock: usize, acquire: impl FnOnce() -> c_int) -> c_int {
     let result = acquire();
     if result == 0 {
-        waiting.got();
+        kind.got(waiting, lock);
     } else {
         waiting.gave_up();
     }

@@ -303,7 +303,12 @@ fn foretell(options: &PredictOptions) -> Result<u8, Failure> {
         Format::JsonLines => report::json::pretty(&found),
         Format::Csv => Ok(predict::csv::render(&found)),
     };
+    let page = options.html.as_ref().map_or(Ok(()), |target| target.write(&predict::page::page(&found)));
     shown(options.format, options.out.as_ref(), look, text)?;
+    page?;
+    if let Some(target) = options.html.as_ref().filter(|_| options.format == Format::Tables) {
+        print(&format!("\nwrote {}\n", target.path().display()))?;
+    }
     if found.interrupted { Ok(stopped()) } else { Ok(0) }
 }
 

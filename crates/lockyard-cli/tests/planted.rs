@@ -74,6 +74,13 @@ fn a_long_hold_in_one_thread_of_sixteen_is_named() {
     );
 }
 
+/// The thread that waits for the long hold came during a short one, and sleeps.
+#[test]
+fn a_long_hold_of_a_lock_that_was_taken_past_sleepers_is_named() {
+    let holder = format!("held from {} for ", place("retaker", "retaken"));
+    told("retaken", &["Locks cost this program ".to_owned(), holder]);
+}
+
 #[test]
 fn a_convoy_is_named() {
     let report = told(

@@ -90,8 +90,10 @@ impl Told<'_> {
         let class = self.class(caller);
         let caller = Caller::new(class, caller);
         let caller = if self.shared { caller.shared() } else { caller };
+        // Before the lock is taken: from then on others look for what the thread notes.
+        let page = page();
         if attempt() {
-            match page() {
+            match page {
                 _ if queued() == Some(true) => segment::acquired_past_others(caller, self.lock),
                 Some(page) => segment::acquired_on(page, caller, self.lock),
                 None => {}
@@ -136,8 +138,8 @@ fn known(holder: impl Fn() -> Holder) -> Holder {
         }
         holder()
     };
-    let unknown = Holder::Thread(0);
-    (0..LOOKS).map(look).find(|holder| *holder != unknown).unwrap_or(unknown)
+    let is_known = |holder: &Holder| !matches!(holder, Holder::Unknown | Holder::Thread(0));
+    (0..LOOKS).map(look).find(is_known).unwrap_or(Holder::Unknown)
 }
 
 /// The lock at `lock`, which may be gone by now, was released.

@@ -14,7 +14,8 @@
 //!   size, so that their mean is kept. Holds are those of sections that nobody had to wait for,
 //!   where there are enough of those: the others are stretched by lines that moved.
 //! * **Tries**: of the calls that found the lock taken, those that did not wait are the share of
-//!   tries, also among the calls that found it free.
+//!   tries, also among the calls that found it free. A try that is followed at once by another call
+//!   for the lock is a part of that one.
 //! * **Nesting**: as recorded, the most frequent first; what would close a circle is taken outside.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +24,7 @@ use crate::error::Error;
 use crate::model::{Lock, MOST_COUNT, MOST_OBJECTS, Model, Popularity, Role, Take};
 use crate::recording::{Mode, Recording};
 use crate::time::Times;
-use crate::walk::{self, Section, Told};
+use crate::walk::{self, Failed, Section, Told};
 use apart::Classes;
 
 mod apart;
@@ -70,6 +71,8 @@ struct Taken {
     reads: u64,
     /// Tries in vain.
     failed: u64,
+    /// Waits until the time was up.
+    gave_up: u64,
 }
 
 impl Taken {
@@ -85,7 +88,7 @@ impl Taken {
 
     /// Percentage of the calls that are tries.
     fn tries(&self) -> f64 {
-        let met = self.failed.saturating_add(self.awaited.len() as u64);
+        let met = self.failed + self.gave_up + self.awaited.len() as u64;
         if self.failed == 0 { 0.0 } else { share(self.failed, met as usize) }
     }
 
@@ -95,7 +98,8 @@ impl Taken {
         self.slept = self.slept.saturating_add(other.slept);
         self.sleepers += other.sleepers;
         self.reads += other.reads;
-        self.failed = self.failed.saturating_add(other.failed);
+        self.failed += other.failed;
+        self.gave_up += other.gave_up;
     }
 }
 
@@ -123,11 +127,13 @@ impl Told for Teller<'_> {
         self.sums.away = self.sums.away.saturating_add(off);
     }
 
-    fn failed(&mut self, lock: u32, outer: Option<u32>, waited: bool) {
-        if !waited {
-            let class = |lock: u32| self.classes.of[lock as usize];
-            let key = (outer.map(class), class(lock));
-            self.sums.takes.entry(key).or_default().failed += 1;
+    fn failed(&mut self, lock: u32, outer: Option<u32>, how: Failed) {
+        let class = |lock: u32| self.classes.of[lock as usize];
+        let taken = self.sums.takes.entry((outer.map(class), class(lock))).or_default();
+        match how {
+            Failed::Tried => taken.failed += 1,
+            Failed::GaveUp => taken.gave_up += 1,
+            Failed::Again => {}
         }
     }
 }
@@ -169,7 +175,7 @@ impl Recording {
         let mean = |of: fn(&Sums) -> f64| threads.values().map(of).sum::<f64>() / threads.len().max(1) as f64;
         let (sections, held) = (mean(|sums| sums.sections() as f64), mean(Sums::held));
         let works = |sums: &Sums| {
-            !sums.takes.is_empty() && (sums.sections() as f64 >= SELDOM * sections || sums.held() >= SELDOM * held)
+            sums.sections() > 0 && (sums.sections() as f64 >= SELDOM * sections || sums.held() >= SELDOM * held)
         };
         let kept = phase::together(threads.into_values().filter(works).collect());
         let named: BTreeSet<u32> = kept.iter().map(|sums| sums.thread).collect();
@@ -185,6 +191,8 @@ impl Recording {
         let mut used = vec![false; classes.known.len()];
         let mut named = Vec::new();
         for (number, mut sums) in roles.into_iter().enumerate() {
+            // Of a class that was tried and never had nobody knows what its sections are.
+            sums.takes.retain(|_, taken| taken.count() > 0);
             sums.unnest(&dropped);
             sums.takes.keys().for_each(|&(_, class)| used[class] = true);
             named.push(sums.role(format!("role{}", number + 1), unit.as_ref()));
@@ -360,7 +368,8 @@ impl Sums {
         let said = unit.map(|(named, count)| named.iter().map(|&class| of_class(class)).sum::<usize>() as f64 / count);
         let said = said.filter(|operations| *operations > 0.0);
         // No operation may have more sections than a model allows.
-        let least = self.sections() as f64 / (MOST_COUNT / 2.0);
+        let calls: f64 = self.takes.values().map(Taken::calls).sum();
+        let least = calls / (MOST_COUNT / 2.0);
         let operations = said.unwrap_or(rarest as f64).max(least);
         let mut takes = Vec::new();
         let outside: Vec<usize> = self.takes.keys().filter(|key| key.0.is_none()).map(|key| key.1).collect();
@@ -376,10 +385,10 @@ impl Sums {
     }
 
     /// Adds a take, and behind it those that are nested in it. `around`: the number of the outer
-    /// one, and how often it happens in an operation.
+    /// one, and how many sections of it an operation has.
     fn add(&self, takes: &mut Vec<Take>, key: Key, around: Option<(usize, f64)>, operations: f64) {
         let Some(taken) = self.takes.get(&key) else { return };
-        let times = taken.calls() / operations;
+        let (times, sections) = (taken.calls() / operations, taken.count() as f64 / operations);
         let enough = taken.free.len() * 3 >= taken.count();
         let all = || taken.free.iter().chain(&taken.awaited).copied().collect::<Vec<u64>>();
         let hold = if enough { spread(&taken.free) } else { spread(&all()) };
@@ -398,7 +407,7 @@ impl Sums {
         let first = takes.iter().position(|take| take.lock == key.1) == Some(number);
         let inner: Vec<usize> = self.takes.keys().filter(|key_| key_.0 == Some(key.1)).map(|key| key.1).collect();
         for class in inner.into_iter().filter(|_| first) {
-            self.add(takes, (Some(key.1), class), Some((number, times)), operations);
+            self.add(takes, (Some(key.1), class), Some((number, sections)), operations);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What each class of locks cost the program that was recorded.
 
 use crate::recording::{Mode, Recording};
-use crate::walk::{self, Section, Told};
+use crate::walk::{self, Failed, Section, Told};
 
 /// A class.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,7 +73,7 @@ impl Told for Teller<'_> {
         self.away_ns = self.away_ns.saturating_add(off);
     }
 
-    fn failed(&mut self, lock: u32, _outer: Option<u32>, _waited: bool) {
+    fn failed(&mut self, lock: u32, _outer: Option<u32>, _how: Failed) {
         self.classes[walk::class_of(self.recording, lock)].failed += 1;
     }
 }

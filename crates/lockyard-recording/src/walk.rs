@@ -22,15 +22,29 @@ pub(crate) struct Section {
     pub(crate) slept: u64,
 }
 
+/// How a lock was not had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// It was tried, and the thread goes on without.
+    Tried,
+    /// It was tried, and is asked for again at once: by the same call of the program.
+    Again,
+    /// It was waited for until the time was up.
+    GaveUp,
+}
+
+/// A lock that is asked for again so soon, ns, is asked for by the same call. What an event costs
+/// comes on top.
+const AGAIN_NS: u64 = 300;
+
 /// What is told of a window.
 pub(crate) trait Told {
     /// A section has ended.
     fn section(&mut self, section: &Section);
     /// A stretch outside of all sections has ended: time on the CPU, time off it.
     fn gap(&mut self, cpu: u64, off: u64);
-    /// A lock, asked for in the section of `outer`, was not had: it was tried, or `waited` for
-    /// until the time was up.
-    fn failed(&mut self, lock: u32, outer: Option<u32>, waited: bool);
+    /// A lock, asked for in the section of `outer`, was not had.
+    fn failed(&mut self, lock: u32, outer: Option<u32>, how: Failed);
 }
 
 /// Tells what happened in `window`, in which each event of a lock cost `event_ns`.
@@ -55,10 +69,13 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
         }
         match event.what {
             What::Off(_) | What::Preempted(_) => {}
-            What::Failed(_) => told.failed(event.lock, held.last().map(|section| section.lock), false),
+            What::Failed(_) => {
+                let outer = held.last().map(|section| section.lock);
+                told.failed(event.lock, outer, tried(event, &window.events[index + 1..], event_ns));
+            }
             What::GaveUp => {
                 if asked.take().is_some() {
-                    told.failed(event.lock, held.last().map(|section| section.lock), true);
+                    told.failed(event.lock, held.last().map(|section| section.lock), Failed::GaveUp);
                 }
             }
             What::Request(mode) if waits(&window.events[index + 1..], event.lock) => {
@@ -83,6 +100,13 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
             }
         }
     }
+}
+
+/// How `event`, a try in vain, goes on.
+fn tried(event: &Event, later: &[Event], event_ns: u64) -> Failed {
+    let same = |next: &&Event| matches!(next.what, What::Request(_) | What::Failed(_)) && next.lock == event.lock;
+    let again = later.first().filter(same).is_some_and(|next| next.at - event.at <= AGAIN_NS + event_ns);
+    if again { Failed::Again } else { Failed::Tried }
 }
 
 /// Whether the next event of a lock is the grant of `lock`, or its refusal.
@@ -130,7 +154,7 @@ mod tests {
             self.gaps.push((cpu, off));
         }
 
-        fn failed(&mut self, _lock: u32, _outer: Option<u32>, _waited: bool) {}
+        fn failed(&mut self, _lock: u32, _outer: Option<u32>, _how: Failed) {}
     }
 
     #[test]

@@ -9,9 +9,14 @@
 //!
 //! So a hold for which others wait is timed, from its begin or from the moment at which the first
 //! of them came. A waiter that comes before the note, or while it is moved, looks again. A hold is
-//! not timed if the thread loses its CPU between the lock and the note just when the waiter comes,
-//! if it holds more than [`HELD`] locks, or if it is one of many readers and the waiter's `search`
-//! had no time for all of them.
+//! not timed if
+//!
+//! * the thread loses its CPU between the lock and the note, or takes the lock between the look of
+//!   a waiter and its queueing;
+//! * it holds more than [`HELD`] locks;
+//! * there are more than 64 threads, the lock does not know which of them has it, and a waiter's
+//!   `search` has no time for all of them;
+//! * nobody waits but threads that were put into the mutex's queue when they were signalled.
 //!
 //! | bits of [`Held::since`] | what |
 //! |---|---|

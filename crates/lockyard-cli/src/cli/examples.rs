@@ -123,7 +123,7 @@ Examples:
   lockyard predict app.toml --machine epyc9654_2s:nps4
   lockyard predict app.toml --machine epyc9654_2s:nps4 --threads 1,8,24,96 --lock mutex,hq-spinlock
   lockyard predict app.toml --machine clx_2s_48c --what-if shards=16:CACHE --what-if hold/4:CACHE --json
-  lockyard predict app.lyr --machine this --threads 1,2,4
+  lockyard predict app.lyr --machine this --threads 1,2,4 --html app.html
 
 app.toml says what the program does with its locks; ten lines are enough:
   [lock.CACHE]

@@ -61,6 +61,10 @@ pub(crate) struct PredictArgs {
     #[command(flatten)]
     pub(crate) set: SetArgs,
 
+    /// Write a page with the curves and where the time goes to FILE as well
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
     /// Print one JSON document instead of tables
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,

@@ -30,6 +30,7 @@ pub(crate) mod csv;
 mod law;
 mod limits;
 mod outcome;
+pub(crate) mod page;
 pub(crate) mod table;
 mod transfers;
 
@@ -68,6 +69,8 @@ pub(crate) struct PredictOptions {
     pub(crate) format: Format,
     /// What is written, and where.
     pub(crate) out: Option<(Target, Format)>,
+    /// Where the page goes, if one is wanted.
+    pub(crate) html: Option<Target>,
 }
 
 /// The program as it is, or one that differs from it in one way.
@@ -121,6 +124,7 @@ impl PredictOptions {
             duration,
             format,
             out,
+            html: args.html.as_ref().map(|path| Target::check("--html", path)).transpose()?,
         })
     }
 

@@ -2,9 +2,19 @@
 
 use std::fmt::Write;
 
-use super::outcome::{Curve, Point, Prediction};
+use super::outcome::{Curve, Estimate, Point, Prediction};
 use crate::report::look::{Look, align_right, new_table, trimmed};
 use crate::report::numbers;
+
+/// What the words mean.
+pub(super) const LEGEND: [(&str, &str); 3] = [
+    ("progress", "CPUs that do what the program is for: its own computing, in and outside of its locks"),
+    ("band", "over placements of threads, seeds, and the fewest and most lines that sections touch"),
+    ("as it is", "a futex mutex of three states, a futex rwlock or a TTAS spinlock stands for the C library's lock"),
+];
+
+/// The columns of a curve.
+pub(super) const CURVE: [&str; 5] = ["threads", "progress", "band", "ops/s", "what limits"];
 
 /// The whole page.
 pub(crate) fn render(found: &Prediction, look: Look) -> String {
@@ -16,51 +26,54 @@ pub(crate) fn render(found: &Prediction, look: Look) -> String {
         let _ =
             writeln!(out, "{}\n{}", look.bold(&format!("Alternatives{about}: progress")), side_by_side(found, look));
     }
-    let estimates: Vec<String> = found
-        .estimates
-        .iter()
-        .map(|one| format!("{} at {} threads", one.class, numbers::grouped(one.threads.round() as u64)))
-        .collect();
-    if !estimates.is_empty() {
-        let _ = writeln!(out, "From averages alone, a lock saturates: {}.", estimates.join(", "));
+    for line in [saturation(found), law(found)].into_iter().flatten() {
+        let _ = writeln!(out, "{line}");
     }
-    if let Some(law) = found.scalability_law {
-        let peak = law.peak().map_or_else(
-            || "no peak".to_owned(),
-            |peak| format!("a peak at {} threads", numbers::grouped(peak.round().max(1.0) as u64)),
-        );
-        let _ = writeln!(
-            out,
-            "Universal Scalability Law fitted to this curve: {peak} (sigma {:.4}, kappa {:.6}).",
-            law.sigma, law.kappa
-        );
-    }
-    let legend = [
-        "progress     CPUs that do what the program is for: its own computing, in and outside of its locks",
-        "band         over placements of threads, seeds, and the fewest and most lines that sections touch",
-        "as it is     a futex mutex of three states, a futex rwlock or a TTAS spinlock stands for the C library's lock",
-    ];
     out.push('\n');
-    for line in legend {
-        let _ = writeln!(out, "{}", look.dim(line));
+    for (name, text) in LEGEND {
+        let _ = writeln!(out, "{}", look.dim(&format!("{name:<12} {text}")));
     }
     let _ = writeln!(out, "{}", look.dim(&format!("{}: {}", found.machine, found.trust)));
     out
 }
 
+/// What averages alone say.
+pub(super) fn saturation(found: &Prediction) -> Option<String> {
+    let of = |one: &Estimate| format!("{} at {} threads", one.class, numbers::grouped(one.threads.round() as u64));
+    let estimates: Vec<String> = found.estimates.iter().map(of).collect();
+    (!estimates.is_empty()).then(|| format!("From averages alone, a lock saturates: {}.", estimates.join(", ")))
+}
+
+/// The law that fits the program as it is.
+pub(super) fn law(found: &Prediction) -> Option<String> {
+    let law = found.scalability_law?;
+    let peak = law.peak().map_or_else(
+        || "no peak".to_owned(),
+        |peak| format!("a peak at {} threads", numbers::grouped(peak.round().max(1.0) as u64)),
+    );
+    let (sigma, kappa) = (law.sigma, law.kappa);
+    Some(format!("Universal Scalability Law fitted to this curve: {peak} (sigma {sigma:.4}, kappa {kappa:.6})."))
+}
+
 fn curve(curve: &Curve, look: Look) -> String {
-    let mut table = new_table(look, ["threads", "progress", "band", "ops/s", "what limits"]);
+    let mut table = new_table(look, CURVE);
     align_right(&mut table, &[0, 1, 2, 3]);
-    for point in &curve.points {
-        table.add_row([
+    table.add_rows(curve_rows(curve));
+    trimmed(&table)
+}
+
+/// A row for each number of threads.
+pub(super) fn curve_rows(curve: &Curve) -> Vec<Vec<String>> {
+    let row = |point: &Point| {
+        vec![
             point.threads.to_string(),
             numbers::three(point.progress),
             format!("{} – {}", numbers::three(point.low), numbers::three(point.high)),
             numbers::three(point.ops_per_s),
             limit(point),
-        ]);
-    }
-    trimmed(&table)
+        ]
+    };
+    curve.points.iter().map(row).collect()
 }
 
 /// The two largest losses.
@@ -71,12 +84,21 @@ fn limit(point: &Point) -> String {
 }
 
 fn side_by_side(found: &Prediction, look: Look) -> String {
+    let (head, rows) = alternatives(found);
+    let numbers: Vec<usize> = (1..head.len()).collect();
+    let mut table = new_table(look, head);
+    align_right(&mut table, &numbers);
+    table.add_rows(rows);
+    trimmed(&table)
+}
+
+/// Progress of all alternatives: the head of a table, and its rows.
+pub(super) fn alternatives(found: &Prediction) -> (Vec<String>, Vec<Vec<String>>) {
     let threads: Vec<usize> = found.alternatives[0].points.iter().map(|point| point.threads).collect();
     let mut head = vec!["threads".to_owned()];
     head.extend(threads.iter().map(usize::to_string));
     head.push("at best".to_owned());
-    let mut table = new_table(look, head);
-    align_right(&mut table, &(1..threads.len() + 2).collect::<Vec<_>>());
+    let mut rows = Vec::new();
     let base = found.alternatives[0].best();
     for alternative in &found.alternatives {
         let mut row = vec![alternative.name.clone()];
@@ -85,7 +107,7 @@ fn side_by_side(found: &Prediction, look: Look) -> String {
             row.push(point.map_or_else(|| "–".to_owned(), |point| numbers::three(point.progress)));
         }
         row.push(if base > 0.0 { numbers::ratio(alternative.best() / base) } else { "–".to_owned() });
-        table.add_row(row);
+        rows.push(row);
     }
-    trimmed(&table)
+    (head, rows)
 }

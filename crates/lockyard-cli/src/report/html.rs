@@ -26,7 +26,7 @@ pub(crate) fn page(results: &Results) -> String {
 }
 
 /// The beginning of a page, up to and with the opening of its body.
-pub(super) fn begin(title: &str) -> String {
+pub(crate) fn begin(title: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

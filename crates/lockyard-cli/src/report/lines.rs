@@ -1,4 +1,5 @@
-//! Line charts as SVG: throughput over threads, published against simulated, both axes logarithmic.
+//! Line charts as SVG: throughput over threads, published against simulated or simulated alone,
+//! both axes logarithmic.
 //! Colours come from the page's style sheet (`.s0` to `.s4`); a published line is solid with filled
 //! points, a simulated one dashed with hollow points and a band.
 
@@ -86,8 +87,14 @@ fn draw(out: &mut String, one: &Series, x: &Axis, y: &Axis, number: usize) {
             y.place(at.1)
         );
     }
-    let top = TOP + 10.0 + 40.0 * number as f64;
-    for (row, (class, what)) in [("pub", "published"), ("sim", "simulated")].into_iter().enumerate() {
+    // What is simulated alone needs no word for it.
+    let alone = one.published.is_empty();
+    let (room, kinds): (f64, &[(&str, &str)]) = match alone {
+        true => (24.0, &[("sim", "")]),
+        false => (40.0, &[("pub", ", published"), ("sim", ", simulated")]),
+    };
+    let top = TOP + 10.0 + room * number as f64;
+    for (row, (class, what)) in kinds.iter().enumerate() {
         let at = top + 17.0 * row as f64;
         let _ = write!(
             out,
@@ -95,7 +102,7 @@ fn draw(out: &mut String, one: &Series, x: &Axis, y: &Axis, number: usize) {
             RIGHT + 20.0,
             RIGHT + 54.0
         );
-        text(out, RIGHT + 62.0, at + 4.0, "label", "start", &format!("{}, {what}", one.label));
+        text(out, RIGHT + 62.0, at + 4.0, "label", "start", &format!("{}{what}", one.label));
     }
     out.push_str("</g>\n");
 }

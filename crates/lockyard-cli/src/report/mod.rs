@@ -16,6 +16,7 @@ pub(crate) mod observed;
 pub(crate) mod observed_json;
 pub(crate) mod openmetrics;
 pub(crate) mod score;
+pub(crate) mod shares;
 pub(crate) mod summary;
 pub(crate) mod svg;
 pub(crate) mod table;

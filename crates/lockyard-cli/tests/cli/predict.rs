@@ -25,7 +25,7 @@ fn model(name: &str) -> (PathBuf, String) {
 #[test]
 fn a_prediction_is_a_sentence_a_curve_and_alternatives() {
     let (folder, path) = model("predict");
-    let out = folder.join("found.json").to_string_lossy().into_owned();
+    let [out, page] = ["found.json", "found.html"].map(|name| folder.join(name).to_string_lossy().into_owned());
     let arguments = [
         "predict",
         &path,
@@ -39,6 +39,8 @@ fn a_prediction_is_a_sentence_a_curve_and_alternatives() {
         "300us",
         "--out",
         &out,
+        "--html",
+        &page,
     ];
     let output = lockyard(&arguments);
     let text = stdout(&output);
@@ -56,6 +58,10 @@ fn a_prediction_is_a_sentence_a_curve_and_alternatives() {
         assert!(text.contains(part), "no '{part}' in {text}");
     }
     let found: serde_json::Value = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap();
+    let shown = fs::read_to_string(&page).unwrap();
+    let sentence = found["sentence"].as_str().unwrap();
+    assert!(shown.contains(sentence) && shown.matches("<svg ").count() == 2 && shown.ends_with("</html>\n"));
+    assert!(text.contains(&format!("wrote {page}")), "{text}");
     let alternatives = found["alternatives"].as_array().unwrap();
     assert_eq!((alternatives.len(), found["interrupted"].as_bool()), (5, Some(false)));
     for alternative in alternatives {

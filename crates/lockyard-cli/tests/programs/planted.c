@@ -63,6 +63,38 @@ __attribute__((noinline)) static void *flusher(void *nothing)
     return nothing;
 }
 
+// It gives the lock back to the one that waits for a moment, is faster than that one wakes up, and
+// keeps it for long.
+static atomic_int asked;
+
+__attribute__((noinline)) static void *sleeper(void *nothing)
+{
+    while (!stop) {
+        nap(20);
+        if (atomic_exchange(&asked, 0)) {
+            pthread_mutex_lock(&table); // MARK sleeper
+            pthread_mutex_unlock(&table);
+        }
+    }
+    return nothing;
+}
+
+__attribute__((noinline)) static void *retaker(void *nothing)
+{
+    for (int round = 0; round < 12; round++) {
+        pthread_mutex_lock(&table);
+        asked = 1;
+        nap(200);
+        pthread_mutex_unlock(&table);
+        pthread_mutex_lock(&table); // MARK retaken
+        nap(30000);
+        pthread_mutex_unlock(&table);
+        nap(5000);
+    }
+    stop = 1;
+    return nothing;
+}
+
 // Two threads take two locks in two orders.
 __attribute__((noinline)) static void *forth(void *nothing)
 {
@@ -205,6 +237,8 @@ int main(int words, char **word)
     pthread_barrier_init(&both, NULL, 2);
     if (!strcmp(what, "hold"))
         run(quick, THREADS - 1, flusher, 1);
+    else if (!strcmp(what, "retaken"))
+        run(sleeper, 1, retaker, 1);
     else if (!strcmp(what, "deadlock")) {
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); // any process of this user may show its stacks
         run(forth, 1, back, 1);

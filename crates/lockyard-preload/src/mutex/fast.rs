@@ -61,13 +61,13 @@ impl MutexObject {
     pub(super) fn lock_told(&self, caller: usize) -> Option<Noted> {
         let me = thread::block();
         let (name, page) = (me.name()?, watch::known_page()?);
-        let class = self.field(CLASS).load(Relaxed);
+        let (kind, class) = (self.kind(), self.field(CLASS).load(Relaxed));
         // Others that wait are to be told. (A word without waiters: in a child of fork nothing has
         // to be settled.)
-        if self.kind() != NORMAL || class == 0 || self.raw.may_be_contended() || !self.raw.try_acquire_as(name) {
+        if kind > ADAPTIVE || class == 0 || self.raw.may_be_contended() || !self.raw.try_acquire_as(name) {
             return None;
         }
-        self.owned(NORMAL, MutexKind::Mutex, me);
+        self.owned(kind, MutexKind::Mutex, me);
         Some((page, Caller::new(Class::from_raw(class), caller)))
     }
 
@@ -76,7 +76,7 @@ impl MutexObject {
     pub(super) fn unlock_told(&self) -> Option<&'static ThreadPage> {
         let (name, page) = (thread::block().name()?, watch::known_page()?);
         if self.kind() != NORMAL {
-            return None;
+            return self.give_known(name).then_some(page);
         }
         self.field(OWNER).store(0, Relaxed);
         self.raw.try_release_as(name).then_some(page)
@@ -101,9 +101,13 @@ impl MutexObject {
     /// The same: given up for the last time, by its holder.
     #[inline(always)]
     pub(super) fn unlock_known(&self) -> bool {
-        let kind = self.kind();
-        let me = thread::block();
-        let Some(name) = me.fast() else { return false };
+        thread::block().fast().is_some_and(|name| self.give_known(name))
+    }
+
+    /// The thread called `name` gives it up for the last time.
+    #[inline]
+    fn give_known(&self, name: ThreadId) -> bool {
+        let (kind, me) = (self.kind(), thread::block());
         if kind == ADAPTIVE {
             self.field(OWNER).store(0, Relaxed);
             return self.give_fast(name);

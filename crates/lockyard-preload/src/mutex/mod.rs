@@ -235,10 +235,11 @@ impl MutexObject {
     /// Whether threads wait for it; `None`: the lock does not tell.
     pub(crate) fn queued(&self, lock: MutexKind) -> Option<bool> {
         match lock {
-            MutexKind::Mutex => Some(self.raw.is_contended()),
+            MutexKind::Mutex => Some(self.raw.may_be_contended()),
             MutexKind::Spin => Some(self.spin().is_contended()),
             MutexKind::Rt => Some(self.rt().is_contended()),
-            MutexKind::Hq | MutexKind::Glibc => None,
+            MutexKind::Hq => Some(self.hq().is_contended()),
+            MutexKind::Glibc => None,
         }
     }
 

@@ -22,6 +22,8 @@ pub(super) trait Lock {
     fn write(&self);
     fn try_write(&self) -> bool;
     fn write_until(&self, deadline: &Deadline) -> bool;
+    /// Whether threads wait for it, perhaps those of the parent of a fork.
+    fn may_be_contended(&self) -> bool;
     fn is_locked(&self) -> bool;
     fn is_write_locked(&self) -> bool;
     unsafe fn read_release(&self);
@@ -30,7 +32,7 @@ pub(super) trait Lock {
 }
 
 macro_rules! rwlock {
-    ($lock:ident $(<$policy:ident: $bound:path>)?, $read:ident, $read_release:ident, $write_release:ident) => {
+    ($lock:ident $(<$policy:ident: $bound:path>)?, $read:ident, $read_release:ident, $write_release:ident, $contended:ident) => {
 impl$(<$policy: $bound>)? Lock for $lock<Linux $(, $policy)?> {
     fn is_full(&self) -> bool {
         $lock::is_full(self)
@@ -57,6 +59,9 @@ impl$(<$policy: $bound>)? Lock for $lock<Linux $(, $policy)?> {
     fn write_until(&self, deadline: &Deadline) -> bool {
         self.write_acquire_until(deadline.until()).is_ok()
     }
+    fn may_be_contended(&self) -> bool {
+        $lock::$contended(self)
+    }
     fn is_locked(&self) -> bool {
         $lock::is_locked(self)
     }
@@ -82,6 +87,6 @@ impl$(<$policy: $bound>)? Lock for $lock<Linux $(, $policy)?> {
     };
 }
 
-rwlock!(RawRwSem, read_acquire_queued, read_release_detached, write_release_detached);
-rwlock!(KernelRwSem<Y: Policy>, read_acquire_until, read_release_detached, write_release_detached);
-rwlock!(RawQRwLock, read_acquire_queued, read_release, write_release);
+rwlock!(RawRwSem, read_acquire_queued, read_release_detached, write_release_detached, may_be_contended);
+rwlock!(KernelRwSem<Y: Policy>, read_acquire_until, read_release_detached, write_release_detached, is_contended);
+rwlock!(RawQRwLock, read_acquire_queued, read_release, write_release, is_contended);

@@ -177,8 +177,9 @@ impl RwlockObject {
 
     /// Runs `wait`, and tells of it; `attempt` is what it tries first.
     #[inline]
-    fn tell(
+    fn tell<L: Lock>(
         &self,
+        lock: &L,
         shared: bool,
         patience: Patience<Deadline>,
         caller: usize,
@@ -186,7 +187,8 @@ impl RwlockObject {
         wait: impl FnOnce() -> c_int,
     ) -> c_int {
         if segment::watched() {
-            self.told(shared).take(caller, patience, attempt, || None, || self.holder(), wait)
+            let queued = || Some(lock.may_be_contended());
+            self.told(shared).take(caller, patience, attempt, queued, || self.holder(), wait)
         } else {
             wait()
         }
@@ -230,7 +232,7 @@ impl RwlockObject {
                 Patience::Until(deadline) => until(&deadline, || read(Some(&deadline))),
             }
         };
-        let result = self.tell(true, patience, caller, attempt, wait);
+        let result = self.tell(lock, true, patience, caller, attempt, wait);
         if result == 0 {
             me.holds.add(address);
         }
@@ -259,7 +261,7 @@ impl RwlockObject {
             self.reservation.end();
             result
         };
-        let result = self.tell(false, patience, caller, || lock.try_write(), wait);
+        let result = self.tell(lock, false, patience, caller, || lock.try_write(), wait);
         if result == 0 {
             self.writer.store(identity, Relaxed);
         }

@@ -35,7 +35,8 @@ impl RwlockObject {
         let page = watch::known_page()?;
         // SAFETY: the caller's promise.
         let (object, lock, class) = unsafe { Self::told_default(rwlock) }?;
-        lock.try_read_acquire().then(|| {
+        // Others that wait are to be told.
+        (!lock.may_be_contended() && lock.try_read_acquire()).then(|| {
             thread::block().holds.add(object.address());
             (page, Caller::new(class, caller).shared())
         })
@@ -51,7 +52,7 @@ impl RwlockObject {
         // SAFETY: the caller's promise.
         let (object, lock, class) = unsafe { Self::told_default(rwlock) }?;
         let identity = thread::block().known_identity()?;
-        lock.try_write_acquire().then(|| {
+        (!lock.may_be_contended() && lock.try_write_acquire()).then(|| {
             object.writer.store(identity, Relaxed);
             (page, Caller::new(class, caller))
         })

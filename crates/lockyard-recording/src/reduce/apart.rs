@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Kind, MOST_PARTS};
 use crate::recording::Recording;
-use crate::walk::{self, Section, Told};
+use crate::walk::{self, Failed, Section, Told};
 
 /// More locks are an array.
 const FEW: usize = 8;
@@ -112,5 +112,5 @@ impl Told for Order<'_> {
 
     fn gap(&mut self, _cpu: u64, _off: u64) {}
 
-    fn failed(&mut self, _lock: u32, _outer: Option<u32>, _waited: bool) {}
+    fn failed(&mut self, _lock: u32, _outer: Option<u32>, _how: Failed) {}
 }

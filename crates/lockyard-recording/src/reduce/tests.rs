@@ -39,40 +39,83 @@ fn text() -> String {
 }
 
 /// A thread that takes A 200 times, finds it taken at `waits` of the calls and waits, and tries in
-/// vain `fails` times.
-fn with_tries(waits: u64, fails: u64) -> Model {
+/// vain `fails` times, `before` ns earlier.
+fn with_tries(waits: u64, fails: u64, before: u64) -> Model {
     let mut text = "lockyard recording 1\nclass mutex A\nlock 0\nwindow 1 0\n".to_owned();
     for operation in 0..200_u64 {
-        let begin = operation * 1_000;
+        let begin = operation * 10_000 + 5_000;
         if operation < fails {
-            text += &format!("{} 1 failed 0 write\n", begin + 50);
+            text += &format!("{} 1 failed 0 write\n", begin - before);
         }
-        text += &format!("{} 1 request 0 write\n", begin + 100);
+        text += &format!("{begin} 1 request 0 write\n");
         if operation < waits {
-            text += &format!("{} 1 grant 0\n", begin + 150);
+            text += &format!("{} 1 grant 0\n", begin + 50);
         }
-        text += &format!("{} 1 release 0\n", begin + 250);
+        text += &format!("{} 1 release 0\n", begin + 150);
     }
-    Recording::from_text("a", &text).unwrap().model(None).unwrap()
+    of_text(&text)
+}
+
+/// The model, which can be read back.
+fn of_text(text: &str) -> Model {
+    let model = Recording::from_text("a", text).unwrap().model(None).unwrap();
+    assert_eq!(Model::read("b", &model.to_string()).unwrap(), model, "{model}");
+    model
 }
 
 #[test]
 fn tries_are_known_by_those_that_were_in_vain() {
-    let found = |waits, fails| {
-        let model = with_tries(waits, fails);
-        assert_eq!(Model::read("b", &model.to_string()).unwrap(), model, "{model}");
+    let found = |waits, fails, before| {
+        let model = with_tries(waits, fails, before);
         let take = &model.roles[0].takes[0];
         (take.count, take.tries)
     };
-    assert_eq!(found(0, 0), (1.0, 0.0));
-    assert_eq!(found(50, 0), (1.0, 0.0));
-    assert_eq!(found(0, 100), (1.5, 100.0));
-    assert_eq!(found(25, 75), (1.375, 75.0));
-    // One that is never had has no section, and stands for nothing else.
-    let only = "lockyard recording 1\nclass mutex A\nclass mutex B\nlock 0\nlock 1\nwindow 1 0\n\
-        10 1 failed 0 write\n20 1 request 1 write\n30 1 release 1\n40 1 request 1 write\n50 1 release 1\n";
-    let model = Recording::from_text("a", only).unwrap().model(None).unwrap();
-    assert_eq!(Model::read("b", &model.to_string()).unwrap(), model, "{model}");
+    assert_eq!(found(0, 0, 0), (1.0, 0.0));
+    assert_eq!(found(50, 0, 0), (1.0, 0.0));
+    assert_eq!(found(0, 100, 2_000), (1.5, 100.0));
+    assert_eq!(found(25, 75, 2_000), (1.375, 75.0));
+    // A call that tries, and then waits.
+    assert_eq!(found(50, 50, 50), (1.0, 0.0));
+}
+
+#[test]
+fn a_lock_that_is_tried_and_never_had_is_no_section() {
+    let text = "lockyard recording 1\nclass mutex A\nclass mutex B\nlock 0\nlock 1\nwindow 1 0\n\
+        1000 1 failed 0 write\n2000 1 request 1 write\n2030 1 release 1\n";
+    let model = of_text(text);
+    assert_eq!(model.roles[0].takes.len(), 1, "{model}");
+    let only =
+        "lockyard recording 1\nclass mutex A\nlock 0\nwindow 1 0\n1000 1 failed 0 write\n2000 1 failed 0 write\n";
+    assert!(Recording::from_text("a", only).unwrap().model(None).is_err());
+    // Many tries for one section: within what a model may have.
+    let mut many = "lockyard recording 1\nclass mutex A\nclass mutex B\nlock 0\nlock 1\nwindow 1 0\n".to_owned();
+    for operation in 0..20_u64 {
+        let begin = operation * 10_000_000;
+        (1..2_000).for_each(|at| many += &format!("{} 1 failed 0 write\n", begin + at * 1_000));
+        many += &format!("{} 1 request 0 write\n{0} 1 release 0\n", begin + 3_000_000);
+        many += &format!("{} 1 request 1 write\n{0} 1 release 1\n", begin + 4_000_000);
+    }
+    of_text(&many);
+}
+
+#[test]
+fn what_is_nested_in_a_section_is_not_in_a_try_in_vain() {
+    let mut text = "lockyard recording 1\nclass mutex A\nclass mutex B\nlock 0\nlock 1\nwindow 1 0\n".to_owned();
+    for operation in 0..100_u64 {
+        let begin = operation * 10_000;
+        for (at, what) in [
+            (1_000, "failed 0 write"),
+            (5_000, "request 0 write"),
+            (5_100, "request 1 write"),
+            (5_200, "release 1"),
+            (5_300, "release 0"),
+        ] {
+            text += &format!("{} 1 {what}\n", begin + at);
+        }
+    }
+    let model = of_text(&text);
+    let counts: Vec<(f64, Option<usize>)> = model.roles[0].takes.iter().map(|take| (take.count, take.within)).collect();
+    assert_eq!(counts, [(2.0, None), (1.0, Some(0))], "{model}");
 }
 
 #[test]

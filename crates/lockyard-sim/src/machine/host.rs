@@ -9,13 +9,19 @@
 //! | a wake-up and a wait between threads of one CPU | a third `os.futex_wake_call`, a quarter `os.futex_wait_entry`, the rest `os.ctx_switch`: the parts that they have in `common.toml` |
 //! | what a wake-up of an idle CPU takes from the waker, beyond that | `os.ipi_send` |
 //! | from the wake-up to the woken thread's first step | less what comes before and after: `os.wake_ipi` |
-//! | the same where the CPU has idled for longer, beyond that | the exit latency of its one idle state |
+//! | the same where the CPU has idled for long, beyond that | the exit latency of the deeper of two idle states |
 //!
 //! The scheduler's form and slices are those of the running kernel, by its release and the number
 //! of CPUs: Linux multiplies its slices by 1 + log2 of at most eight.
 //!
+//! A CPU is in the deeper state if it idles for longer than the geometric mean of the two idle
+//! times at which wake-ups were measured: [`Wake::SHORT`] and [`Wake::LONG`]. The other has no exit
+//! latency.
+//!
 //! A virtual machine's interrupts go through its host, so that all four are many times a real
 //! machine's.
+
+use std::time::Duration;
 
 use lockyard::platform::linux::topology::Topology;
 
@@ -59,6 +65,13 @@ pub struct Wake {
     pub short: f64,
     /// The same after a long one.
     pub long: f64,
+}
+
+impl Wake {
+    /// A short idle time: programs' waits.
+    pub const SHORT: Duration = Duration::from_micros(10);
+    /// A long one.
+    pub const LONG: Duration = Duration::from_micros(500);
 }
 
 /// Parts of [`Costs::hand_over`], and the scheduler's part of a wake-up call, as in `common.toml`.
@@ -137,7 +150,8 @@ fn text(host: &Topology, costs: Option<&Costs>) -> String {
             (Some((_, value, unit)), _) => text += &line(key, value, unit),
             (None, Some(wake)) if key == "states_us" => {
                 let exit = ((wake.long - wake.short) / 1e3).max(0.0);
-                text += &format!("states_us = [[\"idle\", {exit:.1}, 0]]\n");
+                let between = (Wake::SHORT.as_secs_f64() * Wake::LONG.as_secs_f64()).sqrt() * 1e6;
+                text += &format!("states_us = [[\"halt\", 0, 0], [\"idle\", {exit:.1}, {between:.1}]]\n");
             }
             _ => text += &format!("{old}\n"),
         }

@@ -22,11 +22,11 @@ impl<P: Platform> RawMutex<P> {
         ThreadId::from_raw(self.word.load(Relaxed) & OWNER)
     }
 
-    /// Whether somebody may wait in the queue: one load. In the child of a fork it may be the
-    /// parent's waiters.
+    /// Whether somebody may wait, in the queue or spinning: two loads. In the child of a fork it
+    /// may be the parent's waiters.
     #[inline(always)]
     pub fn may_be_contended(&self) -> bool {
-        self.queue.is_marked()
+        self.queue.is_marked() || self.osq.is_locked()
     }
 
     /// Takes the mutex in the name of the caller, who knows it, if it is free and nobody asks for

@@ -29,6 +29,13 @@ use super::turns::Want;
 use super::{ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READERS, READFAIL, RawRwSem, WRITER};
 
 impl<P: Platform> RawRwSem<P> {
+    /// Whether somebody may wait, in the queue or spinning: two loads. In the child of a fork it
+    /// may be the parent's waiters.
+    #[inline(always)]
+    pub fn may_be_contended(&self) -> bool {
+        self.queue.is_marked() || self.osq.is_locked()
+    }
+
     /// Takes the lock for reading once more, past all waiters, if readers hold it and it is not
     /// full: for a caller that is one of them.
     pub fn try_read_again(&self) -> bool {

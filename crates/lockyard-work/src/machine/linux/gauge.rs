@@ -19,9 +19,6 @@ use crate::padded::Padded;
 
 /// Cycles of a link of [`compute`]'s chain: a shift, an exclusive or, a multiplication.
 const LINK_CYCLES: f64 = 5.0;
-/// Idle times before a wake-up: programs' waits, and long ones.
-const SHORT: Duration = Duration::from_micros(10);
-const LONG: Duration = Duration::from_micros(500);
 /// A futex word.
 type U32 = <Linux as Platform>::U32;
 
@@ -55,7 +52,7 @@ pub(crate) fn costs() -> Costs {
         }),
         hand_over: hand_over(),
         wake: other.map(|other| {
-            let ((call, short), (_, long)) = (wake_up(other, SHORT, 150), wake_up(other, LONG, 60));
+            let ((call, short), (_, long)) = (wake_up(other, Wake::SHORT, 150), wake_up(other, Wake::LONG, 60));
             Wake { call, short, long }
         }),
     }
