@@ -9,7 +9,7 @@ use crate::deadline;
 use crate::layout::{Holds, ly_mutex_t};
 use crate::watch::{self, Kind, Place, Site};
 
-static KIND: Kind = Kind::new("mutex", owner, watch::queued!(ly_mutex_t));
+static KIND: Kind = Kind::new("mutex", owner, watch::queued!(ly_mutex_t, may_be_contended));
 
 /// # Safety
 /// A mutex is at `lock`.

@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use crate::layout::{Holds, ly_qrwlock_t};
 use crate::watch::{self, Kind, Place};
 
-static KIND: Kind = Kind::new("qrwlock", watch::noted, watch::queued!(ly_qrwlock_t));
+static KIND: Kind = Kind::new("qrwlock", watch::noted, watch::queued!(ly_qrwlock_t, is_contended));
 
 /// Makes `*lock` unlocked, whatever it was. Not needed for zeroed memory.
 #[unsafe(no_mangle)]

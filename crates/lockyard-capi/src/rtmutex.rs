@@ -10,7 +10,7 @@ use crate::deadline::{self, Code};
 use crate::layout::{Holds, ly_rtmutex_t};
 use crate::watch::{self, Kind, Place, Site};
 
-static KIND: Kind = Kind::new("rtmutex", owner, watch::queued!(ly_rtmutex_t));
+static KIND: Kind = Kind::new("rtmutex", owner, watch::queued!(ly_rtmutex_t, is_contended));
 
 /// # Safety
 /// A mutex is at `lock`.

@@ -8,7 +8,7 @@ use crate::deadline;
 use crate::layout::{Holds, ly_rwsem_t};
 use crate::watch::{self, Kind, Place, Site};
 
-static KIND: Kind = Kind::new("rwsem", watch::noted, watch::queued!(ly_rwsem_t));
+static KIND: Kind = Kind::new("rwsem", watch::noted, watch::queued!(ly_rwsem_t, may_be_contended));
 
 /// Makes `*sem` unlocked, whatever it was. Not needed for zeroed memory.
 #[unsafe(no_mangle)]

@@ -10,7 +10,7 @@ use crate::deadline;
 use crate::layout::{Holds, ly_sem_t};
 use crate::watch::{self, Kind, Place, Site};
 
-static KIND: Kind = Kind::new("semaphore", watch::unknown, watch::none);
+static KIND: Kind = Kind::new("semaphore", watch::unknown, watch::untold);
 
 /// Makes `*sem` a semaphore with `units`. EINVAL: more than LY_SEM_MAX; nothing was written.
 #[unsafe(no_mangle)]

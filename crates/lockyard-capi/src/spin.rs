@@ -5,8 +5,8 @@ use core::ffi::c_int;
 use crate::layout::{Holds, ly_hq_spinlock_t, ly_spinlock_t};
 use crate::watch::{self, Kind, Place};
 
-static PLAIN: Kind = Kind::new("spinlock", watch::noted, watch::queued!(ly_spinlock_t));
-static HQ: Kind = Kind::new("hq_spinlock", watch::noted, watch::queued!(ly_hq_spinlock_t));
+static PLAIN: Kind = Kind::new("spinlock", watch::noted, watch::queued!(ly_spinlock_t, is_contended));
+static HQ: Kind = Kind::new("hq_spinlock", watch::noted, watch::queued!(ly_hq_spinlock_t, is_contended));
 
 /// Makes `*lock` unlocked, whatever it was. Not needed for zeroed memory.
 #[unsafe(no_mangle)]

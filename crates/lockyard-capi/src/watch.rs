@@ -15,8 +15,8 @@ pub(crate) struct Kind {
     name: &'static [u8],
     /// Who holds the lock at an address.
     holder: unsafe fn(usize) -> Holder,
-    /// Whether threads wait for it.
-    queued: unsafe fn(usize) -> bool,
+    /// Whether threads wait for it; `None`: it does not tell.
+    queued: unsafe fn(usize) -> Option<bool>,
     /// The class of locks that have none of their own.
     class: AtomicU32,
 }
@@ -27,8 +27,8 @@ pub(crate) unsafe fn unknown(_lock: usize) -> Holder {
 }
 
 /// For locks that do not know whether threads wait for them.
-pub(crate) unsafe fn none(_lock: usize) -> bool {
-    false
+pub(crate) unsafe fn untold(_lock: usize) -> Option<bool> {
+    None
 }
 
 /// For locks that are held by the threads that have noted it.
@@ -36,13 +36,13 @@ pub(crate) unsafe fn noted(_lock: usize) -> Holder {
     Holder::Readers
 }
 
-/// Whether threads wait for the lock of type `$lock` at an address.
+/// Whether threads wait for the lock of type `$lock` at an address: its method `$asked`.
 macro_rules! queued {
-    ($lock:ty) => {{
-        unsafe fn queued(lock: usize) -> bool {
+    ($lock:ty, $asked:ident) => {{
+        unsafe fn queued(lock: usize) -> Option<bool> {
             let lock = core::ptr::with_exposed_provenance_mut::<$lock>(lock);
             // SAFETY: the caller's promise: it is there.
-            unsafe { $crate::layout::Holds::lock(lock) }.is_contended()
+            Some(unsafe { $crate::layout::Holds::lock(lock) }.$asked())
         }
         queued
     }};
@@ -54,7 +54,7 @@ impl Kind {
     pub(crate) const fn new(
         name: &'static str,
         holder: unsafe fn(usize) -> Holder,
-        queued: unsafe fn(usize) -> bool,
+        queued: unsafe fn(usize) -> Option<bool>,
     ) -> Self {
         Self { name: name.as_bytes(), holder, queued, class: AtomicU32::new(0) }
     }
@@ -62,7 +62,7 @@ impl Kind {
     /// The calling thread has taken the lock at `lock`, and did not wait.
     fn acquired(&self, caller: Caller, lock: usize) {
         // SAFETY: the thread has the lock.
-        if unsafe { (self.queued)(lock) } {
+        if unsafe { (self.queued)(lock) } == Some(true) {
             segment::acquired_past_others(caller, lock);
         } else {
             segment::acquired(caller, lock);
@@ -72,10 +72,10 @@ impl Kind {
     /// A wait for the lock at `lock` has ended with it.
     fn got(&self, waiting: segment::Waiting, lock: usize) {
         // SAFETY: the thread has the lock.
-        if unsafe { (self.queued)(lock) } {
-            waiting.got();
-        } else {
+        if unsafe { (self.queued)(lock) } == Some(false) {
             waiting.got_last();
+        } else {
+            waiting.got();
         }
     }
 
@@ -383,7 +383,7 @@ segment::tell_from_load_on!(ly_stat_open);
 mod tests {
     use super::*;
 
-    static KIND: Kind = Kind::new("tested", unknown, none);
+    static KIND: Kind = Kind::new("tested", unknown, untold);
 
     fn class(word: &AtomicU32, site: usize) -> Class {
         // SAFETY: this word is used by nobody else.

@@ -26,9 +26,11 @@ use crate::recording::{Mode, Recording};
 use crate::time::Times;
 use crate::walk::{self, Failed, Section, Told};
 use apart::Classes;
+use taken::Taken;
 
 mod apart;
 mod phase;
+mod taken;
 
 /// The share of a thread's sections from which on a class belongs to its role.
 const NOTICEABLE: f64 = 0.05;
@@ -61,48 +63,6 @@ struct Sums {
     away: u64,
 }
 
-#[derive(Debug, Clone, Default)]
-struct Taken {
-    /// Of sections that had not to wait, and of those that had.
-    free: Vec<u64>,
-    awaited: Vec<u64>,
-    slept: u64,
-    sleepers: u64,
-    reads: u64,
-    /// Tries in vain.
-    failed: u64,
-    /// Waits until the time was up.
-    gave_up: u64,
-}
-
-impl Taken {
-    /// Sections.
-    fn count(&self) -> usize {
-        self.free.len() + self.awaited.len()
-    }
-
-    /// Calls that tried or waited, with success or without.
-    fn calls(&self) -> f64 {
-        self.count() as f64 + self.failed as f64
-    }
-
-    /// Percentage of the calls that are tries.
-    fn tries(&self) -> f64 {
-        let met = self.failed + self.gave_up + self.awaited.len() as u64;
-        if self.failed == 0 { 0.0 } else { share(self.failed, met as usize) }
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.free.extend(&other.free);
-        self.awaited.extend(&other.awaited);
-        self.slept = self.slept.saturating_add(other.slept);
-        self.sleepers += other.sleepers;
-        self.reads += other.reads;
-        self.failed += other.failed;
-        self.gave_up += other.gave_up;
-    }
-}
-
 struct Teller<'a> {
     classes: &'a Classes,
     thread: u32,
@@ -133,6 +93,7 @@ impl Told for Teller<'_> {
         match how {
             Failed::Tried => taken.failed += 1,
             Failed::GaveUp => taken.gave_up += 1,
+            Failed::Waited => taken.retried += 1,
             Failed::Again => {}
         }
     }

@@ -63,9 +63,7 @@ fn threads(model: &Model, number: usize, lock: &Lock, transfer_ns: &dyn Fn(f64) 
                 // What is nested in the section belongs to it.
                 let nested = role.takes.iter().enumerate().filter(|(_, inner)| inner.within == Some(index));
                 let nested: f64 = nested.map(|(_, inner)| inner.count * inner.section_ns()).sum();
-                let held = alone * (take.section_ns() + nested + lines * transfer) + transfer;
-                // A try that finds it taken does without.
-                role.times(index) * (1.0 - take.tries / 100.0) * held
+                role.times(index) * (alone * (take.section_ns() + nested + lines * transfer) + transfer)
             });
             role.threads / sum * ns.sum::<f64>() / role.operation_ns()
         };

@@ -27,8 +27,10 @@ pub(crate) struct Section {
 pub(crate) enum Failed {
     /// It was tried, and the thread goes on without.
     Tried,
-    /// It was tried, and is asked for again at once: by the same call of the program.
+    /// It was tried, and is tried again at once: by the same call of the program.
     Again,
+    /// It was tried, and is asked for at once: the same, and the last.
+    Waited,
     /// It was waited for until the time was up.
     GaveUp,
 }
@@ -104,9 +106,16 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
 
 /// How `event`, a try in vain, goes on.
 fn tried(event: &Event, later: &[Event], event_ns: u64) -> Failed {
-    let same = |next: &&Event| matches!(next.what, What::Request(_) | What::Failed(_)) && next.lock == event.lock;
-    let again = later.first().filter(same).is_some_and(|next| next.at - event.at <= AGAIN_NS + event_ns);
-    if again { Failed::Again } else { Failed::Tried }
+    let Some(at) = later.iter().position(|next| next.what.time().is_none()) else { return Failed::Tried };
+    let next = &later[at];
+    // What the recorder's looks at the CPU clock take is told as such time.
+    let away: u64 = later[..at].iter().filter_map(|between| between.what.time()).sum();
+    let soon = next.lock == event.lock && (next.at - event.at).saturating_sub(away) <= AGAIN_NS + event_ns;
+    match next.what {
+        What::Failed(_) if soon => Failed::Again,
+        What::Request(_) if soon => Failed::Waited,
+        _ => Failed::Tried,
+    }
 }
 
 /// Whether the next event of a lock is the grant of `lock`, or its refusal.
@@ -143,6 +152,7 @@ mod tests {
     struct All {
         sections: Vec<Section>,
         gaps: Vec<(u64, u64)>,
+        failed: Vec<Failed>,
     }
 
     impl Told for All {
@@ -154,7 +164,9 @@ mod tests {
             self.gaps.push((cpu, off));
         }
 
-        fn failed(&mut self, _lock: u32, _outer: Option<u32>, _how: Failed) {}
+        fn failed(&mut self, _lock: u32, _outer: Option<u32>, how: Failed) {
+            self.failed.push(how);
+        }
     }
 
     #[test]
@@ -176,6 +188,17 @@ mod tests {
         window(&recording.windows[0], recording.event_ns, &mut all);
         let own: Vec<u64> = all.sections.iter().map(|section| section.own).collect();
         assert_eq!((all.gaps.as_slice(), own.as_slice()), ([(460, 500), (0, 0)].as_slice(), [10, 200].as_slice()));
+    }
+
+    #[test]
+    fn a_try_that_goes_on_is_told_from_one_that_does_without() {
+        let text = "lockyard recording 1\nclass mutex A\nlock 0\nwindow 1 0\n100 1 failed 0 write\n\
+            200 1 failed 0 write\n700 1 preempted 450\n750 1 request 0 write\n760 1 release 0\n\
+            2000 1 failed 0 write\n9000 1 request 0 write\n9010 1 release 0\n";
+        let recording = Recording::from_text("a", text).unwrap();
+        let mut all = All::default();
+        window(&recording.windows[0], 0, &mut all);
+        assert_eq!(all.failed, [Failed::Again, Failed::Waited, Failed::Tried]);
     }
 
     #[test]

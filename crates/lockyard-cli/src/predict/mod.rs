@@ -110,6 +110,9 @@ impl PredictOptions {
         let duration = args.duration.as_ref();
         let duration = duration.map(|text| values::duration("--duration", text, 10_000, 10_000_000_000)).transpose()?;
         let seeds = Bounds { flag: "--seeds", least: 1, most: 100 }.number(&args.seeds)?;
+        if args.html.is_some() && args.html == args.out {
+            return Err(Failure::usage("--html and --out name one file; choose two"));
+        }
         let (format, out) = options::chosen(args.json, args.csv, args.out.as_deref())?;
         Ok(Self {
             name: programs::stem(&args.file),

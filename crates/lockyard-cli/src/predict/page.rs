@@ -50,6 +50,10 @@ pub(crate) fn page(found: &Prediction) -> String {
     for (name, text) in LEGEND {
         let _ = writeln!(out, "<dt>{name}</dt><dd>{}</dd>", escape(text));
     }
+    let most = found.alternatives[0].points.iter().map(|point| point.threads).max();
+    if most.is_some_and(|most| most > found.cpus) {
+        let _ = writeln!(out, "<dt>*</dt><dd>more threads than the machine has CPUs: {}</dd>", found.cpus);
+    }
     for (number, value) in &found.set {
         let _ = writeln!(out, "<dt>changed</dt><dd>{} = {value}</dd>", escape(number));
     }

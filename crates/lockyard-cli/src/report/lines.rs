@@ -1,7 +1,7 @@
 //! Line charts as SVG: throughput over threads, published against simulated or simulated alone,
-//! both axes logarithmic.
-//! Colours come from the page's style sheet (`.s0` to `.s4`); a published line is solid with filled
-//! points, a simulated one dashed with hollow points and a band.
+//! both axes logarithmic. Colours come from the page's style sheet (`.s0` to `.s6`). A published
+//! line is solid with filled points; a simulated one has a band, and is dashed with hollow points
+//! beside a published one.
 
 use std::fmt::Write;
 
@@ -14,6 +14,9 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 700.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 296.0;
+const COLOURS: usize = 7;
+/// A row of a legend below.
+const LEGEND: f64 = 20.0;
 
 /// One column of a table, as it is drawn.
 #[derive(Clone, Debug)]
@@ -39,17 +42,20 @@ pub(crate) fn chart(title: &str, unit: &str, series: &[Series]) -> String {
             .chain(series.iter().flat_map(|one| one.simulated.iter().flat_map(|point| [point.1, point.2, point.3])))
     };
     let (x, y) = (Axis::over(xs(), LEFT, RIGHT, 1.0), Axis::over(ys(), BOTTOM, TOP, 0.0));
+    // What is simulated alone needs no other line, and no word for it; what it is called is long.
+    let alone = series.iter().all(|one| one.published.is_empty());
+    let height = if alone { HEIGHT + LEGEND * series.len() as f64 } else { HEIGHT };
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(
         out,
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\" xmlns=\"http://www.w3.org/2000/svg\">",
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\" xmlns=\"http://www.w3.org/2000/svg\">",
         escape(title)
     );
     text(&mut out, 0.0, 14.0, "title", "start", title);
     grid(&mut out, &x, &y, unit, xs());
     for (number, one) in series.iter().enumerate() {
-        draw(&mut out, one, &x, &y, number);
+        draw(&mut out, one, &x, &y, (number, alone));
     }
     out.push_str("</svg>\n");
     out
@@ -71,15 +77,16 @@ fn grid(out: &mut String, x: &Axis, y: &Axis, unit: &str, xs: impl Iterator<Item
     text(out, RIGHT, 14.0, "head", "end", &format!("{unit}, both axes logarithmic"));
 }
 
-fn draw(out: &mut String, one: &Series, x: &Axis, y: &Axis, number: usize) {
-    let _ = write!(out, "<g class=\"s{}\"><title>{}</title>", number % 5, escape(&one.label));
+fn draw(out: &mut String, one: &Series, x: &Axis, y: &Axis, (number, alone): (usize, bool)) {
+    let drawn = if alone { "pub" } else { "sim" };
+    let _ = write!(out, "<g class=\"s{}\"><title>{}</title>", number % COLOURS, escape(&one.label));
     let upper = one.simulated.iter().map(|point| (point.0, point.3));
     let lower = one.simulated.iter().rev().map(|point| (point.0, point.2));
     let _ = write!(out, "<polygon class=\"band\" points=\"{}\"/>", points(upper.chain(lower), x, y));
     let simulated = || one.simulated.iter().map(|point| (point.0, point.1));
-    let _ = write!(out, "<polyline class=\"sim\" points=\"{}\"/>", points(simulated(), x, y));
+    let _ = write!(out, "<polyline class=\"{drawn}\" points=\"{}\"/>", points(simulated(), x, y));
     let _ = write!(out, "<polyline class=\"pub\" points=\"{}\"/>", points(one.published.iter().copied(), x, y));
-    for (class, at) in one.published.iter().copied().map(|at| ("pub", at)).chain(simulated().map(|at| ("sim", at))) {
+    for (class, at) in one.published.iter().copied().map(|at| ("pub", at)).chain(simulated().map(|at| (drawn, at))) {
         let _ = write!(
             out,
             "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\"/>",
@@ -87,22 +94,15 @@ fn draw(out: &mut String, one: &Series, x: &Axis, y: &Axis, number: usize) {
             y.place(at.1)
         );
     }
-    // What is simulated alone needs no word for it.
-    let alone = one.published.is_empty();
-    let (room, kinds): (f64, &[(&str, &str)]) = match alone {
-        true => (24.0, &[("sim", "")]),
-        false => (40.0, &[("pub", ", published"), ("sim", ", simulated")]),
+    let (left, top, kinds): (f64, f64, &[(&str, &str)]) = match alone {
+        true => (LEFT, HEIGHT + LEGEND * number as f64, &[("pub", "")]),
+        false => (RIGHT + 20.0, TOP + 10.0 + 40.0 * number as f64, &[("pub", ", published"), ("sim", ", simulated")]),
     };
-    let top = TOP + 10.0 + room * number as f64;
     for (row, (class, what)) in kinds.iter().enumerate() {
         let at = top + 17.0 * row as f64;
-        let _ = write!(
-            out,
-            "<line class=\"{class}\" x1=\"{}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>",
-            RIGHT + 20.0,
-            RIGHT + 54.0
-        );
-        text(out, RIGHT + 62.0, at + 4.0, "label", "start", &format!("{}{what}", one.label));
+        let right = left + 34.0;
+        let _ = write!(out, "<line class=\"{class}\" x1=\"{left}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>");
+        text(out, left + 42.0, at + 4.0, "label", "start", &format!("{}{what}", one.label));
     }
     out.push_str("</g>\n");
 }

@@ -8,7 +8,7 @@ use super::svg::{escape, text};
 const WIDTH: f64 = 980.0;
 const LABEL_END: f64 = 96.0;
 const START: f64 = 106.0;
-const END: f64 = 720.0;
+const END: f64 = 960.0;
 const TOP: f64 = 34.0;
 const ROW: f64 = 24.0;
 const BAR: f64 = 16.0;
@@ -33,7 +33,9 @@ pub(crate) fn chart(title: &str, bars: &[Divided]) -> String {
             names.push(name);
         }
     }
-    let height = TOP + ROW * bars.len().max(names.len()) as f64 + 8.0;
+    // What the colours are stands below: names of locks are long.
+    let legend = TOP + ROW * bars.len() as f64 + 10.0;
+    let height = legend + ROW * names.len() as f64;
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(
@@ -46,14 +48,19 @@ pub(crate) fn chart(title: &str, bars: &[Divided]) -> String {
         draw(&mut out, bar, &names, TOP + ROW * row as f64);
     }
     for (row, name) in names.iter().enumerate() {
-        let top = TOP + ROW * row as f64;
-        let _ = write!(out, "<g class=\"p{}\">", row % 6);
-        rect(&mut out, END + 24.0, top, 16.0);
-        text(&mut out, END + 48.0, top + 13.0, "label", "start", name);
+        let top = legend + ROW * row as f64;
+        let _ = write!(out, "<g class=\"p{}\">", colour(row));
+        rect(&mut out, START, top, 16.0);
+        text(&mut out, START + 24.0, top + 13.0, "label", "start", name);
         out.push_str("</g>\n");
     }
     out.push_str("</svg>\n");
     out
+}
+
+/// The first part has a colour of its own.
+fn colour(number: usize) -> usize {
+    number.min(1 + number.saturating_sub(1) % 5)
 }
 
 fn draw(out: &mut String, bar: &Divided, names: &[&str], top: f64) {
@@ -68,7 +75,7 @@ fn draw(out: &mut String, bar: &Divided, names: &[&str], top: f64) {
         let (begin, width) = (START + (END - START) * from, (END - START) * (to - from));
         let number = names.iter().position(|known| known == name).unwrap_or(0);
         let said = format!("{}: {name} {:.0} %", bar.label, share * 100.0);
-        let _ = write!(out, "<g class=\"p{}\"><title>{}</title>", number % 6, escape(&said));
+        let _ = write!(out, "<g class=\"p{}\"><title>{}</title>", colour(number), escape(&said));
         rect(out, begin, top, width);
         if to - from >= WRITTEN {
             text(out, begin + width / 2.0, top + 12.5, "inside", "middle", &format!("{:.0} %", share * 100.0));
