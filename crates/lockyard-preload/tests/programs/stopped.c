@@ -90,9 +90,9 @@ static void stop_all(int count, long after_us)
     wait_for(&stopped, count);
 }
 
-// A waiter may be stopped with the lock inside of the lock, in the few instructions in which it joins
-// the queue: then it keeps all out. That is a matter of chance, so it does not happen three times
-// in a row. A lock that is kept for a waiter is kept each time.
+// A waiter may be stopped with the lock inside of the lock, in the few instructions in which it
+// joins the queue: then it keeps all out. That is a matter of chance, so it does not happen three
+// times in a row. A lock that is kept for a waiter is kept each time.
 enum { PATIENCE_MS = 10000, CHANCES = 3 };
 static _Atomic int done, rescued;
 
