@@ -6,9 +6,8 @@
 use std::fmt::Write;
 
 use super::numbers;
-use super::svg::{escape, text};
+use super::svg::{self, WIDTH, escape, text};
 
-const WIDTH: f64 = 980.0;
 const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 700.0;
@@ -45,13 +44,7 @@ pub(crate) fn chart(title: &str, unit: &str, series: &[Series]) -> String {
     // What is simulated alone needs no other line, and no word for it; what it is called is long.
     let alone = series.iter().all(|one| one.published.is_empty());
     let height = if alone { HEIGHT + LEGEND * series.len() as f64 } else { HEIGHT };
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        out,
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\" xmlns=\"http://www.w3.org/2000/svg\">",
-        escape(title)
-    );
+    let mut out = svg::begin(title, height);
     text(&mut out, 0.0, 14.0, "title", "start", title);
     grid(&mut out, &x, &y, unit, xs());
     for (number, one) in series.iter().enumerate() {
@@ -171,12 +164,7 @@ pub(crate) fn ratios(title: &str, dots: &[Dot]) -> String {
     });
     let axis = Axis::over(values, LABEL + 20.0, WIDTH - 20.0, 0.0);
     let height = 52.0 + dots.len() as f64 * ROW;
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\" xmlns=\"http://www.w3.org/2000/svg\">",
-        escape(title)
-    );
+    let mut out = svg::begin(title, height);
     text(&mut out, 0.0, 14.0, "title", "start", title);
     text(&mut out, WIDTH - 20.0, 14.0, "head", "end", "after / before: ● published  ○ simulated, with band");
     for value in axis.ticks() {

@@ -3,9 +3,8 @@
 
 use std::fmt::Write;
 
-use super::svg::{escape, text};
+use super::svg::{self, escape, text};
 
-const WIDTH: f64 = 980.0;
 const LABEL_END: f64 = 96.0;
 const START: f64 = 106.0;
 const END: f64 = 960.0;
@@ -36,13 +35,7 @@ pub(crate) fn chart(title: &str, bars: &[Divided]) -> String {
     // What the colours are stands below: names of locks are long.
     let legend = TOP + ROW * bars.len() as f64 + 10.0;
     let height = legend + ROW * names.len() as f64;
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        out,
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\" xmlns=\"http://www.w3.org/2000/svg\">",
-        escape(title)
-    );
+    let mut out = svg::begin(title, height);
     text(&mut out, 0.0, 14.0, "title", "start", title);
     for (row, bar) in bars.iter().enumerate() {
         draw(&mut out, bar, &names, TOP + ROW * row as f64);

@@ -9,7 +9,8 @@ use std::fmt::Write;
 
 use super::numbers;
 
-const WIDTH: f64 = 980.0;
+/// How wide each picture is.
+pub(super) const WIDTH: f64 = 980.0;
 const ROW: f64 = 21.0;
 const BAR: f64 = 13.0;
 const TITLE: f64 = 34.0;
@@ -56,13 +57,7 @@ pub(crate) fn chart(name: &str, panels: &[Panel]) -> String {
     let rows: usize = panels.iter().map(|panel| panel.bars.len()).sum();
     let height = HEAD + panels.len() as f64 * (TITLE + 8.0) + rows as f64 * ROW;
     let axis = LogAxis::over(panels.iter().flat_map(|panel| &panel.bars).map(|bar| bar.wait_ns));
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        out,
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\" xmlns=\"http://www.w3.org/2000/svg\">",
-        escape(name)
-    );
+    let mut out = begin(name, height);
     head(&mut out, &axis);
     let mut top = HEAD;
     for panel in panels {
@@ -71,6 +66,16 @@ pub(crate) fn chart(name: &str, panels: &[Panel]) -> String {
     }
     out.push_str("</svg>\n");
     out
+}
+
+/// The beginning of a picture of that height; `name` is read out instead of it. Writing to a string
+/// cannot fail, here and below.
+pub(super) fn begin(name: &str, height: f64) -> String {
+    let name = escape(name);
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{name}\" \
+         xmlns=\"http://www.w3.org/2000/svg\">\n"
+    )
 }
 
 fn head(out: &mut String, axis: &LogAxis) {

@@ -32,7 +32,10 @@ pub(super) trait Lock {
 }
 
 macro_rules! rwlock {
-    ($lock:ident $(<$policy:ident: $bound:path>)?, $read:ident, $read_release:ident, $write_release:ident, $contended:ident) => {
+    (
+        $lock:ident $(<$policy:ident: $bound:path>)?,
+        $read:ident, $read_release:ident, $write_release:ident, $contended:ident
+    ) => {
 impl$(<$policy: $bound>)? Lock for $lock<Linux $(, $policy)?> {
     fn is_full(&self) -> bool {
         $lock::is_full(self)

@@ -16,7 +16,7 @@
 //! | word | value | set by | cleared by |
 //! |---|---|---|---|
 //! | mutex | 0 free, 1 taken, 2 taken and somebody may sleep | the owner; 2: a waiter | the owner |
-//! | rwlock | `WRITER` | a writer that finds no reader; the last reader, for the writer that waits | the writer |
+//! | rwlock | `WRITER` | a writer that finds no reader; the last reader, for it | the writer |
 //! | | `WAITS`: a writer waits | the writer | the last reader, with the above |
 //! | | `ASLEEP`: somebody may sleep | a waiter, before it sleeps | the thread that wakes all |
 //! | | `READER` × readers, waiting ones too | each reader | each reader |
