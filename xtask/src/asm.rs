@@ -31,7 +31,8 @@ const SHAPES: [Shape; 12] = [
     Shape { probe: "probe_mutex_unlock", locked: &[ANY], longest: 10 },
     Shape { probe: "probe_rt_mutex_lock", locked: &["lock cmpxchg"], longest: 20 },
     Shape { probe: "probe_rt_mutex_unlock", locked: &["lock cmpxchg"], longest: 16 },
-    Shape { probe: "probe_spin_lock", locked: &["lock cmpxchg"], longest: 10 },
+    // A look and an exchange of a byte: more instructions, and less time, than one exchange of two.
+    Shape { probe: "probe_spin_lock", locked: &["lock cmpxchg"], longest: 16 },
     Shape { probe: "probe_spin_unlock", locked: &[], longest: 10 },
     Shape { probe: "probe_rwsem_read", locked: &[ANY], longest: 22 },
     Shape { probe: "probe_rwsem_read_unlock", locked: &[ANY], longest: 22 },

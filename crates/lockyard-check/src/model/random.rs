@@ -174,7 +174,7 @@ const SLEEPS: Machine = Machine { nodes: 3, ..Machine::SLEEPS };
 /// The machines on which each case is performed.
 const MACHINES: [Machine; 5] = [
     SLEEPS,
-    Machine { restless: true, ..SLEEPS },
+    Machine { restless: true, parted: true, ..SLEEPS },
     Machine { patience: Patience::Long, ..SLEEPS },
     Machine { patience: Patience::Exact, ..SLEEPS },
     Machine { clock: Clock::Hurried, ..SLEEPS },

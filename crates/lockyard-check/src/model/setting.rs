@@ -52,6 +52,8 @@ pub struct Machine {
     pub registered: usize,
     /// This thread's spins end at once, whatever those of others do.
     pub hasty: Option<usize>,
+    /// `Lanes::take_beside` is two steps, as on x86-64; otherwise it is one, as on AArch64.
+    pub parted: bool,
     /// Some sleeps end for no reason. (For random schedules: an exploration would not end.)
     pub restless: bool,
 }
@@ -67,6 +69,7 @@ impl Machine {
         ranked: false,
         registered: usize::MAX,
         hasty: None,
+        parted: false,
         restless: false,
     };
     /// Everybody spins.

@@ -371,6 +371,20 @@ impl<E: Engine> Lanes for U32<E> {
     }
 
     #[track_caller]
+    fn take_beside(&self, beside: u8) -> Option<u8> {
+        let success = order(Location::caller(), Part::Rmw, Ordering::Acquire);
+        let (beside, mut mask) = (u32::from(beside) << 8, 0xffff);
+        if world().machine().parted {
+            if self.load(Relaxed) & 0xff00 != beside {
+                return None;
+            }
+            mask = 0xff;
+        }
+        let old = self.exchange_lane(mask, beside & mask, beside & mask | 1, success, Relaxed).ok()?;
+        Some((old >> 8) as u8)
+    }
+
+    #[track_caller]
     fn compare_exchange_half(
         &self,
         lane: u32,

@@ -131,6 +131,17 @@ impl Lanes for LaneWord {
         self.0.compare_exchange_half(lane, current, new, success, failure)
     }
 
+    fn take_beside(&self, beside: u8) -> Option<u8> {
+        // Two steps, as the processor's.
+        step();
+        if self.0.load(Ordering::Relaxed) >> 8 & 0xff != u32::from(beside) {
+            return None;
+        }
+        step();
+        self.0.compare_exchange_byte(0, 0, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        Some((self.0.load(Ordering::Relaxed) >> 8) as u8)
+    }
+
     fn swap_half(&self, lane: u32, value: u16, order: Ordering) -> u16 {
         step();
         self.0.swap_half(lane, value, order)

@@ -271,6 +271,14 @@ impl Lanes for LaneWord {
 
     #[track_caller]
     #[inline]
+    fn take_beside(&self, beside: u8) -> Option<u8> {
+        let free = u32::from(beside) << 8;
+        let taken = self.lane_exchange(0, 0xffff, free, free | 1, (Ordering::Acquire, Ordering::Relaxed));
+        taken.is_ok().then_some(beside)
+    }
+
+    #[track_caller]
+    #[inline]
     fn swap_half(&self, lane: u32, value: u16, order: Ordering) -> u16 {
         let shift = lane * 16;
         let old = self.modify(order, |word| word & !(0xffff << shift) | u32::from(value) << shift);

@@ -173,6 +173,12 @@ mod tests {
                     assert_eq!(lanes.load(Relaxed), whole.load(Relaxed));
                 }
             }
+            for (beside, locked) in [(0, 0), (2, 0), (2, 1), (0xff, 0)] {
+                lanes.store(word & !0xff | locked, Relaxed);
+                whole.store(word & !0xff | locked, Relaxed);
+                assert_eq!(lanes.take_beside(beside), whole.take_beside(beside));
+                assert_eq!(lanes.load(Relaxed), whole.load(Relaxed));
+            }
             for lane in 0..2 {
                 lanes.store(word, Relaxed);
                 whole.store(word, Relaxed);

@@ -9,7 +9,7 @@
 //! # Since when
 //!
 //! A thread that is refused a free lock notes in its word since when it lies free. The taker of the
-//! lock takes the note away, in the same step; so a note that is old says that nobody has taken the
+//! lock takes the note away, before its section; so a note that is old says that nobody has had the
 //! lock for so long, the waiter for which it is kept included.
 //!
 //! | refused thread | when | what it does |
@@ -91,6 +91,13 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     /// Whether nobody holds the lock.
     pub(super) fn is_free(&self) -> bool {
         self.word.load(Relaxed) & LOCKED_MASK == 0
+    }
+
+    /// The caller has the lock, which it found free before a thread was refused it and noted that.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn forget_note(&self) {
+        self.word.fetch_and(!SINCE_MASK, Relaxed);
     }
 
     /// The caller is refused a lock that is perhaps free, in favour of a waiter: takes it if that

@@ -67,8 +67,9 @@
 //!
 //! **Bound on bypass.** Inside a queue of kind plain the order is that of arrival. Newcomers pass
 //! each head until its turn ends, and during one sleep after that: for at most
-//! [`TURN_NS`](crate::wait::turn::TURN_NS), two wake-ups and a hold. On an exact machine they pass
-//! a head only while it sleeps. Three cases have another bound: a head or waiter that does not come
+//! [`TURN_NS`](crate::wait::turn::TURN_NS), two wake-ups and a hold; and after that each newcomer
+//! once that looked before pending was set and takes the byte now. On an exact machine they pass a
+//! head only while it sleeps. Three cases have another bound: a head or waiter that does not come
 //! to a free lock in [`LAPSE_NS`](super::lapse::LAPSE_NS) is passed until it comes; a head that
 //! finds no free entry in the table sleeps in naps of 1 ms, and is passed in each; threads of fixed
 //! priority pass the whole queue.
@@ -241,8 +242,7 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
             let (free, taken) = (K::REST, K::REST | LOCKED as u16);
             self.word.compare_exchange(free.into(), taken.into(), Acquire, Relaxed).is_ok()
         } else {
-            // Locked and pending, whatever the tail: a running thread may pass a queue whose head
-            // is not pending.
+            // Whatever the tail: a running thread may pass a queue whose head is not pending.
             self.try_unseen()
         };
         if !got {
@@ -360,12 +360,21 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
         self.word.compare_exchange_byte(LOCKED_LANE, 0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// One attempt without a look at the word, past a queue whose head neither sleeps nor is
-    /// pending. In a word of another lock, whose low half is not [`Kind::REST`], it changes
+    /// One attempt past a queue whose head neither sleeps nor is pending, or was neither a moment
+    /// ago. In a word of another lock, whose low half is not [`Kind::REST`], it changes
     /// nothing.
     #[inline(always)]
     pub fn try_unseen(&self) -> bool {
-        self.word.compare_exchange_half(0, K::REST, K::REST | LOCKED as u16, Acquire, Relaxed).is_ok()
+        let rest = (K::REST >> 8) as u8;
+        match self.word.take_beside(rest) {
+            None => false,
+            Some(beside) => {
+                if beside != rest {
+                    self.forget_note();
+                }
+                true
+            }
+        }
     }
 
     /// The newcomer's attempt: for a while if there is a queue that sleeps, once otherwise. In

@@ -19,6 +19,9 @@ use lockyard_check::scripted::{Scene, Scripted, every_stop};
 use super::scripts;
 use super::word::{LOCKED, URGENT, state};
 
+/// A note of how long the lock lies free.
+const NOTE: u32 = 0xf000;
+
 /// A lock, and who had it: priority and time.
 struct Stand<K> {
     lock: RawQueuedSpinLock<Scripted, K>,
@@ -189,6 +192,34 @@ scripts! {
             scene.settle();
             assert_eq!((got[0].is_done(), state(lock)), (true, LOCKED));
             low.does(|| stand.release());
+        });
+    }
+
+    /// A newcomer looks at an open lock. Then the lock is kept for an urgent waiter that does not
+    /// come, and a try notes that. The newcomer takes the byte, and no note stays in a held lock.
+    fn a_newcomer_that_has_looked_before_passes_once_and_leaves_no_note() {
+        let stand = Stand::<Plain>::new();
+        let lock = &stand.lock;
+        Scene::play(|scene, [holder, urgent, newcomer]| {
+            let passed = newcomer.starts_until(1, || lock.acquire());
+            assert!(newcomer.is_stopped());
+            holder.does(|| lock.acquire());
+            urgent.has_priority(1);
+            let got = urgent.starts(|| lock.acquire());
+            scene.settle();
+            urgent.freeze();
+            holder.does(|| stand.release());
+            assert!(!holder.does(|| lock.try_acquire()));
+            assert_eq!((state(lock) & !NOTE, lock.raw() & NOTE != 0), (URGENT, true));
+            newcomer.resumes();
+            passed.expect("it has looked before");
+            assert_eq!(lock.raw(), LOCKED | URGENT);
+            newcomer.does(|| stand.release());
+            urgent.thaw();
+            scene.settle();
+            got.expect("chosen");
+            urgent.does(|| stand.release());
+            assert_eq!(lock.raw(), 0);
         });
     }
 

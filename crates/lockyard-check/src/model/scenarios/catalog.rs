@@ -93,6 +93,7 @@ pub fn all() -> Vec<Scenario> {
     list.retain(|scenario| !LEFT_OUT.contains(&scenario.name.as_str()));
     let special = [
         urgent_spins(),
+        parted_spins(),
         shuffled(),
         hierarchical(),
         spin_queue(),
@@ -298,6 +299,19 @@ fn urgent_spins() -> Vec<Scenario> {
         sleeps.twice::<RawQSpinLock<Loom>>(&[W, W]),
         sleeps.contend::<RawQSpinLock<Loom>>(&[W, W, W]).reaching(&[Event::PvUrgent]),
         of("hq-spinlock", "urgent-untimed", two_nodes(UNTIMED)).contend::<EagerHq<Loom>>(&[W, W]),
+    ]
+}
+
+/// Spinlocks whose takers look before they take the byte.
+fn parted_spins() -> Vec<Scenario> {
+    let of = |mode, machine| Of { lock: "qspinlock", machine: Machine { parted: true, ..machine }, mode };
+    let late = of("parted-late", LATE);
+    vec![
+        of("parted-untimed", UNTIMED).contend::<RawQSpinLock<Loom>>(&[W, W]),
+        of("parted-urgent", Machine { ranked: true, ..UNTIMED }).contend::<RawQSpinLock<Loom>>(&[W, W]),
+        late.contend::<RawQSpinLock<Loom>>(&[W, W]),
+        late.contend::<RawQSpinLock<Loom>>(&[W, W, W]),
+        late.attempt::<RawQSpinLock<Loom>>(&[W, W]),
     ]
 }
 

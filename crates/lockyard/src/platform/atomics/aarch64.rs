@@ -97,6 +97,13 @@ impl Lanes for LaneWord {
 
     #[cfg(target_feature = "lse")]
     #[inline(always)]
+    fn take_beside(&self, beside: u8) -> Option<u8> {
+        let free = u16::from(beside) << 8;
+        self.compare_exchange_half(0, free, free | 1, Ordering::Acquire, Ordering::Relaxed).is_ok().then_some(beside)
+    }
+
+    #[cfg(target_feature = "lse")]
+    #[inline(always)]
     fn swap_half(&self, lane: u32, value: u16, _order: Ordering) -> u16 {
         debug_assert!(lane < 2);
         let half = self.0.as_ptr().cast::<u16>().wrapping_add(lane as usize);

@@ -78,6 +78,28 @@ impl Lanes for LaneWord {
     }
 
     #[inline(always)]
+    fn take_beside(&self, beside: u8) -> Option<u8> {
+        let word = self.0.as_ptr().cast::<u8>();
+        let byte = || {
+            let value: u32;
+            // SAFETY: byte lane 1 of this word; otherwise as in `store_byte`.
+            unsafe {
+                core::arch::asm!("movzx {:e}, byte ptr [{} + 1]", out(reg) value, in(reg) word, options(nostack, preserves_flags));
+            }
+            value as u8
+        };
+        // Fetched to be written, or the exchange would have to ask for the line once more. (No
+        // operation on the first processors of this kind.)
+        // SAFETY: a hint.
+        unsafe { core::arch::asm!("prefetchw byte ptr [{}]", in(reg) word, options(nostack, preserves_flags)) };
+        if byte() != beside {
+            return None;
+        }
+        self.compare_exchange_byte(0, 0, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        Some(byte())
+    }
+
+    #[inline(always)]
     fn swap_half(&self, lane: u32, value: u16, _order: Ordering) -> u16 {
         debug_assert!(lane < 2);
         let half = self.0.as_ptr().cast::<u16>().wrapping_add(lane as usize);
