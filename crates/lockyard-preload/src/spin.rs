@@ -17,9 +17,9 @@
 //!
 //! `pthread_spin_init` writes the mark for private spinlocks, and leaves the others to glibc. A
 //! word of ours keeps its mark for ever. The fast path looks for a free word with the mark, finds
-//! none in a word of glibc's, and changes nothing there. The slow path sees whose the word is; once
-//! it has seen one of glibc's the process has no fast paths for spinlocks any more, so that no
-//! owner of such a lock releases it as if it were ours.
+//! none in a word of glibc's (byte 1 is 0, or 248 and above), and changes nothing there. The slow
+//! path sees whose the word is; once it has seen one of glibc's the process has no fast paths for
+//! spinlocks any more, so that no owner of such a lock releases it as if it were ours.
 //!
 //! | initialised | used from processes | works |
 //! |---|---|---|

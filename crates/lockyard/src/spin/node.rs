@@ -91,10 +91,10 @@ pub struct Place<P: Platform> {
     pub(super) past: u64,
     /// For the kind: the waiter's own lane.
     pub(super) lane: u32,
-    /// Whether it tries for the lock before it looks at the word, once it is head: its promoter is
-    /// near, and about to leave. Where that is so, its first attempt costs one
-    /// transfer of the word's line; a look and an attempt cost two. Where the lock is still held,
-    /// the look would have taken the line from the owner as well.
+    /// Whether it tries for the lock before it reads the word, once it is head: its promoter is
+    /// near, and about to leave. Where that is so, its first attempt, which asks for the line to be
+    /// written, costs one transfer of it; a read and an attempt cost two. Where the lock is still
+    /// held, the read would have taken the line from the owner as well.
     pub(super) tries_first: bool,
     /// The process in which it queued: in a child that a signal handler of its own thread made, the
     /// queue is another process's.

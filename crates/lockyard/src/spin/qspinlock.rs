@@ -3,9 +3,9 @@
 //! One queue, first come, first served; its tail is in the lock word. Word, waiting, ordering,
 //! destruction: see [`queued`](super::queued), of which this is the plain kind.
 //!
-//! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends:
-//! [`TURN_NS`](crate::wait::turn::TURN_NS) and a wake-up per waiter ahead. Inside the queue the
-//! order is first come, first served.
+//! **Bound on bypass.** Newcomers pass the queue only until the head's turn ends, early ones once
+//! more: [`TURN_NS`](crate::wait::turn::TURN_NS) and a wake-up per waiter ahead. Inside the queue
+//! the order is first come, first served.
 //!
 //! **Not good for** machines with many NUMA nodes under contention: the word crosses the machine at
 //! every hand-over. See [`hq`](super::hq), which costs the same without contention.

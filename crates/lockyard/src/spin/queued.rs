@@ -18,11 +18,11 @@
 //! | bits | name | meaning | set by | cleared by | legal not to |
 //! |---|---|---|---|---|---|
 //! | 0–7 | locked | 0 free, 1 held | the taker, by a compare-exchange of at least this byte | the owner, by a byte store with Release | – |
-//! | 8 | pending | no thread but the head, an [urgent waiter](super::urgent) or a [late taker](super::lapse) takes the lock | the head whose turn is over | the taker, in the step that takes; the head, before a first sleep, or before a sleep for which it is not registered | set it: threads pass the head longer |
+//! | 8 | pending | no thread but the head, an [urgent waiter](super::urgent) or a [late taker](super::lapse) takes the lock, and an *early* newcomer, which looked before | the head whose turn is over | a taker that is not early, in the step that takes; the head, before a first sleep, or before a sleep for which it is not registered | set it: threads pass the head longer |
 //! | 9 | type | the lock may queue by node ([`Hq`](super::hq::Hq)) | the constructor; in all-zero memory the first taker | nobody | set it before the first taker |
 //! | 10 | mark | the word is not another lock's ([`Marked`](super::qspinlock::Marked); not on exact machines) | likewise | nobody | likewise |
 //! | 10 | asleep | exact machines: the head sleeps, or was woken and has not run | the head; the thread that makes a sleeping waiter head | the head | – |
-//! | 11 | urgent | no thread but an entitled urgent waiter or a late taker takes the lock | an urgent waiter; one that has taken the lock, for the next | the taker, in the step that takes | – |
+//! | 11 | urgent | no thread but an entitled urgent waiter, a late taker or an early newcomer takes the lock | an urgent waiter; one that has taken the lock, for the next | a taker that is not early, in the step that takes | – |
 //! | 12–15 | since | a coarse time at which the lock was found free and refused; 0: none | the refused thread, by a compare-exchange of the word | the next taker | set it: the next refused thread does |
 //! | 16–31 | tail | last waiter: thread id (14 bits), nesting level (2 bits); 0: nobody queued; thread id 0: a mark of the kind | the waiter that queues | the last head, when it has the lock; in the child of a fork the thread that buries [ghosts](super::lapse) | – |
 //!
@@ -36,6 +36,7 @@
 //! |---|---|---|
 //! | \*,0,0, not urgent | a newcomer or the head takes it (exact: a newcomer only if nobody is queued, or the head sleeps) | \*,0,1 |
 //! | 0,0,0 | a try takes it | 0,0,1 |
+//! | \*,x,0 | an early newcomer takes it | \*,x,1; urgent stays as it is |
 //! | p,x,y | n queues behind p | n,x,y |
 //! | n,1,0, not urgent | the head takes it | n,0,1 |
 //! | \*,x,0 | an urgent waiter takes it | \*,0,1 |
@@ -67,12 +68,11 @@
 //!
 //! **Bound on bypass.** Inside a queue of kind plain the order is that of arrival. Newcomers pass
 //! each head until its turn ends, and during one sleep after that: for at most
-//! [`TURN_NS`](crate::wait::turn::TURN_NS), two wake-ups and a hold; and after that each newcomer
-//! once that looked before pending was set and takes the byte now. On an exact machine they pass a
-//! head only while it sleeps. Three cases have another bound: a head or waiter that does not come
-//! to a free lock in [`LAPSE_NS`](super::lapse::LAPSE_NS) is passed until it comes; a head that
-//! finds no free entry in the table sleeps in naps of 1 ms, and is passed in each; threads of fixed
-//! priority pass the whole queue.
+//! [`TURN_NS`](crate::wait::turn::TURN_NS), two wake-ups and a hold; each early newcomer once after
+//! that. On an exact machine they pass a head only while it sleeps. Three cases have another bound:
+//! a head or waiter that does not come to a free lock in [`LAPSE_NS`](super::lapse::LAPSE_NS) is
+//! passed until it comes; a head that finds no free entry in the table sleeps in naps of 1 ms, and
+//! is passed in each; threads of fixed priority pass the whole queue.
 //!
 //! # Ordering
 //!
@@ -361,8 +361,8 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
     }
 
     /// One attempt past a queue whose head neither sleeps nor is pending, or was neither a moment
-    /// ago. In a word of another lock, whose low half is not [`Kind::REST`], it changes
-    /// nothing.
+    /// ago. In a word of another lock, whose byte 1 is never that of [`Kind::REST`], it
+    /// changes nothing.
     #[inline(always)]
     pub fn try_unseen(&self) -> bool {
         let rest = (K::REST >> 8) as u8;

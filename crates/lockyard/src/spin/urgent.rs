@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | an urgent waiter | the lock free, *urgent* clear | takes it, past queued and pending waiters |
 //! | an urgent waiter that is *entitled* | the lock free | takes it |
-//! | anybody else | the lock free, *urgent* set | is refused, as by a [pending head](super::lapse) |
+//! | anybody else | the lock free, *urgent* set as it looks | is refused, as by a [pending head](super::lapse) |
 //! | the owner, at its unlock | urgent waiters asleep | takes the entry of the next one out, and wakes that one |
 //! | an urgent waiter that has taken the lock | others registered | sets *urgent*, which its attempt has cleared |
 //!
@@ -37,9 +37,9 @@
 //! by its timer, or comes when *urgent* is clear, may have it before one that was woken.
 //!
 //! **Bound on bypass.** A registered waiter is passed by threads of no rank only before it has set
-//! *urgent*, and by those that take the lock when it did not come in [`LAPSE_NS`]; by urgent
-//! waiters only in that order. With a full line of the table it cannot register: then it looks
-//! every `BLIND_NS`, entitled, and has no bound.
+//! *urgent*, by those that looked before that, each once, and by those that take the lock when it
+//! did not come in [`LAPSE_NS`]; by urgent waiters only in that order. With a full line of the
+//! table it cannot register: then it looks every `BLIND_NS`, entitled, and has no bound.
 //!
 //! **Memory ordering.** *urgent* is set with Release after the entry was made, and cleared by a
 //! taker's Acquire: a taker that has cleared it finds the entry, and sets it again. One that is set

@@ -88,8 +88,9 @@ impl Lanes for LaneWord {
             }
             value as u8
         };
-        // Fetched to be written, or the exchange would have to ask for the line once more. (No
-        // operation on the first processors of this kind.)
+        // Fetched to be written, or the exchange would have to ask for the line once more: so it is
+        // on Intel's before 2014, which do nothing here. (Those of 2004 do not know the
+        // instruction.)
         // SAFETY: a hint.
         unsafe { core::arch::asm!("prefetchw byte ptr [{}]", in(reg) word, options(nostack, preserves_flags)) };
         if byte() != beside {

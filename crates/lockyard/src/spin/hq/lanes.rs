@@ -10,9 +10,9 @@
 //! one's lane.
 //!
 //! **The first try.** With [`Tunable::LanesByCache`], a head in hierarchical mode tries for the
-//! lock before it looks at the word: the owner that promoted it is about to release. A hand-over
+//! lock before it reads the word: the owner that promoted it is about to release. A hand-over
 //! in a lane is then three transfers of a line: the waiter's node to the owner, the node back, the
-//! word to the waiter. A look before the try makes four.
+//! word to the waiter. A read before the try makes four.
 //!
 //! **Shares.** A head leaves its lane after a quota of hand-overs if another lane has waiters:
 //! [`Tunable::FairnessThreshold`] for the most crowded lane, less in proportion for a lane that
