@@ -8,7 +8,8 @@ use crate::steps::{
 };
 use crate::tools::{Outcome, cargo, misunderstood, report};
 use crate::{
-    contributing, counts, coverage, documents, emulated, fuzz, install, lab, models, pages, programs, qemu, quick, size,
+    contributing, counts, coverage, documents, emulated, fuzz, install, lab, models, overhead, pages, programs, qemu,
+    quick, size,
 };
 
 /// One form of a command.
@@ -117,10 +118,10 @@ pub(crate) const FORMS: &[Form] = &[
     },
     Form {
         name: "cost overhead",
-        options: "[--rounds 9]",
-        about: "what the preload library adds where nobody waits: each call against glibc's, alone and beside another thread; the start of a program; what counting costs LevelDB",
+        options: "[--rounds 9] [--out DIR]",
+        about: "what the preload library adds where nobody waits: each call against glibc's, alone and beside another thread; the start of a program; what counting costs LevelDB. `--out` keeps it as a record below DIR",
         time: "2 minutes",
-        run: programs::overhead::main,
+        run: overhead::main,
     },
     Form {
         name: "cost inversion",

@@ -17,6 +17,7 @@ mod install;
 mod lab;
 mod licences;
 mod models;
+mod overhead;
 mod pages;
 mod planted;
 mod programs;

@@ -149,6 +149,10 @@ fn programs(records: &[Record], path: &Path) -> Outcome<String> {
 fn overhead(records: &[Record], path: &Path) -> Outcome<String> {
     let row = |of: &Value| of.text("call").to_owned();
     let cell = |of: &Value| {
+        if let Some(lost) = of.number("lost") {
+            let percent = |name| 100.0 * of.number(name).unwrap_or_default();
+            return Ok(format!("− {:.1} % ({:.1} to {:.1})", 100.0 * lost, percent("low"), percent("high")));
+        }
         Ok(match (of.number("alone"), of.number("beside"), of.number("added_ms"), of.number("with_statistics_ms")) {
             (Some(alone), None, ..) => format!("{alone:.2}"),
             (Some(alone), Some(beside), ..) => format!("{alone:.2}; {beside:.2}"),

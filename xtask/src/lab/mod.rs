@@ -20,7 +20,7 @@ mod blocks;
 mod cluster;
 mod foreign;
 mod host;
-mod json;
+pub(crate) mod json;
 mod of_std;
 mod parking_lot;
 mod picture;
@@ -69,6 +69,12 @@ pub(crate) fn targets(words: &[&str]) -> u8 {
 /// Carries out `cargo xtask lab predictions` with `words`: the exit code.
 pub(crate) fn predict(words: &[&str]) -> u8 {
     predictions::main(words)
+}
+
+/// Keeps `results`, which `cargo xtask WORDS` has measured, as a record of `what` below `records`.
+pub(crate) fn keep(what: &str, words: &str, note: &str, records: &str, results: &[Value]) -> Outcome {
+    let made = run::Made { what, command: format!("cargo xtask {words}"), words: words.to_owned(), note, short: false };
+    made.keep(Path::new(records), &host::this(None)?, results)
 }
 
 /// Makes a record, as `cargo xtask lab run` with `words` says.

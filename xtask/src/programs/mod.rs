@@ -14,8 +14,7 @@
 //! `crates/lockyard-preload/programs`; the rest brings load generators of its own or of Debian.
 //! `shard` is no program but the shape of one: threads that meet at the one lock of a cache.
 
-pub(crate) mod overhead;
-mod report;
+pub(crate) mod report;
 mod servers;
 mod stores;
 mod told;
@@ -337,7 +336,7 @@ fn in_turns(
     work::driven_in_turns([load(&plain)?, load(&ours)?], scale)
 }
 
-fn median(mut numbers: Vec<f64>) -> f64 {
+pub(crate) fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     let middle = numbers.len() / 2;
     match numbers.len() % 2 {

@@ -7,19 +7,19 @@ use crate::tools::Outcome;
 
 /// What was done, and in what time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Report {
-    pub(super) operations: f64,
-    pub(super) seconds: f64,
+pub(crate) struct Report {
+    pub(crate) operations: f64,
+    pub(crate) seconds: f64,
 }
 
 impl Report {
-    pub(super) fn speed(self) -> f64 {
+    pub(crate) fn speed(self) -> f64 {
         self.operations / self.seconds
     }
 }
 
 /// The report in what a driver printed.
-pub(super) fn reported(text: &str, status: ExitStatus) -> Outcome<Report> {
+pub(crate) fn reported(text: &str, status: ExitStatus) -> Outcome<Report> {
     let report = text.lines().find_map(|line| own_report(line).or_else(|| db_bench_report(line)));
     let report = report.or_else(|| dnsperf_report(text)).or_else(|| sysbench_report(text)).or_else(|| ab_report(text));
     match report {
@@ -77,7 +77,7 @@ fn ab_report(text: &str) -> Option<Report> {
 }
 
 /// The number that follows `before` in `text`.
-pub(super) fn number_after(text: &str, before: &str) -> Outcome<f64> {
+pub(crate) fn number_after(text: &str, before: &str) -> Outcome<f64> {
     let rest = text.split_once(before).map(|(_, rest)| rest.trim_start());
     let word = rest.and_then(|rest| rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next());
     word.and_then(|word| word.parse().ok()).ok_or_else(|| format!("no number after {before:?} in\n{}", text.trim_end()))

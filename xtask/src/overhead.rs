@@ -14,6 +14,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use crate::lab;
+use crate::lab::json::Value;
 use crate::programs::report::reported;
 use crate::programs::{driver, median};
 use crate::tools::{self, Outcome, capture};
@@ -32,16 +34,19 @@ type Calls = Vec<(String, f64)>;
 
 /// `cargo xtask cost overhead WORDS`: its exit code.
 pub(crate) fn main(words: &[&str]) -> u8 {
-    let rounds = match words {
-        [] => Some(9),
-        ["--rounds", number] => number.parse().ok().filter(|rounds| *rounds > 0),
-        _ => None,
-    };
+    let (mut rounds, mut records) = (Some(9), None);
+    for option in words.chunks(2) {
+        match option {
+            ["--rounds", number] => rounds = number.parse().ok().filter(|rounds| *rounds > 0),
+            ["--out", folder] => records = Some(*folder),
+            _ => rounds = None,
+        }
+    }
     let Some(rounds) = rounds else {
-        eprintln!("xtask: overhead: expected nothing, or --rounds and a number from 1 on");
+        eprintln!("xtask: overhead: expected --rounds and a number from 1 on, or --out and a folder");
         return 2;
     };
-    match run(rounds) {
+    match run(rounds, records) {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("xtask: {error}\nrerun: cargo xtask cost overhead");
@@ -50,7 +55,7 @@ pub(crate) fn main(words: &[&str]) -> u8 {
     }
 }
 
-fn run(rounds: usize) -> Outcome {
+fn run(rounds: usize, records: Option<&str>) -> Outcome {
     tools::cargo("build --release --quiet -p lockyard-preload")?;
     let library = tools::target().join("release/liblockyard_preload.so");
     let program = driver("overhead.c", &[])?;
@@ -69,23 +74,61 @@ fn run(rounds: usize) -> Outcome {
         }
     }
     println!("{}", table(&plain, &ours));
+    let mut results = by_name(&ratios(&plain, &ours));
     let [alone, with, watched] = starts.map(median);
     println!("start and end of /bin/true   {alone:.3} ms, medians of {}", rounds * STARTS);
     for (what, time) in [("on our locks", with), ("with statistics", watched)] {
         println!("  {what:<26} {time:.3} ms: {:+.3} ms{}", time - alone, over(time - alone, START_BAR));
     }
-    let Some(cpus) = two_cpus() else {
+    let added = [("added_ms", with - alone), ("with_statistics_ms", watched - alone)];
+    results.push(line("start and end of /bin/true", &added));
+    if let Some(cpus) = two_cpus() {
+        let shares = counting(rounds, &library, cpus)?;
+        let (cost, [low, high]) = (median(shares.clone()), where_the_median_is(shares));
+        let [share, from, to] = [cost, low, high].map(|share| 100.0 * share);
+        let bar = over(cost, COUNTING_BAR);
+        println!("counting, LevelDB            {share:.1} % of its speed ({from:.1} to {to:.1}){bar}");
+        results.push(line("LevelDB's reads, counted", &[("lost", cost), ("low", low), ("high", high)]));
+    } else {
         println!("counting, LevelDB            not measured: it takes two CPUs");
-        return Ok(());
-    };
-    let cost = counting(rounds, &library, cpus)?;
-    println!("counting, LevelDB            {:.1} % of its speed{}", 100.0 * cost, over(cost, COUNTING_BAR));
-    Ok(())
+    }
+    let Some(records) = records else { return Ok(()) };
+    let note = "Time by glibc's, of the only thread and beside another; what counting costs one thread.";
+    lab::keep("overhead", &format!("cost overhead --rounds {rounds}"), note, records, &results)
 }
 
-/// The share of its speed that LevelDB loses to statistics: the median of the rounds'. In a round
-/// it runs with them on one CPU while it runs without on another, and then the other way round.
-fn counting(rounds: usize, library: &Path, cpus: [u32; 2]) -> Outcome<f64> {
+/// A line of a record.
+fn line(call: &str, numbers: &[(&str, f64)]) -> Value {
+    let rounded = |number: f64| Value::Number((number * 1e4).round() / 1e4);
+    let numbers = numbers.iter().map(|&(name, number)| (name.to_owned(), rounded(number)));
+    Value::Object([("call".to_owned(), Value::Text(call.to_owned()))].into_iter().chain(numbers).collect())
+}
+
+/// How records call what `overhead.c` calls so.
+const CALLS: [(&str, &str); 8] = [
+    ("mutex", "mutex pair"),
+    ("mutex_try", "mutex try and unlock"),
+    ("mutex_recursive", "recursive mutex pair"),
+    ("mutex_checked", "error-checking mutex pair"),
+    ("rwlock_write", "rwlock, writing"),
+    ("rwlock_read", "rwlock, reading"),
+    ("spin", "spinlock pair"),
+    ("sem", "semaphore post and wait"),
+];
+
+/// A line for each call, with its ratio in each place.
+fn by_name(ratios: &BTreeMap<String, f64>) -> Vec<Value> {
+    let of = |(call, name): (&str, &str)| {
+        let places = ["alone", "beside"];
+        let found = places.iter().filter_map(|&place| Some((place, *ratios.get(&format!("{call} {place}"))?)));
+        line(name, &found.collect::<Vec<_>>())
+    };
+    CALLS.map(of).into()
+}
+
+/// The share of its speed that LevelDB loses to statistics, in each round: it runs with them on one
+/// CPU while it runs without on another, and then the other way round.
+fn counting(rounds: usize, library: &Path, cpus: [u32; 2]) -> Outcome<Vec<f64>> {
     tools::need_file("/usr/include/leveldb/db.h", "libleveldb-dev")?;
     tools::need("taskset", "util-linux")?;
     let program = driver("leveldb.cc", &["-lleveldb"])?;
@@ -112,7 +155,18 @@ fn counting(rounds: usize, library: &Path, cpus: [u32; 2]) -> Outcome<f64> {
     }
     // What a killed run leaves is used again.
     stores.iter().for_each(|store| drop(std::fs::remove_dir_all(store)));
-    Ok(median(shares))
+    Ok(shares)
+}
+
+/// Between which of these numbers the median of all that could have come lies, with a probability
+/// of 95 % or a little more: those a square root of their number away from the middle, whatever
+/// their distribution. All of them, where they are few.
+fn where_the_median_is(mut numbers: Vec<f64>) -> [f64; 2] {
+    numbers.sort_by(f64::total_cmp);
+    let (count, middle) = (numbers.len(), numbers.len() as f64 / 2.0);
+    let aside = (count as f64).sqrt();
+    let low = (middle - aside).floor().max(0.0) as usize;
+    [numbers[low], numbers[count - 1 - low]]
 }
 
 /// Two CPUs on which this process may run, if there are two.
@@ -165,18 +219,28 @@ fn over(value: f64, bar: f64) -> String {
 }
 
 fn table(plain: &[Calls], ours: &[Calls]) -> String {
+    let ratios = ratios(plain, ours);
     let (plain, ours) = (by_call(plain), by_call(ours));
     let rounds = plain.values().map(Vec::len).max().unwrap_or(0);
     let mut lines =
         vec![format!("{:<24} {:>9} {:>12} {:>7}   medians of {rounds}", "call", "glibc ns", "lockyard ns", "ratio")];
     for (call, theirs) in &plain {
-        let Some(times) = ours.get(call) else { continue };
-        let ratio = median(times.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect());
+        let (Some(times), Some(&ratio)) = (ours.get(call), ratios.get(call)) else { continue };
         let bar = if call.starts_with("mutex ") { over(ratio, PAIR_BAR) } else { String::new() };
         let (glibc, lockyard) = (median(theirs.clone()), median(times.clone()));
         lines.push(format!("{call:<24} {glibc:>9.2} {lockyard:>12.2} {ratio:>7.2}{bar}"));
     }
     lines.join("\n")
+}
+
+/// What each call takes on our locks by what it takes on glibc's: the median of the rounds' ratios.
+fn ratios(plain: &[Calls], ours: &[Calls]) -> BTreeMap<String, f64> {
+    let ours = by_call(ours);
+    let of = |(call, theirs): (String, Vec<f64>)| {
+        let ratios = ours.get(&call)?.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();
+        Some((call, median(ratios)))
+    };
+    by_call(plain).into_iter().filter_map(of).collect()
 }
 
 fn by_call(rounds: &[Calls]) -> BTreeMap<String, Vec<f64>> {
@@ -200,6 +264,15 @@ mod tests {
         let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
         assert!(line("mutex").contains("1.20") && line("mutex").contains("over the bar of 1"), "{text}");
         assert!(line("spin").contains("1.20") && !line("spin").contains("over"), "{text}");
+        let spin = by_name(&ratios(&plain, &ours)).into_iter().find(|line| line.text("call") == "spinlock pair");
+        assert_eq!(spin.unwrap().line(), r#"{"call":"spinlock pair","alone":1.2}"#);
+    }
+
+    #[test]
+    fn the_median_is_about_the_middle() {
+        let ends = |count: usize| where_the_median_is((0..count).rev().map(|number| number as f64).collect());
+        assert_eq!([1, 2, 3].map(ends), [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0]]);
+        assert_eq!(ends(100), [40.0, 59.0]);
     }
 
     #[test]
