@@ -107,6 +107,15 @@ impl<P: Platform> RawRwSem<P> {
 
     #[inline]
     fn release_detached(&self, unit: u64) {
+        // The last holder, and nobody waits.
+        let alone = self.count.load(Relaxed) == unit && self.count.compare_exchange(unit, 0, Release, Relaxed).is_ok();
+        if !alone {
+            self.release_detached_slow(unit);
+        }
+    }
+
+    #[inline(never)]
+    fn release_detached_slow(&self, unit: u64) {
         // Acquire: who sees a request also sees the queue as the requester did.
         let mut count = self.count.load(Acquire);
         loop {
