@@ -39,7 +39,10 @@ pub(crate) fn main(words: &[&str]) -> u8 {
         match option {
             ["--rounds", number] => rounds = number.parse().ok().filter(|rounds| *rounds > 0),
             ["--out", folder] => records = Some(*folder),
-            _ => rounds = None,
+            _ => {
+                rounds = None;
+                break;
+            }
         }
     }
     let Some(rounds) = rounds else {
@@ -105,7 +108,7 @@ fn line(call: &str, numbers: &[(&str, f64)]) -> Value {
 }
 
 /// How records call what `overhead.c` calls so.
-const CALLS: [(&str, &str); 8] = [
+const CALLS: [(&str, &str); 9] = [
     ("mutex", "mutex pair"),
     ("mutex_try", "mutex try and unlock"),
     ("mutex_recursive", "recursive mutex pair"),
@@ -114,6 +117,7 @@ const CALLS: [(&str, &str); 8] = [
     ("rwlock_read", "rwlock, reading"),
     ("spin", "spinlock pair"),
     ("sem", "semaphore post and wait"),
+    ("cond_nobody", "signal and broadcast, nobody waits"),
 ];
 
 /// A line for each call, with its ratio in each place.
@@ -285,6 +289,7 @@ mod tests {
     #[test]
     fn words_are_understood_or_refused() {
         assert_eq!(main(&["--rounds", "0"]), 2);
-        assert_eq!(main(&["--secs", "1"]), 2);
+        assert_eq!(main(&["--secs", "1", "--rounds", "1"]), 2);
+        assert_eq!(main(&["--rounds", "1", "--out"]), 2);
     }
 }

@@ -9,7 +9,7 @@
 //! | a wake-up and a wait between threads of one CPU | a third `os.futex_wake_call`, a quarter `os.futex_wait_entry`, the rest `os.ctx_switch`: the parts that they have in `common.toml` |
 //! | what a wake-up of an idle CPU takes from the waker, beyond that | `os.ipi_send` |
 //! | from the wake-up to the woken thread's first step | less what comes before and after: `os.wake_ipi` |
-//! | the same of a CPU that has idled for long, beyond that | the exit latency of the deeper state |
+//! | the same of a CPU that has idled long, beyond that | the exit latency of the deeper state |
 //!
 //! The scheduler's form and slices are those of the running kernel, by its release and the number
 //! of CPUs: Linux multiplies its slices by 1 + log2 of at most eight.

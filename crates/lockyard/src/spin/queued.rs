@@ -18,13 +18,16 @@
 //! | bits | name | meaning | set by | cleared by | legal not to |
 //! |---|---|---|---|---|---|
 //! | 0–7 | locked | 0 free, 1 held | the taker, by a compare-exchange of at least this byte | the owner, by a byte store with Release | – |
-//! | 8 | pending | no thread but the head, an [urgent waiter](super::urgent) or a [late taker](super::lapse) takes the lock, and an *early* newcomer, which looked before | the head whose turn is over | a taker that is not early, in the step that takes; the head, before a first sleep, or before a sleep for which it is not registered | set it: threads pass the head longer |
+//! | 8 | pending | no thread but the head, an [urgent waiter](super::urgent) or a [late taker](super::lapse) takes the lock | the head whose turn is over | the taker, in the step that takes; the head, before a first sleep, or before a sleep for which it is not registered | set it: threads pass the head longer |
 //! | 9 | type | the lock may queue by node ([`Hq`](super::hq::Hq)) | the constructor; in all-zero memory the first taker | nobody | set it before the first taker |
 //! | 10 | mark | the word is not another lock's ([`Marked`](super::qspinlock::Marked); not on exact machines) | likewise | nobody | likewise |
 //! | 10 | asleep | exact machines: the head sleeps, or was woken and has not run | the head; the thread that makes a sleeping waiter head | the head | – |
-//! | 11 | urgent | no thread but an entitled urgent waiter, a late taker or an early newcomer takes the lock | an urgent waiter; one that has taken the lock, for the next | a taker that is not early, in the step that takes | – |
+//! | 11 | urgent | no thread but an entitled urgent waiter or a late taker takes the lock | an urgent waiter; one that has taken the lock, for the next | the taker, in the step that takes | – |
 //! | 12–15 | since | a coarse time at which the lock was found free and refused; 0: none | the refused thread, by a compare-exchange of the word | the next taker | set it: the next refused thread does |
 //! | 16–31 | tail | last waiter: thread id (14 bits), nesting level (2 bits); 0: nobody queued; thread id 0: a mark of the kind | the waiter that queues | the last head, when it has the lock; in the child of a fork the thread that buries [ghosts](super::lapse) | – |
+//!
+//! An *early* newcomer looked before pending or urgent was set. It takes the lock nevertheless, and
+//! leaves both as they are.
 //!
 //! The low half of a lock that is free and refused to nobody is [`Kind::REST`], a constant of the
 //! kind. A thread that buries ghosts clears all but the locked byte and those bits. All-zero memory

@@ -84,7 +84,11 @@ impl Lanes for LaneWord {
             let value: u32;
             // SAFETY: byte lane 1 of this word; otherwise as in `store_byte`.
             unsafe {
-                core::arch::asm!("movzx {:e}, byte ptr [{} + 1]", out(reg) value, in(reg) word, options(nostack, preserves_flags));
+                core::arch::asm!(
+                    "movzx {:e}, byte ptr [{} + 1]",
+                    out(reg) value, in(reg) word,
+                    options(nostack, preserves_flags)
+                );
             }
             value as u8
         };
