@@ -38,11 +38,11 @@ pub(crate) fn main(words: &[&str]) -> u8 {
     for option in words.chunks(2) {
         match option {
             ["--rounds", number] => rounds = number.parse().ok().filter(|rounds| *rounds > 0),
-            ["--out", folder] => records = Some(*folder),
-            _ => {
-                rounds = None;
-                break;
-            }
+            ["--out", folder] if !folder.is_empty() => records = Some(Path::new(*folder)),
+            _ => rounds = None,
+        }
+        if rounds.is_none() {
+            break;
         }
     }
     let Some(rounds) = rounds else {
@@ -58,7 +58,9 @@ pub(crate) fn main(words: &[&str]) -> u8 {
     }
 }
 
-fn run(rounds: usize, records: Option<&str>) -> Outcome {
+fn run(rounds: usize, records: Option<&Path>) -> Outcome {
+    // Of this source is the record, whatever becomes of it meanwhile.
+    let record = records.map(|records| Ok::<_, String>((records, lab::host::this(None)?))).transpose()?;
     tools::cargo("build --release --quiet -p lockyard-preload")?;
     let library = tools::target().join("release/liblockyard_preload.so");
     let program = driver("overhead.c", &[])?;
@@ -77,7 +79,7 @@ fn run(rounds: usize, records: Option<&str>) -> Outcome {
         }
     }
     println!("{}", table(&plain, &ours));
-    let mut results = by_name(&ratios(&plain, &ours));
+    let mut results = by_name(&ratios(&plain, &ours))?;
     let [alone, with, watched] = starts.map(median);
     println!("start and end of /bin/true   {alone:.3} ms, medians of {}", rounds * STARTS);
     for (what, time) in [("on our locks", with), ("with statistics", watched)] {
@@ -95,9 +97,9 @@ fn run(rounds: usize, records: Option<&str>) -> Outcome {
     } else {
         println!("counting, LevelDB            not measured: it takes two CPUs");
     }
-    let Some(records) = records else { return Ok(()) };
+    let Some((records, host)) = record else { return Ok(()) };
     let note = "Time by glibc's, of the only thread and beside another; what counting costs one thread.";
-    lab::keep("overhead", &format!("cost overhead --rounds {rounds}"), note, records, &results)
+    lab::keep(["overhead", &format!("cost overhead --rounds {rounds}"), note], (records, &host), &results)
 }
 
 /// A line of a record.
@@ -121,13 +123,16 @@ const CALLS: [(&str, &str); 9] = [
 ];
 
 /// A line for each call, with its ratio in each place.
-fn by_name(ratios: &BTreeMap<String, f64>) -> Vec<Value> {
-    let of = |(call, name): (&str, &str)| {
-        let places = ["alone", "beside"];
-        let found = places.iter().filter_map(|&place| Some((place, *ratios.get(&format!("{call} {place}"))?)));
-        line(name, &found.collect::<Vec<_>>())
-    };
-    CALLS.map(of).into()
+fn by_name(ratios: &BTreeMap<String, f64>) -> Outcome<Vec<Value>> {
+    let of = |call: &str| CALLS.iter().find(|(name, _)| *name == call).map(|(_, name)| *name);
+    let mut lines = Vec::new();
+    for (place, &alone) in ratios {
+        let Some((call, "alone")) = place.rsplit_once(' ') else { continue };
+        let name = of(call).ok_or_else(|| format!("a call without a name in records: {call}"))?;
+        let beside = ratios.get(&format!("{call} beside")).map(|&beside| ("beside", beside));
+        lines.push(line(name, &[("alone", alone)].into_iter().chain(beside).collect::<Vec<_>>()));
+    }
+    Ok(lines)
 }
 
 /// The share of its speed that LevelDB loses to statistics, in each round: it runs with them on one
@@ -163,13 +168,13 @@ fn counting(rounds: usize, library: &Path, cpus: [u32; 2]) -> Outcome<Vec<f64>> 
 }
 
 /// Between which of these numbers the median of all that could have come lies, with a probability
-/// of 95 % or a little more: those a square root of their number away from the middle, whatever
-/// their distribution. All of them, where they are few.
+/// of 95 % or a little more, whatever their distribution: those a square root of their number and
+/// a half away from the middle. The first and the last of less than six, which says less.
 fn where_the_median_is(mut numbers: Vec<f64>) -> [f64; 2] {
     numbers.sort_by(f64::total_cmp);
     let (count, middle) = (numbers.len(), numbers.len() as f64 / 2.0);
     let aside = (count as f64).sqrt();
-    let low = (middle - aside).floor().max(0.0) as usize;
+    let low = (middle - aside - 0.5).floor().max(0.0) as usize;
     [numbers[low], numbers[count - 1 - low]]
 }
 
@@ -268,15 +273,16 @@ mod tests {
         let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
         assert!(line("mutex").contains("1.20") && line("mutex").contains("over the bar of 1"), "{text}");
         assert!(line("spin").contains("1.20") && !line("spin").contains("over"), "{text}");
-        let spin = by_name(&ratios(&plain, &ours)).into_iter().find(|line| line.text("call") == "spinlock pair");
-        assert_eq!(spin.unwrap().line(), r#"{"call":"spinlock pair","alone":1.2}"#);
+        let lines = by_name(&ratios(&plain, &ours)).unwrap();
+        assert_eq!(lines[1].line(), r#"{"call":"spinlock pair","alone":1.2}"#);
+        assert!(by_name(&[("new alone".to_owned(), 1.0)].into()).is_err());
     }
 
     #[test]
     fn the_median_is_about_the_middle() {
         let ends = |count: usize| where_the_median_is((0..count).rev().map(|number| number as f64).collect());
         assert_eq!([1, 2, 3].map(ends), [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0]]);
-        assert_eq!(ends(100), [40.0, 59.0]);
+        assert_eq!([ends(9), ends(100)], [[1.0, 7.0], [39.0, 60.0]]);
     }
 
     #[test]
@@ -290,6 +296,8 @@ mod tests {
     fn words_are_understood_or_refused() {
         assert_eq!(main(&["--rounds", "0"]), 2);
         assert_eq!(main(&["--secs", "1", "--rounds", "1"]), 2);
+        assert_eq!(main(&["--rounds", "0", "--rounds", "1"]), 2);
         assert_eq!(main(&["--rounds", "1", "--out"]), 2);
+        assert_eq!(main(&["--rounds", "1", "--out", ""]), 2);
     }
 }

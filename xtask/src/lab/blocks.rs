@@ -149,9 +149,9 @@ fn programs(records: &[Record], path: &Path) -> Outcome<String> {
 fn overhead(records: &[Record], path: &Path) -> Outcome<String> {
     let row = |of: &Value| of.text("call").to_owned();
     let cell = |of: &Value| {
-        if let Some(lost) = of.number("lost") {
-            let percent = |name| 100.0 * of.number(name).unwrap_or_default();
-            return Ok(format!("− {:.1} % ({:.1} to {:.1})", 100.0 * lost, percent("low"), percent("high")));
+        if of.number("lost").is_some() {
+            let gained = |name| Ok::<_, String>(-100.0 * need(of, name)?);
+            return Ok(format!("{:+.1} % ({:+.1} to {:+.1})", gained("lost")?, gained("high")?, gained("low")?));
         }
         Ok(match (of.number("alone"), of.number("beside"), of.number("added_ms"), of.number("with_statistics_ms")) {
             (Some(alone), None, ..) => format!("{alone:.2}"),
@@ -382,9 +382,12 @@ mod tests {
         assert_eq!(rows, ["| p | 4 | **0.90**, 1.00 | – |", "| p | 8 | – | 1.50 |", "| q | 2 | 0.97 | – |"]);
         let calls = r#"{"call":"a","alone":1.1,"beside":null}"#.to_owned()
             + "\n"
-            + r#"{"call":"b","added_ms":0.2,"with_statistics_ms":0.4}"#;
+            + r#"{"call":"b","added_ms":0.2,"with_statistics_ms":0.4}"#
+            + "\n"
+            + r#"{"call":"c","lost":0.03,"low":-0.01,"high":0.05}"#;
         let text = overhead(&[record(&calls)], Path::new("docs/numa.md")).unwrap();
-        assert!(text.contains("| a | 1.10 |\n| b | + 0.20 ms; + 0.40 ms |"), "{text}");
+        assert!(text.contains("| a | 1.10 |\n| b | + 0.20 ms; + 0.40 ms |\n| c | -3.0 % (-5.0 to +1.0) |"), "{text}");
+        assert!(overhead(&[record(r#"{"call":"c","lost":0.03}"#)], Path::new("docs/numa.md")).is_err());
     }
 
     #[test]

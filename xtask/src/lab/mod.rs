@@ -19,7 +19,7 @@
 mod blocks;
 mod cluster;
 mod foreign;
-mod host;
+pub(crate) mod host;
 pub(crate) mod json;
 mod of_std;
 mod parking_lot;
@@ -71,10 +71,15 @@ pub(crate) fn predict(words: &[&str]) -> u8 {
     predictions::main(words)
 }
 
-/// Keeps `results`, which `cargo xtask WORDS` has measured, as a record of `what` below `records`.
-pub(crate) fn keep(what: &str, words: &str, note: &str, records: &str, results: &[Value]) -> Outcome {
+/// Keeps what `cargo xtask WORDS` has measured, as a record of `what` below `records`. The host is
+/// asked for beforehand: it says of which source the record is.
+pub(crate) fn keep(
+    [what, words, note]: [&str; 3],
+    (records, host): (&Path, &host::Host),
+    results: &[Value],
+) -> Outcome {
     let made = run::Made { what, command: format!("cargo xtask {words}"), words: words.to_owned(), note, short: false };
-    made.keep(Path::new(records), &host::this(None)?, results)
+    made.keep(records, host, results)
 }
 
 /// Makes a record, as `cargo xtask lab run` with `words` says.

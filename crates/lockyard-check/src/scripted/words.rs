@@ -132,7 +132,8 @@ impl Lanes for LaneWord {
     }
 
     fn take_beside(&self, beside: u8) -> Option<u8> {
-        // Two steps, as the processor's.
+        // A look and an exchange, as on x86-64. (There follows a second look, for what no thread
+        // adds while the byte is taken.)
         step();
         if self.0.load(Ordering::Relaxed) >> 8 & 0xff != u32::from(beside) {
             return None;

@@ -107,7 +107,7 @@ impl<P: Platform> RawRwSem<P> {
 
     #[inline]
     fn release_detached(&self, unit: u64) {
-        // The last holder, and nobody waits.
+        // The last holder, and no waiter has asked for anything: it would have changed the count.
         let alone = self.count.load(Relaxed) == unit && self.count.compare_exchange(unit, 0, Release, Relaxed).is_ok();
         if !alone {
             self.release_detached_slow(unit);
@@ -116,7 +116,7 @@ impl<P: Platform> RawRwSem<P> {
 
     #[inline(never)]
     fn release_detached_slow(&self, unit: u64) {
-        // Acquire: who sees a request also sees the queue as the requester did.
+        // Acquire: a release that sees a request also sees the queue as the requester did.
         let mut count = self.count.load(Acquire);
         loop {
             let mut next = count.wrapping_sub(unit);
