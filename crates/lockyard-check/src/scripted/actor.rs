@@ -127,17 +127,18 @@ impl<'e> Actor<'e> {
                 (at, std::mem::transmute::<Box<dyn FnOnce() + Send>, Box<dyn FnOnce()>>(handler))
             });
             scene::begin(stop, signal);
-            match catch_unwind(AssertUnwindSafe(task)) {
-                Ok(value) => *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(value),
-                Err(_) => core.change(|world| world.roles[number].failed |= !world.roles[number].ghost),
-            }
+            let ended = catch_unwind(AssertUnwindSafe(task));
             let steps = scene::steps();
             scene::begin(None, None);
             scene::enter(None);
-            drop(result);
+            // In one step: an actor whose task is done has no task.
             core.change(|world| {
-                world.roles[number].steps = steps;
-                world.roles[number].state = State::Idle;
+                let role = &mut world.roles[number];
+                role.failed |= ended.is_err() && !role.ghost;
+                *result.lock().unwrap_or_else(PoisonError::into_inner) = ended.ok();
+                drop(result);
+                role.steps = steps;
+                role.state = State::Idle;
             });
         });
         // SAFETY: `play_with` does not return, nor unwind, before this actor is idle, which it

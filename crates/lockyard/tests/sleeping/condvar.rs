@@ -92,11 +92,11 @@ scripts! {
                 let came = other.starts(|| monitor.mutex.acquire());
                 match broadcast {
                     true => {
- signaller.does(|| monitor.condvar.broadcast());
- }
+                        signaller.does(|| monitor.condvar.broadcast());
+                    }
                     false => (0..4).for_each(|_| {
- signaller.does(|| monitor.condvar.signal());
- }),
+                        signaller.does(|| monitor.condvar.signal());
+                    }),
                 }
                 signaller.does(|| monitor.release());
                 scene.settle();
@@ -241,11 +241,11 @@ scripts! {
                     }
                     match broadcast {
                         true => {
- holder.does(|| monitor.condvar.broadcast());
- }
+                            holder.does(|| monitor.condvar.broadcast());
+                        }
                         false => (0..2).for_each(|_| {
- holder.does(|| monitor.condvar.signal());
- }),
+                            holder.does(|| monitor.condvar.signal());
+                        }),
                     }
                     holder.does(|| monitor.release());
                     scene.settle();

@@ -190,8 +190,10 @@ scripts! {
             holder.does(|| monitor.mutex.acquire());
             let stopped = first.starts(|| monitor.mutex.acquire());
             first.freeze();
-            let gives_up = || monitor.mutex.acquire_until(Until::after(TURN_NS / 2)).is_err();
-            let gone = [early, middle, late].map(|actor| actor.starts(gives_up));
+            // In turns: of two that give up at once, one may sleep a turn for the wait lock.
+            let gone = [(early, 1), (middle, 2), (late, 3)].map(|(actor, place)| {
+                actor.starts(move || monitor.mutex.acquire_until(Until::after(TURN_NS / 2 + place)).is_err())
+            });
             guard.freeze();
             holder.does(|| monitor.condvar.signal());
             holder.does(|| monitor.condvar.signal());
@@ -199,8 +201,11 @@ scripts! {
             guard.thaw();
             scene.settle();
             assert_eq!(served.expect("the mutex is free"), Ok(()));
-            scene.advance(TURN_NS / 2 + 1);
-            gone.into_iter().for_each(|gone| assert!(gone.expect("its time is up")));
+            scene.advance(TURN_NS / 2);
+            for gone in gone {
+                scene.advance(1);
+                assert!(gone.expect("its time is up"));
+            }
             guard.does(|| monitor.release());
             (0..40).for_each(|_| scene.advance(TURN_NS));
             let done = waited.is_done();
