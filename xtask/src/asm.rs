@@ -5,8 +5,9 @@
 //! those among them that lock the bus. So a `Mutex` lock is one compare-exchange with no call
 //! before it, and a `SpinLock` unlock locks nothing.
 //!
-//! Functions of the C interface that take a lock only jump: whoever watches finds the address of
-//! their caller on top of the stack.
+//! Functions of the C interface that take a lock only jump: the address of their caller is on top
+//! of the stack, for those that are watched. The fast paths of the preload library's mutex touch no
+//! stack.
 
 use std::collections::VecDeque;
 use std::process::Command;
@@ -80,26 +81,61 @@ pub(crate) fn check() -> Outcome {
     if told < TOLD {
         wrong.push(format!("only {told} functions of the C interface tell of their callers"));
     }
+    wrong.extend(frames().unwrap_or_else(|error| vec![error]));
     wrong.extend(touching.iter().map(|name| format!("{name} touches the stack before it knows whether it is watched")));
     if wrong.is_empty() { Ok(()) } else { Err(format!("{}\nrerun: cargo xtask cost counts", wrong.join("\n"))) }
+}
+
+/// Functions of the preload library, with the ends of their names, that must not touch the stack:
+/// what they store there would have to reach the cache before their locked instruction.
+const FRAMELESS: [&str; 4] =
+    ["pthread_mutex_lock", "pthread_mutex_unlock", "5mutex5calls8lock_for", "5mutex5calls11unlock_slow"];
+
+/// What is wrong with the calls of the preload library.
+fn frames() -> Outcome<Vec<String>> {
+    tools::cargo("build --release --quiet -p lockyard-preload")?;
+    let library = tools::target().join("release/liblockyard_preload.so");
+    let listing = tools::capture(Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(&library))?;
+    Ok(framed(&listing))
+}
+
+/// A line for each of [`FRAMELESS`] that is not there, or touches the stack.
+fn framed(listing: &str) -> Vec<String> {
+    let wrong = |end: &&str| {
+        // The listing names one of those that share an address.
+        let is_alias = |name: &str| name.trim_start_matches('_') == *end;
+        let is_mangled = |name: &str| name.rsplit_once("17h").is_some_and(|(name, _)| name.ends_with(end));
+        match functions(listing).find(|(name, _)| is_alias(name) || is_mangled(name)) {
+            None => Some(format!("no {end} in the preload library")),
+            Some((_, code)) if !code.contains("lock ") => Some(format!("{end} of the preload library takes no lock")),
+            Some((_, code)) => touches_stack(code).then(|| format!("{end} of the preload library touches the stack")),
+        }
+    };
+    FRAMELESS.iter().filter_map(wrong).collect()
+}
+
+/// The functions of a listing: name and code.
+fn functions(listing: &str) -> impl Iterator<Item = (&str, &str)> {
+    listing.split("\n\n").filter_map(|function| {
+        let (head, code) = function.trim_start().split_once('\n')?;
+        Some((head.split_once('<')?.1.strip_suffix(">:")?, code))
+    })
+}
+
+/// Whether there is an instruction in `code` that touches the stack, or a call.
+fn touches_stack(code: &str) -> bool {
+    // Before the name of a place, which may contain anything.
+    let mut instructions = code.lines().filter_map(|line| line.split(['<', '#']).next());
+    instructions.any(|text| ["push", "call", "%rsp"].iter().any(|word| text.contains(word)))
 }
 
 /// How many functions `ly_…` jump to one that tells of their caller, and those of them that touch
 /// the stack or call before.
 fn touching(listing: &str) -> (usize, Vec<&str>) {
-    let mut told = 0;
-    let touching = listing.split("\n\n").filter_map(|function| {
-        let (head, code) = function.trim_start().split_once('\n')?;
-        let name = head.split_once('<')?.1.strip_suffix(">:")?;
-        if !name.starts_with("ly_") || !code.contains("7watched") {
-            return None;
-        }
-        told += 1;
-        let touches = |line: &str| ["push", "call", "%rsp"].iter().any(|word| line.contains(word));
-        code.lines().any(touches).then_some(name)
-    });
-    let touching = touching.collect();
-    (told, touching)
+    let is_told = |(name, code): &(&str, &str)| name.starts_with("ly_") && code.contains("7watched");
+    let told: Vec<_> = functions(listing).filter(is_told).collect();
+    let touching = told.iter().filter(|(_, code)| touches_stack(code)).map(|(name, _)| *name);
+    (told.len(), touching.collect())
 }
 
 fn list(words: &[&str]) -> String {
@@ -231,6 +267,26 @@ mod tests {
         let listing = "a.so: file format\n\n0010 <ly_a>:\n  10:\tjne 40 <_ZN4ly_a7watched17h0E>\n  12:\tjmp 50 <_ZN4ly_a5plain17h0E>\n\n\
                        0020 <ly_b>:\n  20:\tpush %rbx\n  22:\tjne 40 <_ZN4ly_b7watched17h0E>\n\n0030 <ly_c>:\n  30:\tpush %rbx\n";
         assert_eq!(touching(listing), (2, vec!["ly_b"]));
+    }
+
+    #[test]
+    fn a_frame_in_a_call_that_must_have_none_is_named() {
+        let name = |end: &str| match end.starts_with("pthread") {
+            true => format!("__{end}"),
+            false => format!("_ZN4some{end}17h0123E"),
+        };
+        let listing = |code: &str| {
+            FRAMELESS
+                .map(|end| format!("0010 <{}>:\n  10:\tlock cmpxchg %edx,(%rdi)\n  12:\t{code}\n", name(end)))
+                .join("\n")
+        };
+        assert_eq!(framed(&listing("jne 40 <_ZN5calls4pushE>")), [""; 0]);
+        for code in ["push %rbx", "mov %rdi,0x8(%rsp)", "call 40 <f>"] {
+            assert_eq!(framed(&listing(code)).len(), FRAMELESS.len());
+        }
+        for missing in ["", &listing("ret").replace("lock cmpxchg %edx,(%rdi)", "jmp 40 <f>")] {
+            assert_eq!(framed(missing).len(), FRAMELESS.len());
+        }
     }
 
     #[test]

@@ -75,6 +75,17 @@ unsafe extern "C" fn unlock_slow(mutex: *mut pthread_mutex_t) -> c_int {
     match unsafe { MutexObject::at(mutex) }.unlock_told() {
         Some(page) => watch::forget(page, mutex.addr()),
         // SAFETY: as above.
+        None => unsafe { unlock_slow_next(mutex) },
+    }
+}
+
+/// What is left to try of an unlock that is told of.
+#[inline(never)]
+unsafe extern "C" fn unlock_slow_next(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: a mutex, as in C.
+    match unsafe { MutexObject::at(mutex) }.unlock_known_told() {
+        Some(page) => watch::forget(page, mutex.addr()),
+        // SAFETY: as above.
         None => unsafe { unlock_rest(mutex) },
     }
 }

@@ -1,6 +1,6 @@
 //! What lock and unlock calls try first: a thread that has been here before, a mutex that nobody
-//! holds or waits for. On x86-64 no stack; one locked instruction each way, and none while the
-//! process has one thread.
+//! holds or waits for. One locked instruction each way; none while the process has one thread and
+//! the mutex is not told of. On x86-64, of the normal kind, no stack.
 
 use core::sync::atomic::Ordering::*;
 
@@ -57,29 +57,38 @@ impl MutexObject {
     }
 
     /// The fast path of a lock that is told of: it has a class, and a call from `caller` takes it.
+    /// Nothing here is called, so it needs no stack: what is stored there would have to reach the
+    /// cache before the locked instruction.
     #[inline(always)]
     pub(super) fn lock_told(&self, caller: usize) -> Option<Noted> {
         let me = thread::block();
-        let (name, page) = (me.name()?, watch::known_page()?);
+        let (name, identity, page) = (me.name()?, me.known_identity()?, watch::known_page()?);
         let (kind, class) = (self.kind(), self.field(CLASS).load(Relaxed));
         // Others that wait are to be told. (A word without waiters: in a child of fork nothing has
         // to be settled.)
         if kind > ADAPTIVE || class == 0 || self.raw.may_be_contended() || !self.raw.try_acquire_as(name) {
             return None;
         }
-        self.owned(kind, MutexKind::Mutex, me);
+        self.owned_by(identity, kind, MutexKind::Mutex, me);
         Some((page, Caller::new(Class::from_raw(class), caller)))
     }
 
-    /// The fast path of unlocking it. The page in which that is to be noted.
+    /// The fast path of unlocking it, of the normal kind. The page in which that is to be noted.
     #[inline(always)]
     pub(super) fn unlock_told(&self) -> Option<&'static ThreadPage> {
         let (name, page) = (thread::block().name()?, watch::known_page()?);
         if self.kind() != NORMAL {
-            return self.give_known(name).then_some(page);
+            return None;
         }
         self.field(OWNER).store(0, Relaxed);
         self.raw.try_release_as(name).then_some(page)
+    }
+
+    /// The same, of the other three kinds.
+    #[inline(always)]
+    pub(super) fn unlock_known_told(&self) -> Option<&'static ThreadPage> {
+        let (name, page) = (thread::block().name()?, watch::known_page()?);
+        self.give_known(name).then_some(page)
     }
 
     /// The fast path of the other three kinds; those that know their holder: taken for the first

@@ -163,8 +163,15 @@ impl MutexObject {
     /// Notes the new owner.
     #[inline]
     pub(crate) fn owned(&self, kind: u32, lock: MutexKind, me: &Block) {
-        if kind == RECURSIVE || kind == ERRORCHECK {
-            self.holder.store(me.identity(), Relaxed);
+        let identity = if Self::knows_holder(kind) { me.identity() } else { 0 };
+        self.owned_by(identity, kind, lock, me);
+    }
+
+    /// As [`Self::owned`]; `identity` is that of `me`, the new owner, where the kind keeps it.
+    #[inline(always)]
+    pub(crate) fn owned_by(&self, identity: u32, kind: u32, lock: MutexKind, me: &Block) {
+        if Self::knows_holder(kind) {
+            self.holder.store(identity, Relaxed);
             if kind == RECURSIVE {
                 self.count(lock == MutexKind::Rt).store(1, Relaxed);
             }
@@ -172,6 +179,12 @@ impl MutexObject {
         if lock != MutexKind::Rt {
             self.field(OWNER).store(me.tid(), Relaxed);
         }
+    }
+
+    /// Whether mutexes of this kind know their holder.
+    #[inline(always)]
+    fn knows_holder(kind: u32) -> bool {
+        kind == RECURSIVE || kind == ERRORCHECK
     }
 
     /// Where a recursive mutex has its depth.
