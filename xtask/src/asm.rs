@@ -73,43 +73,51 @@ pub(crate) fn check() -> Outcome {
             wrong.push(format!("{} must have {rule}, but is:\n    {}", shape.probe, path.join("\n    ")));
         }
     }
-    tools::cargo("build --release --quiet -p lockyard-capi")?;
-    let library = tools::target().join("release/liblockyard_capi.so");
-    let listing = tools::capture(Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(&library))?;
+    let listing = listing_of("lockyard-capi", "liblockyard_capi.so")?;
     let (told, touching) = touching(&listing);
     println!("{told} functions of the C interface tell of their callers");
     if told < TOLD {
         wrong.push(format!("only {told} functions of the C interface tell of their callers"));
     }
-    wrong.extend(frames().unwrap_or_else(|error| vec![error]));
+    let listing = listing_of("lockyard-preload", "liblockyard_preload.so");
+    wrong.extend(listing.map_or_else(|error| vec![error], |listing| framed(&listing)));
     wrong.extend(touching.iter().map(|name| format!("{name} touches the stack before it knows whether it is watched")));
     if wrong.is_empty() { Ok(()) } else { Err(format!("{}\nrerun: cargo xtask cost counts", wrong.join("\n"))) }
 }
 
 /// Functions of the preload library, with the ends of their names, that must not touch the stack:
 /// what they store there would have to reach the cache before their locked instruction.
-const FRAMELESS: [&str; 4] =
-    ["pthread_mutex_lock", "pthread_mutex_unlock", "5mutex5calls8lock_for", "5mutex5calls11unlock_slow"];
+const FRAMELESS: [&str; 4] = [
+    // As C knows them, and those to which they jump.
+    "pthread_mutex_lock",
+    "pthread_mutex_unlock",
+    "5mutex5calls8lock_for",
+    "5mutex5calls11unlock_slow",
+];
 
-/// What is wrong with the calls of the preload library.
-fn frames() -> Outcome<Vec<String>> {
-    tools::cargo("build --release --quiet -p lockyard-preload")?;
-    let library = tools::target().join("release/liblockyard_preload.so");
-    let listing = tools::capture(Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(&library))?;
-    Ok(framed(&listing))
+/// The code of `library`, which `package` makes.
+fn listing_of(package: &str, library: &str) -> Outcome<String> {
+    tools::cargo(&format!("build --release --quiet -p {package}"))?;
+    let library = tools::target().join("release").join(library);
+    tools::capture(Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(library))
 }
 
-/// A line for each of [`FRAMELESS`] that is not there, or touches the stack.
+/// A line for each of [`FRAMELESS`] that is not what it must be.
 fn framed(listing: &str) -> Vec<String> {
     let wrong = |end: &&str| {
         // The listing names one of those that share an address.
         let is_alias = |name: &str| name.trim_start_matches('_') == *end;
-        let is_mangled = |name: &str| name.rsplit_once("17h").is_some_and(|(name, _)| name.ends_with(end));
-        match functions(listing).find(|(name, _)| is_alias(name) || is_mangled(name)) {
-            None => Some(format!("no {end} in the preload library")),
-            Some((_, code)) if !code.contains("lock ") => Some(format!("{end} of the preload library takes no lock")),
-            Some((_, code)) => touches_stack(code).then(|| format!("{end} of the preload library touches the stack")),
-        }
+        let is_mangled = |name: &str| match name.rsplit_once("17h") {
+            Some((name, _)) => name.ends_with(end),
+            None => false,
+        };
+        let what = match functions(listing).find(|(name, _)| is_alias(name) || is_mangled(name)) {
+            None => "is not there",
+            Some((_, code)) if !code.contains("lock ") => "has no locked instruction",
+            Some((_, code)) if touches_stack(code) => "touches the stack",
+            Some(_) => return None,
+        };
+        Some(format!("{end} of the preload library {what}"))
     };
     FRAMELESS.iter().filter_map(wrong).collect()
 }
@@ -132,8 +140,8 @@ fn touches_stack(code: &str) -> bool {
 /// How many functions `ly_…` jump to one that tells of their caller, and those of them that touch
 /// the stack or call before.
 fn touching(listing: &str) -> (usize, Vec<&str>) {
-    let is_told = |(name, code): &(&str, &str)| name.starts_with("ly_") && code.contains("7watched");
-    let told: Vec<_> = functions(listing).filter(is_told).collect();
+    let mut told: Vec<_> = functions(listing).filter(|(name, _)| name.starts_with("ly_")).collect();
+    told.retain(|(_, code)| code.contains("7watched"));
     let touching = told.iter().filter(|(_, code)| touches_stack(code)).map(|(name, _)| *name);
     (told.len(), touching.collect())
 }
@@ -276,9 +284,8 @@ mod tests {
             false => format!("_ZN4some{end}17h0123E"),
         };
         let listing = |code: &str| {
-            FRAMELESS
-                .map(|end| format!("0010 <{}>:\n  10:\tlock cmpxchg %edx,(%rdi)\n  12:\t{code}\n", name(end)))
-                .join("\n")
+            let code = format!("  10:\tlock cmpxchg %edx,(%rdi)\n  12:\t{code}\n");
+            FRAMELESS.map(|end| format!("0010 <{}>:\n{code}", name(end))).join("\n")
         };
         assert_eq!(framed(&listing("jne 40 <_ZN5calls4pushE>")), [""; 0]);
         for code in ["push %rbx", "mov %rdi,0x8(%rsp)", "call 40 <f>"] {

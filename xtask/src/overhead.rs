@@ -60,7 +60,7 @@ pub(crate) fn main(words: &[&str]) -> u8 {
 
 fn run(rounds: usize, records: Option<&Path>) -> Outcome {
     // Of this source is the record, whatever becomes of it meanwhile.
-    let record = records.map(|records| Ok::<_, String>((records, lab::host::this(None)?))).transpose()?;
+    let host = records.map(|_| lab::host::this(None)).transpose()?;
     tools::cargo("build --release --quiet -p lockyard-preload")?;
     let library = tools::target().join("release/liblockyard_preload.so");
     let program = driver("overhead.c", &[])?;
@@ -97,9 +97,10 @@ fn run(rounds: usize, records: Option<&Path>) -> Outcome {
     } else {
         println!("counting, LevelDB            not measured: it takes two CPUs");
     }
-    let Some((records, host)) = record else { return Ok(()) };
+    let (Some(records), Some(host)) = (records, host) else { return Ok(()) };
     let note = "Time by glibc's, of the only thread and beside another; what counting costs one thread.";
-    lab::keep(["overhead", &format!("cost overhead --rounds {rounds}"), note], (records, &host), &results)
+    let words = format!("cost overhead --rounds {rounds}");
+    lab::keep(["overhead", &words, note], (records, &host), &results)
 }
 
 /// A line of a record.

@@ -150,8 +150,9 @@ fn overhead(records: &[Record], path: &Path) -> Outcome<String> {
     let row = |of: &Value| of.text("call").to_owned();
     let cell = |of: &Value| {
         if of.number("lost").is_some() {
-            let gained = |name| Ok::<_, String>(-100.0 * need(of, name)?);
-            return Ok(format!("{:+.1} % ({:+.1} to {:+.1})", gained("lost")?, gained("high")?, gained("low")?));
+            let gained = |name| need(of, name).map(|lost| -100.0 * lost);
+            let (median, least, most) = (gained("lost")?, gained("high")?, gained("low")?);
+            return Ok(format!("{median:+.1} % ({least:+.1} to {most:+.1})"));
         }
         Ok(match (of.number("alone"), of.number("beside"), of.number("added_ms"), of.number("with_statistics_ms")) {
             (Some(alone), None, ..) => format!("{alone:.2}"),
@@ -386,8 +387,10 @@ mod tests {
             + "\n"
             + r#"{"call":"c","lost":0.03,"low":-0.01,"high":0.05}"#;
         let text = overhead(&[record(&calls)], Path::new("docs/numa.md")).unwrap();
-        assert!(text.contains("| a | 1.10 |\n| b | + 0.20 ms; + 0.40 ms |\n| c | -3.0 % (-5.0 to +1.0) |"), "{text}");
-        assert!(overhead(&[record(r#"{"call":"c","lost":0.03}"#)], Path::new("docs/numa.md")).is_err());
+        let rows: Vec<&str> = text.lines().skip(2).collect();
+        assert_eq!(rows, ["| a | 1.10 |", "| b | + 0.20 ms; + 0.40 ms |", "| c | -3.0 % (-5.0 to +1.0) |"]);
+        let without_interval = record(r#"{"call":"c","lost":0.03}"#);
+        assert!(overhead(&[without_interval], Path::new("docs/numa.md")).is_err());
     }
 
     #[test]

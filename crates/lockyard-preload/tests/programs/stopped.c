@@ -147,8 +147,8 @@ static void one(int count, long after_us)
 {
     for (int chance = 1; !is_taken(count, after_us); chance++)
         MUST(chance < CHANCES);
-    printf("%s: %d stopped after %ld us, taken %d times and by a try\n", kind->name, count, after_us,
-           TIMES);
+    printf("%s: %d stopped after %ld us, taken %d times and by a try\n",
+           kind->name, count, after_us, TIMES);
 }
 
 static _Atomic int told, came;

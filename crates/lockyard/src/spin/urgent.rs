@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | an urgent waiter | the lock free, *urgent* clear | takes it, past queued and pending waiters |
 //! | an urgent waiter that is *entitled* | the lock free | takes it |
-//! | anybody else | the lock free, *urgent* set | is refused, as by a [pending head](super::lapse) |
+//! | any other | the lock free, *urgent* set | is refused, as by a [pending head](super::lapse) |
 //! | the owner, at its unlock | urgent waiters asleep | takes the entry of the next one out, and wakes that one |
 //! | an urgent waiter that has taken the lock | others registered | sets *urgent*, which its attempt has cleared |
 //!

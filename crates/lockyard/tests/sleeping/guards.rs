@@ -192,7 +192,8 @@ scripts! {
             first.freeze();
             // In turns: of two that give up at once, one may sleep a turn for the wait lock.
             let gone = [(early, 1), (middle, 2), (late, 3)].map(|(actor, place)| {
-                actor.starts(move || monitor.mutex.acquire_until(Until::after(TURN_NS / 2 + place)).is_err())
+                let patience = TURN_NS / 2 + place;
+                actor.starts(move || monitor.mutex.acquire_until(Until::after(patience)).is_err())
             });
             guard.freeze();
             holder.does(|| monitor.condvar.signal());
