@@ -105,13 +105,14 @@ fn listing_of(package: &str, library: &str) -> Outcome<String> {
 /// A line for each of [`FRAMELESS`] that is not what it must be.
 fn framed(listing: &str) -> Vec<String> {
     let wrong = |end: &&str| {
-        // The listing names one of those that share an address.
+        // The listing names one of those that share an address; or others jump to it.
         let is_alias = |name: &str| name.trim_start_matches('_') == *end;
         let is_mangled = |name: &str| match name.rsplit_once("17h") {
             Some((name, _)) => name.ends_with(end),
             None => false,
         };
-        let what = match functions(listing).find(|(name, _)| is_alias(name) || is_mangled(name)) {
+        let named = functions(listing).filter(|(name, _)| is_alias(name) || is_mangled(name));
+        let what = match named.max_by_key(|(name, _)| name == end) {
             None => "is not there",
             Some((_, code)) if !code.contains("lock ") => "has no locked instruction",
             Some((_, code)) if touches_stack(code) => "touches the stack",

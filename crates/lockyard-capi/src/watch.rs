@@ -141,7 +141,8 @@ fn settle(word: &AtomicU32, class: Class) -> Class {
 }
 
 /// A class word that says so has no class: there are too many.
-const NONE: u32 = u32::MAX;
+const NONE: u32 = 1 << 8;
+const _: () = assert!(NONE & 0xff == Class::NONE.raw());
 
 unsafe fn word<'a>(place: *mut u32) -> &'a AtomicU32 {
     // SAFETY: the caller's promise: a word of a lock, aligned, and used by this module only.

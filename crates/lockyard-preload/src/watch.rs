@@ -30,7 +30,8 @@ pub(crate) enum Patience<D> {
 }
 
 /// An object whose class word says so has none: there are too many classes.
-const NONE: u32 = u32::MAX;
+const NONE: u32 = 1 << 8;
+const _: () = assert!(NONE & 0xff == Class::NONE.raw());
 
 /// A lock, as the statistics know it.
 #[derive(Clone, Copy)]
@@ -182,11 +183,12 @@ extern "C" fn forget_rarely(page: &'static ThreadPage, lock: usize) -> c_int {
     0
 }
 
-/// Where the calling thread counts, if it has counted before and locks are told of.
+/// Where the calling thread counts, if it has counted before: locks were told of then, as a rule
+/// they still are.
 #[inline(always)]
 pub(crate) fn known_page() -> Option<&'static ThreadPage> {
     // SAFETY: null, or a page of the mapping, which stays; the child of a fork clears it.
-    unsafe { thread::block().page.get().as_ref() }.filter(|_| segment::watched())
+    unsafe { thread::block().page.get().as_ref() }
 }
 
 /// Where the calling thread counts: its block knows it, since a thread-local of the statistics

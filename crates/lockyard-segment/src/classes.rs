@@ -10,16 +10,16 @@ use crate::site;
 
 /// Which locks belong together in the statistics: a small number, 0 for "none".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Class(u16);
+pub struct Class(u8);
 
 impl Class {
     /// Locks without a class.
     pub const NONE: Self = Self(0);
 
-    /// The class with number `raw`, as [`Class::raw`] gave it.
+    /// The class whose number, as [`Class::raw`] gave it, is the low byte of `raw`.
     #[inline]
     pub const fn from_raw(raw: u32) -> Self {
-        Self(if raw < CLASSES as u32 { raw as u16 } else { 0 })
+        Self(raw as u8)
     }
 
     /// Its place in arrays.
@@ -28,7 +28,7 @@ impl Class {
         if (self.0 as usize) < CLASSES { self.0 as usize } else { 0 }
     }
 
-    /// Its number, to keep in a lock.
+    /// Its number, to keep in a lock: under 256.
     #[inline]
     pub const fn raw(self) -> u32 {
         self.0 as u32
@@ -78,7 +78,7 @@ pub(crate) fn at(kind: &[u8], address: usize, publish: fn(Class)) -> Class {
 
 fn known(kind: &[u8], same: impl Fn(&Identity) -> bool) -> Option<Class> {
     let is = |identity: &Identity| identity.ready.load(Acquire) == 1 && same(identity) && identity.kind.is(kind);
-    IDENTITIES[..count()].iter().position(is).map(|index| Class(index as u16))
+    IDENTITIES[..count()].iter().position(is).map(|index| Class(index as u8))
 }
 
 fn made(kind: &[u8], name: &[u8], site: usize, address: usize, publish: fn(Class)) -> Class {
@@ -90,8 +90,8 @@ fn made(kind: &[u8], name: &[u8], site: usize, address: usize, publish: fn(Class
     identity.kind.set(kind);
     identity.name.set(name);
     identity.ready.store(1, Release);
-    publish(Class(index as u16));
-    Class(index as u16)
+    publish(Class(index as u8));
+    Class(index as u8)
 }
 
 /// Classes that have a number.

@@ -18,19 +18,17 @@
 //!   `search` has no time for all of them;
 //! * nobody waits but threads that were put into the mutex's queue when they were signalled.
 //!
-//! | bits of [`Held::since`] | what |
+//! | [`Held::since`] | what |
 //! |---|---|
-//! | 0–60 | nanoseconds; under 63, `untimed` |
-//! | 61 | others wait |
-//! | 62 | for the distribution |
-//! | 63 | no time is known |
-//! | all | the note has been moved |
+//! | bit 63 clear | no time is known: `notes` as it was before the acquisition, another word for each |
+//! | bit 63 set | bits 0–60: nanoseconds; 61: others wait; 62: for the distribution |
+//! | all set | the note has been moved |
 //!
-//! **Ordering.** The waiter loads the word, then reads the clock, then exchanges. A word without a
-//! time is another one at each acquisition, so the exchange succeeds only while the hold lasts that
-//! the waiter saw, and the clock was read inside it. The holder may use the note for another lock
-//! meanwhile: the word says so, and the waiter looks again. (A word with a time does not: that hold
-//! may be taken for one for which others wait.)
+//! **Ordering.** The holder stores the lock's address, then `since`, then `notes`, each with
+//! Release. The waiter loads them the other way round with Acquire, reads the clock, and exchanges
+//! `since`. A word without a time is in use for one hold: so the exchange succeeds only while the
+//! hold lasts that the waiter saw, and the clock was read inside it. (A word with a time is not:
+//! that hold may be taken for one for which others wait.)
 
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -39,24 +37,22 @@ use lockyard::platform::linux::Linux;
 
 use crate::callers::{self, Caller};
 use crate::histogram::bucket;
-use crate::layout::{HELD, Held, PAGE, ThreadPage, state};
+use crate::layout::{DEPTH, HELD, Held, MADE, ThreadPage, state};
 use crate::writer::{self, tally};
 
-/// No time is known.
-pub(crate) const UNTIMED: u64 = 1 << 63;
+/// A time is known.
+const TIMED: u64 = 1 << 63;
 /// For the distribution.
 const SAMPLED: u64 = 1 << 62;
 /// Others wait.
 pub(crate) const AWAITED: u64 = 1 << 61;
 /// The note has been moved to another place.
 const MOVED: u64 = u64::MAX;
-/// The part of an address in a word without a time.
-const PART: u64 = 0x0fff_ffff << 32;
 /// How often a waiter looks for the holder's note: longer than a thread that runs takes to write
 /// or to move it.
 const LOOKS: u32 = 8;
 /// The nanoseconds.
-pub(crate) const TIME: u64 = AWAITED - 1;
+const TIME: u64 = AWAITED - 1;
 /// A holder this long is noted by name.
 const LONG: u64 = 1_000_000;
 
@@ -65,14 +61,13 @@ const LONG: u64 = 1_000_000;
 #[inline(always)]
 #[must_use = "what is not done is to be done by `acquired_on`"]
 pub fn acquired_plainly(page: &ThreadPage, caller: Caller, lock: usize) -> bool {
-    let counter = &page.acquired[caller.counter()];
-    let (count, depth) = (counter.load(Relaxed), page.depth.load(Relaxed));
-    let Some(held) = page.held.get(depth as usize) else { return false };
-    if is_sampled(page, count) || page.tape.load(Relaxed) != state::OFF {
+    let notes = page.notes.load(Relaxed);
+    let Some(held) = page.held.get((notes & DEPTH) as usize) else { return false };
+    if is_sampled(notes) || page.tape.load(Relaxed) != state::OFF {
         return false;
     }
-    counter.store(count.wrapping_add(1), Relaxed);
-    put(page, held, depth, (caller, lock, untimed(count, lock)));
+    count(page, caller);
+    put(page, held, notes, (caller, lock, notes));
     true
 }
 
@@ -81,71 +76,60 @@ pub fn acquired_plainly(page: &ThreadPage, caller: Caller, lock: usize) -> bool 
 #[inline(always)]
 #[must_use = "what is not done is to be done by `released_on`"]
 pub fn released_plainly(page: &ThreadPage, lock: usize) -> bool {
-    let last = page.depth.load(Relaxed).wrapping_sub(1);
-    let Some(held) = page.held.get(last as usize) else { return false };
+    let notes = page.notes.load(Relaxed).wrapping_sub(1);
+    let Some(held) = page.held.get((notes & DEPTH) as usize) else { return false };
     let plain = held.lock.load(Relaxed) == lock as u64
-        && held.since.load(Relaxed) & UNTIMED != 0
-        && page.tape.load(Relaxed) == state::OFF
-        && page.waited.load(Relaxed) == 0;
+        && held.since.load(Relaxed) & TIMED == 0
+        && page.tape.load(Relaxed) == state::OFF;
     if plain {
-        page.depth.store(last, Relaxed);
+        page.notes.store(notes, Relaxed);
     }
     plain
 }
 
-/// No time is known of the hold of `lock`, before which the thread had taken `count` of its class:
-/// another word for each acquisition, and for a lock whose address differs in bits 4 to 31.
+/// The moment `now`, in a note.
+pub(crate) fn timed(now: u64) -> u64 {
+    TIMED | now & TIME
+}
+
 #[inline(always)]
-fn untimed(count: u64, lock: usize) -> u64 {
-    UNTIMED | (lock as u64) << 28 & PART | count & 0xffff_ffff
-}
-
-/// Whether no time is known of a hold, which may be one of `lock`. Not so of a note that has been
-/// moved.
-fn is_of(since: u64, lock: usize) -> bool {
-    since >> 32 == untimed(0, lock) >> 32
-}
-
-/// Notes an acquisition; `since`: its time, or [`UNTIMED`].
-pub(crate) fn note(page: &ThreadPage, caller: Caller, lock: usize, since: u64) {
+fn count(page: &ThreadPage, caller: Caller) {
     let counter = &page.acquired[caller.counter()];
-    let count = counter.load(Relaxed);
-    counter.store(count.wrapping_add(1), Relaxed);
-    let since = match (since, is_sampled(page, count)) {
-        (UNTIMED, false) => untimed(count, lock),
-        (UNTIMED, true) => Linux::now() & TIME | SAMPLED,
-        (known, false) => known,
-        (known, true) => known | SAMPLED,
+    counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
+}
+
+/// Notes an acquisition; `since`: its [time](timed), and [`AWAITED`] or not.
+pub(crate) fn note(page: &ThreadPage, caller: Caller, lock: usize, since: Option<u64>) {
+    count(page, caller);
+    let notes = page.notes.load(Relaxed);
+    let since = match (since, is_sampled(notes)) {
+        (None, false) => notes,
+        (None, true) => timed(Linux::now()) | SAMPLED,
+        (Some(known), false) => known,
+        (Some(known), true) => known | SAMPLED,
     };
     // A thread with more has left some for others to release: its notes begin anew.
-    let depth = page.depth.load(Relaxed) % HELD as u64;
-    put(page, &page.held[depth as usize], depth, (caller, lock, since));
+    let depth = (notes & DEPTH) % HELD as u64;
+    put(page, &page.held[depth as usize], notes & !DEPTH | depth, (caller, lock, since));
 }
 
-/// Writes note number `depth`, which is `held`.
+/// Writes the note that is the next after `notes`, and is `held`.
 #[inline(always)]
-fn put(page: &ThreadPage, held: &Held, depth: u64, (caller, lock, since): (Caller, usize, u64)) {
+fn put(page: &ThreadPage, held: &Held, notes: u64, (caller, lock, since): (Caller, usize, u64)) {
     held.caller.store(caller.raw(), Relaxed);
-    held.since.store(since, Relaxed);
     held.lock.store(lock as u64, Release);
-    page.depth.store(depth + 1, Relaxed);
+    held.since.store(since, Release);
+    page.notes.store(notes + MADE + 1, Release);
 }
 
-/// Whether the hold time is taken of a thread's acquisition of a class, before which it has made
-/// `count`: of one in 64 on average. The multiples of the golden ratio fall into each part of the
-/// unit equally often, whatever steps `count` makes: a thread that takes its locks in turns is seen
-/// with all of them. Each page begins elsewhere: many threads with few acquisitions are seen with
-/// first ones and with later ones.
+/// Whether the hold time is taken of an acquisition before which a thread's notes were `notes`: of
+/// one in 64 on average. The multiples of the golden ratio fall into each part of the unit equally
+/// often, whatever steps they make: of a thread that takes its locks in turns all are seen.
 #[inline(always)]
-fn is_sampled(page: &ThreadPage, count: u64) -> bool {
-    let begin = (core::ptr::from_ref(page).addr() / PAGE) as u64;
-    is_chosen(begin.wrapping_add(count))
-}
-
-#[inline(always)]
-fn is_chosen(number: u64) -> bool {
-    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-    number.wrapping_mul(GOLDEN) >> 58 == 0
+fn is_sampled(notes: u64) -> bool {
+    /// The golden ratio times 2 to the 24th, that is of the bits above [`DEPTH`].
+    const GOLDEN: u32 = 0x9e_3779;
+    (notes as u32).wrapping_mul(GOLDEN) >> (u32::BITS - 6) == 0
 }
 
 /// Takes note number `at` out; `last` is the last one.
@@ -156,11 +140,12 @@ pub(crate) fn forget(page: &ThreadPage, at: usize, last: usize) {
         let moved = &page.held[last % HELD];
         held.caller.store(moved.caller.load(Relaxed), Relaxed);
         // An exchange: a waiter has written into it by now, or sees that it is not the note.
-        held.since.store(moved.since.swap(MOVED, Relaxed), Relaxed);
+        let since = moved.since.swap(MOVED, Relaxed);
         held.lock.store(moved.lock.load(Relaxed), Release);
+        held.since.store(since, Release);
     }
-    page.depth.store(last as u64, Relaxed);
-    if since & UNTIMED == 0 {
+    page.notes.store(page.notes.load(Relaxed) & !DEPTH | last as u64, Relaxed);
+    if since & TIMED != 0 {
         end_of_hold(page, Caller::from_raw(caller), since);
     }
 }
@@ -206,11 +191,9 @@ pub(crate) fn mark(page: &ThreadPage, lock: usize) -> bool {
 
 /// The same for a thread that may hold `lock` or not.
 pub(crate) fn mark_noted(page: &ThreadPage, lock: usize) -> bool {
-    let depth = (page.depth.load(Relaxed) as usize).min(HELD);
     // A reader may have it several times. And of two notes, one may be of a hold that another
     // thread has ended.
-    let notes = page.held[..depth].iter().filter(|held| held.lock.load(Acquire) == lock as u64);
-    notes.fold(false, |any, held| {
+    page.held[..page.depth()].iter().fold(false, |any, held| {
         let marked = begin(held, lock);
         if marked {
             // Its place is known from now on, should it never release the lock.
@@ -220,23 +203,21 @@ pub(crate) fn mark_noted(page: &ThreadPage, lock: usize) -> bool {
     })
 }
 
-/// `false`: the hold of `lock` that was seen is over, its note is elsewhere, or another waiter was
+/// `false`: it is no hold of `lock`, or is over, its note is elsewhere, or another waiter was
 /// first.
 fn begin(held: &Held, lock: usize) -> bool {
-    let since = held.since.load(Relaxed);
-    let timed = match since & UNTIMED {
-        0 => since | AWAITED,
-        _ if !is_of(since, lock) => return false,
-        _ => Linux::now() & TIME | AWAITED,
-    };
-    let is_its = held.lock.load(Relaxed) == lock as u64;
-    is_its && (timed == since || held.since.compare_exchange(since, timed, Relaxed, Relaxed).is_ok())
+    let since = held.since.load(Acquire);
+    if since == MOVED || held.lock.load(Relaxed) != lock as u64 {
+        return false;
+    }
+    let awaited = if since & TIMED != 0 { since | AWAITED } else { timed(Linux::now()) | AWAITED };
+    awaited == since || held.since.compare_exchange(since, awaited, Relaxed, Relaxed).is_ok()
 }
 
 /// What a note with `since` says at the moment `now`; 0: no time is known. `None`: it has been
 /// moved.
 pub(crate) fn held_for(since: u64, now: u64) -> Option<u64> {
-    let timed = since & UNTIMED == 0;
+    let timed = since & TIMED != 0;
     (since != MOVED).then(|| if timed { now.saturating_sub(since & TIME) } else { 0 })
 }
 
@@ -248,11 +229,11 @@ mod tests {
     fn one_in_64_is_chosen_whatever_turns_a_thread_takes() {
         for turns in 1..=32 {
             for turn in 0..turns {
-                let chosen = (0..64_000).filter(|count| is_chosen(count * turns + turn)).count();
+                let chosen = (0..64_000).filter(|count| is_sampled((count * turns + turn) * MADE)).count();
                 assert!((970..=1_030).contains(&chosen), "turn {turn} of {turns}: {chosen}");
             }
         }
-        let at: Vec<u64> = (0..10_000).filter(|number| is_chosen(*number)).collect();
+        let at: Vec<u64> = (0..10_000).filter(|number| is_sampled(number * MADE)).collect();
         assert!(at.windows(2).all(|two| two[1] - two[0] <= 96), "{at:?}");
     }
 
@@ -269,7 +250,7 @@ mod tests {
         // Of two numbers in a row one is not chosen.
         let plainly = |lock| {
             acquired_plainly(&page, caller, lock) || {
-                page.acquired[0].fetch_add(1, Relaxed);
+                page.notes.fetch_add(MADE, Relaxed);
                 acquired_plainly(&page, caller, lock)
             }
         };
@@ -280,20 +261,17 @@ mod tests {
         assert!(!plainly(HELD + 1));
         // Out of order, and one that is not noted.
         assert!(!released_plainly(&page, 1) && !released_plainly(&page, HELD + 1));
-        // A wait that is not counted yet; a tape; a hold with a time.
-        page.waited.store(1, Relaxed);
-        assert!(!released_plainly(&page, HELD));
-        page.waited.store(0, Relaxed);
+        // A tape; a hold with a time.
         page.tape.store(state::BEGIN, Relaxed);
         assert!(!released_plainly(&page, HELD));
         page.tape.store(state::OFF, Relaxed);
-        page.held[HELD - 1].since.store(1, Relaxed);
+        page.held[HELD - 1].since.store(timed(1), Relaxed);
         assert!(!released_plainly(&page, HELD));
-        page.held[HELD - 1].since.store(UNTIMED, Relaxed);
+        page.held[HELD - 1].since.store(1, Relaxed);
         assert!(released_plainly(&page, HELD));
         page.tape.store(state::BEGIN, Relaxed);
         assert!(!plainly(HELD));
-        assert_eq!(page.depth.load(Relaxed), HELD as u64 - 1);
+        assert_eq!(page.depth(), HELD - 1);
     }
 
     #[test]
@@ -302,11 +280,11 @@ mod tests {
         let page = page();
         let caller = Caller::from(crate::Class::NONE);
         for lock in 0..=LAST {
-            note(&page, caller, lock + 1, UNTIMED);
+            note(&page, caller, lock + 1, None);
         }
         assert!(mark_noted(&page, LAST + 1) && !mark_noted(&page, LAST + 2));
         let timed = page.held[LAST].since.load(Relaxed);
-        assert_eq!(timed & (UNTIMED | AWAITED), AWAITED);
+        assert_eq!(timed & (TIMED | AWAITED), TIMED | AWAITED);
         forget(&page, 0, LAST);
         assert_eq!((page.held[0].lock.load(Relaxed), page.held[0].since.load(Relaxed)), (LAST as u64 + 1, timed));
         // A waiter that has found the note before it was moved.

@@ -1,4 +1,4 @@
-//! What is where in the segment, version 6.
+//! What is where in the segment, version 7.
 //!
 //! | part | offset | bytes | written by |
 //! |---|---|---|---|
@@ -20,7 +20,7 @@
 //!
 //! [`tape`]: crate::tape
 
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 
 use lockyard::event;
 use lockyard::platform::ThreadId;
@@ -30,7 +30,7 @@ use crate::histogram::BUCKETS;
 /// "lockyard".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyard");
 /// The version of this layout.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
@@ -58,7 +58,7 @@ pub const PAGE: usize = 4096;
 const _: () = {
     assert!(event::COUNT <= EVENTS);
     assert!(size_of::<Header>() == PAGE && size_of::<Baseline>() == PAGE && size_of::<ThreadPage>() == PAGE);
-    assert!(core::mem::offset_of!(ThreadPage, depth).is_multiple_of(64));
+    assert!(core::mem::offset_of!(ThreadPage, notes).is_multiple_of(64));
     assert!(size_of::<ClassRecord>() == 2048 && size_of::<Padded>() == 2048);
     assert!(size_of::<CallerRecord>() == 256 && size_of::<CallerTally>() == 48);
     assert!(CALLERS / CALLERS_OF_A_PAGE <= 64 && core::mem::offset_of!(Shared, callers).is_multiple_of(PAGE));
@@ -247,8 +247,9 @@ pub struct ThreadPage {
     pub events: [AtomicU64; EVENTS],
     /// Acquisitions, by class: one for each value of the byte in which a class's number is kept.
     pub acquired: [AtomicU64; 256],
-    /// Locks noted in `held`.
-    pub depth: AtomicU64,
+    /// In bits 0 to 7 how many notes of `held` are in use, above these how many were made, by all
+    /// threads that had the page.
+    pub notes: AtomicU64,
     /// Whether the thread writes its tape: see [`tape`](crate::tape).
     pub tape: AtomicU64,
     /// A wait that is not in its class's tally yet: its [caller](crate::Caller), or 0.
@@ -274,6 +275,26 @@ pub struct ThreadPage {
     pub thread: AtomicU64,
     /// Its name, as it was at its first wait.
     pub name: Text<16>,
+}
+
+/// Of [`ThreadPage::notes`]: notes in use, and one note more made.
+pub(crate) const DEPTH: u64 = 0xff;
+pub(crate) const MADE: u64 = 1 << DEPTH.count_ones();
+
+impl ThreadPage {
+    /// How many notes are in use.
+    pub(crate) fn depth(&self) -> usize {
+        ((self.notes.load(Acquire) & DEPTH) as usize).min(HELD)
+    }
+
+    /// Another thread has the page, and holds nothing.
+    pub(crate) fn begin_anew(&self) {
+        // Each page counts from elsewhere: of many threads with few acquisitions first ones and
+        // later ones are sampled.
+        let number = (core::ptr::from_ref(self).addr() / PAGE) as u64;
+        let made = (self.notes.load(Relaxed) / MADE).wrapping_add(number);
+        self.notes.store(made % (1 << 48) * MADE, Relaxed);
+    }
 }
 
 /// What a recorded thread did, event by event: a ring. Written by that thread, but for `read`.
@@ -323,7 +344,7 @@ pub struct Held {
     pub lock: AtomicU64,
     /// The code that took it: its [caller](crate::Caller).
     pub caller: AtomicU64,
-    /// Since when, nanoseconds of the monotonic clock, and what is known beside: see `holds`.
+    /// Since when, nanoseconds of the monotonic clock, if that is known: see `holds`.
     pub since: AtomicU64,
 }
 

@@ -11,7 +11,7 @@ use crate::callers::{self, Caller};
 use crate::histogram::bucket;
 use crate::holds;
 use crate::layout::{
-    CALLERS, CALLERS_OF_A_PAGE, CallerRecord, EVENTS, HELD, LENGTH, PAGE, Shared, ThreadPage, VERSION, WITH_DEADLINE,
+    CALLERS, CALLERS_OF_A_PAGE, CallerRecord, EVENTS, LENGTH, PAGE, Shared, ThreadPage, VERSION, WITH_DEADLINE,
 };
 use crate::memory::Memory;
 use crate::process;
@@ -275,8 +275,7 @@ impl Reader {
                 let sum_ns = now.saturating_sub(wait.since.max(reset));
                 classes[wait.class].waiting.add(Waiting { threads: 1, longest_ns: ns, sum_ns, holder });
             }
-            let depth = (page.depth.load(Relaxed) as usize).min(HELD);
-            let holds = page.held[..depth].iter().filter_map(|held| {
+            let holds = page.held[..page.depth()].iter().filter_map(|held| {
                 let place = self.place(Caller::from_raw(held.caller.load(Relaxed))?);
                 let ns = holds::held_for(held.since.load(Relaxed), now)?;
                 Some(Hold { lock: held.lock.load(Relaxed), place, ns })

@@ -15,8 +15,8 @@ use lockyard::platform::linux::threads;
 use crate::callers::{self, Caller};
 use crate::classes::{self, Class};
 use crate::histogram::bucket;
-use crate::holds::{AWAITED, TIME, UNTIMED, acquired_plainly, forget, greatest, mark, note, released_plainly};
-use crate::layout::{HELD, ThreadPage, WITH_DEADLINE};
+use crate::holds::{AWAITED, acquired_plainly, forget, greatest, mark, note, released_plainly, timed};
+use crate::layout::{ThreadPage, WITH_DEADLINE};
 use crate::search;
 use crate::tape;
 use crate::writer::{self, mine, tally};
@@ -59,7 +59,7 @@ pub fn acquired(caller: impl Into<Caller>, lock: usize) {
 pub fn acquired_on(page: &ThreadPage, caller: Caller, lock: usize) {
     if !acquired_plainly(page, caller, lock) {
         tape::asked(page, caller, lock);
-        note(page, caller, lock, UNTIMED);
+        note(page, caller, lock, None);
     }
 }
 
@@ -86,7 +86,7 @@ pub fn acquired_past_others(caller: impl Into<Caller>, lock: usize) {
     if let Some(page) = mine() {
         let caller = caller.into();
         tape::asked(page, caller, lock);
-        note(page, caller, lock, Linux::now() & TIME | AWAITED);
+        note(page, caller, lock, Some(timed(Linux::now()) | AWAITED));
     }
 }
 
@@ -110,7 +110,7 @@ pub fn released_on(page: &ThreadPage, lock: usize) {
 #[cold]
 fn release(page: &ThreadPage, lock: usize) {
     tape::given_back(page, lock);
-    let depth = (page.depth.load(Relaxed) as usize).min(HELD);
+    let depth = page.depth();
     let held = &page.held[..depth];
     if let Some(at) = held.iter().rposition(|held| held.lock.load(Relaxed) == lock as u64) {
         forget(page, at, depth - 1);
@@ -281,7 +281,7 @@ impl Waiting {
         let Some(page) = self.page else { return };
         let now = self.ended(page);
         tape::granted(page, self.caller, self.lock, page.waited_parks.load(Relaxed) != 0);
-        note(page, self.caller, self.lock, now & TIME | awaited);
+        note(page, self.caller, self.lock, Some(timed(now) | awaited));
     }
 
     /// The thread does without: its time was up.

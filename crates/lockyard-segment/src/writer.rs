@@ -380,10 +380,10 @@ fn find_mine() -> Option<&'static ThreadPage> {
     }
     let page = page(slot)?;
     PAGE_OF_THREAD.set(page);
-    // What the thread that had the page before has left: it ended without a release.
-    page.waited.store(0, Relaxed);
+    // What the thread that had the page before has left: it ended without a release. Its last wait
+    // stays, until it is counted.
     page.waiting.store(0, Relaxed);
-    page.depth.store(0, Relaxed);
+    page.begin_anew();
     page.name.set(b"");
     let recorded = shared()?.header.recorded.load(Relaxed) != 0;
     page.tape.store(if recorded { state::BEGIN } else { state::OFF }, Relaxed);

@@ -70,6 +70,15 @@ fn a_hold_that_others_wait_for_is_timed_and_has_a_place() {
     assert!(sample.classes.iter().any(|class| class.counts.hold_max >= held.hold_max));
     assert!(sample.waiters.is_empty());
 
+    // A thread ends with a lock for which it has waited, another thread gets its page.
+    for _ in 0..2 {
+        let ends = || segment::contended(waits, LOCK).got();
+        thread::scope(|scope| scope.spawn(ends).join()).expect("it ends");
+    }
+    let sample = reader.sample();
+    let [_, waited] = callers(&sample)[..] else { panic!("{:?}", sample.classes) };
+    assert_eq!(waited.waits, 3);
+
     let since = sample.since(&sample);
     assert!(callers(&since).iter().all(|caller| caller.waits == 0 && caller.holds == 0));
     let reset = Reader::open_to_reset(std::process::id()).expect("this process");

@@ -22,24 +22,35 @@ unsafe extern "C" fn lock_next(mutex: *mut pthread_mutex_t) -> c_int {
         return 0;
     }
     // SAFETY: as above.
-    unsafe { lock_slow(mutex) }
+    unsafe { lock_next_slow(mutex) }
 }
 
 /// What a call does that takes the mutex and has to say where it came from. What is rare is apart,
 /// so that what is not needs no stack.
 macro_rules! told {
-    ($($name:ident, $slow:ident, $for:ident, $rest:ident: $patience:ident;)*) => {$(
+    ($($slow:ident, $for:ident, $told:ident, $rest:ident;)*) => {$(
         lockyard_segment::with_caller!(fn $slow(mutex: *mut pthread_mutex_t) => $for);
 
         unsafe extern "C" fn $for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
             // SAFETY: a mutex, as in C.
-            match unsafe { MutexObject::at(mutex) }.lock_told(caller) {
+            match unsafe { MutexObject::at(mutex) }.$told(caller) {
                 Some(noted) => watch::note(noted, mutex.addr()),
                 // SAFETY: as above.
                 None => unsafe { $rest(mutex, caller) },
             }
         }
+    )*};
+}
 
+told! {
+    lock_slow, lock_for, lock_told, lock_rest;
+    lock_next_slow, lock_next_for, lock_any_told, lock_rest;
+    trylock_slow, trylock_for, lock_any_told, trylock_rest;
+}
+
+/// What is left of these calls: everything but the fast paths.
+macro_rules! rest {
+    ($($rest:ident, $name:ident: $patience:ident;)*) => {$(
         #[cold]
         #[inline(never)]
         unsafe extern "C" fn $rest(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
@@ -52,9 +63,9 @@ macro_rules! told {
     )*};
 }
 
-told! {
-    pthread_mutex_lock, lock_slow, lock_for, lock_rest: Forever;
-    pthread_mutex_trylock, trylock_slow, trylock_for, trylock_rest: None;
+rest! {
+    lock_rest, pthread_mutex_lock: Forever;
+    trylock_rest, pthread_mutex_trylock: None;
 }
 
 /// As [`lock_next`].
@@ -65,7 +76,7 @@ unsafe extern "C" fn unlock_next(mutex: *mut pthread_mutex_t) -> c_int {
         return 0;
     }
     // SAFETY: as above.
-    unsafe { unlock_slow(mutex) }
+    unsafe { unlock_next_slow(mutex) }
 }
 
 /// As [`told`].
@@ -75,13 +86,13 @@ unsafe extern "C" fn unlock_slow(mutex: *mut pthread_mutex_t) -> c_int {
     match unsafe { MutexObject::at(mutex) }.unlock_told() {
         Some(page) => watch::forget(page, mutex.addr()),
         // SAFETY: as above.
-        None => unsafe { unlock_slow_next(mutex) },
+        None => unsafe { unlock_rest(mutex) },
     }
 }
 
-/// What is left to try of an unlock that is told of.
+/// The same of a mutex of another kind.
 #[inline(never)]
-unsafe extern "C" fn unlock_slow_next(mutex: *mut pthread_mutex_t) -> c_int {
+unsafe extern "C" fn unlock_next_slow(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: a mutex, as in C.
     match unsafe { MutexObject::at(mutex) }.unlock_known_told() {
         Some(page) => watch::forget(page, mutex.addr()),

@@ -56,17 +56,29 @@ impl MutexObject {
         }
     }
 
-    /// The fast path of a lock that is told of: it has a class, and a call from `caller` takes it.
-    /// Nothing here is called, so it needs no stack: what is stored there would have to reach the
-    /// cache before the locked instruction.
+    /// The fast path of a lock of the normal kind that is told of: it has a class, and a call from
+    /// `caller` takes it. Nothing here is called, so it needs no stack: what is stored there would
+    /// have to reach the cache before the locked instruction.
     #[inline(always)]
     pub(super) fn lock_told(&self, caller: usize) -> Option<Noted> {
+        self.lock_told_of(0, NORMAL, caller)
+    }
+
+    /// The same, of any kind.
+    #[inline(always)]
+    pub(super) fn lock_any_told(&self, caller: usize) -> Option<Noted> {
+        let (identity, kind) = (thread::block().known_identity()?, self.kind());
+        if kind > ADAPTIVE { None } else { self.lock_told_of(identity, kind, caller) }
+    }
+
+    #[inline(always)]
+    fn lock_told_of(&self, identity: u32, kind: u32, caller: usize) -> Option<Noted> {
         let me = thread::block();
-        let (name, identity, page) = (me.name()?, me.known_identity()?, watch::known_page()?);
-        let (kind, class) = (self.kind(), self.field(CLASS).load(Relaxed));
+        let (name, page) = (me.name()?, watch::known_page()?);
+        let class = self.field(CLASS).load(Relaxed);
         // Others that wait are to be told. (A word without waiters: in a child of fork nothing has
         // to be settled.)
-        if kind > ADAPTIVE || class == 0 || self.raw.may_be_contended() || !self.raw.try_acquire_as(name) {
+        if class == 0 || self.raw.may_be_contended() || !self.raw.try_acquire_as(name) {
             return None;
         }
         self.owned_by(identity, kind, MutexKind::Mutex, me);
@@ -77,9 +89,6 @@ impl MutexObject {
     #[inline(always)]
     pub(super) fn unlock_told(&self) -> Option<&'static ThreadPage> {
         let (name, page) = (thread::block().name()?, watch::known_page()?);
-        if self.kind() != NORMAL {
-            return None;
-        }
         self.field(OWNER).store(0, Relaxed);
         self.raw.try_release_as(name).then_some(page)
     }
