@@ -1,10 +1,14 @@
 //! `ly_cond_…`: [`lockyard::condvar`], for `ly_mutex_t`.
 
+use core::cell::Cell;
 use core::ffi::c_int;
 
 use libc::timespec;
 use lockyard::cancel::Until;
+use lockyard::condvar::Companion;
+use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
+use lockyard_segment as segment;
 
 use crate::deadline::{self, Code};
 use crate::layout::{Holds, ly_cond_t, ly_mutex_t};
@@ -64,7 +68,7 @@ pub unsafe extern "C" fn ly_cond_clockwait(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_cond_signal(cond: *mut ly_cond_t) -> c_int {
     // SAFETY: the C caller's promise.
-    unsafe { Holds::lock(cond) }.signal();
+    unsafe { Holds::lock(cond) }.signal_told(segment::awaited);
     0
 }
 
@@ -72,7 +76,7 @@ pub unsafe extern "C" fn ly_cond_signal(cond: *mut ly_cond_t) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_cond_broadcast(cond: *mut ly_cond_t) -> c_int {
     // SAFETY: the C caller's promise.
-    unsafe { Holds::lock(cond) }.broadcast();
+    unsafe { Holds::lock(cond) }.broadcast_told(segment::awaited);
     0
 }
 
@@ -98,6 +102,33 @@ unsafe fn wait_until(
 unsafe fn wait(cond: *mut ly_cond_t, mutex: *mut ly_mutex_t, until: Until<'static, Linux>, site: Site) -> c_int {
     // SAFETY: the caller's promise.
     let (cond, inner) = unsafe { (Holds::lock(cond), Holds::lock(mutex)) };
+    let held = Held { mutex: inner, moved: Cell::new(0) };
     // SAFETY: the caller's promise.
-    mutex::given_up(mutex, site, || unsafe { cond.wait(inner, until) }).code()
+    mutex::given_up(mutex, site, &held.moved, || unsafe { cond.wait(&held, until) }).code()
+}
+
+/// The mutex of a waiter, while it waits.
+struct Held<'a> {
+    mutex: &'a RawMutex<Linux>,
+    /// When the waiter was moved into the mutex's queue, or 0.
+    moved: Cell<u64>,
+}
+
+impl Companion<Linux> for Held<'_> {
+    fn acquire(&self) {
+        Companion::acquire(self.mutex);
+    }
+
+    unsafe fn release(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { Companion::release(self.mutex) };
+    }
+
+    fn mutex(&self) -> Option<&RawMutex<Linux>> {
+        Some(self.mutex)
+    }
+
+    fn moved(&self, moment: u64) {
+        self.moved.set(moment);
+    }
 }

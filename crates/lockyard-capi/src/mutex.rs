@@ -1,5 +1,6 @@
 //! `ly_mutex_…`: [`lockyard::mutex`].
 
+use core::cell::Cell;
 use core::ffi::{c_char, c_int};
 
 use libc::timespec;
@@ -83,17 +84,20 @@ unsafe fn until(mutex: *mut ly_mutex_t, clock: c_int, abstime: *const timespec, 
 /// Unlocks the mutex, which the caller must have locked. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_mutex_unlock(mutex: *mut ly_mutex_t) -> c_int {
+    watch::giving(mutex);
     // SAFETY: the C caller's promises: a mutex, which it holds.
     unsafe { Holds::lock(mutex).release() };
     watch::give(mutex);
     0
 }
 
-/// Runs `wait`, which gives up the mutex that the caller, at `site`, holds, and takes it again.
-pub(crate) fn given_up<R>(mutex: *mut ly_mutex_t, site: Site, wait: impl FnOnce() -> R) -> R {
+/// Runs `wait`, which gives up the mutex that the caller, at `site`, holds, and takes it again;
+/// `moved`: since when it was in its queue, asleep, or 0.
+pub(crate) fn given_up<R>(mutex: *mut ly_mutex_t, site: Site, moved: &Cell<u64>, wait: impl FnOnce() -> R) -> R {
+    watch::giving(mutex);
     watch::give(mutex);
     let result = wait();
-    watch::at_once(&KIND, place(mutex).at(site.now()), mutex, || true);
+    watch::moved(&KIND, place(mutex).at(site.now()), mutex, moved.get());
     result
 }
 

@@ -38,6 +38,7 @@ pub unsafe extern "C" fn ly_qrwlock_read_trylock(lock: *mut ly_qrwlock_t) -> c_i
 /// Unlocks what somebody has locked for reading. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_qrwlock_read_unlock(lock: *mut ly_qrwlock_t) -> c_int {
+    watch::giving(lock);
     // SAFETY: the C caller's promises: a lock, which is held for reading.
     unsafe { Holds::lock(lock).read_release() };
     watch::give(lock);
@@ -68,6 +69,7 @@ pub unsafe extern "C" fn ly_qrwlock_write_trylock(lock: *mut ly_qrwlock_t) -> c_
 /// Unlocks what somebody has locked for writing. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_qrwlock_write_unlock(lock: *mut ly_qrwlock_t) -> c_int {
+    watch::giving(lock);
     // SAFETY: the C caller's promises: a lock, which is held for writing.
     unsafe { Holds::lock(lock).write_release() };
     watch::give(lock);

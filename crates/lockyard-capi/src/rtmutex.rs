@@ -107,6 +107,7 @@ unsafe fn until(mutex: *mut ly_rtmutex_t, clock: c_int, abstime: *const timespec
 /// Unlocks the mutex. EPERM: the caller has not locked it; nothing happened.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rtmutex_unlock(mutex: *mut ly_rtmutex_t) -> c_int {
+    watch::giving(mutex);
     // SAFETY: the C caller's promise; who does not hold it is told so.
     let result = unsafe { Holds::lock(mutex).release() }.code();
     if result == 0 {

@@ -78,6 +78,7 @@ unsafe fn down_read_until(sem: *mut ly_rwsem_t, clock: c_int, abstime: *const ti
 /// Unlocks what the caller locked for reading. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_up_read(sem: *mut ly_rwsem_t) -> c_int {
+    watch::giving(sem);
     // SAFETY: the C caller's promises: a lock, which it holds for reading.
     unsafe { Holds::lock(sem).read_release() };
     watch::give(sem);
@@ -145,6 +146,7 @@ unsafe fn down_write_until(sem: *mut ly_rwsem_t, clock: c_int, abstime: *const t
 /// Unlocks what the caller locked for writing. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_up_write(sem: *mut ly_rwsem_t) -> c_int {
+    watch::giving(sem);
     // SAFETY: the C caller's promises: a lock, which it holds for writing.
     unsafe { Holds::lock(sem).write_release() };
     watch::give(sem);

@@ -39,6 +39,7 @@ pub unsafe extern "C" fn ly_spin_trylock(lock: *mut ly_spinlock_t) -> c_int {
 /// Unlocks what somebody has locked. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_spin_unlock(lock: *mut ly_spinlock_t) -> c_int {
+    watch::giving(lock);
     // SAFETY: the C caller's promises: a lock, which is held.
     unsafe { Holds::lock(lock).release() };
     watch::give(lock);
@@ -76,6 +77,7 @@ pub unsafe extern "C" fn ly_hq_spin_trylock(lock: *mut ly_hq_spinlock_t) -> c_in
 /// Unlocks what somebody has locked. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_hq_spin_unlock(lock: *mut ly_hq_spinlock_t) -> c_int {
+    watch::giving(lock);
     // SAFETY: the C caller's promises: a lock, which is held.
     unsafe { Holds::lock(lock).release() };
     watch::give(lock);

@@ -105,7 +105,10 @@ impl Kind {
     fn first(&self, place: Place) -> Class {
         let Some(word) = place.word() else { return self.nameless() };
         let at = place.site.known().map(|site| segment::class_at(self.name, site));
-        settle(word, at.filter(|class| *class != Class::NONE).unwrap_or_else(|| self.nameless()))
+        let class = settle(word, at.filter(|class| *class != Class::NONE).unwrap_or_else(|| self.nameless()));
+        // Threads that take it for the first time at once count it more than once.
+        segment::joined(class);
+        class
     }
 
     fn nameless(&self) -> Class {
@@ -126,6 +129,7 @@ impl Kind {
         let class = segment::class(self.name, name.to_bytes(), 0);
         // SAFETY: the caller's promise.
         unsafe { word(place) }.store(class.raw(), Relaxed);
+        segment::joined(class);
         if class == Class::NONE { libc::ENOSPC } else { 0 }
     }
 }
@@ -133,16 +137,11 @@ impl Kind {
 /// Gives a lock, or locks, with this class word `class`, unless another thread has given them one
 /// meanwhile: a lock whose class changed would be recorded as two.
 fn settle(word: &AtomicU32, class: Class) -> Class {
-    let raw = if class == Class::NONE { NONE } else { class.raw() };
-    match word.compare_exchange(0, raw, Relaxed, Relaxed) {
+    match word.compare_exchange(0, class.kept(), Relaxed, Relaxed) {
         Ok(_) => class,
         Err(given) => Class::from_raw(given),
     }
 }
-
-/// A class word that says so has no class: there are too many.
-const NONE: u32 = 1 << 8;
-const _: () = assert!(NONE & 0xff == Class::NONE.raw());
 
 unsafe fn word<'a>(place: *mut u32) -> &'a AtomicU32 {
     // SAFETY: the caller's promise: a word of a lock, aligned, and used by this module only.
@@ -325,6 +324,21 @@ pub(crate) fn at_once<T>(kind: &Kind, place: Place, lock: *mut T, attempt: impl 
     taken
 }
 
+/// The lock at `lock` was taken in another way. `since`: since when the thread was in its queue,
+/// asleep, or 0.
+pub(crate) fn moved<T>(kind: &Kind, place: Place, lock: *mut T, since: u64) {
+    if !place.is_watched() {
+        return;
+    }
+    let (caller, lock) = (known(kind, place), lock.expose_provenance());
+    if since == 0 {
+        return kind.acquired(caller, lock);
+    }
+    // SAFETY: the caller holds a lock of this kind.
+    let others = unsafe { (kind.queued)(lock) } == Some(true);
+    segment::acquired_after(caller, lock, since, others);
+}
+
 /// A wait for the lock at `lock` that a deadline ends; `attempt` has failed.
 #[inline]
 pub(crate) fn wait<T>(kind: &Kind, place: Place, lock: *mut T, acquire: impl FnOnce() -> c_int) -> c_int {
@@ -353,6 +367,14 @@ fn end(kind: &Kind, waiting: segment::Waiting, lock: usize, acquire: impl FnOnce
         waiting.gave_up();
     }
     result
+}
+
+/// The lock at `lock` is about to be released.
+#[inline(always)]
+pub(crate) fn giving<T>(lock: *mut T) {
+    if segment::watched() {
+        segment::releasing(lock.addr());
+    }
 }
 
 /// The lock at `lock`, which may be gone by now, has been released.

@@ -81,6 +81,19 @@ fn a_long_hold_of_a_lock_that_was_taken_past_sleepers_is_named() {
     told("retaken", &["Locks cost this program ".to_owned(), holder]);
 }
 
+/// Nobody asks for the lock: a signal puts the waiter into its queue.
+#[test]
+fn a_long_hold_after_a_signal_is_named() {
+    let (waits, holds) = (place("listener", "listener"), place("teller", "teller"));
+    let parts = [
+        "Locks cost this program ".to_owned(),
+        format!("asked for in {waits}"),
+        format!("held from {holds} for "),
+        "Do the slow work there outside of the lock".to_owned(),
+    ];
+    told("signalled", &parts);
+}
+
 #[test]
 fn a_convoy_is_named() {
     let report = told(

@@ -20,6 +20,7 @@
 //!
 //! **Returns without a signal** happen, as POSIX allows.
 
+use core::cell::Cell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
@@ -30,6 +31,7 @@ use lockyard::condvar::{Companion, RawCondvar};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
+use lockyard_segment as segment;
 
 use crate::cancel::{self, Seat, pthread_testcancel};
 use crate::config::{self, MutexKind};
@@ -38,7 +40,7 @@ use crate::deadline::{self, Deadline};
 use crate::fork;
 use crate::mutex::{ERRORCHECK, MutexObject, RECURSIVE};
 use crate::real::real;
-use crate::{thread, watch};
+use crate::thread;
 
 const SHARED: u32 = 1;
 const MONOTONIC: u32 = 2;
@@ -124,6 +126,8 @@ struct Held<'a> {
     /// A recursive mutex taken more than once: one level is given up, as in glibc, and the mutex
     /// stays locked.
     nested: bool,
+    /// When the waiter was moved into the mutex's queue, or 0.
+    moved: Cell<u64>,
 }
 
 impl Companion<Linux> for Held<'_> {
@@ -144,6 +148,10 @@ impl Companion<Linux> for Held<'_> {
 
     fn mutex(&self) -> Option<&RawMutex<Linux>> {
         if self.nested { None } else { self.mutex.raw(self.lock) }
+    }
+
+    fn moved(&self, moment: u64) {
+        self.moved.set(moment);
     }
 }
 
@@ -211,13 +219,16 @@ unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Tim
             mutex.disown(kind);
         }
     }
-    if !nested {
-        watch::released(core::ptr::from_ref(mutex).addr());
+    if !nested && segment::watched() {
+        let mutex = core::ptr::from_ref(mutex).addr();
+        segment::releasing(mutex);
+        segment::released(mutex);
     }
+    let held = Held { mutex, lock, nested, moved: Cell::new(0) };
     // SAFETY: the caller holds the mutex, as in C.
-    let result = unsafe { object.raw.wait(&Held { mutex, lock, nested }, until) };
+    let result = unsafe { object.raw.wait(&held, until) };
     if !nested {
-        mutex.told(lock).taken(caller, || mutex.queued(lock));
+        mutex.told(lock).taken(caller, held.moved.get(), || mutex.queued(lock));
     }
     if nested {
         mutex.set_depth(mutex.depth() + 1);
@@ -341,7 +352,7 @@ pub unsafe extern "C" fn pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int
     // SAFETY: a condition variable, as in C.
     match unsafe { CondObject::at(cond) }.ours() {
         Ok(queue) => {
-            queue.signal();
+            queue.signal_told(segment::awaited);
             0
         }
         Err(false) => 0,
@@ -358,7 +369,7 @@ pub unsafe extern "C" fn pthread_cond_broadcast(cond: *mut pthread_cond_t) -> c_
     // SAFETY: a condition variable, as in C.
     match unsafe { CondObject::at(cond) }.ours() {
         Ok(queue) => {
-            queue.broadcast();
+            queue.broadcast_told(segment::awaited);
             0
         }
         Err(false) => 0,

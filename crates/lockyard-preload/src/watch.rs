@@ -29,10 +29,6 @@ pub(crate) enum Patience<D> {
     Forever,
 }
 
-/// An object whose class word says so has none: there are too many classes.
-const NONE: u32 = 1 << 8;
-const _: () = assert!(NONE & 0xff == Class::NONE.raw());
-
 /// A lock, as the statistics know it.
 #[derive(Clone, Copy)]
 pub(crate) struct Told<'a> {
@@ -69,9 +65,11 @@ impl Told<'_> {
             return Class::NONE;
         }
         let class = segment::class_at(self.kind, caller);
-        let raw = if class == Class::NONE { NONE } else { class.raw() };
-        match self.class.compare_exchange(0, raw, Relaxed, Relaxed) {
-            Ok(_) => class,
+        match self.class.compare_exchange(0, class.kept(), Relaxed, Relaxed) {
+            Ok(_) => {
+                segment::joined(class);
+                class
+            }
             Err(given) => Class::from_raw(given),
         }
     }
@@ -118,13 +116,15 @@ impl Told<'_> {
         result
     }
 
-    /// The lock was taken in another way, by the code at `caller`; `queued()`: whether others wait.
-    pub(crate) fn taken(self, caller: usize, queued: impl Fn() -> Option<bool>) {
+    /// The lock was taken in another way, by the code at `caller`. `moved`: since when the thread
+    /// was in its queue, asleep, or 0; `queued()`: whether others wait.
+    pub(crate) fn taken(self, caller: usize, moved: u64, queued: impl Fn() -> Option<bool>) {
         if segment::watched() {
             let caller = Caller::new(self.class(0), caller);
-            match queued() {
-                Some(true) => segment::acquired_past_others(caller, self.lock),
-                _ => segment::acquired(caller, self.lock),
+            match (moved, queued() == Some(true)) {
+                (0, true) => segment::acquired_past_others(caller, self.lock),
+                (0, false) => segment::acquired(caller, self.lock),
+                (since, others) => segment::acquired_after(caller, self.lock, since, others),
             }
         }
     }
@@ -141,6 +141,16 @@ fn known(holder: impl Fn() -> Holder) -> Holder {
     };
     let is_known = |holder: &Holder| !matches!(holder, Holder::Unknown | Holder::Thread(0));
     (0..LOOKS).map(look).find(is_known).unwrap_or(Holder::Unknown)
+}
+
+/// The lock at `lock` is about to be released.
+#[inline]
+pub(crate) fn releasing(lock: usize) {
+    if segment::watched()
+        && let Some(page) = page()
+    {
+        segment::releasing_on(page, lock);
+    }
 }
 
 /// The lock at `lock`, which may be gone by now, was released.

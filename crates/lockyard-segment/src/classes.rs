@@ -16,7 +16,8 @@ impl Class {
     /// Locks without a class.
     pub const NONE: Self = Self(0);
 
-    /// The class whose number, as [`Class::raw`] gave it, is the low byte of `raw`.
+    /// The class whose number, as [`Class::raw`] and [`Class::kept`] gave it, is the low byte of
+    /// `raw`.
     #[inline]
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw as u8)
@@ -28,6 +29,12 @@ impl Class {
         if (self.0 as usize) < CLASSES { self.0 as usize } else { 0 }
     }
 
+    /// What a lock that has it keeps: never 0.
+    #[inline]
+    pub const fn kept(self) -> u32 {
+        if self.0 == 0 { 1 << u8::BITS } else { self.raw() }
+    }
+
     /// Its number, to keep in a lock: under 256.
     #[inline]
     pub const fn raw(self) -> u32 {
@@ -37,6 +44,8 @@ impl Class {
 
 struct Identity {
     ready: AtomicU32,
+    /// Locks that have got it.
+    locks: AtomicU64,
     site: AtomicU64,
     /// The address that [`class_at`](crate::class_at) was asked for, or 0.
     address: AtomicU64,
@@ -46,7 +55,7 @@ struct Identity {
 
 static IDENTITIES: [Identity; CLASSES] = [const {
     let (site, address) = (AtomicU64::new(0), AtomicU64::new(0));
-    Identity { ready: AtomicU32::new(0), site, address, kind: Text::new(), name: Text::new() }
+    Identity { ready: AtomicU32::new(0), locks: AtomicU64::new(0), site, address, kind: Text::new(), name: Text::new() }
 }; CLASSES];
 
 /// Classes that are left to names, however many places there are. (Threads that come at once may
@@ -94,6 +103,11 @@ fn made(kind: &[u8], name: &[u8], site: usize, address: usize, publish: fn(Class
     Class(index as u8)
 }
 
+/// A lock has got `class`. How many have by now.
+pub(crate) fn joined(class: Class) -> u64 {
+    IDENTITIES[class.index()].locks.fetch_add(1, Relaxed) + 1
+}
+
 /// Classes that have a number.
 pub(crate) fn count() -> usize {
     NAMED.load(Acquire).min(CLASSES as u32) as usize
@@ -103,6 +117,7 @@ pub(crate) fn count() -> usize {
 pub(crate) fn describe(index: usize, record: &ClassRecord) {
     let identity = &IDENTITIES[index];
     record.site.store(identity.site.load(Relaxed), Relaxed);
+    record.tally.locks.store(identity.locks.load(Relaxed), Relaxed);
     record.kind.copy_from(&identity.kind);
     record.name.copy_from(&identity.name);
 }

@@ -5,7 +5,8 @@
 //!
 //! * of about one acquisition in 64, for the distribution;
 //! * of one that ends a wait, whose end is known anyway, and of one that finds others queued;
-//! * by the first thread that has to wait for it: the waiter writes it into the holder's note.
+//! * by the first thread that has to wait for it: the waiter writes it into the holder's note; for
+//!   a waiter that sleeps at a condition variable the thread does that signals it.
 //!
 //! So a hold for which others wait is timed, from its begin or from the moment at which the first
 //! of them came. A waiter that comes before the note, or while it is moved, looks again. A hold is
@@ -16,7 +17,11 @@
 //! * it holds more than [`HELD`] locks;
 //! * there are more than 64 threads, the lock does not know which of them has it, and a waiter's
 //!   `search` has no time for all of them;
-//! * nobody waits but threads that were put into the mutex's queue when they were signalled.
+//! * nobody waits but threads that a signal put into the mutex's queue, of a thread that did not
+//!   hold the mutex.
+//!
+//! It ends where its release [begins](crate::releasing), if that is told: the thread may lose its
+//! CPU to one that the release wakes.
 //!
 //! | [`Held::since`] | what |
 //! |---|---|
@@ -76,15 +81,19 @@ pub fn acquired_plainly(page: &ThreadPage, caller: Caller, lock: usize) -> bool 
 #[inline(always)]
 #[must_use = "what is not done is to be done by `released_on`"]
 pub fn released_plainly(page: &ThreadPage, lock: usize) -> bool {
-    let notes = page.notes.load(Relaxed).wrapping_sub(1);
-    let Some(held) = page.held.get((notes & DEPTH) as usize) else { return false };
-    let plain = held.lock.load(Relaxed) == lock as u64
-        && held.since.load(Relaxed) & TIMED == 0
-        && page.tape.load(Relaxed) == state::OFF;
+    let plain = is_plain(page, lock) && page.tape.load(Relaxed) == state::OFF;
     if plain {
-        page.notes.store(notes, Relaxed);
+        page.notes.store(page.notes.load(Relaxed).wrapping_sub(1), Relaxed);
     }
     plain
+}
+
+/// Whether the last note is of `lock`, and without a time.
+#[inline(always)]
+pub(crate) fn is_plain(page: &ThreadPage, lock: usize) -> bool {
+    let last = page.notes.load(Relaxed).wrapping_sub(1) & DEPTH;
+    let is = |held: &Held| held.lock.load(Relaxed) == lock as u64 && held.since.load(Relaxed) & TIMED == 0;
+    page.held.get(last as usize).is_some_and(is)
 }
 
 /// The moment `now`, in a note.
@@ -132,6 +141,40 @@ fn is_sampled(notes: u64) -> bool {
     (notes as u32).wrapping_mul(GOLDEN) >> (u32::BITS - 6) == 0
 }
 
+/// The thread with `page` is about to release `lock`. A thread that is woken by that may run before
+/// it does: a hold whose time is known ends now.
+pub(crate) fn ends(page: &ThreadPage, lock: usize) {
+    let notes = page.held[..page.depth()].iter();
+    let Some(held) = notes.rev().find(|held| held.lock.load(Relaxed) == lock as u64) else { return };
+    let since = held.since.load(Relaxed);
+    if since & TIMED != 0 {
+        let now = Linux::now();
+        page.ending.store(now, Relaxed);
+        if since & AWAITED != 0 {
+            let (place, tag) = place_of(lock);
+            RELEASED[place].store(tag | now & !TAG, Relaxed);
+        }
+    }
+}
+
+/// When locks were released for which others had waited, by a part of their addresses: of two locks
+/// with one place the later one. In the highest bits another part of the address.
+static RELEASED: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
+const TAG: u64 = !0 << 56;
+
+/// Where `lock` is in [`RELEASED`], and its highest bits there.
+fn place_of(lock: usize) -> (usize, u64) {
+    let mixed = (lock as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((mixed >> 40) as usize % RELEASED.len(), mixed & TAG)
+}
+
+/// How long after `moment` `lock` was last released while others waited for it, if it was.
+pub(crate) fn released_after(lock: usize, moment: u64) -> Option<u64> {
+    let (place, tag) = place_of(lock);
+    let word = RELEASED[place].load(Relaxed);
+    (word & TAG == tag).then(|| (word & !TAG).checked_sub(moment & !TAG)).flatten()
+}
+
 /// Takes note number `at` out; `last` is the last one.
 pub(crate) fn forget(page: &ThreadPage, at: usize, last: usize) {
     let held = &page.held[at % HELD];
@@ -152,8 +195,12 @@ pub(crate) fn forget(page: &ThreadPage, at: usize, last: usize) {
 
 #[cold]
 fn end_of_hold(page: &ThreadPage, caller: Option<Caller>, since: u64) {
+    let end = match page.ending.swap(0, Relaxed) {
+        0 => Linux::now(),
+        known => known,
+    };
     let Some(caller) = caller else { return };
-    let ns = Linux::now().saturating_sub(since & TIME);
+    let ns = end.saturating_sub(since & TIME);
     if let Some(tally) = tally(caller.class()) {
         greatest(&tally.hold_max, ns);
         if since & SAMPLED != 0 {

@@ -187,6 +187,8 @@ pub struct Baseline {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Tally {
+    /// Locks that have got the class, in the life of the process; 0: not known.
+    pub locks: AtomicU64,
     /// Acquisitions; in a [`Baseline`] only, else they are in the thread pages.
     pub acquired: AtomicU64,
     /// Acquisitions that did not succeed at once.
@@ -271,6 +273,8 @@ pub struct ThreadPage {
     pub waiting_for: AtomicU64,
     /// The lock's address.
     pub waiting_lock: AtomicU64,
+    /// When the hold ends that the thread is about to end, likewise, or 0.
+    pub ending: AtomicU64,
     /// The kernel's name of the thread.
     pub thread: AtomicU64,
     /// Its name, as it was at its first wait.
@@ -287,8 +291,13 @@ impl ThreadPage {
         ((self.notes.load(Acquire) & DEPTH) as usize).min(HELD)
     }
 
-    /// Another thread has the page, and holds nothing.
-    pub(crate) fn begin_anew(&self) {
+    /// The page is `thread`'s from now on, `recorded` or not. What the thread that had it before
+    /// has left goes: it ended without a release. Its last wait stays, until it is counted.
+    pub(crate) fn begin_anew(&self, thread: u32, recorded: bool) {
+        self.waiting.store(0, Relaxed);
+        self.name.set(b"");
+        self.tape.store(if recorded { state::BEGIN } else { state::OFF }, Relaxed);
+        self.thread.store(thread.into(), Relaxed);
         // Each page counts from elsewhere: of many threads with few acquisitions first ones and
         // later ones are sampled.
         let number = (core::ptr::from_ref(self).addr() / PAGE) as u64;

@@ -223,6 +223,8 @@ impl ClassSample {
 /// Counts of a lock class. Times in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Counts {
+    /// Locks that have got the class, in the life of the process; 0: not known.
+    pub locks: u64,
     /// Acquisitions.
     pub acquired: u64,
     /// Those that waited.
@@ -252,6 +254,7 @@ pub struct Counts {
 impl Default for Counts {
     fn default() -> Self {
         Self {
+            locks: 0,
             acquired: 0,
             contended: 0,
             gave_up: 0,
@@ -281,7 +284,7 @@ impl Counts {
     }
 
     pub(crate) fn read(tally: &Tally, acquired: u64) -> Self {
-        let mut counts = Self { acquired, ..Self::default() };
+        let mut counts = Self { locks: tally.locks.load(Relaxed), acquired, ..Self::default() };
         for (field, word) in counts.fields().into_iter().zip(Self::words(tally)) {
             *field = word.load(Relaxed);
         }
@@ -312,6 +315,7 @@ impl Counts {
     fn add(&mut self, other: &Self) {
         let mut other = other.clone();
         let (wait_max, hold_max) = (self.wait_max.max(other.wait_max), self.hold_max.max(other.hold_max));
+        self.locks = self.locks.wrapping_add(other.locks);
         self.acquired = self.acquired.wrapping_add(other.acquired);
         for (sum, more) in self.fields().into_iter().zip(other.fields()) {
             *sum = sum.wrapping_add(*more);

@@ -15,8 +15,11 @@ use lockyard::platform::linux::threads;
 use crate::callers::{self, Caller};
 use crate::classes::{self, Class};
 use crate::histogram::bucket;
-use crate::holds::{AWAITED, acquired_plainly, forget, greatest, mark, note, released_plainly, timed};
-use crate::layout::{ThreadPage, WITH_DEADLINE};
+use crate::holds::{
+    AWAITED, acquired_plainly, ends, forget, greatest, is_plain, mark, mark_noted, note, released_after,
+    released_plainly, timed,
+};
+use crate::layout::{HELD, ThreadPage, WITH_DEADLINE};
 use crate::search;
 use crate::tape;
 use crate::writer::{self, mine, tally};
@@ -39,6 +42,15 @@ pub fn class(kind: &[u8], name: &[u8], site: usize) -> Class {
 #[cold]
 pub fn class_at(kind: &[u8], address: usize) -> Class {
     classes::at(kind, address, writer::publish_class)
+}
+
+/// A lock has got `class`, and keeps it.
+#[cold]
+pub fn joined(class: Class) {
+    let locks = classes::joined(class);
+    if let Some(tally) = tally(class) {
+        tally.locks.store(locks, Relaxed);
+    }
 }
 
 #[inline]
@@ -87,6 +99,23 @@ pub fn acquired_past_others(caller: impl Into<Caller>, lock: usize) {
         let caller = caller.into();
         tape::asked(page, caller, lock);
         note(page, caller, lock, Some(timed(Linux::now()) | AWAITED));
+    }
+}
+
+/// The calling thread is about to release the lock at `lock`. Without that a hold lasts until the
+/// thread runs again after the release.
+#[inline]
+pub fn releasing(lock: usize) {
+    if let Some(page) = mine() {
+        releasing_on(page, lock);
+    }
+}
+
+/// The same for a thread whose [`page`] is known.
+#[inline]
+pub fn releasing_on(page: &ThreadPage, lock: usize) {
+    if !is_plain(page, lock) {
+        ends(page, lock);
     }
 }
 
@@ -155,6 +184,44 @@ pub fn refused(caller: impl Into<Caller>, lock: usize) {
     }
 }
 
+/// From now on a thread waits for the lock at `lock`, if the calling thread holds it.
+#[inline]
+pub fn awaited(lock: usize) {
+    if writer::watched()
+        && let Some(page) = mine()
+    {
+        mark_noted(page, lock);
+    }
+}
+
+/// A wait this short is not worth its count: the thread that ended it was about to release the
+/// lock, as a thread that signals does.
+const BRIEF_NS: u64 = 1_000;
+
+/// The calling thread has taken the lock at `lock`, for which it had waited asleep since `since`,
+/// moved there by another thread: until the last release before which that was [known](awaited).
+/// (What came after it was the way to a CPU.) `others` still wait.
+#[cold]
+pub fn acquired_after(caller: impl Into<Caller>, lock: usize, since: u64, others: bool) {
+    let Some(page) = mine() else { return };
+    let caller = caller.into();
+    tape::asked(page, caller, lock);
+    let waited = released_after(lock, since).filter(|ns| *ns >= BRIEF_NS);
+    if let Some(ns) = waited {
+        if page.waited.load(Relaxed) != 0 {
+            settle(page);
+        }
+        callers::record(caller);
+        page.waited_ns.store(ns, Relaxed);
+        page.waited_parks.store(1, Relaxed);
+        page.waited_handoffs.store(0, Relaxed);
+        page.waited.store(caller.raw(), Relaxed);
+    }
+    let is_timed = others || waited.is_some();
+    let awaited = if others { AWAITED } else { 0 };
+    note(page, caller, lock, is_timed.then(|| timed(Linux::now()) | awaited));
+}
+
 /// The thread that holds a lock, as far as the lock knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
@@ -204,10 +271,11 @@ pub fn contended_by(caller: impl Into<Caller>, lock: usize, holder: Holder) -> W
             writer::page_of_thread(thread).or_else(|| search::of_thread(thread)).map(|page| mark(page, lock));
             thread
         }
-        Holder::Record(slot) => writer::known_page(slot).map_or(0, |page| {
-            mark(page, lock);
-            page.thread.load(Relaxed) as u32
-        }),
+        // Another thread has the record of one that has ended without a release. It has noted
+        // what it holds, if there was room.
+        Holder::Record(slot) => writer::known_page(slot)
+            .filter(|page| mark(page, lock) || page.depth() == HELD)
+            .map_or(0, |page| page.thread.load(Relaxed) as u32),
         Holder::Readers => search::readers(lock),
     };
     let since = Linux::now();

@@ -26,7 +26,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::classes::{self, Class};
 use crate::layout::{
-    CLASSES, FALLBACKS, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION, state,
+    CLASSES, FALLBACKS, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION,
 };
 use crate::process::{self, populate};
 
@@ -52,9 +52,12 @@ static RESERVED: AtomicUsize = AtomicUsize::new(0);
 /// How much that is, where it must be decided beforehand: 256 threads have pages.
 const OLD_KERNEL: usize = THREADS_OFFSET + 256 * PAGE;
 
+/// The page of a thread for which there was no room.
+const NOWHERE: *const ThreadPage = core::ptr::without_provenance(1);
+
 thread_local! {
-    // Const-initialised and without a destructor: an access is one load, at any time of the
-    // thread's life.
+    // Null: not asked for yet. Const-initialised and without a
+    // destructor: an access is one load, at any time of the thread's life.
     static PAGE_OF_THREAD: Cell<*const ThreadPage> = const { Cell::new(core::ptr::null()) };
 }
 
@@ -346,10 +349,7 @@ fn page(slot: u32) -> Option<&'static ThreadPage> {
     let bit = 1u64 << (slot % 64);
     let known = &shared.header.pages[slot as usize / 64];
     if known.load(Acquire) & bit == 0 {
-        if real(core::ptr::from_ref(page).cast_mut().cast()).is_err() {
-            shared.header.private.fetch_add(1, Relaxed);
-            return None;
-        }
+        real(core::ptr::from_ref(page).cast_mut().cast()).ok()?;
         known.fetch_or(bit, Release);
     }
     Some(page)
@@ -362,11 +362,12 @@ fn lend(slot: u32) -> Option<&'static EventWords> {
 /// The calling thread's page.
 #[inline]
 pub(crate) fn mine() -> Option<&'static ThreadPage> {
-    // SAFETY: null, or a page of the mapping, which stays; `after_fork_in_child` clears it.
-    match unsafe { PAGE_OF_THREAD.get().as_ref() } {
-        None => find_mine(),
-        page => page,
+    let page = PAGE_OF_THREAD.get();
+    if page == NOWHERE {
+        return None;
     }
+    // SAFETY: null, or a page of the mapping, which stays; `after_fork_in_child` clears it.
+    unsafe { page.as_ref() }.or_else(find_mine)
 }
 
 #[cold]
@@ -378,17 +379,16 @@ fn find_mine() -> Option<&'static ThreadPage> {
         // What it does before its first wait is recorded as well.
         open_in_child();
     }
-    let page = page(slot)?;
+    let shared = shared()?;
+    let Some(page) = page(slot) else {
+        // The thread asks no more, and is counted once.
+        PAGE_OF_THREAD.set(NOWHERE);
+        shared.header.private.fetch_add(1, Relaxed);
+        return None;
+    };
     PAGE_OF_THREAD.set(page);
-    // What the thread that had the page before has left: it ended without a release. Its last wait
-    // stays, until it is counted.
-    page.waiting.store(0, Relaxed);
-    page.begin_anew();
-    page.name.set(b"");
-    let recorded = shared()?.header.recorded.load(Relaxed) != 0;
-    page.tape.store(if recorded { state::BEGIN } else { state::OFF }, Relaxed);
     let thread = threads::kernel_id_of_caller();
-    page.thread.store(thread.into(), Relaxed);
+    page.begin_anew(thread, shared.header.recorded.load(Relaxed) != 0);
     PAGES[thread as usize % PAGES.len()].store(u64::from(thread) << 32 | u64::from(slot), Relaxed);
     Some(page)
 }

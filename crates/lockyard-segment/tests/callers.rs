@@ -5,12 +5,15 @@
 use std::sync::mpsc;
 use std::thread;
 
-use lockyard::platform::linux::threads;
+use lockyard::platform::Platform;
+use lockyard::platform::linux::{Linux, threads};
 use lockyard_segment::layout::HELD;
 use lockyard_segment::sample::{CallerSample, Sample};
 use lockyard_segment::{self as segment, Caller, Holder, Reader};
 
 const LOCK: usize = 8;
+const OTHER: usize = 16;
+const A_WHILE_NS: u64 = 2_000_000;
 
 /// The code that holds, and the code that waits: two places in this function.
 fn code() -> [usize; 2] {
@@ -70,14 +73,48 @@ fn a_hold_that_others_wait_for_is_timed_and_has_a_place() {
     assert!(sample.classes.iter().any(|class| class.counts.hold_max >= held.hold_max));
     assert!(sample.waiters.is_empty());
 
+    // A hold ends where its release begins, not where the thread runs again after it.
+    let waited = || callers(&reader.sample()).iter().map(|caller| caller.wait_ns).sum::<u64>();
+    let held = || callers(&reader.sample()).iter().map(|caller| caller.hold_ns).sum::<u64>();
+    let (held_before, waited_before) = (held(), waited());
+    let begun = Linux::now();
+    segment::acquired_past_others(holds, OTHER);
+    segment::releasing(OTHER);
+    let released = Linux::now();
+    while Linux::now() < released + A_WHILE_NS {}
+    segment::released(OTHER);
+    assert!(held() - held_before <= released - begun);
+
+    // A thread that was moved into a lock's queue has waited until the release before it ran.
+    let moved = Linux::now();
+    segment::acquired(holds, OTHER);
+    segment::awaited(OTHER);
+    while Linux::now() < moved + A_WHILE_NS {}
+    segment::releasing(OTHER);
+    let late = Linux::now() - moved;
+    segment::released(OTHER);
+    while Linux::now() < moved + 2 * late {}
+    segment::acquired_after(waits, OTHER, moved, false);
+    segment::released(OTHER);
+    let waited = waited() - waited_before;
+    assert!((A_WHILE_NS..=late).contains(&waited), "{waited} of {late}");
+
     // A thread ends with a lock for which it has waited, another thread gets its page.
     for _ in 0..2 {
-        let ends = || segment::contended(waits, LOCK).got();
+        let ends = || {
+            // Nobody holds what the one before it left: it is no longer there to release it.
+            let holder = Holder::Record(Linux::current().expect("a record").id().raw());
+            let waiting = segment::contended_by(waits, LOCK, holder);
+            let waiters = Reader::open(std::process::id()).expect("this process").sample().waiters;
+            let wait = waiters.iter().find_map(|thread| thread.waits.as_ref()).expect("it waits");
+            assert_eq!(wait.holder, 0);
+            waiting.got();
+        };
         thread::scope(|scope| scope.spawn(ends).join()).expect("it ends");
     }
     let sample = reader.sample();
     let [_, waited] = callers(&sample)[..] else { panic!("{:?}", sample.classes) };
-    assert_eq!(waited.waits, 3);
+    assert_eq!(waited.waits, 4);
 
     let since = sample.since(&sample);
     assert!(callers(&since).iter().all(|caller| caller.waits == 0 && caller.holds == 0));

@@ -5,10 +5,7 @@ use lockyard_segment::{self as segment, Caller, Class, Holder, Waiting};
 
 use crate::Refused;
 
-static WATCHER: Watcher = Watcher { take, attempt, released };
-
-/// The class word of a lock for which there was no class.
-const NONE: u32 = u32::MAX;
+static WATCHER: Watcher = Watcher { take, attempt, releasing: segment::releasing, released };
 
 pub(crate) fn open() -> Result<(), Refused> {
     segment::open_for_life(b"lockyard").map_err(|refused| match refused {
@@ -22,12 +19,10 @@ segment::tell_from_load_on!(open);
 
 pub(crate) fn set_name<L: Watched>(lock: &L, name: &str) {
     if let Some(class) = lock.class() {
-        class.set(raw(segment::class(L::KIND.as_bytes(), name.as_bytes(), 0)));
+        let named = segment::class(L::KIND.as_bytes(), name.as_bytes(), 0);
+        class.set(named.kept());
+        segment::joined(named);
     }
-}
-
-fn raw(class: Class) -> u32 {
-    if class == Class::NONE { NONE } else { class.raw() }
 }
 
 /// What is told of a call. The thread has a page from here on, and so a record: a lock that it
@@ -48,7 +43,10 @@ fn first(ask: &Ask<'_>) -> u32 {
     let kind = ask.kind.as_bytes();
     let at = if ask.place == 0 { Class::NONE } else { segment::class_at(kind, ask.place) };
     // Where the place is not known, or there is no room for it, its kind.
-    ask.class.give(raw(if at == Class::NONE { segment::class(kind, b"", 0) } else { at }))
+    let given = ask.class.give(if at == Class::NONE { segment::class(kind, b"", 0) } else { at }.kept());
+    // Threads that take it for the first time at once count it more than once.
+    segment::joined(Class::from_raw(given));
+    given
 }
 
 /// A wait that has not ended otherwise has been given up: by a panic.

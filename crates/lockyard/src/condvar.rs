@@ -52,7 +52,7 @@ use crate::platform::thread::Thread;
 use crate::platform::{ConstPlatform, Ordering::*, Platform, StandIn, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::queue::WaitQueue;
-use crate::wait::section;
+use crate::wait::{section, turn};
 
 const WAITING: u32 = 0;
 const CLAIMED: u32 = 1;
@@ -76,6 +76,10 @@ pub trait Companion<P: Platform> {
     fn mutex(&self) -> Option<&RawMutex<P>> {
         None
     }
+
+    /// The waiter, which is about to take that mutex, was moved into its queue at `moment`
+    /// ([`Platform::now`]).
+    fn moved(&self, _moment: u64) {}
 }
 
 impl<P: Platform> Companion<P> for RawMutex<P> {
@@ -180,7 +184,10 @@ impl<P: Platform> RawCondvar<P> {
 
         let slept = until.watching(me, || self.sleep(me, until));
         match (slept, mutex) {
-            (Ok(MOVED), Some(mutex)) => mutex.acquire_adopted(me),
+            (Ok(MOVED), Some(mutex)) => {
+                lock.moved(turn::pushed_at(me));
+                mutex.acquire_adopted(me);
+            }
             _ => {
                 me.waiter.leave();
                 lock.acquire();
@@ -220,11 +227,21 @@ impl<P: Platform> RawCondvar<P> {
     /// Wakes one waiter, the one that came first, if there is one: whether there was.
     #[inline]
     pub fn signal(&self) -> bool {
-        !self.queue.is_empty() && self.signal_slow()
+        self.signal_told(|_| ())
     }
 
+    /// The same. `moved` is told the address of the mutex into whose queue it was moved; the mutex,
+    /// if the caller does not hold it, and the condition variable may be gone.
+    #[inline]
+    pub fn signal_told(&self, moved: impl FnOnce(usize)) -> bool {
+        let signalled = if self.queue.is_empty() { None } else { self.signal_slow() };
+        signalled.filter(|mutex| *mutex != 0).map(moved);
+        signalled.is_some()
+    }
+
+    /// The key of the waiter that was signalled.
     #[cold]
-    fn signal_slow(&self) -> bool {
+    fn signal_slow(&self) -> Option<usize> {
         // Until the waiter knows: a child must not find it claimed for ever.
         P::begin_window();
         section::enter(&self.lock);
@@ -239,21 +256,30 @@ impl<P: Platform> RawCondvar<P> {
         }
         // SAFETY: acquired above. The last touch. (Invariant 3)
         unsafe { section::exit(&self.lock) };
-        if let Some(waiter) = next {
-            Self::deliver(waiter);
-        }
+        let mutex = next.map(Self::deliver);
         P::end_window();
-        next.is_some()
+        mutex
     }
 
     /// Wakes all that wait now: how many.
     #[inline]
     pub fn broadcast(&self) -> usize {
-        if self.queue.is_empty() { 0 } else { self.broadcast_slow() }
+        self.broadcast_told(|_| ())
     }
 
+    /// The same; `moved` as of [`RawCondvar::signal_told`].
+    #[inline]
+    pub fn broadcast_told(&self, moved: impl FnOnce(usize)) -> usize {
+        let (woken, mutex) = if self.queue.is_empty() { (0, 0) } else { self.broadcast_slow() };
+        if mutex != 0 {
+            moved(mutex);
+        }
+        woken
+    }
+
+    /// How many there were, and the key of one of them.
     #[cold]
-    fn broadcast_slow(&self) -> usize {
+    fn broadcast_slow(&self) -> (usize, usize) {
         // A claimed waiter can be linked nowhere else meanwhile.
         let claimed = WaitQueue::<P>::default();
         P::begin_window();
@@ -268,23 +294,24 @@ impl<P: Platform> RawCondvar<P> {
         }
         // SAFETY: acquired above. The last touch. (Invariant 3)
         unsafe { section::exit(&self.lock) };
-        let mut woken = 0;
+        let (mut woken, mut mutex) = (0, 0);
         while let Some(waiter) = claimed.first() {
             claimed.remove(waiter);
-            Self::deliver(waiter);
+            mutex = Self::deliver(waiter);
             woken += 1;
         }
         P::end_window();
-        woken
+        (woken, mutex)
     }
 
     fn claim(waiter: &Thread<P>) -> bool {
         waiter.waiter.granted.compare_exchange(WAITING, CLAIMED, AcqRel, Relaxed).is_ok()
     }
 
-    /// Moves a claimed waiter into the queue of its mutex, or wakes it.
-    fn deliver(waiter: &Thread<P>) {
-        let mutex = core::ptr::with_exposed_provenance::<RawMutex<P>>(waiter.waiter.key.load(Relaxed) as usize);
+    /// Moves a claimed waiter into the queue of its mutex, whose address is its key, or wakes it.
+    fn deliver(waiter: &Thread<P>) -> usize {
+        let key = waiter.waiter.key.load(Relaxed) as usize;
+        let mutex = core::ptr::with_exposed_provenance::<RawMutex<P>>(key);
         // SAFETY: null, or the mutex with which the waiter waits, and which cannot go away before
         // that one holds it. (Invariant 2)
         match unsafe { mutex.as_ref() } {
@@ -298,6 +325,7 @@ impl<P: Platform> RawCondvar<P> {
                 waiter.unpark();
             }
         }
+        key
     }
 
     /// Whether a thread waits that has not been signalled.

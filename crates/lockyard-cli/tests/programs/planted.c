@@ -193,6 +193,35 @@ __attribute__((noinline)) static void *interpret(void *nothing)
     return nothing;
 }
 
+// It waits for nobody but the teller, which keeps the lock after it has signalled.
+static int told;
+
+__attribute__((noinline)) static void *listener(void *nothing)
+{
+    pthread_mutex_lock(&table);
+    while (!stop) {
+        while (!told && !stop)
+            pthread_cond_wait(&turn, &table); // MARK listener
+        told = 0;
+    }
+    pthread_mutex_unlock(&table);
+    return nothing;
+}
+
+__attribute__((noinline)) static void *teller(void *nothing)
+{
+    for (int round = 0; round < 8; round++) {
+        nap(20000);
+        pthread_mutex_lock(&table); // MARK teller
+        told = 1;
+        stop = round == 7;
+        pthread_cond_signal(&turn);
+        nap(30000);
+        pthread_mutex_unlock(&table);
+    }
+    return nothing;
+}
+
 static void run(void *(*first)(void *), int firsts, void *(*second)(void *), int seconds)
 {
     pthread_t threads[THREADS];
@@ -237,6 +266,8 @@ int main(int words, char **word)
     pthread_barrier_init(&both, NULL, 2);
     if (!strcmp(what, "hold"))
         run(quick, THREADS - 1, flusher, 1);
+    else if (!strcmp(what, "signalled"))
+        run(listener, 1, teller, 1);
     else if (!strcmp(what, "retaken"))
         run(sleeper, 1, retaker, 1);
     else if (!strcmp(what, "deadlock")) {

@@ -405,11 +405,13 @@ impl MutexObject {
             }
             self.holder.store(0, Relaxed);
         }
+        let address = core::ptr::from_ref(self).addr();
+        watch::releasing(address);
         // SAFETY: the caller holds it, or it is of a kind whose release by anybody is accepted, as
         // in glibc.
         let result = unsafe { self.release(lock) };
         if result == 0 {
-            watch::released(core::ptr::from_ref(self).addr());
+            watch::released(address);
         }
         Some(result)
     }

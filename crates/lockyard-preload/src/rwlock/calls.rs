@@ -149,6 +149,7 @@ unsafe extern "C" fn unlock_rest(rwlock: *mut pthread_rwlock_t) -> c_int {
             // The kernel's policies let waiters in under the wait lock, which in a child may be a
             // dead thread's.
             object.settle(lock);
+            watch::releasing(rwlock.addr());
             let result = object.unlock(lock);
             if result == 0 {
                 watch::released(rwlock.addr());

@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use core::sync::atomic::Ordering::*;
 
 use libc::pthread_rwlock_t;
-use lockyard_segment::{Caller, Class};
+use lockyard_segment::{self as segment, Caller, Class};
 
 use super::{Default, RwlockObject};
 use crate::watch::{self, Noted};
@@ -70,6 +70,7 @@ impl RwlockObject {
         let (object, lock, _) = unsafe { Self::told_default(rwlock) }?;
         if lock.is_write_locked() {
             object.writer.store(0, Relaxed);
+            segment::releasing_on(page, rwlock.addr());
             // SAFETY: held for writing, by the caller or by whom it acts for.
             unsafe { lock.write_release_detached() };
             return Some(watch::forget(page, rwlock.addr()));

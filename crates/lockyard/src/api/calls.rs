@@ -89,11 +89,15 @@ pub(crate) fn attempt<L: Watched>(lock: &L, mode: Mode, attempt: impl FnOnce() -
 #[inline(always)]
 pub(crate) fn release<L: Watched, R>(lock: &L, mode: Mode, release: impl FnOnce() -> R) -> R {
     #[cfg(feature = "stat")]
-    let told = lock.class().is_some().then(|| core::ptr::from_ref(lock).addr());
+    let told = lock.class().is_some().then(|| core::ptr::from_ref(lock).addr()).zip(watch::watcher());
+    #[cfg(feature = "stat")]
+    if let Some((lock, watcher)) = told {
+        (watcher.releasing)(lock);
+    }
     deadlock::released(lock, kind::<L>(), mode);
     let result = release();
     #[cfg(feature = "stat")]
-    if let Some((lock, watcher)) = told.zip(watch::watcher()) {
+    if let Some((lock, watcher)) = told {
         (watcher.released)(lock);
     }
     result
@@ -145,6 +149,7 @@ pub(crate) fn upgrade_until<L: Watched, W: FnOnce() -> bool>(
 pub(crate) fn without<L: Watched, R>(lock: &L, wait: impl FnOnce() -> R) -> R {
     #[cfg(feature = "stat")]
     if let Some((watcher, ask)) = told(lock, Mode::Exclusive, false) {
+        (watcher.releasing)(ask.lock);
         (watcher.released)(ask.lock);
         let result = deadlock::without(lock, kind::<L>(), wait);
         try_once(watcher, &ask, || true);

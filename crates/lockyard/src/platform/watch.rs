@@ -124,6 +124,8 @@ pub struct Watcher {
     pub take: fn(&Ask<'_>, Take<'_>, Take<'_>) -> bool,
     /// Takes the lock by the function, which does not wait. Whether it was taken.
     pub attempt: fn(&Ask<'_>, Take<'_>) -> bool,
+    /// The lock at this address is about to be released.
+    pub releasing: fn(usize),
     /// The lock at this address was released; it may be gone.
     pub released: fn(usize),
 }

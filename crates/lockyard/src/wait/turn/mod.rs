@@ -211,7 +211,7 @@ use crate::wait::queue::WaitQueue;
 use crate::wait::section;
 
 pub(crate) use beside::{Beside, Shares};
-pub(crate) use queued::{Pushed, push_asleep, resume};
+pub(crate) use queued::{Pushed, push_asleep, pushed_at, resume};
 pub(crate) use reservation::{LAPSED, released_reserved, try_take};
 
 /// How long running threads may pass a waiter when everybody before it has been served.

@@ -156,6 +156,11 @@ pub(crate) fn push_asleep<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>)
     }
 }
 
+/// When `thread`, which has not run since, was [put into the queue](push_asleep).
+pub(crate) fn pushed_at<P: Platform>(thread: &Thread<P>) -> u64 {
+    thread.waiter.due.load(Relaxed).saturating_sub(NO_TIMER)
+}
+
 /// Whether `guard` was put there and woken a moment ago, or has run since, is not late, waits for
 /// no CPU, and has lost no reservation: a guard that is stopped guards nobody.
 fn guards<P: Platform>(guard: &Thread<P>, now: u64) -> bool {
