@@ -128,7 +128,7 @@ impl Kind {
         let name = unsafe { CStr::from_ptr(name) };
         let class = segment::class(self.name, name.to_bytes(), 0);
         // SAFETY: the caller's promise.
-        unsafe { word(place) }.store(class.raw(), Relaxed);
+        unsafe { word(place) }.store(class.kept(), Relaxed);
         segment::joined(class);
         if class == Class::NONE { libc::ENOSPC } else { 0 }
     }

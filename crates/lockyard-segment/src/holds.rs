@@ -32,8 +32,10 @@
 //! **Ordering.** The holder stores the lock's address, then `since`, then `notes`, each with
 //! Release. The waiter loads them the other way round with Acquire, reads the clock, and exchanges
 //! `since`. A word without a time is in use for one hold: so the exchange succeeds only while the
-//! hold lasts that the waiter saw, and the clock was read inside it. (A word with a time is not:
-//! that hold may be taken for one for which others wait.)
+//! hold lasts that the waiter saw, or after it, where it does no harm: the next note there has
+//! another word. The clock was read inside the hold. (A word with a time is not in use for one
+//! alone, nor is one at which a signal handler takes locks: that hold may be taken for one for
+//! which others wait.)
 
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -68,10 +70,12 @@ const LONG: u64 = 1_000_000;
 pub fn acquired_plainly(page: &ThreadPage, caller: Caller, lock: usize) -> bool {
     let notes = page.notes.load(Relaxed);
     let Some(held) = page.held.get((notes & DEPTH) as usize) else { return false };
-    if is_sampled(notes) || page.tape.load(Relaxed) != state::OFF {
+    let counter = &page.acquired[caller.counter()];
+    let count = counter.load(Relaxed);
+    if is_sampled(page, count) || page.tape.load(Relaxed) != state::OFF {
         return false;
     }
-    count(page, caller);
+    counter.store(count.wrapping_add(1), Relaxed);
     put(page, held, notes, (caller, lock, notes));
     true
 }
@@ -101,17 +105,13 @@ pub(crate) fn timed(now: u64) -> u64 {
     TIMED | now & TIME
 }
 
-#[inline(always)]
-fn count(page: &ThreadPage, caller: Caller) {
-    let counter = &page.acquired[caller.counter()];
-    counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
-}
-
 /// Notes an acquisition; `since`: its [time](timed), and [`AWAITED`] or not.
 pub(crate) fn note(page: &ThreadPage, caller: Caller, lock: usize, since: Option<u64>) {
-    count(page, caller);
+    let counter = &page.acquired[caller.counter()];
+    let count = counter.load(Relaxed);
+    counter.store(count.wrapping_add(1), Relaxed);
     let notes = page.notes.load(Relaxed);
-    let since = match (since, is_sampled(notes)) {
+    let since = match (since, is_sampled(page, count)) {
         (None, false) => notes,
         (None, true) => timed(Linux::now()) | SAMPLED,
         (Some(known), false) => known,
@@ -128,17 +128,23 @@ fn put(page: &ThreadPage, held: &Held, notes: u64, (caller, lock, since): (Calle
     held.caller.store(caller.raw(), Relaxed);
     held.lock.store(lock as u64, Release);
     held.since.store(since, Release);
-    page.notes.store(notes + MADE + 1, Release);
+    page.notes.store(notes.wrapping_add(MADE + 1), Release);
 }
 
-/// Whether the hold time is taken of an acquisition before which a thread's notes were `notes`: of
-/// one in 64 on average. The multiples of the golden ratio fall into each part of the unit equally
-/// often, whatever steps they make: of a thread that takes its locks in turns all are seen.
+/// Whether the hold time is taken of a thread's acquisition of a class, before which it has made
+/// `count`: of one in 64 on average. The multiples of the golden ratio fall into each part of the
+/// unit equally often, whatever steps `count` makes: a thread that takes its locks in turns is seen
+/// with all of them. Each page begins elsewhere: many threads with few acquisitions are seen with
+/// first ones and with later ones.
 #[inline(always)]
-fn is_sampled(notes: u64) -> bool {
-    /// The golden ratio times 2 to the 24th, that is of the bits above [`DEPTH`].
-    const GOLDEN: u32 = 0x9e_3779;
-    (notes as u32).wrapping_mul(GOLDEN) >> (u32::BITS - 6) == 0
+fn is_sampled(page: &ThreadPage, count: u64) -> bool {
+    is_chosen((core::ptr::from_ref(page).addr() as u32).wrapping_add(count as u32))
+}
+
+#[inline(always)]
+fn is_chosen(number: u32) -> bool {
+    const GOLDEN: u32 = 0x9e37_79b9;
+    number.wrapping_mul(GOLDEN) >> (u32::BITS - 6) == 0
 }
 
 /// The thread with `page` is about to release `lock`. A thread that is woken by that may run before
@@ -184,6 +190,8 @@ pub(crate) fn forget(page: &ThreadPage, at: usize, last: usize) {
         held.caller.store(moved.caller.load(Relaxed), Relaxed);
         // An exchange: a waiter has written into it by now, or sees that it is not the note.
         let since = moved.since.swap(MOVED, Relaxed);
+        // A waiter that finds the moved lock here must not take this for its note's word yet.
+        held.since.store(MOVED, Relaxed);
         held.lock.store(moved.lock.load(Relaxed), Release);
         held.since.store(since, Release);
     }
@@ -254,11 +262,12 @@ pub(crate) fn mark_noted(page: &ThreadPage, lock: usize) -> bool {
 /// first.
 fn begin(held: &Held, lock: usize) -> bool {
     let since = held.since.load(Acquire);
-    if since == MOVED || held.lock.load(Relaxed) != lock as u64 {
+    if since == MOVED || held.lock.load(Acquire) != lock as u64 {
         return false;
     }
     let awaited = if since & TIMED != 0 { since | AWAITED } else { timed(Linux::now()) | AWAITED };
-    awaited == since || held.since.compare_exchange(since, awaited, Relaxed, Relaxed).is_ok()
+    // Even of the same: the note may have been moved meanwhile.
+    held.since.compare_exchange(since, awaited, Relaxed, Relaxed).is_ok()
 }
 
 /// What a note with `since` says at the moment `now`; 0: no time is known. `None`: it has been
@@ -276,11 +285,11 @@ mod tests {
     fn one_in_64_is_chosen_whatever_turns_a_thread_takes() {
         for turns in 1..=32 {
             for turn in 0..turns {
-                let chosen = (0..64_000).filter(|count| is_sampled((count * turns + turn) * MADE)).count();
+                let chosen = (0..64_000).filter(|count| is_chosen(count * turns + turn)).count();
                 assert!((970..=1_030).contains(&chosen), "turn {turn} of {turns}: {chosen}");
             }
         }
-        let at: Vec<u64> = (0..10_000).filter(|number| is_sampled(number * MADE)).collect();
+        let at: Vec<u32> = (0..10_000).filter(|number| is_chosen(*number)).collect();
         assert!(at.windows(2).all(|two| two[1] - two[0] <= 96), "{at:?}");
     }
 
@@ -297,7 +306,7 @@ mod tests {
         // Of two numbers in a row one is not chosen.
         let plainly = |lock| {
             acquired_plainly(&page, caller, lock) || {
-                page.notes.fetch_add(MADE, Relaxed);
+                page.acquired[0].fetch_add(1, Relaxed);
                 acquired_plainly(&page, caller, lock)
             }
         };

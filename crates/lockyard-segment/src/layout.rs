@@ -56,7 +56,7 @@ pub const TAPE: usize = 1 << 15;
 pub const PAGE: usize = 4096;
 
 const _: () = {
-    assert!(event::COUNT <= EVENTS);
+    assert!(event::COUNT <= EVENTS && CLASSES <= 256);
     assert!(size_of::<Header>() == PAGE && size_of::<Baseline>() == PAGE && size_of::<ThreadPage>() == PAGE);
     assert!(core::mem::offset_of!(ThreadPage, notes).is_multiple_of(64));
     assert!(size_of::<ClassRecord>() == 2048 && size_of::<Padded>() == 2048);
@@ -241,7 +241,7 @@ pub const WITH_DEADLINE: u64 = 1 << 32;
 /// What one thread has counted. Written by that thread alone, except number 0.
 ///
 /// The order of the fields: what an acquisition and its release use is in one cache line, if the
-/// thread holds no other lock, apart from the count of the class.
+/// thread holds one other lock at most, apart from the count of the class.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct ThreadPage {
@@ -254,10 +254,10 @@ pub struct ThreadPage {
     pub notes: AtomicU64,
     /// Whether the thread writes its tape: see [`tape`](crate::tape).
     pub tape: AtomicU64,
-    /// A wait that is not in its class's tally yet: its [caller](crate::Caller), or 0.
-    pub waited: AtomicU64,
     /// The locks that the thread holds, in no order.
     pub held: [Held; HELD],
+    /// A wait that is not in its class's tally yet: its [caller](crate::Caller), or 0.
+    pub waited: AtomicU64,
     /// How long the wait was that is not in its class's tally yet.
     pub waited_ns: AtomicU64,
     /// How often the thread slept in it.
@@ -298,11 +298,8 @@ impl ThreadPage {
         self.name.set(b"");
         self.tape.store(if recorded { state::BEGIN } else { state::OFF }, Relaxed);
         self.thread.store(thread.into(), Relaxed);
-        // Each page counts from elsewhere: of many threads with few acquisitions first ones and
-        // later ones are sampled.
-        let number = (core::ptr::from_ref(self).addr() / PAGE) as u64;
-        let made = (self.notes.load(Relaxed) / MADE).wrapping_add(number);
-        self.notes.store(made % (1 << 48) * MADE, Relaxed);
+        // They go on: what a late waiter saw is no word of this thread.
+        self.notes.store(self.notes.load(Relaxed) & !(DEPTH | 1 << 63), Relaxed);
     }
 }
 

@@ -32,6 +32,9 @@
 //! // Where the code that asks, or the holder, is known, both are told: `contended_by`.
 //!
 //! // Releasing it.
+//! if segment::watched() {
+//!     segment::releasing(address);
+//! }
 //! unlock();
 //! if segment::watched() {
 //!     segment::released(address);
@@ -53,7 +56,7 @@
 //! page per thread. It is sparse: a process pays for the pages that it uses, at most 1 MiB and 4
 //! KiB per thread.
 //!
-//! Every word is an atomic that is read and written Relaxed, on its own: a reader may see two words
+//! Every word is an atomic that is read and written on its own: a reader may see two words
 //! of different moments, as with any live counter; sums of a process at rest are exact. There is no
 //! lock, no sequence number and no retry, so a reader disturbs nobody, and a writer that dies
 //! leaves nothing half-done.

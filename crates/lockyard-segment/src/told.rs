@@ -19,7 +19,7 @@ use crate::holds::{
     AWAITED, acquired_plainly, ends, forget, greatest, is_plain, mark, mark_noted, note, released_after,
     released_plainly, timed,
 };
-use crate::layout::{HELD, ThreadPage, WITH_DEADLINE};
+use crate::layout::{ThreadPage, WITH_DEADLINE};
 use crate::search;
 use crate::tape;
 use crate::writer::{self, mine, tally};
@@ -271,11 +271,10 @@ pub fn contended_by(caller: impl Into<Caller>, lock: usize, holder: Holder) -> W
             writer::page_of_thread(thread).or_else(|| search::of_thread(thread)).map(|page| mark(page, lock));
             thread
         }
-        // Another thread has the record of one that has ended without a release. It has noted
-        // what it holds, if there was room.
+        // The record of a thread that has ended without a release may be the caller's by now.
         Holder::Record(slot) => writer::known_page(slot)
-            .filter(|page| mark(page, lock) || page.depth() == HELD)
-            .map_or(0, |page| page.thread.load(Relaxed) as u32),
+            .filter(|holder| mark(holder, lock) || !page.is_some_and(|page| core::ptr::eq(page, *holder)))
+            .map_or(0, |holder| holder.thread.load(Relaxed) as u32),
         Holder::Readers => search::readers(lock),
     };
     let since = Linux::now();

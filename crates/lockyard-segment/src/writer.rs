@@ -274,9 +274,10 @@ pub fn withdraw() {
 pub fn quit() {
     WATCHED.store(0, Relaxed);
     // In a child that nobody was told of the name is the parent's.
-    if OWNER.load(Relaxed) == rustix::process::getpid().as_raw_pid() as u32 {
-        withdraw();
+    if OWNER.load(Relaxed) != rustix::process::getpid().as_raw_pid() as u32 {
+        OWNER.store(0, Relaxed);
     }
+    withdraw();
 }
 
 /// The parent's segment in the child of a fork, until it is dropped.

@@ -5,7 +5,8 @@ use lockyard_segment::{self as segment, Caller, Class, Holder, Waiting};
 
 use crate::Refused;
 
-static WATCHER: Watcher = Watcher { take, attempt, releasing: segment::releasing, released };
+static WATCHER: Watcher =
+    Watcher { take, attempt, moved, awaited: segment::awaited, releasing: segment::releasing, released };
 
 pub(crate) fn open() -> Result<(), Refused> {
     segment::open_for_life(b"lockyard").map_err(|refused| match refused {
@@ -101,6 +102,10 @@ fn attempt(ask: &Ask<'_>, attempt: Take<'_>) -> bool {
         false => segment::refused(caller, ask.lock),
     }
     taken
+}
+
+fn moved(ask: &Ask<'_>, since: u64) {
+    segment::acquired_after(caller(ask), ask.lock, since, ask.look.is_contended());
 }
 
 fn released(lock: usize) {

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockyard::lock_api::{self, RawMutex, RawRwLock};
 use lockyard::{
@@ -177,6 +177,33 @@ fn each_lock_tells_by_its_own_kind() {
         ("TreeRtMutex", 2),
     ];
     assert_eq!(found, BTreeSet::from(expected));
+}
+
+#[test]
+fn a_thread_that_is_notified_waits_for_the_notifier() {
+    sample();
+    let (mutex, condvar) = (Mutex::named("notified", false), Condvar::new());
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| condvar.wait_while(&mut mutex.lock(), |notified| !*notified));
+        loop {
+            let mut notified = mutex.lock();
+            *notified = true;
+            if condvar.notify_one() {
+                // Longer than a wait that does not count.
+                let begin = Instant::now();
+                while begin.elapsed() < Duration::from_micros(100) {}
+                break;
+            }
+            *notified = waiter.is_finished();
+            if *notified {
+                panic!("nobody was notified");
+            }
+        }
+    });
+    let class = class("notified");
+    assert_eq!((class.counts.contended, class.counts.gave_up), (1, 0));
+    assert!(class.counts.wait_ns >= 100_000 && class.counts.hold_max >= 100_000, "{class:?}");
+    assert_eq!(class.callers.iter().map(|caller| caller.holds).sum::<u64>(), 1);
 }
 
 #[test]

@@ -2,9 +2,10 @@
 //! statistics (feature `stat`). Without both nothing is left of this, not an instruction. With
 //! `stat`, and nobody who listens, one load and a branch each.
 //!
-//! Statistics are told of a release after it, so that nothing is added to the hold, but for the
-//! mutex that a wait for a condition gives up. The detector is told before: see [`deadlock`].
+//! Statistics are told of a release before it, where the hold has a time, which ends then, and after
+//! it. The detector is told before: see [`deadlock`].
 
+use core::cell::Cell;
 use core::convert::Infallible;
 
 use crate::deadlock::{self, Mode};
@@ -144,18 +145,33 @@ pub(crate) fn upgrade_until<L: Watched, W: FnOnce() -> bool>(
 }
 
 /// Runs `wait`, for which the calling thread gives the mutex up that it holds, and after which it
-/// holds it again.
+/// holds it again. `wait` may say since when it was in the mutex's queue, asleep.
 #[inline(always)]
-pub(crate) fn without<L: Watched, R>(lock: &L, wait: impl FnOnce() -> R) -> R {
+pub(crate) fn without<L: Watched, R>(lock: &L, wait: impl FnOnce(&Cell<u64>) -> R) -> R {
+    let moved = Cell::new(0);
+    let wait = || wait(&moved);
     #[cfg(feature = "stat")]
     if let Some((watcher, ask)) = told(lock, Mode::Exclusive, false) {
         (watcher.releasing)(ask.lock);
         (watcher.released)(ask.lock);
         let result = deadlock::without(lock, kind::<L>(), wait);
-        try_once(watcher, &ask, || true);
+        match moved.get() {
+            0 => _ = try_once(watcher, &ask, || true),
+            since => (watcher.moved)(&ask, since),
+        }
         return result;
     }
     deadlock::without(lock, kind::<L>(), wait)
+}
+
+/// A thread waits from now on for the mutex at address `lock`, if the calling thread holds it.
+#[inline]
+pub(crate) fn awaited(lock: u64) {
+    #[cfg(feature = "stat")]
+    if let Some(watcher) = watch::watcher() {
+        (watcher.awaited)(lock as usize);
+    }
+    let _ = lock;
 }
 
 /// What is told of a call for `lock`, and to whom. The caller's code is where this is inlined.

@@ -1,10 +1,12 @@
 //! The condition variable of `Mutex`, with guards.
 
+use core::cell::Cell;
+
 use lock_api::{GuardNoSend, MutexGuard};
 
 use super::{RawMutex, calls};
 use crate::cancel::{CancelToken, GaveUp, Until};
-use crate::condvar::RawCondvar;
+use crate::condvar::{Companion, RawCondvar};
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 
 /// The condition variable of [`RawMutex`]: 16 bytes.
@@ -50,7 +52,7 @@ impl<P: Platform> MutexCondvar<P> {
     unsafe fn wait_until(&self, mutex: &RawMutex<P>, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.bind(mutex);
         // SAFETY: the caller's promise; a waiter is moved into the queue of its own mutex.
-        calls::without(mutex, || unsafe { self.raw.wait(&mutex.0, until) })
+        calls::without(mutex, |moved| unsafe { self.raw.wait(&Held(&mutex.0, moved), until) })
     }
 }
 
@@ -70,11 +72,44 @@ unsafe impl<P: ConstPlatform> lock_api::RawCondvar for MutexCondvar<P> {
     }
 
     fn notify_one(&self) -> bool {
-        self.raw.signal()
+        // Before: the condition variable may be gone after.
+        let mutex = self.mutex.load(Relaxed);
+        let woken = self.raw.signal();
+        if woken {
+            calls::awaited(mutex);
+        }
+        woken
     }
 
     fn notify_all(&self) -> usize {
-        self.raw.broadcast()
+        let mutex = self.mutex.load(Relaxed);
+        let woken = self.raw.broadcast();
+        if woken > 0 {
+            calls::awaited(mutex);
+        }
+        woken
+    }
+}
+
+/// The mutex of a waiter, and when it was moved into its queue.
+struct Held<'a, P: Platform>(&'a crate::mutex::RawMutex<P>, &'a Cell<u64>);
+
+impl<P: Platform> Companion<P> for Held<'_, P> {
+    fn acquire(&self) {
+        self.0.acquire();
+    }
+
+    unsafe fn release(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { Companion::release(self.0) };
+    }
+
+    fn mutex(&self) -> Option<&crate::mutex::RawMutex<P>> {
+        Some(self.0)
+    }
+
+    fn moved(&self, moment: u64) {
+        self.1.set(moment);
     }
 }
 

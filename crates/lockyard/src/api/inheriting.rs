@@ -188,7 +188,7 @@ unsafe fn wait<P: ConstPlatform + PiPlatform, S: Policy>(
     until: Until<'_, P>,
 ) -> bool {
     // SAFETY: the caller's promise.
-    match calls::without(mutex, || unsafe { condvar.0.wait(&mutex.0, until) }) {
+    match calls::without(mutex, |_| unsafe { condvar.0.wait(&mutex.0, until) }) {
         Ok(timed_out) => timed_out,
         Err(error @ PiError::NotOwner) => super::refused(&error),
         Err(error) => {

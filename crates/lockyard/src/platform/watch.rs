@@ -124,6 +124,11 @@ pub struct Watcher {
     pub take: fn(&Ask<'_>, Take<'_>, Take<'_>) -> bool,
     /// Takes the lock by the function, which does not wait. Whether it was taken.
     pub attempt: fn(&Ask<'_>, Take<'_>) -> bool,
+    /// The thread has the lock, in whose queue it was since that moment
+    /// ([`Platform::now`](super::Platform::now)), asleep: a signal had put it there.
+    pub moved: fn(&Ask<'_>, u64),
+    /// A thread waits from now on for the lock at this address, if the calling thread holds it.
+    pub awaited: fn(usize),
     /// The lock at this address is about to be released.
     pub releasing: fn(usize),
     /// The lock at this address was released; it may be gone.
