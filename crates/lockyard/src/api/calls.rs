@@ -2,8 +2,8 @@
 //! statistics (feature `stat`). Without both nothing is left of this, not an instruction. With
 //! `stat`, and nobody who listens, one load and a branch each.
 //!
-//! Statistics are told of a release before it, where the hold has a time, which ends then, and after
-//! it. The detector is told before: see [`deadlock`].
+//! Statistics are told of a release before it, when a hold that has a time ends, and after it. The
+//! detector is told before: see [`deadlock`].
 
 use core::cell::Cell;
 use core::convert::Infallible;
