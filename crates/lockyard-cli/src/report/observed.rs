@@ -5,9 +5,10 @@ use std::fmt::Write;
 use lockyard_segment::Sample;
 use lockyard_segment::sample::{ClassSample, Waiting};
 
+use super::facts::{self, Facts};
 use super::look::{Look, align_right, new_table, trimmed};
 use super::numbers;
-use super::verdict::{self, Facts};
+use super::verdict;
 use super::waiting;
 use crate::events;
 
@@ -68,7 +69,7 @@ pub(crate) fn lines(facts: &Facts<'_>, at: f64) -> String {
             out,
             "{at:8.1} s  lost {:>8} ({:>6})  {:>6} waits, the longest {:>8}  {}",
             numbers::time(class.lost_ns() as f64),
-            verdict::percent(facts.share(class.lost_ns())),
+            facts::percent(facts.share(class.lost_ns())),
             numbers::grouped(counts.contended),
             numbers::time(counts.wait_max.max(class.waiting.longest_ns) as f64),
             facts.label(class),
@@ -111,7 +112,7 @@ type Column = (&'static str, u8, fn(&Facts<'_>, &ClassSample) -> String);
 /// The columns, of which the last ones are for `--wide`.
 const COLUMNS: [Column; 16] = [
     ("time lost", 0, |_, class| time_of(class.lost_ns(), class.lost_ns())),
-    ("share", 0, |facts, class| verdict::percent(facts.share(class.lost_ns()))),
+    ("share", 0, |facts, class| facts::percent(facts.share(class.lost_ns()))),
     ("waits", 2, |_, class| numbers::grouped(class.counts.contended + u64::from(class.waiting.threads))),
     ("average", 3, |_, class| {
         let counts = &class.counts;
@@ -123,7 +124,7 @@ const COLUMNS: [Column; 16] = [
     }),
     ("max hold", 0, |_, class| time_of(class.counts.hold_max, class.counts.hold_max)),
     ("acquired", 4, |_, class| numbers::grouped(class.counts.acquired)),
-    ("contended", 5, |_, class| verdict::percent(class.counts.contended_share())),
+    ("contended", 5, |_, class| facts::percent(class.counts.contended_share())),
     ("wait p50", 9, |_, class| time_of(class.counts.contended, class.counts.wait(0.5))),
     ("wait p99", 9, |_, class| time_of(class.counts.contended, class.counts.wait(0.99))),
     ("hold p50", 9, |_, class| time_of(class.counts.holds.iter().sum(), class.counts.hold(0.5))),
@@ -208,7 +209,7 @@ fn shortened(label: &str, room: usize) -> String {
 pub(crate) fn callers(facts: &Facts<'_>, class: &ClassSample) -> String {
     let mut out = String::new();
     let line = |place| facts.symbols.line(place);
-    for caller in verdict::askers(class).into_iter().take(MOST_CALLERS) {
+    for caller in facts::askers(class).into_iter().take(MOST_CALLERS) {
         let _ = writeln!(
             out,
             "    waited in {}: {} in {}, at most {}",
@@ -218,10 +219,10 @@ pub(crate) fn callers(facts: &Facts<'_>, class: &ClassSample) -> String {
             numbers::time(caller.wait_max as f64),
         );
     }
-    for caller in verdict::holders(class).into_iter().take(MOST_CALLERS) {
+    for caller in facts::holders(class).into_iter().take(MOST_CALLERS) {
         let who = match caller.holder {
             0 => String::new(),
-            thread => format!(", by {}", verdict::called(thread, &caller.name)),
+            thread => format!(", by {}", facts::called(thread, &caller.name)),
         };
         let _ = writeln!(
             out,
