@@ -219,12 +219,20 @@ fn deadlock(facts: &Facts<'_>, links: &[Link<'_>]) -> String {
         }
     };
     let all: Vec<String> = links.iter().map(one).collect();
-    let help = if links.len() == 1 {
-        "Release it first, or make it a recursive one."
-    } else {
-        "Take these locks in the same order everywhere."
+    let help = match links {
+        // A thread that reads may read again, but no rwlock lets it write as well.
+        [link] if !may_recur(facts.sample.classes.get(link.wait.class)) => {
+            "Release it first, or do not ask for it again."
+        }
+        [_] => "Release it first, or make it a recursive one.",
+        _ => "Take these locks in the same order everywhere.",
     };
     format!("Deadlock: {}. {help}", all.join("; "))
+}
+
+/// Whether there are locks of that kind that a thread may take again.
+fn may_recur(class: Option<&ClassSample>) -> bool {
+    class.is_some_and(|class| class.kind.to_lowercase().contains("mutex"))
 }
 
 #[cfg(test)]
@@ -232,7 +240,7 @@ mod tests {
     use std::time::Duration;
 
     use lockyard_segment::histogram::bucket;
-    use lockyard_segment::sample::{CallerSample, Counts};
+    use lockyard_segment::sample::{CallerSample, Counts, Hold, Place, Wait};
 
     use super::*;
     use crate::follow::Known;
@@ -314,6 +322,25 @@ mod tests {
             both.ends_with("5,000,000 tries found it taken and came again: wait for it in place of trying."),
             "{both}"
         );
+    }
+
+    #[test]
+    fn no_rwlock_is_advised_to_be_a_recursive_one() {
+        let said = |kind: &str| {
+            let class = ClassSample { kind: kind.to_owned(), ..ClassSample::default() };
+            let (place, ns) = (Place::default(), u64::MAX);
+            let wait = Wait { lock: 8, class: 0, place: place.clone(), since: 1, ns, holder: 0, has_deadline: false };
+            let holds = vec![Hold { lock: 8, place, ns: 0 }];
+            let itself = ThreadSample { process: 1, thread: 2, name: String::new(), waits: Some(wait), holds };
+            let sample = Sample { classes: vec![class], waiters: vec![itself], ..Sample::default() };
+            let (symbols, known, thread_time) = (Symbols::default(), Known::default(), Duration::from_secs(1));
+            verdict(&Facts { sample: &sample, thread_time, cpus: 2, ended: true, symbols: &symbols, known: &known })
+        };
+        assert!(said("mutex").ends_with("Release it first, or make it a recursive one."), "{}", said("mutex"));
+        for kind in ["rwlock", "rwsem"] {
+            let text = said(kind);
+            assert!(text.starts_with("Deadlock: ") && text.ends_with("first, or do not ask for it again."), "{text}");
+        }
     }
 
     /// One long hold among those that were timed is not one of many.
