@@ -378,7 +378,10 @@ pub(crate) fn one_line(error: &clap::Error) -> String {
         if let Some(what) = paragraph.strip_prefix("error: ") {
             parts.push(what.to_owned());
         } else if let Some(tip) = paragraph.strip_prefix("tip: ") {
-            parts.push(tip.to_owned());
+            // `-1s` is a value that was meant, and that no option takes after `--` either.
+            let value =
+                tip.strip_prefix("to pass '-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+            parts.push(if value { "a time is not negative".to_owned() } else { tip.to_owned() });
         }
     }
     parts.push("see --help".to_owned());

@@ -151,7 +151,7 @@ fn unnamed() -> Failure {
 /// What `--lock` says, as the preload library's variables.
 fn chosen(list: &str) -> Result<Vec<(&'static str, OsString)>, Failure> {
     let kinds: Vec<&str> = SERVED.iter().map(|served| served.kind).collect();
-    let one = |part: &str| {
+    let one = |part: &str| -> Result<(&'static str, OsString), Failure> {
         let (kind, lock) = part.trim().split_once('=').unwrap_or(("mutex", part.trim()));
         suggest::known("kind of object", "--lock", kind, &kinds)?;
         let served = SERVED.iter().find(|served| served.kind == kind).unwrap_or(&SERVED[0]);
@@ -164,7 +164,16 @@ fn chosen(list: &str) -> Result<Vec<(&'static str, OsString)>, Failure> {
         };
         Ok((served.variable, lock.into()))
     };
-    list.split(',').map(one).collect()
+    let mut all: Vec<(&'static str, OsString)> = Vec::new();
+    for part in list.split(',') {
+        let (variable, lock) = one(part)?;
+        if all.iter().any(|(known, _)| *known == variable) {
+            let kind = SERVED.iter().find(|served| served.variable == variable).map_or("", |served| served.kind);
+            return Err(Failure::usage(format!("--lock: '{list}' names two locks for {kind}; give one")));
+        }
+        all.push((variable, lock));
+    }
+    Ok(all)
 }
 
 /// The preload library, by its absolute path; `None` if none is wanted.
@@ -205,6 +214,14 @@ mod tests {
         match chosen(list) {
             Ok(all) => format!("{all:?}"),
             Err(failure) => failure.to_string(),
+        }
+    }
+
+    /// The last one was taken, and no word said.
+    #[test]
+    fn two_locks_for_one_kind_are_refused() {
+        for list in ["mutex=hq,mutex=spin", "hq,mutex=spin", "hq, rwlock=qrw, hq"] {
+            assert_eq!(shown(list), format!("--lock: '{list}' names two locks for mutex; give one"));
         }
     }
 

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::output::Target;
 use crate::predict;
 use crate::programs::recorded;
+use crate::report::advice;
 use crate::report::look::{Look, align_right, new_table, trimmed};
 use crate::report::numbers;
 use crate::simulate::machines;
@@ -94,35 +95,68 @@ pub(crate) fn report(args: &ReportArgs, styled: bool) -> Result<String, Failure>
             first = first.or_else(|| named.first().map(|(class, threads)| (class.clone(), *threads, machine.label())));
         }
     }
-    let mut out = format!("{}\n\n", look.bold(&verdict(&summary, first.as_ref())));
+    let mut out = format!("{}\n\n", look.bold(&verdict(&recording, &summary, first.as_ref())));
     out.push_str(&classes(&recording, &summary, look));
     if !estimates.is_empty() {
-        let _ = write!(out, "\nThreads at which a lock saturates, from averages alone:\n{estimates}");
+        let _ =
+            write!(out, "\nThreads at which a lock saturates if they never sleep, from averages alone:\n{estimates}");
     }
     Ok(out)
 }
 
-fn verdict(summary: &Summary, first: Option<&(String, f64, String)>) -> String {
+/// The sentence. `first` is the class that saturates with the fewest threads, with their number and
+/// the machine.
+fn verdict(recording: &Recording, summary: &Summary, first: Option<&(String, f64, String)>) -> String {
     if summary.classes.is_empty() {
         return "Nothing can be said: the recording has no section from its beginning to its end.".to_owned();
     }
     let time = summary.recorded_ns.max(1) as f64;
     let waited = summary.classes.iter().map(|class| class.waited_ns as f64).sum::<f64>() / time;
     let held = summary.classes.iter().map(|class| class.held_ns as f64).sum::<f64>() / time;
-    let stop = first.map_or_else(String::new, |(class, threads, machine)| {
-        let machine = if machine == "this" { "this machine" } else { machine };
-        let threads = numbers::count(threads.round() as usize, "thread");
-        format!("; the first that will stop you is {class}, at about {threads} on {machine}")
-    });
+    let stop = first.map_or_else(String::new, |first| stop(summary, first));
     let shares = format!(
         "{:.1} % of the threads' time is spent waiting for locks, {:.1} % in their sections",
         waited * 100.0,
         held * 100.0
     );
-    if waited < NOTICEABLE {
-        format!("Locks are not your problem: {shares}{stop}.")
+    // A lock that this many threads keep busy may have been busy.
+    let many = first.is_some_and(|(_, threads, _)| threads.round() <= summary.threads as f64);
+    match storm(summary) {
+        Some(cost) => format!(
+            "Locks cost you tries: {} found {} taken and came again, beside {}; {shares}{stop}.",
+            numbers::grouped(cost.failed),
+            recording.classes[cost.class].name,
+            numbers::count(cost.acquisitions as usize, "section"),
+        ),
+        None if waited >= NOTICEABLE => format!("Locks cost you: {shares}{stop}."),
+        None if many => format!("Locks cost you little so far: {shares}{stop}."),
+        None => format!("Locks are not your problem: {shares}{stop}."),
+    }
+}
+
+/// The class with most tries in vain, if they are what it costs.
+fn storm(summary: &Summary) -> Option<&ClassCost> {
+    let seconds = summary.recorded_ns as f64 / 1e9 / summary.threads.max(1) as f64;
+    let is_it = |cost: &&ClassCost| advice::is_storm(cost.failed, cost.acquisitions, cost.contended, seconds);
+    summary.classes.iter().filter(is_it).max_by_key(|cost| cost.failed)
+}
+
+/// Where more threads stop to help. The estimate is of threads that do nothing but run: of threads
+/// that sleep between their sections there may be more before a lock is busy.
+fn stop(summary: &Summary, (class, threads, machine): &(String, f64, String)) -> String {
+    let machine = if machine == "this" { "this machine" } else { machine };
+    let (threads, seen) = (threads.round(), summary.threads as f64);
+    let about = format!("{class}, at about {} on {machine}", numbers::count(threads as usize, "thread"));
+    let asleep = summary.away_ns as f64 / summary.recorded_ns.max(1) as f64;
+    if threads > seen {
+        format!("; the first that will stop you is {about}")
+    } else if threads > seen * (1.0 - asleep) {
+        format!(
+            "; the first that will stop you is {about} if they never sleep (the {seen} that ran slept {:.0} % of the time)",
+            asleep * 100.0
+        )
     } else {
-        format!("Locks cost you: {shares}{stop}.")
+        format!("; the first that stops you is {about}, where {seen} ran")
     }
 }
 
@@ -177,4 +211,62 @@ fn row(recording: &Recording, summary: &Summary, cost: &ClassCost) -> Vec<String
     ];
     row.extend(cost.holds.iter().chain(&cost.waits).map(|&ns| numbers::time(ns as f64)));
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `threads` threads with a window of a second each, of which they are off the CPU for
+    /// `asleep`; each took the lock twice, and `tries` were in vain.
+    fn recording(threads: u64, asleep: f64, tries: u64) -> Recording {
+        let mut text = "lockyard recording 1\nclass mutex CACHE\nlock 0\n".to_owned();
+        for thread in 1..=threads {
+            let _ = write!(text, "window {thread} 0\n100 {thread} request 0 write\n200 {thread} release 0\n");
+            for at in 0..tries / threads {
+                let _ = writeln!(text, "{} {thread} failed 0 write", 10_000 + at * 1_000);
+            }
+            let off = (asleep * 1e9) as u64;
+            let _ = writeln!(text, "999999700 {thread} off {off}");
+            let _ = write!(text, "999999800 {thread} request 0 write\n1000000000 {thread} release 0\n");
+        }
+        Recording::from_text("a", &text).unwrap()
+    }
+
+    fn said(threads: u64, asleep: f64, tries: u64, saturates: f64) -> String {
+        let recording = recording(threads, asleep, tries);
+        let first = ("CACHE".to_owned(), saturates, "this".to_owned());
+        verdict(&recording, &recording.summary(), Some(&first))
+    }
+
+    #[test]
+    fn a_lock_that_stops_the_threads_that_ran_is_no_lock_without_problem() {
+        let more = said(8, 0.0, 0, 9.0);
+        assert!(more.starts_with("Locks are not your problem: 0.0 % "), "{more}");
+        assert!(
+            more.ends_with("; the first that will stop you is CACHE, at about 9 threads on this machine."),
+            "{more}"
+        );
+        for threads in [8.0, 1.0] {
+            let little = said(8, 0.0, 0, threads);
+            assert!(little.starts_with("Locks cost you little so far: 0.0 % "), "{little}");
+            assert!(little.ends_with(" on this machine, where 8 ran."), "{little}");
+        }
+    }
+
+    /// The estimate is of threads that run all the time.
+    #[test]
+    fn threads_that_slept_are_told_from_those_that_saturate_a_lock() {
+        let text = said(16, 0.97, 0, 6.0);
+        let end = "at about 6 threads on this machine if they never sleep (the 16 that ran slept 97 % of the time).";
+        assert!(text.starts_with("Locks cost you little so far: ") && text.ends_with(end), "{text}");
+    }
+
+    #[test]
+    fn tries_in_vain_are_told_where_nothing_waits() {
+        let text = said(8, 0.0, 40_000, 1.0);
+        let begin = "Locks cost you tries: 40,000 found CACHE taken and came again, beside 16 sections; 0.0 % ";
+        assert!(text.starts_with(begin) && text.ends_with("at about 1 thread on this machine, where 8 ran."), "{text}");
+        assert!(said(8, 0.0, 800, 9.0).starts_with("Locks are not your problem: "));
+    }
 }

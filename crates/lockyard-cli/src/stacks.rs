@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::deadlock;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::report::verdict::called;
+use crate::report::facts::called;
 use crate::symbols::{is_wrapper, is_wrappers, last_part, short};
 
 /// Calls that people read, of each thread.

@@ -126,7 +126,11 @@ fn frames(loader: &Loader, address: u64) -> Option<Spot> {
     let mut frames = loader.find_frames(address).ok()?;
     let (mut functions, mut places) = (Vec::new(), Vec::new());
     while let Ok(Some(frame)) = frames.next() {
-        functions.push(frame.function.and_then(|name| Some(name.demangle().ok()?.into_owned())).unwrap_or_default());
+        let function = frame.function.and_then(|name| {
+            let raw = name.raw_name().ok()?;
+            Some(if is_mangled(&raw) { name.demangle().ok()?.into_owned() } else { raw.into_owned() })
+        });
+        functions.push(function.unwrap_or_default());
         let location = frame.location.as_ref();
         let file = location.and_then(|found| found.file).unwrap_or_default().to_owned();
         places.push((file, location.and_then(|found| found.line).unwrap_or(0)));
@@ -179,8 +183,14 @@ pub(crate) fn is_wrappers(file: &str) -> bool {
         || matches!(parts.last(), Some(&("gthr-default.h" | "lockyard.hpp")))
 }
 
+/// Whether a name is one that a C++ or Rust compiler made. To a demangler any other is a type: `w`
+/// of C would be `wchar_t`.
+fn is_mangled(symbol: &str) -> bool {
+    ["_Z", "__Z", "_R"].iter().any(|begin| symbol.starts_with(begin))
+}
+
 fn demangled(symbol: &str) -> String {
-    addr2line::demangle_auto(symbol.into(), None).into_owned()
+    if is_mangled(symbol) { addr2line::demangle_auto(symbol.into(), None).into_owned() } else { symbol.to_owned() }
 }
 
 impl Spot {
@@ -247,6 +257,20 @@ mod tests {
             ("(anonymous namespace)::run(int)", "(anonymous namespace)::run"),
         ] {
             assert_eq!(short(long), expected);
+        }
+    }
+
+    #[test]
+    fn a_name_of_c_is_no_mangled_type() {
+        for name in ["w", "f", "d", "v", "Pi", "St", "_Zed", "_Read", ""] {
+            assert_eq!(demangled(name), name);
+        }
+        for (symbol, expected) in [
+            ("_ZN5store5flushEi", "store::flush(int)"),
+            ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
+            ("_RNvC6_123foo3bar", "123foo::bar"),
+        ] {
+            assert_eq!(demangled(symbol), expected);
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use super::verdict::Facts;
+use super::facts::Facts;
 
 /// The lines. Writing to a string cannot fail.
 pub(crate) fn render(what: &str, facts: &Facts<'_>) -> String {

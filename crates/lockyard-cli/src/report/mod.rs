@@ -1,8 +1,10 @@
 //! Reports, one file per format. All of them take [`Results`](crate::results::Results) and give
 //! text.
 
+pub(crate) mod advice;
 pub(crate) mod chrome;
 pub(crate) mod csv;
+pub(crate) mod facts;
 pub(crate) mod figures_html;
 pub(crate) mod figures_table;
 pub(crate) mod folded;

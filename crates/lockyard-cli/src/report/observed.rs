@@ -3,11 +3,12 @@
 use std::fmt::Write;
 
 use lockyard_segment::Sample;
-use lockyard_segment::sample::{ClassSample, Waiting};
+use lockyard_segment::sample::{CallerSample, ClassSample, Waiting};
 
+use super::facts::{self, Facts};
 use super::look::{Look, align_right, new_table, trimmed};
 use super::numbers;
-use super::verdict::{self, Facts};
+use super::verdict;
 use super::waiting;
 use crate::events;
 
@@ -68,7 +69,7 @@ pub(crate) fn lines(facts: &Facts<'_>, at: f64) -> String {
             out,
             "{at:8.1} s  lost {:>8} ({:>6})  {:>6} waits, the longest {:>8}  {}",
             numbers::time(class.lost_ns() as f64),
-            verdict::percent(facts.share(class.lost_ns())),
+            facts::percent(facts.share(class.lost_ns())),
             numbers::grouped(counts.contended),
             numbers::time(counts.wait_max.max(class.waiting.longest_ns) as f64),
             facts.label(class),
@@ -111,7 +112,7 @@ type Column = (&'static str, u8, fn(&Facts<'_>, &ClassSample) -> String);
 /// The columns, of which the last ones are for `--wide`.
 const COLUMNS: [Column; 16] = [
     ("time lost", 0, |_, class| time_of(class.lost_ns(), class.lost_ns())),
-    ("share", 0, |facts, class| verdict::percent(facts.share(class.lost_ns()))),
+    ("share", 0, |facts, class| facts::percent(facts.share(class.lost_ns()))),
     ("waits", 2, |_, class| numbers::grouped(class.counts.contended + u64::from(class.waiting.threads))),
     ("average", 3, |_, class| {
         let counts = &class.counts;
@@ -123,7 +124,7 @@ const COLUMNS: [Column; 16] = [
     }),
     ("max hold", 0, |_, class| time_of(class.counts.hold_max, class.counts.hold_max)),
     ("acquired", 4, |_, class| numbers::grouped(class.counts.acquired)),
-    ("contended", 5, |_, class| verdict::percent(class.counts.contended_share())),
+    ("contended", 5, |_, class| facts::percent(class.counts.contended_share())),
     ("wait p50", 9, |_, class| time_of(class.counts.contended, class.counts.wait(0.5))),
     ("wait p99", 9, |_, class| time_of(class.counts.contended, class.counts.wait(0.99))),
     ("hold p50", 9, |_, class| time_of(class.counts.holds.iter().sum(), class.counts.hold(0.5))),
@@ -207,31 +208,74 @@ fn shortened(label: &str, room: usize) -> String {
 /// The lines of code that ask for the locks of a class, and those that make others wait.
 pub(crate) fn callers(facts: &Facts<'_>, class: &ClassSample) -> String {
     let mut out = String::new();
-    let line = |place| facts.symbols.line(place);
-    for caller in verdict::askers(class).into_iter().take(MOST_CALLERS) {
+    let waits = |caller: &CallerSample| (caller.waits, caller.wait_ns, caller.wait_max);
+    for line in lines_of(facts, class, facts::askers(class), waits).into_iter().take(MOST_CALLERS) {
         let _ = writeln!(
             out,
             "    waited in {}: {} in {}, at most {}",
-            line(&caller.place),
-            numbers::time(caller.wait_ns as f64),
-            numbers::count(caller.waits as usize, "wait"),
-            numbers::time(caller.wait_max as f64),
+            line.at,
+            numbers::time(line.ns as f64),
+            numbers::count(line.count as usize, "wait"),
+            numbers::time(line.longest as f64),
         );
     }
-    for caller in verdict::holders(class).into_iter().take(MOST_CALLERS) {
-        let who = match caller.holder {
+    let holds = |caller: &CallerSample| (caller.holds, caller.hold_ns, caller.hold_max);
+    for line in lines_of(facts, class, facts::holders(class), holds).into_iter().take(MOST_CALLERS) {
+        let who = match line.of_longest.holder {
             0 => String::new(),
-            thread => format!(", by {}", verdict::called(thread, &caller.name)),
+            thread => format!(", by {}", facts::called(thread, &line.of_longest.name)),
         };
         let _ = writeln!(
             out,
             "    held from {}: others waited in {}, at most {}{who}",
-            line(&caller.place),
-            numbers::count(caller.holds as usize, "hold"),
-            numbers::time(caller.hold_max as f64),
+            line.at,
+            numbers::count(line.count as usize, "hold"),
+            numbers::time(line.longest as f64),
         );
     }
     if out.is_empty() { out } else { format!("  {}\n{out}\n", facts.label(class)) }
+}
+
+/// A line of code that takes locks of a class in one way: to people the places in it are one.
+struct Line<'a> {
+    at: String,
+    count: u64,
+    ns: u64,
+    longest: u64,
+    /// The place with the longest.
+    of_longest: &'a CallerSample,
+}
+
+/// The lines of `callers`, that with most time first. One that reads and writes says which is
+/// meant.
+fn lines_of<'a>(
+    facts: &Facts<'_>,
+    class: &ClassSample,
+    callers: Vec<&'a CallerSample>,
+    times: fn(&CallerSample) -> (u64, u64, u64),
+) -> Vec<Line<'a>> {
+    let line = |caller: &CallerSample| facts.symbols.line(&caller.place);
+    let modes: Vec<(String, bool)> = class.callers.iter().map(|caller| (line(caller), caller.shared)).collect();
+    let mut lines: Vec<Line<'a>> = Vec::new();
+    for caller in callers {
+        let mut at = line(caller);
+        if modes.iter().any(|(other, shared)| *other == at && *shared != caller.shared) {
+            at.push_str(if caller.shared { " (reading)" } else { " (writing)" });
+        }
+        let (count, ns, longest) = times(caller);
+        match lines.iter_mut().find(|line| line.at == at) {
+            Some(line) => {
+                line.count = line.count.saturating_add(count);
+                line.ns = line.ns.saturating_add(ns);
+                if longest > line.longest {
+                    (line.longest, line.of_longest) = (longest, caller);
+                }
+            }
+            None => lines.push(Line { at, count, ns, longest, of_longest: caller }),
+        }
+    }
+    lines.sort_by_key(|line| std::cmp::Reverse(line.ns));
+    lines
 }
 
 /// A line for each class that somebody waits for at this moment: where the threads are not known.
@@ -330,6 +374,35 @@ pub(crate) mod tests {
             assert_eq!(text.contains("contended"), width >= 200, "{width}: {text}");
         }
         assert_eq!((shortened("abcdefgh", 5), shortened("abc", 5)), ("ab…gh".to_owned(), "abc".to_owned()));
+    }
+
+    #[test]
+    fn no_line_of_code_is_told_of_twice_in_the_same_words() {
+        let caller = |shared, ms: u64, holder| CallerSample {
+            shared,
+            waits: 2,
+            wait_ns: ms * 1_000_000,
+            wait_max: ms * 500_000,
+            holds: 3,
+            hold_ns: ms * 2_000_000,
+            hold_max: ms * 1_000_000,
+            holder,
+            ..CallerSample::default()
+        };
+        let class = |callers| ClassSample { kind: "rwlock".to_owned(), callers, ..ClassSample::default() };
+        let (reader, writer) = (caller(true, 4, 12), caller(false, 2, 11));
+        let text = with(&sample(), |facts| callers(facts, &class(vec![writer.clone(), reader, writer.clone()])));
+        let expected = [
+            "  rwlock",
+            "    waited in code that is not known (reading): 4.00 ms in 2 waits, at most 2.00 ms",
+            "    waited in code that is not known (writing): 4.00 ms in 4 waits, at most 1.00 ms",
+            "    held from code that is not known (reading): others waited in 3 holds, at most 4.00 ms, by thread 12",
+            "    held from code that is not known (writing): others waited in 6 holds, at most 2.00 ms, by thread 11",
+            "",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+        let plain = with(&sample(), |facts| callers(facts, &class(vec![writer])));
+        assert!(plain.contains("waited in code that is not known: "), "{plain}");
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use lockyard_segment::sample::{CallerSample, ClassSample, Counts, Place};
 use serde::Serialize;
 
+use super::facts::Facts;
 use super::observed::ranked;
-use super::verdict::{self, Facts};
+use super::verdict;
 use crate::symbols::Symbols;
 
 /// A sample as JSON.

@@ -4,81 +4,17 @@
 //! | what is seen | what is said |
 //! |---|---|
 //! | threads that wait in a circle | the deadlock, and nothing else |
-//! | less than [`SMALL`] of the threads' time, and no wait of [`LONG`] | locks are not the problem, with the figures; if the program has locks of its own, or waits elsewhere, only those that were seen are not |
-//! | anything else | the class that cost most; its callers by what they waited and made others wait |
-//!
-//! The advice follows from the holds for which others waited: long ones want the slow work outside,
-//! short ones of a lock that is always held want less inside or more locks, and where threads are
-//! more than CPUs, fewer threads.
-
-use std::time::Duration;
+//! | less than [`SMALL`] of the threads' time, and a [storm](advice::storm) of tries in vain | the tries, their lock, and the longest wait if it was [`LONG`] |
+//! | less than [`SMALL`] of the threads' time, no storm, and no wait of [`LONG`] | locks are not the problem, with the figures; if the program has locks of its own, or waits elsewhere, only those that were seen are not |
+//! | anything else | the class that cost most; its callers by what they waited and made others wait; the [advice]; a storm at another class |
 
 use lockyard_segment::Sample;
-use lockyard_segment::sample::{CallerSample, ClassSample, ThreadSample};
+use lockyard_segment::sample::{ClassSample, ThreadSample};
 
-use super::numbers;
+use super::facts::{Facts, LONG, SMALL, askers, called, holders, percent};
+use super::{advice, numbers};
 use crate::deadlock::{self, Link};
-use crate::follow::Known;
-use crate::symbols::Symbols;
 use crate::unseen;
-
-/// A share of the threads' time that is not worth a change.
-const SMALL: f64 = 0.01;
-/// A wait that somebody notices, in nanoseconds.
-const LONG: u64 = 10_000_000;
-/// A hold that is not a short section, in nanoseconds.
-const SLOW: u64 = 1_000_000;
-/// Holds of a distribution whose mean says little.
-const FEW: u64 = 16;
-/// A lock that is held for this share of the time is what the program waits for.
-const BUSY: f64 = 0.5;
-/// So is a lock for which threads wait this share of their time, however seldom they run.
-const QUEUED: f64 = 0.25;
-
-/// What a report is made of.
-#[derive(Debug)]
-pub(crate) struct Facts<'a> {
-    /// What was counted.
-    pub(crate) sample: &'a Sample,
-    /// The time of all threads together.
-    pub(crate) thread_time: Duration,
-    /// CPUs that the program may use.
-    pub(crate) cpus: usize,
-    /// Whether it has ended.
-    pub(crate) ended: bool,
-    /// What places are called.
-    pub(crate) symbols: &'a Symbols,
-    /// What is known of the process beside its locks.
-    pub(crate) known: &'a Known,
-}
-
-impl Facts<'_> {
-    /// The share of the threads' time that `ns` is.
-    pub(crate) fn share(&self, ns: u64) -> f64 {
-        let whole = self.thread_time.as_nanos().max(u128::from(self.sample.lost_ns())).max(1);
-        ns as f64 / whole as f64
-    }
-
-    /// The class as people know it.
-    pub(crate) fn label(&self, class: &ClassSample) -> String {
-        let kind = if class.kind.is_empty() { "other locks" } else { &class.kind };
-        match (class.site, class.name.as_str()) {
-            (0, "") => kind.to_owned(),
-            (0, name) => format!("{kind} {name}"),
-            (place, file) if file.starts_with('/') || file.is_empty() => {
-                let place = lockyard_segment::sample::Place { file: file.to_owned(), place };
-                format!("{kind} of {}", self.symbols.line(&place))
-            }
-            (place, name) => {
-                let at = lockyard_segment::sample::Place { file: name.to_owned(), place };
-                match self.symbols.call(&at) {
-                    Some(spot) => format!("{kind} of {}", spot.line()),
-                    None => format!("{kind} {name} of {place:#x}"),
-                }
-            }
-        }
-    }
-}
 
 /// The sentence.
 pub(crate) fn verdict(facts: &Facts<'_>) -> String {
@@ -94,6 +30,21 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> String {
     let beside = || unseen::beside(facts.known, seen).map_or_else(String::new, |text| format!(" Beside them: {text}."));
     // Where locks cost something, what costs no more than they do is no answer.
     let is_more = facts.known.futex_share().is_none_or(|share| share > 2.0 * seen);
+    let storm = advice::storm(facts.sample);
+    if let Some(class) = storm.filter(|_| facts.share(lost) < SMALL) {
+        let wait = match longest {
+            LONG.. => format!(" One wait lasted {}.", numbers::time(longest as f64)),
+            _ => String::new(),
+        };
+        return format!(
+            "Locks cost this program tries: {} {}, beside {}. Wait for it in place of trying; \
+             the time that tries take is not counted.{wait}{not_seen}{}",
+            numbers::grouped(class.counts.refused),
+            in_vain(facts, class),
+            numbers::count(class.counts.acquired as usize, "acquisition"),
+            beside()
+        );
+    }
     let Some(worst) = worst.filter(|_| facts.share(lost) >= SMALL || longest >= LONG) else {
         let acquired = facts.sample.acquired();
         let contended: u64 = facts.sample.classes.iter().map(|class| class.counts.contended).sum();
@@ -128,14 +79,24 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> String {
         facts.sample.classes.iter().max_by_key(|class| longest_wait(class)).unwrap_or(worst)
     };
     let of_it = percent(worst.lost_ns() as f64 / lost.max(1) as f64);
+    // At the worst class the advice tells of it.
+    let elsewhere = storm.filter(|class| !std::ptr::eq(*class, worst)).map_or_else(String::new, |class| {
+        let (refused, found) = (numbers::grouped(class.counts.refused), in_vain(facts, class));
+        format!(" Besides, {refused} tries {found}: wait for it in place of trying.")
+    });
     format!(
-        "{first}: {of_it} of that for {}{}{}. {}{not_seen}{}",
+        "{first}: {of_it} of that for {}{}{}. {}{elsewhere}{not_seen}{}",
         facts.label(worst),
         asked(facts, worst),
         held(facts, worst),
-        advice(facts, worst),
+        advice::advice(facts, worst),
         if is_more { beside() } else { String::new() },
     )
+}
+
+/// What became of tries in vain for locks of a class.
+fn in_vain(facts: &Facts<'_>, class: &ClassSample) -> String {
+    format!("found {} taken and came again", facts.label(class))
 }
 
 /// What is left out of the sentence because nobody counts it.
@@ -156,24 +117,6 @@ fn not_seen(sample: &Sample) -> String {
 
 fn longest_wait(class: &ClassSample) -> u64 {
     class.counts.wait_max.max(class.waiting.longest_ns)
-}
-
-pub(crate) fn percent(share: f64) -> String {
-    format!("{} %", numbers::three(share * 100.0))
-}
-
-/// The callers that waited most, first.
-pub(super) fn askers(class: &ClassSample) -> Vec<&CallerSample> {
-    let mut askers: Vec<_> = class.callers.iter().filter(|caller| caller.wait_ns > 0).collect();
-    askers.sort_by_key(|caller| std::cmp::Reverse(caller.wait_ns));
-    askers
-}
-
-/// The callers for which others waited most, first.
-pub(super) fn holders(class: &ClassSample) -> Vec<&CallerSample> {
-    let mut holders: Vec<_> = class.callers.iter().filter(|caller| caller.hold_ns > 0).collect();
-    holders.sort_by_key(|caller| std::cmp::Reverse(caller.hold_ns));
-    holders
 }
 
 /// The lines that ask: as many as make up most of the waiting.
@@ -259,79 +202,6 @@ fn held(facts: &Facts<'_>, class: &ClassSample) -> String {
     )
 }
 
-/// A thread as people know it.
-pub(crate) fn called(thread: u32, name: &str) -> String {
-    if name.is_empty() { format!("thread {thread}") } else { format!("thread {thread} \"{name}\"") }
-}
-
-/// What would help.
-fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
-    let counts = &class.counts;
-    let holders = holders(class);
-    let top = holders.first();
-    // A section that everybody has, and that is short as a rule, is not slow because some threads
-    // lost their CPU in it.
-    let all: u64 = holders.iter().map(|caller| caller.holds).sum();
-    let usual = top.is_some_and(|top| 10 * top.holds >= 9 * all) && (1..SLOW).contains(&counts.hold(0.5));
-    let slow = !usual && top.is_some_and(|top| top.hold_ns / top.holds.max(1) >= SLOW);
-    let readers_wait = class.callers.iter().filter(|caller| caller.shared).map(|caller| caller.wait_ns).sum::<u64>();
-    // The distribution is of one in 64. Those that others waited for are all there, and are longer
-    // than most.
-    let sampled = (counts.holds.iter().sum::<u64>(), counts.hold_ns);
-    let awaited = holders.iter().fold((0, 0), |sum, caller| (sum.0 + caller.holds, sum.1 + caller.hold_ns));
-    let few = sampled.0 < FEW;
-    let (holds, ns) = if few { awaited } else { sampled };
-    // The others are like the usual one: a long one among those that were timed is not one of many.
-    let others = if few { 0 } else { counts.acquired.saturating_sub(awaited.0) };
-    let held = counts.hold(0.5) as f64 * others as f64 + awaited.1 as f64;
-    let busy = held / (facts.sample.seconds * 1e9).max(1.0);
-    let average = if few { ns as f64 / holds.max(1) as f64 } else { held / counts.acquired.max(1) as f64 };
-    let section = numbers::time(average);
-    if class.waiting.sum_ns > counts.wait_ns && class.waiting.longest_ns >= LONG {
-        return "Look at what that thread does, and why it does not release the lock.".to_owned();
-    }
-    if slow {
-        let what = "Do the slow work there outside of the lock";
-        return match top {
-            Some(top) if !top.shared && 2 * readers_wait > counts.wait_ns => {
-                format!("Readers starve behind that writer. {what}, or publish a copy in place of writing under it.")
-            }
-            Some(top) if top.shared => format!("Writers wait until such readers have gone. {what}."),
-            _ => format!("{what}: copy what it needs, and release first."),
-        };
-    }
-    if counts.refused > 10 * counts.contended.max(1) && counts.refused > counts.acquired / 10 {
-        return format!(
-            "{} tries found it taken and came again: wait for it in place of trying.",
-            numbers::grouped(counts.refused)
-        );
-    }
-    if 2 * readers_wait > counts.wait_ns {
-        return "Readers wait for writers: write less often, or publish a copy in place of writing under the lock."
-            .to_owned();
-    }
-    if holds > 0 && (busy >= BUSY || facts.share(class.lost_ns()) >= QUEUED) {
-        return format!(
-            "It is held {} of the time, {section} {}, and threads queue for it: the program goes no faster than that section. Split what it protects, or do less inside.",
-            percent(busy.min(1.0)),
-            if few { "where others wait" } else { "on average" },
-        );
-    }
-    if facts.sample.threads as usize > 2 * facts.cpus && holds > 0 {
-        return format!(
-            "Its section is short ({section}), and {} share {}: fewer threads would lose less.",
-            numbers::count(facts.sample.threads as usize, "thread"),
-            numbers::count(facts.cpus, "CPU"),
-        );
-    }
-    let tries = match facts.sample.locks.as_str() {
-        // `compare` changes pthread's locks.
-        "lockyard" | "liblockyard" => "",
-        _ => "; `lockyard compare -- PROGRAM` tries other locks",
-    };
-    format!("Take it less often, or split what it protects{tries}.")
-}
-
 fn deadlock(facts: &Facts<'_>, links: &[Link<'_>]) -> String {
     let one = |link: &Link<'_>| {
         let class = facts.sample.classes.get(link.wait.class);
@@ -349,20 +219,32 @@ fn deadlock(facts: &Facts<'_>, links: &[Link<'_>]) -> String {
         }
     };
     let all: Vec<String> = links.iter().map(one).collect();
-    let help = if links.len() == 1 {
-        "Release it first, or make it a recursive one."
-    } else {
-        "Take these locks in the same order everywhere."
+    let help = match links {
+        // A thread that reads may read again, but no rwlock lets it write as well.
+        [link] if !may_recur(facts.sample.classes.get(link.wait.class)) => {
+            "Release it first, or do not ask for it again."
+        }
+        [_] => "Release it first, or make it a recursive one.",
+        _ => "Take these locks in the same order everywhere.",
     };
     format!("Deadlock: {}. {help}", all.join("; "))
 }
 
+/// Whether there are locks of that kind that a thread may take again.
+fn may_recur(class: Option<&ClassSample>) -> bool {
+    class.is_some_and(|class| class.kind.to_lowercase().contains("mutex"))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use lockyard_segment::histogram::bucket;
-    use lockyard_segment::sample::Counts;
+    use lockyard_segment::sample::{CallerSample, Counts, Hold, Place, Wait};
 
     use super::*;
+    use crate::follow::Known;
+    use crate::symbols::Symbols;
 
     /// The verdict on a lock that cost `lost` of the threads' time, where they were in futex calls
     /// for nine tenths of it.
@@ -397,6 +279,68 @@ mod tests {
         known.programs.push(std::env::current_exe().unwrap());
         let own = of(0.2, Some(&known));
         assert!(own.contains("Beside them: ") && own.contains("is a Rust program"), "{own}");
+    }
+
+    /// The verdict on `classes` of a program of 16 threads on 2 CPUs, after two seconds.
+    fn said(classes: Vec<ClassSample>) -> String {
+        let sample = Sample { classes, seconds: 2.0, threads: 16, ..Sample::default() };
+        let (symbols, known, thread_time) = (Symbols::default(), Known::default(), Duration::from_secs(32));
+        verdict(&Facts { sample: &sample, thread_time, cpus: 2, ended: true, symbols: &symbols, known: &known })
+    }
+
+    fn tried(refused: u64, acquired: u64, contended: u64) -> ClassSample {
+        let wait_ns = 10_000 * contended;
+        let counts = Counts { refused, acquired, contended, wait_ns, wait_max: 10_000, ..Counts::default() };
+        ClassSample { kind: "mutex".to_owned(), name: "a".to_owned(), counts, ..ClassSample::default() }
+    }
+
+    #[test]
+    fn tries_in_vain_are_the_answer_where_nothing_waits() {
+        let text = said(vec![tried(0, 1_000_000, 0), tried(117_225, 2_904, 0)]);
+        let begin = "Locks cost this program tries: 117,225 found mutex a taken and came again, beside 2,904 \
+                     acquisitions. Wait for it in place of trying; ";
+        assert!(text.starts_with(begin) && !text.contains("not this program's problem"), "{text}");
+        // Few of them, few of the tries, and few beside the waits.
+        for calm in [tried(999, 10, 0), tried(10_000, 1_000_000, 0), tried(10_000, 10_000, 1_001)] {
+            let text = said(vec![calm]);
+            assert!(text.starts_with("Locks are not this program's problem"), "{text}");
+        }
+    }
+
+    #[test]
+    fn tries_in_vain_are_told_beside_what_waits_cost() {
+        let waited = tried(0, 1_000_000, 200_000);
+        let text = said(vec![waited, tried(117_225, 2_904, 0)]);
+        assert!(text.starts_with("Locks cost this program 2.00 s, "), "{text}");
+        assert!(
+            text.ends_with(
+                " Besides, 117,225 tries found mutex a taken and came again: wait for it in place of trying."
+            )
+        );
+        let both = said(vec![tried(5_000_000, 1_000_000, 200_000)]);
+        assert!(
+            both.ends_with("5,000,000 tries found it taken and came again: wait for it in place of trying."),
+            "{both}"
+        );
+    }
+
+    #[test]
+    fn no_rwlock_is_advised_to_be_a_recursive_one() {
+        let said = |kind: &str| {
+            let class = ClassSample { kind: kind.to_owned(), ..ClassSample::default() };
+            let (place, ns) = (Place::default(), u64::MAX);
+            let wait = Wait { lock: 8, class: 0, place: place.clone(), since: 1, ns, holder: 0, has_deadline: false };
+            let holds = vec![Hold { lock: 8, place, ns: 0 }];
+            let itself = ThreadSample { process: 1, thread: 2, name: String::new(), waits: Some(wait), holds };
+            let sample = Sample { classes: vec![class], waiters: vec![itself], ..Sample::default() };
+            let (symbols, known, thread_time) = (Symbols::default(), Known::default(), Duration::from_secs(1));
+            verdict(&Facts { sample: &sample, thread_time, cpus: 2, ended: true, symbols: &symbols, known: &known })
+        };
+        assert!(said("mutex").ends_with("Release it first, or make it a recursive one."), "{}", said("mutex"));
+        for kind in ["rwlock", "rwsem"] {
+            let text = said(kind);
+            assert!(text.starts_with("Deadlock: ") && text.ends_with("first, or do not ask for it again."), "{text}");
+        }
     }
 
     /// One long hold among those that were timed is not one of many.

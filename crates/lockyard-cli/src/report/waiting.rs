@@ -18,8 +18,8 @@ use std::fmt::Write;
 
 use lockyard_segment::sample::{ThreadSample, Wait};
 
+use super::facts::{Facts, called};
 use super::numbers;
-use super::verdict::{Facts, called};
 use crate::deadlock;
 
 /// Lines that people read.

@@ -9,7 +9,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState, Wrap};
 
 use super::state::{Row, State};
-use crate::report::verdict::{self, Facts};
+use crate::report::facts::{self, Facts};
 use crate::report::{numbers, observed};
 
 /// The narrowest that the name of a class is shown.
@@ -26,10 +26,10 @@ type Column = (&'static str, u16, u8, fn(&State, &Row<'_>) -> String);
 
 const COLUMNS: [Column; 9] = [
     ("lost now", 8, 0, |state, row| {
-        row.between.map_or_else(none, |class| verdict::percent(state.facts_between().share(class.lost_ns())))
+        row.between.map_or_else(none, |class| facts::percent(state.facts_between().share(class.lost_ns())))
     }),
     ("lost", 8, 0, |_, row| time(row.class.lost_ns())),
-    ("share", 7, 2, |state, row| verdict::percent(state.facts().share(row.class.lost_ns()))),
+    ("share", 7, 2, |state, row| facts::percent(state.facts().share(row.class.lost_ns()))),
     ("waits/s", 9, 3, |state, row| per_second(state, row, |class| class.counts.contended)),
     ("max wait", 8, 0, |_, row| time(row.class.counts.wait_max.max(row.class.waiting.longest_ns))),
     ("max hold", 8, 4, |_, row| time(row.class.counts.hold_max)),
@@ -141,7 +141,7 @@ fn detail(frame: &mut Frame<'_>, facts: &Facts<'_>, class: &ClassSample, area: R
         };
         lines.push(Line::from(format!(
             "  {} waits since {} in {}{held}",
-            verdict::called(thread.thread, &thread.name),
+            facts::called(thread.thread, &thread.name),
             numbers::time(wait.ns as f64),
             facts.symbols.line(&wait.place),
         )));

@@ -8,7 +8,8 @@ use lockyard_segment::Sample;
 use lockyard_segment::sample::{ClassSample, Counts};
 
 use crate::follow::Known;
-use crate::report::verdict::{self, Facts};
+use crate::report::facts::Facts;
+use crate::report::verdict;
 use crate::symbols::Symbols;
 
 /// What classes are sorted by, the greatest first.

@@ -78,6 +78,14 @@ fn places_that_cannot_be_written_are_refused_before_measuring() {
 }
 
 #[test]
+fn a_negative_time_is_refused_without_advice_to_pass_it_in_another_way() {
+    refused(
+        &["stat", "--interval", "-1s", "true"],
+        "unexpected argument '-1' found; a time is not negative; see --help",
+    );
+}
+
+#[test]
 fn top_says_what_it_lacks() {
     refused(&["top", "--interval", "1ns"], "--interval");
     refused(&["top", "--pid", "0"], "--pid");

@@ -1,0 +1,313 @@
+//! What would help where a class of locks costs time.
+//!
+//! | what is seen, the first that fits | what is said |
+//! |---|---|
+//! | a thread still holds it, and most of the loss are waits for that one | look at what it does |
+//! | a [storm] of tries in vain | wait in place of trying |
+//! | holds for which others waited last [`SLOW`] on average, and are not the usual section | the slow work outside |
+//! | most was waited behind a [few long holds](long_hold) | look at what that thread did there |
+//! | most of the waiting is that of readers | write less often, or publish a copy |
+//! | [one section limits the program](limit), or those of all its locks do | split what it protects |
+//! | threads are more than twice the CPUs | fewer threads |
+//! | anything else | take it less often, or split what it protects |
+
+use lockyard_segment::Sample;
+use lockyard_segment::histogram;
+use lockyard_segment::sample::{CallerSample, ClassSample, Counts};
+
+use super::facts::{Facts, LONG, called, holders, percent};
+use super::numbers;
+
+/// A hold that is not a short section, in nanoseconds.
+const SLOW: u64 = 1_000_000;
+/// Holds of a distribution whose mean says little.
+const FEW: u64 = 16;
+/// A lock that is held for this share of the time is what the program waits for.
+const BUSY: f64 = 0.5;
+/// So is a lock for which threads wait this share of their time, however seldom they run.
+const QUEUED: f64 = 0.25;
+/// All holds for which others waited last no longer than so many of the longest, where a few long
+/// ones are meant. Holders that lose their CPU now and then are many, and alike.
+const RARE: f64 = 8.0;
+/// Fewer tries in vain are no storm, in all and in a second: a try takes 10 µs where its thread
+/// yields before the next one, so a thousand in a second take a hundredth of a thread's time, which
+/// is what [`SMALL`](super::facts::SMALL) is of waits.
+const MANY_TRIES: f64 = 1_000.0;
+/// Nor are fewer tries for each acquisition. A thread that goes on to something else when a try is
+/// in vain, or waits then, does not come again at once, and most of its tries succeed.
+const TRIES_FOR_EACH: f64 = 0.5;
+/// Nor fewer for each wait: where as many threads wait, waits tell what the lock costs.
+const TRIES_FOR_EACH_WAIT: f64 = 10.0;
+
+/// Whether tries in vain are what a lock costs.
+pub(crate) fn is_storm(refused: u64, acquired: u64, contended: u64, seconds: f64) -> bool {
+    let refused = refused as f64;
+    refused >= MANY_TRIES * seconds.max(1.0)
+        && refused >= TRIES_FOR_EACH * acquired as f64
+        && refused >= TRIES_FOR_EACH_WAIT * contended as f64
+}
+
+fn is_stormy(sample: &Sample, counts: &Counts) -> bool {
+    is_storm(counts.refused, counts.acquired, counts.contended, sample.seconds)
+}
+
+/// The class with most tries in vain, if they are what it costs.
+pub(super) fn storm(sample: &Sample) -> Option<&ClassSample> {
+    let stormy = sample.classes.iter().filter(|class| is_stormy(sample, &class.counts));
+    stormy.max_by_key(|class| class.counts.refused)
+}
+
+/// What is known of the holds of a class.
+struct Holds<'a> {
+    /// The code for whose holds others waited, that for which they waited most first.
+    callers: Vec<&'a CallerSample>,
+    /// Whether the distribution has too few to tell a mean, so that it is of those for which others
+    /// waited.
+    few: bool,
+    /// How many the mean is of.
+    count: u64,
+    /// The mean, in nanoseconds.
+    average: f64,
+    /// The share of the time that they are together: above 1 where the class has several locks.
+    busy: f64,
+}
+
+impl<'a> Holds<'a> {
+    fn of(facts: &Facts<'_>, class: &'a ClassSample) -> Self {
+        let (counts, callers) = (&class.counts, holders(class));
+        // The distribution is of one in 64. Those that others waited for are all there, and are
+        // longer than most.
+        let sampled = counts.holds.iter().sum::<u64>();
+        let awaited = callers.iter().fold((0, 0), |sum, one| (sum.0 + one.holds, sum.1 + one.hold_ns));
+        let few = sampled < FEW;
+        // The others are like the usual one: a long one among those that were timed is not one of
+        // many.
+        let others = if few { 0 } else { counts.acquired.saturating_sub(awaited.0) };
+        let held = counts.hold(0.5) as f64 * others as f64 + awaited.1 as f64;
+        let (count, average) = match few {
+            true => (awaited.0, awaited.1 as f64 / awaited.0.max(1) as f64),
+            false => (sampled, held / counts.acquired.max(1) as f64),
+        };
+        Self { callers, few, count, average, busy: held / (facts.sample.seconds * 1e9).max(1.0) }
+    }
+}
+
+/// What would help.
+pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
+    let counts = &class.counts;
+    // The class is taken for one lock, until it is known how many it has.
+    let locks = 1;
+    let holds = Holds::of(facts, class);
+    if class.waiting.sum_ns > counts.wait_ns && class.waiting.longest_ns >= LONG {
+        return "Look at what that thread does, and why it does not release the lock.".to_owned();
+    }
+    if is_stormy(facts.sample, counts) {
+        return format!(
+            "{} tries found it taken and came again: wait for it in place of trying.",
+            numbers::grouped(counts.refused),
+        );
+    }
+    let (readers, all) = (readers_wait(class), counts.wait_ns);
+    if let Some(said) = slow(&holds, counts, readers) {
+        return said;
+    }
+    if let Some(said) = rare(facts, class, &holds) {
+        return said;
+    }
+    if 2 * readers > all {
+        return "Readers wait for writers: write less often, or publish a copy in place of writing under the lock."
+            .to_owned();
+    }
+    if let Some(said) = limit(&holds, facts.share(class.lost_ns()), locks) {
+        return said;
+    }
+    if facts.sample.threads as usize > 2 * facts.cpus && holds.count > 0 {
+        return format!(
+            "Its section is short ({}), and {}: fewer threads would lose less.",
+            numbers::time(holds.average),
+            crowd(facts),
+        );
+    }
+    let tries = match facts.sample.locks.as_str() {
+        // `compare` changes pthread's locks.
+        "lockyard" | "liblockyard" => "",
+        _ => "; `lockyard compare -- PROGRAM` tries other locks",
+    };
+    format!("Take it less often, or split what it protects{tries}.")
+}
+
+fn readers_wait(class: &ClassSample) -> u64 {
+    class.callers.iter().filter(|caller| caller.shared).map(|caller| caller.wait_ns).sum()
+}
+
+fn crowd(facts: &Facts<'_>) -> String {
+    let threads = numbers::count(facts.sample.threads as usize, "thread");
+    format!("{threads} share {}", numbers::count(facts.cpus, "CPU"))
+}
+
+/// Where the holds for which others wait are slow.
+fn slow(holds: &Holds<'_>, counts: &Counts, readers_wait: u64) -> Option<String> {
+    let top = holds.callers.first()?;
+    // A section that everybody has, and that is short as a rule, is not slow because some threads
+    // lost their CPU in it.
+    let all: u64 = holds.callers.iter().map(|caller| caller.holds).sum();
+    let usual = 10 * top.holds >= 9 * all && (1..SLOW).contains(&counts.hold(0.5));
+    if usual || top.hold_ns / top.holds.max(1) < SLOW {
+        return None;
+    }
+    let what = "Do the slow work there outside of the lock";
+    Some(match top {
+        top if !top.shared && 2 * readers_wait > counts.wait_ns => {
+            format!("Readers starve behind that writer. {what}, or publish a copy in place of writing under it.")
+        }
+        top if top.shared => format!("Writers wait until such readers have gone. {what}."),
+        _ => format!("{what}: copy what it needs, and release first."),
+    })
+}
+
+/// The code with the longest hold, if a few holds like that one are what most waits were for, and
+/// whether one alone was.
+fn long_hold<'a>(class: &ClassSample, holds: &Holds<'a>) -> Option<(&'a CallerSample, bool)> {
+    let longest = *holds.callers.iter().max_by_key(|caller| caller.hold_max)?;
+    let all: f64 = holds.callers.iter().map(|caller| caller.hold_ns as f64).sum();
+    let most = longest.hold_max as f64;
+    // Threads come at any time in a hold: those that come in its last quarter wait for a sixteenth
+    // of what all of them wait. Shorter waits were behind other holds.
+    let counts = &class.counts;
+    let short = counts.waits.iter().enumerate().map(|(bucket, count)| (histogram::lower(bucket + 1), *count));
+    let short = short.filter(|(end, _)| *end <= longest.hold_max / 4).map(|(end, count)| end as f64 * count as f64);
+    let is_it = longest.hold_max >= SLOW && all <= RARE * most && 2.0 * short.sum::<f64>() < counts.wait_ns as f64;
+    is_it.then_some((longest, all <= 2.0 * most))
+}
+
+/// Where most was waited behind a few long holds.
+fn rare(facts: &Facts<'_>, class: &ClassSample, holds: &Holds<'_>) -> Option<String> {
+    let (longest, alone) = long_hold(class, holds)?;
+    let is_top = holds.callers.first().is_some_and(|top| std::ptr::eq(*top, longest));
+    let place = if is_top { "there".to_owned() } else { format!("in {}", facts.symbols.line(&longest.place)) };
+    let time = numbers::time(longest.hold_max as f64);
+    let few = if alone { format!("one hold of {time}") } else { format!("a few holds of up to {time}") };
+    let usual = match holds.few {
+        true => String::new(),
+        false => format!(", of a section that lasts {} as a rule", numbers::time(class.counts.hold(0.5) as f64)),
+    };
+    let thread = match longest.holder {
+        0 => "its thread".to_owned(),
+        holder => called(holder, &longest.name),
+    };
+    // Whether the thread ran is not counted.
+    let cpu = match facts.sample.threads as usize > facts.cpus {
+        true => format!("; if nothing there is slow, it had lost its CPU ({})", crowd(facts)),
+        false => String::new(),
+    };
+    Some(format!("Most of that was waited behind {few}{usual}: look at what {thread} did {place} for so long{cpu}."))
+}
+
+/// Where one section limits the program: that of the only lock of a class, or those of all of its
+/// `locks` together. Which of many locks threads wait for is not counted.
+fn limit(holds: &Holds<'_>, lost: f64, locks: u64) -> Option<String> {
+    let busy = holds.busy / locks.max(1) as f64;
+    let share = percent(busy.min(1.0));
+    let section = numbers::time(holds.average);
+    let mean = if holds.few { "where others wait" } else { "on average" };
+    match locks {
+        _ if holds.count == 0 => None,
+        // That threads wait does not say for how many of them.
+        2.. => (busy >= BUSY).then(|| {
+            format!(
+                "Its {} are held {share} of the time on average, each time {section} {mean}, \
+                 and threads queue for them. Split further what they protect, or do less inside.",
+                numbers::count(locks as usize, "lock"),
+            )
+        }),
+        _ => (busy >= BUSY || lost >= QUEUED).then(|| {
+            format!(
+                "It is held {share} of the time, {section} {mean}, and threads queue for it: \
+                 the program goes no faster than that section. Split what it protects, or do less inside.",
+            )
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lockyard_segment::histogram::bucket;
+
+    use super::*;
+    use crate::follow::Known;
+    use crate::symbols::Symbols;
+
+    /// The advice on `class` of a program of 16 threads on 2 CPUs, after two seconds.
+    fn said(class: ClassSample) -> String {
+        let sample = Sample { classes: vec![class], seconds: 2.0, threads: 16, ..Sample::default() };
+        let (symbols, known, thread_time) = (Symbols::default(), Known::default(), Duration::from_secs(32));
+        let symbols = &symbols;
+        let facts = Facts { sample: &sample, thread_time, cpus: 2, ended: true, symbols, known: &known };
+        advice(&facts, &sample.classes[0])
+    }
+
+    /// What a program counted one thread of which slept for 30 ms under the lock, once; `awaited`
+    /// is the time of the holds for which others waited.
+    fn held_once(awaited: u64, waits: u64, wait: u64) -> ClassSample {
+        let mut counts =
+            Counts { acquired: 27_856, contended: waits, wait_ns: waits * wait, wait_max: wait, ..Counts::default() };
+        (counts.holds[bucket(250)], counts.waits[bucket(wait)]) = (430, waits);
+        (counts.hold_ns, counts.hold_max) = (1_256_241, 30_090_434);
+        let caller = CallerSample {
+            waits,
+            wait_ns: counts.wait_ns,
+            wait_max: wait,
+            holds: 180,
+            hold_ns: awaited,
+            hold_max: 30_090_434,
+            holder: 16_203,
+            name: "w7".to_owned(),
+            ..CallerSample::default()
+        };
+        ClassSample { kind: "mutex".to_owned(), counts, callers: vec![caller], ..ClassSample::default() }
+    }
+
+    #[test]
+    fn one_long_hold_behind_which_most_was_waited_is_what_is_looked_at() {
+        let text = said(held_once(31_555_534, 17, 29_000_000));
+        let end = "Most of that was waited behind one hold of 30.1 ms, of a section that lasts 256 ns as a rule: look at \
+                   what thread 16203 \"w7\" did there for so long; if nothing there is slow, it had lost its CPU (16 \
+                   threads share 2 CPUs).";
+        assert!(text.ends_with(end), "{text}");
+        let few = said(held_once(200_000_000, 60, 20_000_000));
+        assert!(few.contains("behind a few holds of up to 30.1 ms, of a section"), "{few}");
+    }
+
+    /// Holders that lose their CPU are many, and threads that wait for each other's short sections
+    /// do not wait for a long one.
+    #[test]
+    fn one_long_hold_of_many_or_with_short_waits_is_not_what_is_looked_at() {
+        for class in [held_once(7_000_000_000, 544, 21_000_000), held_once(31_555_534, 10_000, 60_000)] {
+            let text = said(class);
+            assert!(!text.contains("behind"), "{text}");
+        }
+    }
+
+    #[test]
+    fn many_locks_are_not_said_to_be_one_that_limits_the_program() {
+        let holds = |busy| Holds { callers: Vec::new(), few: false, count: 100, average: 52_600.0, busy };
+        let one = limit(&holds(0.9), 0.0, 1).unwrap();
+        assert!(
+            one.starts_with("It is held 90.0 % of the time, 52.6 µs on average, and threads queue for it"),
+            "{one}"
+        );
+        assert_eq!(limit(&holds(0.9), 0.0, 0), Some(one), "not known");
+        assert!(limit(&holds(0.1), QUEUED, 1).is_some());
+        // A thousand locks that are held for 7 s in a second; threads wait half of their time.
+        assert_eq!(limit(&holds(7.0), 0.5, 1_000), None);
+        let twelve = limit(&holds(9.0), 0.5, 12).unwrap();
+        assert!(
+            twelve.starts_with("Its 12 locks are held 75.0 % of the time on average, each time 52.6 µs"),
+            "{twelve}"
+        );
+        assert!(!twelve.contains("no faster"), "{twelve}");
+        assert_eq!(limit(&Holds { count: 0, ..holds(9.0) }, 0.5, 1), None);
+    }
+}

@@ -1,0 +1,84 @@
+//! What a report on a program's locks is made of, and how people know the parts of it.
+
+use std::time::Duration;
+
+use lockyard_segment::Sample;
+use lockyard_segment::sample::{CallerSample, ClassSample};
+
+use super::numbers;
+use crate::follow::Known;
+use crate::symbols::Symbols;
+
+/// A share of the threads' time that is not worth a change.
+pub(super) const SMALL: f64 = 0.01;
+/// A wait that somebody notices, in nanoseconds.
+pub(super) const LONG: u64 = 10_000_000;
+
+/// What a report is made of.
+#[derive(Debug)]
+pub(crate) struct Facts<'a> {
+    /// What was counted.
+    pub(crate) sample: &'a Sample,
+    /// The time of all threads together.
+    pub(crate) thread_time: Duration,
+    /// CPUs that the program may use.
+    pub(crate) cpus: usize,
+    /// Whether it has ended.
+    pub(crate) ended: bool,
+    /// What places are called.
+    pub(crate) symbols: &'a Symbols,
+    /// What is known of the process beside its locks.
+    pub(crate) known: &'a Known,
+}
+
+impl Facts<'_> {
+    /// The share of the threads' time that `ns` is.
+    pub(crate) fn share(&self, ns: u64) -> f64 {
+        let whole = self.thread_time.as_nanos().max(u128::from(self.sample.lost_ns())).max(1);
+        ns as f64 / whole as f64
+    }
+
+    /// The class as people know it.
+    pub(crate) fn label(&self, class: &ClassSample) -> String {
+        let kind = if class.kind.is_empty() { "other locks" } else { &class.kind };
+        match (class.site, class.name.as_str()) {
+            (0, "") => kind.to_owned(),
+            (0, name) => format!("{kind} {name}"),
+            (place, file) if file.starts_with('/') || file.is_empty() => {
+                let place = lockyard_segment::sample::Place { file: file.to_owned(), place };
+                format!("{kind} of {}", self.symbols.line(&place))
+            }
+            (place, name) => {
+                let at = lockyard_segment::sample::Place { file: name.to_owned(), place };
+                match self.symbols.call(&at) {
+                    Some(spot) => format!("{kind} of {}", spot.line()),
+                    None => format!("{kind} {name} of {place:#x}"),
+                }
+            }
+        }
+    }
+}
+
+/// A share as people read it.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{} %", numbers::three(share * 100.0))
+}
+
+/// A thread as people know it.
+pub(crate) fn called(thread: u32, name: &str) -> String {
+    if name.is_empty() { format!("thread {thread}") } else { format!("thread {thread} \"{name}\"") }
+}
+
+/// The callers that waited most, first.
+pub(super) fn askers(class: &ClassSample) -> Vec<&CallerSample> {
+    let mut askers: Vec<_> = class.callers.iter().filter(|caller| caller.wait_ns > 0).collect();
+    askers.sort_by_key(|caller| std::cmp::Reverse(caller.wait_ns));
+    askers
+}
+
+/// The callers for which others waited most, first.
+pub(super) fn holders(class: &ClassSample) -> Vec<&CallerSample> {
+    let mut holders: Vec<_> = class.callers.iter().filter(|caller| caller.hold_ns > 0).collect();
+    holders.sort_by_key(|caller| std::cmp::Reverse(caller.hold_ns));
+    holders
+}
