@@ -95,8 +95,6 @@ impl<'a> Holds<'a> {
 /// What would help.
 pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
     let counts = &class.counts;
-    // The class is taken for one lock, until it is known how many it has.
-    let locks = 1;
     let holds = Holds::of(facts, class);
     if class.waiting.sum_ns > counts.wait_ns && class.waiting.longest_ns >= LONG {
         return "Look at what that thread does, and why it does not release the lock.".to_owned();
@@ -118,7 +116,7 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
         return "Readers wait for writers: write less often, or publish a copy in place of writing under the lock."
             .to_owned();
     }
-    if let Some(said) = limit(&holds, facts.share(class.lost_ns()), locks) {
+    if let Some(said) = limit(&holds, facts.share(class.lost_ns()), counts.locks) {
         return said;
     }
     if facts.sample.threads as usize > 2 * facts.cpus && holds.count > 0 {
