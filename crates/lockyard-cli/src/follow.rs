@@ -33,7 +33,8 @@ const PROGRAMS: usize = 16;
 const TICKS: f64 = 100.0;
 /// The number of the system call `futex`.
 const FUTEX: &str = if cfg!(target_arch = "x86_64") { "202" } else { "98" };
-/// Its operation where a thread is joined: not private, since the kernel itself wakes it.
+/// Its operation where a thread is joined: not private, since the kernel itself wakes it. Objects
+/// that processes share have it as well.
 const JOIN: &str = "0x109";
 
 /// A program under way.
@@ -163,7 +164,7 @@ impl Known {
         for task in tasks.iter().step_by(tasks.len().div_ceil(MOST).max(1)) {
             if let Ok(call) = fs::read_to_string(task.join("syscall")) {
                 self.looked_at += self.uncovered;
-                if waits_in_futex(&call) {
+                if waits_in_futex(&call, &|thread| is_thread(process, thread)) {
                     self.in_futex += self.uncovered;
                 }
             }
@@ -199,10 +200,26 @@ pub(crate) fn inside(root: Option<&Path>, path: &Path) -> PathBuf {
     root.map_or_else(|| path.to_owned(), |root| root.join(path.strip_prefix("/").unwrap_or(path)))
 }
 
-/// Whether `call`, the text of a thread's `syscall`, is a futex call that joins no thread.
-fn waits_in_futex(call: &str) -> bool {
+/// Whether `call`, the text of a thread's `syscall`, is a futex call that joins no thread: a join
+/// waits while the word is the number of one.
+fn waits_in_futex(call: &str, is_thread: &dyn Fn(u64) -> bool) -> bool {
     let mut words = call.split_whitespace();
-    words.next() == Some(FUTEX) && words.nth(1) != Some(JOIN)
+    if words.next() != Some(FUTEX) {
+        return false;
+    }
+    if words.nth(1) != Some(JOIN) {
+        return true;
+    }
+    let expected = words.next().and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+    !expected.is_some_and(is_thread)
+}
+
+/// Whether `thread` is a number of a thread of `process`. In another namespace of process ids its
+/// numbers are others there: then every number may be one.
+fn is_thread(process: u32, thread: u64) -> bool {
+    let namespace = |whose: &str| fs::read_link(format!("/proc/{whose}/ns/pid")).ok();
+    Path::new(&format!("/proc/{process}/task/{thread}")).exists()
+        || namespace(&process.to_string()).is_some_and(|its| Some(its) != namespace("self"))
 }
 
 /// How many threads `process` has: field 20 of its `stat`. `None`: it has ended, though nobody may
@@ -325,9 +342,14 @@ mod tests {
 
     #[test]
     fn a_join_is_no_wait_for_a_lock() {
-        let call = |operation: &str| format!("{FUTEX} 0x7f00 {operation} 0x2 0x0 0x0 0xffffffff 0x7ffc 0x7f01");
-        assert!(waits_in_futex(&call("0x189")) && waits_in_futex(&call("0x80")) && !waits_in_futex(&call(JOIN)));
-        assert!(!waits_in_futex("running") && !waits_in_futex("0 0x0 0x189"));
+        let call = |operation: &str, word: &str| format!("{FUTEX} 0x7f00 {operation} {word} 0x0 0x0 0xffffffff 0x7ffc");
+        let waits = |call: &str| waits_in_futex(call, &|thread| thread == 0x1f);
+        assert!(waits(&call("0x189", "0x1f")) && waits(&call("0x80", "0x1f")) && !waits(&call(JOIN, "0x1f")));
+        assert!(!waits("running") && !waits("0 0x0 0x189 0x2") && !waits(&format!("{FUTEX}0 0x0 0x189 0x2")));
+        // A mutex that processes share, with a deadline.
+        assert!(waits(&call(JOIN, "0x2")) && waits(&call(JOIN, "")));
+        let own = std::process::id();
+        assert!(is_thread(own, own.into()) && !is_thread(own, u64::MAX));
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl Unseen<'_> {
                 "; its threads spent {} % of their time in futex calls: in locks and condition variables that are not seen",
                 numbers::three(share * 100.0)
             )),
-            Some(_) => why.push_str("; its threads spent no time in futex calls"),
+            Some(_) => why.push_str("; its threads were in futex calls for less than 1 % of their time"),
             None => {}
         }
         why
