@@ -154,6 +154,7 @@ impl Observation {
 
     fn program(&self, launch: &Launch) -> Result<u8, Failure> {
         let session = std::process::id();
+        unseen::check_room()?;
         let mut command = launch.command();
         command.env("LOCKYARD_SESSION", session.to_string());
         lockyard_segment::reader::sweep();
@@ -190,11 +191,12 @@ impl Observation {
         };
         let readers = Reader::of_session(session);
         let sample = together(&readers, &followed.known);
+        let refused = if sample.is_none() { unseen::refused(session) } else { None };
         // Those that go on, a daemon for one, remove theirs themselves once this command is gone.
         readers.iter().filter(|reader| reader.ended()).for_each(Reader::remove);
         let Some(sample) = sample.as_ref().filter(|sample| !unseen::is_unseen(Some(sample))) else {
-            let (known, preloaded) = (&followed.known, launch.preloaded);
-            return Err(unseen::failure(&Unseen { sample: sample.as_ref(), known, status, preloaded }.why()));
+            let (sample, known, preloaded) = (sample.as_ref(), &followed.known, launch.preloaded);
+            return Err(unseen::failure(&Unseen { sample, known, status, preloaded, refused }.why()));
         };
         teller.symbols = Symbols::of(&followed.known);
         teller.known = followed.known.clone();
@@ -291,7 +293,7 @@ fn together(readers: &[Reader], known: &Known) -> Option<Sample> {
 
 /// The failure of a look at a process that tells nothing.
 pub(crate) fn unseen_process(sample: &Sample, known: &Known) -> Failure {
-    unseen::failure(&Unseen { sample: Some(sample), known, status: None, preloaded: true }.why())
+    unseen::failure(&Unseen { sample: Some(sample), known, status: None, preloaded: true, refused: None }.why())
 }
 
 /// "memcached (process 123)".

@@ -9,15 +9,21 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use lockyard_segment::{self as segment, Sample};
+use lockyard_segment::{self as segment, Reader, Sample};
+use rustix::fs::{Access, access, statvfs};
+use rustix::io::Errno;
 
 use crate::elf;
-use crate::failure::Failure;
+use crate::failure::{Failure, plain};
 use crate::follow::Known;
 use crate::report::numbers;
 
 /// How much of a file is searched.
 const MOST: u64 = 256 << 20;
+/// Where processes tell of their locks.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// The room that the first page of a segment needs there, and some more.
+const LEAST_ROOM: u64 = 64 << 10;
 
 /// The lock families that a program can bring along: a text that it has in its file, what its locks
 /// are, and the way in.
@@ -48,6 +54,40 @@ pub(crate) fn failure(why: &str) -> Failure {
     Failure::run(format!("saw no lock of this process (0 threads registered): {why}"))
 }
 
+/// Refuses to start a program that cannot tell of its locks on this machine.
+///
+/// # Errors
+/// Why it cannot.
+pub(crate) fn check_room() -> Result<(), Failure> {
+    no_room().map_or(Ok(()), |why| Err(failure(&format!("{why}; the program was not started"))))
+}
+
+fn no_room() -> Option<String> {
+    no_room_in(Path::new(SHARED_MEMORY))
+}
+
+fn no_room_in(folder: &Path) -> Option<String> {
+    let name = folder.display();
+    let refused = access(folder, Access::WRITE_OK | Access::EXEC_OK).err();
+    let full = || {
+        let found = statvfs(folder).ok()?;
+        // A file system without a limit says 0 of 0.
+        (found.f_blocks > 0 && found.f_bavail.saturating_mul(found.f_frsize) < LEAST_ROOM).then_some(())
+    };
+    let (what, help) = match (refused, full) {
+        (Some(Errno::NOENT), _) => ("is not there".to_owned(), format!("mount a tmpfs at {name}")),
+        (Some(Errno::ROFS), _) => ("is mounted read-only".to_owned(), "mount it writable".to_owned()),
+        (Some(error), _) => (format!("cannot be written: {}", plain(&error.into())), "allow it".to_owned()),
+        (None, full) => full().map(|()| ("is full".to_owned(), "remove what is not needed there".to_owned()))?,
+    };
+    Some(format!("{name} {what}, and statistics are files there; {help}"))
+}
+
+/// Why the processes of `session` told nothing, if the reason is not in them.
+pub(crate) fn refused(session: u32) -> Option<String> {
+    Reader::refused_of_session(session).first().map(ToString::to_string).or_else(no_room)
+}
+
 /// What is known of a process that told nothing.
 #[derive(Debug)]
 pub(crate) struct Unseen<'a> {
@@ -59,6 +99,8 @@ pub(crate) struct Unseen<'a> {
     pub(crate) status: Option<ExitStatus>,
     /// Whether the preload library was to be in it.
     pub(crate) preloaded: bool,
+    /// Why what it told cannot be read, or it could not tell.
+    pub(crate) refused: Option<String>,
 }
 
 impl Unseen<'_> {
@@ -77,6 +119,9 @@ impl Unseen<'_> {
     }
 
     fn reason(&self) -> String {
+        if let Some(refused) = &self.refused {
+            return refused.clone();
+        }
         let chosen = |name: &str| std::env::var_os(name).is_some_and(|value| value.eq_ignore_ascii_case("glibc"));
         if self.preloaded && chosen("LOCKYARD_MUTEX") {
             return "LOCKYARD_MUTEX=glibc leaves its mutexes to glibc; unset it".to_owned();
@@ -218,11 +263,20 @@ mod tests {
         let (sample, known) = (Sample::default(), Known::default());
         assert!(is_unseen(None) && is_unseen(Some(&sample)));
         assert!(!is_unseen(Some(&Sample { threads: 1, ..Sample::default() })), "counted, and reset");
-        let of = |sample, preloaded| Unseen { sample, known: &known, status: None, preloaded }.why();
+        let of = |sample, preloaded| Unseen { sample, known: &known, status: None, preloaded, refused: None }.why();
         assert_eq!(of(Some(&sample), true), "it took no pthread mutex or rwlock");
         assert!(of(None, true).contains("was not in it"));
         assert!(of(None, false).contains("LOCKYARD_PRELOAD is empty"));
         let robust = Sample { fallbacks: vec![("robust".to_owned(), 2)], ..Sample::default() };
         assert!(of(Some(&robust), true).contains("stay the C library's"));
+    }
+    #[test]
+    fn where_nothing_can_be_told_is_said() {
+        let missing = no_room_in(Path::new("/no/such/folder")).unwrap_or_default();
+        assert!(
+            missing.starts_with("/no/such/folder is not there, and statistics are files there; mount"),
+            "{missing}"
+        );
+        assert_eq!(no_room_in(&std::env::temp_dir()), None);
     }
 }

@@ -52,6 +52,11 @@ impl Reader {
         Self::members(session).into_iter().filter_map(|process| Self::map(process, false, false).ok()).collect()
     }
 
+    /// Why segments of that session cannot be read.
+    pub fn refused_of_session(session: u32) -> Vec<Refusal> {
+        Self::members(session).into_iter().filter_map(|process| Self::map(process, false, false).err()).collect()
+    }
+
     /// The processes of that session.
     pub(crate) fn members(session: u32) -> Vec<u32> {
         let mut members = Vec::new();

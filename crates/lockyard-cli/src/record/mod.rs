@@ -22,6 +22,7 @@ use crate::failure::{Failure, INTERRUPTED, plain};
 use crate::follow::{Followed, Known, exit_code};
 use crate::interrupt;
 use crate::launch::{Launch, Purpose};
+use crate::observe::unseen_process;
 use crate::output::{Growing, Target};
 use crate::report::numbers;
 use crate::symbols::Symbols;
@@ -106,8 +107,7 @@ impl Recorded {
         if recording.collector.events() == 0 {
             let sample = recording.recorders[0].reader().sample();
             if unseen::is_unseen(Some(&sample)) {
-                let unseen = Unseen { sample: Some(&sample), known: &known, status: None, preloaded: true };
-                return Err(unseen::failure(&unseen.why()));
+                return Err(unseen_process(&sample, &known));
             }
             return Err(Failure::run(format!(
                 "process {process} took no lock meanwhile: nothing is recorded; give it work, or a longer --time"
@@ -118,6 +118,7 @@ impl Recorded {
 
     fn program(&self, launch: &Launch) -> Result<u8, Failure> {
         let session = std::process::id();
+        unseen::check_room()?;
         let mut command = launch.command();
         command.env("LOCKYARD_SESSION", session.to_string()).env("LOCKYARD_RECORD", "1");
         segment::reader::sweep();
@@ -157,8 +158,9 @@ impl Recorded {
         let sample = recording.recorders.first().map(|recorder| recorder.reader().sample());
         recording.recorders.iter().map(Recorder::reader).filter(|reader| reader.ended()).for_each(|one| one.remove());
         if !seen {
-            let (known, preloaded) = (&followed.known, launch.preloaded);
-            return Err(unseen::failure(&Unseen { sample: sample.as_ref(), known, status, preloaded }.why()));
+            let refused = if sample.is_none() { unseen::refused(session) } else { None };
+            let (sample, known, preloaded) = (sample.as_ref(), &followed.known, launch.preloaded);
+            return Err(unseen::failure(&Unseen { sample, known, status, preloaded, refused }.why()));
         }
         recording.finish(self, &Symbols::of(&followed.known))?;
         Ok(status.map_or(INTERRUPTED, |status: ExitStatus| exit_code(status)))
