@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::{Failure, plain};
 use crate::interrupt;
+use crate::session::{self, Left, Loaded};
 
 /// The time between the first two looks; each is twice as long as the one before.
 const FIRST: Duration = Duration::from_millis(1);
@@ -70,6 +71,10 @@ pub(crate) struct Known {
     pub(crate) root: Option<PathBuf>,
     /// The share of its threads' time that locks took while it was [watched](Self::watch).
     pub(crate) seen: Option<f64>,
+    /// The processes that went on when the one that was started had ended.
+    pub(crate) left: Vec<Left>,
+    /// Where the preload library was, and was not.
+    pub(crate) loaded: Loaded,
     /// What `own_locks` has found in them.
     own: OnceCell<Option<String>>,
 }
@@ -172,11 +177,11 @@ impl Known {
             family.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
         }
         family.truncate(MOST);
-        if let Ok(program) = fs::read_link(format!("/proc/{process}/exe"))
-            && let program = inside(self.root.as_deref(), &program)
-            && self.programs.len() < PROGRAMS
-            && !self.programs.contains(&program)
-        {
+        // A first thread that has ended tells nothing: the others do.
+        let Some(program) = tasks.iter().find_map(|task| fs::read_link(task.join("exe")).ok()) else { return };
+        let program = inside(self.root.as_deref(), &program);
+        self.loaded.look(process, &program);
+        if self.programs.len() < PROGRAMS && !self.programs.contains(&program) {
             self.programs.push(program);
             self.own = OnceCell::new();
         }
@@ -224,7 +229,7 @@ fn is_thread(process: u32, thread: u64) -> bool {
 
 /// How many threads `process` has: field 20 of its `stat`. `None`: it has ended, though nobody may
 /// have collected it yet (field 3).
-fn threads(process: u32) -> Option<u32> {
+pub(crate) fn threads(process: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let mut fields = stat.rsplit(')').next()?.split_whitespace();
     let ended = matches!(fields.next()?, "Z" | "X");
@@ -233,9 +238,9 @@ fn threads(process: u32) -> Option<u32> {
 }
 
 impl Followed {
-    /// `child` has just been started, and runs `file`.
-    pub(crate) fn new(child: Child, file: Option<PathBuf>) -> Self {
-        let mut known = Known::default();
+    /// `child` has just been started, and runs `file`, with `library` in it.
+    pub(crate) fn new(child: Child, file: Option<PathBuf>, library: Option<&Path>) -> Self {
+        let mut known = Known { loaded: Loaded::of(library), ..Known::default() };
         known.look(child.id(), Duration::ZERO);
         // Of one that has ended by now, `/proc` does not tell it.
         if known.programs.is_empty() {
@@ -285,6 +290,20 @@ impl Followed {
                 status => return Ok(status),
             }
         }
+    }
+
+    /// The program has ended: notes which processes of `session` go on.
+    pub(crate) fn leave(&mut self, session: u32) {
+        const PATIENCE: Duration = Duration::from_millis(20);
+        if session::running(session).is_empty() {
+            return;
+        }
+        // One that only starts another, as daemons do, ends at once.
+        let begun = Instant::now();
+        thread::sleep(PATIENCE);
+        self.known.left = session::running(session);
+        let threads = self.known.left.iter().filter_map(|left| threads(left.process)).sum::<u32>();
+        self.known.thread_time += begun.elapsed() * threads;
     }
 
     fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
@@ -354,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_program_is_waited_for() {
-        let mut followed = Followed::new(Command::new("sleep").arg("600").spawn().expect("sleep"), None);
+        let mut followed = Followed::new(Command::new("sleep").arg("600").spawn().expect("sleep"), None, None);
         assert_eq!(followed.wait(Duration::ZERO).unwrap(), None);
         followed.child.kill().expect("it is there");
         assert!(followed.wait(Duration::MAX).unwrap().is_some_and(|status| !status.success()));
@@ -366,7 +385,7 @@ mod tests {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(Pid::from_child(&child)), options).expect("it ends");
         let file = elf::file_of("true".as_ref()).expect("it is in the path");
-        let mut followed = Followed::new(child, Some(file.clone()));
+        let mut followed = Followed::new(child, Some(file.clone()), None);
         assert_eq!(followed.known.programs, [file]);
         assert!(followed.wait(Duration::MAX).unwrap().is_some_and(|status| status.success()));
     }

@@ -137,6 +137,12 @@ impl Reader {
         header.ended.load(Acquire) != 0 || process::began(self.process) != Some(header.began.load(Relaxed))
     }
 
+    /// Whether it counts from a [reset](Self::reset) on.
+    pub fn was_reset(&self) -> bool {
+        self.memory.refresh_header();
+        self.shared().baseline.reset_ns.load(Acquire) != 0
+    }
+
     pub(crate) fn pages(&self) -> impl Iterator<Item = &ThreadPage> {
         self.memory.pages()
     }

@@ -25,6 +25,7 @@ use crate::launch::{Launch, Purpose};
 use crate::observe::unseen_process;
 use crate::output::{Growing, Target};
 use crate::report::numbers;
+use crate::session;
 use crate::symbols::Symbols;
 use crate::unseen::{self, Unseen};
 
@@ -123,7 +124,8 @@ impl Recorded {
         command.env("LOCKYARD_SESSION", session.to_string()).env("LOCKYARD_RECORD", "1");
         segment::reader::sweep();
         let mut recording = self.begin(&launch.line())?;
-        let mut followed = Followed::new(command.spawn().map_err(|error| launch.refused(&error))?, launch.file());
+        let child = command.spawn().map_err(|error| launch.refused(&error))?;
+        let mut followed = Followed::new(child, launch.file(), launch.library.as_deref());
         let end = self.time.map(|time| Instant::now() + time);
         let mut looked = Instant::now();
         let mut recording_on = true;
@@ -150,6 +152,9 @@ impl Recorded {
             }
             thread::sleep(if recording_on { TICK } else { LOOK });
         };
+        if status.is_some() {
+            followed.leave(session);
+        }
         recording.join(session);
         if recording_on {
             recording.stop();
@@ -159,10 +164,14 @@ impl Recorded {
         recording.recorders.iter().map(Recorder::reader).filter(|reader| reader.ended()).for_each(|one| one.remove());
         if !seen {
             let refused = if sample.is_none() { unseen::refused(session) } else { None };
-            let (sample, known, preloaded) = (sample.as_ref(), &followed.known, launch.preloaded);
-            return Err(unseen::failure(&Unseen { sample, known, status, preloaded, refused }.why()));
+            let (sample, known, preloaded) = (sample.as_ref(), &followed.known, launch.library.is_some());
+            return Err(Unseen { sample, known, status, preloaded, refused }.failure());
         }
         recording.finish(self, &Symbols::of(&followed.known))?;
+        if let Some(left) = session::told(&followed.known.left) {
+            // A closed stderr is no reason to stop.
+            let _ = writeln!(io::stderr(), "lockyard: {left}; its locks are not recorded from here on");
+        }
         Ok(status.map_or(INTERRUPTED, |status: ExitStatus| exit_code(status)))
     }
 
