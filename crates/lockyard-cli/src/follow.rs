@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::{Failure, plain};
 use crate::interrupt;
-use crate::session::{self, Left, Loaded};
+use crate::session::{self, Left, Loaded, threads};
 
 /// The time between the first two looks; each is twice as long as the one before.
 const FIRST: Duration = Duration::from_millis(1);
@@ -225,16 +225,6 @@ fn is_thread(process: u32, thread: u64) -> bool {
     let namespace = |whose: &str| fs::read_link(format!("/proc/{whose}/ns/pid")).ok();
     Path::new(&format!("/proc/{process}/task/{thread}")).exists()
         || namespace(&process.to_string()).is_some_and(|its| Some(its) != namespace("self"))
-}
-
-/// How many threads `process` has: field 20 of its `stat`. `None`: it has ended, though nobody may
-/// have collected it yet (field 3).
-pub(crate) fn threads(process: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let mut fields = stat.rsplit(')').next()?.split_whitespace();
-    let ended = matches!(fields.next()?, "Z" | "X");
-    // The first thread may end before the others.
-    fields.nth(16)?.parse().ok().filter(|threads| !ended || *threads > 1)
 }
 
 impl Followed {

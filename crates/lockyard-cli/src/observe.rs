@@ -118,7 +118,7 @@ impl Observation {
         let whole = |sample: &Sample, seconds: f64| Known::of_running(process, seconds.min(sample.seconds));
         let Some(interval) = self.interval else {
             let known = whole(&first, f64::INFINITY);
-            if took_none(reader, &first) && !reset {
+            if took_none(reader, &first) {
                 return Err(unseen_process(&first, &teller.known));
             }
             // At once: threads go on.

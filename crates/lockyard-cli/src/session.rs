@@ -15,8 +15,6 @@ use std::path::{Path, PathBuf};
 
 use lockyard_segment::Reader;
 
-use crate::follow::threads;
-
 /// Processes that are remembered.
 const MOST: usize = 64;
 
@@ -49,6 +47,16 @@ pub(crate) fn running(session: u32) -> Vec<Left> {
         }
     }
     found
+}
+
+/// How many threads `process` has: field 20 of its `stat`. `None`: it has ended, though nobody may
+/// have collected it yet (field 3).
+pub(crate) fn threads(process: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let mut fields = stat.rsplit(')').next()?.split_whitespace();
+    let ended = matches!(fields.next()?, "Z" | "X");
+    // The first thread may end before the others.
+    fields.nth(16)?.parse().ok().filter(|threads| !ended || *threads > 1)
 }
 
 /// What `left` means for a reader of the report, as half a sentence; `None`: nothing runs.

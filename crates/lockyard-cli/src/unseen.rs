@@ -133,8 +133,8 @@ impl Unseen<'_> {
 
     /// Why, in a line.
     pub(crate) fn why(&self) -> String {
-        let left = session::told(&self.known.left).map(|left| left + "; ").unwrap_or_default();
-        let mut why = left + &self.reason();
+        let left = session::told(&self.known.left).map(|left| left + "; of the program itself: ");
+        let mut why = left.unwrap_or_default() + &self.reason();
         match self.known.futex_share() {
             Some(share) if share >= 0.01 => why.push_str(&format!(
                 "; its threads spent {} % of their time in futex calls: in locks, semaphores and condition variables that are not seen",
@@ -350,7 +350,7 @@ mod tests {
         assert!(beside(&known, 0.0).is_some_and(|text| text.starts_with("the preload library was not in")));
         known.left = vec![session::Left { process: 7, tells: true }];
         assert!(of(&known, Some("no room")).contains(": process 7, which it started, still runs: `lockyard "));
-        assert!(of(&known, Some("no room")).contains("--pid 7`; no room"));
+        assert!(of(&known, Some("no room")).contains("--pid 7`; of the program itself: no room"));
     }
 
     #[test]

@@ -1,5 +1,4 @@
-// A program of which `lockyard` sees little or nothing: `unseen WHAT`. The test finds lines by their
-// marks.
+// A program of which little or nothing is seen: `unseen WHAT`. The test finds lines by their marks.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
