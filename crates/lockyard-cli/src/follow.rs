@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::{Failure, plain};
 use crate::interrupt;
+use crate::session::{self, Left, Loaded, threads};
 
 /// The time between the first two looks; each is twice as long as the one before.
 const FIRST: Duration = Duration::from_millis(1);
@@ -33,7 +34,8 @@ const PROGRAMS: usize = 16;
 const TICKS: f64 = 100.0;
 /// The number of the system call `futex`.
 const FUTEX: &str = if cfg!(target_arch = "x86_64") { "202" } else { "98" };
-/// Its operation where a thread is joined: not private, since the kernel itself wakes it.
+/// Its operation where a thread is joined: not private, since the kernel itself wakes it. Objects
+/// that processes share have it as well.
 const JOIN: &str = "0x109";
 
 /// A program under way.
@@ -69,6 +71,10 @@ pub(crate) struct Known {
     pub(crate) root: Option<PathBuf>,
     /// The share of its threads' time that locks took while it was [watched](Self::watch).
     pub(crate) seen: Option<f64>,
+    /// The processes that went on when the one that was started had ended.
+    pub(crate) left: Vec<Left>,
+    /// Where the preload library was, and was not.
+    pub(crate) loaded: Loaded,
     /// What `own_locks` has found in them.
     own: OnceCell<Option<String>>,
 }
@@ -163,7 +169,7 @@ impl Known {
         for task in tasks.iter().step_by(tasks.len().div_ceil(MOST).max(1)) {
             if let Ok(call) = fs::read_to_string(task.join("syscall")) {
                 self.looked_at += self.uncovered;
-                if waits_in_futex(&call) {
+                if waits_in_futex(&call, &|thread| is_thread(process, thread)) {
                     self.in_futex += self.uncovered;
                 }
             }
@@ -171,11 +177,11 @@ impl Known {
             family.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
         }
         family.truncate(MOST);
-        if let Ok(program) = fs::read_link(format!("/proc/{process}/exe"))
-            && let program = inside(self.root.as_deref(), &program)
-            && self.programs.len() < PROGRAMS
-            && !self.programs.contains(&program)
-        {
+        // A first thread that has ended tells nothing: the others do.
+        let Some(program) = tasks.iter().find_map(|task| fs::read_link(task.join("exe")).ok()) else { return };
+        let program = inside(self.root.as_deref(), &program);
+        self.loaded.look(process, &program);
+        if self.programs.len() < PROGRAMS && !self.programs.contains(&program) {
             self.programs.push(program);
             self.own = OnceCell::new();
         }
@@ -199,26 +205,32 @@ pub(crate) fn inside(root: Option<&Path>, path: &Path) -> PathBuf {
     root.map_or_else(|| path.to_owned(), |root| root.join(path.strip_prefix("/").unwrap_or(path)))
 }
 
-/// Whether `call`, the text of a thread's `syscall`, is a futex call that joins no thread.
-fn waits_in_futex(call: &str) -> bool {
+/// Whether `call`, the text of a thread's `syscall`, is a futex call that joins no thread: a join
+/// waits while the word is the number of one.
+fn waits_in_futex(call: &str, is_thread: &dyn Fn(u64) -> bool) -> bool {
     let mut words = call.split_whitespace();
-    words.next() == Some(FUTEX) && words.nth(1) != Some(JOIN)
+    if words.next() != Some(FUTEX) {
+        return false;
+    }
+    if words.nth(1) != Some(JOIN) {
+        return true;
+    }
+    let expected = words.next().and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+    !expected.is_some_and(is_thread)
 }
 
-/// How many threads `process` has: field 20 of its `stat`. `None`: it has ended, though nobody may
-/// have collected it yet (field 3).
-fn threads(process: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let mut fields = stat.rsplit(')').next()?.split_whitespace();
-    let ended = matches!(fields.next()?, "Z" | "X");
-    // The first thread may end before the others.
-    fields.nth(16)?.parse().ok().filter(|threads| !ended || *threads > 1)
+/// Whether `thread` is a number of a thread of `process`. In another namespace of process ids its
+/// numbers are others there: then every number may be one.
+fn is_thread(process: u32, thread: u64) -> bool {
+    let namespace = |whose: &str| fs::read_link(format!("/proc/{whose}/ns/pid")).ok();
+    Path::new(&format!("/proc/{process}/task/{thread}")).exists()
+        || namespace(&process.to_string()).is_some_and(|its| Some(its) != namespace("self"))
 }
 
 impl Followed {
-    /// `child` has just been started, and runs `file`.
-    pub(crate) fn new(child: Child, file: Option<PathBuf>) -> Self {
-        let mut known = Known::default();
+    /// `child` has just been started, and runs `file`, with `library` in it.
+    pub(crate) fn new(child: Child, file: Option<PathBuf>, library: Option<&Path>) -> Self {
+        let mut known = Known { loaded: Loaded::of(library), ..Known::default() };
         known.look(child.id(), Duration::ZERO);
         // Of one that has ended by now, `/proc` does not tell it.
         if known.programs.is_empty() {
@@ -268,6 +280,20 @@ impl Followed {
                 status => return Ok(status),
             }
         }
+    }
+
+    /// The program has ended: notes which processes of `session` go on.
+    pub(crate) fn leave(&mut self, session: u32) {
+        const PATIENCE: Duration = Duration::from_millis(20);
+        if session::running(session).is_empty() {
+            return;
+        }
+        // One that only starts another, as daemons do, ends at once.
+        let begun = Instant::now();
+        thread::sleep(PATIENCE);
+        self.known.left = session::running(session);
+        let threads = self.known.left.iter().filter_map(|left| threads(left.process)).sum::<u32>();
+        self.known.thread_time += begun.elapsed() * threads;
     }
 
     fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
@@ -325,14 +351,19 @@ mod tests {
 
     #[test]
     fn a_join_is_no_wait_for_a_lock() {
-        let call = |operation: &str| format!("{FUTEX} 0x7f00 {operation} 0x2 0x0 0x0 0xffffffff 0x7ffc 0x7f01");
-        assert!(waits_in_futex(&call("0x189")) && waits_in_futex(&call("0x80")) && !waits_in_futex(&call(JOIN)));
-        assert!(!waits_in_futex("running") && !waits_in_futex("0 0x0 0x189"));
+        let call = |operation: &str, word: &str| format!("{FUTEX} 0x7f00 {operation} {word} 0x0 0x0 0xffffffff 0x7ffc");
+        let waits = |call: &str| waits_in_futex(call, &|thread| thread == 0x1f);
+        assert!(waits(&call("0x189", "0x1f")) && waits(&call("0x80", "0x1f")) && !waits(&call(JOIN, "0x1f")));
+        assert!(!waits("running") && !waits("0 0x0 0x189 0x2") && !waits(&format!("{FUTEX}0 0x0 0x189 0x2")));
+        // A mutex that processes share, with a deadline.
+        assert!(waits(&call(JOIN, "0x2")) && waits(&call(JOIN, "")));
+        let own = std::process::id();
+        assert!(is_thread(own, own.into()) && !is_thread(own, u64::MAX));
     }
 
     #[test]
     fn a_program_is_waited_for() {
-        let mut followed = Followed::new(Command::new("sleep").arg("600").spawn().expect("sleep"), None);
+        let mut followed = Followed::new(Command::new("sleep").arg("600").spawn().expect("sleep"), None, None);
         assert_eq!(followed.wait(Duration::ZERO).unwrap(), None);
         followed.child.kill().expect("it is there");
         assert!(followed.wait(Duration::MAX).unwrap().is_some_and(|status| !status.success()));
@@ -344,7 +375,7 @@ mod tests {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(Pid::from_child(&child)), options).expect("it ends");
         let file = elf::file_of("true".as_ref()).expect("it is in the path");
-        let mut followed = Followed::new(child, Some(file.clone()));
+        let mut followed = Followed::new(child, Some(file.clone()), None);
         assert_eq!(followed.known.programs, [file]);
         assert!(followed.wait(Duration::MAX).unwrap().is_some_and(|status| status.success()));
     }

@@ -39,8 +39,8 @@ pub(crate) struct Launch {
     program: OsString,
     arguments: Vec<OsString>,
     environment: Vec<(&'static str, OsString)>,
-    /// Whether the preload library is to be in it.
-    pub(crate) preloaded: bool,
+    /// The preload library that is to be in it.
+    pub(crate) library: Option<PathBuf>,
 }
 
 /// What a program is started for.
@@ -76,9 +76,8 @@ impl Launch {
                 Purpose::Watch => return Err(unseen::failure(&unseen::of_refused(&file, why))),
             }
         }
-        let preloaded = library.is_some();
-        if let Some(library) = library {
-            let mut preload = library.into_os_string();
+        if let Some(library) = &library {
+            let mut preload = library.clone().into_os_string();
             // Ours last: an allocator that is preloaded as well takes locks of ours, not the other
             // way round.
             if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
@@ -89,7 +88,7 @@ impl Launch {
         // What is linked with liblockyard, or with lockyard-stat, opens its statistics by this; the
         // preload library does so anyway.
         environment.push(("LOCKYARD_STAT", "1".into()));
-        Ok(Self { program: program.clone(), arguments: arguments.to_vec(), environment, preloaded })
+        Ok(Self { program: program.clone(), arguments: arguments.to_vec(), environment, library })
     }
 
     /// The program as it is, without a library of ours.
@@ -99,7 +98,7 @@ impl Launch {
     pub(crate) fn bare(words: &[OsString]) -> Result<Self, Failure> {
         let [program, arguments @ ..] = words else { return Err(unnamed()) };
         let (program, arguments) = (program.clone(), arguments.to_vec());
-        Ok(Self { program, arguments, environment: Vec::new(), preloaded: false })
+        Ok(Self { program, arguments, environment: Vec::new(), library: None })
     }
 
     /// The program, as it was named.

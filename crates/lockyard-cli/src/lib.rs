@@ -69,6 +69,7 @@ mod results;
 mod run;
 mod score;
 mod selection;
+mod session;
 mod simulate;
 mod stacks;
 mod suggest;

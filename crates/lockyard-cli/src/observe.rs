@@ -3,7 +3,7 @@
 //!
 //! A process that runs is read as it is: it is not stopped, and does not notice. A program that is
 //! started here keeps its numbers until it has ended and they are printed, those of its children as
-//! well.
+//! well. Children that go on are named, and told of as far as they are then.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -118,7 +118,7 @@ impl Observation {
         let whole = |sample: &Sample, seconds: f64| Known::of_running(process, seconds.min(sample.seconds));
         let Some(interval) = self.interval else {
             let known = whole(&first, f64::INFINITY);
-            if unseen::is_unseen(Some(&first)) {
+            if took_none(reader, &first) {
                 return Err(unseen_process(&first, &teller.known));
             }
             // At once: threads go on.
@@ -140,7 +140,7 @@ impl Observation {
             earlier = now;
         }
         let last = reader.sample();
-        if unseen::is_unseen(Some(&last)) {
+        if took_none(reader, &last) {
             return Err(unseen_process(&last, &whole(&last, f64::INFINITY)));
         }
         let rest = last.since(&earlier);
@@ -154,10 +154,12 @@ impl Observation {
 
     fn program(&self, launch: &Launch) -> Result<u8, Failure> {
         let session = std::process::id();
+        unseen::check_room()?;
         let mut command = launch.command();
         command.env("LOCKYARD_SESSION", session.to_string());
         lockyard_segment::reader::sweep();
-        let mut followed = Followed::new(command.spawn().map_err(|error| launch.refused(&error))?, launch.file());
+        let child = command.spawn().map_err(|error| launch.refused(&error))?;
+        let mut followed = Followed::new(child, launch.file(), launch.library.as_deref());
         let (what, symbols, known) = (launch.name(), Symbols::default(), Known::default());
         let mut teller = Teller { what, symbols, known, styled: false, stdout_taken: true };
         let mut earlier = (Sample::default(), Duration::ZERO);
@@ -188,13 +190,17 @@ impl Observation {
                 earlier = (now, time);
             }
         };
+        if status.is_some() {
+            followed.leave(session);
+        }
         let readers = Reader::of_session(session);
         let sample = together(&readers, &followed.known);
+        let refused = if sample.is_none() { unseen::refused(session) } else { None };
         // Those that go on, a daemon for one, remove theirs themselves once this command is gone.
         readers.iter().filter(|reader| reader.ended()).for_each(Reader::remove);
-        let Some(sample) = sample.as_ref().filter(|sample| !unseen::is_unseen(Some(sample))) else {
-            let (known, preloaded) = (&followed.known, launch.preloaded);
-            return Err(unseen::failure(&Unseen { sample: sample.as_ref(), known, status, preloaded }.why()));
+        let Some(sample) = sample.as_ref().filter(|sample| !unseen::took_none(sample)) else {
+            let (sample, known, preloaded) = (sample.as_ref(), &followed.known, launch.library.is_some());
+            return Err(Unseen { sample, known, status, preloaded, refused }.failure());
         };
         teller.symbols = Symbols::of(&followed.known);
         teller.known = followed.known.clone();
@@ -291,7 +297,13 @@ fn together(readers: &[Reader], known: &Known) -> Option<Sample> {
 
 /// The failure of a look at a process that tells nothing.
 pub(crate) fn unseen_process(sample: &Sample, known: &Known) -> Failure {
-    unseen::failure(&Unseen { sample: Some(sample), known, status: None, preloaded: true }.why())
+    Unseen { sample: Some(sample), known, status: None, preloaded: true, refused: None }.failure()
+}
+
+/// Whether the process of `reader` has taken no lock since it began. After a reset that is news
+/// like other news.
+fn took_none(reader: &Reader, sample: &Sample) -> bool {
+    unseen::is_unseen(Some(sample)) || unseen::took_none(sample) && !reader.was_reset()
 }
 
 /// "memcached (process 123)".

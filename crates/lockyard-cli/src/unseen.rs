@@ -2,6 +2,17 @@
 //! process and at the file that it runs.
 //!
 //! Nothing seen says nothing about what locks cost. So it is a failure, never a report.
+//!
+//! | what is found, first match | what is said |
+//! |---|---|
+//! | no segment can be made, or read | why: the state of `/dev/shm`, or the version |
+//! | `LOCKYARD_MUTEX=glibc` | that, and to unset it |
+//! | a program that the library was not in | what its file says, else that its environment was changed |
+//! | objects that were left to the C library, and no others | so many of these kinds |
+//! | a program that tells by itself, or brings its own locks along | which, and the way in |
+//! | none of these | that it took no lock, or that the library was not in it |
+//!
+//! Before the reason: processes that go on. After it: the time in futex calls.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,15 +20,22 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use lockyard_segment::{self as segment, Sample};
+use lockyard_segment::{self as segment, Reader, Sample};
+use rustix::fs::{Access, access, statvfs};
+use rustix::io::Errno;
 
 use crate::elf;
-use crate::failure::Failure;
+use crate::failure::{Failure, plain};
 use crate::follow::Known;
 use crate::report::numbers;
+use crate::session;
 
 /// How much of a file is searched.
 const MOST: u64 = 256 << 20;
+/// Where processes tell of their locks.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// The room that the first page of a segment needs there, and some more.
+const LEAST_ROOM: u64 = 64 << 10;
 
 /// The lock families that a program can bring along: a text that it has in its file, what its locks
 /// are, and the way in.
@@ -40,12 +58,56 @@ const OWN_LOCKS: [(&[u8], &str, &str); 6] = [
 
 /// Whether nothing was seen: no thread has come to a lock that tells of itself.
 pub(crate) fn is_unseen(sample: Option<&Sample>) -> bool {
-    sample.is_none_or(|sample| sample.threads == 0 && sample.acquired() == 0)
+    sample.is_none_or(|sample| sample.threads == 0 && took_none(sample))
 }
 
-/// The failure that says so, with the reason and the way in.
+/// Whether no mutex and no rwlock was taken, nor waited for.
+pub(crate) fn took_none(sample: &Sample) -> bool {
+    sample.acquired() == 0 && sample.lost_ns() == 0
+}
+
+/// The failure that says so of a program that was not started, with the reason and the way in.
 pub(crate) fn failure(why: &str) -> Failure {
-    Failure::run(format!("saw no lock of this process (0 threads registered): {why}"))
+    seen_of(0, why)
+}
+
+fn seen_of(threads: u32, why: &str) -> Failure {
+    let threads = numbers::count(threads as usize, "thread");
+    Failure::run(format!("saw no lock of this process ({threads} registered): {why}"))
+}
+
+/// Refuses to start a program that cannot tell of its locks on this machine.
+///
+/// # Errors
+/// Why it cannot.
+pub(crate) fn check_room() -> Result<(), Failure> {
+    no_room().map_or(Ok(()), |why| Err(failure(&format!("{why}; the program was not started"))))
+}
+
+fn no_room() -> Option<String> {
+    no_room_in(Path::new(SHARED_MEMORY))
+}
+
+fn no_room_in(folder: &Path) -> Option<String> {
+    let name = folder.display();
+    let refused = access(folder, Access::WRITE_OK | Access::EXEC_OK).err();
+    let full = || {
+        let found = statvfs(folder).ok()?;
+        // A file system without a limit says 0 of 0.
+        (found.f_blocks > 0 && found.f_bavail.saturating_mul(found.f_frsize) < LEAST_ROOM).then_some(())
+    };
+    let (what, help) = match (refused, full) {
+        (Some(Errno::NOENT), _) => ("is not there".to_owned(), format!("mount a tmpfs at {name}")),
+        (Some(Errno::ROFS), _) => ("is mounted read-only".to_owned(), "mount it writable".to_owned()),
+        (Some(error), _) => (format!("cannot be written: {}", plain(&error.into())), "allow it".to_owned()),
+        (None, full) => full().map(|()| ("is full".to_owned(), "remove what is not needed there".to_owned()))?,
+    };
+    Some(format!("{name} {what}, and statistics are files there; {help}"))
+}
+
+/// Why the processes of `session` told nothing, if the reason is not in them.
+pub(crate) fn refused(session: u32) -> Option<String> {
+    Reader::refused_of_session(session).first().map(ToString::to_string).or_else(no_room)
 }
 
 /// What is known of a process that told nothing.
@@ -59,31 +121,51 @@ pub(crate) struct Unseen<'a> {
     pub(crate) status: Option<ExitStatus>,
     /// Whether the preload library was to be in it.
     pub(crate) preloaded: bool,
+    /// Why what it told cannot be read, or it could not tell.
+    pub(crate) refused: Option<String>,
 }
 
 impl Unseen<'_> {
+    /// The failure that says why.
+    pub(crate) fn failure(&self) -> Failure {
+        seen_of(self.sample.map_or(0, |sample| sample.threads), &self.why())
+    }
+
     /// Why, in a line.
     pub(crate) fn why(&self) -> String {
-        let mut why = self.reason();
+        let left = session::told(&self.known.left).map(|left| left + "; of the program itself: ");
+        let mut why = left.unwrap_or_default() + &self.reason();
         match self.known.futex_share() {
             Some(share) if share >= 0.01 => why.push_str(&format!(
-                "; its threads spent {} % of their time in futex calls: in locks and condition variables that are not seen",
+                "; its threads spent {} % of their time in futex calls: in locks, semaphores and condition variables that are not seen",
                 numbers::three(share * 100.0)
             )),
-            Some(_) => why.push_str("; its threads spent no time in futex calls"),
+            Some(_) => why.push_str("; its threads were in futex calls for less than 1 % of their time"),
+            // Too short to look at, or not to be looked at.
+            None if self.sample.is_some() => {
+                why.push_str("; how much of their time its threads spent in futex calls is unknown");
+            }
             None => {}
         }
         why
     }
 
     fn reason(&self) -> String {
+        if let Some(refused) = &self.refused {
+            return refused.clone();
+        }
         let chosen = |name: &str| std::env::var_os(name).is_some_and(|value| value.eq_ignore_ascii_case("glibc"));
         if self.preloaded && chosen("LOCKYARD_MUTEX") {
             return "LOCKYARD_MUTEX=glibc leaves its mutexes to glibc; unset it".to_owned();
         }
-        let left: u64 = self.sample.map_or(0, |sample| sample.fallbacks.iter().map(|(_, count)| count).sum());
-        if left > 0 {
-            return "all its locks are of kinds that stay the C library's (robust, shared between processes, with priority inheritance)".to_owned();
+        if let Some(program) = self.known.loaded.without() {
+            return of_file(program).unwrap_or_else(|| without_library(program));
+        }
+        if let Some(left) = self.sample.and_then(left_to_glibc) {
+            let none = format!("it took no lock but what stays the C library's ({left})");
+            // A thread that is registered has used something.
+            let used = self.sample.is_some_and(|sample| sample.threads > 0);
+            return if used { format!("{none}; {NOT_TIMED} are not timed") } else { none };
         }
         if self.known.programs.iter().any(|program| tells_by_itself(program)) {
             return match self.sample {
@@ -114,9 +196,33 @@ impl Unseen<'_> {
                 "the preload library was not in it, or it changed its user or its environment; start the process that takes the locks itself"
                     .to_owned()
             }
-            _ => "it took no pthread mutex or rwlock".to_owned(),
+            _ => {
+                let waits = self.sample.map_or(0, |sample| sample.event("sem_slowpath"));
+                let waits = match waits {
+                    0 => String::new(),
+                    waits => format!(" ({} for semaphores)", numbers::count(waits as usize, "wait")),
+                };
+                format!("it took no mutex or rwlock; {NOT_TIMED} are not timed{waits}")
+            }
         }
     }
+}
+
+/// What a report never has times of.
+pub(crate) const NOT_TIMED: &str = "semaphores, spinlocks, barriers and condition variables";
+
+/// The objects of `sample` that stayed the C library's, by their kinds.
+fn left_to_glibc(sample: &Sample) -> Option<String> {
+    let some = sample.fallbacks.iter().filter(|(_, count)| *count > 0);
+    let some: Vec<String> = some.map(|(kind, count)| format!("{} {kind}", numbers::grouped(*count))).collect();
+    (!some.is_empty()).then(|| some.join(", "))
+}
+
+fn without_library(program: &Path) -> String {
+    format!(
+        "the preload library was not in '{}', which it became or started: LD_PRELOAD was taken out of its environment; run that under this command, or keep LD_PRELOAD and LOCKYARD_STAT",
+        program.display()
+    )
 }
 
 /// What the file of `program` says about locks that cannot be seen, and the way in.
@@ -144,6 +250,7 @@ fn own_locks(program: &Path) -> Option<String> {
 /// `known` tells of it, if that is worth a word.
 pub(crate) fn beside(known: &Known, seen: f64) -> Option<String> {
     let own = known.own_locks(own_locks).map(str::to_owned);
+    let own = own.or_else(|| known.loaded.without().map(without_library));
     let share = known.futex_share().map(|share| share - seen).filter(|share| *share >= 0.01);
     let time = share.map(|share| {
         format!(
@@ -218,11 +325,41 @@ mod tests {
         let (sample, known) = (Sample::default(), Known::default());
         assert!(is_unseen(None) && is_unseen(Some(&sample)));
         assert!(!is_unseen(Some(&Sample { threads: 1, ..Sample::default() })), "counted, and reset");
-        let of = |sample, preloaded| Unseen { sample, known: &known, status: None, preloaded }.why();
-        assert_eq!(of(Some(&sample), true), "it took no pthread mutex or rwlock");
+        let of = |sample, preloaded| Unseen { sample, known: &known, status: None, preloaded, refused: None }.why();
+        assert!(of(Some(&sample), true).starts_with("it took no mutex or rwlock; semaphores, "));
         assert!(of(None, true).contains("was not in it"));
         assert!(of(None, false).contains("LOCKYARD_PRELOAD is empty"));
+        assert!(of(Some(&sample), true).ends_with("in futex calls is unknown"));
         let robust = Sample { fallbacks: vec![("robust".to_owned(), 2)], ..Sample::default() };
-        assert!(of(Some(&robust), true).contains("stay the C library's"));
+        assert!(of(Some(&robust), true).contains("but what stays the C library's (2 robust)"));
+    }
+    #[test]
+    fn what_is_seen_of_it_besides_is_told_with_the_reason() {
+        let sample = Sample { threads: 2, events: vec![("sem_slowpath".to_owned(), 3)], ..Sample::default() };
+        let mut known = Known::default();
+        let of = |known: &Known, refused: Option<&str>| {
+            let refused = refused.map(str::to_owned);
+            Unseen { sample: Some(&sample), known, status: None, preloaded: true, refused }.failure().to_string()
+        };
+        assert!(took_none(&sample) && !is_unseen(Some(&sample)));
+        assert!(of(&known, None).contains("(2 threads registered)") && of(&known, None).contains("(3 waits for sem"));
+        known.saw(0, 100);
+        assert!(of(&known, None).ends_with("in futex calls for less than 1 % of their time"));
+        known.loaded = session::Loaded::missed(Path::new("/no/such/program"));
+        assert!(of(&known, None).contains("the preload library was not in '/no/such/program'"));
+        assert!(beside(&known, 0.0).is_some_and(|text| text.starts_with("the preload library was not in")));
+        known.left = vec![session::Left { process: 7, tells: true }];
+        assert!(of(&known, Some("no room")).contains(": process 7, which it started, still runs: `lockyard "));
+        assert!(of(&known, Some("no room")).contains("--pid 7`; of the program itself: no room"));
+    }
+
+    #[test]
+    fn where_nothing_can_be_told_is_said() {
+        let missing = no_room_in(Path::new("/no/such/folder")).unwrap_or_default();
+        assert!(
+            missing.starts_with("/no/such/folder is not there, and statistics are files there; mount"),
+            "{missing}"
+        );
+        assert_eq!(no_room_in(&std::env::temp_dir()), None);
     }
 }

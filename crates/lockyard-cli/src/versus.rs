@@ -64,7 +64,7 @@ impl Versus {
         let named = if args.lock.is_empty() { vec!["mutex".to_owned(), "hq".to_owned()] } else { args.lock.clone() };
         let choice = |name: String| {
             let launch = Launch::check(&args.program, Some(&name), Purpose::Run)?;
-            if launch.preloaded {
+            if launch.library.is_some() {
                 Ok((name, launch))
             } else {
                 Err(Failure::usage("LOCKYARD_PRELOAD is empty: there is nothing to compare with"))

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -262,6 +262,13 @@ fn role() {
     segment::open(b"").expect("a segment");
     let class = segment::class(b"mutex", b"hundred", 0);
     (0..100).for_each(|_| turn(&LOCK, class));
+    if std::env::var("OBSERVE_ROLE").as_deref() == Ok("other version") {
+        // The word behind the magic.
+        let name = format!("/dev/shm/lockyard.{}", std::process::id());
+        let file = fs::File::options().write(true).open(name).expect("its segment");
+        file.write_all_at(&u32::MAX.to_le_bytes(), 8).expect("room");
+        std::process::exit(5);
+    }
     if std::env::var("OBSERVE_ROLE").as_deref() == Ok("parent") {
         let mut child = Command::new(std::env::current_exe().expect("a file"));
         child.args(["--exact", "role"]).env("OBSERVE_ROLE", "child").stdout(Stdio::null());
@@ -303,6 +310,17 @@ fn unseen(command: &mut Command, part: &str) {
     assert_eq!((code, err.lines().count()), (Some(1), 1), "{err}");
     let first = "lockyard: saw no lock of this process (0 threads registered): ";
     assert!(err.starts_with(first) && err.contains(part), "{part}: {err}");
+}
+
+/// As a preload library of another version does.
+#[test]
+fn statistics_of_another_version_are_said_to_be_that() {
+    let exe = std::env::current_exe().expect("a file").to_string_lossy().into_owned();
+    let mut command = lockyard(&["stat", "--", &exe, "--exact", "role"]);
+    unseen(
+        command.env("OBSERVE_ROLE", "other version").stdout(Stdio::null()),
+        "writes statistics of version 4294967295, this command reads version ",
+    );
 }
 
 /// Nothing seen is never good news.

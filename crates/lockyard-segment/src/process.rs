@@ -69,9 +69,10 @@ pub(crate) fn began(process: u32) -> Option<u64> {
     (!ended || threads > 1).then_some(began)
 }
 
-/// The namespace in which this process's id means something.
+/// The namespace in which this process's id means something. Asked of the calling thread: the
+/// process's own file is gone once its first thread has ended.
 pub(crate) fn namespace() -> u64 {
-    stat(c"/proc/self/ns/pid").map_or(0, |found| found.st_ino)
+    stat(c"/proc/thread-self/ns/pid").map_or(0, |found| found.st_ino)
 }
 
 /// The fields of a header that are the same in every version: process, beginning, namespace,

@@ -52,6 +52,11 @@ impl Reader {
         Self::members(session).into_iter().filter_map(|process| Self::map(process, false, false).ok()).collect()
     }
 
+    /// Why segments of that session cannot be read.
+    pub fn refused_of_session(session: u32) -> Vec<Refusal> {
+        Self::members(session).into_iter().filter_map(|process| Self::map(process, false, false).err()).collect()
+    }
+
     /// The processes of that session.
     pub(crate) fn members(session: u32) -> Vec<u32> {
         let mut members = Vec::new();
@@ -130,6 +135,12 @@ impl Reader {
         self.memory.refresh_header();
         let header = &self.shared().header;
         header.ended.load(Acquire) != 0 || process::began(self.process) != Some(header.began.load(Relaxed))
+    }
+
+    /// Whether it counts from a [reset](Self::reset) on.
+    pub fn was_reset(&self) -> bool {
+        self.memory.refresh_header();
+        self.shared().baseline.reset_ns.load(Acquire) != 0
     }
 
     pub(crate) fn pages(&self) -> impl Iterator<Item = &ThreadPage> {

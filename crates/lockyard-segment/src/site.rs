@@ -1,8 +1,9 @@
 //! Where in which file a piece of code is: what an address means to people, and after the process
 //! has ended.
 //!
-//! Read from `/proc/self/maps`, with system calls and the stack alone: a lock may be waited for
-//! while this runs, by the loader or an allocator.
+//! Read from `/proc/thread-self/maps`, with system calls and the stack alone: a lock may be waited
+//! for while this runs, by the loader or an allocator. The file of the whole process is empty once
+//! its first thread has ended.
 
 use core::ffi::CStr;
 
@@ -35,7 +36,7 @@ impl Site {
 
 /// What `address`, in this process's code, is. `None`: code without a file.
 pub(crate) fn locate(address: usize) -> Option<Site> {
-    const MAPS: &CStr = c"/proc/self/maps";
+    const MAPS: &CStr = c"/proc/thread-self/maps";
     let maps = openat(rustix::fs::CWD, MAPS, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     // Where the file of the lines at hand begins in memory, and whether its header can be read
     // there.
@@ -151,6 +152,46 @@ mod tests {
         let elsewhere = Site::new as fn(&[u8], usize) -> Site as usize;
         let other = locate(elsewhere).expect("as well");
         assert_eq!(address.abs_diff(elsewhere), site.place.abs_diff(other.place));
+    }
+
+    const FIRST_ENDS: &str = "LOCKYARD_TEST_FIRST_ENDS";
+
+    /// Not a test of its own: the first thread of its process ends, and another asks where it is.
+    #[test]
+    fn first_ends() {
+        if std::env::var_os(FIRST_ENDS).is_none() {
+            return;
+        }
+        extern "C" fn ask(_: *mut libc::c_void) -> *mut libc::c_void {
+            // Field 3 of the process is that of its first thread.
+            let ended = || std::fs::read_to_string("/proc/self/stat").is_ok_and(|stat| stat.contains(") Z "));
+            while !ended() {
+                std::thread::yield_now();
+            }
+            let found = locate(ask as *const () as usize).is_some();
+            // SAFETY: nothing is kept.
+            unsafe { libc::_exit(if found { 7 } else { 8 }) }
+        }
+        // SAFETY: a fork whose child starts one thread, and ends by that.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let mut thread = core::mem::zeroed();
+                libc::pthread_create(&raw mut thread, core::ptr::null(), ask, core::ptr::null_mut());
+                libc::syscall(libc::SYS_exit, 0);
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            assert_eq!(libc::WEXITSTATUS(status), 7, "{status:#x}");
+        }
+    }
+
+    #[test]
+    fn code_is_found_once_the_first_thread_has_ended() {
+        let exe = std::env::current_exe().unwrap();
+        let mut command = std::process::Command::new(exe);
+        let output = command.args(["--exact", "site::tests::first_ends"]).env(FIRST_ENDS, "1").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
     }
 
     #[test]

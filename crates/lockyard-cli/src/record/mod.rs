@@ -22,8 +22,10 @@ use crate::failure::{Failure, INTERRUPTED, plain};
 use crate::follow::{Followed, Known, exit_code};
 use crate::interrupt;
 use crate::launch::{Launch, Purpose};
+use crate::observe::unseen_process;
 use crate::output::{Growing, Target};
 use crate::report::numbers;
+use crate::session;
 use crate::symbols::Symbols;
 use crate::unseen::{self, Unseen};
 
@@ -106,8 +108,7 @@ impl Recorded {
         if recording.collector.events() == 0 {
             let sample = recording.recorders[0].reader().sample();
             if unseen::is_unseen(Some(&sample)) {
-                let unseen = Unseen { sample: Some(&sample), known: &known, status: None, preloaded: true };
-                return Err(unseen::failure(&unseen.why()));
+                return Err(unseen_process(&sample, &known));
             }
             return Err(Failure::run(format!(
                 "process {process} took no lock meanwhile: nothing is recorded; give it work, or a longer --time"
@@ -118,11 +119,13 @@ impl Recorded {
 
     fn program(&self, launch: &Launch) -> Result<u8, Failure> {
         let session = std::process::id();
+        unseen::check_room()?;
         let mut command = launch.command();
         command.env("LOCKYARD_SESSION", session.to_string()).env("LOCKYARD_RECORD", "1");
         segment::reader::sweep();
         let mut recording = self.begin(&launch.line())?;
-        let mut followed = Followed::new(command.spawn().map_err(|error| launch.refused(&error))?, launch.file());
+        let child = command.spawn().map_err(|error| launch.refused(&error))?;
+        let mut followed = Followed::new(child, launch.file(), launch.library.as_deref());
         let end = self.time.map(|time| Instant::now() + time);
         let mut looked = Instant::now();
         let mut recording_on = true;
@@ -149,6 +152,9 @@ impl Recorded {
             }
             thread::sleep(if recording_on { TICK } else { LOOK });
         };
+        if status.is_some() {
+            followed.leave(session);
+        }
         recording.join(session);
         if recording_on {
             recording.stop();
@@ -157,10 +163,15 @@ impl Recorded {
         let sample = recording.recorders.first().map(|recorder| recorder.reader().sample());
         recording.recorders.iter().map(Recorder::reader).filter(|reader| reader.ended()).for_each(|one| one.remove());
         if !seen {
-            let (known, preloaded) = (&followed.known, launch.preloaded);
-            return Err(unseen::failure(&Unseen { sample: sample.as_ref(), known, status, preloaded }.why()));
+            let refused = if sample.is_none() { unseen::refused(session) } else { None };
+            let (sample, known, preloaded) = (sample.as_ref(), &followed.known, launch.library.is_some());
+            return Err(Unseen { sample, known, status, preloaded, refused }.failure());
         }
         recording.finish(self, &Symbols::of(&followed.known))?;
+        if let Some(left) = session::told(&followed.known.left) {
+            // A closed stderr is no reason to stop.
+            let _ = writeln!(io::stderr(), "lockyard: {left}; its locks are not recorded from here on");
+        }
         Ok(status.map_or(INTERRUPTED, |status: ExitStatus| exit_code(status)))
     }
 

@@ -3,7 +3,9 @@
 //!
 //! | what is seen | what is said |
 //! |---|---|
+//! | a process that goes on after the program | that, before what follows |
 //! | threads that wait in a circle | the deadlock, and nothing else |
+//! | no acquisition | that, what is not timed, and the waits elsewhere |
 //! | less than [`SMALL`] of the threads' time, and a [storm](advice::storm) of tries in vain | the tries, their lock, and the longest wait if it was [`LONG`] |
 //! | less than [`SMALL`] of the threads' time, no storm, and no wait of [`LONG`] | locks are not the problem, with the figures; if the program has locks of its own, or waits elsewhere, only those that were seen are not |
 //! | anything else | the class that cost most; its callers by what they waited and made others wait; the [advice]; a storm at another class |
@@ -14,10 +16,16 @@ use lockyard_segment::sample::{ClassSample, ThreadSample};
 use super::facts::{Facts, LONG, SMALL, askers, called, holders, percent};
 use super::{advice, numbers};
 use crate::deadlock::{self, Link};
+use crate::session;
 use crate::unseen;
 
-/// The sentence.
+/// The sentence. Before it: which processes go on, of which it tells only what was so far.
 pub(crate) fn verdict(facts: &Facts<'_>) -> String {
+    let left = session::told(&facts.known.left).map(|left| format!("Not all: {left}. ")).unwrap_or_default();
+    left + &sentence(facts)
+}
+
+fn sentence(facts: &Facts<'_>) -> String {
     if let Some(links) = deadlock::circle(facts.sample) {
         return deadlock(facts, &links);
     }
@@ -49,10 +57,14 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> String {
         let acquired = facts.sample.acquired();
         let contended: u64 = facts.sample.classes.iter().map(|class| class.counts.contended).sum();
         if acquired == 0 {
-            return format!("No mutex or rwlock was taken in this time.{not_seen}");
+            let beside = beside();
+            return format!(
+                "No mutex or rwlock was taken in this time; {} are not timed.{not_seen}{beside}",
+                unseen::NOT_TIMED
+            );
         }
         let (whole, beside) = (numbers::time(facts.thread_time.as_nanos() as f64), beside());
-        let first = if not_seen.is_empty() && beside.is_empty() {
+        let first = if not_seen.is_empty() && beside.is_empty() && facts.known.left.is_empty() {
             "Locks are not this program's problem"
         } else {
             "The locks that were seen are not this program's problem"

@@ -1,0 +1,219 @@
+//! The processes of a program that this command has started, beyond the first: which of them go on
+//! when that has ended, and which run without the preload library.
+//!
+//! | asked | told by |
+//! |---|---|
+//! | which processes go on | their segments; of those without one, the session in the environment that they began with |
+//! | whether the library is in a process | what it has mapped: a C library, and ours or not; asked again when its stack begins elsewhere, as it does after exec |
+//!
+//! A process that has overwritten its environment, and has no segment, is not found.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use lockyard_segment::Reader;
+
+/// Processes that are remembered.
+const MOST: usize = 64;
+
+/// A process that goes on after the one that was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub(crate) process: u32,
+    /// Whether it has a segment.
+    pub(crate) tells: bool,
+}
+
+/// The processes of session `session` that run, those that tell of their locks first.
+pub(crate) fn running(session: u32) -> Vec<Left> {
+    let readers = Reader::of_session(session);
+    let mut found: Vec<Left> = readers
+        .iter()
+        .filter(|reader| !reader.ended())
+        .map(|reader| Left { process: reader.process(), tells: true })
+        .collect();
+    let mark = format!("LOCKYARD_SESSION={session}");
+    let began_so = |process: u32| {
+        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    };
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    for process in all.filter(|process| began_so(*process) && threads(*process).is_some()) {
+        if !found.iter().any(|left| left.process == process) {
+            found.push(Left { process, tells: false });
+        }
+    }
+    found
+}
+
+/// How many threads `process` has: field 20 of its `stat`. `None`: it has ended, though nobody may
+/// have collected it yet (field 3).
+pub(crate) fn threads(process: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let mut fields = stat.rsplit(')').next()?.split_whitespace();
+    let ended = matches!(fields.next()?, "Z" | "X");
+    // The first thread may end before the others.
+    fields.nth(16)?.parse().ok().filter(|threads| !ended || *threads > 1)
+}
+
+/// What `left` means for a reader of the report, as half a sentence; `None`: nothing runs.
+pub(crate) fn told(left: &[Left]) -> Option<String> {
+    const NAMED: usize = 4;
+    let first = left.first()?;
+    let names: Vec<String> = left.iter().take(NAMED).map(|one| one.process.to_string()).collect();
+    let names = match names.as_slice() {
+        [only] => format!("process {only}, which it started, still runs"),
+        _ if left.len() > NAMED => {
+            format!("processes {} and {} more, which it started, still run", names.join(", "), left.len() - NAMED)
+        }
+        [most @ .., last] => format!("processes {} and {last}, which it started, still run", most.join(", ")),
+        [] => return None,
+    };
+    let process = first.process;
+    Some(match first.tells {
+        true => format!("{names}: `lockyard stat --pid {process}`"),
+        // The child of a fork opens its statistics when it first waits.
+        false => format!("{names}, without a wait so far: `lockyard stat --pid {process}` later"),
+    })
+}
+
+/// Where the preload library was found missing, and where not.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Loaded {
+    /// The library's name among the files that a process has mapped; `None`: it is in none.
+    library: Option<OsString>,
+    seen: Vec<Program>,
+}
+
+/// What a process runs.
+#[derive(Debug, Clone)]
+struct Program {
+    process: u32,
+    file: PathBuf,
+    stack: u64,
+    /// Whether the library is in it; `None`: not known so far.
+    has: Option<bool>,
+}
+
+impl Loaded {
+    /// `library` is to be in all processes.
+    pub(crate) fn of(library: Option<&Path>) -> Self {
+        let name = |library: &Path| Some(fs::canonicalize(library).ok()?.file_name()?.to_owned());
+        Self { library: library.and_then(name), seen: Vec::new() }
+    }
+
+    /// Looks at `process`, which runs `file`.
+    pub(crate) fn look(&mut self, process: u32, file: &Path) {
+        let Some(library) = &self.library else { return };
+        let Some(stack) = stack(process).filter(|stack| *stack != 0) else { return };
+        let at = match self.seen.iter().position(|seen| seen.process == process) {
+            Some(at) if self.seen[at].stack == stack && self.seen[at].has.is_some() => return,
+            Some(at) => at,
+            None if self.seen.len() >= MOST => return,
+            None => {
+                self.seen.push(Program { process, file: PathBuf::new(), stack, has: None });
+                self.seen.len() - 1
+            }
+        };
+        let has = fs::read(format!("/proc/{process}/maps")).ok().and_then(|maps| has_library(&maps, library));
+        self.seen[at] = Program { process, file: file.to_owned(), stack, has };
+    }
+
+    /// The file of a program that had not the library in it, the last one that was seen.
+    pub(crate) fn without(&self) -> Option<&Path> {
+        self.seen.iter().rev().find(|seen| seen.has == Some(false)).map(|seen| seen.file.as_path())
+    }
+
+    /// As if a process had been seen that runs `file` without the library.
+    #[cfg(test)]
+    pub(crate) fn missed(file: &Path) -> Self {
+        let seen = Program { process: 1, file: file.to_owned(), stack: 1, has: Some(false) };
+        Self { library: None, seen: vec![seen] }
+    }
+}
+
+/// Whether the process that has mapped `maps` has `library` among its files. `None`: it has no C
+/// library either, so that the loader is not done with it, or there is no loader.
+fn has_library(maps: &[u8], library: &OsStr) -> Option<bool> {
+    let names = || {
+        maps.split(|byte| *byte == b'\n')
+            .filter_map(|line| Some(&line[line.iter().rposition(|byte| *byte == b'/')? + 1..]))
+    };
+    // Preloaded ones are mapped before it.
+    let c = names().any(|name| name.starts_with(b"libc.so") || name.starts_with(b"libc-2"));
+    match names().any(|name| name.starts_with(library.as_bytes())) {
+        true => Some(true),
+        false => c.then_some(false),
+    }
+}
+
+/// Where the stack of `process` begins: field 28 of its `stat`. 0: this user may not know it.
+fn stack(process: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit(')').next()?.split_whitespace().nth(25)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn processes_that_go_on_are_named() {
+        let left = |processes: &[u32], tells| {
+            let left: Vec<Left> = processes.iter().map(|process| Left { process: *process, tells }).collect();
+            told(&left).unwrap_or_default()
+        };
+        assert_eq!(left(&[], true), "");
+        assert_eq!(left(&[7], true), "process 7, which it started, still runs: `lockyard stat --pid 7`");
+        assert_eq!(
+            left(&[7], false),
+            "process 7, which it started, still runs, without a wait so far: `lockyard stat --pid 7` later"
+        );
+        assert!(left(&[7, 8], true).starts_with("processes 7 and 8, which it started, still run: "));
+        assert!(left(&[1, 2, 3, 4, 5, 6], true).starts_with("processes 1, 2, 3, 4 and 2 more, which it "));
+    }
+
+    #[test]
+    fn a_process_of_a_session_is_found_by_its_environment() {
+        // No process has such a number.
+        let session = u32::MAX - std::process::id();
+        let mut child = Command::new("cat");
+        child.env("LOCKYARD_SESSION", session.to_string()).stdin(Stdio::piped());
+        let mut child = child.spawn().expect("cat");
+        let expected = Left { process: child.id(), tells: false };
+        assert_eq!(running(session), [expected]);
+        assert_eq!(running(session - 1), []);
+        child.kill().expect("it is there");
+        child.wait().expect("it ends");
+        assert_eq!(running(session), []);
+    }
+
+    #[test]
+    fn the_library_is_missed_only_where_the_loader_is_done() {
+        let library = OsStr::new("libours.so");
+        let maps = |files: &[&str]| {
+            files.iter().map(|file| format!("1-2 r-xp 0 08:01 7   {file}\n")).collect::<String>().into_bytes()
+        };
+        assert_eq!(has_library(&maps(&["/bin/a", "[heap]", "/lib/ld-linux.so.2"]), library), None);
+        assert_eq!(has_library(&maps(&["/bin/a", "/lib/libc.so.6", "[stack]"]), library), Some(false));
+        assert_eq!(has_library(&maps(&["/bin/a", "/lib/libc.so.6", "/x/libours.so (deleted)"]), library), Some(true));
+    }
+
+    #[test]
+    fn a_process_has_what_it_has_mapped() {
+        let (own, exe) = (std::process::id(), std::env::current_exe().unwrap());
+        let look = |library: &str| {
+            let mut loaded = Loaded { library: Some(library.into()), seen: Vec::new() };
+            loaded.look(own, &exe);
+            loaded.look(own, Path::new("/not/looked/at/again"));
+            loaded.without().map(Path::to_owned)
+        };
+        assert_eq!((look("liblockyard_no_such.so"), look("libc.so")), (Some(exe.clone()), None));
+        assert_eq!(Loaded::of(Some(Path::new("/no/such.so"))).library, None);
+    }
+}

@@ -1,0 +1,100 @@
+//! Programs under `lockyard stat` and `lockyard record` of which not all is seen, or nothing: no
+//! all-clear, and the true reason.
+//!
+//! No test asserts a time or a rate.
+
+mod preloaded;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use assert_cmd::cargo::cargo_bin;
+use preloaded::{library, program, source};
+
+fn lockyard(arguments: &[&str], what: &str) -> Command {
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.args(arguments).arg("--").arg(program("unseen", "")).arg(what);
+    command.env("LOCKYARD_PRELOAD", library()).env_remove("COLUMNS");
+    command
+}
+
+/// Exit code 1, and the one line, which holds all `parts`.
+#[track_caller]
+fn unseen(what: &str, parts: &[&str]) -> String {
+    let Output { status, stderr, .. } = lockyard(&["stat"], what).output().expect("the binary runs");
+    let line = String::from_utf8(stderr).expect("UTF-8");
+    assert_eq!((status.code(), line.lines().count()), (Some(1), 1), "{line}");
+    for part in ["lockyard: saw no lock of this process ("].iter().chain(parts) {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    line
+}
+
+#[test]
+fn semaphores_and_spinlocks_alone_are_no_all_clear() {
+    let not_timed = "it took no mutex or rwlock; semaphores, spinlocks, barriers and condition variables are not timed";
+    unseen("units", &[not_timed]);
+}
+
+/// Its wait has the operation of a join.
+#[test]
+fn the_wait_for_a_shared_mutex_is_seen_in_the_time_of_futex_calls() {
+    unseen("shared", &["(1 shared)", " % of their time in futex calls"]);
+}
+
+#[test]
+fn a_program_without_the_library_is_told_from_one_that_took_no_lock() {
+    let line = unseen("bare", &["the preload library was not in '", "unseen', which it became"]);
+    assert!(!line.contains("it took no"), "{line}");
+}
+
+/// `/proc/self/maps` is empty then.
+#[test]
+fn places_have_names_when_the_first_thread_has_ended() {
+    let Output { status, stdout, stderr } = lockyard(&["stat"], "first ends").output().expect("the binary runs");
+    let report = String::from_utf8(stderr).expect("UTF-8");
+    assert!(status.success() && stdout == b"done\n", "{status}: {report}");
+    let source = std::fs::read_to_string(source("unseen")).expect("the source");
+    let line = source.lines().position(|line| line.ends_with("// MARK convoy")).expect("the mark") + 1;
+    let asked = format!("asked for in convoy (unseen.c:{line})");
+    assert!(report.lines().next().is_some_and(|sentence| sentence.contains(&asked)), "{report}");
+}
+
+/// What `command` says on stderr while a daemon that its program has left goes on.
+#[track_caller]
+fn said_of_daemon(command: &mut Command) -> (Option<i32>, String) {
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary runs");
+    // The daemon goes on until this is dropped.
+    let input = child.stdin.take().expect("a pipe");
+    let mut said = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("UTF-8");
+    let status = child.wait().expect("it ends");
+    drop(input);
+    (status.code(), said)
+}
+
+#[test]
+fn a_daemon_that_goes_on_is_named_and_nothing_is_cleared() {
+    let (code, report) = said_of_daemon(&mut lockyard(&["stat"], "left"));
+    assert!(code == Some(0) && report.starts_with("Not all: process "), "{report}");
+    let number = report.split_whitespace().nth(3).unwrap_or_default().trim_end_matches(',');
+    assert!(report.contains(&format!(", which it started, still runs: `lockyard stat --pid {number}`. ")), "{report}");
+    // One whose threads have not waited yet has no statistics, and may have some later.
+    let (code, report) = said_of_daemon(&mut lockyard(&["stat"], "left quietly"));
+    assert!(code == Some(0) && report.starts_with("Not all: process "), "{report}");
+    let sentence = report.lines().next().unwrap_or_default();
+    assert!(sentence.contains("still runs, without a wait so far: ") && sentence.contains("` later. "), "{report}");
+    assert!(sentence.contains("The locks that were seen are not this program's problem"), "{report}");
+}
+
+#[test]
+fn a_daemon_that_is_recorded_no_longer_is_named() {
+    let out: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("left-{}.lyr", std::process::id()));
+    let path = out.to_string_lossy().into_owned();
+    let (code, said) = said_of_daemon(&mut lockyard(&["record", "--out", &path], "left"));
+    assert!(code == Some(0) && said.contains("still runs: `lockyard stat --pid "), "{said}");
+    assert!(said.lines().last().is_some_and(|line| line.ends_with("not recorded from here on")), "{said}");
+    std::fs::remove_file(out).expect("it is there");
+}
