@@ -11,7 +11,7 @@ use lockyard_check::scripted::rivals::a_reader_that_waits_is_not_counted;
 use lockyard_check::stage::Stage;
 
 rivalled!(rwsem_detached: Detached<RawRwSem<Scripted>>, [lock, timed]);
-rivalled!(qrwlock: RawQRwLock<Scripted>, [lock, timed]);
+rivalled!(qrwlock: RawQRwLock<Scripted>, [lock, shared, timed]);
 
 /// The preload library's ways of reading: a child of a fork has no reader of the parent that was
 /// not in yet.

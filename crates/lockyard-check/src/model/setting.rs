@@ -52,8 +52,8 @@ pub struct Machine {
     pub registered: usize,
     /// This thread's spins end at once, whatever those of others do.
     pub hasty: Option<usize>,
-    /// `Lanes::take_beside` is a look and an exchange, as on x86-64; otherwise one step, as on
-    /// AArch64.
+    /// `Lanes::take_beside` and `take_bare` are looks and an exchange, as on x86-64; otherwise one
+    /// step, as on AArch64.
     pub parted: bool,
     /// Some sleeps end for no reason. (For random schedules: an exploration would not end.)
     pub restless: bool,

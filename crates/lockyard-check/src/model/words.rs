@@ -385,6 +385,26 @@ impl<E: Engine> Lanes for U32<E> {
     }
 
     #[track_caller]
+    fn load_middle(&self) -> u16 {
+        (self.load(Ordering::Relaxed) >> 8) as u16
+    }
+
+    /// Without a look before the claim: it says nothing of what is there by then.
+    #[track_caller]
+    fn take_bare(&self, claim: u8, value: u8) -> Option<bool> {
+        let success = order(Location::caller(), Part::Rmw, Ordering::Acquire);
+        if !world().machine().parted {
+            return self.exchange(0, value.into(), success, Relaxed).is_ok().then_some(true);
+        }
+        self.exchange_lane(0xff, 0, claim.into(), success, Relaxed).ok()?;
+        let bare = self.load(Ordering::Acquire) & !0xff == 0;
+        if bare {
+            self.change_lane(0xff, value.into(), Relaxed);
+        }
+        Some(bare)
+    }
+
+    #[track_caller]
     fn compare_exchange_half(
         &self,
         lane: u32,

@@ -9,6 +9,7 @@
 //! | a stopped waiter | the stopped actor itself, which stays so until all others are served |
 //! | a forked child | the stopped actor, and a waiter behind it, are ghosts: the holder goes on |
 //! | a writer beside a stopped reader | releases, and takes the lock again at once |
+//! | readers beside a stopped writer | one comes, and one more after some steps of the writer's |
 //!
 //! In the end nobody sleeps on a free lock: everybody is served, however late.
 
@@ -110,6 +111,40 @@ pub fn a_reader_that_waits_is_not_counted<L: Lock<P = Scripted>>(read: fn(&L)) {
         });
         stopped
     });
+}
+
+/// A writer is stopped anywhere as it takes a free lock, and once more when a reader has come: it
+/// is not in beside that reader, and all are served.
+pub fn a_writer_waits_for_a_reader_that_comes_with_it<L: Lock<P = Scripted>>() {
+    for more in 1..8 {
+        every_stop(|stop| {
+            let lock = L::default();
+            let mut stopped = false;
+            place(format!("stop {stop}, then {more}"));
+            Scene::play(|scene, [writer, reader, last]| {
+                writer.starts_until(stop, || lock.lock(Way::Write));
+                stopped = writer.is_stopped();
+                reader.starts(|| lock.lock(Way::Read));
+                let inside = reader.is_idle();
+                writer.resumes_until(more);
+                last.starts(|| cycle(&lock, Way::Read));
+                writer.resumes();
+                assert_ne!(inside, writer.is_idle(), "{reader:?} and {writer:?}");
+                if inside {
+                    reader.does(|| unlock(&lock, Way::Read));
+                }
+                assert!(soon(scene, || writer.is_idle()), "{writer:?} waits for a free lock");
+                writer.does(|| unlock(&lock, Way::Write));
+                let all = || reader.is_idle() && last.is_idle();
+                assert!(soon(scene, all), "{reader:?} or {last:?} waits for a free lock");
+                if !inside {
+                    reader.does(|| unlock(&lock, Way::Read));
+                }
+                assert!(lock.at_rest(), "left as {}", lock.state());
+            });
+            stopped
+        });
+    }
 }
 
 /// The holder forks while a waiter is anywhere on its way, and another waits: what is held is the
@@ -294,6 +329,9 @@ macro_rules! rivalled {
     };
     (@lock) => {
         $crate::rivalled!(@tests a_waiter_is_stopped_for_ever::<Subject>, a_holder_forks::<Subject>);
+    };
+    (@shared) => {
+        $crate::rivalled!(@tests a_writer_waits_for_a_reader_that_comes_with_it::<Subject>);
     };
     (@timed) => {
         $crate::rivalled!(@tests the_first_leaves_a_releaser::<Subject>);

@@ -143,6 +143,19 @@ impl Lanes for LaneWord {
         Some((self.0.load(Ordering::Relaxed) >> 8) as u8)
     }
 
+    fn take_bare(&self, claim: u8, value: u8) -> Option<bool> {
+        // As on x86-64.
+        if self.load_middle() != 0 {
+            return None;
+        }
+        self.compare_exchange_byte(0, 0, claim, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        let bare = self.load(Ordering::Acquire) & !0xff == 0;
+        if bare {
+            self.store_byte(0, value, Ordering::Relaxed);
+        }
+        Some(bare)
+    }
+
     fn swap_half(&self, lane: u32, value: u16, order: Ordering) -> u16 {
         step();
         self.0.swap_half(lane, value, order)

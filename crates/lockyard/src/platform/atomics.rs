@@ -179,6 +179,7 @@ mod tests {
                 assert_eq!(lanes.take_beside(beside), whole.take_beside(beside));
                 assert_eq!(lanes.load(Relaxed), whole.load(Relaxed));
             }
+            assert_eq!(lanes.load_middle(), whole.load_middle());
             for lane in 0..2 {
                 lanes.store(word, Relaxed);
                 whole.store(word, Relaxed);
@@ -191,6 +192,20 @@ mod tests {
                     assert_eq!(lanes.load(Relaxed), whole.load(Relaxed));
                 }
             }
+        }
+    }
+
+    /// Each bit of the word alone, and beside what is looked for.
+    #[test]
+    fn a_byte_is_taken_only_if_the_word_is_bare() {
+        for (bit, locked) in (0..33).flat_map(|bit| [0, 1, 0xff].map(|locked| (bit, locked))) {
+            let word = (1_u64 << bit) as u32 | locked;
+            let lanes = LaneWord::default();
+            lanes.store(word, Relaxed);
+            assert_eq!(lanes.load_middle(), (word >> 8) as u16);
+            let taken = lanes.take_bare(1, 0xff);
+            let left = [word, word | 1, 0xff][taken.map_or(0, |taken| 1 + usize::from(taken))];
+            assert_eq!((taken == Some(true), lanes.load(Relaxed)), (word == 0, left), "{word:#x}");
         }
     }
 

@@ -145,6 +145,27 @@ pub trait Lanes: Word<u32> {
         None
     }
 
+    /// Byte lanes 1 and 2. Relaxed.
+    #[inline]
+    #[track_caller]
+    fn load_middle(&self) -> u16 {
+        (self.load(Ordering::Relaxed) >> 8) as u16
+    }
+
+    /// Exchanges byte lane 0 from 0 to `value`, if the other lanes are 0. `Some(true)`: it has.
+    /// Acquire.
+    ///
+    /// In one step, or in several, for the sake of what [`Self::take_beside`] says. Then lane 0 is
+    /// `claim`, while this looks at lanes 2 and 3, and after that at lanes 1 and 2, and becomes
+    /// `value` if they are 0. `Some(false)`: they are not. Lane 0 is `claim` still, and the caller
+    /// is to clear it.
+    #[inline]
+    #[track_caller]
+    fn take_bare(&self, _claim: u8, value: u8) -> Option<bool> {
+        let taken = self.compare_exchange(0, value.into(), Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then_some(true)
+    }
+
     /// Swaps half-word lane `lane` (0 or 1); returns the lane's old value.
     #[inline]
     fn swap_half(&self, lane: u32, value: u16, order: Ordering) -> u16 {

@@ -13,7 +13,7 @@
 //! handler's, passes waiting writers: to queue behind a writer that waits for the reader below
 //! would never end. It has no bound: it polls.
 
-use super::{FULL, INSIDE, LOCKED, READER, RawQRwLock, WAITING};
+use super::{FULL, LOCKED, READER, RawQRwLock, WAITING};
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
@@ -45,8 +45,8 @@ impl<P: Platform> RawQRwLock<P> {
         self.turns_read_beside(until, may)
     }
 
-    /// Takes the lock for reading past waiting writers: waits only for one that is inside, and
-    /// while there are as many readers as can be counted.
+    /// Takes the lock for reading past waiting writers: waits only for one that is inside or comes
+    /// at this moment, and while there are as many readers as can be counted.
     ///
     /// For readers that may be running on top of another reader. Unfair on purpose.
     #[inline]
@@ -61,7 +61,7 @@ impl<P: Platform> RawQRwLock<P> {
     #[inline]
     pub fn read_acquire_urgent_unless_full(&self) -> bool {
         let word = self.word.fetch_add(READER, Acquire);
-        word & (INSIDE | FULL) == 0 || self.urgent_slow(word)
+        word & (LOCKED | FULL) == 0 || self.urgent_slow(word)
     }
 
     /// Whether there are as many readers as can be counted: one more waits until one has left, or
@@ -71,10 +71,11 @@ impl<P: Platform> RawQRwLock<P> {
         self.word.load(Relaxed) & FULL != 0
     }
 
-    /// Takes the lock for reading once more, past everybody who waits, if readers hold it.
+    /// Takes the lock for reading once more, past everybody who waits, if readers hold it. Refused
+    /// at the moment at which a writer comes, as [`RawQRwLock::try_read_acquire`] is.
     pub fn try_read_again(&self) -> bool {
         let mut word = self.word.load(Relaxed);
-        while word & LOCKED != LOCKED && word & FULL == 0 && word >= READER {
+        while word & (LOCKED | FULL) == 0 && word >= READER {
             match self.word.compare_exchange_weak(word, word + READER, Acquire, Relaxed) {
                 Ok(_) => return true,
                 Err(found) => word = found,
@@ -86,8 +87,7 @@ impl<P: Platform> RawQRwLock<P> {
     /// In a child process: forgets the parent's waiters. The holders stay.
     ///
     /// # Safety
-    /// No thread of this process waits for the lock or reads it, or does anything with it but take
-    /// it for writing and release it without waiting, until this returns.
+    /// No thread of this process takes the lock, waits for it or tries to, until this returns.
     pub unsafe fn forget_waiters(&self) {
         self.queue.forget();
         self.osq.forget();
@@ -97,7 +97,8 @@ impl<P: Platform> RawQRwLock<P> {
         let mut word = self.word.load(Relaxed);
         loop {
             // Beside a writer nobody reads: the counts are of the parent's waiters. (Invariant 1)
-            let kept = if word & LOCKED == LOCKED { LOCKED } else { word & !WAITING };
+            // A claim is of one of them, too.
+            let kept = if word & LOCKED == LOCKED { LOCKED } else { word & !(WAITING | LOCKED) };
             match self.word.compare_exchange_weak(word, kept, AcqRel, Relaxed) {
                 Ok(_) => return,
                 Err(found) => word = found,
@@ -131,9 +132,9 @@ impl<P: Platform> RawQRwLock<P> {
         let mut room = true;
         // Forever: the result cannot be an error.
         let _ = Until::<P>::FOREVER.poll(|| {
-            let word = self.word.load(Relaxed);
+            let word = self.look();
             room = word & FULL == 0;
-            !room || word & INSIDE == 0 && self.try_add_reader(word)
+            !room || word & LOCKED == 0 && self.try_add_reader(word)
         });
         room
     }

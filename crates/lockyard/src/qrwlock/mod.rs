@@ -16,6 +16,7 @@
 //! | `word` | name | written by |
 //! |---|---|---|
 //! | bits 0–7 = 255 | locked | a writer: from 0 by a compare-exchange of the whole word; the writer inside: to 0 by a byte store |
+//! | bits 0–7 = 1 | claimed | a writer: from 0 by a compare-exchange of the byte, where that is faster ([`Lanes::take_bare`]). It looks at the other bits, and makes this 255 or, if others show, 0, by a byte store |
 //! | bit 8 | waiting | the first waiter sets it, or a fair release: nobody else may enter. Cleared by the first waiter when it has the lock, or by the thread that ends the reservation |
 //! | bits 9–31 | readers | readers, by additions; an arriving reader that may not enter takes itself out again |
 //! | bit 31 | full | nobody: the readers' highest bit. No more may come, urgent ones neither: forgotten guards must not make the count begin anew |
@@ -24,6 +25,7 @@
 //! |---|---|---|
 //! | r,0,0 | a reader comes | r+1,0,0: it is in |
 //! | 0,0,0 | a writer comes | 0,0,1: it is in; in any other state it waits |
+//! | r,w,0 | a writer comes that has not seen r or w | r,w,claimed: nobody enters; then 0,0,1 or r,w,0: it waits |
 //! | r,0,1 | the writer leaves; it downgrades | r,0,0; r+1,0,0 |
 //!
 //! What a thread does that has to wait is said in `turns`. The kernel's locks of this kind, which
@@ -32,20 +34,24 @@
 //! # Invariants
 //!
 //! 1. While *locked* is set no reader is inside. (Counts of readers on their way out again may
-//!    show.)
+//!    show.) While *claimed* is, readers may be inside, but nobody enters.
 //! 2. An arriving reader's count may show at any time. So a writer compares the whole word,
-//!    *waiting* included, in the same step in which it enters.
+//!    *waiting* included, in the same step in which it enters. Or it claims its byte, and looks at
+//!    the other bits later: the count of a reader that is inside then was there before the claim.
 //! 3. A thread that takes the last reader out wakes the registered waiters; so does a thread that
-//!    clears *locked*. (An arriving reader leaves that to a writer inside.)
+//!    clears *locked* or *claimed*. (A reader beside one of those leaves that to the writer.)
 //! 4. Readers never pass *full* by more than there are threads: each takes itself out again, or was
 //!    let in before the bit was set. As many more would fit.
+//! 5. The look after a claim may be two, of bits 16–31 and then of bits 8–23. They find fewer than
+//!    128 readers, and then a multiple of 32,768. That is 0 unless 32,000 threads and more are
+//!    between their addition and taking that back at once: nobody else adds after a claim.
 //!
 //! # Memory ordering
 //!
 //! * `word`: entering is Acquire (a reader's addition, or its compare-exchange; a writer's
-//!   compare-exchange) and reads from the Release of the thread that made it possible: a
-//!   reader's subtraction, a writer's byte store. All changes of readers' counts and of *waiting*
-//!   are read-modify-writes and keep those release sequences.
+//!   compare-exchange, and its look after a claim) and reads from the Release of the thread that
+//!   made it possible: a reader's subtraction, a writer's byte store. All changes of readers'
+//!   counts and of *waiting* are read-modify-writes and keep those release sequences.
 //! * Setting *waiting* and taking an arriving reader out again order nothing: Relaxed.
 //! * Sleeping against leaving: {register; heavy fence; read word} against {leave; light fence; read
 //!   table}; see [`heads`](crate::wait::heads).
@@ -54,17 +60,21 @@
 //!
 //! **Stopped for ever.** A waiter keeps nobody out. A reader that is stopped between its
 //! addition and taking that back, some instructions in which it is not inside, keeps writers out.
-//! (A try, and [`read_acquire_queued`](RawQRwLock::read_acquire_queued), adds only to enter.)
+//! (A try, and [`read_acquire_queued`](RawQRwLock::read_acquire_queued), adds only to enter.) A
+//! writer that is stopped between its claim and its look keeps everybody out. (A try makes no
+//! claim.)
 //!
 //! **Destruction.** Releases do not touch the lock after their one step on the word: they look at
-//! the table by address. A waiter is a user.
+//! the table by address. A waiter is a user, and so is a writer with a claim.
 //!
 //! **fork.** A lock held by another thread stays held in the child. The forking thread goes on with
 //! what it holds: the parent's waiters are not in the child's queue. A parent's reader between its
 //! addition and its taking that back is counted in the child. The writer inside takes it out as it
 //! leaves or downgrades, while it is the child's only thread (invariant 1). Where the forking
 //! thread holds the lock for reading, or the child has started threads by then, such a reader stays
-//! counted: it is one of the parent's readers, which all stay.
+//! counted: it is one of the parent's readers, which all stay. Another thread's claim is no hold: a
+//! thread that finds it in its way takes it back while it is the child's only thread, and so does
+//! [`forget_waiters`](RawQRwLock::forget_waiters). Where the child has threads by then, it stays.
 //!
 //! Sources: queued rwlock (Linux, Waiman Long 2014); "Don't contend with readers when setting
 //! _QW_WAITING" (2015); Mellor-Crummey and Scott, "Scalable reader-writer synchronization" (1991).
@@ -82,12 +92,11 @@ use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
 
 const LOCKED: u32 = 0xff;
+const CLAIMED: u32 = 1;
 const WAITING: u32 = 1 << 8;
 /// One reader; what is below belongs to writers.
 const READER: u32 = 1 << 9;
 const LOCKED_LANE: u32 = 0;
-/// Set in the writer's byte when it is *locked*, and in no other of its values.
-const INSIDE: u32 = 0x80;
 /// More readers than threads can be, by far: four million and more, from guards that were
 /// forgotten. As many again fit, for those that are arriving.
 const FULL: u32 = 1 << 31;
@@ -147,7 +156,8 @@ impl<P: Platform> RawQRwLock<P> {
     }
 
     /// Takes the lock for reading unless a writer is inside, the lock is kept for a waiter, or
-    /// there are as many readers as can be counted.
+    /// there are as many readers as can be counted. Also refused at the moment at which a writer
+    /// comes, which may find other readers and wait.
     #[inline]
     pub fn try_read_acquire(&self) -> bool {
         let mut word = self.word.load(Relaxed);
@@ -170,9 +180,11 @@ impl<P: Platform> RawQRwLock<P> {
     }
 
     /// Takes the lock for writing. One compare-exchange if it is free.
+    // Accesses of the byte that a release has stored last, or of the others, but not of both: a
+    // processor may keep such a one waiting until the store is done.
     #[inline]
     pub fn write_acquire(&self) {
-        if self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_err() {
+        if !self.take_bare() {
             self.write_slow();
         }
     }
@@ -184,10 +196,7 @@ impl<P: Platform> RawQRwLock<P> {
     /// Why the wait ended.
     #[inline]
     pub fn write_acquire_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        if self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_ok() {
-            return Ok(());
-        }
-        self.write_slow_until(until)
+        if self.take_bare() { Ok(()) } else { self.write_slow_until(until) }
     }
 
     /// Takes the lock for writing if it is free and not kept for a waiter.
@@ -206,9 +215,7 @@ impl<P: Platform> RawQRwLock<P> {
     #[inline]
     pub unsafe fn write_release(&self) {
         self.forget_strays();
-        let key = P::key(self);
-        self.word.store_byte(LOCKED_LANE, 0, Release);
-        Self::kick(key);
+        self.clear_byte();
     }
 
     /// Makes the write lock a read lock, in one step.
@@ -242,11 +249,36 @@ impl<P: Platform> RawQRwLock<P> {
         !self.queue.is_empty()
     }
 
-    /// The writer inside is about to leave. Readers that are counted beside it are arriving; in a
-    /// child with one thread they were, in the parent, and take themselves out there.
+    /// Takes the lock for writing if nobody holds it, waits or arrives.
+    #[inline]
+    fn take_bare(&self) -> bool {
+        match self.word.take_bare(CLAIMED as u8, LOCKED as u8) {
+            Some(taken) => taken || self.step_back(),
+            None => false,
+        }
+    }
+
+    /// The claim of a writer that is not alone goes. A thread that it kept out may sleep by now.
+    #[cold]
+    fn step_back(&self) -> bool {
+        self.clear_byte();
+        false
+    }
+
+    /// A writer leaves, and wakes the first waiter. (Invariant 3)
+    #[inline]
+    fn clear_byte(&self) {
+        let key = P::key(self);
+        self.word.store_byte(LOCKED_LANE, 0, Release);
+        Self::kick(key);
+    }
+
+    /// The writer inside is about to leave. Readers that are counted beside it are arriving: few,
+    /// so the middle shows them (invariant 5). In a child with one thread they were, in the parent,
+    /// and take themselves out there.
     #[inline]
     fn forget_strays(&self) {
-        if self.word.load(Relaxed) >= READER {
+        if self.word.load_middle() >= (READER >> 8) as u16 {
             self.forget_strays_of_a_parent();
         }
     }
@@ -258,11 +290,11 @@ impl<P: Platform> RawQRwLock<P> {
         }
     }
 
-    /// A reader leaves, and wakes the first waiter if it was the last. (Invariant 3)
+    /// A reader leaves, and wakes the first waiter if the lock is free then. (Invariant 3)
     #[inline]
     fn leave(&self) {
         let key = P::key(self);
-        if self.word.fetch_sub(READER, Release) & !WRITERS == READER {
+        if self.word.fetch_sub(READER, Release) & !WAITING == READER {
             Self::kick(key);
         }
     }

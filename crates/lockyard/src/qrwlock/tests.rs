@@ -9,15 +9,17 @@ use crate::cancel::{GaveUp, Until};
 use crate::event::Event::{self, *};
 use crate::platform::linux::Linux;
 use crate::platform::{Ordering::SeqCst, Platform, Word};
-use crate::qrwlock::{BARRED, FULL, LOCKED, READER, RawQRwLock, WAITING, WRITERS};
+use crate::qrwlock::{BARRED, CLAIMED, FULL, LOCKED, READER, RawQRwLock, WAITING, WRITERS};
 use crate::wait::heads::SETTLE_NS;
 use crate::wait::tests::clockwork::*;
 use crate::wait::turn::{PATIENT_AFTER, PATIENT_SHIFT, RESERVED_NS, TURN_NS, TURNS_NS};
 
+mod claims;
+
 // The layout that no test can change.
 const _: () = {
     assert!(LOCKED == 0xff && WAITING == 0x100 && READER == 0x200 && FULL == 0x8000_0000);
-    assert!(WRITERS == 0x1ff && BARRED == 0x8000_01ff);
+    assert!(CLAIMED == 1 && WRITERS == 0x1ff && BARRED == 0x8000_01ff);
 };
 
 type Made = RawQRwLock<Clockwork>;
@@ -87,6 +89,9 @@ fn a_newcomer_passes_those_who_wait_but_for_one_for_whom_the_lock_is_kept() {
         (READER, false, true),
         (READER | WAITING, false, false),
         (LOCKED + READER, false, false),
+        (CLAIMED, false, false),
+        (CLAIMED + READER, false, false),
+        (CLAIMED | WAITING, false, false),
         (FULL - READER, false, true),
         (FULL, false, false),
         (FULL | WAITING, false, false),
@@ -331,6 +336,8 @@ fn a_child_keeps_its_write_lock_and_no_waiter() {
         ((LOCKED | WAITING) + READER, LOCKED),
         (2 * READER + WAITING, 2 * READER),
         (2 * READER, 2 * READER),
+        (CLAIMED + 2 * READER, 2 * READER),
+        (CLAIMED | WAITING, 0),
         (WAITING, 0),
     ];
     for (parent, child) in cases {

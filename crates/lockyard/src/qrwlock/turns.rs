@@ -42,7 +42,7 @@ use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
 use crate::wait::turn::{self, Beside, Contended, Events, Left, Look, Request, Shares};
 
-use super::{FULL, LOCKED, READER, RawQRwLock, WAITING};
+use super::{CLAIMED, FULL, LOCKED, READER, RawQRwLock, WAITING};
 
 impl<P: Platform> RawQRwLock<P> {
     /// A reader that is not counted any more, and must not simply proceed.
@@ -64,14 +64,23 @@ impl<P: Platform> RawQRwLock<P> {
     #[cold]
     #[inline(never)]
     pub(super) fn turns_try_write(&self) -> bool {
-        self.word.load(Relaxed) & !WAITING == 0 && turn::try_take(&Want::<P, true>(self))
+        self.look() & !WAITING == 0 && turn::try_take(&Want::<P, true>(self))
     }
 
     /// As [`Self::turns_try_write`], for reading.
     #[cold]
     #[inline(never)]
     pub(super) fn turns_try_read(&self) -> bool {
-        self.word.load(Relaxed) & (LOCKED | FULL) == 0 && turn::try_take(&Want::<P, false>(self))
+        self.look() & (LOCKED | FULL) == 0 && turn::try_take(&Want::<P, false>(self))
+    }
+
+    /// The word. In a child with one thread a claim is that of a thread of the parent: it goes.
+    pub(super) fn look(&self) -> u32 {
+        let word = self.word.load(Relaxed);
+        if word & LOCKED == CLAIMED && P::is_alone_in_child() {
+            return self.word.fetch_and(!LOCKED, Relaxed) & !LOCKED;
+        }
+        word
     }
 }
 
@@ -154,7 +163,7 @@ impl<P: Platform, const WRITE: bool> Contended<P> for Want<'_, P, WRITE> {
     }
 
     fn try_take(&self, first: bool) -> bool {
-        let mut word = self.0.word.load(Relaxed);
+        let mut word = self.0.look();
         while Self::lets_in(word, first) {
             match self.0.word.compare_exchange_weak(word, word + Self::HOLD, Acquire, Relaxed) {
                 Ok(_) => return true,

@@ -4,6 +4,7 @@
 use lockyard::event::Event;
 use lockyard::history::rwsem::{KernelRwSem, policy as sem};
 use lockyard::mutex::RawMutex;
+use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex_tree::RawTreeRtMutex;
 use lockyard::rwsem::RawRwSem;
 use lockyard::semaphore::RawSemaphore;
@@ -94,6 +95,7 @@ pub fn all() -> Vec<Scenario> {
     let special = [
         urgent_spins(),
         parted_spins(),
+        parted_readers(),
         shuffled(),
         hierarchical(),
         spin_queue(),
@@ -312,6 +314,26 @@ fn parted_spins() -> Vec<Scenario> {
         late.contend::<RawQSpinLock<Loom>>(&[W, W]),
         late.contend::<RawQSpinLock<Loom>>(&[W, W, W]),
         late.attempt::<RawQSpinLock<Loom>>(&[W, W]),
+    ]
+}
+
+/// Writers that claim a lock before they look. Woken in vain by that, a waiter may doze rightly.
+fn parted_readers() -> Vec<Scenario> {
+    let parted = |machine| Machine { parted: true, ..machine };
+    let of = |mode, machine| Of { lock: "qrwlock:today", machine: parted(machine), mode };
+    let sleeps = of("parted-sleeps", SLEEPS);
+    let spins = of("parted-spins", SPINS);
+    vec![
+        sleeps.contend::<RawQRwLock<Loom>>(&[W, R]),
+        sleeps.downgrade::<RawQRwLock<Loom>>(&[W]),
+        sleeps.attempt::<RawQRwLock<Loom>>(&[W, R]),
+        spins.contend::<RawQRwLock<Loom>>(&[W, R]),
+        spins.contend::<RawQRwLock<Loom>>(&[W, W]),
+        spins.contend::<RawQRwLock<Loom>>(&[W, R, R]),
+        spins.contend::<RawQRwLock<Loom>>(&[W, W, R]),
+        spins.downgrade::<RawQRwLock<Loom>>(&[R, W]),
+        urgent(&spins),
+        of("parted-late", LATE).contend::<RawQRwLock<Loom>>(&[W, R]),
     ]
 }
 
