@@ -105,15 +105,22 @@ impl Kind {
     fn first(&self, place: Place) -> Class {
         let Some(word) = place.word() else { return self.nameless() };
         let at = place.site.known().map(|site| segment::class_at(self.name, site));
-        let class = settle(word, at.filter(|class| *class != Class::NONE).unwrap_or_else(|| self.nameless()));
-        // Threads that take it for the first time at once count it more than once.
-        segment::joined(class);
-        class
+        let class = at.filter(|class| *class != Class::NONE).unwrap_or_else(|| self.nameless());
+        match settle(word, class) {
+            Ok(()) => {
+                segment::joined(class);
+                class
+            }
+            Err(given) => given,
+        }
     }
 
     fn nameless(&self) -> Class {
         match self.class.load(Relaxed) {
-            0 => settle(&self.class, segment::class(self.name, b"", 0)),
+            0 => {
+                let class = segment::class(self.name, b"", 0);
+                settle(&self.class, class).map_or_else(|given| given, |()| class)
+            }
             own => Class::from_raw(own),
         }
     }
@@ -135,12 +142,9 @@ impl Kind {
 }
 
 /// Gives a lock, or locks, with this class word `class`, unless another thread has given them one
-/// meanwhile: a lock whose class changed would be recorded as two.
-fn settle(word: &AtomicU32, class: Class) -> Class {
-    match word.compare_exchange(0, class.kept(), Relaxed, Relaxed) {
-        Ok(_) => class,
-        Err(given) => Class::from_raw(given),
-    }
+/// meanwhile, which is the error: a lock whose class changed would be recorded as two.
+fn settle(word: &AtomicU32, class: Class) -> Result<(), Class> {
+    word.compare_exchange(0, class.kept(), Relaxed, Relaxed).map(|_| ()).map_err(Class::from_raw)
 }
 
 unsafe fn word<'a>(place: *mut u32) -> &'a AtomicU32 {

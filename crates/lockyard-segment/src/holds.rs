@@ -156,29 +156,50 @@ pub(crate) fn ends(page: &ThreadPage, lock: usize) {
     if since & TIMED != 0 {
         let now = Linux::now();
         page.ending.store(now, Relaxed);
-        if since & AWAITED != 0 {
-            let (place, tag) = place_of(lock);
-            RELEASED[place].store(tag | now & !TAG, Relaxed);
+        if page.signalled.load(Relaxed) == lock as u64 {
+            page.signalled.store(0, Relaxed);
+            let (recent, tag) = recent(lock);
+            let next = recent.made.fetch_add(1, Relaxed) as usize % RECENT;
+            recent.at[next].store(tag | now & !TAG, Relaxed);
         }
     }
 }
 
-/// When locks were released for which others had waited, by a part of their addresses: of two locks
-/// with one place the later one. In the highest bits another part of the address.
-static RELEASED: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
-const TAG: u64 = !0 << 56;
-
-/// Where `lock` is in [`RELEASED`], and its highest bits there.
-fn place_of(lock: usize) -> (usize, u64) {
-    let mixed = (lock as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    ((mixed >> 40) as usize % RELEASED.len(), mixed & TAG)
+/// The last times at which locks were released by threads that had signalled waiters of theirs.
+struct Recent {
+    made: AtomicU64,
+    /// In the highest bits a part of the lock's address.
+    at: [AtomicU64; RECENT],
 }
 
-/// How long after `moment` `lock` was last released while others waited for it, if it was.
+const RECENT: usize = 4;
+const TAG: u64 = !0 << 56;
+/// By another part of the address.
+static RELEASED: [Recent; 64] =
+    [const { Recent { made: AtomicU64::new(0), at: [const { AtomicU64::new(0) }; RECENT] } }; 64];
+
+/// Where the releases of `lock` are, and the highest bits of its times.
+fn recent(lock: usize) -> (&'static Recent, u64) {
+    let mixed = (lock as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (&RELEASED[(mixed >> 40) as usize % RELEASED.len()], mixed & TAG)
+}
+
+/// How long after `moment` a thread that had signalled released `lock` for the first time. `None`:
+/// that is not known, or no longer.
 pub(crate) fn released_after(lock: usize, moment: u64) -> Option<u64> {
-    let (place, tag) = place_of(lock);
-    let word = RELEASED[place].load(Relaxed);
-    (word & TAG == tag).then(|| (word & !TAG).checked_sub(moment & !TAG)).flatten()
+    let (recent, tag) = recent(lock);
+    let times = recent.at.each_ref().map(|time| time.load(Relaxed));
+    let after = |time: &u64| (time & TAG == tag).then(|| (time & !TAG).checked_sub(moment & !TAG)).flatten();
+    // Where all are later the first may be gone.
+    let known = times.iter().any(|time| after(time).is_none());
+    times.iter().filter_map(after).min().filter(|_| known)
+}
+
+/// A thread waits from now on for `lock`, if the thread with `page` holds it.
+pub(crate) fn signalled(page: &ThreadPage, lock: usize) {
+    if mark_noted(page, lock) {
+        page.signalled.store(lock as u64, Relaxed);
+    }
 }
 
 /// Takes note number `at` out; `last` is the last one.

@@ -275,6 +275,8 @@ pub struct ThreadPage {
     pub waiting_lock: AtomicU64,
     /// When the hold ends that the thread is about to end, likewise, or 0.
     pub ending: AtomicU64,
+    /// The lock that it holds and has put others in the queue of, by a signal, or 0.
+    pub signalled: AtomicU64,
     /// The kernel's name of the thread.
     pub thread: AtomicU64,
     /// Its name, as it was at its first wait.

@@ -16,8 +16,8 @@ use crate::callers::{self, Caller};
 use crate::classes::{self, Class};
 use crate::histogram::bucket;
 use crate::holds::{
-    AWAITED, acquired_plainly, ends, forget, greatest, is_plain, mark, mark_noted, note, released_after,
-    released_plainly, timed,
+    AWAITED, acquired_plainly, ends, forget, greatest, is_plain, mark, note, released_after, released_plainly,
+    signalled, timed,
 };
 use crate::layout::{ThreadPage, WITH_DEADLINE};
 use crate::search;
@@ -190,7 +190,7 @@ pub fn awaited(lock: usize) {
     if writer::watched()
         && let Some(page) = mine()
     {
-        mark_noted(page, lock);
+        signalled(page, lock);
     }
 }
 
@@ -198,9 +198,9 @@ pub fn awaited(lock: usize) {
 /// lock, as a thread that signals does.
 const BRIEF_NS: u64 = 1_000;
 
-/// The calling thread has taken the lock at `lock`, for which it had waited asleep since `since`,
-/// moved there by another thread: until the last release before which that was [known](awaited).
-/// (What came after it was the way to a CPU.) `others` still wait.
+/// The calling thread has taken the lock at `lock`, into whose queue another had put it at `since`,
+/// asleep. It has waited until that one released the lock, if it [held](awaited) it. (What came
+/// after that was the way to a CPU.) `others` still wait.
 #[cold]
 pub fn acquired_after(caller: impl Into<Caller>, lock: usize, since: u64, others: bool) {
     let Some(page) = mine() else { return };

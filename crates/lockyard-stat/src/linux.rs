@@ -44,10 +44,14 @@ fn first(ask: &Ask<'_>) -> u32 {
     let kind = ask.kind.as_bytes();
     let at = if ask.place == 0 { Class::NONE } else { segment::class_at(kind, ask.place) };
     // Where the place is not known, or there is no room for it, its kind.
-    let given = ask.class.give(if at == Class::NONE { segment::class(kind, b"", 0) } else { at }.kept());
-    // Threads that take it for the first time at once count it more than once.
-    segment::joined(Class::from_raw(given));
-    given
+    let class = if at == Class::NONE { segment::class(kind, b"", 0) } else { at };
+    match ask.class.give(class.kept()) {
+        Ok(()) => {
+            segment::joined(class);
+            class.kept()
+        }
+        Err(given) => given,
+    }
 }
 
 /// A wait that has not ended otherwise has been given up: by a panic.

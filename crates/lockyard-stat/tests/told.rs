@@ -201,9 +201,10 @@ fn a_thread_that_is_notified_waits_for_the_notifier() {
         }
     });
     let class = class("notified");
-    assert_eq!((class.counts.contended, class.counts.gave_up), (1, 0));
+    // The threads may meet at the mutex before.
+    assert!(class.counts.contended >= 1 && class.counts.gave_up == 0, "{class:?}");
     assert!(class.counts.wait_ns >= 100_000 && class.counts.hold_max >= 100_000, "{class:?}");
-    assert_eq!(class.callers.iter().map(|caller| caller.holds).sum::<u64>(), 1);
+    assert!(class.callers.iter().any(|caller| caller.holds > 0), "{class:?}");
 }
 
 #[test]

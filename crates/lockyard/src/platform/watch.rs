@@ -45,9 +45,12 @@ impl Class {
         self.word.load(Relaxed)
     }
 
-    /// Gives the lock `number`, unless it has one. The one that it has.
-    pub fn give(&self, number: u32) -> u32 {
-        self.word.compare_exchange(0, number, Relaxed, Relaxed).map_or_else(|given| given, |_| number)
+    /// Gives the lock `number`.
+    ///
+    /// # Errors
+    /// The one that it has.
+    pub fn give(&self, number: u32) -> Result<(), u32> {
+        self.word.compare_exchange(0, number, Relaxed, Relaxed).map(|_| ())
     }
 
     /// Gives the lock `number` in place of what it had.
