@@ -18,7 +18,7 @@
 //! * there are more than 64 threads, the lock does not know which of them has it, and a waiter's
 //!   `search` has no time for all of them;
 //! * nobody waits but threads that a signal put into the mutex's queue, of a thread that did not
-//!   hold the mutex.
+//!   hold it, and the one that does is not among the first 64.
 //!
 //! It ends where its release [begins](crate::releasing), if that is told: the thread may lose its
 //! CPU to one that the release wakes.
@@ -165,7 +165,7 @@ pub(crate) fn ends(page: &ThreadPage, lock: usize) {
     }
 }
 
-/// The last times at which locks were released by threads that had signalled waiters of theirs.
+/// The last times at which locks were released whose holders others had signalled waiters of.
 struct Recent {
     made: AtomicU64,
     /// In the highest bits a part of the lock's address.
@@ -184,8 +184,8 @@ fn recent(lock: usize) -> (&'static Recent, u64) {
     (&RELEASED[(mixed >> 40) as usize % RELEASED.len()], mixed & TAG)
 }
 
-/// How long after `moment` a thread that had signalled released `lock` for the first time. `None`:
-/// that is not known, or no longer.
+/// How long after `moment` a holder for whose lock a waiter was signalled released `lock` for the
+/// first time. `None`: that is not known, or no longer.
 pub(crate) fn released_after(lock: usize, moment: u64) -> Option<u64> {
     let (recent, tag) = recent(lock);
     let times = recent.at.each_ref().map(|time| time.load(Relaxed));
@@ -195,11 +195,14 @@ pub(crate) fn released_after(lock: usize, moment: u64) -> Option<u64> {
     times.iter().filter_map(after).min().filter(|_| known)
 }
 
-/// A thread waits from now on for `lock`, if the thread with `page` holds it.
-pub(crate) fn signalled(page: &ThreadPage, lock: usize) {
-    if mark_noted(page, lock) {
+/// A thread that was signalled waits from now on for `lock`, if the thread with `page` holds it:
+/// whether it does.
+pub(crate) fn signalled(page: &ThreadPage, lock: usize) -> bool {
+    let holds = mark_noted(page, lock);
+    if holds {
         page.signalled.store(lock as u64, Relaxed);
     }
+    holds
 }
 
 /// Takes note number `at` out; `last` is the last one.

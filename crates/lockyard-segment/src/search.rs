@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 
-use crate::holds::mark_noted;
+use crate::holds::{self, mark_noted};
 use crate::layout::ThreadPage;
 use crate::writer;
 
@@ -51,6 +51,12 @@ pub(crate) fn readers(lock: usize) -> u32 {
     let near = [(); 2].map(|()| mark_all(&mut writer::known_pages().take(ALWAYS)));
     let far = further(mark_all);
     near.into_iter().chain(far).find(|thread| *thread != 0).unwrap_or(0)
+}
+
+/// Whether one of the first threads holds `lock`, for which a thread waits that was signalled.
+#[cold]
+pub(crate) fn signalled(lock: usize) -> bool {
+    writer::known_pages().take(ALWAYS).any(|page| holds::signalled(page, lock))
 }
 
 /// The page of the thread that the kernel calls `thread`.

@@ -184,13 +184,14 @@ pub fn refused(caller: impl Into<Caller>, lock: usize) {
     }
 }
 
-/// From now on a thread waits for the lock at `lock`, if the calling thread holds it.
+/// From now on a thread that was signalled waits for the lock at `lock`, if it is held: by the
+/// calling thread, as a rule.
 #[inline]
 pub fn awaited(lock: usize) {
     if writer::watched()
         && let Some(page) = mine()
     {
-        signalled(page, lock);
+        let _ = signalled(page, lock) || search::signalled(lock);
     }
 }
 
@@ -199,8 +200,8 @@ pub fn awaited(lock: usize) {
 const BRIEF_NS: u64 = 1_000;
 
 /// The calling thread has taken the lock at `lock`, into whose queue another had put it at `since`,
-/// asleep. It has waited until that one released the lock, if it [held](awaited) it. (What came
-/// after that was the way to a CPU.) `others` still wait.
+/// asleep. It has waited until the thread released the lock that [held](awaited) it then. (What
+/// came after that was the way to a CPU.) `others` still wait.
 #[cold]
 pub fn acquired_after(caller: impl Into<Caller>, lock: usize, since: u64, others: bool) {
     let Some(page) = mine() else { return };
