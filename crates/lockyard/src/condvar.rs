@@ -234,14 +234,12 @@ impl<P: Platform> RawCondvar<P> {
     /// if the caller does not hold it, and the condition variable may be gone.
     #[inline]
     pub fn signal_told(&self, moved: impl FnOnce(usize)) -> bool {
-        let signalled = if self.queue.is_empty() { None } else { self.signal_slow() };
-        signalled.filter(|mutex| *mutex != 0).map(moved);
-        signalled.is_some()
+        !self.queue.is_empty() && self.signal_slow(moved)
     }
 
-    /// The key of the waiter that was signalled.
     #[cold]
-    fn signal_slow(&self) -> Option<usize> {
+    #[inline(never)]
+    fn signal_slow(&self, moved: impl FnOnce(usize)) -> bool {
         // Until the waiter knows: a child must not find it claimed for ever.
         P::begin_window();
         section::enter(&self.lock);
@@ -258,7 +256,8 @@ impl<P: Platform> RawCondvar<P> {
         unsafe { section::exit(&self.lock) };
         let mutex = next.map(Self::deliver);
         P::end_window();
-        mutex
+        mutex.filter(|mutex| *mutex != 0).map(moved);
+        mutex.is_some()
     }
 
     /// Wakes all that wait now: how many.
@@ -270,16 +269,12 @@ impl<P: Platform> RawCondvar<P> {
     /// The same; `moved` as of [`RawCondvar::signal_told`].
     #[inline]
     pub fn broadcast_told(&self, moved: impl FnOnce(usize)) -> usize {
-        let (woken, mutex) = if self.queue.is_empty() { (0, 0) } else { self.broadcast_slow() };
-        if mutex != 0 {
-            moved(mutex);
-        }
-        woken
+        if self.queue.is_empty() { 0 } else { self.broadcast_slow(moved) }
     }
 
-    /// How many there were, and the key of one of them.
     #[cold]
-    fn broadcast_slow(&self) -> (usize, usize) {
+    #[inline(never)]
+    fn broadcast_slow(&self, moved: impl FnOnce(usize)) -> usize {
         // A claimed waiter can be linked nowhere else meanwhile.
         let claimed = WaitQueue::<P>::default();
         P::begin_window();
@@ -301,7 +296,10 @@ impl<P: Platform> RawCondvar<P> {
             woken += 1;
         }
         P::end_window();
-        (woken, mutex)
+        if mutex != 0 {
+            moved(mutex);
+        }
+        woken
     }
 
     fn claim(waiter: &Thread<P>) -> bool {
