@@ -152,7 +152,8 @@ fn stop(summary: &Summary, (class, threads, machine): &(String, f64, String)) ->
         format!("; the first that will stop you is {about}")
     } else if threads > seen * (1.0 - asleep) {
         format!(
-            "; the first that will stop you is {about} if they never sleep (the {seen} that ran slept {:.0} % of the time)",
+            "; the first that will stop you is {about} if they never sleep \
+             (the {seen} that ran slept {:.0} % of the time)",
             asleep * 100.0
         )
     } else {
@@ -258,14 +259,16 @@ mod tests {
     #[test]
     fn threads_that_slept_are_told_from_those_that_saturate_a_lock() {
         let text = said(16, 0.97, 0, 6.0);
-        let end = "at about 6 threads on this machine if they never sleep (the 16 that ran slept 97 % of the time).";
+        let end = "at about 6 threads on this machine if they never sleep \
+                   (the 16 that ran slept 97 % of the time).";
         assert!(text.starts_with("Locks cost you little so far: ") && text.ends_with(end), "{text}");
     }
 
     #[test]
     fn tries_in_vain_are_told_where_nothing_waits() {
         let text = said(8, 0.0, 40_000, 1.0);
-        let begin = "Locks cost you tries: 40,000 found CACHE taken and came again, beside 16 sections; 0.0 % ";
+        let begin = "Locks cost you tries: 40,000 found CACHE taken and came again, \
+                     beside 16 sections; 0.0 % ";
         assert!(text.starts_with(begin) && text.ends_with("at about 1 thread on this machine, where 8 ran."), "{text}");
         assert!(said(8, 0.0, 800, 9.0).starts_with("Locks are not your problem: "));
     }

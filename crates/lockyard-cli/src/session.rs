@@ -3,9 +3,11 @@
 //!
 //! | asked | told by |
 //! |---|---|
-//! | which processes go on | their segments; of those without one, the session in the environment that they began with |
-//! | whether the library is in a process | what it has mapped: a C library, and ours or not; asked again when its stack begins elsewhere, as it does after exec |
+//! | which processes go on | their segments, else the session in their environment |
+//! | whether the library is in a process | what it has mapped: a C library, and ours or not |
 //!
+//! The environment is that with which a process began. What it has mapped is asked again when its
+//! stack begins elsewhere, as it does after exec.
 //! A process that has overwritten its environment, and has no segment, is not found.
 
 use std::ffi::{OsStr, OsString};

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | no segment can be made, or read | why: the state of `/dev/shm`, or the version |
 //! | `LOCKYARD_MUTEX=glibc` | that, and to unset it |
-//! | a program that the library was not in | what its file says, else that its environment was changed |
+//! | a program that the library was not in | what its file says, else its changed environment |
 //! | objects that were left to the C library, and no others | so many of these kinds |
 //! | a program that tells by itself, or brings its own locks along | which, and the way in |
 //! | none of these | that it took no lock, or that the library was not in it |
@@ -137,7 +137,8 @@ impl Unseen<'_> {
         let mut why = left.unwrap_or_default() + &self.reason();
         match self.known.futex_share() {
             Some(share) if share >= 0.01 => why.push_str(&format!(
-                "; its threads spent {} % of their time in futex calls: in locks, semaphores and condition variables that are not seen",
+                "; its threads spent {} % of their time in futex calls: \
+                 in locks, semaphores and condition variables that are not seen",
                 numbers::three(share * 100.0)
             )),
             Some(_) => why.push_str("; its threads were in futex calls for less than 1 % of their time"),
@@ -220,7 +221,9 @@ fn left_to_glibc(sample: &Sample) -> Option<String> {
 
 fn without_library(program: &Path) -> String {
     format!(
-        "the preload library was not in '{}', which it became or started: LD_PRELOAD was taken out of its environment; run that under this command, or keep LD_PRELOAD and LOCKYARD_STAT",
+        "the preload library was not in '{}', which it became or started: \
+         LD_PRELOAD was taken out of its environment; \
+         run that under this command, or keep LD_PRELOAD and LOCKYARD_STAT",
         program.display()
     )
 }

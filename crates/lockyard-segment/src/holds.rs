@@ -25,7 +25,7 @@
 //!
 //! | [`Held::since`] | what |
 //! |---|---|
-//! | bit 63 clear | no time is known: `notes` as it was before the acquisition, another word for each |
+//! | bit 63 clear | no time: `notes` as it was before the acquisition, another word for each |
 //! | bit 63 set | bits 0–60: nanoseconds; 61: others wait; 62: for the distribution |
 //! | all set | the note has been moved |
 //!

@@ -3,11 +3,12 @@
 //! | what is seen, the first that fits | what is said |
 //! |---|---|
 //! | a thread still holds it, and most of the loss are waits for that one | look at what it does |
+//! | the same, and no thread is seen that holds it | that, and that its holder may have ended |
 //! | a [storm] of tries in vain | wait in place of trying |
-//! | holds for which others waited last [`SLOW`] on average, and are not the usual section | the slow work outside |
+//! | holds that others waited for last [`SLOW`] on average, not the usual ones | the work outside |
 //! | most was waited behind a [few long holds](long_hold) | look at what that thread did there |
 //! | most of the waiting is that of readers | write less often, or publish a copy |
-//! | [one section limits the program](limit), or those of all its locks do | split what it protects |
+//! | [one section, or those of all its locks, limits the program](limit) | split what it protects |
 //! | threads are more than twice the CPUs | fewer threads |
 //! | anything else | take it less often, or split what it protects |
 
@@ -97,7 +98,10 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
     let counts = &class.counts;
     let holds = Holds::of(facts, class);
     if class.waiting.sum_ns > counts.wait_ns && class.waiting.longest_ns >= LONG {
-        return "Look at what that thread does, and why it does not release the lock.".to_owned();
+        return match class.waiting.holder {
+            0 => "No thread is seen to hold it: its holder may have ended without a release.".to_owned(),
+            _ => "Look at what that thread does, and why it does not release the lock.".to_owned(),
+        };
     }
     if is_stormy(facts.sample, counts) {
         return format!(
@@ -113,7 +117,8 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
         return said;
     }
     if 2 * readers > all {
-        return "Readers wait for writers: write less often, or publish a copy in place of writing under the lock."
+        return "Readers wait for writers: write less often, \
+                or publish a copy in place of writing under the lock."
             .to_owned();
     }
     if let Some(said) = limit(&holds, facts.share(class.lost_ns()), counts.locks) {
@@ -156,7 +161,8 @@ fn slow(holds: &Holds<'_>, counts: &Counts, readers_wait: u64) -> Option<String>
     let what = "Do the slow work there outside of the lock";
     Some(match top {
         top if !top.shared && 2 * readers_wait > counts.wait_ns => {
-            format!("Readers starve behind that writer. {what}, or publish a copy in place of writing under it.")
+            let copy = "publish a copy in place of writing under it";
+            format!("Readers starve behind that writer. {what}, or {copy}.")
         }
         top if top.shared => format!("Writers wait until such readers have gone. {what}."),
         _ => format!("{what}: copy what it needs, and release first."),
@@ -198,7 +204,8 @@ fn rare(facts: &Facts<'_>, class: &ClassSample, holds: &Holds<'_>) -> Option<Str
         true => format!("; if nothing there is slow, it had lost its CPU ({})", crowd(facts)),
         false => String::new(),
     };
-    Some(format!("Most of that was waited behind {few}{usual}: look at what {thread} did {place} for so long{cpu}."))
+    let what = format!("what {thread} did {place} for so long");
+    Some(format!("Most of that was waited behind {few}{usual}: look at {what}{cpu}."))
 }
 
 /// Where one section limits the program: that of the only lock of a class, or those of all of its
@@ -232,6 +239,7 @@ mod tests {
     use std::time::Duration;
 
     use lockyard_segment::histogram::bucket;
+    use lockyard_segment::sample::Waiting;
 
     use super::*;
     use crate::follow::Known;
@@ -244,6 +252,16 @@ mod tests {
         let symbols = &symbols;
         let facts = Facts { sample: &sample, thread_time, cpus: 2, ended: true, symbols, known: &known };
         advice(&facts, &sample.classes[0])
+    }
+
+    #[test]
+    fn a_wait_for_a_lock_that_nobody_is_seen_to_hold_is_not_blamed_on_a_thread() {
+        let held_by = |holder| {
+            let waiting = Waiting { threads: 1, longest_ns: 2 * LONG, sum_ns: 2 * LONG, holder };
+            said(ClassSample { waiting, ..ClassSample::default() })
+        };
+        assert!(held_by(7).starts_with("Look at what that thread does"));
+        assert!(held_by(0).starts_with("No thread is seen to hold it"));
     }
 
     /// What a program counted one thread of which slept for 30 ms under the lock, once; `awaited`
@@ -270,9 +288,10 @@ mod tests {
     #[test]
     fn one_long_hold_behind_which_most_was_waited_is_what_is_looked_at() {
         let text = said(held_once(31_555_534, 17, 29_000_000));
-        let end = "Most of that was waited behind one hold of 30.1 ms, of a section that lasts 256 ns as a rule: look at \
-                   what thread 16203 \"w7\" did there for so long; if nothing there is slow, it had lost its CPU (16 \
-                   threads share 2 CPUs).";
+        let end = "Most of that was waited behind one hold of 30.1 ms, \
+                   of a section that lasts 256 ns as a rule: look at \
+                   what thread 16203 \"w7\" did there for so long; \
+                   if nothing there is slow, it had lost its CPU (16 threads share 2 CPUs).";
         assert!(text.ends_with(end), "{text}");
         let few = said(held_once(200_000_000, 60, 20_000_000));
         assert!(few.contains("behind a few holds of up to 30.1 ms, of a section"), "{few}");

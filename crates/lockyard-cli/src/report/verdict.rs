@@ -6,9 +6,13 @@
 //! | a process that goes on after the program | that, before what follows |
 //! | threads that wait in a circle | the deadlock, and nothing else |
 //! | no acquisition | that, what is not timed, and the waits elsewhere |
-//! | less than [`SMALL`] of the threads' time, and a [storm](advice::storm) of tries in vain | the tries, their lock, and the longest wait if it was [`LONG`] |
-//! | less than [`SMALL`] of the threads' time, no storm, and no wait of [`LONG`] | locks are not the problem, with the figures; if the program has locks of its own, or waits elsewhere, only those that were seen are not |
-//! | anything else | the class that cost most; its callers by what they waited and made others wait; the [advice]; a storm at another class |
+//! | little lost, [many tries in vain](advice::storm) | the tries, their lock, a [`LONG`] wait |
+//! | little lost, no storm, no wait of [`LONG`] | locks are not the problem, with the figures |
+//! | anything else | the class that cost most, its callers, the [advice]; a storm elsewhere |
+//!
+//! Little is less than [`SMALL`] of the threads' time. Of a program that has locks of its own, or
+//! waits elsewhere, only the locks that were seen are not the problem. Callers are ordered by what
+//! they waited, and by what they made others wait.
 
 use lockyard_segment::Sample;
 use lockyard_segment::sample::{ClassSample, ThreadSample};

@@ -16,7 +16,7 @@
 //! | `word` | name | written by |
 //! |---|---|---|
 //! | bits 0–7 = 255 | locked | a writer: from 0 by a compare-exchange of the whole word; the writer inside: to 0 by a byte store |
-//! | bits 0–7 = 1 | claimed | a writer: from 0 by a compare-exchange of the byte, where that is faster ([`Lanes::take_bare`]). It looks at the other bits, and makes this 255 or, if others show, 0, by a byte store |
+//! | bits 0–7 = 1 | claimed | a writer: from 0 by a compare-exchange of the byte; see below |
 //! | bit 8 | waiting | the first waiter sets it, or a fair release: nobody else may enter. Cleared by the first waiter when it has the lock, or by the thread that ends the reservation |
 //! | bits 9–31 | readers | readers, by additions; an arriving reader that may not enter takes itself out again |
 //! | bit 31 | full | nobody: the readers' highest bit. No more may come, urgent ones neither: forgotten guards must not make the count begin anew |
@@ -25,8 +25,11 @@
 //! |---|---|---|
 //! | r,0,0 | a reader comes | r+1,0,0: it is in |
 //! | 0,0,0 | a writer comes | 0,0,1: it is in; in any other state it waits |
-//! | r,w,0 | a writer comes that has not seen r or w | r,w,claimed: nobody enters; then 0,0,1 or r,w,0: it waits |
+//! | r,w,0 | a writer comes that saw 0,0,0 | r,w,claimed: nobody enters; then 0,0,1 or r,w,0 |
 //! | r,0,1 | the writer leaves; it downgrades | r,0,0; r+1,0,0 |
+//!
+//! A writer claims where narrow steps are faster than a wide one ([`Lanes::take_bare`]). It looks at
+//! the other bits then, and stores 255 to its byte. If others show, it stores 0, and waits.
 //!
 //! What a thread does that has to wait is said in `turns`. The kernel's locks of this kind, which
 //! wait otherwise, are in `history::qrwlock` (feature `history`).

@@ -102,40 +102,18 @@ impl Lanes for LaneWord {
 
     #[inline(always)]
     fn load_middle(&self) -> u16 {
-        let value: u32;
-        // SAFETY: bytes 1 and 2 of this word: in one aligned group of 8, so they are one access,
-        // although not aligned themselves. Otherwise as in `store_byte`.
-        unsafe {
-            core::arch::asm!(
-                "movzx {:e}, word ptr [{} + 1]",
-                out(reg) value, in(reg) self.0.as_ptr(),
-                options(nostack, preserves_flags)
-            );
-        }
-        value as u16
+        self.load_half_at::<1>()
     }
 
     #[inline(always)]
     fn take_bare(&self, claim: u8, value: u8) -> Option<bool> {
-        let high = || {
-            let value: u32;
-            // SAFETY: bytes 2 and 3 of this word; otherwise as in `store_byte`.
-            unsafe {
-                core::arch::asm!(
-                    "movzx {:e}, word ptr [{} + 2]",
-                    out(reg) value, in(reg) self.0.as_ptr(),
-                    options(nostack, preserves_flags)
-                );
-            }
-            value as u16
-        };
         self.fetch_to_write();
         // What it does not see the looks below will.
         if self.load_middle() != 0 {
             return None;
         }
         self.compare_exchange_byte(0, 0, claim, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        let bare = high() | self.load_middle() == 0;
+        let bare = self.load_half_at::<2>() | self.load_middle() == 0;
         if bare {
             self.store_byte(0, value, Ordering::Relaxed);
         }
@@ -160,6 +138,23 @@ impl Lanes for LaneWord {
 }
 
 impl LaneWord {
+    /// Bytes `BYTE` and the next one.
+    #[inline(always)]
+    fn load_half_at<const BYTE: usize>(&self) -> u16 {
+        const { assert!(BYTE < 3) };
+        let value: u32;
+        // SAFETY: two bytes of this word: in one aligned group of 8, so they are one access,
+        // although they may not be aligned themselves. Otherwise as in `store_byte`.
+        unsafe {
+            core::arch::asm!(
+                "movzx {:e}, word ptr [{} + {at}]",
+                out(reg) value, in(reg) self.0.as_ptr(), at = const BYTE,
+                options(nostack, preserves_flags)
+            );
+        }
+        value as u16
+    }
+
     /// Has the line fetched to be written, or an exchange after a look would have to ask for it
     /// once more: so it is on Intel's before 2014, which do nothing here. (Those of 2004 do not
     /// know the instruction.)
