@@ -28,8 +28,8 @@
 //! | r,w,0 | a writer comes that saw 0,0,0 | r,w,claimed: nobody enters; then 0,0,1 or r,w,0 |
 //! | r,0,1 | the writer leaves; it downgrades | r,0,0; r+1,0,0 |
 //!
-//! A writer claims where narrow steps are faster than a wide one ([`Lanes::take_bare`]). It looks at
-//! the other bits then, and stores 255 to its byte. If others show, it stores 0, and waits.
+//! A writer claims where narrow steps are faster than a wide one: see [`Lanes::take_bare`]. It then
+//! looks at the other bits, and stores 255 to its byte. If others show, it stores 0, and waits.
 //!
 //! What a thread does that has to wait is said in `turns`. The kernel's locks of this kind, which
 //! wait otherwise, are in `history::qrwlock` (feature `history`).
