@@ -19,6 +19,8 @@ use lockyard_segment::Reader;
 
 /// Processes that are remembered.
 const MOST: usize = 64;
+/// Reads of an environment that is empty before it counts as empty, some milliseconds.
+const INSIDE_EXEC: u32 = 500;
 
 /// A process that goes on after the one that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,10 +39,8 @@ pub(crate) fn running(session: u32) -> Vec<Left> {
         .map(|reader| Left { process: reader.process(), tells: true })
         .collect();
     let mark = format!("LOCKYARD_SESSION={session}");
-    let began_so = |process: u32| {
-        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
-    };
+    let began_so =
+        |process: u32| environment(process).split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes());
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     for process in all.filter(|process| began_so(*process) && threads(*process).is_some()) {
@@ -49,6 +49,21 @@ pub(crate) fn running(session: u32) -> Vec<Left> {
         }
     }
     found
+}
+
+/// The environment with which `process` began: empty if it began without one, has ended, belongs to
+/// another user or to the kernel.
+fn environment(process: u32) -> Vec<u8> {
+    // A shell that starts a program and ends leaves a process inside exec. That reads as empty
+    // until the new stack is laid out. A process of the kernel has no file.
+    for _ in 0..INSIDE_EXEC {
+        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        if !environment.is_empty() || fs::read_link(format!("/proc/{process}/exe")).is_err() {
+            return environment;
+        }
+        std::thread::yield_now();
+    }
+    Vec::new()
 }
 
 /// How many threads `process` has: field 20 of its `stat`. `None`: it has ended, though nobody may
