@@ -203,7 +203,7 @@ fn row(recording: &Recording, summary: &Summary, cost: &ClassCost) -> Vec<String
     let class = &recording.classes[cost.class];
     let mut row = vec![
         class.name.clone(),
-        class.kind.name().to_owned(),
+        class.sort.name().to_owned(),
         numbers::grouped(cost.objects as u64),
         numbers::grouped(cost.acquisitions),
         share(cost.reads, cost.acquisitions),

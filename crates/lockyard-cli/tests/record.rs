@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use assert_cmd::cargo::cargo_bin;
 use lockyard_recording::Recording;
 use lockyard_recording::model::Kind;
-use lockyard_recording::recording::{Mode, What};
+use lockyard_recording::recording::{Mode, Sort, What};
 use rustix::process::{Pid, Signal, kill_process};
 
 use preloaded::{library, program};
@@ -46,7 +46,7 @@ fn recorded(what: &str) -> Recording {
 
 /// How often locks of this kind were asked for, and given back.
 fn counts(recording: &Recording, kind: Kind, mode: Mode) -> [usize; 2] {
-    let is = |lock: u32| recording.classes[recording.locks[lock as usize] as usize].kind == kind;
+    let is = |lock: u32| recording.classes[recording.locks[lock as usize] as usize].sort == Sort::Lock(kind);
     let events = || recording.windows.iter().flat_map(|window| &window.events).filter(|event| is(event.lock));
     let asked = events().filter(|event| event.what == What::Request(mode)).count();
     [asked, events().filter(|event| event.what == What::Release).count()]

@@ -35,8 +35,19 @@ pub enum What {
     Release,
     /// The thread did not get a lock, and has not waited for it.
     Failed(Mode),
-    /// The thread does without the lock that it asked for, and has waited for.
+    /// The thread does without what it asked for, and has waited for: a lock, or what another
+    /// thread was to signal.
     GaveUp,
+    /// The thread asks for what others signal: at a condition variable it waits from here on, of a
+    /// semaphore it has a unit at once unless a [`What::Woken`] follows.
+    Wait,
+    /// The thread has what it waited for.
+    Woken,
+    /// The thread wakes one that waits at a condition variable, if there is one; or adds a unit to
+    /// a semaphore.
+    Signal,
+    /// The thread wakes all that wait at a condition variable.
+    Broadcast,
     /// Of the time since the event before, the thread slept for so many nanoseconds.
     Off(u64),
     /// Of the time since the event before, the thread would have run for so many nanoseconds, and
@@ -45,11 +56,42 @@ pub enum What {
 }
 
 impl What {
-    /// How much time it tells of; `None`: it is an event of a lock.
+    /// How much time it tells of; `None`: it is an event of an object.
     pub fn time(self) -> Option<u64> {
         match self {
             Self::Off(ns) | Self::Preempted(ns) => Some(ns),
             _ => None,
+        }
+    }
+}
+
+/// What the objects of a class are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    /// Locks.
+    Lock(Kind),
+    /// Condition variables.
+    Condition,
+    /// Semaphores.
+    Semaphore,
+}
+
+impl Sort {
+    /// All of them, in the order of their numbers in files.
+    pub const ALL: [Self; 5] = [
+        Self::Lock(Kind::Mutex),
+        Self::Lock(Kind::RwLock),
+        Self::Lock(Kind::Spin),
+        Self::Condition,
+        Self::Semaphore,
+    ];
+
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lock(kind) => kind.name(),
+            Self::Condition => "condition",
+            Self::Semaphore => "semaphore",
         }
     }
 }
@@ -61,17 +103,17 @@ pub struct Event {
     pub at: u64,
     /// What.
     pub what: What,
-    /// The number of the lock; 0 where it is no event of a lock.
+    /// The number of the lock, condition variable or semaphore; 0 where it is no event of one.
     pub lock: u32,
 }
 
-/// Locks that the same code made, or took first.
+/// Locks, condition variables or semaphores that the same code made, or used first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Class {
     /// Its name: a place in the program.
     pub name: String,
-    /// What its locks are.
-    pub kind: Kind,
+    /// What its objects are.
+    pub sort: Sort,
 }
 
 /// A contiguous stretch of one thread.
@@ -115,7 +157,7 @@ pub struct Recording {
     pub event_ns: u64,
     /// The classes.
     pub classes: Vec<Class>,
-    /// Of each lock the number of its class.
+    /// Of each lock, condition variable and semaphore the number of its class.
     pub locks: Vec<u32>,
     /// The windows, in the order in which they were written.
     pub windows: Vec<Window>,
@@ -142,10 +184,9 @@ mod tests {
 
     fn random(seed: u64) -> Recording {
         let mut draws = Draws(seed);
-        let kinds = [Kind::Mutex, Kind::RwLock, Kind::Spin];
         let class = |number: u64, draws: &mut Draws| Class {
             name: format!("src/some file.cc:{number} – ünit"),
-            kind: kinds[draws.below(3) as usize],
+            sort: Sort::ALL[draws.below(5) as usize],
         };
         let classes: Vec<Class> = (0..1 + draws.below(4)).map(|number| class(number, &mut draws)).collect();
         let locks: Vec<u32> = (0..draws.below(9)).map(|_| draws.below(classes.len() as u64) as u32).collect();
@@ -157,13 +198,17 @@ mod tests {
             for _ in 0..draws.below(20) {
                 at += draws.below(1 << (draws.0 % 30));
                 let mode = if draws.below(2) == 0 { Mode::Read } else { Mode::Write };
-                let what = match draws.below(7) {
+                let what = match draws.below(11) {
                     0 => What::Request(mode),
                     1 => What::Grant,
                     2 => What::Release,
                     3 => What::Failed(mode),
                     4 => What::Preempted(draws.below(1 << 33)),
                     5 => What::GaveUp,
+                    7 => What::Wait,
+                    8 => What::Woken,
+                    9 => What::Signal,
+                    10 => What::Broadcast,
                     _ => What::Off(draws.below(1 << 33)),
                 };
                 let off = what.time().is_some() || locks.is_empty();
@@ -247,7 +292,8 @@ mod tests {
         let cases = [
             ("", "a:1: the first line must be 'lockyard recording 1'"),
             ("lockyard recording 2\n", "a:1: "),
-            ("lockyard recording 1\nclass futex A\n", "a:2: unknown kind 'futex'"),
+            ("lockyard recording 1\nclass futex A\n", "a:2: unknown kind 'futex'; known are mutex, rwlock, spin, "),
+            (&format!("{head}11 1 woken 0 read\n"), "a:5: 'woken' has no mode"),
             ("lockyard recording 1\nlock 0\n", "a:2: class 0"),
             (&format!("{head}x\n"), "a:5: "),
             (&format!("{head}11 1 request 3 write\n"), "a:5: lock 3"),

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Error;
 use crate::model::{Lock, MOST_COUNT, MOST_OBJECTS, Model, Popularity, Role, Take};
-use crate::recording::{Mode, Recording};
+use crate::recording::{Mode, Recording, Sort};
 use crate::time::Times;
 use crate::walk::{self, Failed, Section, Told};
 use apart::Classes;
@@ -203,7 +203,9 @@ impl Classes {
         let objects = if private { weights.len().div_ceil(threads.len()) } else { weights.len() };
         let popularity = if private { Popularity::Zipf(0.0) } else { popularity(&weights) };
         let objects = objects.clamp(1, MOST_OBJECTS as usize) as u32;
-        Lock { name, kind: self.known[class].1, objects, popularity, private, lines: Lock::new("").lines }
+        let usual = Lock::new(name);
+        let kind = if let Sort::Lock(kind) = self.known[class].1 { kind } else { usual.kind };
+        Lock { kind, objects, popularity, private, ..usual }
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! A section begins when its lock is had and ends when it is given back; its own time is what
 //! passes while no other lock is taken in it. What was taken before a window, or is held at its
-//! end, is left out, and so is the time of a wait that ends without the lock, and time without a
-//! CPU: that is the machine's.
+//! end, is left out, and so is the time of a wait that ends without the lock, time until another
+//! thread signals, and time without a CPU: that is the machine's. A wait for a signal that ends
+//! without one is time off the CPU.
 
 use crate::recording::{Event, Mode, Recording, What, Window};
 
@@ -57,13 +58,15 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
     let mut cut = window.events.first().is_some_and(|event| event.at == window.begin);
     // The request whose grant is still to come.
     let mut asked: Option<(u32, Mode, u64)> = None;
+    // The condition variable or semaphore that the thread waits for, and since when.
+    let mut idle: Option<(u32, u64)> = None;
     for (index, event) in window.events.iter().enumerate() {
         let passed = event.at.saturating_sub(before);
         before = event.at;
         let away = event.what.time().unwrap_or(0).min(passed);
         let slept = if let What::Off(_) = event.what { away } else { 0 };
         let ran = (passed - away).saturating_sub(event_ns);
-        if asked.is_none() {
+        if asked.is_none() && idle.is_none() {
             match held.last_mut() {
                 Some(section) => (section.own, section.slept) = (section.own + ran, section.slept + slept),
                 None => (cpu, off) = (cpu + ran, off + slept),
@@ -74,6 +77,18 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
             What::Failed(_) => {
                 let outer = held.last().map(|section| section.lock);
                 told.failed(event.lock, outer, tried(event, &window.events[index + 1..], event_ns));
+            }
+            What::Signal | What::Broadcast => {}
+            What::Wait => {
+                idle = idle.or(sleeps(&window.events[index + 1..], event.lock).then_some((event.lock, event.at)));
+            }
+            What::Woken => idle = None,
+            What::GaveUp if idle.is_some_and(|(object, _)| object == event.lock) => {
+                let took = idle.take().map_or(0, |(_, since)| event.at.saturating_sub(since));
+                match held.last_mut() {
+                    Some(section) => section.slept += took,
+                    None => off += took,
+                }
             }
             What::GaveUp => {
                 if asked.take().is_some() {
@@ -122,6 +137,13 @@ fn tried(event: &Event, later: &[Event], event_ns: u64) -> Failed {
 fn waits(later: &[Event], lock: u32) -> bool {
     let next = later.iter().find(|event| event.what.time().is_none());
     next.is_some_and(|event| matches!(event.what, What::Grant | What::GaveUp) && event.lock == lock)
+}
+
+/// Whether the wait for `object` that has just begun lasts: its end is told before another begins.
+fn sleeps(later: &[Event], object: u32) -> bool {
+    let ends = |event: &&Event| matches!(event.what, What::Wait | What::Woken | What::GaveUp);
+    let next = later.iter().filter(ends).find(|event| event.lock == object);
+    next.is_some_and(|event| event.what != What::Wait)
 }
 
 fn enter(
@@ -209,6 +231,21 @@ mod tests {
         let mut all = All::default();
         window(&recording.windows[0], 0, &mut all);
         assert_eq!((all.gaps.as_slice(), all.sections.len()), ([(30, 0)].as_slice(), 1));
+    }
+
+    #[test]
+    fn a_wait_for_a_signal_is_neither_work_nor_sleep_unless_it_is_in_vain() {
+        let text = "lockyard recording 1\nclass mutex A\nclass condition C\nclass semaphore S\n\
+            lock 0\nlock 1\nlock 2\nwindow 1 0\n\
+            10 1 request 0 write\n30 1 wait 1\n31 1 release 0\n900 1 off 800\n900 1 woken 1\n\
+            905 1 request 0 write\n910 1 release 0\n920 1 signal 1\n950 1 wait 2\n960 1 wait 2\n1960 1 woken 2\n\
+            1970 1 request 0 write\n1975 1 wait 1\n1975 1 release 0\n4975 1 gave-up 1\n4980 1 request 0 write\n";
+        let recording = Recording::from_text("a", text).unwrap();
+        let mut all = All::default();
+        window(&recording.windows[0], 0, &mut all);
+        let own: Vec<u64> = all.sections.iter().map(|section| section.own).collect();
+        assert_eq!(own, [20, 5, 5]);
+        assert_eq!(all.gaps, [(10, 0), (5, 0), (60, 0), (5, 3000)]);
     }
 
     #[test]

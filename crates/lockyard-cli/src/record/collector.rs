@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
 use lockyard_recording::model::Kind;
-use lockyard_recording::recording::{self, Class, Mode, What, Window, Writer};
+use lockyard_recording::recording::{self, Class, Mode, Sort, What, Window, Writer};
 use lockyard_segment::Recorder;
 use lockyard_segment::recorder::RecordedClass;
 use lockyard_segment::sample::Place;
@@ -154,7 +154,7 @@ impl<W: Write + Commit> Collector<W> {
                         let name = name(&found, None);
                         self.classes.push(found);
                         let found = &self.classes[self.classes.len() - 1];
-                        self.writer.class(&Class { name, kind: kind(&found.kind) })?
+                        self.writer.class(&Class { name, sort: sort(&found.kind) })?
                     }
                 };
                 process.classes.insert(class, number);
@@ -233,13 +233,13 @@ fn asked(kind: tape::Kind) -> What {
 }
 
 /// What a lock with this name, of whatever library of ours, is to a recording.
-fn kind(name: &str) -> Kind {
+fn sort(name: &str) -> Sort {
     let name = name.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     match () {
-        () if has(&["rwlock", "rwsem"]) => Kind::RwLock,
-        () if has(&["spin", "mcs", "ticket", "ttas"]) || name == "hq" => Kind::Spin,
-        () => Kind::Mutex,
+        () if has(&["rwlock", "rwsem"]) => Sort::Lock(Kind::RwLock),
+        () if has(&["spin", "mcs", "ticket", "ttas"]) || name == "hq" => Sort::Lock(Kind::Spin),
+        () => Sort::Lock(Kind::Mutex),
     }
 }
 
@@ -261,13 +261,13 @@ mod tests {
     #[test]
     fn locks_of_all_libraries_are_known_by_their_names() {
         for name in ["rwlock", "rwsem", "qrwlock", "RwSem", "RwLock", "RecursiveRwLock", "QRwLock"] {
-            assert_eq!(kind(name), Kind::RwLock, "{name}");
+            assert_eq!(sort(name), Sort::Lock(Kind::RwLock), "{name}");
         }
         for name in ["spinlock", "hq_spinlock", "SpinLock", "HqSpinLock", "CnaSpinLock", "McsLock", "TicketLock"] {
-            assert_eq!(kind(name), Kind::Spin, "{name}");
+            assert_eq!(sort(name), Sort::Lock(Kind::Spin), "{name}");
         }
         for name in ["mutex", "rtmutex", "Mutex", "FairMutex", "TreeRtMutex", "semaphore", ""] {
-            assert_eq!(kind(name), Kind::Mutex, "{name}");
+            assert_eq!(sort(name), Sort::Lock(Kind::Mutex), "{name}");
         }
     }
 }

@@ -7,13 +7,13 @@
 //!
 //! Integers are little-endian; in payloads, numbers are varints of seven bits a byte, texts a
 //! length and UTF-8. The checksum is over length, kind and payload. A reader skips kinds it does
-//! not know and refuses a newer version.
+//! not know and refuses a newer version. Version 1 had locks only.
 //!
 //! | kind | payload |
 //! |---|---|
 //! | 1 about | program, machine |
-//! | 2 class | kind of lock, name |
-//! | 3 locks | the class of each further lock |
+//! | 2 class | its [`Sort`], name |
+//! | 3 locks | the class of each further lock, condition variable or semaphore |
 //! | 4 window | thread, begin, events: code, time since the event before, lock or length |
 //! | 5 end | windows that were dropped |
 //! | 6 name | number of a class, its name from here on |
@@ -25,12 +25,11 @@
 
 use std::fmt;
 
-use super::{Class, Event, Mode, Recording, What, Window, checksum};
+use super::{Class, Event, Mode, Recording, Sort, What, Window, checksum};
 use crate::error::Error;
-use crate::model::Kind;
 
 const MAGIC: &[u8; 8] = b"LYREC\r\n\x1a";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEAD: usize = 12;
 
 const ABOUT: u32 = 1;
@@ -77,8 +76,8 @@ impl Recording {
         let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| refuse("it is no recording of lockyard".to_owned()))?;
         let (version, _) = rest.split_first_chunk().ok_or_else(|| refuse("it was cut off in its head".to_owned()))?;
         let version = u32::from_le_bytes(*version);
-        if version != VERSION {
-            return Err(refuse(format!("its version is {version}; this lockyard reads version {VERSION}")));
+        if !(1..=VERSION).contains(&version) {
+            return Err(refuse(format!("its version is {version}; this lockyard reads versions up to {VERSION}")));
         }
         let mut recording = Self::default();
         let mut at = MAGIC.len() + size_of::<u32>();
@@ -108,10 +107,10 @@ impl Recording {
                 (self.program, self.machine) = (program, machine);
             }
             CLASS => {
-                let kind = kind_of(payload.number()?)?;
+                let sort = *Sort::ALL.get(usize::try_from(payload.number()?).ok()?)?;
                 let name = payload.text()?;
                 payload.is_read()?;
-                self.classes.push(Class { name, kind });
+                self.classes.push(Class { name, sort });
             }
             LOCKS => {
                 let mut locks = Vec::new();
@@ -186,7 +185,7 @@ pub(super) fn head(program: &str, machine: &str, event_ns: u64) -> Vec<u8> {
 
 pub(super) fn class(out: &mut Vec<u8>, class: &Class) {
     let mut payload = Vec::new();
-    number(&mut payload, kind_code(class.kind));
+    number(&mut payload, Sort::ALL.iter().position(|sort| *sort == class.sort).unwrap_or(0) as u64);
     text(&mut payload, &class.name);
     block(out, CLASS, &payload);
 }
@@ -238,18 +237,6 @@ fn text(out: &mut Vec<u8>, text: &str) {
     out.extend(text.as_bytes());
 }
 
-fn kind_code(kind: Kind) -> u64 {
-    match kind {
-        Kind::Mutex => 0,
-        Kind::RwLock => 1,
-        Kind::Spin => 2,
-    }
-}
-
-fn kind_of(code: u64) -> Option<Kind> {
-    [Kind::Mutex, Kind::RwLock, Kind::Spin].into_iter().find(|&kind| kind_code(kind) == code)
-}
-
 fn code(what: What) -> u64 {
     match what {
         What::Request(Mode::Read) => 0,
@@ -261,6 +248,10 @@ fn code(what: What) -> u64 {
         What::Off(_) => 6,
         What::Preempted(_) => 7,
         What::GaveUp => 8,
+        What::Wait => 9,
+        What::Woken => 10,
+        What::Signal => 11,
+        What::Broadcast => 12,
     }
 }
 
@@ -316,6 +307,10 @@ impl Payload<'_> {
                 6 => What::Off(value),
                 7 => What::Preempted(value),
                 8 => What::GaveUp,
+                9 => What::Wait,
+                10 => What::Woken,
+                11 => What::Signal,
+                12 => What::Broadcast,
                 _ => return None,
             };
             let lock = if what.time().is_some() { 0 } else { u32::try_from(value).ok()? };

@@ -9,6 +9,8 @@
 //! dropped 3                        windows that were lost
 //! class mutex src/items.cc:40      classes are numbered from 0, in order
 //! lock 0                           a lock of class 0; locks are numbered from 0, in order
+//! class condition src/queue.cc:9   or semaphore, in place of mutex, rwlock or spin
+//! lock 1                           its condition variables are numbered as locks are
 //! window 7 1000                    thread 7, from 1000 ns on; events follow:
 //! 1500 7 request 0 write           time, thread, what, lock, mode
 //! 1520 7 grant 0                   only if it had to wait
@@ -16,6 +18,9 @@
 //! 1570 7 failed 0 read             it did not get the lock, and did not wait
 //! 1580 7 request 0 read
 //! 1690 7 gave-up 0                 its time was up
+//! 1700 7 signal 1                  or: broadcast
+//! 1800 7 wait 1                    at a condition variable it waits; of a semaphore it has a unit
+//! 1900 7 woken 1                   only if it had to wait; or: gave-up
 //! 9000 7 off 7000                  asleep for 7000 ns since the event before
 //! 9900 7 preempted 500             ready, and without a CPU, for 500 ns since the event before
 //! ```
@@ -24,11 +29,23 @@
 
 use std::fmt::Write;
 
-use super::{Class, Event, Mode, Recording, What, Window};
+use super::{Class, Event, Mode, Recording, Sort, What, Window};
 use crate::error::Error;
-use crate::model::Kind;
 
 const FIRST: &str = "lockyard recording 1";
+const EVENTS: [&str; 11] = [
+    "request",
+    "grant",
+    "gave-up",
+    "release",
+    "failed",
+    "wait",
+    "woken",
+    "signal",
+    "broadcast",
+    "off",
+    "preempted",
+];
 
 impl Recording {
     /// The lines.
@@ -45,7 +62,7 @@ impl Recording {
             }
         }
         for class in &self.classes {
-            let _ = writeln!(out, "class {} {}", class.kind.name(), class.name);
+            let _ = writeln!(out, "class {} {}", class.sort.name(), class.name);
         }
         for class in &self.locks {
             let _ = writeln!(out, "lock {class}");
@@ -58,6 +75,10 @@ impl Recording {
                     What::Grant => writeln!(out, "{at} {thread} grant {lock}"),
                     What::Release => writeln!(out, "{at} {thread} release {lock}"),
                     What::GaveUp => writeln!(out, "{at} {thread} gave-up {lock}"),
+                    What::Wait => writeln!(out, "{at} {thread} wait {lock}"),
+                    What::Woken => writeln!(out, "{at} {thread} woken {lock}"),
+                    What::Signal => writeln!(out, "{at} {thread} signal {lock}"),
+                    What::Broadcast => writeln!(out, "{at} {thread} broadcast {lock}"),
                     What::Failed(mode) => writeln!(out, "{at} {thread} failed {lock} {}", mode_name(*mode)),
                     What::Off(ns) => writeln!(out, "{at} {thread} off {ns}"),
                     What::Preempted(ns) => writeln!(out, "{at} {thread} preempted {ns}"),
@@ -101,12 +122,10 @@ impl Recording {
             "dropped" => self.dropped = number(rest)?,
             "class" => {
                 let (kind, name) = rest.split_once(' ').ok_or("a class has a kind and a name")?;
-                let kinds = [Kind::Mutex, Kind::RwLock, Kind::Spin];
-                let kind = kinds.into_iter().find(|known| known.name() == kind);
-                let kind = kind.ok_or_else(|| {
-                    format!("unknown kind '{}'; known are mutex, rwlock, spin", &rest[..rest.find(' ').unwrap_or(0)])
+                let sort = Sort::ALL.into_iter().find(|known| known.name() == kind).ok_or_else(|| {
+                    format!("unknown kind '{kind}'; known are {}", Sort::ALL.map(Sort::name).join(", "))
                 })?;
-                self.classes.push(Class { name: name.trim().to_owned(), kind });
+                self.classes.push(Class { name: name.trim().to_owned(), sort });
             }
             "lock" => {
                 let class: u32 = number(rest)?;
@@ -144,16 +163,15 @@ impl Recording {
             ("grant", None) => What::Grant,
             ("release", None) => What::Release,
             ("gave-up", None) => What::GaveUp,
+            ("wait", None) => What::Wait,
+            ("woken", None) => What::Woken,
+            ("signal", None) => What::Signal,
+            ("broadcast", None) => What::Broadcast,
             ("off", None) => What::Off(number(value)?),
             ("preempted", None) => What::Preempted(number(value)?),
             ("request" | "failed", None) => return Err(format!("'{what}' needs a mode: read or write")),
-            ("grant" | "release" | "gave-up" | "off" | "preempted", Some(_)) => {
-                return Err(format!("'{what}' has no mode"));
-            }
-            _ => {
-                let known = "request, grant, gave-up, release, failed, off, preempted";
-                return Err(format!("unknown event '{what}'; known are {known}"));
-            }
+            _ if EVENTS.contains(&what) => return Err(format!("'{what}' has no mode")),
+            _ => return Err(format!("unknown event '{what}'; known are {}", EVENTS.join(", "))),
         };
         let lock: u32 = if what.time().is_some() { 0 } else { number(value)? };
         if what.time().is_none() && lock as usize >= self.locks.len() {

@@ -30,7 +30,7 @@ impl<W: Write> Writer<W> {
     /// As `out`'s.
     pub fn class(&mut self, class: &Class) -> io::Result<u32> {
         let mut block = Vec::new();
-        bytes::class(&mut block, &Class { name: line(&class.name), kind: class.kind });
+        bytes::class(&mut block, &Class { name: line(&class.name), sort: class.sort });
         self.out.write_all(&block)?;
         self.classes += 1;
         Ok(self.classes as u32 - 1)
@@ -95,11 +95,11 @@ mod tests {
     use super::*;
     use crate::Recording;
     use crate::model::Kind;
-    use crate::recording::{Event, Mode, What};
+    use crate::recording::{Event, Mode, Sort, What};
 
     #[test]
     fn what_is_written_bit_by_bit_is_read_whole_and_up_to_any_cut() {
-        let class = |name: &str| Class { name: name.to_owned(), kind: Kind::Mutex };
+        let class = |name: &str| Class { name: name.to_owned(), sort: Sort::Lock(Kind::Mutex) };
         let window = |thread, lock| Window {
             thread,
             begin: 5,

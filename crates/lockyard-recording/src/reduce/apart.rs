@@ -9,8 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Kind, MOST_PARTS};
-use crate::recording::Recording;
+use crate::model::MOST_PARTS;
+use crate::recording::{Recording, Sort};
 use crate::walk::{self, Failed, Section, Told};
 
 /// More locks are an array.
@@ -22,8 +22,8 @@ const SURE: f64 = 0.9;
 pub(super) struct Classes {
     /// Of each lock.
     pub(super) of: Vec<usize>,
-    /// Name and kind.
-    pub(super) known: Vec<(String, Kind)>,
+    /// Their names, and what they are.
+    pub(super) known: Vec<(String, Sort)>,
     /// The class of the recording that each comes from.
     pub(super) from: Vec<usize>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Classes {
 impl Classes {
     /// As the recording has them.
     fn recorded(recording: &Recording) -> Self {
-        let known = recording.classes.iter().map(|class| (class.name.clone(), class.kind)).collect();
+        let known = recording.classes.iter().map(|class| (class.name.clone(), class.sort)).collect();
         let from = (0..recording.classes.len()).collect();
         Self { of: recording.locks.iter().map(|&class| class as usize).collect(), known, from }
     }
@@ -60,7 +60,7 @@ impl Classes {
                     classes.of[lock] = classes.known.len();
                     classes.known.push((
                         format!("{} {}", recording.classes[class].name, number + 1),
-                        recording.classes[class].kind,
+                        recording.classes[class].sort,
                     ));
                     classes.from.push(class);
                 }
