@@ -1,7 +1,10 @@
 //! A real fork, by a thread that holds a lock: the child uses the lock, says how that went, and
 //! ends.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::any::Any;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::quiet::quietly;
@@ -13,6 +16,48 @@ pub(super) const HANGS: &str = "hang in the child of a fork: ";
 static LEFT: AtomicU32 = AtomicU32::new(0);
 /// Seconds that a child has.
 static PATIENCE: AtomicU32 = AtomicU32::new(1);
+
+/// A thread of a child.
+struct Heir<'a> {
+    number: usize,
+    life: &'a (dyn Fn(usize) + Sync),
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+/// In a child: lives `life` on a new thread for each of `numbers`, and `own` on this one; ends when
+/// all have. They are threads of the C library: one of std's takes locks of std when it starts and
+/// ends, which a thread of the parent may have held at the fork.
+///
+/// # Panics
+/// With the panic of a thread that panicked.
+pub(crate) fn with_heirs(numbers: &[usize], life: &(dyn Fn(usize) + Sync), own: impl FnOnce()) {
+    let mut heirs: Vec<Heir<'_>> = numbers.iter().map(|&number| Heir { number, life, panic: None }).collect();
+    let start = |heir: &mut Heir<'_>| {
+        let mut thread = 0;
+        // SAFETY: `begin` has what it reads until it is joined, below.
+        let code = unsafe { libc::pthread_create(&raw mut thread, ptr::null(), begin, ptr::from_mut(heir).cast()) };
+        if code != 0 {
+            heir.panic = Some(Box::new(format!("a thread could not be started: error {code}")));
+        }
+        (code == 0).then_some(thread)
+    };
+    let threads: Vec<libc::pthread_t> = heirs.iter_mut().filter_map(start).collect();
+    let owns = catch_unwind(AssertUnwindSafe(own));
+    for thread in threads {
+        // SAFETY: started above, joined once.
+        unsafe { libc::pthread_join(thread, ptr::null_mut()) };
+    }
+    if let Some(panic) = owns.err().or_else(|| heirs.into_iter().find_map(|heir| heir.panic)) {
+        resume_unwind(panic);
+    }
+}
+
+extern "C" fn begin(heir: *mut c_void) -> *mut c_void {
+    // SAFETY: `with_heirs` keeps it, and uses it no more until this thread has ended.
+    let heir = unsafe { &mut *heir.cast::<Heir<'_>>() };
+    heir.panic = catch_unwind(AssertUnwindSafe(|| (heir.life)(heir.number))).err();
+    ptr::null_mut()
+}
 
 /// From here on the `number`th opportunity is taken. A child has so many seconds.
 pub(super) fn arm(number: u32, seconds: u32) {

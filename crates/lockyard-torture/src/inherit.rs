@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use lockyard_catalog::lock::Way;
 
+use crate::child::with_heirs;
 use crate::ground::Ground;
 use crate::life::Life;
 use crate::operation::{Operation, Pace};
@@ -97,13 +98,9 @@ impl<P: Ground> Life<'_, P> {
     fn use_in_child(&mut self, number: usize, way: Way) {
         self.become_child(number, way);
         self.let_go(number, way);
-        let (world, heirs) = (self.world, self.world.setup.threads..self.world.seats.len());
-        std::thread::scope(|scope| {
-            for heir in heirs {
-                scope.spawn(move || world.live(heir));
-            }
-            self.inherit();
-        });
+        let world = self.world;
+        let heirs: Vec<usize> = (world.setup.threads..world.seats.len()).collect();
+        with_heirs(&heirs, &|heir| world.live(heir), || self.inherit());
         world.finish();
     }
 }
