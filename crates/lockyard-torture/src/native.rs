@@ -146,6 +146,8 @@ fn one_round(entry: &Entry<Linux>, wanted: &Wanted, seed: u64, share: &mut Share
         handler::arm();
     }
     if setup.heirs > 0 {
+        // Measured once, by the first thread that asks: not by one that a fork leaves behind.
+        Linux::pause_ns();
         child::arm(1 + (seed % 256) as u32, wanted.patience.as_secs() as u32 / 2);
     }
     for me in 0..share.threads {
